@@ -1,0 +1,52 @@
+# Each target sets up all that it needs; Python 3.11 or later and make are enough.
+#
+#   make run    compile and run a small network on real images
+#   make test   format, lint, types, layers, tests
+#
+# PYTHON is the interpreter to start from, VENV the environment to make and use.
+
+PYTHON ?= python3
+VENV ?= .venv
+
+BIN := $(VENV)/bin
+PIP_INSTALL := $(BIN)/python -m pip --disable-pip-version-check install --quiet --editable
+CHECKED := $(wildcard src tests benchmarks)
+LESSONS := $(patsubst %/,%,$(wildcard examples/*/)) $(wildcard examples/*.py)
+
+.PHONY: run test train clean
+
+run: $(VENV)/.installed-run
+	$(BIN)/python examples/01_digits/run.py
+
+test: $(VENV)/.installed-test
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy $(CHECKED)
+	@# One run a lesson: scripts of two lessons may have the same name.
+	set -e; for lesson in $(LESSONS); do $(BIN)/mypy $$lesson; done
+	$(BIN)/lint-imports
+	$(BIN)/python -m pytest -n 2
+
+# Makes the lesson's network anew; its two files are part of the tree.
+train: $(VENV)/.installed-train
+	$(BIN)/python examples/01_digits/train.py
+
+clean:
+	rm -rf $(VENV) build .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis
+
+$(BIN)/pip:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+		{ echo 'minicc needs Python 3.11 or later: make PYTHON=/path/to/python3.11'; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.installed-run: pyproject.toml | $(BIN)/pip
+	$(PIP_INSTALL) .
+	@touch $@
+
+$(VENV)/.installed-test: pyproject.toml | $(BIN)/pip
+	$(PIP_INSTALL) '.[test]'
+	@touch $@ $(VENV)/.installed-run
+
+$(VENV)/.installed-train: pyproject.toml | $(BIN)/pip
+	$(PIP_INSTALL) '.[train]'
+	@touch $@ $(VENV)/.installed-run

@@ -1,0 +1,1 @@
+"""backends: see the modules within."""

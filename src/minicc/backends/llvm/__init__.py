@@ -1,0 +1,1 @@
+"""llvm: see the modules within."""

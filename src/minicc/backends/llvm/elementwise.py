@@ -1,0 +1,200 @@
+"""Arithmetic ops to LLVM instructions, one vector at a time: a table keyed by op class.
+
+Mirrors: the conversion patterns of MLIR's arith-to-llvm and math-to-llvm.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from minicc.backends.llvm import math
+from minicc.backends.llvm.writer import Vec, Writer
+from minicc.ir import arith
+from minicc.ir.core import Op
+from minicc.ir.types import DType
+
+# (writer, vector type of the operands, operand type, operands) -> result
+Emit = Callable[[Writer, Vec, DType, list[str]], str]
+
+
+def _by_kind(float_op: str, signed_op: str, unsigned_op: str) -> Emit:
+    def emit(w: Writer, t: Vec, d: DType, x: list[str]) -> str:
+        op = float_op if d.is_float else signed_op if d.kind == "i" else unsigned_op
+        return w.binary(op, t, x[0], x[1])
+
+    return emit
+
+
+def _compare(float_predicate: str, signed: str, unsigned: str) -> Emit:
+    def emit(w: Writer, t: Vec, d: DType, x: list[str]) -> str:
+        predicate = float_predicate if d.is_float else signed if d.kind == "i" else unsigned
+        return w.compare(predicate, t, x[0], x[1])
+
+    return emit
+
+
+def _is_constant(operand: str) -> bool:
+    return not operand.startswith("%")
+
+
+def extremum(greater: bool) -> Emit:
+    """max or min that hands on NaN from either side; one instruction where one side is a constant."""
+
+    def emit(w: Writer, t: Vec, d: DType, x: list[str]) -> str:
+        a, b = x
+        if not d.is_float:
+            sign = "s" if d.kind == "i" else "u"
+            name = f"llvm.{sign}{'max' if greater else 'min'}.{t.suffix}"
+            return w.intrinsic(name, t, (t, a), (t, b))
+        if _is_constant(a):
+            a, b = b, a
+        # a comparison with NaN fails, so the constant is chosen only against a number
+        predicate = "olt" if greater else "ogt"
+        if _is_constant(b):
+            return w.select(t, w.compare(predicate, t, a, b), b, a)
+        best = w.select(t, w.compare(predicate, t, a, b), b, a)
+        return w.select(t, w.compare("uno", t, b, b), b, best)
+
+    return emit
+
+
+def _integer_division(w: Writer, t: Vec, d: DType, x: list[str], floor: bool) -> tuple[str, str, str]:
+    """(quotient, remainder, divisor is zero); overflow and zero are kept away from the instruction."""
+    a, b = x
+    zero = w.compare("eq", t, b, w.splat(t, 0))
+    unsafe = zero
+    if d.kind == "i":
+        overflow = w.binary(
+            "and", t.mask, w.compare("eq", t, a, w.splat(t, -(2 ** (d.bits - 1)))), w.compare("eq", t, b, w.splat(t, -1))
+        )
+        unsafe = w.binary("or", t.mask, zero, overflow)
+    safe = w.select(t, unsafe, w.splat(t, 1), b)
+    sign = "s" if d.kind == "i" else "u"
+    quotient = w.binary(f"{sign}div", t, a, safe)
+    rest = w.binary(f"{sign}rem", t, a, safe)
+    if floor and d.kind == "i":
+        nonzero = w.compare("ne", t, rest, w.splat(t, 0))
+        opposite = w.compare("slt", t, w.binary("xor", t, rest, safe), w.splat(t, 0))
+        adjust = w.binary("and", t.mask, nonzero, opposite)
+        quotient = w.select(t, adjust, w.binary("sub", t, quotient, w.splat(t, 1)), quotient)
+        rest = w.select(t, adjust, w.binary("add", t, rest, safe), rest)
+    return quotient, rest, zero
+
+
+def _divide(w: Writer, t: Vec, d: DType, x: list[str]) -> str:
+    if d.is_float:
+        return w.binary("fdiv", t, x[0], x[1])
+    quotient, _, zero = _integer_division(w, t, d, x, floor=False)
+    return w.select(t, zero, w.splat(t, 0), quotient)
+
+
+def _floor_divide(w: Writer, t: Vec, d: DType, x: list[str]) -> str:
+    if d.is_float:
+        rest = _modulo(w, t, d, x)
+        exact = w.binary("fdiv", t, w.binary("fsub", t, x[0], rest), x[1])
+        return w.intrinsic(f"llvm.rint.{t.suffix}", t, (t, exact))
+    quotient, _, zero = _integer_division(w, t, d, x, floor=True)
+    return w.select(t, zero, w.splat(t, 0), quotient)
+
+
+def _modulo(w: Writer, t: Vec, d: DType, x: list[str]) -> str:
+    if not d.is_float:
+        _, rest, zero = _integer_division(w, t, d, x, floor=True)
+        return w.select(t, zero, w.splat(t, 0), rest)
+    rest = w.binary("frem", t, x[0], x[1])
+    nonzero = w.compare("une", t, rest, w.splat(t, 0.0))
+    opposite = w.binary(
+        "xor", t.mask, w.compare("olt", t, rest, w.splat(t, 0.0)), w.compare("olt", t, x[1], w.splat(t, 0.0))
+    )
+    adjusted = w.binary("fadd", t, rest, x[1])
+    return w.select(t, w.binary("and", t.mask, nonzero, opposite), adjusted, rest)
+
+
+def _negate(w: Writer, t: Vec, d: DType, x: list[str]) -> str:
+    return w.inst(f"fneg {t} {x[0]}") if d.is_float else w.binary("sub", t, w.splat(t, 0), x[0])
+
+
+def _absolute(w: Writer, t: Vec, d: DType, x: list[str]) -> str:
+    if d.is_float:
+        return w.intrinsic(f"llvm.fabs.{t.suffix}", t, (t, x[0]))
+    if d.kind == "u":
+        return x[0]
+    negative = w.compare("slt", t, x[0], w.splat(t, 0))
+    return w.select(t, negative, w.binary("sub", t, w.splat(t, 0), x[0]), x[0])
+
+
+def _intrinsic(name: str) -> Emit:
+    return lambda w, t, d, x: w.intrinsic(f"llvm.{name}.{t.suffix}", t, (t, x[0]))
+
+
+def _function(f: Callable[[Writer, Vec, str], str]) -> Emit:
+    return lambda w, t, d, x: f(w, t, x[0])
+
+
+def _not(w: Writer, t: Vec, d: DType, x: list[str]) -> str:
+    return w.binary("xor", t, x[0], w.splat(t, -1) if d.kind != "b" else w.splat(t, 1))
+
+
+def _fma(w: Writer, t: Vec, d: DType, x: list[str]) -> str:
+    return w.fma(t, x[0], x[1], x[2])
+
+
+TABLE: dict[type[Op], Emit] = {
+    arith.Add: _by_kind("fadd", "add", "add"),
+    arith.Sub: _by_kind("fsub", "sub", "sub"),
+    arith.Mul: _by_kind("fmul", "mul", "mul"),
+    arith.Div: _divide,
+    arith.FloorDiv: _floor_divide,
+    arith.Mod: _modulo,
+    arith.Max: extremum(True),
+    arith.Min: extremum(False),
+    arith.And: _by_kind("", "and", "and"),
+    arith.Or: _by_kind("", "or", "or"),
+    arith.Xor: _by_kind("", "xor", "xor"),
+    arith.Lt: _compare("olt", "slt", "ult"),
+    arith.Le: _compare("ole", "sle", "ule"),
+    arith.Eq: _compare("oeq", "eq", "eq"),
+    arith.Ne: _compare("une", "ne", "ne"),
+    arith.Neg: _negate,
+    arith.Abs: _absolute,
+    arith.Exp: _function(math.exp),
+    arith.Log: _function(math.log),
+    arith.Tanh: _function(math.tanh),
+    arith.Erf: _function(math.erf),
+    arith.Sqrt: _intrinsic("sqrt"),
+    arith.Floor: _intrinsic("floor"),
+    arith.Ceil: _intrinsic("ceil"),
+    arith.Round: _intrinsic("rint"),
+    arith.Not: _not,
+    arith.Fma: _fma,
+}
+
+
+def cast(w: Writer, lanes: int, x: str, source: DType, target: DType) -> str:
+    """Convert one vector between element types as `arith.cast` defines it."""
+    from_vec, to_vec = Vec(lanes, _register(source)), Vec(lanes, _register(target))
+    if target.kind == "b":
+        if source.kind == "b":
+            return x
+        return w.compare("une" if source.is_float else "ne", from_vec, x, w.splat(from_vec, 0))
+    if source.is_float and target.is_float:
+        if from_vec == to_vec:
+            return x
+        if source.bits == target.bits:  # f16 and bf16 meet in f32
+            wide = Vec(lanes, "float")
+            return w.convert("fptrunc", wide, w.convert("fpext", from_vec, x, wide), to_vec)
+        return w.convert("fpext" if source.bits < target.bits else "fptrunc", from_vec, x, to_vec)
+    if source.is_float:
+        return w.convert("fptosi" if target.kind == "i" else "fptoui", from_vec, x, to_vec)
+    if target.is_float:
+        return w.convert("sitofp" if source.kind == "i" else "uitofp", from_vec, x, to_vec)
+    if from_vec == to_vec:
+        return x
+    if from_vec.bits > to_vec.bits:
+        return w.convert("trunc", from_vec, x, to_vec)
+    return w.convert("sext" if source.kind == "i" else "zext", from_vec, x, to_vec)
+
+
+def _register(dtype: DType) -> str:
+    names = {"f16": "half", "bf16": "bfloat", "f32": "float", "f64": "double", "bool": "i1"}
+    return names.get(dtype.name, f"i{dtype.bits}")

@@ -1,0 +1,354 @@
+"""Elementary functions as inlined vector code: exp, log, tanh, erf and sigmoid.
+
+Each function appends branch-free LLVM IR for one vector of float32 or float64 of any lane count
+and returns the name of the result. NaN gives NaN; infinities, signed zeros and denormal arguments
+have their IEEE meaning. A result below the normal range may be flushed to zero.
+
+There are two ways through exp and log. AVX-512 has instructions that scale by a power of two and
+split off exponent and significand, with all special cases; elsewhere integer arithmetic on the
+bits and a few selects do the same. The polynomials are our own (`coefficients`); the reductions
+are the classical ones of W. Cody and W. Waite, "Software Manual for the Elementary Functions",
+1980. Rounding to an integer adds 1.5 * 2**(precision - 1): baseline x86-64 has no other way, and
+LLVM keeps it, as it never reassociates floating point unless told to.
+
+Errors are in units in the last place (ULP) of the correctly rounded result's binade, for normal
+results, measured by tools/measure_math.py on three targets: AVX-512, AVX2 with FMA, and baseline.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from minicc.backends.llvm import coefficients
+from minicc.backends.llvm.coefficients import Coefficients
+from minicc.backends.llvm.writer import Vec, Writer
+
+INFINITY = float("inf")
+NAN = float("nan")
+
+
+class UnsupportedElement(TypeError):
+    """The function has no vector code for this element type; the caller computes otherwise."""
+
+
+class Format(NamedTuple):
+    """How a floating-point type is laid out, and the constants of the functions in it."""
+
+    mantissa: int  # stored bits of the significand
+    bias: int
+    suffix: str  # of the x86 intrinsics
+    full: int  # lanes of a 512-bit register
+    c: Coefficients
+
+    @property
+    def magic(self) -> float:
+        """Adding it rounds to an integer, whose bits then end the sum's."""
+        return 1.5 * 2.0**self.mantissa
+
+    @property
+    def one(self) -> int:
+        """The bits of 1.0."""
+        return self.bias << self.mantissa
+
+
+FORMATS = {
+    "float": Format(23, 127, "ps", 16, coefficients.FLOAT),
+    "double": Format(52, 1023, "pd", 8, coefficients.DOUBLE),
+}
+
+
+def format_of(t: Vec) -> Format:
+    """The format of a vector's elements; UnsupportedElement if there is no code for it."""
+    form = FORMATS.get(t.element)
+    if form is None:
+        raise UnsupportedElement(f"no vector mathematics for {t.element}")
+    return form
+
+
+def horner(w: Writer, t: Vec, c: Sequence[float], x: str) -> str:
+    """The sum of c[k] x**k by Horner's rule: one FMA a degree."""
+    total = w.splat(t, c[-1])
+    for coefficient in reversed(c[:-1]):
+        total = w.fma(t, total, x, w.splat(t, coefficient))
+    return total
+
+
+def lower(w: Writer, t: Vec, x: str, bound: float) -> str:
+    """The lesser of x and the bound; NaN stays. In this operand order, one instruction."""
+    limit = w.splat(t, bound)
+    return w.select(t, w.compare("olt", t, limit, x), limit, x)
+
+
+def upper(w: Writer, t: Vec, x: str, bound: float) -> str:
+    """The greater of x and the bound; NaN stays."""
+    limit = w.splat(t, bound)
+    return w.select(t, w.compare("ogt", t, limit, x), limit, x)
+
+
+def absolute(w: Writer, t: Vec, x: str) -> str:
+    """|x|."""
+    return w.intrinsic(f"llvm.fabs.{t.suffix}", t, (t, x))
+
+
+def with_sign(w: Writer, t: Vec, magnitude: str, sign: str) -> str:
+    """The magnitude of one with the sign of the other."""
+    return w.intrinsic(f"llvm.copysign.{t.suffix}", t, (t, magnitude), (t, sign))
+
+
+# ---- AVX-512 -----------------------------------------------------------------------------------
+
+
+def in_registers(
+    w: Writer, t: Vec, operands: Sequence[str], emit: Callable[[Vec, Sequence[str]], str]
+) -> str:
+    """Apply `emit`, which can do 128, 256 or 512 bits at a time only, to any number of lanes.
+
+    Other lane counts are padded and cut by shuffles that cost nothing where they hit register
+    boundaries. So every lane count gives the same bits.
+    """
+    form = format_of(t)
+    widths = [form.full // 4, form.full // 2, form.full]
+    if t.lanes in widths:
+        return emit(t, operands)
+    if t.lanes == 1:
+        part = Vec(widths[0], t.element)
+        padded = [w.inst(f"insertelement {part} poison, {t} {x}, i32 0") for x in operands]
+        return w.inst(f"extractelement {part} {emit(part, padded)}, i32 0")
+    width = next((n for n in widths if n >= t.lanes), form.full)
+    part, pieces = Vec(width, t.element), []
+    for start in range(0, t.lanes, width):
+        lanes = [i if i < t.lanes else None for i in range(start, start + width)]
+        pieces.append(emit(part, [shuffle(w, t, x, x, lanes) for x in operands]))
+    while len(pieces) > 1:
+        if len(pieces) % 2:
+            pieces.append(pieces[-1])
+        joined = list(range(2 * part.lanes))
+        pieces = [
+            shuffle(w, part, a, b, joined) for a, b in zip(pieces[::2], pieces[1::2], strict=True)
+        ]
+        part = Vec(2 * part.lanes, t.element)
+    return shuffle(w, part, pieces[0], pieces[0], list(range(t.lanes)))
+
+
+def shuffle(w: Writer, t: Vec, a: str, b: str, lanes: Sequence[int | None]) -> str:
+    """The named lanes of a followed by b; None is a lane of no matter."""
+    mask = ", ".join(["i32 poison" if i is None else f"i32 {i}" for i in lanes])
+    return w.inst(f"shufflevector {t} {a}, {t} {b}, <{len(lanes)} x i32> <{mask}>")
+
+
+def x86(w: Writer, t: Vec, name: str, operands: Sequence[str], immediate: str = "") -> str:
+    """One AVX-512 instruction in its intrinsic's masked form, unmasked, in the current rounding."""
+    form = format_of(t)
+    bits = t.lanes * t.bits
+    mask = "i16" if t.lanes == 16 else "i8"
+    arguments = [f"{t} {x}" for x in operands]
+    kinds = [str(t)] * len(operands)
+    for kind, text in (("i32", immediate), (str(t), "poison"), (mask, "-1")):
+        if text:
+            arguments.append(f"{kind} {text}")
+            kinds.append(kind)
+    if bits == 512:
+        arguments.append("i32 4")
+        kinds.append("i32")
+    full = f"llvm.x86.avx512.mask.{name}.{form.suffix}.{bits}"
+    w.declares.setdefault(full, f"declare {t} @{full}({', '.join(kinds)})")
+    return w.inst(f"call {t} @{full}({', '.join(arguments)})")
+
+
+# ---- exp ---------------------------------------------------------------------------------------
+
+
+class Reduced(NamedTuple):
+    """x = (n ln 2 + r) / scale with |r| <= ln(2) / 2, r given divided by the scale."""
+
+    shifted: str  # n + magic: the last bits of its bits are those of n
+    n: str
+    r: str
+
+
+def reduce(w: Writer, t: Vec, x: str, scale: float) -> Reduced:
+    """Split x * scale into a multiple of ln 2 and a rest; scale is a power of two or minus one.
+
+    ln 2 has two parts, the first so short that its product with n is exact (Cody and Waite).
+    """
+    form, c = format_of(t), format_of(t).c
+    shifted = w.fma(t, x, w.splat(t, scale * c.log2e), w.splat(t, form.magic))
+    n = w.binary("fsub", t, shifted, w.splat(t, form.magic))
+    r = w.fma(t, n, w.splat(t, -c.ln2_high / scale), x)
+    r = w.fma(t, n, w.splat(t, -c.ln2_low / scale), r)
+    return Reduced(shifted, n, r)
+
+
+def exp_reduced(w: Writer, t: Vec, r: str, scale: float) -> str:
+    """exp(scale * r) for |scale * r| <= ln(2) / 2."""
+    tail = [value * scale ** (k + 2) for k, value in enumerate(format_of(t).c.exp)]
+    if w.has_fma:
+        return horner(w, t, [1.0, scale, *tail], r)
+    rest = w.fma(t, w.binary("fmul", t, r, r), horner(w, t, tail, r), scaled(w, t, r, scale))
+    return w.binary("fadd", t, rest, w.splat(t, 1.0))
+
+
+def scaled(w: Writer, t: Vec, x: str, scale: float) -> str:
+    """The product x * scale; nothing is emitted if that is x."""
+    return x if scale == 1.0 else w.binary("fmul", t, x, w.splat(t, scale))
+
+
+def add_exponent(w: Writer, t: Vec, p: str, shifted: str) -> str:
+    """The product p * 2**n from p and n + magic, where that is a normal number."""
+    i = t.integer
+    n = w.binary("shl", i, w.bitcast(t, shifted, i), w.splat(i, format_of(t).mantissa))
+    return w.bitcast(i, w.binary("add", i, w.bitcast(t, p, i), n), t)
+
+
+def exp(w: Writer, t: Vec, x: str) -> str:
+    """e**x: reduction by ln 2, polynomial of degree 6 (float64: 12), scaling. 13 instructions.
+
+    exp(0) = 1. On AVX-512 small results underflow gradually; elsewhere below the normal range
+    they are 0.
+
+    Worst error: @exp@
+    """
+    return _exp(w, t, x, 1.0)
+
+
+def _exp(w: Writer, t: Vec, x: str, scale: float) -> str:
+    """e**(scale * x), scale 1 or -1."""
+    form, c = format_of(t), format_of(t).c
+    if w.has_avx512:
+        high, low = c.exp_largest + 0.5, c.exp_smallest - form.mantissa + 4.0
+        bounds = (low, high) if scale > 0 else (-high, -low)
+        x = upper(w, t, lower(w, t, x, bounds[1]), bounds[0])
+        parts = reduce(w, t, x, scale)
+        p = exp_reduced(w, t, parts.r, scale)
+        return in_registers(w, t, (p, parts.n), lambda part, xs: x86(w, part, "scalef", xs))
+    parts = reduce(w, t, x, scale)
+    # At the greatest n, p is under 1 wherever the result is finite: the exponent doesn't overflow.
+    y = add_exponent(w, t, exp_reduced(w, t, parts.r, scale), parts.shifted)
+    below, above = ("olt", "ugt") if scale > 0 else ("ogt", "ult")
+    tiny = w.compare(below, t, x, w.splat(t, scale * c.exp_smallest))
+    y = w.select(t, tiny, w.splat(t, 0.0), y)
+    huge = w.compare(above, t, x, w.splat(t, scale * c.exp_largest))
+    infinite = w.binary("fadd", t, absolute(w, t, x), w.splat(t, INFINITY))  # NaN stays
+    return w.select(t, huge, infinite, y)
+
+
+def sigmoid(w: Writer, t: Vec, x: str) -> str:
+    """1 / (1 + e**-x): exp of a negated argument, an addition and a division.
+
+    Worst error: @sigmoid@
+    """
+    e = _exp(w, t, x, -1.0)
+    one = w.splat(t, 1.0)
+    return w.binary("fdiv", t, one, w.binary("fadd", t, e, one))
+
+
+# ---- log ---------------------------------------------------------------------------------------
+
+
+def log(w: Writer, t: Vec, x: str) -> str:
+    """The natural logarithm: exponent, and a polynomial in f on 1 + f in [3/4, 3/2).
+
+    log(1 + f) = f - f**2 / 2 + f**3 p(f), p of degree 7 (float64: 18). log(1) = 0,
+    log(+-0) = -inf, log(inf) = inf, log of a negative number = NaN.
+
+    Worst error: @log@
+    """
+    c = format_of(t).c
+    m, e, finish = _split_avx512(w, t, x) if w.has_avx512 else _split_bits(w, t, x)
+    f = w.binary("fsub", t, m, w.splat(t, 1.0))
+    tail = horner(w, t, [-0.5, *c.log], f)
+    square = w.binary("fmul", t, f, f)
+    y = w.fma(t, square, tail, w.binary("fmul", t, e, w.splat(t, c.ln2_low)))
+    y = w.binary("fadd", t, y, f)
+    return finish(w.fma(t, e, w.splat(t, c.ln2_high), y))
+
+
+Split = tuple[str, str, Callable[[str], str]]
+
+
+def _split_avx512(w: Writer, t: Vec, x: str) -> Split:
+    """Significand in [3/4, 3/2) and exponent, as the instructions give them.
+
+    Immediate 11: that interval, and NaN for a negative number. getexp(0) = -inf and getexp(inf)
+    = inf carry the special cases through the sum, as both parts of ln 2 are positive.
+    """
+
+    def mant(part: Vec, xs: Sequence[str]) -> str:
+        return x86(w, part, "getmant", xs, "11")
+
+    def exponent(part: Vec, xs: Sequence[str]) -> str:
+        return x86(w, part, "getexp", xs)
+
+    m = in_registers(w, t, (x,), mant)
+    e = in_registers(w, t, (x,), exponent)
+    e = w.binary("fsub", t, e, in_registers(w, t, (m,), exponent))
+    return m, e, lambda y: y
+
+
+def _split_bits(w: Writer, t: Vec, x: str) -> Split:
+    """The same by integer arithmetic; the last of the three puts the special cases right."""
+    form, i = format_of(t), t.integer
+    up = form.mantissa + 2
+    small = w.compare("olt", t, x, w.splat(t, 2.0 ** (1 - form.bias)))
+    normal = w.select(t, small, w.binary("fmul", t, x, w.splat(t, 2.0**up)), x)
+    # The exponent is read as an integer k placed in the last bits of 2**mantissa.
+    offset = 2.0**form.mantissa + form.bias
+    base = w.select(t, small, w.splat(t, offset + up), w.splat(t, offset))
+    three_quarters = form.one - (1 << form.mantissa - 1)
+    raised = w.binary("add", i, w.bitcast(t, normal, i), w.splat(i, form.one - three_quarters))
+    k = w.binary("lshr", i, raised, w.splat(i, form.mantissa))
+    k = w.binary("or", i, k, w.splat(i, form.bias + form.mantissa << form.mantissa))
+    e = w.binary("fsub", t, w.bitcast(i, k, t), base)
+    fraction = w.binary("and", i, raised, w.splat(i, (1 << form.mantissa) - 1))
+    m = w.bitcast(i, w.binary("add", i, fraction, w.splat(i, three_quarters)), t)
+
+    def finish(y: str) -> str:
+        y = w.select(t, w.compare("olt", t, x, w.splat(t, INFINITY)), y, x)
+        zero = w.compare("oeq", t, x, w.splat(t, 0.0))
+        outside = w.select(t, zero, w.splat(t, -INFINITY), w.splat(t, NAN))
+        return w.select(t, w.compare("ogt", t, x, w.splat(t, 0.0)), y, outside)
+
+    return m, e, finish
+
+
+# ---- tanh, erf ---------------------------------------------------------------------------------
+
+
+def tanh(w: Writer, t: Vec, x: str) -> str:
+    """The hyperbolic tangent: x + x z p(z), z = x**2, up to 5/8; 1 - 2 / (e**(2 |x|) + 1) beyond.
+
+    Both are computed and one is selected. tanh(+-0) = +-0, tanh(+-inf) = +-1.
+
+    Worst error: @tanh@
+    """
+    c = format_of(t).c
+    magnitude = absolute(w, t, x)
+    z = w.binary("fmul", t, x, x)
+    near = w.fma(t, w.binary("fmul", t, x, z), horner(w, t, c.tanh, z), x)
+    one = w.splat(t, 1.0)
+    parts = reduce(w, t, lower(w, t, magnitude, c.tanh_clamp), 2.0)
+    e = add_exponent(w, t, exp_reduced(w, t, parts.r, 2.0), parts.shifted)
+    quotient = w.binary("fdiv", t, w.splat(t, 2.0), w.binary("fadd", t, e, one))
+    far = w.binary("fsub", t, one, quotient)
+    is_far = w.compare("ogt", t, magnitude, w.splat(t, 0.625))
+    return with_sign(w, t, w.select(t, is_far, far, near), x)
+
+
+def erf(w: Writer, t: Vec, x: str) -> str:
+    """The error function: x + x p(x**2) up to 1, 1 - 2**g(|x|) with g = log2 erfc beyond.
+
+    Both are computed and one is selected. erf(+-0) = +-0, erf(+-inf) = +-1.
+
+    Worst error: @erf@
+    """
+    form, c = format_of(t), format_of(t).c
+    magnitude = absolute(w, t, x)
+    z = w.binary("fmul", t, x, x)
+    near = w.fma(t, x, horner(w, t, c.erf_small, z), x)
+    one, magic = w.splat(t, 1.0), w.splat(t, form.magic)
+    v = w.binary("fsub", t, lower(w, t, magnitude, c.erf_clamp), one)
+    g = horner(w, t, c.erf_large, v)
+    shifted = w.binary("fadd", t, g, magic)
+    r = w.binary("fsub", t, g, w.binary("fsub", t, shifted, magic))
+    far = w.binary("fsub", t, one, add_exponent(w, t, horner(w, t, c.exp2, r), shifted))
+    y = w.select(t, w.compare("ogt", t, magnitude, one), far, near)
+    return with_sign(w, t, y, x)

@@ -1,0 +1,1 @@
+"""frontends: see the modules within."""

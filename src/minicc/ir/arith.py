@@ -1,0 +1,424 @@
+"""Arithmetic on elements: the ops of structured bodies (on scalars) and of kernels (on tiles).
+
+Laws. Operands of one op have equal rank and equal extents, or extent 1, which is repeated. Floating point is
+IEEE 754 in the type's own precision (f16 and bf16 compute in f32 and round once an op). Integers wrap. Integer
+division truncates toward zero in `div` (as ONNX) and toward minus infinity in `floordiv` (as NumPy); by zero it
+gives 0. `max` and `min` hand on NaN from either side. Comparisons with NaN are false but for `ne`.
+Nothing here reassociates; `fma` rounds once where the target has the instruction, else twice.
+
+Mirrors: MLIR's arith and math dialects, Triton's elementwise ops.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any, ClassVar
+
+import numpy as np
+
+from minicc.ir.core import Array, Literal, Op, RunRegion, Value
+from minicc.ir.types import BOOL, DType, TensorType, from_numpy
+
+Evaluate = Callable[..., Any]
+
+
+def broadcast_tiles(types: list[TensorType]) -> tuple[int, ...]:
+    """The common shape of tiles of equal rank; TypeError where extents differ and neither is 1."""
+    first = types[0].shape
+    for t in types[1:]:
+        if t.shape != first:
+            break
+    else:
+        return first  # type: ignore[return-value]  # tiles are static
+    ranks = {t.rank for t in types}
+    if len(ranks) != 1:
+        raise TypeError(f"operands {types} differ in rank")
+    extents: list[int] = []
+    for column in zip(*[t.extents for t in types], strict=True):
+        widest = max(column)
+        if any(n not in (1, widest) for n in column):
+            raise TypeError(f"operands {types} do not broadcast")
+        extents.append(widest)
+    return tuple(extents)
+
+
+class Elementwise(Op):
+    """An op applied to each element; `compute` is its meaning on NumPy arrays."""
+
+    __slots__ = ()
+    compute: ClassVar[Evaluate]
+    kinds: ClassVar[str] = "fiu"
+    symbol: ClassVar[str] = ""
+
+    @classmethod
+    def result_dtype(cls, dtypes: list[DType]) -> DType:
+        """The element type of the result; TypeError where the operands' do not fit."""
+        first = dtypes[0]
+        if any(d is not first for d in dtypes):
+            raise TypeError(f"{cls.opname} wants operands of one element type, not {dtypes}")
+        if first.kind not in cls.kinds:
+            raise TypeError(f"{cls.opname} is not defined on {first}")
+        return first
+
+    def infer(self) -> tuple[TensorType, ...]:
+        types = [v.type for v in self.operands]
+        return (TensorType(self.result_dtype([t.dtype for t in types]), broadcast_tiles(types)),)
+
+    def evaluate(self, run: RunRegion, *args: Any) -> tuple[Any, ...]:
+        with np.errstate(all="ignore"):
+            out = type(self).compute(*args)
+        return (np.asarray(out, self.result.type.dtype.numpy),)
+
+
+class Unary(Elementwise):
+    """One operand."""
+
+    __slots__ = ()
+    x: Value
+
+
+class Binary(Elementwise):
+    """Two operands of one element type."""
+
+    __slots__ = ()
+    a: Value
+    b: Value
+
+
+class Comparison(Binary):
+    """Two operands of one element type to a boolean."""
+
+    __slots__ = ()
+    kinds = "fiub"
+
+    @classmethod
+    def result_dtype(cls, dtypes: list[DType]) -> DType:
+        super().result_dtype(dtypes)
+        return BOOL
+
+
+def _wide(f: Evaluate) -> Evaluate:
+    """Compute f16 and bf16 in f32 (the caller rounds), other types as they are."""
+
+    def compute(*args: Any) -> Any:
+        narrow = [a.dtype.itemsize == 2 and a.dtype.kind in "fV" for a in args]
+        return f(*[a.astype(np.float32) if n else a for a, n in zip(args, narrow, strict=True)])
+
+    return compute
+
+
+def _erf(x: Array) -> Array:
+    flat = np.fromiter(map(math.erf, np.ravel(x).astype(np.float64)), np.float64, np.size(x))
+    return flat.reshape(np.shape(x))
+
+
+def _divide(a: Array, b: Array) -> Array:
+    if a.dtype.kind not in "iu":
+        return np.asarray(np.true_divide(a, b))
+    safe = np.where(b == 0, 1, b)
+    quotient = np.floor_divide(a, safe)
+    inexact = (a - quotient * safe != 0) & ((a < 0) != (safe < 0))
+    return np.where(b == 0, 0, quotient + inexact).astype(a.dtype)
+
+
+def _floor_divide(a: Array, b: Array) -> Array:
+    if a.dtype.kind not in "iu":
+        return np.asarray(np.floor_divide(a, b))
+    return np.where(b == 0, 0, np.floor_divide(a, np.where(b == 0, 1, b))).astype(a.dtype)
+
+
+def _remainder(a: Array, b: Array) -> Array:
+    if a.dtype.kind not in "iu":
+        return np.asarray(np.remainder(a, b))
+    return np.where(b == 0, 0, np.remainder(a, np.where(b == 0, 1, b))).astype(a.dtype)
+
+
+def _fma(a: Array, b: Array, c: Array) -> Array:
+    """One rounding: f32 products are exact in f64; the sum's second rounding differs in one case of 2^29."""
+    if a.dtype == np.float32:
+        return np.asarray(a.astype(np.float64) * b + c, np.float32)
+    return np.asarray(a * b + c)
+
+
+class Add(Binary, name="arith.add"):
+    """a + b."""
+
+    compute = _wide(np.add)
+
+
+class Sub(Binary, name="arith.sub"):
+    """a - b."""
+
+    compute = _wide(np.subtract)
+
+
+class Mul(Binary, name="arith.mul"):
+    """a * b."""
+
+    compute = _wide(np.multiply)
+
+
+class Div(Binary, name="arith.div"):
+    """a / b; integers truncate toward zero, and anything by 0 is 0."""
+
+    compute = _wide(_divide)
+
+
+class FloorDiv(Binary, name="arith.floordiv"):
+    """The largest integer not above a / b; integers by 0 give 0."""
+
+    compute = _wide(_floor_divide)
+
+
+class Mod(Binary, name="arith.mod"):
+    """a - floordiv(a, b) * b, with the sign of b; integers by 0 give 0."""
+
+    compute = _wide(_remainder)
+
+
+class Max(Binary, name="arith.max"):
+    """The greater; NaN if either is."""
+
+    kinds = "fiub"
+    compute = _wide(np.maximum)
+
+
+class Min(Binary, name="arith.min"):
+    """The smaller; NaN if either is."""
+
+    kinds = "fiub"
+    compute = _wide(np.minimum)
+
+
+class Pow(Binary, name="arith.pow"):
+    """a to the power b, for floats."""
+
+    kinds = "f"
+    compute = _wide(np.power)
+
+
+class And(Binary, name="arith.and"):
+    """Bitwise and; logical on booleans."""
+
+    kinds = "iub"
+    compute = np.bitwise_and
+
+
+class Or(Binary, name="arith.or"):
+    """Bitwise or; logical on booleans."""
+
+    kinds = "iub"
+    compute = np.bitwise_or
+
+
+class Xor(Binary, name="arith.xor"):
+    """Bitwise exclusive or; logical on booleans."""
+
+    kinds = "iub"
+    compute = np.bitwise_xor
+
+
+class Lt(Comparison, name="arith.lt"):
+    """a < b."""
+
+    compute = _wide(np.less)
+
+
+class Le(Comparison, name="arith.le"):
+    """a <= b."""
+
+    compute = _wide(np.less_equal)
+
+
+class Eq(Comparison, name="arith.eq"):
+    """a == b."""
+
+    compute = _wide(np.equal)
+
+
+class Ne(Comparison, name="arith.ne"):
+    """a != b."""
+
+    compute = _wide(np.not_equal)
+
+
+class Neg(Unary, name="arith.neg"):
+    """-x; flips the sign of zeros and NaNs too."""
+
+    compute = np.negative
+
+
+class Abs(Unary, name="arith.abs"):
+    """|x|."""
+
+    compute = np.abs
+
+
+class Exp(Unary, name="arith.exp"):
+    """e to the power x."""
+
+    kinds = "f"
+    compute = _wide(np.exp)
+
+
+class Log(Unary, name="arith.log"):
+    """The natural logarithm: -inf at 0, NaN below."""
+
+    kinds = "f"
+    compute = _wide(np.log)
+
+
+class Sqrt(Unary, name="arith.sqrt"):
+    """The square root, correctly rounded."""
+
+    kinds = "f"
+    compute = _wide(np.sqrt)
+
+
+class Tanh(Unary, name="arith.tanh"):
+    """The hyperbolic tangent."""
+
+    kinds = "f"
+    compute = _wide(np.tanh)
+
+
+class Erf(Unary, name="arith.erf"):
+    """The error function."""
+
+    kinds = "f"
+    compute = _wide(_erf)
+
+
+class Floor(Unary, name="arith.floor"):
+    """The largest integer not above x."""
+
+    kinds = "f"
+    compute = _wide(np.floor)
+
+
+class Ceil(Unary, name="arith.ceil"):
+    """The smallest integer not below x."""
+
+    kinds = "f"
+    compute = _wide(np.ceil)
+
+
+class Round(Unary, name="arith.round"):
+    """The nearest integer, ties to even."""
+
+    kinds = "f"
+    compute = _wide(np.rint)
+
+
+class Not(Unary, name="arith.not"):
+    """Logical negation of booleans, bitwise of integers."""
+
+    kinds = "iub"
+    compute = np.invert
+
+
+class Fma(Elementwise, name="arith.fma"):
+    """a * b + c."""
+
+    kinds = "f"
+    a: Value
+    b: Value
+    c: Value
+    compute = _wide(_fma)
+
+
+class Select(Elementwise, name="arith.select"):
+    """`a` where the boolean `condition` holds, `b` elsewhere."""
+
+    condition: Value
+    a: Value
+    b: Value
+    compute = np.where
+
+    @classmethod
+    def result_dtype(cls, dtypes: list[DType]) -> DType:
+        if dtypes[0] is not BOOL or dtypes[1] is not dtypes[2]:
+            raise TypeError(f"arith.select wants bool and two equal element types, not {dtypes}")
+        return dtypes[1]
+
+
+class Cast(Unary, name="arith.cast"):
+    """Convert to another element type.
+
+    Floats to integers truncate; out of range is not defined. To bool is `x != 0`. Narrower floats round to even.
+    """
+
+    dtype: DType
+    kinds = "fiub"
+
+    def infer(self) -> tuple[TensorType, ...]:
+        return (TensorType(self.dtype, self.x.type.shape),)
+
+    def evaluate(self, run: RunRegion, *args: Any) -> tuple[Any, ...]:
+        with np.errstate(all="ignore"):
+            return (np.asarray(args[0]).astype(self.dtype.numpy),)
+
+
+class Constant(Op, name="arith.constant"):
+    """One value, repeated over a tile of `shape`; `value` is a literal of rank 0."""
+
+    value: Literal
+    shape: tuple[int, ...] = ()
+
+    def infer(self) -> tuple[TensorType, ...]:
+        element = from_numpy(self.value.array.dtype)
+        if element is None or self.value.array.ndim:
+            raise TypeError("arith.constant wants one element of a known type")
+        return (TensorType(element, self.shape),)
+
+    def evaluate(self, run: RunRegion, *args: Any) -> tuple[Any, ...]:
+        # a leading axis of one stands for the batch of instances that kernels run over
+        return (np.broadcast_to(self.value.array, (1, *self.shape)) if self.shape else self.value.array,)
+
+
+# What combines partial results of a reduction: the op, and the value that changes nothing.
+COMBINERS: dict[str, type[Binary]] = {"add": Add, "mul": Mul, "max": Max, "min": Min, "and": And, "or": Or}
+_REDUCE: dict[str, Any] = {
+    "add": np.add,
+    "mul": np.multiply,
+    "max": np.maximum,
+    "min": np.minimum,
+    "and": np.bitwise_and,
+    "or": np.bitwise_or,
+}
+
+
+def identity_of(combine: str, element: DType) -> Literal:
+    """The neutral element of a combiner, as a literal of rank 0."""
+    if combine in ("add", "or"):
+        value: Any = 0
+    elif combine == "mul":
+        value = 1
+    elif combine == "and":
+        value = True if element is BOOL else -1 if element.kind == "i" else 2**element.bits - 1
+    elif element.is_float:
+        value = -np.inf if combine == "max" else np.inf
+    elif element is BOOL:
+        value = combine == "min"
+    else:
+        limits = np.iinfo(element.numpy)
+        value = limits.min if combine == "max" else limits.max
+    return Literal(np.array(value, element.numpy))
+
+
+def reduce_array(combine: str, x: Array, axes: tuple[int, ...], keepdims: bool = False) -> Array:
+    """Combine a NumPy array along axes; f16 and bf16 are combined in f32 and rounded once."""
+    with np.errstate(all="ignore"):
+        wide = x.astype(np.float32) if x.dtype.itemsize == 2 and x.dtype.kind in "fV" else x
+        out = _REDUCE[combine].reduce(
+            wide, axis=axes, keepdims=keepdims, dtype=wide.dtype, initial=identity_of_numpy(combine, wide)
+        )
+        return np.asarray(out, x.dtype)
+
+
+def identity_of_numpy(combine: str, like: Array) -> Any:
+    """The neutral element as a NumPy scalar of an array's dtype."""
+    element = from_numpy(like.dtype)
+    assert element is not None, like.dtype
+    return identity_of(combine, element).array[()]

@@ -1,0 +1,47 @@
+"""The builder: collects ops in order under a current location.
+
+Mirrors: MLIR's OpBuilder, with the location as required state.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from minicc.ir.core import Loc, Op, Region, Value
+
+
+class Builder:
+    """Appends ops to a list that becomes a region.
+
+    `loc` is given to ops created through `emit(Class, ...)`.
+    """
+
+    __slots__ = ("loc", "ops")
+
+    def __init__(self, loc: Loc) -> None:
+        self.loc = loc
+        self.ops: list[Op] = []
+
+    def add(self, op: Op) -> Op:
+        """Append an op that exists."""
+        self.ops.append(op)
+        return op
+
+    def emit(self, cls: type[Op], *args: Any, **attrs: Any) -> Value:
+        """Create an op with one result at the current location and append it; its result."""
+        op = cls(*args, loc=self.loc, **attrs)
+        self.ops.append(op)
+        return op.result
+
+    def emit_all(self, cls: type[Op], *args: Any, **attrs: Any) -> tuple[Value, ...]:
+        """The same for an op with any number of results."""
+        op = cls(*args, loc=self.loc, **attrs)
+        self.ops.append(op)
+        return op.results
+
+    def region(self, args: Sequence[Value], body: Callable[[Builder], Sequence[Value]]) -> Region:
+        """A region whose ops `body` emits into the builder it is given; it returns the yields."""
+        inner = Builder(self.loc)
+        yields = body(inner)
+        return Region(args, inner.ops, yields)

@@ -1,0 +1,356 @@
+"""The IR's few nouns: values, operations, regions, functions, modules. All immutable.
+
+A `Value` is defined once, as a result of an `Op` or an argument of a `Region`, and is compared by
+identity. An `Op` holds operands, attributes, regions, results and a location. A `Region` is a
+straight list of ops with arguments and yielded values; control flow is ops with regions (no block
+graph). A `Function` is a named region. A `Module` is a list of functions at one level.
+
+Nothing is ever mutated: a pass walks ops in order and builds new ones (see `ir.rewrite`). There are
+no use lists. Every op has a location: the names of the ONNX nodes or Python lines (`file.py:12`)
+that it computes for.
+
+Mirrors: MLIR's Operation/Region/Module without blocks; jaxpr's equations; the rebuilding style of
+PyPy's toy optimizer.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import inspect
+import struct
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, ClassVar, Self
+
+import numpy as np
+
+from minicc.ir.types import Type, tensor_of
+
+Loc = tuple[str, ...]
+Array = np.ndarray[Any, Any]
+RunRegion = Callable[["Region", Sequence[Any]], tuple[Any, ...]]
+
+
+class Value:
+    """An SSA value. `hint` is a name for people; it has no meaning."""
+
+    __slots__ = ("hint", "type")
+
+    def __init__(self, type: Any, hint: str = "") -> None:
+        self.type = type
+        self.hint = hint
+
+    def __repr__(self) -> str:
+        return f"%{self.hint or '?'}: {self.type}"
+
+
+class Literal:
+    """A constant array as an attribute; equal when type and bytes are equal, so -0.0 is not 0.0."""
+
+    __slots__ = ("_digest", "array")
+
+    def __init__(self, array: Any) -> None:
+        given = np.asarray(array)
+        native = given.dtype.newbyteorder("=")
+        self.array: Array = given.astype(native, order="C", copy=False)
+        self._digest: str | None = None
+
+    @property
+    def digest(self) -> str:
+        """Hash of type and content; computed once, when first asked for."""
+        if self._digest is None:
+            h = hashlib.blake2b(str(tensor_of(self.array)).encode(), digest_size=16)
+            h.update(self.array.reshape(-1).view(np.uint8).data)
+            self._digest = h.hexdigest()
+        return self._digest
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Literal) and (
+            self.array is other.array or self.digest == other.digest
+        )
+
+    def __hash__(self) -> int:
+        return hash(self.digest)
+
+
+class Region:
+    """Arguments, ops in order, and the values that it yields."""
+
+    __slots__ = ("args", "ops", "yields")
+
+    def __init__(self, args: Sequence[Value], ops: Sequence[Op], yields: Sequence[Value]) -> None:
+        self.args = tuple(args)
+        self.ops = tuple(ops)
+        self.yields = tuple(yields)
+
+
+class Field:
+    """One declared part of an op: `kind` is operand, operands, attribute or region."""
+
+    __slots__ = ("default", "kind", "name")
+
+    def __init__(self, name: str, kind: str, default: Any) -> None:
+        self.name = name
+        self.kind = kind
+        self.default = default
+
+
+REQUIRED: Any = object()
+_KINDS = {"Value": "operand", "tuple[Value, ...]": "operands", "Region": "region"}
+REGISTRY: dict[str, type[Op]] = {}
+
+
+class Op:
+    """Base of all ops; a subclass with `name=` is one op and declares its parts as annotations.
+
+    `x: Value` is an operand, `xs: tuple[Value, ...]` (last of the operands) any number of them,
+    `body: Region` a region, everything else an attribute (with an optional default). A subclass
+    states its type rule `infer`, its meaning `evaluate`, and what else must hold in `verify`. Both
+    the builder and the verifier call `infer`.
+    """
+
+    __slots__ = ("attrs", "loc", "operands", "regions", "results")
+    opname: ClassVar[str] = ""
+    fields: ClassVar[tuple[Field, ...]] = ()
+    pure: ClassVar[bool] = True
+
+    def __init_subclass__(cls, name: str = "", **rest: Any) -> None:
+        super().__init_subclass__(**rest)
+        inherited = {f.name: f for f in cls.fields}
+        for field, annotation in inspect.get_annotations(cls).items():
+            if not str(annotation).startswith("ClassVar"):
+                kind = _KINDS.get(str(annotation), "attribute")
+                inherited[field] = Field(field, kind, cls.__dict__.get(field, REQUIRED))
+        cls.fields = tuple(inherited.values())
+        if name:
+            cls.opname = name
+            if name in REGISTRY:
+                raise TypeError(f"two ops are called {name}")
+            REGISTRY[name] = cls
+            _define_accessors(cls)
+
+    def __init__(self, *args: Any, loc: Loc, **named: Any) -> None:
+        operands: list[Value] = []
+        attrs: dict[str, Any] = {}
+        regions: list[Region] = []
+        for position, field in enumerate(type(self).fields):
+            value = args[position] if position < len(args) else named.get(field.name, field.default)
+            if value is REQUIRED:
+                raise TypeError(f"{self.opname} lacks its {field.kind} `{field.name}`")
+            if field.kind == "operand":
+                operands.append(value)
+            elif field.kind == "operands":
+                operands.extend(value)
+            elif field.kind == "region":
+                regions.append(value)
+            else:
+                attrs[field.name] = value
+        self._fill(tuple(operands), attrs, tuple(regions), loc)
+
+    def _fill(
+        self,
+        operands: tuple[Value, ...],
+        attrs: Mapping[str, Any],
+        regions: tuple[Region, ...],
+        loc: Loc,
+    ) -> None:
+        self.operands = operands
+        self.attrs = attrs
+        self.regions = regions
+        self.loc = loc
+        self.results = tuple([Value(t) for t in self.infer()])
+
+    @classmethod
+    def make(
+        cls,
+        operands: Sequence[Value],
+        attrs: Mapping[str, Any],
+        regions: Sequence[Region],
+        loc: Loc,
+    ) -> Self:
+        """Build from parts already sorted by kind, as the parser and rewriting do."""
+        op = cls.__new__(cls)
+        op._fill(tuple(operands), attrs, tuple(regions), loc)
+        return op
+
+    def rebuilt(
+        self, operands: Sequence[Value], regions: Sequence[Region] | None = None, **attrs: Any
+    ) -> Self:
+        """The same op on other operands, regions or attributes; its types are inferred anew."""
+        merged = {**self.attrs, **attrs} if attrs else self.attrs
+        return self.make(operands, merged, self.regions if regions is None else regions, self.loc)
+
+    @property
+    def result(self) -> Value:
+        """The only result."""
+        (value,) = self.results
+        return value
+
+    def infer(self) -> tuple[Type, ...]:
+        """The types of the results, from operands, attributes and regions.
+
+        TypeError or ValueError says what is wrong.
+        """
+        raise NotImplementedError(f"{self.opname} has no type rule")
+
+    def verify(self) -> None:
+        """Check what the type rule does not; ValueError says what is wrong."""
+
+    def evaluate(self, run: RunRegion, *args: Any) -> tuple[Any, ...]:
+        """The results for NumPy arrays; `run(region, arguments)` evaluates a region."""
+        raise NotImplementedError(f"{self.opname} has no reference semantics")
+
+
+def _accessor(part: str, key: Any) -> property:
+    return property(lambda op: getattr(op, part)[key])
+
+
+def _define_accessors(cls: type[Op]) -> None:
+    """Make `op.x` read the operand, attribute or region that is declared as `x`."""
+    operand = region = 0
+    for field in cls.fields:
+        if field.kind == "operand":
+            accessor = _accessor("operands", operand)
+            operand += 1
+        elif field.kind == "operands":
+            accessor = _accessor("operands", slice(operand, None))
+        elif field.kind == "region":
+            accessor = _accessor("regions", region)
+            region += 1
+        else:
+            accessor = _accessor("attrs", field.name)
+        setattr(cls, field.name, accessor)
+
+
+class Function:
+    """A named region with names for its inputs and outputs, and attributes (a kernel's grid)."""
+
+    __slots__ = ("attrs", "body", "name", "result_names")
+
+    def __init__(
+        self,
+        name: str,
+        body: Region,
+        attrs: Mapping[str, Any] | None = None,
+        result_names: Sequence[str] = (),
+    ) -> None:
+        self.name = name
+        self.body = body
+        self.attrs: Mapping[str, Any] = attrs or {}
+        self.result_names = tuple(result_names) or tuple(
+            f"result{k}" for k in range(len(body.yields))
+        )
+
+    @property
+    def args(self) -> tuple[Value, ...]:
+        """The arguments; their hints are the names of the inputs."""
+        return self.body.args
+
+    def with_body(self, body: Region) -> Function:
+        """The same function over another body."""
+        return Function(self.name, body, self.attrs, self.result_names)
+
+
+class Module:
+    """Functions at one level (`graph`, `structured`, `kernel`, `program`).
+
+    The entry is called `main`.
+    """
+
+    __slots__ = ("functions", "level")
+
+    def __init__(self, level: str, functions: Sequence[Function]) -> None:
+        self.level = level
+        self.functions = tuple(functions)
+
+    def function(self, name: str) -> Function:
+        """The function of that name; KeyError where there is none."""
+        for f in self.functions:
+            if f.name == name:
+                return f
+        raise KeyError(name)
+
+    @property
+    def main(self) -> Function:
+        """The entry."""
+        return self.function("main")
+
+
+def walk(region: Region) -> Iterator[Op]:
+    """All ops of a region and of the regions within, outer before inner."""
+    for op in region.ops:
+        yield op
+        for inner in op.regions:
+            yield from walk(inner)
+
+
+def attribute_key(value: Any) -> Any:
+    """A hashable stand-in that is equal only for bitwise equal attributes.
+
+    1, 1.0 and True differ, 0.0 and -0.0 differ, and so do NaNs with other bits.
+    """
+    if isinstance(value, tuple):
+        return tuple([attribute_key(v) for v in value])
+    if isinstance(value, float):
+        return float, struct.pack("<d", value)
+    if isinstance(value, (bool, int)):
+        return type(value), value
+    return value
+
+
+def op_key(op: Op) -> tuple[Any, ...]:
+    """Equal for ops without regions that compute the same: class, operands, attributes."""
+    return (type(op), op.operands, *[(k, attribute_key(v)) for k, v in op.attrs.items()])
+
+
+def same_function(left: Function, right: Function) -> bool:
+    """Whether two functions are equal up to value names; locations count, except in kernels."""
+    numbers: dict[Value, Value] = {}
+    formal = "grid" in left.attrs
+    return (
+        left.name == right.name
+        and left.result_names == right.result_names
+        and _attrs_equal(left.attrs, right.attrs)
+        and _same_region(left.body, right.body, numbers, formal)
+    )
+
+
+def same_module(left: Module, right: Module) -> bool:
+    """Whether two modules have the same level and equal functions in the same order."""
+    return (
+        left.level == right.level
+        and len(left.functions) == len(right.functions)
+        and all(map(same_function, left.functions, right.functions))
+    )
+
+
+def _attrs_equal(left: Mapping[str, Any], right: Mapping[str, Any]) -> bool:
+    return left.keys() == right.keys() and all(
+        attribute_key(v) == attribute_key(right[k]) for k, v in left.items()
+    )
+
+
+def _bind(left: Sequence[Value], right: Sequence[Value], numbers: dict[Value, Value]) -> bool:
+    if len(left) != len(right) or any(a.type != b.type for a, b in zip(left, right, strict=True)):
+        return False
+    numbers.update(zip(left, right, strict=True))
+    return True
+
+
+def _same_region(left: Region, right: Region, numbers: dict[Value, Value], formal: bool) -> bool:
+    if not _bind(left.args, right.args, numbers) or len(left.ops) != len(right.ops):
+        return False
+    for a, b in zip(left.ops, right.ops, strict=True):
+        if (
+            type(a) is not type(b)
+            or (a.loc != b.loc and not formal)
+            or len(a.regions) != len(b.regions)
+            or [numbers.get(v) for v in a.operands] != list(b.operands)
+            or not _attrs_equal(a.attrs, b.attrs)
+            or not all(
+                _same_region(x, y, numbers, formal)
+                for x, y in zip(a.regions, b.regions, strict=True)
+            )
+            or not _bind(a.results, b.results, numbers)
+        ):
+            return False
+    return [numbers.get(v) for v in left.yields] == list(right.yields)

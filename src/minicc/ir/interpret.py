@@ -1,0 +1,103 @@
+"""Run any level as it stands: the oracle that every stage and the machine code are compared with.
+
+One walk serves all levels: an environment from values to NumPy arrays (or `Memory`), and each op's own `evaluate`.
+Two ops need more than their operands: a launch needs the module's kernels, and scratch needs to know how many
+instances run at once. A kernel runs batched: many instances of its grid at a time, along a leading axis, in shuffled
+order, so that whole models are affordable and an order that somebody relies on is seen.
+
+Mirrors: StableHLO's reference interpreter, Triton's interpreter mode, tinygrad's Python device.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from minicc.errors import CompilerBug
+from minicc.ir import kernel, program
+from minicc.ir.core import Array, Function, Module, Op, Region, Value
+from minicc.ir.types import BufferType
+
+_BATCH = 1 << 19  # elements of a batch's largest tile
+Special = Callable[..., tuple[Any, ...]]
+
+
+class Interpreter:
+    """Runs functions of one module. `seed` orders the instances of grids; `batch` is how many run at once."""
+
+    def __init__(self, module: Module | None = None, seed: int = 0) -> None:
+        self.module = module
+        self.random = np.random.default_rng(seed)
+        self.instances = 1
+        self.special: dict[type[Op], Special] = {program.Launch: self._launch, kernel.Alloc: self._alloc}
+
+    def region(self, region: Region, args: Sequence[Any], env: dict[Value, Any]) -> tuple[Any, ...]:
+        """The yielded values of a region for its arguments."""
+        env.update(zip(region.args, args, strict=True))
+        for op in region.ops:
+            operands = [env[v] for v in op.operands]
+            special = self.special.get(type(op))
+            if special is not None:
+                results = special(op, *operands)
+            else:
+                results = op.evaluate(lambda r, a: self.region(r, a, env), *operands)
+            env.update(zip(op.results, results, strict=True))
+        return tuple(env[v] for v in region.yields)
+
+    def _alloc(self, op: kernel.Alloc) -> tuple[Any, ...]:
+        type: BufferType = op.type
+        poison = np.nan if type.dtype.is_float else 0
+        return (kernel.Memory(np.full((self.instances, type.span()), poison, type.dtype.numpy), type),)
+
+    def _launch(self, op: program.Launch, *buffers: kernel.Memory) -> tuple[Any, ...]:
+        assert self.module is not None
+        function = self.module.function(op.kernel)
+        formals = function.args[len(function.attrs["grid"]) :]
+        # a kernel's parameters say how it sees the memory, whatever the caller called it
+        seen = [kernel.Memory(b.flat, f.type, b.base) for b, f in zip(buffers, formals, strict=True)]
+        self.kernel(function, seen)
+        return ()
+
+    def kernel(self, function: Function, buffers: Sequence[kernel.Memory]) -> None:
+        """Run a kernel over its whole grid on memory."""
+        grid: tuple[int, ...] = function.attrs["grid"]
+        total = int(np.prod(grid))
+        order = self.random.permutation(total)
+        batch = max(1, _BATCH // largest_tile(function.body))
+        for start in range(0, total, batch):
+            chosen = order[start : start + batch]
+            self.instances = len(chosen)
+            coordinates = np.unravel_index(chosen, grid) if grid else ()
+            try:
+                self.region(function.body, (*coordinates, *buffers), {})
+            except IndexError as error:
+                raise CompilerBug("MC0304", f"kernel {function.name}: {error}", stage="interpret") from error
+
+
+def largest_tile(region: Region) -> int:
+    """The most elements that one value or scratch buffer of a region has."""
+    most = 1
+    for op in region.ops:
+        for r in op.results:
+            t = r.type
+            most = max(most, t.span() if isinstance(t, BufferType) else int(np.prod(t.extents)))
+        for inner in op.regions:
+            most = max(most, largest_tile(inner))
+    return most
+
+
+def run(module: Module, inputs: Sequence[Array], seed: int = 0) -> list[Array]:
+    """The outputs of `main` for NumPy inputs, at whatever level the module is."""
+    main = module.main
+    interpreter = Interpreter(module, seed)
+    if module.level in ("graph", "structured"):
+        return [np.asarray(v) for v in interpreter.region(main.body, inputs, {})]
+    outputs = [np.empty(a.type.extents, a.type.dtype.numpy) for a in main.args[len(inputs) :]]
+    memories = [
+        kernel.Memory(np.ascontiguousarray(x).reshape(1, -1), a.type)
+        for x, a in zip([*inputs, *outputs], main.args, strict=True)
+    ]
+    interpreter.region(main.body, memories, {})
+    return [m.flat.reshape(o.shape) for m, o in zip(memories[len(inputs) :], outputs, strict=True)]

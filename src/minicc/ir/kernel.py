@@ -1,0 +1,284 @@
+"""The kernel dialect: a grid of tile programs.
+
+A kernel is a function with an attribute `grid`, one extent an axis. Its first arguments are the instance's
+coordinates (`index`), the others are buffers. Values are indices, or static tiles `f32[14,32]`; tiles are split
+into the target's vectors only at emission.
+
+Laws. Instances of a grid are independent: no order among them is promised, and where two write one element they
+write the same bits (a last block may overlap its neighbour). Within an instance ops run in order. A load or store
+outside the extents of its buffer is a bug, which the interpreter reports and machine code does not check.
+Scratch from `kernel.alloc` belongs to one instance and starts undefined.
+
+Addressing. `at` holds one affine expression a dimension of the buffer, over `i0, i1, ...` (the index operands)
+and `t0, t1, ...` (the tile's coordinates): `kernel.load %x, %h, %w {at = [i0, 14*i1 + t0, t1], shape = [14, 32]}`.
+
+Interpretation is batched: a value is an array with a leading axis for the instances that run together.
+
+Mirrors: Triton's tile programs, Pallas, TIR's blocks, MLIR's scf and vector dialects.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from minicc.ir import affine
+from minicc.ir.affine import Dim
+from minicc.ir.arith import COMBINERS, reduce_array
+from minicc.ir.core import Array, Op, Region, RunRegion, Value
+from minicc.ir.types import INDEX_TYPE, BufferType, TensorType
+
+
+class Memory:
+    """A buffer while interpreting: `flat` has the shape (instances or 1, elements); `base` is an element offset."""
+
+    __slots__ = ("base", "flat", "type")
+
+    def __init__(self, flat: Array, type: BufferType, base: int = 0) -> None:
+        self.flat = flat
+        self.type = type
+        self.base = base
+
+    def view(self) -> Array:
+        """The buffer of a single owner as an n-d array that shares its memory."""
+        item = self.flat.itemsize
+        strides = [int(s) * item for s in self.type.strides]  # type: ignore[arg-type]  # bound by now
+        return np.lib.stride_tricks.as_strided(self.flat[0, self.base :], self.type.extents, strides)
+
+    def locate(self, coordinates: list[Array]) -> tuple[Array, Array]:
+        """Row and element numbers of coordinates (arrays that broadcast to batch x tile); IndexError outside."""
+        position: Array = np.int64(self.base) + np.zeros((), np.int64)
+        for axis, (c, extent, stride) in enumerate(
+            zip(coordinates, self.type.extents, self.type.strides, strict=True)
+        ):
+            if c.size and (c.min() < 0 or c.max() >= extent):
+                raise IndexError(f"coordinate {c.min()}..{c.max()} leaves axis {axis} of {self.type}")
+            position = position + c * stride
+        return np.zeros((), np.int64), position
+
+
+def tile_coordinates(at: tuple[Dim, ...], indices: tuple[Any, ...], shape: tuple[int, ...]) -> list[Array]:
+    """The buffer coordinates that a load or store touches, each broadcastable to (batch, *tile)."""
+    rank = len(shape)
+    binding: dict[str, Any] = {
+        f"i{k}": np.asarray(v, np.int64).reshape((-1,) + (1,) * rank) for k, v in enumerate(indices)
+    }
+    for k, extent in enumerate(shape):
+        binding[f"t{k}"] = np.arange(extent, dtype=np.int64).reshape((1,) * (k + 1) + (-1,) + (1,) * (rank - k - 1))
+    return [np.asarray(affine.evaluate(e, binding), np.int64) + np.zeros((1,) * (rank + 1), np.int64) for e in at]
+
+
+def _rows(memory: Memory, position: Array) -> Array:
+    """For scratch, which has a row an instance, the row number of each element."""
+    count = memory.flat.shape[0]
+    return np.arange(count).reshape((-1,) + (1,) * (position.ndim - 1))
+
+
+def _check_addressing(op: Op, buffer: BufferType, at: tuple[Dim, ...], indices: int, rank: int) -> None:
+    if len(at) != buffer.rank:
+        raise TypeError(f"{op.opname} gives {len(at)} coordinates for {buffer}")
+    known = {f"i{k}" for k in range(indices)} | {f"t{k}" for k in range(rank)}
+    for expression in at:
+        if unknown := affine.symbols(expression) - known:
+            raise TypeError(f"{op.opname} uses the unknown {sorted(unknown)} in {expression}")
+
+
+class Index(Op, name="kernel.index"):
+    """An index computed from others: `value` is an affine expression over i0, i1, ..."""
+
+    indices: tuple[Value, ...]
+    value: Dim
+
+    def infer(self) -> tuple[TensorType, ...]:
+        known = {f"i{k}" for k in range(len(self.operands))}
+        if unknown := affine.symbols(self.value) - known:
+            raise TypeError(f"kernel.index uses the unknown {sorted(unknown)}")
+        return (INDEX_TYPE,)
+
+    def evaluate(self, run: RunRegion, *args: Any) -> tuple[Any, ...]:
+        binding = {f"i{k}": np.asarray(v, np.int64) for k, v in enumerate(args)}
+        return (np.asarray(affine.evaluate(self.value, binding), np.int64),)
+
+
+class Load(Op, name="kernel.load"):
+    """Read a tile of `shape` from a buffer at affine coordinates."""
+
+    buffer: Value
+    indices: tuple[Value, ...]
+    at: tuple[Dim, ...]
+    shape: tuple[int, ...]
+
+    def infer(self) -> tuple[TensorType, ...]:
+        _check_addressing(self, self.buffer.type, self.at, len(self.indices), len(self.shape))
+        return (TensorType(self.buffer.type.dtype, self.shape),)
+
+    def evaluate(self, run: RunRegion, *args: Any) -> tuple[Any, ...]:
+        memory: Memory = args[0]
+        _, position = memory.locate(tile_coordinates(self.at, args[1:], self.shape))
+        if memory.flat.shape[0] == 1:
+            loaded = memory.flat[0].take(position)
+        else:
+            loaded = memory.flat[_rows(memory, position), position]
+        batch = loaded.shape[0]
+        return (np.broadcast_to(loaded, (batch, *self.shape)),)
+
+
+class Store(Op, name="kernel.store"):
+    """Write a tile to a buffer at affine coordinates."""
+
+    buffer: Value
+    value: Value
+    indices: tuple[Value, ...]
+    at: tuple[Dim, ...]
+    pure = False
+
+    def infer(self) -> tuple[TensorType, ...]:
+        tile, buffer = self.value.type, self.buffer.type
+        _check_addressing(self, buffer, self.at, len(self.indices), tile.rank)
+        if tile.dtype is not buffer.dtype:
+            raise TypeError(f"kernel.store of {tile} into {buffer}")
+        return ()
+
+    def evaluate(self, run: RunRegion, *args: Any) -> tuple[Any, ...]:
+        memory: Memory = args[0]
+        value = np.asarray(args[1])
+        _, position = memory.locate(tile_coordinates(self.at, args[2:], self.value.type.shape))
+        if memory.flat.shape[0] == 1:
+            memory.flat[0, position] = np.broadcast_to(value, np.broadcast_shapes(value.shape, position.shape))
+        else:
+            memory.flat[_rows(memory, position), position] = value
+        return ()
+
+
+class Alloc(Op, name="kernel.alloc"):
+    """Scratch memory of the instance; `home` says where it is meant to stay (`L1`, `L2`)."""
+
+    type: BufferType
+    home: str = "L1"
+    pure = False  # two allocations are two memories
+
+    def infer(self) -> tuple[BufferType, ...]:
+        return (self.type,)
+
+    def evaluate(self, run: RunRegion, *args: Any) -> tuple[Any, ...]:
+        raise RuntimeError("kernel.alloc needs the number of instances; the interpreter serves it")
+
+
+class For(Op, name="kernel.for"):
+    """Run `body` for each index `lo, lo+step, ... < hi`, carrying values from one round to the next."""
+
+    inits: tuple[Value, ...]
+    lo: int = 0
+    hi: int
+    step: int = 1
+    body: Region
+    pure = False
+
+    def infer(self) -> tuple[TensorType, ...]:
+        types = tuple(v.type for v in self.inits)
+        args = tuple(a.type for a in self.body.args)
+        if args != (INDEX_TYPE, *types) or tuple(y.type for y in self.body.yields) != types:
+            raise TypeError(f"kernel.for carries {types}, but its body takes {args} and yields other types")
+        if self.hi <= self.lo or self.step < 1:
+            raise ValueError(f"kernel.for from {self.lo} to {self.hi} by {self.step} never runs")
+        return types
+
+    def evaluate(self, run: RunRegion, *args: Any) -> tuple[Any, ...]:
+        carried = args
+        for i in range(self.lo, self.hi, self.step):
+            carried = run(self.body, (np.int64(i), *carried))
+        return carried
+
+
+class Reduce(Op, name="kernel.reduce"):
+    """Combine a tile along one axis, which stays with extent 1."""
+
+    x: Value
+    axis: int
+    combine: str
+
+    def infer(self) -> tuple[TensorType, ...]:
+        if self.combine not in COMBINERS:
+            raise ValueError(f"no combiner is called {self.combine}; there are {sorted(COMBINERS)}")
+        t = self.x.type
+        return (TensorType(t.dtype, (*t.shape[: self.axis], 1, *t.shape[self.axis + 1 :])),)
+
+    def evaluate(self, run: RunRegion, *args: Any) -> tuple[Any, ...]:
+        return (reduce_array(self.combine, np.asarray(args[0]), (self.axis + 1,), keepdims=True),)
+
+
+class Broadcast(Op, name="kernel.broadcast"):
+    """Repeat the axes of extent 1 up to `shape`."""
+
+    x: Value
+    shape: tuple[int, ...]
+
+    def infer(self) -> tuple[TensorType, ...]:
+        t = self.x.type
+        if t.rank != len(self.shape) or any(n not in (1, m) for n, m in zip(t.shape, self.shape, strict=True)):
+            raise TypeError(f"{t} does not broadcast to {list(self.shape)}")
+        return (TensorType(t.dtype, self.shape),)
+
+    def evaluate(self, run: RunRegion, *args: Any) -> tuple[Any, ...]:
+        x = np.asarray(args[0])
+        return (np.broadcast_to(x, (x.shape[0], *self.shape)),)
+
+
+class Reshape(Op, name="kernel.reshape"):
+    """The same elements in row-major order under another shape."""
+
+    x: Value
+    shape: tuple[int, ...]
+
+    def infer(self) -> tuple[TensorType, ...]:
+        t = self.x.type
+        if int(np.prod(t.extents)) != int(np.prod(self.shape)):
+            raise TypeError(f"{t} has not as many elements as {list(self.shape)}")
+        return (TensorType(t.dtype, self.shape),)
+
+    def evaluate(self, run: RunRegion, *args: Any) -> tuple[Any, ...]:
+        x = np.asarray(args[0])
+        x = np.broadcast_to(x, (x.shape[0], *self.x.type.shape)) if x.ndim else x
+        return (x.reshape((-1, *self.shape)),)
+
+
+class Slice(Op, name="kernel.slice"):
+    """`size` elements along one axis, from `start`."""
+
+    x: Value
+    axis: int
+    start: int
+    size: int = 1
+
+    def infer(self) -> tuple[TensorType, ...]:
+        t = self.x.type
+        if not 0 <= self.start <= self.start + self.size <= t.extents[self.axis]:
+            raise ValueError(f"{self.start}+{self.size} leaves axis {self.axis} of {t}")
+        return (TensorType(t.dtype, (*t.shape[: self.axis], self.size, *t.shape[self.axis + 1 :])),)
+
+    def evaluate(self, run: RunRegion, *args: Any) -> tuple[Any, ...]:
+        cut = [slice(None)] * (self.x.type.rank + 1)
+        cut[self.axis + 1] = slice(self.start, self.start + self.size)
+        return (np.asarray(args[0])[tuple(cut)],)
+
+
+class Concat(Op, name="kernel.concat"):
+    """Tiles one after the other along an axis."""
+
+    xs: tuple[Value, ...]
+    axis: int
+
+    def infer(self) -> tuple[TensorType, ...]:
+        types = [v.type for v in self.xs]
+        first, k = types[0], self.axis
+        rest = first.shape[:k], first.shape[k + 1 :], first.dtype
+        if any((t.shape[:k], t.shape[k + 1 :], t.dtype) != rest for t in types):
+            raise TypeError(f"tiles {types} do not fit together along axis {k}")
+        total = sum(t.extents[k] for t in types)
+        return (TensorType(first.dtype, (*first.shape[:k], total, *first.shape[k + 1 :])),)
+
+    def evaluate(self, run: RunRegion, *args: Any) -> tuple[Any, ...]:
+        batch = max(np.shape(a)[0] for a in args)
+        whole = [np.broadcast_to(a, (batch, *np.shape(a)[1:])) for a in args]
+        return (np.concatenate(whole, axis=self.axis + 1),)

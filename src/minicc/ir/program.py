@@ -1,0 +1,99 @@
+"""The program dialect: the host side of a compiled model. Its static part becomes one native SPMD function.
+
+`main` takes buffers, first the inputs and then the outputs. Every thread runs it; a launch gives each thread its
+share of the grid along `split` (or all of it to thread 0), and `program.barrier` stands where data crosses shares.
+
+Laws. Between two barriers no thread writes what another touches, but for equal bits. Memory of `program.alloc` lies
+in one arena at `offset` (bytes, -1 while not placed), and its content is undefined at first. Constants are never written.
+
+Mirrors: IREE's Stream and HAL, Relax's VM, ExecuTorch's memory-planned program, XLA:CPU's thunk sequence.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from minicc.ir.core import Literal, Op, RunRegion, Value
+from minicc.ir.kernel import Memory
+from minicc.ir.types import BufferType, tensor_of
+
+
+class Alloc(Op, name="program.alloc"):
+    """A buffer of the arena, `offset` bytes from its start."""
+
+    type: BufferType
+    offset: int = -1
+    pure = False
+
+    def infer(self) -> tuple[BufferType, ...]:
+        return (self.type,)
+
+    def evaluate(self, run: RunRegion, *args: Any) -> tuple[Any, ...]:
+        # poison: what is read before it is written must show
+        element = self.type.dtype
+        poison = np.nan if element.is_float else 0 if element.kind == "b" else 85
+        return (Memory(np.full((1, self.type.span()), poison, element.numpy), self.type),)
+
+
+class Constant(Op, name="program.constant"):
+    """A dense buffer known at compile time."""
+
+    value: Literal
+
+    def infer(self) -> tuple[BufferType, ...]:
+        tensor = tensor_of(self.value.array)
+        return (BufferType(tensor.dtype, tensor.shape),)
+
+    def evaluate(self, run: RunRegion, *args: Any) -> tuple[Any, ...]:
+        return (Memory(self.value.array.reshape(1, -1), self.result.type),)
+
+
+class View(Op, name="program.view"):
+    """Another buffer type over the same memory, `offset` elements further on."""
+
+    buffer: Value
+    type: BufferType
+    offset: int = 0
+
+    def infer(self) -> tuple[BufferType, ...]:
+        source: BufferType = self.buffer.type
+        if self.offset < 0 or self.offset + self.type.span() > source.span() or source.dtype is not self.type.dtype:
+            raise TypeError(f"{self.type} at {self.offset} does not lie within {source}")
+        return (self.type,)
+
+    def evaluate(self, run: RunRegion, *args: Any) -> tuple[Any, ...]:
+        memory: Memory = args[0]
+        return (Memory(memory.flat, self.type, memory.base + self.offset),)
+
+
+class Launch(Op, name="program.launch"):
+    """Run a kernel over its grid on buffers; those from `outputs` on are written.
+
+    `split` is the axis that threads share, -1 for thread 0 alone.
+    """
+
+    buffers: tuple[Value, ...]
+    kernel: str
+    outputs: int
+    split: int = -1
+    pure = False
+
+    def infer(self) -> tuple[BufferType, ...]:
+        return ()
+
+    def evaluate(self, run: RunRegion, *args: Any) -> tuple[Any, ...]:
+        raise RuntimeError("program.launch needs the module; the interpreter serves it")
+
+
+class Barrier(Op, name="program.barrier"):
+    """All threads wait for each other; what was written before is seen behind."""
+
+    pure = False
+
+    def infer(self) -> tuple[BufferType, ...]:
+        return ()
+
+    def evaluate(self, run: RunRegion, *args: Any) -> tuple[Any, ...]:
+        return ()

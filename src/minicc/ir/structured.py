@@ -1,0 +1,266 @@
+"""The structured dialect: an op is an iteration space, an index map an operand and a result, and a scalar body.
+
+A matmul, a convolution, a pooling, a transpose and an add are all one op here, `structured.generic`:
+
+    %y = structured.generic %x, %w {
+      space = <n=1, h=56, w=56, c=64 | kh=3, kw=3, k=64>,
+      maps = [[n, h + kh, w + kw, k], [kh, kw, k, c], [n, h, w, c]], combine = ["add"], ...
+    } { ^(%a: f32, %b: f32): %p = arith.mul %a, %b ... yield %p }
+
+Laws. Each result has a map of its own and either no combiner (then every dimension of the space is in its map, up to
+dimensions of extent 1) or one: then the dimensions that its map lacks are reduced, in no stated order. A map may
+visit an element twice (a last block that overlaps its neighbour) only with equal values. Values stay whole tensors;
+where they live is not said. A `structured.group` says which ops run together: for each point of the `shared`
+dimensions, all its ops in order; what passes between them is seen in full only after the group.
+
+Mirrors: Linalg's generic, TE's compute, Halide's Func; the group is Halide's compute_at, XLA's fusion, IREE's dispatch.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from minicc.ir import affine
+from minicc.ir.affine import Dim
+from minicc.ir.arith import COMBINERS, identity_of, reduce_array
+from minicc.ir.core import Array, Literal, Op, Region, RunRegion, Value
+from minicc.ir.space import PARALLEL, Space
+from minicc.ir.types import I64, TensorType, tensor_of
+
+Map = tuple[Dim, ...]
+_CHUNK = 1 << 18  # points evaluated at once: what fits a second-level cache
+
+
+class Generic(Op, name="structured.generic"):
+    """Run `body` at each point of `space`; see the dialect's text.
+
+    `maps` holds an expression an axis for each operand and then for each result, over the space's names; `shapes` the
+    results' shapes; `combine` a combiner or None a result. `coordinates` names dimensions whose index (i64) the body
+    takes behind the elements. `tile` is the schedule's: how many points of a dimension one step handles.
+    """
+
+    inputs: tuple[Value, ...]
+    space: Space
+    maps: tuple[Map, ...]
+    shapes: tuple[tuple[Dim, ...], ...]
+    combine: tuple[str | None, ...]
+    coordinates: tuple[str, ...] = ()
+    tile: tuple[tuple[str, int], ...] = ()
+    cut: str | None = None
+    body: Region
+
+    @property
+    def input_maps(self) -> tuple[Map, ...]:
+        """The maps of the operands."""
+        maps: tuple[Map, ...] = self.maps
+        return maps[: len(self.operands)]
+
+    @property
+    def result_maps(self) -> tuple[Map, ...]:
+        """The maps of the results."""
+        maps: tuple[Map, ...] = self.maps
+        return maps[len(self.operands) :]
+
+    def reduced(self, result: int) -> tuple[str, ...]:
+        """The names of the dimensions that a result is reduced over; none without a combiner."""
+        if self.combine[result] is None:
+            return ()
+        seen = set().union(*[affine.symbols(e) for e in self.result_maps[result]])
+        return tuple(n for n in self.space.names if n not in seen)
+
+    def infer(self) -> tuple[TensorType, ...]:
+        elements = [TensorType(v.type.dtype) for v in self.operands] + [TensorType(I64)] * len(self.coordinates)
+        if [a.type for a in self.body.args] != elements:
+            raise TypeError(f"the body of {self.opname} takes {[a.type for a in self.body.args]}, not {elements}")
+        if not len(self.body.yields) == len(self.result_maps) == len(self.shapes) == len(self.combine):
+            raise TypeError(f"{self.opname} yields {len(self.body.yields)} values for {len(self.shapes)} results")
+        return tuple(TensorType(y.type.dtype, s) for y, s in zip(self.body.yields, self.shapes, strict=True))
+
+    def verify(self) -> None:
+        ranks = [v.type.rank for v in self.operands] + [len(s) for s in self.shapes]
+        for m, rank in zip(self.maps, ranks, strict=True):
+            unknown = set().union(*[affine.symbols(e) for e in m]) - set(self.space.names)
+            if len(m) != rank or unknown:
+                raise ValueError(f"the map {m} does not fit rank {rank} or uses the unknown {sorted(unknown)}")
+        for k, combine in enumerate(self.combine):
+            if combine is not None and combine not in COMBINERS:
+                raise ValueError(f"no combiner is called {combine}")
+            seen = set().union(*[affine.symbols(e) for e in self.result_maps[k]])
+            for i in self.space.iters:
+                if i.name not in seen and combine is None and i.extent != 1:
+                    raise ValueError(f"result {k} has no combiner, and its map lacks the dimension {i.name}")
+                if i.name not in seen and i.kind == PARALLEL and i.extent != 1:
+                    raise ValueError(f"result {k} is reduced over {i.name}, which is parallel")
+        self._verify_bounds()
+
+    def _verify_bounds(self) -> None:
+        if any(isinstance(i.extent, affine.Expr) or i.extent == 0 for i in self.space.iters):
+            return
+        extents = self.space.extents
+        shapes = [v.type.shape for v in self.operands] + list(self.shapes)
+        for m, shape in zip(self.maps, shapes, strict=True):
+            for e, n in zip(m, shape, strict=True):
+                low, high = affine.bounds(e, extents)
+                if low < 0 or (isinstance(n, int) and high >= n):
+                    raise ValueError(f"the map {m} leaves the shape {list(shape)} ({e} is {low}..{high})")
+
+    def evaluate(self, run: RunRegion, *args: Any) -> tuple[Any, ...]:
+        outs = [np.empty(r.type.extents, r.type.dtype.numpy) for r in self.results]
+        if 0 in self.space.extents.values():
+            for k, out in enumerate(outs):
+                if self.combine[k]:
+                    out[...] = identity_of(self.combine[k], self.results[k].type.dtype).array
+            return tuple(outs)
+        always = [n for n in self.space.names if all(n not in self.reduced(k) for k in range(len(outs)))]
+        others = [n for n in self.space.names if n not in always]
+        for outer in _chunks(self.space, always, _CHUNK):
+            points = int(np.prod([len(r) for r in outer.values()], dtype=np.int64))
+            totals: list[Any] = [None] * len(outs)
+            for inner in _chunks(self.space, others, max(1, _CHUNK // points)):
+                self._step(run, {**outer, **inner}, args, outs, totals)
+            for k, total in enumerate(totals):
+                if self.combine[k] is not None:
+                    outs[k][self._locate(self.result_maps[k], outer)] = total
+        return tuple(outs)
+
+    def _locate(self, m: Map, ranges: dict[str, range]) -> tuple[Array, ...]:
+        """Integer arrays that pick what a map visits, one axis of the space an axis of the array."""
+        names = self.space.names
+        at: dict[str, Array] = {}
+        for axis, name in enumerate(names):
+            r = ranges.get(name, range(1))
+            at[name] = np.arange(r.start, r.stop).reshape((1,) * axis + (-1,) + (1,) * (len(names) - axis - 1))
+        one = np.zeros((1,) * len(names), np.int64)
+        return tuple(np.asarray(affine.evaluate(e, at)) + one for e in m)
+
+    def _step(
+        self, run: RunRegion, ranges: dict[str, range], args: tuple[Any, ...], outs: list[Array], totals: list[Any]
+    ) -> None:
+        names = self.space.names
+        one = (1,) * len(names)
+        elements = [
+            np.asarray(x[self._locate(m, ranges)]) if m else np.asarray(x).reshape(one)
+            for x, m in zip(args, self.input_maps, strict=True)
+        ]
+        elements += [self._locate((affine.symbol(name),), ranges)[0] for name in self.coordinates]
+        shape = tuple(len(ranges[n]) for n in names)
+        for k, y in enumerate(run(self.body, elements)):
+            value = np.broadcast_to(np.asarray(y).reshape(np.shape(y) or one), shape)
+            combine = self.combine[k]
+            if combine is None:
+                outs[k][self._locate(self.result_maps[k], ranges)] = value
+                continue
+            gone = tuple(axis for axis, n in enumerate(names) if n in self.reduced(k))
+            part = reduce_array(combine, value, gone, keepdims=True)
+            if totals[k] is not None:
+                part = COMBINERS[combine].compute(totals[k], part)
+            totals[k] = part
+
+
+def _chunks(space: Space, names: list[str], limit: int) -> Iterator[dict[str, range]]:
+    """Cut the box of some dimensions into boxes of at most about `limit` points, last dimensions kept whole first."""
+    steps: dict[str, int] = {}
+    for name in reversed(names):
+        steps[name] = max(1, min(space.extents[name], limit))
+        limit //= steps[name]
+    cuts = [[range(k, min(k + steps[n], space.extents[n])) for k in range(0, space.extents[n], steps[n])] for n in names]
+    for box in itertools.product(*cuts):
+        yield dict(zip(names, box, strict=True))
+
+
+class Group(Op, name="structured.group"):
+    """Ops that run together for each point of the dimensions named in `shared`, which is also the grid's order.
+
+    `label` names the kernel that the group becomes.
+    """
+
+    inputs: tuple[Value, ...]
+    shared: tuple[str, ...]
+    label: str = ""
+    body: Region
+
+    def infer(self) -> tuple[TensorType, ...]:
+        if [a.type for a in self.body.args] != [v.type for v in self.operands]:
+            raise TypeError("the arguments of a group's body are not of the types of its operands")
+        return tuple(y.type for y in self.body.yields)
+
+    def verify(self) -> None:
+        for op in self.body.ops:
+            if not isinstance(op, Generic):
+                raise ValueError(f"a group holds structured.generic alone, not {op.opname}")
+            for name in self.shared:
+                if name not in op.space:
+                    raise ValueError(f"the shared dimension {name} is missing in an op of the group")
+                if any(name in op.reduced(k) for k in range(len(op.results))):
+                    raise ValueError(f"the shared dimension {name} is reduced in an op of the group")
+
+    def evaluate(self, run: RunRegion, *args: Any) -> tuple[Any, ...]:
+        return run(self.body, args)
+
+
+class Constant(Op, name="structured.constant"):
+    """A tensor known at compile time."""
+
+    value: Literal
+
+    def infer(self) -> tuple[TensorType, ...]:
+        return (tensor_of(self.value.array),)
+
+    def evaluate(self, run: RunRegion, *args: Any) -> tuple[Any, ...]:
+        return (self.value.array,)
+
+
+class Reshape(Op, name="structured.reshape"):
+    """The same elements in row-major order under another shape; a view where memory is dense."""
+
+    x: Value
+    shape: tuple[Dim, ...]
+
+    def infer(self) -> tuple[TensorType, ...]:
+        return (TensorType(self.x.type.dtype, self.shape),)
+
+    def evaluate(self, run: RunRegion, *args: Any) -> tuple[Any, ...]:
+        return (np.reshape(args[0], self.result.type.extents),)
+
+
+class Pad(Op, name="structured.pad"):
+    """A larger tensor with `x` inside and `value` around: `low` elements before and `high` behind, an axis each.
+
+    The producer of `x` writes into the larger buffer where it can; else this is a copy.
+    """
+
+    x: Value
+    low: tuple[int, ...]
+    high: tuple[int, ...]
+    value: Literal
+
+    def infer(self) -> tuple[TensorType, ...]:
+        t = self.x.type
+        shape = tuple(n + a + b for n, a, b in zip(t.shape, self.low, self.high, strict=True))
+        return (TensorType(t.dtype, shape),)
+
+    def evaluate(self, run: RunRegion, *args: Any) -> tuple[Any, ...]:
+        width = list(zip(self.low, self.high, strict=True))
+        return (np.pad(args[0], width, constant_values=self.value.array[()]),)
+
+
+class Concat(Op, name="structured.concat"):
+    """Tensors one after the other along an axis; their producers write into the whole where they can."""
+
+    xs: tuple[Value, ...]
+    axis: int
+
+    def infer(self) -> tuple[TensorType, ...]:
+        types = [v.type for v in self.xs]
+        extent: Dim = 0
+        for t in types:
+            extent = extent + t.shape[self.axis]
+        shape = types[0].shape
+        return (TensorType(types[0].dtype, (*shape[: self.axis], extent, *shape[self.axis + 1 :])),)
+
+    def evaluate(self, run: RunRegion, *args: Any) -> tuple[Any, ...]:
+        return (np.concatenate(args, axis=self.axis),)

@@ -1,0 +1,219 @@
+"""Types of SSA values: elements, tensors (tiles and scalars are static tensors), buffers.
+
+A `TensorType` serves three levels: a whole tensor of graph and structured, a static tile of kernel,
+and with rank 0 the scalar of a structured body or an index. A `BufferType` is memory: extents and
+strides, counted in elements. Dimensions are `Dim`s, so a shape may hold symbols.
+
+Mirrors: StableHLO's tensor types, MLIR's memref with a strided layout, Triton's block types.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+
+from minicc.ir.affine import Dim
+
+
+class DType:
+    """An element type: name as printed, width in bits as stored, kind, NumPy's dtype.
+
+    The kind is `f`, `i`, `u` or `b`, as NumPy's `dtype.kind` has it.
+    """
+
+    __slots__ = ("bits", "kind", "name", "numpy")
+
+    def __init__(self, name: str, kind: str, bits: int, numpy_dtype: Any) -> None:
+        self.name = name
+        self.kind = kind
+        self.bits = bits
+        self.numpy: np.dtype[Any] = np.dtype(numpy_dtype)
+
+    @property
+    def bytes(self) -> int:
+        """Bytes that one element takes in memory."""
+        return self.numpy.itemsize
+
+    @property
+    def is_float(self) -> bool:
+        """Whether it holds floating-point numbers."""
+        return self.kind == "f"
+
+    @property
+    def is_integer(self) -> bool:
+        """Whether it holds signed or unsigned integers; booleans are not integers."""
+        return self.kind in "iu"
+
+    def __repr__(self) -> str:
+        return self.name
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return dtype, (self.name,)
+
+
+F16 = DType("f16", "f", 16, np.float16)
+BF16 = DType("bf16", "f", 16, ml_dtypes.bfloat16)
+F32 = DType("f32", "f", 32, np.float32)
+F64 = DType("f64", "f", 64, np.float64)
+I8 = DType("i8", "i", 8, np.int8)
+I16 = DType("i16", "i", 16, np.int16)
+I32 = DType("i32", "i", 32, np.int32)
+I64 = DType("i64", "i", 64, np.int64)
+U8 = DType("u8", "u", 8, np.uint8)
+U16 = DType("u16", "u", 16, np.uint16)
+U32 = DType("u32", "u", 32, np.uint32)
+U64 = DType("u64", "u", 64, np.uint64)
+BOOL = DType("bool", "b", 8, np.bool_)
+INDEX = DType("index", "i", 64, np.int64)
+
+DTYPES = {
+    d.name: d for d in (F16, BF16, F32, F64, I8, I16, I32, I64, U8, U16, U32, U64, BOOL, INDEX)
+}
+_BY_NUMPY = {d.numpy: d for d in DTYPES.values() if d is not INDEX}
+
+
+def dtype(name: str) -> DType:
+    """The element type of that printed name; KeyError where there is none."""
+    return DTYPES[name]
+
+
+def from_numpy(numpy_dtype: Any) -> DType | None:
+    """The element type that stores a NumPy dtype of any byte order; None where there is none."""
+    return _BY_NUMPY.get(np.dtype(numpy_dtype).newbyteorder("="))
+
+
+class Type:
+    """Base of all types; immutable, compared by structure."""
+
+    __slots__ = ()
+
+
+class TensorType(Type):
+    """A value of known rank.
+
+    A tensor `f32[1,64,56,56]`, a tile `f32[14,32]`, a scalar `f32`, an index `index`.
+    """
+
+    __slots__ = ("_hash", "dtype", "shape")
+
+    def __init__(self, dtype: DType, shape: tuple[Dim, ...] = ()) -> None:
+        self.dtype = dtype
+        self.shape = shape
+        self._hash = hash((dtype.name, shape))
+
+    @property
+    def rank(self) -> int:
+        """The number of dimensions."""
+        return len(self.shape)
+
+    @property
+    def extents(self) -> tuple[int, ...]:
+        """The shape as numbers; ValueError where a dimension is still a symbol."""
+        return static_shape(self.shape)
+
+    def __eq__(self, other: object) -> bool:
+        return (
+            isinstance(other, TensorType)
+            and self.dtype is other.dtype
+            and self.shape == other.shape
+        )
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def __repr__(self) -> str:
+        return self.dtype.name + (f"[{','.join(map(str, self.shape))}]" if self.shape else "")
+
+
+class BufferType(Type):
+    """Memory that holds a tensor: extents and strides in elements.
+
+    Printed `buffer<f32[58,58,64], strides=[3712,64,1]>`.
+    Strides are printed only where they are not those of a dense row-major array.
+    """
+
+    __slots__ = ("_hash", "dtype", "shape", "strides")
+
+    def __init__(
+        self, dtype: DType, shape: tuple[Dim, ...], strides: tuple[Dim, ...] | None = None
+    ) -> None:
+        self.dtype = dtype
+        self.shape = shape
+        self.strides = dense_strides(shape) if strides is None else strides
+        self._hash = hash((dtype.name, shape, self.strides))
+
+    @property
+    def rank(self) -> int:
+        """The number of dimensions."""
+        return len(self.shape)
+
+    @property
+    def extents(self) -> tuple[int, ...]:
+        """The shape as numbers; ValueError where a dimension is still a symbol."""
+        return static_shape(self.shape)
+
+    @property
+    def is_dense(self) -> bool:
+        """Whether elements follow each other in row-major order without gaps."""
+        return self.strides == dense_strides(self.shape)
+
+    def span(self) -> int:
+        """Elements from the first to one behind the last, gaps included."""
+        if 0 in self.extents:
+            return 0
+        strides = static_shape(self.strides)
+        return 1 + sum((n - 1) * s for n, s in zip(self.extents, strides, strict=True))
+
+    def __eq__(self, other: object) -> bool:
+        return (
+            isinstance(other, BufferType)
+            and self.dtype is other.dtype
+            and self.shape == other.shape
+            and self.strides == other.strides
+        )
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def __repr__(self) -> str:
+        body = f"{self.dtype.name}[{','.join(map(str, self.shape))}]"
+        return (
+            f"buffer<{body}>"
+            if self.is_dense
+            else f"buffer<{body}, strides=[{','.join(map(str, self.strides))}]>"
+        )
+
+
+INDEX_TYPE = TensorType(INDEX)
+
+
+def static_shape(shape: tuple[Dim, ...]) -> tuple[int, ...]:
+    """The shape as numbers; ValueError names the symbols that are not bound."""
+    for extent in shape:
+        if not isinstance(extent, int):
+            raise ValueError(
+                f"shape {list(shape)} has the unbound dimension {extent}; bind it with `specialise`"
+            )
+    return shape  # type: ignore[return-value]  # every element was just seen to be an int
+
+
+@lru_cache(4096)
+def dense_strides(shape: tuple[Dim, ...]) -> tuple[Dim, ...]:
+    """Row-major strides in elements."""
+    strides: list[Dim] = []
+    step: Dim = 1
+    for extent in reversed(shape):
+        strides.append(step)
+        step = step * extent
+    return tuple(reversed(strides))
+
+
+def tensor_of(array: np.ndarray[Any, Any]) -> TensorType:
+    """The type of a NumPy array; TypeError where its dtype has no counterpart."""
+    element = from_numpy(array.dtype)
+    if element is None:
+        raise TypeError(f"no element type stores NumPy's {array.dtype}")
+    return TensorType(element, array.shape)

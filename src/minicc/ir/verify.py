@@ -1,0 +1,125 @@
+"""Checks that a module is what every pass may rely on; run after every stage.
+
+Values are defined once and before they are used, in scope; recorded types are those that the type
+rules infer; ops agree with their declaration and their own `verify`; every op has a location; and
+the level has every op.
+
+Mirrors: MLIR's verifier, which also calls the type rules again; XLA's HloVerifier.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from minicc.errors import CompilerBug
+from minicc.ir.core import REQUIRED, Function, Module, Op, Region, Value
+from minicc.ir.levels import leftovers
+from minicc.ir.printer import print_function
+
+# What a type rule or a verifier may raise on an op that a pass built wrongly.
+_REFUSALS = (TypeError, ValueError, LookupError, AttributeError, ArithmeticError)
+
+
+def verify(module: Module) -> None:
+    """Raise CompilerBug (MC0310, or MC0311 for an illegal op) with the guilty op marked `>>>`."""
+    names: set[str] = set()
+    for function in module.functions:
+        if function.name in names:
+            raise CompilerBug("MC0310", f"two functions are called @{function.name}")
+        names.add(function.name)
+        _Verifier(function).function()
+        for op, message in leftovers(module, function):
+            raise _bug("MC0311", message, function, op)
+
+
+def _bug(code: str, message: str, function: Function, op: Op | None) -> CompilerBug:
+    """The error, with the text of the function."""
+    where: tuple[str, ...] = ()
+    if op is not None and isinstance(op.loc, tuple):
+        where = tuple(str(name) for name in op.loc)
+    text = print_function(function, mark=op).rstrip()
+    return CompilerBug(code, f"{message} (in @{function.name})", where=where, ir=text)
+
+
+class _Verifier:
+    """The values of one function that are in scope, and all that were defined."""
+
+    def __init__(self, whole: Function) -> None:
+        self.whole = whole
+        self.scope: set[Value] = set()
+        self.defined: set[Value] = set()
+
+    def require(self, holds: bool, message: str, op: Op | None) -> None:
+        """Raise unless it holds."""
+        if not holds:
+            raise _bug("MC0310", message, self.whole, op)
+
+    def function(self) -> None:
+        """Check everything."""
+        whole = self.whole
+        self.region(whole.body, None)
+        named, yielded = len(whole.result_names), len(whole.body.yields)
+        self.require(named == yielded, f"{yielded} results have {named} names", None)
+
+    def region(self, region: Region, owner: Op | None) -> None:
+        """Check a region; its values leave the scope behind it."""
+        mine = list(region.args)
+        self.define(region.args, "an argument", owner)
+        for op in region.ops:
+            self.op(op)
+            self.define(op.results, f"a result of {op.opname}", op)
+            mine += op.results
+        self.use(region.yields, "what is yielded", owner)
+        self.scope.difference_update(mine)
+
+    def define(self, values: Iterable[Value], what: str, op: Op | None) -> None:
+        """Bring values into scope, each for the first time."""
+        for value in values:
+            self.require(value not in self.defined, f"{what}, {value}, is defined twice", op)
+            self.defined.add(value)
+            self.scope.add(value)
+
+    def use(self, values: Iterable[Value], what: str, op: Op | None) -> None:
+        """Check that values are in scope."""
+        for value in values:
+            if value not in self.scope:
+                known = value in self.defined
+                why = "not in scope here" if known else "not defined before it is used"
+                self.require(False, f"{what}, {value}, is {why}", op)
+
+    def op(self, op: Op) -> None:
+        """Check an op, within its regions too."""
+        self.location(op)
+        self.use(op.operands, f"an operand of {op.opname}", op)
+        self.declaration(op)
+        for region in op.regions:
+            self.region(region, op)
+        recorded = tuple([v.type for v in op.results])
+        try:
+            inferred = tuple(op.infer())
+            op.verify()
+        except _REFUSALS as error:
+            message = f"{op.opname}: {error or type(error).__name__}"
+            raise _bug("MC0310", message, self.whole, op) from error
+        message = f"{op.opname} records the types {recorded}, its rule infers {inferred}"
+        self.require(recorded == inferred, message, op)
+
+    def location(self, op: Op) -> None:
+        """Check that the op says where it comes from."""
+        loc: object = op.loc
+        named = isinstance(loc, tuple) and bool(loc) and all(isinstance(n, str) for n in loc)
+        self.require(named, f"{op.opname} has no location", op)
+
+    def declaration(self, op: Op) -> None:
+        """Compare an op's parts with the fields that its class declares."""
+        kinds = [f.kind for f in op.fields]
+        least, given = kinds.count("operand"), len(op.operands)
+        enough = given >= least if "operands" in kinds else given == least
+        self.require(enough, f"{op.opname} has {given} operands", op)
+        counted = len(op.regions) == kinds.count("region")
+        self.require(counted, f"{op.opname} has {len(op.regions)} regions", op)
+        declared = {f.name for f in op.fields if f.kind == "attribute"}
+        if wrong := sorted(declared ^ op.attrs.keys()):
+            self.require(False, f"{op.opname} lacks or does not have {', '.join(wrong)}", op)
+        missing = [k for k, v in op.attrs.items() if v is REQUIRED]
+        self.require(not missing, f"{op.opname} lacks {', '.join(missing)}", op)

@@ -1,0 +1,150 @@
+"""Every knob of minicc, and the only module that reads the environment.
+
+As XLA's `DebugOptions` or Torch Inductor's `config`, but a value that is handed on and not a
+global: two sessions may differ. Plain slots and no dataclass, since creating a frozen dataclass
+costs half a millisecond at import.
+
+| variable          | knob           | meaning                                                    |
+|-------------------|----------------|------------------------------------------------------------|
+| MINICC_MATH       | `math`         | `fast` (default) or `strict`                                |
+| MINICC_THREADS    | `threads`      | threads of a run; default: the cores this process may use   |
+| MINICC_TARGET     | `target`       | `avx512`, `avx2`, `x86-64`; default: the best here          |
+| MINICC_CACHE_DIR  | `cache_dir`    | folder of compiled code; empty or `off`: keep none          |
+| MINICC_CACHE_SIZE | `cache_bytes`  | the most that folder may hold, in bytes; default 1 GiB      |
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any, Literal
+
+from minicc.errors import Problems, UnsupportedError, UserError
+from minicc.target import TARGETS, Target, usable_cores
+
+Math = Literal["fast", "strict"]
+
+MOST_THREADS = 256
+
+
+class Options:
+    """An immutable set of knobs; what is not given comes from the environment, then a default.
+
+    `math`: "fast" may reassociate and approximate within stated bounds, "strict" may not.
+    `threads`: threads that share one run, the caller's among them. `target`: a named target, or
+    None for the host's best. `cache_dir`: where compiled code is kept, None for nowhere;
+    `cache_bytes`: the most that is kept there. Raises `UserError` naming all bad values at once.
+    """
+
+    __slots__ = ("cache_bytes", "cache_dir", "math", "target", "threads")
+
+    math: Math
+    threads: int
+    target: str | None
+    cache_dir: Path | None
+    cache_bytes: int
+
+    def __init__(
+        self,
+        *,
+        math: str | None = None,
+        threads: int | None = None,
+        target: str | None = None,
+        cache_dir: str | os.PathLike[str] | Literal[False] | None = None,
+        cache_bytes: int | None = None,
+    ) -> None:
+        problems = Problems()
+        values = {
+            "math": _choice(problems, "math", math, ("fast", "strict")) or "fast",
+            "threads": _count(problems, "threads", threads, MOST_THREADS),
+            "target": _choice(problems, "target", target, tuple(TARGETS)),
+            "cache_dir": None if cache_dir is False else _folder(cache_dir),
+            "cache_bytes": _count(problems, "cache_size", cache_bytes, 1 << 62),
+        }
+        problems.check()
+        values["threads"] = values["threads"] or usable_cores()
+        values["cache_bytes"] = values["cache_bytes"] or 1 << 30
+        for name, value in values.items():
+            object.__setattr__(self, name, value)
+
+    @property
+    def machine(self) -> Target:
+        """The target as a value: the named one, which need not run here, or the host's best.
+
+        Raises `UnsupportedError` on a host that is no x86-64.
+        """
+        if self.target is not None:
+            return TARGETS[self.target]
+        try:
+            return Target.host()
+        except RuntimeError as error:
+            hint = "name a target to look at its code without running it"
+            raise UnsupportedError("MC0201", str(error), hint=hint) from error
+
+    def replace(self, **changes: Any) -> Options:
+        """The same options with some changed; they are checked as in the constructor."""
+        values: dict[str, Any] = dict(zip(self.__slots__, self._key(), strict=True))
+        if values["cache_dir"] is None:
+            values["cache_dir"] = False
+        return Options(**(values | changes))
+
+    def _key(self) -> tuple[object, ...]:
+        return tuple(getattr(self, name) for name in self.__slots__)
+
+    def __setattr__(self, name: str, value: object) -> None:
+        raise AttributeError(f"options are immutable; use options.replace({name}=...)")
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Options) and self._key() == other._key()
+
+    def __hash__(self) -> int:
+        return hash(self._key())
+
+    def __repr__(self) -> str:
+        pairs = zip(self.__slots__, self._key(), strict=True)
+        return f"Options({', '.join(f'{name}={value!r}' for name, value in pairs)})"
+
+
+def _choice(problems: Problems, name: str, given: str | None, legal: tuple[str, ...]) -> str | None:
+    """One of `legal`, from the argument or the environment."""
+    variable = f"MINICC_{name.upper()}"
+    value, source = (given, name) if given is not None else (os.environ.get(variable), variable)
+    if not value or value in legal:
+        return value or None
+    names = ", ".join(repr(choice) for choice in legal)
+    message = f"{source} is {value!r}, and must be one of {names}"
+    problems.add(UserError("MC0101", message, hint=f"set {source} to {legal[0]!r}"))
+    return None
+
+
+def _count(problems: Problems, name: str, given: int | None, most: int) -> int | None:
+    """A whole number from 1 to `most`, from the argument or the environment."""
+    variable = f"MINICC_{name.upper()}"
+    text = os.environ.get(variable)
+    if given is None and not text:
+        return None
+    value: object = given
+    source = name
+    if given is None and text is not None:
+        value, source = (int(text) if text.isdecimal() else text), variable
+    if isinstance(value, int) and not isinstance(value, bool) and 1 <= value <= most:
+        return value
+    message = f"{source} is {value!r}, and must be a whole number from 1 to {most}"
+    problems.add(UserError("MC0102", message, hint=f"leave {source} out for the default"))
+    return None
+
+
+def _folder(given: str | os.PathLike[str] | None) -> Path | None:
+    """The cache's folder: the argument, MINICC_CACHE_DIR, or the user's own cache folder."""
+    if given is not None:
+        return Path(given).expanduser()
+    named = os.environ.get("MINICC_CACHE_DIR")
+    if named is not None:
+        return None if named in ("", "off") else Path(named).expanduser()
+    base = os.environ.get("XDG_CACHE_HOME", "")
+    try:
+        # The XDG rules: a path that is not absolute counts as not set.
+        root = Path(base) if os.path.isabs(base) else Path.home() / ".cache"
+    except RuntimeError:
+        return None
+    return root / "minicc"

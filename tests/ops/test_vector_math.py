@@ -1,0 +1,138 @@
+"""Vector mathematics: exact special values, bounds on the error, and independence of lane count.
+
+The bounds are those of the docstrings, which tools/measure_math.py measures over all float32
+arguments; here dense samples are taken, for every target that this machine can execute.
+"""
+
+import math
+from functools import cache
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+from tools.measure_math import FUNCTIONS, Loop, errors_in_ulp, loop_length, reference
+
+from minicc.backends.llvm import math as vector_math
+from minicc.backends.llvm.optimize import assembly
+from minicc.backends.llvm.writer import Vec, Writer
+from minicc.target import TARGETS, Target
+
+Array = npt.NDArray[Any]
+RUNNABLE = [name for name, target in TARGETS.items() if target.runs_here()]
+INF, NAN, TINY = math.inf, math.nan, 2.0**-149
+
+BOUNDS = {"exp": 1.0, "log": 1.0, "tanh": 1.5, "erf": 1.3, "sigmoid": 2.6}
+
+SPECIAL: dict[str, dict[float, float]] = {
+    "exp": {0: 1, TINY: 1, -TINY: 1, INF: INF, -INF: 0, 1e4: INF, -1e4: 0, 3e38: INF, -3e38: 0},
+    "log": {1: 0, 0: -INF, INF: INF, -INF: NAN, -1: NAN, -TINY: NAN, TINY: -149 * math.log(2)},
+    "tanh": {0: 0, INF: 1, -INF: -1, 40: 1, -3e38: -1, TINY: TINY, -TINY: -TINY},
+    "erf": {0: 0, INF: 1, -INF: -1, 7: 1, -3e38: -1, TINY: TINY, -TINY: -TINY},
+    "sigmoid": {0: 0.5, INF: 1, -INF: 0, 3e38: 1, -3e38: 0},
+}
+NEGATIVE_ZERO = {"exp": 1.0, "log": -INF, "tanh": -0.0, "erf": -0.0, "sigmoid": 0.5}
+
+
+@cache
+def loop(name: str, target: Target, element: str) -> Loop:
+    return Loop(name, target, Vec(target.lanes(Vec(1, element).bits), element))
+
+
+@cache
+def arguments(element: str) -> Array:
+    rng = np.random.default_rng(1)
+    integers: Any = np.uint32 if element == "float" else np.uint64
+    floats: Any = np.float32 if element == "float" else np.float64
+    count = 60_000 if element == "float" else 10_000
+    limit = int(np.iinfo(integers).max)
+    anything = rng.integers(0, limit, count, dtype=integers, endpoint=True).view(floats)
+    near = [rng.uniform(-r, r, count).astype(floats) for r in (0.7, 2, 8, 110)]
+    around_one = (1 + np.arange(-2000, 2000) * np.finfo(floats).eps).astype(floats)
+    return np.concatenate([anything, *near, around_one])
+
+
+@pytest.mark.parametrize("target", RUNNABLE)
+@pytest.mark.parametrize("element", ["float", "double"])
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_error_is_within_the_stated_bound(name: str, element: str, target: str) -> None:
+    x = arguments(element)
+    wide = np.float64 if element == "float" else np.longdouble
+    with np.errstate(invalid="ignore"):
+        exact = reference(name, x.astype(wide))
+    y = loop(name, TARGETS[target], element)(x)
+    e = errors_in_ulp(y, exact, float(np.finfo(x.dtype).smallest_normal))
+    assert e.max() <= BOUNDS[name], f"{e.max()} ULP at {x[e.argmax()]!r}"
+
+
+@pytest.mark.parametrize("target", RUNNABLE)
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_special_values_are_exact(name: str, target: str) -> None:
+    x = np.array([*SPECIAL[name], -0.0, NAN, -NAN], np.float32)
+    expected = np.array([*SPECIAL[name].values(), NEGATIVE_ZERO[name], NAN, NAN], np.float32)
+    y = loop(name, TARGETS[target], "float")(x)
+    np.testing.assert_array_equal(y, expected)
+    numbers = ~np.isnan(expected)
+    np.testing.assert_array_equal(np.signbit(y[numbers]), np.signbit(expected[numbers]))
+
+
+@pytest.mark.parametrize("target", RUNNABLE)
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_a_nan_stays_one_whatever_its_payload(name: str, target: str) -> None:
+    payload = np.arange(1, 1 << 23, 4099, dtype=np.uint32)
+    x = np.concatenate([payload | 0x7F800000, payload | 0xFF800000]).view(np.float32)
+    assert np.isnan(loop(name, TARGETS[target], "float")(x)).all()
+
+
+@pytest.mark.parametrize("target", RUNNABLE)
+@pytest.mark.parametrize("name", ["tanh", "erf"])
+def test_odd_functions_are_odd_to_the_bit(name: str, target: str) -> None:
+    x = arguments("float")
+    x = x[~np.isnan(x)]
+    f = loop(name, TARGETS[target], "float")
+    np.testing.assert_array_equal(f(-x).view(np.uint32), (-f(x)).view(np.uint32))
+
+
+@pytest.mark.parametrize("target", RUNNABLE)
+def test_exp_overflows_and_underflows_where_float32_does(target: str) -> None:
+    largest, smallest = np.float32(88.72283), np.float32(-87.33654)
+    above = np.nextafter(largest, np.float32(INF))
+    y = loop("exp", TARGETS[target], "float")(np.array([largest, above, smallest], np.float32))
+    assert np.isfinite(y[0])
+    assert y[1] == INF
+    assert y[2] >= np.finfo(np.float32).smallest_normal
+
+
+@pytest.mark.parametrize("lanes", [1, 2, 3, 8, 24, 37])
+@pytest.mark.parametrize("target", RUNNABLE)
+@pytest.mark.parametrize("name", ["exp", "log"])
+def test_every_lane_count_gives_the_same_bits(name: str, target: str, lanes: int) -> None:
+    x = arguments("float")[::50]
+    y = Loop(name, TARGETS[target], Vec(lanes, "float"))(x)
+    expected = loop(name, TARGETS[target], "float")(x)
+    numbers = ~np.isnan(expected)  # a NaN's payload is no one's business
+    np.testing.assert_array_equal(np.isnan(y), ~numbers)
+    np.testing.assert_array_equal(y[numbers].view(np.uint32), expected[numbers].view(np.uint32))
+
+
+@pytest.mark.parametrize(
+    ("name", "instructions"),
+    [("exp", 13), ("log", 19), ("tanh", 29), ("erf", 34), ("sigmoid", 15)],
+)
+def test_avx512_code_stays_short(name: str, instructions: int) -> None:
+    # Five more are the loop's: store, count, compare, branch and, mostly, a load.
+    text = Loop.text(name, TARGETS["avx512"], Vec(16, "float"))
+    assert loop_length(assembly(text, TARGETS["avx512"])) <= instructions + 6
+
+
+@pytest.mark.parametrize("target", TARGETS.values(), ids=TARGETS)
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_no_library_function_is_called(name: str, target: Target) -> None:
+    for element in ("float", "double"):
+        text = Loop.text(name, target, Vec(target.lanes(32), element))
+        assert "call" not in assembly(text, target)
+
+
+def test_other_elements_are_refused() -> None:
+    with pytest.raises(vector_math.UnsupportedElement, match="half"):
+        vector_math.exp(Writer(), Vec(8, "half"), "%x")

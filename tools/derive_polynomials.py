@@ -1,0 +1,292 @@
+"""Derive every coefficient of the vector mathematics and write them as a Python module.
+
+Each polynomial is the minimax polynomial of a weighted problem: minimise over c the maximum over
+the interval of |w(x) (f(x) - sum c_k x^k)|, found by Remez's exchange algorithm (E. Remez, 1934;
+here on a dense grid, in 60-digit arithmetic) and then rounded to the target format. The heads of
+the series (the 1 + r of exp, the f - f^2/2 of log, the x of erf) are kept exact by fitting only
+what follows them. The weights make the error relative to the *result*.
+
+    python tools/derive_polynomials.py            write src/minicc/backends/llvm/coefficients.py
+    python tools/derive_polynomials.py --print    print instead
+
+Needs mpmath. Takes about a minute.
+"""
+
+import argparse
+import math
+import pathlib
+import struct
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import mpmath  # type: ignore[import-untyped]
+from mpmath import mp, mpf
+
+Real = Any  # mpmath has no annotations: an mpf
+Function = Callable[[Real], Real]
+OUTPUT = pathlib.Path(__file__).parent.parent / "src/minicc/backends/llvm/coefficients.py"
+GRID = 2000
+TINY = 1e-9  # arguments nearer to zero are left out: there f and w are 0 / 0
+
+HEADER = '''"""Coefficients of the vector mathematics. Generated; don't edit.
+
+tools/derive_polynomials.py derives them:
+minimax polynomials of our own (Remez exchange in 60 digits, rounded to the format), lowest power
+first. The comment at each gives the weighted minimax error after rounding, relative to the result.
+`FLOAT` holds those for float32, `DOUBLE` those for float64.
+"""
+
+from typing import NamedTuple
+
+
+class Coefficients(NamedTuple):
+    """The constants of one format; what each is for stands in tools/derive_polynomials.py."""
+
+    log2e: float
+    ln2_high: float
+    ln2_low: float
+    exp_largest: float
+    exp_smallest: float
+    exp: tuple[float, ...]
+    exp2: tuple[float, ...]
+    log: tuple[float, ...]
+    tanh: tuple[float, ...]
+    erf_small: tuple[float, ...]
+    erf_large: tuple[float, ...]
+    erf_clamp: float
+    tanh_clamp: float
+
+'''
+
+
+@dataclass(frozen=True)
+class Format:
+    """A binary floating-point format: bits of the significand, exponents of the normal range."""
+
+    name: str
+    precision: int
+    emin: int
+    emax: int
+
+    def round(self, x: Real) -> float:
+        """The nearest value of the format, as a Python float."""
+        value = float(x)
+        if self.precision == 24:
+            value = struct.unpack("<f", struct.pack("<f", value))[0]
+        return value
+
+    def truncate(self, x: Real, bits: int) -> float:
+        """The number cut towards zero to `bits` significant bits."""
+        shift = bits - 1 - math.floor(mpmath.log(abs(x), 2))
+        return float(mpmath.floor(x * mpf(2) ** shift) / mpf(2) ** shift)
+
+    def step(self, value: float, towards: float) -> float:
+        """The neighbour of `value` in the format."""
+        spacing = 2.0 ** (math.frexp(value)[1] - self.precision)
+        return value + math.copysign(spacing, towards - value)
+
+
+FLOAT = Format("FLOAT", 24, -126, 127)
+DOUBLE = Format("DOUBLE", 53, -1022, 1023)
+
+
+def horner(c: list[Real], x: Real) -> Real:
+    """The sum of c_k x^k."""
+    total = mpf(0)
+    for coefficient in reversed(c):
+        total = total * x + coefficient
+    return total
+
+
+def extremes(errors: list[Real], wanted: int) -> list[int]:
+    """Indices of `wanted` extremes of alternating sign, the largest run of them."""
+    picked: list[int] = []
+    for i, e in enumerate(errors):
+        if e == 0:
+            continue
+        if picked and (errors[picked[-1]] > 0) == (e > 0):
+            if abs(e) > abs(errors[picked[-1]]):
+                picked[-1] = i
+        else:
+            picked.append(i)
+    while len(picked) > wanted:
+        picked.pop(0 if abs(errors[picked[0]]) < abs(errors[picked[-1]]) else -1)
+    return picked
+
+
+def remez(f: Function, w: Function, low: Real, high: Real, degree: int) -> tuple[list[Real], Real]:
+    """The minimax polynomial of weight w (taken absolute) and its weighted error."""
+    low, high = mpf(low), mpf(high)
+    xs = [
+        (low + high) / 2 - (high - low) / 2 * mpmath.cos(mp.pi * i / GRID) for i in range(GRID + 1)
+    ]
+    xs = [x for x in xs if abs(x) > TINY]
+    fs, ws = [f(x) for x in xs], [abs(w(x)) for x in xs]
+    wanted = degree + 2
+    last = len(xs) - 1
+    points = [i * last // (wanted - 1) for i in range(wanted)]
+    for _ in range(60):
+        rows = [
+            [xs[p] ** k for k in range(degree + 1)] + [(-1) ** i / ws[p]]
+            for i, p in enumerate(points)
+        ]
+        solution = mpmath.lu_solve(mpmath.matrix(rows), mpmath.matrix([fs[p] for p in points]))
+        c, level = [solution[k] for k in range(degree + 1)], abs(solution[degree + 1])
+        errors = [wt * (y - horner(c, x)) for x, y, wt in zip(xs, fs, ws, strict=True)]
+        largest = max(abs(e) for e in errors)
+        if largest <= level * mpf("1.001"):
+            return c, largest
+        points = extremes(errors, wanted)
+        if len(points) < wanted:
+            raise ArithmeticError(f"only {len(points)} alternations of {wanted}")
+    raise ArithmeticError("the exchange does not settle")
+
+
+@dataclass(frozen=True)
+class Problem:
+    """One polynomial: what it approximates (f, weight w), where, and of which degree by format."""
+
+    name: str
+    text: str
+    f: Function
+    w: Function
+    interval: Callable[[Format], tuple[Real, Real]]
+    degree: dict[str, int]
+
+    def solve(self, form: Format) -> str:
+        """The generated lines: a comment with the achieved error and the tuple."""
+        low, high = self.interval(form)
+        c, _ = remez(self.f, self.w, low, high, self.degree[form.name])
+        rounded = [form.round(value) for value in c]
+        worst = mpf(0)
+        for i in range(GRID + 1):
+            x = mpf(low) + (mpf(high) - mpf(low)) * (2 * i + 1) / (2 * GRID + 2)
+            if abs(x) > TINY:
+                worst = max(worst, abs(self.w(x) * (self.f(x) - horner(rounded, x))))
+        bits = float(mpmath.log(worst, 2))
+        lines = [f"    # {self.text}", f"    # degree {len(c) - 1}, error 2**{bits:.1f}"]
+        lines += [f"    {self.name}=("]
+        lines += [f"        {value!r}," for value in rounded]
+        return "\n".join([*lines, "    ),"])
+
+
+def erf_clamp(form: Format) -> float:
+    """A bound from which on erf rounds to 1: erfc is under a quarter of the last place."""
+    x = mpf(1)
+    while mpmath.erfc(x) > mpf(2) ** -(form.precision + 2):
+        x += mpf(1) / 16
+    return float(x)
+
+
+def tanh_clamp(form: Format) -> float:
+    """A bound from which on tanh rounds to 1: 1 - tanh is under an eighth of the last place."""
+    return float(mpmath.ceil((form.precision + 4) * mpmath.log(2) / 2 * 16) / 16)
+
+
+def problems() -> list[Problem]:
+    """All the polynomials."""
+    half = mpmath.log(2) / 2 * mpf("1.01")  # rounding to n isn't quite to the nearest
+    ln2 = mpmath.log(2)
+    return [
+        Problem(
+            "exp",
+            "(exp(r) - 1 - r) / r**2, error relative to exp(r)",
+            lambda r: (mpmath.expm1(r) - r) / r**2,
+            lambda r: r**2 / mpmath.exp(r),
+            lambda form: (-half, half),
+            {"FLOAT": 4, "DOUBLE": 10},
+        ),
+        Problem(
+            "exp2",
+            "2**r on +-1/2, absolute error over 2**r",
+            lambda r: mpf(2) ** r,
+            lambda r: mpf(2) ** -r,
+            lambda form: (mpf(-1) / 2, mpf(1) / 2),
+            {"FLOAT": 6, "DOUBLE": 11},
+        ),
+        Problem(
+            "log",
+            "(log(1 + f) - f + f**2 / 2) / f**3, error relative to log(1 + f)",
+            lambda f: (mpmath.log1p(f) - f + f**2 / 2) / f**3,
+            lambda f: f**3 / mpmath.log1p(f),
+            lambda form: (mpf(-1) / 4, mpf(1) / 2),
+            {"FLOAT": 7, "DOUBLE": 18},
+        ),
+        Problem(
+            "tanh",
+            "(tanh(x) / x - 1) / z in z = x**2 on |x| <= 5/8, error relative to tanh(x)",
+            lambda z: (mpmath.tanh(mpmath.sqrt(z)) / mpmath.sqrt(z) - 1) / z,
+            lambda z: mpmath.sqrt(z) * z / mpmath.tanh(mpmath.sqrt(z)),
+            lambda form: (mpf(0), mpf(25) / 64),
+            {"FLOAT": 4, "DOUBLE": 10},
+        ),
+        Problem(
+            "erf_small",
+            "erf(x) / x - 1 in z = x**2 on |x| <= 1, error relative to erf(x)",
+            lambda z: mpmath.erf(mpmath.sqrt(z)) / mpmath.sqrt(z) - 1,
+            lambda z: mpmath.sqrt(z) / mpmath.erf(mpmath.sqrt(z)),
+            lambda form: (mpf(0), mpf(1)),
+            {"FLOAT": 6, "DOUBLE": 12},
+        ),
+        Problem(
+            "erf_large",
+            "log2(erfc(1 + v)), error relative to erf(1 + v)",
+            lambda v: mpmath.log(mpmath.erfc(1 + v)) / ln2,
+            lambda v: ln2 * mpmath.erfc(1 + v) / mpmath.erf(1 + v),
+            lambda form: (mpf(0), mpf(erf_clamp(form)) - 1),
+            {"FLOAT": 6, "DOUBLE": 19},
+        ),
+    ]
+
+
+def constants(form: Format) -> list[str]:
+    """The constants that are not polynomials.
+
+    ln2_high has so few bits that n * ln2_high is exact for every exponent n; it is cut towards
+    zero, so that ln2_low is positive. exp_largest and exp_smallest are the outermost arguments
+    whose exponential is finite and normal.
+    """
+    ln2 = mpmath.log(2)
+    high = form.truncate(ln2, form.precision - (9 if form is FLOAT else 12))
+    largest = form.round((form.emax + 1) * ln2)
+    if mpmath.exp(largest) >= mpf(2) ** (form.emax + 1) * (1 - mpf(2) ** -(form.precision + 1)):
+        largest = form.step(largest, 0.0)
+    smallest = form.round(form.emin * ln2)
+    if mpmath.exp(smallest) < mpf(2) ** form.emin:
+        smallest = form.step(smallest, 0.0)
+    return [
+        f"    log2e={form.round(1 / ln2)!r},",
+        f"    ln2_high={high!r},",
+        f"    ln2_low={form.round(ln2 - mpf(high))!r},",
+        f"    exp_largest={largest!r},",
+        f"    exp_smallest={smallest!r},",
+        f"    erf_clamp={erf_clamp(form)!r},",
+        f"    tanh_clamp={tanh_clamp(form)!r},",
+    ]
+
+
+def generate() -> str:
+    """The text of the generated module."""
+    blocks = []
+    for form in (FLOAT, DOUBLE):
+        lines = constants(form) + [problem.solve(form) for problem in problems()]
+        blocks.append("\n".join([f"{form.name} = Coefficients(", *lines, ")"]))
+    return HEADER + "\n" + "\n\n".join(blocks) + "\n"
+
+
+def main() -> None:
+    """The command."""
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0] if __doc__ else None)
+    parser.add_argument("--print", action="store_true", help="print instead of writing")
+    arguments = parser.parse_args()
+    mp.dps = 60
+    text = generate()
+    if arguments.print:
+        print(text)
+    else:
+        OUTPUT.write_text(text)
+
+
+if __name__ == "__main__":
+    main()
