@@ -22,7 +22,7 @@ Array = npt.NDArray[Any]
 RUNNABLE = [name for name, target in TARGETS.items() if target.runs_here()]
 INF, NAN, TINY = math.inf, math.nan, 2.0**-149
 
-BOUNDS = {"exp": 1.0, "log": 1.0, "tanh": 1.5, "erf": 1.3, "sigmoid": 2.6}
+BOUNDS = {"exp": 1.0, "log": 1.02, "tanh": 1.4, "erf": 1.33, "sigmoid": 2.5}
 
 SPECIAL: dict[str, dict[float, float]] = {
     "exp": {0: 1, TINY: 1, -TINY: 1, INF: INF, -INF: 0, 1e4: INF, -1e4: 0, 3e38: INF, -3e38: 0},

@@ -99,6 +99,15 @@ _KINDS = {"Value": "operand", "tuple[Value, ...]": "operands", "Region": "region
 REGISTRY: dict[str, type[Op]] = {}
 
 
+def _annotation_text(annotation: Any) -> str:
+    """As it is written, also in a module without `from __future__ import annotations`."""
+    if isinstance(annotation, str):
+        return annotation
+    return (
+        inspect.formatannotation(annotation).replace("minicc.ir.core.", "").replace("typing.", "")
+    )
+
+
 class Op:
     """Base of all ops; a subclass with `name=` is one op and declares its parts as annotations.
 
@@ -117,8 +126,9 @@ class Op:
         super().__init_subclass__(**rest)
         inherited = {f.name: f for f in cls.fields}
         for field, annotation in inspect.get_annotations(cls).items():
-            if not str(annotation).startswith("ClassVar"):
-                kind = _KINDS.get(str(annotation), "attribute")
+            text = _annotation_text(annotation)
+            if not text.startswith("ClassVar"):
+                kind = _KINDS.get(text, "attribute")
                 inherited[field] = Field(field, kind, cls.__dict__.get(field, REQUIRED))
         cls.fields = tuple(inherited.values())
         if name:

@@ -18,7 +18,7 @@ import difflib
 import gc
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple, NoReturn
@@ -121,8 +121,14 @@ class _Parser:
 
     def place(self, token: Any, at: int = 0) -> str:
         """Source, line and column of a character of a token."""
-        line, column = _moved(token, str(token)[:at])
-        return f"{self.source}:{line}:{column}"
+        return self.place_in(token, str(token)[:at])
+
+    def place_in(self, token: Any, before: str) -> str:
+        """The place behind `before`, which begins where the token does, or the text if None."""
+        line, column = (1, 1) if token is None else (token.line, token.column)
+        last = before.rpartition("\n")[2]
+        column = len(last) + (1 if "\n" in before else column)
+        return f"{self.source}:{line + before.count(chr(10))}:{column}"
 
     # Syntax -----------------------------------------------------------------------------------
 
@@ -133,37 +139,40 @@ class _Parser:
 
     def inner(self, start: str, token: Any) -> Any:
         """The meaning of a coarse token, parsed once for each text."""
-        found = self.parsed.get(token)
+        text: str = token.value  # a plain string: tokens are slow to compare
+        found = self.parsed.get(text)
         if found is None:
-            found = self.parsed[str(token)] = self.syntax(start, str(token), token)
+            found = self.parsed[text] = self.syntax(start, text, token)
         return found
 
     def syntax(self, start: str, text: str, outer: Any) -> Any:
         """Run lark; what it finds wrong is told where it stands in the whole text."""
-        grammar = _grammar()
         from lark.exceptions import UnexpectedInput
 
         try:
-            return grammar.parse(text, start=start)
+            return _grammar().parse(text, start=start)
         except UnexpectedInput as error:
-            self.syntax_error(error, text, outer)
+            self.syntax_error(error, start, text, outer)
         except _REFUSALS as error:
-            # A division by zero in an expression, an element type that does not exist.
-            self.fail("MC0110", _message(error), outer)
+            # a division by zero in an expression, an element type that does not exist
+            where = self.place_in(outer, text[: getattr(error, "at", 0)])
+            raise UserError("MC0110", _message(error), where=where) from None
 
-    def syntax_error(self, error: Any, text: str, outer: Any) -> NoReturn:
+    def syntax_error(self, error: Any, start: str, text: str, outer: Any) -> NoReturn:
         """Say what stands there, and what could."""
-        expected: Iterable[str] = getattr(error, "allowed", None) or error.expected
+        # The error itself lists what some state with the same tokens to come would take.
+        replay = _grammar().parse_interactive(text, start=start)
+        with suppress(type(error)):
+            replay.exhaust_lexer()
+        expected: Iterable[str] = replay.accepts()
         patterns = {t.name: t.pattern for t in _grammar().terminals}
         names = {_WORDS.get(n) or repr(patterns[n].value) for n in expected}
         at_end = getattr(getattr(error, "token", None), "type", "") == "$END"
-        seen = _WORD.match(text, len(text) if at_end else error.pos_in_stream)
+        at = len(text.rstrip()) if at_end else error.pos_in_stream
+        seen = _WORD.match(text, at)
         found = repr(seen.group()) if seen else "the end"
-        line, column = (error.line, error.column) if seen else _end(text)
-        if outer is not None:
-            line, column = _moved(outer, "\n".join([*text.split("\n")[: line - 1], " " * (column - 1)]))
         message = f"{found} stands where {_alternatives(sorted(names))} should"
-        raise UserError("MC0110", message, where=f"{self.source}:{line}:{column}") from None
+        raise UserError("MC0110", message, where=self.place_in(outer, text[:at])) from None
 
     # Building ---------------------------------------------------------------------------------
 
@@ -200,22 +209,19 @@ class _Parser:
         mine: list[str] = []
         args: list[Value] = []
         for token, type in arguments:
-            value = Value(type, _hint(token))
-            at = token.column - 1 if outer is not None else 0
-            self.define(str(token), value, outer if outer is not None else token, at)
-            mine.append(str(token))
+            name = token.value
+            value = Value(type, _hint(name))
+            if name in self.scope:
+                spot = (token, 0) if outer is None else (outer, token.start_pos)
+                self.fail("MC0113", f"{name} is defined twice", *spot)
+            self.scope[name] = value
+            mine.append(name)
             args.append(value)
         ops = [self.op(node, mine) for node in nodes]
         region = Region(args, ops, self.operands(yields))
         for name in mine:
             del self.scope[name]
         return region
-
-    def define(self, name: str, value: Value, token: Any, at: int) -> None:
-        """Bring a value into scope."""
-        if name in self.scope:
-            self.fail("MC0113", f"{name} is defined twice", token, at)
-        self.scope[name] = value
 
     def operands(self, token: Any) -> tuple[Value, ...]:
         """The values that a list names."""
@@ -292,15 +298,17 @@ class _Parser:
 
     def name_results(self, op: Op, token: Any, mine: list[str]) -> None:
         """Bring an op's results into scope under the names given."""
-        names = list(_VALUE.finditer(token))
+        names = _VALUE.findall(token)
         if len(names) != len(op.results):
             message = f"{op.opname} has {len(op.results)} results, not {len(names)}"
             self.fail("MC0114", message, token)
-        for match, value in zip(names, op.results, strict=True):
-            name = match.group()
+        for k, (name, value) in enumerate(zip(names, op.results, strict=True)):
+            if name in self.scope:
+                at = [m.start() for m in _VALUE.finditer(token)][k]
+                self.fail("MC0113", f"{name} is defined twice", token, at)
             value.hint = _hint(name)
-            self.define(name, value, token, match.start())
-            mine.append(name)
+            self.scope[name] = value
+        mine += names
 
     # Attributes -------------------------------------------------------------------------------
 
@@ -310,13 +318,13 @@ class _Parser:
         seen: set[str] = set()
         for name, _ in pairs:
             if name in seen:
-                self.fail("MC0113", f"attribute {name} is given twice", token, name.column - 1)
+                self.fail("MC0113", f"attribute {name} is given twice", token, name.start_pos)
             seen.add(name)
         return pairs
 
     def attributes(self, cls: type[Op], name: Any, token: Any) -> dict[str, Any]:
         """All attributes of an op in the order of declaration, defaults filled in."""
-        key = (cls, "" if token is None else str(token))
+        key = (cls, "" if token is None else token.value)
         found = self.completed.get(key)
         if found is not None:
             return found
@@ -327,7 +335,7 @@ class _Parser:
                 near = difflib.get_close_matches(word, declared, 1)
                 hint = f"did you mean {near[0]}?" if near else ""
                 message = f"{cls.opname} has no attribute {word}"
-                self.fail("MC0114", message, token, word.column - 1, hint=hint)
+                self.fail("MC0114", message, token, word.start_pos, hint=hint)
             given[word] = self.resolved(value, token)
         attrs = {k: given.get(k, default) for k, default in declared.items()}
         for key_, value in attrs.items():
@@ -338,9 +346,9 @@ class _Parser:
 
     def resolved(self, value: Any, token: Any) -> Any:
         """The value with elided arrays put in."""
-        if isinstance(value, tuple):
-            return tuple([self.resolved(v, token) for v in value])
         if not isinstance(value, Elided):
+            if isinstance(value, tuple):
+                return tuple([self.resolved(v, token) for v in value])
             return value
         if value.digest not in self.resources:
             hint = "pass the arrays that were saved beside the text as `resources`"
@@ -375,9 +383,3 @@ def _message(error: BaseException) -> str:
 
 def _alternatives(names: Sequence[str]) -> str:
     return " or ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
-
-
-def _end(text: str) -> tuple[int, int]:
-    """Line and column behind the last character that is not blank."""
-    stripped = text.rstrip()
-    return stripped.count("\n") + 1, len(stripped) - stripped.rfind("\n")

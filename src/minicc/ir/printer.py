@@ -163,7 +163,7 @@ class _Printer:
         self.locations = locations
         self.mark = mark
         self.names: dict[Value, str] = {}
-        self.used: set[str] = set()
+        self.used: dict[str, int] = {}  # names, and how many numbers were tried behind each
         self.unnamed = 0
         self.types: dict[Any, str] = {}
 
@@ -174,11 +174,11 @@ class _Printer:
             name = f"%{self.unnamed}"
             self.unnamed += 1
         else:
-            spelled, k = hint, 0
+            spelled = hint
             while spelled in self.used:
-                k += 1
-                spelled = f"{hint}_{k}"
-            self.used.add(spelled)
+                self.used[hint] += 1
+                spelled = f"{hint}_{self.used[hint]}"
+            self.used[spelled] = 0
             name = f"%{spelled}" if _WORD.fullmatch(spelled) else f"%{quote(spelled)}"
         self.names[value] = name
         return name

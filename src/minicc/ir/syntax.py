@@ -55,11 +55,25 @@ def _unescape(match: re.Match[str]) -> str:
     return _MEANINGS.get(code, code)
 
 
+class Refused(ValueError):
+    """Something well-formed that means nothing; `at` is where, in characters from the start."""
+
+    def __init__(self, message: str, at: int) -> None:
+        super().__init__(message)
+        self.at = at
+
+
 def _dtype(word: Any) -> DType:
     try:
         return DTYPES[word]
     except KeyError:
-        raise ValueError(f"no element type is called {word}") from None
+        raise Refused(f"no element type is called {word}", word.start_pos) from None
+
+
+def _divisor(token: Any) -> int:
+    if number := int(token):
+        return number
+    raise Refused("the divisor is zero", token.start_pos)
 
 
 class Syntax:
@@ -125,6 +139,9 @@ class Syntax:
     def bits(self, parts: list[Any]) -> Any:
         return struct.unpack(">d", bytes.fromhex(parts[0][6:-1]))[0]
 
+    def type_attribute(self, parts: list[Any]) -> Any:
+        return parts[0]
+
     def element(self, parts: list[Any]) -> Any:
         return _dtype(parts[0])
 
@@ -145,7 +162,8 @@ class Syntax:
     def buffer(self, parts: list[Any]) -> Any:
         word, dims, strides = parts
         if strides is not None and len(strides) != len(dims or ()):
-            raise ValueError(f"a buffer of {len(dims or ())} dimensions has {len(strides)} strides")
+            message = f"a buffer of {len(dims or ())} dimensions has {len(strides)} strides"
+            raise Refused(message, word.start_pos)
         return BufferType(_dtype(word), dims or (), strides)
 
     # Arrays.
@@ -155,11 +173,14 @@ class Syntax:
         type = TensorType(_dtype(word), dims or ())
         if isinstance(payload, _Digest):
             return Elided(type, payload)
-        if isinstance(payload, bytes):
-            array = np.frombuffer(payload, type.dtype.numpy)
-        else:
-            array = np.array(payload, type.dtype.numpy)
-        return Literal(array.reshape(type.extents))
+        try:
+            if isinstance(payload, bytes):
+                array = np.frombuffer(payload, type.dtype.numpy)
+            else:
+                array = np.array(payload, type.dtype.numpy)
+            return Literal(array.reshape(type.extents))
+        except (ValueError, OverflowError) as error:
+            raise Refused(f"no {type}: {error}", word.start_pos) from None
 
     def raw(self, parts: list[Any]) -> Any:
         return bytes.fromhex(parts[0][2:])
@@ -192,10 +213,10 @@ class Syntax:
         return affine.multiply(*parts)
 
     def floordiv(self, parts: list[Any]) -> Any:
-        return affine.floordiv(parts[0], int(parts[1]))
+        return affine.floordiv(parts[0], _divisor(parts[1]))
 
     def mod(self, parts: list[Any]) -> Any:
-        return affine.mod(parts[0], int(parts[1]))
+        return affine.mod(parts[0], _divisor(parts[1]))
 
     def minimum(self, parts: list[Dim]) -> Any:
         return affine.minimum(*parts)

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from minicc.errors import CompilerBug
-from minicc.ir.core import REQUIRED, Function, Module, Op, Region, Value
+from minicc.ir.core import Function, Module, Op, Region, Value
 from minicc.ir.levels import leftovers
 from minicc.ir.printer import print_function
 
@@ -101,8 +101,10 @@ class _Verifier:
         except _REFUSALS as error:
             message = f"{op.opname}: {error or type(error).__name__}"
             raise _bug("MC0310", message, self.whole, op) from error
-        message = f"{op.opname} records the types {recorded}, its rule infers {inferred}"
-        self.require(recorded == inferred, message, op)
+        if recorded != inferred:
+            types = [", ".join(map(str, t)) or "nothing" for t in (recorded, inferred)]
+            message = f"{op.opname} records the types {types[0]}, its rule infers {types[1]}"
+            self.require(False, message, op)
 
     def location(self, op: Op) -> None:
         """Check that the op says where it comes from."""
@@ -119,7 +121,6 @@ class _Verifier:
         counted = len(op.regions) == kinds.count("region")
         self.require(counted, f"{op.opname} has {len(op.regions)} regions", op)
         declared = {f.name for f in op.fields if f.kind == "attribute"}
-        if wrong := sorted(declared ^ op.attrs.keys()):
-            self.require(False, f"{op.opname} lacks or does not have {', '.join(wrong)}", op)
-        missing = [k for k, v in op.attrs.items() if v is REQUIRED]
-        self.require(not missing, f"{op.opname} lacks {', '.join(missing)}", op)
+        for name in declared ^ op.attrs.keys():
+            how = "lacks" if name in declared else "does not declare"
+            self.require(False, f"{op.opname} {how} the attribute {name}", op)

@@ -12,7 +12,8 @@ are the classical ones of W. Cody and W. Waite, "Software Manual for the Element
 LLVM keeps it, as it never reassociates floating point unless told to.
 
 Errors are in units in the last place (ULP) of the correctly rounded result's binade, for normal
-results, measured by tools/measure_math.py on three targets: AVX-512, AVX2 with FMA, and baseline.
+results, measured by tools/measure_math.py on three targets: AVX-512 and AVX2, which gave the same
+figures, and baseline x86-64, which has no FMA. Figures are rounded up.
 """
 
 from collections.abc import Callable, Sequence
@@ -205,7 +206,8 @@ def exp(w: Writer, t: Vec, x: str) -> str:
     exp(0) = 1. On AVX-512 small results underflow gradually; elsewhere below the normal range
     they are 0.
 
-    Worst error: @exp@
+    Worst error with FMA (without): 0.892 (0.977) ULP over all float32, 0.86 (0.96) over a
+    sample of 12 million float64.
     """
     return _exp(w, t, x, 1.0)
 
@@ -234,7 +236,8 @@ def _exp(w: Writer, t: Vec, x: str, scale: float) -> str:
 def sigmoid(w: Writer, t: Vec, x: str) -> str:
     """1 / (1 + e**-x): exp of a negated argument, an addition and a division.
 
-    Worst error: @sigmoid@
+    Worst error with FMA (without): 2.482 (2.482) ULP over all float32, 2.19 (2.15) over a
+    sample of 12 million float64.
     """
     e = _exp(w, t, x, -1.0)
     one = w.splat(t, 1.0)
@@ -250,7 +253,8 @@ def log(w: Writer, t: Vec, x: str) -> str:
     log(1 + f) = f - f**2 / 2 + f**3 p(f), p of degree 7 (float64: 18). log(1) = 0,
     log(+-0) = -inf, log(inf) = inf, log of a negative number = NaN.
 
-    Worst error: @log@
+    Worst error with FMA (without): 0.971 (0.977) ULP over all float32, 0.90 (1.01) over a
+    sample of 12 million float64.
     """
     c = format_of(t).c
     m, e, finish = _split_avx512(w, t, x) if w.has_avx512 else _split_bits(w, t, x)
@@ -318,7 +322,8 @@ def tanh(w: Writer, t: Vec, x: str) -> str:
 
     Both are computed and one is selected. tanh(+-0) = +-0, tanh(+-inf) = +-1.
 
-    Worst error: @tanh@
+    Worst error with FMA (without): 1.363 (1.333) ULP over all float32, 1.39 (1.32) over a
+    sample of 12 million float64.
     """
     c = format_of(t).c
     magnitude = absolute(w, t, x)
@@ -338,7 +343,8 @@ def erf(w: Writer, t: Vec, x: str) -> str:
 
     Both are computed and one is selected. erf(+-0) = +-0, erf(+-inf) = +-1.
 
-    Worst error: @erf@
+    Worst error with FMA (without): 0.999 (1.320) ULP over all float32, 0.96 (1.25) over a
+    sample of 12 million float64.
     """
     form, c = format_of(t), format_of(t).c
     magnitude = absolute(w, t, x)

@@ -1,0 +1,250 @@
+"""Fuse generics into groups that run together over shared parallel dimensions.
+
+    %m = generic(x) max    %e = generic(x, m) exp    %s = generic(e) add    %y = generic(e, s) div
+    -->   %y = group shared = [r] { %m, (%e, %s), %y }
+
+A plan is made first (`plan_fusion`, a `FusionPlan` of drafts), then applied. `align` says whether an op can join a draft:
+what it reads of the draft's values must be read at the op's own point along every dimension that stays shared. Whether
+it should is said by `profitable`. Every generic ends up in a group, alone if need be.
+
+Mirrors: XLA's instruction fusion, Linalg's tile-and-fuse and IREE's dispatch formation, Halide's compute_at.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from math import prod
+
+from minicc.ir import affine, arith
+from minicc.ir.core import Function, Module, Op, Region, Value
+from minicc.ir.rewrite import live, merge_locations
+from minicc.ir.space import PARALLEL, REDUCTION, Space
+from minicc.ir.structured import Generic, Group
+from minicc.passes.structured.merge import merge_siblings, plain_names
+
+_SCRATCH = 16384  # elements that may pass between the ops of one instance: what fits L1 and L2
+
+
+class Member:
+    """An op of a draft, and what its dimensions are called there."""
+
+    __slots__ = ("names", "op")
+
+    def __init__(self, op: Generic, names: Mapping[str, str]) -> None:
+        self.op = op
+        self.names = names
+
+    def axes(self, value: Value) -> tuple[str | None, ...]:
+        """For each axis of a result, the dimension (by its name in the draft) that indexes it."""
+        plain = [plain_names((e,)) for e in self.op.result_maps[self.op.results.index(value)]]
+        return tuple(self.names[p[0]] if p else None for p in plain)
+
+
+class Draft:
+    """A group to be: its members, the dimensions shared so far, and where in the function it stands."""
+
+    __slots__ = ("defines", "members", "position", "read_outside", "shared")
+
+    def __init__(self, op: Generic, position: int) -> None:
+        self.members = [Member(op, {n: n for n in op.space.names})]
+        self.shared = {i.name: i.extent for i in op.space.of_kind(PARALLEL)}
+        self.defines: dict[Value, Member] = dict.fromkeys(op.results, self.members[0])
+        self.position = position
+        self.read_outside = False
+
+    def append(self, op: Generic, names: Mapping[str, str], position: int) -> None:
+        """Let `op` join with its dimensions called `names`; what it does not share is no longer shared."""
+        member = Member(op, names)
+        kept = {names[i.name] for i in op.space.of_kind(PARALLEL)}
+        self.shared = {n: extent for n, extent in self.shared.items() if n in kept}
+        self.members.append(member)
+        self.defines.update(dict.fromkeys(op.results, member))
+        if not self.read_outside:
+            self.position = position
+
+
+def is_contraction(op: Generic) -> bool:
+    """Whether an op sums products of two operands over a reduction dimension: a matmul or convolution."""
+    if op.combine != ("add",) or len(op.operands) < 2 or not op.space.of_kind(REDUCTION):
+        return False
+    return any(isinstance(inner, arith.Mul) and inner.result is op.body.yields[0] for inner in op.body.ops)
+
+
+def fuse(module: Module) -> Module:
+    """Put every generic of each function into a group."""
+    return Module(module.level, [apply_fusion(f, plan_fusion(f)) for f in module.functions])
+
+
+class FusionPlan:
+    """The drafts, each at the position of the op behind which its group stands."""
+
+    __slots__ = ("drafts",)
+
+    def __init__(self, drafts: Sequence[Draft]) -> None:
+        self.drafts = tuple(drafts)
+
+    def __repr__(self) -> str:
+        return "\n".join(
+            f"at {d.position}: {len(d.members)} ops share {list(d.shared)}" for d in self.drafts
+        )
+
+
+def plan_fusion(function: Function) -> FusionPlan:
+    """Walk in order; let each generic join the latest draft that it reads from, if legal and profitable."""
+    drafts: list[Draft] = []
+    owner: dict[Value, Draft] = {}
+    placed: dict[Value, int] = {}
+    for position, op in enumerate(function.body.ops):
+        sources = list(dict.fromkeys(owner[v] for v in op.operands if v in owner))
+        joined: Draft | None = None
+        if isinstance(op, Generic):
+            joined = _join(op, sources, placed, position)
+            if joined is None:
+                joined = Draft(op, position)
+                drafts.append(joined)
+            owner.update(dict.fromkeys(op.results, joined))
+        for draft in sources:
+            draft.read_outside |= draft is not joined
+        placed.update(dict.fromkeys(op.results, position))
+    return FusionPlan(drafts)
+
+
+def _join(op: Generic, sources: Sequence[Draft], placed: Mapping[Value, int], position: int) -> Draft | None:
+    """Append the op to the latest draft that it can join; None if there is none."""
+    for draft in sorted(sources, key=lambda d: -d.position):
+        outside = [placed.get(v, -1) for v in op.operands if v not in draft.defines]
+        if draft.read_outside and any(p > draft.position for p in outside):
+            continue
+        aligned = align(draft, op)
+        if aligned is None or not profitable(draft, op, aligned):
+            continue
+        draft.append(op, _distinct(op, aligned, draft), position)
+        return draft
+    return None
+
+
+def align(draft: Draft, op: Generic) -> dict[str, str] | None:
+    """Which dimension of `op` is which shared one of `draft`, from the reads of the draft's values.
+
+    None where a dimension would have to be two at once. A shared dimension along which a value is read elsewhere than
+    at the op's own point is left out: it could not stay shared.
+    """
+    names: dict[str, str] = {}
+    lost: set[str] = set()
+    for v, m in zip(op.operands, op.input_maps, strict=True):
+        member = draft.defines.get(v)
+        if member is None:
+            continue
+        for axis, e in zip(member.axes(v), m, strict=True):
+            extent = draft.shared.get(axis) if axis is not None else None
+            if axis is None or extent is None:
+                continue
+            plain = plain_names((e,))
+            mine = op.space[plain[0]] if plain else None
+            if mine is not None and mine.kind == PARALLEL and mine.extent == extent:
+                if names.setdefault(mine.name, axis) != axis:
+                    return None
+            elif extent != 1:
+                lost.add(axis)
+    kept = {mine: theirs for mine, theirs in names.items() if theirs not in lost}
+    return kept if len(set(kept.values())) == len(kept) else None
+
+
+def profitable(draft: Draft, op: Generic, aligned: Mapping[str, str]) -> bool:
+    """Whether joining pays: nothing heavy loses its parallelism, and what is passed on stays in cache."""
+    if is_contraction(op):
+        return False
+    kept = set(aligned.values())
+    lost = {n: e for n, e in draft.shared.items() if n not in kept}
+    first = draft.members[0].op
+    if any(is_contraction(m.op) for m in draft.members):
+        return all(e == 1 for e in lost.values()) and _points(op.space) <= _points(first.space)
+    if all(e == 1 for e in lost.values()):
+        return True
+    passed = [
+        prod(e for n, e in m.op.space.extents.items() if m.names[n] not in kept) for m in draft.members
+    ]
+    return max(passed) <= _SCRATCH
+
+
+def _points(space: Space) -> int:
+    return prod(space.extents.values())
+
+
+def _distinct(op: Generic, aligned: Mapping[str, str], draft: Draft) -> dict[str, str]:
+    """Names for all dimensions of `op`: the aligned ones as in the draft, the others unlike any there."""
+    taken = {n for m in draft.members for n in m.names.values()}
+    out = dict(aligned)
+    for name in op.space.names:
+        if name not in out:
+            fresh, k = name, 1
+            while fresh in taken:
+                fresh, k = f"{name}_{k}", k + 1
+            out[name] = fresh
+            taken.add(fresh)
+    return out
+
+
+def renamed(op: Generic, operands: Sequence[Value], names: Mapping[str, str]) -> Generic:
+    """The same op on other operands with its dimensions called otherwise."""
+    binding = {old: affine.symbol(new) for old, new in names.items()}
+    return op.rebuilt(
+        operands,
+        space=op.space.renamed(names),
+        maps=tuple(tuple(affine.substitute(e, binding) for e in m) for m in op.maps),
+        coordinates=tuple(names[n] for n in op.coordinates),
+    )
+
+
+def apply_fusion(function: Function, plan: FusionPlan) -> Function:
+    """Emit each draft as a group at its position; other ops stay."""
+    at: dict[int, Draft] = {d.position: d for d in plan.drafts}
+    drafted = {m.op for d in plan.drafts for m in d.members}
+    owner = {v: d for d in plan.drafts for v in d.defines}
+    exported = set(function.body.yields)
+    for op in function.body.ops:
+        exported.update(op.operands) if op not in drafted else None
+    for draft in plan.drafts:
+        for m in draft.members:
+            exported.update(v for v in m.op.operands if owner.get(v) is not draft)
+    forward: dict[Value, Value] = {}
+    out: list[Op] = []
+    for position, op in enumerate(function.body.ops):
+        if op not in drafted:
+            kept = op.rebuilt([forward.get(v, v) for v in op.operands])
+            out.append(kept)
+            forward.update(zip(op.results, kept.results, strict=True))
+        if position in at:
+            out.append(_emit_group(at[position], forward, exported))
+    yields = [forward.get(v, v) for v in function.body.yields]
+    return function.with_body(Region(function.args, live(out, yields), yields))
+
+
+def _emit_group(draft: Draft, forward: dict[Value, Value], exported: set[Value]) -> Group:
+    """The group of a draft; `forward` learns what became of the values that are read outside."""
+    inputs = list(dict.fromkeys(v for m in draft.members for v in m.op.operands if v not in draft.defines))
+    args = [Value(v.type, v.hint) for v in inputs]
+    inner: dict[Value, Value] = dict(zip(inputs, args, strict=True))
+    ops: list[Op] = []
+    for m in draft.members:
+        fresh = renamed(m.op, [inner[v] for v in m.op.operands], m.names)
+        inner.update(zip(m.op.results, fresh.results, strict=True))
+        ops.append(fresh)
+    results = [v for v in draft.defines if v in exported]
+    ops, known = merge_siblings(ops)
+    yields = [known.get(inner[v], inner[v]) for v in results]
+    loc = merge_locations(*[m.op.loc for m in draft.members])
+    operands = [forward.get(v, v) for v in inputs]
+    group = Group(
+        *operands, shared=tuple(draft.shared), label=label(loc), body=Region(args, ops, yields), loc=loc
+    )
+    for v, new in zip(results, group.results, strict=True):
+        new.hint = v.hint
+        forward[v] = new
+    return group
+
+
+def label(loc: Sequence[str]) -> str:
+    """A kernel's name from the nodes that it computes for."""
+    first = "".join(c if c.isalnum() else "_" for c in loc[0].rsplit("/", 1)[-1])[:32]
+    return f"{first}_{len(loc)}" if len(loc) > 1 else first

@@ -1,0 +1,298 @@
+"""graph -> structured: each whole-tensor op becomes an iteration space, index maps and a scalar body.
+
+    %y = graph.add %x, %b : f32[8,64]   -->   structured.generic %x, %b { space = <d0=8, d1=64>,
+                                               maps = [[d0, d1], [d1], [d0, d1]] } { arith.add }
+
+A constant of one element moves into the body. Data movement that is not an index map (reshape, pad,
+concat) stays an op of its own. Precondition: every shape is bound (`specialise`).
+
+Mirrors: StableHLO-to-Linalg, Relax's LegalizeOps to TE, ONNX-to-Krnl.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from minicc.errors import UnsupportedError
+from minicc.ir import arith, graph, structured
+from minicc.ir.affine import Dim, symbol
+from minicc.ir.build import Builder
+from minicc.ir.core import Function, Literal, Module, Op, Value
+from minicc.ir.rewrite import Rebuilder, rebuild
+from minicc.ir.space import PARALLEL, REDUCTION, Iter, Space
+from minicc.ir.types import I64, TensorType
+
+Body = Callable[[Builder, Sequence[Value]], Value]
+Lower = Callable[[Rebuilder, Any, tuple[Value, ...]], Value]
+
+
+def lower_to_structured(module: Module) -> Module:
+    """Lower every function of a graph module; UnsupportedError names an op without a lowering."""
+    return Module("structured", [_lower_function(f) for f in module.functions])
+
+
+def _lower_function(function: Function) -> Function:
+    scalars = {
+        op.result: Literal(op.value.array.reshape(()))
+        for op in function.body.ops
+        if isinstance(op, graph.Constant) and op.value.array.size == 1
+    }
+
+    def visit(b: Rebuilder, op: Op, operands: tuple[Value, ...]) -> Sequence[Value]:
+        if isinstance(op, graph.Elementwise):
+            return (_elementwise(b, op, operands, scalars),)
+        lower = LOWER.get(type(op))
+        if lower is None:
+            raise UnsupportedError(
+                "MC0210",
+                f"{op.opname} has no lowering to the structured level yet",
+                where=op.loc,
+                hint="run the module at the graph level with minicc.ir.interpret",
+            )
+        return (lower(b, op, operands),)
+
+    return rebuild(function, visit)
+
+
+def generic(
+    b: Builder,
+    inputs: Sequence[Value],
+    space: Space,
+    maps: Sequence[Sequence[Dim]],
+    shape: Sequence[Dim],
+    body: Body,
+    combine: str | None = None,
+    coordinates: tuple[str, ...] = (),
+) -> Value:
+    """A generic with one result; `body` gets a builder and the scalars and returns what is yielded."""
+    scalars = [Value(TensorType(v.type.dtype)) for v in inputs]
+    scalars += [Value(TensorType(I64)) for _ in coordinates]
+    region = b.region(scalars, lambda inner: (body(inner, scalars),))
+    return b.emit(
+        structured.Generic,
+        *inputs,
+        space=space,
+        maps=tuple(tuple(m) for m in maps),
+        shapes=(tuple(shape),),
+        combine=(combine,),
+        coordinates=coordinates,
+        body=region,
+    )
+
+
+def dims(shape: Sequence[Dim], reduced: Sequence[int] = ()) -> Space:
+    """One dimension an axis, called d0, d1, ...; those of `reduced` are reductions."""
+    return Space(
+        Iter(f"d{k}", n, REDUCTION if k in reduced else PARALLEL) for k, n in enumerate(shape)
+    )
+
+
+def identity(rank: int) -> list[Dim]:
+    """The map d0, d1, ..."""
+    return [symbol(f"d{k}") for k in range(rank)]
+
+
+def broadcast_map(shape: Sequence[Dim], result: Sequence[Dim]) -> list[Dim]:
+    """How an operand is read under NumPy's broadcasting to `result`: extents of 1 are read at 0."""
+    offset = len(result) - len(shape)
+    return [
+        0 if n == 1 and result[offset + k] != 1 else symbol(f"d{offset + k}")
+        for k, n in enumerate(shape)
+    ]
+
+
+def _elementwise(
+    b: Rebuilder, op: Any, operands: tuple[Value, ...], scalars: Mapping[Value, Literal]
+) -> Value:
+    shape = op.result.type.shape
+    constants = [scalars.get(v) for v in op.operands]
+    kept = [v for v, c in zip(operands, constants, strict=True) if c is None]
+
+    def body(inner: Builder, elements: Sequence[Value]) -> Value:
+        rest = iter(elements)
+        args = [next(rest) if c is None else inner.emit(arith.Constant, value=c) for c in constants]
+        if isinstance(op, graph.Cast):
+            return inner.emit(arith.Cast, args[0], dtype=op.dtype)
+        return inner.emit(op.scalar, *args)
+
+    maps = [broadcast_map(v.type.shape, shape) for v in kept]
+    return generic(b, kept, dims(shape), [*maps, identity(len(shape))], shape, body)
+
+
+def _first(b: Builder, scalars: Sequence[Value]) -> Value:
+    return scalars[0]
+
+
+def _product(b: Builder, scalars: Sequence[Value]) -> Value:
+    return b.emit(arith.Mul, scalars[0], scalars[1])
+
+
+def _constant(b: Rebuilder, op: Any, operands: tuple[Value, ...]) -> Value:
+    return b.emit(structured.Constant, value=op.value)
+
+
+def _move(b: Rebuilder, x: Value, shape: Sequence[Dim], read: Sequence[Dim]) -> Value:
+    """A copy of `x` that reads it at `read`, expressions over the result's dimensions."""
+    return generic(b, [x], dims(shape), [read, identity(len(shape))], shape, _first)
+
+
+def _transpose(b: Rebuilder, op: Any, operands: tuple[Value, ...]) -> Value:
+    read: list[Dim] = [0] * len(op.perm)
+    for k, axis in enumerate(op.perm):
+        read[axis] = symbol(f"d{k}")
+    return _move(b, operands[0], op.result.type.shape, read)
+
+
+def _slice(b: Rebuilder, op: Any, operands: tuple[Value, ...]) -> Value:
+    read = [
+        symbol(f"d{k}") * step + start
+        for k, (start, step) in enumerate(zip(op.starts, op.steps, strict=True))
+    ]
+    return _move(b, operands[0], op.result.type.shape, read)
+
+
+def _broadcast(b: Rebuilder, op: Any, operands: tuple[Value, ...]) -> Value:
+    shape = op.result.type.shape
+    return _move(b, operands[0], shape, broadcast_map(operands[0].type.shape, shape))
+
+
+def _reshape(b: Rebuilder, op: Any, operands: tuple[Value, ...]) -> Value:
+    return b.emit(structured.Reshape, operands[0], shape=op.result.type.shape)
+
+
+def _pad(b: Rebuilder, op: Any, operands: tuple[Value, ...]) -> Value:
+    if not any(op.low) and not any(op.high):
+        return operands[0]
+    return b.emit(structured.Pad, operands[0], low=op.low, high=op.high, value=op.value)
+
+
+def _concat(b: Rebuilder, op: Any, operands: tuple[Value, ...]) -> Value:
+    return b.emit(structured.Concat, *operands, axis=op.axis)
+
+
+def _iota(b: Rebuilder, op: Any, operands: tuple[Value, ...]) -> Value:
+    shape = op.result.type.shape
+    name = f"d{op.axis}"
+
+    def body(inner: Builder, scalars: Sequence[Value]) -> Value:
+        return inner.emit(arith.Cast, scalars[0], dtype=op.dtype)
+
+    return generic(b, [], dims(shape), [identity(len(shape))], shape, body, coordinates=(name,))
+
+
+def _reduce(b: Rebuilder, op: Any, operands: tuple[Value, ...]) -> Value:
+    shape = operands[0].type.shape
+    axes = tuple(a % len(shape) for a in op.axes)
+    if op.keepdims:
+        result: list[Dim] = [0 if k in axes else symbol(f"d{k}") for k in range(len(shape))]
+    else:
+        result = [symbol(f"d{k}") for k in range(len(shape)) if k not in axes]
+    maps = [identity(len(shape)), result]
+    out = op.result.type.shape
+    return generic(b, operands, dims(shape, axes), maps, out, _first, op.combine)
+
+
+def _window(b: Rebuilder, op: Any, operands: tuple[Value, ...]) -> Value:
+    shape = op.result.type.shape
+    iters = [Iter(f"d{k}", n) for k, n in enumerate(shape)]
+    read: list[Dim] = []
+    for k, (size, stride, dilation) in enumerate(
+        zip(op.size, op.strides, op.dilations, strict=True)
+    ):
+        at = symbol(f"d{k}") * stride
+        if size > 1:
+            iters.append(Iter(f"r{k}", size, REDUCTION))
+            at = at + symbol(f"r{k}") * dilation
+        read.append(at)
+    maps = [read, identity(len(shape))]
+    return generic(b, operands, Space(iters), maps, shape, _first, op.combine)
+
+
+def _contract(b: Rebuilder, op: Any, operands: tuple[Value, ...]) -> Value:
+    terms, _, out = op.equation.partition("->")
+    left, _, right = terms.partition(",")
+    extent: dict[str, Dim] = {}
+    for letters, value in zip((left, right), operands, strict=True):
+        for letter, n in zip(letters, value.type.shape, strict=True):
+            extent[letter] = n if extent.get(letter, 1) == 1 else extent[letter]
+
+    def read(letters: str, shape: Sequence[Dim]) -> list[Dim]:
+        return [
+            0 if n == 1 and extent[letter] != 1 else symbol(letter)
+            for letter, n in zip(letters, shape, strict=True)
+        ]
+
+    order = [*out, *[letter for letter in dict.fromkeys(left + right) if letter not in out]]
+    space = Space(
+        Iter(letter, extent[letter], PARALLEL if letter in out else REDUCTION) for letter in order
+    )
+    shape = op.result.type.shape
+    maps = [
+        read(left, operands[0].type.shape),
+        read(right, operands[1].type.shape),
+        [symbol(letter) for letter in out],
+    ]
+    return generic(b, operands, space, maps, shape, _product, "add")
+
+
+_SPATIAL = {1: "w", 2: "hw", 3: "dhw"}
+
+
+def _conv(b: Rebuilder, op: Any, operands: tuple[Value, ...]) -> Value:
+    """n, spatial, channels | kernel, k: grouped channels are c = g * width + o; a depthwise one has no k."""
+    x, w = operands
+    last = op.layout == "channels_last"
+    shape = op.result.type.shape
+    spatial = _SPATIAL[len(op.strides)]
+    extents = shape[1:-1] if last else shape[2:]
+    channels, depth = w.type.shape[0], w.type.shape[1]
+    iters = [Iter("n", shape[0])]
+    iters += [Iter(name, n) for name, n in zip(spatial, extents, strict=True)]
+    width = channels // op.groups
+    depthwise = op.groups > 1 and width == 1 and depth == 1
+    k: Dim = 0 if depthwise else symbol("k")
+    if op.groups == 1 or depthwise:
+        iters.append(Iter("c", channels))
+        c: Dim = symbol("c")
+        read_c = c if depthwise else k
+    else:
+        iters += [Iter("g", op.groups), Iter("o", width)]
+        c = symbol("g") * width + symbol("o")
+        read_c = symbol("g") * depth + k
+    taps = [f"k{name}" for name in spatial]
+    iters += [
+        Iter(tap, n, REDUCTION) for tap, n in zip(taps, w.type.shape[2:], strict=True) if n != 1
+    ]
+    if not depthwise:
+        iters.append(Iter("k", depth, REDUCTION))
+    tap_at = [
+        symbol(tap) if n != 1 else 0 for tap, n in zip(taps, w.type.shape[2:], strict=True)
+    ]
+    at = [
+        symbol(name) * stride + tap * dilation
+        for name, tap, stride, dilation in zip(
+            spatial, tap_at, op.strides, op.dilations, strict=True
+        )
+    ]
+    n = symbol("n")
+    read_x = [n, *at, read_c] if last else [n, read_c, *at]
+    out = [symbol(name) for name in spatial]
+    maps = [read_x, [c, k, *tap_at], [n, *out, c] if last else [n, c, *out]]
+    return generic(b, [x, w], Space(iters), maps, shape, _product, "add")
+
+
+LOWER: dict[type[Op], Lower] = {
+    graph.Constant: _constant,
+    graph.Transpose: _transpose,
+    graph.Slice: _slice,
+    graph.Broadcast: _broadcast,
+    graph.Reshape: _reshape,
+    graph.Pad: _pad,
+    graph.Concat: _concat,
+    graph.Iota: _iota,
+    graph.Reduce: _reduce,
+    graph.Window: _window,
+    graph.Contract: _contract,
+    graph.Conv: _conv,
+}

@@ -1,0 +1,229 @@
+"""Merge elementwise producers into their consumers: two generics become one with a longer body.
+
+    %a = generic(x) { exp }   %y = generic(a, b) { add }   -->   %y = generic(x, b) { exp, add }
+
+Legal: the producer has one parallel result, indexed by its plain dimensions. Profitable: nothing is computed more often
+than before, or the producer only moves data. Applying substitutes the producer's dimensions by what the consumer reads.
+
+Mirrors: Linalg's elementwise fusion, XLA's loop fusion, TE's compute_inline.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from minicc.ir import affine
+from minicc.ir.affine import Dim, Expr
+from minicc.ir.build import Builder
+from minicc.ir.core import Function, Module, Op, Region, Value
+from minicc.ir.rewrite import inline, live, merge_locations
+from minicc.ir.space import REDUCTION, Iter, Space
+from minicc.ir.structured import Generic, Map
+from minicc.ir.types import TensorType
+
+
+def merge(module: Module) -> Module:
+    """Merge in every function, in one walk from the inputs to the outputs."""
+    return Module(module.level, [_merge_function(f) for f in module.functions])
+
+
+def plain_names(m: Map) -> tuple[str, ...] | None:
+    """The names of a map that consists of distinct plain dimensions, else None."""
+    names: list[str] = []
+    for e in m:
+        if not isinstance(e, Expr) or e.const or not e.is_atom() or not isinstance(e.terms[0][0][0], str):
+            return None
+        names.append(e.terms[0][0][0])
+    return tuple(names) if len(set(names)) == len(names) else None
+
+
+def _merge_function(function: Function) -> Function:
+    uses: dict[Value, int] = dict.fromkeys(function.body.yields, 1)
+    for op in function.body.ops:
+        for v in set(op.operands):
+            uses[v] = uses.get(v, 0) + 1
+    made: dict[Value, Generic] = {}
+    forward: dict[Value, Value] = {}
+    out: list[Op] = []
+    for op in function.body.ops:
+        current = op
+        if any(v in forward for v in op.operands):
+            current = op.rebuilt([forward.get(v, v) for v in op.operands])
+        if isinstance(current, Generic):
+            current = _absorb(current, made, uses)
+        for old, new in zip(op.results, current.results, strict=True):
+            if new is not old:
+                new.hint = new.hint or old.hint
+                forward[old] = new
+                uses[new] = uses.get(old, 0)
+        if isinstance(current, Generic) and len(current.results) == 1:
+            made[current.results[0]] = current
+        out.append(current)
+    yields = [forward.get(v, v) for v in function.body.yields]
+    return function.with_body(Region(function.args, live(out, yields), yields))
+
+
+def _absorb(consumer: Generic, made: dict[Value, Generic], uses: dict[Value, int]) -> Generic:
+    progress = True
+    while progress:
+        progress = False
+        for v in dict.fromkeys(consumer.operands):
+            producer = made.get(v)
+            if producer is None or not legal(producer, consumer, v):
+                continue
+            if profitable(producer, consumer, v, uses.get(v, 0)):
+                consumer = apply(producer, consumer, v)
+                progress = True
+                break
+    return consumer
+
+
+def legal(producer: Generic, consumer: Generic, value: Value) -> bool:
+    """Whether the producer's one parallel result is indexed by its plain dimensions."""
+    return (
+        producer.combine == (None,)
+        and not producer.coordinates
+        and plain_names(producer.result_maps[0]) is not None
+    )
+
+
+def profitable(producer: Generic, consumer: Generic, value: Value, uses: int) -> bool:
+    """Whether merging computes nothing more often, or only moves data that an elementwise op then reads."""
+    reads = [m for v, m in zip(consumer.operands, consumer.input_maps, strict=True) if v is value]
+    if not producer.body.ops:
+        # windows and contractions read an element often: they want it copied to where it is contiguous
+        elementwise = all(c is None for c in consumer.combine)
+        return elementwise or all(plain_names(m) is not None for m in reads) and len(consumer.operands) > 1
+    if uses != 1 or len(set(reads)) != 1:
+        return False
+    return _points(producer.space) >= _points(consumer.space)
+
+
+def _points(space: Space) -> int:
+    total = 1
+    for n in space.extents.values():
+        total *= n
+    return total
+
+
+def apply(producer: Generic, consumer: Generic, value: Value) -> Generic:
+    """The consumer with the producer's body in place of each element that it read of `value`."""
+    names = plain_names(producer.result_maps[0])
+    assert names is not None
+    inputs: list[Value] = []
+    maps: list[Map] = []
+    scalars: list[Value] = []
+
+    def element(v: Value, m: Map) -> Value:
+        """The scalar that stands for `v` read at `m`; the same read is made once."""
+        for known, known_map, scalar in zip(inputs, maps, scalars, strict=True):
+            if known is v and known_map == m:
+                return scalar
+        inputs.append(v)
+        maps.append(m)
+        scalars.append(Value(TensorType(v.type.dtype)))
+        return scalars[-1]
+
+    body = Builder(consumer.loc)
+    args: list[Value] = []
+    for v, m in zip(consumer.operands, consumer.input_maps, strict=True):
+        if v is value:
+            at = dict(zip(names, m, strict=True))
+            read = [
+                element(pv, tuple(affine.substitute(e, at) for e in pm))
+                for pv, pm in zip(producer.operands, producer.input_maps, strict=True)
+            ]
+            args.append(inline(body, producer.body, read)[0])
+        else:
+            args.append(element(v, m))
+    coordinates = consumer.body.args[len(consumer.operands) :]
+    yields = inline(body, consumer.body, [*args, *coordinates])
+    region = Region([*scalars, *coordinates], live(body.ops, yields), yields)
+    attrs = {**consumer.attrs, "maps": (*maps, *consumer.result_maps)}
+    loc = merge_locations(producer.loc, consumer.loc)
+    return Generic.make(inputs, attrs, (region,), loc)
+
+
+def merge_siblings(ops: Sequence[Op]) -> tuple[list[Op], dict[Value, Value]]:
+    """Within a group, let an op that reads its predecessor point by point share the predecessor's loops.
+
+    exp over (r, c) and its sum over c become one op with two results. Returns the ops and what values became.
+    """
+    out: list[Op] = []
+    forward: dict[Value, Value] = {}
+    for op in ops:
+        current = op.rebuilt([forward.get(v, v) for v in op.operands])
+        previous = out[-1] if out else None
+        if isinstance(previous, Generic) and isinstance(current, Generic) and _siblings(previous, current):
+            both = _join_bodies(previous, current)
+            count = len(previous.results)
+            replaced = dict(zip(previous.results, both.results[:count], strict=True))
+            forward = {old: replaced.get(new, new) for old, new in forward.items()} | replaced
+            forward.update(zip(op.results, both.results[count:], strict=True))
+            out[-1] = both
+        else:
+            forward.update(zip(op.results, current.results, strict=True))
+            out.append(current)
+    return out, forward
+
+
+def _siblings(first: Generic, second: Generic) -> bool:
+    """Whether `second` reads only parallel results of `first`, each at its own point of an equal space."""
+    extents = first.space.extents
+    if set(extents.values()) and sorted(second.space.extents.values()) != sorted(extents.values()):
+        return False
+    names = _correspondence(first, second)
+    if names is None or set(names) != set(second.space.names) or set(names.values()) != set(extents):
+        return False
+    return all(second.space[a].extent == extents[b] for a, b in names.items())
+
+
+def _correspondence(first: Generic, second: Generic) -> dict[str, str] | None:
+    """Dimensions of `second` to those of `first`, from its reads; None where they don't fit together."""
+    names: dict[str, str] = {}
+    for v, m in zip(second.operands, second.input_maps, strict=True):
+        if v not in first.results:
+            continue
+        k = first.results.index(v)
+        theirs, mine = plain_names(first.result_maps[k]), plain_names(m)
+        if first.combine[k] is not None or theirs is None or mine is None:
+            return None
+        for a, b in zip(mine, theirs, strict=True):
+            if names.setdefault(a, b) != b:
+                return None
+    return names or None
+
+
+def _join_bodies(first: Generic, second: Generic) -> Generic:
+    names = _correspondence(first, second)
+    assert names is not None
+    binding = {a: affine.symbol(b) for a, b in names.items()}
+    moved = [tuple(affine.substitute(e, binding) for e in m) for m in second.maps]
+    body = Builder(second.loc)
+    args = [Value(a.type) for a in first.body.args[: len(first.operands)]]
+    yielded = inline(body, first.body, args)
+    inputs, maps = list(first.operands), list(first.input_maps)
+    elements: list[Value] = []
+    for v, m, a in zip(second.operands, moved, second.body.args, strict=False):
+        if v in first.results:
+            elements.append(yielded[first.results.index(v)])
+        elif (v, m) in zip(inputs, maps, strict=True):
+            elements.append(args[list(zip(inputs, maps, strict=True)).index((v, m))])
+        else:
+            inputs.append(v)
+            maps.append(m)
+            args.append(Value(a.type))
+            elements.append(args[-1])
+    results = (*yielded, *inline(body, second.body, elements))
+    reduced = {n for k in range(len(second.results)) for n in second.reduced(k)}
+    kinds = {names[n] for n in reduced}
+    space = Space(Iter(i.name, i.extent, REDUCTION if i.name in kinds else i.kind) for i in first.space.iters)
+    attrs = {
+        **first.attrs,
+        "space": space,
+        "maps": (*maps, *first.result_maps, *moved[len(second.operands) :]),
+        "shapes": (*first.shapes, *second.shapes),
+        "combine": (*first.combine, *second.combine),
+    }
+    loc = merge_locations(first.loc, second.loc)
+    return Generic.make(inputs, attrs, (Region(args, body.ops, results),), loc)
