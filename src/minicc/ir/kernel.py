@@ -27,7 +27,7 @@ from minicc.ir import affine
 from minicc.ir.affine import Dim
 from minicc.ir.arith import COMBINERS, reduce_array
 from minicc.ir.core import Array, Op, Region, RunRegion, Value
-from minicc.ir.types import INDEX_TYPE, BufferType, TensorType
+from minicc.ir.types import I64, INDEX_TYPE, BufferType, TensorType
 
 
 class Memory:
@@ -99,6 +99,21 @@ class Index(Op, name="kernel.index"):
     def evaluate(self, run: RunRegion, *args: Any) -> tuple[Any, ...]:
         binding = {f"i{k}": np.asarray(v, np.int64) for k, v in enumerate(args)}
         return (np.asarray(affine.evaluate(self.value, binding), np.int64),)
+
+
+class Coordinate(Op, name="kernel.coordinate"):
+    """A tile of i64 whose elements are an affine expression of i0, i1, ... and the tile's t0, t1, ..."""
+
+    indices: tuple[Value, ...]
+    value: Dim
+    shape: tuple[int, ...]
+
+    def infer(self) -> tuple[TensorType, ...]:
+        return (TensorType(I64, self.shape),)
+
+    def evaluate(self, run: RunRegion, *args: Any) -> tuple[Any, ...]:
+        (at,) = tile_coordinates((self.value,), args, self.shape)
+        return (np.broadcast_to(at, (at.shape[0], *self.shape)),)
 
 
 class Load(Op, name="kernel.load"):

@@ -71,12 +71,14 @@ class View(Op, name="program.view"):
 class Launch(Op, name="program.launch"):
     """Run a kernel over its grid on buffers; those from `outputs` on are written.
 
-    `split` is the axis that threads share, -1 for thread 0 alone.
+    `split` is the axis that threads share, -1 for thread 0 alone. `sources` binds the kernel's formal locations:
+    what `#k` stands for at this launch.
     """
 
     buffers: tuple[Value, ...]
     kernel: str
     outputs: int
+    sources: tuple[tuple[str, ...], ...] = ()
     split: int = -1
     pure = False
 

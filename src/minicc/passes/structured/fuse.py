@@ -236,7 +236,7 @@ def _emit_group(draft: Draft, forward: dict[Value, Value], exported: set[Value])
     loc = merge_locations(*[m.op.loc for m in draft.members])
     operands = [forward.get(v, v) for v in inputs]
     group = Group(
-        *operands, shared=tuple(draft.shared), label=label(loc), body=Region(args, ops, yields), loc=loc
+        operands, shared=tuple(draft.shared), label=label(loc), body=Region(args, ops, yields), loc=loc
     )
     for v, new in zip(results, group.results, strict=True):
         new.hint = v.hint

@@ -71,7 +71,7 @@ def generic(
     region = b.region(scalars, lambda inner: (body(inner, scalars),))
     return b.emit(
         structured.Generic,
-        *inputs,
+        tuple(inputs),
         space=space,
         maps=tuple(tuple(m) for m in maps),
         shapes=(tuple(shape),),
@@ -168,7 +168,7 @@ def _pad(b: Rebuilder, op: Any, operands: tuple[Value, ...]) -> Value:
 
 
 def _concat(b: Rebuilder, op: Any, operands: tuple[Value, ...]) -> Value:
-    return b.emit(structured.Concat, *operands, axis=op.axis)
+    return b.emit(structured.Concat, operands, axis=op.axis)
 
 
 def _iota(b: Rebuilder, op: Any, operands: tuple[Value, ...]) -> Value:

@@ -1,0 +1,279 @@
+"""structured -> kernel, the host half: every tensor gets memory, and every group becomes a kernel and a launch.
+
+A plan first (`plan_buffers`): each tensor is somewhere in a root (an input, an output, a constant, a fresh
+allocation). Walking from the outputs back, a value that a pad or concat takes is placed inside the larger buffer, so
+that its producer writes there directly; a reshape shares its operand's memory; an output is the caller's buffer. What
+can't be placed is copied. Then `bufferize` emits `main` and the kernels; equal kernels are made once.
+
+The border of a padded buffer is filled in each run, since the arena reuses memory.
+
+Mirrors: MLIR's one-shot bufferisation with destination passing, XLA's buffer assignment with aliasing, IREE's
+ConvertToStream; filling halos in place is oneDNN's and ncnn's padded activations.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from minicc.errors import CompilerBug
+from minicc.ir import affine, arith, program
+from minicc.ir.affine import Dim
+from minicc.ir.build import Builder
+from minicc.ir.core import Function, Literal, Module, Op, Region, Value
+from minicc.ir.printer import print_function
+from minicc.ir.space import Iter, Space
+from minicc.ir.structured import Concat, Constant, Generic, Group, Pad, Reshape
+from minicc.ir.types import BufferType, TensorType, dense_strides
+from minicc.passes.structured.lower_to_kernel import lower_group
+
+
+class Place(NamedTuple):
+    """Where a tensor lies: in `root`'s memory (a value of the old function), `offset` elements in, with strides."""
+
+    root: Value
+    offset: int
+    strides: tuple[Dim, ...]
+
+
+class BufferPlan(NamedTuple):
+    """Places of all tensors, the roots' types where they are new, and the values that need a copy into their place."""
+
+    places: dict[Value, Place]
+    outputs: dict[int, Value]
+    copies: list[tuple[Op, int]]
+
+
+def plan_buffers(function: Function) -> BufferPlan:
+    """Decide where every tensor of a function of groups lies; rewrites nothing."""
+    producers = {r: op for op in function.body.ops for r in op.results}
+    places: dict[Value, Place] = {}
+    outputs: dict[int, Value] = {}
+    copies: list[tuple[Op, int]] = []
+    shared_dense = {op.x for op in function.body.ops if isinstance(op, Reshape)}
+    for k, v in enumerate(function.body.yields):
+        root = Value(BufferType(v.type.dtype, v.type.shape), function.result_names[k])
+        outputs[k] = root
+        if isinstance(producers.get(v), (Group, Pad, Concat)) and v not in places:
+            places[v] = Place(root, 0, dense_strides(v.type.shape))
+    for op in reversed(function.body.ops):
+        if isinstance(op, Constant):
+            places[op.result] = Place(op.result, 0, dense_strides(op.result.type.shape))
+        elif not isinstance(op, Reshape):
+            for r in op.results:
+                places.setdefault(r, _fresh(r))
+        if isinstance(op, (Pad, Concat)):
+            _place_operands(op, producers, places, shared_dense, copies)
+    for a in function.args:
+        places[a] = Place(a, 0, dense_strides(a.type.shape))
+    for op in function.body.ops:
+        if isinstance(op, Reshape):
+            root, offset, _ = places[op.x]
+            places[op.result] = Place(root, offset, dense_strides(op.result.type.shape))
+    return BufferPlan(places, outputs, copies)
+
+
+def _fresh(v: Value) -> Place:
+    return Place(Value(BufferType(v.type.dtype, v.type.shape), v.hint), 0, dense_strides(v.type.shape))
+
+
+def _place_operands(
+    op: Pad | Concat,
+    producers: dict[Value, Op],
+    places: dict[Value, Place],
+    shared_dense: set[Value],
+    copies: list[tuple[Op, int]],
+) -> None:
+    """Let the producers of a pad's or concat's operands write into its result where nothing forbids it."""
+    whole = places[op.result]
+    for k, (v, start) in enumerate(operand_starts(op)):
+        offset = whole.offset
+        for s, step in zip(start, whole.strides, strict=True):
+            assert isinstance(step, int)
+            offset += s * step
+        free = v not in places and v not in shared_dense
+        if free and isinstance(producers.get(v), (Group, Pad, Concat)):
+            places[v] = Place(whole.root, offset, whole.strides)
+        else:
+            copies.append((op, k))
+
+
+def operand_starts(op: Pad | Concat) -> list[tuple[Value, tuple[int, ...]]]:
+    """Each operand of a pad or concat with the coordinates at which it starts in the result."""
+    if isinstance(op, Pad):
+        return [(op.x, op.low)]
+    out: list[tuple[Value, tuple[int, ...]]] = []
+    start = 0
+    for v in op.xs:
+        out.append((v, tuple(start if axis == op.axis else 0 for axis in range(v.type.rank))))
+        start += v.type.extents[op.axis]
+    return out
+
+
+def bufferize(module: Module) -> Module:
+    """Turn a module of tiled groups into kernels and a `main` that launches them on buffers."""
+    main = module.main
+    return _Emitter(main, plan_buffers(main)).run()
+
+
+class _Emitter:
+    def __init__(self, function: Function, plan: BufferPlan) -> None:
+        self.function = function
+        self.plan = plan
+        self.b = Builder(())
+        self.roots: dict[Value, Value] = {}
+        self.kernels: dict[str, Function] = {}
+        self.names: set[str] = set()
+
+    def run(self) -> Module:
+        args: list[Value] = []
+        for a in self.function.args:
+            self.roots[a] = Value(BufferType(a.type.dtype, a.type.shape), a.hint)
+            args.append(self.roots[a])
+        for root in self.plan.outputs.values():
+            self.roots[root] = Value(root.type, root.hint)
+            args.append(self.roots[root])
+        for op in self.function.body.ops:
+            self.b.loc = op.loc
+            if isinstance(op, Constant):
+                self.roots[op.result] = self.b.emit(program.Constant, value=op.value)
+            elif isinstance(op, Group):
+                self.launch(op, op.operands, op.results)
+            elif isinstance(op, (Pad, Concat)):
+                self.movement(op)
+            elif not isinstance(op, Reshape):
+                raise CompilerBug("MC0305", f"{op.opname} can't be bufferised", where=op.loc)
+        self.copy_outputs()
+        attrs = {"inputs": len(self.function.args)}
+        main = Function("main", Region(args, self.b.ops, ()), attrs)
+        return Module("kernel", [*self.kernels.values(), main])
+
+    def buffer(self, v: Value, part: BufferType | None = None, shift: int = 0) -> Value:
+        """The buffer of a tensor, as a view of its root where it is not all of it."""
+        place = self.plan.places[v]
+        root = self.roots.get(place.root)
+        if root is None:
+            root = self.roots[place.root] = self.b.emit(program.Alloc, type=place.root.type)
+            root.hint = place.root.hint
+        type = part or BufferType(v.type.dtype, v.type.shape, place.strides)
+        if type == root.type and place.offset + shift == 0:
+            return root
+        return self.b.emit(program.View, root, type=type, offset=place.offset + shift)
+
+    def launch(self, group: Group, reads: Sequence[Value], writes: Sequence[Value]) -> None:
+        """Make the group's kernel, or find the equal one, and launch it."""
+        self.launch_on(group, [self.buffer(v) for v in reads], [self.buffer(v) for v in writes])
+
+    def launch_on(self, group: Group, ins: list[Value], outs: list[Value]) -> None:
+        """The same on given buffers."""
+        lowered = lower_group(group, [v.type for v in ins], [v.type for v in outs], "kernel")
+        text = print_function(_anonymous(lowered), locations=False)
+        made = self.kernels.get(text)
+        if made is None:
+            name, k = group.label or "kernel", 1
+            while name in self.names or name == "main":
+                name, k = f"{group.label}_{k}", k + 1
+            self.names.add(name)
+            made = Function(name, lowered.body, lowered.attrs)
+            self.kernels[text] = made
+        sources = tuple(op.loc for op in group.body.ops)
+        launch = program.Launch(
+            (*ins, *outs), kernel=made.name, outputs=len(ins), sources=sources, loc=group.loc
+        )
+        self.b.add(launch)
+
+    def movement(self, op: Pad | Concat) -> None:
+        """Fill the border of a pad, and copy the operands that were not written in place."""
+        if isinstance(op, Pad):
+            self.fill(op)
+        starts = operand_starts(op)
+        whole = self.plan.places[op.result]
+        for k, (v, start) in enumerate(starts):
+            if (op, k) not in self.plan.copies:
+                continue
+            shift = sum(s * int(step) for s, step in zip(start, whole.strides, strict=True))  # type: ignore[arg-type]
+            inside = BufferType(v.type.dtype, v.type.shape, whole.strides)
+            self.launch_on(copy_group(v, op.loc), [self.buffer(v)], [self.buffer(op.result, inside, shift)])
+
+    def fill(self, op: Pad) -> None:
+        """One kernel that writes the pad's value into all strips of its border."""
+        whole = self.plan.places[op.result]
+        strips: list[Value] = []
+        for start, extents in border(op):
+            shift = sum(s * int(step) for s, step in zip(start, whole.strides, strict=True))  # type: ignore[arg-type]
+            strips.append(self.buffer(op.result, BufferType(op.x.type.dtype, extents, whole.strides), shift))
+        if strips:
+            self.launch_on(fill_group(op.value, [s.type.extents for s in strips], op.loc), [], strips)
+
+    def copy_outputs(self) -> None:
+        """Outputs that are inputs, constants, views, or given twice are copied into the caller's buffers."""
+        for k, v in enumerate(self.function.body.yields):
+            root = self.plan.outputs[k]
+            if self.plan.places[v].root is root:
+                continue
+            self.b.loc = (self.function.result_names[k],)
+            self.launch_on(copy_group(v, self.b.loc), [self.buffer(v)], [self.roots[root]])
+
+
+def _anonymous(function: Function) -> Function:
+    for v in function.args:
+        v.hint = ""
+    return function
+
+
+def border(op: Pad) -> list[tuple[tuple[int, ...], tuple[int, ...]]]:
+    """The boxes (start, extents) around a pad's inside: axes before the padded one inside, those behind it whole."""
+    whole, inside = op.result.type.extents, op.x.type.extents
+    boxes: list[tuple[tuple[int, ...], tuple[int, ...]]] = []
+    for axis, (low, high) in enumerate(zip(op.low, op.high, strict=True)):
+        for first, count in ((0, low), (whole[axis] - high, high)):
+            if count and 0 not in inside:
+                start = (*op.low[:axis], first, *[0] * (len(whole) - axis - 1))
+                boxes.append((start, (*inside[:axis], count, *whole[axis + 1 :])))
+    return boxes
+
+
+def _tile_last(extents: Sequence[int]) -> tuple[tuple[str, int], ...]:
+    return ((f"d{len(extents) - 1}", min(extents[-1], 64)),) if extents and extents[-1] > 1 else ()
+
+
+def copy_group(v: Value, loc: tuple[str, ...]) -> Group:
+    """A group that copies a tensor."""
+    extents = v.type.extents
+    identity = tuple(affine.symbol(f"d{k}") for k in range(len(extents)))
+    arg, element = Value(v.type), Value(TensorType(v.type.dtype))
+    op = Generic(
+        (arg,),
+        space=Space(Iter(f"d{k}", n) for k, n in enumerate(extents)),
+        maps=(identity, identity),
+        shapes=(extents,),
+        combine=(None,),
+        tile=_tile_last(extents),
+        body=Region((element,), (), (element,)),
+        loc=loc,
+    )
+    shared = tuple(f"d{k}" for k in range(len(extents) - 1))
+    return Group((v,), shared=shared, label="copy", body=Region((arg,), (op,), op.results), loc=loc)
+
+
+def fill_group(value: Literal, strips: Sequence[tuple[int, ...]], loc: tuple[str, ...]) -> Group:
+    """A group with no inputs that fills tensors of the given extents, in one instance."""
+    ops: list[Op] = []
+    for extents in strips:
+        constant = arith.Constant(value=value, loc=loc)
+        ops.append(
+            Generic(
+                (),
+                space=Space(Iter(f"d{k}", n) for k, n in enumerate(extents)),
+                maps=(tuple(affine.symbol(f"d{k}") for k in range(len(extents))),),
+                shapes=(extents,),
+                combine=(None,),
+                tile=_tile_last(extents),
+                body=Region((), (constant,), (constant.result,)),
+                loc=loc,
+            )
+        )
+    results = [r for op in ops for r in op.results]
+    return Group((), shared=(), label="fill", body=Region((), ops, results), loc=loc)
+
+

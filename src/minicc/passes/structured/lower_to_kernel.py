@@ -1,0 +1,333 @@
+"""structured -> kernel: a tiled group becomes a kernel, its shared dimensions the grid, its ops loops over tiles.
+
+For each op of the group, in order: loops over the parallel dimensions that are its own, within them loops over its
+reductions that carry accumulators, innermost the body on tiles. What passes between ops stays in registers where one
+tile covers it, else in scratch. Extents that a tile does not divide get a second, smaller tile at the end.
+`add` of a product becomes a multiply-add. `op.cut` names the reduction loop whose rounds start from fresh accumulators.
+
+Mirrors: Linalg's vectorisation of tiled ops, Triton's program bodies, TIR's blocks with init and update.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Mapping, Sequence
+
+from minicc.ir import affine, arith, kernel
+from minicc.ir.affine import Dim
+from minicc.ir.arith import COMBINERS, identity_of
+from minicc.ir.build import Builder
+from minicc.ir.core import Function, Op, Region, Value
+from minicc.ir.space import PARALLEL
+from minicc.ir.structured import Generic, Group, Map
+from minicc.ir.types import INDEX_TYPE, BufferType
+from minicc.passes.structured.schedule import contiguous_name
+
+Position = tuple["Value | int", int]  # where a dimension stands: index of the first point, and how many points
+Segment = tuple[int, int, int]  # lo, hi, step
+
+
+class Register:
+    """A value held as one tile; `axes` names the dimension of each axis."""
+
+    __slots__ = ("axes", "tile")
+
+    def __init__(self, tile: Value, axes: tuple[str, ...]) -> None:
+        self.tile = tile
+        self.axes = axes
+
+
+class Memory:
+    """A value in a buffer; `axes` are the axes of the tensor that the buffer has (the others are the instance's)."""
+
+    __slots__ = ("axes", "buffer")
+
+    def __init__(self, buffer: Value, axes: tuple[int, ...]) -> None:
+        self.buffer = buffer
+        self.axes = axes
+
+
+def lower_group(group: Group, inputs: Sequence[BufferType], outputs: Sequence[BufferType], name: str) -> Function:
+    """The kernel of a tiled group for buffers of the given types, inputs before outputs."""
+    first = group.body.ops[0]
+    assert isinstance(first, Generic)
+    grid = [Value(INDEX_TYPE, n) for n in group.shared]
+    ins = [Value(t, v.hint) for t, v in zip(inputs, group.body.args, strict=True)]
+    outs = [Value(t, v.hint) for t, v in zip(outputs, group.body.yields, strict=True)]
+    lowering = _Lowering(group, dict(zip(group.shared, grid, strict=True)))
+    for v, buffer in zip((*group.body.args, *group.body.yields), (*ins, *outs), strict=True):
+        lowering.memory[v] = Memory(buffer, tuple(range(buffer.type.rank)))
+    for number, op in enumerate(group.body.ops):
+        assert isinstance(op, Generic)
+        lowering.b.loc = (f"#{number}",)
+        lowering.generic(op)
+    extents = tuple(first.space[n].extent for n in group.shared)
+    body = Region((*grid, *ins, *outs), lowering.b.ops, ())
+    return Function(name, body, {"grid": extents})
+
+
+def segments(extent: int, step: int) -> list[Segment]:
+    """The extent in whole steps, and what is left as one smaller step."""
+    main = extent - extent % step
+    parts = [(0, main, step)] if main else []
+    return parts + ([(main, extent, extent - main)] if main < extent else [])
+
+
+class _Lowering:
+    """The state while a group is lowered: the builder, and where values and dimensions are."""
+
+    def __init__(self, group: Group, shared: Mapping[str, Value]) -> None:
+        self.b = Builder(("#0",))
+        self.shared = shared
+        self.memory: dict[Value, Memory] = {}
+        self.registers: dict[Value, Register] = {}
+        self.readers: dict[Value, list[Map]] = {}
+        for op in group.body.ops:
+            assert isinstance(op, Generic)
+            for v, m in zip(op.operands, op.input_maps, strict=True):
+                self.readers.setdefault(v, []).append(m)
+
+    def generic(self, op: Generic) -> None:
+        """Emit one op of the group."""
+        nest = _Nest(self, op)
+        for k, v in enumerate(op.results):
+            if v not in self.memory and not nest.fits_registers(k):
+                self._scratch(op, k, v)
+        nest.parallel(0)
+
+    def _scratch(self, op: Generic, k: int, v: Value) -> None:
+        kept = [
+            axis
+            for axis, e in enumerate(op.result_maps[k])
+            if not (affine.symbols(e) and affine.symbols(e) <= set(self.shared))
+        ]
+        extents = v.type.extents
+        type = BufferType(v.type.dtype, tuple(extents[a] for a in kept))
+        self.memory[v] = Memory(self.b.emit(kernel.Alloc, type=type), tuple(kept))
+
+
+class _Nest:
+    """The loops of one op."""
+
+    def __init__(self, lowering: _Lowering, op: Generic) -> None:
+        self.low = lowering
+        self.op = op
+        self.tiles = dict(op.tile)
+        own = [i for i in op.space.iters if i.name not in lowering.shared]
+        self.own_parallel = [i.name for i in own if i.kind == PARALLEL]
+        self.reductions = [i.name for i in own if i.kind != PARALLEL]
+        self.extents = op.space.extents
+        self.axes = self._axis_order()
+        self.at: dict[str, Position] = {n: (v, 1) for n, v in lowering.shared.items()}
+        self.steps: dict[str, Segment] = {}
+
+    def _axis_order(self) -> tuple[str, ...]:
+        last = None
+        for m in (*self.op.result_maps, *self.op.input_maps):
+            name = contiguous_name(m)
+            if name in self.tiles:
+                last = name
+                break
+        return tuple([n for n in self.tiles if n != last] + ([last] if last else []))
+
+    def fits_registers(self, k: int) -> bool:
+        """Whether one tile is all of an instance's result `k`, and every reader wants it at the same point."""
+        result = self.op.results[k]
+        m = self.op.result_maps[k]
+        names = set().union(*[affine.symbols(e) for e in m])
+        whole = all(self.tiles.get(n, 1) == self.extents[n] for n in self.own_parallel if n in names)
+        alone = all(n in names or self.extents[n] == 1 for n in self.own_parallel)
+        return whole and alone and all(r == m for r in self.low.readers.get(result, ()))
+
+    # parallel loops
+
+    def parallel(self, depth: int) -> None:
+        """Loops over the op's own parallel dimensions; within them the reductions."""
+        if depth == len(self.own_parallel):
+            self.reduce_and_finish()
+            return
+        name = self.own_parallel[depth]
+        for lo, hi, step in segments(self.extents[name], self.tiles.get(name, 1)):
+            if hi - lo == step:
+                self.at[name] = (lo, step)
+                self.parallel(depth + 1)
+                continue
+            index = Value(INDEX_TYPE, name)
+            self.at[name] = (index, step)
+            with_loop = self._enter()
+            self.parallel(depth + 1)
+            self._leave(with_loop, (index,), (), (lo, hi, step), ())
+
+    def _enter(self) -> Builder:
+        outer = self.low.b
+        self.low.b = Builder(outer.loc)
+        return outer
+
+    def _leave(
+        self, outer: Builder, args: Sequence[Value], inits: Sequence[Value], s: Segment, yields: Sequence[Value]
+    ) -> tuple[Value, ...]:
+        body = Region(args, self.low.b.ops, yields)
+        self.low.b = outer
+        return outer.emit_all(kernel.For, tuple(inits), lo=s[0], hi=s[1], step=s[2], body=body)
+
+    # reductions
+
+    def reduce_and_finish(self) -> None:
+        """All of the op at one place of its parallel dimensions, results stored or kept."""
+        combined = [k for k, c in enumerate(self.op.combine) if c is not None]
+        totals: list[Value] = []
+        for combination in self._reduction_segments():
+            self.steps = combination
+            for name, (_, _, step) in combination.items():
+                self.at[name] = (0, step)
+            inits = [self._identity(k) for k in combined]
+            found = self.loop(0, inits)
+            found = [self._reduce_lanes(k, v) for k, v in zip(combined, found, strict=True)]
+            if totals:
+                found = [self._combine(k, a, b) for k, a, b in zip(combined, totals, found, strict=True)]
+            totals = found
+        for k, v in zip(combined, totals, strict=True):
+            self.finish(k, v)
+
+    def _reduction_segments(self) -> Iterator[dict[str, Segment]]:
+        choices = [segments(self.extents[n], self.tiles.get(n, 1)) for n in self.reductions]
+        for chosen in itertools.product(*choices):
+            yield dict(zip(self.reductions, chosen, strict=True))
+
+    def _shape(self, names: Sequence[str]) -> tuple[int, ...]:
+        """The tile's shape with extent 1 for axes not among `names`."""
+        return tuple(self.at[n][1] if n in names else 1 for n in self.axes)
+
+    def _identity(self, k: int) -> Value:
+        combine = self.op.combine[k]
+        dtype = self.op.results[k].type.dtype
+        return self.low.b.emit(arith.Constant, value=identity_of(combine, dtype), shape=self._shape(self.axes_of(k)))
+
+    def axes_of(self, k: int) -> tuple[str, ...]:
+        """The tile axes that the accumulator of a result has: all that its operands vary along."""
+        names = set().union(*[affine.symbols(e) for m in self.op.maps for e in m])
+        return tuple(n for n in self.axes if n in names)
+
+    def _combine(self, k: int, a: Value, b: Value) -> Value:
+        return self.low.b.emit(COMBINERS[self.op.combine[k]], a, b)
+
+    def _reduce_lanes(self, k: int, v: Value) -> Value:
+        reduced = self.op.reduced(k)
+        for axis, name in enumerate(self.axes):
+            if name in reduced and v.type.shape[axis] != 1:
+                v = self.low.b.emit(kernel.Reduce, v, axis=axis, combine=self.op.combine[k])
+        return v
+
+    def loop(self, depth: int, carried: list[Value]) -> list[Value]:
+        """The reductions from `depth` on; returns the accumulators."""
+        if depth == len(self.reductions):
+            return self.body(carried)
+        name = self.reductions[depth]
+        lo, hi, step = self.steps[name]
+        if hi - lo == step:
+            self.at[name] = (lo, step)
+            return self.loop(depth + 1, carried)
+        index = Value(INDEX_TYPE, name)
+        args = [Value(v.type, "acc") for v in carried]
+        self.at[name] = (index, step)
+        fresh: list[Value] = []
+        if self.op.cut == name:
+            fresh = [self._identity(k) for k, c in enumerate(self.op.combine) if c is not None]
+        outer = self._enter()
+        inner = self.loop(depth + 1, fresh or args)
+        if fresh:
+            combined = [k for k, c in enumerate(self.op.combine) if c is not None]
+            inner = [self._combine(k, a, v) for k, a, v in zip(combined, args, inner, strict=True)]
+        return list(self._leave(outer, (index, *args), carried, (lo, hi, step), inner))
+
+    # the body on tiles
+
+    def body(self, carried: list[Value]) -> list[Value]:
+        """The scalar body on tiles at the current point; parallel results are finished, others combined."""
+        op, b = self.op, self.low.b
+        loaded: dict[tuple[Value, Map], Value] = {}
+        tiles: dict[Value, Value] = {}
+        for a, v, m in zip(op.body.args, op.operands, op.input_maps, strict=False):
+            if (v, m) not in loaded:
+                loaded[v, m] = self.read(v, m)
+            tiles[a] = loaded[v, m]
+        for a, name in zip(op.body.args[len(op.operands) :], op.coordinates, strict=True):
+            tiles[a] = self.coordinate(name)
+        products = {op.body.yields[k] for k, c in enumerate(op.combine) if c == "add"} - set(
+            v for inner in op.body.ops for v in inner.operands
+        )
+        fused: dict[Value, tuple[Value, Value]] = {}
+        for inner in op.body.ops:
+            operands = [tiles[v] for v in inner.operands]
+            if isinstance(inner, arith.Constant):
+                tiles[inner.result] = b.emit(arith.Constant, value=inner.value, shape=(1,) * len(self.axes))
+            elif isinstance(inner, arith.Mul) and inner.result in products and inner.result.type.dtype.is_float:
+                fused[inner.result] = (operands[0], operands[1])
+            else:
+                tiles[inner.result] = b.emit(type(inner), *operands, **inner.attrs)
+        sums = iter(carried)
+        out: list[Value] = []
+        for k, y in enumerate(op.body.yields):
+            if op.combine[k] is None:
+                self.finish(k, tiles[y])
+            elif y in fused:
+                out.append(b.emit(arith.Fma, *fused[y], next(sums)))
+            else:
+                out.append(self._combine(k, next(sums), tiles[y]))
+        return out
+
+    def expressions(self, m: Map, axes: Sequence[int]) -> tuple[tuple[Dim, ...], list[Value]]:
+        """The coordinates of a map's axes over i0, i1, ... and t0, t1, ..., and the indices that i0, ... are."""
+        indices: list[Value] = []
+        binding: dict[str, Dim] = {}
+        used = set().union(*[affine.symbols(m[a]) for a in axes]) if axes else set()
+        for name, (index, points) in self.at.items():
+            if name not in used:
+                continue
+            start: Dim
+            if isinstance(index, int):
+                start = index
+            else:
+                start = affine.symbol(f"i{len(indices)}")
+                indices.append(index)
+            if points > 1:
+                start = affine.add(start, affine.symbol(f"t{self.axes.index(name)}"))
+            binding[name] = start
+        return tuple(affine.substitute(m[a], binding) for a in axes), indices
+
+    def read(self, v: Value, m: Map) -> Value:
+        """The tile of a value at the current point."""
+        register = self.low.registers.get(v)
+        if register is not None:
+            return self.realign(register)
+        memory = self.low.memory[v]
+        at, indices = self.expressions(m, memory.axes)
+        names = set().union(*[affine.symbols(e) for e in m]) if m else set()
+        return self.low.b.emit(kernel.Load, memory.buffer, tuple(indices), at=at, shape=self._shape(tuple(names)))
+
+    def realign(self, register: Register) -> Value:
+        """A register's tile with the axes of this op: axes that it lacks get extent 1."""
+        extents = dict(zip(register.axes, register.tile.type.extents, strict=True))
+        if register.axes == self.axes:
+            return register.tile
+        shape = tuple(extents.get(n, 1) for n in self.axes)
+        return self.low.b.emit(kernel.Reshape, register.tile, shape=shape)
+
+    def coordinate(self, name: str) -> Value:
+        """The index along a dimension as a tile of i64."""
+        (value,), indices = self.expressions((affine.symbol(name),), (0,))
+        return self.low.b.emit(kernel.Coordinate, tuple(indices), value=value, shape=self._shape((name,)))
+
+    def finish(self, k: int, tile: Value) -> None:
+        """Keep a result in its register, and store it if it has memory."""
+        v, m = self.op.results[k], self.op.result_maps[k]
+        names = set().union(*[affine.symbols(e) for e in m]) if m else set()
+        shape = self._shape(tuple(names))
+        if tile.type.shape != shape:
+            tile = self.low.b.emit(kernel.Broadcast, tile, shape=shape)
+        memory = self.low.memory.get(v)
+        if memory is None or (self.fits_registers(k) and v in self.low.readers):
+            self.low.registers[v] = Register(tile, self.axes)
+        if memory is not None:
+            at, indices = self.expressions(m, memory.axes)
+            self.low.b.add(kernel.Store(memory.buffer, tile, tuple(indices), at=at, loc=self.low.b.loc))

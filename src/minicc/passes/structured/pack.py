@@ -1,0 +1,151 @@
+"""Copy the operands that a contraction reads in vectors into the order in which its tiles read them.
+
+    %w : f32[256,64,3,3] read at [min(32*co, 224) + ci, k, kh, kw]   -->   %p : f32[8,3,3,64,32] read at [co, kh, kw, k, ci]
+
+The copy is an ordinary generic; where the operand is a constant it is folded at once, so weights are packed at compile
+time, and where it is not, the copy is a kernel of its own before the contraction.
+
+Mirrors: oneDNN's and XNNPACK's weight packing, IREE's data tiling, TVM's layout rewrite of weights.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from minicc.ir import affine
+from minicc.ir.affine import Expr
+from minicc.ir.core import Function, Literal, Module, Op, Region, Value
+from minicc.ir.rewrite import live
+from minicc.ir.space import PARALLEL, Iter, Space
+from minicc.ir.structured import Constant, Generic, Group
+from minicc.ir.types import TensorType
+from minicc.passes.structured.fuse import is_contraction
+from minicc.passes.structured.schedule import contiguous_name
+
+
+def pack(module: Module) -> Module:
+    """Pack the wide operand of every contraction."""
+    return Module(module.level, [_pack_function(f) for f in module.functions])
+
+
+def _pack_function(function: Function) -> Function:
+    constants: dict[Value, Literal] = {}
+    out: list[Op] = []
+    forward: dict[Value, Value] = {}
+    for op in function.body.ops:
+        fresh = op.rebuilt([forward.get(v, v) for v in op.operands])
+        if isinstance(fresh, Group):
+            fresh = _pack_group(fresh, constants, out)
+        elif isinstance(fresh, Constant):
+            constants[fresh.result] = fresh.value
+        for old, new in zip(op.results, fresh.results, strict=True):
+            new.hint = old.hint
+            forward[old] = new
+        out.append(fresh)
+    yields = [forward.get(v, v) for v in function.body.yields]
+    return function.with_body(Region(function.args, live(out, yields), yields))
+
+
+def wide_operand(op: Generic) -> int | None:
+    """The operand whose elements along the result's contiguous dimension are read as vectors."""
+    vector = contiguous_name(op.result_maps[0])
+    wide = [
+        k
+        for k, m in enumerate(op.input_maps)
+        if vector is not None and any(isinstance(e, Expr) and vector in e.symbols() for e in m)
+    ]
+    return wide[-1] if wide else None
+
+
+def _pack_group(group: Group, constants: Mapping[Value, Literal], out: list[Op]) -> Group:
+    for position, op in enumerate(group.body.ops):
+        if not isinstance(op, Generic) or not is_contraction(op):
+            continue
+        k = wide_operand(op)
+        if k is None or op.operands[k] not in group.body.args:
+            continue
+        outer = group.operands[group.body.args.index(op.operands[k])]
+        names = _order(op, k)
+        if not _worthwhile(op, k, names, outer in constants):
+            continue
+        copy = _copy(op, k, names, outer)
+        if outer in constants:
+            (array,) = copy.evaluate(lambda r, args: (args[0],), constants[outer].array)
+            packed: Op = Constant(value=Literal(array), loc=op.loc)
+        else:
+            packed = _alone(copy)
+        out.append(packed)
+        return _read_packed(group, position, k, names, packed.results[0])
+    return group
+
+
+def _order(op: Generic, operand: int) -> list[str]:
+    """The operand's dimensions as the loops run: grid, reductions, and within a tile the contiguous one last."""
+    used = set().union(*[affine.symbols(e) for e in op.input_maps[operand]])
+    tiles = dict(op.tile)
+    last = contiguous_name(op.result_maps[0])
+    order = [n for n in op.space.names if n in used and n not in tiles]
+    return order + [n for n in tiles if n in used and n != last] + ([last] if last in used else [])
+
+
+def _worthwhile(op: Generic, operand: int, names: list[str], constant: bool) -> bool:
+    """A constant is packed for nothing; anything else only where each element is read several times."""
+    if constant:
+        return True
+    reads = 1
+    for i in op.space.iters:
+        if i.name not in names and i.name not in dict(op.tile):
+            assert isinstance(i.extent, int)
+            reads *= i.extent
+    return reads >= 4
+
+
+def _copy(op: Generic, operand: int, names: list[str], source: Value) -> Generic:
+    space = Space(Iter(n, op.space[n].extent, PARALLEL) for n in names)
+    identity = tuple(affine.symbol(n) for n in names)
+    element = Value(TensorType(source.type.dtype))
+    return Generic(
+        (source,),
+        space=space,
+        maps=(op.input_maps[operand], identity),
+        shapes=(tuple(space[n].extent for n in names),),
+        combine=(None,),
+        body=Region((element,), (), (element,)),
+        loc=op.loc,
+    )
+
+
+def _alone(copy: Generic) -> Group:
+    """The copy as a group of its own: rows are shared, the contiguous dimension is handled in vectors."""
+    names = copy.space.names
+    arg = Value(copy.operands[0].type)
+    inner = copy.rebuilt([arg], tile=((names[-1], copy.space.extents[names[-1]]),))
+    body = Region((arg,), (inner,), inner.results)
+    return Group(copy.operands, shared=names[:-1], label="pack", body=body, loc=copy.loc)
+
+
+def _read_packed(group: Group, position: int, operand: int, names: list[str], packed: Value) -> Group:
+    op = group.body.ops[position]
+    assert isinstance(op, Generic)
+    arg = Value(packed.type, "packed")
+    operands = list(op.operands)
+    old = operands[operand]
+    operands[operand] = arg
+    maps = list(op.maps)
+    maps[operand] = tuple(affine.symbol(n) for n in names)
+    fresh = op.rebuilt(operands, maps=tuple(maps))
+    forward = dict(zip(op.results, fresh.results, strict=True))
+    ops: list[Op] = []
+    for k, other in enumerate(group.body.ops):
+        ops.append(fresh if k == position else other.rebuilt([forward.get(v, v) for v in other.operands]))
+        forward.update(zip(other.results, ops[-1].results, strict=True))
+    yields = [forward.get(v, v) for v in group.body.yields]
+    pairs = [(a, v) for a, v in zip(group.body.args, group.operands, strict=True) if a is not old or _used(ops, old)]
+    args = [a for a, _ in pairs] + [arg]
+    return group.rebuilt([v for _, v in pairs] + [packed], (Region(args, ops, yields),))
+
+
+def _used(ops: list[Op], value: Value) -> bool:
+    return any(value in op.operands for op in ops)
+
+

@@ -1,0 +1,231 @@
+"""Choose how each group is tiled: every heuristic of the middle, and no rewriting.
+
+A `Schedule` says, for one group, in which order its shared dimensions form the grid (`grid`), how many points of a
+dimension an instance handles at once (`tiles`, for shared and inner dimensions alike), in what blocks long reductions
+are cut (`blocks`) and where accumulators restart (`cut`), and which operands want a copy in the order in which the
+tiles read them (`packed`). It knows the target but not the number of threads, so results don't depend on threads.
+
+Register tiles are chosen by a cost: the work with its rounding up, divided by how well the accumulators hide the
+latency of a multiply-add, plus what starting a tile costs.
+
+Mirrors: IREE's lowering configs, Halide's auto-scheduler, tinygrad's Opt list; cost terms as in BLIS' analytical model.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from math import prod
+
+from minicc.ir.affine import Expr
+from minicc.ir.core import Module, Op
+from minicc.ir.space import REDUCTION
+from minicc.ir.structured import Generic, Group, Map
+from minicc.passes.structured.fuse import is_contraction
+from minicc.target import Target
+
+_BLOCK = 128  # terms summed in one chain before the block joins the total: keeps the error near a pairwise sum's
+_LONGEST_CHAIN = 256
+_CHUNK = 2048  # elements of a long row that one instance handles
+_START = 24.0  # cycles that a register tile costs besides its multiply-adds
+
+
+class Schedule:
+    """The decisions for one group; see the module's text."""
+
+    __slots__ = ("blocks", "cut", "grid", "steps", "tiles")
+
+    def __init__(
+        self,
+        grid: tuple[str, ...],
+        tiles: Mapping[str, int],
+        blocks: Mapping[str, int] | None = None,
+        cut: str | None = None,
+        steps: Mapping[str, int] | None = None,
+    ) -> None:
+        self.grid = grid
+        self.tiles = dict(tiles)
+        self.blocks = dict(blocks or {})
+        self.cut = cut
+        self.steps = dict(steps or {})
+
+    def __repr__(self) -> str:
+        sizes = ", ".join(f"{n}={t}" for n, t in self.tiles.items())
+        return (
+            f"schedule<grid=[{', '.join(self.grid)}], tiles=[{sizes}], blocks={self.blocks}, "
+            f"cut={self.cut}, steps={self.steps}>"
+        )
+
+
+def choose_schedules(module: Module, target: Target) -> dict[Op, Schedule]:
+    """A schedule for each group of the module."""
+    return {
+        op: choose_schedule(op, target)
+        for function in module.functions
+        for op in function.body.ops
+        if isinstance(op, Group)
+    }
+
+
+def choose_schedule(group: Group, target: Target) -> Schedule:
+    """The schedule of one group: that of its contraction if it has one, else of its rows."""
+    for op in group.body.ops:
+        assert isinstance(op, Generic)
+        if is_contraction(op):
+            return _contraction(group, op, target)
+    return _rows(group, target)
+
+
+def contiguous_name(m: Map) -> str | None:
+    """The dimension along which neighbours lie side by side in memory: coefficient 1 in the last axis."""
+    if not m or not isinstance(m[-1], Expr):
+        return None
+    for monomial, coefficient in m[-1].terms:
+        if coefficient == 1 and len(monomial) == 1 and isinstance(monomial[0], str):
+            return monomial[0]
+    return None
+
+
+def _lanes(op: Generic, target: Target) -> int:
+    bits = max([r.type.dtype.bits for r in op.results], default=32)
+    return max(1, target.vector_bits // max(8, bits))
+
+
+def _contraction(group: Group, op: Generic, target: Target) -> Schedule:
+    extents = op.space.extents
+    lanes = _lanes(op, target)
+    vector = contiguous_name(op.result_maps[0]) or op.result_maps[0] and _last_symbol(op.result_maps[0])
+    narrow = _narrow_operand(op, vector)
+    rows = [n for n in group.shared if n != vector and _mentions(op.input_maps[narrow], n) and extents[n] > 1]
+    batch = [n for n in group.shared if n != vector and n not in rows]
+    depth = prod(i.extent for i in op.space.of_kind(REDUCTION))  # type: ignore[misc]  # bound by now
+    tiles: dict[str, int] = {}
+    if vector is not None:
+        tiles = min(
+            _register_tiles(rows, vector, extents, lanes, target.registers),
+            key=lambda t: _cost(t, rows, vector, extents, lanes, depth, target),
+        )
+    blocks, cut = cut_reductions(op)
+    grid = (*batch, *([vector] if vector in group.shared else []), *rows)
+    return Schedule(grid, tiles, blocks, cut)
+
+
+def _last_symbol(m: Map) -> str | None:
+    names = sorted(m[-1].symbols()) if isinstance(m[-1], Expr) else []
+    return names[0] if names else None
+
+
+def _mentions(m: Map, name: str) -> bool:
+    return any(isinstance(e, Expr) and name in e.symbols() for e in m)
+
+
+def _narrow_operand(op: Generic, vector: str | None) -> int:
+    """The operand that is read element by element: the other one than that which has the contiguous dimension."""
+    wide = [k for k, m in enumerate(op.input_maps) if vector is not None and _mentions(m, vector)]
+    return 1 - wide[-1] if wide and wide[-1] < 2 else 0
+
+
+def _register_tiles(
+    rows: list[str], vector: str, extents: Mapping[str, int], lanes: int, registers: int
+) -> Iterator[dict[str, int]]:
+    """Tiles whose accumulators, one row of the wide operand and one broadcast fit the registers."""
+    widths = sorted({min(extents[vector], v * lanes) for v in range(1, 9)})
+    for width in widths:
+        vectors = -(-width // lanes)
+        most = (registers - 1 - vectors) // vectors
+        if most < 1:
+            continue
+        if not rows:
+            yield {vector: width}
+            continue
+        last = rows[-1]
+        for count in range(1, min(extents[last], most) + 1):
+            yield {last: count, vector: width}
+        if len(rows) > 1 and extents[last] <= most // 2:
+            for outer in range(2, min(extents[rows[-2]], most // extents[last]) + 1):
+                yield {rows[-2]: outer, last: extents[last], vector: width}
+
+
+def _cost(
+    tiles: Mapping[str, int],
+    rows: list[str],
+    vector: str,
+    extents: Mapping[str, int],
+    lanes: int,
+    depth: int,
+    target: Target,
+) -> float:
+    """Cycles of a whole contraction, up to a factor: multiply-adds issued, loads, and the start of each tile."""
+    vectors = -(-tiles[vector] // lanes)
+    height = prod(tiles.get(n, 1) for n in rows)
+    count = -(-extents[vector] // tiles[vector])
+    for n in rows:
+        count *= -(-extents[n] // tiles.get(n, 1))
+    accumulators = height * vectors
+    # two multiply-adds a cycle with a latency of four: eight in flight; two loads a cycle
+    step = max(accumulators / 2, (height + vectors) / 2, 4.0)
+    return count * (depth * step * (1 + 0.01 / height) + _START + 2 * accumulators)
+
+
+def cut_reductions(op: Generic) -> tuple[dict[str, int], str | None]:
+    """Blocks for a long innermost reduction, and the dimension at which accumulators restart, if any."""
+    names = [(i.name, i.extent) for i in op.space.of_kind(REDUCTION)]
+    assert all(isinstance(e, int) for _, e in names)
+    blocks: dict[str, int] = {}
+    name, extent = names[-1]
+    assert isinstance(extent, int)
+    if extent > _LONGEST_CHAIN:
+        divisors = [d for d in range(_BLOCK // 2, _LONGEST_CHAIN + 1) if extent % d == 0]
+        if divisors:
+            blocks[name] = min(divisors, key=lambda d: abs(d - _BLOCK))
+            return blocks, f"{name}o"
+    chain, cut = 1, None
+    for name, extent in reversed(names):
+        assert isinstance(extent, int)
+        if chain * extent > _LONGEST_CHAIN and chain > 1:
+            cut = name
+            break
+        chain *= extent
+    return blocks, cut
+
+
+def _rows(group: Group, target: Target) -> Schedule:
+    """Elementwise ops, reductions and windows: whole vectors along what is contiguous, a few rows at once."""
+    ops = [op for op in group.body.ops if isinstance(op, Generic)]
+    main = max(ops, key=lambda o: prod(o.space.extents.values()))
+    lanes = _lanes(main, target)
+    vector = _vector_dimension(main)
+    extents = main.space.extents
+    tiles: dict[str, int] = {}
+    steps: dict[str, int] = {}
+    if vector is not None and vector in group.shared:
+        steps[vector] = 4 * lanes
+        tiles[vector] = min(extents[vector], _CHUNK if len(ops) == 1 and not main.space.of_kind(REDUCTION) else 4 * lanes)
+        width = -(-min(tiles[vector], 4 * lanes) // lanes)
+        below = [n for n in group.shared if n != vector and extents[n] > 1]
+        if below and width < 4 and all(_mentions(m, below[-1]) for o in ops for m in o.result_maps):
+            tiles[below[-1]] = min(extents[below[-1]], 8 // width)
+    for op in ops:
+        for name, size in _inner_tiles(op, group, lanes).items():
+            tiles.setdefault(name, size)
+    grid = tuple(n for n in group.shared)
+    return Schedule(grid, tiles, steps=steps)
+
+
+def _vector_dimension(op: Generic) -> str | None:
+    """The contiguous dimension of the results, or of the operands where results have none."""
+    for m in (*op.result_maps, *op.input_maps):
+        name = contiguous_name(m)
+        if name is not None and op.space.extents[name] > 1:
+            return name
+    return None
+
+
+def _inner_tiles(op: Generic, group: Group, lanes: int) -> dict[str, int]:
+    """For an op with dimensions of its own: four vectors along the contiguous one of them."""
+    for m in (*op.result_maps, *op.input_maps):
+        name = contiguous_name(m)
+        if name is not None and name not in group.shared and op.space.extents[name] > 1:
+            return {name: min(op.space.extents[name], 4 * lanes)}
+    return {}
+
+

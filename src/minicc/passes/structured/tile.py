@@ -1,0 +1,177 @@
+"""Apply schedules: split shared dimensions into a grid and tiles, and long reductions into blocks.
+
+    shared = [w] with w=55, tile 14   -->   shared = [wo] with wo=4, and in each op w = min(14*wo, 41) + wi, wi < 14
+
+A last block overlaps its neighbour instead of being ragged: the same values are written twice, and no loop needs a
+bounds check. What passes between ops of the group is indexed by (wo, wi) from then on: each instance has its own.
+
+Mirrors: Linalg's tiling with a TilingPlan; Triton's programs over blocks; Halide's split with ShiftInwards.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from minicc.ir import affine
+from minicc.ir.affine import Dim
+from minicc.ir.core import Function, Module, Op, Region, Value
+from minicc.ir.rewrite import live
+from minicc.ir.space import Iter, Space
+from minicc.ir.structured import Generic, Group, Map
+from minicc.passes.structured.fuse import is_contraction
+from minicc.passes.structured.merge import plain_names
+from minicc.passes.structured.schedule import Schedule
+
+
+class Split:
+    """How one dimension is cut: `outer` and `inner` names (None where there is one block), and what it becomes."""
+
+    __slots__ = ("expression", "inner", "outer")
+
+    def __init__(self, name: str, extent: int, size: int) -> None:
+        blocks = -(-extent // size)
+        self.outer = Iter(f"{name}o", blocks) if blocks > 1 else None
+        self.inner = Iter(f"{name}i", size)
+        start: Dim = 0
+        if self.outer is not None:
+            start = affine.symbol(self.outer.name) * size
+            if extent % size:
+                start = affine.minimum(start, extent - size)
+        self.expression = affine.add(start, affine.symbol(self.inner.name))
+
+
+def tile(module: Module, schedules: Mapping[Op, Schedule]) -> Module:
+    """Rewrite each group as its schedule says."""
+    return Module(module.level, [_tile_function(f, schedules) for f in module.functions])
+
+
+def _tile_function(function: Function, schedules: Mapping[Op, Schedule]) -> Function:
+    forward: dict[Value, Value] = {}
+    out: list[Op] = []
+    for op in function.body.ops:
+        fresh = op.rebuilt([forward.get(v, v) for v in op.operands])
+        if isinstance(fresh, Group) and op in schedules:
+            fresh = tile_group(fresh, schedules[op])
+        for old, new in zip(op.results, fresh.results, strict=True):
+            new.hint = old.hint
+            forward[old] = new
+        out.append(fresh)
+    yields = [forward.get(v, v) for v in function.body.yields]
+    return function.with_body(Region(function.args, live(out, yields), yields))
+
+
+def tile_group(group: Group, schedule: Schedule) -> Group:
+    """One group as its schedule says."""
+    first = group.body.ops[0]
+    assert isinstance(first, Generic)
+    splits = {
+        n: Split(n, first.space.extents[n], schedule.tiles[n])
+        for n in group.shared
+        if schedule.tiles.get(n, 1) > 1
+    }
+    shared: list[str] = []
+    for n in schedule.grid:
+        if n not in splits:
+            shared.append(n)
+        elif (outer := splits[n].outer) is not None:
+            shared.append(outer.name)
+    passed = {v for op in group.body.ops for v in op.results} - set(group.body.yields)
+    axes: dict[Value, Map] = {}
+    forward: dict[Value, Value] = {}
+    ops: list[Op] = []
+    for op in group.body.ops:
+        assert isinstance(op, Generic)
+        fresh = _tile_generic(op, schedule, splits, shared, passed, axes, forward)
+        forward.update(zip(op.results, fresh.results, strict=True))
+        ops.append(fresh)
+    yields = [forward[v] for v in group.body.yields]
+    body = Region(group.body.args, ops, yields)
+    return group.rebuilt(group.operands, (body,), shared=tuple(shared))
+
+
+def _tile_generic(
+    op: Generic,
+    schedule: Schedule,
+    splits: Mapping[str, Split],
+    shared: list[str],
+    passed: set[Value],
+    axes: dict[Value, Map],
+    forward: Mapping[Value, Value],
+) -> Generic:
+    own = dict(splits)
+    for i in op.space.iters:
+        size = schedule.blocks.get(i.name) if is_contraction(op) else None
+        if size is not None and isinstance(i.extent, int) and size < i.extent:
+            own[i.name] = Split(i.name, i.extent, size)
+    binding = {n: s.expression for n, s in own.items()}
+    space = _split_space(op.space, own, shared)
+    maps: list[Map] = []
+    for v, m in zip(op.operands, op.input_maps, strict=True):
+        if v in passed:
+            maps.append(_passed_map(m, axes[v], splits, binding))
+        else:
+            maps.append(tuple(affine.substitute(e, binding) for e in m))
+    shapes: list[tuple[Dim, ...]] = []
+    for v, m, shape in zip(op.results, op.result_maps, op.shapes, strict=True):
+        if v in passed:
+            axes[v] = m
+            maps.append(_passed_map(m, m, splits, binding))
+            shapes.append(_passed_shape(m, shape, splits))
+        else:
+            maps.append(tuple(affine.substitute(e, binding) for e in m))
+            shapes.append(shape)
+    tiles = {s.inner.name: schedule.steps.get(n, schedule.tiles[n]) for n, s in splits.items()}
+    tiles.update({n: t for n, t in schedule.tiles.items() if n not in splits and n in space})
+    limits = space.extents
+    cut = schedule.cut if is_contraction(op) and schedule.cut in space else None
+    return op.rebuilt(
+        [forward.get(v, v) for v in op.operands],
+        space=space,
+        maps=tuple(maps),
+        shapes=tuple(shapes),
+        tile=tuple((n, min(t, limits[n])) for n, t in tiles.items() if n in space and min(t, limits[n]) > 1),
+        cut=cut,
+    )
+
+
+def _split_space(space: Space, splits: Mapping[str, Split], shared: list[str]) -> Space:
+    iters: dict[str, Iter] = {}
+    for i in space.iters:
+        split = splits.get(i.name)
+        if split is None:
+            iters[i.name] = i
+            continue
+        for part in (split.outer, split.inner):
+            if part is not None:
+                iters[part.name] = Iter(part.name, part.extent, i.kind)
+    ordered = [iters[n] for n in shared if n in iters]
+    return Space([*ordered, *[i for n, i in iters.items() if n not in shared]])
+
+
+def _passed_map(m: Map, defined: Map, splits: Mapping[str, Split], binding: Mapping[str, Dim]) -> Map:
+    """A map of a value that stays in the group: an axis that a split dimension indexed becomes two."""
+    out: list[Dim] = []
+    for e, axis in zip(m, defined, strict=True):
+        name = plain_names((axis,))
+        split = splits.get(name[0]) if name else None
+        if split is None:
+            out.append(affine.substitute(e, binding))
+            continue
+        if split.outer is not None:
+            out.append(affine.symbol(split.outer.name))
+        out.append(affine.symbol(split.inner.name))
+    return tuple(out)
+
+
+def _passed_shape(defined: Map, shape: tuple[Dim, ...], splits: Mapping[str, Split]) -> tuple[Dim, ...]:
+    out: list[Dim] = []
+    for axis, n in zip(defined, shape, strict=True):
+        name = plain_names((axis,))
+        split = splits.get(name[0]) if name else None
+        if split is None:
+            out.append(n)
+            continue
+        if split.outer is not None:
+            out.append(split.outer.extent)
+        out.append(split.inner.extent)
+    return tuple(out)
