@@ -72,7 +72,7 @@ class Launch(Op, name="program.launch"):
     """Run a kernel over its grid on buffers; those from `outputs` on are written.
 
     `split` is the axis that threads share, -1 for thread 0 alone. `sources` binds the kernel's formal locations:
-    what `#k` stands for at this launch.
+    what `#k` stands for at this launch. `work` counts the points of all its iteration spaces.
     """
 
     buffers: tuple[Value, ...]
@@ -80,6 +80,7 @@ class Launch(Op, name="program.launch"):
     outputs: int
     sources: tuple[tuple[str, ...], ...] = ()
     split: int = -1
+    work: int = 0
     pure = False
 
     def infer(self) -> tuple[BufferType, ...]:

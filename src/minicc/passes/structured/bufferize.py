@@ -14,6 +14,7 @@ ConvertToStream; filling halos in place is oneDNN's and ncnn's padded activation
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import prod
 from typing import NamedTuple
 
 from minicc.errors import CompilerBug
@@ -178,7 +179,12 @@ class _Emitter:
             self.kernels[text] = made
         sources = tuple(op.loc for op in group.body.ops)
         launch = program.Launch(
-            (*ins, *outs), kernel=made.name, outputs=len(ins), sources=sources, loc=group.loc
+            (*ins, *outs),
+            kernel=made.name,
+            outputs=len(ins),
+            sources=sources,
+            work=sum(prod(op.space.extents.values()) for op in group.body.ops),  # type: ignore[attr-defined]
+            loc=group.loc,
         )
         self.b.add(launch)
 

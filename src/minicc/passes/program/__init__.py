@@ -1,0 +1,1 @@
+"""Passes over the program level: memory, shares and barriers."""

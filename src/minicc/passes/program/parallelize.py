@@ -1,0 +1,89 @@
+"""Make the program SPMD: choose the axis along which threads share each launch, and put barriers between launches.
+
+The axis is the one whose extent falls into the most even shares; a launch that is too small to share is left to
+thread 0. A barrier stands before a launch that touches memory which another thread may have written, or may still read,
+since the last barrier. Shares change who computes, never what: results don't depend on the number of threads.
+
+Mirrors: IREE's workgroup distribution, OpenMP's static schedules, XLA:CPU's parallel task assignment.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from minicc.ir import program
+from minicc.ir.core import Module, Op, Region, Value
+from minicc.passes.program.plan_memory import buffer_bytes, roots
+
+_SMALL = 16384  # points of a launch below which a barrier costs more than the second thread saves
+
+
+class Access(NamedTuple):
+    """Memory that a launch touches: which memory (None is the arena), bytes from and to, and whether it writes."""
+
+    memory: Value | None
+    start: int
+    stop: int
+    writes: bool
+
+    def conflicts(self, other: Access) -> bool:
+        """Whether the two must not be reordered."""
+        return (
+            (self.writes or other.writes)
+            and self.memory is other.memory
+            and self.start < other.stop
+            and other.start < self.stop
+        )
+
+
+def parallelize(module: Module) -> Module:
+    """Choose the split of each launch, and insert barriers."""
+    main = module.main
+    grids = {f.name: f.attrs["grid"] for f in module.functions if f is not main}
+    root = roots(main)
+    offsets = {op.result: op for op in main.body.ops if isinstance(op, program.Alloc)}
+    ops: list[Op] = []
+    open_accesses: list[tuple[Access, bool]] = []
+    for op in main.body.ops:
+        if not isinstance(op, program.Launch):
+            ops.append(op)
+            continue
+        split = choose_split(grids[op.kernel], op.work)
+        accesses = list(_accesses(op, root, offsets))
+        if any(
+            a.conflicts(b) and not (alone and split < 0) for a in accesses for b, alone in open_accesses
+        ):
+            ops.append(program.Barrier(loc=op.loc))
+            open_accesses = []
+        ops.append(op.rebuilt(op.operands, split=split))
+        open_accesses += [(a, split < 0) for a in accesses]
+    body = Region(main.args, ops, main.body.yields)
+    return Module(module.level, [main.with_body(body) if f is main else f for f in module.functions])
+
+
+def choose_split(grid: tuple[int, ...], work: int) -> int:
+    """The axis with the most even shares for two and four threads, or -1 where sharing does not pay."""
+    if work < _SMALL or not grid:
+        return -1
+
+    def evenness(extent: int) -> float:
+        return sum(extent / (n * -(-extent // n)) for n in (2, 4))
+
+    best = max(range(len(grid)), key=lambda axis: (round(evenness(grid[axis]), 2), grid[axis]))
+    return best if grid[best] > 1 else -1
+
+
+def _accesses(
+    op: program.Launch, root: dict[Value, Value], offsets: dict[Value, program.Alloc]
+) -> Iterable[Access]:
+    for k, v in enumerate(op.buffers):
+        memory = root[v]
+        alloc = offsets.get(memory)
+        writes = k >= op.outputs
+        if alloc is None:
+            yield Access(memory, 0, 1, writes)
+        else:
+            yield Access(None, alloc.offset, alloc.offset + buffer_bytes(alloc.type), writes)
+
+

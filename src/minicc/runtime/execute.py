@@ -1,0 +1,94 @@
+"""Run native programs: arenas, tables of addresses, and thread teams, a set for each caller that is inside.
+
+Mirrors: IREE's HAL command buffers on a local task system, ORT's IO binding, reduced to one call.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import threading
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from minicc.backends.llvm.compile import Native
+from minicc.backends.llvm.program import ARENA, BARRIER, FIRST
+from minicc.runtime.threads import Team
+
+Array = np.ndarray[Any, Any]
+_ALIGN = 128
+
+
+def aligned(size: int) -> Array:
+    """Uninitialised bytes at an aligned address."""
+    raw = np.empty(size + _ALIGN, np.uint8)
+    start = -raw.ctypes.data % _ALIGN
+    return raw[start : start + size]
+
+
+def place_constants(arrays: Sequence[Array]) -> tuple[Array, list[int]]:
+    """One aligned block with copies of all arrays, and the address of each."""
+    offsets, total = [], 0
+    for a in arrays:
+        offsets.append(total)
+        total += -(-a.nbytes // _ALIGN) * _ALIGN
+    block = aligned(total)
+    base = block.ctypes.data
+    for a, offset in zip(arrays, offsets, strict=True):
+        if a.nbytes:
+            block[offset : offset + a.nbytes] = a.reshape(-1).view(np.uint8)
+    return block, [base + o for o in offsets]
+
+
+class _Context:
+    """What one run needs for itself: an arena, a table and a team."""
+
+    __slots__ = ("arena", "table", "team")
+
+    def __init__(self, native: Native, constants: Sequence[int], threads: int) -> None:
+        layout = native.layout
+        self.team = Team(threads)
+        self.arena = aligned(max(1, layout.arena))
+        count = len(layout.inputs) + len(layout.outputs)
+        self.table = (ctypes.c_void_p * (FIRST + count + len(constants)))()
+        self.table[ARENA] = self.arena.ctypes.data
+        self.table[BARRIER] = self.team.barrier
+        for k, address in enumerate(constants):
+            self.table[FIRST + count + k] = address
+
+
+class NativeExecutable:
+    """A native program with its constants in memory; implements `backends.base.Executable`."""
+
+    def __init__(self, native: Native, threads: int) -> None:
+        self.native = native
+        self.threads = threads
+        self._block, self._constants = place_constants([c.array for c in native.layout.constants])
+        self._free: list[_Context] = []
+        self._lock = threading.Lock()
+
+    def run(self, inputs: Sequence[Array]) -> list[Array]:
+        """The outputs for C-contiguous inputs of the expected types; allocates the outputs."""
+        with self._lock:
+            context = self._free.pop() if self._free else None
+        if context is None:
+            context = _Context(self.native, self._constants, self.threads)
+        layout = self.native.layout
+        outputs = [np.empty(t.extents, t.dtype.numpy) for t in layout.outputs]
+        table = context.table
+        for k, array in enumerate((*inputs, *outputs)):
+            table[FIRST + k] = array.ctypes.data
+        context.team.run(self.native.main, ctypes.addressof(table))
+        with self._lock:
+            self._free.append(context)
+        return outputs
+
+    def close(self) -> None:
+        """End the threads of all idle teams."""
+        with self._lock:
+            for context in self._free:
+                context.team.close()
+            self._free.clear()
+
+
