@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from minicc.backends.llvm.compile import Native
+from minicc.backends.llvm.jit import Library
 from minicc.backends.llvm.program import ARENA, BARRIER, FIRST
 from minicc.runtime.threads import Team
 
@@ -46,9 +47,11 @@ class _Context:
 
     __slots__ = ("arena", "table", "team")
 
-    def __init__(self, native: Native, constants: Sequence[int], threads: int) -> None:
+    def __init__(
+        self, native: Native, constants: Sequence[int], threads: int, library: Library | None
+    ) -> None:
         layout = native.layout
-        self.team = Team(threads)
+        self.team = Team(threads, library)
         self.arena = aligned(max(1, layout.arena))
         count = len(layout.inputs) + len(layout.outputs)
         self.table = (ctypes.c_void_p * (FIRST + count + len(constants)))()
@@ -61,9 +64,10 @@ class _Context:
 class NativeExecutable:
     """A native program with its constants in memory; implements `backends.base.Executable`."""
 
-    def __init__(self, native: Native, threads: int) -> None:
+    def __init__(self, native: Native, threads: int, library: Library | None = None) -> None:
         self.native = native
         self.threads = threads
+        self.library = library
         self._block, self._constants = place_constants([c.array for c in native.layout.constants])
         self._free: list[_Context] = []
         self._lock = threading.Lock()
@@ -73,7 +77,7 @@ class NativeExecutable:
         with self._lock:
             context = self._free.pop() if self._free else None
         if context is None:
-            context = _Context(self.native, self._constants, self.threads)
+            context = _Context(self.native, self._constants, self.threads, self.library)
         layout = self.native.layout
         outputs = [np.empty(t.extents, t.dtype.numpy) for t in layout.outputs]
         table = context.table

@@ -1,0 +1,160 @@
+"""The compiler on one page: the stages in the order in which the data passes them.
+
+Each stage is a pure function from a module to a module, with a name, a sentence, and the level that it yields. What
+real systems a stage mirrors is said in the text of the module that holds its pass; `minicc layers` prints all of it.
+
+Mirrors: Halide's `lower_impl`, IREE's pipeline phases, Relax's default pipelines.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple
+
+from minicc.errors import CompilerBug, UserError
+from minicc.ir.core import Module
+from minicc.options import Options
+from minicc.passes.graph.choose_layout import choose_layout
+from minicc.passes.graph.fold_constants import fold_constants
+from minicc.passes.graph.simplify import simplify
+from minicc.passes.graph.specialise import free_symbols, specialise
+from minicc.passes.program.parallelize import parallelize
+from minicc.passes.program.plan_memory import plan_memory
+from minicc.passes.structured.bufferize import bufferize
+from minicc.passes.structured.fuse import fuse
+from minicc.passes.structured.lower_to_structured import lower_to_structured
+from minicc.passes.structured.merge import merge
+from minicc.passes.structured.pack import pack
+from minicc.passes.structured.schedule import choose_schedules
+from minicc.passes.structured.tile import tile
+from minicc.target import Target
+
+
+class Setting(NamedTuple):
+    """What stages may know besides the module: the machine, the mathematics, and the sizes of free dimensions."""
+
+    target: Target
+    strict: bool
+    binding: Mapping[str, int]
+
+
+Run = Callable[[Module, Setting], Module]
+
+
+class Stage(NamedTuple):
+    """A step of the compiler. `home` is the module that holds the pass, whose text says what it mirrors."""
+
+    name: str
+    sentence: str
+    level: str
+    home: str
+    run: Run
+
+
+def _stage(name: str, sentence: str, level: str, function: Callable[..., Module], run: Run | None = None) -> Stage:
+    return Stage(name, sentence, level, function.__module__, run or (lambda m, s: function(m)))
+
+
+def _simplify(m: Module, s: Setting) -> Module:
+    return simplify(m, s.strict)
+
+
+STAGES: tuple[Stage, ...] = (
+    _stage(
+        "specialise", "bind free dimensions to the sizes of this call", "graph", specialise,
+        lambda m, s: specialise(m, s.binding),
+    ),
+    # folding first: rules look for constants
+    _stage("fold-constants", "evaluate what depends on constants alone", "graph", fold_constants),
+    _stage("simplify", "apply the named algebraic rules", "graph", simplify, _simplify),
+    _stage("choose-layout", "hold images channels-last", "graph", choose_layout),
+    # the layout leaves transposes of constants and pairs of transposes behind
+    _stage("fold-layout", "evaluate the weights' new layouts", "graph", fold_constants),
+    _stage("simplify-layout", "cancel transposes", "graph", simplify, _simplify),
+    _stage(
+        "lower-to-structured", "give each op its iteration space and index maps", "structured", lower_to_structured
+    ),
+    _stage("merge", "join elementwise ops into one body", "structured", merge),
+    _stage("fuse", "group ops that share parallel dimensions", "structured", fuse),
+    _stage(
+        "tile", "choose a schedule for each group and apply it", "structured", tile,
+        lambda m, s: tile(m, choose_schedules(m, s.target)),
+    ),
+    # packing needs the tiles, whose order it packs for
+    _stage("pack", "store weights in the order in which tiles read them", "structured", pack),
+    _stage("bufferize", "give tensors memory; groups become kernels and launches", "kernel", bufferize),
+    _stage("plan-memory", "place all buffers in one arena", "program", plan_memory),
+    # barriers depend on which memory is reused
+    _stage("parallelize", "choose each launch's shares, put barriers", "program", parallelize),
+)
+
+Observe = Callable[[Stage, Module, Module, float], None]
+
+
+def stage_names() -> list[str]:
+    """The names of all stages, in order."""
+    return [s.name for s in STAGES]
+
+
+def lower(
+    module: Module,
+    options: Options,
+    binding: Mapping[str, int] | None = None,
+    *,
+    start: str | None = None,
+    stop: str | None = None,
+    observe: Observe | None = None,
+) -> Module:
+    """Run the stages behind `start` (all without it) up to and with `stop` (to the end without it).
+
+    `observe(stage, before, after, seconds)` is called behind each stage. UserError where a dimension stays free or a
+    stage is unknown; a bug of a stage is reported with the stage's name.
+    """
+    setting = Setting(options.machine, options.math == "strict", binding or {})
+    for stage in chosen_stages(start, stop):
+        before = module
+        began = time.perf_counter()
+        try:
+            module = stage.run(before, setting)
+        except CompilerBug as bug:
+            bug.stage = bug.stage or stage.name
+            raise
+        except (TypeError, ValueError, KeyError, IndexError, AssertionError, ZeroDivisionError) as error:
+            raise CompilerBug(
+                "MC0300", f"{type(error).__name__} in stage {stage.name}: {error}", stage=stage.name
+            ) from error
+        if observe is not None:
+            observe(stage, before, module, time.perf_counter() - began)
+        if stage.name == "specialise":
+            _require_bound(module)
+    return module
+
+
+def _require_bound(module: Module) -> None:
+    free = free_symbols(module.main)
+    if free:
+        raise UserError(
+            "MC0104",
+            f"the dimensions {', '.join(free)} have no size",
+            hint="give the shapes of the inputs: --shape x=1x3x224x224, or arrays to run with",
+        )
+
+
+def chosen_stages(start: str | None, stop: str | None) -> Sequence[Stage]:
+    """The stages behind `start` up to and with `stop`; UserError names the stages there are."""
+    names = stage_names()
+    for name in (start, stop):
+        if name is not None and name not in names:
+            raise UserError("MC0105", f"no stage is called {name!r}", hint=f"stages: {', '.join(names)}")
+    first = names.index(start) + 1 if start is not None else 0
+    last = names.index(stop) + 1 if stop is not None else len(names)
+    return STAGES[first:last]
+
+
+def mirrors_of(module_name: str) -> str:
+    """The paragraph of a module's text that says what it mirrors, as one line."""
+    text = sys.modules[module_name].__doc__ or ""
+    _, found, rest = text.partition("Mirrors:")
+    return " ".join(rest.partition("\n\n")[0].split()) if found else ""

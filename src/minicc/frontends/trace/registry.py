@@ -1,0 +1,34 @@
+"""Which functions of NumPy are traced, by their dotted names below `numpy`.
+
+The modules of families fill the table with a decorator; `dispatch` reads it. What is not in it works on
+constants alone (NumPy computes it while the function is traced) and is refused on traced arrays.
+
+Mirrors: the lowering tables of JAX's primitives; Dynamo's trace rules.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+Implementation = Callable[..., Any]
+F = TypeVar("F", bound=Implementation)
+
+FUNCTIONS: dict[str, Implementation] = {}
+# Results of these may share memory with their first argument.
+VIEWS: set[str] = set()
+
+
+def traces(*names: str, view: bool = False) -> Callable[[F], F]:
+    """Register the decorated function `f(recorder, *args, **kwargs)` under NumPy's names."""
+
+    def register(f: F) -> F:
+        for name in names:
+            if name in FUNCTIONS:
+                raise TypeError(f"two functions trace numpy.{name}")
+            FUNCTIONS[name] = f
+            if view:
+                VIEWS.add(name)
+        return f
+
+    return register

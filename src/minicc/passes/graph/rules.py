@@ -1,0 +1,169 @@
+"""The named algebraic rules of the graph level: each is data, a class of what it does to floating point, and two functions.
+
+`match(op, producer)` returns what it found or None, `build(b, op, found)` emits the replacement. A rule is *exact* if
+every bit stays, *reassociates* if it is an identity of real numbers, *approximates* otherwise; `math="strict"` uses exact
+rules alone. A rule must not match what it produces, so that applying it again changes nothing.
+
+Mirrors: StableHLO's and XLA's algebraic simplifier, PyPy's ruleopt, Halide's simplifier rules.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+
+from minicc.ir import graph
+from minicc.ir import core
+from minicc.ir.build import Builder
+from minicc.ir.core import Array, Op, Value
+
+Class = Literal["exact", "reassociates", "approximates"]
+Producer = Callable[[Value], "Op | None"]
+
+
+class Rule(NamedTuple):
+    """A rewrite of ops of class `root`."""
+
+    name: str
+    root: type[Op]
+    kind: Class
+    match: Callable[[Any, Producer], Any]
+    build: Callable[[Builder, Any, Any], Value]
+
+
+def constant_of(v: Value, producer: Producer) -> Array | None:
+    """The array of a constant value, else None."""
+    op = producer(v)
+    return op.value.array if isinstance(op, graph.Constant) else None
+
+
+def _emit_constant(b: Builder, array: Array) -> Value:
+    return b.emit(graph.Constant, value=core.Literal(array))
+
+
+# exact: nothing is computed differently
+
+
+def _match_same_shape(op: Any, producer: Producer) -> Any:
+    return op.x if op.x.type == op.result.type else None
+
+
+def _match_identity_transpose(op: graph.Transpose, producer: Producer) -> Any:
+    return op.x if list(op.perm) == sorted(op.perm) else None
+
+
+def _keep(b: Builder, op: Any, found: Value) -> Value:
+    return found
+
+
+def _match_chain(op: Any, producer: Producer) -> Any:
+    inner = producer(op.x)
+    return inner if type(inner) is type(op) else None
+
+
+def _build_transposes(b: Builder, op: graph.Transpose, inner: Any) -> Value:
+    return b.emit(graph.Transpose, inner.x, perm=tuple(inner.perm[p] for p in op.perm))
+
+
+def _build_reshapes(b: Builder, op: graph.Reshape, inner: Any) -> Value:
+    return b.emit(graph.Reshape, inner.x, shape=op.shape)
+
+
+def _match_empty_pad(op: graph.Pad, producer: Producer) -> Any:
+    return op.x if not any((*op.low, *op.high)) else None
+
+
+def _match_single_concat(op: graph.Concat, producer: Producer) -> Any:
+    return op.xs[0] if len(op.xs) == 1 else None
+
+
+def _match_mul_one(op: graph.Mul, producer: Producer) -> Any:
+    for v, other in ((op.a, op.b), (op.b, op.a)):
+        c = constant_of(other, producer)
+        if c is not None and c.size == 1 and c.reshape(())[()] == 1 and v.type == op.result.type:
+            return v
+    return None
+
+
+# reassociates: constants behind a convolution move into its weights
+
+
+def _per_channel(c: Array, conv: graph.Conv) -> Array | None:
+    """A constant that broadcasts along all but the channels of a convolution's result, as a vector."""
+    rank = conv.result.type.rank
+    channels = conv.w.type.shape[0]
+    axis = rank - 1 if conv.layout == "channels_last" else 1
+    shape = (1,) * (rank - c.ndim) + c.shape
+    if len(shape) != rank or any(n != 1 for k, n in enumerate(shape) if k != axis):
+        return None
+    return np.broadcast_to(c.reshape(-1), (channels,)) if shape[axis] in (1, channels) else None
+
+
+def _with_constant(op: Any, producer: Producer) -> tuple[Value, Array] | None:
+    for v, other in ((op.a, op.b), (op.b, op.a)):
+        c = constant_of(other, producer)
+        if c is not None and c.dtype.kind == "f" and v.type == op.result.type:
+            return v, c
+    return None
+
+
+def _match_scaled_conv(op: graph.Mul, producer: Producer) -> Any:
+    found = _with_constant(op, producer)
+    conv = producer(found[0]) if found else None
+    if found is None or not isinstance(conv, graph.Conv):
+        return None
+    weights, scale = constant_of(conv.w, producer), _per_channel(found[1], conv)
+    return None if weights is None or scale is None else (conv, weights, scale)
+
+
+def _build_scaled_conv(b: Builder, op: Any, found: Any) -> Value:
+    conv, weights, scale = found
+    scaled = weights * scale.reshape((-1,) + (1,) * (weights.ndim - 1))
+    return b.emit(graph.Conv, conv.x, _emit_constant(b, scaled.astype(weights.dtype)), **conv.attrs)
+
+
+def _match_chained(outer: type[Op], inner: type[Op]) -> Callable[[Any, Producer], Any]:
+    def match(op: Any, producer: Producer) -> Any:
+        first = _with_constant(op, producer)
+        below = producer(first[0]) if first else None
+        if first is None or type(below) is not inner:
+            return None
+        second = _with_constant(below, producer)
+        return None if second is None else (second[0], second[1], first[1])
+
+    return match
+
+
+def _build_sum(b: Builder, op: Any, found: Any) -> Value:
+    x, c, d = found
+    return b.emit(graph.Add, x, _emit_constant(b, np.asarray(c + d, c.dtype)))
+
+
+def _build_product(b: Builder, op: Any, found: Any) -> Value:
+    x, c, d = found
+    return b.emit(graph.Mul, x, _emit_constant(b, np.asarray(c * d, c.dtype)))
+
+
+def _build_distributed(b: Builder, op: Any, found: Any) -> Value:
+    x, shift, scale = found
+    scaled = b.emit(graph.Mul, x, _emit_constant(b, scale))
+    return b.emit(graph.Add, scaled, _emit_constant(b, np.asarray(shift * scale, shift.dtype)))
+
+
+RULES: tuple[Rule, ...] = (
+    Rule("reshape-to-same", graph.Reshape, "exact", _match_same_shape, _keep),
+    Rule("reshape-of-reshape", graph.Reshape, "exact", _match_chain, _build_reshapes),
+    Rule("broadcast-to-same", graph.Broadcast, "exact", _match_same_shape, _keep),
+    Rule("cast-to-same", graph.Cast, "exact", _match_same_shape, _keep),
+    Rule("transpose-by-nothing", graph.Transpose, "exact", _match_identity_transpose, _keep),
+    Rule("transpose-of-transpose", graph.Transpose, "exact", _match_chain, _build_transposes),
+    Rule("pad-by-nothing", graph.Pad, "exact", _match_empty_pad, _keep),
+    Rule("concat-of-one", graph.Concat, "exact", _match_single_concat, _keep),
+    Rule("multiply-by-one", graph.Mul, "exact", _match_mul_one, _keep),
+    Rule("scale-into-weights", graph.Mul, "reassociates", _match_scaled_conv, _build_scaled_conv),
+    Rule("add-of-add", graph.Add, "reassociates", _match_chained(graph.Add, graph.Add), _build_sum),
+    Rule("mul-of-mul", graph.Mul, "reassociates", _match_chained(graph.Mul, graph.Mul), _build_product),
+    Rule("mul-of-add", graph.Mul, "reassociates", _match_chained(graph.Mul, graph.Add), _build_distributed),
+)

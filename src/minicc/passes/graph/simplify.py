@@ -1,0 +1,79 @@
+"""Apply the named rules while rebuilding, each op until no rule matches; common and unused ops vanish on the way.
+
+    %t = transpose(transpose(x, p), q)   -->   %t = transpose(x, p[q])
+
+Mirrors: XLA's algebraic simplifier, MLIR's canonicalizer without a worklist.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+from minicc.errors import CompilerBug
+from minicc.ir.core import Function, Module, Op, Value
+from minicc.ir.rewrite import Rebuilder, merge_locations, rebuild
+from minicc.passes.graph.rules import RULES, Rule
+
+_MOST = 64  # rule applications at one op before we call it a loop
+
+
+def simplify(module: Module, strict: bool = False, fired: Counter[str] | None = None) -> Module:
+    """Apply all rules (`strict`: the exact ones) to every function; `fired` counts applications by name."""
+    rules: dict[type[Op], list[Rule]] = {}
+    for rule in RULES:
+        if rule.kind == "exact" or not strict:
+            rules.setdefault(rule.root, []).append(rule)
+    counter: Counter[str] = Counter() if fired is None else fired
+    return Module(module.level, [_simplify(f, rules, counter) for f in module.functions])
+
+
+def _simplify(function: Function, rules: dict[type[Op], list[Rule]], fired: Counter[str]) -> Function:
+    made: dict[Value, Op] = {}
+
+    def producer(v: Value) -> Op | None:
+        return made.get(v)
+
+    def note(b: Rebuilder, start: int) -> None:
+        for op in b.ops[start:]:
+            made.update(dict.fromkeys(op.results, op))
+
+    def visit(b: Rebuilder, op: Op, operands: tuple[Value, ...]) -> Sequence[Value]:
+        start = len(b.ops)
+        current = b.add(op if operands == op.operands else op.rebuilt(operands))
+        note(b, start)
+        for _ in range(_MOST):
+            applied = _apply_first(b, current, rules.get(type(current), ()), producer, fired)
+            if applied is None:
+                return current.results
+            note(b, start)
+            following = made.get(applied)
+            if following is None or following.loc != b.loc and len(following.results) != 1:
+                return (applied,)
+            if len(following.results) != 1:
+                return (applied,)
+            current = following
+        raise CompilerBug("MC0307", f"rules do not end at {op.opname}", where=op.loc, stage="simplify")
+
+    return rebuild(function, visit)
+
+
+def _apply_first(
+    b: Rebuilder, op: Op, rules: Sequence[Rule], producer: object, fired: Counter[str]
+) -> Value | None:
+    for rule in rules:
+        found = rule.match(op, producer)  # type: ignore[arg-type]
+        if found is None:
+            continue
+        fired[rule.name] += 1
+        outer = b.loc
+        b.loc = merge_locations(_location_of(found), op.loc)
+        value = rule.build(b, op, found)
+        b.loc = outer
+        return value
+    return None
+
+
+def _location_of(found: object) -> tuple[str, ...]:
+    parts = found if isinstance(found, tuple) else (found,)
+    return merge_locations(*[p.loc for p in parts if isinstance(p, Op)])

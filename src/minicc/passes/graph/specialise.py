@@ -1,0 +1,57 @@
+"""Bind the symbols of shapes to numbers, those of one call.
+
+    %y = graph.add %x, %b : f32[batch,64]   --batch=8-->   f32[8,64]
+
+Mirrors: JAX's shape-specialising jit, TorchDynamo's static shapes, Relax's BindSymbolicVars.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from minicc.ir import affine
+from minicc.ir.affine import Dim, Expr
+from minicc.ir.core import Function, Module, Op, Region, Value
+from minicc.ir.types import TensorType
+
+
+def free_symbols(function: Function) -> tuple[str, ...]:
+    """The symbols in the types of a function's arguments, in order of appearance."""
+    found: dict[str, None] = {}
+    for a in function.args:
+        for n in a.type.shape:
+            found.update(dict.fromkeys(sorted(affine.symbols(n))))
+    return tuple(found)
+
+
+def specialise(module: Module, binding: Mapping[str, int]) -> Module:
+    """The module with symbols replaced; types are inferred anew, so a contradiction is found here."""
+    if not binding:
+        return module
+    return Module(module.level, [_bind(f, binding) for f in module.functions])
+
+
+def _bind(function: Function, binding: Mapping[str, int]) -> Function:
+    forward: dict[Value, Value] = {}
+    for a in function.args:
+        shape = tuple(affine.substitute(n, binding) for n in a.type.shape)
+        forward[a] = Value(TensorType(a.type.dtype, shape), a.hint)
+    ops: list[Op] = []
+    for op in function.body.ops:
+        attrs = {k: _bound(v, binding) for k, v in op.attrs.items()}
+        fresh = op.make([forward[v] for v in op.operands], attrs, op.regions, op.loc)
+        for old, new in zip(op.results, fresh.results, strict=True):
+            new.hint = old.hint
+            forward[old] = new
+        ops.append(fresh)
+    args = [forward[a] for a in function.args]
+    return function.with_body(Region(args, ops, [forward[v] for v in function.body.yields]))
+
+
+def _bound(value: Any, binding: Mapping[str, Dim]) -> Any:
+    if isinstance(value, Expr):
+        return affine.substitute(value, binding)
+    if isinstance(value, tuple):
+        return tuple(_bound(v, binding) for v in value)
+    return value
