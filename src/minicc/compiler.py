@@ -20,6 +20,8 @@ from minicc.passes.graph.choose_layout import choose_layout
 from minicc.passes.graph.fold_constants import fold_constants
 from minicc.passes.graph.simplify import simplify
 from minicc.passes.graph.specialise import free_symbols, specialise
+from minicc.passes.kernel.hoist import hoist
+from minicc.passes.kernel.unroll import unroll
 from minicc.passes.program.parallelize import parallelize
 from minicc.passes.program.plan_memory import plan_memory
 from minicc.passes.structured.bufferize import bufferize
@@ -85,6 +87,9 @@ STAGES: tuple[Stage, ...] = (
     # packing needs the tiles, whose order it packs for
     _stage("pack", "store weights in the order in which tiles read them", "structured", pack),
     _stage("bufferize", "give tensors memory; groups become kernels and launches", "kernel", bufferize),
+    # unrolling first: it makes indices constant, and with them more addresses invariant
+    _stage("unroll", "write short loops out", "kernel", unroll),
+    _stage("hoist", "move what does not change out of loops", "kernel", hoist),
     _stage("plan-memory", "place all buffers in one arena", "program", plan_memory),
     # barriers depend on which memory is reused
     _stage("parallelize", "choose each launch's shares, put barriers", "program", parallelize),

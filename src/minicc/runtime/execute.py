@@ -19,6 +19,7 @@ from minicc.runtime.threads import Team
 
 Array = np.ndarray[Any, Any]
 _ALIGN = 128
+_LARGE = 1 << 14
 
 
 def aligned(size: int) -> Array:
@@ -26,6 +27,13 @@ def aligned(size: int) -> Array:
     raw = np.empty(size + _ALIGN, np.uint8)
     start = -raw.ctypes.data % _ALIGN
     return raw[start : start + size]
+
+
+def _empty(shape: tuple[int, ...], dtype: np.dtype[Any], count: int) -> Array:
+    """An uninitialised array; a large one is aligned, since a vector store across two lines costs double."""
+    if count * dtype.itemsize < _LARGE:
+        return np.empty(shape, dtype)
+    return aligned(count * dtype.itemsize).view(dtype).reshape(shape)
 
 
 def place_constants(arrays: Sequence[Array]) -> tuple[Array, list[int]]:
@@ -79,7 +87,7 @@ class NativeExecutable:
         if context is None:
             context = _Context(self.native, self._constants, self.threads, self.library)
         layout = self.native.layout
-        outputs = [np.empty(t.extents, t.dtype.numpy) for t in layout.outputs]
+        outputs = [_empty(t.extents, t.dtype.numpy, t.span()) for t in layout.outputs]
         table = context.table
         for k, array in enumerate((*inputs, *outputs)):
             table[FIRST + k] = array.ctypes.data

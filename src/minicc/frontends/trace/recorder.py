@@ -28,15 +28,13 @@ class Recorder:
     """The state of one trace.
 
     `user_globals` are the ids of the namespaces that the user's code runs in while it is traced;
-    `captured` names the arrays from outside that the function used, by their identity.
-    """
+XX    """
 
     def __init__(self, name: str) -> None:
         self.name = name
         self.closed = False
         self.user_globals: set[int] = set()
-        self.captured: dict[int, tuple[str, Array]] = {}
-        self.used: dict[str, Array] = {}
+        self.captured: dict[str, Array] = {}
         self._builder = Builder(())
         self._lifted: dict[int, tuple[Array, Value]] = {}
 
@@ -92,7 +90,6 @@ class Recorder:
         if known is not None:
             return known[1]
         element = self.dtype(array.dtype)
-        self._note(array)
         native = np.asarray(array, element.numpy)
         if native.size >= _REPEATED and _repeats(native):
             value = self.emit(graph.Constant, Literal(native.reshape(-1)[0]))
@@ -102,12 +99,6 @@ class Recorder:
             value = self.emit(graph.Constant, Literal(native.copy()))
         self._lifted[id(array)] = (array, value)
         return value
-
-    def _note(self, array: Array) -> None:
-        """Keep the name of an array that came from outside of the function."""
-        if id(array) in self.captured:
-            name, owner = self.captured[id(array)]
-            self.used.setdefault(name, owner)
 
     def scalar(self, number: Any, element: DType) -> Value:
         """A constant of rank 0; OverflowError where the element type can't hold the number."""

@@ -32,3 +32,26 @@ def traces(*names: str, view: bool = False) -> Callable[[F], F]:
         return f
 
     return register
+
+
+class Dispatch:
+    """Where a traced array sends its calls; `dispatch` and `namespace` set the two functions.
+
+    Tracers stand below the functions that they call, so the way up is a slot.
+    """
+
+    call: Callable[..., Any]
+    namespace: Callable[..., Any]
+
+
+# Methods of ndarray that are NumPy's function of the same or another name.
+METHODS: dict[str, str] = {
+    name: name
+    for name in (
+        "all any argmax argmin astype clip copy dot flatten max mean min prod ravel repeat "
+        "reshape round squeeze std sum swapaxes take transpose var"
+    ).split()
+}
+METHODS["conj"] = METHODS["conjugate"] = "positive"
+for _ndarray_only in ("astype", "flatten", "reshape", "transpose"):
+    METHODS[_ndarray_only] = f"ndarray.{_ndarray_only}"

@@ -1,0 +1,220 @@
+"""What the functions that import operators work with: emitting, known contents, complaints.
+
+Contents are known of constants, and of ops on small constants, which are evaluated at once by the
+op's own `evaluate`; so a shape, an axis or a padding may be computed from constants. A constant
+enters the graph only when an op that stays uses it.
+
+Dimensions that are free are known as symbols: the shape of a tensor, and what is computed from it
+by moving, adding and multiplying, may be used wherever a shape is wanted (see `dims`), but is no
+tensor of the graph.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from minicc.errors import CompilerBug, UnsupportedError, UserError
+from minicc.frontends.onnx.dims import compute_dims
+from minicc.frontends.onnx.reader import Node
+from minicc.ir import graph
+from minicc.ir.affine import Dim, symbols
+from minicc.ir.build import Builder
+from minicc.ir.core import Array, Literal, Op, Region, Value
+from minicc.ir.types import I64, DType, TensorType
+
+# Ops on constants of at most so many elements are evaluated at import.
+_SMALL = 1 << 16
+
+
+class Context:
+    """The state of an import, standing at one node."""
+
+    def __init__(self, opset: int) -> None:
+        self.opset = opset
+        self.builder = Builder(("import",))
+        self._node = Node("", "", (), (), {})
+        self._operands: tuple[Value | None, ...] = ()
+        self._arrays: dict[Value, Array] = {}
+        self._waiting: dict[Value, graph.Constant] = {}
+        self._dims: dict[Value, Array] = {}
+
+    def stand_at(self, node: Node, operands: Sequence[Value | None], opset: int) -> None:
+        """Go to a node: what is emitted and complained of from now on is about it."""
+        self._node = node
+        self._operands = tuple(operands)
+        self.opset = opset
+        self.builder.loc = (node.name,)
+
+    # emitting
+
+    def emit(self, cls: type[Op], *args: Any, **attrs: Any) -> Value:
+        """Create an op with one result, or its value if that is known; MC0128 if it is refused."""
+        try:
+            op = cls(*args, loc=self.builder.loc, **attrs)
+        except (TypeError, ValueError, IndexError) as error:
+            raise self.refused(str(error)) from error
+        if self._dims and any(v in self._dims for v in op.operands):
+            return self._emit_dims(op)
+        if op.operands and self._is_small_constant(op):
+            return self.constant(self._evaluate(op))
+        self.use(op.operands)
+        self.builder.add(op)
+        return op.result
+
+    def use(self, values: Iterable[Value]) -> None:
+        """See to it that constants are in the graph; MC0225 where one is no tensor of it."""
+        for value in values:
+            waiting = self._waiting.pop(value, None)
+            if waiting is not None:
+                self.builder.add(waiting)
+            elif value in self._dims:
+                raise self._free(self._dims[value])
+
+    def constant(self, array: Any) -> Value:
+        """A tensor of known contents."""
+        op = graph.Constant(value=Literal(array), loc=self.builder.loc)
+        self._arrays[op.result] = op.value.array
+        self._waiting[op.result] = op
+        return op.result
+
+    def scalar(self, number: float, like: Value | DType) -> Value:
+        """A constant of rank 0 with the element type of `like`."""
+        element = like if isinstance(like, DType) else like.type.dtype
+        return self.constant(np.array(number, element.numpy))
+
+    def reshape(self, x: Value, shape: Iterable[Dim]) -> Value:
+        """`x` under another shape; itself where that is its own."""
+        wanted = tuple(shape)
+        return x if wanted == x.type.shape else self.emit(graph.Reshape, x, shape=wanted)
+
+    def cast(self, x: Value, element: DType) -> Value:
+        """`x` as another element type; itself where that is its own."""
+        return x if x.type.dtype is element else self.emit(graph.Cast, x, dtype=element)
+
+    def _is_small_constant(self, op: Op) -> bool:
+        if not all(v in self._arrays for v in op.operands):
+            return False
+        if isinstance(op, graph.Reshape):
+            return True
+        shapes = [v.type.shape for v in (*op.operands, op.result)]
+        return all(isinstance(n, int) for s in shapes for n in s) and (
+            max(map(prod, shapes)) <= _SMALL
+        )
+
+    def _evaluate(self, op: Op) -> Array:
+        try:
+            (out,) = op.evaluate(_no_region, *[self._arrays[v] for v in op.operands])
+        except (TypeError, ValueError, IndexError) as error:
+            raise self.refused(str(error)) from error
+        return np.asarray(out)
+
+    # known contents
+
+    def array(self, value: Value | None) -> Array | None:
+        """The contents of a value where they are known."""
+        return None if value is None else self._arrays.get(value)
+
+    def known(self, value: Value, what: str) -> Array:
+        """The contents of a value that must be known; MC0223 where they are not."""
+        found = self._arrays.get(value)
+        if found is not None:
+            return found
+        if value in self._dims:
+            raise self._free(self._dims[value])
+        message = f"{self._describe()}: its {what} is computed when the model runs"
+        hint = f"make the {what} a constant; `onnxsim` or constant folding may do it"
+        raise UnsupportedError("MC0223", message, hint=hint, where=self._node.name)
+
+    def integers(self, value: Value, what: str) -> tuple[int, ...]:
+        """The contents of a value as integers; MC0223 where they are not known."""
+        return tuple(int(n) for n in np.ravel(self.known(value, what)))
+
+    def axes(self, named: Iterable[int], rank: int) -> tuple[int, ...]:
+        """Axes counted from the front and in order; MC0127 where one is outside or twice."""
+        given = tuple(named)
+        out = tuple(sorted(a + rank if a < 0 else a for a in given))
+        if len(set(out)) != len(out) or any(not 0 <= a < rank for a in out):
+            raise self.wrong(f"axes {list(given)} of a tensor of rank {rank}")
+        return out
+
+    def axis(self, name: str, default: int, rank: int) -> int:
+        """An attribute that is an axis, counted from the front."""
+        return self.axes((self._node.integer(name, default),), rank)[0]
+
+    def shape_of(self, x: Value) -> Value:
+        """The shape of a tensor as a value."""
+        return self._of_dims(np.array(x.type.shape, object))
+
+    def dims(self, value: Value, what: str) -> tuple[Dim, ...]:
+        """The contents of a value as dimensions, which may be free; MC0223 if not known."""
+        if value in self._dims:
+            return tuple(self._dims[value].ravel())
+        return self.integers(value, what)
+
+    def static(self, dim: Dim, what: str) -> int:
+        """A dimension that must be a number; MC0225 where it is free."""
+        if not isinstance(dim, int):
+            raise self._free([dim], what)
+        return dim
+
+    def _of_dims(self, dims: Array) -> Value:
+        if all(isinstance(n, int) for n in dims.ravel()):
+            return self.constant(dims.astype(np.int64))
+        value = Value(TensorType(I64, dims.shape))
+        self._dims[value] = dims
+        return value
+
+    def _emit_dims(self, op: Op) -> Value:
+        parts = [self._dims.get(v, self._arrays.get(v)) for v in op.operands]
+        out = None if any(p is None for p in parts) else compute_dims(op, parts)
+        if out is None:
+            raise self._free([n for v in op.operands for n in self._dims.get(v, np.array(())).flat])
+        return self.constant(out) if out.dtype == np.bool_ else self._of_dims(out)
+
+    # complaints
+
+    def wrong(self, text: str, hint: str = "") -> UserError:
+        """A mistake in the node (MC0127)."""
+        hint = hint or "`onnx.checker.check_model(path, full_check=True)` says more"
+        return UserError("MC0127", f"{self._describe()}: {text}", hint=hint, where=self._node.name)
+
+    def refused(self, text: str) -> UserError:
+        """Operands that an op's type rule refuses (MC0128)."""
+        hint = "`onnx.checker.check_model(path, full_check=True)` says more"
+        message = f"{self._describe(shapes=True)}: {text}"
+        return UserError("MC0128", message, hint=hint, where=self._node.name)
+
+    def unsupported(self, text: str, hint: str) -> UnsupportedError:
+        """A use of the operator that minicc does not compile (MC0221)."""
+        message = f"{self._describe()}: {text}"
+        return UnsupportedError("MC0221", message, hint=hint, where=self._node.name)
+
+    def bug(self, error: Exception) -> CompilerBug:
+        """An exception that no node should be able to raise (MC0320)."""
+        text = f"{self._describe(shapes=True)}: {type(error).__name__}: {error}"
+        return CompilerBug("MC0320", text, where=self._node.name, stage="import from ONNX")
+
+    def _free(self, dims: Iterable[Dim], what: str = "its operands") -> UnsupportedError:
+        names = sorted(set().union(*map(symbols, dims)))
+        text = f"{what} must not depend on the free dimension {', '.join(names)}"
+        hint = f"give {' and '.join(names)} a number in the shapes of the model's inputs"
+        message = f"{self._describe()}: {text}"
+        return UnsupportedError("MC0225", message, hint=hint, where=self._node.name)
+
+    def _describe(self, shapes: bool = False) -> str:
+        types = [v.type if shapes else v.type.dtype for v in self._operands if v is not None]
+        shown = list(map(str, types)) if shapes else list(dict.fromkeys(map(str, types)))
+        return describe(self._node, self.opset, shown)
+
+
+def describe(node: Node, opset: int, operands: Sequence[str] = ()) -> str:
+    """The operator of a node for an error: its name, opset and operands."""
+    return f"{node.op} (opset {opset})" + (f" on {', '.join(operands)}" if operands else "")
+
+
+def _no_region(region: Region, args: Sequence[Any]) -> tuple[Any, ...]:
+    raise AssertionError("graph ops have no regions")

@@ -1,0 +1,357 @@
+"""Bytes of an ONNX model to plain Python: nodes in topological order, initialisers, types, opset.
+
+Mirrors: the ONNX protobuf schema, of which only what importing needs is kept. Initialisers are
+decoded when they are first asked for; those stored as raw bytes become arrays without a copy.
+
+Errors, all `UserError`: MC0120 a file that can't be read, MC0121 no bytes, MC0122 bytes that end
+too early, MC0123 bytes that are no model, MC0125 a value that nothing makes (or a cycle), MC0126 a
+value made twice, MC0127 an attribute of another kind, MC0129 no opset, MC0131 a tensor whose data
+do not fit its shape. `UnsupportedError`: MC0222 an element type, MC0224 weights in other files,
+MC0225 an input of unknown rank, MC0226 an opset too new.
+"""
+
+from __future__ import annotations
+
+import heapq
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from math import prod
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from minicc.errors import MiniccError, Problems, UnsupportedError, UserError
+from minicc.frontends.onnx.wire import cut_short
+from minicc.ir.affine import Dim, symbol
+from minicc.ir.core import Array
+from minicc.ir.types import (
+    BF16,
+    BOOL,
+    F16,
+    F32,
+    F64,
+    I8,
+    I16,
+    I32,
+    I64,
+    U8,
+    U16,
+    U32,
+    U64,
+    DType,
+    TensorType,
+)
+
+NEWEST_OPSET = 26
+# TensorProto.DataType and where the numbers stand that are not raw bytes
+ELEMENTS: dict[int, DType] = {
+    1: F32, 2: U8, 3: I8, 4: U16, 5: I16, 6: I32, 7: I64, 9: BOOL,
+    10: F16, 11: F64, 12: U32, 13: U64, 16: BF16,
+}  # fmt: skip
+_STORES = {F32: "float_data", F64: "double_data", I64: "int64_data", U32: "uint64_data"}
+_STORES |= {U64: "uint64_data"}
+# AttributeProto.AttributeType: the field that holds the value
+_FIELDS = {1: "f", 2: "i", 3: "s", 4: "t", 5: "g", 6: "floats", 7: "ints", 8: "strings"}
+_EXTERNAL = 1
+
+
+@dataclass(slots=True)
+class Node:
+    """An ONNX node; `op` has its domain in front where that is not ONNX's own."""
+
+    op: str
+    name: str
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    attributes: Mapping[str, Any]
+
+    def _get(self, name: str, kinds: tuple[type, ...], default: Any, wanted: str) -> Any:
+        value = self.attributes.get(name, default)
+        if value is default or isinstance(value, kinds):
+            return value
+        message = f"attribute {name} of {self.op} is {value!r}, not {wanted}"
+        raise UserError("MC0127", message, where=self.name)
+
+    def integer(self, name: str, default: int) -> int:
+        """An attribute of one integer."""
+        return int(self._get(name, (int,), default, "an integer"))
+
+    def number(self, name: str, default: float) -> float:
+        """An attribute of one float."""
+        return float(self._get(name, (int, float), default, "a number"))
+
+    def text(self, name: str, default: str) -> str:
+        """An attribute of one string."""
+        return str(self._get(name, (str,), default, "a string"))
+
+    def integers(self, name: str) -> tuple[int, ...] | None:
+        """An attribute of several integers; None where there is none."""
+        value = self._get(name, (tuple,), None, "a list of integers")
+        return None if value is None else tuple(map(int, value))
+
+
+class Model:
+    """The graph of a model. `initialisers` are protobuf tensors, see `array_of`."""
+
+    def __init__(
+        self,
+        opsets: Mapping[str, int],
+        nodes: Sequence[Node],
+        inputs: Sequence[tuple[str, TensorType]],
+        outputs: Sequence[str],
+        initialisers: Mapping[str, Any],
+    ) -> None:
+        self.opsets = opsets
+        self.nodes = nodes
+        self.inputs = inputs
+        self.outputs = outputs
+        self.initialisers = initialisers
+
+
+def read_model(source: str | os.PathLike[str] | bytes) -> Model:
+    """Read a model from a file or from bytes; the module says what is raised."""
+    data, place = _load(source)
+    proto = _parse(data, place)
+    graph = proto.graph
+    problems = Problems()
+    opsets = _opsets(proto, place)
+    initialisers = {t.name: t for t in graph.initializer}
+    initialisers |= {t.values.name: t for t in graph.sparse_initializer}
+    inputs: list[tuple[str, TensorType]] = []
+    taken = {d.dim_param for i in graph.input for d in i.type.tensor_type.shape.dim}
+    for given in graph.input:
+        if given.name not in initialisers:
+            with problems.catch():
+                inputs.append((given.name, _input_type(given, taken)))
+    nodes = [_node(n, index) for index, n in enumerate(graph.node)]
+    outputs = [o.name for o in graph.output]
+    known = {i.name for i in graph.input} | set(initialisers)
+    nodes = _ordered(nodes, known, outputs, problems)
+    problems.check()
+    return Model(opsets, nodes, inputs, outputs, initialisers)
+
+
+def _load(source: str | os.PathLike[str] | bytes) -> tuple[bytes, str]:
+    """The bytes, and what to call them in errors."""
+    if isinstance(source, (bytes, bytearray, memoryview)):
+        data, place = bytes(source), "the given bytes"
+    else:
+        place = os.fspath(source)
+        try:
+            data = Path(place).read_bytes()
+        except OSError as error:
+            reason = error.strerror or str(error)
+            message = f"the model can't be read: {reason.lower()}"
+            raise UserError("MC0120", message, hint="check the path", where=place) from None
+    if not data:
+        raise UserError("MC0121", "the model is empty", hint="export it again", where=place)
+    return data, place
+
+
+def _parse(data: bytes, place: str) -> Any:
+    from google.protobuf.message import DecodeError
+    from onnx import ModelProto
+    from onnx.inliner import inline_local_functions
+
+    proto = ModelProto()
+    try:
+        proto.ParseFromString(data)
+    except DecodeError:
+        lack = cut_short(data)
+        if lack:
+            message = f"the model ends too early: its {len(data)} bytes lack {lack} at the end"
+            hint = "copy, download or export it again"
+            raise UserError("MC0122", message, hint=hint, where=place) from None
+        raise _no_model(place) from None
+    if not proto.HasField("graph") or not proto.graph.output:
+        raise _no_model(place)
+    return inline_local_functions(proto) if proto.functions else proto
+
+
+def _no_model(place: str) -> MiniccError:
+    hint = "minicc reads what `onnx.save(model, path)` writes"
+    return UserError("MC0123", "these bytes are not an ONNX model", hint=hint, where=place)
+
+
+def _opsets(proto: Any, place: str) -> dict[str, int]:
+    opsets = {_domain(o.domain): o.version for o in proto.opset_import}
+    opset = opsets.get("", 0)
+    if opset < 1:
+        message = "the model does not say which opset of ONNX's operators it uses"
+        hint = "add one to `model.opset_import`, or export it again"
+        raise UserError("MC0129", message, hint=hint, where=place)
+    if opset > NEWEST_OPSET:
+        message = f"the model uses opset {opset}; the newest that minicc knows is {NEWEST_OPSET}"
+        hint = f"export it for opset {NEWEST_OPSET}, or use `onnx.version_converter`"
+        raise UnsupportedError("MC0226", message, hint=hint, where=place)
+    return opsets
+
+
+def _domain(name: str) -> str:
+    return "" if name == "ai.onnx" else name
+
+
+def _node(proto: Any, index: int) -> Node:
+    domain = _domain(proto.domain)
+    attributes = {a.name: _attribute(a) for a in proto.attribute}
+    op = f"{domain}.{proto.op_type}" if domain else proto.op_type
+    name = proto.name or f"{op}#{index}"
+    return Node(op, name, tuple(proto.input), tuple(proto.output), attributes)
+
+
+def _attribute(proto: Any) -> Any:
+    field = _FIELDS.get(proto.type)
+    value = getattr(proto, field) if field else proto
+    if field == "s":
+        return value.decode("utf-8", "replace")
+    if field == "strings":
+        return tuple(v.decode("utf-8", "replace") for v in value)
+    return tuple(value) if field in ("floats", "ints") else value
+
+
+def element_type(number: int, what: str, where: str) -> DType:
+    """The element type of a TensorProto.DataType; MC0222 where minicc has none."""
+    found = ELEMENTS.get(number)
+    if found is None:
+        from onnx import TensorProto
+
+        known = number in TensorProto.DataType.values()
+        name = TensorProto.DataType.Name(number).lower() if known else f"number {number}"
+        message = f"{what} has the element type {name}"
+        hint = f"use one of {', '.join(d.name for d in ELEMENTS.values())}"
+        raise UnsupportedError("MC0222", message, hint=hint, where=where)
+    return found
+
+
+def _input_type(given: Any, taken: set[str]) -> TensorType:
+    """The type of an input; a free dimension is a symbol, one without a name gets a fresh one."""
+    if not given.type.HasField("tensor_type"):
+        message = f"input {given.name} is no tensor"
+        hint = "sequences, maps and optionals can't be inputs; pass tensors"
+        raise UnsupportedError("MC0222", message, hint=hint, where=given.name)
+    tensor = given.type.tensor_type
+    element = element_type(tensor.elem_type, f"input {given.name}", given.name)
+    if not tensor.HasField("shape"):
+        message = f"input {given.name} has no shape, so its rank is not known"
+        hint = "give it a shape; dimensions may be free"
+        raise UnsupportedError("MC0225", message, hint=hint, where=given.name)
+    shape: list[Dim] = []
+    for axis, dim in enumerate(tensor.shape.dim):
+        if dim.HasField("dim_value") and dim.dim_value >= 0:
+            shape.append(dim.dim_value)
+            continue
+        name = dim.dim_param
+        if not name:
+            name = f"{given.name}_{axis}"
+            while name in taken:
+                name += "_"
+            taken.add(name)
+        shape.append(symbol(name))
+    return TensorType(element, tuple(shape))
+
+
+def _ordered(
+    nodes: Sequence[Node], known: set[str], outputs: Sequence[str], problems: Problems
+) -> list[Node]:
+    """The nodes that outputs need, each after those it uses, else in the order of the file."""
+    makers: dict[str, int] = {}
+    for index, node in enumerate(nodes):
+        for out in filter(None, node.outputs):
+            if out in makers or out in known:
+                first = nodes[makers[out]].name if out in makers else "the model's inputs"
+                where = (first, node.name) if out in makers else (node.name,)
+                message = f"the value {out} is made twice"
+                hint = "each value has one node, input or initialiser that makes it"
+                problems.add(UserError("MC0126", message, hint=hint, where=where))
+            makers.setdefault(out, index)
+    needed, waiting = _needed(nodes, known, outputs, makers, problems)
+    users: dict[int, list[int]] = {}
+    for index, before in waiting.items():
+        for other in before:
+            users.setdefault(other, []).append(index)
+    ready = [index for index in sorted(needed) if not waiting[index]]
+    order: list[int] = []
+    while ready:
+        index = heapq.heappop(ready)
+        order.append(index)
+        for user in users.get(index, ()):
+            waiting[user].discard(index)
+            if not waiting[user]:
+                heapq.heappush(ready, user)
+    if len(order) < len(needed):
+        stuck = [nodes[index].name for index in sorted(needed - set(order))]
+        hint = "a graph of ONNX has no cycles; loops are an operator"
+        message = "these nodes wait for each other"
+        problems.add(UserError("MC0125", message, hint=hint, where=stuck))
+    return [nodes[index] for index in order]
+
+
+def _needed(
+    nodes: Sequence[Node],
+    known: set[str],
+    outputs: Sequence[str],
+    makers: Mapping[str, int],
+    problems: Problems,
+) -> tuple[set[int], dict[int, set[int]]]:
+    """The nodes that outputs depend on, and for each of them those whose values it uses."""
+    uses: dict[int, set[int]] = {}
+    hint = "the model is damaged; `onnx.checker.check_model` says more"
+    for out in outputs:
+        if out not in makers and out not in known:
+            message = f"nothing makes the output {out}"
+            problems.add(UserError("MC0125", message, hint=hint, where=out))
+    stack = [makers[out] for out in outputs if out in makers]
+    while stack:
+        index = stack.pop()
+        if index in uses:
+            continue
+        uses[index] = set()
+        for name in filter(None, _names_used(nodes[index])):
+            if name in makers:
+                uses[index].add(makers[name])
+                stack.append(makers[name])
+            elif name not in known:
+                message = f"nothing makes the value {name}"
+                where = nodes[index].name
+                problems.add(UserError("MC0125", message, hint=hint, where=where))
+    return set(uses), uses
+
+
+def _names_used(node: Node) -> tuple[str, ...]:
+    return node.inputs
+
+
+def array_of(tensor: Any, where: str) -> Array:
+    """The array that a TensorProto holds, read-only and without a copy where it is raw bytes.
+
+    MC0224 weights in another file, MC0222 an element type, MC0131 data that do not fit the shape.
+    """
+    if not hasattr(tensor, "data_type"):
+        message = "a sparse tensor as a constant"
+        hint = "store it dense"
+        raise UnsupportedError("MC0222", message, hint=hint, where=where)
+    what = f"tensor {tensor.name}" if tensor.name else "the constant"
+    if tensor.data_location == _EXTERNAL:
+        message = f"{what} keeps its data in another file, which minicc does not open"
+        hint = "store all in one file: `onnx.save(onnx.load(path), other)`"
+        raise UnsupportedError("MC0224", message, hint=hint, where=where)
+    element = element_type(tensor.data_type, what, where)
+    shape = tuple(tensor.dims)
+    if tensor.HasField("raw_data"):
+        raw = tensor.raw_data
+        count = len(raw) / element.bytes
+    else:
+        raw = None
+        stored = getattr(tensor, _STORES.get(element, "int32_data"))
+        count = len(stored)
+    if min(shape, default=0) < 0 or count != prod(shape):
+        message = f"{what} has the shape {list(shape)} and data for {count:g} elements"
+        raise UserError("MC0131", message, hint="export the model again", where=where)
+    if raw is not None:
+        return np.frombuffer(raw, element.numpy).reshape(shape)
+    if element in (F16, BF16):
+        bits = np.fromiter(stored, np.uint16, len(stored))
+        return bits.view(element.numpy).reshape(shape)
+    return np.fromiter(stored, element.numpy, len(stored)).reshape(shape)

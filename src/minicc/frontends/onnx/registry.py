@@ -1,0 +1,55 @@
+"""The table of operators: a name of ONNX, with the function that turns its nodes into graph ops.
+
+Mirrors: onnx-mlir's and Relax's tables of converters. One function serves all opsets and asks the
+context where a meaning has changed. Its signature says how many inputs the operator takes: those
+without a default must be there, `*xs` takes any number.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TypeVar
+
+from minicc.ir.core import Value
+
+Importer = Callable[..., Value | tuple[Value, ...]]
+F = TypeVar("F", bound=Importer)
+
+
+@dataclass(frozen=True, slots=True)
+class Operator:
+    """How to import one operator: the function, its inputs' names, and how many must be there."""
+
+    run: Importer
+    inputs: tuple[str, ...]
+    required: int
+    variadic: bool
+
+
+OPERATORS: dict[str, Operator] = {}
+
+
+def register(name: str, run: Importer) -> None:
+    """Enter a function for an operator."""
+    if name in OPERATORS:
+        raise ValueError(f"two functions import {name}")
+    parameters = list(inspect.signature(run).parameters.values())[2:]
+    OPERATORS[name] = Operator(
+        run,
+        tuple(p.name for p in parameters),
+        sum(p.default is p.empty and p.kind is not p.VAR_POSITIONAL for p in parameters),
+        any(p.kind is p.VAR_POSITIONAL for p in parameters),
+    )
+
+
+def operator(*names: str) -> Callable[[F], F]:
+    """Decorate the function that imports the operators of these names."""
+
+    def enter(run: F) -> F:
+        for name in names:
+            register(name, run)
+        return run
+
+    return enter

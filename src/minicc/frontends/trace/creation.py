@@ -1,0 +1,117 @@
+"""Arrays made from nothing, from others' shapes, and conversions.
+
+`zeros`, `arange`, `eye` and their like have no traced arguments, so NumPy itself makes them as constants; here is what
+takes a traced array. `empty_like` gives zeros, so that a compiled function has one outcome.
+
+Mirrors: NumPy's array creation routines; JAX's `lax_numpy` creation.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from minicc.frontends.trace.dispatch import value_of
+from minicc.frontends.trace.recorder import Recorder
+from minicc.frontends.trace.registry import traces
+from minicc.frontends.trace.tracer import Tracer
+from minicc.ir.core import Array, Value
+
+
+def _cast(recorder: Recorder, value: Value, dtype: Any) -> Value:
+    return value if dtype is None else recorder.cast(value, recorder.dtype(np.dtype(dtype)))
+
+
+def _like(recorder: Recorder, a: Any, fill: Any, dtype: Any, shape: Any) -> Array:
+    value = value_of(recorder, a)
+    extents = value.type.extents if shape is None else shape
+    return np.full(extents, fill, value.type.dtype.numpy if dtype is None else dtype)
+
+
+@traces("zeros_like", "empty_like")
+def zeros_like(recorder: Recorder, a: Any, dtype: Any = None, *, shape: Any = None) -> Tracer:
+    """Zeros of another array's shape and element type."""
+    return Tracer(recorder, _like(recorder, a, 0, dtype, shape))
+
+
+@traces("ones_like")
+def ones_like(recorder: Recorder, a: Any, dtype: Any = None, *, shape: Any = None) -> Tracer:
+    """Ones of another array's shape and element type."""
+    return Tracer(recorder, _like(recorder, a, 1, dtype, shape))
+
+
+@traces("full_like")
+def full_like(
+    recorder: Recorder, a: Any, fill_value: Any, dtype: Any = None, *, shape: Any = None
+) -> Any:
+    """One number repeated to another array's shape."""
+    like = _like(recorder, a, 0, dtype, shape)
+    return full(recorder, like.shape, fill_value, like.dtype)
+
+
+@traces("full")
+def full(recorder: Recorder, shape: Any, fill_value: Any, dtype: Any = None) -> Value:
+    """One number, or an array that broadcasts, repeated to a shape."""
+    extents = (shape,) if isinstance(shape, (int, np.integer)) else tuple(shape)
+    return recorder.broadcast(_cast(recorder, value_of(recorder, fill_value), dtype), extents)
+
+
+@traces("array", "copy")
+def array(recorder: Recorder, a: Any, dtype: Any = None, *, copy: Any = True) -> Value:
+    """A new array of what an array or nested lists of arrays hold."""
+    return _cast(recorder, value_of(recorder, a), dtype)
+
+
+@traces("asarray", "ascontiguousarray", "asanyarray")
+def asarray(recorder: Recorder, a: Any, dtype: Any = None) -> Any:
+    """The array itself where it has the wanted element type."""
+    if isinstance(a, Tracer) and (dtype is None or np.dtype(dtype) == a.dtype):
+        return a
+    return array(recorder, a, dtype)
+
+
+@traces("ndarray.astype")
+def astype(recorder: Recorder, a: Tracer, dtype: Any, copy: bool = True) -> Any:
+    """A new array with other elements."""
+    return array(recorder, a, dtype) if copy else asarray(recorder, a, dtype)
+
+
+@traces("shape")
+def shape_of(recorder: Recorder, a: Any) -> tuple[int, ...]:
+    """The extents."""
+    return tuple(value_of(recorder, a).type.extents)
+
+
+@traces("ndim")
+def ndim(recorder: Recorder, a: Any) -> int:
+    """The number of axes."""
+    return len(value_of(recorder, a).type.shape)
+
+
+@traces("size")
+def size(recorder: Recorder, a: Any, axis: int | None = None) -> int:
+    """The number of elements, along one axis or in all."""
+    extents = value_of(recorder, a).type.extents
+    return int(np.prod(extents, dtype=np.int64)) if axis is None else int(extents[axis])
+
+
+@traces("tril")
+def tril(recorder: Recorder, m: Any, k: int = 0) -> Value:
+    """Zeros above the k-th diagonal."""
+    return _triangle(recorder, m, k, np.tri)
+
+
+@traces("triu")
+def triu(recorder: Recorder, m: Any, k: int = 0) -> Value:
+    """Zeros below the k-th diagonal."""
+    return _triangle(recorder, m, k - 1, lambda *a, **n: ~np.tri(*a, **n))
+
+
+def _triangle(recorder: Recorder, m: Any, k: int, make: Any) -> Value:
+    value = value_of(recorder, m)
+    rows, columns = value.type.extents[-2:]
+    mask = Tracer(recorder, make(rows, columns, k, dtype=bool))
+    zero = np.zeros((), value.type.dtype.numpy)
+    result: Tracer = recorder.namespace.where(mask, Tracer(recorder, value), zero)
+    return result.value()

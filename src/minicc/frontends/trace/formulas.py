@@ -1,0 +1,293 @@
+"""The ops of each ufunc, for values that have the element types of its loop.
+
+Functions without an op of their own are composed where the formula keeps NumPy's accuracy to a few units in the
+last place (Kahan's `expm1` and `log1p`, scaled `hypot`); others (`sin`, `arctan`, `cbrt`) are not here, so they are
+refused on traced arrays.
+
+Mirrors: decompositions in torch.decomp and JAX's lax_numpy.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from minicc.frontends.trace.recorder import Recorder
+from minicc.ir import graph
+from minicc.ir.core import Op, Value
+from minicc.ir.types import BOOL, F32, DType
+
+Emit = Callable[..., Value]
+EMIT: dict[str, Emit] = {}
+
+
+class Formula:
+    """Arithmetic on values, written as in a book: operators record ops."""
+
+    __slots__ = ("r", "v")
+
+    def __init__(self, recorder: Recorder, value: Value) -> None:
+        self.r = recorder
+        self.v = value
+
+    @property
+    def dtype(self) -> DType:
+        """The element type."""
+        element: DType = self.v.type.dtype
+        return element
+
+    def _other(self, x: Any) -> Value:
+        return x.v if isinstance(x, Formula) else self.r.scalar(x, self.dtype)
+
+    def op(self, cls: type[Op], *rest: Any) -> Formula:
+        """Another op on this and further operands, numbers among them."""
+        return Formula(self.r, self.r.emit(cls, self.v, *[self._other(x) for x in rest]))
+
+    def __add__(self, x: Any) -> Formula:
+        return self.op(graph.Add, x)
+
+    def __sub__(self, x: Any) -> Formula:
+        return self.op(graph.Sub, x)
+
+    def __mul__(self, x: Any) -> Formula:
+        return self.op(graph.Mul, x)
+
+    def __truediv__(self, x: Any) -> Formula:
+        return self.op(graph.Div, x)
+
+    def __neg__(self) -> Formula:
+        return self.op(graph.Neg)
+
+    def __lt__(self, x: Any) -> Formula:
+        return self.op(graph.Lt, x)
+
+    def eq(self, x: Any) -> Formula:
+        """Elementwise equality."""
+        return self.op(graph.Eq, x)
+
+    def is_nan(self) -> Formula:
+        """Where it is not a number."""
+        return self.op(graph.Ne, self)
+
+    def abs(self) -> Formula:
+        """The magnitude."""
+        return self.op(graph.Abs)
+
+    def exp(self) -> Formula:
+        """The exponential."""
+        return self.op(graph.Exp)
+
+    def log(self) -> Formula:
+        """The natural logarithm."""
+        return self.op(graph.Log)
+
+    def choose(self, a: Any, b: Any) -> Formula:
+        """`a` where this holds, `b` elsewhere; one of them may be a number."""
+        kind = a if isinstance(a, Formula) else b
+        chosen = (kind._other(a), kind._other(b))
+        return Formula(self.r, self.r.emit(graph.Select, self.v, *chosen))
+
+
+def _plain(name: str, cls: type[Op]) -> None:
+    EMIT[name] = lambda recorder, *values: recorder.emit(cls, *values)
+
+
+for _name, _cls in {
+    "subtract": graph.Sub, "divide": graph.Div, "true_divide": graph.Div,
+    "floor_divide": graph.FloorDiv, "remainder": graph.Mod, "mod": graph.Mod,
+    "power": graph.Pow, "maximum": graph.Max, "minimum": graph.Min, "negative": graph.Neg,
+    "exp": graph.Exp, "log": graph.Log, "sqrt": graph.Sqrt, "tanh": graph.Tanh,
+    "rint": graph.Round, "equal": graph.Eq, "not_equal": graph.Ne, "less": graph.Lt,
+    "less_equal": graph.Le, "bitwise_and": graph.And, "bitwise_or": graph.Or,
+    "bitwise_xor": graph.Xor, "invert": graph.Not, "bitwise_not": graph.Not,
+}.items():  # fmt: skip
+    _plain(_name, _cls)
+
+
+def _formula(*names: str) -> Callable[[Callable[..., Formula]], Callable[..., Formula]]:
+    """Register a composed function; f16 and bf16 compute in f32 and are rounded once."""
+
+    def register(f: Callable[..., Formula]) -> Callable[..., Formula]:
+        def emit(recorder: Recorder, *values: Value) -> Value:
+            narrow = values[0].type.dtype.is_float and values[0].type.dtype.bits < 32
+            wide = [recorder.cast(v, F32) if narrow else v for v in values]
+            return f(*[Formula(recorder, v) for v in wide]).v
+
+        for name in names:
+            EMIT[name] = emit
+        return f
+
+    return register
+
+
+def _by_dtype(name: str, chosen: Callable[[DType], type[Op] | None]) -> None:
+    def emit(recorder: Recorder, *values: Value) -> Value:
+        cls = chosen(values[0].type.dtype)
+        return values[0] if cls is None else recorder.emit(cls, *values)
+
+    EMIT[name] = emit
+
+
+_by_dtype("add", lambda e: graph.Or if e is BOOL else graph.Add)
+_by_dtype("multiply", lambda e: graph.And if e is BOOL else graph.Mul)
+_by_dtype("absolute", lambda e: None if e.kind in "bu" else graph.Abs)
+_by_dtype("fabs", lambda e: graph.Abs)
+_by_dtype("floor", lambda e: graph.Floor if e.is_float else None)
+_by_dtype("ceil", lambda e: graph.Ceil if e.is_float else None)
+_by_dtype("positive", lambda e: None)
+_by_dtype("conjugate", lambda e: None)
+
+
+def _logical(name: str, cls: type[Op]) -> None:
+    EMIT[name] = lambda recorder, *values: recorder.emit(
+        cls, *[recorder.cast(v, BOOL) for v in values]
+    )
+
+
+_logical("logical_and", graph.And)
+_logical("logical_or", graph.Or)
+_logical("logical_xor", graph.Xor)
+_logical("logical_not", graph.Not)
+
+EMIT["greater"] = lambda recorder, a, b: recorder.emit(graph.Lt, b, a)
+EMIT["greater_equal"] = lambda recorder, a, b: recorder.emit(graph.Le, b, a)
+
+
+def _classify(name: str, of_float: Callable[[Formula], Formula], of_integer: bool) -> None:
+    def emit(recorder: Recorder, x: Value) -> Value:
+        if x.type.dtype.is_float:
+            return of_float(Formula(recorder, x)).v
+        return recorder.broadcast(recorder.scalar(of_integer, BOOL), tuple(x.type.extents))
+
+    EMIT[name] = emit
+
+
+_classify("isnan", Formula.is_nan, False)
+_classify("isinf", lambda x: x.abs().eq(np.inf), False)
+_classify("isfinite", lambda x: x.abs() < np.inf, True)
+
+
+@_formula("square")
+def _square(x: Formula) -> Formula:
+    return Formula(x.r, EMIT["multiply"](x.r, x.v, x.v))
+
+
+@_formula("reciprocal")
+def _reciprocal(x: Formula) -> Formula:
+    return Formula(x.r, x.r.scalar(1, x.dtype)) / x
+
+
+@_formula("sign")
+def _sign(x: Formula) -> Formula:
+    zero = Formula(x.r, x.r.scalar(0, x.dtype))
+    signed = x if x.dtype.kind == "u" else (x < 0).choose(-1, x)
+    return (zero < x).choose(1, x.eq(0).choose(0, signed))
+
+
+@_formula("trunc")
+def _trunc(x: Formula) -> Formula:
+    return (x < 0).choose(x.op(graph.Ceil), x.op(graph.Floor)) if x.dtype.is_float else x
+
+
+@_formula("fmax")
+def _fmax(a: Formula, b: Formula) -> Formula:
+    return _but_nan(a, b, graph.Max)
+
+
+@_formula("fmin")
+def _fmin(a: Formula, b: Formula) -> Formula:
+    return _but_nan(a, b, graph.Min)
+
+
+def _but_nan(a: Formula, b: Formula, cls: type[Op]) -> Formula:
+    if not a.dtype.is_float:
+        return a.op(cls, b)
+    return a.is_nan().choose(b, b.is_nan().choose(a, a.op(cls, b)))
+
+
+@_formula("exp2")
+def _exp2(x: Formula) -> Formula:
+    return Formula(x.r, x.r.scalar(2, x.dtype)).op(graph.Pow, x)
+
+
+@_formula("log2")
+def _log2(x: Formula) -> Formula:
+    return x.log() / math.log(2)
+
+
+@_formula("log10")
+def _log10(x: Formula) -> Formula:
+    return x.log() / math.log(10)
+
+
+@_formula("expm1")
+def _expm1(x: Formula) -> Formula:
+    u = x.exp()
+    kahan = (u - 1) * x / u.log()
+    small = u.eq(1).choose(x, (u - 1).eq(-1).choose(-1, kahan))
+    return u.eq(np.inf).choose(u, small)
+
+
+@_formula("log1p")
+def _log1p(x: Formula) -> Formula:
+    u = x + 1
+    kahan = u.log() * x / (u - 1)
+    return u.eq(1).choose(x, u.eq(np.inf).choose(u, kahan))
+
+
+@_formula("sinh")
+def _sinh(x: Formula) -> Formula:
+    e = _expm1(x.abs())
+    half = e.op(graph.Mul, 0.5) + (e / (e + 1)).op(graph.Mul, 0.5)
+    # beyond, e to x overflows before its half does, and e to -x no longer counts
+    root = (x.abs() * 0.5).exp()
+    large = root * 0.5 * root
+    size = (x.abs() < 20).choose(half, large)
+    return (x < 0).choose(-size, x.eq(0).choose(x, size))
+
+
+@_formula("cosh")
+def _cosh(x: Formula) -> Formula:
+    root = (x.abs() * 0.5).exp()
+    inverse = Formula(x.r, x.r.scalar(0.5, x.dtype)) / root / root
+    return root * 0.5 * root + inverse
+
+
+@_formula("hypot")
+def _hypot(a: Formula, b: Formula) -> Formula:
+    large = a.abs().op(graph.Max, b.abs())
+    ratio = a.abs().op(graph.Min, b.abs()) / large
+    scaled = large * (ratio * ratio + 1).op(graph.Sqrt)
+    infinite = a.abs().eq(np.inf).op(graph.Or, b.abs().eq(np.inf))
+    return infinite.choose(np.inf, large.eq(0).choose(large, scaled))
+
+
+@_formula("logaddexp")
+def _logaddexp(a: Formula, b: Formula) -> Formula:
+    larger = a.op(graph.Max, b)
+    apart = larger + _log1p((-(a - b).abs()).exp())
+    return a.eq(b).choose(a + math.log(2), apart)
+
+
+@_formula("deg2rad", "radians")
+def _radians(x: Formula) -> Formula:
+    return x * (math.pi / 180)
+
+
+@_formula("rad2deg", "degrees")
+def _degrees(x: Formula) -> Formula:
+    return x * (180 / math.pi)
+
+
+@_formula("erf")
+def _erf(x: Formula) -> Formula:
+    return x.op(graph.Erf)
+
+
+@_formula("expit")
+def _expit(x: Formula) -> Formula:
+    one = Formula(x.r, x.r.scalar(1, x.dtype))
+    return one / ((-x).exp() + 1)

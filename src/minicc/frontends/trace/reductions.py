@@ -1,0 +1,240 @@
+"""Reductions, with NumPy's element types: small integers are summed in 64 bits, means of integers are f64.
+
+`mean`, `var` and `std` of f16 sum in f32 and round once, as NumPy's mean does. `argmax` and `argmin` are the least
+index that holds the extreme, NaN counting as extreme.
+
+Mirrors: NumPy's ufunc.reduce and _methods; JAX's `reductions`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.lib.array_utils import normalize_axis_tuple
+
+from minicc.frontends.trace.dispatch import value_of
+from minicc.frontends.trace.recorder import Recorder
+from minicc.frontends.trace.registry import FUNCTIONS, traces
+from minicc.frontends.trace.tracer import Tracer
+from minicc.ir import graph
+from minicc.ir.core import Value
+from minicc.ir.types import BOOL, F32, F64, I64, DType
+
+Axis = int | tuple[int, ...] | None
+
+
+def axes_of(value: Value, axis: Axis) -> tuple[int, ...]:
+    """The axes that NumPy's `axis` names, sorted; AxisError outside of the array's."""
+    if axis is None:
+        return tuple(range(value.type.rank))
+    return tuple(sorted(normalize_axis_tuple(axis, value.type.rank)))
+
+
+def count(value: Value, axes: tuple[int, ...]) -> int:
+    """How many elements are combined into one."""
+    return int(np.prod([value.type.extents[k] for k in axes], dtype=np.int64))
+
+
+def _widened(recorder: Recorder, value: Value, wanted: Any) -> Value:
+    """As NumPy sums it: in `wanted`, else bool and small integers in 64 bits."""
+    if wanted is not None:
+        return recorder.cast(value, recorder.dtype(np.dtype(wanted)))
+    return recorder.cast(value, recorder.dtype(np.add.reduce(np.zeros(1, value.type.dtype.numpy)).dtype))
+
+
+def _total(
+    recorder: Recorder, x: Any, axis: Axis, wanted: Any, keepdims: bool, combine: str, where: Any
+) -> Value:
+    value = _widened(recorder, value_of(recorder, x), wanted)
+    if value.type.dtype is BOOL:
+        recorder.refuse("MC0245", "a sum or product in bool is not traced")
+    if where is not True:
+        neutral = np.asarray(combine == "mul", value.type.dtype.numpy)
+        kept = recorder.namespace.where(where, Tracer(recorder, value), neutral)
+        value = value_of(recorder, kept)
+    return recorder.reduce(value, axes_of(value, axis), combine, keepdims)
+
+
+@traces("sum")
+def sum_(
+    recorder: Recorder, a: Any, axis: Axis = None, dtype: Any = None, *, keepdims: bool = False,
+    where: Any = True,
+) -> Value:
+    """The sum along axes."""
+    return _total(recorder, a, axis, dtype, keepdims, "add", where)
+
+
+@traces("prod")
+def prod(
+    recorder: Recorder, a: Any, axis: Axis = None, dtype: Any = None, *, keepdims: bool = False,
+    where: Any = True,
+) -> Value:
+    """The product along axes."""
+    return _total(recorder, a, axis, dtype, keepdims, "mul", where)
+
+
+@traces("nansum")
+def nansum(
+    recorder: Recorder, a: Any, axis: Axis = None, dtype: Any = None, *, keepdims: bool = False
+) -> Value:
+    """The sum of what is a number."""
+    box = Tracer(recorder, value_of(recorder, a))
+    return sum_(recorder, box, axis, dtype, keepdims=keepdims, where=~recorder.namespace.isnan(box))
+
+
+def _extreme(recorder: Recorder, a: Any, axis: Axis, keepdims: bool, combine: str) -> Value:
+    value = value_of(recorder, a)
+    axes = axes_of(value, axis)
+    if count(value, axes) == 0:
+        raise ValueError("zero-size array to reduction operation which has no identity")
+    return recorder.reduce(value, axes, combine, keepdims)
+
+
+@traces("max", "amax")
+def max_(recorder: Recorder, a: Any, axis: Axis = None, *, keepdims: bool = False) -> Value:
+    """The greatest along axes; NaN if there is one."""
+    return _extreme(recorder, a, axis, keepdims, "max")
+
+
+@traces("min", "amin")
+def min_(recorder: Recorder, a: Any, axis: Axis = None, *, keepdims: bool = False) -> Value:
+    """The least along axes; NaN if there is one."""
+    return _extreme(recorder, a, axis, keepdims, "min")
+
+
+@traces("ptp")
+def ptp(recorder: Recorder, a: Any, axis: Axis = None, *, keepdims: bool = False) -> Value:
+    """The greatest less the least."""
+    return recorder.emit(
+        graph.Sub,
+        _extreme(recorder, a, axis, keepdims, "max"),
+        _extreme(recorder, a, axis, keepdims, "min"),
+    )
+
+
+@traces("any")
+def any_(recorder: Recorder, a: Any, axis: Axis = None, *, keepdims: bool = False) -> Value:
+    """Whether some element is not zero."""
+    value = recorder.cast(value_of(recorder, a), BOOL)
+    return recorder.reduce(value, axes_of(value, axis), "or", keepdims)
+
+
+@traces("all")
+def all_(recorder: Recorder, a: Any, axis: Axis = None, *, keepdims: bool = False) -> Value:
+    """Whether no element is zero."""
+    value = recorder.cast(value_of(recorder, a), BOOL)
+    return recorder.reduce(value, axes_of(value, axis), "and", keepdims)
+
+
+@traces("count_nonzero")
+def count_nonzero(
+    recorder: Recorder, a: Any, axis: Axis = None, *, keepdims: bool = False
+) -> Value:
+    """How many elements are not zero."""
+    value = recorder.cast(recorder.cast(value_of(recorder, a), BOOL), I64)
+    return recorder.reduce(value, axes_of(value, axis), "add", keepdims)
+
+
+def _loop_and_result(recorder: Recorder, value: Value, wanted: Any) -> tuple[DType, DType]:
+    """In which type a mean is computed, and which it has."""
+    given = value.type.dtype
+    result = recorder.dtype(np.dtype(wanted)) if wanted is not None else given
+    if wanted is None and not given.is_float:
+        return F64, F64
+    return (F32 if result.is_float and result.bits < 32 else result), result
+
+
+@traces("mean")
+def mean(
+    recorder: Recorder, a: Any, axis: Axis = None, dtype: Any = None, *, keepdims: bool = False
+) -> Value:
+    """The arithmetic mean along axes."""
+    value = value_of(recorder, a)
+    loop, result = _loop_and_result(recorder, value, dtype)
+    axes = axes_of(value, axis)
+    total = recorder.reduce(recorder.cast(value, loop), axes, "add", keepdims)
+    number = recorder.scalar(count(value, axes), loop)
+    return recorder.cast(recorder.emit(graph.Div, total, number), result)
+
+
+@traces("average")
+def average(recorder: Recorder, a: Any, axis: Axis = None, *, keepdims: bool = False) -> Value:
+    """The mean; weights are not traced."""
+    return mean(recorder, a, axis, keepdims=keepdims)
+
+
+@traces("var")
+def var(
+    recorder: Recorder, a: Any, axis: Axis = None, dtype: Any = None, ddof: float = 0, *,
+    keepdims: bool = False, correction: float | None = None,
+) -> Value:
+    """The mean of squared distances to the mean, over n - ddof."""
+    value = value_of(recorder, a)
+    loop, result = _loop_and_result(recorder, value, dtype)
+    axes = axes_of(value, axis)
+    number = count(value, axes)
+    wide = recorder.cast(value, loop)
+    center = recorder.emit(
+        graph.Div, recorder.reduce(wide, axes, "add", True), recorder.scalar(number, loop)
+    )
+    apart = recorder.emit(graph.Sub, wide, center)
+    total = recorder.reduce(recorder.emit(graph.Mul, apart, apart), axes, "add", keepdims)
+    free = max(number - (ddof if correction is None else correction), 0)
+    return recorder.cast(recorder.emit(graph.Div, total, recorder.scalar(free, loop)), result)
+
+
+@traces("std")
+def std(
+    recorder: Recorder, a: Any, axis: Axis = None, dtype: Any = None, ddof: float = 0, *,
+    keepdims: bool = False, correction: float | None = None,
+) -> Value:
+    """The square root of the variance."""
+    squared = var(recorder, a, axis, dtype, ddof, keepdims=keepdims, correction=correction)
+    return recorder.emit(graph.Sqrt, squared)
+
+
+def _position(recorder: Recorder, a: Any, axis: int | None, keepdims: bool, combine: str) -> Value:
+    value = value_of(recorder, a)
+    rank = value.type.rank
+    if axis is None:
+        value = recorder.reshape(value, (count(value, tuple(range(rank))),))
+    (k,) = axes_of(value, 0 if axis is None else axis)
+    extents = value.type.extents
+    if extents[k] == 0:
+        raise ValueError("attempt to get the position of an extreme of an empty sequence")
+    hit = recorder.emit(graph.Eq, value, recorder.reduce(value, (k,), combine, True))
+    if value.type.dtype.is_float:
+        hit = recorder.emit(graph.Or, hit, recorder.emit(graph.Ne, value, value))
+    index = recorder.emit(graph.Iota, extents, k, I64)
+    none = recorder.scalar(extents[k], I64)
+    least = recorder.reduce(recorder.emit(graph.Select, hit, index, none), (k,), "min", keepdims)
+    return recorder.reshape(least, (1,) * rank) if keepdims and axis is None else least
+
+
+@traces("argmax")
+def argmax(recorder: Recorder, a: Any, axis: int | None = None, *, keepdims: bool = False) -> Value:
+    """The first index of the greatest."""
+    return _position(recorder, a, axis, keepdims, "max")
+
+
+@traces("argmin")
+def argmin(recorder: Recorder, a: Any, axis: int | None = None, *, keepdims: bool = False) -> Value:
+    """The first index of the least."""
+    return _position(recorder, a, axis, keepdims, "min")
+
+
+def _register_reduce(ufunc: str, reduction: str) -> None:
+    def reduce(recorder: Recorder, a: Any, axis: Axis = 0, **rest: Any) -> Value:
+        value: Value = FUNCTIONS[reduction](recorder, a, axis, **rest)
+        return value
+
+    FUNCTIONS[f"{ufunc}.reduce"] = reduce
+
+
+for _ufunc, _reduction in {
+    "add": "sum", "multiply": "prod", "maximum": "max", "minimum": "min", "logical_or": "any",
+    "logical_and": "all",
+}.items():  # fmt: skip
+    _register_reduce(_ufunc, _reduction)
+

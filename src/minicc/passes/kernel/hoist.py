@@ -1,0 +1,69 @@
+"""Move what does not change in a loop in front of it.
+
+    for i { %c = load %b[0]; ... }   -->   %c = load %b[0]; for i { ... }
+
+Pure ops move when their operands come from outside; loads also want a loop that stores nothing. A loop runs at least
+once (`kernel.for` has no empty form), so nothing is computed that would not have been.
+
+Mirrors: LLVM's LICM, MLIR's loop-invariant-code-motion, Halide's LICM.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from minicc.ir import kernel
+from minicc.ir.core import Function, Module, Op, Region, Value, walk
+
+
+def hoist(module: Module) -> Module:
+    """Hoist in every kernel."""
+    main = module.main
+    return Module(module.level, [f if f is main else hoist_function(f) for f in module.functions])
+
+
+def hoist_function(function: Function) -> Function:
+    """One kernel with its loops' invariant ops moved out, innermost loops first."""
+    forward: dict[Value, Value] = {}
+    return function.with_body(_region(function.body, forward))
+
+
+def _region(region: Region, forward: dict[Value, Value]) -> Region:
+    out: list[Op] = []
+    for op in region.ops:
+        operands = [forward.get(v, v) for v in op.operands]
+        if isinstance(op, kernel.For):
+            body = _region(op.body, forward)
+            moved, kept = _split(body)
+            out += moved
+            fresh: Op = op.rebuilt(operands, (Region(body.args, kept, body.yields),))
+        elif all(a is b for a, b in zip(operands, op.operands, strict=True)):
+            fresh = op
+        else:
+            fresh = op.rebuilt(operands)
+        out.append(fresh)
+        forward.update(_renamed(op, fresh))
+    return Region(region.args, out, [forward.get(v, v) for v in region.yields])
+
+
+def _renamed(op: Op, fresh: Op) -> Mapping[Value, Value]:
+    return {} if op is fresh else dict(zip(op.results, fresh.results, strict=True))
+
+
+def _split(body: Region) -> tuple[list[Op], list[Op]]:
+    """The ops of a loop's body that can go in front of it, and those that stay."""
+    inside = set(body.args)
+    stores = any(isinstance(op, kernel.Store) for op in walk(body))
+    moved: list[Op] = []
+    kept: list[Op] = []
+    for op in body.ops:
+        stays = (
+            not op.pure
+            or bool(op.regions)
+            or any(v in inside for v in op.operands)
+            or (stores and isinstance(op, kernel.Load))
+        )
+        (kept if stays else moved).append(op)
+        if stays:
+            inside.update(op.results)
+    return moved, kept

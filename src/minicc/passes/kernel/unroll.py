@@ -1,0 +1,86 @@
+"""Write short loops out: a loop of few rounds over a small body becomes its rounds, one after the other.
+
+    for i in 0..3 carries %a { ... }   -->   three copies of the body, %a handed from one to the next
+
+Mirrors: LLVM's full unrolling, Halide's `unroll`, tinygrad's UNROLL.
+"""
+
+from __future__ import annotations
+
+from math import prod
+
+from minicc.ir import kernel
+from minicc.ir.build import Builder
+from minicc.ir.core import Function, Module, Op, Region, Value, walk
+from minicc.ir.types import BufferType
+
+_ROUNDS = 8
+_SIZE = 6144  # elements of all tiles of the unrolled body: what LLVM compiles in a few milliseconds
+
+
+def unroll(module: Module) -> Module:
+    """Unroll in every kernel."""
+    main = module.main
+    return Module(module.level, [f if f is main else unroll_function(f) for f in module.functions])
+
+
+def unroll_function(function: Function) -> Function:
+    """One kernel with its short innermost loops written out."""
+    b = Builder(("#0",))
+    forward: dict[Value, Value] = {}
+    _ops(b, function.body, forward)
+    return function.with_body(Region(function.args, b.ops, ()))
+
+
+def rounds(op: kernel.For) -> int:
+    """How often a loop runs."""
+    return -(-(op.hi - op.lo) // op.step)
+
+
+def is_short(op: kernel.For) -> bool:
+    """Whether a loop is worth writing out: few rounds, no loop within, and not too much code."""
+    if rounds(op) > _ROUNDS or any(inner.regions for inner in walk(op.body)):
+        return False
+    size = sum(
+        prod(r.type.extents)
+        for inner in op.body.ops
+        for r in inner.results
+        if not isinstance(r.type, BufferType)
+    )
+    return size * rounds(op) <= _SIZE
+
+
+def _ops(b: Builder, region: Region, forward: dict[Value, Value]) -> None:
+    for op in region.ops:
+        b.loc = op.loc
+        operands = [forward.get(v, v) for v in op.operands]
+        if isinstance(op, kernel.For):
+            results = _for(b, op, operands, forward)
+        else:
+            results = _copy(b, op, operands)
+        forward.update(zip(op.results, results, strict=True))
+
+
+def _copy(b: Builder, op: Op, operands: list[Value]) -> tuple[Value, ...]:
+    return b.add(op.rebuilt(operands)).results
+
+
+def _for(
+    b: Builder, op: kernel.For, inits: list[Value], forward: dict[Value, Value]
+) -> tuple[Value, ...]:
+    if not is_short(op):
+        inner = Builder(op.loc)
+        args = [Value(a.type, a.hint) for a in op.body.args]
+        forward.update(zip(op.body.args, args, strict=True))
+        _ops(inner, op.body, forward)
+        yields = [forward.get(v, v) for v in op.body.yields]
+        return b.add(op.rebuilt(inits, (Region(args, inner.ops, yields),))).results
+    carried = inits
+    for i in range(op.lo, op.hi, op.step):
+        index = b.emit(kernel.Index, (), value=i)
+        forward.update(zip(op.body.args, (index, *carried), strict=True))
+        _ops(b, op.body, forward)
+        carried = [forward.get(v, v) for v in op.body.yields]
+    return tuple(carried)
+
+
