@@ -43,7 +43,10 @@ _ONNX_NAMES = {
 
 
 class NodeArg(NamedTuple):
-    """An input or output of a session: name, shape (numbers, and names of free dimensions), type as ONNX spells it."""
+    """An input or output of a session.
+
+    Name, shape (numbers, and names of free dimensions), type as ONNX spells it.
+    """
 
     name: str
     shape: list[int | str]
@@ -92,11 +95,16 @@ class Compilation(NamedTuple):
 
 
 def compile_module(module: Module, options: Options, binding: Mapping[str, int]) -> Compilation:
-    """A graph module to something that runs on this machine; UserError where the target does not run here."""
+    """A graph module to something that runs on this machine.
+
+    UserError where the target does not run here.
+    """
     target = options.machine
     if not target.runs_here():
         raise UserError(
-            "MC0106", f"this machine can't run code for {target.name}", hint="compile it only, or leave target out"
+            "MC0106",
+            f"this machine can't run code for {target.name}",
+            hint="compile it only, or leave target out",
         )
     seconds: dict[str, float] = {}
 
@@ -107,7 +115,9 @@ def compile_module(module: Module, options: Options, binding: Mapping[str, int])
     began = time.perf_counter()
     store = _store(options)
     library = _team_code(store)
-    native = compile_program(program, target, options.math == "fast", library["minicc_barrier"], store)
+    native = compile_program(
+        program, target, options.math == "fast", library["minicc_barrier"], store
+    )
     seconds["llvm"] = time.perf_counter() - began
     executable = NativeExecutable(native, options.threads, library)
     launches = sum(op.opname == "program.launch" for op in program.main.body.ops)
@@ -117,8 +127,9 @@ def compile_module(module: Module, options: Options, binding: Mapping[str, int])
 class InferenceSession:
     """A compiled ONNX model, with ONNX Runtime's interface.
 
-    `model` is a path or the model's bytes. A model whose shapes are known is compiled at once; one with free
-    dimensions when `run` first sees each set of sizes. May be entered from several Python threads at once.
+    `model` is a path or the model's bytes. A model whose shapes are known is compiled at once; one
+    with free dimensions when `run` first sees each set of sizes. May be entered from several
+    Python threads at once.
     """
 
     def __init__(
@@ -147,12 +158,15 @@ class InferenceSession:
     def get_outputs(self) -> list[NodeArg]:
         """The outputs in order."""
         main = self._module.main
-        return [_node_arg(n, v.type) for n, v in zip(main.result_names, main.body.yields, strict=True)]
+        return [
+            _node_arg(n, v.type) for n, v in zip(main.result_names, main.body.yields, strict=True)
+        ]
 
     def run(self, output_names: Sequence[str] | None, input_feed: Mapping[str, Any]) -> list[Array]:
         """The outputs of those names (all with None) for arrays by input name.
 
-        Arrays may be of any layout; dtypes and shapes must be the model's. UserError lists all that is wrong.
+        Arrays may be of any layout; dtypes and shapes must be the model's. UserError lists all
+        that is wrong.
         """
         arrays: list[Array] = []
         fits = len(input_feed) == len(self._args)
@@ -178,7 +192,9 @@ class InferenceSession:
         known = self._module.main.result_names
         for name in names:
             if name not in known:
-                raise UserError("MC0107", f"no output is called {name!r}", hint=f"outputs: {', '.join(known)}")
+                raise UserError(
+                    "MC0107", f"no output is called {name!r}", hint=f"outputs: {', '.join(known)}"
+                )
         return [outputs[known.index(name)] for name in names]
 
     def _bind(self, arrays: Sequence[Array]) -> dict[str, int]:
@@ -196,18 +212,25 @@ class InferenceSession:
             with self._lock:
                 found = self._compiled.get(name)
                 if found is None:
-                    found = self._compiled[name] = compile_module(self._module, self.options, binding)
+                    found = self._compiled[name] = compile_module(
+                        self._module, self.options, binding
+                    )
         return found
 
     def report(self) -> str:
         """What was compiled, and how long each part took."""
-        lines = [f"import {self._import_seconds * 1e3:.0f} ms, {len(self._module.main.body.ops)} graph ops"]
+        count = len(self._module.main.body.ops)
+        lines = [f"import {self._import_seconds * 1e3:.0f} ms, {count} graph ops"]
         for sizes, c in self._compiled.items():
-            shapes = ", ".join(f"{s}={n}" for s, n in zip(self._symbols, sizes, strict=True)) or "static shapes"
+            shapes = (
+                ", ".join(f"{s}={n}" for s, n in zip(self._symbols, sizes, strict=True))
+                or "static shapes"
+            )
             own = sum(v for k, v in c.seconds.items() if k != "llvm")
             lines.append(
-                f"{shapes}: {c.launches} launches of {c.kernels} kernels for {self.options.machine.name}, "
-                f"passes {own * 1e3:.0f} ms, LLVM {c.seconds['llvm'] * 1e3:.0f} ms"
+                f"{shapes}: {c.launches} launches of {c.kernels} kernels, "
+                f"target {self.options.machine.name}, passes {own * 1e3:.0f} ms, "
+                f"LLVM {c.seconds['llvm'] * 1e3:.0f} ms"
             )
         return "\n".join(lines)
 
@@ -223,12 +246,19 @@ def _integer(type: TensorType) -> str:
 
 
 def check_inputs(main: Function, feed: Mapping[str, Any]) -> list[Array]:
-    """The arrays in the order of the arguments, C-contiguous and native; UserError lists all that is wrong."""
+    """The arrays in the order of the arguments, C-contiguous and native.
+
+    UserError lists all that is wrong.
+    """
     problems = Problems()
     names = [a.hint for a in main.args]
     for name in feed:
         if name not in names:
-            problems.add(UserError("MC0108", f"no input is called {name!r}", hint=f"inputs: {', '.join(names)}"))
+            problems.add(
+                UserError(
+                    "MC0108", f"no input is called {name!r}", hint=f"inputs: {', '.join(names)}"
+                )
+            )
     arrays: list[Array] = []
     sizes: dict[str, int] = {}
     for a in main.args:
@@ -247,7 +277,9 @@ def check_inputs(main: Function, feed: Mapping[str, Any]) -> list[Array]:
             )
         elif not _shape_fits(a.type, array.shape, sizes):
             shape = "x".join(map(str, array.shape)) or "a scalar"
-            problems.add(UserError("MC0141", f"the input {a.hint!r} is {shape}, and must be {a.type}"))
+            problems.add(
+                UserError("MC0141", f"the input {a.hint!r} is {shape}, and must be {a.type}")
+            )
         arrays.append(np.require(array, wanted, ["C", "A"]))
     problems.check()
     return arrays

@@ -1,7 +1,8 @@
 """The compiler on one page: the stages in the order in which the data passes them.
 
-Each stage is a pure function from a module to a module, with a name, a sentence, and the level that it yields. What
-real systems a stage mirrors is said in the text of the module that holds its pass; `minicc layers` prints all of it.
+Each stage is a pure function from a module to a module, with a name, a sentence, and the level
+that it yields. What real systems a stage mirrors is said in the text of the module that holds its
+pass; `minicc layers` prints all of it.
 
 Mirrors: Halide's `lower_impl`, IREE's pipeline phases, Relax's default pipelines.
 """
@@ -35,7 +36,10 @@ from minicc.target import Target
 
 
 class Setting(NamedTuple):
-    """What stages may know besides the module: the machine, the mathematics, and the sizes of free dimensions."""
+    """What stages may know besides the module.
+
+    The machine, the mathematics, and the sizes of free dimensions.
+    """
 
     target: Target
     strict: bool
@@ -46,7 +50,10 @@ Run = Callable[[Module, Setting], Module]
 
 
 class Stage(NamedTuple):
-    """A step of the compiler. `home` is the module that holds the pass, whose text says what it mirrors."""
+    """A step of the compiler.
+
+    `home` is the module that holds the pass, whose text says what it mirrors.
+    """
 
     name: str
     sentence: str
@@ -55,7 +62,9 @@ class Stage(NamedTuple):
     run: Run
 
 
-def _stage(name: str, sentence: str, level: str, function: Callable[..., Module], run: Run | None = None) -> Stage:
+def _stage(
+    name: str, sentence: str, level: str, function: Callable[..., Module], run: Run | None = None
+) -> Stage:
     return Stage(name, sentence, level, function.__module__, run or (lambda m, s: function(m)))
 
 
@@ -65,7 +74,10 @@ def _simplify(m: Module, s: Setting) -> Module:
 
 STAGES: tuple[Stage, ...] = (
     _stage(
-        "specialise", "bind free dimensions to the sizes of this call", "graph", specialise,
+        "specialise",
+        "bind free dimensions to the sizes of this call",
+        "graph",
+        specialise,
         lambda m, s: specialise(m, s.binding),
     ),
     # folding first: rules look for constants
@@ -76,17 +88,25 @@ STAGES: tuple[Stage, ...] = (
     _stage("fold-layout", "evaluate the weights' new layouts", "graph", fold_constants),
     _stage("simplify-layout", "cancel transposes", "graph", simplify, _simplify),
     _stage(
-        "lower-to-structured", "give each op its iteration space and index maps", "structured", lower_to_structured
+        "lower-to-structured",
+        "give each op its iteration space and index maps",
+        "structured",
+        lower_to_structured,
     ),
     _stage("merge", "join elementwise ops into one body", "structured", merge),
     _stage("fuse", "group ops that share parallel dimensions", "structured", fuse),
     _stage(
-        "tile", "choose a schedule for each group and apply it", "structured", tile,
+        "tile",
+        "choose a schedule for each group and apply it",
+        "structured",
+        tile,
         lambda m, s: tile(m, choose_schedules(m, s.target)),
     ),
     # packing needs the tiles, whose order it packs for
     _stage("pack", "store weights in the order in which tiles read them", "structured", pack),
-    _stage("bufferize", "give tensors memory; groups become kernels and launches", "kernel", bufferize),
+    _stage(
+        "bufferize", "give tensors memory; groups become kernels and launches", "kernel", bufferize
+    ),
     # unrolling first: it makes indices constant, and with them more addresses invariant
     _stage("unroll", "write short loops out", "kernel", unroll),
     _stage("hoist", "move what does not change out of loops", "kernel", hoist),
@@ -114,8 +134,8 @@ def lower(
 ) -> Module:
     """Run the stages behind `start` (all without it) up to and with `stop` (to the end without it).
 
-    `observe(stage, before, after, seconds)` is called behind each stage. UserError where a dimension stays free or a
-    stage is unknown; a bug of a stage is reported with the stage's name.
+    `observe(stage, before, after, seconds)` is called behind each stage. UserError where a
+    dimension stays free or a stage is unknown; a bug of a stage is reported with the stage's name.
     """
     setting = Setting(options.machine, options.math == "strict", binding or {})
     for stage in chosen_stages(start, stop):
@@ -126,7 +146,14 @@ def lower(
         except CompilerBug as bug:
             bug.stage = bug.stage or stage.name
             raise
-        except (TypeError, ValueError, KeyError, IndexError, AssertionError, ZeroDivisionError) as error:
+        except (
+            TypeError,
+            ValueError,
+            KeyError,
+            IndexError,
+            AssertionError,
+            ZeroDivisionError,
+        ) as error:
             raise CompilerBug(
                 "MC0300", f"{type(error).__name__} in stage {stage.name}: {error}", stage=stage.name
             ) from error
@@ -152,7 +179,9 @@ def chosen_stages(start: str | None, stop: str | None) -> Sequence[Stage]:
     names = stage_names()
     for name in (start, stop):
         if name is not None and name not in names:
-            raise UserError("MC0105", f"no stage is called {name!r}", hint=f"stages: {', '.join(names)}")
+            raise UserError(
+                "MC0105", f"no stage is called {name!r}", hint=f"stages: {', '.join(names)}"
+            )
     first = names.index(start) + 1 if start is not None else 0
     last = names.index(stop) + 1 if stop is not None else len(names)
     return STAGES[first:last]

@@ -1,10 +1,11 @@
 """Arithmetic on elements: the ops of structured bodies (on scalars) and of kernels (on tiles).
 
-Laws. Operands of one op have equal rank and equal extents, or extent 1, which is repeated. Floating point is
-IEEE 754 in the type's own precision (f16 and bf16 compute in f32 and round once an op). Integers wrap. Integer
-division truncates toward zero in `div` (as ONNX) and toward minus infinity in `floordiv` (as NumPy); by zero it
-gives 0. `max` and `min` hand on NaN from either side. Comparisons with NaN are false but for `ne`.
-Nothing here reassociates; `fma` rounds once where the target has the instruction, else twice.
+Laws. Operands of one op have equal rank and equal extents, or extent 1, which is repeated.
+Floating point is IEEE 754 in the type's own precision (f16 and bf16 compute in f32 and round once
+an op). Integers wrap. Integer division truncates toward zero in `div` (as ONNX) and toward minus
+infinity in `floordiv` (as NumPy); by zero it gives 0. `max` and `min` hand on NaN from either
+side. Comparisons with NaN are false but for `ne`. Nothing here reassociates; `fma` rounds once
+where the target has the instruction, else twice.
 
 Mirrors: MLIR's arith and math dialects, Triton's elementwise ops.
 """
@@ -135,7 +136,10 @@ def _remainder(a: Array, b: Array) -> Array:
 
 
 def _fma(a: Array, b: Array, c: Array) -> Array:
-    """One rounding: f32 products are exact in f64; the sum's second rounding differs in one case of 2^29."""
+    """One rounding: f32 products are exact in f64.
+
+    The sum's second rounding differs in one case of 2^29.
+    """
     if a.dtype == np.float32:
         return np.asarray(a.astype(np.float64) * b + c, np.float32)
     return np.asarray(a * b + c)
@@ -346,7 +350,8 @@ class Select(Elementwise, name="arith.select"):
 class Cast(Unary, name="arith.cast"):
     """Convert to another element type.
 
-    Floats to integers truncate; out of range is not defined. To bool is `x != 0`. Narrower floats round to even.
+    Floats to integers truncate; out of range is not defined. To bool is `x != 0`. Narrower floats
+    round to even.
     """
 
     dtype: DType
@@ -374,11 +379,20 @@ class Constant(Op, name="arith.constant"):
 
     def evaluate(self, run: RunRegion, *args: Any) -> tuple[Any, ...]:
         # a leading axis of one stands for the batch of instances that kernels run over
-        return (np.broadcast_to(self.value.array, (1, *self.shape)) if self.shape else self.value.array,)
+        return (
+            np.broadcast_to(self.value.array, (1, *self.shape)) if self.shape else self.value.array,
+        )
 
 
 # What combines partial results of a reduction: the op, and the value that changes nothing.
-COMBINERS: dict[str, type[Binary]] = {"add": Add, "mul": Mul, "max": Max, "min": Min, "and": And, "or": Or}
+COMBINERS: dict[str, type[Binary]] = {
+    "add": Add,
+    "mul": Mul,
+    "max": Max,
+    "min": Min,
+    "and": And,
+    "or": Or,
+}
 _REDUCE: dict[str, Any] = {
     "add": np.add,
     "mul": np.multiply,
@@ -412,7 +426,11 @@ def reduce_array(combine: str, x: Array, axes: tuple[int, ...], keepdims: bool =
     with np.errstate(all="ignore"):
         wide = x.astype(np.float32) if x.dtype.itemsize == 2 and x.dtype.kind in "fV" else x
         out = _REDUCE[combine].reduce(
-            wide, axis=axes, keepdims=keepdims, dtype=wide.dtype, initial=identity_of_numpy(combine, wide)
+            wide,
+            axis=axes,
+            keepdims=keepdims,
+            dtype=wide.dtype,
+            initial=identity_of_numpy(combine, wide),
         )
         return np.asarray(out, x.dtype)
 

@@ -1,9 +1,10 @@
 """Run any level as it stands: the oracle that every stage and the machine code are compared with.
 
-One walk serves all levels: an environment from values to NumPy arrays (or `Memory`), and each op's own `evaluate`.
-Two ops need more than their operands: a launch needs the module's kernels, and scratch needs to know how many
-instances run at once. A kernel runs batched: many instances of its grid at a time, along a leading axis, in shuffled
-order, so that whole models are affordable and an order that somebody relies on is seen.
+One walk serves all levels: an environment from values to NumPy arrays (or `Memory`), and each op's
+own `evaluate`. Two ops need more than their operands: a launch needs the module's kernels, and
+scratch needs to know how many instances run at once. A kernel runs batched: many instances of its
+grid at a time, along a leading axis, in shuffled order, so that whole models are affordable and an
+order that somebody relies on is seen.
 
 Mirrors: StableHLO's reference interpreter, Triton's interpreter mode, tinygrad's Python device.
 """
@@ -25,13 +26,19 @@ Special = Callable[..., tuple[Any, ...]]
 
 
 class Interpreter:
-    """Runs functions of one module. `seed` orders the instances of grids; `batch` is how many run at once."""
+    """Runs functions of one module.
+
+    `seed` orders the instances of grids; `batch` is how many run at once.
+    """
 
     def __init__(self, module: Module | None = None, seed: int = 0) -> None:
         self.module = module
         self.random = np.random.default_rng(seed)
         self.instances = 1
-        self.special: dict[type[Op], Special] = {program.Launch: self._launch, kernel.Alloc: self._alloc}
+        self.special: dict[type[Op], Special] = {
+            program.Launch: self._launch,
+            kernel.Alloc: self._alloc,
+        }
 
     def region(self, region: Region, args: Sequence[Any], env: dict[Value, Any]) -> tuple[Any, ...]:
         """The yielded values of a region for its arguments."""
@@ -49,14 +56,18 @@ class Interpreter:
     def _alloc(self, op: kernel.Alloc) -> tuple[Any, ...]:
         type: BufferType = op.type
         poison = np.nan if type.dtype.is_float else 0
-        return (kernel.Memory(np.full((self.instances, type.span()), poison, type.dtype.numpy), type),)
+        return (
+            kernel.Memory(np.full((self.instances, type.span()), poison, type.dtype.numpy), type),
+        )
 
     def _launch(self, op: program.Launch, *buffers: kernel.Memory) -> tuple[Any, ...]:
         assert self.module is not None
         function = self.module.function(op.kernel)
         formals = function.args[len(function.attrs["grid"]) :]
         # a kernel's parameters say how it sees the memory, whatever the caller called it
-        seen = [kernel.Memory(b.flat, f.type, b.base) for b, f in zip(buffers, formals, strict=True)]
+        seen = [
+            kernel.Memory(b.flat, f.type, b.base) for b, f in zip(buffers, formals, strict=True)
+        ]
         self.kernel(function, seen)
         return ()
 
@@ -73,7 +84,9 @@ class Interpreter:
             try:
                 self.region(function.body, (*coordinates, *buffers), {})
             except IndexError as error:
-                raise CompilerBug("MC0304", f"kernel {function.name}: {error}", stage="interpret") from error
+                raise CompilerBug(
+                    "MC0304", f"kernel {function.name}: {error}", stage="interpret"
+                ) from error
 
 
 def largest_tile(region: Region) -> int:

@@ -1,18 +1,21 @@
 """The kernel dialect: a grid of tile programs.
 
-A kernel is a function with an attribute `grid`, one extent an axis. Its first arguments are the instance's
-coordinates (`index`), the others are buffers. Values are indices, or static tiles `f32[14,32]`; tiles are split
-into the target's vectors only at emission.
+A kernel is a function with an attribute `grid`, one extent an axis. Its first arguments are the
+instance's coordinates (`index`), the others are buffers. Values are indices, or static tiles
+`f32[14,32]`; tiles are split into the target's vectors only at emission.
 
-Laws. Instances of a grid are independent: no order among them is promised, and where two write one element they
-write the same bits (a last block may overlap its neighbour). Within an instance ops run in order. A load or store
-outside the extents of its buffer is a bug, which the interpreter reports and machine code does not check.
-Scratch from `kernel.alloc` belongs to one instance and starts undefined.
+Laws. Instances of a grid are independent: no order among them is promised, and where two write one
+element they write the same bits (a last block may overlap its neighbour). Within an instance ops
+run in order. A load or store outside the extents of its buffer is a bug, which the interpreter
+reports and machine code does not check. Scratch from `kernel.alloc` belongs to one instance and
+starts undefined.
 
-Addressing. `at` holds one affine expression a dimension of the buffer, over `i0, i1, ...` (the index operands)
-and `t0, t1, ...` (the tile's coordinates): `kernel.load %x, %h, %w {at = [i0, 14*i1 + t0, t1], shape = [14, 32]}`.
+Addressing. `at` holds one affine expression a dimension of the buffer, over `i0, i1, ...` (the
+index operands) and `t0, t1, ...` (the tile's coordinates): `kernel.load %x, %h, %w {at = [i0,
+14*i1 + t0, t1], shape = [14, 32]}`.
 
-Interpretation is batched: a value is an array with a leading axis for the instances that run together.
+Interpretation is batched: a value is an array with a leading axis for the instances that run
+together.
 
 Mirrors: Triton's tile programs, Pallas, TIR's blocks, MLIR's scf and vector dialects.
 """
@@ -31,7 +34,10 @@ from minicc.ir.types import I64, INDEX_TYPE, BufferType, TensorType
 
 
 class Memory:
-    """A buffer while interpreting: `flat` has the shape (instances or 1, elements); `base` is an element offset."""
+    """A buffer while interpreting: `flat` has the shape (instances or 1, elements).
+
+    `base` is an element offset.
+    """
 
     __slots__ = ("base", "flat", "type")
 
@@ -44,29 +50,43 @@ class Memory:
         """The buffer of a single owner as an n-d array that shares its memory."""
         item = self.flat.itemsize
         strides = [int(s) * item for s in self.type.strides]  # type: ignore[arg-type]  # bound by now
-        return np.lib.stride_tricks.as_strided(self.flat[0, self.base :], self.type.extents, strides)
+        return np.lib.stride_tricks.as_strided(
+            self.flat[0, self.base :], self.type.extents, strides
+        )
 
     def locate(self, coordinates: list[Array]) -> tuple[Array, Array]:
-        """Row and element numbers of coordinates (arrays that broadcast to batch x tile); IndexError outside."""
+        """Row and element numbers of coordinates (arrays that broadcast to batch x tile).
+
+        IndexError outside.
+        """
         position: Array = np.int64(self.base) + np.zeros((), np.int64)
         for axis, (c, extent, stride) in enumerate(
             zip(coordinates, self.type.extents, self.type.strides, strict=True)
         ):
             if c.size and (c.min() < 0 or c.max() >= extent):
-                raise IndexError(f"coordinate {c.min()}..{c.max()} leaves axis {axis} of {self.type}")
+                raise IndexError(
+                    f"coordinate {c.min()}..{c.max()} leaves axis {axis} of {self.type}"
+                )
             position = position + c * stride
         return np.zeros((), np.int64), position
 
 
-def tile_coordinates(at: tuple[Dim, ...], indices: tuple[Any, ...], shape: tuple[int, ...]) -> list[Array]:
+def tile_coordinates(
+    at: tuple[Dim, ...], indices: tuple[Any, ...], shape: tuple[int, ...]
+) -> list[Array]:
     """The buffer coordinates that a load or store touches, each broadcastable to (batch, *tile)."""
     rank = len(shape)
     binding: dict[str, Any] = {
         f"i{k}": np.asarray(v, np.int64).reshape((-1,) + (1,) * rank) for k, v in enumerate(indices)
     }
     for k, extent in enumerate(shape):
-        binding[f"t{k}"] = np.arange(extent, dtype=np.int64).reshape((1,) * (k + 1) + (-1,) + (1,) * (rank - k - 1))
-    return [np.asarray(affine.evaluate(e, binding), np.int64) + np.zeros((1,) * (rank + 1), np.int64) for e in at]
+        binding[f"t{k}"] = np.arange(extent, dtype=np.int64).reshape(
+            (1,) * (k + 1) + (-1,) + (1,) * (rank - k - 1)
+        )
+    return [
+        np.asarray(affine.evaluate(e, binding), np.int64) + np.zeros((1,) * (rank + 1), np.int64)
+        for e in at
+    ]
 
 
 def _rows(memory: Memory, position: Array) -> Array:
@@ -75,7 +95,9 @@ def _rows(memory: Memory, position: Array) -> Array:
     return np.arange(count).reshape((-1,) + (1,) * (position.ndim - 1))
 
 
-def _check_addressing(op: Op, buffer: BufferType, at: tuple[Dim, ...], indices: int, rank: int) -> None:
+def _check_addressing(
+    op: Op, buffer: BufferType, at: tuple[Dim, ...], indices: int, rank: int
+) -> None:
     if len(at) != buffer.rank:
         raise TypeError(f"{op.opname} gives {len(at)} coordinates for {buffer}")
     known = {f"i{k}" for k in range(indices)} | {f"t{k}" for k in range(rank)}
@@ -102,7 +124,10 @@ class Index(Op, name="kernel.index"):
 
 
 class Coordinate(Op, name="kernel.coordinate"):
-    """A tile of i64 whose elements are an affine expression of i0, i1, ... and the tile's t0, t1, ..."""
+    """A tile of i64 whose elements are an affine expression of i0, i1, ...
+
+    And the tile's t0, t1, ...
+    """
 
     indices: tuple[Value, ...]
     value: Dim
@@ -160,7 +185,9 @@ class Store(Op, name="kernel.store"):
         value = np.asarray(args[1])
         _, position = memory.locate(tile_coordinates(self.at, args[2:], self.value.type.shape))
         if memory.flat.shape[0] == 1:
-            memory.flat[0, position] = np.broadcast_to(value, np.broadcast_shapes(value.shape, position.shape))
+            memory.flat[0, position] = np.broadcast_to(
+                value, np.broadcast_shapes(value.shape, position.shape)
+            )
         else:
             memory.flat[_rows(memory, position), position] = value
         return ()
@@ -181,7 +208,10 @@ class Alloc(Op, name="kernel.alloc"):
 
 
 class For(Op, name="kernel.for"):
-    """Run `body` for each index `lo, lo+step, ... < hi`, carrying values from one round to the next."""
+    """Run `body` for each index `lo, lo+step, ...
+
+    < hi`, carrying values from one round to the next.
+    """
 
     inits: tuple[Value, ...]
     lo: int = 0
@@ -194,7 +224,9 @@ class For(Op, name="kernel.for"):
         types = tuple(v.type for v in self.inits)
         args = tuple(a.type for a in self.body.args)
         if args != (INDEX_TYPE, *types) or tuple(y.type for y in self.body.yields) != types:
-            raise TypeError(f"kernel.for carries {types}, but its body takes {args} and yields other types")
+            raise TypeError(
+                f"kernel.for carries {types}, but its body takes {args} and yields other types"
+            )
         if self.hi <= self.lo or self.step < 1:
             raise ValueError(f"kernel.for from {self.lo} to {self.hi} by {self.step} never runs")
         return types
@@ -231,7 +263,9 @@ class Broadcast(Op, name="kernel.broadcast"):
 
     def infer(self) -> tuple[TensorType, ...]:
         t = self.x.type
-        if t.rank != len(self.shape) or any(n not in (1, m) for n, m in zip(t.shape, self.shape, strict=True)):
+        if t.rank != len(self.shape) or any(
+            n not in (1, m) for n, m in zip(t.shape, self.shape, strict=True)
+        ):
             raise TypeError(f"{t} does not broadcast to {list(self.shape)}")
         return (TensorType(t.dtype, self.shape),)
 

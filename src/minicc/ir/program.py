@@ -1,12 +1,17 @@
-"""The program dialect: the host side of a compiled model. Its static part becomes one native SPMD function.
+"""The program dialect: the host side of a compiled model.
 
-`main` takes buffers, first the inputs and then the outputs. Every thread runs it; a launch gives each thread its
-share of the grid along `split` (or all of it to thread 0), and `program.barrier` stands where data crosses shares.
+Its static part becomes one native SPMD function.
 
-Laws. Between two barriers no thread writes what another touches, but for equal bits. Memory of `program.alloc` lies
-in one arena at `offset` (bytes, -1 while not placed), and its content is undefined at first. Constants are never written.
+`main` takes buffers, first the inputs and then the outputs. Every thread runs it; a launch gives
+each thread its share of the grid along `split` (or all of it to thread 0), and `program.barrier`
+stands where data crosses shares.
 
-Mirrors: IREE's Stream and HAL, Relax's VM, ExecuTorch's memory-planned program, XLA:CPU's thunk sequence.
+Laws. Between two barriers no thread writes what another touches, but for equal bits. Memory of
+`program.alloc` lies in one arena at `offset` (bytes, -1 while not placed), and its content is
+undefined at first. Constants are never written.
+
+Mirrors: IREE's Stream and HAL, Relax's VM, ExecuTorch's memory-planned program, XLA:CPU's thunk
+sequence.
 """
 
 from __future__ import annotations
@@ -59,7 +64,11 @@ class View(Op, name="program.view"):
 
     def infer(self) -> tuple[BufferType, ...]:
         source: BufferType = self.buffer.type
-        if self.offset < 0 or self.offset + self.type.span() > source.span() or source.dtype is not self.type.dtype:
+        if (
+            self.offset < 0
+            or self.offset + self.type.span() > source.span()
+            or source.dtype is not self.type.dtype
+        ):
             raise TypeError(f"{self.type} at {self.offset} does not lie within {source}")
         return (self.type,)
 
@@ -71,8 +80,9 @@ class View(Op, name="program.view"):
 class Launch(Op, name="program.launch"):
     """Run a kernel over its grid on buffers; those from `outputs` on are written.
 
-    `split` is the axis that threads share, -1 for thread 0 alone. `sources` binds the kernel's formal locations:
-    what `#k` stands for at this launch. `work` counts the points of all its iteration spaces.
+    `split` is the axis that threads share, -1 for thread 0 alone. `sources` binds the kernel's
+    formal locations: what `#k` stands for at this launch. `work` counts the points of all its
+    iteration spaces.
     """
 
     buffers: tuple[Value, ...]

@@ -1,9 +1,11 @@
 """Rebuilding: how a pass makes a new function from an old one.
 
-`rebuild` walks the ops in order, asks `visit` what each becomes, and forwards replaced values. Equal pure ops are
-found while building (common subexpressions), unused ones are left out at the end, so no pass needs to clean up.
+`rebuild` walks the ops in order, asks `visit` what each becomes, and forwards replaced values.
+Equal pure ops are found while building (common subexpressions), unused ones are left out at the
+end, so no pass needs to clean up.
 
-Mirrors: PyPy's toy optimizer (emit into a new block, forward what was replaced); jaxpr interpreters.
+Mirrors: PyPy's toy optimizer (emit into a new block, forward what was replaced); jaxpr
+interpreters.
 """
 
 from __future__ import annotations
@@ -18,7 +20,10 @@ Visit = Callable[["Rebuilder", Op, tuple[Value, ...]], "Sequence[Value] | None"]
 
 
 class Rebuilder(Builder):
-    """A builder that knows what the values of the old function became, and reuses equal pure ops."""
+    """A builder that knows what the values of the old function became.
+
+    And reuses equal pure ops.
+    """
 
     __slots__ = ("_known", "forward")
 
@@ -50,7 +55,8 @@ class Rebuilder(Builder):
 def rebuild(function: Function, visit: Visit) -> Function:
     """A new function in which each op became what `visit(rebuilder, op, new operands)` returned.
 
-    `visit` returns the values that stand for the op's results, having added ops to the rebuilder; None keeps the op.
+    `visit` returns the values that stand for the op's results, having added ops to the rebuilder;
+    None keeps the op.
     """
     out = Rebuilder()
     for op in function.body.ops:

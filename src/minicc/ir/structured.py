@@ -1,19 +1,25 @@
-"""The structured dialect: an op is an iteration space, an index map an operand and a result, and a scalar body.
+"""The structured dialect: iteration spaces, index maps and scalar bodies.
 
-A matmul, a convolution, a pooling, a transpose and an add are all one op here, `structured.generic`:
+A matmul, a convolution, a pooling, a transpose and an add are all one op here,
+`structured.generic`:
+
+A matmul, a convolution, a pooling, a transpose and an add are all one op here,
+`structured.generic`:
 
     %y = structured.generic %x, %w {
       space = <n=1, h=56, w=56, c=64 | kh=3, kw=3, k=64>,
       maps = [[n, h + kh, w + kw, k], [kh, kw, k, c], [n, h, w, c]], combine = ["add"], ...
     } { ^(%a: f32, %b: f32): %p = arith.mul %a, %b ... yield %p }
 
-Laws. Each result has a map of its own and either no combiner (then every dimension of the space is in its map, up to
-dimensions of extent 1) or one: then the dimensions that its map lacks are reduced, in no stated order. A map may
-visit an element twice (a last block that overlaps its neighbour) only with equal values. Values stay whole tensors;
-where they live is not said. A `structured.group` says which ops run together: for each point of the `shared`
-dimensions, all its ops in order; what passes between them is seen in full only after the group.
+Laws. Each result has a map of its own and either no combiner (then every dimension of the space is
+in its map, up to dimensions of extent 1) or one: then the dimensions that its map lacks are
+reduced, in no stated order. A map may visit an element twice (a last block that overlaps its
+neighbour) only with equal values. Values stay whole tensors; where they live is not said. A
+`structured.group` says which ops run together: for each point of the `shared` dimensions, all its
+ops in order; what passes between them is seen in full only after the group.
 
-Mirrors: Linalg's generic, TE's compute, Halide's Func; the group is Halide's compute_at, XLA's fusion, IREE's dispatch.
+Mirrors: Linalg's generic, TE's compute, Halide's Func; the group is Halide's compute_at, XLA's
+fusion, IREE's dispatch.
 """
 
 from __future__ import annotations
@@ -38,9 +44,10 @@ _CHUNK = 1 << 18  # points evaluated at once: what fits a second-level cache
 class Generic(Op, name="structured.generic"):
     """Run `body` at each point of `space`; see the dialect's text.
 
-    `maps` holds an expression an axis for each operand and then for each result, over the space's names; `shapes` the
-    results' shapes; `combine` a combiner or None a result. `coordinates` names dimensions whose index (i64) the body
-    takes behind the elements. `tile` is the schedule's: how many points of a dimension one step handles.
+    `maps` holds an expression an axis for each operand and then for each result, over the space's
+    names; `shapes` the results' shapes; `combine` a combiner or None a result. `coordinates` names
+    dimensions whose index (i64) the body takes behind the elements. `tile` is the schedule's: how
+    many points of a dimension one step handles.
     """
 
     inputs: tuple[Value, ...]
@@ -73,26 +80,42 @@ class Generic(Op, name="structured.generic"):
         return tuple(n for n in self.space.names if n not in seen)
 
     def infer(self) -> tuple[TensorType, ...]:
-        elements = [TensorType(v.type.dtype) for v in self.operands] + [TensorType(I64)] * len(self.coordinates)
+        elements = [TensorType(v.type.dtype) for v in self.operands] + [TensorType(I64)] * len(
+            self.coordinates
+        )
         if [a.type for a in self.body.args] != elements:
-            raise TypeError(f"the body of {self.opname} takes {[a.type for a in self.body.args]}, not {elements}")
-        if not len(self.body.yields) == len(self.result_maps) == len(self.shapes) == len(self.combine):
-            raise TypeError(f"{self.opname} yields {len(self.body.yields)} values for {len(self.shapes)} results")
-        return tuple(TensorType(y.type.dtype, s) for y, s in zip(self.body.yields, self.shapes, strict=True))
+            taken = [a.type for a in self.body.args]
+            raise TypeError(f"the body of {self.opname} takes {taken}, not {elements}")
+        if (
+            not len(self.body.yields)
+            == len(self.result_maps)
+            == len(self.shapes)
+            == len(self.combine)
+        ):
+            raise TypeError(
+                f"{self.opname} yields {len(self.body.yields)} values, not {len(self.shapes)}"
+            )
+        return tuple(
+            TensorType(y.type.dtype, s) for y, s in zip(self.body.yields, self.shapes, strict=True)
+        )
 
     def verify(self) -> None:
         ranks = [v.type.rank for v in self.operands] + [len(s) for s in self.shapes]
         for m, rank in zip(self.maps, ranks, strict=True):
             unknown = set().union(*[affine.symbols(e) for e in m]) - set(self.space.names)
             if len(m) != rank or unknown:
-                raise ValueError(f"the map {m} does not fit rank {rank} or uses the unknown {sorted(unknown)}")
+                raise ValueError(
+                    f"the map {m} does not fit rank {rank} or uses the unknown {sorted(unknown)}"
+                )
         for k, combine in enumerate(self.combine):
             if combine is not None and combine not in COMBINERS:
                 raise ValueError(f"no combiner is called {combine}")
             seen = set().union(*[affine.symbols(e) for e in self.result_maps[k]])
             for i in self.space.iters:
                 if i.name not in seen and combine is None and i.extent != 1:
-                    raise ValueError(f"result {k} has no combiner, and its map lacks the dimension {i.name}")
+                    raise ValueError(
+                        f"result {k} has no combiner, and its map lacks the dimension {i.name}"
+                    )
                 if i.name not in seen and i.kind == PARALLEL and i.extent != 1:
                     raise ValueError(f"result {k} is reduced over {i.name}, which is parallel")
         self._verify_bounds()
@@ -106,16 +129,21 @@ class Generic(Op, name="structured.generic"):
             for e, n in zip(m, shape, strict=True):
                 low, high = affine.bounds(e, extents)
                 if low < 0 or (isinstance(n, int) and high >= n):
-                    raise ValueError(f"the map {m} leaves the shape {list(shape)} ({e} is {low}..{high})")
+                    raise ValueError(
+                        f"the map {m} leaves the shape {list(shape)} ({e} is {low}..{high})"
+                    )
 
     def evaluate(self, run: RunRegion, *args: Any) -> tuple[Any, ...]:
         outs = [np.empty(r.type.extents, r.type.dtype.numpy) for r in self.results]
         if 0 in self.space.extents.values():
             for k, out in enumerate(outs):
-                if self.combine[k]:
-                    out[...] = identity_of(self.combine[k], self.results[k].type.dtype).array
+                combine = self.combine[k]
+                if combine is not None:
+                    out[...] = identity_of(combine, self.results[k].type.dtype).array
             return tuple(outs)
-        always = [n for n in self.space.names if all(n not in self.reduced(k) for k in range(len(outs)))]
+        always = [
+            n for n in self.space.names if all(n not in self.reduced(k) for k in range(len(outs)))
+        ]
         others = [n for n in self.space.names if n not in always]
         for outer in _chunks(self.space, always, _CHUNK):
             points = int(np.prod([len(r) for r in outer.values()], dtype=np.int64))
@@ -128,17 +156,27 @@ class Generic(Op, name="structured.generic"):
         return tuple(outs)
 
     def _locate(self, m: Map, ranges: dict[str, range]) -> tuple[Array, ...]:
-        """Integer arrays that pick what a map visits, one axis of the space an axis of the array."""
+        """Integer arrays that pick what a map visits.
+
+        One axis of the space an axis of the array.
+        """
         names = self.space.names
         at: dict[str, Array] = {}
         for axis, name in enumerate(names):
             r = ranges.get(name, range(1))
-            at[name] = np.arange(r.start, r.stop).reshape((1,) * axis + (-1,) + (1,) * (len(names) - axis - 1))
+            at[name] = np.arange(r.start, r.stop).reshape(
+                (1,) * axis + (-1,) + (1,) * (len(names) - axis - 1)
+            )
         one = np.zeros((1,) * len(names), np.int64)
         return tuple(np.asarray(affine.evaluate(e, at)) + one for e in m)
 
     def _step(
-        self, run: RunRegion, ranges: dict[str, range], args: tuple[Any, ...], outs: list[Array], totals: list[Any]
+        self,
+        run: RunRegion,
+        ranges: dict[str, range],
+        args: tuple[Any, ...],
+        outs: list[Array],
+        totals: list[Any],
     ) -> None:
         names = self.space.names
         one = (1,) * len(names)
@@ -162,19 +200,30 @@ class Generic(Op, name="structured.generic"):
 
 
 def _chunks(space: Space, names: list[str], limit: int) -> Iterator[dict[str, range]]:
-    """Cut the box of some dimensions into boxes of at most about `limit` points, last dimensions kept whole first."""
+    """Cut the box of some dimensions into boxes of at most about `limit` points.
+
+    The last dimensions are kept whole first.
+
+    """
     steps: dict[str, int] = {}
     for name in reversed(names):
         steps[name] = max(1, min(space.extents[name], limit))
         limit //= steps[name]
-    cuts = [[range(k, min(k + steps[n], space.extents[n])) for k in range(0, space.extents[n], steps[n])] for n in names]
+    cuts = [
+        [
+            range(k, min(k + steps[n], space.extents[n]))
+            for k in range(0, space.extents[n], steps[n])
+        ]
+        for n in names
+    ]
     for box in itertools.product(*cuts):
         yield dict(zip(names, box, strict=True))
 
 
 class Group(Op, name="structured.group"):
-    """Ops that run together for each point of the dimensions named in `shared`, which is also the grid's order.
+    """Ops that run together for each point of the dimensions named in `shared`.
 
+    The order of the names is the order of the grid.
     `label` names the kernel that the group becomes.
     """
 
@@ -194,9 +243,13 @@ class Group(Op, name="structured.group"):
                 raise ValueError(f"a group holds structured.generic alone, not {op.opname}")
             for name in self.shared:
                 if name not in op.space:
-                    raise ValueError(f"the shared dimension {name} is missing in an op of the group")
+                    raise ValueError(
+                        f"the shared dimension {name} is missing in an op of the group"
+                    )
                 if any(name in op.reduced(k) for k in range(len(op.results))):
-                    raise ValueError(f"the shared dimension {name} is reduced in an op of the group")
+                    raise ValueError(
+                        f"the shared dimension {name} is reduced in an op of the group"
+                    )
 
     def evaluate(self, run: RunRegion, *args: Any) -> tuple[Any, ...]:
         return run(self.body, args)
@@ -228,9 +281,10 @@ class Reshape(Op, name="structured.reshape"):
 
 
 class Pad(Op, name="structured.pad"):
-    """A larger tensor with `x` inside and `value` around: `low` elements before and `high` behind, an axis each.
+    """A larger tensor with `x` inside and `value` around.
 
-    The producer of `x` writes into the larger buffer where it can; else this is a copy.
+    There are `low` elements before and `high` behind, an entry an axis. The producer of `x` writes
+    into the larger buffer where it can; else this is a copy.
     """
 
     x: Value
@@ -249,7 +303,10 @@ class Pad(Op, name="structured.pad"):
 
 
 class Concat(Op, name="structured.concat"):
-    """Tensors one after the other along an axis; their producers write into the whole where they can."""
+    """Tensors one after the other along an axis.
+
+    Their producers write into the whole where they can.
+    """
 
     xs: tuple[Value, ...]
     axis: int

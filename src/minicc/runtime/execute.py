@@ -1,4 +1,6 @@
-"""Run native programs: arenas, tables of addresses, and thread teams, a set for each caller that is inside.
+"""Run native programs.
+
+Arenas, tables of addresses and thread teams, a set for each caller that is inside.
 
 Mirrors: IREE's HAL command buffers on a local task system, ORT's IO binding, reduced to one call.
 """
@@ -30,7 +32,10 @@ def aligned(size: int) -> Array:
 
 
 def _empty(shape: tuple[int, ...], dtype: np.dtype[Any], count: int) -> Array:
-    """An uninitialised array; a large one is aligned, since a vector store across two lines costs double."""
+    """An uninitialised array.
+
+    A large one is aligned, since a vector store across two lines costs double.
+    """
     if count * dtype.itemsize < _LARGE:
         return np.empty(shape, dtype)
     return aligned(count * dtype.itemsize).view(dtype).reshape(shape)
@@ -102,5 +107,3 @@ class NativeExecutable:
             for context in self._free:
                 context.team.close()
             self._free.clear()
-
-

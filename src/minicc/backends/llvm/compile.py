@@ -1,6 +1,7 @@
 """A module of the program level to linked machine code: emit, compile each kernel, link.
 
-Kernels are compiled one object each, so that an equal kernel of another model is found in the store.
+Kernels are compiled one object each, so that an equal kernel of another model is found in the
+store.
 
 Mirrors: IREE's executable translation, XLA:CPU's IR compiler with its parallel modules.
 """

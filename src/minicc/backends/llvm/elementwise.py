@@ -38,7 +38,10 @@ def _is_constant(operand: str) -> bool:
 
 
 def extremum(greater: bool) -> Emit:
-    """max or min that hands on NaN from either side; one instruction where one side is a constant."""
+    """Max or min that hands on NaN from either side.
+
+    One instruction where one side is a constant.
+    """
 
     def emit(w: Writer, t: Vec, d: DType, x: list[str]) -> str:
         a, b = x
@@ -58,14 +61,22 @@ def extremum(greater: bool) -> Emit:
     return emit
 
 
-def _integer_division(w: Writer, t: Vec, d: DType, x: list[str], floor: bool) -> tuple[str, str, str]:
-    """(quotient, remainder, divisor is zero); overflow and zero are kept away from the instruction."""
+def _integer_division(
+    w: Writer, t: Vec, d: DType, x: list[str], floor: bool
+) -> tuple[str, str, str]:
+    """(quotient, remainder, divisor is zero).
+
+    Overflow and zero are kept away from the instruction.
+    """
     a, b = x
     zero = w.compare("eq", t, b, w.splat(t, 0))
     unsafe = zero
     if d.kind == "i":
         overflow = w.binary(
-            "and", t.mask, w.compare("eq", t, a, w.splat(t, -(2 ** (d.bits - 1)))), w.compare("eq", t, b, w.splat(t, -1))
+            "and",
+            t.mask,
+            w.compare("eq", t, a, w.splat(t, -(2 ** (d.bits - 1)))),
+            w.compare("eq", t, b, w.splat(t, -1)),
         )
         unsafe = w.binary("or", t.mask, zero, overflow)
     safe = w.select(t, unsafe, w.splat(t, 1), b)
@@ -104,7 +115,10 @@ def _modulo(w: Writer, t: Vec, d: DType, x: list[str]) -> str:
     rest = w.binary("frem", t, x[0], x[1])
     nonzero = w.compare("une", t, rest, w.splat(t, 0.0))
     opposite = w.binary(
-        "xor", t.mask, w.compare("olt", t, rest, w.splat(t, 0.0)), w.compare("olt", t, x[1], w.splat(t, 0.0))
+        "xor",
+        t.mask,
+        w.compare("olt", t, rest, w.splat(t, 0.0)),
+        w.compare("olt", t, x[1], w.splat(t, 0.0)),
     )
     adjusted = w.binary("fadd", t, rest, x[1])
     return w.select(t, w.binary("and", t.mask, nonzero, opposite), adjusted, rest)

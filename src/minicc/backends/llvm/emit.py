@@ -1,9 +1,10 @@
 """A kernel to LLVM IR text: one emitter for each op of the kernel level, in one table.
 
-The function emitted is `void @name(ptr buffers..., i64 lo, hi for each axis of the grid)`; it runs the instances of
-that part of the grid in row-major order. Loops are emitted in do-while form with carried tiles as phis, so that
-accumulators are registers by construction. Addresses are sums of index terms with constant strides; what does not
-change in a loop is left to LLVM's code generator to hoist.
+The function emitted is `void @name(ptr buffers..., i64 lo, hi for each axis of the grid)`; it runs
+the instances of that part of the grid in row-major order. Loops are emitted in do-while form with
+carried tiles as phis, so that accumulators are registers by construction. Addresses are sums of
+index terms with constant strides; what does not change in a loop is left to LLVM's code generator
+to hoist.
 
 Mirrors: Triton's TritonGPU-to-LLVM, IREE's ConvertToLLVM, XLA:CPU's kernel emitters.
 """
@@ -50,7 +51,9 @@ class Emitter:
         found: Tile = self.env[value]
         return found
 
-    def define(self, value: Value, parts: list[str | None], make: Callable[[int], str] | None = None) -> None:
+    def define(
+        self, value: Value, parts: list[str | None], make: Callable[[int], str] | None = None
+    ) -> None:
         """Bind a value to its vectors."""
         self.env[value] = Tile(value.type, self.lanes(value.type), parts, make)
 
@@ -70,9 +73,10 @@ class Emitter:
 
 
 def deferrable(region: Region) -> set[Op]:
-    """Loads of scalars whose uses all follow in this region with nothing between that could write memory.
+    """Loads of scalars that can wait until they are used.
 
-    Emitted where they are used, they don't hold a register for each row of a tile.
+    All their uses follow in this region, with nothing between that could write memory. Emitted
+    where they are used, they don't hold a register for each row of a tile.
     """
     uses: dict[Value, int] = {}
     inner: set[Value] = set()
@@ -89,7 +93,11 @@ def deferrable(region: Region) -> set[Op]:
         if isinstance(op, kernel.Load) and op.shape and op.shape[-1] == 1:
             v = op.result
             last = uses.get(v, position)
-            if v not in inner and v not in region.yields and not any(position < b < last for b in barriers):
+            if (
+                v not in inner
+                and v not in region.yields
+                and not any(position < b < last for b in barriers)
+            ):
                 found.add(op)
     return found
 
@@ -127,7 +135,9 @@ def emit_index(e: Emitter, expression: Dim, indices: tuple[Value, ...]) -> str:
     )
 
 
-def address(e: Emitter, buffer: Value, at: tuple[Dim, ...], indices: tuple[Value, ...], rank: int) -> tuple[str, list[int]]:
+def address(
+    e: Emitter, buffer: Value, at: tuple[Dim, ...], indices: tuple[Value, ...], rank: int
+) -> tuple[str, list[int]]:
     """The pointer to a tile's first element, and the step in elements along each of its axes."""
     type: BufferType = buffer.type
     total: Dim = 0
@@ -140,7 +150,9 @@ def address(e: Emitter, buffer: Value, at: tuple[Dim, ...], indices: tuple[Value
     pointer = str(e.env[buffer])
     offset = emit_index(e, base, indices)
     if offset != "0":
-        pointer = e.w.inst(f"getelementptr inbounds {memory_element(type.dtype)}, ptr {pointer}, i64 {offset}")
+        pointer = e.w.inst(
+            f"getelementptr inbounds {memory_element(type.dtype)}, ptr {pointer}, i64 {offset}"
+        )
     return pointer, [steps.get(f"t{k}", 0) for k in range(rank)]
 
 
@@ -153,10 +165,16 @@ def _offsets(shape: tuple[int, ...], steps: list[int]) -> list[int]:
 
 
 def _at(e: Emitter, pointer: str, element: str, offset: int) -> str:
-    return pointer if offset == 0 else e.w.inst(f"getelementptr inbounds {element}, ptr {pointer}, i64 {offset}")
+    return (
+        pointer
+        if offset == 0
+        else e.w.inst(f"getelementptr inbounds {element}, ptr {pointer}, i64 {offset}")
+    )
 
 
-def _load_chunk(e: Emitter, pointer: str, type: BufferType, offset: int, width: int, step: int) -> str:
+def _load_chunk(
+    e: Emitter, pointer: str, type: BufferType, offset: int, width: int, step: int
+) -> str:
     w, element = e.w, memory_element(type.dtype)
     size = type.dtype.bytes
     vec = Vec(width, element)
@@ -168,7 +186,9 @@ def _load_chunk(e: Emitter, pointer: str, type: BufferType, offset: int, width: 
     else:
         loaded = "poison"
         for k in range(width):
-            scalar = w.inst(f"load {element}, ptr {_at(e, pointer, element, offset + k * step)}, align {size}")
+            scalar = w.inst(
+                f"load {element}, ptr {_at(e, pointer, element, offset + k * step)}, align {size}"
+            )
             loaded = w.inst(f"insertelement {vec} {loaded}, {element} {scalar}, i32 {k}")
     return w.inst(f"trunc {vec} {loaded} to {vec.mask}") if type.dtype.kind == "b" else loaded
 
@@ -206,7 +226,8 @@ def _store(e: Emitter, op: kernel.Store) -> None:
                 value = w.inst(f"zext {vec.mask} {value} to {vec}")
             where = offset + start * steps[-1]
             if steps[-1] == 1 or width == 1:
-                w.line(f"store {vec} {value}, ptr {_at(e, pointer, element, where)}, align {dtype.bytes}")
+                target = _at(e, pointer, element, where)
+                w.line(f"store {vec} {value}, ptr {target}, align {dtype.bytes}")
                 continue
             for k in range(width):
                 scalar = w.inst(f"extractelement {vec} {value}, i32 {k}")
@@ -220,7 +241,9 @@ def _index(e: Emitter, op: kernel.Index) -> None:
 
 def _alloc(e: Emitter, op: kernel.Alloc) -> None:
     name = f"%{e.w.fresh('scratch')}"
-    e.entry.append(f"  {name} = alloca [{op.type.span()} x {memory_element(op.type.dtype)}], align 64")
+    e.entry.append(
+        f"  {name} = alloca [{op.type.span()} x {memory_element(op.type.dtype)}], align 64"
+    )
     e.env[op.result] = name
 
 
@@ -262,8 +285,7 @@ def _elementwise(e: Emitter, op: arith.Elementwise) -> None:
     tiles = [e.tile(v) for v in op.operands]
     type: TensorType = op.result.type
     shape = type.extents or (1,)
-    chunks = split_axis(shape[-1], e.lanes(tiles[-1] and type))
-    chunks = _common_chunks(e, tiles, shape) or chunks
+    chunks = _common_chunks(e, tiles, shape) or split_axis(shape[-1], e.lanes(type))
     emit = elementwise.TABLE[_class_of(op)]
     maps = [leading_map(t.shape, shape) for t in tiles]
     dtype = tiles[0].dtype
@@ -281,7 +303,9 @@ def _class_of(op: Op) -> type[Op]:
     return type(op)
 
 
-def _common_chunks(e: Emitter, tiles: list[Tile], shape: tuple[int, ...]) -> tuple[tuple[int, int], ...] | None:
+def _common_chunks(
+    e: Emitter, tiles: list[Tile], shape: tuple[int, ...]
+) -> tuple[tuple[int, int], ...] | None:
     """The chunks of the operands that have the full last extent; all must agree."""
     full = {t.chunks for t in tiles if t.shape[-1] == shape[-1]}
     if len(full) > 1:
@@ -289,7 +313,9 @@ def _common_chunks(e: Emitter, tiles: list[Tile], shape: tuple[int, ...]) -> tup
     return full.pop() if full else None
 
 
-def _define_chunked(e: Emitter, value: Value, parts: list[str | None], chunks: tuple[tuple[int, int], ...]) -> None:
+def _define_chunked(
+    e: Emitter, value: Value, parts: list[str | None], chunks: tuple[tuple[int, int], ...]
+) -> None:
     tile = Tile(value.type, e.lanes(value.type), parts)
     tile.chunks = chunks
     e.env[value] = tile
@@ -335,7 +361,10 @@ def _combine(e: Emitter, combine: str, vec: Vec, tile: Tile, a: str, b: str) -> 
 
 
 def _reduce(e: Emitter, op: kernel.Reduce) -> None:
-    """Along a leading axis vectors are combined; along the last, chunks and then halves of a vector."""
+    """Along a leading axis vectors are combined.
+
+    Along the last, chunks and then halves of a vector.
+    """
     source = e.tile(op.x)
     rank = len(source.shape)
     if op.axis < rank - 1:
@@ -348,7 +377,10 @@ def _reduce(e: Emitter, op: kernel.Reduce) -> None:
         for leading in range(len(leading_map(shape, shape))):
             outer, rest = divmod(leading, inner)
             for chunk, (_, width) in enumerate(source.chunks):
-                rows = [source.part(((outer * extent + k) * inner + rest) * per + chunk) for k in range(extent)]
+                rows = [
+                    source.part(((outer * extent + k) * inner + rest) * per + chunk)
+                    for k in range(extent)
+                ]
                 parts.append(_tree(e, op.combine, source.vec(width), source, rows))
         _define_chunked(e, op.result, parts, source.chunks)
         return
@@ -358,7 +390,9 @@ def _reduce(e: Emitter, op: kernel.Reduce) -> None:
         for chunk, (_, width) in enumerate(source.chunks):
             by_width.setdefault(width, []).append(source.part(leading * len(source.chunks) + chunk))
         ends = [
-            _fold_lanes(e, op.combine, width, source, _tree(e, op.combine, source.vec(width), source, xs))
+            _fold_lanes(
+                e, op.combine, width, source, _tree(e, op.combine, source.vec(width), source, xs)
+            )
             for width, xs in by_width.items()
         ]
         scalars.append(_tree(e, op.combine, source.vec(1), source, ends))
@@ -367,7 +401,9 @@ def _reduce(e: Emitter, op: kernel.Reduce) -> None:
 
 def _tree(e: Emitter, combine: str, vec: Vec, tile: Tile, xs: list[str]) -> str:
     while len(xs) > 1:
-        paired = [_combine(e, combine, vec, tile, xs[k], xs[k + 1]) for k in range(0, len(xs) - 1, 2)]
+        paired = [
+            _combine(e, combine, vec, tile, xs[k], xs[k + 1]) for k in range(0, len(xs) - 1, 2)
+        ]
         xs = paired + ([xs[-1]] if len(xs) % 2 else [])
     return xs[0]
 
@@ -393,7 +429,11 @@ def _scalar(e: Emitter, vec: Vec, x: str, lane: int) -> str:
 
 def _broadcast(e: Emitter, op: kernel.Broadcast) -> None:
     source, shape = e.tile(op.x), op.shape or (1,)
-    chunks = source.chunks if source.shape[-1] == shape[-1] else split_axis(shape[-1], e.lanes(op.result.type))
+    chunks = (
+        source.chunks
+        if source.shape[-1] == shape[-1]
+        else split_axis(shape[-1], e.lanes(op.result.type))
+    )
     parts: list[str | None] = []
     for leading in leading_map(source.shape, shape):
         parts += [source.get(e.w, leading, c, width) for c, (_, width) in enumerate(chunks)]
@@ -419,7 +459,9 @@ def _scalars(e: Emitter, tile: Tile) -> list[str]:
     out: list[str] = []
     for k, part in enumerate(tile.all_parts()):
         width = tile.chunks[k % len(tile.chunks)][1]
-        out += [part] if width == 1 else [_scalar(e, tile.vec(width), part, j) for j in range(width)]
+        out += (
+            [part] if width == 1 else [_scalar(e, tile.vec(width), part, j) for j in range(width)]
+        )
     return out
 
 
@@ -438,11 +480,18 @@ def _slice(e: Emitter, op: kernel.Slice) -> None:
     if op.axis == rank - 1:
         scalars = _scalars(e, source)
         n = source.shape[-1]
-        rows = [scalars[k * n + op.start : k * n + op.start + op.size] for k in range(source.leading)]
+        rows = [
+            scalars[k * n + op.start : k * n + op.start + op.size] for k in range(source.leading)
+        ]
         chunks = split_axis(op.size, e.lanes(op.result.type))
-        e.define(op.result, [
-            _gather(e, source.vec(width), row[start : start + width]) for row in rows for start, width in chunks
-        ])
+        e.define(
+            op.result,
+            [
+                _gather(e, source.vec(width), row[start : start + width])
+                for row in rows
+                for start, width in chunks
+            ],
+        )
         return
     inner = per
     for n in source.shape[op.axis + 1 : -1]:
@@ -460,11 +509,16 @@ def _concat(e: Emitter, op: kernel.Concat) -> None:
     rank = len(tiles[0].shape)
     parts: list[str | None] = []
     if op.axis == rank - 1:
-        rows = [[s for t in tiles for s in _scalars(e, t)[k * t.shape[-1] : (k + 1) * t.shape[-1]]]
-                for k in range(tiles[0].leading)]
+        rows = [
+            [s for t in tiles for s in _scalars(e, t)[k * t.shape[-1] : (k + 1) * t.shape[-1]]]
+            for k in range(tiles[0].leading)
+        ]
         chunks = split_axis(op.result.type.extents[-1], e.lanes(op.result.type))
         for row in rows:
-            parts += [_gather(e, tiles[0].vec(width), row[start : start + width]) for start, width in chunks]
+            parts += [
+                _gather(e, tiles[0].vec(width), row[start : start + width])
+                for start, width in chunks
+            ]
         e.define(op.result, parts)
         return
     outer = 1

@@ -1,10 +1,12 @@
 """`main` of the program level to LLVM IR: one native function that every thread runs.
 
-Its signature is `void main(i64 thread, i64 threads, ptr table)`; the table holds addresses: the arena, the barrier,
-then main's arguments, then the constants in the order of their ops (`Layout`). A launch calls the kernel with its
-buffers and the part of the grid that is the thread's share; a barrier calls `minicc_barrier`.
+Its signature is `void main(i64 thread, i64 threads, ptr table)`; the table holds addresses: the
+arena, the barrier, then main's arguments, then the constants in the order of their ops (`Layout`).
+A launch calls the kernel with its buffers and the part of the grid that is the thread's share; a
+barrier calls `minicc_barrier`.
 
-Mirrors: IREE's VM with its native executables, XLA:CPU's thunk sequence, ORT's execution plan, compiled to one call.
+Mirrors: IREE's VM with its native executables, XLA:CPU's thunk sequence, ORT's execution plan,
+compiled to one call.
 """
 
 from __future__ import annotations
@@ -73,7 +75,9 @@ def _load_slot(name: str, slot: int) -> list[str]:
     ]
 
 
-def _launch(op: program.Launch, number: int, grid: tuple[int, ...], names: dict[Value, str]) -> list[str]:
+def _launch(
+    op: program.Launch, number: int, grid: tuple[int, ...], names: dict[Value, str]
+) -> list[str]:
     args = [f"ptr {names[v]}" for v in op.buffers]
     lines: list[str] = []
     for axis, extent in enumerate(grid):
@@ -109,7 +113,10 @@ def _module(lines: list[str], called: set[str], module: Module, flush: bool) -> 
             declarations.append(f"declare void @{f.name}({', '.join(kinds)})")
     begin, end = [], []
     if flush:
-        declarations += ["declare void @llvm.x86.sse.stmxcsr(ptr)", "declare void @llvm.x86.sse.ldmxcsr(ptr)"]
+        declarations += [
+            "declare void @llvm.x86.sse.stmxcsr(ptr)",
+            "declare void @llvm.x86.sse.ldmxcsr(ptr)",
+        ]
         begin = [
             "  %before = alloca i32",
             "  %within = alloca i32",

@@ -1,8 +1,9 @@
 """Tiles as machine vectors: how a static n-d tile is split into SSA vectors of the target.
 
-The last axis is cut into chunks of the target's width, the rest into descending powers of two (40 floats under
-AVX-512 are 16 + 16 + 8); every index of the leading axes has its own chunks. A tile whose last extent is 1 is
-held as scalars, which are repeated ("splat") where a wider operand meets them.
+The last axis is cut into chunks of the target's width, the rest into descending powers of two (40
+floats under AVX-512 are 16 + 16 + 8); every index of the leading axes has its own chunks. A tile
+whose last extent is 1 is held as scalars, which are repeated ("splat") where a wider operand meets
+them.
 
 Mirrors: Triton's layouts reduced to one thread; LLVM's type legalisation, done where we can see it.
 """
@@ -41,7 +42,10 @@ def memory_element(dtype: DType) -> str:
 
 @lru_cache(4096)
 def split_axis(extent: int, lanes: int) -> tuple[tuple[int, int], ...]:
-    """Chunks (start, width) of an axis: as many of `lanes` as fit, then descending powers of two."""
+    """Chunks (start, width) of an axis.
+
+    As many of `lanes` as fit, then descending powers of two.
+    """
     chunks: list[tuple[int, int]] = []
     start, width = 0, lanes
     while start < extent:
@@ -54,7 +58,10 @@ def split_axis(extent: int, lanes: int) -> tuple[tuple[int, int], ...]:
 
 @lru_cache(4096)
 def leading_map(source: tuple[int, ...], target: tuple[int, ...]) -> tuple[int, ...]:
-    """For each leading index of `target` in row-major order, the leading index of `source` that it repeats."""
+    """For each leading index of `target` in row-major order.
+
+    The leading index of `source` that it repeats.
+    """
     positions = [0]
     for n, m in zip(source[:-1], target[:-1], strict=True):
         step = 0 if n == 1 and m > 1 else 1
@@ -63,7 +70,10 @@ def leading_map(source: tuple[int, ...], target: tuple[int, ...]) -> tuple[int, 
 
 
 class Tile:
-    """The vectors of a tile: `parts[leading * chunks + chunk]`. A part may be made when first asked for."""
+    """The vectors of a tile: `parts[leading * chunks + chunk]`.
+
+    A part may be made when first asked for.
+    """
 
     __slots__ = ("_splats", "chunks", "dtype", "make", "parts", "shape")
 
@@ -103,7 +113,10 @@ class Tile:
         return Vec(width, ELEMENT[self.dtype.name])
 
     def get(self, w: Writer, leading: int, chunk: int, width: int) -> str:
-        """The vector at a leading index and chunk, repeated to `width` lanes where the last extent is 1."""
+        """The vector at a leading index and chunk.
+
+        Repeated to `width` lanes where the last extent is 1.
+        """
         if self.shape[-1] != 1:
             return self.part(leading * len(self.chunks) + chunk)
         scalar = self.part(leading)

@@ -147,7 +147,7 @@ class Context:
 
     def shape_of(self, x: Value) -> Value:
         """The shape of a tensor as a value."""
-        return self._of_dims(np.array(x.type.shape, object))
+        return self.of_dims(np.array(x.type.shape, object))
 
     def dims(self, value: Value, what: str) -> tuple[Dim, ...]:
         """The contents of a value as dimensions, which may be free; MC0223 if not known."""
@@ -161,7 +161,8 @@ class Context:
             raise self._free([dim], what)
         return dim
 
-    def _of_dims(self, dims: Array) -> Value:
+    def of_dims(self, dims: Array) -> Value:
+        """An array of dimensions as a value: a constant where all are numbers."""
         if all(isinstance(n, int) for n in dims.ravel()):
             return self.constant(dims.astype(np.int64))
         value = Value(TensorType(I64, dims.shape))
@@ -173,7 +174,7 @@ class Context:
         out = None if any(p is None for p in parts) else compute_dims(op, parts)
         if out is None:
             raise self._free([n for v in op.operands for n in self._dims.get(v, np.array(())).flat])
-        return self.constant(out) if out.dtype == np.bool_ else self._of_dims(out)
+        return self.constant(out) if out.dtype == np.bool_ else self.of_dims(out)
 
     # complaints
 

@@ -35,6 +35,7 @@ XX    """
         self.closed = False
         self.user_globals: set[int] = set()
         self.captured: dict[str, Array] = {}
+        self.namespace: Any = None
         self._builder = Builder(())
         self._lifted: dict[int, tuple[Array, Value]] = {}
 

@@ -35,13 +35,12 @@ def traces(*names: str, view: bool = False) -> Callable[[F], F]:
 
 
 class Dispatch:
-    """Where a traced array sends its calls; `dispatch` and `namespace` set the two functions.
+    """Where a traced array sends its calls; `dispatch` fills the slot.
 
-    Tracers stand below the functions that they call, so the way up is a slot.
+    Tracers stand below the functions that they call, so the way up is not an import.
     """
 
     call: Callable[..., Any]
-    namespace: Callable[..., Any]
 
 
 # Methods of ndarray that are NumPy's function of the same or another name.

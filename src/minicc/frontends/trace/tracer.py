@@ -279,7 +279,7 @@ class Tracer:
         return self._call(f"{path}.{func.__name__}" if path else func.__name__, *args, **kwargs)
 
     def __array_namespace__(self, api_version: str | None = None) -> Any:
-        return Dispatch.namespace(self.recorder)
+        return self.recorder.namespace
 
     def __repr__(self) -> str:
         return f"traced {self.dtype}[{','.join(map(str, self.shape))}]"

@@ -1,8 +1,9 @@
 """The graph dialect: SSA values are whole tensors, and ops mean what NumPy means.
 
-Laws. Nothing is ever written in place. Shapes may hold symbols; a type rule says what it can. Elementwise ops
-broadcast as NumPy does but never convert: operands have one element type. Floating point is IEEE 754 in the result's
-type, f16 and bf16 computing in f32; the order of a reduction's sum is not stated. Padding is an op of its own.
+Laws. Nothing is ever written in place. Shapes may hold symbols; a type rule says what it can.
+Elementwise ops broadcast as NumPy does but never convert: operands have one element type. Floating
+point is IEEE 754 in the result's type, f16 and bf16 computing in f32; the order of a reduction's
+sum is not stated. Padding is an op of its own.
 
 Mirrors: HLO and StableHLO, Relax, ATen's core set, ONNX's primitive operators.
 """

@@ -13,7 +13,10 @@ from minicc.ir.types import TensorType
 
 
 class Contract(Op, name="graph.contract"):
-    """einsum of two operands with explicit output, each letter at most once an operand: "bmk,bkn->bmn"."""
+    """einsum of two operands with explicit output, each letter at most once an operand.
+
+    "bmk,bkn->bmn".
+    """
 
     a: Value
     b: Value
@@ -28,22 +31,27 @@ class Contract(Op, name="graph.contract"):
                 raise TypeError(f"the term {term} of {self.equation} does not fit {v.type}")
             for letter, n in zip(term, v.type.shape, strict=True):
                 if extents.setdefault(letter, n) != n:
-                    raise TypeError(f"{letter} of {self.equation} is both {extents[letter]} and {n}")
+                    raise TypeError(
+                        f"{letter} of {self.equation} is both {extents[letter]} and {n}"
+                    )
         if self.a.type.dtype is not self.b.type.dtype:
             raise TypeError(f"graph.contract of {self.a.type} and {self.b.type}")
         return (TensorType(self.a.type.dtype, tuple(extents[letter] for letter in out)),)
 
     def evaluate(self, run: RunRegion, *args: Any) -> tuple[Any, ...]:
         dtype = self.result.type.dtype.numpy
-        wide = [np.asarray(a, np.float32) if dtype.itemsize == 2 and dtype.kind in "fV" else a for a in args]
+        wide = [
+            np.asarray(a, np.float32) if dtype.itemsize == 2 and dtype.kind in "fV" else a
+            for a in args
+        ]
         return (np.asarray(np.einsum(self.equation, *wide, optimize=True), dtype),)
 
 
 class Conv(Op, name="graph.conv"):
     """Convolution (cross-correlation) without padding, over any number of spatial dimensions.
 
-    `x` is [N, C, *spatial], or [N, *spatial, C] if `layout` is "channels_last", and so is the result; `w` is
-    [O, C / groups, *kernel] in both.
+    `x` is [N, C, *spatial], or [N, *spatial, C] if `layout` is "channels_last", and so is the
+    result; `w` is [O, C / groups, *kernel] in both.
     """
 
     x: Value

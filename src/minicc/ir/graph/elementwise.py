@@ -1,4 +1,7 @@
-"""Elementwise graph ops: NumPy's ufuncs with implicit broadcasting, each with the meaning of one arith op."""
+"""Elementwise graph ops.
+
+NumPy's ufuncs with implicit broadcasting, each with the meaning of one arith op.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,10 @@ from minicc.ir.types import DType, TensorType
 
 
 def broadcast_shapes(*shapes: tuple[Dim, ...]) -> tuple[Dim, ...]:
-    """NumPy's broadcasting of shapes that may hold symbols; TypeError where two extents differ and neither is 1."""
+    """NumPy's broadcasting of shapes that may hold symbols.
+
+    TypeError where two extents differ and neither is 1.
+    """
     rank = max((len(s) for s in shapes), default=0)
     out: list[Dim] = []
     for axis in range(-rank, 0):

@@ -85,7 +85,10 @@ def slice_extent(start: int, stop: int, step: int) -> int:
 
 
 class Slice(Op, name="graph.slice"):
-    """Every `step`-th element from `start` before `stop`, an entry an axis; steps may be negative, stops then -1."""
+    """Every `step`-th element from `start` before `stop`, an entry an axis.
+
+    Steps may be negative, stops then -1.
+    """
 
     x: Value
     starts: tuple[int, ...]
@@ -97,7 +100,11 @@ class Slice(Op, name="graph.slice"):
         shape: list[Dim] = []
         for n, start, stop, step in zip(t.shape, self.starts, self.stops, self.steps, strict=True):
             extent = slice_extent(start, stop, step)
-            if extent and isinstance(n, int) and not (0 <= start < n and 0 <= start + (extent - 1) * step < n):
+            if (
+                extent
+                and isinstance(n, int)
+                and not (0 <= start < n and 0 <= start + (extent - 1) * step < n)
+            ):
                 raise ValueError(f"the slice {start}:{stop}:{step} leaves an axis of {n}")
             shape.append(extent)
         return (TensorType(t.dtype, tuple(shape)),)
@@ -170,7 +177,10 @@ class Iota(Op, name="graph.iota"):
 
 
 class Gather(Op, name="graph.gather"):
-    """numpy.take: `indices` into one axis, counted from the end where negative; IndexError outside."""
+    """numpy.take: `indices` into one axis, counted from the end where negative.
+
+    IndexError outside.
+    """
 
     x: Value
     indices: Value

@@ -14,11 +14,16 @@ from minicc.ir.types import TensorType
 
 def _check_combiner(op: Op, combine: str) -> None:
     if combine not in COMBINERS:
-        raise ValueError(f"{op.opname}: no combiner is called {combine}; there are {sorted(COMBINERS)}")
+        raise ValueError(
+            f"{op.opname}: no combiner is called {combine}; there are {sorted(COMBINERS)}"
+        )
 
 
 class Reduce(Op, name="graph.reduce"):
-    """Combine the elements along `axes`, which vanish or stay with extent 1; over nothing gives the neutral element."""
+    """Combine the elements along `axes`, which vanish or stay with extent 1.
+
+    Over nothing gives the neutral element.
+    """
 
     x: Value
     axes: tuple[int, ...]
@@ -31,7 +36,9 @@ class Reduce(Op, name="graph.reduce"):
         axes = {a % t.rank for a in self.axes}
         if len(axes) != len(self.axes):
             raise ValueError(f"graph.reduce names an axis twice: {self.axes}")
-        shape = [1 if k in axes else n for k, n in enumerate(t.shape) if self.keepdims or k not in axes]
+        shape = [
+            1 if k in axes else n for k, n in enumerate(t.shape) if self.keepdims or k not in axes
+        ]
         return (TensorType(t.dtype, tuple(shape)),)
 
     def evaluate(self, run: RunRegion, *args: Any) -> tuple[Any, ...]:
@@ -48,10 +55,13 @@ def window_extent(extent: Dim, size: int, stride: int, dilation: int) -> Dim:
     return (extent - span) // stride + 1
 
 
-def windows(x: Array, size: tuple[int, ...], strides: tuple[int, ...], dilations: tuple[int, ...]) -> Array:
+def windows(
+    x: Array, size: tuple[int, ...], strides: tuple[int, ...], dilations: tuple[int, ...]
+) -> Array:
     """A view of shape (windows..., taps...) over all sliding windows of an array."""
     counts = tuple(
-        (n - (k - 1) * d - 1) // s + 1 for n, k, s, d in zip(x.shape, size, strides, dilations, strict=True)
+        (n - (k - 1) * d - 1) // s + 1
+        for n, k, s, d in zip(x.shape, size, strides, dilations, strict=True)
     )
     steps = [b * s for b, s in zip(x.strides, strides, strict=True)]
     taps = [b * d for b, d in zip(x.strides, dilations, strict=True)]
@@ -59,7 +69,10 @@ def windows(x: Array, size: tuple[int, ...], strides: tuple[int, ...], dilations
 
 
 class Window(Op, name="graph.window"):
-    """Combine each sliding window; `size`, `strides` and `dilations` have an entry an axis. No padding."""
+    """Combine each sliding window; `size`, `strides` and `dilations` have an entry an axis.
+
+    No padding.
+    """
 
     x: Value
     combine: str

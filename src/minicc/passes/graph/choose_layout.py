@@ -1,11 +1,12 @@
 """Choose channels-last for images: convolutions and what lies between them run as [N, spatial, C].
 
-    %y = conv(%x)  channels_first   -->   %t = transpose(%x); %u = conv(%t) channels_last; %y = transpose(%u)
+    %y = conv(%x) channels_first
+    -->   %t = transpose(%x); %u = conv(%t) channels_last; %y = transpose(%u)
 
-A plan first: the values that will be held channels-last are all results of convolutions and windows, and everything
-between them that does not care for the order of axes. Then one walk: such a value is made in the new order, and turned
-back only for who insists on the old one. Channels-last makes each convolution a contraction whose innermost run of its
-input is contiguous.
+A plan first: the values that will be held channels-last are all results of convolutions and
+windows, and everything between them that does not care for the order of axes. Then one walk: such
+a value is made in the new order, and turned back only for who insists on the old one.
+Channels-last makes each convolution a contraction whose innermost run of its input is contiguous.
 
 Mirrors: Relax's ConvertLayout, ORT's NCHWc and NHWC transformers, oneDNN's layout propagation.
 """
@@ -26,7 +27,10 @@ def choose_layout(module: Module) -> Module:
 
 
 def plan_layout(function: Function) -> frozenset[Value]:
-    """The values to hold channels-last: grown forward from convolutions through ops that can follow."""
+    """The values to hold channels-last.
+
+    Grown forward from convolutions through ops that can follow.
+    """
     chosen: set[Value] = set()
     for op in function.body.ops:
         if isinstance(op, graph.Conv):
@@ -78,7 +82,10 @@ class _Layouts:
         return self.last[v]
 
     def operand(self, v: Value, rank: int) -> Value:
-        """An operand of an op of `rank` in the new order; a smaller one is first given unit axes in front."""
+        """An operand of an op of `rank` in the new order.
+
+        A smaller one is first given unit axes in front.
+        """
         if v.type.rank == rank:
             return self.new(v)
         if v.type.rank == 0:
@@ -89,9 +96,7 @@ class _Layouts:
 
 
 def _conv(s: _Layouts, op: Any) -> Value:
-    return s.b.emit(
-        graph.Conv, s.new(op.x), s.old(op.w), **{**op.attrs, "layout": "channels_last"}
-    )
+    return s.b.emit(graph.Conv, s.new(op.x), s.old(op.w), **{**op.attrs, "layout": "channels_last"})
 
 
 def _elementwise(s: _Layouts, op: Any) -> Value:
@@ -136,7 +141,11 @@ def _apply(function: Function, chosen: frozenset[Value]) -> Function:
         b.loc = op.loc
         if len(op.results) == 1 and op.result in chosen:
             emit = _FOLLOW.get(type(op)) or (
-                _conv if isinstance(op, graph.Conv) else _window if isinstance(op, graph.Window) else _elementwise
+                _conv
+                if isinstance(op, graph.Conv)
+                else _window
+                if isinstance(op, graph.Window)
+                else _elementwise
             )
             s.last[op.result] = emit(s, op)
         elif isinstance(op, graph.Conv) and op.layout == "channels_first":
@@ -153,7 +162,10 @@ def _apply(function: Function, chosen: frozenset[Value]) -> Function:
 
 
 def _spatial_only(op: graph.Reduce) -> bool:
-    """Whether a reduction leaves batch and channels alone, so that the result's order does not change."""
+    """Whether a reduction leaves batch and channels alone.
+
+    So that the result's order does not change.
+    """
     rank = op.x.type.rank
     return sorted(a % rank for a in op.axes) == list(range(2, rank))
 
@@ -170,5 +182,3 @@ def _feeds_conv(pad: graph.Pad, function: Function) -> bool:
     """Whether a pad's only readers are convolutions: then it is better done in their order."""
     readers = [op for op in function.body.ops if pad.result in op.operands]
     return bool(readers) and all(isinstance(op, graph.Conv) for op in readers)
-
-

@@ -2,7 +2,8 @@
 
     %w2 = graph.mul %w, %s (both constant)   -->   %w2 = graph.constant
 
-A result much larger than its operands (a broadcast, an iota) is left to be computed where it is used.
+A result much larger than its operands (a broadcast, an iota) is left to be computed where it is
+used.
 
 Mirrors: XLA's constant folding with its evaluator, Relax's FoldConstant, ORT's constant folding.
 """

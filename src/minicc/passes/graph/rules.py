@@ -1,8 +1,11 @@
-"""The named algebraic rules of the graph level: each is data, a class of what it does to floating point, and two functions.
+"""The named algebraic rules of the graph level.
 
-`match(op, producer)` returns what it found or None, `build(b, op, found)` emits the replacement. A rule is *exact* if
-every bit stays, *reassociates* if it is an identity of real numbers, *approximates* otherwise; `math="strict"` uses exact
-rules alone. A rule must not match what it produces, so that applying it again changes nothing.
+Each is data: a name, a class of what it does to floating point, and two functions.
+
+`match(op, producer)` returns what it found or None, `build(b, op, found)` emits the replacement. A
+rule is *exact* if every bit stays, *reassociates* if it is an identity of real numbers,
+*approximates* otherwise; `math="strict"` uses exact rules alone. A rule must not match what it
+produces, so that applying it again changes nothing.
 
 Mirrors: StableHLO's and XLA's algebraic simplifier, PyPy's ruleopt, Halide's simplifier rules.
 """
@@ -14,8 +17,7 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from minicc.ir import graph
-from minicc.ir import core
+from minicc.ir import core, graph
 from minicc.ir.build import Builder
 from minicc.ir.core import Array, Op, Value
 
@@ -91,7 +93,10 @@ def _match_mul_one(op: graph.Mul, producer: Producer) -> Any:
 
 
 def _per_channel(c: Array, conv: graph.Conv) -> Array | None:
-    """A constant that broadcasts along all but the channels of a convolution's result, as a vector."""
+    """A constant that broadcasts along all but the channels of a convolution's result.
+
+    As a vector.
+    """
     rank = conv.result.type.rank
     channels = conv.w.type.shape[0]
     axis = rank - 1 if conv.layout == "channels_last" else 1
@@ -164,6 +169,18 @@ RULES: tuple[Rule, ...] = (
     Rule("multiply-by-one", graph.Mul, "exact", _match_mul_one, _keep),
     Rule("scale-into-weights", graph.Mul, "reassociates", _match_scaled_conv, _build_scaled_conv),
     Rule("add-of-add", graph.Add, "reassociates", _match_chained(graph.Add, graph.Add), _build_sum),
-    Rule("mul-of-mul", graph.Mul, "reassociates", _match_chained(graph.Mul, graph.Mul), _build_product),
-    Rule("mul-of-add", graph.Mul, "reassociates", _match_chained(graph.Mul, graph.Add), _build_distributed),
+    Rule(
+        "mul-of-mul",
+        graph.Mul,
+        "reassociates",
+        _match_chained(graph.Mul, graph.Mul),
+        _build_product,
+    ),
+    Rule(
+        "mul-of-add",
+        graph.Mul,
+        "reassociates",
+        _match_chained(graph.Mul, graph.Add),
+        _build_distributed,
+    ),
 )

@@ -1,4 +1,6 @@
-"""Apply the named rules while rebuilding, each op until no rule matches; common and unused ops vanish on the way.
+"""Apply the named rules while rebuilding, each op until no rule matches.
+
+Common and unused ops vanish on the way.
 
     %t = transpose(transpose(x, p), q)   -->   %t = transpose(x, p[q])
 
@@ -19,7 +21,10 @@ _MOST = 64  # rule applications at one op before we call it a loop
 
 
 def simplify(module: Module, strict: bool = False, fired: Counter[str] | None = None) -> Module:
-    """Apply all rules (`strict`: the exact ones) to every function; `fired` counts applications by name."""
+    """Apply all rules (`strict`: the exact ones) to every function.
+
+    `fired` counts applications by name.
+    """
     rules: dict[type[Op], list[Rule]] = {}
     for rule in RULES:
         if rule.kind == "exact" or not strict:
@@ -28,7 +33,9 @@ def simplify(module: Module, strict: bool = False, fired: Counter[str] | None = 
     return Module(module.level, [_simplify(f, rules, counter) for f in module.functions])
 
 
-def _simplify(function: Function, rules: dict[type[Op], list[Rule]], fired: Counter[str]) -> Function:
+def _simplify(
+    function: Function, rules: dict[type[Op], list[Rule]], fired: Counter[str]
+) -> Function:
     made: dict[Value, Op] = {}
 
     def producer(v: Value) -> Op | None:
@@ -48,12 +55,14 @@ def _simplify(function: Function, rules: dict[type[Op], list[Rule]], fired: Coun
                 return current.results
             note(b, start)
             following = made.get(applied)
-            if following is None or following.loc != b.loc and len(following.results) != 1:
+            if following is None or (following.loc != b.loc and len(following.results) != 1):
                 return (applied,)
             if len(following.results) != 1:
                 return (applied,)
             current = following
-        raise CompilerBug("MC0307", f"rules do not end at {op.opname}", where=op.loc, stage="simplify")
+        raise CompilerBug(
+            "MC0307", f"rules do not end at {op.opname}", where=op.loc, stage="simplify"
+        )
 
     return rebuild(function, visit)
 

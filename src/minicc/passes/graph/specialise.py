@@ -26,7 +26,10 @@ def free_symbols(function: Function) -> tuple[str, ...]:
 
 
 def specialise(module: Module, binding: Mapping[str, int]) -> Module:
-    """The module with symbols replaced; types are inferred anew, so a contradiction is found here."""
+    """The module with symbols replaced.
+
+    Types are inferred anew, so a contradiction is found here.
+    """
     if not binding:
         return module
     return Module(module.level, [_bind(f, binding) for f in module.functions])

@@ -2,8 +2,9 @@
 
     for i { %c = load %b[0]; ... }   -->   %c = load %b[0]; for i { ... }
 
-Pure ops move when their operands come from outside; loads also want a loop that stores nothing. A loop runs at least
-once (`kernel.for` has no empty form), so nothing is computed that would not have been.
+Pure ops move when their operands come from outside; loads also want a loop that stores nothing. A
+loop runs at least once (`kernel.for` has no empty form), so nothing is computed that would not
+have been.
 
 Mirrors: LLVM's LICM, MLIR's loop-invariant-code-motion, Halide's LICM.
 """

@@ -1,6 +1,8 @@
-"""Write short loops out: a loop of few rounds over a small body becomes its rounds, one after the other.
+"""Write short loops out.
 
-    for i in 0..3 carries %a { ... }   -->   three copies of the body, %a handed from one to the next
+A loop of few rounds over a small body becomes its rounds, one after the other.
+
+    for i in 0..3 carries %a { ... }   -->   three copies of the body, %a handed on
 
 Mirrors: LLVM's full unrolling, Halide's `unroll`, tinygrad's UNROLL.
 """
@@ -34,7 +36,7 @@ def unroll_function(function: Function) -> Function:
 
 def rounds(op: kernel.For) -> int:
     """How often a loop runs."""
-    return -(-(op.hi - op.lo) // op.step)
+    return len(range(op.lo, op.hi, op.step))
 
 
 def is_short(op: kernel.For) -> bool:
@@ -47,7 +49,7 @@ def is_short(op: kernel.For) -> bool:
         for r in inner.results
         if not isinstance(r.type, BufferType)
     )
-    return size * rounds(op) <= _SIZE
+    return bool(size * rounds(op) <= _SIZE)
 
 
 def _ops(b: Builder, region: Region, forward: dict[Value, Value]) -> None:
@@ -82,5 +84,3 @@ def _for(
         _ops(b, op.body, forward)
         carried = [forward.get(v, v) for v in op.body.yields]
     return tuple(carried)
-
-

@@ -1,10 +1,14 @@
-"""Make the program SPMD: choose the axis along which threads share each launch, and put barriers between launches.
+"""Make the program SPMD.
 
-The axis is the one whose extent falls into the most even shares; a launch that is too small to share is left to
-thread 0. A barrier stands before a launch that touches memory which another thread may have written, or may still read,
-since the last barrier. Shares change who computes, never what: results don't depend on the number of threads.
+Choose the axis along which threads share each launch, and put barriers between launches.
 
-Mirrors: IREE's workgroup distribution, OpenMP's static schedules, XLA:CPU's parallel task assignment.
+The axis is the one whose extent falls into the most even shares; a launch that is too small to
+share is left to thread 0. A barrier stands before a launch that touches memory which another
+thread may have written, or may still read, since the last barrier. Shares change who computes,
+never what: results don't depend on the number of threads.
+
+Mirrors: IREE's workgroup distribution, OpenMP's static schedules, XLA:CPU's parallel task
+assignment.
 """
 
 from __future__ import annotations
@@ -20,7 +24,10 @@ _SMALL = 16384  # points of a launch below which a barrier costs more than the s
 
 
 class Access(NamedTuple):
-    """Memory that a launch touches: which memory (None is the arena), bytes from and to, and whether it writes."""
+    """Memory that a launch touches.
+
+    Which memory (None is the arena), bytes from and to, and whether it writes.
+    """
 
     memory: Value | None
     start: int
@@ -52,18 +59,25 @@ def parallelize(module: Module) -> Module:
         split = choose_split(grids[op.kernel], op.work)
         accesses = list(_accesses(op, root, offsets))
         if any(
-            a.conflicts(b) and not (alone and split < 0) for a in accesses for b, alone in open_accesses
+            a.conflicts(b) and not (alone and split < 0)
+            for a in accesses
+            for b, alone in open_accesses
         ):
             ops.append(program.Barrier(loc=op.loc))
             open_accesses = []
         ops.append(op.rebuilt(op.operands, split=split))
         open_accesses += [(a, split < 0) for a in accesses]
     body = Region(main.args, ops, main.body.yields)
-    return Module(module.level, [main.with_body(body) if f is main else f for f in module.functions])
+    return Module(
+        module.level, [main.with_body(body) if f is main else f for f in module.functions]
+    )
 
 
 def choose_split(grid: tuple[int, ...], work: int) -> int:
-    """The axis with the most even shares for two and four threads, or -1 where sharing does not pay."""
+    """The axis with the most even shares for two and four threads.
+
+    Or -1 where sharing does not pay.
+    """
     if work < _SMALL or not grid:
         return -1
 
@@ -85,5 +99,3 @@ def _accesses(
             yield Access(memory, 0, 1, writes)
         else:
             yield Access(None, alloc.offset, alloc.offset + buffer_bytes(alloc.type), writes)
-
-

@@ -1,9 +1,13 @@
-"""Place every allocation of `main` in one arena, so that what lives at different times may share memory.
+"""Place every allocation of `main` in one arena.
 
-A plan first: the first and last launch that touch each allocation, then offsets by decreasing size, each at the lowest
-place that is free during its life. Applying writes the offsets into the ops.
+What lives at different times may share memory.
 
-Mirrors: TFLite's greedy-by-size planner (Pisarchyk and Lee), ExecuTorch's memory planning, XLA's heap simulator.
+A plan first: the first and last launch that touch each allocation, then offsets by decreasing
+size, each at the lowest place that is free during its life. Applying writes the offsets into the
+ops.
+
+Mirrors: TFLite's greedy-by-size planner (Pisarchyk and Lee), ExecuTorch's memory planning, XLA's
+heap simulator.
 """
 
 from __future__ import annotations
@@ -93,7 +97,8 @@ def plan_offsets(lives: list[Life]) -> MemoryPlan:
     for life in sorted(lives, key=lambda x: (-x.size, x.first)):
         offset = 0
         for other_offset, other in sorted(
-            ((o, x) for o, x in placed if x.first <= life.last and life.first <= x.last), key=lambda p: p[0]
+            ((o, x) for o, x in placed if x.first <= life.last and life.first <= x.last),
+            key=lambda p: p[0],
         ):
             if offset + life.size <= other_offset:
                 break

@@ -1,14 +1,17 @@
-"""structured -> kernel, the host half: every tensor gets memory, and every group becomes a kernel and a launch.
+"""structured -> kernel, the host half: memory for tensors, launches for groups.
 
-A plan first (`plan_buffers`): each tensor is somewhere in a root (an input, an output, a constant, a fresh
-allocation). Walking from the outputs back, a value that a pad or concat takes is placed inside the larger buffer, so
-that its producer writes there directly; a reshape shares its operand's memory; an output is the caller's buffer. What
-can't be placed is copied. Then `bufferize` emits `main` and the kernels; equal kernels are made once.
+Every tensor gets memory, and every group becomes a kernel and a launch.
+
+A plan first (`plan_buffers`): each tensor is somewhere in a root (an input, an output, a constant,
+a fresh allocation). Walking from the outputs back, a value that a pad or concat takes is placed
+inside the larger buffer, so that its producer writes there directly; a reshape shares its
+operand's memory; an output is the caller's buffer. What can't be placed is copied. Then
+`bufferize` emits `main` and the kernels; equal kernels are made once.
 
 The border of a padded buffer is filled in each run, since the arena reuses memory.
 
-Mirrors: MLIR's one-shot bufferisation with destination passing, XLA's buffer assignment with aliasing, IREE's
-ConvertToStream; filling halos in place is oneDNN's and ncnn's padded activations.
+Mirrors: MLIR's one-shot bufferisation with destination passing, XLA's buffer assignment with
+aliasing, IREE's ConvertToStream; filling halos in place is oneDNN's and ncnn's padded activations.
 """
 
 from __future__ import annotations
@@ -30,7 +33,10 @@ from minicc.passes.structured.lower_to_kernel import lower_group
 
 
 class Place(NamedTuple):
-    """Where a tensor lies: in `root`'s memory (a value of the old function), `offset` elements in, with strides."""
+    """Where a tensor lies.
+
+    In `root`'s memory (a value of the old function), `offset` elements in, with strides.
+    """
 
     root: Value
     offset: int
@@ -38,7 +44,10 @@ class Place(NamedTuple):
 
 
 class BufferPlan(NamedTuple):
-    """Places of all tensors, the roots' types where they are new, and the values that need a copy into their place."""
+    """Places of all tensors, the roots' types where they are new.
+
+    And the values that need a copy into their place.
+    """
 
     places: dict[Value, Place]
     outputs: dict[int, Value]
@@ -75,7 +84,9 @@ def plan_buffers(function: Function) -> BufferPlan:
 
 
 def _fresh(v: Value) -> Place:
-    return Place(Value(BufferType(v.type.dtype, v.type.shape), v.hint), 0, dense_strides(v.type.shape))
+    return Place(
+        Value(BufferType(v.type.dtype, v.type.shape), v.hint), 0, dense_strides(v.type.shape)
+    )
 
 
 def _place_operands(
@@ -85,18 +96,25 @@ def _place_operands(
     shared_dense: set[Value],
     copies: list[tuple[Op, int]],
 ) -> None:
-    """Let the producers of a pad's or concat's operands write into its result where nothing forbids it."""
+    """Let the producers of an op's operands write into its result where nothing forbids it."""
     whole = places[op.result]
     for k, (v, start) in enumerate(operand_starts(op)):
-        offset = whole.offset
-        for s, step in zip(start, whole.strides, strict=True):
-            assert isinstance(step, int)
-            offset += s * step
+        offset = whole.offset + shift_of(start, whole.strides)
         free = v not in places and v not in shared_dense
         if free and isinstance(producers.get(v), (Group, Pad, Concat)):
             places[v] = Place(whole.root, offset, whole.strides)
         else:
             copies.append((op, k))
+
+
+def shift_of(start: Sequence[int], strides: Sequence[Dim]) -> int:
+    """Elements from the first of a buffer to the one at `start`."""
+    return sum(s * step for s, step in zip(start, strides, strict=True) if isinstance(step, int))
+
+
+def points_of(group: Group) -> int:
+    """The points of all iteration spaces of a group."""
+    return sum(prod(op.space.extents.values()) for op in group.body.ops if isinstance(op, Generic))
 
 
 def operand_starts(op: Pad | Concat) -> list[tuple[Value, tuple[int, ...]]]:
@@ -183,7 +201,7 @@ class _Emitter:
             kernel=made.name,
             outputs=len(ins),
             sources=sources,
-            work=sum(prod(op.space.extents.values()) for op in group.body.ops),  # type: ignore[attr-defined]
+            work=points_of(group),
             loc=group.loc,
         )
         self.b.add(launch)
@@ -197,22 +215,31 @@ class _Emitter:
         for k, (v, start) in enumerate(starts):
             if (op, k) not in self.plan.copies:
                 continue
-            shift = sum(s * int(step) for s, step in zip(start, whole.strides, strict=True))  # type: ignore[arg-type]
+            shift = shift_of(start, whole.strides)
             inside = BufferType(v.type.dtype, v.type.shape, whole.strides)
-            self.launch_on(copy_group(v, op.loc), [self.buffer(v)], [self.buffer(op.result, inside, shift)])
+            self.launch_on(
+                copy_group(v, op.loc), [self.buffer(v)], [self.buffer(op.result, inside, shift)]
+            )
 
     def fill(self, op: Pad) -> None:
         """One kernel that writes the pad's value into all strips of its border."""
         whole = self.plan.places[op.result]
         strips: list[Value] = []
         for start, extents in border(op):
-            shift = sum(s * int(step) for s, step in zip(start, whole.strides, strict=True))  # type: ignore[arg-type]
-            strips.append(self.buffer(op.result, BufferType(op.x.type.dtype, extents, whole.strides), shift))
+            shift = shift_of(start, whole.strides)
+            strips.append(
+                self.buffer(op.result, BufferType(op.x.type.dtype, extents, whole.strides), shift)
+            )
         if strips:
-            self.launch_on(fill_group(op.value, [s.type.extents for s in strips], op.loc), [], strips)
+            self.launch_on(
+                fill_group(op.value, [s.type.extents for s in strips], op.loc), [], strips
+            )
 
     def copy_outputs(self) -> None:
-        """Outputs that are inputs, constants, views, or given twice are copied into the caller's buffers."""
+        """Outputs that are inputs, constants, views.
+
+        Or given twice are copied into the caller's buffers.
+        """
         for k, v in enumerate(self.function.body.yields):
             root = self.plan.outputs[k]
             if self.plan.places[v].root is root:
@@ -228,7 +255,10 @@ def _anonymous(function: Function) -> Function:
 
 
 def border(op: Pad) -> list[tuple[tuple[int, ...], tuple[int, ...]]]:
-    """The boxes (start, extents) around a pad's inside: axes before the padded one inside, those behind it whole."""
+    """The boxes (start, extents) around a pad's inside.
+
+    Axes before the padded one inside, those behind it whole.
+    """
     whole, inside = op.result.type.extents, op.x.type.extents
     boxes: list[tuple[tuple[int, ...], tuple[int, ...]]] = []
     for axis, (low, high) in enumerate(zip(op.low, op.high, strict=True)):
@@ -281,5 +311,3 @@ def fill_group(value: Literal, strips: Sequence[tuple[int, ...]], loc: tuple[str
         )
     results = [r for op in ops for r in op.results]
     return Group((), shared=(), label="fill", body=Region((), ops, results), loc=loc)
-
-

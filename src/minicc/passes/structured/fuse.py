@@ -3,11 +3,13 @@
     %m = generic(x) max    %e = generic(x, m) exp    %s = generic(e) add    %y = generic(e, s) div
     -->   %y = group shared = [r] { %m, (%e, %s), %y }
 
-A plan is made first (`plan_fusion`, a `FusionPlan` of drafts), then applied. `align` says whether an op can join a draft:
-what it reads of the draft's values must be read at the op's own point along every dimension that stays shared. Whether
-it should is said by `profitable`. Every generic ends up in a group, alone if need be.
+A plan is made first (`plan_fusion`, a `FusionPlan` of drafts), then applied. `align` says whether
+an op can join a draft: what it reads of the draft's values must be read at the op's own point
+along every dimension that stays shared. Whether it should is said by `profitable`. Every generic
+ends up in a group, alone if need be.
 
-Mirrors: XLA's instruction fusion, Linalg's tile-and-fuse and IREE's dispatch formation, Halide's compute_at.
+Mirrors: XLA's instruction fusion, Linalg's tile-and-fuse and IREE's dispatch formation, Halide's
+compute_at.
 """
 
 from __future__ import annotations
@@ -41,7 +43,10 @@ class Member:
 
 
 class Draft:
-    """A group to be: its members, the dimensions shared so far, and where in the function it stands."""
+    """A group to be.
+
+    Its members, the dimensions shared so far, and where in the function it stands.
+    """
 
     __slots__ = ("defines", "members", "position", "read_outside", "shared")
 
@@ -53,7 +58,10 @@ class Draft:
         self.read_outside = False
 
     def append(self, op: Generic, names: Mapping[str, str], position: int) -> None:
-        """Let `op` join with its dimensions called `names`; what it does not share is no longer shared."""
+        """Let `op` join with its dimensions called `names`.
+
+        What it does not share is no longer shared.
+        """
         member = Member(op, names)
         kept = {names[i.name] for i in op.space.of_kind(PARALLEL)}
         self.shared = {n: extent for n, extent in self.shared.items() if n in kept}
@@ -64,10 +72,15 @@ class Draft:
 
 
 def is_contraction(op: Generic) -> bool:
-    """Whether an op sums products of two operands over a reduction dimension: a matmul or convolution."""
+    """Whether an op sums products of two operands over a reduction dimension.
+
+    A matmul or convolution.
+    """
     if op.combine != ("add",) or len(op.operands) < 2 or not op.space.of_kind(REDUCTION):
         return False
-    return any(isinstance(inner, arith.Mul) and inner.result is op.body.yields[0] for inner in op.body.ops)
+    return any(
+        isinstance(inner, arith.Mul) and inner.result is op.body.yields[0] for inner in op.body.ops
+    )
 
 
 def fuse(module: Module) -> Module:
@@ -90,7 +103,10 @@ class FusionPlan:
 
 
 def plan_fusion(function: Function) -> FusionPlan:
-    """Walk in order; let each generic join the latest draft that it reads from, if legal and profitable."""
+    """Walk in order.
+
+    Let each generic join the latest draft that it reads from, if legal and profitable.
+    """
     drafts: list[Draft] = []
     owner: dict[Value, Draft] = {}
     placed: dict[Value, int] = {}
@@ -109,7 +125,9 @@ def plan_fusion(function: Function) -> FusionPlan:
     return FusionPlan(drafts)
 
 
-def _join(op: Generic, sources: Sequence[Draft], placed: Mapping[Value, int], position: int) -> Draft | None:
+def _join(
+    op: Generic, sources: Sequence[Draft], placed: Mapping[Value, int], position: int
+) -> Draft | None:
     """Append the op to the latest draft that it can join; None if there is none."""
     for draft in sorted(sources, key=lambda d: -d.position):
         outside = [placed.get(v, -1) for v in op.operands if v not in draft.defines]
@@ -126,8 +144,8 @@ def _join(op: Generic, sources: Sequence[Draft], placed: Mapping[Value, int], po
 def align(draft: Draft, op: Generic) -> dict[str, str] | None:
     """Which dimension of `op` is which shared one of `draft`, from the reads of the draft's values.
 
-    None where a dimension would have to be two at once. A shared dimension along which a value is read elsewhere than
-    at the op's own point is left out: it could not stay shared.
+    None where a dimension would have to be two at once. A shared dimension along which a value is
+    read elsewhere than at the op's own point is left out: it could not stay shared.
     """
     names: dict[str, str] = {}
     lost: set[str] = set()
@@ -151,7 +169,10 @@ def align(draft: Draft, op: Generic) -> dict[str, str] | None:
 
 
 def profitable(draft: Draft, op: Generic, aligned: Mapping[str, str]) -> bool:
-    """Whether joining pays: nothing heavy loses its parallelism, and what is passed on stays in cache."""
+    """Whether joining pays.
+
+    Nothing heavy loses its parallelism, and what is passed on stays in cache.
+    """
     if is_contraction(op):
         return False
     kept = set(aligned.values())
@@ -162,7 +183,8 @@ def profitable(draft: Draft, op: Generic, aligned: Mapping[str, str]) -> bool:
     if all(e == 1 for e in lost.values()):
         return True
     passed = [
-        prod(e for n, e in m.op.space.extents.items() if m.names[n] not in kept) for m in draft.members
+        prod(e for n, e in m.op.space.extents.items() if m.names[n] not in kept)
+        for m in draft.members
     ]
     return max(passed) <= _SCRATCH
 
@@ -172,7 +194,10 @@ def _points(space: Space) -> int:
 
 
 def _distinct(op: Generic, aligned: Mapping[str, str], draft: Draft) -> dict[str, str]:
-    """Names for all dimensions of `op`: the aligned ones as in the draft, the others unlike any there."""
+    """Names for all dimensions of `op`.
+
+    The aligned ones as in the draft, the others unlike any there.
+    """
     taken = {n for m in draft.members for n in m.names.values()}
     out = dict(aligned)
     for name in op.space.names:
@@ -222,7 +247,9 @@ def apply_fusion(function: Function, plan: FusionPlan) -> Function:
 
 def _emit_group(draft: Draft, forward: dict[Value, Value], exported: set[Value]) -> Group:
     """The group of a draft; `forward` learns what became of the values that are read outside."""
-    inputs = list(dict.fromkeys(v for m in draft.members for v in m.op.operands if v not in draft.defines))
+    inputs = list(
+        dict.fromkeys(v for m in draft.members for v in m.op.operands if v not in draft.defines)
+    )
     args = [Value(v.type, v.hint) for v in inputs]
     inner: dict[Value, Value] = dict(zip(inputs, args, strict=True))
     ops: list[Op] = []
@@ -236,7 +263,11 @@ def _emit_group(draft: Draft, forward: dict[Value, Value], exported: set[Value])
     loc = merge_locations(*[m.op.loc for m in draft.members])
     operands = [forward.get(v, v) for v in inputs]
     group = Group(
-        operands, shared=tuple(draft.shared), label=label(loc), body=Region(args, ops, yields), loc=loc
+        operands,
+        shared=tuple(draft.shared),
+        label=label(loc),
+        body=Region(args, ops, yields),
+        loc=loc,
     )
     for v, new in zip(results, group.results, strict=True):
         new.hint = v.hint

@@ -1,11 +1,15 @@
-"""structured -> kernel: a tiled group becomes a kernel, its shared dimensions the grid, its ops loops over tiles.
+"""structured -> kernel: a tiled group becomes a kernel.
 
-For each op of the group, in order: loops over the parallel dimensions that are its own, within them loops over its
-reductions that carry accumulators, innermost the body on tiles. What passes between ops stays in registers where one
-tile covers it, else in scratch. Extents that a tile does not divide get a second, smaller tile at the end.
-`add` of a product becomes a multiply-add. `op.cut` names the reduction loop whose rounds start from fresh accumulators.
+Its shared dimensions become the grid, its ops loops over tiles.
 
-Mirrors: Linalg's vectorisation of tiled ops, Triton's program bodies, TIR's blocks with init and update.
+For each op of the group, in order: loops over the parallel dimensions that are its own, within
+them loops over its reductions that carry accumulators, innermost the body on tiles. What passes
+between ops stays in registers where one tile covers it, else in scratch. Extents that a tile does
+not divide get a second, smaller tile at the end. `add` of a product becomes a multiply-add.
+`op.cut` names the reduction loop whose rounds start from fresh accumulators.
+
+Mirrors: Linalg's vectorisation of tiled ops, Triton's program bodies, TIR's blocks with init and
+update.
 """
 
 from __future__ import annotations
@@ -17,13 +21,15 @@ from minicc.ir import affine, arith, kernel
 from minicc.ir.affine import Dim
 from minicc.ir.arith import COMBINERS, identity_of
 from minicc.ir.build import Builder
-from minicc.ir.core import Function, Op, Region, Value
+from minicc.ir.core import Function, Region, Value
 from minicc.ir.space import PARALLEL
 from minicc.ir.structured import Generic, Group, Map
 from minicc.ir.types import INDEX_TYPE, BufferType
 from minicc.passes.structured.schedule import contiguous_name
 
-Position = tuple["Value | int", int]  # where a dimension stands: index of the first point, and how many points
+Position = tuple[
+    "Value | int", int
+]  # where a dimension stands: index of the first point, and how many points
 Segment = tuple[int, int, int]  # lo, hi, step
 
 
@@ -38,7 +44,10 @@ class Register:
 
 
 class Memory:
-    """A value in a buffer; `axes` are the axes of the tensor that the buffer has (the others are the instance's)."""
+    """A value in a buffer.
+
+    `axes` are the axes of the tensor that the buffer has (the others are the instance's).
+    """
 
     __slots__ = ("axes", "buffer")
 
@@ -47,7 +56,9 @@ class Memory:
         self.axes = axes
 
 
-def lower_group(group: Group, inputs: Sequence[BufferType], outputs: Sequence[BufferType], name: str) -> Function:
+def lower_group(
+    group: Group, inputs: Sequence[BufferType], outputs: Sequence[BufferType], name: str
+) -> Function:
     """The kernel of a tiled group for buffers of the given types, inputs before outputs."""
     first = group.body.ops[0]
     assert isinstance(first, Generic)
@@ -131,11 +142,16 @@ class _Nest:
         return tuple([n for n in self.tiles if n != last] + ([last] if last else []))
 
     def fits_registers(self, k: int) -> bool:
-        """Whether one tile is all of an instance's result `k`, and every reader wants it at the same point."""
+        """Whether one tile is all of an instance's result `k`.
+
+        And every reader wants it at the same point.
+        """
         result = self.op.results[k]
         m = self.op.result_maps[k]
         names = set().union(*[affine.symbols(e) for e in m])
-        whole = all(self.tiles.get(n, 1) == self.extents[n] for n in self.own_parallel if n in names)
+        whole = all(
+            self.tiles.get(n, 1) == self.extents[n] for n in self.own_parallel if n in names
+        )
         alone = all(n in names or self.extents[n] == 1 for n in self.own_parallel)
         return whole and alone and all(r == m for r in self.low.readers.get(result, ()))
 
@@ -164,7 +180,12 @@ class _Nest:
         return outer
 
     def _leave(
-        self, outer: Builder, args: Sequence[Value], inits: Sequence[Value], s: Segment, yields: Sequence[Value]
+        self,
+        outer: Builder,
+        args: Sequence[Value],
+        inits: Sequence[Value],
+        s: Segment,
+        yields: Sequence[Value],
     ) -> tuple[Value, ...]:
         body = Region(args, self.low.b.ops, yields)
         self.low.b = outer
@@ -184,7 +205,9 @@ class _Nest:
             found = self.loop(0, inits)
             found = [self._reduce_lanes(k, v) for k, v in zip(combined, found, strict=True)]
             if totals:
-                found = [self._combine(k, a, b) for k, a, b in zip(combined, totals, found, strict=True)]
+                found = [
+                    self._combine(k, a, b) for k, a, b in zip(combined, totals, found, strict=True)
+                ]
             totals = found
         for k, v in zip(combined, totals, strict=True):
             self.finish(k, v)
@@ -199,9 +222,17 @@ class _Nest:
         return tuple(self.at[n][1] if n in names else 1 for n in self.axes)
 
     def _identity(self, k: int) -> Value:
-        combine = self.op.combine[k]
+        combine = self.combiner(k)
         dtype = self.op.results[k].type.dtype
-        return self.low.b.emit(arith.Constant, value=identity_of(combine, dtype), shape=self._shape(self.axes_of(k)))
+        return self.low.b.emit(
+            arith.Constant, value=identity_of(combine, dtype), shape=self._shape(self.axes_of(k))
+        )
+
+    def combiner(self, k: int) -> str:
+        """The combiner of a reduced result."""
+        combine = self.op.combine[k]
+        assert combine is not None
+        return combine
 
     def axes_of(self, k: int) -> tuple[str, ...]:
         """The tile axes that the accumulator of a result has: all that its operands vary along."""
@@ -209,13 +240,13 @@ class _Nest:
         return tuple(n for n in self.axes if n in names)
 
     def _combine(self, k: int, a: Value, b: Value) -> Value:
-        return self.low.b.emit(COMBINERS[self.op.combine[k]], a, b)
+        return self.low.b.emit(COMBINERS[self.combiner(k)], a, b)
 
     def _reduce_lanes(self, k: int, v: Value) -> Value:
         reduced = self.op.reduced(k)
         for axis, name in enumerate(self.axes):
             if name in reduced and v.type.shape[axis] != 1:
-                v = self.low.b.emit(kernel.Reduce, v, axis=axis, combine=self.op.combine[k])
+                v = self.low.b.emit(kernel.Reduce, v, axis=axis, combine=self.combiner(k))
         return v
 
     def loop(self, depth: int, carried: list[Value]) -> list[Value]:
@@ -243,7 +274,10 @@ class _Nest:
     # the body on tiles
 
     def body(self, carried: list[Value]) -> list[Value]:
-        """The scalar body on tiles at the current point; parallel results are finished, others combined."""
+        """The scalar body on tiles at the current point.
+
+        Parallel results are finished, others combined.
+        """
         op, b = self.op, self.low.b
         loaded: dict[tuple[Value, Map], Value] = {}
         tiles: dict[Value, Value] = {}
@@ -253,15 +287,20 @@ class _Nest:
             tiles[a] = loaded[v, m]
         for a, name in zip(op.body.args[len(op.operands) :], op.coordinates, strict=True):
             tiles[a] = self.coordinate(name)
-        products = {op.body.yields[k] for k, c in enumerate(op.combine) if c == "add"} - set(
-            v for inner in op.body.ops for v in inner.operands
-        )
+        products = {op.body.yields[k] for k, c in enumerate(op.combine) if c == "add"}
+        products -= {v for inner in op.body.ops for v in inner.operands}
         fused: dict[Value, tuple[Value, Value]] = {}
         for inner in op.body.ops:
             operands = [tiles[v] for v in inner.operands]
             if isinstance(inner, arith.Constant):
-                tiles[inner.result] = b.emit(arith.Constant, value=inner.value, shape=(1,) * len(self.axes))
-            elif isinstance(inner, arith.Mul) and inner.result in products and inner.result.type.dtype.is_float:
+                tiles[inner.result] = b.emit(
+                    arith.Constant, value=inner.value, shape=(1,) * len(self.axes)
+                )
+            elif (
+                isinstance(inner, arith.Mul)
+                and inner.result in products
+                and inner.result.type.dtype.is_float
+            ):
                 fused[inner.result] = (operands[0], operands[1])
             else:
                 tiles[inner.result] = b.emit(type(inner), *operands, **inner.attrs)
@@ -277,7 +316,10 @@ class _Nest:
         return out
 
     def expressions(self, m: Map, axes: Sequence[int]) -> tuple[tuple[Dim, ...], list[Value]]:
-        """The coordinates of a map's axes over i0, i1, ... and t0, t1, ..., and the indices that i0, ... are."""
+        """The coordinates of a map's axes over i0, i1, ...
+
+        And t0, t1, ..., and the indices that i0, ... are.
+        """
         indices: list[Value] = []
         binding: dict[str, Dim] = {}
         used = set().union(*[affine.symbols(m[a]) for a in axes]) if axes else set()
@@ -303,7 +345,9 @@ class _Nest:
         memory = self.low.memory[v]
         at, indices = self.expressions(m, memory.axes)
         names = set().union(*[affine.symbols(e) for e in m]) if m else set()
-        return self.low.b.emit(kernel.Load, memory.buffer, tuple(indices), at=at, shape=self._shape(tuple(names)))
+        return self.low.b.emit(
+            kernel.Load, memory.buffer, tuple(indices), at=at, shape=self._shape(tuple(names))
+        )
 
     def realign(self, register: Register) -> Value:
         """A register's tile with the axes of this op: axes that it lacks get extent 1."""
@@ -316,7 +360,9 @@ class _Nest:
     def coordinate(self, name: str) -> Value:
         """The index along a dimension as a tile of i64."""
         (value,), indices = self.expressions((affine.symbol(name),), (0,))
-        return self.low.b.emit(kernel.Coordinate, tuple(indices), value=value, shape=self._shape((name,)))
+        return self.low.b.emit(
+            kernel.Coordinate, tuple(indices), value=value, shape=self._shape((name,))
+        )
 
     def finish(self, k: int, tile: Value) -> None:
         """Keep a result in its register, and store it if it has memory."""
@@ -330,4 +376,6 @@ class _Nest:
             self.low.registers[v] = Register(tile, self.axes)
         if memory is not None:
             at, indices = self.expressions(m, memory.axes)
-            self.low.b.add(kernel.Store(memory.buffer, tile, tuple(indices), at=at, loc=self.low.b.loc))
+            self.low.b.add(
+                kernel.Store(memory.buffer, tile, tuple(indices), at=at, loc=self.low.b.loc)
+            )

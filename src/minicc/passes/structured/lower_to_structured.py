@@ -1,4 +1,6 @@
-"""graph -> structured: each whole-tensor op becomes an iteration space, index maps and a scalar body.
+"""graph -> structured: iteration spaces, index maps and scalar bodies.
+
+Each whole-tensor op becomes a `structured.generic`:
 
     %y = graph.add %x, %b : f32[8,64]   -->   structured.generic %x, %b { space = <d0=8, d1=64>,
                                                maps = [[d0, d1], [d1], [d0, d1]] } { arith.add }
@@ -65,7 +67,10 @@ def generic(
     combine: str | None = None,
     coordinates: tuple[str, ...] = (),
 ) -> Value:
-    """A generic with one result; `body` gets a builder and the scalars and returns what is yielded."""
+    """A generic with one result.
+
+    `body` gets a builder and the scalars and returns what is yielded.
+    """
     scalars = [Value(TensorType(v.type.dtype)) for v in inputs]
     scalars += [Value(TensorType(I64)) for _ in coordinates]
     region = b.region(scalars, lambda inner: (body(inner, scalars),))
@@ -228,7 +233,7 @@ def _contract(b: Rebuilder, op: Any, operands: tuple[Value, ...]) -> Value:
         Iter(letter, extent[letter], PARALLEL if letter in out else REDUCTION) for letter in order
     )
     shape = op.result.type.shape
-    maps = [
+    maps: list[list[Dim]] = [
         read(left, operands[0].type.shape),
         read(right, operands[1].type.shape),
         [symbol(letter) for letter in out],
@@ -240,7 +245,10 @@ _SPATIAL = {1: "w", 2: "hw", 3: "dhw"}
 
 
 def _conv(b: Rebuilder, op: Any, operands: tuple[Value, ...]) -> Value:
-    """n, spatial, channels | kernel, k: grouped channels are c = g * width + o; a depthwise one has no k."""
+    """n, spatial, channels | kernel, k: grouped channels are c = g * width + o.
+
+    A depthwise one has no k.
+    """
     x, w = operands
     last = op.layout == "channels_last"
     shape = op.result.type.shape
@@ -266,9 +274,7 @@ def _conv(b: Rebuilder, op: Any, operands: tuple[Value, ...]) -> Value:
     ]
     if not depthwise:
         iters.append(Iter("k", depth, REDUCTION))
-    tap_at = [
-        symbol(tap) if n != 1 else 0 for tap, n in zip(taps, w.type.shape[2:], strict=True)
-    ]
+    tap_at = [symbol(tap) if n != 1 else 0 for tap, n in zip(taps, w.type.shape[2:], strict=True)]
     at = [
         symbol(name) * stride + tap * dilation
         for name, tap, stride, dilation in zip(
@@ -277,8 +283,8 @@ def _conv(b: Rebuilder, op: Any, operands: tuple[Value, ...]) -> Value:
     ]
     n = symbol("n")
     read_x = [n, *at, read_c] if last else [n, read_c, *at]
-    out = [symbol(name) for name in spatial]
-    maps = [read_x, [c, k, *tap_at], [n, *out, c] if last else [n, c, *out]]
+    out: list[Dim] = [symbol(name) for name in spatial]
+    maps: list[list[Dim]] = [read_x, [c, k, *tap_at], [n, *out, c] if last else [n, c, *out]]
     return generic(b, [x, w], Space(iters), maps, shape, _product, "add")
 
 

@@ -2,8 +2,9 @@
 
     %a = generic(x) { exp }   %y = generic(a, b) { add }   -->   %y = generic(x, b) { exp, add }
 
-Legal: the producer has one parallel result, indexed by its plain dimensions. Profitable: nothing is computed more often
-than before, or the producer only moves data. Applying substitutes the producer's dimensions by what the consumer reads.
+Legal: the producer has one parallel result, indexed by its plain dimensions. Profitable: nothing
+is computed more often than before, or the producer only moves data. Applying substitutes the
+producer's dimensions by what the consumer reads.
 
 Mirrors: Linalg's elementwise fusion, XLA's loop fusion, TE's compute_inline.
 """
@@ -13,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from minicc.ir import affine
-from minicc.ir.affine import Dim, Expr
+from minicc.ir.affine import Expr
 from minicc.ir.build import Builder
 from minicc.ir.core import Function, Module, Op, Region, Value
 from minicc.ir.rewrite import inline, live, merge_locations
@@ -31,7 +32,12 @@ def plain_names(m: Map) -> tuple[str, ...] | None:
     """The names of a map that consists of distinct plain dimensions, else None."""
     names: list[str] = []
     for e in m:
-        if not isinstance(e, Expr) or e.const or not e.is_atom() or not isinstance(e.terms[0][0][0], str):
+        if (
+            not isinstance(e, Expr)
+            or e.const
+            or not e.is_atom()
+            or not isinstance(e.terms[0][0][0], str)
+        ):
             return None
         names.append(e.terms[0][0][0])
     return tuple(names) if len(set(names)) == len(names) else None
@@ -88,12 +94,17 @@ def legal(producer: Generic, consumer: Generic, value: Value) -> bool:
 
 
 def profitable(producer: Generic, consumer: Generic, value: Value, uses: int) -> bool:
-    """Whether merging computes nothing more often, or only moves data that an elementwise op then reads."""
+    """Whether merging computes nothing more often.
+
+    Or only moves data that an elementwise op then reads.
+    """
     reads = [m for v, m in zip(consumer.operands, consumer.input_maps, strict=True) if v is value]
     if not producer.body.ops:
-        # windows and contractions read an element often: they want it copied to where it is contiguous
+        # windows and contractions read an element often: they want it where it is contiguous
         elementwise = all(c is None for c in consumer.combine)
-        return elementwise or all(plain_names(m) is not None for m in reads) and len(consumer.operands) > 1
+        return elementwise or (
+            all(plain_names(m) is not None for m in reads) and len(consumer.operands) > 1
+        )
     if uses != 1 or len(set(reads)) != 1:
         return False
     return _points(producer.space) >= _points(consumer.space)
@@ -145,16 +156,21 @@ def apply(producer: Generic, consumer: Generic, value: Value) -> Generic:
 
 
 def merge_siblings(ops: Sequence[Op]) -> tuple[list[Op], dict[Value, Value]]:
-    """Within a group, let an op that reads its predecessor point by point share the predecessor's loops.
+    """Within a group, let an op that reads its predecessor point by point share its loops.
 
-    exp over (r, c) and its sum over c become one op with two results. Returns the ops and what values became.
+    exp over (r, c) and its sum over c become one op with two results. Returns the ops and what
+    values became.
     """
     out: list[Op] = []
     forward: dict[Value, Value] = {}
     for op in ops:
         current = op.rebuilt([forward.get(v, v) for v in op.operands])
         previous = out[-1] if out else None
-        if isinstance(previous, Generic) and isinstance(current, Generic) and _siblings(previous, current):
+        if (
+            isinstance(previous, Generic)
+            and isinstance(current, Generic)
+            and _siblings(previous, current)
+        ):
             both = _join_bodies(previous, current)
             count = len(previous.results)
             replaced = dict(zip(previous.results, both.results[:count], strict=True))
@@ -168,18 +184,28 @@ def merge_siblings(ops: Sequence[Op]) -> tuple[list[Op], dict[Value, Value]]:
 
 
 def _siblings(first: Generic, second: Generic) -> bool:
-    """Whether `second` reads only parallel results of `first`, each at its own point of an equal space."""
+    """Whether `second` reads only parallel results of `first`.
+
+    Each at its own point of an equal space.
+    """
     extents = first.space.extents
     if set(extents.values()) and sorted(second.space.extents.values()) != sorted(extents.values()):
         return False
     names = _correspondence(first, second)
-    if names is None or set(names) != set(second.space.names) or set(names.values()) != set(extents):
+    if (
+        names is None
+        or set(names) != set(second.space.names)
+        or set(names.values()) != set(extents)
+    ):
         return False
     return all(second.space[a].extent == extents[b] for a, b in names.items())
 
 
 def _correspondence(first: Generic, second: Generic) -> dict[str, str] | None:
-    """Dimensions of `second` to those of `first`, from its reads; None where they don't fit together."""
+    """Dimensions of `second` to those of `first`, from its reads.
+
+    None where they don't fit together.
+    """
     names: dict[str, str] = {}
     for v, m in zip(second.operands, second.input_maps, strict=True):
         if v not in first.results:
@@ -217,7 +243,9 @@ def _join_bodies(first: Generic, second: Generic) -> Generic:
     results = (*yielded, *inline(body, second.body, elements))
     reduced = {n for k in range(len(second.results)) for n in second.reduced(k)}
     kinds = {names[n] for n in reduced}
-    space = Space(Iter(i.name, i.extent, REDUCTION if i.name in kinds else i.kind) for i in first.space.iters)
+    space = Space(
+        Iter(i.name, i.extent, REDUCTION if i.name in kinds else i.kind) for i in first.space.iters
+    )
     attrs = {
         **first.attrs,
         "space": space,

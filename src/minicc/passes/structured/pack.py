@@ -1,9 +1,11 @@
-"""Copy the operands that a contraction reads in vectors into the order in which its tiles read them.
+"""Copy what contractions read in vectors into the order in which their tiles read it.
 
-    %w : f32[256,64,3,3] read at [min(32*co, 224) + ci, k, kh, kw]   -->   %p : f32[8,3,3,64,32] read at [co, kh, kw, k, ci]
+    %w : f32[256,64,3,3] read at [32*co + ci, k, kh, kw]
+    -->   %p : f32[8,3,3,64,32] read at [co, kh, kw, k, ci]
 
-The copy is an ordinary generic; where the operand is a constant it is folded at once, so weights are packed at compile
-time, and where it is not, the copy is a kernel of its own before the contraction.
+The copy is an ordinary generic; where the operand is a constant it is folded at once, so weights
+are packed at compile time, and where it is not, the copy is a kernel of its own before the
+contraction.
 
 Mirrors: oneDNN's and XNNPACK's weight packing, IREE's data tiling, TVM's layout rewrite of weights.
 """
@@ -20,7 +22,7 @@ from minicc.ir.space import PARALLEL, Iter, Space
 from minicc.ir.structured import Constant, Generic, Group
 from minicc.ir.types import TensorType
 from minicc.passes.structured.fuse import is_contraction
-from minicc.passes.structured.schedule import contiguous_name
+from minicc.passes.structured.schedule import PACK_READS, contiguous_name
 
 
 def pack(module: Module) -> Module:
@@ -80,7 +82,10 @@ def _pack_group(group: Group, constants: Mapping[Value, Literal], out: list[Op])
 
 
 def _order(op: Generic, operand: int) -> list[str]:
-    """The operand's dimensions as the loops run: grid, reductions, and within a tile the contiguous one last."""
+    """The operand's dimensions as the loops run.
+
+    Grid, reductions, and within a tile the contiguous one last.
+    """
     used = set().union(*[affine.symbols(e) for e in op.input_maps[operand]])
     tiles = dict(op.tile)
     last = contiguous_name(op.result_maps[0])
@@ -89,7 +94,10 @@ def _order(op: Generic, operand: int) -> list[str]:
 
 
 def _worthwhile(op: Generic, operand: int, names: list[str], constant: bool) -> bool:
-    """A constant is packed for nothing; anything else only where each element is read several times."""
+    """A constant is packed for nothing.
+
+    Anything else only where each element is read several times.
+    """
     if constant:
         return True
     reads = 1
@@ -97,7 +105,7 @@ def _worthwhile(op: Generic, operand: int, names: list[str], constant: bool) -> 
         if i.name not in names and i.name not in dict(op.tile):
             assert isinstance(i.extent, int)
             reads *= i.extent
-    return reads >= 4
+    return reads >= PACK_READS
 
 
 def _copy(op: Generic, operand: int, names: list[str], source: Value) -> Generic:
@@ -116,7 +124,10 @@ def _copy(op: Generic, operand: int, names: list[str], source: Value) -> Generic
 
 
 def _alone(copy: Generic) -> Group:
-    """The copy as a group of its own: rows are shared, the contiguous dimension is handled in vectors."""
+    """The copy as a group of its own.
+
+    Rows are shared, the contiguous dimension is handled in vectors.
+    """
     names = copy.space.names
     arg = Value(copy.operands[0].type)
     inner = copy.rebuilt([arg], tile=((names[-1], copy.space.extents[names[-1]]),))
@@ -124,7 +135,9 @@ def _alone(copy: Generic) -> Group:
     return Group(copy.operands, shared=names[:-1], label="pack", body=body, loc=copy.loc)
 
 
-def _read_packed(group: Group, position: int, operand: int, names: list[str], packed: Value) -> Group:
+def _read_packed(
+    group: Group, position: int, operand: int, names: list[str], packed: Value
+) -> Group:
     op = group.body.ops[position]
     assert isinstance(op, Generic)
     arg = Value(packed.type, "packed")
@@ -137,15 +150,19 @@ def _read_packed(group: Group, position: int, operand: int, names: list[str], pa
     forward = dict(zip(op.results, fresh.results, strict=True))
     ops: list[Op] = []
     for k, other in enumerate(group.body.ops):
-        ops.append(fresh if k == position else other.rebuilt([forward.get(v, v) for v in other.operands]))
+        ops.append(
+            fresh if k == position else other.rebuilt([forward.get(v, v) for v in other.operands])
+        )
         forward.update(zip(other.results, ops[-1].results, strict=True))
     yields = [forward.get(v, v) for v in group.body.yields]
-    pairs = [(a, v) for a, v in zip(group.body.args, group.operands, strict=True) if a is not old or _used(ops, old)]
+    pairs = [
+        (a, v)
+        for a, v in zip(group.body.args, group.operands, strict=True)
+        if a is not old or _used(ops, old)
+    ]
     args = [a for a, _ in pairs] + [arg]
     return group.rebuilt([v for _, v in pairs] + [packed], (Region(args, ops, yields),))
 
 
 def _used(ops: list[Op], value: Value) -> bool:
     return any(value in op.operands for op in ops)
-
-

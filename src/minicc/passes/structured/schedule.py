@@ -1,14 +1,16 @@
 """Choose how each group is tiled: every heuristic of the middle, and no rewriting.
 
-A `Schedule` says, for one group, in which order its shared dimensions form the grid (`grid`), how many points of a
-dimension an instance handles at once (`tiles`, for shared and inner dimensions alike), in what blocks long reductions
-are cut (`blocks`) and where accumulators restart (`cut`), and which operands want a copy in the order in which the
-tiles read them (`packed`). It knows the target but not the number of threads, so results don't depend on threads.
+A `Schedule` says, for one group, in which order its shared dimensions form the grid (`grid`), how
+many points of a dimension an instance handles at once (`tiles`, for shared and inner dimensions
+alike), in what blocks long reductions are cut (`blocks`) and where accumulators restart (`cut`),
+and which operands want a copy in the order in which the tiles read them (`packed`). It knows the
+target but not the number of threads, so results don't depend on threads.
 
-Register tiles are chosen by a cost: the work with its rounding up, divided by how well the accumulators hide the
-latency of a multiply-add, plus what starting a tile costs.
+Register tiles are chosen by a cost: the work with its rounding up, divided by how well the
+accumulators hide the latency of a multiply-add, plus what starting a tile costs.
 
-Mirrors: IREE's lowering configs, Halide's auto-scheduler, tinygrad's Opt list; cost terms as in BLIS' analytical model.
+Mirrors: IREE's lowering configs, Halide's auto-scheduler, tinygrad's Opt list; cost terms as in
+BLIS' analytical model.
 """
 
 from __future__ import annotations
@@ -16,15 +18,17 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from math import prod
 
-from minicc.ir.affine import Expr
-from minicc.ir.core import Module, Op
+from minicc.ir.affine import Expr, symbols
+from minicc.ir.core import Module, Op, Value
 from minicc.ir.space import REDUCTION
-from minicc.ir.structured import Generic, Group, Map
+from minicc.ir.structured import Constant, Generic, Group, Map
 from minicc.passes.structured.fuse import is_contraction
 from minicc.target import Target
 
-_BLOCK = 128  # terms summed in one chain before the block joins the total: keeps the error near a pairwise sum's
+# terms summed in one chain before they join the total: keeps the error near that of a pairwise sum
+_BLOCK = 128
 _LONGEST_CHAIN = 256
+PACK_READS = 4  # reads of an element from which a copy in the tiles' order pays
 _CHUNK = 2048  # elements of a long row that one instance handles
 _START = 24.0  # cycles that a register tile costs besides its multiply-adds
 
@@ -58,25 +62,33 @@ class Schedule:
 
 def choose_schedules(module: Module, target: Target) -> dict[Op, Schedule]:
     """A schedule for each group of the module."""
+    constants = frozenset(
+        op.result for f in module.functions for op in f.body.ops if isinstance(op, Constant)
+    )
     return {
-        op: choose_schedule(op, target)
+        op: choose_schedule(op, target, constants)
         for function in module.functions
         for op in function.body.ops
         if isinstance(op, Group)
     }
 
 
-def choose_schedule(group: Group, target: Target) -> Schedule:
+def choose_schedule(
+    group: Group, target: Target, constants: frozenset[Value] = frozenset()
+) -> Schedule:
     """The schedule of one group: that of its contraction if it has one, else of its rows."""
     for op in group.body.ops:
         assert isinstance(op, Generic)
         if is_contraction(op):
-            return _contraction(group, op, target)
+            return _contraction(group, op, target, constants)
     return _rows(group, target)
 
 
 def contiguous_name(m: Map) -> str | None:
-    """The dimension along which neighbours lie side by side in memory: coefficient 1 in the last axis."""
+    """The dimension along which neighbours lie side by side in memory.
+
+    Coefficient 1 in the last axis.
+    """
     if not m or not isinstance(m[-1], Expr):
         return None
     for monomial, coefficient in m[-1].terms:
@@ -90,28 +102,49 @@ def _lanes(op: Generic, target: Target) -> int:
     return max(1, target.vector_bits // max(8, bits))
 
 
-def _contraction(group: Group, op: Generic, target: Target) -> Schedule:
+def _contraction(
+    group: Group, op: Generic, target: Target, constants: frozenset[Value]
+) -> Schedule:
     extents = op.space.extents
     lanes = _lanes(op, target)
-    vector = contiguous_name(op.result_maps[0]) or op.result_maps[0] and _last_symbol(op.result_maps[0])
+    vector = contiguous_name(op.result_maps[0])
+    if vector is None or not _reads_vectors(group, op, vector, constants):
+        return _rows(group, target)
     narrow = _narrow_operand(op, vector)
-    rows = [n for n in group.shared if n != vector and _mentions(op.input_maps[narrow], n) and extents[n] > 1]
+    rows = [
+        n
+        for n in group.shared
+        if n != vector and _mentions(op.input_maps[narrow], n) and extents[n] > 1
+    ]
     batch = [n for n in group.shared if n != vector and n not in rows]
-    depth = prod(i.extent for i in op.space.of_kind(REDUCTION))  # type: ignore[misc]  # bound by now
-    tiles: dict[str, int] = {}
-    if vector is not None:
-        tiles = min(
-            _register_tiles(rows, vector, extents, lanes, target.registers),
-            key=lambda t: _cost(t, rows, vector, extents, lanes, depth, target),
-        )
+    depth = prod(extents[i.name] for i in op.space.of_kind(REDUCTION))
+    tiles = min(
+        _register_tiles(rows, vector, extents, lanes, target.registers),
+        key=lambda t: _cost(t, rows, vector, extents, lanes, depth),
+    )
     blocks, cut = cut_reductions(op)
     grid = (*batch, *([vector] if vector in group.shared else []), *rows)
     return Schedule(grid, tiles, blocks, cut)
 
 
-def _last_symbol(m: Map) -> str | None:
-    names = sorted(m[-1].symbols()) if isinstance(m[-1], Expr) else []
-    return names[0] if names else None
+def _reads_vectors(group: Group, op: Generic, vector: str, constants: frozenset[Value]) -> bool:
+    """Whether some operand has, or will be packed to have, the result's vectors side by side.
+
+    A matrix times a vector has not: it is better summed in vectors along the reduction.
+    """
+    if op.space.extents[vector] == 1 or vector not in group.shared:
+        return False
+    for v, m in zip(op.operands, op.input_maps, strict=True):
+        if not _mentions(m, vector):
+            continue
+        outer = group.operands[group.body.args.index(v)] if v in group.body.args else v
+        others = {n for other in op.input_maps if other is not m for e in other for n in symbols(e)}
+        reads = prod(
+            op.space.extents[n] for n in group.shared if n in others and not _mentions(m, n)
+        )
+        if contiguous_name(m) == vector or outer in constants or reads >= PACK_READS:
+            return True
+    return False
 
 
 def _mentions(m: Map, name: str) -> bool:
@@ -119,7 +152,10 @@ def _mentions(m: Map, name: str) -> bool:
 
 
 def _narrow_operand(op: Generic, vector: str | None) -> int:
-    """The operand that is read element by element: the other one than that which has the contiguous dimension."""
+    """The operand that is read element by element.
+
+    The other one than that which has the contiguous dimension.
+    """
     wide = [k for k, m in enumerate(op.input_maps) if vector is not None and _mentions(m, vector)]
     return 1 - wide[-1] if wide and wide[-1] < 2 else 0
 
@@ -152,9 +188,11 @@ def _cost(
     extents: Mapping[str, int],
     lanes: int,
     depth: int,
-    target: Target,
 ) -> float:
-    """Cycles of a whole contraction, up to a factor: multiply-adds issued, loads, and the start of each tile."""
+    """Cycles of a whole contraction, up to a factor.
+
+    Multiply-adds issued, loads, and the start of each tile.
+    """
     vectors = -(-tiles[vector] // lanes)
     height = prod(tiles.get(n, 1) for n in rows)
     count = -(-extents[vector] // tiles[vector])
@@ -167,7 +205,10 @@ def _cost(
 
 
 def cut_reductions(op: Generic) -> tuple[dict[str, int], str | None]:
-    """Blocks for a long innermost reduction, and the dimension at which accumulators restart, if any."""
+    """Blocks for a long innermost reduction, and the dimension at which accumulators restart.
+
+    If any.
+    """
     names = [(i.name, i.extent) for i in op.space.of_kind(REDUCTION)]
     assert all(isinstance(e, int) for _, e in names)
     blocks: dict[str, int] = {}
@@ -189,7 +230,10 @@ def cut_reductions(op: Generic) -> tuple[dict[str, int], str | None]:
 
 
 def _rows(group: Group, target: Target) -> Schedule:
-    """Elementwise ops, reductions and windows: whole vectors along what is contiguous, a few rows at once."""
+    """Elementwise ops, reductions and windows.
+
+    Whole vectors along what is contiguous, a few rows at once.
+    """
     ops = [op for op in group.body.ops if isinstance(op, Generic)]
     main = max(ops, key=lambda o: prod(o.space.extents.values()))
     lanes = _lanes(main, target)
@@ -199,7 +243,10 @@ def _rows(group: Group, target: Target) -> Schedule:
     steps: dict[str, int] = {}
     if vector is not None and vector in group.shared:
         steps[vector] = 4 * lanes
-        tiles[vector] = min(extents[vector], _CHUNK if len(ops) == 1 and not main.space.of_kind(REDUCTION) else 4 * lanes)
+        tiles[vector] = min(
+            extents[vector],
+            _CHUNK if len(ops) == 1 and not main.space.of_kind(REDUCTION) else 4 * lanes,
+        )
         width = -(-min(tiles[vector], 4 * lanes) // lanes)
         below = [n for n in group.shared if n != vector and extents[n] > 1]
         if below and width < 4 and all(_mentions(m, below[-1]) for o in ops for m in o.result_maps):
@@ -227,5 +274,3 @@ def _inner_tiles(op: Generic, group: Group, lanes: int) -> dict[str, int]:
         if name is not None and name not in group.shared and op.space.extents[name] > 1:
             return {name: min(op.space.extents[name], 4 * lanes)}
     return {}
-
-

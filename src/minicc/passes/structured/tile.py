@@ -1,11 +1,14 @@
 """Apply schedules: split shared dimensions into a grid and tiles, and long reductions into blocks.
 
-    shared = [w] with w=55, tile 14   -->   shared = [wo] with wo=4, and in each op w = min(14*wo, 41) + wi, wi < 14
+    shared = [w] with w=55, tile 14
+    -->   shared = [wo] with wo=4, and in each op w = min(14*wo, 41) + wi, wi < 14
 
-A last block overlaps its neighbour instead of being ragged: the same values are written twice, and no loop needs a
-bounds check. What passes between ops of the group is indexed by (wo, wi) from then on: each instance has its own.
+A last block overlaps its neighbour instead of being ragged: the same values are written twice, and
+no loop needs a bounds check. What passes between ops of the group is indexed by (wo, wi) from then
+on: each instance has its own.
 
-Mirrors: Linalg's tiling with a TilingPlan; Triton's programs over blocks; Halide's split with ShiftInwards.
+Mirrors: Linalg's tiling with a TilingPlan; Triton's programs over blocks; Halide's split with
+ShiftInwards.
 """
 
 from __future__ import annotations
@@ -24,7 +27,10 @@ from minicc.passes.structured.schedule import Schedule
 
 
 class Split:
-    """How one dimension is cut: `outer` and `inner` names (None where there is one block), and what it becomes."""
+    """How one dimension is cut.
+
+    `outer` and `inner` names (None where there is one block), and what it becomes.
+    """
 
     __slots__ = ("expression", "inner", "outer")
 
@@ -129,7 +135,9 @@ def _tile_generic(
         space=space,
         maps=tuple(maps),
         shapes=tuple(shapes),
-        tile=tuple((n, min(t, limits[n])) for n, t in tiles.items() if n in space and min(t, limits[n]) > 1),
+        tile=tuple(
+            (n, min(t, limits[n])) for n, t in tiles.items() if n in space and min(t, limits[n]) > 1
+        ),
         cut=cut,
     )
 
@@ -148,8 +156,13 @@ def _split_space(space: Space, splits: Mapping[str, Split], shared: list[str]) -
     return Space([*ordered, *[i for n, i in iters.items() if n not in shared]])
 
 
-def _passed_map(m: Map, defined: Map, splits: Mapping[str, Split], binding: Mapping[str, Dim]) -> Map:
-    """A map of a value that stays in the group: an axis that a split dimension indexed becomes two."""
+def _passed_map(
+    m: Map, defined: Map, splits: Mapping[str, Split], binding: Mapping[str, Dim]
+) -> Map:
+    """A map of a value that stays in the group.
+
+    An axis that a split dimension indexed becomes two.
+    """
     out: list[Dim] = []
     for e, axis in zip(m, defined, strict=True):
         name = plain_names((axis,))
@@ -163,7 +176,9 @@ def _passed_map(m: Map, defined: Map, splits: Mapping[str, Split], binding: Mapp
     return tuple(out)
 
 
-def _passed_shape(defined: Map, shape: tuple[Dim, ...], splits: Mapping[str, Split]) -> tuple[Dim, ...]:
+def _passed_shape(
+    defined: Map, shape: tuple[Dim, ...], splits: Mapping[str, Split]
+) -> tuple[Dim, ...]:
     out: list[Dim] = []
     for axis, n in zip(defined, shape, strict=True):
         name = plain_names((axis,))

@@ -1,0 +1,246 @@
+"""Activations, softmax among them: composed of elementwise ops and reductions.
+
+Those of more than one step compute f16 and bf16 in f32 and round once, at the end.
+Mirrors: ONNX's neural-network operators, most of which are functions in its own specification.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import wraps
+from typing import Any
+
+import numpy as np
+
+from minicc.frontends.onnx.context import Context
+from minicc.frontends.onnx.reader import Node
+from minicc.frontends.onnx.registry import operator
+from minicc.ir import graph
+from minicc.ir.core import Value
+from minicc.ir.types import BF16, F16, F32, I64
+
+Activation = Callable[..., Value]
+
+
+def widened(run: Activation) -> Activation:
+    """Compute a function of one 16-bit tensor in f32."""
+
+    @wraps(run)
+    def wide(ctx: Context, node: Node, x: Value) -> Value:
+        element = x.type.dtype
+        if element in (F16, BF16):
+            return ctx.cast(run(ctx, node, ctx.cast(x, F32)), element)
+        return run(ctx, node, x)
+
+    return wide
+
+
+def sigmoid_of(ctx: Context, x: Value) -> Value:
+    """1 / (1 + exp(-x)); exp may overflow to infinity, whose reciprocal is right."""
+    one = ctx.scalar(1, x)
+    return ctx.emit(
+        graph.Div, one, ctx.emit(graph.Add, one, ctx.emit(graph.Exp, ctx.emit(graph.Neg, x)))
+    )
+
+
+def softplus_of(ctx: Context, x: Value) -> Value:
+    """log(1 + exp(x)), written such that nothing overflows."""
+    small = ctx.emit(graph.Exp, ctx.emit(graph.Neg, ctx.emit(graph.Abs, x)))
+    log = ctx.emit(graph.Log, ctx.emit(graph.Add, ctx.scalar(1, x), small))
+    return ctx.emit(graph.Add, ctx.emit(graph.Max, x, ctx.scalar(0, x)), log)
+
+
+def _scaled(ctx: Context, x: Value, factor: float) -> Value:
+    return x if factor == 1 else ctx.emit(graph.Mul, x, ctx.scalar(factor, x))
+
+
+def _choose_negative(ctx: Context, x: Value, below: Value, above: Value) -> Value:
+    return ctx.emit(graph.Select, ctx.emit(graph.Lt, x, ctx.scalar(0, x)), below, above)
+
+
+def _exp_minus_one(ctx: Context, x: Value) -> Value:
+    """exp(x) - 1 below 0, and 0 above."""
+    low = ctx.emit(graph.Min, x, ctx.scalar(0, x))
+    return ctx.emit(graph.Sub, ctx.emit(graph.Exp, low), ctx.scalar(1, x))
+
+
+@operator("Relu")
+def relu(ctx: Context, node: Node, x: Value) -> Value:
+    """max(x, 0)."""
+    return ctx.emit(graph.Max, x, ctx.scalar(0, x))
+
+
+@operator("LeakyRelu")
+def leaky_relu(ctx: Context, node: Node, x: Value) -> Value:
+    """Alpha * x below 0."""
+    return _choose_negative(ctx, x, _scaled(ctx, x, node.number("alpha", 0.01)), x)
+
+
+@operator("PRelu")
+def prelu(ctx: Context, node: Node, x: Value, slope: Value) -> Value:
+    """slope * x below 0; before opset 7 a slope of one axis lies on the channels."""
+    if ctx.opset < 7 and slope.type.rank == 1 and x.type.rank > 1 and slope.type.shape != (1,):
+        slope = ctx.reshape(slope, (*slope.type.shape, *(1,) * (x.type.rank - 2)))
+    return _choose_negative(ctx, x, ctx.emit(graph.Mul, x, slope), x)
+
+
+@operator("ThresholdedRelu")
+def thresholded_relu(ctx: Context, node: Node, x: Value) -> Value:
+    """Itself above alpha, else 0."""
+    above = ctx.emit(graph.Lt, ctx.scalar(node.number("alpha", 1.0), x), x)
+    return ctx.emit(graph.Select, above, x, ctx.scalar(0, x))
+
+
+@operator("Elu")
+@widened
+def elu(ctx: Context, node: Node, x: Value) -> Value:
+    """Alpha * (exp(x) - 1) below 0."""
+    below = _scaled(ctx, _exp_minus_one(ctx, x), node.number("alpha", 1.0))
+    return _choose_negative(ctx, x, below, x)
+
+
+@operator("Selu")
+@widened
+def selu(ctx: Context, node: Node, x: Value) -> Value:
+    """Gamma * x, and gamma * alpha * (exp(x) - 1) below 0."""
+    alpha = node.number("alpha", 1.67326319217681884765625)
+    gamma = node.number("gamma", 1.05070102214813232421875)
+    below = _scaled(ctx, _exp_minus_one(ctx, x), alpha)
+    return _scaled(ctx, _choose_negative(ctx, x, below, x), gamma)
+
+
+@operator("Celu")
+@widened
+def celu(ctx: Context, node: Node, x: Value) -> Value:
+    """Alpha * (exp(x / alpha) - 1) below 0."""
+    alpha = node.number("alpha", 1.0)
+    inner = ctx.emit(graph.Div, x, ctx.scalar(alpha, x))
+    return _choose_negative(ctx, x, _scaled(ctx, _exp_minus_one(ctx, inner), alpha), x)
+
+
+@operator("Sigmoid")
+@widened
+def sigmoid(ctx: Context, node: Node, x: Value) -> Value:
+    """1 / (1 + exp(-x))."""
+    return sigmoid_of(ctx, x)
+
+
+@operator("Swish")
+@widened
+def swish(ctx: Context, node: Node, x: Value) -> Value:
+    """x * sigmoid(alpha * x)."""
+    return ctx.emit(graph.Mul, x, sigmoid_of(ctx, _scaled(ctx, x, node.number("alpha", 1.0))))
+
+
+@operator("Softplus")
+@widened
+def softplus(ctx: Context, node: Node, x: Value) -> Value:
+    """log(1 + exp(x))."""
+    return softplus_of(ctx, x)
+
+
+@operator("Softsign")
+@widened
+def softsign(ctx: Context, node: Node, x: Value) -> Value:
+    """x / (1 + |x|)."""
+    below = ctx.emit(graph.Add, ctx.scalar(1, x), ctx.emit(graph.Abs, x))
+    return ctx.emit(graph.Div, x, below)
+
+
+@operator("Mish")
+@widened
+def mish(ctx: Context, node: Node, x: Value) -> Value:
+    """x * tanh(softplus(x))."""
+    return ctx.emit(graph.Mul, x, ctx.emit(graph.Tanh, softplus_of(ctx, x)))
+
+
+def _hard_sigmoid(ctx: Context, x: Value, alpha: float, beta: float) -> Value:
+    line = ctx.emit(graph.Add, _scaled(ctx, x, alpha), ctx.scalar(beta, x))
+    above = ctx.emit(graph.Max, line, ctx.scalar(0, x))
+    return ctx.emit(graph.Min, above, ctx.scalar(1, x))
+
+
+@operator("HardSigmoid")
+@widened
+def hard_sigmoid(ctx: Context, node: Node, x: Value) -> Value:
+    """Alpha * x + beta, kept between 0 and 1."""
+    return _hard_sigmoid(ctx, x, node.number("alpha", 0.2), node.number("beta", 0.5))
+
+
+@operator("HardSwish")
+@widened
+def hard_swish(ctx: Context, node: Node, x: Value) -> Value:
+    """x * hard_sigmoid(x) with alpha 1/6 and beta 1/2."""
+    return ctx.emit(graph.Mul, x, _hard_sigmoid(ctx, x, 1 / 6, 0.5))
+
+
+@operator("Gelu")
+@widened
+def gelu(ctx: Context, node: Node, x: Value) -> Value:
+    """x * (1 + erf(x / sqrt(2))) / 2, or its approximation by tanh."""
+    kind = node.text("approximate", "none")
+    if kind == "none":
+        curve = ctx.emit(graph.Erf, _scaled(ctx, x, float(np.sqrt(0.5))))
+    elif kind == "tanh":
+        cube = ctx.emit(graph.Mul, ctx.emit(graph.Mul, x, x), x)
+        inner = ctx.emit(graph.Add, x, _scaled(ctx, cube, 0.044715))
+        curve = ctx.emit(graph.Tanh, _scaled(ctx, inner, float(np.sqrt(2 / np.pi))))
+    else:
+        raise ctx.wrong(f"attribute approximate is {kind!r}, not 'none' or 'tanh'")
+    both = ctx.emit(graph.Add, ctx.scalar(1, x), curve)
+    return ctx.emit(graph.Mul, _scaled(ctx, x, 0.5), both)
+
+
+def softmax_parts(ctx: Context, node: Node, x: Value) -> tuple[Value, Value, Value]:
+    """x less its maximum, the exponentials of that, and their sum.
+
+    Before opset 13 all axes from `axis` (then 1) on count as one, from then on only `axis` does.
+    """
+    rank = x.type.rank
+    if ctx.opset < 13:
+        first = node.integer("axis", 1)
+        axes = tuple(range(rank if first == rank else ctx.axes((first,), rank)[0], rank))
+    else:
+        axes = (ctx.axis("axis", -1, rank),)
+    options: dict[str, Any] = {"axes": axes, "keepdims": True}
+    less = ctx.emit(graph.Sub, x, ctx.emit(graph.Reduce, x, combine="max", **options))
+    power = ctx.emit(graph.Exp, less)
+    return less, power, ctx.emit(graph.Reduce, power, combine="add", **options)
+
+
+@operator("Softmax")
+@widened
+def softmax(ctx: Context, node: Node, x: Value) -> Value:
+    """exp(x) over the sum of exp(x)."""
+    _, power, total = softmax_parts(ctx, node, x)
+    return ctx.emit(graph.Div, power, total)
+
+
+@operator("LogSoftmax")
+@widened
+def log_softmax(ctx: Context, node: Node, x: Value) -> Value:
+    """The logarithm of softmax, without dividing."""
+    less, _, total = softmax_parts(ctx, node, x)
+    return ctx.emit(graph.Sub, less, ctx.emit(graph.Log, total))
+
+
+@operator("Hardmax")
+def hardmax(ctx: Context, node: Node, x: Value) -> Value:
+    """1 at the first maximum along an axis, 0 elsewhere."""
+    if ctx.opset < 13 and node.integer("axis", 1) % x.type.rank != x.type.rank - 1:
+        raise ctx.unsupported("several axes as one", "convert the model to opset 13")
+    axis = ctx.axis("axis", -1 if ctx.opset >= 13 else 1, x.type.rank)
+    first = first_extreme(ctx, x, axis, "max")
+    index = ctx.emit(graph.Iota, shape=x.type.shape, axis=axis, dtype=first.type.dtype)
+    return ctx.cast(ctx.emit(graph.Eq, index, first), x.type.dtype)
+
+
+def first_extreme(ctx: Context, x: Value, axis: int, combine: str, last: bool = False) -> Value:
+    """The first (or last) index of the maximum or minimum along an axis, which stays, as i64."""
+    from_end = "max" if last else "min"
+    best = ctx.emit(graph.Reduce, x, axes=(axis,), combine=combine, keepdims=True)
+    index = ctx.emit(graph.Iota, shape=x.type.shape, axis=axis, dtype=I64)
+    extent = ctx.static(x.type.shape[axis], "the axis")
+    never = ctx.scalar(-1 if last else extent, index)
+    here = ctx.emit(graph.Select, ctx.emit(graph.Eq, x, best), index, never)
+    return ctx.emit(graph.Reduce, here, axes=(axis,), combine=from_end, keepdims=True)

@@ -1,0 +1,83 @@
+"""Operators whose result is known from their attributes, or from shapes.
+
+Mirrors: ONNX's Constant, ConstantOfShape, Shape, Size, Range.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from minicc.frontends.onnx.context import Context
+from minicc.frontends.onnx.ops_movement import product
+from minicc.frontends.onnx.reader import Node, array_of
+from minicc.frontends.onnx.registry import operator
+from minicc.ir import graph
+from minicc.ir.core import Value
+from minicc.ir.types import I64
+
+_NUMBERS: dict[str, Any] = {
+    "value_float": np.float32,
+    "value_floats": np.float32,
+    "value_int": np.int64,
+    "value_ints": np.int64,
+}
+
+
+@operator("Constant")
+def constant(ctx: Context, node: Node) -> Value:
+    """The tensor, the number or the list of numbers that an attribute holds."""
+    if "value" in node.attributes:
+        return ctx.constant(array_of(node.attributes["value"], node.name))
+    for name, element in _NUMBERS.items():
+        if name in node.attributes:
+            return ctx.constant(np.array(node.attributes[name], element))
+    if not node.attributes:
+        raise ctx.wrong("its value is missing")
+    names = ", ".join(node.attributes)
+    raise ctx.unsupported(f"a constant given as {names}", "store it as a dense tensor of numbers")
+
+
+@operator("ConstantOfShape")
+def constant_of_shape(ctx: Context, node: Node, shape: Value) -> Value:
+    """One value, 0 in f32 where none is given, in a given shape."""
+    tensor = node.attributes.get("value")
+    value = np.zeros((), np.float32) if tensor is None else array_of(tensor, node.name)
+    if value.size != 1:
+        raise ctx.wrong(f"its value has {value.size} elements, not one")
+    element = ctx.constant(value.reshape(()))
+    dims = ctx.dims(shape, "shape")
+    return ctx.emit(graph.Broadcast, element, shape=dims) if dims else element
+
+
+@operator("Shape")
+def shape(ctx: Context, node: Node, x: Value) -> Value:
+    """The extents of a tensor, or of a part of its axes."""
+    all_of_it = ctx.shape_of(x)
+    rank = x.type.rank
+    part = slice(node.integer("start", 0), node.integer("end", rank)).indices(rank)
+    start, stop, _ = part
+    if (start, stop) == (0, rank):
+        return all_of_it
+    options: dict[str, Any] = {"starts": (start,), "stops": (max(start, stop),), "steps": (1,)}
+    return ctx.emit(graph.Slice, all_of_it, **options)
+
+
+@operator("Size")
+def size(ctx: Context, node: Node, x: Value) -> Value:
+    """The number of elements of a tensor."""
+    return ctx.of_dims(np.array(product(x.type.shape), object))
+
+
+@operator("Range")
+def range_(ctx: Context, node: Node, start: Value, limit: Value, delta: Value) -> Value:
+    """The numbers from `start` on before `limit`, `delta` apart."""
+    first, step = ctx.known(start, "start").item(), ctx.known(delta, "delta").item()
+    last = ctx.array(limit)
+    if last is None and (first, step) == (0, 1):
+        return ctx.emit(graph.Iota, shape=ctx.dims(limit, "limit"), axis=0, dtype=I64)
+    if step == 0:
+        raise ctx.wrong("its delta is 0")
+    count = max(0, int(np.ceil((ctx.known(limit, "limit").item() - first) / step)))
+    return ctx.constant((first + step * np.arange(count)).astype(start.type.dtype.numpy))

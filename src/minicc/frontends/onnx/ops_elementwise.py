@@ -1,0 +1,198 @@
+"""Arithmetic, comparisons, logic, and choice: elementwise operators that broadcast.
+
+Mirrors: ONNX's math and logical operators. Before opset 7 broadcasting is asked for by attributes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import reduce
+
+import numpy as np
+
+from minicc.frontends.onnx.context import Context
+from minicc.frontends.onnx.reader import Node, element_type
+from minicc.frontends.onnx.registry import Importer, operator, register
+from minicc.ir import graph
+from minicc.ir.core import Op, Value
+
+_UNARY: dict[str, type[Op]] = {
+    "Neg": graph.Neg,
+    "Abs": graph.Abs,
+    "Exp": graph.Exp,
+    "Log": graph.Log,
+    "Sqrt": graph.Sqrt,
+    "Tanh": graph.Tanh,
+    "Erf": graph.Erf,
+    "Floor": graph.Floor,
+    "Ceil": graph.Ceil,
+    "Round": graph.Round,
+    "Not": graph.Not,
+    "BitwiseNot": graph.Not,
+}
+_BINARY: dict[str, type[Op]] = {
+    "Add": graph.Add,
+    "Sub": graph.Sub,
+    "Mul": graph.Mul,
+    "Div": graph.Div,
+    "And": graph.And,
+    "Or": graph.Or,
+    "Xor": graph.Xor,
+    "BitwiseAnd": graph.And,
+    "BitwiseOr": graph.Or,
+    "BitwiseXor": graph.Xor,
+    "Equal": graph.Eq,
+    "Less": graph.Lt,
+    "LessOrEqual": graph.Le,
+}
+_SWAPPED: dict[str, type[Op]] = {"Greater": graph.Lt, "GreaterOrEqual": graph.Le}
+_CHAINED: dict[str, type[Op]] = {"Sum": graph.Add, "Max": graph.Max, "Min": graph.Min}
+
+
+def _unary(cls: type[Op]) -> Importer:
+    def run(ctx: Context, node: Node, x: Value) -> Value:
+        return ctx.emit(cls, x)
+
+    return run
+
+
+def _aligned(ctx: Context, node: Node, a: Value, b: Value) -> Value:
+    """`b` with extents of 1 behind, where an old opset lays it on the axes of `a` from `axis` on."""
+    if ctx.opset >= 7 or not node.integer("broadcast", 0):
+        return b
+    axis = node.integer("axis", a.type.rank - b.type.rank)
+    behind = a.type.rank - axis % max(a.type.rank, 1) - b.type.rank
+    return ctx.reshape(b, (*b.type.shape, *(1,) * behind))
+
+
+def _binary(cls: type[Op], swap: bool = False) -> Importer:
+    def run(ctx: Context, node: Node, a: Value, b: Value) -> Value:
+        b = _aligned(ctx, node, a, b)
+        return ctx.emit(cls, b, a) if swap else ctx.emit(cls, a, b)
+
+    return run
+
+
+def _chained(cls: type[Op]) -> Importer:
+    def run(ctx: Context, node: Node, *xs: Value) -> Value:
+        return reduce(lambda a, b: ctx.emit(cls, a, b), xs)
+
+    return run
+
+
+def _enter(table: dict[str, type[Op]], make: Callable[[type[Op]], Importer]) -> None:
+    for name, cls in table.items():
+        register(name, make(cls))
+
+
+_enter(_UNARY, _unary)
+_enter(_BINARY, _binary)
+_enter(_SWAPPED, lambda cls: _binary(cls, swap=True))
+_enter(_CHAINED, _chained)
+
+
+@operator("Mean")
+def mean(ctx: Context, node: Node, *xs: Value) -> Value:
+    """The sum of the inputs divided by their number."""
+    total = reduce(lambda a, b: ctx.emit(graph.Add, a, b), xs)
+    return ctx.emit(graph.Div, total, ctx.scalar(len(xs), total))
+
+
+@operator("Mod")
+def mod(ctx: Context, node: Node, a: Value, b: Value) -> Value:
+    """The remainder with the sign of `b`, or with that of `a` if `fmod` is set."""
+    if not node.integer("fmod", 0):
+        return ctx.emit(graph.Mod, a, b)
+    rest = ctx.emit(graph.Mod, ctx.emit(graph.Abs, a), ctx.emit(graph.Abs, b))
+    negative = ctx.emit(graph.Lt, a, ctx.scalar(0, a))
+    return ctx.emit(graph.Select, negative, ctx.emit(graph.Neg, rest), rest)
+
+
+@operator("Pow")
+def power(ctx: Context, node: Node, x: Value, exponent: Value) -> Value:
+    """Of floats; integers only to a constant power, by multiplying."""
+    if x.type.dtype.is_float:
+        exponent = ctx.cast(_aligned(ctx, node, x, exponent), x.type.dtype)
+        return ctx.emit(graph.Pow, x, exponent)
+    known = ctx.known(exponent, "exponent")
+    if known.size != 1 or not 0 <= known.item() <= 16 or known.item() % 1:
+        hint = "cast the base to a float type"
+        raise ctx.unsupported("integers to a power other than one of 0 to 16", hint)
+    product = ctx.emit(graph.Broadcast, ctx.scalar(1, x), shape=x.type.shape)
+    for k in range(int(known.item())):
+        product = ctx.emit(graph.Mul, product, x) if k else x
+    rank = max(x.type.rank, exponent.type.rank)
+    return ctx.reshape(product, (*(1,) * (rank - x.type.rank), *x.type.shape))
+
+
+@operator("Reciprocal")
+def reciprocal(ctx: Context, node: Node, x: Value) -> Value:
+    """1 / x."""
+    return ctx.emit(graph.Div, ctx.scalar(1, x), x)
+
+
+@operator("Sign")
+def sign(ctx: Context, node: Node, x: Value) -> Value:
+    """-1, 0 or 1; NaN of NaN."""
+    zero, one = ctx.scalar(0, x), ctx.scalar(1, x)
+    positive = ctx.emit(graph.Select, ctx.emit(graph.Lt, zero, x), one, x)
+    if x.type.dtype.kind == "u":
+        return positive
+    return ctx.emit(graph.Select, ctx.emit(graph.Lt, x, zero), ctx.scalar(-1, x), positive)
+
+
+@operator("IsNaN")
+def is_nan(ctx: Context, node: Node, x: Value) -> Value:
+    """Only a NaN differs from itself."""
+    return ctx.emit(graph.Ne, x, x)
+
+
+@operator("IsInf")
+def is_inf(ctx: Context, node: Node, x: Value) -> Value:
+    """Whether infinite, of either sign or of one."""
+    signs = {s for s in (1, -1) if node.integer(f"detect_{'positive' if s > 0 else 'negative'}", 1)}
+    if len(signs) == 2:
+        return ctx.emit(graph.Eq, ctx.emit(graph.Abs, x), ctx.scalar(np.inf, x))
+    if not signs:
+        return ctx.emit(graph.And, ctx.emit(graph.Eq, x, x), ctx.emit(graph.Ne, x, x))
+    return ctx.emit(graph.Eq, x, ctx.scalar(signs.pop() * np.inf, x))
+
+
+@operator("Where")
+def where(ctx: Context, node: Node, condition: Value, a: Value, b: Value) -> Value:
+    """`a` where the condition holds, else `b`."""
+    return ctx.emit(graph.Select, condition, a, b)
+
+
+@operator("Clip")
+def clip(
+    ctx: Context, node: Node, x: Value, low: Value | None = None, high: Value | None = None
+) -> Value:
+    """Not below `low`, not above `high`: attributes before opset 11, then inputs."""
+    if ctx.opset < 11:
+        if "min" in node.attributes:
+            low = ctx.scalar(node.number("min", 0), x)
+        if "max" in node.attributes:
+            high = ctx.scalar(node.number("max", 0), x)
+    if low is not None:
+        x = ctx.emit(graph.Max, x, ctx.reshape(low, ()))
+    return x if high is None else ctx.emit(graph.Min, x, ctx.reshape(high, ()))
+
+
+@operator("Cast")
+def cast(ctx: Context, node: Node, x: Value) -> Value:
+    """To the element type `to`, which is a word before opset 6."""
+    to = node.attributes.get("to")
+    if isinstance(to, str):
+        from onnx import TensorProto
+
+        to = TensorProto.DataType.Value(to) if to in TensorProto.DataType.keys() else to  # noqa: SIM118
+    if not isinstance(to, int):
+        raise ctx.wrong(f"attribute to is {to!r}, not an element type")
+    return ctx.cast(x, element_type(to, f"the result of {node.op}", node.name))
+
+
+@operator("CastLike")
+def cast_like(ctx: Context, node: Node, x: Value, like: Value) -> Value:
+    """To the element type of another tensor."""
+    return ctx.cast(x, like.type.dtype)

@@ -1,0 +1,216 @@
+"""Operators that only say where elements are: reshaping, transposing, joining, cutting, taking.
+
+Mirrors: ONNX's shape operators. A shape may hold free dimensions, also one computed from them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from itertools import accumulate
+
+import numpy as np
+
+from minicc.frontends.onnx.context import Context
+from minicc.frontends.onnx.dims import ratio
+from minicc.frontends.onnx.reader import Node
+from minicc.frontends.onnx.registry import operator
+from minicc.ir import graph
+from minicc.ir.affine import Dim
+from minicc.ir.core import Value
+
+# From here on an end of a slice means "to the end".
+_FAR = 1 << 31
+
+
+@operator("Identity")
+def identity(ctx: Context, node: Node, x: Value) -> Value:
+    """The same tensor."""
+    return x
+
+
+def product(dims: tuple[Dim, ...]) -> Dim:
+    """The number of elements of a shape."""
+    total: Dim = 1
+    for n in dims:
+        total = total * n
+    return total
+
+
+@operator("Reshape")
+def reshape(ctx: Context, node: Node, x: Value, shape: Value | None = None) -> Value:
+    """Another shape: 0 keeps an extent, -1 takes what is left; an attribute before opset 5."""
+    wanted: list[Dim]
+    if shape is None:
+        given = node.integers("shape")
+        if given is None:
+            raise ctx.wrong("its shape is missing")
+        wanted = list(given)
+    else:
+        wanted = list(ctx.dims(shape, "shape"))
+    own = x.type.shape
+    for k, n in enumerate(wanted):
+        if n == 0 and not node.integer("allowzero", 0):
+            if k >= len(own):
+                raise ctx.refused(f"the shape {wanted} copies an axis that is not there")
+            wanted[k] = own[k]
+    free = [k for k, n in enumerate(wanted) if n == -1]
+    if len(free) > 1 or any(isinstance(n, int) and n < -1 for n in wanted):
+        raise ctx.refused(f"the shape {wanted} is none")
+    for k in free:
+        rest = ratio(own, [*wanted[:k], *wanted[k + 1 :]])
+        if rest is None:
+            raise ctx.refused(f"the shape {wanted} has no whole number for -1")
+        wanted[k] = rest
+    return ctx.reshape(x, wanted)
+
+
+@operator("Flatten")
+def flatten(ctx: Context, node: Node, x: Value) -> Value:
+    """A matrix: the axes before `axis`, and the rest."""
+    axis, rank = node.integer("axis", 1), x.type.rank
+    at = rank if axis == rank else ctx.axes((axis,), rank)[0]
+    return ctx.reshape(x, (product(x.type.shape[:at]), product(x.type.shape[at:])))
+
+
+@operator("Transpose")
+def transpose(ctx: Context, node: Node, x: Value) -> Value:
+    """The axes in another order; reversed where none is given."""
+    perm = node.integers("perm") or tuple(reversed(range(x.type.rank)))
+    return x if perm == tuple(range(x.type.rank)) else ctx.emit(graph.Transpose, x, perm=perm)
+
+
+def _axes(ctx: Context, node: Node, axes: Value | None) -> tuple[int, ...] | None:
+    """The axes: an attribute before opset 13, then an input."""
+    return node.integers("axes") if axes is None else ctx.integers(axes, "axes")
+
+
+@operator("Squeeze")
+def squeeze(ctx: Context, node: Node, x: Value, axes: Value | None = None) -> Value:
+    """Without some axes of extent 1; without all of those where none are named."""
+    shape, named = x.type.shape, _axes(ctx, node, axes)
+    gone = [k for k, n in enumerate(shape) if n == 1]
+    if named is not None:
+        asked = ctx.axes(named, x.type.rank)
+        if not set(asked) <= set(gone):
+            raise ctx.refused(f"not all of the axes {list(named)} have extent 1")
+        gone = list(asked)
+    return ctx.reshape(x, [n for k, n in enumerate(shape) if k not in gone])
+
+
+@operator("Unsqueeze")
+def unsqueeze(ctx: Context, node: Node, x: Value, axes: Value | None = None) -> Value:
+    """With new axes of extent 1, counted in the result."""
+    named = _axes(ctx, node, axes)
+    if named is None:
+        raise ctx.wrong("its axes are missing")
+    shape = list(x.type.shape)
+    for axis in ctx.axes(named, x.type.rank + len(named)):
+        shape.insert(axis, 1)
+    return ctx.reshape(x, shape)
+
+
+@operator("Expand")
+def expand(ctx: Context, node: Node, x: Value, shape: Value) -> Value:
+    """Broadcast, both ways."""
+    wanted = ctx.dims(shape, "shape")
+    try:
+        out = graph.broadcast_shapes(x.type.shape, wanted)
+    except TypeError as error:
+        raise ctx.refused(str(error)) from error
+    return x if out == x.type.shape else ctx.emit(graph.Broadcast, x, shape=out)
+
+
+@operator("Concat")
+def concat(ctx: Context, node: Node, *xs: Value) -> Value:
+    """One after the other along an axis."""
+    axis = ctx.axis("axis", 1, xs[0].type.rank)
+    return xs[0] if len(xs) == 1 else ctx.emit(graph.Concat, xs, axis=axis)
+
+
+def cut(ctx: Context, x: Value, ranges: Mapping[int, slice]) -> Value:
+    """Slices of some axes, with Python's meaning."""
+    shape: tuple[Dim, ...] = x.type.shape
+    taken = {axis: _taken(ctx, shape[axis], part) for axis, part in ranges.items()}
+    parts = {axis: indices for axis, indices in taken.items() if indices is not None}
+    if not parts:
+        return x
+    if all(isinstance(n, int) for n in shape):
+        full = [parts.get(axis, range(int(str(n)))) for axis, n in enumerate(shape)]
+        starts, stops, steps = zip(*[(r.start, r.stop, r.step) for r in full], strict=True)
+        return ctx.emit(graph.Slice, x, starts=starts, stops=stops, steps=steps)
+    # a slice has numbers for all axes; taking leaves the free ones alone
+    for axis, indices in parts.items():
+        x = ctx.emit(graph.Gather, x, ctx.constant(np.array(indices, np.int64)), axis=axis)
+    return x
+
+
+def _taken(ctx: Context, extent: Dim, part: slice) -> range | None:
+    """The indices that a slice takes of an axis; None for all of it.
+
+    Of a free axis both ends must be counted from the same side, or all be taken.
+    """
+    if isinstance(extent, int):
+        indices = range(*part.indices(extent))
+        return None if indices == range(extent) else indices
+    start, stop, step = part.start, part.stop, part.step
+    start = 0 if start <= -_FAR else start
+    if (start, step) == (0, 1) and stop >= _FAR:
+        return None
+    stop = 0 if start < 0 and stop >= _FAR else stop
+    if step < 0 or (start < 0) != (stop < 0 or stop == 0) or stop >= _FAR:
+        ctx.static(extent, "where the slice ends")
+    return range(start, stop, step)
+
+
+@operator("Slice")
+def slice_(
+    ctx: Context,
+    node: Node,
+    x: Value,
+    starts: Value | None = None,
+    ends: Value | None = None,
+    axes: Value | None = None,
+    steps: Value | None = None,
+) -> Value:
+    """Parts of axes: attributes before opset 10, then inputs."""
+    if starts is None or ends is None:
+        low, high, named = (node.integers(name) for name in ("starts", "ends", "axes"))
+        by: tuple[int, ...] | None = None
+    else:
+        low, high = ctx.integers(starts, "starts"), ctx.integers(ends, "ends")
+        named = None if axes is None else ctx.integers(axes, "axes")
+        by = None if steps is None else ctx.integers(steps, "steps")
+    if low is None or high is None:
+        raise ctx.wrong("its starts or ends are missing")
+    named = tuple(range(len(low))) if named is None else named
+    by = by or (1,) * len(low)
+    if not len(low) == len(high) == len(named) == len(by) or 0 in by:
+        raise ctx.wrong(f"starts {list(low)}, ends {list(high)}, axes {list(named)}, {list(by)}")
+    ctx.axes(named, x.type.rank)
+    parts = zip(named, low, high, by, strict=True)
+    return cut(ctx, x, {a % x.type.rank: slice(i, j, k) for a, i, j, k in parts})
+
+
+@operator("Split")
+def split(ctx: Context, node: Node, x: Value, sizes: Value | None = None) -> tuple[Value, ...]:
+    """Parts of an axis, of given sizes or as many as there are outputs."""
+    axis = ctx.axis("axis", 0, x.type.rank)
+    given = node.integers("split") if sizes is None else ctx.integers(sizes, "sizes")
+    if given is None:
+        extent = ctx.static(x.type.shape[axis], "the axis that is split")
+        count = node.integer("num_outputs", len(node.outputs))
+        width = -(-extent // max(count, 1))
+        given = tuple(min(width, extent - k * width) for k in range(count))
+    total = x.type.shape[axis]
+    if min(given, default=0) < 0 or (isinstance(total, int) and sum(given) != total):
+        raise ctx.refused(f"parts of {list(given)} of axis {axis}")
+    ends = list(accumulate(given))
+    return tuple(
+        cut(ctx, x, {axis: slice(end - n, end, 1)}) for n, end in zip(given, ends, strict=True)
+    )
+
+
+@operator("Gather")
+def gather(ctx: Context, node: Node, x: Value, indices: Value) -> Value:
+    """What stands at indices of an axis; negative ones count from its end."""
+    return ctx.emit(graph.Gather, x, indices, axis=ctx.axis("axis", 0, x.type.rank))

@@ -1,0 +1,89 @@
+"""Padding: constant, reflected, repeated at the edge, or wrapped around.
+
+Mirrors: ONNX's Pad, NumPy's pad. A negative width cuts.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from minicc.frontends.onnx.context import Context
+from minicc.frontends.onnx.ops_movement import cut
+from minicc.frontends.onnx.reader import Node
+from minicc.frontends.onnx.registry import operator
+from minicc.ir import graph
+from minicc.ir.core import Array, Literal, Value
+
+_MODES: dict[str, Any] = {"reflect": "reflect", "edge": "edge", "wrap": "wrap"}
+
+
+@operator("Pad")
+def pad(
+    ctx: Context,
+    node: Node,
+    x: Value,
+    pads: Value | None = None,
+    value: Value | None = None,
+    axes: Value | None = None,
+) -> Value:
+    """Elements before and behind: attributes before opset 11, then inputs."""
+    low, high = _widths(ctx, node, x, pads, axes)
+    mode = node.text("mode", "constant")
+    if mode != "constant" and mode not in _MODES:
+        raise ctx.wrong(f"attribute mode is {mode!r}")
+    cuts = {
+        axis: slice(max(-a, 0), -b if b > 0 else None, 1)
+        for axis, (a, b) in enumerate(zip(low, (-n for n in high), strict=True))
+        if a < 0 or b > 0
+    }
+    for axis in cuts:
+        extent = ctx.static(x.type.shape[axis], "an axis that is cut")
+        cuts[axis] = slice(*cuts[axis].indices(extent))
+    x = cut(ctx, x, cuts)
+    low, high = tuple(max(n, 0) for n in low), tuple(max(n, 0) for n in high)
+    if not any((*low, *high)):
+        return x
+    if mode != "constant":
+        return _by_index(ctx, x, low, high, _MODES[mode])
+    literal = Literal(_fill(ctx, node, x, value))
+    return ctx.emit(graph.Pad, x, low=low, high=high, value=literal)
+
+
+def _widths(
+    ctx: Context, node: Node, x: Value, pads: Value | None, axes: Value | None
+) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """The widths before and behind, an entry an axis."""
+    rank = x.type.rank
+    if pads is None:
+        given = node.integers("pads") or node.integers("paddings")
+    else:
+        given = ctx.integers(pads, "pads")
+    named = tuple(range(rank)) if axes is None else ctx.integers(axes, "axes")
+    if given is None or len(given) != 2 * len(named):
+        raise ctx.wrong(f"pads {list(given or ())} for {len(named)} axes")
+    ctx.axes(named, rank)
+    low, high = [0] * rank, [0] * rank
+    for k, axis in enumerate(named):
+        low[axis], high[axis] = given[k], given[k + len(named)]
+    return tuple(low), tuple(high)
+
+
+def _fill(ctx: Context, node: Node, x: Value, value: Value | None) -> Array:
+    element = x.type.dtype.numpy
+    if value is None:
+        return np.array(node.number("value", 0.0)).astype(element)
+    return ctx.known(value, "constant_value").reshape(()).astype(element)
+
+
+def _by_index(
+    ctx: Context, x: Value, low: tuple[int, ...], high: tuple[int, ...], mode: Any
+) -> Value:
+    """Take the elements that NumPy's padding of the indices names, an axis after the other."""
+    for axis, width in enumerate(zip(low, high, strict=True)):
+        if any(width):
+            extent = ctx.static(x.type.shape[axis], "an axis that is padded by its own elements")
+            indices = ctx.constant(np.pad(np.arange(extent), width, mode=mode))
+            x = ctx.emit(graph.Gather, x, indices, axis=axis)
+    return x

@@ -1,0 +1,135 @@
+"""Reductions over axes, which are an attribute and in later opsets an input.
+
+Mirrors: ONNX's Reduce* family, ArgMax and ArgMin.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from minicc.frontends.onnx.context import Context
+from minicc.frontends.onnx.ops_activation import first_extreme
+from minicc.frontends.onnx.reader import Node
+from minicc.frontends.onnx.registry import Importer, operator, register
+from minicc.ir import graph
+from minicc.ir.core import Value
+
+Step = Callable[[Context, Value], Value]
+
+
+def reduce_axes(ctx: Context, node: Node, x: Value, axes: Value | None) -> tuple[int, ...] | None:
+    """The axes of a Reduce*; all where none are named, None where then nothing is to be done."""
+    named = node.integers("axes") if axes is None else ctx.integers(axes, "axes")
+    if named:
+        return ctx.axes(named, x.type.rank)
+    if node.integer("noop_with_empty_axes", 0):
+        return None
+    return tuple(range(x.type.rank))
+
+
+def count_of(ctx: Context, x: Value, axes: tuple[int, ...]) -> Value:
+    """How many elements of `x` the axes have together, in its element type."""
+    extents = [x.type.shape[a] for a in axes]
+    total = 1
+    for n in extents:
+        if not isinstance(n, int):
+            ones = ctx.emit(graph.Broadcast, ctx.scalar(1, x), shape=tuple(extents))
+            return ctx.emit(graph.Reduce, ones, axes=tuple(range(len(axes))), combine="add")
+        total *= n
+    return ctx.scalar(total, x)
+
+
+def mean_of(ctx: Context, x: Value, axes: tuple[int, ...], keepdims: bool) -> Value:
+    """The mean over axes."""
+    total = ctx.emit(graph.Reduce, x, axes=axes, combine="add", keepdims=keepdims)
+    return ctx.emit(graph.Div, total, count_of(ctx, x, axes))
+
+
+def _same(ctx: Context, x: Value) -> Value:
+    return x
+
+
+def _square(ctx: Context, x: Value) -> Value:
+    return ctx.emit(graph.Mul, x, x)
+
+
+def _abs(ctx: Context, x: Value) -> Value:
+    return ctx.emit(graph.Abs, x)
+
+
+def _exp(ctx: Context, x: Value) -> Value:
+    return ctx.emit(graph.Exp, x)
+
+
+def _log(ctx: Context, x: Value) -> Value:
+    return ctx.emit(graph.Log, x)
+
+
+def _sqrt(ctx: Context, x: Value) -> Value:
+    return ctx.emit(graph.Sqrt, x)
+
+
+# The combiner, what is done to each element before, and what to the result.
+_REDUCTIONS: dict[str, tuple[str, Step, Step]] = {
+    "ReduceSum": ("add", _same, _same),
+    "ReduceProd": ("mul", _same, _same),
+    "ReduceMax": ("max", _same, _same),
+    "ReduceMin": ("min", _same, _same),
+    "ReduceL1": ("add", _abs, _same),
+    "ReduceL2": ("add", _square, _sqrt),
+    "ReduceSumSquare": ("add", _square, _same),
+    "ReduceLogSum": ("add", _same, _log),
+}
+
+
+def _reduction(combine: str, before: Step, after: Step) -> Importer:
+    def run(ctx: Context, node: Node, x: Value, axes: Value | None = None) -> Value:
+        over = reduce_axes(ctx, node, x, axes)
+        if over is None:
+            return after(ctx, before(ctx, x))
+        keep = bool(node.integer("keepdims", 1))
+        x = before(ctx, x)
+        return after(ctx, ctx.emit(graph.Reduce, x, axes=over, combine=combine, keepdims=keep))
+
+    return run
+
+
+for _name, _parts in _REDUCTIONS.items():
+    register(_name, _reduction(*_parts))
+
+
+@operator("ReduceMean")
+def reduce_mean(ctx: Context, node: Node, x: Value, axes: Value | None = None) -> Value:
+    """The mean over axes."""
+    over = reduce_axes(ctx, node, x, axes)
+    return x if over is None else mean_of(ctx, x, over, bool(node.integer("keepdims", 1)))
+
+
+@operator("ReduceLogSumExp")
+def reduce_log_sum_exp(ctx: Context, node: Node, x: Value, axes: Value | None = None) -> Value:
+    """log(sum(exp(x))), less the maximum inside so that nothing overflows."""
+    over = reduce_axes(ctx, node, x, axes)
+    if over is None:
+        return x
+    best = ctx.emit(graph.Reduce, x, axes=over, combine="max", keepdims=True)
+    power = ctx.emit(graph.Exp, ctx.emit(graph.Sub, x, best))
+    total = ctx.emit(graph.Reduce, power, axes=over, combine="add", keepdims=True)
+    out = ctx.emit(graph.Add, ctx.emit(graph.Log, total), best)
+    if node.integer("keepdims", 1):
+        return out
+    return ctx.reshape(out, [n for a, n in enumerate(x.type.shape) if a not in over])
+
+
+def _arg(combine: str) -> Importer:
+    def run(ctx: Context, node: Node, x: Value) -> Value:
+        axis = ctx.axis("axis", 0, x.type.rank)
+        out = first_extreme(ctx, x, axis, combine, bool(node.integer("select_last_index", 0)))
+        if node.integer("keepdims", 1):
+            return out
+        return ctx.reshape(out, [n for a, n in enumerate(x.type.shape) if a != axis])
+
+    return run
+
+
+register("ArgMax", _arg("max"))
+register("ArgMin", _arg("min"))

@@ -1,0 +1,217 @@
+"""Convolution and pooling: windows that slide over the spatial axes.
+
+Padding becomes `graph.Pad` in front, of those elements that a window reaches. Mirrors: ONNX's
+Conv, ConvTranspose, MaxPool, AveragePool, LpPool and their global kin.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import prod
+
+import numpy as np
+
+from minicc.frontends.onnx.context import Context
+from minicc.frontends.onnx.ops_normalize import per_channel
+from minicc.frontends.onnx.ops_reduce import mean_of
+from minicc.frontends.onnx.reader import Node
+from minicc.frontends.onnx.registry import operator
+from minicc.ir import graph
+from minicc.ir.affine import Dim
+from minicc.ir.arith import identity_of
+from minicc.ir.core import Array, Literal, Value
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """How windows lie, an entry a spatial axis.
+
+    `low` and `high` are the padding as the node has it; `reached` is the part of `high` that
+    windows reach, which may also lie beyond `high` where `ceil_mode` rounds up.
+    """
+
+    size: tuple[int, ...]
+    strides: tuple[int, ...]
+    dilations: tuple[int, ...]
+    low: tuple[int, ...]
+    high: tuple[int, ...]
+    reached: tuple[int, ...]
+
+
+def frame_of(ctx: Context, node: Node, x: Value, size: tuple[int, ...]) -> Frame:
+    """The windows of a node over the spatial axes of `x`."""
+    spatial: tuple[Dim, ...] = x.type.shape[2:]
+    rank = len(spatial)
+    if rank < 1 or len(size) != rank:
+        raise ctx.refused(f"a kernel of {list(size)} over {rank} spatial axes")
+    strides = node.integers("strides") or (1,) * rank
+    dilations = node.integers("dilations") or (1,) * rank
+    pads = node.integers("pads") or (0,) * (2 * rank)
+    counts = (len(strides), len(dilations), len(pads))
+    if counts != (rank, rank, 2 * rank) or min(*size, *strides, *dilations) < 1 or min(pads) < 0:
+        text = f"kernel {list(size)}, strides {list(strides)}, dilations {list(dilations)}"
+        raise ctx.wrong(f"{text}, pads {list(pads)} do not fit {rank} spatial axes")
+    spans = tuple((k - 1) * d + 1 for k, d in zip(size, dilations, strict=True))
+    low, high = pads[:rank], pads[rank:]
+    auto = node.text("auto_pad", "NOTSET")
+    if auto in ("SAME_UPPER", "SAME_LOWER"):
+        total = [_same(ctx, *part) for part in zip(spatial, spans, strides, strict=True)]
+        less, more = tuple(t // 2 for t in total), tuple(t - t // 2 for t in total)
+        low, high = (less, more) if auto == "SAME_UPPER" else (more, less)
+    elif auto == "VALID":
+        low = high = (0,) * rank
+    elif auto not in ("NOTSET", ""):
+        raise ctx.wrong(f"attribute auto_pad is {auto!r}")
+    ceil = bool(node.integer("ceil_mode", 0))
+    parts = zip(spatial, spans, strides, low, high, strict=True)
+    reached = tuple(_reached(ctx, *part, ceil) for part in parts)
+    return Frame(size, strides, dilations, low, high, reached)
+
+
+def _same(ctx: Context, extent: Dim, span: int, stride: int) -> int:
+    """All the padding that gives ceil(extent / stride) windows."""
+    if stride == 1:
+        return span - 1
+    n = ctx.static(extent, "auto_pad with strides")
+    return max((-(-n // stride) - 1) * stride + span - n, 0)
+
+
+def _reached(
+    ctx: Context, extent: Dim, span: int, stride: int, low: int, high: int, ceil: bool
+) -> int:
+    """How many elements behind an axis its windows reach."""
+    if not isinstance(extent, int) and (stride == 1 or not ceil):
+        return high
+    n = ctx.static(extent, "ceil_mode with strides")
+    room = n + low + high - span
+    last = -(-room // stride) if ceil else room // stride
+    # a window that would begin in the padding behind is left out
+    if ceil and last * stride >= n + low:
+        last -= 1
+    if last < 0:
+        raise ctx.refused(f"a window of {span} does not fit {n} elements with their padding")
+    return max(last * stride + span - n - low, 0)
+
+
+def padded(
+    ctx: Context, x: Value, low: tuple[int, ...], high: tuple[int, ...], value: Literal
+) -> Value:
+    """`x` with padding around its spatial axes; itself where there is none."""
+    if not any((*low, *high)):
+        return x
+    return ctx.emit(graph.Pad, x, low=(0, 0, *low), high=(0, 0, *high), value=value)
+
+
+def _window(ctx: Context, x: Value, frame: Frame, combine: str) -> Value:
+    """Pad with what changes nothing and combine each window."""
+    x = padded(ctx, x, frame.low, frame.reached, identity_of(combine, x.type.dtype))
+    return ctx.emit(
+        graph.Window,
+        x,
+        combine=combine,
+        size=(1, 1, *frame.size),
+        strides=(1, 1, *frame.strides),
+        dilations=(1, 1, *frame.dilations),
+    )
+
+
+def _zero(x: Value) -> Literal:
+    return Literal(np.zeros((), x.type.dtype.numpy))
+
+
+def _biased(ctx: Context, x: Value, b: Value | None) -> Value:
+    return x if b is None else ctx.emit(graph.Add, x, per_channel(ctx, b, x))
+
+
+@operator("Conv")
+def conv(ctx: Context, node: Node, x: Value, w: Value, b: Value | None = None) -> Value:
+    """Cross-correlation in groups, with a bias a channel."""
+    if w.type.rank < 3 or x.type.rank != w.type.rank:
+        raise ctx.refused("Conv wants [N, C, spatial...] and weights of that rank")
+    size = tuple(ctx.static(n, "the weights' shape") for n in w.type.shape[2:])
+    if (node.integers("kernel_shape") or size) != size:
+        text = f"attribute kernel_shape is {list(node.integers('kernel_shape') or ())}"
+        raise ctx.wrong(f"{text}, the weights have {list(size)}")
+    frame = frame_of(ctx, node, x, size)
+    out = ctx.emit(
+        graph.Conv,
+        padded(ctx, x, frame.low, frame.reached, _zero(x)),
+        w,
+        strides=frame.strides,
+        dilations=frame.dilations,
+        groups=node.integer("group", 1),
+    )
+    return _biased(ctx, out, b)
+
+
+def _kernel_shape(ctx: Context, node: Node) -> tuple[int, ...]:
+    size = node.integers("kernel_shape")
+    if not size:
+        raise ctx.wrong("its attribute kernel_shape is missing")
+    return size
+
+
+@operator("MaxPool")
+def max_pool(ctx: Context, node: Node, x: Value) -> Value:
+    """The greatest of each window; padding never is."""
+    return _window(ctx, x, frame_of(ctx, node, x, _kernel_shape(ctx, node)), "max")
+
+
+@operator("AveragePool")
+def average_pool(ctx: Context, node: Node, x: Value) -> Value:
+    """The sum of each window times the reciprocal of how many of its elements count."""
+    frame = frame_of(ctx, node, x, _kernel_shape(ctx, node))
+    total = _window(ctx, x, frame, "add")
+    padding = bool(node.integer("count_include_pad", 0))
+    plain = padding and all(r <= h for r, h in zip(frame.reached, frame.high, strict=True))
+    if plain or not any((*frame.low, *frame.reached)):
+        return ctx.emit(graph.Mul, total, ctx.scalar(1 / prod(frame.size), x))
+    counts = np.ones(())
+    for axis, extent in enumerate(x.type.shape[2:]):
+        n = ctx.static(extent, "the counts of windows with padding")
+        counts = counts[..., None] * _counts(frame, axis, n, padding)
+    factors = (1 / np.maximum(counts, 1)).astype(x.type.dtype.numpy)
+    if (factors == factors.flat[0]).all():
+        return ctx.emit(graph.Mul, total, ctx.constant(factors.flat[0].reshape(())))
+    return ctx.emit(graph.Mul, total, ctx.constant(factors))
+
+
+def _counts(frame: Frame, axis: int, extent: int, padding: bool) -> Array:
+    """How many elements of each window along an axis count."""
+    low, high = frame.low[axis], frame.high[axis]
+    line = np.zeros(low + extent + max(high, frame.reached[axis]))
+    line[: low + extent + high] = padding
+    line[low : low + extent] = 1
+    line = line[: low + extent + frame.reached[axis]]
+    parts = ((frame.size[axis],), (frame.strides[axis],), (frame.dilations[axis],))
+    return np.asarray(graph.windows(line, *parts).sum(axis=1))
+
+
+@operator("LpPool")
+def lp_pool(ctx: Context, node: Node, x: Value) -> Value:
+    """The p-norm of each window."""
+    frame = frame_of(ctx, node, x, _kernel_shape(ctx, node))
+    p = node.integer("p", 2)
+    part = ctx.emit(graph.Abs, x)
+    part = part if p == 1 else ctx.emit(graph.Pow, part, ctx.scalar(p, x))
+    total = _window(ctx, part, frame, "add")
+    return total if p == 1 else ctx.emit(graph.Pow, total, ctx.scalar(1 / p, x))
+
+
+def _spatial(x: Value) -> tuple[int, ...]:
+    return tuple(range(2, x.type.rank))
+
+
+@operator("GlobalMaxPool")
+def global_max_pool(ctx: Context, node: Node, x: Value) -> Value:
+    """The greatest over all spatial axes, which stay."""
+    return ctx.emit(graph.Reduce, x, axes=_spatial(x), combine="max", keepdims=True)
+
+
+@operator("GlobalAveragePool")
+def global_average_pool(ctx: Context, node: Node, x: Value) -> Value:
+    """The mean over all spatial axes, which stay."""
+    if all(isinstance(n, int) for n in x.type.shape[2:]):
+        total = ctx.emit(graph.Reduce, x, axes=_spatial(x), combine="add", keepdims=True)
+        return ctx.emit(graph.Mul, total, ctx.scalar(1 / max(prod(x.type.shape[2:]), 1), x))
+    return mean_of(ctx, x, _spatial(x), True)

@@ -1,0 +1,165 @@
+"""When a traced function may be used again, and why not.
+
+A call has a key: the structure of its arguments, each array's element type and shape, every other leaf by value. A trace
+also read values from outside (globals, closures, defaults); `Environment` says whether they are still what they were:
+numbers, texts and small arrays by value, functions, large arrays and other objects by identity. A large captured array
+that is changed in place is therefore not noticed; pass such arrays as arguments.
+
+Mirrors: Dynamo's guards; JAX's cache of jitted functions (by abstract value and static arguments).
+"""
+
+from __future__ import annotations
+
+import inspect
+import types
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from minicc.errors import UserError
+from minicc.frontends.trace.pytree import Key, flatten
+from minicc.frontends.trace.rewire import MISSING, Reference
+from minicc.frontends.trace.tracer import Tracer
+from minicc.ir.core import attribute_key
+
+_BY_VALUE = 1024  # bytes up to which a captured array is compared by its content
+_FIXED = (type(None), bool, int, float, complex, str, bytes, types.FunctionType, type)
+_PLAIN = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+
+
+class Parameters:
+    """A function's parameters: sorts the arguments of a call by name, and makes its key."""
+
+    def __init__(self, f: Callable[..., Any]) -> None:
+        self.function = f
+        self.signature = inspect.signature(f)
+        self.names = tuple(self.signature.parameters)
+        self._plain = all(p.kind in _PLAIN for p in self.signature.parameters.values())
+
+    def bind(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, ...]:
+        """The arguments in the order of the parameters, defaults filled in.
+
+        UserError (MC0148) where they do not fit the function.
+        """
+        if self._plain and not kwargs and len(args) == len(self.names):
+            return args
+        try:
+            bound = self.signature.bind(*args, **kwargs)
+        except TypeError as error:
+            name = getattr(self.function, "__name__", repr(self.function))
+            raise UserError("MC0148", f"{name}{self.signature}: {error}") from None
+        bound.apply_defaults()
+        return tuple(bound.arguments.values())
+
+    def key(self, values: Sequence[Any]) -> tuple[Key, list[Any]]:
+        """The key of a call and its arrays in order."""
+        leaves: list[Any] = []
+        parts: list[Key] = []
+        for name, value in zip(self.names, values, strict=True):
+            parts.append(flatten(value, leaves, name))
+        return tuple(parts), leaves
+
+    def explain(self, before: Key, now: Key) -> str:
+        """Why the key of a call is not that of another, a clause for each difference."""
+        found: list[str] = []
+        for name, old, new in zip(self.names, before, now, strict=True):
+            _differences(name, old, new, found)
+        return "; ".join(found)
+
+
+def has_tracers(values: Sequence[Any]) -> bool:
+    """Whether a call comes from within another trace, so that it is to be traced along with it."""
+    return any(
+        isinstance(v, Tracer)
+        or (isinstance(v, (tuple, list)) and has_tracers(v))
+        or (isinstance(v, dict) and has_tracers(list(v.values())))
+        for v in values
+    )
+
+
+def _differences(path: str, old: Key, new: Key, found: list[str]) -> None:
+    if old == new:
+        return
+    if old[0] is new[0] and isinstance(old[0], type) and len(old) == len(new):
+        for k, (a, b) in enumerate(zip(old[1:], new[1:], strict=True)):
+            if old[0] is not dict:
+                _differences(f"{path}[{k}]", a, b, found)
+            elif a[0] == b[0]:
+                _differences(f"{path}[{a[0]!r}]", a[1], b[1], found)
+            else:
+                found.append(f"argument {path}: key {a[0]!r} before, key {b[0]!r} now")
+        return
+    found.append(f"argument {path}: {_text(old)} before, {_text(new)} now")
+
+
+def _text(key: Key) -> str:
+    if key[0] == "array":
+        return f"{key[1]}[{','.join(map(str, key[2]))}]"
+    if key[0] == "value":
+        value = key[2]
+        if isinstance(value, tuple) and len(value) == 2 and value[0] is float:
+            value = np.frombuffer(value[1], "<f8")[0]
+            return repr(float(value))
+        if isinstance(value, tuple) and len(value) == 2 and isinstance(value[0], type):
+            return repr(value[1])
+        return repr(value)
+    if key[0] == "object":
+        return f"another {type(key[1]).__name__}"
+    return f"a {key[0].__name__} of {len(key) - 1}"
+
+
+def fingerprint(value: Any) -> Any:
+    """Equal while a value from outside is what it was, as far as this is looked at."""
+    if isinstance(value, (bool, int, float)):
+        return type(value), attribute_key(value)
+    if isinstance(value, np.ndarray):
+        content = value.tobytes() if value.nbytes <= _BY_VALUE else b""
+        return id(value), value.dtype, value.shape, content
+    if isinstance(value, np.generic):
+        return value.dtype, value.tobytes()
+    if type(value) in (tuple, list):
+        return (type(value), *[fingerprint(v) for v in value])
+    if type(value) is dict:
+        return (dict, *[(k, fingerprint(v)) for k, v in value.items()])
+    if isinstance(value, (str, bytes)):
+        return type(value), value
+    return id(value)
+
+
+class Environment:
+    """The values from outside that a trace read."""
+
+    __slots__ = ("_prints", "_references")
+
+    def __init__(self, references: Sequence[Reference]) -> None:
+        self._references = tuple(references)
+        self._prints = [fingerprint(r.value) for r in references]
+
+    def holds(self) -> bool:
+        """Whether all are what they were."""
+        return not any(self._changed(r, p) for r, p in zip(self._references, self._prints, strict=True))
+
+    def explain(self) -> str:
+        """Which are not what they were; empty where all are."""
+        changed = [
+            r for r, p in zip(self._references, self._prints, strict=True) if self._changed(r, p)
+        ]
+        return "; ".join(_sentence(r) for r in changed)
+
+    @staticmethod
+    def _changed(reference: Reference, was: Any) -> bool:
+        now = reference.now()
+        if now is reference.value and isinstance(now, _FIXED):
+            return False
+        return bool(fingerprint(now) != was)
+
+
+def _sentence(reference: Reference) -> str:
+    now = reference.now()
+    what = f"{reference.kind} {reference.name}"
+    if now is MISSING:
+        return f"{what}: is gone"
+    if isinstance(now, (bool, int, float, str, type(None))):
+        return f"{what}: {reference.value!r} before, {now!r} now"
+    return f"{what}: another {type(now).__name__} than before, or other content"

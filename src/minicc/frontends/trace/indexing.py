@@ -1,0 +1,323 @@
+"""Indexing: reading `u[...]`, and writing `u[...] = v` by building the array that results.
+
+A basic index (numbers, slices, None, an ellipsis) reads a view. Index arrays gather. A mask may be assigned through
+(`u[mask] = number` is a choice), and read only where it is a constant, for the result's shape would depend on data.
+
+Mirrors: NumPy's basic and advanced indexing; JAX's `_rewriting_take`; functionalised `slice_scatter` of PyTorch.
+"""
+
+from __future__ import annotations
+
+import operator
+from typing import Any
+
+import numpy as np
+
+from minicc.frontends.trace.dispatch import content_of, value_of
+from minicc.frontends.trace.recorder import Recorder
+from minicc.frontends.trace.registry import traces
+from minicc.frontends.trace.tracer import Content, Tracer
+from minicc.ir import graph
+from minicc.ir.core import Array, Value
+from minicc.ir.types import BOOL, I64
+
+Key = tuple[Any, ...]
+Cut = tuple[int, int, int]  # start, stop, step of one axis
+
+
+def _number(x: Any) -> Any:
+    return None if x is None else operator.index(x)
+
+
+def normal_key(recorder: Recorder, key: Any) -> Key:
+    """The parts of an index: plain ints, slices of ints, None, Ellipsis, arrays, traced values."""
+    parts: list[Any] = []
+    for part in key if isinstance(key, tuple) else (key,):
+        if part is None or part is Ellipsis:
+            parts.append(part)
+        elif isinstance(part, slice):
+            parts.append(slice(_number(part.start), _number(part.stop), _number(part.step)))
+        elif isinstance(part, (bool, np.bool_)):
+            recorder.refuse("MC0246", "an index that is True or False is not traced")
+        elif isinstance(part, (int, np.integer)):
+            parts.append(int(part))
+        else:
+            content = content_of(recorder, part)
+            if isinstance(content, np.ndarray) and content.ndim == 0 and content.dtype.kind in "iu":
+                content = int(content)  # type: ignore[assignment]
+            parts.append(content)
+    return tuple(parts)
+
+
+def is_basic(key: Key) -> bool:
+    """Whether the index holds no array."""
+    return not any(isinstance(part, (np.ndarray, Value)) for part in key)
+
+
+def _expanded(key: Key, rank: int) -> list[Any]:
+    """The parts with slices for the ellipsis and for the axes that are not named."""
+    named = 0
+    for part in key:
+        if isinstance(part, (np.ndarray, Value)):
+            boolean = (part.dtype if isinstance(part, np.ndarray) else part.type.dtype.numpy) == bool
+            named += part.ndim if boolean and isinstance(part, np.ndarray) else 1
+        else:
+            named += part is not None and part is not Ellipsis
+    if named > rank:
+        raise IndexError(f"too many indices: {named} for an array of {rank} axes")
+    rest = [slice(None)] * (rank - named)
+    at = next((k for k, part in enumerate(key) if part is Ellipsis), len(key))
+    if any(part is Ellipsis for part in key[at + 1 :]):
+        raise IndexError("an index can only have a single ellipsis ('...')")
+    return [*key[:at], *rest, *key[at + 1 :]]
+
+
+def _cuts(parts: list[Any], shape: tuple[int, ...]) -> tuple[list[Cut], list[int], list[int]]:
+    """Per axis its cut; the shape after cutting, without and with the axes of plain numbers."""
+    cuts: list[Cut] = []
+    kept: list[int] = []
+    full: list[int] = []
+    for part in parts:
+        if part is None:
+            kept.append(1)
+            continue
+        n = shape[len(cuts)]
+        if isinstance(part, int):
+            if not -n <= part < n:
+                raise IndexError(f"index {part} is out of bounds for axis {len(cuts)} with size {n}")
+            cuts.append((part % n, part % n + 1, 1))
+            full.append(1)
+            continue
+        start, stop, step = part.indices(n)
+        extent = len(range(start, stop, step))
+        cuts.append((start, stop, step) if extent else (0, 0, 1))
+        kept.append(extent)
+        full.append(extent)
+    return cuts, kept, full
+
+
+def cut(recorder: Recorder, value: Value, cuts: list[Cut]) -> Value:
+    """A strided slice, or the value itself where it takes everything."""
+    if all(c == (0, n, 1) for c, n in zip(cuts, value.type.extents, strict=True)):
+        return value
+    starts, stops, steps = (tuple(c[k] for c in cuts) for k in range(3))
+    return recorder.emit(graph.Slice, value, starts, stops, steps)
+
+
+def read_basic(recorder: Recorder, content: Content, key: Key) -> Any:
+    """What a basic index gives of a value or a constant."""
+    if isinstance(content, np.ndarray):
+        return content[key]
+    parts = _expanded(key, content.type.rank)
+    cuts, kept, _ = _cuts(parts, content.type.extents)
+    return recorder.reshape(cut(recorder, content, cuts), tuple(kept))
+
+
+@traces("__getitem__")
+def getitem(recorder: Recorder, box: Tracer, index: Any) -> Any:
+    """`box[index]`: a view for a basic index, else a new array."""
+    key = normal_key(recorder, index)
+    if is_basic(key):
+        result = read_basic(recorder, box.content, key)
+        if not isinstance(result, (Value, np.ndarray)):
+            return result  # NumPy's scalar
+        view = Tracer(recorder, result, base=box)
+        if not view.ndim:
+            return Tracer(recorder, result)
+        return view.views(
+            key,
+            lambda: read_basic(recorder, box.content, key),
+            lambda new: box.assign(_written(recorder, box, key, new)),
+        )
+    content = box.content
+    if isinstance(content, np.ndarray) and not any(isinstance(part, Value) for part in key):
+        return Tracer(recorder, content[key])
+    return Tracer(recorder, _advanced(recorder, box.value(), _expanded(key, box.ndim)))
+
+
+def _written(recorder: Recorder, box: Tracer, key: Key, new: Any) -> Content:
+    """The whole array after `box[key] = new` for a basic index."""
+    content = box.content
+    if isinstance(content, np.ndarray) and isinstance(new, np.ndarray):
+        changed = content.copy()
+        changed[key] = new
+        return changed
+    base = value_of(recorder, box)
+    cuts, kept, full = _cuts(_expanded(key, box.ndim), box.shape)
+    return _put(recorder, base, _fit(recorder, new, base, kept, full), cuts, 0)
+
+
+def _fit(recorder: Recorder, new: Any, base: Value, kept: list[int], full: list[int]) -> Value:
+    """A new part as it fills the region: cast, repeated, and with the axes of numbers put back."""
+    value = new if isinstance(new, Value) else recorder.lift(np.asarray(new))
+    value = recorder.cast(value, base.type.dtype)
+    extents = value.type.extents
+    surplus = len(extents) - len(kept)
+    if surplus > 0 and all(n == 1 for n in extents[:surplus]):
+        value = recorder.reshape(value, extents[surplus:])
+    return recorder.reshape(recorder.broadcast(value, tuple(kept)), tuple(full))
+
+
+def _put(recorder: Recorder, base: Value, new: Value, cuts: list[Cut], axis: int) -> Value:
+    """`base` with the region of `cuts`, counted from `axis` on, replaced by `new`."""
+    extents = base.type.extents
+    while axis < len(cuts) and cuts[axis] == (0, extents[axis], 1):
+        axis += 1
+    if axis == len(cuts):
+        return new
+    start, stop, step = cuts[axis]
+    taken = len(range(start, stop, step))
+    if 0 in new.type.extents:
+        return base
+    whole = [(0, n, 1) for n in extents]
+
+    def along(piece: Cut) -> Value:
+        return cut(recorder, base, [*whole[:axis], piece, *whole[axis + 1 :]])
+
+    if step == 1 or taken == 1:
+        middle = _put(recorder, along((start, start + 1 if taken == 1 else stop, 1)), new,
+                      _rest(cuts, axis, taken), axis + 1)  # fmt: skip
+        stop = start + taken
+        pieces = [along((0, start, 1))] if start else []
+        pieces += [middle, *([along((stop, extents[axis], 1))] if stop < extents[axis] else [])]
+        return recorder.emit(graph.Concat, pieces, axis) if len(pieces) > 1 else middle
+    inner = _put(recorder, along((start, stop, step)), new, _rest(cuts, axis, taken), axis + 1)
+    places = np.zeros(extents[axis], np.int64)
+    hit = np.zeros(extents[axis], bool)
+    places[start : None if stop < 0 else stop : step] = np.arange(taken)
+    hit[start : None if stop < 0 else stop : step] = True
+    spread = recorder.emit(graph.Gather, inner, recorder.lift(places), axis)
+    chosen = recorder.lift(hit.reshape(-1, *(1,) * (len(extents) - axis - 1)))
+    return recorder.emit(graph.Select, chosen, spread, base)
+
+
+def _rest(cuts: list[Cut], axis: int, taken: int) -> list[Cut]:
+    return [*cuts[:axis], (0, taken, 1), *cuts[axis + 1 :]]
+
+
+@traces("__setitem__")
+def setitem(recorder: Recorder, box: Tracer, index: Any, new: Any) -> None:
+    """`box[index] = new` for basic indices and masks."""
+    key = normal_key(recorder, index)
+    if is_basic(key):
+        if not (isinstance(new, Tracer) and new.is_view_of(box, key)):
+            box.assign(_written(recorder, box, key, content_of(recorder, new)))
+        return
+    content, given = box.content, content_of(recorder, new)
+    if isinstance(content, np.ndarray) and isinstance(given, np.ndarray) and not any(
+        isinstance(part, Value) for part in key
+    ):  # fmt: skip
+        changed = content.copy()
+        changed[key] = given
+        box.assign(changed)
+        return
+    mask = key[0] if len(key) == 1 else None
+    if not isinstance(mask, (np.ndarray, Value)) or _is_integer(mask):
+        recorder.refuse(
+            "MC0246", "an assignment through index arrays is not traced", "assign to slices"
+        )
+    value = given if isinstance(given, Value) else recorder.lift(given)
+    if value.type.rank and int(np.prod(value.type.extents)) != 1:
+        recorder.refuse(
+            "MC0246", "an array is assigned through a mask", "np.where(mask, new, old) chooses"
+        )
+    chosen = value_of(recorder, Tracer(recorder, mask))
+    extents = chosen.type.extents
+    if extents != box.shape[: len(extents)]:
+        raise IndexError(f"a mask of shape {extents} does not fit an array of {box.shape}")
+    chosen = recorder.reshape(chosen, (*extents, *(1,) * (box.ndim - len(extents))))
+    value = recorder.cast(recorder.reshape(value, ()), recorder.dtype(box.dtype))
+    old = value_of(recorder, box)
+    box.assign(recorder.emit(graph.Select, chosen, value, old))
+
+
+def _is_integer(part: Array | Value) -> bool:
+    if isinstance(part, Value):
+        return bool(part.type.dtype is not BOOL)
+    return part.dtype != bool
+
+
+def _advanced(recorder: Recorder, value: Value, parts: list[Any]) -> Value:
+    """What index arrays take: constant masks become positions, numbers go with the arrays."""
+    split: list[Any] = []
+    for part in parts:
+        if isinstance(part, Value) and part.type.dtype is BOOL:
+            recorder.refuse(
+                "MC0246",
+                "an array is indexed by a mask that is not known while tracing, so that the "
+                "result's shape depends on data",
+                "np.where(mask, array, other) keeps the shape",
+            )
+        if isinstance(part, np.ndarray) and part.dtype == bool:
+            split.extend(np.nonzero(part))
+        else:
+            split.append(part)
+    arrays = [k for k, p in enumerate(split) if isinstance(p, (np.ndarray, Value))]
+    placed = [k for k, p in enumerate(split) if isinstance(p, (np.ndarray, Value, int))]
+    together = placed == list(range(placed[0], placed[-1] + 1))
+    basic = [slice(None) if k in arrays else p for k, p in enumerate(split)]
+    cuts, kept, _ = _cuts(basic, value.type.extents)
+    value = recorder.reshape(cut(recorder, value, cuts), tuple(kept))
+    # numbers are gone from the axes that are left
+    axes = [k - sum(isinstance(p, int) for p in split[:k]) for k in arrays]
+    front = axes[0] if together else 0
+    return gather(recorder, value, axes, [split[k] for k in arrays], front)
+
+
+def gather(
+    recorder: Recorder, value: Value, axes: list[int], indices: list[Any], front: int
+) -> Value:
+    """Take at index arrays, one an axis, that broadcast; their axes come to stand at `front`."""
+    others = [k for k in range(value.type.rank) if k not in axes]
+    value = recorder.transpose(value, (*others[:front], *axes, *others[front:]))
+    extents = value.type.extents
+    sizes = extents[front : front + len(axes)]
+    for k, n in zip(indices, sizes, strict=True):
+        if isinstance(k, np.ndarray) and k.size and not (-n <= k.min() and k.max() < n):
+            raise IndexError(f"an index is out of bounds for an axis with size {n}")
+    if len(axes) == 1:
+        return recorder.emit(graph.Gather, value, _integer(recorder, indices[0]), front)
+    np_ = recorder.namespace
+    total, linear, inside = 1, 0, np.bool_(True)
+    for k, n in zip(reversed(indices), reversed(sizes), strict=True):
+        place: Any = Tracer(recorder, k if isinstance(k, np.ndarray) else recorder.cast(k, I64))
+        inside = np_.logical_and(inside, np_.logical_and(place >= -n, place < n))
+        linear = linear + np_.where(place < 0, place + n, place) * total
+        total *= n
+    # an index outside of its own axis must not be another element of the merged axis
+    safe = np_.where(inside, linear, total)
+    merged = recorder.reshape(value, (*extents[:front], total, *extents[front + len(axes) :]))
+    return recorder.emit(graph.Gather, merged, _integer(recorder, content_of(recorder, safe)), front)
+
+
+def _integer(recorder: Recorder, index: Content) -> Value:
+    value = index if isinstance(index, Value) else recorder.lift(index)
+    if not value.type.dtype.is_integer:
+        raise IndexError("arrays used as indices must be of integer (or boolean) type")
+    return recorder.cast(value, I64)
+
+
+@traces("take")
+def take(recorder: Recorder, a: Any, indices: Any, axis: int | None = None) -> Value:
+    """Elements at positions along an axis, or in row-major order."""
+    value = value_of(recorder, a)
+    if axis is None:
+        value = recorder.reshape(value, (int(np.prod(value.type.extents)),))
+    k = 0 if axis is None else axis % value.type.rank
+    index = content_of(recorder, indices)
+    return gather(recorder, value, [k], [index], k)
+
+
+@traces("take_along_axis")
+def take_along_axis(recorder: Recorder, arr: Any, indices: Any, axis: int) -> Value:
+    """Elements at the positions that an array of the same rank names along an axis."""
+    value = value_of(recorder, arr)
+    rank = value.type.rank
+    index = value_of(recorder, indices)
+    where: list[Any] = []
+    for k, n in enumerate(index.type.extents):
+        line = np.arange(n).reshape(-1, *(1,) * (rank - k - 1))
+        where.append(index if k == axis % rank else line)
+    return gather(recorder, value, list(range(rank)), where, 0)
+
+

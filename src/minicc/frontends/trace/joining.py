@@ -1,0 +1,187 @@
+"""Joining, splitting and repeating arrays.
+
+Mirrors: NumPy's `concatenate`, `stack`, `split`, `tile`, `repeat`, `roll` and their like.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple
+
+from minicc.frontends.trace.dispatch import value_of
+from minicc.frontends.trace.movement import atleast_1d, atleast_2d, cut_axis, expand_dims, ravel
+from minicc.frontends.trace.recorder import Recorder
+from minicc.frontends.trace.registry import traces
+from minicc.frontends.trace.tracer import Tracer
+from minicc.ir import graph
+from minicc.ir.core import Value
+
+
+def _common(recorder: Recorder, arrays: Sequence[Any], dtype: Any) -> list[Value]:
+    """Arrays as values of one element type; Python scalars are no arrays but count as such."""
+    values = [value_of(recorder, a) for a in arrays]
+    if not values:
+        raise ValueError("need at least one array to join")
+    wanted = np.result_type(*[v.type.dtype.numpy for v in values]) if dtype is None else dtype
+    element = recorder.dtype(np.dtype(wanted))
+    return [recorder.cast(v, element) for v in values]
+
+
+@traces("concatenate", "concat")
+def concatenate(
+    recorder: Recorder, arrays: Sequence[Any], axis: int | None = 0, *, dtype: Any = None
+) -> Value:
+    """Arrays one after the other along an axis."""
+    values = _common(recorder, arrays, dtype)
+    if axis is None:
+        values = [ravel(recorder, Tracer(recorder, v)) for v in values]
+    k = normalize_axis_index(0 if axis is None else axis, values[0].type.rank)
+    if len({v.type.rank for v in values}) != 1:
+        raise ValueError("all the input arrays must have the same number of dimensions")
+    return values[0] if len(values) == 1 else recorder.emit(graph.Concat, values, k)
+
+
+@traces("stack")
+def stack(recorder: Recorder, arrays: Sequence[Any], axis: int = 0, *, dtype: Any = None) -> Value:
+    """Arrays of one shape along a new axis."""
+    values = _common(recorder, _each(arrays), dtype)
+    if len({v.type.shape for v in values}) != 1:
+        raise ValueError("all input arrays must have the same shape")
+    k = normalize_axis_index(axis, values[0].type.rank + 1)
+    wide = [Tracer(recorder, expand_dims(recorder, Tracer(recorder, v), k)) for v in values]
+    return concatenate(recorder, wide, k)
+
+
+def _each(arrays: Any) -> list[Any]:
+    return list(arrays)
+
+
+def _joined(recorder: Recorder, parts: Sequence[Value], axis: int) -> Value:
+    return concatenate(recorder, [Tracer(recorder, p) for p in parts], axis)
+
+
+@traces("vstack", "row_stack")
+def vstack(recorder: Recorder, tup: Sequence[Any]) -> Value:
+    """Arrays as rows below each other."""
+    return _joined(recorder, [atleast_2d(recorder, a) for a in tup], 0)
+
+
+@traces("hstack")
+def hstack(recorder: Recorder, tup: Sequence[Any]) -> Value:
+    """Arrays beside each other."""
+    parts = [atleast_1d(recorder, a) for a in tup]
+    return _joined(recorder, parts, 0 if parts[0].type.rank == 1 else 1)
+
+
+@traces("column_stack")
+def column_stack(recorder: Recorder, tup: Sequence[Any]) -> Value:
+    """Vectors as columns beside each other."""
+    parts = [value_of(recorder, a) for a in tup]
+    columns = [recorder.reshape(v, (*v.type.extents, 1)) if v.type.rank < 2 else v for v in parts]
+    return _joined(recorder, columns, 1)
+
+
+@traces("append")
+def append(recorder: Recorder, arr: Any, values: Any, axis: int | None = None) -> Value:
+    """An array behind another; both flat where no axis is given."""
+    return concatenate(recorder, [arr, values], axis)
+
+
+@traces("split", view=True)
+def split(recorder: Recorder, ary: Any, indices_or_sections: Any, axis: int = 0) -> list[Value]:
+    """Parts along an axis, equal ones or between given places."""
+    value = value_of(recorder, ary)
+    k = normalize_axis_index(axis, value.type.rank)
+    n = value.type.extents[k]
+    if isinstance(indices_or_sections, (int, np.integer)):
+        if n % int(indices_or_sections):
+            raise ValueError("array split does not result in an equal division")
+    return array_split(recorder, ary, indices_or_sections, axis)
+
+
+@traces("array_split", view=True)
+def array_split(
+    recorder: Recorder, ary: Any, indices_or_sections: Any, axis: int = 0
+) -> list[Value]:
+    """Parts along an axis, the first ones longer by one where they can't be equal."""
+    value = value_of(recorder, ary)
+    k = normalize_axis_index(axis, value.type.rank)
+    n = value.type.extents[k]
+    if isinstance(indices_or_sections, (int, np.integer)):
+        count = int(indices_or_sections)
+        if count <= 0:
+            raise ValueError("number sections must be larger than 0.")
+        lengths = [n // count + (i < n % count) for i in range(count)]
+        places = [0, *(int(p) for p in np.cumsum(lengths))]
+    else:
+        places = [0, *(int(p) for p in indices_or_sections), n]
+    pieces = [slice(a, b).indices(n) for a, b in zip(places, places[1:], strict=False)]
+    return [
+        cut_axis(recorder, value, k, (a, b, 1) if a < b else (0, 0, 1)) for a, b, _ in pieces
+    ]
+
+
+@traces("hsplit", view=True)
+def hsplit(recorder: Recorder, ary: Any, indices_or_sections: Any) -> list[Value]:
+    """Parts along the second axis, or of a vector."""
+    rank = value_of(recorder, ary).type.rank
+    return split(recorder, ary, indices_or_sections, 1 if rank > 1 else 0)
+
+
+@traces("vsplit", view=True)
+def vsplit(recorder: Recorder, ary: Any, indices_or_sections: Any) -> list[Value]:
+    """Parts along the first axis."""
+    return split(recorder, ary, indices_or_sections, 0)
+
+
+@traces("roll")
+def roll(recorder: Recorder, a: Any, shift: Any, axis: Any = None) -> Value:
+    """Shifted along axes, what leaves comes back at the other end."""
+    value = value_of(recorder, a)
+    extents = value.type.extents
+    if axis is None:
+        flat = ravel(recorder, Tracer(recorder, value))
+        return recorder.reshape(_rolled(recorder, flat, shift, 0), extents)
+    axes = normalize_axis_tuple(axis, len(extents), allow_duplicate=True)
+    for amount, k in np.broadcast(shift, axes):
+        value = _rolled(recorder, value, int(amount), int(k))
+    return value
+
+
+def _rolled(recorder: Recorder, value: Value, shift: int, axis: int) -> Value:
+    n = value.type.extents[axis]
+    start = -shift % n if n else 0
+    if not start:
+        return value
+    ends = [cut_axis(recorder, value, axis, c) for c in ((start, n, 1), (0, start, 1))]
+    return recorder.emit(graph.Concat, ends, axis)
+
+
+@traces("tile")
+def tile(recorder: Recorder, A: Any, reps: Any) -> Value:  # noqa: N803  # NumPy's name
+    """The whole array repeated along axes."""
+    value = value_of(recorder, A)
+    times = [int(r) for r in np.atleast_1d(reps)]
+    rank = max(len(times), value.type.rank)
+    times = [1] * (rank - len(times)) + times
+    extents = (*(1,) * (rank - value.type.rank), *value.type.extents)
+    split_shape = tuple(n for e in extents for n in (1, e))
+    wide = tuple(n for r, e in zip(times, extents, strict=True) for n in (r, e))
+    value = recorder.broadcast(recorder.reshape(value, split_shape), wide)
+    return recorder.reshape(value, tuple(r * e for r, e in zip(times, extents, strict=True)))
+
+
+@traces("repeat")
+def repeat(recorder: Recorder, a: Any, repeats: Any, axis: int | None = None) -> Value:
+    """Each element repeated, along an axis or in row-major order."""
+    value = value_of(recorder, a)
+    if axis is None:
+        value = ravel(recorder, Tracer(recorder, value))
+    k = normalize_axis_index(0 if axis is None else axis, value.type.rank)
+    n = value.type.extents[k]
+    counts = np.broadcast_to(np.asarray(repeats), (n,))
+    places = np.repeat(np.arange(n), counts)
+    return recorder.emit(graph.Gather, value, recorder.lift(places), k)

@@ -1,0 +1,99 @@
+"""What a traced function finds in the place of the module `numpy`.
+
+Types, dtypes and numbers (`np.float32`, `np.pi`) are NumPy's own; functions are wrapped and go to `dispatch`. `np.ndarray`
+is `Tracer`, so that `isinstance` holds. Random numbers and files are refused where they are named.
+
+Mirrors: JAX's `jax.numpy`, made per trace; Dynamo's wrapping of modules.
+"""
+
+from __future__ import annotations
+
+import types
+from typing import Any
+
+import numpy as np
+
+from minicc.frontends.trace.dispatch import call, check_pure
+from minicc.frontends.trace.recorder import Recorder
+from minicc.frontends.trace.tracer import Tracer
+
+
+class TracedFunction:
+    """A function of NumPy, wrapped; a ufunc's methods are attributes as `np.add.reduce`."""
+
+    __slots__ = ("_name", "_recorder")
+
+    def __init__(self, recorder: Recorder, name: str) -> None:
+        self._recorder = recorder
+        self._name = name
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return call(self._recorder, self._name, args, kwargs)
+
+    def __getattr__(self, name: str) -> Any:
+        real = resolve(self._name)
+        if isinstance(real, np.ufunc) and name in ("reduce", "outer", "accumulate", "reduceat", "at"):
+            return TracedFunction(self._recorder, f"{self._name}.{name}")
+        return getattr(real, name)
+
+    def __repr__(self) -> str:
+        return f"<traced numpy.{self._name}>"
+
+
+class Namespace:
+    """The module `numpy`, or one of its submodules, for one trace."""
+
+    def __init__(self, recorder: Recorder, path: str = "") -> None:
+        self._recorder = recorder
+        self._path = path
+
+    def __getattr__(self, name: str) -> Any:
+        path = f"{self._path}.{name}" if self._path else name
+        real = resolve(path)
+        replaced = replacement(self._recorder, real, path)
+        if not isinstance(real, types.ModuleType):
+            setattr(self, name, replaced)
+        return replaced
+
+    def __repr__(self) -> str:
+        return f"<traced numpy{'.' if self._path else ''}{self._path}>"
+
+
+def resolve(path: str) -> Any:
+    """What NumPy calls by a dotted name."""
+    found: Any = np
+    for part in path.split("."):
+        found = getattr(found, part)
+    return found
+
+
+def replacement(recorder: Recorder, real: Any, path: str) -> Any:
+    """What stands for an object of NumPy while tracing."""
+    check_pure(recorder, path)
+    if isinstance(real, types.ModuleType):
+        return Namespace(recorder, path)
+    if real is np.ndarray:
+        return Tracer
+    if isinstance(real, type) or not callable(real):
+        return real
+    return TracedFunction(recorder, path)
+
+
+def numpy_path(x: Any) -> str | None:
+    """The dotted name below `numpy` of a function or module of NumPy's; "" is `numpy` itself."""
+    if isinstance(x, types.ModuleType):
+        name = x.__name__
+    elif isinstance(x, np.ufunc):
+        return x.__name__ if getattr(np, x.__name__, None) is x else None
+    elif isinstance(x, (types.FunctionType, types.BuiltinFunctionType)) or (
+        type(x).__module__ == "numpy" and callable(x)
+    ):
+        module = getattr(x, "__module__", None) or ""
+        name = f"{module}.{getattr(x, '__name__', '')}"
+    elif isinstance(getattr(x, "__self__", None), np.random.RandomState):
+        name = f"numpy.random.{x.__name__}"
+    else:
+        return None
+    if name == "numpy":
+        return ""
+    return name.removeprefix("numpy.") if name.startswith("numpy.") else None

@@ -1,0 +1,92 @@
+"""Nested arguments and results: tuples, lists, dicts and named tuples of arrays.
+
+`flatten` gives the arrays in order and a hashable key that tells the structure, each array's element type and shape, and
+every other leaf by value. `rebuild` puts new leaves into the old structure.
+
+Mirrors: JAX's pytrees, PyTorch's `torch.utils._pytree`.
+"""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from minicc.errors import UserError
+from minicc.ir.core import attribute_key
+
+Key = tuple[Any, ...]
+_STATIC = (type(None), bool, int, float, complex, str, bytes, type(Ellipsis), np.dtype, type, slice)
+_CALLABLE = (types.FunctionType, types.BuiltinFunctionType, types.MethodType, np.ufunc, partial)
+
+
+def flatten(value: Any, leaves: list[Any], path: str = "argument") -> Key:
+    """The key of a nested value; its arrays are appended to `leaves`.
+
+    UserError (MC0141) at a leaf that is neither an array nor a plain value.
+    """
+    kind = type(value)
+    if kind is np.ndarray:
+        leaves.append(value)
+        return ("array", value.dtype, value.shape)
+    if kind in _STATIC:
+        if kind is slice:
+            return ("value", "slice", str(value))
+        return ("value", kind.__name__, attribute_key(value))
+    if isinstance(value, np.generic):
+        return flatten(np.asarray(value), leaves, path)
+    if isinstance(value, (tuple, list)):
+        parts = [flatten(v, leaves, f"{path}[{k}]") for k, v in enumerate(value)]
+        return (kind, *parts)
+    if kind is dict:
+        items = [(k, flatten(v, leaves, f"{path}[{k!r}]")) for k, v in value.items()]
+        return (dict, *items)
+    if isinstance(value, np.ndarray):
+        return flatten(value.view(np.ndarray), leaves, path)
+    if isinstance(value, (*_STATIC, *_CALLABLE)):
+        # by itself, so that it lives as long as the key and its identity is nobody else's
+        return ("object", value)
+    raise UserError(
+        "MC0141",
+        f"{path} is a {kind.__module__}.{kind.__name__}, which is neither an array nor a value",
+        hint="pass arrays, Python numbers, texts, functions, or tuples, lists and dicts of these",
+    )
+
+
+def mapped(f: Callable[[Any, str], Any], value: Any, path: str = "") -> Any:
+    """The same structure with each leaf, of which the path is given, replaced by `f(leaf, path)`."""
+    if isinstance(value, tuple) and hasattr(value, "_fields"):
+        parts = zip(value._fields, value, strict=True)
+        return type(value)(*[mapped(f, v, f"{path}.{name}") for name, v in parts])
+    if isinstance(value, (tuple, list)):
+        return type(value)([mapped(f, v, f"{path}[{k}]") for k, v in enumerate(value)])
+    if type(value) is dict:
+        return {k: mapped(f, v, f"{path}[{k!r}]") for k, v in value.items()}
+    return f(value, path)
+
+
+class Slot:
+    """The place of the k-th array in a structure of results."""
+
+    __slots__ = ("index",)
+
+    def __init__(self, index: int) -> None:
+        self.index = index
+
+
+def rebuild(structure: Any, leaves: list[Any]) -> Any:
+    """The structure with its slots filled; arrays without axes become NumPy's scalars."""
+    if type(structure) is Slot:
+        return _scalar(leaves[structure.index])
+
+    def fill(leaf: Any, path: str) -> Any:
+        return _scalar(leaves[leaf.index]) if isinstance(leaf, Slot) else leaf
+
+    return mapped(fill, structure)
+
+
+def _scalar(array: Any) -> Any:
+    return array if array.ndim else array[()]

@@ -1,0 +1,217 @@
+"""A function over the same code in which NumPy is the traced NumPy.
+
+The copy runs with new globals and new closure cells; the user's own are never touched. Names are replaced where the
+code of the function (and of those within it) reads them: modules and functions of NumPy, arrays (which become
+constants), and the user's own functions and modules, in turn. Functions of installed libraries are left alone: their
+NumPy calls come back by the array protocols.
+
+What was read is noted as `Reference`s, which `guards` checks before a compiled function is used again.
+
+Mirrors: Dynamo's handling of globals and closures with guards, without its bytecode rewriting.
+"""
+
+from __future__ import annotations
+
+import builtins
+import dis
+import os
+import sysconfig
+import types
+from collections.abc import Iterator
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from minicc.frontends.trace.namespace import Namespace, numpy_path, replacement
+from minicc.frontends.trace.pytree import mapped
+from minicc.frontends.trace.recorder import Recorder
+from minicc.frontends.trace.tracer import Tracer
+
+MISSING: Any = object()
+_LIBRARIES = tuple(
+    os.path.join(path, "")
+    for path in {sysconfig.get_path(k) for k in ("stdlib", "platstdlib", "purelib", "platlib")}
+)
+_FILES = frozenset({"open", "input"})
+
+
+class Reference:
+    """A value that traced code read from outside: where it lives, its name, and what it was."""
+
+    __slots__ = ("home", "kind", "name", "value")
+
+    def __init__(self, kind: str, home: Any, name: str, value: Any) -> None:
+        self.kind = kind
+        self.home = home
+        self.name = name
+        self.value = value
+
+    def now(self) -> Any:
+        """What is there now."""
+        if isinstance(self.home, dict):
+            return self.home.get(self.name, MISSING)
+        if isinstance(self.home, types.CellType):
+            try:
+                return self.home.cell_contents
+            except ValueError:
+                return MISSING
+        return getattr(self.home, self.name, MISSING)
+
+
+def is_library(path: str) -> bool:
+    """Whether a source file belongs to Python or to an installed package."""
+    return path.startswith(_LIBRARIES) or path.startswith("<frozen")
+
+
+def _codes(code: types.CodeType) -> Iterator[types.CodeType]:
+    yield code
+    for constant in code.co_consts:
+        if isinstance(constant, types.CodeType):
+            yield from _codes(constant)
+
+
+class Rewirer:
+    """Makes the copies of one trace, each function's once."""
+
+    def __init__(self, recorder: Recorder) -> None:
+        self.recorder = recorder
+        self.references: list[Reference] = []
+        recorder.namespace = Namespace(recorder)
+        self._functions: dict[int, tuple[Any, Any]] = {}
+        self._globals: dict[int, dict[str, Any]] = {}
+        self._seen: set[tuple[int, str]] = set()
+        self._arrays: dict[int, Tracer] = {}
+
+    def value(self, x: Any, name: str) -> Any:
+        """What stands for a value that the code reads under `name`."""
+        path = numpy_path(x)
+        if path is not None:
+            if not path:
+                return self.recorder.namespace
+            return replacement(self.recorder, x, path)
+        if type(x) is np.ndarray:
+            return self.array(x, name)
+        if isinstance(x, types.FunctionType):
+            return x if is_library(x.__code__.co_filename) else self.function(x)
+        if isinstance(x, types.MethodType):
+            return types.MethodType(self.value(x.__func__, name), x.__self__)
+        if isinstance(x, partial):
+            named = {k: self.value(v, f"{name} {k}") for k, v in x.keywords.items()}
+            args = [self.value(v, f"{name}[{k}]") for k, v in enumerate(x.args)]
+            return partial(self.value(x.func, name), *args, **named)
+        if isinstance(x, types.ModuleType):
+            file = getattr(x, "__file__", None)
+            return x if file is None or is_library(file) else ModuleProxy(self, x)
+        wrapped = None if isinstance(x, type) else getattr(x, "__wrapped__", None)
+        if isinstance(wrapped, types.FunctionType):
+            return self.value(wrapped, name)
+        if type(x) in (tuple, list, dict) and x:
+            return mapped(lambda leaf, path: self.value(leaf, name + path), x)
+        return x
+
+    def array(self, x: np.ndarray[Any, Any], name: str) -> Tracer:
+        """A captured array as a constant."""
+        if id(x) not in self._arrays:
+            self._arrays[id(x)] = Tracer(self.recorder, x, locked=f"the captured array `{name}`")
+            self.recorder.captured[name] = x
+        return self._arrays[id(x)]
+
+    def read(self, kind: str, home: Any, name: str, value: Any) -> Any:
+        """Note what is read, once, and give what stands for it."""
+        if (id(home), name) not in self._seen:
+            self._seen.add((id(home), name))
+            if not isinstance(value, types.ModuleType):
+                self.references.append(Reference(kind, home, name, value))
+        return self.value(value, name)
+
+    def function(self, f: types.FunctionType) -> Any:
+        """The function's copy."""
+        known = self._functions.get(id(f))
+        if known is not None:
+            return known[1]
+        self._check(f.__code__)
+        namespace = self._namespace(f.__globals__)
+        cells = tuple(types.CellType() for _ in f.__closure__ or ())
+        copy = types.FunctionType(f.__code__, namespace, f.__name__, None, cells)
+        self._functions[id(f)] = (f, copy)
+        self._fill_globals(f, namespace)
+        for name, old, new in zip(f.__code__.co_freevars, f.__closure__ or (), cells, strict=True):
+            try:
+                content = old.cell_contents
+            except ValueError:
+                continue
+            new.cell_contents = self.read("closure", old, name, content)
+        if f.__defaults__:
+            given = self.read("default", f, "__defaults__", f.__defaults__)
+            copy.__defaults__ = given
+        if f.__kwdefaults__:
+            copy.__kwdefaults__ = self.read("default", f, "__kwdefaults__", f.__kwdefaults__)
+        copy.__qualname__ = f.__qualname__
+        return copy
+
+    def _namespace(self, original: dict[str, Any]) -> dict[str, Any]:
+        if id(original) not in self._globals:
+            made = dict(original)
+            own = vars(builtins) | {"__import__": self._import}
+            own |= {name: partial(self._refuse_file, name) for name in _FILES}
+            made["__builtins__"] = own
+            self._globals[id(original)] = made
+            self.recorder.user_globals.add(id(made))
+        return self._globals[id(original)]
+
+    def _fill_globals(self, f: types.FunctionType, namespace: dict[str, Any]) -> None:
+        for code in _codes(f.__code__):
+            for name in code.co_names:
+                if name in f.__globals__:
+                    value = f.__globals__[name]
+                    namespace[name] = self.read("global", f.__globals__, name, value)
+
+    def _check(self, code: types.CodeType) -> None:
+        """UnsupportedError (MC0244) where the code rebinds names from outside of it."""
+        free = set(code.co_freevars)
+        for part in _codes(code):
+            line = part.co_firstlineno
+            for step in dis.get_instructions(part):
+                line = step.starts_line or line
+                rebinds = step.opname in ("STORE_GLOBAL", "DELETE_GLOBAL") or (
+                    step.opname in ("STORE_DEREF", "DELETE_DEREF") and step.argval in free
+                )
+                if rebinds:
+                    self._refuse_rebinding(step.argval, code.co_filename, line)
+
+    def _refuse_rebinding(self, name: str, file: str, line: int) -> None:
+        try:
+            self.recorder.refuse(
+                "MC0244", f"`{name}` from outside of the function is bound anew", "return the value"
+            )
+        except Exception as error:
+            error.where = (f"{os.path.basename(file)}:{line}",)  # type: ignore[attr-defined]
+            raise
+
+    def _refuse_file(self, name: str, *args: Any, **kwargs: Any) -> None:
+        self.recorder.refuse(
+            "MC0242",
+            f"{name}() can't be compiled: files are read and written while tracing alone",
+            "pass its outcome as an argument",
+        )
+
+    def _import(self, name: str, *args: Any, **kwargs: Any) -> Any:
+        """An import within the function."""
+        module = builtins.__import__(name, *args, **kwargs)
+        path = numpy_path(module)
+        if path is None:
+            return self.value(module, name)
+        return self.recorder.namespace if not path else Namespace(self.recorder, path)
+
+
+class ModuleProxy:
+    """A module of the user's whose functions are replaced when they are read."""
+
+    def __init__(self, rewirer: Rewirer, module: types.ModuleType) -> None:
+        self._rewirer = rewirer
+        self._module = module
+
+    def __getattr__(self, name: str) -> Any:
+        value = getattr(self._module, name)
+        return self._rewirer.read("global", vars(self._module), name, value)
