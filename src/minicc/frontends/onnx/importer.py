@@ -21,8 +21,8 @@ from minicc.frontends.onnx import (
     ops_movement,
     ops_normalize,
     ops_pad,
-    ops_reduce,
     ops_rearrange,
+    ops_reduce,
     ops_window,
 )
 from minicc.frontends.onnx.context import Context, describe
@@ -120,6 +120,8 @@ class _Import:
             hint = "leave that output out; it is only used in training"
             raise self.ctx.unsupported(f"its output {extra} is not computed", hint)
         for name, value in zip(node.outputs, out, strict=False):
+            if not name:
+                continue
             value.hint = value.hint or name
             self.values[name] = value
 

@@ -78,7 +78,7 @@ def leaky_relu(ctx: Context, node: Node, x: Value) -> Value:
 
 @operator("PRelu")
 def prelu(ctx: Context, node: Node, x: Value, slope: Value) -> Value:
-    """slope * x below 0; before opset 7 a slope of one axis lies on the channels."""
+    """Itself, times a slope below 0; before opset 7 a slope of one axis lies on the channels."""
     if ctx.opset < 7 and slope.type.rank == 1 and x.type.rank > 1 and slope.type.shape != (1,):
         slope = ctx.reshape(slope, (*slope.type.shape, *(1,) * (x.type.rank - 2)))
     return _choose_negative(ctx, x, ctx.emit(graph.Mul, x, slope), x)
@@ -128,7 +128,7 @@ def sigmoid(ctx: Context, node: Node, x: Value) -> Value:
 @operator("Swish")
 @widened
 def swish(ctx: Context, node: Node, x: Value) -> Value:
-    """x * sigmoid(alpha * x)."""
+    """The product x * sigmoid(alpha * x)."""
     return ctx.emit(graph.Mul, x, sigmoid_of(ctx, _scaled(ctx, x, node.number("alpha", 1.0))))
 
 
@@ -142,7 +142,7 @@ def softplus(ctx: Context, node: Node, x: Value) -> Value:
 @operator("Softsign")
 @widened
 def softsign(ctx: Context, node: Node, x: Value) -> Value:
-    """x / (1 + |x|)."""
+    """The quotient x / (1 + |x|)."""
     below = ctx.emit(graph.Add, ctx.scalar(1, x), ctx.emit(graph.Abs, x))
     return ctx.emit(graph.Div, x, below)
 
@@ -150,7 +150,7 @@ def softsign(ctx: Context, node: Node, x: Value) -> Value:
 @operator("Mish")
 @widened
 def mish(ctx: Context, node: Node, x: Value) -> Value:
-    """x * tanh(softplus(x))."""
+    """The product x * tanh(softplus(x))."""
     return ctx.emit(graph.Mul, x, ctx.emit(graph.Tanh, softplus_of(ctx, x)))
 
 
@@ -170,14 +170,14 @@ def hard_sigmoid(ctx: Context, node: Node, x: Value) -> Value:
 @operator("HardSwish")
 @widened
 def hard_swish(ctx: Context, node: Node, x: Value) -> Value:
-    """x * hard_sigmoid(x) with alpha 1/6 and beta 1/2."""
+    """The product x * hard_sigmoid(x) with alpha 1/6 and beta 1/2."""
     return ctx.emit(graph.Mul, x, _hard_sigmoid(ctx, x, 1 / 6, 0.5))
 
 
 @operator("Gelu")
 @widened
 def gelu(ctx: Context, node: Node, x: Value) -> Value:
-    """x * (1 + erf(x / sqrt(2))) / 2, or its approximation by tanh."""
+    """The product of x and (1 + erf(x / sqrt(2))) / 2, or its approximation by tanh."""
     kind = node.text("approximate", "none")
     if kind == "none":
         curve = ctx.emit(graph.Erf, _scaled(ctx, x, float(np.sqrt(0.5))))
@@ -192,7 +192,7 @@ def gelu(ctx: Context, node: Node, x: Value) -> Value:
 
 
 def softmax_parts(ctx: Context, node: Node, x: Value) -> tuple[Value, Value, Value]:
-    """x less its maximum, the exponentials of that, and their sum.
+    """The tensor less its maximum, the exponentials of that, and their sum.
 
     Before opset 13 all axes from `axis` (then 1) on count as one, from then on only `axis` does.
     """

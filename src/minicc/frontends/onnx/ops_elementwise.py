@@ -57,7 +57,7 @@ def _unary(cls: type[Op]) -> Importer:
 
 
 def _aligned(ctx: Context, node: Node, a: Value, b: Value) -> Value:
-    """`b` with extents of 1 behind, where an old opset lays it on the axes of `a` from `axis` on."""
+    """`b` with extents of 1 behind, where an old opset lays it on axes of `a` from `axis` on."""
     if ctx.opset >= 7 or not node.integer("broadcast", 0):
         return b
     axis = node.integer("axis", a.type.rank - b.type.rank)

@@ -33,7 +33,7 @@ def _mul(ctx: Context, a: Value, b: Value) -> Value:
 def batch_normalization(
     ctx: Context, node: Node, x: Value, scale: Value, bias: Value, mean: Value, variance: Value
 ) -> Value:
-    """x * scale' + shift', a channel each, with the stored mean and variance."""
+    """The line x * scale' + shift', a channel each, with the stored mean and variance."""
     if node.integer("training_mode", 0) or (ctx.opset < 7 and not node.integer("is_test", 0)):
         raise ctx.unsupported("training mode", "export the model for inference")
     if not node.integer("spatial", 1):
@@ -57,7 +57,7 @@ def batch_normalization(
 def _standardised(
     ctx: Context, x: Value, axes: tuple[int, ...], epsilon: float
 ) -> tuple[Value, Value, Value]:
-    """x with mean 0 and variance 1 over axes; the mean; the reciprocal of the deviation."""
+    """Mean 0 and variance 1 over axes; also the mean and the reciprocal of the deviation."""
     mean = mean_of(ctx, x, axes, True)
     less = ctx.emit(graph.Sub, x, mean)
     variance = mean_of(ctx, _mul(ctx, less, less), axes, True)
@@ -94,9 +94,7 @@ def rms_normalization(ctx: Context, node: Node, x: Value, scale: Value) -> Value
 
 
 @operator("InstanceNormalization")
-def instance_normalization(
-    ctx: Context, node: Node, x: Value, scale: Value, bias: Value
-) -> Value:
+def instance_normalization(ctx: Context, node: Node, x: Value, scale: Value, bias: Value) -> Value:
     """Standardise each channel of each example, then scale and shift."""
     axes = tuple(range(2, x.type.rank))
     out, _, _ = _standardised(ctx, _wide(ctx, x), axes, node.number("epsilon", 1e-5))
@@ -130,7 +128,7 @@ def mean_variance_normalization(ctx: Context, node: Node, x: Value) -> Value:
 
 @operator("LRN")
 def local_response_normalization(ctx: Context, node: Node, x: Value) -> Value:
-    """x / (bias + alpha / size * the squares of near channels) ** beta."""
+    """The quotient x / (bias + alpha / size * the squares of near channels) ** beta."""
     size, rank = node.integer("size", 1), x.type.rank
     ahead, rest = (size - 1) // 2, (0,) * (rank - 2)
     square = ctx.emit(
@@ -174,7 +172,7 @@ def dropout(
     """In inference nothing is dropped; the mask, if asked for, is true everywhere."""
     if training is not None and bool(ctx.known(training, "training_mode").item()):
         raise ctx.unsupported("training mode", "export the model for inference")
-    if len(node.outputs) < 2:
+    if not any(node.outputs[1:]):
         return x
     kept = ctx.constant(np.array(True)) if ctx.opset >= 10 else ctx.scalar(1, x)
     return x, ctx.emit(graph.Broadcast, kept, shape=x.type.shape)

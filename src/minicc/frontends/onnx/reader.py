@@ -151,7 +151,7 @@ def _load(source: str | os.PathLike[str] | bytes) -> tuple[bytes, str]:
 
 
 def _parse(data: bytes, place: str) -> Any:
-    from google.protobuf.message import DecodeError
+    from google.protobuf.message import DecodeError  # type: ignore[import-untyped,unused-ignore]
     from onnx import ModelProto
     from onnx.inliner import inline_local_functions
 
@@ -285,6 +285,10 @@ def _ordered(
         hint = "a graph of ONNX has no cycles; loops are an operator"
         message = "these nodes wait for each other"
         problems.add(UserError("MC0125", message, hint=hint, where=stuck))
+    used = {name for index in order for name in nodes[index].inputs} | set(outputs)
+    for index in order:
+        # an output that nobody wants need not be computed
+        nodes[index].outputs = tuple(o if o in used else "" for o in nodes[index].outputs)
     return [nodes[index] for index in order]
 
 
@@ -308,7 +312,7 @@ def _needed(
         if index in uses:
             continue
         uses[index] = set()
-        for name in filter(None, _names_used(nodes[index])):
+        for name in filter(None, nodes[index].inputs):
             if name in makers:
                 uses[index].add(makers[name])
                 stack.append(makers[name])
@@ -317,10 +321,6 @@ def _needed(
                 where = nodes[index].name
                 problems.add(UserError("MC0125", message, hint=hint, where=where))
     return set(uses), uses
-
-
-def _names_used(node: Node) -> tuple[str, ...]:
-    return node.inputs
 
 
 def array_of(tensor: Any, where: str) -> Array:

@@ -1,6 +1,7 @@
 """Products of matrices and their generalisations, all by way of `graph.contract`.
 
-Mirrors: NumPy's `matmul`, `dot`, `tensordot`, `einsum`; opt_einsum's pairwise contraction, from left to right here.
+Mirrors: NumPy's `matmul`, `dot`, `tensordot`, `einsum`; opt_einsum's pairwise contraction, from
+left to right here.
 """
 
 from __future__ import annotations
@@ -27,12 +28,13 @@ def _pair(recorder: Recorder, *xs: Any, dtype: Any = None) -> list[Value]:
     values = [value_of(recorder, x) for x in xs]
     wanted = np.result_type(*[v.type.dtype.numpy for v in values]) if dtype is None else dtype
     element = recorder.dtype(np.dtype(wanted))
-    return [recorder.cast(recorder.cast(v, element), I32 if element is BOOL else element) for v in values]
+    return [
+        recorder.cast(recorder.cast(v, element), I32 if element is BOOL else element)
+        for v in values
+    ]
 
 
-def contract(
-    recorder: Recorder, a: Value, b: Value, left: str, right: str, out: str
-) -> Value:
+def contract(recorder: Recorder, a: Value, b: Value, left: str, right: str, out: str) -> Value:
     """The einsum `left,right->out`, where extents of 1 may stand for any extent.
 
     ValueError where other extents of one letter differ.
@@ -108,9 +110,7 @@ def tensordot(recorder: Recorder, a: Any, b: Any, axes: Any = 2) -> Value:
     if isinstance(axes, (int, np.integer)):
         return _tensordot(recorder, a, b, tuple(range(m - int(axes), m)), tuple(range(int(axes))))
     left, right = axes
-    return _tensordot(
-        recorder, a, b, normalize_axis_tuple(left, m), normalize_axis_tuple(right, n)
-    )
+    return _tensordot(recorder, a, b, normalize_axis_tuple(left, m), normalize_axis_tuple(right, n))
 
 
 def _tensordot(

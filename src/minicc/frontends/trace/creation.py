@@ -1,7 +1,8 @@
 """Arrays made from nothing, from others' shapes, and conversions.
 
-`zeros`, `arange`, `eye` and their like have no traced arguments, so NumPy itself makes them as constants; here is what
-takes a traced array. `empty_like` gives zeros, so that a compiled function has one outcome.
+`zeros`, `arange`, `eye` and their like have no traced arguments, so NumPy itself makes them as
+constants; here is what takes a traced array. `empty_like` gives zeros, so that a compiled function
+has one outcome.
 
 Mirrors: NumPy's array creation routines; JAX's `lax_numpy` creation.
 """
@@ -105,7 +106,11 @@ def tril(recorder: Recorder, m: Any, k: int = 0) -> Value:
 @traces("triu")
 def triu(recorder: Recorder, m: Any, k: int = 0) -> Value:
     """Zeros below the k-th diagonal."""
-    return _triangle(recorder, m, k - 1, lambda *a, **n: ~np.tri(*a, **n))
+    return _triangle(recorder, m, k - 1, _not_tri)
+
+
+def _not_tri(rows: int, columns: int, k: int, dtype: Any) -> Array:
+    return np.logical_not(np.tri(rows, columns, k, dtype))
 
 
 def _triangle(recorder: Recorder, m: Any, k: int, make: Any) -> Value:

@@ -1,7 +1,8 @@
 """One call of a NumPy function while tracing: by NumPy itself, or recorded, or refused.
 
-A call without symbolic arrays is made by NumPy on the spot. Else the function's entry in `registry.FUNCTIONS` records
-ops. What NumPy or a type rule raises becomes a UserError (MC0140) at the user's line.
+A call without symbolic arrays is made by NumPy on the spot. Else the function's entry in
+`registry.FUNCTIONS` records ops. What NumPy or a type rule raises becomes a UserError (MC0140) at
+the user's line.
 
 Mirrors: NEP 18's dispatch; constant evaluation during JAX's tracing.
 """
@@ -20,15 +21,14 @@ from minicc.frontends.trace.tracer import Content, Tracer
 from minicc.ir.core import Array, Value
 
 # Calls that a compiled function would repeat with another outcome.
-IMPURE = {
-    "random": "random numbers are drawn once, while tracing",
-    **dict.fromkeys(
-        "load save savez savez_compressed loadtxt savetxt genfromtxt fromfile fromregex memmap "
-        "lib.npyio.NpzFile lib.format.open_memmap".split(),
-        "files are read and written while tracing alone",
-    ),
-}
-_WRITES = frozenset("copyto put place putmask fill_diagonal put_along_axis".split())
+_FILES = "files are read and written while tracing alone"
+IMPURE = {"random": "random numbers are drawn once, while tracing"}
+for _names in (
+    ("load", "save", "savez", "savez_compressed", "loadtxt", "savetxt", "genfromtxt"),
+    ("fromfile", "fromregex", "memmap"),
+):
+    IMPURE.update(dict.fromkeys(_names, _FILES))
+_WRITES = frozenset(("copyto", "put", "place", "putmask", "fill_diagonal", "put_along_axis"))
 _MISTAKES = (TypeError, ValueError, IndexError, OverflowError, ZeroDivisionError)
 
 

@@ -1,8 +1,8 @@
 """The ops of each ufunc, for values that have the element types of its loop.
 
-Functions without an op of their own are composed where the formula keeps NumPy's accuracy to a few units in the
-last place (Kahan's `expm1` and `log1p`, scaled `hypot`); others (`sin`, `arctan`, `cbrt`) are not here, so they are
-refused on traced arrays.
+Functions without an op of their own are composed where the formula keeps NumPy's accuracy to a few
+units in the last place (Kahan's `expm1` and `log1p`, scaled `hypot`); others (`sin`, `arctan`,
+`cbrt`) are not here, so they are refused on traced arrays.
 
 Mirrors: decompositions in torch.decomp and JAX's lax_numpy.
 """

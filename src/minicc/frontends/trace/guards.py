@@ -1,9 +1,10 @@
 """When a traced function may be used again, and why not.
 
-A call has a key: the structure of its arguments, each array's element type and shape, every other leaf by value. A trace
-also read values from outside (globals, closures, defaults); `Environment` says whether they are still what they were:
-numbers, texts and small arrays by value, functions, large arrays and other objects by identity. A large captured array
-that is changed in place is therefore not noticed; pass such arrays as arguments.
+A call has a key: the structure of its arguments, each array's element type and shape, every other
+leaf by value. A trace also read values from outside (globals, closures, defaults); `Environment`
+says whether they are still what they were: numbers, texts and small arrays by value, functions,
+large arrays and other objects by identity. A large captured array that is changed in place is
+therefore not noticed; pass such arrays as arguments.
 
 Mirrors: Dynamo's guards; JAX's cache of jitted functions (by abstract value and static arguments).
 """
@@ -138,7 +139,9 @@ class Environment:
 
     def holds(self) -> bool:
         """Whether all are what they were."""
-        return not any(self._changed(r, p) for r, p in zip(self._references, self._prints, strict=True))
+        return not any(
+            self._changed(r, p) for r, p in zip(self._references, self._prints, strict=True)
+        )
 
     def explain(self) -> str:
         """Which are not what they were; empty where all are."""

@@ -1,9 +1,11 @@
 """Indexing: reading `u[...]`, and writing `u[...] = v` by building the array that results.
 
-A basic index (numbers, slices, None, an ellipsis) reads a view. Index arrays gather. A mask may be assigned through
-(`u[mask] = number` is a choice), and read only where it is a constant, for the result's shape would depend on data.
+A basic index (numbers, slices, None, an ellipsis) reads a view. Index arrays gather. A mask may be
+assigned through (`u[mask] = number` is a choice), and read only where it is a constant, for the
+result's shape would depend on data.
 
-Mirrors: NumPy's basic and advanced indexing; JAX's `_rewriting_take`; functionalised `slice_scatter` of PyTorch.
+Mirrors: NumPy's basic and advanced indexing; JAX's `_rewriting_take`; functionalised
+`slice_scatter` of PyTorch.
 """
 
 from __future__ import annotations
@@ -59,8 +61,7 @@ def _expanded(key: Key, rank: int) -> list[Any]:
     named = 0
     for part in key:
         if isinstance(part, (np.ndarray, Value)):
-            boolean = (part.dtype if isinstance(part, np.ndarray) else part.type.dtype.numpy) == bool
-            named += part.ndim if boolean and isinstance(part, np.ndarray) else 1
+            named += part.ndim if isinstance(part, np.ndarray) and not _is_integer(part) else 1
         else:
             named += part is not None and part is not Ellipsis
     if named > rank:
@@ -84,7 +85,9 @@ def _cuts(parts: list[Any], shape: tuple[int, ...]) -> tuple[list[Cut], list[int
         n = shape[len(cuts)]
         if isinstance(part, int):
             if not -n <= part < n:
-                raise IndexError(f"index {part} is out of bounds for axis {len(cuts)} with size {n}")
+                raise IndexError(
+                    f"index {part} is out of bounds for axis {len(cuts)} with size {n}"
+                )
             cuts.append((part % n, part % n + 1, 1))
             full.append(1)
             continue
@@ -234,7 +237,7 @@ def setitem(recorder: Recorder, box: Tracer, index: Any, new: Any) -> None:
 def _is_integer(part: Array | Value) -> bool:
     if isinstance(part, Value):
         return bool(part.type.dtype is not BOOL)
-    return part.dtype != bool
+    return part.dtype.kind != "b"
 
 
 def _advanced(recorder: Recorder, value: Value, parts: list[Any]) -> Value:
@@ -248,7 +251,7 @@ def _advanced(recorder: Recorder, value: Value, parts: list[Any]) -> Value:
                 "result's shape depends on data",
                 "np.where(mask, array, other) keeps the shape",
             )
-        if isinstance(part, np.ndarray) and part.dtype == bool:
+        if isinstance(part, np.ndarray) and not _is_integer(part):
             split.extend(np.nonzero(part))
         else:
             split.append(part)
@@ -287,7 +290,9 @@ def gather(
     # an index outside of its own axis must not be another element of the merged axis
     safe = np_.where(inside, linear, total)
     merged = recorder.reshape(value, (*extents[:front], total, *extents[front + len(axes) :]))
-    return recorder.emit(graph.Gather, merged, _integer(recorder, content_of(recorder, safe)), front)
+    return recorder.emit(
+        graph.Gather, merged, _integer(recorder, content_of(recorder, safe)), front
+    )
 
 
 def _integer(recorder: Recorder, index: Content) -> Value:
@@ -319,5 +324,3 @@ def take_along_axis(recorder: Recorder, arr: Any, indices: Any, axis: int) -> Va
         line = np.arange(n).reshape(-1, *(1,) * (rank - k - 1))
         where.append(index if k == axis % rank else line)
     return gather(recorder, value, list(range(rank)), where, 0)
-
-

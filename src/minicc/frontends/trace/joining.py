@@ -6,6 +6,7 @@ Mirrors: NumPy's `concatenate`, `stack`, `split`, `tile`, `repeat`, `roll` and t
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -96,9 +97,8 @@ def split(recorder: Recorder, ary: Any, indices_or_sections: Any, axis: int = 0)
     value = value_of(recorder, ary)
     k = normalize_axis_index(axis, value.type.rank)
     n = value.type.extents[k]
-    if isinstance(indices_or_sections, (int, np.integer)):
-        if n % int(indices_or_sections):
-            raise ValueError("array split does not result in an equal division")
+    if isinstance(indices_or_sections, (int, np.integer)) and n % int(indices_or_sections):
+        raise ValueError("array split does not result in an equal division")
     return array_split(recorder, ary, indices_or_sections, axis)
 
 
@@ -118,10 +118,8 @@ def array_split(
         places = [0, *(int(p) for p in np.cumsum(lengths))]
     else:
         places = [0, *(int(p) for p in indices_or_sections), n]
-    pieces = [slice(a, b).indices(n) for a, b in zip(places, places[1:], strict=False)]
-    return [
-        cut_axis(recorder, value, k, (a, b, 1) if a < b else (0, 0, 1)) for a, b, _ in pieces
-    ]
+    pieces = [slice(a, b).indices(n) for a, b in pairwise(places)]
+    return [cut_axis(recorder, value, k, (a, b, 1) if a < b else (0, 0, 1)) for a, b, _ in pieces]
 
 
 @traces("hsplit", view=True)
@@ -161,7 +159,7 @@ def _rolled(recorder: Recorder, value: Value, shift: int, axis: int) -> Value:
 
 
 @traces("tile")
-def tile(recorder: Recorder, A: Any, reps: Any) -> Value:  # noqa: N803  # NumPy's name
+def tile(recorder: Recorder, A: Any, reps: Any) -> Value:  # NumPy's name
     """The whole array repeated along axes."""
     value = value_of(recorder, A)
     times = [int(r) for r in np.atleast_1d(reps)]

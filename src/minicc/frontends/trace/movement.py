@@ -193,7 +193,11 @@ def flip(recorder: Recorder, m: Any, axis: Any = None) -> Value:
 
 @traces("pad")
 def pad(
-    recorder: Recorder, array: Any, pad_width: Any, mode: str = "constant", *,
+    recorder: Recorder,
+    array: Any,
+    pad_width: Any,
+    mode: str = "constant",
+    *,
     constant_values: Any = 0,
 ) -> Value:
     """One number around an array."""

@@ -1,7 +1,8 @@
 """What a traced function finds in the place of the module `numpy`.
 
-Types, dtypes and numbers (`np.float32`, `np.pi`) are NumPy's own; functions are wrapped and go to `dispatch`. `np.ndarray`
-is `Tracer`, so that `isinstance` holds. Random numbers and files are refused where they are named.
+Types, dtypes and numbers (`np.float32`, `np.pi`) are NumPy's own; functions are wrapped and go to
+`dispatch`. `np.ndarray` is `Tracer`, so that `isinstance` holds. Random numbers and files are
+refused where they are named.
 
 Mirrors: JAX's `jax.numpy`, made per trace; Dynamo's wrapping of modules.
 """
@@ -32,7 +33,13 @@ class TracedFunction:
 
     def __getattr__(self, name: str) -> Any:
         real = resolve(self._name)
-        if isinstance(real, np.ufunc) and name in ("reduce", "outer", "accumulate", "reduceat", "at"):
+        if isinstance(real, np.ufunc) and name in (
+            "reduce",
+            "outer",
+            "accumulate",
+            "reduceat",
+            "at",
+        ):
             return TracedFunction(self._recorder, f"{self._name}.{name}")
         return getattr(real, name)
 
@@ -84,7 +91,7 @@ def numpy_path(x: Any) -> str | None:
     if isinstance(x, types.ModuleType):
         name = x.__name__
     elif isinstance(x, np.ufunc):
-        return x.__name__ if getattr(np, x.__name__, None) is x else None
+        return str(x.__name__) if getattr(np, x.__name__, None) is x else None
     elif isinstance(x, (types.FunctionType, types.BuiltinFunctionType)) or (
         type(x).__module__ == "numpy" and callable(x)
     ):

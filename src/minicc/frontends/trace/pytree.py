@@ -1,7 +1,8 @@
 """Nested arguments and results: tuples, lists, dicts and named tuples of arrays.
 
-`flatten` gives the arrays in order and a hashable key that tells the structure, each array's element type and shape, and
-every other leaf by value. `rebuild` puts new leaves into the old structure.
+`flatten` gives the arrays in order and a hashable key that tells the structure, each array's
+element type and shape, and every other leaf by value. `rebuild` puts new leaves into the old
+structure.
 
 Mirrors: JAX's pytrees, PyTorch's `torch.utils._pytree`.
 """
@@ -57,7 +58,7 @@ def flatten(value: Any, leaves: list[Any], path: str = "argument") -> Key:
 
 
 def mapped(f: Callable[[Any, str], Any], value: Any, path: str = "") -> Any:
-    """The same structure with each leaf, of which the path is given, replaced by `f(leaf, path)`."""
+    """The same structure with each leaf replaced by `f(leaf, path of the leaf)`."""
     if isinstance(value, tuple) and hasattr(value, "_fields"):
         parts = zip(value._fields, value, strict=True)
         return type(value)(*[mapped(f, v, f"{path}.{name}") for name, v in parts])

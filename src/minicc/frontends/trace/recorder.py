@@ -27,8 +27,9 @@ _REPEATED = 16  # elements from which it pays to look for a constant that repeat
 class Recorder:
     """The state of one trace.
 
-    `user_globals` are the ids of the namespaces that the user's code runs in while it is traced;
-XX    """
+    `user_globals` are the ids of the namespaces that the user's code runs in while it is
+    traced; XX
+    """
 
     def __init__(self, name: str) -> None:
         self.name = name

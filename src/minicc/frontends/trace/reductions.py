@@ -1,7 +1,7 @@
-"""Reductions, with NumPy's element types: small integers are summed in 64 bits, means of integers are f64.
+"""Reductions, with NumPy's element types.
 
-`mean`, `var` and `std` of f16 sum in f32 and round once, as NumPy's mean does. `argmax` and `argmin` are the least
-index that holds the extreme, NaN counting as extreme.
+Small integers are summed in 64 bits, means of integers are f64. `mean`, `var` and `std` of f16 sum in f32 and round once, as NumPy's mean does. `argmax` and
+`argmin` are the least index that holds the extreme, NaN counting as extreme.
 
 Mirrors: NumPy's ufunc.reduce and _methods; JAX's `reductions`.
 """
@@ -40,7 +40,9 @@ def _widened(recorder: Recorder, value: Value, wanted: Any) -> Value:
     """As NumPy sums it: in `wanted`, else bool and small integers in 64 bits."""
     if wanted is not None:
         return recorder.cast(value, recorder.dtype(np.dtype(wanted)))
-    return recorder.cast(value, recorder.dtype(np.add.reduce(np.zeros(1, value.type.dtype.numpy)).dtype))
+    return recorder.cast(
+        value, recorder.dtype(np.add.reduce(np.zeros(1, value.type.dtype.numpy)).dtype)
+    )
 
 
 def _total(
@@ -58,7 +60,12 @@ def _total(
 
 @traces("sum")
 def sum_(
-    recorder: Recorder, a: Any, axis: Axis = None, dtype: Any = None, *, keepdims: bool = False,
+    recorder: Recorder,
+    a: Any,
+    axis: Axis = None,
+    dtype: Any = None,
+    *,
+    keepdims: bool = False,
     where: Any = True,
 ) -> Value:
     """The sum along axes."""
@@ -67,7 +74,12 @@ def sum_(
 
 @traces("prod")
 def prod(
-    recorder: Recorder, a: Any, axis: Axis = None, dtype: Any = None, *, keepdims: bool = False,
+    recorder: Recorder,
+    a: Any,
+    axis: Axis = None,
+    dtype: Any = None,
+    *,
+    keepdims: bool = False,
     where: Any = True,
 ) -> Value:
     """The product along axes."""
@@ -166,8 +178,14 @@ def average(recorder: Recorder, a: Any, axis: Axis = None, *, keepdims: bool = F
 
 @traces("var")
 def var(
-    recorder: Recorder, a: Any, axis: Axis = None, dtype: Any = None, ddof: float = 0, *,
-    keepdims: bool = False, correction: float | None = None,
+    recorder: Recorder,
+    a: Any,
+    axis: Axis = None,
+    dtype: Any = None,
+    ddof: float = 0,
+    *,
+    keepdims: bool = False,
+    correction: float | None = None,
 ) -> Value:
     """The mean of squared distances to the mean, over n - ddof."""
     value = value_of(recorder, a)
@@ -186,8 +204,14 @@ def var(
 
 @traces("std")
 def std(
-    recorder: Recorder, a: Any, axis: Axis = None, dtype: Any = None, ddof: float = 0, *,
-    keepdims: bool = False, correction: float | None = None,
+    recorder: Recorder,
+    a: Any,
+    axis: Axis = None,
+    dtype: Any = None,
+    ddof: float = 0,
+    *,
+    keepdims: bool = False,
+    correction: float | None = None,
 ) -> Value:
     """The square root of the variance."""
     squared = var(recorder, a, axis, dtype, ddof, keepdims=keepdims, correction=correction)
@@ -237,4 +261,3 @@ for _ufunc, _reduction in {
     "logical_and": "all",
 }.items():  # fmt: skip
     _register_reduce(_ufunc, _reduction)
-

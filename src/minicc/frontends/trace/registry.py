@@ -1,7 +1,8 @@
 """Which functions of NumPy are traced, by their dotted names below `numpy`.
 
-The modules of families fill the table with a decorator; `dispatch` reads it. What is not in it works on
-constants alone (NumPy computes it while the function is traced) and is refused on traced arrays.
+The modules of families fill the table with a decorator; `dispatch` reads it. What is not in it
+works on constants alone (NumPy computes it while the function is traced) and is refused on traced
+arrays.
 
 Mirrors: the lowering tables of JAX's primitives; Dynamo's trace rules.
 """
@@ -44,13 +45,13 @@ class Dispatch:
 
 
 # Methods of ndarray that are NumPy's function of the same or another name.
-METHODS: dict[str, str] = {
-    name: name
-    for name in (
-        "all any argmax argmin astype clip copy dot flatten max mean min prod ravel repeat "
-        "reshape round squeeze std sum swapaxes take transpose var"
-    ).split()
-}
+METHODS: dict[str, str] = {}
+for _names in (
+    ("all", "any", "argmax", "argmin", "clip", "copy", "dot", "max", "mean", "min", "prod"),
+    ("ravel", "repeat", "round", "squeeze", "std", "sum", "swapaxes", "take", "trace", "var"),
+    ("diagonal",),
+):
+    METHODS.update({name: name for name in _names})
 METHODS["conj"] = METHODS["conjugate"] = "positive"
-for _ndarray_only in ("astype", "flatten", "reshape", "transpose"):
-    METHODS[_ndarray_only] = f"ndarray.{_ndarray_only}"
+for _name in ("astype", "flatten", "reshape", "transpose"):
+    METHODS[_name] = f"ndarray.{_name}"

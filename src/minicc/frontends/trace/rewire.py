@@ -1,11 +1,12 @@
 """A function over the same code in which NumPy is the traced NumPy.
 
-The copy runs with new globals and new closure cells; the user's own are never touched. Names are replaced where the
-code of the function (and of those within it) reads them: modules and functions of NumPy, arrays (which become
-constants), and the user's own functions and modules, in turn. Functions of installed libraries are left alone: their
-NumPy calls come back by the array protocols.
+The copy runs with new globals and new closure cells; the user's own are never touched. Names are
+replaced where the code of the function (and of those within it) reads them: modules and functions
+of NumPy, arrays (which become constants), and the user's own functions and modules, in turn.
+Functions of installed libraries are left alone: their NumPy calls come back by the array protocols.
 
-What was read is noted as `Reference`s, which `guards` checks before a compiled function is used again.
+What was read is noted as `Reference`s, which `guards` checks before a compiled function is used
+again.
 
 Mirrors: Dynamo's handling of globals and closures with guards, without its bytecode rewriting.
 """

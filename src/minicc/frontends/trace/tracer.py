@@ -1,13 +1,16 @@
 """`Tracer`: what stands for an array while a function is traced.
 
-A tracer is a mutable box, as an `ndarray` is: it holds the value that the array has now, a value of the graph
-(*symbolic*) or a NumPy array (*constant*: known while tracing, computed by NumPy). `u[...] = v` and `u += v` put a
-new value into the box; no op ever writes. A basic index makes a view: a box that reads from its base and writes
-through to it. Other views (of `reshape`, `T`) may be read until either side is written to.
+A tracer is a mutable box, as an `ndarray` is: it holds the value that the array has now, a value of
+the graph (*symbolic*) or a NumPy array (*constant*: known while tracing, computed by NumPy).
+`u[...] = v` and `u += v` put a new value into the box; no op ever writes. A basic index makes a
+view: a box that reads from its base and writes through to it. Other views (of `reshape`, `T`) may
+be read until either side is written to.
 
-Where Python itself needs an element (`if`, `int()`, `float()`), UnsupportedError (MC0240) names the line.
+Where Python itself needs an element (`if`, `int()`, `float()`), UnsupportedError (MC0240) names the
+line.
 
-Mirrors: JAX's tracers; PyTorch's functionalisation of views; the protocols of NEP 13, NEP 18 and NEP 47.
+Mirrors: JAX's tracers; PyTorch's functionalisation of views; the protocols of NEP 13, NEP 18 and
+NEP 47.
 """
 
 from __future__ import annotations
@@ -61,7 +64,15 @@ class Tracer:
     """
 
     __slots__ = (
-        "_base", "_content", "_locked", "_read", "_seen", "_version", "_write", "key", "recorder",
+        "_base",
+        "_content",
+        "_locked",
+        "_read",
+        "_seen",
+        "_version",
+        "_write",
+        "key",
+        "recorder",
     )
     __array_priority__ = 1000
 
@@ -171,7 +182,8 @@ class Tracer:
     def dtype(self) -> np.dtype[Any]:
         """NumPy's element type."""
         content = self._content
-        return content.type.dtype.numpy if isinstance(content, Value) else content.dtype
+        dtype = content.type.dtype.numpy if isinstance(content, Value) else content.dtype
+        return np.dtype(dtype)
 
     @property
     def ndim(self) -> int:
@@ -194,12 +206,12 @@ class Tracer:
         return self.size * self.itemsize
 
     @property
-    def T(self) -> Any:  # noqa: N802  # NumPy's name
+    def T(self) -> Any:  # NumPy's name
         """The axes in reverse order."""
         return self._call("transpose", self)
 
     @property
-    def mT(self) -> Any:  # noqa: N802  # NumPy's name
+    def mT(self) -> Any:  # NumPy's name
         """The last two axes exchanged."""
         return self._call("matrix_transpose", self)
 
@@ -300,8 +312,8 @@ class Tracer:
         return other // self, other % self
 
     __hash__ = None  # type: ignore[assignment]  # as ndarray: == compares elements
-    __eq__ = _binary("equal")  # type: ignore[assignment]
-    __ne__ = _binary("not_equal")  # type: ignore[assignment]
+    __eq__ = _binary("equal")
+    __ne__ = _binary("not_equal")
     __lt__, __le__ = _binary("less"), _binary("less_equal")
     __gt__, __ge__ = _binary("greater"), _binary("greater_equal")
     __neg__, __pos__ = _unary("negative"), _unary("positive")
@@ -315,13 +327,21 @@ class Tracer:
     __itruediv__ = _in_place("divide")
     __floordiv__, __rfloordiv__ = _binary("floor_divide"), _reflected("floor_divide")
     __ifloordiv__ = _in_place("floor_divide")
-    __mod__, __rmod__, __imod__ = _binary("remainder"), _reflected("remainder"), _in_place("remainder")
+    __mod__, __rmod__, __imod__ = (
+        _binary("remainder"),
+        _reflected("remainder"),
+        _in_place("remainder"),
+    )
     __pow__, __rpow__, __ipow__ = _binary("power"), _reflected("power"), _in_place("power")
     __matmul__, __rmatmul__ = _binary("matmul"), _reflected("matmul")
     __imatmul__ = _in_place("matmul")
     __and__, __rand__ = _binary("bitwise_and"), _reflected("bitwise_and")
     __iand__ = _in_place("bitwise_and")
-    __or__, __ror__, __ior__ = _binary("bitwise_or"), _reflected("bitwise_or"), _in_place("bitwise_or")
+    __or__, __ror__, __ior__ = (
+        _binary("bitwise_or"),
+        _reflected("bitwise_or"),
+        _in_place("bitwise_or"),
+    )
     __xor__, __rxor__ = _binary("bitwise_xor"), _reflected("bitwise_xor")
     __ixor__ = _in_place("bitwise_xor")
     __lshift__, __rlshift__ = _binary("left_shift"), _reflected("left_shift")

@@ -22,9 +22,9 @@ from minicc.ir.types import TensorType, from_numpy
 class Traced:
     """A traced function: its graph, and what must hold for it to be used.
 
-    `module` takes the arrays of a call in order (see `Parameters.key`) and gives those of its result, which `rebuild`
-    puts in their places. `environment` guards what was read from outside; `captured` are the arrays among it, which
-    became constants, by name.
+    `module` takes the arrays of a call in order (see `Parameters.key`) and gives those of its
+    result, which `rebuild` puts in their places. `environment` guards what was read from outside;
+    `captured` are the arrays among it, which became constants, by name.
     """
 
     __slots__ = ("captured", "environment", "module", "structure")
@@ -88,7 +88,7 @@ def trace_values(f: Callable[..., Any], parameters: Parameters, values: Sequence
 def _apply(f: Callable[..., Any], signature: inspect.Signature, values: Sequence[Any]) -> Any:
     bound = inspect.BoundArguments(
         signature,
-        dict(zip(signature.parameters, values, strict=True)),  # type: ignore[arg-type]
+        dict(zip(signature.parameters, values, strict=True)),
     )
     return f(*bound.args, **bound.kwargs)
 
@@ -133,5 +133,3 @@ def trace(
     for value, name in zip(traced.module.main.args, arg_names or (), strict=False):
         value.hint = name
     return traced.module
-
-

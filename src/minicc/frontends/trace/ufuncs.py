@@ -63,8 +63,10 @@ def apply(recorder: Recorder, name: str, *xs: Any, dtype: Any = None) -> Value:
             return special
     kinds = tuple(kind(x) for x in operands)
     out = (None,) * ufunc.nout
-    signature = None if dtype is None else (*(None,) * ufunc.nin, np.dtype(dtype))
-    *ins, result = ufunc.resolve_dtypes((*kinds, *out), signature=signature)
+    wanted: dict[str, Any] = {}
+    if dtype is not None:
+        wanted["signature"] = (*(None,) * ufunc.nin, np.dtype(dtype))
+    *ins, result = ufunc.resolve_dtypes((*kinds, *out), **wanted)
     if name in _COMPARISONS:
         uniform = _out_of_range(recorder, ufunc, operands)
         if uniform is not None:
@@ -86,9 +88,7 @@ def _out_of_range(recorder: Recorder, ufunc: Any, operands: list[Operand]) -> Va
             if not limits.min <= x <= limits.max:
                 zero = np.zeros((), other.type.dtype.numpy)
                 outcome = ufunc(x, zero) if k == 0 else ufunc(zero, x)
-                return recorder.broadcast(
-                    recorder.scalar(outcome, BOOL), tuple(other.type.extents)
-                )
+                return recorder.broadcast(recorder.scalar(outcome, BOOL), tuple(other.type.extents))
     return None
 
 
@@ -177,7 +177,11 @@ def where(recorder: Recorder, condition: Any, x: Any, y: Any) -> Value:
 
 @traces("clip")
 def clip(
-    recorder: Recorder, a: Any, a_min: Any = None, a_max: Any = None, min: Any = None,
+    recorder: Recorder,
+    a: Any,
+    a_min: Any = None,
+    a_max: Any = None,
+    min: Any = None,
     max: Any = None,
 ) -> Value:
     """Not below `a_min`, not above `a_max`; either may be None."""
@@ -208,9 +212,7 @@ def round_(recorder: Recorder, a: Any, decimals: int = 0) -> Value:
 
 
 @traces("isclose")
-def isclose(
-    recorder: Recorder, a: Any, b: Any, rtol: float = 1e-5, atol: float = 1e-8
-) -> Value:
+def isclose(recorder: Recorder, a: Any, b: Any, rtol: float = 1e-5, atol: float = 1e-8) -> Value:
     """Whether |a - b| <= atol + rtol * |b|, equal infinities included."""
     left, right = Tracer(recorder, value_of(recorder, a)), Tracer(recorder, value_of(recorder, b))
     near = (abs(left - right) <= atol + rtol * abs(right)) & (abs(right) < np.inf)

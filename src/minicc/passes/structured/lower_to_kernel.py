@@ -92,6 +92,7 @@ class _Lowering:
         self.shared = shared
         self.memory: dict[Value, Memory] = {}
         self.registers: dict[Value, Register] = {}
+        self.axes: list[str] = []
         self.readers: dict[Value, list[Map]] = {}
         for op in group.body.ops:
             assert isinstance(op, Generic)
@@ -133,13 +134,17 @@ class _Nest:
         self.steps: dict[str, Segment] = {}
 
     def _axis_order(self) -> tuple[str, ...]:
-        last = None
-        for m in (*self.op.result_maps, *self.op.input_maps):
-            name = contiguous_name(m)
-            if name in self.tiles:
-                last = name
-                break
-        return tuple([n for n in self.tiles if n != last] + ([last] if last else []))
+        """What is contiguous last; dimensions that ops before this one had keep their order.
+
+        So tiles in registers never need to be transposed from one op to the next.
+        """
+        contiguous = [contiguous_name(m) for m in (*self.op.result_maps, *self.op.input_maps)]
+        last = next((n for n in contiguous if n in self.tiles), None)
+        known = [n for n in self.low.axes if n in self.tiles]
+        fresh = sorted((n for n in self.tiles if n not in known), key=lambda n: n == last)
+        axes = known + fresh if last in fresh else fresh + known
+        self.low.axes += [n for n in axes if n not in self.low.axes]
+        return tuple(axes)
 
     def fits_registers(self, k: int) -> bool:
         """Whether one tile is all of an instance's result `k`.
