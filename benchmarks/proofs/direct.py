@@ -36,7 +36,7 @@ class Convolution(NamedTuple):
     columns: int = 32
     residual: bool = False
     relu: bool = True
-    cut: bool = True  # a block of the sum for each tap, else one chain over everything
+    cut: int = 128  # at most so many terms of a sum in one chain; blocks are added
 
     @property
     def extents(self) -> tuple[int, int]:
@@ -80,22 +80,34 @@ def convolution(name: str, c: Convolution, loc: str) -> Function:
 def _sums(
     b: Builder, c: Convolution, buffers: tuple[Value, Value], at: tuple[Value, Value, Value]
 ) -> Value:
-    """The accumulated tile: loops over both taps and the input channels."""
+    """The accumulated tile: loops over both taps, and blocks of input channels."""
     (x, w), (p, h, left) = buffers, at
     zero = constant(b, 0, (c.rows, c.columns))
+    cut = min(c.cut, c.ic)
+    assert c.ic % cut == 0, c
 
-    def tap(b: Builder, kh: Value, kw: Value, acc: Value) -> Value:
-        def channel(b: Builder, ic: Value, carried: Sequence[Value]) -> Sequence[Value]:
-            pixel = (I[0] * c.stride + I[2], (I[1] + T[0]) * c.stride + I[3], I[4] + T[1])
-            xs = load(b, x, (h, left, kh, kw, ic), pixel, (c.rows, 1))
-            ws = load(b, w, (p, kh, kw, ic), (*I[:4], T[1]), (1, c.columns))
-            return (b.emit(arith.Fma, xs, ws, carried[0]),)
+    def block(b: Builder, tap: tuple[Value, Value], start: Value) -> Value:
+        def step(b: Builder, ic: Value, acc: Sequence[Value]) -> Sequence[Value]:
+            channel = I[4] + I[5] + T[1]
+            pixel = (I[0] * c.stride + I[2], (I[1] + T[0]) * c.stride + I[3], channel)
+            xs = load(b, x, (h, left, *tap, start, ic), pixel, (c.rows, 1))
+            at = (I[0], I[1], I[2], I[3] + I[4], T[1])
+            ws = load(b, w, (p, *tap, start, ic), at, (1, c.columns))
+            return (b.emit(arith.Fma, xs, ws, acc[0]),)
 
-        (block_sum,) = loop(b, "ic", c.ic, (zero if c.cut else acc,), channel)
-        return b.emit(arith.Add, acc, block_sum) if c.cut else block_sum
+        (total,) = loop(b, "ic", cut, (zero,), step)
+        return total
 
-    def row(b: Builder, kh: Value, carried: Sequence[Value]) -> Sequence[Value]:
-        return loop(b, "kw", c.taps, carried, lambda b, kw, acc: (tap(b, kh, kw, acc[0]),))
+    def add(b: Builder, tap: tuple[Value, Value], start: Value, acc: Value) -> Sequence[Value]:
+        return (b.emit(arith.Add, acc, block(b, tap, start)),)
+
+    def tap(b: Builder, kh: Value, kw: Value, acc: Sequence[Value]) -> Sequence[Value]:
+        if cut == c.ic:
+            return add(b, (kh, kw), b.emit(kernel.Index, (), value=0), acc[0])
+        return loop(b, "start", c.ic, acc, lambda b, s, a: add(b, (kh, kw), s, a[0]), cut)
+
+    def row(b: Builder, kh: Value, acc: Sequence[Value]) -> Sequence[Value]:
+        return loop(b, "kw", c.taps, acc, lambda b, kw, a: tap(b, kh, kw, a))
 
     (total,) = loop(b, "kh", c.taps, (zero,), row)
     return total

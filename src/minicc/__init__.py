@@ -3,7 +3,7 @@
 A mini end-to-end tensor compiler, from ONNX models and NumPy functions to SIMD machine code.
 """
 
-from minicc.api import InferenceSession
+from minicc.api import InferenceSession, jit
 from minicc.errors import CompilerBug, MiniccError, UnsupportedError, UserError
 from minicc.options import Options
 from minicc.version import VERSION as __version__
@@ -16,4 +16,5 @@ __all__ = [
     "UnsupportedError",
     "UserError",
     "__version__",
+    "jit",
 ]

@@ -95,7 +95,7 @@ class _Import:
         if not ready:
             self.failed.update(node.outputs)
             return
-        self._check_arity(entry, operands)
+        self._check_parts(node, entry, operands)
         try:
             out = entry.run(self.ctx, node, *_trimmed(operands, entry))
         except MiniccError:
@@ -104,7 +104,11 @@ class _Import:
             raise self.ctx.bug(error) from error
         self._bind(node, out if isinstance(out, tuple) else (out,))
 
-    def _check_arity(self, entry: Operator, operands: Sequence[Value | None]) -> None:
+    def _check_parts(self, node: Node, entry: Operator, operands: Sequence[Value | None]) -> None:
+        strange = sorted(set(node.attributes) - entry.attributes)
+        if strange:
+            hint = f"minicc knows {', '.join(sorted(entry.attributes)) or 'none'}"
+            raise self.ctx.unsupported(f"its attribute {', '.join(strange)}", hint)
         given = len(operands)
         if given > len(entry.inputs) and not entry.variadic and any(operands[len(entry.inputs) :]):
             text = f"it takes at most {len(entry.inputs)} inputs, not {given}"

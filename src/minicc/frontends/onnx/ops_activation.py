@@ -70,7 +70,7 @@ def relu(ctx: Context, node: Node, x: Value) -> Value:
     return ctx.emit(graph.Max, x, ctx.scalar(0, x))
 
 
-@operator("LeakyRelu")
+@operator("LeakyRelu", attributes="alpha")
 def leaky_relu(ctx: Context, node: Node, x: Value) -> Value:
     """Alpha * x below 0."""
     return _choose_negative(ctx, x, _scaled(ctx, x, node.number("alpha", 0.01)), x)
@@ -84,14 +84,14 @@ def prelu(ctx: Context, node: Node, x: Value, slope: Value) -> Value:
     return _choose_negative(ctx, x, ctx.emit(graph.Mul, x, slope), x)
 
 
-@operator("ThresholdedRelu")
+@operator("ThresholdedRelu", attributes="alpha")
 def thresholded_relu(ctx: Context, node: Node, x: Value) -> Value:
     """Itself above alpha, else 0."""
     above = ctx.emit(graph.Lt, ctx.scalar(node.number("alpha", 1.0), x), x)
     return ctx.emit(graph.Select, above, x, ctx.scalar(0, x))
 
 
-@operator("Elu")
+@operator("Elu", attributes="alpha")
 @widened
 def elu(ctx: Context, node: Node, x: Value) -> Value:
     """Alpha * (exp(x) - 1) below 0."""
@@ -99,7 +99,7 @@ def elu(ctx: Context, node: Node, x: Value) -> Value:
     return _choose_negative(ctx, x, below, x)
 
 
-@operator("Selu")
+@operator("Selu", attributes="alpha gamma")
 @widened
 def selu(ctx: Context, node: Node, x: Value) -> Value:
     """Gamma * x, and gamma * alpha * (exp(x) - 1) below 0."""
@@ -109,7 +109,7 @@ def selu(ctx: Context, node: Node, x: Value) -> Value:
     return _scaled(ctx, _choose_negative(ctx, x, below, x), gamma)
 
 
-@operator("Celu")
+@operator("Celu", attributes="alpha")
 @widened
 def celu(ctx: Context, node: Node, x: Value) -> Value:
     """Alpha * (exp(x / alpha) - 1) below 0."""
@@ -125,7 +125,7 @@ def sigmoid(ctx: Context, node: Node, x: Value) -> Value:
     return sigmoid_of(ctx, x)
 
 
-@operator("Swish")
+@operator("Swish", attributes="alpha")
 @widened
 def swish(ctx: Context, node: Node, x: Value) -> Value:
     """The product x * sigmoid(alpha * x)."""
@@ -160,7 +160,7 @@ def _hard_sigmoid(ctx: Context, x: Value, alpha: float, beta: float) -> Value:
     return ctx.emit(graph.Min, above, ctx.scalar(1, x))
 
 
-@operator("HardSigmoid")
+@operator("HardSigmoid", attributes="alpha beta")
 @widened
 def hard_sigmoid(ctx: Context, node: Node, x: Value) -> Value:
     """Alpha * x + beta, kept between 0 and 1."""
@@ -174,7 +174,7 @@ def hard_swish(ctx: Context, node: Node, x: Value) -> Value:
     return ctx.emit(graph.Mul, x, _hard_sigmoid(ctx, x, 1 / 6, 0.5))
 
 
-@operator("Gelu")
+@operator("Gelu", attributes="approximate")
 @widened
 def gelu(ctx: Context, node: Node, x: Value) -> Value:
     """The product of x and (1 + erf(x / sqrt(2))) / 2, or its approximation by tanh."""
@@ -208,7 +208,7 @@ def softmax_parts(ctx: Context, node: Node, x: Value) -> tuple[Value, Value, Val
     return less, power, ctx.emit(graph.Reduce, power, combine="add", **options)
 
 
-@operator("Softmax")
+@operator("Softmax", attributes="axis")
 @widened
 def softmax(ctx: Context, node: Node, x: Value) -> Value:
     """exp(x) over the sum of exp(x)."""
@@ -216,7 +216,7 @@ def softmax(ctx: Context, node: Node, x: Value) -> Value:
     return ctx.emit(graph.Div, power, total)
 
 
-@operator("LogSoftmax")
+@operator("LogSoftmax", attributes="axis")
 @widened
 def log_softmax(ctx: Context, node: Node, x: Value) -> Value:
     """The logarithm of softmax, without dividing."""
@@ -224,7 +224,7 @@ def log_softmax(ctx: Context, node: Node, x: Value) -> Value:
     return ctx.emit(graph.Sub, less, ctx.emit(graph.Log, total))
 
 
-@operator("Hardmax")
+@operator("Hardmax", attributes="axis")
 def hardmax(ctx: Context, node: Node, x: Value) -> Value:
     """1 at the first maximum along an axis, 0 elsewhere."""
     if ctx.opset < 13 and node.integer("axis", 1) % x.type.rank != x.type.rank - 1:

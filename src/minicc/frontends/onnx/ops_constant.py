@@ -25,7 +25,7 @@ _NUMBERS: dict[str, Any] = {
 }
 
 
-@operator("Constant")
+@operator("Constant", attributes="sparse_value value value_float value_floats value_int value_ints")
 def constant(ctx: Context, node: Node) -> Value:
     """The tensor, the number or the list of numbers that an attribute holds."""
     if "value" in node.attributes:
@@ -35,11 +35,10 @@ def constant(ctx: Context, node: Node) -> Value:
             return ctx.constant(np.array(node.attributes[name], element))
     if not node.attributes:
         raise ctx.wrong("its value is missing")
-    names = ", ".join(node.attributes)
-    raise ctx.unsupported(f"a constant given as {names}", "store it as a dense tensor of numbers")
+    raise ctx.unsupported("a sparse tensor", "store it as a dense tensor of numbers")
 
 
-@operator("ConstantOfShape")
+@operator("ConstantOfShape", attributes="value")
 def constant_of_shape(ctx: Context, node: Node, shape: Value) -> Value:
     """One value, 0 in f32 where none is given, in a given shape."""
     tensor = node.attributes.get("value")
@@ -51,7 +50,7 @@ def constant_of_shape(ctx: Context, node: Node, shape: Value) -> Value:
     return ctx.emit(graph.Broadcast, element, shape=dims) if dims else element
 
 
-@operator("Shape")
+@operator("Shape", attributes="end start")
 def shape(ctx: Context, node: Node, x: Value) -> Value:
     """The extents of a tensor, or of a part of its axes."""
     all_of_it = ctx.shape_of(x)
@@ -70,7 +69,7 @@ def size(ctx: Context, node: Node, x: Value) -> Value:
     return ctx.of_dims(np.array(product(x.type.shape), object))
 
 
-@operator("Range")
+@operator("Range", attributes="stash_type")
 def range_(ctx: Context, node: Node, start: Value, limit: Value, delta: Value) -> Value:
     """The numbers from `start` on before `limit`, `delta` apart."""
     first, step = ctx.known(start, "start").item(), ctx.known(delta, "delta").item()

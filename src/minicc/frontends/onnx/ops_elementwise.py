@@ -5,7 +5,6 @@ Mirrors: ONNX's math and logical operators. Before opset 7 broadcasting is asked
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import reduce
 
 import numpy as np
@@ -80,15 +79,14 @@ def _chained(cls: type[Op]) -> Importer:
     return run
 
 
-def _enter(table: dict[str, type[Op]], make: Callable[[type[Op]], Importer]) -> None:
-    for name, cls in table.items():
-        register(name, make(cls))
-
-
-_enter(_UNARY, _unary)
-_enter(_BINARY, _binary)
-_enter(_SWAPPED, lambda cls: _binary(cls, swap=True))
-_enter(_CHAINED, _chained)
+for _name, _cls in _UNARY.items():
+    register(_name, _unary(_cls))
+for _name, _cls in _BINARY.items():
+    register(_name, _binary(_cls), "axis broadcast")
+for _name, _cls in _SWAPPED.items():
+    register(_name, _binary(_cls, swap=True), "axis broadcast")
+for _name, _cls in _CHAINED.items():
+    register(_name, _chained(_cls))
 
 
 @operator("Mean")
@@ -98,7 +96,7 @@ def mean(ctx: Context, node: Node, *xs: Value) -> Value:
     return ctx.emit(graph.Div, total, ctx.scalar(len(xs), total))
 
 
-@operator("Mod")
+@operator("Mod", attributes="fmod")
 def mod(ctx: Context, node: Node, a: Value, b: Value) -> Value:
     """The remainder with the sign of `b`, or with that of `a` if `fmod` is set."""
     if not node.integer("fmod", 0):
@@ -108,7 +106,7 @@ def mod(ctx: Context, node: Node, a: Value, b: Value) -> Value:
     return ctx.emit(graph.Select, negative, ctx.emit(graph.Neg, rest), rest)
 
 
-@operator("Pow")
+@operator("Pow", attributes="axis broadcast")
 def power(ctx: Context, node: Node, x: Value, exponent: Value) -> Value:
     """Of floats; integers only to a constant power, by multiplying."""
     if x.type.dtype.is_float:
@@ -147,7 +145,7 @@ def is_nan(ctx: Context, node: Node, x: Value) -> Value:
     return ctx.emit(graph.Ne, x, x)
 
 
-@operator("IsInf")
+@operator("IsInf", attributes="detect_negative detect_positive")
 def is_inf(ctx: Context, node: Node, x: Value) -> Value:
     """Whether infinite, of either sign or of one."""
     signs = {s for s in (1, -1) if node.integer(f"detect_{'positive' if s > 0 else 'negative'}", 1)}
@@ -164,7 +162,7 @@ def where(ctx: Context, node: Node, condition: Value, a: Value, b: Value) -> Val
     return ctx.emit(graph.Select, condition, a, b)
 
 
-@operator("Clip")
+@operator("Clip", attributes="max min")
 def clip(
     ctx: Context, node: Node, x: Value, low: Value | None = None, high: Value | None = None
 ) -> Value:
@@ -179,7 +177,7 @@ def clip(
     return x if high is None else ctx.emit(graph.Min, x, ctx.reshape(high, ()))
 
 
-@operator("Cast")
+@operator("Cast", attributes="round_mode saturate to")
 def cast(ctx: Context, node: Node, x: Value) -> Value:
     """To the element type `to`, which is a word before opset 6."""
     to = node.attributes.get("to")
@@ -192,7 +190,7 @@ def cast(ctx: Context, node: Node, x: Value) -> Value:
     return ctx.cast(x, element_type(to, f"the result of {node.op}", node.name))
 
 
-@operator("CastLike")
+@operator("CastLike", attributes="round_mode saturate")
 def cast_like(ctx: Context, node: Node, x: Value, like: Value) -> Value:
     """To the element type of another tensor."""
     return ctx.cast(x, like.type.dtype)

@@ -49,7 +49,7 @@ def _without_repeated(
     return tuple(own[k] for k in kept), kept
 
 
-@operator("Gemm")
+@operator("Gemm", attributes="alpha beta broadcast transA transB")
 def gemm(ctx: Context, node: Node, a: Value, b: Value, c: Value | None = None) -> Value:
     """Alpha * a b + beta * c, either matrix transposed if asked for."""
     if a.type.rank != 2 or b.type.rank != 2:
@@ -67,7 +67,7 @@ def gemm(ctx: Context, node: Node, a: Value, b: Value, c: Value | None = None) -
     return ctx.emit(graph.Add, out, c)
 
 
-@operator("Einsum")
+@operator("Einsum", attributes="equation")
 def einsum(ctx: Context, node: Node, *xs: Value) -> Value:
     """One operand or two, no letter twice in a term; an operand's own letters are summed first."""
     equation = node.text("equation", "").replace(" ", "")

@@ -36,7 +36,7 @@ def product(dims: tuple[Dim, ...]) -> Dim:
     return total
 
 
-@operator("Reshape")
+@operator("Reshape", attributes="allowzero shape")
 def reshape(ctx: Context, node: Node, x: Value, shape: Value | None = None) -> Value:
     """Another shape: 0 keeps an extent, -1 takes what is left; an attribute before opset 5."""
     wanted: list[Dim]
@@ -64,7 +64,7 @@ def reshape(ctx: Context, node: Node, x: Value, shape: Value | None = None) -> V
     return ctx.reshape(x, wanted)
 
 
-@operator("Flatten")
+@operator("Flatten", attributes="axis")
 def flatten(ctx: Context, node: Node, x: Value) -> Value:
     """A matrix: the axes before `axis`, and the rest."""
     axis, rank = node.integer("axis", 1), x.type.rank
@@ -72,7 +72,7 @@ def flatten(ctx: Context, node: Node, x: Value) -> Value:
     return ctx.reshape(x, (product(x.type.shape[:at]), product(x.type.shape[at:])))
 
 
-@operator("Transpose")
+@operator("Transpose", attributes="perm")
 def transpose(ctx: Context, node: Node, x: Value) -> Value:
     """The axes in another order; reversed where none is given."""
     perm = node.integers("perm") or tuple(reversed(range(x.type.rank)))
@@ -84,7 +84,7 @@ def _axes(ctx: Context, node: Node, axes: Value | None) -> tuple[int, ...] | Non
     return node.integers("axes") if axes is None else ctx.integers(axes, "axes")
 
 
-@operator("Squeeze")
+@operator("Squeeze", attributes="axes")
 def squeeze(ctx: Context, node: Node, x: Value, axes: Value | None = None) -> Value:
     """Without some axes of extent 1; without all of those where none are named."""
     shape, named = x.type.shape, _axes(ctx, node, axes)
@@ -97,7 +97,7 @@ def squeeze(ctx: Context, node: Node, x: Value, axes: Value | None = None) -> Va
     return ctx.reshape(x, [n for k, n in enumerate(shape) if k not in gone])
 
 
-@operator("Unsqueeze")
+@operator("Unsqueeze", attributes="axes")
 def unsqueeze(ctx: Context, node: Node, x: Value, axes: Value | None = None) -> Value:
     """With new axes of extent 1, counted in the result."""
     named = _axes(ctx, node, axes)
@@ -120,7 +120,7 @@ def expand(ctx: Context, node: Node, x: Value, shape: Value) -> Value:
     return x if out == x.type.shape else ctx.emit(graph.Broadcast, x, shape=out)
 
 
-@operator("Concat")
+@operator("Concat", attributes="axis")
 def concat(ctx: Context, node: Node, *xs: Value) -> Value:
     """One after the other along an axis."""
     axis = ctx.axis("axis", 1, xs[0].type.rank)
@@ -162,7 +162,7 @@ def _taken(ctx: Context, extent: Dim, part: slice) -> range | None:
     return range(start, stop, step)
 
 
-@operator("Slice")
+@operator("Slice", attributes="axes ends starts")
 def slice_(
     ctx: Context,
     node: Node,
@@ -191,7 +191,7 @@ def slice_(
     return cut(ctx, x, {a % x.type.rank: slice(i, j, k) for a, i, j, k in parts})
 
 
-@operator("Split")
+@operator("Split", attributes="axis num_outputs split")
 def split(ctx: Context, node: Node, x: Value, sizes: Value | None = None) -> tuple[Value, ...]:
     """Parts of an axis, of given sizes or as many as there are outputs."""
     axis = ctx.axis("axis", 0, x.type.rank)
@@ -210,7 +210,7 @@ def split(ctx: Context, node: Node, x: Value, sizes: Value | None = None) -> tup
     )
 
 
-@operator("Gather")
+@operator("Gather", attributes="axis")
 def gather(ctx: Context, node: Node, x: Value, indices: Value) -> Value:
     """What stands at indices of an axis; negative ones count from its end."""
     return ctx.emit(graph.Gather, x, indices, axis=ctx.axis("axis", 0, x.type.rank))

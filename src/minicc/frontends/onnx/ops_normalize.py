@@ -29,7 +29,7 @@ def _mul(ctx: Context, a: Value, b: Value) -> Value:
     return ctx.emit(graph.Mul, a, b)
 
 
-@operator("BatchNormalization")
+@operator("BatchNormalization", attributes="epsilon is_test momentum spatial training_mode")
 def batch_normalization(
     ctx: Context, node: Node, x: Value, scale: Value, bias: Value, mean: Value, variance: Value
 ) -> Value:
@@ -70,7 +70,7 @@ def _wide(ctx: Context, x: Value) -> Value:
     return ctx.cast(x, F32) if x.type.dtype in (F16, BF16) else x
 
 
-@operator("LayerNormalization")
+@operator("LayerNormalization", attributes="axis epsilon stash_type")
 def layer_normalization(
     ctx: Context, node: Node, x: Value, scale: Value, bias: Value | None = None
 ) -> tuple[Value, ...]:
@@ -82,7 +82,7 @@ def layer_normalization(
     return (out if bias is None else _add(ctx, out, bias)), mean, inverse
 
 
-@operator("RMSNormalization")
+@operator("RMSNormalization", attributes="axis epsilon stash_type")
 def rms_normalization(ctx: Context, node: Node, x: Value, scale: Value) -> Value:
     """Divide by the root of the mean square over the axes from `axis` on, then scale."""
     axes = tuple(range(ctx.axis("axis", -1, x.type.rank), x.type.rank))
@@ -93,7 +93,7 @@ def rms_normalization(ctx: Context, node: Node, x: Value, scale: Value) -> Value
     return _mul(ctx, ctx.cast(out, x.type.dtype), scale)
 
 
-@operator("InstanceNormalization")
+@operator("InstanceNormalization", attributes="epsilon")
 def instance_normalization(ctx: Context, node: Node, x: Value, scale: Value, bias: Value) -> Value:
     """Standardise each channel of each example, then scale and shift."""
     axes = tuple(range(2, x.type.rank))
@@ -102,7 +102,7 @@ def instance_normalization(ctx: Context, node: Node, x: Value, scale: Value, bia
     return _add(ctx, out, per_channel(ctx, bias, x))
 
 
-@operator("GroupNormalization")
+@operator("GroupNormalization", attributes="epsilon num_groups stash_type")
 def group_normalization(ctx: Context, node: Node, x: Value, scale: Value, bias: Value) -> Value:
     """Standardise groups of channels; scales are a group's before opset 21, then a channel's."""
     groups = node.integer("num_groups", 1)
@@ -119,14 +119,14 @@ def group_normalization(ctx: Context, node: Node, x: Value, scale: Value, bias: 
     return _add(ctx, _mul(ctx, out, per_channel(ctx, scale, x)), per_channel(ctx, bias, x))
 
 
-@operator("MeanVarianceNormalization")
+@operator("MeanVarianceNormalization", attributes="axes")
 def mean_variance_normalization(ctx: Context, node: Node, x: Value) -> Value:
     """Standardise over axes."""
     axes = ctx.axes(node.integers("axes") or (0, 2, 3), x.type.rank)
     return _standardised(ctx, x, axes, 1e-9)[0]
 
 
-@operator("LRN")
+@operator("LRN", attributes="alpha beta bias size")
 def local_response_normalization(ctx: Context, node: Node, x: Value) -> Value:
     """The quotient x / (bias + alpha / size * the squares of near channels) ** beta."""
     size, rank = node.integer("size", 1), x.type.rank
@@ -153,7 +153,7 @@ def local_response_normalization(ctx: Context, node: Node, x: Value) -> Value:
     return ctx.emit(graph.Div, x, below)
 
 
-@operator("LpNormalization")
+@operator("LpNormalization", attributes="axis p")
 def lp_normalization(ctx: Context, node: Node, x: Value) -> Value:
     """Divide by the norm along an axis; where that is 0 the result is 0."""
     axis, p = ctx.axis("axis", -1, x.type.rank), node.integer("p", 2)
@@ -165,7 +165,7 @@ def lp_normalization(ctx: Context, node: Node, x: Value) -> Value:
     return ctx.emit(graph.Div, x, ctx.emit(graph.Select, zero, ctx.scalar(1, x), norm))
 
 
-@operator("Dropout")
+@operator("Dropout", attributes="is_test ratio seed")
 def dropout(
     ctx: Context, node: Node, x: Value, ratio: Value | None = None, training: Value | None = None
 ) -> Value | tuple[Value, ...]:

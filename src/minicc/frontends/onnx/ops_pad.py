@@ -19,7 +19,7 @@ from minicc.ir.core import Array, Literal, Value
 _MODES: dict[str, Any] = {"reflect": "reflect", "edge": "edge", "wrap": "wrap"}
 
 
-@operator("Pad")
+@operator("Pad", attributes="mode pads paddings value")
 def pad(
     ctx: Context,
     node: Node,

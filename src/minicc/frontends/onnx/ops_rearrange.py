@@ -39,7 +39,7 @@ def _split_space(ctx: Context, node: Node, x: Value) -> tuple[Dim, int, int, int
     return batch, c, h, w, node.integer("blocksize", 1)
 
 
-@operator("DepthToSpace")
+@operator("DepthToSpace", attributes="blocksize mode")
 def depth_to_space(ctx: Context, node: Node, x: Value) -> Value:
     """Blocks of channels become blocks of pixels."""
     n, c, h, w, b = _split_space(ctx, node, x)
@@ -51,16 +51,17 @@ def depth_to_space(ctx: Context, node: Node, x: Value) -> Value:
     return ctx.reshape(moved, (n, c // b**2, h * b, w * b))
 
 
-@operator("SpaceToDepth")
+@operator("SpaceToDepth", attributes="blocksize mode")
 def space_to_depth(ctx: Context, node: Node, x: Value) -> Value:
     """Blocks of pixels become blocks of channels."""
     n, c, h, w, b = _split_space(ctx, node, x)
     apart = ctx.reshape(x, (n, c, h // b, b, w // b, b))
-    moved = ctx.emit(graph.Transpose, apart, perm=(0, 3, 5, 1, 2, 4))
+    perm = (0, 3, 5, 1, 2, 4) if node.text("mode", "DCR") == "DCR" else (0, 1, 3, 5, 2, 4)
+    moved = ctx.emit(graph.Transpose, apart, perm=perm)
     return ctx.reshape(moved, (n, c * b**2, h // b, w // b))
 
 
-@operator("OneHot")
+@operator("OneHot", attributes="axis")
 def one_hot(ctx: Context, node: Node, indices: Value, depth: Value, values: Value) -> Value:
     """The second value at the index along a new axis, the first elsewhere."""
     (count,) = ctx.dims(depth, "depth")
@@ -85,7 +86,7 @@ def _row_and_column(ctx: Context, x: Value) -> tuple[Value, Value]:
     return rows, ctx.emit(graph.Iota, shape=shape, axis=1, dtype=I64)
 
 
-@operator("Trilu")
+@operator("Trilu", attributes="upper")
 def trilu(ctx: Context, node: Node, x: Value, k: Value | None = None) -> Value:
     """The upper or lower triangle of matrices, 0 elsewhere."""
     row, column = _row_and_column(ctx, x)
@@ -95,7 +96,7 @@ def trilu(ctx: Context, node: Node, x: Value, k: Value | None = None) -> Value:
     return ctx.emit(graph.Select, ctx.emit(graph.Le, *pair), x, zero)
 
 
-@operator("EyeLike")
+@operator("EyeLike", attributes="dtype k")
 def eye_like(ctx: Context, node: Node, x: Value) -> Value:
     """1 on a diagonal, 0 elsewhere."""
     to = node.attributes.get("dtype")

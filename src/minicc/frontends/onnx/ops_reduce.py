@@ -95,17 +95,17 @@ def _reduction(combine: str, before: Step, after: Step) -> Importer:
 
 
 for _name, _parts in _REDUCTIONS.items():
-    register(_name, _reduction(*_parts))
+    register(_name, _reduction(*_parts), "axes keepdims noop_with_empty_axes")
 
 
-@operator("ReduceMean")
+@operator("ReduceMean", attributes="axes keepdims noop_with_empty_axes")
 def reduce_mean(ctx: Context, node: Node, x: Value, axes: Value | None = None) -> Value:
     """The mean over axes."""
     over = reduce_axes(ctx, node, x, axes)
     return x if over is None else mean_of(ctx, x, over, bool(node.integer("keepdims", 1)))
 
 
-@operator("ReduceLogSumExp")
+@operator("ReduceLogSumExp", attributes="axes keepdims noop_with_empty_axes")
 def reduce_log_sum_exp(ctx: Context, node: Node, x: Value, axes: Value | None = None) -> Value:
     """log(sum(exp(x))), less the maximum inside so that nothing overflows."""
     over = reduce_axes(ctx, node, x, axes)
@@ -131,5 +131,5 @@ def _arg(combine: str) -> Importer:
     return run
 
 
-register("ArgMax", _arg("max"))
-register("ArgMin", _arg("min"))
+register("ArgMax", _arg("max"), "axis keepdims select_last_index")
+register("ArgMin", _arg("min"), "axis keepdims select_last_index")

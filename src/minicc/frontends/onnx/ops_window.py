@@ -123,7 +123,7 @@ def _biased(ctx: Context, x: Value, b: Value | None) -> Value:
     return x if b is None else ctx.emit(graph.Add, x, per_channel(ctx, b, x))
 
 
-@operator("Conv")
+@operator("Conv", attributes="group auto_pad dilations kernel_shape pads strides")
 def conv(ctx: Context, node: Node, x: Value, w: Value, b: Value | None = None) -> Value:
     """Cross-correlation in groups, with a bias a channel."""
     if w.type.rank < 3 or x.type.rank != w.type.rank:
@@ -151,13 +151,18 @@ def _kernel_shape(ctx: Context, node: Node) -> tuple[int, ...]:
     return size
 
 
-@operator("MaxPool")
+@operator(
+    "MaxPool", attributes="ceil_mode storage_order auto_pad dilations kernel_shape pads strides"
+)
 def max_pool(ctx: Context, node: Node, x: Value) -> Value:
     """The greatest of each window; padding never is."""
     return _window(ctx, x, frame_of(ctx, node, x, _kernel_shape(ctx, node)), "max")
 
 
-@operator("AveragePool")
+@operator(
+    "AveragePool",
+    attributes="ceil_mode count_include_pad auto_pad dilations kernel_shape pads strides",
+)
 def average_pool(ctx: Context, node: Node, x: Value) -> Value:
     """The sum of each window times the reciprocal of how many of its elements count."""
     frame = frame_of(ctx, node, x, _kernel_shape(ctx, node))
@@ -187,7 +192,7 @@ def _counts(frame: Frame, axis: int, extent: int, padding: bool) -> Array:
     return np.asarray(graph.windows(line, *parts).sum(axis=1))
 
 
-@operator("LpPool")
+@operator("LpPool", attributes="ceil_mode p auto_pad dilations kernel_shape pads strides")
 def lp_pool(ctx: Context, node: Node, x: Value) -> Value:
     """The p-norm of each window."""
     frame = frame_of(ctx, node, x, _kernel_shape(ctx, node))

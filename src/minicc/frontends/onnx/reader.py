@@ -44,7 +44,7 @@ from minicc.ir.types import (
     TensorType,
 )
 
-NEWEST_OPSET = 26
+NEWEST_OPSET = 28
 # TensorProto.DataType and where the numbers stand that are not raw bytes
 ELEMENTS: dict[int, DType] = {
     1: F32, 2: U8, 3: I8, 4: U16, 5: I16, 6: I32, 7: I64, 9: BOOL,

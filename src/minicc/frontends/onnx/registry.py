@@ -18,21 +18,30 @@ Importer = Callable[..., Value | tuple[Value, ...]]
 F = TypeVar("F", bound=Importer)
 
 
+# An old opset names inputs that may be overwritten; that changes nothing here.
+_ALWAYS = frozenset({"consumed_inputs"})
+
+
 @dataclass(frozen=True, slots=True)
 class Operator:
-    """How to import one operator: the function, its inputs' names, and how many must be there."""
+    """How to import one operator.
+
+    The function, its inputs' names, how many of them must be there, whether there may be any
+    number, and the attributes that it reads or that mean nothing in inference; others are refused.
+    """
 
     run: Importer
     inputs: tuple[str, ...]
     required: int
     variadic: bool
+    attributes: frozenset[str]
 
 
 OPERATORS: dict[str, Operator] = {}
 
 
-def register(name: str, run: Importer) -> None:
-    """Enter a function for an operator."""
+def register(name: str, run: Importer, attributes: str = "") -> None:
+    """Enter a function for an operator, with the names of its attributes."""
     if name in OPERATORS:
         raise ValueError(f"two functions import {name}")
     parameters = list(inspect.signature(run).parameters.values())[2:]
@@ -41,15 +50,15 @@ def register(name: str, run: Importer) -> None:
         tuple(p.name for p in parameters),
         sum(p.default is p.empty and p.kind is not p.VAR_POSITIONAL for p in parameters),
         any(p.kind is p.VAR_POSITIONAL for p in parameters),
+        _ALWAYS.union(attributes.split()),
     )
 
 
-def operator(*names: str) -> Callable[[F], F]:
-    """Decorate the function that imports the operators of these names."""
+def operator(name: str, attributes: str = "") -> Callable[[F], F]:
+    """Decorate the function that imports an operator, naming its attributes."""
 
     def enter(run: F) -> F:
-        for name in names:
-            register(name, run)
+        register(name, run, attributes)
         return run
 
     return enter

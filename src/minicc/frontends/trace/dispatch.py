@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import inspect
 from functools import lru_cache
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
@@ -32,18 +32,22 @@ _WRITES = frozenset(("copyto", "put", "place", "putmask", "fill_diagonal", "put_
 _MISTAKES = (TypeError, ValueError, IndexError, OverflowError, ZeroDivisionError)
 
 
-def check_pure(recorder: Recorder, name: str) -> None:
-    """UnsupportedError (MC0242) for functions whose outcome depends on more than arguments."""
-    reason = IMPURE.get(name) or IMPURE.get(name.partition(".")[0])
-    if reason:
-        recorder.refuse(
-            "MC0242", f"np.{name} can't be compiled: {reason}", "pass its outcome as an argument"
-        )
+def impurity(name: str) -> str:
+    """Why a function of NumPy's can't be compiled; empty where its arguments tell its outcome."""
+    return IMPURE.get(name) or IMPURE.get(name.partition(".")[0]) or ""
+
+
+def refuse_impure(recorder: Recorder, name: str, reason: str) -> NoReturn:
+    """UnsupportedError (MC0242) for a call whose outcome depends on more than its arguments."""
+    recorder.refuse(
+        "MC0242", f"{name} can't be compiled: {reason}", "pass its outcome as an argument"
+    )
 
 
 def call(recorder: Recorder, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """The outcome of NumPy's function `name` (dotted, below `numpy`)."""
-    check_pure(recorder, name)
+    if impurity(name):
+        refuse_impure(recorder, f"np.{name}", impurity(name))
     if name in _WRITES:
         recorder.refuse("MC0241", f"np.{name} is not traced", "assign to slices: u[...] = v")
     ufunc = getattr(np, name, None)

@@ -237,7 +237,7 @@ def setitem(recorder: Recorder, box: Tracer, index: Any, new: Any) -> None:
 def _is_integer(part: Array | Value) -> bool:
     if isinstance(part, Value):
         return bool(part.type.dtype is not BOOL)
-    return part.dtype.kind != "b"
+    return str(part.dtype.kind) != "b"
 
 
 def _advanced(recorder: Recorder, value: Value, parts: list[Any]) -> Value:

@@ -9,12 +9,13 @@ Mirrors: JAX's `jax.numpy`, made per trace; Dynamo's wrapping of modules.
 
 from __future__ import annotations
 
+import random
 import types
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
-from minicc.frontends.trace.dispatch import call, check_pure
+from minicc.frontends.trace.dispatch import IMPURE, call, impurity, refuse_impure
 from minicc.frontends.trace.recorder import Recorder
 from minicc.frontends.trace.tracer import Tracer
 
@@ -76,7 +77,8 @@ def resolve(path: str) -> Any:
 
 def replacement(recorder: Recorder, real: Any, path: str) -> Any:
     """What stands for an object of NumPy while tracing."""
-    check_pure(recorder, path)
+    if impurity(path):
+        return Impure(recorder, f"np.{path}", impurity(path))
     if isinstance(real, types.ModuleType):
         return Namespace(recorder, path)
     if real is np.ndarray:
@@ -86,10 +88,39 @@ def replacement(recorder: Recorder, real: Any, path: str) -> Any:
     return TracedFunction(recorder, path)
 
 
+class Impure:
+    """What can't be compiled, since another call has another outcome; any use says so."""
+
+    def __init__(self, recorder: Recorder, name: str, reason: str) -> None:
+        self._recorder = recorder
+        self._name = name
+        self._reason = reason
+
+    def __call__(self, *args: Any, **kwargs: Any) -> NoReturn:
+        refuse_impure(self._recorder, self._name, self._reason)
+
+    def __getattr__(self, name: str) -> Any:
+        refuse_impure(self._recorder, f"{self._name}.{name}", self._reason)
+
+
+def impure(recorder: Recorder, x: Any, name: str) -> Impure | None:
+    """What stands for clocks and sources of random numbers other than modules of NumPy."""
+    owner = getattr(x, "__self__", None)
+    for drawn in (x, owner):
+        if isinstance(drawn, (np.random.Generator, np.random.RandomState, random.Random)):
+            return Impure(recorder, name, IMPURE["random"])
+    module = x.__name__ if isinstance(x, types.ModuleType) else getattr(x, "__module__", None)
+    if module in ("random", "secrets"):
+        return Impure(recorder, name, IMPURE["random"])
+    if module == "time":
+        return Impure(recorder, name, "the clock is read once, while tracing")
+    return None
+
+
 def numpy_path(x: Any) -> str | None:
     """The dotted name below `numpy` of a function or module of NumPy's; "" is `numpy` itself."""
     if isinstance(x, types.ModuleType):
-        name = x.__name__
+        name = str(vars(x)["__name__"])
     elif isinstance(x, np.ufunc):
         return str(x.__name__) if getattr(np, x.__name__, None) is x else None
     elif isinstance(x, (types.FunctionType, types.BuiltinFunctionType)) or (
@@ -97,8 +128,6 @@ def numpy_path(x: Any) -> str | None:
     ):
         module = getattr(x, "__module__", None) or ""
         name = f"{module}.{getattr(x, '__name__', '')}"
-    elif isinstance(getattr(x, "__self__", None), np.random.RandomState):
-        name = f"numpy.random.{x.__name__}"
     else:
         return None
     if name == "numpy":

@@ -24,7 +24,7 @@ from typing import Any
 
 import numpy as np
 
-from minicc.frontends.trace.namespace import Namespace, numpy_path, replacement
+from minicc.frontends.trace.namespace import Impure, Namespace, impure, numpy_path, replacement
 from minicc.frontends.trace.pytree import mapped
 from minicc.frontends.trace.recorder import Recorder
 from minicc.frontends.trace.tracer import Tracer
@@ -91,6 +91,9 @@ class Rewirer:
             if not path:
                 return self.recorder.namespace
             return replacement(self.recorder, x, path)
+        source = impure(self.recorder, x, name)
+        if source is not None:
+            return source
         if type(x) is np.ndarray:
             return self.array(x, name)
         if isinstance(x, types.FunctionType):
@@ -155,7 +158,8 @@ class Rewirer:
         if id(original) not in self._globals:
             made = dict(original)
             own = vars(builtins) | {"__import__": self._import}
-            own |= {name: partial(self._refuse_file, name) for name in _FILES}
+            reason = "files are read and written while tracing alone"
+            own |= {name: Impure(self.recorder, f"{name}()", reason) for name in _FILES}
             made["__builtins__"] = own
             self._globals[id(original)] = made
             self.recorder.user_globals.add(id(made))
@@ -190,20 +194,13 @@ class Rewirer:
             error.where = (f"{os.path.basename(file)}:{line}",)  # type: ignore[attr-defined]
             raise
 
-    def _refuse_file(self, name: str, *args: Any, **kwargs: Any) -> None:
-        self.recorder.refuse(
-            "MC0242",
-            f"{name}() can't be compiled: files are read and written while tracing alone",
-            "pass its outcome as an argument",
-        )
-
     def _import(self, name: str, *args: Any, **kwargs: Any) -> Any:
         """An import within the function."""
         module = builtins.__import__(name, *args, **kwargs)
         path = numpy_path(module)
         if path is None:
             return self.value(module, name)
-        return self.recorder.namespace if not path else Namespace(self.recorder, path)
+        return self.recorder.namespace if not path else replacement(self.recorder, module, path)
 
 
 class ModuleProxy:

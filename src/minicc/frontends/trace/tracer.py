@@ -182,8 +182,11 @@ class Tracer:
     def dtype(self) -> np.dtype[Any]:
         """NumPy's element type."""
         content = self._content
-        dtype = content.type.dtype.numpy if isinstance(content, Value) else content.dtype
-        return np.dtype(dtype)
+        if isinstance(content, Value):
+            element: np.dtype[Any] = content.type.dtype.numpy
+            return element
+        plain: np.dtype[Any] = content.dtype
+        return plain
 
     @property
     def ndim(self) -> int:

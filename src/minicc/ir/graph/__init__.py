@@ -1,18 +1,26 @@
-"""The graph dialect: SSA values are whole tensors, and ops mean what NumPy means.
+"""The graph dialect: SSA values are whole tensors, ops are primitive and mean what NumPy means.
 
-Laws. Nothing is ever written in place. Shapes may hold symbols; a type rule says what it can.
-Elementwise ops broadcast as NumPy does but never convert: operands have one element type. Floating
-point is IEEE 754 in the result's type, f16 and bf16 computing in f32; the order of a reduction's
-sum is not stated. Padding is an op of its own.
+Laws. Every op is pure. Shapes may hold symbols, and two dimensions with one name are one; where
+symbols leave open whether shapes fit, the type rule lets pass and looks again once they are bound.
+Element types never change on their own: operands of one op have one element type, and `graph.cast`
+alone converts. Floating point is IEEE 754 in the type's own precision; f16 and bf16 compute in f32
+and round once an op, reductions and contractions included. Integers wrap. No op pads but
+`graph.pad`. Axes and bounds are counted from 0, attributes hold no negative ones; only the data of
+`graph.gather` may count from the end. Elementwise ops broadcast implicitly, contractions never.
 
-Mirrors: HLO and StableHLO, Relax, ATen's core set, ONNX's primitive operators.
+Everything that knows mathematics happens here: composites (soft-max, batch norm) are decomposed by
+the front end or by rules, and attributes are data of the op, never operands.
+
+Mirrors: StableHLO and XLA's HLO (primitives, no composites), Relax, ATen's core ops. Unlike HLO,
+elementwise ops broadcast, as in NumPy and ONNX, and unlike ATen nothing is a view.
 """
 
-from minicc.ir.graph.contract import Contract, Conv
+from minicc.ir.graph.contract import LAYOUTS, Contract, Conv, parse_equation
 from minicc.ir.graph.elementwise import (
     Abs,
     Add,
     And,
+    Binary,
     Cast,
     Ceil,
     Div,
@@ -39,8 +47,8 @@ from minicc.ir.graph.elementwise import (
     Sqrt,
     Sub,
     Tanh,
+    Unary,
     Xor,
-    broadcast_shapes,
 )
 from minicc.ir.graph.movement import (
     Broadcast,
@@ -52,14 +60,16 @@ from minicc.ir.graph.movement import (
     Reshape,
     Slice,
     Transpose,
-    slice_extent,
 )
-from minicc.ir.graph.reduce import Reduce, Window, window_extent, windows
+from minicc.ir.graph.reduce import Reduce, Window
+from minicc.ir.graph.shapes import broadcast_shapes, product
 
 __all__ = [
+    "LAYOUTS",
     "Abs",
     "Add",
     "And",
+    "Binary",
     "Broadcast",
     "Cast",
     "Ceil",
@@ -98,10 +108,10 @@ __all__ = [
     "Sub",
     "Tanh",
     "Transpose",
+    "Unary",
     "Window",
     "Xor",
     "broadcast_shapes",
-    "slice_extent",
-    "window_extent",
-    "windows",
+    "parse_equation",
+    "product",
 ]

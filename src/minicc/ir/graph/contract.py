@@ -1,21 +1,56 @@
-"""Contractions: einsum of two operands, and convolution."""
+"""Contractions: the einsum of two operands, and convolution.
+
+f16 and bf16 are multiplied and summed in f32 and rounded once. No order of summing is promised.
+
+Mirrors: StableHLO's dot_general and convolution (without its padding), ATen's einsum and conv.
+"""
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import numpy as np
 
 from minicc.ir.affine import Dim
-from minicc.ir.core import Op, RunRegion, Value
-from minicc.ir.graph.reduce import window_extent, windows
+from minicc.ir.core import Array, Op, RunRegion, Value
+from minicc.ir.graph.shapes import agree, differ, window_extent
 from minicc.ir.types import TensorType
+
+LAYOUTS = ("channels_first", "channels_last")
+
+
+def parse_equation(equation: str) -> tuple[str, str, str]:
+    """The letters of both operands and of the result; ValueError where it is not of the form."""
+    operands, arrow, out = equation.partition("->")
+    left, comma, right = operands.partition(",")
+    letters = left + right + out
+    well_formed = arrow and comma and (not letters or (letters.isascii() and letters.isalpha()))
+    if not well_formed or any(len({*part}) < len(part) for part in (left, right, out)):
+        raise ValueError(f'equation "{equation}" is not of the form "bmk,bkn->bmn"')
+    if unknown := sorted({*out} - {*left, *right}):
+        raise ValueError(f'equation "{equation}" has {", ".join(unknown)} in the result alone')
+    return left, right, out
+
+
+def check_numeric(op: Op, a: TensorType, b: TensorType) -> None:
+    """TypeError unless both have one element type, of numbers."""
+    if a.dtype is not b.dtype or a.dtype.kind not in "fiu":
+        raise TypeError(f"{op.opname} wants numbers of one element type, not {a} and {b}")
+
+
+def _widened(x: Any) -> Array:
+    """f16 and bf16 as f32, others as they are."""
+    array = np.asarray(x)
+    narrow = array.dtype.itemsize == 2 and array.dtype.kind in "fV"
+    return array.astype(np.float32) if narrow else array
 
 
 class Contract(Op, name="graph.contract"):
-    """einsum of two operands with explicit output, each letter at most once an operand.
+    """The einsum of two operands: `"bmk,bkn->bmn"`.
 
-    "bmk,bkn->bmn".
+    Each letter stands once an operand and for one extent; letters that the result lacks are summed
+    over. Operands do not broadcast.
     """
 
     a: Value
@@ -23,35 +58,31 @@ class Contract(Op, name="graph.contract"):
     equation: str
 
     def infer(self) -> tuple[TensorType, ...]:
-        terms, _, out = self.equation.partition("->")
-        letters = terms.split(",")
+        a, b = self.a.type, self.b.type
+        check_numeric(self, a, b)
+        left, right, out = parse_equation(self.equation)
+        if (len(left), len(right)) != (a.rank, b.rank):
+            raise TypeError(f'equation "{self.equation}" does not fit the ranks of {a} and {b}')
         extents: dict[str, Dim] = {}
-        for term, v in zip(letters, self.operands, strict=True):
-            if len(term) != v.type.rank or len(set(term)) != len(term):
-                raise TypeError(f"the term {term} of {self.equation} does not fit {v.type}")
-            for letter, n in zip(term, v.type.shape, strict=True):
-                if extents.setdefault(letter, n) != n:
-                    raise TypeError(
-                        f"{letter} of {self.equation} is both {extents[letter]} and {n}"
-                    )
-        if self.a.type.dtype is not self.b.type.dtype:
-            raise TypeError(f"graph.contract of {self.a.type} and {self.b.type}")
-        return (TensorType(self.a.type.dtype, tuple(extents[letter] for letter in out)),)
+        for letter, extent in zip(left + right, a.shape + b.shape, strict=True):
+            known = extents.get(letter, extent)
+            if differ(known, extent):
+                raise TypeError(f"{letter} is {known} in {a} and {extent} in {b}")
+            extents[letter] = agree(known, extent)
+        return (TensorType(a.dtype, tuple([extents[letter] for letter in out])),)
 
     def evaluate(self, run: RunRegion, *args: Any) -> tuple[Any, ...]:
-        dtype = self.result.type.dtype.numpy
-        wide = [
-            np.asarray(a, np.float32) if dtype.itemsize == 2 and dtype.kind in "fV" else a
-            for a in args
-        ]
-        return (np.asarray(np.einsum(self.equation, *wide, optimize=True), dtype),)
+        with np.errstate(all="ignore"):
+            out = np.einsum(self.equation, *map(_widened, args), optimize=True)
+        return (np.asarray(out, self.result.type.dtype.numpy),)
 
 
 class Conv(Op, name="graph.conv"):
-    """Convolution (cross-correlation) without padding, over any number of spatial dimensions.
+    """Convolution (cross-correlation) over any number of spatial axes, without padding.
 
-    `x` is [N, C, *spatial], or [N, *spatial, C] if `layout` is "channels_last", and so is the
-    result; `w` is [O, C / groups, *kernel] in both.
+    `x` is [N,C,*spatial], or [N,*spatial,C] where `layout` is `channels_last`, and so is the
+    result; `w` is always [O,C/groups,*kernel]. Output channel `o` sees the input channels of its
+    group only: `groups` divides C and O.
     """
 
     x: Value
@@ -63,36 +94,45 @@ class Conv(Op, name="graph.conv"):
 
     def infer(self) -> tuple[TensorType, ...]:
         x, w = self.x.type, self.w.type
+        check_numeric(self, x, w)
+        if self.layout not in LAYOUTS:
+            raise ValueError(f"no layout is called {self.layout}; there are {list(LAYOUTS)}")
+        if x.rank < 2 or w.rank != x.rank:
+            raise TypeError(f"{self.opname} of {x} with weights {w}: ranks differ or are below 2")
+        if not len(self.strides) == len(self.dilations) == x.rank - 2:
+            raise ValueError(f"{self.opname} wants {x.rank - 2} strides and dilations for {x}")
         last = self.layout == "channels_last"
-        channels = x.shape[-1] if last else x.shape[1]
-        spatial = x.shape[1:-1] if last else x.shape[2:]
-        if x.dtype is not w.dtype or w.rank != x.rank or w.shape[1] * self.groups != channels:
-            raise TypeError(f"graph.conv of {x} with weights {w} in {self.groups} groups")
-        parts = zip(spatial, w.extents[2:], self.strides, self.dilations, strict=True)
-        out = tuple(window_extent(*p) for p in parts)
-        if any(isinstance(n, int) and n < 1 for n in out):
-            raise ValueError(f"a kernel of {w.shape[2:]} does not fit {x}")
-        shape = (x.shape[0], *out, w.shape[0]) if last else (x.shape[0], w.shape[0], *out)
-        return (TensorType(x.dtype, shape),)
+        channels, spatial = (x.shape[-1], x.shape[1:-1]) if last else (x.shape[1], x.shape[2:])
+        out_channels = w.shape[0]
+        if self.groups < 1 or differ(w.shape[1] * self.groups, channels):
+            raise TypeError(f"weights {w} in {self.groups} groups do not fit the channels of {x}")
+        if isinstance(out_channels, int) and out_channels % self.groups:
+            raise TypeError(f"{self.groups} groups do not divide the output channels of {w}")
+        per_axis = zip(spatial, w.shape[2:], self.strides, self.dilations, strict=True)
+        extents = [window_extent(*axis) for axis in per_axis]
+        shape = (*extents, out_channels) if last else (out_channels, *extents)
+        return (TensorType(x.dtype, (x.shape[0], *shape)),)
 
     def evaluate(self, run: RunRegion, *args: Any) -> tuple[Any, ...]:
-        x, w = np.asarray(args[0]), np.asarray(args[1])
-        dtype = x.dtype
-        if dtype.itemsize == 2 and dtype.kind in "fV":
-            x, w = x.astype(np.float32), w.astype(np.float32)
+        x, w = map(_widened, args)
         if self.layout == "channels_last":
             x = np.moveaxis(x, -1, 1)
-        rank = w.ndim - 2
-        view = windows(x, (1, 1, *w.shape[2:]), (1, 1, *self.strides), (1, 1, *self.dilations))
-        view = view.reshape(*view.shape[: 2 + rank], *w.shape[2:])
-        depth, width = w.shape[1], w.shape[0] // self.groups
-        outs = []
-        for g in range(self.groups):
-            part = view[:, g * depth : (g + 1) * depth]
-            weights = w[g * width : (g + 1) * width]
-            axes = ([1, *range(2 + rank, 2 + 2 * rank)], list(range(1, 2 + rank)))
-            outs.append(np.moveaxis(np.tensordot(part, weights, axes), -1, 1))
-        out = np.concatenate(outs, axis=1)
+        with np.errstate(all="ignore"):
+            out = self._convolve(x, w).astype(self.result.type.dtype.numpy)
         if self.layout == "channels_last":
-            out = np.moveaxis(out, 1, -1)
-        return (np.asarray(out, dtype),)
+            out = np.ascontiguousarray(np.moveaxis(out, 1, -1))
+        return (out,)
+
+    def _convolve(self, x: Array, w: Array) -> Array:
+        """One matrix product for each tap of the kernel, all groups and pixels at once."""
+        g, kernel = self.groups, w.shape[2:]
+        per_axis = zip(x.shape[2:], kernel, self.strides, self.dilations, strict=True)
+        extents = [(n - (k - 1) * d - 1) // s + 1 for n, k, s, d in per_axis]
+        rows = w.reshape(g, w.shape[0] // g, w.shape[1], *kernel)
+        out = np.zeros((x.shape[0], *rows.shape[:2], int(np.prod(extents))), x.dtype)
+        for tap in itertools.product(*map(range, kernel)):
+            corner = zip(tap, self.strides, self.dilations, extents, strict=True)
+            seen = [slice(t * d, t * d + (n - 1) * s + 1, s) for t, s, d, n in corner]
+            pixels = x[(..., *seen)].reshape(x.shape[0], g, rows.shape[2], out.shape[3])
+            out += rows[(..., *tap)] @ pixels
+        return out.reshape(x.shape[0], w.shape[0], *extents)

@@ -1,6 +1,9 @@
-"""Elementwise graph ops.
+"""Elementwise ops of whole tensors: the scalar ops of `arith`, with NumPy's broadcasting.
 
-NumPy's ufuncs with implicit broadcasting, each with the meaning of one arith op.
+Each class names the scalar op that it applies to every element; the rule for element types and the
+meaning are that op's. Only the shapes are this module's own.
+
+Mirrors: StableHLO's elementwise ops (which want equal shapes), ONNX's and ATen's (which broadcast).
 """
 
 from __future__ import annotations
@@ -10,218 +13,217 @@ from typing import Any, ClassVar
 import numpy as np
 
 from minicc.ir import arith
-from minicc.ir.affine import Dim
 from minicc.ir.core import Op, RunRegion, Value
+from minicc.ir.graph.shapes import broadcast_shapes
 from minicc.ir.types import DType, TensorType
 
 
-def broadcast_shapes(*shapes: tuple[Dim, ...]) -> tuple[Dim, ...]:
-    """NumPy's broadcasting of shapes that may hold symbols.
-
-    TypeError where two extents differ and neither is 1.
-    """
-    rank = max((len(s) for s in shapes), default=0)
-    out: list[Dim] = []
-    for axis in range(-rank, 0):
-        extents = [s[axis] for s in shapes if len(s) >= -axis and s[axis] != 1]
-        if any(n != extents[0] for n in extents[1:]):
-            raise TypeError(f"shapes {[list(s) for s in shapes]} do not broadcast")
-        out.append(extents[0] if extents else 1)
-    return tuple(out)
-
-
 class Elementwise(Op):
-    """Apply `scalar`, an arith op, to each element of operands that broadcast to one shape."""
+    """`scalar` applied to each element of operands that broadcast.
+
+    TypeError where shapes do not broadcast, or the scalar op is not defined on the element types.
+    """
 
     __slots__ = ()
     scalar: ClassVar[type[arith.Elementwise]]
 
+    def result_dtype(self) -> DType:
+        """The element type of the result."""
+        try:
+            return self.scalar.result_dtype([v.type.dtype for v in self.operands])
+        except TypeError as error:
+            message = str(error).replace(self.scalar.opname, self.opname)
+            raise TypeError(message) from error
+
     def infer(self) -> tuple[TensorType, ...]:
-        types = [v.type for v in self.operands]
-        dtype: DType = self.scalar.result_dtype([t.dtype for t in types])
-        return (TensorType(dtype, broadcast_shapes(*[t.shape for t in types])),)
+        shape = broadcast_shapes(*[v.type.shape for v in self.operands])
+        return (TensorType(self.result_dtype(), shape),)
 
     def evaluate(self, run: RunRegion, *args: Any) -> tuple[Any, ...]:
         with np.errstate(all="ignore"):
-            out = self.scalar.compute(*[np.asarray(a) for a in args])
+            out = self.scalar.compute(*args)
         return (np.asarray(out, self.result.type.dtype.numpy),)
 
 
-class _Unary(Elementwise):
+class Unary(Elementwise):
+    """One operand."""
+
     __slots__ = ()
     x: Value
 
 
-class _Binary(Elementwise):
+class Binary(Elementwise):
+    """Two operands of one element type."""
+
     __slots__ = ()
     a: Value
     b: Value
 
 
-class Add(_Binary, name="graph.add"):
-    """a + b."""
+class Add(Binary, name="graph.add"):
+    """a + b; integers wrap."""
 
     scalar = arith.Add
 
 
-class Sub(_Binary, name="graph.sub"):
-    """a - b."""
+class Sub(Binary, name="graph.sub"):
+    """a - b; integers wrap."""
 
     scalar = arith.Sub
 
 
-class Mul(_Binary, name="graph.mul"):
-    """a * b."""
+class Mul(Binary, name="graph.mul"):
+    """a * b; integers wrap."""
 
     scalar = arith.Mul
 
 
-class Div(_Binary, name="graph.div"):
+class Div(Binary, name="graph.div"):
     """a / b; integers truncate toward zero, and anything by 0 is 0."""
 
     scalar = arith.Div
 
 
-class FloorDiv(_Binary, name="graph.floordiv"):
+class FloorDiv(Binary, name="graph.floordiv"):
     """The largest integer not above a / b; integers by 0 give 0."""
 
     scalar = arith.FloorDiv
 
 
-class Mod(_Binary, name="graph.mod"):
+class Mod(Binary, name="graph.mod"):
     """a - floordiv(a, b) * b, with the sign of b; integers by 0 give 0."""
 
     scalar = arith.Mod
 
 
-class Max(_Binary, name="graph.max"):
+class Max(Binary, name="graph.max"):
     """The greater; NaN if either is."""
 
     scalar = arith.Max
 
 
-class Min(_Binary, name="graph.min"):
+class Min(Binary, name="graph.min"):
     """The smaller; NaN if either is."""
 
     scalar = arith.Min
 
 
-class Pow(_Binary, name="graph.pow"):
+class Pow(Binary, name="graph.pow"):
     """a to the power b, for floats."""
 
     scalar = arith.Pow
 
 
-class And(_Binary, name="graph.and"):
+class And(Binary, name="graph.and"):
     """Bitwise and; logical on booleans."""
 
     scalar = arith.And
 
 
-class Or(_Binary, name="graph.or"):
+class Or(Binary, name="graph.or"):
     """Bitwise or; logical on booleans."""
 
     scalar = arith.Or
 
 
-class Xor(_Binary, name="graph.xor"):
+class Xor(Binary, name="graph.xor"):
     """Bitwise exclusive or; logical on booleans."""
 
     scalar = arith.Xor
 
 
-class Lt(_Binary, name="graph.lt"):
-    """a < b."""
+class Lt(Binary, name="graph.lt"):
+    """a < b, as booleans."""
 
     scalar = arith.Lt
 
 
-class Le(_Binary, name="graph.le"):
-    """a <= b."""
+class Le(Binary, name="graph.le"):
+    """a <= b, as booleans."""
 
     scalar = arith.Le
 
 
-class Eq(_Binary, name="graph.eq"):
-    """a == b."""
+class Eq(Binary, name="graph.eq"):
+    """a == b, as booleans."""
 
     scalar = arith.Eq
 
 
-class Ne(_Binary, name="graph.ne"):
-    """a != b."""
+class Ne(Binary, name="graph.ne"):
+    """a != b, as booleans."""
 
     scalar = arith.Ne
 
 
-class Neg(_Unary, name="graph.neg"):
+class Neg(Unary, name="graph.neg"):
     """-x; flips the sign of zeros and NaNs too."""
 
     scalar = arith.Neg
 
 
-class Abs(_Unary, name="graph.abs"):
+class Abs(Unary, name="graph.abs"):
     """|x|."""
 
     scalar = arith.Abs
 
 
-class Exp(_Unary, name="graph.exp"):
+class Exp(Unary, name="graph.exp"):
     """e to the power x."""
 
     scalar = arith.Exp
 
 
-class Log(_Unary, name="graph.log"):
+class Log(Unary, name="graph.log"):
     """The natural logarithm: -inf at 0, NaN below."""
 
     scalar = arith.Log
 
 
-class Sqrt(_Unary, name="graph.sqrt"):
+class Sqrt(Unary, name="graph.sqrt"):
     """The square root, correctly rounded."""
 
     scalar = arith.Sqrt
 
 
-class Tanh(_Unary, name="graph.tanh"):
+class Tanh(Unary, name="graph.tanh"):
     """The hyperbolic tangent."""
 
     scalar = arith.Tanh
 
 
-class Erf(_Unary, name="graph.erf"):
+class Erf(Unary, name="graph.erf"):
     """The error function."""
 
     scalar = arith.Erf
 
 
-class Floor(_Unary, name="graph.floor"):
+class Floor(Unary, name="graph.floor"):
     """The largest integer not above x."""
 
     scalar = arith.Floor
 
 
-class Ceil(_Unary, name="graph.ceil"):
+class Ceil(Unary, name="graph.ceil"):
     """The smallest integer not below x."""
 
     scalar = arith.Ceil
 
 
-class Round(_Unary, name="graph.round"):
+class Round(Unary, name="graph.round"):
     """The nearest integer, ties to even."""
 
     scalar = arith.Round
 
 
-class Not(_Unary, name="graph.not"):
+class Not(Unary, name="graph.not"):
     """Logical negation of booleans, bitwise of integers."""
 
     scalar = arith.Not
 
 
 class Select(Elementwise, name="graph.select"):
-    """`a` where the boolean `condition` holds, `b` elsewhere."""
+    """`a` where the boolean `condition` holds, `b` elsewhere (numpy.where)."""
 
     condition: Value
     a: Value
@@ -229,14 +231,18 @@ class Select(Elementwise, name="graph.select"):
     scalar = arith.Select
 
 
-class Cast(_Unary, name="graph.cast"):
-    """Convert to another element type, as `arith.cast`."""
+class Cast(Unary, name="graph.cast"):
+    """Convert to another element type.
+
+    Floats to integers truncate; out of range is not defined. To bool is `x != 0`. Narrower floats
+    round to even.
+    """
 
     dtype: DType
     scalar = arith.Cast
 
-    def infer(self) -> tuple[TensorType, ...]:
-        return (TensorType(self.dtype, self.x.type.shape),)
+    def result_dtype(self) -> DType:
+        return self.dtype
 
     def evaluate(self, run: RunRegion, *args: Any) -> tuple[Any, ...]:
         with np.errstate(all="ignore"):

@@ -1,19 +1,25 @@
-"""Constants and the movement of data: nothing here computes."""
+"""Ops that place and move elements without computing on them.
+
+Mirrors: StableHLO's constant, iota, reshape, transpose, broadcast_in_dim, slice, concatenate, pad
+and gather (ours is numpy.take along one axis); ATen's views.
+"""
 
 from __future__ import annotations
 
+from functools import reduce
 from typing import Any
 
 import numpy as np
 
-from minicc.ir.affine import Dim, multiply
+from minicc.ir import affine
+from minicc.ir.affine import Dim
 from minicc.ir.core import Literal, Op, RunRegion, Value
-from minicc.ir.graph.elementwise import broadcast_shapes
-from minicc.ir.types import DType, TensorType, tensor_of
+from minicc.ir.graph.shapes import Shape, agree, differ, product, show
+from minicc.ir.types import DType, TensorType, static_shape, tensor_of
 
 
 class Constant(Op, name="graph.constant"):
-    """A tensor known at compile time."""
+    """A tensor that is known."""
 
     value: Literal
 
@@ -24,11 +30,24 @@ class Constant(Op, name="graph.constant"):
         return (self.value.array,)
 
 
-def _count(shape: tuple[Dim, ...]) -> Dim:
-    total: Dim = 1
-    for n in shape:
-        total = multiply(total, n)
-    return total
+class Iota(Op, name="graph.iota"):
+    """0, 1, 2, ... along `axis`, the same along all others."""
+
+    shape: tuple[Dim, ...]
+    axis: int
+    dtype: DType
+
+    def infer(self) -> tuple[TensorType, ...]:
+        _check_axis(self, self.axis, len(self.shape))
+        if self.dtype.kind not in "fiu":
+            raise TypeError(f"{self.opname} is not defined on {self.dtype}")
+        return (TensorType(self.dtype, self.shape),)
+
+    def evaluate(self, run: RunRegion, *args: Any) -> tuple[Any, ...]:
+        extents = static_shape(self.shape)
+        column = (-1,) + (1,) * (len(extents) - self.axis - 1)
+        counted = np.arange(extents[self.axis]).astype(self.dtype.numpy).reshape(column)
+        return (np.broadcast_to(counted, extents),)
 
 
 class Reshape(Op, name="graph.reshape"):
@@ -38,83 +57,84 @@ class Reshape(Op, name="graph.reshape"):
     shape: tuple[Dim, ...]
 
     def infer(self) -> tuple[TensorType, ...]:
-        t = self.x.type
-        before, after = _count(t.shape), _count(self.shape)
-        if isinstance(before, int) and isinstance(after, int) and before != after:
-            raise TypeError(f"{t} has {before} elements, the shape {list(self.shape)} has {after}")
+        t: TensorType = self.x.type
+        if differ(product(t.shape), product(self.shape)):
+            raise TypeError(f"{t} has not as many elements as {show(self.shape)}")
         return (TensorType(t.dtype, self.shape),)
 
     def evaluate(self, run: RunRegion, *args: Any) -> tuple[Any, ...]:
-        return (np.reshape(args[0], self.result.type.extents),)
+        return (np.asarray(args[0]).reshape(static_shape(self.shape)),)
 
 
 class Transpose(Op, name="graph.transpose"):
-    """Axis k of the result is axis `perm[k]` of the operand."""
+    """Axis `k` of the result is axis `perm[k]` of the operand."""
 
     x: Value
     perm: tuple[int, ...]
 
     def infer(self) -> tuple[TensorType, ...]:
-        t = self.x.type
+        t: TensorType = self.x.type
         if sorted(self.perm) != list(range(t.rank)):
             raise ValueError(f"{list(self.perm)} is no permutation of the axes of {t}")
-        return (TensorType(t.dtype, tuple(t.shape[p] for p in self.perm)),)
+        return (TensorType(t.dtype, tuple([t.shape[k] for k in self.perm])),)
 
     def evaluate(self, run: RunRegion, *args: Any) -> tuple[Any, ...]:
         return (np.transpose(args[0], self.perm),)
 
 
 class Broadcast(Op, name="graph.broadcast"):
-    """Repeat to `shape` by NumPy's rules."""
+    """Repeat up to `shape`: new leading axes, and axes of extent 1 (numpy.broadcast_to)."""
 
     x: Value
     shape: tuple[Dim, ...]
 
     def infer(self) -> tuple[TensorType, ...]:
-        if broadcast_shapes(self.x.type.shape, self.shape) != tuple(self.shape):
-            raise TypeError(f"{self.x.type} does not broadcast to {list(self.shape)}")
-        return (TensorType(self.x.type.dtype, self.shape),)
+        t: TensorType = self.x.type
+        pairs = zip(reversed(t.shape), reversed(self.shape), strict=False)
+        if t.rank > len(self.shape) or any(n != 1 and differ(n, m) for n, m in pairs):
+            raise TypeError(f"{t} does not broadcast to {show(self.shape)}")
+        return (TensorType(t.dtype, self.shape),)
 
     def evaluate(self, run: RunRegion, *args: Any) -> tuple[Any, ...]:
-        return (np.broadcast_to(args[0], self.result.type.extents),)
-
-
-def slice_extent(start: int, stop: int, step: int) -> int:
-    """How many elements start, start+step, ... lie before `stop`."""
-    return len(range(start, stop, step))
+        return (np.broadcast_to(args[0], static_shape(self.shape)),)
 
 
 class Slice(Op, name="graph.slice"):
-    """Every `step`-th element from `start` before `stop`, an entry an axis.
+    """Along each axis the elements `start, start + step, ...` that come before `stop`.
 
-    Steps may be negative, stops then -1.
+    An entry an axis. With a positive step 0 <= start <= stop <= extent; with a negative one
+    -1 <= stop <= start <= extent - 1, where a stop of -1 takes element 0 with it (unlike Python).
     """
 
     x: Value
-    starts: tuple[int, ...]
-    stops: tuple[int, ...]
+    starts: tuple[Dim, ...]
+    stops: tuple[Dim, ...]
     steps: tuple[int, ...]
 
     def infer(self) -> tuple[TensorType, ...]:
-        t = self.x.type
-        shape: list[Dim] = []
-        for n, start, stop, step in zip(t.shape, self.starts, self.stops, self.steps, strict=True):
-            extent = slice_extent(start, stop, step)
-            if (
-                extent
-                and isinstance(n, int)
-                and not (0 <= start < n and 0 <= start + (extent - 1) * step < n)
-            ):
-                raise ValueError(f"the slice {start}:{stop}:{step} leaves an axis of {n}")
-            shape.append(extent)
-        return (TensorType(t.dtype, tuple(shape)),)
+        t: TensorType = self.x.type
+        if not len(self.starts) == len(self.stops) == len(self.steps) == t.rank:
+            raise ValueError(f"{self.opname} wants a start, stop and step an axis of {t}")
+        per_axis = zip(t.shape, self.starts, self.stops, self.steps, strict=True)
+        return (TensorType(t.dtype, tuple([self._extent(*axis) for axis in per_axis])),)
+
+    def _extent(self, extent: Dim, start: Dim, stop: Dim, step: int) -> Dim:
+        if step == 0:
+            raise ValueError(f"{self.opname} with a step of 0")
+        ascending = (0, start, stop, extent) if step > 0 else (-1, stop, start, extent - 1)
+        gaps = [b - a for a, b in zip(ascending, ascending[1:], strict=False)]
+        if any(isinstance(gap, int) and gap < 0 for gap in gaps):
+            raise ValueError(f"{start}:{stop}:{step} is no normal slice of the extent {extent}")
+        return affine.floordiv(gaps[1] + (abs(step) - 1), abs(step))
 
     def evaluate(self, run: RunRegion, *args: Any) -> tuple[Any, ...]:
-        cuts = tuple(
-            slice(start, None if stop < 0 else stop, step)
-            for start, stop, step in zip(self.starts, self.stops, self.steps, strict=True)
-        )
-        return (np.asarray(args[0])[cuts],)
+        bounds = zip(static_shape(self.starts), static_shape(self.stops), self.steps, strict=True)
+        # Python reads a stop of -1 as the last element; None is its word for "to the first".
+        cut = [slice(a, b, s) if s > 0 or b >= 0 else slice(a, None, s) for a, b, s in bounds]
+        cut = [
+            slice(0, 0) if a.start == b == -1 else a for a, b in zip(cut, self.stops, strict=True)
+        ]
+        return (np.asarray(args[0])[tuple(cut)],)
 
 
 class Concat(Op, name="graph.concat"):
@@ -124,22 +144,28 @@ class Concat(Op, name="graph.concat"):
     axis: int
 
     def infer(self) -> tuple[TensorType, ...]:
-        types = [v.type for v in self.xs]
-        first, extent = types[0], types[0].shape[self.axis]
-        for t in types[1:]:
-            rest = (*t.shape[: self.axis], first.shape[self.axis], *t.shape[self.axis + 1 :])
-            if t.dtype is not first.dtype or rest != first.shape:
-                raise TypeError(f"{t} does not continue {first} along axis {self.axis}")
-            extent = extent + t.shape[self.axis]
-        shape = (*first.shape[: self.axis], extent, *first.shape[self.axis + 1 :])
-        return (TensorType(first.dtype, shape),)
+        types: list[TensorType] = [v.type for v in self.xs]
+        if not types:
+            raise TypeError(f"{self.opname} wants at least one operand")
+        first = types[0]
+        _check_axis(self, self.axis, first.rank)
+        shapes = [list(t.shape) for t in types]
+        length = reduce(affine.add, [s.pop(self.axis) for s in shapes if len(s) == first.rank])
+        try:
+            rest = [reduce(agree, column) for column in zip(*shapes, strict=True)]
+        except (TypeError, ValueError):
+            rest = None  # type: ignore[assignment]
+        if rest is None or any(t.dtype is not first.dtype for t in types):
+            raise TypeError(f"{types} do not fit together along axis {self.axis}")
+        rest.insert(self.axis, length)
+        return (TensorType(first.dtype, tuple(rest)),)
 
     def evaluate(self, run: RunRegion, *args: Any) -> tuple[Any, ...]:
         return (np.concatenate(args, axis=self.axis),)
 
 
 class Pad(Op, name="graph.pad"):
-    """`low` elements of `value` before and `high` behind, an entry an axis, none negative."""
+    """Put `low` elements before and `high` behind along each axis, all equal to `value`."""
 
     x: Value
     low: tuple[int, ...]
@@ -147,39 +173,32 @@ class Pad(Op, name="graph.pad"):
     value: Literal
 
     def infer(self) -> tuple[TensorType, ...]:
-        t = self.x.type
-        if min((*self.low, *self.high), default=0) < 0:
-            raise ValueError("graph.pad takes no negative widths; slice instead")
-        shape = tuple(n + a + b for n, a, b in zip(t.shape, self.low, self.high, strict=True))
-        return (TensorType(t.dtype, shape),)
+        t: TensorType = self.x.type
+        if (
+            not len(self.low) == len(self.high) == t.rank
+            or min(self.low + self.high, default=0) < 0
+        ):
+            raise ValueError(f"{self.opname} wants two amounts of at least 0 an axis of {t}")
+        if tensor_of(self.value.array) != TensorType(t.dtype):
+            raise TypeError(f"{self.opname} of {t} with {tensor_of(self.value.array)}")
+        per_axis = zip(t.shape, self.low, self.high, strict=True)
+        return (TensorType(t.dtype, tuple([n + (a + b) for n, a, b in per_axis])),)
 
     def evaluate(self, run: RunRegion, *args: Any) -> tuple[Any, ...]:
-        width = list(zip(self.low, self.high, strict=True))
-        return (np.pad(args[0], width, constant_values=self.value.array[()]),)
-
-
-class Iota(Op, name="graph.iota"):
-    """The index along `axis`."""
-
-    shape: tuple[Dim, ...]
-    axis: int
-    dtype: DType
-
-    def infer(self) -> tuple[TensorType, ...]:
-        return (TensorType(self.dtype, self.shape),)
-
-    def evaluate(self, run: RunRegion, *args: Any) -> tuple[Any, ...]:
-        extents = self.result.type.extents
-        line = np.arange(extents[self.axis]).astype(self.dtype.numpy)
-        shape = [1] * len(extents)
-        shape[self.axis] = -1
-        return (np.broadcast_to(line.reshape(shape), extents),)
+        x = np.asarray(args[0])
+        out = np.full(
+            [n + a + b for n, a, b in zip(x.shape, self.low, self.high, strict=True)],
+            self.value.array,
+        )
+        out[tuple([slice(a, a + n) for a, n in zip(self.low, x.shape, strict=True)])] = x
+        return (out,)
 
 
 class Gather(Op, name="graph.gather"):
-    """numpy.take: `indices` into one axis, counted from the end where negative.
+    """The slices of `x` along `axis` that `indices` name (numpy.take).
 
-    IndexError outside.
+    The axis gives way to the shape of `indices`, which hold i32 or i64. A negative index counts
+    from the end; evaluation raises IndexError for one that is out of range.
     """
 
     x: Value
@@ -187,10 +206,23 @@ class Gather(Op, name="graph.gather"):
     axis: int
 
     def infer(self) -> tuple[TensorType, ...]:
-        t, i = self.x.type, self.indices.type
-        if not i.dtype.is_integer:
-            raise TypeError(f"graph.gather wants integer indices, not {i}")
-        return (TensorType(t.dtype, (*t.shape[: self.axis], *i.shape, *t.shape[self.axis + 1 :])),)
+        t, indices = self.x.type, self.indices.type
+        _check_axis(self, self.axis, t.rank)
+        if not indices.dtype.is_integer:
+            raise TypeError(f"{self.opname} wants integers as indices, not {indices}")
+        shape: Shape = (*t.shape[: self.axis], *indices.shape, *t.shape[self.axis + 1 :])
+        return (TensorType(t.dtype, shape),)
 
     def evaluate(self, run: RunRegion, *args: Any) -> tuple[Any, ...]:
-        return (np.take(args[0], args[1], axis=self.axis),)
+        x, indices = map(np.asarray, args)
+        extent = x.shape[self.axis]
+        bad = (indices < -extent) | (indices >= extent)
+        if bad.any():
+            place = f"axis {self.axis} of {self.x.type}"
+            raise IndexError(f"index {indices[bad][0]} leaves {place} at {', '.join(self.loc)}")
+        return (np.take(x, indices, axis=self.axis),)
+
+
+def _check_axis(op: Op, axis: int, rank: int) -> None:
+    if not 0 <= axis < rank:
+        raise ValueError(f"{op.opname} has no axis {axis} at rank {rank}")

@@ -1,28 +1,37 @@
-"""Reductions over axes and over sliding windows."""
+"""Reductions: over whole axes, and over windows that slide along axes.
+
+Combiners are those of `arith.COMBINERS`. A reduction over nothing yields the combiner's neutral
+element. f16 and bf16 are combined in f32 and rounded once. No order of combining is promised.
+
+Mirrors: StableHLO's reduce and reduce_window (without its padding), ATen's sum, amax, max_pool.
+"""
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import numpy as np
 
-from minicc.ir.affine import Dim
-from minicc.ir.arith import COMBINERS, reduce_array
-from minicc.ir.core import Array, Op, RunRegion, Value
-from minicc.ir.types import TensorType
+from minicc.ir.arith import COMBINERS, identity_of, reduce_array
+from minicc.ir.core import Op, RunRegion, Value
+from minicc.ir.graph.shapes import window_extent
+from minicc.ir.types import DType, TensorType
 
 
-def _check_combiner(op: Op, combine: str) -> None:
-    if combine not in COMBINERS:
-        raise ValueError(
-            f"{op.opname}: no combiner is called {combine}; there are {sorted(COMBINERS)}"
-        )
+def check_combiner(opname: str, combine: str, element: DType) -> None:
+    """ValueError for an unknown combiner, TypeError for one that the element type lacks."""
+    scalar = COMBINERS.get(combine)
+    if scalar is None:
+        raise ValueError(f"no combiner is called {combine}; there are {sorted(COMBINERS)}")
+    if element.kind not in scalar.kinds:
+        raise TypeError(f"{opname} with `{combine}` is not defined on {element}")
 
 
 class Reduce(Op, name="graph.reduce"):
-    """Combine the elements along `axes`, which vanish or stay with extent 1.
+    """Combine all elements along `axes`, which vanish, or stay with extent 1 under `keepdims`.
 
-    Over nothing gives the neutral element.
+    Axes count from 0 and are given once each; without axes every element is left alone.
     """
 
     x: Value
@@ -31,47 +40,25 @@ class Reduce(Op, name="graph.reduce"):
     keepdims: bool = False
 
     def infer(self) -> tuple[TensorType, ...]:
-        _check_combiner(self, self.combine)
-        t = self.x.type
-        axes = {a % t.rank for a in self.axes}
-        if len(axes) != len(self.axes):
-            raise ValueError(f"graph.reduce names an axis twice: {self.axes}")
-        shape = [
-            1 if k in axes else n for k, n in enumerate(t.shape) if self.keepdims or k not in axes
-        ]
-        return (TensorType(t.dtype, tuple(shape)),)
+        t: TensorType = self.x.type
+        check_combiner(self.opname, self.combine, t.dtype)
+        if len({*self.axes}) < len(self.axes) or any(not 0 <= a < t.rank for a in self.axes):
+            raise ValueError(f"{self.opname} over axes {list(self.axes)} of {t}")
+        kept = [1 if k in self.axes else n for k, n in enumerate(t.shape)]
+        if not self.keepdims:
+            kept = [n for k, n in enumerate(t.shape) if k not in self.axes]
+        return (TensorType(t.dtype, tuple(kept)),)
 
     def evaluate(self, run: RunRegion, *args: Any) -> tuple[Any, ...]:
-        return (reduce_array(self.combine, np.asarray(args[0]), tuple(self.axes), self.keepdims),)
-
-
-def window_extent(extent: Dim, size: int, stride: int, dilation: int) -> Dim:
-    """How many windows of `size` taps fit an axis; a number or an expression."""
-    span = (size - 1) * dilation + 1
-    if stride == 1:
-        return extent - span + 1
-    if isinstance(extent, int):
-        return (extent - span) // stride + 1
-    return (extent - span) // stride + 1
-
-
-def windows(
-    x: Array, size: tuple[int, ...], strides: tuple[int, ...], dilations: tuple[int, ...]
-) -> Array:
-    """A view of shape (windows..., taps...) over all sliding windows of an array."""
-    counts = tuple(
-        (n - (k - 1) * d - 1) // s + 1
-        for n, k, s, d in zip(x.shape, size, strides, dilations, strict=True)
-    )
-    steps = [b * s for b, s in zip(x.strides, strides, strict=True)]
-    taps = [b * d for b, d in zip(x.strides, dilations, strict=True)]
-    return np.lib.stride_tricks.as_strided(x, (*counts, *size), (*steps, *taps), writeable=False)
+        x = np.asarray(args[0])
+        return (reduce_array(self.combine, x, self.axes, self.keepdims) if self.axes else x,)
 
 
 class Window(Op, name="graph.window"):
-    """Combine each sliding window; `size`, `strides` and `dilations` have an entry an axis.
+    """Combine the elements of each window of `size` taps, `dilations` apart, every `strides`.
 
-    No padding.
+    `size`, `strides` and `dilations` have an entry an axis, 1 where an axis is not pooled. There is
+    no padding: `graph.pad` comes before. ValueError where a window does not fit.
     """
 
     x: Value
@@ -81,15 +68,26 @@ class Window(Op, name="graph.window"):
     dilations: tuple[int, ...]
 
     def infer(self) -> tuple[TensorType, ...]:
-        _check_combiner(self, self.combine)
-        t = self.x.type
-        parts = zip(t.shape, self.size, self.strides, self.dilations, strict=True)
-        shape = tuple(window_extent(*p) for p in parts)
-        if any(isinstance(n, int) and n < 1 for n in shape):
-            raise ValueError(f"windows of {self.size} do not fit {t}")
-        return (TensorType(t.dtype, shape),)
+        t: TensorType = self.x.type
+        check_combiner(self.opname, self.combine, t.dtype)
+        if not len(self.size) == len(self.strides) == len(self.dilations) == t.rank:
+            raise ValueError(f"{self.opname} wants a size, stride and dilation an axis of {t}")
+        per_axis = zip(t.shape, self.size, self.strides, self.dilations, strict=True)
+        return (TensorType(t.dtype, tuple([window_extent(*axis) for axis in per_axis])),)
 
     def evaluate(self, run: RunRegion, *args: Any) -> tuple[Any, ...]:
-        x = np.asarray(args[0])
-        view = windows(x, self.size, self.strides, self.dilations)
-        return (reduce_array(self.combine, view, tuple(range(x.ndim, 2 * x.ndim))),)
+        t: TensorType = self.result.type
+        wide = t.dtype.is_float and t.dtype.bits == 16
+        x = np.asarray(args[0]).astype(np.float32) if wide else np.asarray(args[0])
+        first = identity_of(self.combine, self.x.type.dtype).array.astype(x.dtype)
+        out = np.full(t.extents, first)
+        combine = COMBINERS[self.combine].compute
+        with np.errstate(all="ignore"):
+            for tap in itertools.product(*map(range, self.size)):
+                out = combine(out, x[self._seen_by(tap, t.extents)])
+        return (np.asarray(out, t.dtype.numpy),)
+
+    def _seen_by(self, tap: tuple[int, ...], extents: tuple[int, ...]) -> tuple[slice, ...]:
+        """The elements that stand at one tap of all the windows."""
+        per_axis = zip(tap, self.strides, self.dilations, extents, strict=True)
+        return tuple([slice(t * d, t * d + (n - 1) * s + 1, s) for t, s, d, n in per_axis])

@@ -1,0 +1,96 @@
+"""From a graph module to something that runs here: all stages, the backend, the cache of object
+code.
+
+Mirrors: torch.compile's Inductor entry with its FX cache, JAX's compilation cache.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from functools import cache
+from typing import Any, NamedTuple
+
+from minicc.backends.base import Executable, Store
+from minicc.backends.llvm.compile import compile_program
+from minicc.backends.llvm.optimize import optimise
+from minicc.compiler import Stage, lower
+from minicc.errors import UserError
+from minicc.ir.core import Module
+from minicc.options import Options
+from minicc.runtime.cache import Cache, key
+from minicc.runtime.execute import NativeExecutable
+from minicc.runtime.threads import team_library
+from minicc.target import TARGETS, Target
+from minicc.version import VERSION
+
+
+def store_of(options: Options, target: Target) -> Store:
+    """Object code from the cache on disk, made and kept where it is not there."""
+    folder = Cache(options.cache_dir, options.cache_bytes)
+
+    def store(kind: str, text: str, make: Callable[[], bytes]) -> bytes:
+        name = key(VERSION, kind, target, text)
+        found = folder.get(name)
+        if found is None:
+            found = make()
+            folder.put(name, found)
+        return found
+
+    return store
+
+
+@cache
+def _team_code(store: Store) -> Any:
+    base = TARGETS["x86-64"]
+    return team_library(lambda text: store("team", text, lambda: optimise(text, base)))
+
+
+_stores: dict[tuple[Any, ...], Store] = {}
+
+
+def _store(options: Options) -> Store:
+    target = options.machine
+    name = (options.cache_dir, options.cache_bytes, target.name)
+    if name not in _stores:
+        _stores[name] = store_of(options, target)
+    return _stores[name]
+
+
+class Compilation(NamedTuple):
+    """What compiling one specialisation gave: the executable, and seconds by stage."""
+
+    executable: Executable
+    seconds: dict[str, float]
+    kernels: int
+    launches: int
+
+
+def compile_module(module: Module, options: Options, binding: Mapping[str, int]) -> Compilation:
+    """A graph module to something that runs on this machine.
+
+    UserError where the target does not run here.
+    """
+    target = options.machine
+    if not target.runs_here():
+        raise UserError(
+            "MC0106",
+            f"this machine can't run code for {target.name}",
+            hint="compile it only, or leave target out",
+        )
+    seconds: dict[str, float] = {}
+
+    def observe(stage: Stage, before: Module, after: Module, taken: float) -> None:
+        seconds[stage.name] = taken
+
+    program = lower(module, options, binding, observe=observe)
+    began = time.perf_counter()
+    store = _store(options)
+    library = _team_code(store)
+    native = compile_program(
+        program, target, options.math == "fast", library["minicc_barrier"], store
+    )
+    seconds["llvm"] = time.perf_counter() - began
+    executable = NativeExecutable(native, options.threads, library)
+    launches = sum(op.opname == "program.launch" for op in program.main.body.ops)
+    return Compilation(executable, seconds, len(program.functions) - 1, launches)

@@ -1,0 +1,96 @@
+"""Arithmetic on shapes that may hold symbols; what the type rules of the dialect share.
+
+Two extents are *certainly different* only where their difference is a number other than 0. What
+can't be told while symbols are free is let pass: binding them (`specialise`) builds the op again,
+and the same type rule then compares numbers.
+"""
+
+from __future__ import annotations
+
+from functools import reduce
+
+from minicc.ir import affine
+from minicc.ir.affine import Compound, Dim, Expr
+
+Shape = tuple[Dim, ...]
+
+
+def show(shape: Shape) -> str:
+    """A shape as types print it: `[n,3,8]`."""
+    return f"[{','.join(map(str, shape))}]"
+
+
+def product(shape: Shape) -> Dim:
+    """The number of elements."""
+    return reduce(affine.multiply, shape, 1)
+
+
+def differ(left: Dim, right: Dim) -> bool:
+    """Whether two extents are different whatever the symbols are."""
+    if left == right:
+        return False
+    gap = affine.add(left, affine.multiply(right, -1))
+    return isinstance(gap, int) and gap != 0
+
+
+def agree(left: Dim, right: Dim) -> Dim:
+    """The extent that both must be, a number where one is known; TypeError where they differ."""
+    if differ(left, right):
+        raise TypeError(f"extents {left} and {right} differ")
+    return left if isinstance(left, int) else right if isinstance(right, int) else left
+
+
+def broadcast_shapes(*shapes: Shape) -> Shape:
+    """The common shape by NumPy's rules; TypeError where extents differ and neither is 1.
+
+    Of a number other than 1 and a symbol the number stays. Two unlike symbolic extents give the
+    greater of them, which is what broadcasting yields unless one is bound to 0 and the other to 1.
+    """
+    first = shapes[0] if shapes else ()
+    if all(shape == first for shape in shapes):
+        return first
+    rank = max(map(len, shapes))
+    aligned = [(1,) * (rank - len(shape)) + shape for shape in shapes]
+    try:
+        return tuple([reduce(_broadcast, column) for column in zip(*aligned, strict=True)])
+    except TypeError as error:
+        raise TypeError(f"shapes {' and '.join(map(show, shapes))} do not broadcast") from error
+
+
+def _broadcast(left: Dim, right: Dim) -> Dim:
+    if left == right or right == 1:
+        return left
+    if left == 1:
+        return right
+    if isinstance(left, int) or isinstance(right, int):
+        return agree(left, right)
+    # A maximum that holds the other already stays as it is: else a chain of n additions would
+    # give an expression of 2**n terms.
+    if right in _maximum_of(left):
+        return left
+    if left in _maximum_of(right):
+        return right
+    return left + right - affine.minimum(left, right)
+
+
+def _maximum_of(value: Dim) -> set[Dim]:
+    """The extents of which `value` is the maximum as `_broadcast` writes it, and itself."""
+    found = {value}
+    for monomial, coefficient in value.terms if isinstance(value, Expr) else ():
+        atom = monomial[0]
+        if coefficient == -1 and len(monomial) == 1 and isinstance(atom, Compound):
+            left, right = atom.args
+            if atom.kind == "min" and value == left + right - affine.minimum(left, right):
+                found |= _maximum_of(left) | _maximum_of(right)
+    return found
+
+
+def window_extent(extent: Dim, size: Dim, stride: int, dilation: int) -> Dim:
+    """How many windows of `size` taps fit into `extent`; ValueError where not even one does."""
+    if stride < 1 or dilation < 1:
+        raise ValueError(f"stride {stride} and dilation {dilation} must be at least 1")
+    reach = affine.add(affine.multiply(affine.add(size, -1), dilation), 1)
+    room = affine.add(extent, affine.multiply(reach, -1))
+    if (isinstance(size, int) and size < 1) or (isinstance(room, int) and room < 0):
+        raise ValueError(f"a window of {size} at dilation {dilation} does not fit into {extent}")
+    return affine.add(affine.floordiv(room, stride), 1)
