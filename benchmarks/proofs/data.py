@@ -5,13 +5,12 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
-
 from benchmarks.proofs.direct import Convolution
 from benchmarks.proofs.fused_winograd import Winograd
 from benchmarks.proofs.measure import Floats, aligned, placed
 from benchmarks.proofs.rowwise import Attention
 from benchmarks.proofs.winograd import derive, transform_weights
+from numpy.typing import NDArray
 
 Doubles = NDArray[np.float64]
 

@@ -17,6 +17,7 @@ from benchmarks.proofs.shorthand import (
     relu,
     store,
 )
+
 from minicc.ir import arith, kernel
 from minicc.ir.affine import Dim, minimum
 from minicc.ir.build import Builder

@@ -24,6 +24,7 @@ from benchmarks.proofs.shorthand import (
     store,
 )
 from benchmarks.proofs.winograd import INPUTS, OUTPUTS, Form, Matrix, derive, share
+
 from minicc.ir import arith, kernel
 from minicc.ir.affine import Dim, minimum
 from minicc.ir.build import Builder
@@ -219,10 +220,10 @@ def _product(b: Builder, q: _Parts, at: tuple[Value, Value, Value], rows: int) -
 
     def chain(b: Builder, start: Value, first: Value) -> Value:
         def step(b: Builder, k: Value, acc: Sequence[Value]) -> Sequence[Value]:
-            where = (I[0], I[1] + T[0], I[2] + I[3] + T[1])
-            vs = load(b, q.v, (xi, t, start, k), where, (rows, 1))
-            where = (I[0] + I[1], I[2], I[3] + I[4], T[1])
-            us = load(b, q.u, (q.panel0, p, xi, start, k), where, (1, w.columns))
+            of_v = (I[0], I[1] + T[0], I[2] + I[3] + T[1])
+            vs = load(b, q.v, (xi, t, start, k), of_v, (rows, 1))
+            of_u = (I[0] + I[1], I[2], I[3] + I[4], T[1])
+            us = load(b, q.u, (q.panel0, p, xi, start, k), of_u, (1, w.columns))
             return (b.emit(arith.Fma, vs, us, acc[0]),)
 
         (acc,) = loop(b, "k", w.cut, (first,), step)

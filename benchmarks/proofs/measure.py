@@ -122,9 +122,7 @@ class Code:
 def interpret(kernel: Function, arrays: Sequence[Floats]) -> None:
     """Run a kernel by its ops' own meaning; the last array is the output."""
     buffers = kernel.args[len(kernel.attrs["grid"]) :]
-    memories = [
-        Memory(a.reshape(1, -1), v.type) for a, v in zip(arrays, buffers, strict=True)
-    ]
+    memories = [Memory(a.reshape(1, -1), v.type) for a, v in zip(arrays, buffers, strict=True)]
     Interpreter(Module("kernel", [kernel])).kernel(kernel, memories)
 
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
-
 from benchmarks.proofs import yardstick
 from benchmarks.proofs.data import (
     Case,
@@ -32,6 +31,7 @@ from benchmarks.proofs.measure import (
     timed,
 )
 from benchmarks.proofs.write import ATTENTION, COLUMNS, CONVOLUTION, HERE, ROWS, WINOGRADS
+
 from minicc.backends.llvm.jit import link
 from minicc.backends.llvm.optimize import optimise
 from minicc.ir.core import Function, Module
@@ -84,8 +84,10 @@ def check(kernel: Function, case: Case, interpreted: bool = True) -> tuple[Code,
 
 def first_proof(peak: float) -> None:
     """The convolution and the head of attention by rate, soft-max by what it moves."""
-    print("| kernel | best µs | median µs | GFLOP/s | of the yardstick | rms error | "
-          "stack accesses | rms to the interpreter |")
+    print(
+        "| kernel | best µs | median µs | GFLOP/s | of the yardstick | rms error | "
+        "stack accesses | rms to the interpreter |"
+    )
     print("|---|---|---|---|---|---|---|---|")
     cases: list[tuple[str, Case, int]] = [
         ("convolution", convolution_case(CONVOLUTION), CONVOLUTION.flops),
@@ -113,7 +115,9 @@ def softmax_proof() -> None:
         copy = timed(lambda: np.copyto(y, x), RUNS, before)
         pick: Callable[[Times], float] = (lambda t: t.median) if before else (lambda t: t.best)
         share, gigabytes = pick(copy) / pick(times), 2 * x.nbytes / pick(times) / 1e9
-        print(f"| {name} | {micro(times)} | {gigabytes:.0f} | {pick(copy) * 1e6:.0f} | {share:.0%} |")
+        print(
+            f"| {name} | {micro(times)} | {gigabytes:.0f} | {pick(copy) * 1e6:.0f} | {share:.0%} |"
+        )
     print(f"\nsoft-max: rms error, stack accesses, rms to the interpreter: {told}")
 
 
@@ -134,8 +138,10 @@ def cold_weights(arrays: list[Floats]) -> Callable[[], None]:
 
 def third_proof() -> None:
     """Winograd beside the direct form in three states of the caches, and on two threads."""
-    print("\n| layer | form | warm µs | median | rate of the direct form's operations, GFLOP/s | "
-          "weights cold µs | all cold µs | rms error | two threads µs | of one thread |")
+    print(
+        "\n| layer | form | warm µs | median | rate of the direct form's operations, GFLOP/s | "
+        "weights cold µs | all cold µs | rms error | two threads µs | of one thread |"
+    )
     print("|---|---|---|---|---|---|---|---|---|---|")
     module = read("winograd")
     for name, w in WINOGRADS.items():
@@ -145,8 +151,9 @@ def third_proof() -> None:
         fused = winograd_row(name, w, module.function(name), layer.flops)
         gains = ", ".join(
             f"{what} {a / b:.2f}x"
-            for what, a, b in zip(("warm", "weights cold", "all cold", "two threads"), direct, fused,
-                                  strict=True)
+            for what, a, b in zip(
+                ("warm", "weights cold", "all cold", "two threads"), direct, fused, strict=True
+            )
         )
         print(f"| {name} | gain | {gains} |")
 
@@ -191,10 +198,14 @@ def main() -> None:
         times = yardstick_times(height, channels)
         flops = 2 * height**2 * channels**2 * 9
         peaks.append(flops / times.best)
-        print(f"yardstick {height}x{height}x{channels}: {peaks[-1] / 1e9:.0f} GFLOP/s "
-              f"(best; median {flops / times.median / 1e9:.0f})")
+        print(
+            f"yardstick {height}x{height}x{channels}: {peaks[-1] / 1e9:.0f} GFLOP/s "
+            f"(best; median {flops / times.median / 1e9:.0f})"
+        )
     x, y = aligned(1 << 20), placed(np.ones(1 << 20))
-    print(f"a copy of 4 MB: {2 * x.nbytes / timed(lambda: np.copyto(x, y), 50).best / 1e9:.0f} GB/s\n")
+    print(
+        f"a copy of 4 MB: {2 * x.nbytes / timed(lambda: np.copyto(x, y), 50).best / 1e9:.0f} GB/s\n"
+    )
     first_proof(peaks[1])
     third_proof()
 

@@ -88,9 +88,7 @@ def share(matrix: Matrix) -> Plan:
     count = len(matrix[0])
     shared: list[Form] = []
     while True:
-        pairs = Counter(
-            (a, b, row[b] / row[a]) for row in rows for a in row for b in row if a < b
-        )
+        pairs = Counter((a, b, row[b] / row[a]) for row in rows for a in row for b in row if a < b)
         (a, b, ratio), times = max(pairs.items(), key=lambda item: (item[1], item[0][:2]))
         if times < 2:
             return Plan(tuple(shared), tuple(rows))

@@ -10,6 +10,7 @@ from pathlib import Path
 from benchmarks.proofs.direct import Convolution, convolution
 from benchmarks.proofs.fused_winograd import Winograd, winograd
 from benchmarks.proofs.rowwise import Attention, attention, softmax
+
 from minicc.ir.core import Module
 from minicc.ir.printer import print_module
 

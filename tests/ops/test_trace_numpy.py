@@ -98,7 +98,11 @@ def test_scalars_are_weak(f: Function, dtype: Any, shape: Any, scalar: Any, swap
     check(g, x)
 
 
-UNARY = ["negative", "absolute", "sqrt", "exp", "log", "tanh", "floor", "ceil", "rint", "square", "sign", "trunc", "isnan", "isinf", "isfinite", "logical_not", "log1p", "expm1", "sinh", "cosh", "exp2", "log2", "log10", "reciprocal", "positive", "deg2rad"]
+UNARY = (
+    "negative", "absolute", "sqrt", "exp", "log", "tanh", "floor", "ceil", "rint", "square", "sign",
+    "trunc", "isnan", "isinf", "isfinite", "logical_not", "log1p", "expm1", "sinh", "cosh", "exp2",
+    "log2", "log10", "reciprocal", "positive", "deg2rad",
+)  # fmt: skip
 
 
 @pytest.mark.parametrize("name", UNARY)
@@ -142,8 +146,8 @@ def test_composed_functions_at_their_edges(dtype: str) -> None:
     x = np.array(edges, dtype)
     for f in (np.expm1, np.log1p, np.sinh, np.cosh, np.sign, np.trunc, np.square):
         check(lambda x, f=f: f(x), x, rtol=3e-6)
-    for f in (np.hypot, np.logaddexp, np.fmin, np.fmax):
-        check(lambda x, f=f: f(x, x[::-1]), x, rtol=3e-6)
+    for g in (np.hypot, np.logaddexp, np.fmin, np.fmax):
+        check(lambda x, g=g: g(x, x[::-1]), x, rtol=3e-6)
 
 
 @pytest.mark.parametrize("exponent", [0, 1, 2, 3, 5, 0.5, -1, 2.5, np.float32(2)])
@@ -159,7 +163,10 @@ def test_comparison_with_a_number_outside_of_the_type() -> None:
     check(lambda x: (x < 300, x == -1, x <= 1000), x)
 
 
-REDUCTIONS = ["sum", "prod", "max", "min", "mean", "var", "std", "any", "all", "argmax", "argmin", "count_nonzero", "ptp"]
+REDUCTIONS = (
+    "sum", "prod", "max", "min", "mean", "var", "std", "any", "all", "argmax", "argmin", "ptp",
+    "count_nonzero",
+)  # fmt: skip
 
 
 @settings(max_examples=200, deadline=None)
@@ -169,7 +176,7 @@ def test_reductions(data: st.DataObject) -> None:
     dtype = data.draw(st.sampled_from(DTYPES))
     shape = data.draw(shapes)
     rank = len(shape)
-    axis = data.draw(st.one_of(st.none(), st.integers(-rank, rank - 1)) if rank else st.none())
+    axis: Any = data.draw(st.one_of(st.none(), st.integers(-rank, rank - 1)) if rank else st.none())
     if rank > 1 and not name.startswith("arg") and data.draw(st.booleans()):
         axis = data.draw(st.lists(st.sampled_from(range(rank)), unique=True, min_size=1).map(tuple))
     keepdims = data.draw(st.booleans())
@@ -203,14 +210,16 @@ MOVES: list[Function] = [
     lambda x: np.array_split(x, 3, 2), lambda x: np.split(x, [1, 3], 2), lambda x: np.flip(x, 1),
     lambda x: np.flip(x), lambda x: np.roll(x, 3), lambda x: np.roll(x, (1, -2), (0, 2)),
     lambda x: np.tile(x, (2, 1, 3)), lambda x: np.tile(x, 2), lambda x: np.repeat(x, 2, 1),
-    lambda x: np.repeat(x, 3), lambda x: np.pad(x, 1), lambda x: np.pad(x, ((0, 1), (2, 0), (1, 1))),
-    lambda x: np.pad(x, 1, constant_values=((1, 0), (0, 1), (1, 1))), lambda x: np.take(x, [2, 0], 2),
+    lambda x: np.repeat(x, 3), lambda x: np.pad(x, 1),
+    lambda x: np.pad(x, ((0, 1), (2, 0), (1, 1))), lambda x: np.take(x, [2, 0], 2),
+    lambda x: np.pad(x, 1, constant_values=((1, 0), (0, 1), (1, 1))),
     lambda x: np.take(x, [5, 1]), lambda x: np.atleast_2d(x[0, 0]), lambda x: x.flatten(),
     lambda x: np.diagonal(x, 1, 1, 2), lambda x: np.trace(x[0]), lambda x: np.tril(x),
     lambda x: np.triu(x, 1), lambda x: x.astype(np.int64), lambda x: x.astype("f4"),
     lambda x: np.asarray(x, np.float64), lambda x: np.array([x[0, 0], x[1, 1]]),
     lambda x: np.zeros_like(x) + x, lambda x: np.full_like(x, 1) * x, lambda x: np.ones(4) + x,
-    lambda x: x + np.arange(4), lambda x: np.eye(3)[:, 1:2] + x, lambda x: np.column_stack([x[0, 0], x[1, 0]]),
+    lambda x: x + np.arange(4), lambda x: np.eye(3)[:, 1:2] + x,
+    lambda x: np.column_stack([x[0, 0], x[1, 0]]),
     lambda x: np.broadcast_arrays(x, np.ones((4,)))[1] + x, lambda x: np.outer(x[0], x[1, 0]),
     lambda x: np.add.outer(x[0, 0], x[1]), lambda x: np.clip(x, 0, 1), lambda x: np.round(x, 1),
     lambda x: np.empty_like(x, shape=(2,)) * 0 + x[0, 0, :2],

@@ -46,8 +46,9 @@ class Generic(Op, name="structured.generic"):
 
     `maps` holds an expression an axis for each operand and then for each result, over the space's
     names; `shapes` the results' shapes; `combine` a combiner or None a result. `coordinates` names
-    dimensions whose index (i64) the body takes behind the elements. `tile` is the schedule's: how
-    many points of a dimension one step handles.
+    dimensions whose index (i64) the body takes behind the elements. The rest is the schedule's:
+    `tile` says how many points of a dimension one step handles; sums restart in each of `blocks`
+    of a reduction and in each round of `cut`.
     """
 
     inputs: tuple[Value, ...]
@@ -57,7 +58,8 @@ class Generic(Op, name="structured.generic"):
     combine: tuple[str | None, ...]
     coordinates: tuple[str, ...] = ()
     tile: tuple[tuple[str, int], ...] = ()
-    cut: str | None = None
+    blocks: tuple[tuple[str, int], ...] = ()
+    cut: tuple[str, ...] = ()
     body: Region
 
     @property

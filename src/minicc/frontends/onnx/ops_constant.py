@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 
 from minicc.frontends.onnx.context import Context
-from minicc.frontends.onnx.ops_movement import product
 from minicc.frontends.onnx.reader import Node, array_of
 from minicc.frontends.onnx.registry import operator
 from minicc.ir import graph
@@ -66,7 +65,7 @@ def shape(ctx: Context, node: Node, x: Value) -> Value:
 @operator("Size")
 def size(ctx: Context, node: Node, x: Value) -> Value:
     """The number of elements of a tensor."""
-    return ctx.of_dims(np.array(product(x.type.shape), object))
+    return ctx.of_dims(np.array(graph.product(x.type.shape), object))
 
 
 @operator("Range", attributes="stash_type")

@@ -8,32 +8,23 @@ from __future__ import annotations
 from collections.abc import Mapping
 from itertools import accumulate
 
-import numpy as np
-
 from minicc.frontends.onnx.context import Context
 from minicc.frontends.onnx.dims import ratio
 from minicc.frontends.onnx.reader import Node
 from minicc.frontends.onnx.registry import operator
 from minicc.ir import graph
-from minicc.ir.affine import Dim
+from minicc.ir.affine import Dim, minimum
 from minicc.ir.core import Value
 
-# From here on an end of a slice means "to the end".
-_FAR = 1 << 31
+# From here on an end of a slice means "to the end"; a start, stop and step.
+_FAR = (1 << 31) - 1
+Range = tuple[Dim, Dim, int]
 
 
 @operator("Identity")
 def identity(ctx: Context, node: Node, x: Value) -> Value:
     """The same tensor."""
     return x
-
-
-def product(dims: tuple[Dim, ...]) -> Dim:
-    """The number of elements of a shape."""
-    total: Dim = 1
-    for n in dims:
-        total = total * n
-    return total
 
 
 @operator("Reshape", attributes="allowzero shape")
@@ -69,7 +60,7 @@ def flatten(ctx: Context, node: Node, x: Value) -> Value:
     """A matrix: the axes before `axis`, and the rest."""
     axis, rank = node.integer("axis", 1), x.type.rank
     at = rank if axis == rank else ctx.axes((axis,), rank)[0]
-    return ctx.reshape(x, (product(x.type.shape[:at]), product(x.type.shape[at:])))
+    return ctx.reshape(x, (graph.product(x.type.shape[:at]), graph.product(x.type.shape[at:])))
 
 
 @operator("Transpose", attributes="perm")
@@ -127,39 +118,36 @@ def concat(ctx: Context, node: Node, *xs: Value) -> Value:
     return xs[0] if len(xs) == 1 else ctx.emit(graph.Concat, xs, axis=axis)
 
 
-def cut(ctx: Context, x: Value, ranges: Mapping[int, slice]) -> Value:
-    """Slices of some axes, with Python's meaning."""
+def cut(ctx: Context, x: Value, ranges: Mapping[int, Range]) -> Value:
+    """Some axes from `start` before `stop`, as `graph.slice` counts; itself where that is all."""
     shape: tuple[Dim, ...] = x.type.shape
-    taken = {axis: _taken(ctx, shape[axis], part) for axis, part in ranges.items()}
-    parts = {axis: indices for axis, indices in taken.items() if indices is not None}
-    if not parts:
+    full = [ranges.get(axis, (0, n, 1)) for axis, n in enumerate(shape)]
+    if all(part == (0, n, 1) for part, n in zip(full, shape, strict=True)):
         return x
-    if all(isinstance(n, int) for n in shape):
-        full = [parts.get(axis, range(int(str(n)))) for axis, n in enumerate(shape)]
-        starts, stops, steps = zip(*[(r.start, r.stop, r.step) for r in full], strict=True)
-        return ctx.emit(graph.Slice, x, starts=starts, stops=stops, steps=steps)
-    # a slice has numbers for all axes; taking leaves the free ones alone
-    for axis, indices in parts.items():
-        x = ctx.emit(graph.Gather, x, ctx.constant(np.array(indices, np.int64)), axis=axis)
-    return x
+    starts, stops, steps = (tuple(column) for column in zip(*full, strict=True))
+    return ctx.emit(graph.Slice, x, starts=starts, stops=stops, steps=steps)
 
 
-def _taken(ctx: Context, extent: Dim, part: slice) -> range | None:
-    """The indices that a slice takes of an axis; None for all of it.
+def _normal(extent: Dim, start: int, stop: int, step: int) -> Range:
+    """A slice as `graph.slice` counts it.
 
-    Of a free axis both ends must be counted from the same side, or all be taken.
+    Of a free axis an end is clamped like any other. A start is taken to lie within it, and so is
+    a slice of one element: binding the axis to less is then an error, never another result.
     """
     if isinstance(extent, int):
-        indices = range(*part.indices(extent))
-        return None if indices == range(extent) else indices
-    start, stop, step = part.start, part.stop, part.step
-    start = 0 if start <= -_FAR else start
-    if (start, step) == (0, 1) and stop >= _FAR:
-        return None
-    stop = 0 if start < 0 and stop >= _FAR else stop
-    if step < 0 or (start < 0) != (stop < 0 or stop == 0) or stop >= _FAR:
-        ctx.static(extent, "where the slice ends")
-    return range(start, stop, step)
+        taken = range(*slice(start, stop, step).indices(extent))
+        return (taken.start, taken.stop, step) if taken else (0, 0, 1)
+    last = extent if step > 0 else extent - 1
+    first: Dim = last if start >= _FAR else start
+    if start < 0:
+        first = 0 if start <= -_FAR else extent + start
+    if stop <= -_FAR:
+        return first, (0 if step > 0 else -1), step
+    if stop < 0:
+        return first, extent + stop, step
+    if stop >= _FAR or step < 0:
+        return first, (last if stop >= _FAR else stop), step
+    return first, (stop if first + 1 == stop else minimum(stop, extent)), step
 
 
 @operator("Slice", attributes="axes ends starts")
@@ -187,8 +175,9 @@ def slice_(
     if not len(low) == len(high) == len(named) == len(by) or 0 in by:
         raise ctx.wrong(f"starts {list(low)}, ends {list(high)}, axes {list(named)}, {list(by)}")
     ctx.axes(named, x.type.rank)
-    parts = zip(named, low, high, by, strict=True)
-    return cut(ctx, x, {a % x.type.rank: slice(i, j, k) for a, i, j, k in parts})
+    axes_ = [a % x.type.rank for a in named]
+    parts = zip(axes_, low, high, by, strict=True)
+    return cut(ctx, x, {a: _normal(x.type.shape[a], i, j, k) for a, i, j, k in parts})
 
 
 @operator("Split", attributes="axis num_outputs split")
@@ -205,9 +194,7 @@ def split(ctx: Context, node: Node, x: Value, sizes: Value | None = None) -> tup
     if min(given, default=0) < 0 or (isinstance(total, int) and sum(given) != total):
         raise ctx.refused(f"parts of {list(given)} of axis {axis}")
     ends = list(accumulate(given))
-    return tuple(
-        cut(ctx, x, {axis: slice(end - n, end, 1)}) for n, end in zip(given, ends, strict=True)
-    )
+    return tuple(cut(ctx, x, {axis: (end - n, end, 1)}) for n, end in zip(given, ends, strict=True))
 
 
 @operator("Gather", attributes="axis")

@@ -34,13 +34,10 @@ def pad(
     if mode != "constant" and mode not in _MODES:
         raise ctx.wrong(f"attribute mode is {mode!r}")
     cuts = {
-        axis: slice(max(-a, 0), -b if b > 0 else None, 1)
-        for axis, (a, b) in enumerate(zip(low, (-n for n in high), strict=True))
-        if a < 0 or b > 0
+        axis: (max(-a, 0), extent - max(-b, 0), 1)
+        for axis, (a, b, extent) in enumerate(zip(low, high, x.type.shape, strict=True))
+        if a < 0 or b < 0
     }
-    for axis in cuts:
-        extent = ctx.static(x.type.shape[axis], "an axis that is cut")
-        cuts[axis] = slice(*cuts[axis].indices(extent))
     x = cut(ctx, x, cuts)
     low, high = tuple(max(n, 0) for n in low), tuple(max(n, 0) for n in high)
     if not any((*low, *high)):

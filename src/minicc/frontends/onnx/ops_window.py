@@ -188,8 +188,10 @@ def _counts(frame: Frame, axis: int, extent: int, padding: bool) -> Array:
     line[: low + extent + high] = padding
     line[low : low + extent] = 1
     line = line[: low + extent + frame.reached[axis]]
-    parts = ((frame.size[axis],), (frame.strides[axis],), (frame.dilations[axis],))
-    return np.asarray(graph.windows(line, *parts).sum(axis=1))
+    stride, dilation = frame.strides[axis], frame.dilations[axis]
+    span = (frame.size[axis] - 1) * dilation + 1
+    firsts = np.arange(0, len(line) - span + 1, stride)
+    return np.asarray(line[firsts[:, None] + np.arange(0, span, dilation)].sum(axis=1))
 
 
 @operator("LpPool", attributes="ceil_mode p auto_pad dilations kernel_shape pads strides")

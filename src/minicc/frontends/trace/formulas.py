@@ -226,7 +226,7 @@ def _log10(x: Formula) -> Formula:
 @_formula("expm1")
 def _expm1(x: Formula) -> Formula:
     u = x.exp()
-    kahan = (u - 1) * x / u.log()
+    kahan = (u - 1) * (x / u.log())
     small = u.eq(1).choose(x, (u - 1).eq(-1).choose(-1, kahan))
     return u.eq(np.inf).choose(u, small)
 
@@ -234,7 +234,7 @@ def _expm1(x: Formula) -> Formula:
 @_formula("log1p")
 def _log1p(x: Formula) -> Formula:
     u = x + 1
-    kahan = u.log() * x / (u - 1)
+    kahan = u.log() * (x / (u - 1))
     return u.eq(1).choose(x, u.eq(np.inf).choose(u, kahan))
 
 

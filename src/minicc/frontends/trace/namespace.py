@@ -109,7 +109,7 @@ def impure(recorder: Recorder, x: Any, name: str) -> Impure | None:
     for drawn in (x, owner):
         if isinstance(drawn, (np.random.Generator, np.random.RandomState, random.Random)):
             return Impure(recorder, name, IMPURE["random"])
-    module = x.__name__ if isinstance(x, types.ModuleType) else getattr(x, "__module__", None)
+    module = getattr(x, "__name__" if isinstance(x, types.ModuleType) else "__module__", None)
     if module in ("random", "secrets"):
         return Impure(recorder, name, IMPURE["random"])
     if module == "time":
@@ -122,7 +122,8 @@ def numpy_path(x: Any) -> str | None:
     if isinstance(x, types.ModuleType):
         name = str(vars(x)["__name__"])
     elif isinstance(x, np.ufunc):
-        return str(x.__name__) if getattr(np, x.__name__, None) is x else None
+        ufunc: np.ufunc = x
+        return ufunc.__name__ if getattr(np, ufunc.__name__, None) is ufunc else None
     elif isinstance(x, (types.FunctionType, types.BuiltinFunctionType)) or (
         type(x).__module__ == "numpy" and callable(x)
     ):

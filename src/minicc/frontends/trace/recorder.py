@@ -31,8 +31,9 @@ class Recorder:
     traced; XX
     """
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, place: str = "") -> None:
         self.name = name
+        self._place = place or name
         self.closed = False
         self.user_globals: set[int] = set()
         self.captured: dict[str, Array] = {}
@@ -46,7 +47,7 @@ class Recorder:
         return self._builder.ops
 
     def location(self) -> str:
-        """`file.py:line` of the user's line that is running, else the traced function's name."""
+        """`file.py:line` of the user's line that is running, else where the function begins."""
         frame = sys._getframe(1)
         while frame is not None:
             if id(frame.f_globals) in self.user_globals:
@@ -54,7 +55,7 @@ class Recorder:
             if frame.f_back is None:
                 break
             frame = frame.f_back
-        return self.name
+        return self._place
 
     def emit(self, cls: type[Op], *args: Any, **attrs: Any) -> Value:
         """Record an op with one result; UserError where its type rule refuses the operands."""

@@ -72,6 +72,14 @@ def _codes(code: types.CodeType) -> Iterator[types.CodeType]:
             yield from _codes(constant)
 
 
+def _same(left: Any, right: Any) -> bool:
+    if type(left) is not type(right) or not isinstance(left, (tuple, list, dict)):
+        return left is right
+    if isinstance(left, dict):
+        return left.keys() == right.keys() and all(_same(v, right[k]) for k, v in left.items())
+    return len(left) == len(right) and all(map(_same, left, right))
+
+
 class Rewirer:
     """Makes the copies of one trace, each function's once."""
 
@@ -83,6 +91,7 @@ class Rewirer:
         self._globals: dict[int, dict[str, Any]] = {}
         self._seen: set[tuple[int, str]] = set()
         self._arrays: dict[int, Tracer] = {}
+        self._containers: list[tuple[str, Any, Any]] = []
 
     def value(self, x: Any, name: str) -> Any:
         """What stands for a value that the code reads under `name`."""
@@ -110,9 +119,31 @@ class Rewirer:
         wrapped = None if isinstance(x, type) else getattr(x, "__wrapped__", None)
         if isinstance(wrapped, types.FunctionType):
             return self.value(wrapped, name)
-        if type(x) in (tuple, list, dict) and x:
-            return mapped(lambda leaf, path: self.value(leaf, name + path), x)
+        if type(x) in (tuple, list, dict):
+            return self.container(mapped(lambda leaf, path: self.value(leaf, name + path), x), name)
         return x
+
+    def entry(self, f: Any) -> Any:
+        """What stands for the traced function itself, which may be an object with `__call__`."""
+        called = vars(type(f)).get("__call__")
+        if isinstance(called, types.FunctionType) and not hasattr(f, "__wrapped__"):
+            return types.MethodType(self.value(called, "__call__"), f)
+        return self.value(f, self.recorder.name)
+
+    def container(self, copy: Any, name: str) -> Any:
+        """Remember the copy of a container from outside, to see whether the function changes it."""
+        self._containers.append((name, copy, mapped(lambda leaf, path: leaf, copy)))
+        return copy
+
+    def check_containers(self) -> None:
+        """UnsupportedError (MC0244) where the function changed a list or dict from outside."""
+        for name, copy, before in self._containers:
+            if not _same(copy, before):
+                self.recorder.refuse(
+                    "MC0244",
+                    f"`{name}` from outside of the function is changed",
+                    "return what is to be kept",
+                )
 
     def array(self, x: np.ndarray[Any, Any], name: str) -> Tracer:
         """A captured array as a constant."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import os
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -57,7 +58,9 @@ def trace_call(f: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any
 
 def trace_values(f: Callable[..., Any], parameters: Parameters, values: Sequence[Any]) -> Traced:
     """The same for arguments that `Parameters.bind` has sorted."""
-    recorder = Recorder(getattr(f, "__name__", type(f).__name__))
+    code = getattr(inspect.unwrap(f), "__code__", None)
+    place = f"{os.path.basename(code.co_filename)}:{code.co_firstlineno}" if code else ""
+    recorder = Recorder(getattr(f, "__name__", type(f).__name__), place)
     rewirer = Rewirer(recorder)
     inputs: list[Value] = []
 
@@ -73,10 +76,13 @@ def trace_values(f: Callable[..., Any], parameters: Parameters, values: Sequence
             return Tracer(recorder, value, locked=f"the argument `{path}`")
         return rewirer.value(leaf, path)
 
-    boxed = [mapped(box, v, name) for name, v in zip(parameters.names, values, strict=True)]
-    run = rewirer.value(f, recorder.name)
+    boxed: list[Any] = []
+    for name, value in zip(parameters.names, values, strict=True):
+        boxed.append(rewirer.container(mapped(box, value, name), name))
+    run = rewirer.entry(f)
     try:
         outcome = _apply(run, parameters.signature, boxed)
+        rewirer.check_containers()
         results, names, structure = _results(recorder, outcome)
     finally:
         recorder.closed = True

@@ -133,6 +133,8 @@ class Conv(Op, name="graph.conv"):
         for tap in itertools.product(*map(range, kernel)):
             corner = zip(tap, self.strides, self.dilations, extents, strict=True)
             seen = [slice(t * d, t * d + (n - 1) * s + 1, s) for t, s, d, n in corner]
-            pixels = x[(..., *seen)].reshape(x.shape[0], g, rows.shape[2], out.shape[3])
-            out += rows[(..., *tap)] @ pixels
+            here: tuple[Any, ...] = (..., *seen)
+            weights: tuple[Any, ...] = (..., *tap)
+            pixels = x[here].reshape(x.shape[0], g, rows.shape[2], out.shape[3])
+            out += rows[weights] @ pixels
         return out.reshape(x.shape[0], w.shape[0], *extents)

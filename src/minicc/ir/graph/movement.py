@@ -6,6 +6,7 @@ and gather (ours is numpy.take along one axis); ATen's views.
 
 from __future__ import annotations
 
+import itertools
 from functools import reduce
 from typing import Any
 
@@ -122,19 +123,20 @@ class Slice(Op, name="graph.slice"):
         if step == 0:
             raise ValueError(f"{self.opname} with a step of 0")
         ascending = (0, start, stop, extent) if step > 0 else (-1, stop, start, extent - 1)
-        gaps = [b - a for a, b in zip(ascending, ascending[1:], strict=False)]
+        gaps = [b - a for a, b in itertools.pairwise(ascending)]
         if any(isinstance(gap, int) and gap < 0 for gap in gaps):
             raise ValueError(f"{start}:{stop}:{step} is no normal slice of the extent {extent}")
         return affine.floordiv(gaps[1] + (abs(step) - 1), abs(step))
 
     def evaluate(self, run: RunRegion, *args: Any) -> tuple[Any, ...]:
-        bounds = zip(static_shape(self.starts), static_shape(self.stops), self.steps, strict=True)
-        # Python reads a stop of -1 as the last element; None is its word for "to the first".
-        cut = [slice(a, b, s) if s > 0 or b >= 0 else slice(a, None, s) for a, b, s in bounds]
-        cut = [
-            slice(0, 0) if a.start == b == -1 else a for a, b in zip(cut, self.stops, strict=True)
-        ]
+        starts, stops = static_shape(self.starts), static_shape(self.stops)
+        cut = [_python_slice(*axis) for axis in zip(starts, stops, self.steps, strict=True)]
         return (np.asarray(args[0])[tuple(cut)],)
+
+
+def _python_slice(start: int, stop: int, step: int) -> slice[int, int | None, int]:
+    """Python reads a stop of -1 as the last element; None is its word for "down to the first"."""
+    return slice(0, 0, 1) if start == stop else slice(start, None if stop < 0 else stop, step)
 
 
 class Concat(Op, name="graph.concat"):
@@ -149,14 +151,15 @@ class Concat(Op, name="graph.concat"):
             raise TypeError(f"{self.opname} wants at least one operand")
         first = types[0]
         _check_axis(self, self.axis, first.rank)
+        if any(t.rank != first.rank or t.dtype is not first.dtype for t in types):
+            raise TypeError(f"{self.opname} of {types}: ranks or element types differ")
         shapes = [list(t.shape) for t in types]
-        length = reduce(affine.add, [s.pop(self.axis) for s in shapes if len(s) == first.rank])
+        length = reduce(affine.add, [shape.pop(self.axis) for shape in shapes])
         try:
             rest = [reduce(agree, column) for column in zip(*shapes, strict=True)]
-        except (TypeError, ValueError):
-            rest = None  # type: ignore[assignment]
-        if rest is None or any(t.dtype is not first.dtype for t in types):
-            raise TypeError(f"{types} do not fit together along axis {self.axis}")
+        except TypeError as error:
+            message = f"{types} do not fit together along axis {self.axis}"
+            raise TypeError(message) from error
         rest.insert(self.axis, length)
         return (TensorType(first.dtype, tuple(rest)),)
 

@@ -22,7 +22,10 @@ def show(shape: Shape) -> str:
 
 def product(shape: Shape) -> Dim:
     """The number of elements."""
-    return reduce(affine.multiply, shape, 1)
+    count: Dim = 1
+    for extent in shape:
+        count = affine.multiply(count, extent)
+    return count
 
 
 def differ(left: Dim, right: Dim) -> bool:
@@ -89,8 +92,10 @@ def window_extent(extent: Dim, size: Dim, stride: int, dilation: int) -> Dim:
     """How many windows of `size` taps fit into `extent`; ValueError where not even one does."""
     if stride < 1 or dilation < 1:
         raise ValueError(f"stride {stride} and dilation {dilation} must be at least 1")
-    reach = affine.add(affine.multiply(affine.add(size, -1), dilation), 1)
-    room = affine.add(extent, affine.multiply(reach, -1))
-    if (isinstance(size, int) and size < 1) or (isinstance(room, int) and room < 0):
+    reach = (size - 1) * dilation + 1
+    room = extent - reach
+    # An axis of extent 0 that is not pooled (an empty batch) has no windows, and that is fine.
+    fits = not isinstance(room, int) or room >= 0 or (extent == 0 and size == 1)
+    if not fits or (isinstance(size, int) and size < 1):
         raise ValueError(f"a window of {size} at dilation {dilation} does not fit into {extent}")
-    return affine.add(affine.floordiv(room, stride), 1)
+    return room // stride + 1

@@ -6,7 +6,8 @@ For each op of the group, in order: loops over the parallel dimensions that are 
 them loops over its reductions that carry accumulators, innermost the body on tiles. What passes
 between ops stays in registers where one tile covers it, else in scratch. Extents that a tile does
 not divide get a second, smaller tile at the end. `add` of a product becomes a multiply-add.
-`op.cut` names the reduction loop whose rounds start from fresh accumulators.
+Long sums are cut: `op.blocks` cuts a
+reduction into blocks, `op.cut` names loops, and each block or round starts from fresh accumulators.
 
 Mirrors: Linalg's vectorisation of tiled ops, Triton's program bodies, TIR's blocks with init and
 update.
@@ -125,6 +126,7 @@ class _Nest:
         self.low = lowering
         self.op = op
         self.tiles = dict(op.tile)
+        self.blocks = dict(op.blocks)
         own = [i for i in op.space.iters if i.name not in lowering.shared]
         self.own_parallel = [i.name for i in own if i.kind == PARALLEL]
         self.reductions = [i.name for i in own if i.kind != PARALLEL]
@@ -200,20 +202,15 @@ class _Nest:
 
     def reduce_and_finish(self) -> None:
         """All of the op at one place of its parallel dimensions, results stored or kept."""
-        combined = [k for k, c in enumerate(self.op.combine) if c is not None]
+        combined = self._combining()
         totals: list[Value] = []
         for combination in self._reduction_segments():
             self.steps = combination
             for name, (_, _, step) in combination.items():
                 self.at[name] = (0, step)
-            inits = [self._identity(k) for k in combined]
-            found = self.loop(0, inits)
+            found = self.loop(0, self._identities())
             found = [self._reduce_lanes(k, v) for k, v in zip(combined, found, strict=True)]
-            if totals:
-                found = [
-                    self._combine(k, a, b) for k, a, b in zip(combined, totals, found, strict=True)
-                ]
-            totals = found
+            totals = self._combined(totals, found) if totals else found
         for k, v in zip(combined, totals, strict=True):
             self.finish(k, v)
 
@@ -258,23 +255,58 @@ class _Nest:
         """The reductions from `depth` on; returns the accumulators."""
         if depth == len(self.reductions):
             return self.body(carried)
+        lo, hi, step = self.steps[self.reductions[depth]]
+        block = self.blocks.get(self.reductions[depth], 0)
+        if not block or hi - lo <= block:
+            return self._rounds(depth, carried, (lo, hi, step))
+        main = lo + (hi - lo) // block * block
+        totals = self._blocks(depth, carried, (lo, main, block), step)
+        if main < hi:
+            rest = self._rounds(depth, self._identities(), (main, hi, step))
+            totals = self._combined(totals, rest)
+        return totals
+
+    def _blocks(self, depth: int, carried: list[Value], s: Segment, step: int) -> list[Value]:
+        """A loop over blocks of a reduction, each summed from nothing before it joins the total."""
+        index = Value(INDEX_TYPE, self.reductions[depth])
+        args = [Value(v.type, "total") for v in carried]
+        fresh = self._identities()
+        outer = self._enter()
+        inner = self._rounds(depth, fresh, (0, s[2], step), index)
+        return list(self._leave(outer, (index, *args), carried, s, self._combined(args, inner)))
+
+    def _rounds(
+        self, depth: int, carried: list[Value], s: Segment, base: Value | None = None
+    ) -> list[Value]:
+        """One loop over a reduction, or its only round; indices count from `base`."""
         name = self.reductions[depth]
-        lo, hi, step = self.steps[name]
+        lo, hi, step = s
         if hi - lo == step:
-            self.at[name] = (lo, step)
+            self.at[name] = (lo if base is None else base, step)
             return self.loop(depth + 1, carried)
         index = Value(INDEX_TYPE, name)
         args = [Value(v.type, "acc") for v in carried]
-        self.at[name] = (index, step)
-        fresh: list[Value] = []
-        if self.op.cut == name:
-            fresh = [self._identity(k) for k, c in enumerate(self.op.combine) if c is not None]
+        fresh = self._identities() if name in self.op.cut else []
         outer = self._enter()
+        at = index
+        if base is not None:
+            total = affine.add(affine.symbol("i0"), affine.symbol("i1"))
+            at = self.low.b.emit(kernel.Index, (base, index), value=total)
+        self.at[name] = (at, step)
         inner = self.loop(depth + 1, fresh or args)
         if fresh:
-            combined = [k for k, c in enumerate(self.op.combine) if c is not None]
-            inner = [self._combine(k, a, v) for k, a, v in zip(combined, args, inner, strict=True)]
-        return list(self._leave(outer, (index, *args), carried, (lo, hi, step), inner))
+            inner = self._combined(args, inner)
+        return list(self._leave(outer, (index, *args), carried, s, inner))
+
+    def _combining(self) -> list[int]:
+        return [k for k, c in enumerate(self.op.combine) if c is not None]
+
+    def _identities(self) -> list[Value]:
+        return [self._identity(k) for k in self._combining()]
+
+    def _combined(self, left: Sequence[Value], right: Sequence[Value]) -> list[Value]:
+        parts = zip(self._combining(), left, right, strict=True)
+        return [self._combine(k, a, b) for k, a, b in parts]
 
     # the body on tiles
 

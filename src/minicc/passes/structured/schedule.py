@@ -2,9 +2,9 @@
 
 A `Schedule` says, for one group, in which order its shared dimensions form the grid (`grid`), how
 many points of a dimension an instance handles at once (`tiles`, for shared and inner dimensions
-alike), in what blocks long reductions are cut (`blocks`) and where accumulators restart (`cut`),
-and which operands want a copy in the order in which the tiles read them (`packed`). It knows the
-target but not the number of threads, so results don't depend on threads.
+alike) and in which steps it walks through them (`steps`, where smaller), and where long sums
+restart (`cuts`). It knows the target but not the number of threads, so results don't depend on
+threads.
 
 Register tiles are chosen by a cost: the work with its rounding up, divided by how well the
 accumulators hide the latency of a multiply-add, plus what starting a tile costs.
@@ -16,7 +16,8 @@ BLIS' analytical model.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from math import prod
+from math import isqrt, prod
+from typing import NamedTuple
 
 from minicc.ir.affine import Expr, symbols
 from minicc.ir.core import Module, Op, Value
@@ -26,8 +27,9 @@ from minicc.passes.structured.fuse import is_contraction
 from minicc.target import Target
 
 # terms summed in one chain before they join the total: keeps the error near that of a pairwise sum
-_BLOCK = 128
-_LONGEST_CHAIN = 256
+_BLOCK, _LONGEST_CHAIN = 128, 256
+# the same for sums that are not of products: they cost little, and errors of one sign pile up
+_PLAIN_BLOCK, _PLAIN_CHAIN = 16, 16
 PACK_READS = 4  # reads of an element from which a copy in the tiles' order pays
 _CHUNK = 2048  # elements of a long row that one instance handles
 _START = 24.0  # cycles that a register tile costs besides its multiply-adds
@@ -36,27 +38,25 @@ _START = 24.0  # cycles that a register tile costs besides its multiply-adds
 class Schedule:
     """The decisions for one group; see the module's text."""
 
-    __slots__ = ("blocks", "cut", "grid", "steps", "tiles")
+    __slots__ = ("cuts", "grid", "steps", "tiles")
 
     def __init__(
         self,
         grid: tuple[str, ...],
         tiles: Mapping[str, int],
-        blocks: Mapping[str, int] | None = None,
-        cut: str | None = None,
+        cuts: Mapping[Generic, Cuts],
         steps: Mapping[str, int] | None = None,
     ) -> None:
         self.grid = grid
         self.tiles = dict(tiles)
-        self.blocks = dict(blocks or {})
-        self.cut = cut
+        self.cuts = cuts
         self.steps = dict(steps or {})
 
     def __repr__(self) -> str:
         sizes = ", ".join(f"{n}={t}" for n, t in self.tiles.items())
         return (
-            f"schedule<grid=[{', '.join(self.grid)}], tiles=[{sizes}], blocks={self.blocks}, "
-            f"cut={self.cut}, steps={self.steps}>"
+            f"schedule<grid=[{', '.join(self.grid)}], tiles=[{sizes}], steps={self.steps}, "
+            f"cuts={list(self.cuts.values())}>"
         )
 
 
@@ -122,9 +122,9 @@ def _contraction(
         _register_tiles(rows, vector, extents, lanes, target.registers),
         key=lambda t: _cost(t, rows, vector, extents, lanes, depth),
     )
-    blocks, cut = cut_reductions(op)
+    cuts = {op: cut_sums(op, tiles, _LONGEST_CHAIN, _BLOCK)}
     grid = (*batch, *([vector] if vector in group.shared else []), *rows)
-    return Schedule(grid, tiles, blocks, cut)
+    return Schedule(grid, tiles, cuts)
 
 
 def _reads_vectors(group: Group, op: Generic, vector: str, constants: frozenset[Value]) -> bool:
@@ -204,29 +204,41 @@ def _cost(
     return count * (depth * step * (1 + 0.01 / height) + _START + 2 * accumulators)
 
 
-def cut_reductions(op: Generic) -> tuple[dict[str, int], str | None]:
-    """Blocks for a long innermost reduction, and the dimension at which accumulators restart.
+class Cuts(NamedTuple):
+    """Where the sums of one op restart: points of a block by dimension, and dimensions by round."""
 
-    If any.
+    blocks: tuple[tuple[str, int], ...] = ()
+    cut: tuple[str, ...] = ()
+
+
+def cut_sums(op: Generic, tile: Mapping[str, int], chain: int, block: int) -> Cuts:
+    """Cut the sums of an op so that none adds more than about `chain` terms one after the other.
+
+    A reduction that is longer alone is cut into blocks of about `block` rounds, or of the square
+    root of its length where that is more; then every loop that would make the chain too long.
     """
-    names = [(i.name, i.extent) for i in op.space.of_kind(REDUCTION)]
-    assert all(isinstance(e, int) for _, e in names)
-    blocks: dict[str, int] = {}
-    name, extent = names[-1]
-    assert isinstance(extent, int)
-    if extent > _LONGEST_CHAIN:
-        divisors = [d for d in range(_BLOCK // 2, _LONGEST_CHAIN + 1) if extent % d == 0]
-        if divisors:
-            blocks[name] = min(divisors, key=lambda d: abs(d - _BLOCK))
-            return blocks, f"{name}o"
-    chain, cut = 1, None
-    for name, extent in reversed(names):
-        assert isinstance(extent, int)
-        if chain * extent > _LONGEST_CHAIN and chain > 1:
-            cut = name
-            break
-        chain *= extent
-    return blocks, cut
+    blocks: list[tuple[str, int]] = []
+    cut: list[str] = []
+    length = 1
+    for i in reversed(op.space.of_kind(REDUCTION)):
+        step = tile.get(i.name, 1)
+        rounds = -(-op.space.extents[i.name] // step)
+        if rounds > chain:
+            size = _block_rounds(rounds, max(block, isqrt(rounds)))
+            blocks.append((i.name, size * step))
+            rounds = -(-rounds // size)
+            length = 1
+        if length * rounds > chain and length > 1:
+            cut.append(i.name)
+            length = 1
+        length *= rounds
+    return Cuts(tuple(blocks), tuple(cut))
+
+
+def _block_rounds(rounds: int, wanted: int) -> int:
+    """Near `wanted`, a divisor if there is one, so that no shorter block remains."""
+    divisors = [d for d in range(wanted // 2, 2 * wanted + 1) if rounds % d == 0]
+    return min(divisors, key=lambda d: abs(d - wanted), default=wanted)
 
 
 def _rows(group: Group, target: Target) -> Schedule:
@@ -255,7 +267,12 @@ def _rows(group: Group, target: Target) -> Schedule:
         for name, size in _inner_tiles(op, group, lanes).items():
             tiles.setdefault(name, size)
     grid = tuple(n for n in group.shared)
-    return Schedule(grid, tiles, steps=steps)
+    cuts = {
+        op: cut_sums(op, {**tiles, **steps}, _PLAIN_CHAIN, _PLAIN_BLOCK)
+        for op in ops
+        if "add" in op.combine
+    }
+    return Schedule(grid, tiles, cuts, steps)
 
 
 def _vector_dimension(op: Generic) -> str | None:

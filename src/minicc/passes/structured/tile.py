@@ -1,4 +1,4 @@
-"""Apply schedules: split shared dimensions into a grid and tiles, and long reductions into blocks.
+"""Apply schedules: split shared dimensions into a grid and tiles.
 
     shared = [w] with w=55, tile 14
     -->   shared = [wo] with wo=4, and in each op w = min(14*wo, 41) + wi, wi < 14
@@ -21,9 +21,8 @@ from minicc.ir.core import Function, Module, Op, Region, Value
 from minicc.ir.rewrite import live
 from minicc.ir.space import Iter, Space
 from minicc.ir.structured import Generic, Group, Map
-from minicc.passes.structured.fuse import is_contraction
 from minicc.passes.structured.merge import plain_names
-from minicc.passes.structured.schedule import Schedule
+from minicc.passes.structured.schedule import Cuts, Schedule
 
 
 class Split:
@@ -104,13 +103,8 @@ def _tile_generic(
     axes: dict[Value, Map],
     forward: Mapping[Value, Value],
 ) -> Generic:
-    own = dict(splits)
-    for i in op.space.iters:
-        size = schedule.blocks.get(i.name) if is_contraction(op) else None
-        if size is not None and isinstance(i.extent, int) and size < i.extent:
-            own[i.name] = Split(i.name, i.extent, size)
-    binding = {n: s.expression for n, s in own.items()}
-    space = _split_space(op.space, own, shared)
+    binding = {n: s.expression for n, s in splits.items()}
+    space = _split_space(op.space, splits, shared)
     maps: list[Map] = []
     for v, m in zip(op.operands, op.input_maps, strict=True):
         if v in passed:
@@ -129,7 +123,7 @@ def _tile_generic(
     tiles = {s.inner.name: schedule.steps.get(n, schedule.tiles[n]) for n, s in splits.items()}
     tiles.update({n: t for n, t in schedule.tiles.items() if n not in splits and n in space})
     limits = space.extents
-    cut = schedule.cut if is_contraction(op) and schedule.cut in space else None
+    cuts = schedule.cuts.get(op, Cuts())
     return op.rebuilt(
         [forward.get(v, v) for v in op.operands],
         space=space,
@@ -138,7 +132,8 @@ def _tile_generic(
         tile=tuple(
             (n, min(t, limits[n])) for n, t in tiles.items() if n in space and min(t, limits[n]) > 1
         ),
-        cut=cut,
+        blocks=cuts.blocks,
+        cut=cuts.cut,
     )
 
 

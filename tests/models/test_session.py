@@ -1,0 +1,168 @@
+"""Sessions as a user meets them: results, wrong inputs, threads, concurrency, the cache on disk."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper
+
+import minicc
+from minicc.options import Options
+
+DIGITS = Path(__file__).parents[2] / "examples" / "01_digits"
+
+
+def model(batch: int | str = "batch") -> bytes:
+    """relu(x @ w + b) with a free or fixed first dimension."""
+    rng = np.random.default_rng(0)
+    w = rng.standard_normal((24, 40)).astype(np.float32)
+    b = rng.standard_normal(40).astype(np.float32)
+    graph = helper.make_graph(
+        [
+            helper.make_node("MatMul", ["x", "w"], ["m"], name="product"),
+            helper.make_node("Add", ["m", "b"], ["a"], name="bias"),
+            helper.make_node("Relu", ["a"], ["y"], name="clip"),
+        ],
+        "g",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, [batch, 24])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, [batch, 40])],
+        [onnx.numpy_helper.from_array(w, "w"), onnx.numpy_helper.from_array(b, "b")],
+    )
+    made = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)])
+    made.ir_version = 10
+    return bytes(made.SerializeToString())
+
+
+def expected(x: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    rng = np.random.default_rng(0)
+    w = rng.standard_normal((24, 40)).astype(np.float32)
+    b = rng.standard_normal(40).astype(np.float32)
+    return np.maximum(x.astype(np.float64) @ w + b, 0)
+
+
+def test_free_dimension_is_bound_by_each_call() -> None:
+    session = minicc.InferenceSession(model(), threads=1)
+    assert session.get_inputs() == [("x", ["batch", 24], "tensor(float)")]
+    assert session.get_outputs() == [("y", ["batch", 40], "tensor(float)")]
+    for n in (1, 5, 64, 5):
+        x = np.random.default_rng(n).standard_normal((n, 24)).astype(np.float32)
+        (y,) = session.run(None, {"x": x})
+        assert y.shape == (n, 40)
+        np.testing.assert_allclose(y, expected(x), rtol=1e-5, atol=1e-5)
+    assert session.report().count("batch=") == 3
+
+
+def test_outputs_by_name() -> None:
+    session = minicc.InferenceSession(model(2), threads=1)
+    x = np.ones((2, 24), np.float32)
+    assert np.array_equal(session.run(["y"], {"x": x})[0], session.run(None, {"x": x})[0])
+    with pytest.raises(minicc.UserError, match="no output is called 'z'"):
+        session.run(["z"], {"x": x})
+
+
+def test_odd_arrays_simply_work() -> None:
+    session = minicc.InferenceSession(model(3), threads=1)
+    x = np.random.default_rng(1).standard_normal((3, 24)).astype(np.float32)
+    want = session.run(None, {"x": x})[0]
+    strided = np.repeat(x, 2, axis=1)[:, ::2]
+    raw = np.zeros(x.nbytes + 1, np.uint8)
+    misaligned = raw[1:].view(np.float32).reshape(x.shape)
+    misaligned[...] = x
+    frozen = x.copy()
+    frozen.flags.writeable = False
+    for odd in (strided, np.asfortranarray(x), x.astype(">f4"), misaligned, frozen, x.tolist()):
+        given = odd if isinstance(odd, np.ndarray) else np.asarray(odd, np.float32)
+        assert np.array_equal(session.run(None, {"x": given})[0], want)
+
+
+def test_all_that_is_wrong_with_the_inputs_is_said_at_once() -> None:
+    session = minicc.InferenceSession(model(2), threads=1)
+    with pytest.raises(minicc.UserError) as caught:
+        session.run(None, {"x": np.ones((2, 24)), "q": np.ones(1)})
+    text = str(caught.value)
+    assert "no input is called 'q'" in text
+    assert "the input 'x' is float64, and must be float32" in text
+    with pytest.raises(minicc.UserError, match="the input 'x' is 3x24, and must be"):
+        session.run(None, {"x": np.ones((3, 24), np.float32)})
+    with pytest.raises(minicc.UserError, match="the input 'x' .* is missing"):
+        session.run(None, {})
+
+
+def digits() -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
+    with np.load(DIGITS / "images.npz") as stored:
+        return stored["images"], stored["probabilities"]
+
+
+@pytest.mark.parametrize("math", ["fast", "strict"])
+@pytest.mark.parametrize("target", [None, "avx2", "x86-64"])
+def test_digits_network(math: str, target: str | None) -> None:
+    images, probabilities = digits()
+    options = Options(threads=1, math=math, target=target)
+    if not options.machine.runs_here():
+        with pytest.raises(minicc.UserError, match="can't run code"):
+            minicc.InferenceSession(DIGITS / "digits.onnx", options=options)
+        return
+    session = minicc.InferenceSession(DIGITS / "digits.onnx", options=options)
+    for image, want in zip(images, probabilities, strict=True):
+        (got,) = session.run(None, {"image": image[None]})
+        assert np.max(np.abs(got[0] - want)) < 2e-6
+
+
+def test_same_bits_for_any_number_of_threads_and_from_run_to_run() -> None:
+    images, _ = digits()
+    results = []
+    for threads in (1, 2, 3):
+        session = minicc.InferenceSession(DIGITS / "digits.onnx", threads=threads)
+        for _ in range(3):
+            results.append(session.run(None, {"image": images[:1]})[0].tobytes())
+    assert len(set(results)) == 1
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_one_session_from_several_python_threads(threads: int) -> None:
+    images, _ = digits()
+    session = minicc.InferenceSession(DIGITS / "digits.onnx", threads=threads)
+    want = [session.run(None, {"image": image[None]})[0].tobytes() for image in images]
+    wrong: list[int] = []
+
+    def work() -> None:
+        for _ in range(20):
+            for k, image in enumerate(images):
+                if session.run(None, {"image": image[None]})[0].tobytes() != want[k]:
+                    wrong.append(k)
+
+    workers = [threading.Thread(target=work) for _ in range(3)]
+    for w in workers:
+        w.start()
+    for w in workers:
+        w.join()
+    assert not wrong
+
+
+def test_results_are_the_callers_own() -> None:
+    session = minicc.InferenceSession(model(2), threads=1)
+    first = session.run(None, {"x": np.ones((2, 24), np.float32)})[0]
+    kept = first.copy()
+    session.run(None, {"x": np.zeros((2, 24), np.float32)})
+    assert np.array_equal(first, kept)
+
+
+def test_object_code_is_found_again_and_rebuilt_when_damaged(tmp_path: Path) -> None:
+    options = Options(threads=1, cache_dir=tmp_path / "cache")
+    x = np.ones((2, 24), np.float32)
+    want = minicc.InferenceSession(model(2), options=options).run(None, {"x": x})[0]
+    entries = sorted((tmp_path / "cache").iterdir())
+    assert entries
+    before = {e.name: e.read_bytes() for e in entries}
+    for e in entries:
+        e.write_bytes(e.read_bytes()[:-7])
+    again = minicc.InferenceSession(model(2), options=options.replace(threads=2))
+    assert np.array_equal(again.run(None, {"x": x})[0], want)
+    # what the second session looked for is whole again
+    whole = {e.name for e in entries if e.read_bytes() == before[e.name]}
+    assert whole
