@@ -220,6 +220,9 @@ def _product(b: Builder, q: _Parts, at: tuple[Value, Value, Value], rows: int) -
 
     def chain(b: Builder, start: Value, first: Value) -> Value:
         def step(b: Builder, k: Value, acc: Sequence[Value]) -> Sequence[Value]:
+            # the weights of the next position, which comes when this one's are used up
+            ahead = (I[0] + I[1], I[2] + 1, I[3] + I[4], T[1])
+            b.add(kernel.Prefetch(q.u, (q.panel0, p, xi, start, k), at=ahead, shape=(1, w.columns), loc=b.loc))
             of_v = (I[0], I[1] + T[0], I[2] + I[3] + T[1])
             vs = load(b, q.v, (xi, t, start, k), of_v, (rows, 1))
             of_u = (I[0] + I[1], I[2], I[3] + I[4], T[1])

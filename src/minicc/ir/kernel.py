@@ -193,6 +193,29 @@ class Store(Op, name="kernel.store"):
         return ()
 
 
+class Prefetch(Op, name="kernel.prefetch"):
+    """Bring the memory of a tile nearer ahead of its use.
+
+    A hint without meaning: nothing is read, so the tile may lie outside of the buffer. `home` is
+    where it should be then (`L1`, `L2`). Hardware fetches ahead along a stream, but stops while a
+    loop works on what it has; a kernel that says where it goes next keeps memory busy.
+    """
+
+    buffer: Value
+    indices: tuple[Value, ...]
+    at: tuple[Dim, ...]
+    shape: tuple[int, ...]
+    home: str = "L2"
+    pure = False
+
+    def infer(self) -> tuple[TensorType, ...]:
+        _check_addressing(self, self.buffer.type, self.at, len(self.indices), len(self.shape))
+        return ()
+
+    def evaluate(self, run: RunRegion, *args: Any) -> tuple[Any, ...]:
+        return ()
+
+
 class Alloc(Op, name="kernel.alloc"):
     """Scratch memory of the instance; `home` says where it is meant to stay (`L1`, `L2`)."""
 

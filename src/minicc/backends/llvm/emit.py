@@ -136,7 +136,12 @@ def emit_index(e: Emitter, expression: Dim, indices: tuple[Value, ...]) -> str:
 
 
 def address(
-    e: Emitter, buffer: Value, at: tuple[Dim, ...], indices: tuple[Value, ...], rank: int
+    e: Emitter,
+    buffer: Value,
+    at: tuple[Dim, ...],
+    indices: tuple[Value, ...],
+    rank: int,
+    within: str = " inbounds",
 ) -> tuple[str, list[int]]:
     """The pointer to a tile's first element, and the step in elements along each of its axes."""
     type: BufferType = buffer.type
@@ -151,7 +156,7 @@ def address(
     offset = emit_index(e, base, indices)
     if offset != "0":
         pointer = e.w.inst(
-            f"getelementptr inbounds {memory_element(type.dtype)}, ptr {pointer}, i64 {offset}"
+            f"getelementptr{within} {memory_element(type.dtype)}, ptr {pointer}, i64 {offset}"
         )
     return pointer, [steps.get(f"t{k}", 0) for k in range(rank)]
 
@@ -233,6 +238,21 @@ def _store(e: Emitter, op: kernel.Store) -> None:
                 scalar = w.inst(f"extractelement {vec} {value}, i32 {k}")
                 target = _at(e, pointer, element, where + k * steps[-1])
                 w.line(f"store {element} {scalar}, ptr {target}, align {dtype.bytes}")
+
+
+def _prefetch(e: Emitter, op: kernel.Prefetch) -> None:
+    """One instruction for each line of the cache that the tile touches."""
+    shape = op.shape or (1,)
+    pointer, steps = address(e, op.buffer, op.at, op.indices, len(op.shape), within="")
+    steps, element = steps or [1], memory_element(op.buffer.type.dtype)
+    e.w.declares.setdefault("llvm.prefetch.p0", "declare void @llvm.prefetch.p0(ptr, i32, i32, i32)")
+    nearness = 3 if op.home == "L1" else 2
+    line = max(1, 64 // (op.buffer.type.dtype.bytes * max(1, steps[-1])))
+    for offset in _offsets(shape, steps):
+        for start in range(0, shape[-1], line):
+            ahead = offset + start * steps[-1]
+            at = e.w.inst(f"getelementptr {element}, ptr {pointer}, i64 {ahead}")
+            e.w.line(f"call void @llvm.prefetch.p0(ptr {at}, i32 0, i32 {nearness}, i32 1)")
 
 
 def _index(e: Emitter, op: kernel.Index) -> None:
@@ -534,6 +554,7 @@ def _concat(e: Emitter, op: kernel.Concat) -> None:
 EMIT: dict[type[Op], Callable[[Emitter, Any], None]] = {
     kernel.Load: _load,
     kernel.Store: _store,
+    kernel.Prefetch: _prefetch,
     kernel.Index: _index,
     kernel.Alloc: _alloc,
     kernel.For: _for,

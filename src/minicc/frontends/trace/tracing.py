@@ -1,4 +1,7 @@
-"""Tracing: run a function once on tracers, and give the graph module of what it did."""
+"""Tracing: run a function once on tracers, and give the graph module of what it did.
+
+Mirrors: JAX's `make_jaxpr`; Dynamo's `export`, which as this refuses what is no single graph.
+"""
 
 from __future__ import annotations
 

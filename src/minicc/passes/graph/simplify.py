@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from minicc.errors import CompilerBug
 from minicc.ir.core import Function, Module, Op, Value
 from minicc.ir.rewrite import Rebuilder, merge_locations, rebuild
-from minicc.passes.graph.rules import RULES, Rule
+from minicc.passes.graph.rules import RULES, Producer, Rule
 
 _MOST = 64  # rule applications at one op before we call it a loop
 
@@ -55,9 +55,7 @@ def _simplify(
                 return current.results
             note(b, start)
             following = made.get(applied)
-            if following is None or (following.loc != b.loc and len(following.results) != 1):
-                return (applied,)
-            if len(following.results) != 1:
+            if following is None or len(following.results) != 1:
                 return (applied,)
             current = following
         raise CompilerBug(
@@ -68,10 +66,10 @@ def _simplify(
 
 
 def _apply_first(
-    b: Rebuilder, op: Op, rules: Sequence[Rule], producer: object, fired: Counter[str]
+    b: Rebuilder, op: Op, rules: Sequence[Rule], producer: Producer, fired: Counter[str]
 ) -> Value | None:
     for rule in rules:
-        found = rule.match(op, producer)  # type: ignore[arg-type]
+        found = rule.match(op, producer)
         if found is None:
             continue
         fired[rule.name] += 1

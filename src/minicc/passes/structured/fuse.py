@@ -109,29 +109,32 @@ def plan_fusion(function: Function) -> FusionPlan:
     """
     drafts: list[Draft] = []
     owner: dict[Value, Draft] = {}
-    placed: dict[Value, int] = {}
+    placed: dict[Value, int] = {}  # of what is in no draft; a draft may still move
     for position, op in enumerate(function.body.ops):
         sources = list(dict.fromkeys(owner[v] for v in op.operands if v in owner))
         joined: Draft | None = None
         if isinstance(op, Generic):
-            joined = _join(op, sources, placed, position)
+            at = {v: owner[v].position if v in owner else placed.get(v, -1) for v in op.operands}
+            joined = _join(op, sources, at, position)
             if joined is None:
                 joined = Draft(op, position)
                 drafts.append(joined)
             owner.update(dict.fromkeys(op.results, joined))
         for draft in sources:
             draft.read_outside |= draft is not joined
-        placed.update(dict.fromkeys(op.results, position))
+        if joined is None:
+            placed.update(dict.fromkeys(op.results, position))
     return FusionPlan(drafts)
 
 
 def _join(
-    op: Generic, sources: Sequence[Draft], placed: Mapping[Value, int], position: int
+    op: Generic, sources: Sequence[Draft], at: Mapping[Value, int], position: int
 ) -> Draft | None:
     """Append the op to the latest draft that it can join; None if there is none."""
     for draft in sorted(sources, key=lambda d: -d.position):
-        outside = [placed.get(v, -1) for v in op.operands if v not in draft.defines]
-        if draft.read_outside and any(p > draft.position for p in outside):
+        outside = [at[v] for v in op.operands if v not in draft.defines]
+        # a draft that is read elsewhere can't move to where all operands are known
+        if draft.read_outside and any(p >= draft.position for p in outside):
             continue
         aligned = align(draft, op)
         if aligned is None or not profitable(draft, op, aligned):
