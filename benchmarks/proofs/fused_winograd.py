@@ -48,7 +48,7 @@ class Winograd(NamedTuple):
     oc: int
     tile_rows: int
     channels: int
-    rows: int = 14
+    rows: int = 7
     columns: int = 32
     cut: int = 32
     pad: int = 16  # floats between rows of V, which else fall on the same lines of the cache
@@ -220,13 +220,14 @@ def _product(b: Builder, q: _Parts, at: tuple[Value, Value, Value], rows: int) -
 
     def chain(b: Builder, start: Value, first: Value) -> Value:
         def step(b: Builder, k: Value, acc: Sequence[Value]) -> Sequence[Value]:
-            # the weights of the next position, which comes when this one's are used up
-            ahead = (I[0] + I[1], I[2] + 1, I[3] + I[4], T[1])
-            b.add(kernel.Prefetch(q.u, (q.panel0, p, xi, start, k), at=ahead, shape=(1, w.columns), loc=b.loc))
+            weights, line = (q.panel0, p, xi, start, k), (1, w.columns)
             of_v = (I[0], I[1] + T[0], I[2] + I[3] + T[1])
-            vs = load(b, q.v, (xi, t, start, k), of_v, (rows, 1))
             of_u = (I[0] + I[1], I[2], I[3] + I[4], T[1])
-            us = load(b, q.u, (q.panel0, p, xi, start, k), of_u, (1, w.columns))
+            # the same line of the next position, which is wanted when this position is done
+            following = (I[0] + I[1], I[2] + 1, I[3] + I[4], T[1])
+            b.add(kernel.Prefetch(q.u, weights, at=following, shape=line, loc=b.loc))
+            vs = load(b, q.v, (xi, t, start, k), of_v, (rows, 1))
+            us = load(b, q.u, weights, of_u, line)
             return (b.emit(arith.Fma, vs, us, acc[0]),)
 
         (acc,) = loop(b, "k", w.cut, (first,), step)

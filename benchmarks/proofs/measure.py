@@ -1,4 +1,4 @@
-"""Machine code of one kernel, and how long it takes: best and median, warm, cold, on two threads."""
+"""Machine code of one kernel, and how long it takes, on one thread and on two."""
 
 from __future__ import annotations
 
@@ -113,9 +113,10 @@ class Code:
         found = 0
         for block in re.split(r"\n(?=\.LBB)", assembly(self.text, self.target)):
             label = re.escape(block.split(":", 1)[0])
-            if block.count("vfmadd") >= 14 and re.search(rf"\sj\w+\s+{label}\b", block):
-                body = block[: [m.end() for m in re.finditer(rf"\sj\w+\s+{label}\b", block)][-1]]
-                found += len(re.findall(r"\(%rsp\S*\).*%[xyz]mm|%[xyz]mm.*\(%rsp", body))
+            ends = [m.end() for m in re.finditer(rf"\sj\w+\s+{label}\b", block)]
+            if ends and block.count("vfmadd") >= 14:
+                accesses = re.findall(r"\(%rsp\S*\).*%[xyz]mm|%[xyz]mm.*\(%rsp", block[: ends[-1]])
+                found += len(accesses)
         return found
 
 

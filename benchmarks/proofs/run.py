@@ -1,11 +1,12 @@
 """Measures the texts beside this file on one thread: `python -m benchmarks.proofs.run`.
 
-Each kernel is parsed, verified, interpreted, compiled, compared with NumPy in float64 and timed. The
-rates are told beside the yardstick's, a direct convolution in plain LLVM IR, in the same run.
+Each kernel is parsed, verified, interpreted, compiled, compared with NumPy in float64 and timed.
+The rates are told beside the yardstick's, a direct convolution in plain LLVM IR, in the same run.
 """
 
 from __future__ import annotations
 
+import ctypes
 from collections.abc import Callable
 
 import numpy as np
@@ -18,16 +19,13 @@ from benchmarks.proofs.data import (
     winograd_case,
 )
 from benchmarks.proofs.direct import Convolution, convolution
-from benchmarks.proofs.fused_winograd import Winograd
 from benchmarks.proofs.measure import (
     Code,
     Floats,
     Times,
-    aligned,
     error,
     flush,
     interpret,
-    placed,
     timed,
 )
 from benchmarks.proofs.write import ATTENTION, COLUMNS, CONVOLUTION, HERE, ROWS, WINOGRADS
@@ -53,8 +51,6 @@ def read(name: str) -> Module:
 
 def yardstick_times(height: int, ic: int) -> Times:
     """The plain convolution at a square shape with as many output as input channels."""
-    import ctypes
-
     library = link([optimise(yardstick.convolution(height, height, ic, ic), TARGET)], ["yardstick"])
     function = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 3)(library["yardstick"])
     case = convolution_case(Convolution(height, height, ic, ic, relu=False))
@@ -66,14 +62,14 @@ def yardstick_times(height: int, ic: int) -> Times:
 
 
 def check(kernel: Function, case: Case, interpreted: bool = True) -> tuple[Code, str]:
-    """The kernel's code, and how far it is from NumPy and from the interpreter."""
+    """The kernel's code; its error, stack accesses in hot loops, and difference to interpreting."""
     code = Code(kernel, TARGET)
     code.bind(case.arrays)()
     wrong = error(case.output, case.truth)
     assert wrong < 5e-6, (kernel.name, wrong)
     told = f"{wrong:.1e} | {code.stack_accesses()}"
     if not interpreted:
-        return code, f"{told} | -"
+        return code, f"{told} | not run"
     machine = case.output.copy()
     case.output[...] = np.nan
     interpret(kernel, case.arrays)
@@ -82,13 +78,28 @@ def check(kernel: Function, case: Case, interpreted: bool = True) -> tuple[Code,
     return code, f"{told} | {apart:.1e}"
 
 
-def first_proof(peak: float) -> None:
-    """The convolution and the head of attention by rate, soft-max by what it moves."""
-    print(
-        "| kernel | best µs | median µs | GFLOP/s | of the yardstick | rms error | "
-        "stack accesses | rms to the interpreter |"
+def table(*heads: str) -> None:
+    """Begin a table."""
+    print(f"\n| {' | '.join(heads)} |\n|{'---|' * len(heads)}")
+
+
+def micro(times: Times) -> str:
+    """Two cells in microseconds."""
+    return f"{times.best * 1e6:.1f} | {times.median * 1e6:.1f}"
+
+
+def rates(peak: float) -> None:
+    """The convolution and the head of attention."""
+    table(
+        "kernel",
+        "best µs",
+        "median µs",
+        "GFLOP/s",
+        "of the yardstick",
+        "rms error",
+        "stack accesses",
+        "rms difference to the interpreter",
     )
-    print("|---|---|---|---|---|---|---|---|")
     cases: list[tuple[str, Case, int]] = [
         ("convolution", convolution_case(CONVOLUTION), CONVOLUTION.flops),
         ("attention", attention_case(ATTENTION), ATTENTION.flops),
@@ -99,7 +110,6 @@ def first_proof(peak: float) -> None:
         times = timed(code.bind(case.arrays), 5 * RUNS)
         rate = flops / times.best
         print(f"| {name} | {micro(times)} | {rate / 1e9:.0f} | {rate / peak:.0%} | {told} |")
-    softmax_proof()
 
 
 def softmax_proof() -> None:
@@ -108,22 +118,14 @@ def softmax_proof() -> None:
     (kernel,) = read("softmax").functions
     code, told = check(kernel, case)
     x, y = case.arrays
-    print("\n| soft-max 1024x1024 | best µs | median µs | GB/s | NumPy's copy, µs | share |")
-    print("|---|---|---|---|---|---|")
+    heads = ("soft-max", "best µs", "median µs", "GB/s of the median", "NumPy's copy", "share")
+    table(*heads)
     for name, before in (("warm", None), ("cold", flush)):
         times = timed(code.bind(case.arrays), RUNS, before)
         copy = timed(lambda: np.copyto(y, x), RUNS, before)
-        pick: Callable[[Times], float] = (lambda t: t.median) if before else (lambda t: t.best)
-        share, gigabytes = pick(copy) / pick(times), 2 * x.nbytes / pick(times) / 1e9
-        print(
-            f"| {name} | {micro(times)} | {gigabytes:.0f} | {pick(copy) * 1e6:.0f} | {share:.0%} |"
-        )
-    print(f"\nsoft-max: rms error, stack accesses, rms to the interpreter: {told}")
-
-
-def micro(times: Times) -> str:
-    """Two cells in microseconds."""
-    return f"{times.best * 1e6:.1f} | {times.median * 1e6:.1f}"
+        rate, copied = (2 * x.nbytes / t.median / 1e9 for t in (times, copy))
+        print(f"| {name} | {micro(times)} | {rate:.0f} | {copied:.0f} | {rate / copied:.0%} |")
+    print(f"\nrms error | stack accesses | rms difference to the interpreter: {told}")
 
 
 def cold_weights(arrays: list[Floats]) -> Callable[[], None]:
@@ -136,40 +138,39 @@ def cold_weights(arrays: list[Floats]) -> Callable[[], None]:
     return before
 
 
-def third_proof() -> None:
+def winograds() -> None:
     """Winograd beside the direct form in three states of the caches, and on two threads."""
-    print(
-        "\n| layer | form | warm µs | median | rate of the direct form's operations, GFLOP/s | "
-        "weights cold µs | all cold µs | rms error | two threads µs | of one thread |"
+    table(
+        "layer",
+        "form",
+        "warm µs",
+        "median µs",
+        "GFLOP/s of the direct form",
+        "weights cold µs",
+        "all cold µs",
+        "two threads µs",
+        "scaling",
+        "rms error",
+        "stack accesses",
+        "rms difference to the interpreter",
     )
-    print("|---|---|---|---|---|---|---|---|---|---|")
     module = read("winograd")
+    gains: list[str] = []
     for name, w in WINOGRADS.items():
         layer = Convolution(w.height, w.width, w.ic, w.oc)
-        case = convolution_case(layer)
-        direct = row(name, "direct", convolution("direct", layer, "Conv"), case, layer.flops)
-        fused = winograd_row(name, w, module.function(name), layer.flops)
-        gains = ", ".join(
-            f"{what} {a / b:.2f}x"
-            for what, a, b in zip(
-                ("warm", "weights cold", "all cold", "two threads"), direct, fused, strict=True
-            )
-        )
-        print(f"| {name} | gain | {gains} |")
-
-
-def winograd_row(name: str, w: Winograd, kernel: Function, flops: int) -> tuple[float, ...]:
-    """Measure the fused form; interpreting the largest would take a minute."""
-    case = winograd_case(w)
-    _, told = check(kernel, case, interpreted=w.ic < 512)
-    seconds = row(name, "Winograd", kernel, case, flops)
-    print(f"| {name} | rms error, stack accesses, rms to the interpreter | {told} |")
-    return seconds
+        kernel = convolution("direct", layer, "Conv")
+        direct = row(name, "direct", kernel, convolution_case(layer), layer.flops)
+        fused = row(name, "Winograd", module.function(name), winograd_case(w), layer.flops)
+        ratios = [f"{a / b:.2f}" for a, b in zip(direct, fused, strict=True)]
+        gains.append(f"| {name} | {' | '.join(ratios)} |")
+    table("net gain", "warm", "weights cold", "all cold", "two threads")
+    print("\n".join(gains))
 
 
 def row(name: str, form: str, kernel: Function, case: Case, flops: int) -> tuple[float, ...]:
     """One line of the table; the seconds warm, with cold weights, all cold, and on two threads."""
-    code = Code(kernel, TARGET)
+    # interpreting the deepest layer takes minutes
+    code, told = check(kernel, case, interpreted=case.arrays[0].shape[-1] < 512)
     call = code.bind(case.arrays)
     warm = timed(call, RUNS)
     weights = timed(call, RUNS // 4, cold_weights(case.arrays))
@@ -181,11 +182,9 @@ def row(name: str, form: str, kernel: Function, case: Case, flops: int) -> tuple
         f"{warm.best * 1e6:.0f}",
         f"{warm.median * 1e6:.0f}",
         f"{flops / warm.best / 1e9:.0f}",
-        f"{weights.median * 1e6:.0f}",
-        f"{cold.median * 1e6:.0f}",
-        f"{error(case.output, case.truth):.1e}",
-        f"{two * 1e6:.0f}",
-        f"{warm.best / two:.2f}x",
+        *[f"{t * 1e6:.0f}" for t in (weights.median, cold.median, two)],
+        f"{warm.best / two:.2f}",
+        told,
     ]
     print(f"| {' | '.join(cells)} |", flush=True)
     return warm.best, weights.median, cold.median, two
@@ -193,21 +192,17 @@ def row(name: str, form: str, kernel: Function, case: Case, flops: int) -> tuple
 
 def main() -> None:
     """Print the tables of the first and the third proof."""
+    table("yardstick", "GFLOP/s, best", "median")
     peaks: list[float] = []
     for height, channels in ((56, 64), (28, 128), (14, 512)):
         times = yardstick_times(height, channels)
         flops = 2 * height**2 * channels**2 * 9
         peaks.append(flops / times.best)
-        print(
-            f"yardstick {height}x{height}x{channels}: {peaks[-1] / 1e9:.0f} GFLOP/s "
-            f"(best; median {flops / times.median / 1e9:.0f})"
-        )
-    x, y = aligned(1 << 20), placed(np.ones(1 << 20))
-    print(
-        f"a copy of 4 MB: {2 * x.nbytes / timed(lambda: np.copyto(x, y), 50).best / 1e9:.0f} GB/s\n"
-    )
-    first_proof(peaks[1])
-    third_proof()
+        middle = flops / times.median
+        print(f"| {height}²x{channels} | {peaks[-1] / 1e9:.0f} | {middle / 1e9:.0f} |")
+    rates(peaks[1])
+    softmax_proof()
+    winograds()
 
 
 if __name__ == "__main__":

@@ -4,7 +4,7 @@ Mirrors: ONNX Runtime's and JAX's top-level packages.
 """
 
 from minicc.compiled import Compilation, compile_module
-from minicc.jit import Jitted, Lowered, jit
+from minicc.jitted import Jitted, Lowered, jit
 from minicc.session import InferenceSession, NodeArg, check_inputs
 
 __all__ = [

@@ -61,12 +61,12 @@ class InferenceSession:
     ) -> None:
         self.options = options or Options(threads=threads, math=math, target=target)
         began = time.perf_counter()
-        self._module = import_model(model)
+        self.module = import_model(model)
         self._import_seconds = time.perf_counter() - began
         self._compiled: dict[tuple[int, ...], Compilation] = {}
         self._lock = threading.Lock()
-        self._symbols = free_symbols(self._module.main)
-        self._args = [(a.hint, a.type, a.type.dtype.numpy) for a in self._module.main.args]
+        self._symbols = free_symbols(self.module.main)
+        self._args = [(a.hint, a.type, a.type.dtype.numpy) for a in self.module.main.args]
         self._fixed = None if self._symbols else self._compilation({})
 
     def get_inputs(self) -> list[NodeArg]:
@@ -75,7 +75,7 @@ class InferenceSession:
 
     def get_outputs(self) -> list[NodeArg]:
         """The outputs in order."""
-        main = self._module.main
+        main = self.module.main
         return [
             _node_arg(n, v.type) for n, v in zip(main.result_names, main.body.yields, strict=True)
         ]
@@ -100,14 +100,14 @@ class InferenceSession:
             ):
                 arrays.append(array)
             else:
-                arrays = check_inputs(self._module.main, input_feed)
+                arrays = check_inputs(self.module.main, input_feed)
                 break
         compiled = self._fixed or self._compilation(self._bind(arrays))
         outputs = compiled.executable.run(arrays)
         return outputs if output_names is None else self._select(output_names, outputs)
 
     def _select(self, names: Sequence[str], outputs: list[Array]) -> list[Array]:
-        known = self._module.main.result_names
+        known = self.module.main.result_names
         for name in names:
             if name not in known:
                 raise UserError(
@@ -131,13 +131,13 @@ class InferenceSession:
                 found = self._compiled.get(name)
                 if found is None:
                     found = self._compiled[name] = compile_module(
-                        self._module, self.options, binding
+                        self.module, self.options, binding
                     )
         return found
 
     def report(self) -> str:
         """What was compiled, and how long each part took."""
-        count = len(self._module.main.body.ops)
+        count = len(self.module.main.body.ops)
         lines = [f"import {self._import_seconds * 1e3:.0f} ms, {count} graph ops"]
         for sizes, c in self._compiled.items():
             shapes = (

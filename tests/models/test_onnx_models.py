@@ -17,7 +17,6 @@ from minicc.ir import graph
 from minicc.ir.affine import symbol
 from minicc.ir.core import Module
 from minicc.ir.interpret import run
-from minicc.ir.parser import parse_module
 from minicc.ir.printer import print_module
 from minicc.ir.types import F32, TensorType
 from minicc.ir.verify import verify
@@ -31,13 +30,13 @@ def model_of(
     nodes: Sequence[NodeProto],
     inputs: dict[str, list[Any]],
     outputs: Sequence[str],
+    constants: dict[str, Array] | None = None,
     opset: int = 17,
-    **constants: Array,
 ) -> ModelProto:
     """A model of f32 inputs; a dimension is a number, a name, or None."""
     given = [helper.make_tensor_value_info(k, TensorProto.FLOAT, v) for k, v in inputs.items()]
     results = [helper.make_tensor_value_info(name, TensorProto.FLOAT, None) for name in outputs]
-    held = [numpy_helper.from_array(value, name) for name, value in constants.items()]
+    held = [numpy_helper.from_array(value, name) for name, value in (constants or {}).items()]
     body = helper.make_graph(nodes, "test", given, results, held)
     return helper.make_model(body, opset_imports=[helper.make_opsetid("", opset)])
 
@@ -63,7 +62,6 @@ def test_a_path_as_text_and_bytes_give_the_same_module() -> None:
     path = EXAMPLE / "digits.onnx"
     texts = {print_module(import_model(s)) for s in (path, str(path), path.read_bytes())}
     assert len(texts) == 1
-    assert print_module(parse_module(*texts)) in texts
 
 
 def test_names_and_places() -> None:
@@ -71,7 +69,7 @@ def test_names_and_places() -> None:
         helper.make_node("Relu", ["in/0"], ["mid"], name="first"),
         helper.make_node("Add", ["mid", "w"], ["out"]),
     ]
-    module = imported(model_of(nodes, {"in/0": [2, 3], "w": [3]}, ["out"], w=np.ones(3, "f")))
+    module = imported(model_of(nodes, {"in/0": [2, 3], "w": [3]}, ["out"], {"w": np.ones(3, "f")}))
     assert [arg.hint for arg in module.main.args] == ["in/0"]
     assert [op.loc for op in module.main.body.ops] == [("first",)] * 2 + [("Add#1",)] * 2
     assert [op.result.hint for op in module.main.body.ops] == ["", "mid", "w", "out"]
@@ -79,7 +77,7 @@ def test_names_and_places() -> None:
 
 def test_outputs_may_be_inputs_initialisers_or_twice_the_same() -> None:
     nodes = [helper.make_node("Identity", ["x"], ["y"]), helper.make_node("Relu", ["x"], ["z"])]
-    module = imported(model_of(nodes, {"x": [2]}, ["y", "w", "z", "x"], w=np.ones(1, "f")))
+    module = imported(model_of(nodes, {"x": [2]}, ["y", "w", "z", "x"], {"w": np.ones(1, "f")}))
     x = np.array([-1, 1], "f")
     got = run(module, [x])
     for value, wanted in zip(got, ([-1, 1], [1], [0, 1], [-1, 1]), strict=True):
@@ -151,7 +149,7 @@ def heads(batch: Any, length: Any) -> ModelProto:
         "one_": np.array([1]),
         "w": np.arange(16, dtype=np.float32).reshape(4, 4),
     }
-    return model_of(nodes, {"x": [batch, length, 8]}, ["y", "zeros", "last"], **constants)
+    return model_of(nodes, {"x": [batch, length, 8]}, ["y", "zeros", "last"], constants)
 
 
 @pytest.mark.parametrize("free", [True, False])
@@ -163,7 +161,7 @@ def test_shapes_computed_by_the_model(free: bool) -> None:
         n, m = symbol("batch"), symbol("length")
         shapes = [value.type.shape for value in module.main.body.yields]
         assert shapes == [(n, 2, m * 4), (m,), (n, 1, 8)]
-        module = specialise(module, [(3, 5, 8)])
+        module = specialise(module, {"batch": 3, "length": 5})
     x = np.arange(120, dtype=np.float32).reshape(3, 5, 8)
     wanted: Any = ReferenceEvaluator(heads(3, 5)).run(None, {"x": x})
     for got, expected in zip(run(module, [x]), wanted, strict=True):
@@ -173,7 +171,7 @@ def test_shapes_computed_by_the_model(free: bool) -> None:
 def test_constants_are_not_copied(tmp_path: Path) -> None:
     """The weights of a model stay the bytes that protobuf handed over."""
     nodes = [helper.make_node("MatMul", ["x", "w"], ["y"])]
-    model = model_of(nodes, {"x": [1, 512]}, ["y"], w=np.ones((512, 512), "f"))
+    model = model_of(nodes, {"x": [1, 512]}, ["y"], {"w": np.ones((512, 512), "f")})
     save(model, tmp_path / "model.onnx")
     ops = import_model(tmp_path / "model.onnx").main.body.ops
     array = ops[0].attrs["value"].array
@@ -196,9 +194,9 @@ def test_two_thousand_nodes_in_under_a_second() -> None:
             helper.make_node("Add", [names[2], names[0]], [names[3]]),
             helper.make_node("Clip", [names[3], "low", "high"], [names[4]]),
         ]
-    w, b = np.ones((4, 4, 3, 3), "f"), np.ones(4, "f")
-    low, high = np.array(0, "f"), np.array(6, "f")
-    model = model_of(nodes, {"v0": [1, 4, 8, 8]}, ["v2000"], w=w, b=b, low=low, high=high)
+    constants: dict[str, Array] = {"w": np.ones((4, 4, 3, 3), "f"), "b": np.ones(4, "f")}
+    constants |= {"low": np.array(0, "f"), "high": np.array(6, "f")}
+    model = model_of(nodes, {"v0": [1, 4, 8, 8]}, ["v2000"], constants)
     data = model.SerializeToString()
     best = np.inf
     for _ in range(3):

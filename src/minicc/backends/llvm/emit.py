@@ -245,7 +245,9 @@ def _prefetch(e: Emitter, op: kernel.Prefetch) -> None:
     shape = op.shape or (1,)
     pointer, steps = address(e, op.buffer, op.at, op.indices, len(op.shape), within="")
     steps, element = steps or [1], memory_element(op.buffer.type.dtype)
-    e.w.declares.setdefault("llvm.prefetch.p0", "declare void @llvm.prefetch.p0(ptr, i32, i32, i32)")
+    e.w.declares.setdefault(
+        "llvm.prefetch.p0", "declare void @llvm.prefetch.p0(ptr, i32, i32, i32)"
+    )
     nearness = 3 if op.home == "L1" else 2
     line = max(1, 64 // (op.buffer.type.dtype.bytes * max(1, steps[-1])))
     for offset in _offsets(shape, steps):

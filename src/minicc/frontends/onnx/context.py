@@ -199,9 +199,9 @@ class Context:
         text = f"{self._describe(shapes=True)}: {type(error).__name__}: {error}"
         return CompilerBug("MC0320", text, where=self._node.name, stage="import from ONNX")
 
-    def _free(self, dims: Iterable[Dim], what: str = "its operands") -> UnsupportedError:
+    def _free(self, dims: Iterable[Dim], what: str = "it") -> UnsupportedError:
         names = sorted(set().union(*map(symbols, dims)))
-        text = f"{what} must not depend on the free dimension {', '.join(names)}"
+        text = f"{what} needs to know the free dimension {', '.join(names)}"
         hint = f"give {' and '.join(names)} a number in the shapes of the model's inputs"
         message = f"{self._describe()}: {text}"
         return UnsupportedError("MC0225", message, hint=hint, where=self._node.name)
@@ -213,8 +213,9 @@ class Context:
 
 
 def describe(node: Node, opset: int, operands: Sequence[str] = ()) -> str:
-    """The operator of a node for an error: its name, opset and operands."""
-    return f"{node.op} (opset {opset})" + (f" on {', '.join(operands)}" if operands else "")
+    """The operator of a node for an error: its name, opset (0 is not known) and operands."""
+    version = f" (opset {opset})" if opset else ""
+    return f"{node.op}{version}" + (f" on {', '.join(operands)}" if operands else "")
 
 
 def _no_region(region: Region, args: Sequence[Any]) -> tuple[Any, ...]:

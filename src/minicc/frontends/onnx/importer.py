@@ -82,7 +82,7 @@ class _Import:
 
     def _node(self, node: Node) -> None:
         domain = node.op.rpartition(".")[0]
-        opset = self.model.opsets.get(domain, self.model.opsets[""])
+        opset = self.model.opsets.get(domain, 0)
         entry = OPERATORS.get(node.op)
         operands: list[Value | None] = []
         ready = not self.failed.intersection(node.inputs)
@@ -107,8 +107,9 @@ class _Import:
     def _check_parts(self, node: Node, entry: Operator, operands: Sequence[Value | None]) -> None:
         strange = sorted(set(node.attributes) - entry.attributes)
         if strange:
-            hint = f"minicc knows {', '.join(sorted(entry.attributes)) or 'none'}"
-            raise self.ctx.unsupported(f"its attribute {', '.join(strange)}", hint)
+            known = ", ".join(sorted(entry.attributes)) or "none"
+            text = f"minicc does not know its attribute {', '.join(strange)}"
+            raise self.ctx.unsupported(text, f"leave it out; those known are: {known}")
         given = len(operands)
         if given > len(entry.inputs) and not entry.variadic and any(operands[len(entry.inputs) :]):
             text = f"it takes at most {len(entry.inputs)} inputs, not {given}"
@@ -143,10 +144,8 @@ class _Import:
         for name in self.model.outputs:
             if name in self.failed:
                 continue
-            node = Node("output", name, (), (), {})
             try:
-                if name not in self.values:
-                    self.ctx.stand_at(node, (), self.model.opsets[""])
+                self.ctx.stand_at(Node(f"the output {name}", name, (), (), {}), (), 0)
                 outputs.append(self._value(name, name))
                 self.ctx.use(outputs[-1:])
             except MiniccError as error:

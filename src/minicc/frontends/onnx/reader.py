@@ -72,7 +72,8 @@ class Node:
         if value is default or isinstance(value, kinds):
             return value
         message = f"attribute {name} of {self.op} is {value!r}, not {wanted}"
-        raise UserError("MC0127", message, where=self.name)
+        hint = "`onnx.checker.check_model(path)` says more"
+        raise UserError("MC0127", message, hint=hint, where=self.name)
 
     def integer(self, name: str, default: int) -> int:
         """An attribute of one integer."""
@@ -165,8 +166,11 @@ def _parse(data: bytes, place: str) -> Any:
             hint = "copy, download or export it again"
             raise UserError("MC0122", message, hint=hint, where=place) from None
         raise _no_model(place) from None
-    if not proto.HasField("graph") or not proto.graph.output:
+    if not proto.HasField("graph"):
         raise _no_model(place)
+    if not proto.graph.output:
+        hint = "export it again, or name one in `model.graph.output`"
+        raise UserError("MC0123", "the model has no outputs", hint=hint, where=place)
     return inline_local_functions(proto) if proto.functions else proto
 
 
@@ -195,7 +199,9 @@ def _domain(name: str) -> str:
 
 def _node(proto: Any, index: int) -> Node:
     domain = _domain(proto.domain)
-    attributes = {a.name: _attribute(a) for a in proto.attribute}
+    # what may be overwritten, says an old opset; that changes nothing here
+    given = (a for a in proto.attribute if a.name != "consumed_inputs")
+    attributes = {a.name: _attribute(a) for a in given}
     op = f"{domain}.{proto.op_type}" if domain else proto.op_type
     name = proto.name or f"{op}#{index}"
     return Node(op, name, tuple(proto.input), tuple(proto.output), attributes)
@@ -266,6 +272,8 @@ def _ordered(
                 hint = "each value has one node, input or initialiser that makes it"
                 problems.add(UserError("MC0126", message, hint=hint, where=where))
             makers.setdefault(out, index)
+    if problems:
+        return []
     needed, waiting = _needed(nodes, known, outputs, makers, problems)
     users: dict[int, list[int]] = {}
     for index, before in waiting.items():

@@ -18,10 +18,6 @@ Importer = Callable[..., Value | tuple[Value, ...]]
 F = TypeVar("F", bound=Importer)
 
 
-# An old opset names inputs that may be overwritten; that changes nothing here.
-_ALWAYS = frozenset({"consumed_inputs"})
-
-
 @dataclass(frozen=True, slots=True)
 class Operator:
     """How to import one operator.
@@ -50,7 +46,7 @@ def register(name: str, run: Importer, attributes: str = "") -> None:
         tuple(p.name for p in parameters),
         sum(p.default is p.empty and p.kind is not p.VAR_POSITIONAL for p in parameters),
         any(p.kind is p.VAR_POSITIONAL for p in parameters),
-        _ALWAYS.union(attributes.split()),
+        frozenset(attributes.split()),
     )
 
 

@@ -1,0 +1,131 @@
+"""Inputs on the command line: `x=@x.npy`, `x=f32[1,3,4]=0.5`, and shapes `x=1x3x224x224`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from minicc.errors import Problems, UserError
+from minicc.ir import affine
+from minicc.ir.core import Array, Function
+from minicc.ir.types import DTYPES, INDEX
+
+_SPELLED = re.compile(r"(?P<dtype>\w+)(\[(?P<shape>[\d,\s]*)\])?=(?P<value>.+)")
+
+
+def parse_inputs(texts: Sequence[str]) -> dict[str, Array]:
+    """Arrays by input name; UserError lists every text that can't be read."""
+    problems = Problems()
+    arrays: dict[str, Array] = {}
+    for text in texts:
+        with problems.catch():
+            name, found, value = text.partition("=")
+            if not found:
+                raise _wrong(text)
+            arrays[name] = _load(value[1:]) if value.startswith("@") else _spelled(text, value)
+    problems.check()
+    return arrays
+
+
+def _wrong(text: str) -> UserError:
+    return UserError(
+        "MC0150",
+        f"--input {text!r} is not understood",
+        hint="write --input x=@x.npy, or --input x=f32[1,3,4]=0.5",
+    )
+
+
+def _load(path: str) -> Array:
+    try:
+        return np.asarray(np.load(path, allow_pickle=False))
+    except (OSError, ValueError) as error:
+        raise UserError("MC0151", f"can't read the array {path}: {error}") from error
+
+
+def _spelled(text: str, value: str) -> Array:
+    match = _SPELLED.fullmatch(value)
+    element = DTYPES.get(match["dtype"]) if match else None
+    if match is None or element is None or element is INDEX:
+        raise _wrong(text)
+    extents = [int(n) for n in (match["shape"] or "").split(",") if n.strip()]
+    try:
+        numbers = [float(x) if element.is_float else int(x) for x in match["value"].split(",")]
+        filled = np.array(numbers, element.numpy)
+        return np.broadcast_to(filled[0] if filled.size == 1 else filled.reshape(extents), extents)
+    except ValueError as error:
+        raise UserError("MC0152", f"--input {text!r}: {error}") from error
+
+
+def parse_shapes(texts: Sequence[str]) -> dict[str, tuple[int, ...]]:
+    """Shapes by input name from `x=1x3x224x224`."""
+    shapes: dict[str, tuple[int, ...]] = {}
+    for text in texts:
+        name, found, value = text.partition("=")
+        if not found or not re.fullmatch(r"(\d+(x\d+)*)?", value):
+            raise UserError(
+                "MC0153", f"--shape {text!r} is not understood", hint="write --shape x=1x3x224x224"
+            )
+        shapes[name] = tuple(int(n) for n in value.split("x") if n)
+    return shapes
+
+
+def bind_shapes(main: Function, shapes: dict[str, tuple[int, ...]]) -> dict[str, int]:
+    """The sizes of free dimensions that shapes of inputs imply.
+
+    UserError where they don't fit the model.
+    """
+    problems = Problems()
+    binding: dict[str, int] = {}
+    names = [a.hint for a in main.args]
+    for name in shapes:
+        if name not in names:
+            problems.add(
+                UserError(
+                    "MC0108", f"no input is called {name!r}", hint=f"inputs: {', '.join(names)}"
+                )
+            )
+    for a in main.args:
+        shape = shapes.get(a.hint)
+        if shape is None:
+            continue
+        fits = len(shape) == a.type.rank
+        for extent, n in zip(a.type.shape, shape, strict=False):
+            if isinstance(extent, int):
+                fits &= extent == n
+            elif isinstance(extent, affine.Expr) and extent.is_atom():
+                fits &= binding.setdefault(next(iter(extent.symbols())), n) == n
+        if not fits:
+            given = "x".join(map(str, shape)) or "a scalar"
+            problems.add(
+                UserError("MC0141", f"the input {a.hint!r} is {given}, and must be {a.type}")
+            )
+    problems.check()
+    return binding
+
+
+def random_input(type: Any, binding: dict[str, int], seed: int) -> Array | None:
+    """A seeded array of a type; None where a dimension is still free."""
+    shape = [affine.substitute(n, binding) for n in type.shape]
+    if not all(isinstance(n, int) for n in shape):
+        return None
+    rng = np.random.default_rng(seed)
+    element = type.dtype
+    if element.is_float:
+        return rng.random(shape).astype(element.numpy)  # type: ignore[arg-type]  # all are numbers
+    return rng.integers(0, 2, shape).astype(element.numpy)  # type: ignore[arg-type]
+
+
+def save_arrays(path: str, arrays: dict[str, Array]) -> None:
+    """Write an .npz beside its target and rename it."""
+    target = Path(path)
+    beside = target.with_name(f".{target.name}.part.npz")
+    try:
+        np.savez(beside, allow_pickle=False, **arrays)
+        beside.replace(target)
+    except OSError as error:
+        beside.unlink(missing_ok=True)
+        raise UserError("MC0154", f"can't write {path}: {error.strerror}") from error

@@ -1,0 +1,124 @@
+"""`minicc run`: compile an ONNX model, run it once, and tell about its outputs.
+
+Mirrors: iree-run-module, polygraphy run.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from typing import Any
+
+import click
+import numpy as np
+from rich.console import Console
+from rich.table import Table
+
+from minicc.cli.inputs import bind_shapes, parse_inputs, parse_shapes, random_input, save_arrays
+from minicc.errors import UserError
+from minicc.ir.core import Array
+from minicc.options import Options
+from minicc.session import InferenceSession
+
+
+@click.command("run")
+@click.argument("model", type=click.Path(dir_okay=False))
+@click.option(
+    "--input", "inputs", multiple=True, metavar="X=@x.npy", help="x=@x.npy or x=f32[1,3,4]=0.5"
+)
+@click.option("--shape", "shapes", multiple=True, metavar="X=1x3x224x224", help="sizes of an input")
+@click.option("--threads", type=click.IntRange(1), help="threads of a run; default: all cores")
+@click.option("--math", type=click.Choice(["fast", "strict"]), help="fast may reassociate")
+@click.option(
+    "--target", type=click.Choice(["avx512", "avx2", "x86-64"]), help="default: the host's best"
+)
+@click.option("--save", metavar="OUT.npz", help="write the outputs")
+@click.option("--json", "as_json", is_flag=True, help="print one JSON object")
+def run_command(
+    model: str,
+    inputs: tuple[str, ...],
+    shapes: tuple[str, ...],
+    threads: int | None,
+    math: str | None,
+    target: str | None,
+    save: str | None,
+    as_json: bool,
+) -> None:
+    """Compile MODEL, run it once, and show its outputs. Inputs not given are random."""
+    given = parse_inputs(inputs)
+    options = Options(threads=threads, math=math, target=target)
+    began = time.perf_counter()
+    session = InferenceSession(model, options=options)
+    feed = _complete(session, given, parse_shapes(shapes))
+    outputs = session.run(None, feed)
+    ready = time.perf_counter() - began
+    began = time.perf_counter()
+    outputs = session.run(None, feed)
+    taken = time.perf_counter() - began
+    named = {o.name: a for o, a in zip(session.get_outputs(), outputs, strict=True)}
+    if save:
+        save_arrays(save, named)
+    if as_json:
+        rows = {name: describe(a) for name, a in named.items()}
+        click.echo(json.dumps({"outputs": rows, "ready_s": ready, "run_s": taken}))
+        return
+    _show(named)
+    click.echo(session.report())
+    click.echo(
+        f"ready after {ready * 1e3:.0f} ms, then {taken * 1e3:.3f} ms a run "
+        f"with {options.threads} threads"
+    )
+
+
+def _complete(
+    session: InferenceSession, given: dict[str, Array], shapes: dict[str, tuple[int, ...]]
+) -> dict[str, Array]:
+    """The inputs with random ones for those that are missing.
+
+    UserError where a shape is not known.
+    """
+    main = session.module.main
+    known = {name: a.shape for name, a in given.items()} | shapes
+    binding = bind_shapes(
+        main, {n: s for n, s in known.items() if n in {a.hint for a in main.args}}
+    )
+    feed = dict(given)
+    for k, a in enumerate(main.args):
+        if a.hint in feed:
+            continue
+        array = random_input(a.type, binding, k)
+        if array is None:
+            raise UserError(
+                "MC0155",
+                f"the input {a.hint!r} ({a.type}) is not given, and its shape is not known",
+                hint=f"--input {a.hint}=@file.npy, or --shape {a.hint}=1x3x8x8 for a random one",
+            )
+        click.echo(f"input {a.hint}: random, {array.dtype}{list(array.shape)}", err=True)
+        feed[a.hint] = array
+    return feed
+
+
+def describe(a: Array) -> dict[str, Any]:
+    """What is told of an output: dtype, shape, range, NaNs, and the first values."""
+    wide = a.astype(np.float64) if a.size else np.zeros(0)
+    finite = wide[~np.isnan(wide)]
+    empty = finite.size == 0
+    return {
+        "dtype": str(a.dtype),
+        "shape": list(a.shape),
+        "min": None if empty else float(finite.min()),
+        "mean": None if empty else float(finite.mean()),
+        "max": None if empty else float(finite.max()),
+        "nan": int(a.size - finite.size),
+        "first": [float(v) for v in wide.reshape(-1)[:4]],
+    }
+
+
+def _show(named: dict[str, Array]) -> None:
+    table = Table("output", "type", "min", "mean", "max", "NaN", "first values", box=None)
+    for name, a in named.items():
+        d = describe(a)
+        numbers = ["-" if d[k] is None else f"{d[k]:.6g}" for k in ("min", "mean", "max")]
+        first = ", ".join(f"{v:.4g}" for v in d["first"])
+        table.add_row(name, f"{d['dtype']}{d['shape']}", *numbers, str(d["nan"]), first)
+    Console().print(table)

@@ -1,0 +1,9 @@
+"""All dialects, imported so that their ops are registered: what the parser needs to know their
+names.
+
+Mirrors: MLIR's registerAllDialects.
+"""
+
+from minicc.ir import arith, graph, kernel, program, structured
+
+DIALECTS = (graph, structured, kernel, program, arith)

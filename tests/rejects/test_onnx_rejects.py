@@ -1,0 +1,491 @@
+"""Files and models that are refused: every message in full."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from onnx import AttributeProto, ModelProto, NodeProto, TensorProto, helper, numpy_helper
+
+from minicc.errors import MiniccError, UnsupportedError, UserError
+from minicc.frontends.onnx import import_model
+
+Array = np.ndarray[Any, Any]
+DIGITS = Path(__file__).parents[2] / "examples" / "01_digits" / "digits.onnx"
+SHAPE = [1, 3, 4, 4]
+
+
+def node(op: str, *inputs: str, **rest: Any) -> NodeProto:
+    """A node that makes `y`, called `it`."""
+    return helper.make_node(op, inputs, [rest.pop("out", "y")], rest.pop("name", "it"), **rest)
+
+
+def model_of(
+    *nodes: NodeProto,
+    opset: int = 17,
+    shape: Sequence[Any] = SHAPE,
+    element: int = TensorProto.FLOAT,
+    constants: dict[str, Array] | None = None,
+) -> ModelProto:
+    """A model of the input `x` and the output `y`."""
+    x = helper.make_tensor_value_info("x", element, shape)
+    y = helper.make_tensor_value_info("y", TensorProto.FLOAT, None)
+    held = [numpy_helper.from_array(value, name) for name, value in (constants or {}).items()]
+    graph = helper.make_graph(nodes, "test", [x], [y], held)
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)])
+
+
+def refused(source: Any) -> MiniccError:
+    """What importing raises."""
+    given = source.SerializeToString() if isinstance(source, ModelProto) else source
+    with pytest.raises(MiniccError) as caught:
+        import_model(given)
+    return caught.value
+
+
+def free_rank() -> ModelProto:
+    model = model_of(node("Relu", "x"))
+    model.graph.input[0].type.tensor_type.ClearField("shape")
+    return model
+
+
+def sequence_input() -> ModelProto:
+    model = model_of(node("Relu", "x"))
+    value = helper.make_tensor_sequence_value_info("x", TensorProto.FLOAT, None)
+    model.graph.input[0].CopyFrom(value)
+    return model
+
+
+def external() -> ModelProto:
+    model = model_of(node("Add", "x", "w"), constants={"w": np.ones(4, "f")})
+    tensor = model.graph.initializer[0]
+    tensor.ClearField("raw_data")
+    tensor.data_location = TensorProto.EXTERNAL
+    tensor.external_data.add(key="location", value="/etc/passwd")
+    return model
+
+
+def damaged() -> ModelProto:
+    model = model_of(node("Add", "x", "w"), constants={"w": np.ones(4, "f")})
+    model.graph.initializer[0].dims[0] = 5
+    return model
+
+
+def no_opset() -> ModelProto:
+    model = model_of(node("Relu", "x"))
+    del model.opset_import[:]
+    return model
+
+
+def no_output() -> ModelProto:
+    model = model_of(node("Relu", "x"))
+    del model.graph.output[:]
+    return model
+
+
+def no_axes() -> NodeProto:
+    wrong = node("Flatten", "x")
+    wrong.attribute.append(AttributeProto(name="axis", type=AttributeProto.FLOAT, f=1.0))
+    return wrong
+
+
+CHECKER = "`onnx.checker.check_model(path, full_check=True)` says more"
+DATA = DIGITS.read_bytes()
+W = np.ones((2, 3, 3, 3), "f")
+
+CASES: dict[str, tuple[Any, type[MiniccError], str]] = {
+    "no bytes": (
+        b"",
+        UserError,
+        "MC0121 error: the model is empty\n  at: the given bytes\n  hint: export it again",
+    ),
+    "cut short": (
+        DATA[:999],
+        UserError,
+        (
+            "MC0122 error: the model ends too early: its 999 bytes lack 39470 bytes of "
+            "`graph` at the end\n"
+            "  at: the given bytes\n"
+            "  hint: copy, download or export it again"
+        ),
+    ),
+    "text": (
+        b"<html>404</html>",
+        UserError,
+        (
+            "MC0123 error: these bytes are not an ONNX model\n"
+            "  at: the given bytes\n"
+            "  hint: minicc reads what `onnx.save(model, path)` writes"
+        ),
+    ),
+    "random bytes": (
+        bytes(range(256)),
+        UserError,
+        (
+            "MC0123 error: these bytes are not an ONNX model\n"
+            "  at: the given bytes\n"
+            "  hint: minicc reads what `onnx.save(model, path)` writes"
+        ),
+    ),
+    "another protobuf": (
+        model_of(node("Relu", "x")).graph.SerializeToString(),
+        UserError,
+        (
+            "MC0123 error: these bytes are not an ONNX model\n"
+            "  at: the given bytes\n"
+            "  hint: minicc reads what `onnx.save(model, path)` writes"
+        ),
+    ),
+    "no outputs": (
+        no_output(),
+        UserError,
+        (
+            "MC0123 error: the model has no outputs\n"
+            "  at: the given bytes\n"
+            "  hint: export it again, or name one in `model.graph.output`"
+        ),
+    ),
+    "no opset": (
+        no_opset(),
+        UserError,
+        (
+            "MC0129 error: the model does not say which opset of ONNX's operators it uses\n"
+            "  at: the given bytes\n"
+            "  hint: add one to `model.opset_import`, or export it again"
+        ),
+    ),
+    "opset of the future": (
+        model_of(node("Relu", "x"), opset=99),
+        UnsupportedError,
+        (
+            "MC0226 not supported: the model uses opset 99; the newest that minicc knows "
+            "is 28\n"
+            "  at: the given bytes\n"
+            "  hint: export it for opset 28, or use `onnx.version_converter`"
+        ),
+    ),
+    "undefined value": (
+        model_of(node("Add", "x", "z")),
+        UserError,
+        (
+            "MC0125 error: nothing makes the value z\n"
+            "  at: it\n"
+            "  hint: the model is damaged; `onnx.checker.check_model` says more"
+        ),
+    ),
+    "undefined output": (
+        model_of(node("Relu", "x", out="z")),
+        UserError,
+        (
+            "MC0125 error: nothing makes the output y\n"
+            "  at: y\n"
+            "  hint: the model is damaged; `onnx.checker.check_model` says more"
+        ),
+    ),
+    "cycle": (
+        model_of(node("Add", "x", "y", out="z"), node("Neg", "z", name="other")),
+        UserError,
+        (
+            "MC0125 error: these nodes wait for each other\n"
+            "  at: it, other\n"
+            "  hint: a graph of ONNX has no cycles; loops are an operator"
+        ),
+    ),
+    "made twice": (
+        model_of(node("Relu", "x"), node("Neg", "x", name="other")),
+        UserError,
+        (
+            "MC0126 error: the value y is made twice\n"
+            "  at: it, other\n"
+            "  hint: each value has one node, input or initialiser that makes it"
+        ),
+    ),
+    "an input made again": (
+        model_of(node("Relu", "x"), node("Neg", "y", out="x")),
+        UserError,
+        (
+            "MC0126 error: the value x is made twice\n"
+            "  at: it\n"
+            "  hint: each value has one node, input or initialiser that makes it"
+        ),
+    ),
+    "free rank": (
+        free_rank(),
+        UnsupportedError,
+        (
+            "MC0225 not supported: input x has no shape, so its rank is not known\n"
+            "  at: x\n"
+            "  hint: give it a shape; dimensions may be free"
+        ),
+    ),
+    "sequence": (
+        sequence_input(),
+        UnsupportedError,
+        (
+            "MC0222 not supported: input x is no tensor\n"
+            "  at: x\n"
+            "  hint: sequences, maps and optionals can't be inputs; pass tensors"
+        ),
+    ),
+    "strings": (
+        model_of(node("Identity", "x"), element=TensorProto.STRING),
+        UnsupportedError,
+        (
+            "MC0222 not supported: input x has the element type string\n"
+            "  at: x\n"
+            "  hint: use one of f32, u8, i8, u16, i16, i32, i64, bool, f16, f64, u32, u64, "
+            "bf16"
+        ),
+    ),
+    "weights elsewhere": (
+        external(),
+        UnsupportedError,
+        (
+            "MC0224 not supported: tensor w keeps its data in another file, which minicc "
+            "does not open\n"
+            "  at: it\n"
+            "  hint: store all in one file: `onnx.save(onnx.load(path), other)`"
+        ),
+    ),
+    "damaged weights": (
+        damaged(),
+        UserError,
+        (
+            "MC0131 error: tensor w has the shape [5] and data for 4 elements\n"
+            "  at: it\n"
+            "  hint: export the model again"
+        ),
+    ),
+    "unknown operator": (
+        model_of(node("NonZero", "x")),
+        UnsupportedError,
+        (
+            "MC0220 not supported: NonZero (opset 17) on f32: minicc has no such operator\n"
+            "  at: it\n"
+            "  hint: write it with other operators, or cut the model in front of it"
+        ),
+    ),
+    "misspelt operator": (
+        model_of(node("Relux", "x")),
+        UserError,
+        (
+            "MC0124 error: Relux (opset 17) on f32: minicc has no such operator\n"
+            "  at: it\n"
+            "  hint: did you mean Relu or PRelu?"
+        ),
+    ),
+    "operator of others": (
+        model_of(node("Gelu2", "x", domain="com.microsoft")),
+        UnsupportedError,
+        (
+            "MC0220 not supported: com.microsoft.Gelu2 on f32: minicc has no such operator\n"
+            "  at: it\n"
+            "  hint: write it with other operators, or cut the model in front of it"
+        ),
+    ),
+    "missing input": (
+        model_of(node("Conv", "x")),
+        UserError,
+        (
+            "MC0127 error: Conv (opset 17) on f32: its input w is missing\n"
+            "  at: it\n"
+            f"  hint: {CHECKER}"
+        ),
+    ),
+    "too many inputs": (
+        model_of(node("Relu", "x", "x")),
+        UserError,
+        (
+            "MC0127 error: Relu (opset 17) on f32: it takes at most 1 inputs, not 2\n"
+            "  at: it\n"
+            f"  hint: {CHECKER}"
+        ),
+    ),
+    "element types differ": (
+        model_of(node("Add", "x", "w"), constants={"w": np.ones(4)}),
+        UserError,
+        (
+            "MC0128 error: Add (opset 17) on f32[1,3,4,4], f64[4]: graph.add wants "
+            "operands of one element type, not [f32, f64]\n"
+            "  at: it\n"
+            f"  hint: {CHECKER}"
+        ),
+    ),
+    "shapes differ": (
+        model_of(node("Add", "x", "w"), constants={"w": np.ones(3, "f")}),
+        UserError,
+        (
+            "MC0128 error: Add (opset 17) on f32[1,3,4,4], f32[3]: shapes [1,3,4,4] and "
+            "[3] do not broadcast\n"
+            "  at: it\n"
+            f"  hint: {CHECKER}"
+        ),
+    ),
+    "channels differ": (
+        model_of(node("Conv", "x", "w", group=3), constants={"w": W}),
+        UserError,
+        (
+            "MC0128 error: Conv (opset 17) on f32[1,3,4,4], f32[2,3,3,3]: weights "
+            "f32[2,3,3,3] in 3 groups do not fit the channels of f32[1,3,4,4]\n"
+            "  at: it\n"
+            f"  hint: {CHECKER}"
+        ),
+    ),
+    "window too large": (
+        model_of(node("MaxPool", "x", kernel_shape=[5, 5])),
+        UserError,
+        (
+            "MC0128 error: MaxPool (opset 17) on f32[1,3,4,4]: a window of 5 does not fit "
+            "4 elements with their padding\n"
+            "  at: it\n"
+            f"  hint: {CHECKER}"
+        ),
+    ),
+    "attribute of another kind": (
+        model_of(no_axes()),
+        UserError,
+        (
+            "MC0127 error: attribute axis of Flatten is 1.0, not an integer\n"
+            "  at: it\n"
+            "  hint: `onnx.checker.check_model(path)` says more"
+        ),
+    ),
+    "unknown attribute": (
+        model_of(node("Relu", "x", alpha=0.5)),
+        UnsupportedError,
+        (
+            "MC0221 not supported: Relu (opset 17) on f32: minicc does not know its "
+            "attribute alpha\n"
+            "  at: it\n"
+            "  hint: leave it out; those known are: none"
+        ),
+    ),
+    "axis outside": (
+        model_of(node("Concat", "x", "x", axis=4)),
+        UserError,
+        (
+            "MC0127 error: Concat (opset 17) on f32: axes [4] of a tensor of rank 4\n"
+            "  at: it\n"
+            f"  hint: {CHECKER}"
+        ),
+    ),
+    "training": (
+        model_of(
+            node("BatchNormalization", "x", "c", "c", "c", "c", training_mode=1),
+            constants={"c": np.ones(3, "f")},
+        ),
+        UnsupportedError,
+        (
+            "MC0221 not supported: BatchNormalization (opset 17) on f32: training mode\n"
+            "  at: it\n"
+            "  hint: export the model for inference"
+        ),
+    ),
+    "shape computed": (
+        model_of(node("Reshape", "x", "x")),
+        UnsupportedError,
+        (
+            "MC0223 not supported: Reshape (opset 17) on f32: its shape is computed when "
+            "the model runs\n"
+            "  at: it\n"
+            "  hint: make the shape a constant; `onnxsim` or constant folding may do it"
+        ),
+    ),
+    "wrong shape": (
+        model_of(node("Reshape", "x", "s"), constants={"s": np.array([-1, 5])}),
+        UserError,
+        (
+            "MC0128 error: Reshape (opset 17) on f32[1,3,4,4], i64[2]: the shape [-1, 5] "
+            "has no whole number for -1\n"
+            "  at: it\n"
+            f"  hint: {CHECKER}"
+        ),
+    ),
+    "free dimension": (
+        model_of(node("Shape", "x", out="s"), node("Cast", "s", to=1), shape=["n", 3]),
+        UnsupportedError,
+        (
+            "MC0225 not supported: Cast (opset 17) on i64: it needs to know the free "
+            "dimension n\n"
+            "  at: it\n"
+            "  hint: give n a number in the shapes of the model's inputs"
+        ),
+    ),
+    "free dimension as output": (
+        model_of(node("Shape", "x"), shape=["n", 3]),
+        UnsupportedError,
+        (
+            "MC0225 not supported: the output y: it needs to know the free dimension n\n"
+            "  at: y\n"
+            "  hint: give n a number in the shapes of the model's inputs"
+        ),
+    ),
+    "free dimension under a stride": (
+        model_of(
+            node("MaxPool", "x", kernel_shape=[2, 2], strides=[2, 2], ceil_mode=1),
+            shape=[1, 3, "h", 8],
+        ),
+        UnsupportedError,
+        (
+            "MC0225 not supported: MaxPool (opset 17) on f32: ceil_mode with strides needs "
+            "to know the free dimension h\n"
+            "  at: it\n"
+            "  hint: give h a number in the shapes of the model's inputs"
+        ),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_message(name: str) -> None:
+    source, kind, message = CASES[name]
+    error = refused(source)
+    assert str(error) == message
+    assert type(error) is kind
+
+
+def test_missing_file(tmp_path: Path) -> None:
+    path = tmp_path / "no.onnx"
+    assert str(refused(path)) == (
+        "MC0120 error: the model can't be read: no such file or directory\n"
+        f"  at: {path}\n  hint: check the path"
+    )
+
+
+def test_directory(tmp_path: Path) -> None:
+    assert str(refused(str(tmp_path))) == (
+        "MC0120 error: the model can't be read: is a directory\n"
+        f"  at: {tmp_path}\n  hint: check the path"
+    )
+
+
+def test_every_truncation_is_told() -> None:
+    for end in range(0, len(DATA), 97):
+        error = refused(DATA[:end])
+        assert isinstance(error, UserError)
+        assert error.code in ("MC0121", "MC0122", "MC0123", "MC0129")
+
+
+def test_all_problems_at_once() -> None:
+    model = model_of(
+        node("NonZero", "x", out="a", name="first"),
+        node("Add", "x", "w", out="b", name="second"),
+        node("Relu", "b", out="c", name="passed over"),
+        node("NonZero", "x", out="d", name="fourth"),
+        node("Concat", "a", "c", "d", axis=0, name="passed over too"),
+        constants={"w": np.ones(3, "f")},
+    )
+    error = refused(model)
+    assert isinstance(error, UserError)
+    assert [part.code for part in error.parts] == ["MC0220", "MC0128"]
+    assert str(error) == (
+        "2 problems\n"
+        "1. MC0220 not supported: NonZero (opset 17) on f32: minicc has no such operator\n"
+        "     at: first, fourth\n"
+        "     hint: write it with other operators, or cut the model in front of it\n"
+        "2. MC0128 error: Add (opset 17) on f32[1,3,4,4], f32[3]: shapes [1,3,4,4] and [3] do not "
+        "broadcast\n"
+        "     at: second\n"
+        f"     hint: {CHECKER}"
+    )
