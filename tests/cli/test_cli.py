@@ -109,7 +109,7 @@ def test_emit_llvm_assembly_and_objects(tmp_path: Path) -> None:
 
 
 def test_dump_and_resume_from_every_stage(tmp_path: Path) -> None:
-    """A resumed compilation ends in the same program, and every dumped level runs to the same values."""
+    """Resuming ends in the same program, and every dumped level runs to the same values."""
     with np.load(FOLDER / "images.npz") as stored:
         x = stored["images"][:1]
     dump = tmp_path / "dump"

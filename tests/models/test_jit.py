@@ -44,7 +44,14 @@ def test_softmax(rows: int, columns: int) -> None:
 
 @pytest.mark.parametrize("threads", [1, 2])
 def test_normed_mlp(threads: int) -> None:
-    args = (normal(9, 48), normal(48), normal(48), normal(48, 80) / 7, normal(80), normal(80, 33) / 9)
+    args = (
+        normal(9, 48),
+        normal(48),
+        normal(48),
+        normal(48, 80) / 7,
+        normal(80),
+        normal(80, 33) / 9,
+    )
     got = minicc.jit(normed_mlp, threads=threads)(*args)
     want = normed_mlp(*[a.astype(np.float64) for a in args])
     assert np.max(np.abs(got - want)) / np.max(np.abs(want)) < 2e-6

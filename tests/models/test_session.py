@@ -89,7 +89,7 @@ def test_all_that_is_wrong_with_the_inputs_is_said_at_once() -> None:
     assert "the input 'x' is float64, and must be float32" in text
     with pytest.raises(minicc.UserError, match="the input 'x' is 3x24, and must be"):
         session.run(None, {"x": np.ones((3, 24), np.float32)})
-    with pytest.raises(minicc.UserError, match="the input 'x' .* is missing"):
+    with pytest.raises(minicc.UserError, match=r"the input 'x' .* is missing"):
         session.run(None, {})
 
 

@@ -57,7 +57,8 @@ def combined(combine: str, numbers: list[Any], element: DType) -> Any:
         ends = np.iinfo(element.numpy)
         return ends.min if combine == "max" else ends.max
     if not integer:
-        return total
+        with np.errstate(over="ignore"):
+            return np.asarray(total).astype(element.numpy)
     low = int(total) % (1 << bits)
     return low - (1 << bits) if element.kind == "i" and low >> (bits - 1) else low
 

@@ -47,7 +47,7 @@ SYMBOLIC: dict[str, Callable[[], Op]] = {
     "bf16[n,m]": lambda: graph.Cast(t(N, M), dtype=BF16, loc=LOC),
     "f32[n,1]": lambda: graph.Reduce(t(N, M), axes=(1,), combine="add", keepdims=True, loc=LOC),
     "f32[m]": lambda: graph.Reduce(t(N, M), axes=(0,), combine="max", loc=LOC),
-    "f32[n,(h + 1) floordiv 2]": lambda: window(t(N, H), (1, 2), (1, 2), (1, 1)),
+    "f32[n,h floordiv 2]": lambda: window(t(N, H), (1, 2), (1, 2), (1, 1)),
     "f32[4*n]": lambda: graph.Reshape(t(N, 4), shape=(N * 4,), loc=LOC),
     "f32[m*n]": lambda: graph.Reshape(t(N, M), shape=(N * M,), loc=LOC),
     "f32[n,5]": lambda: graph.Reshape(t(M), shape=(N, 5), loc=LOC),

@@ -110,6 +110,7 @@ def padded(x: Array, pads: Array) -> Array:
 
 
 X4 = floats(2, 6, 7, 8)
+WIDE = np.full((1, 1, 40, 40), 60, np.float16)
 SMALL = floats(1, 4, 5, 5)
 ROWS = floats(3, 5)
 TRUTH = RANDOM.random((3, 5)) < 0.5
@@ -139,6 +140,11 @@ CASES = [
     Case("PRelu", 16, X4, floats(6, 1, 1)),
     Case("LeakyRelu", 16, ROWS.astype(np.float16), alpha=0.25),
     Case("Sigmoid", 13, ROWS.astype(np.float16)),
+    # sums that f16 can't hold
+    *[
+        Case(op, 13, WIDE, expected=lambda x, y=y: np.full((1,) * 4, y, np.float16))
+        for op, y in (("ReduceMean", 60), ("GlobalAveragePool", 60), ("ReduceL2", 2400))
+    ],
     Case("Pow", 13, np.abs(ROWS), floats(5)),
     Case("Pow", 15, ROWS, ints(2), free=1),
     Case("Pow", 15, ints(1, -2, 3), ints(3), free=1),

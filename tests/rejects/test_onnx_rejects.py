@@ -1,6 +1,7 @@
 """Files and models that are refused: every message in full."""
 
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -465,6 +466,18 @@ def test_every_truncation_is_told() -> None:
         error = refused(DATA[:end])
         assert isinstance(error, UserError)
         assert error.code in ("MC0121", "MC0122", "MC0123", "MC0129")
+
+
+def test_damaged_bytes_are_refused_or_a_model() -> None:
+    random = np.random.default_rng(3)
+    for _ in range(300):
+        data = bytearray(DATA)
+        # the front and the end hold the structure, the middle the weights
+        places = random.integers(-600, 600, 3)
+        for place in places:
+            data[place] = int(random.integers(256))
+        with suppress(UserError, UnsupportedError):
+            import_model(bytes(data))
 
 
 def test_all_problems_at_once() -> None:

@@ -1,5 +1,6 @@
-"""All dialects, imported so that their ops are registered: what the parser needs to know their
-names.
+"""All dialects, imported so that their ops are registered.
+
+The parser needs to know their names.
 
 Mirrors: MLIR's registerAllDialects.
 """

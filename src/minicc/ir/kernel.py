@@ -30,7 +30,7 @@ from minicc.ir import affine
 from minicc.ir.affine import Dim
 from minicc.ir.arith import COMBINERS, reduce_array
 from minicc.ir.core import Array, Op, Region, RunRegion, Value
-from minicc.ir.types import I64, INDEX_TYPE, BufferType, TensorType
+from minicc.ir.types import I64, INDEX_TYPE, BufferType, TensorType, static_shape
 
 
 class Memory:
@@ -49,7 +49,7 @@ class Memory:
     def view(self) -> Array:
         """The buffer of a single owner as an n-d array that shares its memory."""
         item = self.flat.itemsize
-        strides = [int(s) * item for s in self.type.strides]  # type: ignore[arg-type]  # bound by now
+        strides = [s * item for s in static_shape(self.type.strides)]
         return np.lib.stride_tricks.as_strided(
             self.flat[0, self.base :], self.type.extents, strides
         )

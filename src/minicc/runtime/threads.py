@@ -49,6 +49,30 @@ def barrier_ir() -> str:
     of `threads` are the generations of a sense-reversing barrier, and there is nothing to reset;
     `threads` must not change. A `threads` of 1 is legal.
     """
+    return (
+        _await_ir()
+        + """
+define void @minicc_barrier(ptr %barrier, i64 %threads) nounwind {
+  %ticket = atomicrmw add ptr %barrier, i64 1 seq_cst
+  %round = udiv i64 %ticket, %threads
+  %next = add i64 %round, 1
+  %goal = mul i64 %next, %threads
+  %count = add i64 %ticket, 1
+  %all = icmp eq i64 %count, %goal
+  br i1 %all, label %release, label %wait
+release:
+  call void @minicc_wake(ptr %barrier)
+  ret void
+wait:
+  call void @minicc_await(ptr %barrier, i64 %goal)
+  ret void
+}
+"""
+    )
+
+
+def _await_ir() -> str:
+    """LLVM IR of waiting for a count to reach a goal, and of waking those who wait."""
     return f"""
 declare i64 @syscall(i64, ...)
 declare i64 @llvm.readcyclecounter()
@@ -100,22 +124,6 @@ wake:
   call i64 (i64, ...) @syscall(i64 202, ptr %word, i32 129, i32 2147483647)
   br label %done
 done:
-  ret void
-}}
-
-define void @minicc_barrier(ptr %barrier, i64 %threads) nounwind {{
-  %ticket = atomicrmw add ptr %barrier, i64 1 seq_cst
-  %round = udiv i64 %ticket, %threads
-  %next = add i64 %round, 1
-  %goal = mul i64 %next, %threads
-  %count = add i64 %ticket, 1
-  %all = icmp eq i64 %count, %goal
-  br i1 %all, label %release, label %wait
-release:
-  call void @minicc_wake(ptr %barrier)
-  ret void
-wait:
-  call void @minicc_await(ptr %barrier, i64 %goal)
   ret void
 }}
 """

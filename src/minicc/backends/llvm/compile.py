@@ -8,6 +8,8 @@ Mirrors: IREE's executable translation, XLA:CPU's IR compiler with its parallel 
 
 from __future__ import annotations
 
+from functools import partial
+
 from minicc.backends.base import Store
 from minicc.backends.llvm.emit import emit_kernel
 from minicc.backends.llvm.jit import Library, link
@@ -40,7 +42,7 @@ def compile_program(
 ) -> Native:
     """Machine code of a program; `barrier` is the address of `minicc_barrier`."""
     objects = [
-        store(f"object {target.name}", text, lambda text=text: optimise(text, target))  # type: ignore[misc]
+        store(f"object {target.name}", text, partial(optimise, text, target))
         for text in emit(module, target, flush_denormals).values()
     ]
     return Native(link(objects, ["main"], {"minicc_barrier": barrier}), Layout(module))

@@ -173,7 +173,9 @@ class Context:
         parts = [self._dims.get(v, self._arrays.get(v)) for v in op.operands]
         out = None if any(p is None for p in parts) else compute_dims(op, parts)
         if out is None:
-            raise self._free([n for v in op.operands for n in self._dims.get(v, np.array(())).flat])
+            raise self._free(
+                [n for v in op.operands if v in self._dims for n in self._dims[v].flat]
+            )
         return self.constant(out) if out.dtype == np.bool_ else self.of_dims(out)
 
     # complaints
@@ -199,8 +201,8 @@ class Context:
         text = f"{self._describe(shapes=True)}: {type(error).__name__}: {error}"
         return CompilerBug("MC0320", text, where=self._node.name, stage="import from ONNX")
 
-    def _free(self, dims: Iterable[Dim], what: str = "it") -> UnsupportedError:
-        names = sorted(set().union(*map(symbols, dims)))
+    def _free(self, dims: Any, what: str = "it") -> UnsupportedError:
+        names = sorted(set().union(*map(symbols, np.ravel(np.asarray(dims, object)))))
         text = f"{what} needs to know the free dimension {', '.join(names)}"
         hint = f"give {' and '.join(names)} a number in the shapes of the model's inputs"
         message = f"{self._describe()}: {text}"

@@ -100,6 +100,9 @@ class _Import:
             out = entry.run(self.ctx, node, *_trimmed(operands, entry))
         except MiniccError:
             raise
+        except (ArithmeticError, MemoryError, ValueError) as error:
+            # numbers that no sound model has, such as a block of 0 or a padding of 2**40
+            raise self.ctx.refused(str(error)) from error
         except Exception as error:
             raise self.ctx.bug(error) from error
         self._bind(node, out if isinstance(out, tuple) else (out,))

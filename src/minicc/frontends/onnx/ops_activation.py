@@ -6,8 +6,6 @@ Mirrors: ONNX's neural-network operators, most of which are functions in its own
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import wraps
 from typing import Any
 
 import numpy as np
@@ -15,24 +13,10 @@ import numpy as np
 from minicc.frontends.onnx.context import Context
 from minicc.frontends.onnx.reader import Node
 from minicc.frontends.onnx.registry import operator
+from minicc.frontends.onnx.widen import widened
 from minicc.ir import graph
 from minicc.ir.core import Value
-from minicc.ir.types import BF16, F16, F32, I64
-
-Activation = Callable[..., Value]
-
-
-def widened(run: Activation) -> Activation:
-    """Compute a function of one 16-bit tensor in f32."""
-
-    @wraps(run)
-    def wide(ctx: Context, node: Node, x: Value) -> Value:
-        element = x.type.dtype
-        if element in (F16, BF16):
-            return ctx.cast(run(ctx, node, ctx.cast(x, F32)), element)
-        return run(ctx, node, x)
-
-    return wide
+from minicc.ir.types import I64
 
 
 def sigmoid_of(ctx: Context, x: Value) -> Value:

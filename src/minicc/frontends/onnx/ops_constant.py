@@ -30,11 +30,12 @@ def constant(ctx: Context, node: Node) -> Value:
     if "value" in node.attributes:
         return ctx.constant(array_of(node.attributes["value"], node.name))
     for name, element in _NUMBERS.items():
-        if name in node.attributes:
-            return ctx.constant(np.array(node.attributes[name], element))
-    if not node.attributes:
-        raise ctx.wrong("its value is missing")
-    raise ctx.unsupported("a sparse tensor", "store it as a dense tensor of numbers")
+        value = node.attributes.get(name)
+        if isinstance(value, (int, float, tuple)):
+            return ctx.constant(np.array(value, element))
+    if "sparse_value" in node.attributes:
+        raise ctx.unsupported("a sparse tensor", "store it as a dense tensor of numbers")
+    raise ctx.wrong("its value is missing")
 
 
 @operator("ConstantOfShape", attributes="value")

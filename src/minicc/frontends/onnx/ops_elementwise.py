@@ -148,6 +148,8 @@ def is_nan(ctx: Context, node: Node, x: Value) -> Value:
 @operator("IsInf", attributes="detect_negative detect_positive")
 def is_inf(ctx: Context, node: Node, x: Value) -> Value:
     """Whether infinite, of either sign or of one."""
+    if not x.type.dtype.is_float:
+        raise ctx.refused("only floats are infinite")
     signs = {s for s in (1, -1) if node.integer(f"detect_{'positive' if s > 0 else 'negative'}", 1)}
     if len(signs) == 2:
         return ctx.emit(graph.Eq, ctx.emit(graph.Abs, x), ctx.scalar(np.inf, x))
@@ -184,7 +186,7 @@ def cast(ctx: Context, node: Node, x: Value) -> Value:
     if isinstance(to, str):
         from onnx import TensorProto
 
-        to = TensorProto.DataType.Value(to) if to in TensorProto.DataType.keys() else to  # noqa: SIM118
+        to = dict(TensorProto.DataType.items()).get(to, to)
     if not isinstance(to, int):
         raise ctx.wrong(f"attribute to is {to!r}, not an element type")
     return ctx.cast(x, element_type(to, f"the result of {node.op}", node.name))

@@ -86,6 +86,8 @@ def einsum(ctx: Context, node: Node, *xs: Value) -> Value:
     if len(xs) == 2:
         return ctx.emit(graph.Contract, *xs, equation=f"{terms[0]},{terms[1]}->{out}")
     (x,), (term,) = xs, terms
+    if not set(out) <= set(term):
+        raise ctx.wrong(f"the equation {equation} has letters in its result alone")
     gone = tuple(k for k, letter in enumerate(term) if letter not in out)
     if gone:
         x = ctx.emit(graph.Reduce, x, axes=gone, combine="add")

@@ -11,6 +11,7 @@ from minicc.frontends.onnx.context import Context
 from minicc.frontends.onnx.ops_reduce import mean_of
 from minicc.frontends.onnx.reader import Node
 from minicc.frontends.onnx.registry import operator
+from minicc.frontends.onnx.widen import widened
 from minicc.ir import graph
 from minicc.ir.core import Literal, Value
 from minicc.ir.types import BF16, F16, F32
@@ -106,8 +107,10 @@ def instance_normalization(ctx: Context, node: Node, x: Value, scale: Value, bia
 def group_normalization(ctx: Context, node: Node, x: Value, scale: Value, bias: Value) -> Value:
     """Standardise groups of channels; scales are a group's before opset 21, then a channel's."""
     groups = node.integer("num_groups", 1)
+    if x.type.rank < 2 or groups < 1:
+        raise ctx.refused(f"{groups} groups of [N, C, spatial...]")
     batch, channels, *spatial = x.type.shape
-    width = ctx.static(channels, "the number of channels") // max(groups, 1)
+    width = ctx.static(channels, "the number of channels") // groups
     grouped = ctx.reshape(_wide(ctx, x), (batch, groups, width, *spatial))
     axes = tuple(range(2, grouped.type.rank))
     out, _, _ = _standardised(ctx, grouped, axes, node.number("epsilon", 1e-5))
@@ -120,6 +123,7 @@ def group_normalization(ctx: Context, node: Node, x: Value, scale: Value, bias: 
 
 
 @operator("MeanVarianceNormalization", attributes="axes")
+@widened
 def mean_variance_normalization(ctx: Context, node: Node, x: Value) -> Value:
     """Standardise over axes."""
     axes = ctx.axes(node.integers("axes") or (0, 2, 3), x.type.rank)
@@ -127,6 +131,7 @@ def mean_variance_normalization(ctx: Context, node: Node, x: Value) -> Value:
 
 
 @operator("LRN", attributes="alpha beta bias size")
+@widened
 def local_response_normalization(ctx: Context, node: Node, x: Value) -> Value:
     """The quotient x / (bias + alpha / size * the squares of near channels) ** beta."""
     size, rank = node.integer("size", 1), x.type.rank
@@ -154,6 +159,7 @@ def local_response_normalization(ctx: Context, node: Node, x: Value) -> Value:
 
 
 @operator("LpNormalization", attributes="axis p")
+@widened
 def lp_normalization(ctx: Context, node: Node, x: Value) -> Value:
     """Divide by the norm along an axis; where that is 0 the result is 0."""
     axis, p = ctx.axis("axis", -1, x.type.rank), node.integer("p", 2)

@@ -71,7 +71,10 @@ def _fill(ctx: Context, node: Node, x: Value, value: Value | None) -> Array:
     element = x.type.dtype.numpy
     if value is None:
         return np.array(node.number("value", 0.0)).astype(element)
-    return ctx.known(value, "constant_value").reshape(()).astype(element)
+    known = ctx.known(value, "constant_value")
+    if known.size != 1:
+        raise ctx.refused(f"a constant_value of {known.size} elements")
+    return known.reshape(()).astype(element)
 
 
 def _by_index(

@@ -11,6 +11,7 @@ from minicc.frontends.onnx.context import Context
 from minicc.frontends.onnx.ops_activation import first_extreme
 from minicc.frontends.onnx.reader import Node
 from minicc.frontends.onnx.registry import Importer, operator, register
+from minicc.frontends.onnx.widen import widened
 from minicc.ir import graph
 from minicc.ir.core import Value
 
@@ -91,7 +92,7 @@ def _reduction(combine: str, before: Step, after: Step) -> Importer:
         x = before(ctx, x)
         return after(ctx, ctx.emit(graph.Reduce, x, axes=over, combine=combine, keepdims=keep))
 
-    return run
+    return run if before is after else widened(run)
 
 
 for _name, _parts in _REDUCTIONS.items():
@@ -99,6 +100,7 @@ for _name, _parts in _REDUCTIONS.items():
 
 
 @operator("ReduceMean", attributes="axes keepdims noop_with_empty_axes")
+@widened
 def reduce_mean(ctx: Context, node: Node, x: Value, axes: Value | None = None) -> Value:
     """The mean over axes."""
     over = reduce_axes(ctx, node, x, axes)
@@ -106,6 +108,7 @@ def reduce_mean(ctx: Context, node: Node, x: Value, axes: Value | None = None) -
 
 
 @operator("ReduceLogSumExp", attributes="axes keepdims noop_with_empty_axes")
+@widened
 def reduce_log_sum_exp(ctx: Context, node: Node, x: Value, axes: Value | None = None) -> Value:
     """log(sum(exp(x))), less the maximum inside so that nothing overflows."""
     over = reduce_axes(ctx, node, x, axes)

@@ -16,6 +16,7 @@ from minicc.frontends.onnx.ops_normalize import per_channel
 from minicc.frontends.onnx.ops_reduce import mean_of
 from minicc.frontends.onnx.reader import Node
 from minicc.frontends.onnx.registry import operator
+from minicc.frontends.onnx.widen import widened
 from minicc.ir import graph
 from minicc.ir.affine import Dim
 from minicc.ir.arith import identity_of
@@ -163,6 +164,7 @@ def max_pool(ctx: Context, node: Node, x: Value) -> Value:
     "AveragePool",
     attributes="ceil_mode count_include_pad auto_pad dilations kernel_shape pads strides",
 )
+@widened
 def average_pool(ctx: Context, node: Node, x: Value) -> Value:
     """The sum of each window times the reciprocal of how many of its elements count."""
     frame = frame_of(ctx, node, x, _kernel_shape(ctx, node))
@@ -195,6 +197,7 @@ def _counts(frame: Frame, axis: int, extent: int, padding: bool) -> Array:
 
 
 @operator("LpPool", attributes="ceil_mode p auto_pad dilations kernel_shape pads strides")
+@widened
 def lp_pool(ctx: Context, node: Node, x: Value) -> Value:
     """The p-norm of each window."""
     frame = frame_of(ctx, node, x, _kernel_shape(ctx, node))
@@ -216,6 +219,7 @@ def global_max_pool(ctx: Context, node: Node, x: Value) -> Value:
 
 
 @operator("GlobalAveragePool")
+@widened
 def global_average_pool(ctx: Context, node: Node, x: Value) -> Value:
     """The mean over all spatial axes, which stay."""
     if all(isinstance(n, int) for n in x.type.shape[2:]):

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import heapq
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
 from pathlib import Path
@@ -171,7 +171,21 @@ def _parse(data: bytes, place: str) -> Any:
     if not proto.graph.output:
         hint = "export it again, or name one in `model.graph.output`"
         raise UserError("MC0123", "the model has no outputs", hint=hint, where=place)
+    if not all(isinstance(name, str) for name in _names(proto.graph)):
+        message = "the model has names that are not UTF-8"
+        raise UserError("MC0123", message, hint="export it again", where=place)
     return inline_local_functions(proto) if proto.functions else proto
+
+
+def _names(graph: Any) -> Iterator[Any]:
+    """All names of a graph, which protobuf hands over as bytes where they are not UTF-8."""
+    for node in graph.node:
+        yield from (node.op_type, node.domain, node.name, *node.input, *node.output)
+        yield from (a.name for a in node.attribute)
+    for value in (*graph.input, *graph.output, *graph.initializer):
+        yield value.name
+    for value in graph.input:
+        yield from (d.dim_param for d in value.type.tensor_type.shape.dim)
 
 
 def _no_model(place: str) -> MiniccError:

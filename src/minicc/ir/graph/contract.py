@@ -74,7 +74,7 @@ class Contract(Op, name="graph.contract"):
     def evaluate(self, run: RunRegion, *args: Any) -> tuple[Any, ...]:
         with np.errstate(all="ignore"):
             out = np.einsum(self.equation, *map(_widened, args), optimize=True)
-        return (np.asarray(out, self.result.type.dtype.numpy),)
+            return (np.asarray(out, self.result.type.dtype.numpy),)
 
 
 class Conv(Op, name="graph.conv"):

@@ -42,7 +42,7 @@ class Elementwise(Op):
     def evaluate(self, run: RunRegion, *args: Any) -> tuple[Any, ...]:
         with np.errstate(all="ignore"):
             out = self.scalar.compute(*args)
-        return (np.asarray(out, self.result.type.dtype.numpy),)
+            return (np.asarray(out, self.result.type.dtype.numpy),)
 
 
 class Unary(Elementwise):

@@ -85,7 +85,7 @@ class Window(Op, name="graph.window"):
         with np.errstate(all="ignore"):
             for tap in itertools.product(*map(range, self.size)):
                 out = combine(out, x[self._seen_by(tap, t.extents)])
-        return (np.asarray(out, t.dtype.numpy),)
+            return (np.asarray(out, t.dtype.numpy),)
 
     def _seen_by(self, tap: tuple[int, ...], extents: tuple[int, ...]) -> tuple[slice, ...]:
         """The elements that stand at one tap of all the windows."""

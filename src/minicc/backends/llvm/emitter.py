@@ -1,0 +1,125 @@
+"""The state while a kernel is emitted, and what all its emitters share.
+
+Mirrors: MLIR's ConversionPatternRewriter with its value mapping, reduced to one environment.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from minicc.backends.llvm.tiles import Tile
+from minicc.backends.llvm.writer import Writer
+from minicc.errors import CompilerBug
+from minicc.ir import kernel
+from minicc.ir.core import Op, Region, Value
+from minicc.ir.types import TensorType
+from minicc.target import Target
+
+Emit = Callable[["Emitter", Any], None]
+
+
+def llvm_features(target: Target) -> tuple[str, ...]:
+    """The features that the writer asks about, which a target has by its level."""
+    names = ("fma",) if target.has_fma else ()
+    return (*names, "avx512f", "avx512dq", "avx512vl") if target.vector_bits >= 512 else names
+
+
+class Emitter:
+    """The state while one kernel is emitted: the writer, and what each value became."""
+
+    def __init__(self, target: Target, table: Mapping[type[Op], Emit]) -> None:
+        self.target = target
+        self.table = table
+        self.w = Writer(llvm_features(target))
+        self.env: dict[Value, Any] = {}
+        self.entry: list[str] = []
+        self.block = "entry"
+        self.lazy: set[Op] = set()
+
+    def lanes(self, type: TensorType) -> int:
+        """How many elements of a type one vector register holds."""
+        return max(1, self.target.vector_bits // max(type.dtype.bits, 8))
+
+    def tile(self, value: Value) -> Tile:
+        """The tile that a value became."""
+        found: Tile = self.env[value]
+        return found
+
+    def define(
+        self, value: Value, parts: list[str | None], make: Callable[[int], str] | None = None
+    ) -> None:
+        """Bind a value to its vectors."""
+        self.env[value] = Tile(value.type, self.lanes(value.type), parts, make)
+
+    def start(self, label: str) -> None:
+        """Begin a block."""
+        self.w.label(label)
+        self.block = label
+
+    def region(self, region: Region) -> None:
+        """Emit the ops of a region in order."""
+        self.lazy |= deferrable(region)
+        for op in region.ops:
+            emit = self.table.get(type(op))
+            if emit is None:
+                raise CompilerBug("MC0303", f"{op.opname} has no emission", where=op.loc)
+            emit(self, op)
+
+
+def deferrable(region: Region) -> set[Op]:
+    """Loads of scalars that can wait until they are used.
+
+    All their uses follow in this region, with nothing between that could write memory. Emitted
+    where they are used, they don't hold a register for each row of a tile.
+    """
+    uses: dict[Value, int] = {}
+    inner: set[Value] = set()
+    barriers: list[int] = []
+    for position, op in enumerate(region.ops):
+        for v in op.operands:
+            uses[v] = position
+        if op.regions or not op.pure:
+            barriers.append(position)
+            for r in op.regions:
+                inner |= _used_within(r)
+    found: set[Op] = set()
+    for position, op in enumerate(region.ops):
+        if isinstance(op, kernel.Load) and op.shape and op.shape[-1] == 1:
+            v = op.result
+            last = uses.get(v, position)
+            if (
+                v not in inner
+                and v not in region.yields
+                and not any(position < b < last for b in barriers)
+            ):
+                found.add(op)
+    return found
+
+
+def _used_within(region: Region) -> set[Value]:
+    used = set(region.yields)
+    for op in region.ops:
+        used.update(op.operands)
+        for r in op.regions:
+            used |= _used_within(r)
+    return used
+
+
+def common_chunks(
+    e: Emitter, tiles: list[Tile], shape: tuple[int, ...]
+) -> tuple[tuple[int, int], ...] | None:
+    """The chunks of the operands that have the full last extent; all must agree."""
+    full = {t.chunks for t in tiles if t.shape[-1] == shape[-1]}
+    if len(full) > 1:
+        raise CompilerBug("MC0303", f"operands are split into vectors in {len(full)} ways")
+    return full.pop() if full else None
+
+
+def define_chunked(
+    e: Emitter, value: Value, parts: list[str | None], chunks: tuple[tuple[int, int], ...]
+) -> None:
+    """Bind a value to vectors of the given chunks, which need not be those that its type has."""
+    tile = Tile(value.type, e.lanes(value.type), parts)
+    tile.chunks = chunks
+    e.env[value] = tile

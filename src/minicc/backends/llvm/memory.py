@@ -1,0 +1,203 @@
+"""Loads, stores, scratch and index arithmetic of kernels as LLVM instructions.
+
+An address is a sum of index terms with constant strides; along a tile's last axis a step of 1 is a
+vector access, any other is done element by element.
+
+Mirrors: MLIR's vector.transfer lowering and memref-to-llvm, Triton's load and store lowering.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from minicc.backends.llvm.emitter import Emitter
+from minicc.backends.llvm.tiles import memory_element, splat, split_axis
+from minicc.backends.llvm.writer import Vec
+from minicc.errors import CompilerBug
+from minicc.ir import affine, kernel
+from minicc.ir.affine import Dim
+from minicc.ir.core import Value
+from minicc.ir.types import BufferType
+
+
+def emit_index(e: Emitter, expression: Dim, indices: tuple[Value, ...]) -> str:
+    """An affine expression over i0, i1, ... as an i64; constants come back as their digits."""
+    w, t = e.w, Vec(1, "i64")
+
+    def floor_operation(divide: bool) -> Callable[[Any, int], str]:
+        def emit(a: Any, n: int) -> str:
+            # indices that are divided are never negative, so the unsigned instruction is the floor
+            return w.inst(f"{'udiv' if divide else 'urem'} i64 {a}, {n}")
+
+        return emit
+
+    return str(
+        affine.fold(
+            expression,
+            lambda name: e.env[indices[int(name[1:])]],
+            lambda a, b: w.binary("add nsw", t, str(a), str(b)),
+            lambda a, b: w.binary("mul nsw", t, str(a), str(b)),
+            floor_operation(True),
+            floor_operation(False),
+            lambda a, b: w.intrinsic("llvm.smin.i64", t, (t, str(a)), (t, str(b))),
+        )
+    )
+
+
+def address(
+    e: Emitter,
+    buffer: Value,
+    at: tuple[Dim, ...],
+    indices: tuple[Value, ...],
+    rank: int,
+    within: str = " inbounds",
+) -> tuple[str, list[int]]:
+    """The pointer to a tile's first element, and the step in elements along each of its axes."""
+    type: BufferType = buffer.type
+    total: Dim = 0
+    for coordinate, stride in zip(at, type.strides, strict=True):
+        total = total + coordinate * stride
+    split = affine.linear(total, tuple(f"t{k}" for k in range(rank)))
+    if split is None:
+        raise CompilerBug("MC0303", f"the address {total} is not linear in the tile's coordinates")
+    steps, base = split
+    pointer = str(e.env[buffer])
+    offset = emit_index(e, base, indices)
+    if offset != "0":
+        pointer = e.w.inst(
+            f"getelementptr{within} {memory_element(type.dtype)}, ptr {pointer}, i64 {offset}"
+        )
+    return pointer, [steps.get(f"t{k}", 0) for k in range(rank)]
+
+
+def _offsets(shape: tuple[int, ...], steps: list[int]) -> list[int]:
+    """Element offsets of all leading indices of a tile, in row-major order."""
+    offsets = [0]
+    for extent, step in zip(shape[:-1], steps[:-1], strict=True):
+        offsets = [o + k * step for o in offsets for k in range(extent)]
+    return offsets
+
+
+def _at(e: Emitter, pointer: str, element: str, offset: int) -> str:
+    return (
+        pointer
+        if offset == 0
+        else e.w.inst(f"getelementptr inbounds {element}, ptr {pointer}, i64 {offset}")
+    )
+
+
+def _load_chunk(
+    e: Emitter, pointer: str, type: BufferType, offset: int, width: int, step: int
+) -> str:
+    w, element = e.w, memory_element(type.dtype)
+    size = type.dtype.bytes
+    vec = Vec(width, element)
+    if step == 1 or width == 1:
+        loaded = w.inst(f"load {vec}, ptr {_at(e, pointer, element, offset)}, align {size}")
+    elif step == 0:
+        scalar = w.inst(f"load {element}, ptr {_at(e, pointer, element, offset)}, align {size}")
+        loaded = splat(w, vec, scalar)
+    else:
+        loaded = "poison"
+        for k in range(width):
+            scalar = w.inst(
+                f"load {element}, ptr {_at(e, pointer, element, offset + k * step)}, align {size}"
+            )
+            loaded = w.inst(f"insertelement {vec} {loaded}, {element} {scalar}, i32 {k}")
+    return w.inst(f"trunc {vec} {loaded} to {vec.mask}") if type.dtype.kind == "b" else loaded
+
+
+def load(e: Emitter, op: kernel.Load) -> None:
+    """Read a tile; one of scalars may wait until its parts are used."""
+    shape = op.shape
+    pointer, steps = address(e, op.buffer, op.at, op.indices, len(shape))
+    shape, steps = shape or (1,), steps or [1]
+    offsets = _offsets(shape, steps)
+    chunks = split_axis(shape[-1], e.lanes(op.result.type))
+
+    def make(number: int) -> str:
+        start, width = chunks[number % len(chunks)]
+        offset = offsets[number // len(chunks)] + start * steps[-1]
+        return _load_chunk(e, pointer, op.buffer.type, offset, width, steps[-1])
+
+    count = len(offsets) * len(chunks)
+    if op in e.lazy:
+        e.define(op.result, [None] * count, make)
+    else:
+        e.define(op.result, [make(k) for k in range(count)])
+
+
+def store(e: Emitter, op: kernel.Store) -> None:
+    """Write a tile."""
+    w, tile = e.w, e.tile(op.value)
+    dtype = tile.dtype
+    element = memory_element(dtype)
+    pointer, steps = address(e, op.buffer, op.at, op.indices, op.value.type.rank)
+    steps = steps or [1]
+    for leading, offset in enumerate(_offsets(tile.shape, steps)):
+        for chunk, (start, width) in enumerate(tile.chunks):
+            value = tile.get(w, leading, chunk, width)
+            vec = Vec(width, element)
+            if dtype.kind == "b":
+                value = w.inst(f"zext {vec.mask} {value} to {vec}")
+            where = offset + start * steps[-1]
+            if steps[-1] == 1 or width == 1:
+                target = _at(e, pointer, element, where)
+                w.line(f"store {vec} {value}, ptr {target}, align {dtype.bytes}")
+                continue
+            for k in range(width):
+                scalar = w.inst(f"extractelement {vec} {value}, i32 {k}")
+                target = _at(e, pointer, element, where + k * steps[-1])
+                w.line(f"store {element} {scalar}, ptr {target}, align {dtype.bytes}")
+
+
+def prefetch(e: Emitter, op: kernel.Prefetch) -> None:
+    """One instruction for each line of the cache that the tile touches."""
+    shape = op.shape or (1,)
+    pointer, steps = address(e, op.buffer, op.at, op.indices, len(op.shape), within="")
+    steps, element = steps or [1], memory_element(op.buffer.type.dtype)
+    e.w.declares.setdefault(
+        "llvm.prefetch.p0", "declare void @llvm.prefetch.p0(ptr, i32, i32, i32)"
+    )
+    nearness = 3 if op.home == "L1" else 2
+    line = max(1, 64 // (op.buffer.type.dtype.bytes * max(1, steps[-1])))
+    for offset in _offsets(shape, steps):
+        for start in range(0, shape[-1], line):
+            ahead = offset + start * steps[-1]
+            at = e.w.inst(f"getelementptr {element}, ptr {pointer}, i64 {ahead}")
+            e.w.line(f"call void @llvm.prefetch.p0(ptr {at}, i32 0, i32 {nearness}, i32 1)")
+
+
+def index(e: Emitter, op: kernel.Index) -> None:
+    """An index is an i64, or digits where it is constant."""
+    e.env[op.result] = emit_index(e, op.value, op.indices)
+
+
+def alloc(e: Emitter, op: kernel.Alloc) -> None:
+    """Scratch is memory of the stack, taken once in the entry."""
+    name = f"%{e.w.fresh('scratch')}"
+    e.entry.append(
+        f"  {name} = alloca [{op.type.span()} x {memory_element(op.type.dtype)}], align 64"
+    )
+    e.env[op.result] = name
+
+
+def coordinate(e: Emitter, op: kernel.Coordinate) -> None:
+    """A tile of indices: the start in each lane, plus each lane's constant offset."""
+    shape = op.shape or (1,)
+    split = affine.linear(op.value, tuple(f"t{k}" for k in range(len(op.shape))))
+    if split is None:
+        raise CompilerBug("MC0303", f"{op.value} is not linear in the tile's coordinates")
+    coefficients, base = split
+    steps = [coefficients.get(f"t{k}", 0) for k in range(len(op.shape))] or [0]
+    start = emit_index(e, base, op.indices)
+    parts: list[str | None] = []
+    for offset in _offsets(shape, steps):
+        for first, width in split_axis(shape[-1], e.lanes(op.result.type)):
+            vec = Vec(width, "i64")
+            numbers = [offset + (first + k) * steps[-1] for k in range(width)]
+            lanes = ", ".join(f"i64 {n}" for n in numbers)
+            added = f"<{lanes}>" if width > 1 else str(numbers[0])
+            parts.append(e.w.binary("add", vec, splat(e.w, vec, start), added))
+    e.define(op.result, parts)

@@ -1,0 +1,25 @@
+"""Operators of several steps on f16 and bf16 compute in f32 and round once, at the end."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import wraps
+from typing import Any
+
+from minicc.frontends.onnx.context import Context
+from minicc.frontends.onnx.reader import Node
+from minicc.ir.core import Value
+from minicc.ir.types import BF16, F16, F32
+
+
+def widened(run: Callable[..., Value]) -> Callable[..., Value]:
+    """Compute a function in f32 where its first tensor has 16-bit floats; others stay as given."""
+
+    @wraps(run)
+    def wide(ctx: Context, node: Node, x: Value, *rest: Any) -> Value:
+        element = x.type.dtype
+        if element in (F16, BF16):
+            return ctx.cast(run(ctx, node, ctx.cast(x, F32), *rest), element)
+        return run(ctx, node, x, *rest)
+
+    return wide
