@@ -15,9 +15,12 @@ import minicc
 from minicc.cli import commands
 from minicc.compiler import STAGES, stage_names
 from minicc.errors import MiniccError
-from minicc.ir import interpret
+from minicc.ir import graph, interpret
+from minicc.ir.core import Value
 from minicc.ir.parser import parse_module
+from minicc.ir.rewrite import Rebuilder
 from minicc.observe import load_dump
+from minicc.passes.structured.lower_to_structured import LOWER
 
 FOLDER = Path(__file__).parents[2] / "examples" / "01_digits"
 MODEL = str(FOLDER / "digits.onnx")
@@ -192,3 +195,28 @@ def test_exit_statuses_of_the_real_command() -> None:
     assert "Traceback" not in text
     assert status("run")[0] == 2
     assert status("--version") == (0, "")
+
+
+def test_verify_compares_every_stage_and_machine_code() -> None:
+    result = invoke("verify", MODEL)
+    assert result.exit_code == 0, result.output
+    assert "same bits at 1 and 2 threads: yes" in result.output
+    for name in ("fold-constants", "bufferize", "parallelize", "machine code, 2 threads"):
+        assert name in result.output
+
+
+def test_verify_finds_the_stage_that_is_wrong(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A mistake put into the lowering of windows must show in the row of its stage, not before."""
+    right = LOWER[graph.Window]
+
+    def wrong(b: Rebuilder, op: graph.Window, operands: tuple[Value, ...]) -> Value:
+        return right(b, op.rebuilt(op.operands, combine="min"), operands)
+
+    monkeypatch.setitem(LOWER, graph.Window, wrong)
+    result = invoke("verify", MODEL)
+    assert result.exit_code == 1
+    rows = {
+        line.split()[0]: line.split()[-1] for line in result.stdout.splitlines() if "e-" in line
+    }
+    assert float(rows["simplify-layout"]) < 1e-6
+    assert float(rows["lower-to-structured"]) > 1e-3

@@ -1,4 +1,4 @@
-"""The command line: `minicc run`, `minicc compile`, `minicc layers`; one module a command.
+"""The command line: `minicc run`, `compile`, `verify`, `layers`; one module a command.
 
 Mirrors: iree-compile and iree-run-module, mlir-opt, polygraphy run.
 """
@@ -12,6 +12,7 @@ import click
 from minicc.cli.compile import compile_command
 from minicc.cli.layers import layers_command
 from minicc.cli.run import run_command
+from minicc.cli.verify import verify_command
 from minicc.errors import MiniccError
 from minicc.version import VERSION
 
@@ -24,6 +25,7 @@ def commands() -> None:
 
 commands.add_command(run_command)
 commands.add_command(compile_command)
+commands.add_command(verify_command)
 commands.add_command(layers_command)
 
 

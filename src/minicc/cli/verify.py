@@ -1,0 +1,128 @@
+"""`minicc verify`: run a model at every level and as machine code, and compare.
+
+The graph level is the reference: the ops' own meaning in NumPy. Each stage behind it is
+interpreted as it stands, so the first stage that is wrong shows in its own row.
+
+Mirrors: XLA's run_hlo_module against its interpreter, polygraphy run with every tensor marked.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+
+import click
+import numpy as np
+from rich.console import Console
+from rich.table import Table
+
+from minicc.cli.inputs import bind_shapes, parse_inputs, parse_shapes, random_input
+from minicc.compiled import compile_module
+from minicc.compiler import Stage, lower
+from minicc.errors import UserError
+from minicc.frontends.onnx import import_model
+from minicc.ir import interpret
+from minicc.ir.core import Array, Module
+from minicc.ir.verify import verify
+from minicc.options import Options
+
+# what reassociating sums and approximating functions may change, of the largest output
+_TOLERANCE = 1e-4
+
+
+def difference(got: list[Array], want: list[Array]) -> float:
+    """The largest difference of any output, relative to that output's largest value.
+
+    Inf where shapes differ.
+    """
+    worst = 0.0
+    for g, w in zip(got, want, strict=True):
+        if g.shape != w.shape:
+            return float("inf")
+        if g.size:
+            a, b = g.astype(np.float64), w.astype(np.float64)
+            same = (a == b) | (np.isnan(a) & np.isnan(b))
+            scale = np.max(np.abs(b[np.isfinite(b)]), initial=0.0)
+            off = np.where(same, 0.0, np.abs(a - b))
+            worst = max(worst, float(np.nan_to_num(np.max(off), nan=np.inf) / (scale or 1.0)))
+    return worst
+
+
+@click.command("verify")
+@click.argument("model", type=click.Path(dir_okay=False))
+@click.option(
+    "--input", "inputs", multiple=True, metavar="X=@x.npy", help="x=@x.npy or x=f32[1,3]=0.5"
+)
+@click.option("--shape", "shapes", multiple=True, metavar="X=1x3x224x224", help="sizes of an input")
+@click.option("--math", type=click.Choice(["fast", "strict"]), help="fast may reassociate")
+@click.option("--stage", "chosen", multiple=True, metavar="STAGE", help="only behind these stages")
+def verify_command(
+    model: str,
+    inputs: tuple[str, ...],
+    shapes: tuple[str, ...],
+    math: str | None,
+    chosen: tuple[str, ...],
+) -> None:
+    """Interpret MODEL behind every stage, run its machine code at 1 and 2 threads.
+
+    And compare all.
+    """
+    module = import_model(model)
+    given = parse_inputs(inputs)
+    sizes = {n: a.shape for n, a in given.items()} | parse_shapes(shapes)
+    binding = bind_shapes(module.main, sizes)
+    arrays = []
+    for k, a in enumerate(module.main.args):
+        array = given.get(a.hint)
+        if array is None:
+            array = random_input(a.type, binding, k)
+        if array is None:
+            raise UserError(
+                "MC0155", f"the shape of {a.hint!r} ({a.type}) is not known", hint="give --shape"
+            )
+        arrays.append(np.ascontiguousarray(array))
+    options = Options(math=math)
+    modules: list[tuple[str, str, Module]] = []
+
+    def keep(stage: Stage, before: Module, after: Module, seconds: float) -> None:
+        verify(after)
+        if before is not after and (not chosen or stage.name in chosen):
+            modules.append((stage.name, stage.level, after))
+
+    lower(module, options, binding, observe=keep)
+    if not _compare(modules, module, arrays, options, binding):
+        click.echo("a stage or the machine code differs by more than its class allows", err=True)
+        sys.exit(1)
+
+
+def _compare(
+    modules: list[tuple[str, str, Module]],
+    module: Module,
+    arrays: list[Array],
+    options: Options,
+    binding: dict[str, int],
+) -> bool:
+    table = Table("behind", "level", "seconds", "difference", box=None)
+    want = interpret.run(lower(module, options, binding, stop="specialise"), arrays)
+    good = True
+    for name, level, m in modules:
+        began = time.perf_counter()
+        off = difference(interpret.run(m, arrays), want)
+        table.add_row(name, level, f"{time.perf_counter() - began:.2f}", f"{off:.1e}")
+        good &= off <= _TOLERANCE
+    results = []
+    for threads in (1, 2):
+        executable = compile_module(module, options.replace(threads=threads), binding).executable
+        began = time.perf_counter()
+        got = executable.run(arrays)
+        off = difference(got, want)
+        label = f"machine code, {threads} thread{'s' if threads > 1 else ''}"
+        table.add_row(
+            label, options.machine.name, f"{time.perf_counter() - began:.4f}", f"{off:.1e}"
+        )
+        good &= off <= _TOLERANCE
+        results.append(b"".join(a.tobytes() for a in got))
+    same = results[0] == results[1]
+    Console().print(table)
+    click.echo(f"same bits at 1 and 2 threads: {'yes' if same else 'NO'}")
+    return good and same
