@@ -294,6 +294,7 @@ CASES = [
     Case("ConstantOfShape", 9, ints(2, 3), free=0),
     Case("ConstantOfShape", 9, ints(2), free=0, value=numpy_helper.from_array(ints(7))),
     Case("Range", 11, np.array(1), np.array(9), np.array(3), free=0),
+    Case("Range", 11, np.array(90000), np.array(1), np.array(-1), free=0),
 ]
 
 

@@ -54,12 +54,12 @@ class Memory:
             self.flat[0, self.base :], self.type.extents, strides
         )
 
-    def locate(self, coordinates: list[Array]) -> tuple[Array, Array]:
-        """Row and element numbers of coordinates (arrays that broadcast to batch x tile).
+    def locate(self, coordinates: list[Array], rank: int) -> Array:
+        """Element numbers of coordinates, an array that broadcasts to (batch, *tile of `rank`).
 
-        IndexError outside.
+        IndexError outside the extents.
         """
-        position: Array = np.int64(self.base) + np.zeros((), np.int64)
+        position: Array = np.full((1,) * (rank + 1), self.base, np.int64)
         for axis, (c, extent, stride) in enumerate(
             zip(coordinates, self.type.extents, self.type.strides, strict=True)
         ):
@@ -68,7 +68,7 @@ class Memory:
                     f"coordinate {c.min()}..{c.max()} leaves axis {axis} of {self.type}"
                 )
             position = position + c * stride
-        return np.zeros((), np.int64), position
+        return position
 
 
 def tile_coordinates(
@@ -155,7 +155,8 @@ class Load(Op, name="kernel.load"):
 
     def evaluate(self, run: RunRegion, *args: Any) -> tuple[Any, ...]:
         memory: Memory = args[0]
-        _, position = memory.locate(tile_coordinates(self.at, args[1:], self.shape))
+        at = tile_coordinates(self.at, args[1:], self.shape)
+        position = memory.locate(at, len(self.shape))
         if memory.flat.shape[0] == 1:
             loaded = memory.flat[0].take(position)
         else:
@@ -183,11 +184,11 @@ class Store(Op, name="kernel.store"):
     def evaluate(self, run: RunRegion, *args: Any) -> tuple[Any, ...]:
         memory: Memory = args[0]
         value = np.asarray(args[1])
-        _, position = memory.locate(tile_coordinates(self.at, args[2:], self.value.type.shape))
+        at = tile_coordinates(self.at, args[2:], self.value.type.shape)
+        position = memory.locate(at, self.value.type.rank)
+        value, position = np.broadcast_arrays(value, position)
         if memory.flat.shape[0] == 1:
-            memory.flat[0, position] = np.broadcast_to(
-                value, np.broadcast_shapes(value.shape, position.shape)
-            )
+            memory.flat[0, position] = value
         else:
             memory.flat[_rows(memory, position), position] = value
         return ()

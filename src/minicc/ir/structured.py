@@ -154,7 +154,7 @@ class Generic(Op, name="structured.generic"):
                 self._step(run, {**outer, **inner}, args, outs, totals)
             for k, total in enumerate(totals):
                 if self.combine[k] is not None:
-                    outs[k][self._locate(self.result_maps[k], outer)] = total
+                    _write(outs[k], self._locate(self.result_maps[k], outer), total)
         return tuple(outs)
 
     def _locate(self, m: Map, ranges: dict[str, range]) -> tuple[Array, ...]:
@@ -192,13 +192,21 @@ class Generic(Op, name="structured.generic"):
             value = np.broadcast_to(np.asarray(y).reshape(np.shape(y) or one), shape)
             combine = self.combine[k]
             if combine is None:
-                outs[k][self._locate(self.result_maps[k], ranges)] = value
+                _write(outs[k], self._locate(self.result_maps[k], ranges), value)
                 continue
             gone = tuple(axis for axis, n in enumerate(names) if n in self.reduced(k))
             part = reduce_array(combine, value, gone, keepdims=True)
             if totals[k] is not None:
                 part = COMBINERS[combine].compute(totals[k], part)
             totals[k] = part
+
+
+def _write(out: Array, where: tuple[Array, ...], value: Array) -> None:
+    """Store values at coordinates; a result of rank 0 has none."""
+    if where:
+        out[where] = value
+    else:
+        out[...] = value.reshape(())
 
 
 def _chunks(space: Space, names: list[str], limit: int) -> Iterator[dict[str, range]]:

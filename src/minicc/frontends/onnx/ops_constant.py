@@ -16,6 +16,8 @@ from minicc.ir import graph
 from minicc.ir.core import Value
 from minicc.ir.types import I64
 
+# A longer range is computed when the model runs.
+_MOST = 1 << 16
 _NUMBERS: dict[str, Any] = {
     "value_float": np.float32,
     "value_floats": np.float32,
@@ -79,4 +81,9 @@ def range_(ctx: Context, node: Node, start: Value, limit: Value, delta: Value) -
     if step == 0:
         raise ctx.wrong("its delta is 0")
     count = max(0, int(np.ceil((ctx.known(limit, "limit").item() - first) / step)))
-    return ctx.constant((first + step * np.arange(count)).astype(start.type.dtype.numpy))
+    element = start.type.dtype
+    if count <= _MOST:
+        return ctx.constant((first + step * np.arange(count)).astype(element.numpy))
+    line = ctx.emit(graph.Iota, shape=(count,), axis=0, dtype=element)
+    line = ctx.emit(graph.Mul, line, ctx.scalar(step, element))
+    return ctx.emit(graph.Add, line, ctx.scalar(first, element))

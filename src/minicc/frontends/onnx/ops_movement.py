@@ -188,7 +188,9 @@ def split(ctx: Context, node: Node, x: Value, sizes: Value | None = None) -> tup
     if given is None:
         extent = ctx.static(x.type.shape[axis], "the axis that is split")
         count = node.integer("num_outputs", len(node.outputs))
-        width = -(-extent // max(count, 1))
+        if count != len(node.outputs):
+            raise ctx.wrong(f"num_outputs is {count} for {len(node.outputs)} outputs")
+        width = -(-extent // count)
         given = tuple(min(width, extent - k * width) for k in range(count))
     total = x.type.shape[axis]
     if min(given, default=0) < 0 or (isinstance(total, int) and sum(given) != total):

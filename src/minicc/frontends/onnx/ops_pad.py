@@ -16,6 +16,8 @@ from minicc.frontends.onnx.registry import operator
 from minicc.ir import graph
 from minicc.ir.core import Array, Literal, Value
 
+# More elements than that are not made of an axis' own.
+_MOST = 1 << 24
 _MODES: dict[str, Any] = {"reflect": "reflect", "edge": "edge", "wrap": "wrap"}
 
 
@@ -84,6 +86,8 @@ def _by_index(
     for axis, width in enumerate(zip(low, high, strict=True)):
         if any(width):
             extent = ctx.static(x.type.shape[axis], "an axis that is padded by its own elements")
+            if max(width) > _MOST:
+                raise ctx.refused(f"axis {axis} can't be padded by {max(width)} of its elements")
             indices = ctx.constant(np.pad(np.arange(extent), width, mode=mode))
             x = ctx.emit(graph.Gather, x, indices, axis=axis)
     return x

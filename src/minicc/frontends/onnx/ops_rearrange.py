@@ -73,7 +73,8 @@ def one_hot(ctx: Context, node: Node, indices: Value, depth: Value, values: Valu
     below = ctx.emit(graph.Lt, index, ctx.scalar(0, I64))
     from_end = ctx.emit(graph.Add, index, ctx.scalar(extent, I64))
     index = ctx.emit(graph.Select, below, from_end, index)
-    line = ctx.constant(np.arange(extent).reshape(-1, *(1,) * (rank - 1 - axis)))
+    column = (extent, *(1,) * (rank - 1 - axis))
+    line = ctx.emit(graph.Iota, shape=column, axis=0, dtype=I64)
     off, on = (
         ctx.reshape(ctx.emit(graph.Gather, values, ctx.scalar(k, I64), axis=0), ()) for k in (0, 1)
     )

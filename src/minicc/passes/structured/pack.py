@@ -89,8 +89,10 @@ def _order(op: Generic, operand: int) -> list[str]:
     used = set().union(*[affine.symbols(e) for e in op.input_maps[operand]])
     tiles = dict(op.tile)
     last = contiguous_name(op.result_maps[0])
-    order = [n for n in op.space.names if n in used and n not in tiles]
-    return order + [n for n in tiles if n in used and n != last] + ([last] if last in used else [])
+    order = sorted(
+        (n for n in op.space.names if n in used and n not in tiles), key=lambda n: n == last
+    )
+    return order + sorted((n for n in tiles if n in used), key=lambda n: n == last)
 
 
 def _worthwhile(op: Generic, operand: int, names: list[str], constant: bool) -> bool:

@@ -1,0 +1,217 @@
+"""Small graph programs for tests: a builder, random programs, and a run through every stage."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import cache
+from typing import Any
+
+import numpy as np
+from hypothesis import strategies as st
+
+from minicc.backends.base import no_store
+from minicc.backends.llvm.compile import compile_program
+from minicc.backends.llvm.optimize import optimise
+from minicc.compiler import lower
+from minicc.ir import graph, interpret
+from minicc.ir.arith import identity_of
+from minicc.ir.build import Builder
+from minicc.ir.core import Function, Literal, Module, Region, Value
+from minicc.ir.types import F32, TensorType
+from minicc.ir.verify import verify
+from minicc.options import Options
+from minicc.runtime.execute import NativeExecutable
+from minicc.runtime.threads import team_library
+from minicc.target import TARGETS
+
+Array = np.ndarray[Any, Any]
+Body = Callable[..., Sequence[Value]]
+
+
+def module(body: Body, *types: TensorType) -> Module:
+    """A graph module whose `main` is what `body(builder, *arguments)` emits and returns."""
+    args = [Value(t, f"x{k}") for k, t in enumerate(types)]
+    b = Builder(("test.py:1",))
+    results = body(b, *args)
+    made = Module("graph", [Function("main", Region(args, b.ops, results))])
+    verify(made)
+    return made
+
+
+def constant(b: Builder, value: Any) -> Value:
+    """A constant op."""
+    return b.emit(graph.Constant, value=Literal(np.asarray(value)))
+
+
+@cache
+def team() -> Any:
+    """The thread team's code, once for all tests."""
+    return team_library(lambda text: optimise(text, TARGETS["x86-64"]))
+
+
+def machine_code(
+    program: Module, target: str, inputs: Sequence[Array], threads: int
+) -> list[Array]:
+    """What the machine code of a program gives, denormals kept as the interpreter keeps them."""
+    library = team()
+    native = compile_program(program, TARGETS[target], False, library["minicc_barrier"], no_store)
+    executable = NativeExecutable(native, threads, library)
+    first = executable.run(inputs)
+    again = executable.run(inputs)
+    assert all(map(same_bits, first, again)), "a second run gave other bits"
+    executable.close()
+    return first
+
+
+def same_bits(a: Array, b: Array) -> bool:
+    """Equal to the bit, but for which NaN it is."""
+    if a.shape != b.shape or a.dtype != b.dtype:
+        return False
+    equal = (a == b) & (np.signbit(a) == np.signbit(b)) if a.dtype.kind in "fV" else a == b
+    nans = np.isnan(a) & np.isnan(b) if a.dtype.kind in "fV" else np.zeros(a.shape, bool)
+    return bool(np.all(equal | nans))
+
+
+def every_stage(start: Module, inputs: Sequence[Array], options: Options) -> list[tuple[str, Any]]:
+    """(stage, outputs) of the interpreter behind each stage, verified; the module comes last."""
+    seen: list[tuple[str, Any]] = []
+    last: list[Module] = []
+
+    def observe(stage: Any, before: Module, after: Module, seconds: float) -> None:
+        verify(after)
+        last[:] = [after]
+        if after is not before:
+            seen.append((stage.name, interpret.run(after, inputs, seed=len(seen))))
+
+    lower(start, options, observe=observe)
+    return [*seen, ("program", last[0])]
+
+
+# random programs
+
+_UNARY = (graph.Neg, graph.Abs, graph.Exp, graph.Tanh, graph.Floor)
+_BINARY = (graph.Add, graph.Sub, graph.Mul, graph.Max, graph.Min)
+_EXTENTS = st.sampled_from([1, 2, 3, 5, 8, 17, 33])
+
+
+def _elementwise(draw: Any, b: Builder, values: list[Value]) -> Value:
+    x = draw(st.sampled_from(values))
+    if draw(st.booleans()):
+        # a bounded argument keeps exp from overflowing
+        return b.emit(draw(st.sampled_from(_UNARY)), b.emit(graph.Tanh, x))
+    fitting = [v for v in values if v.type == x.type]
+    y = draw(st.sampled_from(fitting)) if draw(st.booleans()) else constant(b, np.float32(0.75))
+    return b.emit(draw(st.sampled_from(_BINARY)), x, y)
+
+
+def _reduce(draw: Any, b: Builder, values: list[Value]) -> Value:
+    x = draw(st.sampled_from([v for v in values if v.type.rank]))
+    axes = draw(st.sets(st.integers(0, x.type.rank - 1), min_size=1))
+    combine = draw(st.sampled_from(["add", "max", "min"]))
+    return b.emit(
+        graph.Reduce, x, axes=tuple(sorted(axes)), combine=combine, keepdims=draw(st.booleans())
+    )
+
+
+def _softmax(draw: Any, b: Builder, values: list[Value]) -> Value:
+    x = draw(st.sampled_from([v for v in values if v.type.rank]))
+    axis = (draw(st.integers(0, x.type.rank - 1)),)
+    most = b.emit(graph.Reduce, x, axes=axis, combine="max", keepdims=True)
+    e = b.emit(graph.Exp, b.emit(graph.Sub, x, most))
+    total = b.emit(graph.Reduce, e, axes=axis, combine="add", keepdims=True)
+    return b.emit(graph.Div, e, total)
+
+
+def _move(draw: Any, b: Builder, values: list[Value]) -> Value:
+    x = draw(st.sampled_from([v for v in values if v.type.rank]))
+    rank, shape = x.type.rank, x.type.extents
+    kind = draw(st.sampled_from(["transpose", "reshape", "concat", "pad", "slice"]))
+    if kind == "transpose":
+        return b.emit(graph.Transpose, x, perm=tuple(draw(st.permutations(range(rank)))))
+    if kind == "reshape":
+        return b.emit(graph.Reshape, x, shape=(int(np.prod(shape)),))
+    if kind == "concat":
+        fitting = [v for v in values if v.type == x.type]
+        return b.emit(graph.Concat, (x, draw(st.sampled_from(fitting))), axis=rank - 1)
+    if kind == "pad":
+        low = tuple(draw(st.integers(0, 2)) for _ in shape)
+        high = tuple(draw(st.integers(0, 2)) for _ in shape)
+        return b.emit(graph.Pad, x, low=low, high=high, value=Literal(np.float32(-1.5)))
+    starts = tuple(n - 1 for n in shape)
+    backwards = (tuple(-1 for _ in shape), tuple(-1 for _ in shape))
+    return b.emit(graph.Slice, x, starts=starts, stops=backwards[0], steps=backwards[1])
+
+
+def _contract(draw: Any, b: Builder, values: list[Value]) -> Value:
+    x = draw(st.sampled_from([v for v in values if v.type.rank]))
+    letters = "abcd"[: x.type.rank]
+    n = draw(_EXTENTS)
+    rng = np.random.default_rng(n)
+    w = rng.standard_normal((x.type.extents[-1], n)).astype(np.float32)
+    tanh = b.emit(graph.Tanh, x)
+    equation = f"{letters},{letters[-1]}z->{letters[:-1]}z"
+    return b.emit(graph.Contract, tanh, constant(b, w), equation=equation)
+
+
+def _convolve(draw: Any, b: Builder, values: list[Value]) -> Value:
+    images = [v for v in values if v.type.rank == 4 and min(v.type.extents[2:]) >= 2]
+    if not images:
+        return _elementwise(draw, b, values)
+    x = draw(st.sampled_from(images))
+    stride = (draw(st.sampled_from([1, 2])),) * 2
+    size = (draw(st.integers(1, 2)), draw(st.integers(1, 2)))
+    if draw(st.booleans()):
+        ones = (1, 1)
+        return b.emit(
+            graph.Window,
+            x,
+            combine="max",
+            size=(1, 1, *size),
+            strides=(1, 1, *stride),
+            dilations=(1, 1, *ones),
+        )
+    edge = draw(st.integers(0, 1))
+    low = (0, 0, edge, edge)
+    padded = b.emit(
+        graph.Pad, b.emit(graph.Tanh, x), low=low, high=low, value=identity_of("add", F32)
+    )
+    channels = x.type.extents[1]
+    groups = draw(st.sampled_from([1, channels]))
+    outputs = channels if groups > 1 else draw(_EXTENTS)
+    rng = np.random.default_rng(outputs)
+    w = rng.standard_normal((outputs, channels // groups, *size)).astype(np.float32)
+    return b.emit(
+        graph.Conv, padded, constant(b, w), strides=stride, dilations=(1, 1), groups=groups
+    )
+
+
+_STEPS = (_elementwise, _elementwise, _reduce, _softmax, _move, _contract, _convolve)
+
+
+@st.composite
+def programs(draw: Any) -> tuple[Module, list[Array]]:
+    """A random program of a few ops on float32, and inputs; some values are given out twice."""
+    rank = draw(st.sampled_from([1, 2, 3, 4, 4]))
+    shape = tuple(draw(_EXTENTS) for _ in range(rank))
+    while np.prod(shape) > 6000:
+        shape = (*shape[:-1], max(1, shape[-1] // 2)) if shape[-1] > 2 else (1, *shape[1:])
+        shape = tuple(min(n, 8) for n in shape) if np.prod(shape) > 6000 else shape
+    types = [TensorType(F32, shape)] * draw(st.integers(1, 2))
+
+    def body(b: Builder, *args: Value) -> Sequence[Value]:
+        values = list(args)
+        for _ in range(draw(st.integers(1, 6))):
+            step = draw(st.sampled_from(_STEPS))
+            if step in (_reduce, _softmax, _move, _contract) and not any(
+                v.type.rank for v in values
+            ):
+                step = _elementwise
+            made = step(draw, b, values)
+            if np.prod(made.type.extents, dtype=np.int64) <= 50_000:
+                values.append(made)
+        results = draw(st.lists(st.sampled_from(values), min_size=1, max_size=3))
+        return [values[-1], *results]
+
+    made = module(body, *types)
+    rng = np.random.default_rng(draw(st.integers(0, 99)))
+    return made, [rng.standard_normal(t.extents).astype(np.float32) for t in types]
