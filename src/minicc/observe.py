@@ -2,8 +2,8 @@
 
 An `Observer` is called behind each stage with the module before and after. A dump is a folder of
 numbered files, one a stage, each headed by what the stage does and what it mirrors, with the
-constants beside them in one archive; any of the files can be parsed, verified, run, edited and
-resumed from.
+constants beside them in one archive, named by their digests; any of the files can be parsed,
+verified, run, edited and resumed from.
 
 Mirrors: MLIR's print-ir-after and IREE's dump-compilation-phases-to, Halide's lowering logger with
 its "(unchanged)", TVM's DumpIR and PassTimingInstrument.
@@ -11,15 +11,16 @@ its "(unchanged)", TVM's DumpIR and PassTimingInstrument.
 
 from __future__ import annotations
 
-import os
-import tempfile
-from collections.abc import Callable
+import re
+import secrets
+import zipfile
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, Protocol
+from typing import IO, Any, Protocol
 
 import numpy as np
 
-from minicc.errors import UserError
+from minicc.errors import CompilerBug, UserError
 from minicc.ir import dialects
 from minicc.ir.core import Array, Module, same_module
 from minicc.ir.parser import parse_module
@@ -27,7 +28,10 @@ from minicc.ir.printer import print_module, resources
 from minicc.ir.verify import verify
 
 CONSTANTS = "constants.npz"
+HEAD = "// stage "
 assert dialects.DIALECTS  # parsing below needs their ops
+
+_LOCATION = re.compile(r' loc\("(?:\\.|[^"\\])*"(?:, "(?:\\.|[^"\\])*")*\)$', re.MULTILINE)
 
 
 class StageLike(Protocol):
@@ -45,7 +49,8 @@ class Observer:
     """Prints, dumps, verifies and times stages as asked.
 
     `after`: a stage's name, "all", "changed" or None; `folder`: where to dump; `write`: where text
-    goes; `mirrors`: what a stage mirrors, for the heads of files.
+    goes; `mirrors`: what a stage mirrors, for the heads of files; `ran`: how many stages the module
+    has behind it already, so that files of a resumed run are numbered like those of a whole one.
     """
 
     def __init__(
@@ -55,94 +60,160 @@ class Observer:
         folder: Path | None = None,
         check: bool = False,
         mirrors: Callable[[Any], str] = lambda stage: "",
+        ran: int = 0,
     ) -> None:
         self._write = write
         self._after = after
         self._folder = folder
         self._check = check
         self._mirrors = mirrors
-        self._number = 0
-        self._constants: dict[str, Array] = {}
+        self._number = ran
+        # files of the stages before may lie in the same folder and need what its archive holds
+        self._constants = read_arrays(folder / CONSTANTS) if folder is not None and ran else {}
         self.seconds: list[tuple[str, float]] = []
 
     def __call__(self, stage: StageLike, before: Module, after: Module, seconds: float) -> None:
         """Look at one stage."""
         self.seconds.append((stage.name, seconds))
         self._number += 1
-        if self._check:
-            verify(after)
-        changed = before is not after and not same_module(before, after)
         if self._after in ("all", "changed", stage.name):
-            if changed or self._after == stage.name:
-                self._write(f"// behind {stage.name}: {stage.sentence}\n{print_module(after)}")
-            elif self._after == "all":
-                self._write(f"// behind {stage.name}: {stage.sentence} (unchanged)\n")
+            self._print(stage, before, after)
         if self._folder is not None:
             self._dump(self._folder, stage, after)
+        # last, so that a module that is wrong can be looked at
+        if self._check:
+            try:
+                verify(after)
+            except CompilerBug as bug:
+                bug.stage = bug.stage or stage.name
+                raise
+
+    def _print(self, stage: StageLike, before: Module, after: Module) -> None:
+        title = f"// behind {stage.name}: {stage.sentence}"
+        changed = before is not after and not same_module(before, after)
+        if changed:
+            self._write(f"{title}\n{print_module(after)}")
+        elif self._after == stage.name:
+            self._write(f"{title} (unchanged)\n{print_module(after)}")
+        elif self._after == "all":
+            self._write(f"{title} (unchanged)\n")
 
     def _dump(self, folder: Path, stage: StageLike, module: Module) -> None:
-        folder.mkdir(parents=True, exist_ok=True)
+        make_folder(folder)
         known = len(self._constants)
         self._constants.update(resources(module))
         if len(self._constants) != known:
-            write_constants(folder / CONSTANTS, self._constants)
-        head = [f"// stage {stage.name}: {stage.sentence}", f"// mirrors {self._mirrors(stage)}"]
-        text = "\n".join([*head, "", print_module(module)])
+            write_arrays(folder / CONSTANTS, self._constants)
+        text = headed(stage, self._mirrors(stage), module)
         write_beside(folder / f"{self._number:02d}-{stage.name}.mcc", text.encode())
 
 
-def write_beside(path: Path, content: bytes) -> None:
+def headed(stage: StageLike, mirrors: str, module: Module) -> str:
+    """The text of a file that `load_dump` reads: which stage the module is behind, and the text."""
+    lines = [f"{HEAD}{stage.name}: {stage.sentence}", f"// mirrors {mirrors}" if mirrors else "//"]
+    return "\n".join([*lines, "", print_module(module)])
+
+
+def make_folder(path: Path) -> None:
+    """Make a folder with those above it; UserError where that can't be done."""
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UserError("MC0144", f"can't make the folder {path}: {error.strerror}") from error
+
+
+def write_beside(path: Path, content: bytes | Callable[[IO[bytes]], object]) -> None:
     """Write a file under another name beside its target, then rename it.
 
-    It is there whole or not at all.
+    It is there whole or not at all. `content` may be a function that writes to an open file.
     """
+    # not by tempfile, whose files nobody else may read
+    beside = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
     try:
-        handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
         try:
-            with os.fdopen(handle, "wb") as file:
-                file.write(content)
-            os.replace(name, path)
+            with open(beside, "xb") as file:
+                if isinstance(content, bytes):
+                    file.write(content)
+                else:
+                    content(file)
+            beside.replace(path)
         except BaseException:
-            Path(name).unlink(missing_ok=True)
+            beside.unlink(missing_ok=True)
             raise
     except OSError as error:
         raise UserError("MC0144", f"can't write {path}: {error.strerror}") from error
 
 
-def write_constants(path: Path, arrays: dict[str, Array]) -> None:
-    """An archive of arrays by digest, written beside its target and renamed."""
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+def write_arrays(path: Path, arrays: Mapping[str, Array]) -> None:
+    """An .npz of arrays by name, the same bytes for the same arrays."""
+
+    # np.savez takes names as keywords, so that none could be called "file"
+    def write(file: IO[bytes]) -> None:
+        with zipfile.ZipFile(file, "w") as archive:
+            for name, array in arrays.items():
+                member = zipfile.ZipInfo(f"{name}.npy")
+                with archive.open(member, "w", force_zip64=True) as entry:
+                    np.lib.format.write_array(entry, np.asanyarray(array), allow_pickle=False)
+
+    write_beside(path, write)
+
+
+def read_arrays(path: Path) -> dict[str, Array]:
+    """The arrays of an .npz by name, none where there is no file; UserError where it is broken."""
+    if not path.exists():
+        return {}
     try:
-        with os.fdopen(handle, "wb") as file:
-            np.savez(file, allow_pickle=False, **arrays)
-        os.replace(name, path)
-    except BaseException:
-        Path(name).unlink(missing_ok=True)
-        raise
+        with zipfile.ZipFile(path) as archive:
+            return {name.removesuffix(".npy"): _array(archive, name) for name in archive.namelist()}
+    except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
+        raise UserError("MC0145", f"can't read the arrays in {path}: {error}") from error
+
+
+def _array(archive: zipfile.ZipFile, name: str) -> Array:
+    with archive.open(name) as entry:
+        return np.asarray(np.lib.format.read_array(entry, allow_pickle=False))
 
 
 def load_dump(path: Path) -> tuple[str, Module]:
     """The stage that a dumped file stands behind, and its module, verified.
 
-    UserError where the file or its head can't be read, with line and column where its text is
-    wrong.
+    Its arrays are in FILE.npz, or in the archive of its folder. UserError
+    where the file or its head can't be read, with line and column where its text is wrong.
     """
     try:
-        text = path.read_text()
-    except (OSError, UnicodeDecodeError) as error:
+        text = path.read_text(encoding="utf-8")
+    except OSError as error:
+        raise UserError("MC0145", f"can't read {path}: {error.strerror}") from error
+    except UnicodeDecodeError as error:
         raise UserError("MC0145", f"can't read {path}: {error}") from error
     first = text.partition("\n")[0]
-    if not first.startswith("// stage "):
+    if not first.startswith(HEAD):
         raise UserError(
             "MC0146",
-            f"{path} does not begin with `// stage NAME:`",
+            f"{path} does not begin with `{HEAD}NAME:`",
             hint="resume from a file that --dump wrote",
         )
-    arrays: dict[str, Array] = {}
-    beside = path.parent / CONSTANTS
-    if beside.exists():
-        with np.load(beside) as stored:
-            arrays = {name: stored[name] for name in stored.files}
+    own = path.with_name(f"{path.name}.npz")
+    arrays = read_arrays(own if own.exists() else path.with_name(CONSTANTS))
     module = parse_module(text, arrays, source=str(path))
-    verify(module)
-    return first.removeprefix("// stage ").partition(":")[0], module
+    try:
+        verify(module)
+    except CompilerBug as bug:
+        # who wrote the text is to act
+        place = _place(path, text, arrays)
+        raise UserError("MC0147", bug.message, where=place) from None
+    return first.removeprefix(HEAD).partition(":")[0], module
+
+
+def _place(path: Path, text: str, arrays: Mapping[str, Array]) -> str:
+    """Line and column of the op that the verifier refuses; the file alone where there is none."""
+    # without its locations, an op's location is its line
+    bare = _LOCATION.sub("", text)
+    try:
+        verify(parse_module(bare, arrays, source=""))
+    except CompilerBug as bug:
+        if bug.where:
+            line = int(bug.where[0].removeprefix(":"))
+            code = bare.split("\n")[line - 1]
+            return f"{path}:{line}:{len(code) - len(code.lstrip()) + 1}"
+    return str(path)

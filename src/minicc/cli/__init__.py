@@ -5,34 +5,63 @@ Mirrors: iree-compile and iree-run-module, mlir-opt, polygraphy run.
 
 from __future__ import annotations
 
-import sys
+import errno
+import importlib
 
 import click
 
-from minicc.cli.compile import compile_command
-from minicc.cli.layers import layers_command
-from minicc.cli.run import run_command
-from minicc.cli.verify import verify_command
-from minicc.errors import MiniccError
+from minicc.cli.failures import as_minicc_error, told
 from minicc.version import VERSION
 
+# A command is loaded when it is named: most load all of the compiler.
+_COMMANDS = {
+    "run": "Compile MODEL, run it once, and show its outputs.",
+    "compile": "Run the stages on MODEL or a dumped FILE, and show them.",
+    "verify": "Compare every stage and the machine code of MODEL.",
+    "layers": "Print every layer, and the systems that it mirrors.",
+}
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+
+class Commands(click.Group):
+    """Loads a command from the module of its name, and turns errors into text and exit status 1."""
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in self.commands:
+            return None
+        module = importlib.import_module(f"{__name__}.{cmd_name}")
+        command = getattr(module, f"{cmd_name}_command")
+        assert isinstance(command, click.Command)
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, str(c.help)) for name, c in self.commands.items()])
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(self.commands)
+
+    def invoke(self, ctx: click.Context) -> object:
+        try:
+            return super().invoke(ctx)
+        except (click.ClickException, click.exceptions.Exit, click.Abort):
+            raise
+        except Exception as error:
+            if isinstance(error, OSError) and error.errno == errno.EPIPE:
+                raise  # click ends quietly where nobody reads on
+            click.echo(told(as_minicc_error(error)), err=True)
+            ctx.exit(1)
+
+
+@click.group(
+    cls=Commands,
+    commands={name: click.Command(name, help=text) for name, text in _COMMANDS.items()},
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+)
 @click.version_option(VERSION, prog_name="minicc")
 def commands() -> None:
     """A mini end-to-end tensor compiler."""
 
 
-commands.add_command(run_command)
-commands.add_command(compile_command)
-commands.add_command(verify_command)
-commands.add_command(layers_command)
-
-
 def main(args: list[str] | None = None) -> None:
     """Run a command; exit status 1 for what is wrong with a model or input, 2 for wrong usage."""
-    try:
-        commands.main(args, prog_name="minicc", standalone_mode=True)
-    except MiniccError as error:
-        click.echo(str(error), err=True)
-        sys.exit(1)
+    commands.main(args, prog_name="minicc", standalone_mode=True)

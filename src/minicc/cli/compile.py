@@ -15,42 +15,60 @@ from rich.table import Table
 from minicc.backends.llvm.compile import assemble, emit
 from minicc.backends.llvm.optimize import optimise
 from minicc.cli.inputs import bind_shapes, parse_shapes
-from minicc.compiler import STAGES, Stage, lower, mirrors_of, stage_names
+from minicc.cli.stages import stage_or
+from minicc.compiler import STAGES, lower, mirrors_of, stage_names
 from minicc.errors import UserError
 from minicc.frontends.onnx import import_model
 from minicc.ir.core import Module
-from minicc.ir.printer import print_module
-from minicc.observe import Observer, load_dump, write_beside
+from minicc.ir.levels import LEVELS
+from minicc.ir.printer import print_module, resources
+from minicc.observe import (
+    Observer,
+    headed,
+    load_dump,
+    make_folder,
+    write_arrays,
+    write_beside,
+)
 from minicc.options import Options
+from minicc.target import TARGETS
 
-LEVELS = ("graph", "structured", "kernel", "program")
-FORMS = (*LEVELS, "llvm", "asm", "obj")
+MACHINE = ("llvm", "asm", "obj")
 
 
 @click.command("compile")
 @click.argument("model", required=False, type=click.Path(dir_okay=False))
 @click.option("--shape", "shapes", multiple=True, metavar="X=1x3x224x224", help="sizes of an input")
-@click.option("--stop-after", metavar="STAGE", help=f"one of {', '.join(stage_names())}")
+@click.option(
+    "--stop-after",
+    "stop",
+    callback=stage_or(),
+    metavar="STAGE",
+    help=f"one of {', '.join(stage_names())}",
+)
 @click.option(
     "--emit",
     "form",
-    type=click.Choice(FORMS),
+    type=click.Choice([*LEVELS, *MACHINE]),
     help="print that level, LLVM IR, assembly, or write objects",
 )
 @click.option("-o", "--output", metavar="PATH", help="write there (a folder with --emit obj)")
 @click.option("--dump", metavar="DIR", help="write a numbered file for each stage")
 @click.option("--resume", metavar="FILE", help="go on behind the stage of a dumped file")
-@click.option("--print-after", metavar="STAGE|all|changed", help="print the module behind stages")
+@click.option(
+    "--print-after",
+    callback=stage_or("all", "changed"),
+    metavar="STAGE|all|changed",
+    help="print the module behind stages",
+)
 @click.option("--time-stages", is_flag=True, help="tell how long each stage took")
 @click.option("--verify", "check", is_flag=True, help="verify the module behind each stage")
 @click.option("--math", type=click.Choice(["fast", "strict"]), help="fast may reassociate")
-@click.option(
-    "--target", type=click.Choice(["avx512", "avx2", "x86-64"]), help="default: the host's best"
-)
+@click.option("--target", type=click.Choice([*TARGETS]), help="default: the host's best")
 def compile_command(
     model: str | None,
     shapes: tuple[str, ...],
-    stop_after: str | None,
+    stop: str | None,
     form: str | None,
     output: str | None,
     dump: str | None,
@@ -61,66 +79,116 @@ def compile_command(
     math: str | None,
     target: str | None,
 ) -> None:
-    """Run the stages on MODEL (or on a dumped FILE) and show what was asked for."""
-    if (model is None) == (resume is None):
-        raise click.UsageError("give either MODEL or --resume FILE")
-    if form == "obj" and output is None:
-        raise click.UsageError("--emit obj writes files: give a folder with -o")
-    if print_after not in (None, "all", "changed"):
-        _known_stage(print_after)
+    """Run the stages on MODEL or a dumped FILE, and show them.
+
+    The program is printed where nothing else is asked for.
+    """
+    _check_usage(model, shapes, resume, form, output)
     options = Options(math=math, target=target)
-    start, module = (
-        load_dump(Path(resume)) if resume is not None else (None, import_model(model or ""))
-    )
+    start, module = _resumed(resume) if resume is not None else (None, import_model(model or ""))
+    first, last = _span(start, stop, form, print_after)
     binding = bind_shapes(module.main, parse_shapes(shapes))
-    folder = Path(dump) if dump else None
+    folder = Path(dump) if dump is not None else None
     observer = Observer(
-        click.echo, print_after, folder, check, lambda stage: mirrors_of(stage.home)
+        click.echo, print_after, folder, check, lambda stage: mirrors_of(stage.home), first
     )
-    stop = stop_after or _last_stage(form)
-    module = lower(module, options, binding, start=start, stop=stop, observe=observer)
+    if first < last:
+        end = STAGES[last - 1].name
+        module = lower(module, options, binding, start=start, stop=end, observe=observer)
     if time_stages:
         _show_times(observer.seconds)
-    _emit(
-        module,
-        form,
-        output,
-        options,
-        shown=print_after is not None or dump is not None or time_stages,
-    )
+    if form in MACHINE:
+        _emit_machine_code(module, form or "", output, options)
+    elif output is not None:
+        _write_module(Path(output), last, module)
+    elif form is not None or not (print_after or dump or time_stages):
+        click.echo(print_module(module), nl=False)
 
 
-def _known_stage(name: str | None) -> None:
-    if name not in stage_names():
-        raise UserError(
-            "MC0105", f"no stage is called {name!r}", hint=f"stages: {', '.join(stage_names())}"
-        )
-
-
-def _last_stage(form: str | None) -> str | None:
-    """The last stage of the level that is to be printed; None for all stages."""
-    at: list[Stage] = [s for s in STAGES if s.level == form]
-    return at[-1].name if at else None
-
-
-def _emit(
-    module: Module, form: str | None, output: str | None, options: Options, shown: bool
+def _check_usage(
+    model: str | None,
+    shapes: tuple[str, ...],
+    resume: str | None,
+    form: str | None,
+    output: str | None,
 ) -> None:
+    if (model is None) == (resume is None):
+        raise click.UsageError("give either MODEL or --resume FILE")
+    if resume is not None and shapes:
+        raise click.UsageError("the shapes of a dumped FILE are fixed: leave out --shape")
+    if form == "obj" and output is None:
+        raise click.UsageError("--emit obj writes files: give a folder with -o")
+
+
+def _resumed(path: str) -> tuple[str, Module]:
+    """The stage and the module of a dumped file, whose head must fit the module."""
+    start, module = load_dump(Path(path))
+    level = next((s.level for s in STAGES if s.name == start), None)
+    if level is None:
+        raise UserError(
+            "MC0105",
+            f"no stage is called {start!r}",
+            where=f"{path}:1",
+            hint=f"stages: {', '.join(stage_names())}",
+        )
+    if level != module.level:
+        raise UserError(
+            "MC0146",
+            f"the stage {start} yields the level {level}, and the module is of {module.level}",
+            where=f"{path}:1",
+        )
+    return start, module
+
+
+def _span(
+    start: str | None, stop: str | None, form: str | None, print_after: str | None
+) -> tuple[int, int]:
+    """How many stages are behind the module at first, and at last.
+
+    UsageError where the options contradict each other.
+    """
+    names = stage_names()
+    first = names.index(start) + 1 if start is not None else 0
+    ends = [k for k, s in enumerate(STAGES, 1) if s.level == form]
+    last = ends[-1] if ends else len(STAGES)
+    if stop is not None:
+        asked = names.index(stop) + 1
+        if ends and asked not in ends:
+            level = STAGES[asked - 1].level
+            raise click.UsageError(f"behind {stop} the level is {level}: leave out --emit {form}")
+        if form in MACHINE and asked < len(STAGES):
+            raise click.UsageError(f"--emit {form} needs all stages: leave out --stop-after {stop}")
+        last = asked
+    if first > last:
+        raise click.UsageError(
+            f"FILE is behind {start} already, and {names[last - 1]} is before that"
+        )
+    if print_after in names and print_after not in names[first:last]:
+        raise click.UsageError(f"--print-after {print_after}: that stage does not run here")
+    return first, last
+
+
+def _write_module(path: Path, last: int, module: Module) -> None:
+    """A file to resume from, with the constants that its text elides in an archive beside it."""
+    stage = STAGES[last - 1]
+    arrays = resources(module)
+    if arrays:
+        write_arrays(path.with_name(f"{path.name}.npz"), arrays)
+    write_beside(path, headed(stage, mirrors_of(stage.home), module).encode())
+
+
+def _emit_machine_code(module: Module, form: str, output: str | None, options: Options) -> None:
     flush = options.math == "fast"
     if form == "obj":
         folder = Path(output or ".")
-        folder.mkdir(parents=True, exist_ok=True)
+        make_folder(folder)
         for name, text in emit(module, options.machine, flush).items():
             write_beside(folder / f"{name}.o", optimise(text, options.machine))
         return
     if form == "llvm":
         text = "\n".join(f"; {n}\n{t}" for n, t in emit(module, options.machine, flush).items())
-    elif form == "asm":
-        text = "\n".join(f"# {n}\n{t}" for n, t in assemble(module, options.machine, flush).items())
-    elif shown and form is None and output is None:
-        return
     else:
-        text = print_module(module)
+        text = "\n".join(f"# {n}\n{t}" for n, t in assemble(module, options.machine, flush).items())
     if output is None:
         click.echo(text, nl=False)
     else:

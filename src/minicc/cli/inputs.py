@@ -1,10 +1,13 @@
-"""Inputs on the command line: `x=@x.npy`, `x=f32[1,3,4]=0.5`, and shapes `x=1x3x224x224`."""
+"""Inputs on the command line: `x=@x.npy`, `x=f32[1,3,4]=0.5`, `x=random`, `--shape x=1x3x224x224`.
+
+Mirrors: iree-run-module's --input, trtexec's --shapes and --loadInputs.
+"""
 
 from __future__ import annotations
 
 import re
+import zipfile
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,11 +17,12 @@ from minicc.ir import affine
 from minicc.ir.core import Array, Function
 from minicc.ir.types import DTYPES, INDEX
 
+RANDOM = "random"
 _SPELLED = re.compile(r"(?P<dtype>\w+)(\[(?P<shape>[\d,\s]*)\])?=(?P<value>.+)")
 
 
 def parse_inputs(texts: Sequence[str]) -> dict[str, Array]:
-    """Arrays by input name; UserError lists every text that can't be read."""
+    """Arrays by input name, none for `x=random`; UserError lists every text that can't be read."""
     problems = Problems()
     arrays: dict[str, Array] = {}
     for text in texts:
@@ -26,7 +30,8 @@ def parse_inputs(texts: Sequence[str]) -> dict[str, Array]:
             name, found, value = text.partition("=")
             if not found:
                 raise _wrong(text)
-            arrays[name] = _load(value[1:]) if value.startswith("@") else _spelled(text, value)
+            if value != RANDOM:
+                arrays[name] = _load(value[1:]) if value.startswith("@") else _spelled(text, value)
     problems.check()
     return arrays
 
@@ -35,15 +40,22 @@ def _wrong(text: str) -> UserError:
     return UserError(
         "MC0150",
         f"--input {text!r} is not understood",
-        hint="write --input x=@x.npy, or --input x=f32[1,3,4]=0.5",
+        hint="write --input x=@x.npy, --input x=f32[1,3,4]=0.5, or --input x=random",
     )
 
 
 def _load(path: str) -> Array:
     try:
-        return np.asarray(np.load(path, allow_pickle=False))
-    except (OSError, ValueError) as error:
-        raise UserError("MC0151", f"can't read the array {path}: {error}") from error
+        with open(path, "rb") as file:
+            array = np.load(file, allow_pickle=False)
+    except OSError as error:
+        raise UserError("MC0151", f"can't read the array {path}: {error.strerror}") from error
+    except (ValueError, EOFError, zipfile.BadZipFile):
+        raise UserError("MC0151", f"{path} is no .npy file of numbers") from None
+    if not isinstance(array, np.ndarray):
+        message = f"{path} is an archive, and --input takes one array"
+        raise UserError("MC0151", message, hint="write the array with numpy.save")
+    return array
 
 
 def _spelled(text: str, value: str) -> Array:
@@ -117,15 +129,3 @@ def random_input(type: Any, binding: dict[str, int], seed: int) -> Array | None:
     if element.is_float:
         return rng.random(shape).astype(element.numpy)  # type: ignore[arg-type]  # all are numbers
     return rng.integers(0, 2, shape).astype(element.numpy)  # type: ignore[arg-type]
-
-
-def save_arrays(path: str, arrays: dict[str, Array]) -> None:
-    """Write an .npz beside its target and rename it."""
-    target = Path(path)
-    beside = target.with_name(f".{target.name}.part.npz")
-    try:
-        np.savez(beside, allow_pickle=False, **arrays)
-        beside.replace(target)
-    except OSError as error:
-        beside.unlink(missing_ok=True)
-        raise UserError("MC0154", f"can't write {path}: {error.strerror}") from error

@@ -5,33 +5,49 @@ Everything shown is read from the texts of the modules themselves, so it can't d
 
 from __future__ import annotations
 
+import importlib
+import itertools
+import pkgutil
 import sys
+from collections.abc import Iterable, Iterator
 from types import ModuleType
+from typing import NamedTuple
 
 import click
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
-from minicc import compiler, jitted, observe, session
+from minicc import compiler, jitted, observe, runtime, session
+from minicc.backends import llvm
 from minicc.backends.llvm import compile as llvm_compile
-from minicc.backends.llvm import elementwise, emit, math, optimize, program, tiles
-from minicc.backends.llvm import jit as linker
 from minicc.compiler import STAGES, mirrors_of
 from minicc.frontends import onnx, trace
-from minicc.ir import arith, graph, interpret, kernel, structured
-from minicc.ir import program as program_dialect
-from minicc.runtime import cache, execute, threads
+from minicc.ir import arith, graph, interpret, kernel, program, structured
+from minicc.ir.levels import LEVELS
+from minicc.runtime import execute
 
 _ABOVE: tuple[tuple[str, tuple[ModuleType, ...]], ...] = (
     ("interfaces", (session, jitted)),
     ("front ends", (onnx, trace)),
-    ("dialects", (graph, structured, kernel, program_dialect, arith)),
+    ("dialects", (graph, structured, kernel, program, arith)),
 )
-_BELOW: tuple[tuple[str, tuple[ModuleType, ...]], ...] = (
-    ("LLVM backend", (llvm_compile, emit, tiles, elementwise, math, program, optimize, linker)),
-    ("runtime", (execute, threads, cache)),
-    ("seeing", (compiler, observe, interpret)),
-)
+
+
+class Row(NamedTuple):
+    """A layer: the part of the stack that it is in, its name, what it is, what it mirrors."""
+
+    part: str
+    name: str
+    sentence: str
+    mirrors: str
+
+
+def family(package: ModuleType, first: ModuleType) -> tuple[ModuleType, ...]:
+    """The modules of a package, the one that leads through the others before them."""
+    names = [f"{package.__name__}.{m.name}" for m in pkgutil.iter_modules(package.__path__)]
+    rest = [importlib.import_module(name) for name in names if name != first.__name__]
+    return (first, *rest)
 
 
 def first_sentence(module_name: str) -> str:
@@ -39,36 +55,32 @@ def first_sentence(module_name: str) -> str:
     return (sys.modules[module_name].__doc__ or "").strip().partition("\n")[0]
 
 
-def rows() -> list[tuple[str, str, str, str]]:
-    """(part, layer, what it is, what it mirrors) from the interfaces down to the runtime."""
-    out: list[tuple[str, str, str, str]] = []
+def rows() -> list[Row]:
+    """All layers from the interfaces down to the runtime."""
+    below = (
+        ("LLVM backend", family(llvm, llvm_compile)),
+        ("runtime", family(runtime, execute)),
+        ("seeing", (compiler, observe, interpret)),
+    )
+    stages = [Row(f"stages to {s.level}", s.name, s.sentence, mirrors_of(s.home)) for s in STAGES]
+    return [*_rows(_ABOVE), *stages, *_rows(below)]
 
-    def add(part: str, modules: tuple[ModuleType, ...]) -> None:
+
+def _rows(parts: Iterable[tuple[str, tuple[ModuleType, ...]]]) -> Iterator[Row]:
+    for part, modules in parts:
         for m in modules:
-            name = m.__name__.removeprefix("minicc.")
-            out.append((part, name, first_sentence(m.__name__), mirrors_of(m.__name__)))
-
-    for part, modules in _ABOVE:
-        add(part, modules)
-    for s in STAGES:
-        out.append((f"stages on {s.level}", s.name, s.sentence, mirrors_of(s.home)))
-    for part, modules in _BELOW:
-        add(part, modules)
-    return out
+            name = m.__name__.removeprefix("minicc.").removeprefix("backends.")
+            yield Row(part, name, first_sentence(m.__name__), mirrors_of(m.__name__))
 
 
 @click.command("layers")
 def layers_command() -> None:
     """Print every layer of the compiler and the real systems that it mirrors."""
     console = Console()
-    part_before = ""
-    table = Table("layer", "what it does", "mirrors", box=None, show_header=False)
-    for part, name, sentence, mirrors in rows():
-        if part != part_before:
-            if part_before:
-                console.print(table)
-            console.print(f"\n[bold]{part}[/bold]")
-            table = Table("layer", "what it does", "mirrors", box=None, show_header=False)
-            part_before = part
-        table.add_row(name, sentence, mirrors or "-")
-    console.print(table)
+    for part, group in itertools.groupby(rows(), lambda row: row.part):
+        level = LEVELS.get(part.removeprefix("stages to "))
+        console.print(f"\n[bold]{part}[/bold]{'' if level is None else f': {level.sentence}'}")
+        table = Table("layer", "what it does", "mirrors", box=None, show_header=False)
+        for row in group:
+            table.add_row(row.name, escape(row.sentence), escape(row.mirrors) or "-")
+        console.print(table)

@@ -7,31 +7,37 @@ from __future__ import annotations
 
 import json
 import time
+from pathlib import Path
 from typing import Any
 
 import click
 import numpy as np
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
-from minicc.cli.inputs import bind_shapes, parse_inputs, parse_shapes, random_input, save_arrays
+from minicc.cli.inputs import RANDOM, bind_shapes, parse_inputs, parse_shapes, random_input
 from minicc.errors import UserError
 from minicc.ir.core import Array
+from minicc.observe import write_arrays
 from minicc.options import Options
 from minicc.session import InferenceSession
+from minicc.target import TARGETS
 
 
 @click.command("run")
 @click.argument("model", type=click.Path(dir_okay=False))
 @click.option(
-    "--input", "inputs", multiple=True, metavar="X=@x.npy", help="x=@x.npy or x=f32[1,3,4]=0.5"
+    "--input",
+    "inputs",
+    multiple=True,
+    metavar="X=@x.npy",
+    help="x=@x.npy, x=f32[1,3,4]=0.5, or x=random",
 )
 @click.option("--shape", "shapes", multiple=True, metavar="X=1x3x224x224", help="sizes of an input")
 @click.option("--threads", type=click.IntRange(1), help="threads of a run; default: all cores")
 @click.option("--math", type=click.Choice(["fast", "strict"]), help="fast may reassociate")
-@click.option(
-    "--target", type=click.Choice(["avx512", "avx2", "x86-64"]), help="default: the host's best"
-)
+@click.option("--target", type=click.Choice([*TARGETS]), help="default: the host's best")
 @click.option("--save", metavar="OUT.npz", help="write the outputs")
 @click.option("--json", "as_json", is_flag=True, help="print one JSON object")
 def run_command(
@@ -57,10 +63,11 @@ def run_command(
     taken = time.perf_counter() - began
     named = {o.name: a for o, a in zip(session.get_outputs(), outputs, strict=True)}
     if save:
-        save_arrays(save, named)
+        write_arrays(Path(save), named)
     if as_json:
         rows = {name: describe(a) for name, a in named.items()}
-        click.echo(json.dumps({"outputs": rows, "ready_s": ready, "run_s": taken}))
+        told = {"outputs": rows, "ready_s": ready, "run_s": taken, "threads": options.threads}
+        click.echo(json.dumps(told, allow_nan=False))
         return
     _show(named)
     click.echo(session.report())
@@ -78,10 +85,7 @@ def _complete(
     UserError where a shape is not known.
     """
     main = session.module.main
-    known = {name: a.shape for name, a in given.items()} | shapes
-    binding = bind_shapes(
-        main, {n: s for n, s in known.items() if n in {a.hint for a in main.args}}
-    )
+    binding = bind_shapes(main, {name: a.shape for name, a in given.items()} | shapes)
     feed = dict(given)
     for k, a in enumerate(main.args):
         if a.hint in feed:
@@ -93,32 +97,52 @@ def _complete(
                 f"the input {a.hint!r} ({a.type}) is not given, and its shape is not known",
                 hint=f"--input {a.hint}=@file.npy, or --shape {a.hint}=1x3x8x8 for a random one",
             )
-        click.echo(f"input {a.hint}: random, {array.dtype}{list(array.shape)}", err=True)
+        click.echo(
+            f"input {a.hint}: {RANDOM} (seed {k}), {array.dtype}{list(array.shape)}", err=True
+        )
         feed[a.hint] = array
     return feed
 
 
 def describe(a: Array) -> dict[str, Any]:
-    """What is told of an output: dtype, shape, range, NaNs, and the first values."""
-    wide = a.astype(np.float64) if a.size else np.zeros(0)
-    finite = wide[~np.isnan(wide)]
-    empty = finite.size == 0
+    """What is told of an output: dtype, shape, range, NaNs, and the first values.
+
+    JSON has no infinities and no NaN; these are strings.
+    """
+    wide = a.astype(np.float64)
+    valid = wide[~np.isnan(wide)]
+    with np.errstate(invalid="ignore"):  # the mean of both infinities
+        numbers = {k: _plain(getattr(valid, k)()) for k in ("min", "mean", "max") if valid.size}
     return {
         "dtype": str(a.dtype),
         "shape": list(a.shape),
-        "min": None if empty else float(finite.min()),
-        "mean": None if empty else float(finite.mean()),
-        "max": None if empty else float(finite.max()),
-        "nan": int(a.size - finite.size),
-        "first": [float(v) for v in wide.reshape(-1)[:4]],
+        **dict.fromkeys(("min", "mean", "max")),
+        **numbers,
+        "nan": int(a.size - valid.size),
+        "first": [_plain(v) for v in a.reshape(-1)[:4]],
     }
+
+
+def _plain(value: Any) -> float | int | str:
+    """A number as JSON and people have it."""
+    if isinstance(value, np.bool_ | np.integer):
+        return int(value)
+    number = float(value)
+    return number if np.isfinite(number) else str(number)
+
+
+def _spelled(value: float | int | str | None, digits: int) -> str:
+    if value is None:
+        return "-"
+    return f"{value:.{digits}g}" if isinstance(value, float) else str(value)
 
 
 def _show(named: dict[str, Array]) -> None:
     table = Table("output", "type", "min", "mean", "max", "NaN", "first values", box=None)
     for name, a in named.items():
         d = describe(a)
-        numbers = ["-" if d[k] is None else f"{d[k]:.6g}" for k in ("min", "mean", "max")]
-        first = ", ".join(f"{v:.4g}" for v in d["first"])
-        table.add_row(name, f"{d['dtype']}{d['shape']}", *numbers, str(d["nan"]), first)
+        numbers = [_spelled(d[k], 6) for k in ("min", "mean", "max")]
+        first = ", ".join(_spelled(v, 4) for v in d["first"])
+        kind = f"{d['dtype']}{d['shape']}"
+        table.add_row(*map(escape, [name, kind, *numbers, str(d["nan"]), first]))
     Console().print(table)

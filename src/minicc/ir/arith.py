@@ -68,8 +68,7 @@ class Elementwise(Op):
 
     def evaluate(self, run: RunRegion, *args: Any) -> tuple[Any, ...]:
         with np.errstate(all="ignore"):
-            out = type(self).compute(*args)
-        return (np.asarray(out, self.result.type.dtype.numpy),)
+            return (np.asarray(type(self).compute(*args), self.result.type.dtype.numpy),)
 
 
 class Unary(Elementwise):

@@ -45,8 +45,8 @@ class Generic(Op, name="structured.generic"):
     """Run `body` at each point of `space`; see the dialect's text.
 
     `maps` holds an expression an axis for each operand and then for each result, over the space's
-    names; `shapes` the results' shapes; `combine` a combiner or None a result. `coordinates` names
-    dimensions whose index (i64) the body takes behind the elements. The rest is the schedule's:
+    names; `shapes` the results' shapes; `combine` a combiner or None a result. `coordinates` are
+    expressions whose values (i64) the body takes behind the elements. The rest is the schedule's:
     `tile` says how many points of a dimension one step handles; sums restart in each of `blocks`
     of a reduction and in each round of `cut`.
     """
@@ -56,7 +56,7 @@ class Generic(Op, name="structured.generic"):
     maps: tuple[Map, ...]
     shapes: tuple[tuple[Dim, ...], ...]
     combine: tuple[str | None, ...]
-    coordinates: tuple[str, ...] = ()
+    coordinates: tuple[Dim, ...] = ()
     tile: tuple[tuple[str, int], ...] = ()
     blocks: tuple[tuple[str, int], ...] = ()
     cut: tuple[str, ...] = ()
@@ -186,7 +186,7 @@ class Generic(Op, name="structured.generic"):
             np.asarray(x[self._locate(m, ranges)]) if m else np.asarray(x).reshape(one)
             for x, m in zip(args, self.input_maps, strict=True)
         ]
-        elements += [self._locate((affine.symbol(name),), ranges)[0] for name in self.coordinates]
+        elements += [self._locate((e,), ranges)[0] for e in self.coordinates]
         shape = tuple(len(ranges[n]) for n in names)
         for k, y in enumerate(run(self.body, elements)):
             value = np.broadcast_to(np.asarray(y).reshape(np.shape(y) or one), shape)

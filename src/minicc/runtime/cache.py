@@ -5,6 +5,8 @@ invalidation (as in ccache, Inductor's FX cache and numba's index). Entries are 
 their place and renamed: processes may share a folder without locks. Each entry starts with its
 length and hash; one that does not fit its head counts as missing and is written anew. Nothing is
 unpickled. Since entries are executed, a folder that others may write to is not used.
+
+Mirrors: ccache, Inductor's FX graph cache and JAX's persistent compilation cache.
 """
 
 from __future__ import annotations

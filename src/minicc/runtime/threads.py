@@ -8,6 +8,8 @@ Workers are Python's threads, since then no `pthread_create` is needed; each ent
 and stays there without the GIL until the team closes. Who waits spins (with `pause`), then parks
 in a futex; a team with more threads than cores parks at once. Linux on x86-64.
 Code of the barrier and of the worker's loop is generated like that of kernels.
+
+Mirrors: OpenMP's static teams, TVM's thread pool, IREE's local-task, XLA:CPU's thread pool.
 """
 
 from __future__ import annotations

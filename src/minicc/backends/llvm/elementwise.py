@@ -8,10 +8,12 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from minicc.backends.llvm import math
+from minicc.backends.llvm.narrow import is_narrow, shrink, widen
+from minicc.backends.llvm.tiles import ELEMENT
 from minicc.backends.llvm.writer import Vec, Writer
 from minicc.ir import arith
 from minicc.ir.core import Op
-from minicc.ir.types import DType
+from minicc.ir.types import F32, F64, DType
 
 # (writer, vector type of the operands, operand type, operands) -> result
 Emit = Callable[[Writer, Vec, DType, list[str]], str]
@@ -179,24 +181,35 @@ TABLE: dict[type[Op], Emit] = {
     arith.Floor: _intrinsic("floor"),
     arith.Ceil: _intrinsic("ceil"),
     arith.Round: _intrinsic("rint"),
+    arith.Pow: lambda w, t, d, x: math.power(w, t, x[0], x[1]),
     arith.Not: _not,
     arith.Fma: _fma,
 }
 
 
+def apply(op: type[Op], w: Writer, lanes: int, dtype: DType, x: list[str], result: DType) -> str:
+    """One op on vectors of `lanes` elements of `dtype`; f16 and bf16 are computed with as f32."""
+    if not is_narrow(dtype):
+        return TABLE[op](w, Vec(lanes, ELEMENT[dtype.name]), dtype, x)
+    wide = [widen(w, lanes, v, dtype) for v in x]
+    out = TABLE[op](w, Vec(lanes, "float"), F32, wide)
+    return shrink(w, lanes, out, dtype) if result is dtype else out
+
+
 def cast(w: Writer, lanes: int, x: str, source: DType, target: DType) -> str:
     """Convert one vector between element types as `arith.cast` defines it."""
-    from_vec, to_vec = Vec(lanes, _register(source)), Vec(lanes, _register(target))
+    if source is target:
+        return x
+    if is_narrow(source):
+        return cast(w, lanes, widen(w, lanes, x, source), F32, target)
+    if is_narrow(target):
+        single = _narrowed_once(w, lanes, x, source)
+        return shrink(w, lanes, single, target)
+    from_vec, to_vec = Vec(lanes, ELEMENT[source.name]), Vec(lanes, ELEMENT[target.name])
     if target.kind == "b":
-        if source.kind == "b":
-            return x
-        return w.compare("une" if source.is_float else "ne", from_vec, x, w.splat(from_vec, 0))
+        zero = w.splat(from_vec, 0)
+        return w.compare("une" if source.is_float else "ne", from_vec, x, zero)
     if source.is_float and target.is_float:
-        if from_vec == to_vec:
-            return x
-        if source.bits == target.bits:  # f16 and bf16 meet in f32
-            wide = Vec(lanes, "float")
-            return w.convert("fptrunc", wide, w.convert("fpext", from_vec, x, wide), to_vec)
         return w.convert("fpext" if source.bits < target.bits else "fptrunc", from_vec, x, to_vec)
     if source.is_float:
         return w.convert("fptosi" if target.kind == "i" else "fptoui", from_vec, x, to_vec)
@@ -209,6 +222,21 @@ def cast(w: Writer, lanes: int, x: str, source: DType, target: DType) -> str:
     return w.convert("sext" if source.kind == "i" else "zext", from_vec, x, to_vec)
 
 
-def _register(dtype: DType) -> str:
-    names = {"f16": "half", "bf16": "bfloat", "f32": "float", "f64": "double", "bool": "i1"}
-    return names.get(dtype.name, f"i{dtype.bits}")
+def _narrowed_once(w: Writer, lanes: int, x: str, source: DType) -> str:
+    """An f32 from which rounding again gives what rounding once would: f64 is rounded to odd.
+
+    Rounding to odd keeps in the last bit that something was cut off (Boldo and Melquiond).
+    """
+    if source is not F64:
+        return cast(w, lanes, x, source, F32)
+    f32, f64, bits = Vec(lanes, "float"), Vec(lanes, "double"), Vec(lanes, "i32")
+    near = w.convert("fptrunc", f64, x, f32)
+    back = w.convert("fpext", f32, near, f64)
+    inexact = w.compare("one", f64, back, x)
+    pattern = w.bitcast(f32, near, bits)
+    # toward zero first: one step back where rounding went away from zero
+    size, original = (w.intrinsic(f"llvm.fabs.{f64.suffix}", f64, (f64, v)) for v in (back, x))
+    away = w.compare("ogt", f64, size, original)
+    toward = w.select(bits, away, w.binary("sub", bits, pattern, w.splat(bits, 1)), pattern)
+    odd = w.binary("or", bits, toward, w.splat(bits, 1))
+    return w.bitcast(bits, w.select(bits, inexact, odd, pattern), f32)

@@ -11,14 +11,16 @@ Mirrors: Triton's TritonGPU-to-LLVM, IREE's ConvertToLLVM, XLA:CPU's kernel emit
 
 from __future__ import annotations
 
+import numpy as np
+
 from minicc.backends.llvm import elementwise, memory, shapes
 from minicc.backends.llvm.emitter import Emit, Emitter, common_chunks, define_chunked
+from minicc.backends.llvm.narrow import is_narrow
 from minicc.backends.llvm.tiles import ELEMENT, Tile, leading_map, splat, split_axis
 from minicc.backends.llvm.writer import Vec, constant
-from minicc.errors import CompilerBug
 from minicc.ir import arith, kernel
-from minicc.ir.core import Function, Op, Region, Value
-from minicc.ir.types import TensorType
+from minicc.ir.core import Function, Op, Region, Value, walk
+from minicc.ir.types import INDEX, TensorType
 from minicc.target import Target
 
 
@@ -36,7 +38,7 @@ def _for(e: Emitter, op: kernel.For) -> None:
     for arg, tile, parts in zip(op.body.args[1:], inits, initial, strict=True):
         fresh = [f"%{w.fresh('c')}" for _ in parts]
         names.append(fresh)
-        e.env[arg] = Tile(arg.type, e.lanes(arg.type), list(fresh))
+        e.env[arg] = Tile(arg.type, e.lanes, list(fresh))
         assert tile.shape == e.tile(arg).shape
     e.region(op.body)
     yielded = [e.tile(v).all_parts() for v in op.body.yields]
@@ -58,31 +60,24 @@ def _for(e: Emitter, op: kernel.For) -> None:
 
 def _elementwise(e: Emitter, op: arith.Elementwise) -> None:
     tiles = [e.tile(v) for v in op.operands]
-    type: TensorType = op.result.type
-    shape = type.extents or (1,)
-    chunks = common_chunks(e, tiles, shape) or split_axis(shape[-1], e.lanes(type))
-    emit = elementwise.TABLE[_class_of(op)]
+    type_: TensorType = op.result.type
+    shape = type_.extents or (1,)
+    chunks = common_chunks(e, tiles, shape) or split_axis(shape[-1], e.lanes)
     maps = [leading_map(t.shape, shape) for t in tiles]
     dtype = tiles[0].dtype
     w, parts = e.w, []
     for leading in range(len(maps[0])):
         for chunk, (_, width) in enumerate(chunks):
             xs = [t.get(w, m[leading], chunk, width) for t, m in zip(tiles, maps, strict=True)]
-            parts.append(emit(w, Vec(width, ELEMENT[dtype.name]), dtype, xs))
+            parts.append(elementwise.apply(type(op), w, width, dtype, xs, type_.dtype))
     define_chunked(e, op.result, list(parts), chunks)
-
-
-def _class_of(op: Op) -> type[Op]:
-    if type(op) not in elementwise.TABLE:
-        raise CompilerBug("MC0303", f"{op.opname} has no emission", where=op.loc)
-    return type(op)
 
 
 def _select(e: Emitter, op: arith.Select) -> None:
     w = e.w
     tiles = [e.tile(v) for v in op.operands]
     shape = op.result.type.extents or (1,)
-    chunks = common_chunks(e, tiles, shape) or split_axis(shape[-1], e.lanes(op.result.type))
+    chunks = common_chunks(e, tiles, shape) or split_axis(shape[-1], e.lanes)
     maps = [leading_map(t.shape, shape) for t in tiles]
     parts: list[str | None] = []
     for leading in range(len(maps[0])):
@@ -104,9 +99,13 @@ def _cast(e: Emitter, op: arith.Cast) -> None:
 def _constant(e: Emitter, op: arith.Constant) -> None:
     dtype = op.result.type.dtype
     scalar = op.value.array[()]
-    text = constant(ELEMENT[dtype.name], float(scalar) if dtype.is_float else int(scalar))
+    if is_narrow(dtype):
+        scalar = scalar.view(np.uint16)
+    is_float = Vec(1, ELEMENT[dtype.name]).is_float
+    number = float(scalar) if is_float else int(scalar)
+    text = constant(ELEMENT[dtype.name], number)
     shape = op.shape or (1,)
-    chunks = split_axis(shape[-1], e.lanes(op.result.type))
+    chunks = split_axis(shape[-1], e.lanes)
     parts: list[str | None] = []
     for _ in range(len(leading_map(shape, shape))):
         parts += [splat(e.w, Vec(width, ELEMENT[dtype.name]), text) for _, width in chunks]
@@ -133,9 +132,23 @@ EMIT: dict[type[Op], Emit] = {
 }
 
 
+def lanes_of(function: Function, target: Target) -> int:
+    """Elements of a vector in a kernel: what a register holds of the widest type in it.
+
+    One number a kernel, so that masks, indices and numbers of one tile are cut alike.
+    """
+    widest = 8
+    for op in walk(function.body):
+        for r in op.results:
+            if isinstance(r.type, TensorType) and r.type.dtype is not INDEX:
+                dtype = r.type.dtype
+                widest = max(widest, 32 if is_narrow(dtype) else dtype.bits)
+    return target.vector_bits // widest
+
+
 def emit_kernel(function: Function, target: Target) -> str:
     """The LLVM module text of one kernel; see the module's text for the function's signature."""
-    e = Emitter(target, EMIT)
+    e = Emitter(target, EMIT, lanes_of(function, target))
     w = e.w
     grid: tuple[int, ...] = function.attrs["grid"]
     coordinates, buffers = function.args[: len(grid)], function.args[len(grid) :]

@@ -13,7 +13,6 @@ from minicc.backends.llvm.writer import Writer
 from minicc.errors import CompilerBug
 from minicc.ir import kernel
 from minicc.ir.core import Op, Region, Value
-from minicc.ir.types import TensorType
 from minicc.target import Target
 
 Emit = Callable[["Emitter", Any], None]
@@ -28,18 +27,15 @@ def llvm_features(target: Target) -> tuple[str, ...]:
 class Emitter:
     """The state while one kernel is emitted: the writer, and what each value became."""
 
-    def __init__(self, target: Target, table: Mapping[type[Op], Emit]) -> None:
+    def __init__(self, target: Target, table: Mapping[type[Op], Emit], lanes: int) -> None:
         self.target = target
         self.table = table
+        self.lanes = lanes
         self.w = Writer(llvm_features(target))
         self.env: dict[Value, Any] = {}
         self.entry: list[str] = []
         self.block = "entry"
         self.lazy: set[Op] = set()
-
-    def lanes(self, type: TensorType) -> int:
-        """How many elements of a type one vector register holds."""
-        return max(1, self.target.vector_bits // max(type.dtype.bits, 8))
 
     def tile(self, value: Value) -> Tile:
         """The tile that a value became."""
@@ -50,7 +46,7 @@ class Emitter:
         self, value: Value, parts: list[str | None], make: Callable[[int], str] | None = None
     ) -> None:
         """Bind a value to its vectors."""
-        self.env[value] = Tile(value.type, self.lanes(value.type), parts, make)
+        self.env[value] = Tile(value.type, self.lanes, parts, make)
 
     def start(self, label: str) -> None:
         """Begin a block."""
@@ -120,6 +116,6 @@ def define_chunked(
     e: Emitter, value: Value, parts: list[str | None], chunks: tuple[tuple[int, int], ...]
 ) -> None:
     """Bind a value to vectors of the given chunks, which need not be those that its type has."""
-    tile = Tile(value.type, e.lanes(value.type), parts)
+    tile = Tile(value.type, e.lanes, parts)
     tile.chunks = chunks
     e.env[value] = tile

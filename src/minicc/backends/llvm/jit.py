@@ -4,7 +4,8 @@ ORC's LLJIT with JITLink: one contiguous block of memory an object, so that code
 constants by a 32-bit offset, and stubs for calls to what lies farther away. Measured for 40 kernels
 and a `main` that calls them: JITLink 1.7 ms (0.2 of it for the session), LLJIT with RuntimeDyld
 1.4, MCJIT 1.1. The faster two place code and constants apart, with no promise that 32 bits reach.
-Peers: numba links with MCJIT, XLA:CPU with ORC, IREE maps the output of lld.
+
+Mirrors: XLA:CPU's ORC compiler; numba links with MCJIT, IREE maps the output of lld.
 """
 
 from __future__ import annotations

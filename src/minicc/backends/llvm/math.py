@@ -1,4 +1,4 @@
-"""Elementary functions as inlined vector code: exp, log, tanh, erf and sigmoid.
+"""Elementary functions as inlined vector code: exp, log, tanh, erf, sigmoid and power.
 
 Each function appends branch-free LLVM IR for one vector of float32 or float64 of any lane count
 and returns the name of the result. NaN gives NaN; infinities, signed zeros and denormal arguments
@@ -14,6 +14,8 @@ LLVM keeps it, as it never reassociates floating point unless told to.
 Errors are in units in the last place (ULP) of the correctly rounded result's binade, for normal
 results, measured by tools/measure_math.py on three targets: AVX-512 and AVX2, which gave the same
 figures, and baseline x86-64, which has no FMA. Figures are rounded up.
+
+Mirrors: SLEEF and XLA:CPU's intrinsics, as code emitted in line; MLIR's polynomial approximations.
 """
 
 from collections.abc import Callable, Sequence
@@ -358,3 +360,40 @@ def erf(w: Writer, t: Vec, x: str) -> str:
     far = w.binary("fsub", t, one, add_exponent(w, t, horner(w, t, c.exp2, r), shifted))
     y = w.select(t, w.compare("ogt", t, magnitude, one), far, near)
     return with_sign(w, t, y, x)
+
+
+def power(w: Writer, t: Vec, a: str, b: str) -> str:
+    """A to the power b with C's special cases, from float64's exp and log.
+
+    float32 is computed in float64: within 1 ULP on a sample (tests/ops/test_levels.py). float64
+    loses what the product b * log(a) loses, a relative error of some |b log a| 2**-53.
+    """
+    wide = Vec(t.lanes, "double")
+    if t != wide:
+        a, b = w.convert("fpext", t, a, wide), w.convert("fpext", t, b, wide)
+    one, zero = w.splat(wide, 1.0), w.splat(wide, 0.0)
+    size = absolute(w, wide, a)
+    p = exp(w, wide, w.binary("fmul", wide, b, log(w, wide, size)))
+    # 0 * inf in the exponent: the bases 1 and -1, and the exponent 0
+    p = w.select(wide, w.compare("oeq", wide, size, one), one, p)
+    half = w.binary("fmul", wide, b, w.splat(wide, 0.5))
+    whole = w.compare("oeq", wide, _floor(w, wide, b), b)
+    even = w.compare("oeq", wide, _floor(w, wide, half), half)
+    odd = w.binary("and", wide.mask, whole, _not(w, wide, even))
+    p = w.select(wide, odd, with_sign(w, wide, p, a), p)
+    root = w.binary("and", wide.mask, w.compare("olt", wide, a, zero), _not(w, wide, whole))
+    finite = w.compare("one", wide, size, w.splat(wide, INFINITY))
+    p = w.select(wide, w.binary("and", wide.mask, root, finite), w.splat(wide, NAN), p)
+    p = w.select(wide, w.compare("uno", wide, a, b), w.splat(wide, NAN), p)
+    known = w.compare("oeq", wide, b, zero)
+    known = w.binary("or", wide.mask, known, w.compare("oeq", wide, a, one))
+    p = w.select(wide, known, one, p)
+    return p if t == wide else w.convert("fptrunc", wide, p, t)
+
+
+def _floor(w: Writer, t: Vec, x: str) -> str:
+    return w.intrinsic(f"llvm.floor.{t.suffix}", t, (t, x))
+
+
+def _not(w: Writer, t: Vec, mask: str) -> str:
+    return w.binary("xor", t.mask, mask, w.splat(t.mask, 1))

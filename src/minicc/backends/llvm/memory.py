@@ -114,7 +114,7 @@ def load(e: Emitter, op: kernel.Load) -> None:
     pointer, steps = address(e, op.buffer, op.at, op.indices, len(shape))
     shape, steps = shape or (1,), steps or [1]
     offsets = _offsets(shape, steps)
-    chunks = split_axis(shape[-1], e.lanes(op.result.type))
+    chunks = split_axis(shape[-1], e.lanes)
 
     def make(number: int) -> str:
         start, width = chunks[number % len(chunks)]
@@ -194,7 +194,7 @@ def coordinate(e: Emitter, op: kernel.Coordinate) -> None:
     start = emit_index(e, base, op.indices)
     parts: list[str | None] = []
     for offset in _offsets(shape, steps):
-        for first, width in split_axis(shape[-1], e.lanes(op.result.type)):
+        for first, width in split_axis(shape[-1], e.lanes):
             vec = Vec(width, "i64")
             numbers = [offset + (first + k) * steps[-1] for k in range(width)]
             lanes = ", ".join(f"i64 {n}" for n in numbers)

@@ -20,8 +20,9 @@ runs: neither the SLP nor the loop vectoriser (slow and at times wrong on wide v
 nor unrolling. Code generation levels 1, 2 and 3 gave the same code in the same time.
 
 Position-independent code in the small model addresses constants relative to the program counter;
-LLVM's usual choice for a JIT, the large model, would load 64-bit addresses (`movabs`) in hot loops.
-Inductor and XLA:CPU run the whole O3 pipeline, numba O3 twice.
+LLVM's usual choice for a JIT, the large model, would load 64-bit addresses (`movabs`) in hot
+loops. Mirrors: XLA:CPU's IR compiler and Inductor's clang call, which run whole O3 pipelines;
+numba runs O3 twice.
 """
 
 from __future__ import annotations

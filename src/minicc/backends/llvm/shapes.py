@@ -17,7 +17,8 @@ from minicc.ir import arith, kernel
 
 
 def _combine(e: Emitter, combine: str, vec: Vec, tile: Tile, a: str, b: str) -> str:
-    return elementwise.TABLE[arith.COMBINERS[combine]](e.w, vec, tile.dtype, [a, b])
+    op = arith.COMBINERS[combine]
+    return elementwise.apply(op, e.w, vec.lanes, tile.dtype, [a, b], tile.dtype)
 
 
 def reduce(e: Emitter, op: kernel.Reduce) -> None:
@@ -90,11 +91,7 @@ def _scalar(e: Emitter, vec: Vec, x: str, lane: int) -> str:
 def broadcast(e: Emitter, op: kernel.Broadcast) -> None:
     """Name a vector again for each index that repeats it."""
     source, shape = e.tile(op.x), op.shape or (1,)
-    chunks = (
-        source.chunks
-        if source.shape[-1] == shape[-1]
-        else split_axis(shape[-1], e.lanes(op.result.type))
-    )
+    chunks = source.chunks if source.shape[-1] == shape[-1] else split_axis(shape[-1], e.lanes)
     parts: list[str | None] = []
     for leading in leading_map(source.shape, shape):
         parts += [source.get(e.w, leading, c, width) for c, (_, width) in enumerate(chunks)]
@@ -108,7 +105,7 @@ def reshape(e: Emitter, op: kernel.Reshape) -> None:
         define_chunked(e, op.result, list(source.all_parts()), source.chunks)
         return
     scalars = _scalars(e, source)
-    chunks = split_axis(shape[-1], e.lanes(op.result.type))
+    chunks = split_axis(shape[-1], e.lanes)
     parts: list[str | None] = []
     for start_of_row in range(0, len(scalars), shape[-1]):
         for start, width in chunks:
@@ -146,7 +143,7 @@ def slice(e: Emitter, op: kernel.Slice) -> None:
         rows = [
             scalars[k * n + op.start : k * n + op.start + op.size] for k in range(source.leading)
         ]
-        chunks = split_axis(op.size, e.lanes(op.result.type))
+        chunks = split_axis(op.size, e.lanes)
         e.define(
             op.result,
             [
@@ -177,7 +174,7 @@ def concat(e: Emitter, op: kernel.Concat) -> None:
             [s for t in tiles for s in _scalars(e, t)[k * t.shape[-1] : (k + 1) * t.shape[-1]]]
             for k in range(tiles[0].leading)
         ]
-        chunks = split_axis(op.result.type.extents[-1], e.lanes(op.result.type))
+        chunks = split_axis(op.result.type.extents[-1], e.lanes)
         for row in rows:
             parts += [
                 _gather(e, tiles[0].vec(width), row[start : start + width])

@@ -18,8 +18,9 @@ from minicc.backends.llvm.writer import Vec, Writer
 from minicc.ir.types import DType, TensorType
 
 ELEMENT = {
-    "f16": "half",
-    "bf16": "bfloat",
+    # computed with as f32, see `narrow`
+    "f16": "i16",
+    "bf16": "i16",
     "f32": "float",
     "f64": "double",
     "i8": "i8",

@@ -1,4 +1,7 @@
-"""ONNX models as modules of the graph dialect."""
+"""ONNX models as modules of the graph dialect.
+
+Mirrors: onnx-mlir's and Relax's ONNX importers, torch-mlir's TorchOnnxToTorch.
+"""
 
 from minicc.frontends.onnx.importer import import_model
 

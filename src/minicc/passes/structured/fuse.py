@@ -220,7 +220,7 @@ def renamed(op: Generic, operands: Sequence[Value], names: Mapping[str, str]) ->
         operands,
         space=op.space.renamed(names),
         maps=tuple(tuple(affine.substitute(e, binding) for e in m) for m in op.maps),
-        coordinates=tuple(names[n] for n in op.coordinates),
+        coordinates=tuple(affine.substitute(e, binding) for e in op.coordinates),
     )
 
 

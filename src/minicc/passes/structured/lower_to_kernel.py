@@ -211,6 +211,9 @@ class _Nest:
             found = self.loop(0, self._identities())
             found = [self._reduce_lanes(k, v) for k, v in zip(combined, found, strict=True)]
             totals = self._combined(totals, found) if totals else found
+        if combined and not totals:  # a reduction over nothing
+            self.at.update(dict.fromkeys(self.reductions, (0, 1)))
+            totals = self._identities()
         for k, v in zip(combined, totals, strict=True):
             self.finish(k, v)
 
@@ -322,8 +325,8 @@ class _Nest:
             if (v, m) not in loaded:
                 loaded[v, m] = self.read(v, m)
             tiles[a] = loaded[v, m]
-        for a, name in zip(op.body.args[len(op.operands) :], op.coordinates, strict=True):
-            tiles[a] = self.coordinate(name)
+        for a, e in zip(op.body.args[len(op.operands) :], op.coordinates, strict=True):
+            tiles[a] = self.coordinate(e)
         products = {op.body.yields[k] for k, c in enumerate(op.combine) if c == "add"}
         products -= {v for inner in op.body.ops for v in inner.operands}
         fused: dict[Value, tuple[Value, Value]] = {}
@@ -394,12 +397,11 @@ class _Nest:
         shape = tuple(extents.get(n, 1) for n in self.axes)
         return self.low.b.emit(kernel.Reshape, register.tile, shape=shape)
 
-    def coordinate(self, name: str) -> Value:
-        """The index along a dimension as a tile of i64."""
-        (value,), indices = self.expressions((affine.symbol(name),), (0,))
-        return self.low.b.emit(
-            kernel.Coordinate, tuple(indices), value=value, shape=self._shape((name,))
-        )
+    def coordinate(self, expression: Dim) -> Value:
+        """The values of an expression over the space as a tile of i64."""
+        (value,), indices = self.expressions((expression,), (0,))
+        shape = self._shape(tuple(affine.symbols(expression)))
+        return self.low.b.emit(kernel.Coordinate, tuple(indices), value=value, shape=shape)
 
     def finish(self, k: int, tile: Value) -> None:
         """Keep a result in its register, and store it if it has memory."""

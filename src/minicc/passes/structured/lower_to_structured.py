@@ -23,7 +23,7 @@ from minicc.ir.build import Builder
 from minicc.ir.core import Function, Literal, Module, Op, Value
 from minicc.ir.rewrite import Rebuilder, rebuild
 from minicc.ir.space import PARALLEL, REDUCTION, Iter, Space
-from minicc.ir.types import I64, TensorType
+from minicc.ir.types import F32, I64, TensorType
 
 Body = Callable[[Builder, Sequence[Value]], Value]
 Lower = Callable[[Rebuilder, Any, tuple[Value, ...]], Value]
@@ -65,7 +65,7 @@ def generic(
     shape: Sequence[Dim],
     body: Body,
     combine: str | None = None,
-    coordinates: tuple[str, ...] = (),
+    coordinates: tuple[Dim, ...] = (),
 ) -> Value:
     """A generic with one result.
 
@@ -84,6 +84,32 @@ def generic(
         coordinates=coordinates,
         body=region,
     )
+
+
+def summed(
+    b: Builder,
+    inputs: Sequence[Value],
+    space: Space,
+    maps: Sequence[Sequence[Dim]],
+    shape: Sequence[Dim],
+    body: Body,
+    combine: str,
+) -> Value:
+    """A reduction; f16 and bf16 are computed with and accumulated in f32, and rounded once."""
+    dtype = inputs[0].type.dtype
+    if not dtype.is_float or dtype.bits != 16:
+        return generic(b, inputs, space, maps, shape, body, combine)
+
+    def wide(inner: Builder, elements: Sequence[Value]) -> Value:
+        return body(inner, [inner.emit(arith.Cast, v, dtype=F32) for v in elements])
+
+    total = generic(b, inputs, space, maps, shape, wide, combine)
+
+    def narrow(inner: Builder, elements: Sequence[Value]) -> Value:
+        return inner.emit(arith.Cast, elements[0], dtype=dtype)
+
+    rank = len(shape)
+    return generic(b, [total], dims(shape), [identity(rank), identity(rank)], shape, narrow)
 
 
 def dims(shape: Sequence[Dim], reduced: Sequence[int] = ()) -> Space:
@@ -178,12 +204,12 @@ def _concat(b: Rebuilder, op: Any, operands: tuple[Value, ...]) -> Value:
 
 def _iota(b: Rebuilder, op: Any, operands: tuple[Value, ...]) -> Value:
     shape = op.result.type.shape
-    name = f"d{op.axis}"
+    axis = symbol(f"d{op.axis}")
 
     def body(inner: Builder, scalars: Sequence[Value]) -> Value:
         return inner.emit(arith.Cast, scalars[0], dtype=op.dtype)
 
-    return generic(b, [], dims(shape), [identity(len(shape))], shape, body, coordinates=(name,))
+    return generic(b, [], dims(shape), [identity(len(shape))], shape, body, coordinates=(axis,))
 
 
 def _reduce(b: Rebuilder, op: Any, operands: tuple[Value, ...]) -> Value:
@@ -195,7 +221,7 @@ def _reduce(b: Rebuilder, op: Any, operands: tuple[Value, ...]) -> Value:
         result = [symbol(f"d{k}") for k in range(len(shape)) if k not in axes]
     maps = [identity(len(shape)), result]
     out = op.result.type.shape
-    return generic(b, operands, dims(shape, axes), maps, out, _first, op.combine)
+    return summed(b, operands, dims(shape, axes), maps, out, _first, op.combine)
 
 
 def _window(b: Rebuilder, op: Any, operands: tuple[Value, ...]) -> Value:
@@ -211,7 +237,7 @@ def _window(b: Rebuilder, op: Any, operands: tuple[Value, ...]) -> Value:
             at = at + symbol(f"r{k}") * dilation
         read.append(at)
     maps = [read, identity(len(shape))]
-    return generic(b, operands, Space(iters), maps, shape, _first, op.combine)
+    return summed(b, operands, Space(iters), maps, shape, _first, op.combine)
 
 
 def _contract(b: Rebuilder, op: Any, operands: tuple[Value, ...]) -> Value:
@@ -238,7 +264,7 @@ def _contract(b: Rebuilder, op: Any, operands: tuple[Value, ...]) -> Value:
         read(right, operands[1].type.shape),
         [symbol(letter) for letter in out],
     ]
-    return generic(b, operands, space, maps, shape, _product, "add")
+    return summed(b, operands, space, maps, shape, _product, "add")
 
 
 _SPATIAL = {1: "w", 2: "hw", 3: "dhw"}
@@ -285,7 +311,7 @@ def _conv(b: Rebuilder, op: Any, operands: tuple[Value, ...]) -> Value:
     read_x = [n, *at, read_c] if last else [n, read_c, *at]
     out: list[Dim] = [symbol(name) for name in spatial]
     maps: list[list[Dim]] = [read_x, [c, k, *tap_at], [n, *out, c] if last else [n, c, *out]]
-    return generic(b, [x, w], Space(iters), maps, shape, _product, "add")
+    return summed(b, [x, w], Space(iters), maps, shape, _product, "add")
 
 
 LOWER: dict[type[Op], Lower] = {

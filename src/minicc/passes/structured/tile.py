@@ -132,6 +132,7 @@ def _tile_generic(
         tile=tuple(
             (n, min(t, limits[n])) for n, t in tiles.items() if n in space and min(t, limits[n]) > 1
         ),
+        coordinates=tuple(affine.substitute(e, binding) for e in op.coordinates),
         blocks=cuts.blocks,
         cut=cuts.cut,
     )

@@ -1,0 +1,53 @@
+"""How a command ends that fails: the text on standard error, and where a bug's full text is kept.
+
+Mirrors: rustc's internal compiler error, whose backtrace goes to a file named in the message.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+import traceback
+
+from minicc.errors import CompilerBug, MiniccError, UserError
+from minicc.version import VERSION
+
+_MOST_MARKED = 8
+
+
+def as_minicc_error(error: Exception) -> MiniccError:
+    """The error itself, a user's for what a system call refused, else a bug."""
+    if isinstance(error, MiniccError):
+        return error
+    if isinstance(error, OSError) and error.strerror:
+        place = f" {error.filename}" if error.filename else ""
+        return UserError("MC0156", f"can't use the file{place}: {error.strerror}")
+    bug = CompilerBug("MC0308", f"{type(error).__name__}: {error}")
+    bug.__cause__ = error
+    return bug
+
+
+def told(error: MiniccError) -> str:
+    """What a person reads; a bug's long parts are in a file that the text names."""
+    if not isinstance(error, CompilerBug):
+        return str(error)
+    full = full_text(error)
+    try:
+        handle, path = tempfile.mkstemp(prefix="minicc-bug-", suffix=".txt")
+        with os.fdopen(handle, "w", encoding="utf-8") as file:
+            file.write(full)
+    except OSError:
+        return full
+    short = str(error).removesuffix(f"\n{error.ir}")
+    marked = [line for line in error.ir.splitlines() if line.startswith(">>>")]
+    shown = marked[:_MOST_MARKED] + ["..."] * (len(marked) > _MOST_MARKED)
+    return "\n".join([short, *shown, f"  full text: {path}"])
+
+
+def full_text(error: CompilerBug) -> str:
+    """All that a report of a bug should hold: versions, the command, the calls, and the error."""
+    head = f"minicc {VERSION}, Python {sys.version.split()[0]}, {sys.platform}"
+    command = " ".join(["minicc", *sys.argv[1:]])
+    calls = "".join(traceback.format_exception(error))
+    return f"{head}\n{command}\n\n{calls}"

@@ -1,0 +1,31 @@
+"""Names of stages on the command line: one that is not known is wrong usage, and suggests some.
+
+Mirrors: click's own words for an option that is not known; iree-compile's names of phases.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable
+
+import click
+
+from minicc.compiler import stage_names
+
+Check = Callable[[click.Context, click.Parameter, str | None], str | None]
+
+
+def stage_or(*words: str) -> Check:
+    """The check of an option whose value is a stage's name, or one of some further words."""
+
+    def check(ctx: click.Context, param: click.Parameter, value: str | None) -> str | None:
+        names = [*stage_names(), *words]
+        if value is not None and value not in names:
+            near = difflib.get_close_matches(value, names, 3)
+            meant = f" Did you mean {' or '.join(map(repr, near))}?" if near else ""
+            raise click.BadParameter(
+                f"no stage is called {value!r}.{meant} (stages: {', '.join(names)})", ctx, param
+            )
+        return value
+
+    return check
