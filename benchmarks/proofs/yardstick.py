@@ -7,14 +7,17 @@ the kernels reach is told as a share of its rate.
 
 from __future__ import annotations
 
-ROWS, COLUMNS, LANES, TAPS = 14, 32, 16, 3
+COLUMNS, LANES = 32, 16
 V = f"<{LANES} x float>"
 
 
-def convolution(height: int, width: int, ic: int, oc: int) -> str:
-    """`void @yardstick(x[h + 2, w + 2, ic], w[oc / 32, 3, 3, ic, 32], y[h, w, oc])`."""
-    run = TAPS * ic
-    accumulators = [(r, c) for r in range(ROWS) for c in range(COLUMNS // LANES)]
+def convolution(height: int, width: int, ic: int, oc: int, taps: int = 3, rows: int = 14) -> str:
+    """`void @yardstick(x[h + t - 1, w + t - 1, ic], w[oc / 32, t, t, ic, 32], y[h, w, oc])`.
+
+    `rows` pixels of a line are held at once and must divide `width`, as 32 must divide `oc`.
+    """
+    run = taps * ic
+    accumulators = [(r, c) for r in range(rows) for c in range(COLUMNS // LANES)]
     lines = [
         f"declare {V} @llvm.fma.v{LANES}f32({V}, {V}, {V})",
         "define void @yardstick(ptr noalias %x, ptr noalias %w, ptr noalias %y) nounwind {",
@@ -25,8 +28,8 @@ def convolution(height: int, width: int, ic: int, oc: int) -> str:
         *_head("rows", "h", "panels", "rows.end"),
         "  br label %blocks",
         *_head("blocks", "b", "rows", "store"),
-        f"  %row = mul i64 %h, {(width + TAPS - 1) * ic}",
-        f"  %left = mul i64 %b, {ROWS * ic}",
+        f"  %row = mul i64 %h, {(width + taps - 1) * ic}",
+        f"  %left = mul i64 %b, {rows * ic}",
         "  %corner = add i64 %row, %left",
         "  br label %taps",
         *_head("taps", "kh", "blocks", "taps.end"),
@@ -34,16 +37,16 @@ def convolution(height: int, width: int, ic: int, oc: int) -> str:
     for r, c in accumulators:
         lines.append(f"  %t{r}.{c} = phi {V} [zeroinitializer, %blocks], [%n{r}.{c}, %taps.end]")
     lines += [
-        f"  %down = mul i64 %kh, {(width + TAPS - 1) * ic}",
+        f"  %down = mul i64 %kh, {(width + taps - 1) * ic}",
         "  %from = add i64 %corner, %down",
-        f"  %panel = mul i64 %p, {TAPS * run * COLUMNS}",
+        f"  %panel = mul i64 %p, {taps * run * COLUMNS}",
         f"  %line = mul i64 %kh, {run * COLUMNS}",
         "  %weights = add i64 %panel, %line",
         "  br label %inner",
-        *_inner(accumulators, ic, run),
-        *_tail("taps", "kh", TAPS, "store", "taps.end"),
-        *_store(accumulators, width, oc),
-        *_tail("blocks", "b", width // ROWS, "rows.end"),
+        *_inner(accumulators, ic, run, rows),
+        *_tail("taps", "kh", taps, "store", "taps.end"),
+        *_store(accumulators, width, oc, rows),
+        *_tail("blocks", "b", width // rows, "rows.end"),
         *_tail("rows", "h", height, "panels.end", "rows.end"),
         *_tail("panels", "p", oc // COLUMNS, "exit", "panels.end"),
         "exit:",
@@ -66,7 +69,7 @@ def _tail(label: str, index: str, count: int, after: str, own: str = "") -> list
     ]
 
 
-def _inner(accumulators: list[tuple[int, int]], ic: int, run: int) -> list[str]:
+def _inner(accumulators: list[tuple[int, int]], ic: int, run: int, rows: int) -> list[str]:
     """The loop over kw and ic: two loads of weights, then a broadcast and two FMAs a pixel."""
     lines = _head("inner", "k", "taps", "inner")
     for r, c in accumulators:
@@ -81,7 +84,7 @@ def _inner(accumulators: list[tuple[int, int]], ic: int, run: int) -> list[str]:
         f"  %w1 = load {V}, ptr %pw1, align 64",
         "  %px = getelementptr float, ptr %x, i64 %at.x",
     ]
-    for r in range(ROWS):
+    for r in range(rows):
         lines += [
             f"  %px{r} = getelementptr float, ptr %px, i64 {r * ic}",
             f"  %s{r} = load float, ptr %px{r}, align 4",
@@ -94,11 +97,11 @@ def _inner(accumulators: list[tuple[int, int]], ic: int, run: int) -> list[str]:
     return lines + _tail("inner", "k", run, "taps.end")
 
 
-def _store(accumulators: list[tuple[int, int]], width: int, oc: int) -> list[str]:
+def _store(accumulators: list[tuple[int, int]], width: int, oc: int, rows: int) -> list[str]:
     lines = [
         "store:",
         f"  %out.h = mul i64 %h, {width * oc}",
-        f"  %out.b = mul i64 %b, {ROWS * oc}",
+        f"  %out.b = mul i64 %b, {rows * oc}",
         f"  %out.p = mul i64 %p, {COLUMNS}",
         "  %out.hb = add i64 %out.h, %out.b",
         "  %out = add i64 %out.hb, %out.p",

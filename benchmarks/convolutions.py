@@ -1,0 +1,94 @@
+"""Single convolutions through the whole compiler, beside the same in plain LLVM IR, one thread, in
+one run.
+
+    python -m benchmarks.convolutions
+
+The yardstick (`benchmarks.proofs.yardstick`) is the best of two register tiles, 14 or 7 pixels by
+32 channels.
+"""
+
+from __future__ import annotations
+
+import ctypes
+
+import numpy as np
+from benchmarks.proofs import yardstick
+from benchmarks.proofs.measure import Floats, aligned, placed, timed
+
+from minicc.backends.llvm.jit import link
+from minicc.backends.llvm.optimize import optimise
+from minicc.compiled import compile_module
+from minicc.ir import graph
+from minicc.ir.build import Builder
+from minicc.ir.core import Function, Literal, Module, Region, Value
+from minicc.ir.types import F32, TensorType
+from minicc.options import Options
+from minicc.target import Target
+
+# height and width, channels in, channels out, taps: the shapes of a ResNet-50
+SHAPES = (
+    (56, 64, 64, 3),
+    (28, 128, 128, 3),
+    (14, 256, 256, 3),
+    (7, 512, 512, 3),
+    (56, 64, 256, 1),
+    (56, 256, 64, 1),
+    (28, 512, 128, 1),
+    (28, 128, 512, 1),
+    (14, 1024, 256, 1),
+    (14, 256, 1024, 1),
+    (7, 2048, 512, 1),
+    (7, 512, 2048, 1),
+)
+RUNS = 60
+
+
+def compiled_seconds(x: Floats, weights: Floats) -> tuple[float, Floats]:
+    """The best time of a model of one convolution, and its result."""
+    value = Value(TensorType(F32, x.shape), "x")
+    b = Builder(("convolution",))
+    w = b.emit(graph.Constant, value=Literal(weights))
+    attrs = {"strides": (1, 1), "dilations": (1, 1), "layout": "channels_last"}
+    y = b.emit(graph.Conv, value, w, **attrs)
+    module = Module("graph", [Function("main", Region([value], b.ops, [y]))])
+    executable = compile_module(module, Options(threads=1), {}).executable
+    (result,) = executable.run([x])
+    return timed(lambda: executable.run([x]), RUNS).best, result
+
+
+def yardstick_seconds(x: Floats, weights: Floats, size: int) -> tuple[float, Floats]:
+    """The best time of the yardstick, and its result."""
+    oc, ic, taps, _ = weights.shape
+    panels = weights.reshape(oc // 32, 32, ic, taps, taps).transpose(0, 3, 4, 2, 1)
+    packed, y, best = placed(panels), aligned(size, size, oc), float("inf")
+    for rows in (14, 7):
+        if size % rows:
+            continue
+        text = yardstick.convolution(size, size, ic, oc, taps, rows)
+        library = link([optimise(text, Target.host())], ["yardstick"])
+        function = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 3)(library["yardstick"])
+        pointers = [a.ctypes.data for a in (x, packed, y)]
+        best = min(best, timed(lambda f=function, p=pointers: f(*p), RUNS).best)  # type: ignore[misc]
+    return best, y
+
+
+def main() -> None:
+    """Print a row a shape: both rates in GFLOP/s, the share, and the largest difference."""
+    rng = np.random.default_rng(0)
+    print("size   in  out taps   minicc  yardstick  share  difference")
+    for size, ic, oc, taps in SHAPES:
+        extent = size + taps - 1
+        x = placed(rng.standard_normal((1, extent, extent, ic)))
+        weights = rng.standard_normal((oc, ic, taps, taps)).astype(np.float32)
+        ours, got = compiled_seconds(x, weights)
+        theirs, want = yardstick_seconds(x, weights, size)
+        work = 2e-9 * size * size * oc * ic * taps * taps
+        off = float(np.max(np.abs(got[0] - want)) / np.max(np.abs(want)))
+        print(
+            f"{size:4} {ic:4} {oc:4} {taps:4} {work / ours:8.1f} {work / theirs:10.1f}"
+            f" {theirs / ours:6.1%}  {off:.1e}"
+        )
+
+
+if __name__ == "__main__":
+    main()
