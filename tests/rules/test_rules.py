@@ -1,0 +1,139 @@
+"""Every rule: it fires, means the same, ends, and is left out by strict mathematics unless exact."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+
+from minicc.ir import graph
+from minicc.ir.build import Builder
+from minicc.ir.core import Literal, Module, Value, same_module
+from minicc.ir.interpret import run
+from minicc.ir.types import F32, TensorType
+from minicc.passes.graph.rules import RULES
+from minicc.passes.graph.simplify import simplify
+from tests.stages.programs import constant, module, same_bits
+
+SHAPE = (1, 3, 4, 5)
+_X = TensorType(F32, SHAPE)
+
+
+def _program(body: Callable[[Builder, Value], Value]) -> Module:
+    def whole(b: Builder, x: Value) -> Sequence[Value]:
+        return [body(b, x)]
+
+    return module(whole, _X)
+
+
+def _transpose(b: Builder, x: Value, *perm: int) -> Value:
+    return b.emit(graph.Transpose, x, perm=perm)
+
+
+def _reshape(b: Builder, x: Value, *shape: int) -> Value:
+    return b.emit(graph.Reshape, x, shape=shape)
+
+
+def _pad(b: Builder, x: Value) -> Value:
+    none = (0, 0, 0, 0)
+    return b.emit(graph.Pad, x, low=none, high=none, value=Literal(np.float32(0)))
+
+
+def _conv(b: Builder, x: Value) -> Value:
+    weights = np.random.default_rng(0).standard_normal((2, 3, 2, 2)).astype(np.float32)
+    return b.emit(graph.Conv, x, constant(b, weights), strides=(1, 1), dilations=(1, 1))
+
+
+def _channels(*values: float) -> Any:
+    return np.array(values, np.float32).reshape(-1, 1, 1)
+
+
+# for each rule a program on which it fires
+PROGRAMS: dict[str, Callable[[Builder, Value], Value]] = {
+    "reshape-to-same": lambda b, x: _reshape(b, x, *SHAPE),
+    "reshape-of-reshape": lambda b, x: _reshape(b, _reshape(b, x, 60), 5, 12),
+    "broadcast-to-same": lambda b, x: b.emit(graph.Broadcast, x, shape=SHAPE),
+    "cast-to-same": lambda b, x: b.emit(graph.Cast, x, dtype=F32),
+    "transpose-by-nothing": lambda b, x: _transpose(b, x, 0, 1, 2, 3),
+    "transpose-of-transpose": lambda b, x: _transpose(b, _transpose(b, x, 0, 2, 3, 1), 3, 0, 1, 2),
+    "pad-by-nothing": _pad,
+    "concat-of-one": lambda b, x: b.emit(graph.Concat, (x,), axis=1),
+    "multiply-by-one": lambda b, x: b.emit(graph.Mul, x, constant(b, np.float32(1))),
+    "scale-into-weights": lambda b, x: b.emit(
+        graph.Mul, _conv(b, x), constant(b, _channels(0.5, -3.0))
+    ),
+    "add-of-add": lambda b, x: b.emit(
+        graph.Add,
+        b.emit(graph.Add, x, constant(b, np.float32(0.3))),
+        constant(b, _channels(1, 2, 3)),
+    ),
+    "mul-of-mul": lambda b, x: b.emit(
+        graph.Mul, b.emit(graph.Mul, x, constant(b, np.float32(0.3))), constant(b, np.float32(7))
+    ),
+    "mul-of-add": lambda b, x: b.emit(
+        graph.Mul,
+        b.emit(graph.Add, x, constant(b, np.float32(0.3))),
+        constant(b, _channels(1, 2, 3)),
+    ),
+}
+_BY_NAME = {rule.name: rule for rule in RULES}
+_ANY = st.floats(width=32, allow_nan=True, allow_infinity=True)
+_TAME = st.floats(-100, 100, width=32)
+
+
+def test_every_rule_has_a_program_and_names_are_distinct() -> None:
+    assert set(PROGRAMS) == {rule.name for rule in RULES}
+    assert len(_BY_NAME) == len(RULES)
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_a_rule_fires_and_applying_again_changes_nothing(name: str) -> None:
+    fired: Counter[str] = Counter()
+    once = simplify(_program(PROGRAMS[name]), fired=fired)
+    assert fired[name] == 1
+    again: Counter[str] = Counter()
+    assert same_module(simplify(once, fired=again), once)
+    assert not again
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_strict_mathematics_uses_exact_rules_alone(name: str) -> None:
+    fired: Counter[str] = Counter()
+    simplify(_program(PROGRAMS[name]), strict=True, fired=fired)
+    assert all(_BY_NAME[n].kind == "exact" for n in fired)
+    assert (fired[name] == 1) == (_BY_NAME[name].kind == "exact")
+
+
+@pytest.mark.parametrize("name", [n for n in PROGRAMS if _BY_NAME[n].kind == "exact"])
+@settings(max_examples=30, deadline=None)
+@given(x=arrays(np.float32, SHAPE, elements=_ANY))
+def test_exact_rules_keep_every_bit(name: str, x: Any) -> None:
+    before = _program(PROGRAMS[name])
+    after = simplify(before)
+    assert same_bits(run(after, [x])[0], run(before, [x])[0])
+
+
+@pytest.mark.parametrize("name", [n for n in PROGRAMS if _BY_NAME[n].kind != "exact"])
+@settings(max_examples=30, deadline=None)
+@given(x=arrays(np.float32, SHAPE, elements=_TAME))
+def test_other_rules_keep_the_value_up_to_rounding(name: str, x: Any) -> None:
+    before = _program(PROGRAMS[name])
+    after = simplify(before)
+    np.testing.assert_allclose(run(after, [x])[0], run(before, [x])[0], rtol=1e-5, atol=3e-4)
+
+
+def test_locations_of_what_a_rule_joins_are_kept() -> None:
+    def body(b: Builder, x: Value) -> Value:
+        b.loc = ("convolution",)
+        y = _conv(b, x)
+        b.loc = ("scale",)
+        return b.emit(graph.Mul, y, constant(b, np.float32(2)))
+
+    ops = simplify(_program(body)).main.body.ops
+    assert [op.loc for op in ops if isinstance(op, graph.Conv)] == [("convolution", "scale")]
