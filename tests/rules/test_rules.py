@@ -1,4 +1,4 @@
-"""Every rule: it fires, means the same, ends, and is left out by strict mathematics unless exact."""
+"""Every rule: it fires, means the same, ends, and is left out by strict mathematics if not exact."""
 
 from __future__ import annotations
 
