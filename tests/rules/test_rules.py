@@ -1,4 +1,4 @@
-"""Every rule: it fires, means the same, ends, and is left out by strict mathematics if not exact."""
+"""Every rule: it fires, means the same, ends, and strict mathematics uses the exact ones alone."""
 
 from __future__ import annotations
 
