@@ -13,6 +13,7 @@ from minicc.backends.llvm.writer import Writer
 from minicc.errors import CompilerBug
 from minicc.ir import kernel
 from minicc.ir.core import Op, Region, Value
+from minicc.ir.rewrite import used_by
 from minicc.target import Target
 
 Emit = Callable[["Emitter", Any], None]
@@ -78,7 +79,7 @@ def deferrable(region: Region) -> set[Op]:
         if op.regions or not op.pure:
             barriers.append(position)
             for r in op.regions:
-                inner |= _used_within(r)
+                inner |= used_by(r)
     found: set[Op] = set()
     for position, op in enumerate(region.ops):
         if isinstance(op, kernel.Load) and op.shape and op.shape[-1] == 1:
@@ -91,15 +92,6 @@ def deferrable(region: Region) -> set[Op]:
             ):
                 found.add(op)
     return found
-
-
-def _used_within(region: Region) -> set[Value]:
-    used = set(region.yields)
-    for op in region.ops:
-        used.update(op.operands)
-        for r in op.regions:
-            used |= _used_within(r)
-    return used
 
 
 def common_chunks(
