@@ -64,9 +64,10 @@ class View(Op, name="program.view"):
 
     def infer(self) -> tuple[BufferType, ...]:
         source: BufferType = self.buffer.type
+        span = self.type.span()  # nothing may lie anywhere
         if (
             self.offset < 0
-            or self.offset + self.type.span() > source.span()
+            or (span and self.offset + span > source.span())
             or source.dtype is not self.type.dtype
         ):
             raise TypeError(f"{self.type} at {self.offset} does not lie within {source}")

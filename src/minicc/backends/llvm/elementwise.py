@@ -101,11 +101,39 @@ def _divide(w: Writer, t: Vec, d: DType, x: list[str]) -> str:
     return w.select(t, zero, w.splat(t, 0), quotient)
 
 
+def _zero_signed_as(w: Writer, t: Vec, x: str) -> str:
+    return w.intrinsic(f"llvm.copysign.{t.suffix}", t, (t, w.splat(t, 0.0)), (t, x))
+
+
+def _float_rest(w: Writer, t: Vec, x: list[str]) -> tuple[str, str]:
+    """(remainder with the dividend's sign, whether that is another sign than the divisor's)."""
+    zero = w.splat(t, 0.0)
+    rest = w.binary("frem", t, x[0], x[1])
+    opposite = w.binary(
+        "xor", t.mask, w.compare("olt", t, rest, zero), w.compare("olt", t, x[1], zero)
+    )
+    return rest, w.binary("and", t.mask, w.compare("une", t, rest, zero), opposite)
+
+
+def _float_floor_divide(w: Writer, t: Vec, x: list[str]) -> str:
+    """What NumPy makes of zeros and infinities too: the step down counts after the division."""
+    a, b = x
+    rest, adjust = _float_rest(w, t, x)
+    exact = w.binary("fdiv", t, w.binary("fsub", t, a, rest), b)
+    exact = w.select(t, adjust, w.binary("fsub", t, exact, w.splat(t, 1.0)), exact)
+    # the division rounds: the integer that is meant may lie just above
+    below = w.intrinsic(f"llvm.floor.{t.suffix}", t, (t, exact))
+    above = w.compare("ogt", t, w.binary("fsub", t, exact, below), w.splat(t, 0.5))
+    near = w.select(t, above, w.binary("fadd", t, below, w.splat(t, 1.0)), below)
+    plain = w.binary("fdiv", t, a, b)
+    none = w.compare("oeq", t, exact, w.splat(t, 0.0))
+    near = w.select(t, none, _zero_signed_as(w, t, plain), near)
+    return w.select(t, w.compare("oeq", t, b, w.splat(t, 0.0)), plain, near)
+
+
 def _floor_divide(w: Writer, t: Vec, d: DType, x: list[str]) -> str:
     if d.is_float:
-        rest = _modulo(w, t, d, x)
-        exact = w.binary("fdiv", t, w.binary("fsub", t, x[0], rest), x[1])
-        return w.intrinsic(f"llvm.rint.{t.suffix}", t, (t, exact))
+        return _float_floor_divide(w, t, x)
     quotient, _, zero = _integer_division(w, t, d, x, floor=True)
     return w.select(t, zero, w.splat(t, 0), quotient)
 
@@ -114,16 +142,10 @@ def _modulo(w: Writer, t: Vec, d: DType, x: list[str]) -> str:
     if not d.is_float:
         _, rest, zero = _integer_division(w, t, d, x, floor=True)
         return w.select(t, zero, w.splat(t, 0), rest)
-    rest = w.binary("frem", t, x[0], x[1])
-    nonzero = w.compare("une", t, rest, w.splat(t, 0.0))
-    opposite = w.binary(
-        "xor",
-        t.mask,
-        w.compare("olt", t, rest, w.splat(t, 0.0)),
-        w.compare("olt", t, x[1], w.splat(t, 0.0)),
-    )
-    adjusted = w.binary("fadd", t, rest, x[1])
-    return w.select(t, w.binary("and", t.mask, nonzero, opposite), adjusted, rest)
+    rest, adjust = _float_rest(w, t, x)
+    adjusted = w.select(t, adjust, w.binary("fadd", t, rest, x[1]), rest)
+    zero = w.compare("oeq", t, rest, w.splat(t, 0.0))
+    return w.select(t, zero, _zero_signed_as(w, t, x[1]), adjusted)
 
 
 def _negate(w: Writer, t: Vec, d: DType, x: list[str]) -> str:

@@ -118,13 +118,17 @@ def points_of(group: Group) -> int:
 
 
 def operand_starts(op: Pad | Concat) -> list[tuple[Value, tuple[int, ...]]]:
-    """Each operand of a pad or concat with the coordinates at which it starts in the result."""
+    """Each operand of a pad or concat with the coordinates at which it starts in the result.
+
+    An empty one starts at 0: behind an empty result's memory there is none.
+    """
     if isinstance(op, Pad):
-        return [(op.x, op.low)]
+        return [(op.x, (0,) * len(op.low) if 0 in op.x.type.extents else op.low)]
     out: list[tuple[Value, tuple[int, ...]]] = []
     start = 0
     for v in op.xs:
-        out.append((v, tuple(start if axis == op.axis else 0 for axis in range(v.type.rank))))
+        at = 0 if 0 in v.type.extents else start
+        out.append((v, tuple(at if axis == op.axis else 0 for axis in range(v.type.rank))))
         start += v.type.extents[op.axis]
     return out
 
@@ -263,9 +267,10 @@ def border(op: Pad) -> list[tuple[tuple[int, ...], tuple[int, ...]]]:
     boxes: list[tuple[tuple[int, ...], tuple[int, ...]]] = []
     for axis, (low, high) in enumerate(zip(op.low, op.high, strict=True)):
         for first, count in ((0, low), (whole[axis] - high, high)):
-            if count and 0 not in inside:
+            extents = (*inside[:axis], count, *whole[axis + 1 :])
+            if 0 not in extents:
                 start = (*op.low[:axis], first, *[0] * (len(whole) - axis - 1))
-                boxes.append((start, (*inside[:axis], count, *whole[axis + 1 :])))
+                boxes.append((start, extents))
     return boxes
 
 

@@ -267,7 +267,9 @@ def _contract(b: Rebuilder, op: Any, operands: tuple[Value, ...]) -> Value:
     return summed(b, operands, space, maps, shape, _product, "add")
 
 
-_SPATIAL = {1: "w", 2: "hw", 3: "dhw"}
+def _spatial(rank: int) -> list[str]:
+    """Names of the spatial dimensions: w; h, w; d, h, w; beyond that they are numbered."""
+    return [*"dhw"[3 - rank :]] if rank <= 3 else [f"s{k}" for k in range(rank)]
 
 
 def _conv(b: Rebuilder, op: Any, operands: tuple[Value, ...]) -> Value:
@@ -278,7 +280,7 @@ def _conv(b: Rebuilder, op: Any, operands: tuple[Value, ...]) -> Value:
     x, w = operands
     last = op.layout == "channels_last"
     shape = op.result.type.shape
-    spatial = _SPATIAL[len(op.strides)]
+    spatial = _spatial(len(op.strides))
     extents = shape[1:-1] if last else shape[2:]
     channels, depth = w.type.shape[0], w.type.shape[1]
     iters = [Iter("n", shape[0])]

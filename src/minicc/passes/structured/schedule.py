@@ -132,7 +132,7 @@ def _reads_vectors(group: Group, op: Generic, vector: str, constants: frozenset[
 
     A matrix times a vector has not: it is better summed in vectors along the reduction.
     """
-    if op.space.extents[vector] == 1 or vector not in group.shared:
+    if op.space.extents[vector] < 2 or vector not in group.shared:
         return False
     for v, m in zip(op.operands, op.input_maps, strict=True):
         if not _mentions(m, vector):
