@@ -329,6 +329,7 @@ class _Nest:
             tiles[a] = self.coordinate(e)
         products = {op.body.yields[k] for k, c in enumerate(op.combine) if c == "add"}
         products -= {v for inner in op.body.ops for v in inner.operands}
+        products -= {op.body.yields[k] for k, c in enumerate(op.combine) if c != "add"}
         fused: dict[Value, tuple[Value, Value]] = {}
         for inner in op.body.ops:
             operands = [tiles[v] for v in inner.operands]

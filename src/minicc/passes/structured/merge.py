@@ -186,8 +186,10 @@ def merge_siblings(ops: Sequence[Op]) -> tuple[list[Op], dict[Value, Value]]:
 def _siblings(first: Generic, second: Generic) -> bool:
     """Whether `second` reads only parallel results of `first`.
 
-    Each at its own point of an equal space.
+    Each at its own point of an equal space; and what both combine runs over the same dimensions.
     """
+    if first.coordinates or second.coordinates:
+        return False
     extents = first.space.extents
     if set(extents.values()) and sorted(second.space.extents.values()) != sorted(extents.values()):
         return False
@@ -197,6 +199,12 @@ def _siblings(first: Generic, second: Generic) -> bool:
         or set(names) != set(second.space.names)
         or set(names.values()) != set(extents)
     ):
+        return False
+    reduced = [{*first.reduced(k)} for k, c in enumerate(first.combine) if c is not None]
+    for k, c in enumerate(second.combine):
+        if c is not None:
+            reduced.append({names[n] for n in second.reduced(k)})
+    if any(dimensions != reduced[0] for dimensions in reduced):
         return False
     return all(second.space[a].extent == extents[b] for a, b in names.items())
 

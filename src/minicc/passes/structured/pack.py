@@ -98,10 +98,12 @@ def _order(op: Generic, operand: int) -> list[str]:
 def _worthwhile(op: Generic, operand: int, names: list[str], constant: bool) -> bool:
     """A constant is packed for nothing.
 
-    Anything else only where each element is read several times.
+    Anything else only where there are elements and each is read several times.
     """
     if constant:
         return True
+    if 0 in op.space.extents.values():
+        return False
     reads = 1
     for i in op.space.iters:
         if i.name not in names and i.name not in dict(op.tile):
