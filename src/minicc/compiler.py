@@ -17,6 +17,7 @@ from typing import NamedTuple
 from minicc.errors import CompilerBug, UserError
 from minicc.ir.core import Module
 from minicc.options import Options
+from minicc.passes.graph.choose_algorithm import choose_algorithm
 from minicc.passes.graph.choose_layout import choose_layout
 from minicc.passes.graph.fold_constants import fold_constants
 from minicc.passes.graph.simplify import simplify
@@ -87,6 +88,14 @@ STAGES: tuple[Stage, ...] = (
     # the layout leaves transposes of constants and pairs of transposes behind
     _stage("fold-layout", "evaluate the weights' new layouts", "graph", fold_constants),
     _stage("simplify-layout", "cancel transposes", "graph", simplify, _simplify),
+    _stage(
+        "choose-algorithm",
+        "compute convolutions directly or by Winograd",
+        "graph",
+        choose_algorithm,
+        lambda m, s: choose_algorithm(m, s.strict),
+    ),
+    _stage("fold-algorithm", "evaluate the weights' transforms", "graph", fold_constants),
     _stage(
         "lower-to-structured",
         "give each op its iteration space and index maps",

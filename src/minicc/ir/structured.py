@@ -3,18 +3,17 @@
 A matmul, a convolution, a pooling, a transpose and an add are all one op here,
 `structured.generic`:
 
-A matmul, a convolution, a pooling, a transpose and an add are all one op here,
-`structured.generic`:
-
     %y = structured.generic %x, %w {
       space = <n=1, h=56, w=56, c=64 | kh=3, kw=3, k=64>,
       maps = [[n, h + kh, w + kw, k], [kh, kw, k, c], [n, h, w, c]], combine = ["add"], ...
     } { ^(%a: f32, %b: f32): %p = arith.mul %a, %b ... yield %p }
 
-Laws. Each result has a map of its own and either no combiner (then every dimension of the space is
-in its map, up to dimensions of extent 1) or one: then the dimensions that its map lacks are
-reduced, in no stated order. A map may visit an element twice (a last block that overlaps its
-neighbour) only with equal values. Values stay whole tensors; where they live is not said. A
+Laws. What the body yields has a map of its own and either no combiner (then every dimension of the
+space is in its map, up to dimensions of extent 1) or one: then the dimensions that its map lacks
+are reduced, in no stated order. A map may visit an element twice (a last block that overlaps its
+neighbour) only with equal values, or along a sequential dimension, whose points run in order: the
+last one wins. Several yields may fill one result (`into`): a point makes a small block of it, as
+Winograd's transforms do. Values stay whole tensors; where they live is not said. A
 `structured.group` says which ops run together: for each point of the `shared` dimensions, all its
 ops in order; what passes between them is seen in full only after the group.
 
@@ -34,7 +33,7 @@ from minicc.ir import affine
 from minicc.ir.affine import Dim
 from minicc.ir.arith import COMBINERS, identity_of, reduce_array
 from minicc.ir.core import Array, Literal, Op, Region, RunRegion, Value
-from minicc.ir.space import PARALLEL, Space
+from minicc.ir.space import REDUCTION, SEQUENTIAL, Space
 from minicc.ir.types import I64, TensorType, tensor_of
 
 Map = tuple[Dim, ...]
@@ -44,11 +43,13 @@ _CHUNK = 1 << 18  # points evaluated at once: what fits a second-level cache
 class Generic(Op, name="structured.generic"):
     """Run `body` at each point of `space`; see the dialect's text.
 
-    `maps` holds an expression an axis for each operand and then for each result, over the space's
-    names; `shapes` the results' shapes; `combine` a combiner or None a result. `coordinates` are
-    expressions whose values (i64) the body takes behind the elements. The rest is the schedule's:
-    `tile` says how many points of a dimension one step handles; sums restart in each of `blocks`
-    of a reduction and in each round of `cut`.
+    `maps` holds an expression an axis for each operand and then for each yield, over the space's
+    names; `combine` a combiner or None a yield; `shapes` the results' shapes. `into` says which
+    result each yield is for, and is empty where each has its own. `coordinates` are expressions
+    whose values (i64) the body takes behind the elements. The rest is the schedule's: `tile` says
+    how many points of a dimension one step handles; sums restart in each of `blocks` of a
+    reduction and in each round of `cut`; `ahead` says how many elements ahead in memory an operand
+    is fetched.
     """
 
     inputs: tuple[Value, ...]
@@ -56,7 +57,9 @@ class Generic(Op, name="structured.generic"):
     maps: tuple[Map, ...]
     shapes: tuple[tuple[Dim, ...], ...]
     combine: tuple[str | None, ...]
+    into: tuple[int, ...] = ()
     coordinates: tuple[Dim, ...] = ()
+    ahead: tuple[tuple[int, int], ...] = ()
     tile: tuple[tuple[str, int], ...] = ()
     blocks: tuple[tuple[str, int], ...] = ()
     cut: tuple[str, ...] = ()
@@ -69,16 +72,27 @@ class Generic(Op, name="structured.generic"):
         return maps[: len(self.operands)]
 
     @property
-    def result_maps(self) -> tuple[Map, ...]:
-        """The maps of the results."""
+    def yield_maps(self) -> tuple[Map, ...]:
+        """The maps of what is yielded."""
         maps: tuple[Map, ...] = self.maps
         return maps[len(self.operands) :]
 
-    def reduced(self, result: int) -> tuple[str, ...]:
-        """The names of the dimensions that a result is reduced over; none without a combiner."""
-        if self.combine[result] is None:
+    @property
+    def targets(self) -> tuple[int, ...]:
+        """The number of the result that each yield is for."""
+        return self.into or tuple(range(len(self.combine)))
+
+    def maps_of(self, result: int) -> tuple[Map, ...]:
+        """The maps of all yields that a result is filled by."""
+        return tuple(
+            m for m, target in zip(self.yield_maps, self.targets, strict=True) if target == result
+        )
+
+    def reduced(self, k: int) -> tuple[str, ...]:
+        """The names of the dimensions that a yield is reduced over; none without a combiner."""
+        if self.combine[k] is None:
             return ()
-        seen = set().union(*[affine.symbols(e) for e in self.result_maps[result]])
+        seen = set().union(*[affine.symbols(e) for e in self.yield_maps[k]])
         return tuple(n for n in self.space.names if n not in seen)
 
     def infer(self) -> tuple[TensorType, ...]:
@@ -88,21 +102,19 @@ class Generic(Op, name="structured.generic"):
         if [a.type for a in self.body.args] != elements:
             taken = [a.type for a in self.body.args]
             raise TypeError(f"the body of {self.opname} takes {taken}, not {elements}")
-        if (
-            not len(self.body.yields)
-            == len(self.result_maps)
-            == len(self.shapes)
-            == len(self.combine)
+        yielded = [y.type.dtype for y in self.body.yields]
+        targets = self.targets
+        if not len(yielded) == len(self.yield_maps) == len(self.combine) == len(targets):
+            raise TypeError(f"{self.opname} yields {len(yielded)} values, not {len(self.combine)}")
+        elements_of = dict(zip(targets, yielded, strict=True))
+        if sorted(elements_of) != list(range(len(self.shapes))) or any(
+            elements_of[t] is not d for t, d in zip(targets, yielded, strict=True)
         ):
-            raise TypeError(
-                f"{self.opname} yields {len(self.body.yields)} values, not {len(self.shapes)}"
-            )
-        return tuple(
-            TensorType(y.type.dtype, s) for y, s in zip(self.body.yields, self.shapes, strict=True)
-        )
+            raise TypeError(f"the yields of {self.opname} do not fill {len(self.shapes)} results")
+        return tuple(TensorType(elements_of[k], s) for k, s in enumerate(self.shapes))
 
     def verify(self) -> None:
-        ranks = [v.type.rank for v in self.operands] + [len(s) for s in self.shapes]
+        ranks = [v.type.rank for v in self.operands] + [len(self.shapes[t]) for t in self.targets]
         for m, rank in zip(self.maps, ranks, strict=True):
             unknown = set().union(*[affine.symbols(e) for e in m]) - set(self.space.names)
             if len(m) != rank or unknown:
@@ -112,21 +124,23 @@ class Generic(Op, name="structured.generic"):
         for k, combine in enumerate(self.combine):
             if combine is not None and combine not in COMBINERS:
                 raise ValueError(f"no combiner is called {combine}")
-            seen = set().union(*[affine.symbols(e) for e in self.result_maps[k]])
+            if combine is not None and self.targets.count(self.targets[k]) > 1:
+                raise ValueError(f"yield {k} has a combiner and does not fill a result alone")
+            seen = set().union(*[affine.symbols(e) for e in self.yield_maps[k]])
             for i in self.space.iters:
                 if i.name not in seen and combine is None and i.extent != 1:
                     raise ValueError(
-                        f"result {k} has no combiner, and its map lacks the dimension {i.name}"
+                        f"yield {k} has no combiner, and its map lacks the dimension {i.name}"
                     )
-                if i.name not in seen and i.kind == PARALLEL and i.extent != 1:
-                    raise ValueError(f"result {k} is reduced over {i.name}, which is parallel")
+                if i.name not in seen and i.kind != REDUCTION and i.extent != 1:
+                    raise ValueError(f"yield {k} is reduced over {i.name}, which is {i.kind}")
         self._verify_bounds()
 
     def _verify_bounds(self) -> None:
         if any(isinstance(i.extent, affine.Expr) or i.extent == 0 for i in self.space.iters):
             return
         extents = self.space.extents
-        shapes = [v.type.shape for v in self.operands] + list(self.shapes)
+        shapes = [v.type.shape for v in self.operands] + [self.shapes[t] for t in self.targets]
         for m, shape in zip(self.maps, shapes, strict=True):
             for e, n in zip(m, shape, strict=True):
                 low, high = affine.bounds(e, extents)
@@ -138,24 +152,37 @@ class Generic(Op, name="structured.generic"):
     def evaluate(self, run: RunRegion, *args: Any) -> tuple[Any, ...]:
         outs = [np.empty(r.type.extents, r.type.dtype.numpy) for r in self.results]
         if 0 in self.space.extents.values():
-            for k, out in enumerate(outs):
-                combine = self.combine[k]
+            for combine, target in zip(self.combine, self.targets, strict=True):
                 if combine is not None:
-                    out[...] = identity_of(combine, self.results[k].type.dtype).array
+                    dtype = self.results[target].type.dtype
+                    outs[target][...] = identity_of(combine, dtype).array
             return tuple(outs)
-        always = [
-            n for n in self.space.names if all(n not in self.reduced(k) for k in range(len(outs)))
-        ]
-        others = [n for n in self.space.names if n not in always]
-        for outer in _chunks(self.space, always, _CHUNK):
-            points = int(np.prod([len(r) for r in outer.values()], dtype=np.int64))
-            totals: list[Any] = [None] * len(outs)
-            for inner in _chunks(self.space, others, max(1, _CHUNK // points)):
-                self._step(run, {**outer, **inner}, args, outs, totals)
-            for k, total in enumerate(totals):
-                if self.combine[k] is not None:
-                    _write(outs[k], self._locate(self.result_maps[k], outer), total)
+        reduced = {n for k in range(len(self.combine)) for n in self.reduced(k)}
+        ordered = [i.name for i in self.space.of_kind(SEQUENTIAL)]
+        always = [n for n in self.space.names if n not in reduced and n not in ordered]
+        others = [n for n in self.space.names if n in reduced]
+        for point in itertools.product(*[range(self.space.extents[n]) for n in ordered]):
+            fixed = {n: range(k, k + 1) for n, k in zip(ordered, point, strict=True)}
+            for chunk in _chunks(self.space, always, _CHUNK):
+                self._chunk(run, {**fixed, **chunk}, others, args, outs)
         return tuple(outs)
+
+    def _chunk(
+        self,
+        run: RunRegion,
+        outer: dict[str, range],
+        others: list[str],
+        args: tuple[Any, ...],
+        outs: list[Array],
+    ) -> None:
+        """All of the reductions `others` at a box of the other dimensions."""
+        points = int(np.prod([len(r) for r in outer.values()], dtype=np.int64))
+        totals: list[Any] = [None] * len(self.combine)
+        for inner in _chunks(self.space, others, max(1, _CHUNK // points)):
+            self._step(run, {**outer, **inner}, args, outs, totals)
+        for k, total in enumerate(totals):
+            if self.combine[k] is not None:
+                _write(outs[self.targets[k]], self._locate(self.yield_maps[k], outer), total)
 
     def _locate(self, m: Map, ranges: dict[str, range]) -> tuple[Array, ...]:
         """Integer arrays that pick what a map visits.
@@ -192,7 +219,8 @@ class Generic(Op, name="structured.generic"):
             value = np.broadcast_to(np.asarray(y).reshape(np.shape(y) or one), shape)
             combine = self.combine[k]
             if combine is None:
-                _write(outs[k], self._locate(self.result_maps[k], ranges), value)
+                where = self._locate(self.yield_maps[k], ranges)
+                _write(outs[self.targets[k]], where, value)
                 continue
             gone = tuple(axis for axis, n in enumerate(names) if n in self.reduced(k))
             part = reduce_array(combine, value, gone, keepdims=True)

@@ -23,6 +23,8 @@ from minicc.frontends.onnx import (
     ops_pad,
     ops_rearrange,
     ops_reduce,
+    ops_resize,
+    ops_transposed,
     ops_window,
 )
 from minicc.frontends.onnx.context import Context, describe
@@ -41,6 +43,8 @@ FAMILIES = (
     ops_pad,
     ops_reduce,
     ops_rearrange,
+    ops_resize,
+    ops_transposed,
     ops_window,
 )
 

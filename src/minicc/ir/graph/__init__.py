@@ -63,6 +63,7 @@ from minicc.ir.graph.movement import (
 )
 from minicc.ir.graph.reduce import Reduce, Window
 from minicc.ir.graph.shapes import broadcast_shapes, product
+from minicc.ir.graph.winograd import WinogradInput, WinogradOutput, WinogradWeights
 
 __all__ = [
     "LAYOUTS",
@@ -110,6 +111,9 @@ __all__ = [
     "Transpose",
     "Unary",
     "Window",
+    "WinogradInput",
+    "WinogradOutput",
+    "WinogradWeights",
     "Xor",
     "broadcast_shapes",
     "parse_equation",

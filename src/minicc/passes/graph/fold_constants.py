@@ -3,7 +3,7 @@
     %w2 = graph.mul %w, %s (both constant)   -->   %w2 = graph.constant
 
 A result much larger than its operands (a broadcast, an iota) is left to be computed where it is
-used.
+used, but for weights that an algorithm wants larger.
 
 Mirrors: XLA's constant folding with its evaluator, Relax's FoldConstant, ORT's constant folding.
 """
@@ -39,7 +39,7 @@ def _fold(function: Function) -> Function:
             return None
         arrays = [known[v] for v in operands]
         grown = sum(int(np.prod(r.type.shape)) for r in op.results) - sum(a.size for a in arrays)
-        if grown > _GROWTH:
+        if grown > _GROWTH and not isinstance(op, graph.WinogradWeights):
             return None
         results = op.rebuilt(operands).evaluate(_no_region, *arrays)
         values: list[Value] = []

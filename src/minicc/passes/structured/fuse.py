@@ -38,7 +38,10 @@ class Member:
 
     def axes(self, value: Value) -> tuple[str | None, ...]:
         """For each axis of a result, the dimension (by its name in the draft) that indexes it."""
-        plain = [plain_names((e,)) for e in self.op.result_maps[self.op.results.index(value)]]
+        maps = self.op.maps_of(self.op.results.index(value))
+        plain = [
+            plain_names((es[0],)) if len(set(es)) == 1 else None for es in zip(*maps, strict=True)
+        ]
         return tuple(self.names[p[0]] if p else None for p in plain)
 
 

@@ -23,7 +23,7 @@ from minicc.ir.affine import Dim
 from minicc.ir.arith import COMBINERS, identity_of
 from minicc.ir.build import Builder
 from minicc.ir.core import Function, Region, Value
-from minicc.ir.space import PARALLEL
+from minicc.ir.space import REDUCTION
 from minicc.ir.structured import Generic, Group, Map
 from minicc.ir.types import INDEX_TYPE, BufferType
 from minicc.passes.structured.schedule import contiguous_name
@@ -111,8 +111,12 @@ class _Lowering:
     def _scratch(self, op: Generic, k: int, v: Value) -> None:
         kept = [
             axis
-            for axis, e in enumerate(op.result_maps[k])
-            if not (affine.symbols(e) and affine.symbols(e) <= set(self.shared))
+            for axis, es in enumerate(zip(*op.maps_of(k), strict=True))
+            if not (
+                len({*es}) == 1
+                and affine.symbols(es[0])
+                and affine.symbols(es[0]) <= set(self.shared)
+            )
         ]
         extents = v.type.extents
         type = BufferType(v.type.dtype, tuple(extents[a] for a in kept))
@@ -128,8 +132,8 @@ class _Nest:
         self.tiles = dict(op.tile)
         self.blocks = dict(op.blocks)
         own = [i for i in op.space.iters if i.name not in lowering.shared]
-        self.own_parallel = [i.name for i in own if i.kind == PARALLEL]
-        self.reductions = [i.name for i in own if i.kind != PARALLEL]
+        self.own_parallel = [i.name for i in own if i.kind != REDUCTION]
+        self.reductions = [i.name for i in own if i.kind == REDUCTION]
         self.extents = op.space.extents
         self.axes = self._axis_order()
         self.at: dict[str, Position] = {n: (v, 1) for n, v in lowering.shared.items()}
@@ -140,7 +144,7 @@ class _Nest:
 
         So tiles in registers never need to be transposed from one op to the next.
         """
-        contiguous = [contiguous_name(m) for m in (*self.op.result_maps, *self.op.input_maps)]
+        contiguous = [contiguous_name(m) for m in (*self.op.yield_maps, *self.op.input_maps)]
         last = next((n for n in contiguous if n in self.tiles), None)
         known = [n for n in self.low.axes if n in self.tiles]
         fresh = sorted((n for n in self.tiles if n not in known), key=lambda n: n == last)
@@ -154,7 +158,9 @@ class _Nest:
         And every reader wants it at the same point.
         """
         result = self.op.results[k]
-        m = self.op.result_maps[k]
+        m, *others = self.op.maps_of(k)
+        if others:
+            return False
         names = set().union(*[affine.symbols(e) for e in m])
         whole = all(
             self.tiles.get(n, 1) == self.extents[n] for n in self.own_parallel if n in names
@@ -228,19 +234,19 @@ class _Nest:
 
     def _identity(self, k: int) -> Value:
         combine = self.combiner(k)
-        dtype = self.op.results[k].type.dtype
+        dtype = self.op.results[self.op.targets[k]].type.dtype
         return self.low.b.emit(
             arith.Constant, value=identity_of(combine, dtype), shape=self._shape(self.axes_of(k))
         )
 
     def combiner(self, k: int) -> str:
-        """The combiner of a reduced result."""
+        """The combiner of a reduced yield."""
         combine = self.op.combine[k]
         assert combine is not None
         return combine
 
     def axes_of(self, k: int) -> tuple[str, ...]:
-        """The tile axes that the accumulator of a result has: all that its operands vary along."""
+        """The tile axes that the accumulator of a yield has: all that its operands vary along."""
         names = set().union(*[affine.symbols(e) for m in self.op.maps for e in m])
         return tuple(n for n in self.axes if n in names)
 
@@ -321,8 +327,11 @@ class _Nest:
         op, b = self.op, self.low.b
         loaded: dict[tuple[Value, Map], Value] = {}
         tiles: dict[Value, Value] = {}
-        for a, v, m in zip(op.body.args, op.operands, op.input_maps, strict=False):
+        ahead = dict(op.ahead)
+        for k, (a, v, m) in enumerate(zip(op.body.args, op.operands, op.input_maps, strict=False)):
             if (v, m) not in loaded:
+                if k in ahead:
+                    self.fetch(v, m, ahead[k])
                 loaded[v, m] = self.read(v, m)
             tiles[a] = loaded[v, m]
         for a, e in zip(op.body.args[len(op.operands) :], op.coordinates, strict=True):
@@ -390,6 +399,22 @@ class _Nest:
             kernel.Load, memory.buffer, tuple(indices), at=at, shape=self._shape(tuple(names))
         )
 
+    def fetch(self, v: Value, m: Map, distance: int) -> None:
+        """Bring in the tile that lies so many elements behind the current one."""
+        memory = self.low.memory[v]
+        at, indices = self.expressions(m, memory.axes)
+        following = (*at[:-1], affine.add(at[-1], distance))
+        names = set().union(*[affine.symbols(e) for e in m])
+        self.low.b.add(
+            kernel.Prefetch(
+                memory.buffer,
+                tuple(indices),
+                at=following,
+                shape=self._shape(tuple(names)),
+                loc=self.low.b.loc,
+            )
+        )
+
     def realign(self, register: Register) -> Value:
         """A register's tile with the axes of this op: axes that it lacks get extent 1."""
         extents = dict(zip(register.axes, register.tile.type.extents, strict=True))
@@ -405,14 +430,15 @@ class _Nest:
         return self.low.b.emit(kernel.Coordinate, tuple(indices), value=value, shape=shape)
 
     def finish(self, k: int, tile: Value) -> None:
-        """Keep a result in its register, and store it if it has memory."""
-        v, m = self.op.results[k], self.op.result_maps[k]
+        """Keep what yield `k` gave in its register, and store it if it has memory."""
+        target, m = self.op.targets[k], self.op.yield_maps[k]
+        v = self.op.results[target]
         names = set().union(*[affine.symbols(e) for e in m]) if m else set()
         shape = self._shape(tuple(names))
         if tile.type.shape != shape:
             tile = self.low.b.emit(kernel.Broadcast, tile, shape=shape)
         memory = self.low.memory.get(v)
-        if memory is None or (self.fits_registers(k) and v in self.low.readers):
+        if memory is None or (self.fits_registers(target) and v in self.low.readers):
             self.low.registers[v] = Register(tile, self.axes)
         if memory is not None:
             at, indices = self.expressions(m, memory.axes)

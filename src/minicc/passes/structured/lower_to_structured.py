@@ -24,6 +24,7 @@ from minicc.ir.core import Function, Literal, Module, Op, Value
 from minicc.ir.rewrite import Rebuilder, rebuild
 from minicc.ir.space import PARALLEL, REDUCTION, Iter, Space
 from minicc.ir.types import F32, I64, TensorType
+from minicc.passes.structured.lower_winograd import winograd_input, winograd_output
 
 Body = Callable[[Builder, Sequence[Value]], Value]
 Lower = Callable[[Rebuilder, Any, tuple[Value, ...]], Value]
@@ -329,4 +330,6 @@ LOWER: dict[type[Op], Lower] = {
     graph.Window: _window,
     graph.Contract: _contract,
     graph.Conv: _conv,
+    graph.WinogradInput: winograd_input,
+    graph.WinogradOutput: winograd_output,
 }

@@ -6,15 +6,18 @@ Legal: the producer has one parallel result, indexed by its plain dimensions. Pr
 is computed more often than before, or the producer only moves data. Applying substitutes the
 producer's dimensions by what the consumer reads.
 
+A producer that fills a block of its result at a point (`into`) takes an elementwise consumer in
+the other direction: the consumer's dimensions are substituted by where each yield goes.
+
 Mirrors: Linalg's elementwise fusion, XLA's loop fusion, TE's compute_inline.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from minicc.ir import affine
-from minicc.ir.affine import Expr
+from minicc.ir.affine import Dim, Expr
 from minicc.ir.build import Builder
 from minicc.ir.core import Function, Module, Op, Region, Value
 from minicc.ir.rewrite import inline, live, merge_locations
@@ -75,7 +78,11 @@ def _absorb(consumer: Generic, made: dict[Value, Generic], uses: dict[Value, int
         progress = False
         for v in dict.fromkeys(consumer.operands):
             producer = made.get(v)
-            if producer is None or not legal(producer, consumer, v):
+            if producer is None:
+                continue
+            if uses.get(v, 0) == 1 and follows(producer, consumer, v):
+                return append(producer, consumer, v)
+            if not legal(producer, consumer, v):
                 continue
             if profitable(producer, consumer, v, uses.get(v, 0)):
                 consumer = apply(producer, consumer, v)
@@ -89,7 +96,7 @@ def legal(producer: Generic, consumer: Generic, value: Value) -> bool:
     return (
         producer.combine == (None,)
         and not producer.coordinates
-        and plain_names(producer.result_maps[0]) is not None
+        and plain_names(producer.yield_maps[0]) is not None
     )
 
 
@@ -117,42 +124,101 @@ def _points(space: Space) -> int:
     return total
 
 
+class _Reads:
+    """The elements that a merged op reads: each read is made once."""
+
+    def __init__(self) -> None:
+        self._scalars: dict[tuple[Value, Map], Value] = {}
+
+    def element(self, v: Value, m: Map) -> Value:
+        """The scalar that stands for `v` read at `m`."""
+        if (v, m) not in self._scalars:
+            self._scalars[v, m] = Value(TensorType(v.type.dtype))
+        return self._scalars[v, m]
+
+    @property
+    def inputs(self) -> list[Value]:
+        """What is read."""
+        return [v for v, _ in self._scalars]
+
+    @property
+    def maps(self) -> list[Map]:
+        """Where it is read."""
+        return [m for _, m in self._scalars]
+
+    @property
+    def scalars(self) -> list[Value]:
+        """What stands for it in the body."""
+        return list(self._scalars.values())
+
+
+def _substituted(m: Map, at: Mapping[str, Dim]) -> Map:
+    return tuple(affine.substitute(e, at) for e in m)
+
+
 def apply(producer: Generic, consumer: Generic, value: Value) -> Generic:
     """The consumer with the producer's body in place of each element that it read of `value`."""
-    names = plain_names(producer.result_maps[0])
+    names = plain_names(producer.yield_maps[0])
     assert names is not None
-    inputs: list[Value] = []
-    maps: list[Map] = []
-    scalars: list[Value] = []
-
-    def element(v: Value, m: Map) -> Value:
-        """The scalar that stands for `v` read at `m`; the same read is made once."""
-        for known, known_map, scalar in zip(inputs, maps, scalars, strict=True):
-            if known is v and known_map == m:
-                return scalar
-        inputs.append(v)
-        maps.append(m)
-        scalars.append(Value(TensorType(v.type.dtype)))
-        return scalars[-1]
-
+    reads = _Reads()
     body = Builder(consumer.loc)
     args: list[Value] = []
     for v, m in zip(consumer.operands, consumer.input_maps, strict=True):
         if v is value:
             at = dict(zip(names, m, strict=True))
-            read = [
-                element(pv, tuple(affine.substitute(e, at) for e in pm))
+            made = [
+                reads.element(pv, _substituted(pm, at))
                 for pv, pm in zip(producer.operands, producer.input_maps, strict=True)
             ]
-            args.append(inline(body, producer.body, read)[0])
+            args.append(inline(body, producer.body, made)[0])
         else:
-            args.append(element(v, m))
+            args.append(reads.element(v, m))
     coordinates = consumer.body.args[len(consumer.operands) :]
     yields = inline(body, consumer.body, [*args, *coordinates])
-    region = Region([*scalars, *coordinates], live(body.ops, yields), yields)
-    attrs = {**consumer.attrs, "maps": (*maps, *consumer.result_maps)}
+    region = Region([*reads.scalars, *coordinates], live(body.ops, yields), yields)
+    attrs = {**consumer.attrs, "maps": (*reads.maps, *consumer.yield_maps)}
     loc = merge_locations(producer.loc, consumer.loc)
-    return Generic.make(inputs, attrs, (region,), loc)
+    return Generic.make(reads.inputs, attrs, (region,), loc)
+
+
+def follows(producer: Generic, consumer: Generic, value: Value) -> bool:
+    """Whether the consumer is elementwise on a result that the producer fills block by block."""
+    place = consumer.yield_maps[0]
+    return (
+        bool(producer.into)
+        and consumer.combine == (None,)
+        and not consumer.coordinates
+        and plain_names(place) is not None
+        and consumer.shapes == producer.shapes
+        and all(
+            m == place
+            for v, m in zip(consumer.operands, consumer.input_maps, strict=True)
+            if v is value
+        )
+    )
+
+
+def append(producer: Generic, consumer: Generic, value: Value) -> Generic:
+    """The producer with the consumer's body behind each of its yields."""
+    names = plain_names(consumer.yield_maps[0])
+    assert names is not None
+    reads = _Reads()
+    body = Builder(producer.loc)
+    made = map(reads.element, producer.operands, producer.input_maps)
+    yields: list[Value] = []
+    yielded = inline(body, producer.body, list(made))
+    body.loc = consumer.loc
+    for place, y in zip(producer.yield_maps, yielded, strict=True):
+        at = dict(zip(names, place, strict=True))
+        args = [
+            y if v is value else reads.element(v, _substituted(m, at))
+            for v, m in zip(consumer.operands, consumer.input_maps, strict=True)
+        ]
+        yields += inline(body, consumer.body, args)
+    region = Region(reads.scalars, live(body.ops, yields), yields)
+    attrs = {**producer.attrs, "maps": (*reads.maps, *producer.yield_maps)}
+    loc = merge_locations(producer.loc, consumer.loc)
+    return Generic.make(reads.inputs, attrs, (region,), loc)
 
 
 def merge_siblings(ops: Sequence[Op]) -> tuple[list[Op], dict[Value, Value]]:
@@ -188,7 +254,7 @@ def _siblings(first: Generic, second: Generic) -> bool:
 
     Each at its own point of an equal space; and what both combine runs over the same dimensions.
     """
-    if first.coordinates or second.coordinates:
+    if first.coordinates or second.coordinates or first.into or second.into:
         return False
     extents = first.space.extents
     if set(extents.values()) and sorted(second.space.extents.values()) != sorted(extents.values()):
@@ -219,7 +285,7 @@ def _correspondence(first: Generic, second: Generic) -> dict[str, str] | None:
         if v not in first.results:
             continue
         k = first.results.index(v)
-        theirs, mine = plain_names(first.result_maps[k]), plain_names(m)
+        theirs, mine = plain_names(first.yield_maps[k]), plain_names(m)
         if first.combine[k] is not None or theirs is None or mine is None:
             return None
         for a, b in zip(mine, theirs, strict=True):
@@ -257,7 +323,7 @@ def _join_bodies(first: Generic, second: Generic) -> Generic:
     attrs = {
         **first.attrs,
         "space": space,
-        "maps": (*maps, *first.result_maps, *moved[len(second.operands) :]),
+        "maps": (*maps, *first.yield_maps, *moved[len(second.operands) :]),
         "shapes": (*first.shapes, *second.shapes),
         "combine": (*first.combine, *second.combine),
     }

@@ -5,7 +5,8 @@
 
 The copy is an ordinary generic; where the operand is a constant it is folded at once, so weights
 are packed at compile time, and where it is not, the copy is a kernel of its own before the
-contraction.
+contraction. Weights too large for the nearer caches are fetched `ahead`: while a block of rows is
+multiplied by one panel, the next panel comes in.
 
 Mirrors: oneDNN's and XNNPACK's weight packing, IREE's data tiling, TVM's layout rewrite of weights.
 """
@@ -13,6 +14,7 @@ Mirrors: oneDNN's and XNNPACK's weight packing, IREE's data tiling, TVM's layout
 from __future__ import annotations
 
 from collections.abc import Mapping
+from math import prod
 
 from minicc.ir import affine
 from minicc.ir.affine import Expr
@@ -23,6 +25,11 @@ from minicc.ir.structured import Constant, Generic, Group
 from minicc.ir.types import TensorType
 from minicc.passes.structured.fuse import is_contraction
 from minicc.passes.structured.schedule import PACK_READS, contiguous_name
+
+
+_NEAR = 1 << 18  # bytes of weights that stay in the second cache while a kernel runs
+_AHEAD = 1 << 17  # bytes that may wait there
+_FEW = 8  # blocks of rows; with more of them a panel comes soon enough by itself
 
 
 def pack(module: Module) -> Module:
@@ -50,7 +57,7 @@ def _pack_function(function: Function) -> Function:
 
 def wide_operand(op: Generic) -> int | None:
     """The operand whose elements along the result's contiguous dimension are read as vectors."""
-    vector = contiguous_name(op.result_maps[0])
+    vector = contiguous_name(op.yield_maps[0])
     wide = [
         k
         for k, m in enumerate(op.input_maps)
@@ -88,7 +95,7 @@ def _order(op: Generic, operand: int) -> list[str]:
     """
     used = set().union(*[affine.symbols(e) for e in op.input_maps[operand]])
     tiles = dict(op.tile)
-    last = contiguous_name(op.result_maps[0])
+    last = contiguous_name(op.yield_maps[0])
     order = sorted(
         (n for n in op.space.names if n in used and n not in tiles), key=lambda n: n == last
     )
@@ -110,6 +117,20 @@ def _worthwhile(op: Generic, operand: int, names: list[str], constant: bool) -> 
             assert isinstance(i.extent, int)
             reads *= i.extent
     return reads >= PACK_READS
+
+
+def _distance(op: Generic, names: list[str], shared: tuple[str, ...]) -> int:
+    """How many elements ahead to fetch the packed operand: a panel, or what stays near of it.
+
+    0 where memory brings it soon enough by itself.
+    """
+    extents = op.space.extents
+    size = op.results[0].type.dtype.bytes
+    panel = prod(extents[n] for n in names if n not in shared)
+    blocks = prod(extents[n] for n in shared if n not in names)
+    if prod(extents[n] for n in names) * size <= _NEAR or blocks > _FEW:
+        return 0
+    return min(panel, _AHEAD // size)
 
 
 def _copy(op: Generic, operand: int, names: list[str], source: Value) -> Generic:
@@ -150,7 +171,9 @@ def _read_packed(
     operands[operand] = arg
     maps = list(op.maps)
     maps[operand] = tuple(affine.symbol(n) for n in names)
-    fresh = op.rebuilt(operands, maps=tuple(maps))
+    distance = _distance(op, names, group.shared)
+    ahead = ((operand, distance),) if distance else ()
+    fresh = op.rebuilt(operands, maps=tuple(maps), ahead=ahead)
     forward = dict(zip(op.results, fresh.results, strict=True))
     ops: list[Op] = []
     for k, other in enumerate(group.body.ops):

@@ -107,7 +107,7 @@ def _contraction(
 ) -> Schedule:
     extents = op.space.extents
     lanes = _lanes(op, target)
-    vector = contiguous_name(op.result_maps[0])
+    vector = contiguous_name(op.yield_maps[0])
     if vector is None or not _reads_vectors(group, op, vector, constants):
         return _rows(group, target)
     narrow = _narrow_operand(op, vector)
@@ -253,15 +253,17 @@ def _rows(group: Group, target: Target) -> Schedule:
     extents = main.space.extents
     tiles: dict[str, int] = {}
     steps: dict[str, int] = {}
+    # an op that makes a block of its result at a point has enough to do at once
+    vectors = 1 if any(o.into for o in ops) else 4
     if vector is not None and vector in group.shared:
-        steps[vector] = 4 * lanes
+        steps[vector] = vectors * lanes
         tiles[vector] = min(
             extents[vector],
-            _CHUNK if len(ops) == 1 and not main.space.of_kind(REDUCTION) else 4 * lanes,
+            _CHUNK if len(ops) == 1 and not main.space.of_kind(REDUCTION) else vectors * lanes,
         )
-        width = -(-min(tiles[vector], 4 * lanes) // lanes)
+        width = -(-min(tiles[vector], 4 * lanes) // lanes) if vectors > 1 else 4
         below = [n for n in group.shared if n != vector and extents[n] > 1]
-        if below and width < 4 and all(_mentions(m, below[-1]) for o in ops for m in o.result_maps):
+        if below and width < 4 and all(_mentions(m, below[-1]) for o in ops for m in o.yield_maps):
             tiles[below[-1]] = min(extents[below[-1]], 8 // width)
     for op in ops:
         for name, size in _inner_tiles(op, group, lanes).items():
@@ -277,7 +279,7 @@ def _rows(group: Group, target: Target) -> Schedule:
 
 def _vector_dimension(op: Generic) -> str | None:
     """The contiguous dimension of the results, or of the operands where results have none."""
-    for m in (*op.result_maps, *op.input_maps):
+    for m in (*op.yield_maps, *op.input_maps):
         name = contiguous_name(m)
         if name is not None and op.space.extents[name] > 1:
             return name
@@ -286,7 +288,7 @@ def _vector_dimension(op: Generic) -> str | None:
 
 def _inner_tiles(op: Generic, group: Group, lanes: int) -> dict[str, int]:
     """For an op with dimensions of its own: four vectors along the contiguous one of them."""
-    for m in (*op.result_maps, *op.input_maps):
+    for m in (*op.yield_maps, *op.input_maps):
         name = contiguous_name(m)
         if name is not None and name not in group.shared and op.space.extents[name] > 1:
             return {name: min(op.space.extents[name], 4 * lanes)}

@@ -112,14 +112,14 @@ def _tile_generic(
         else:
             maps.append(tuple(affine.substitute(e, binding) for e in m))
     shapes: list[tuple[Dim, ...]] = []
-    for v, m, shape in zip(op.results, op.result_maps, op.shapes, strict=True):
-        if v in passed:
-            axes[v] = m
+    for m, target in zip(op.yield_maps, op.targets, strict=True):
+        if op.results[target] in passed:
             maps.append(_passed_map(m, m, splits, binding))
-            shapes.append(_passed_shape(m, shape, splits))
         else:
             maps.append(tuple(affine.substitute(e, binding) for e in m))
-            shapes.append(shape)
+    for k, (v, shape) in enumerate(zip(op.results, op.shapes, strict=True)):
+        axes[v] = op.maps_of(k)[0]
+        shapes.append(_passed_shape(axes[v], shape, splits) if v in passed else shape)
     tiles = {s.inner.name: schedule.steps.get(n, schedule.tiles[n]) for n, s in splits.items()}
     tiles.update({n: t for n, t in schedule.tiles.items() if n not in splits and n in space})
     limits = space.extents

@@ -1,0 +1,192 @@
+"""Resize and Upsample: an axis after the other, with weights that are known at import.
+
+Nearest neighbours are taken by slices and repetition; an interpolation whose taps repeat is a sum
+of few slices of the axis with its edges repeated, one slice a tap and phase, and else a product
+with a matrix.
+
+Mirrors: ONNX's Resize; the polyphase form of signal processing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import reduce
+
+import numpy as np
+
+from minicc.frontends.onnx.context import Context
+from minicc.frontends.onnx.interpolation import Axis, Taps, matrix_of, period_of, taps_of
+from minicc.frontends.onnx.reader import Node
+from minicc.frontends.onnx.registry import operator
+from minicc.frontends.onnx.take import take
+from minicc.ir import graph
+from minicc.ir.core import Array, Value
+from minicc.ir.types import F32
+
+# Interpolations with more slices than that are products with a matrix.
+_MOST_SLICES = 24
+_ATTRIBUTES = "antialias axes coordinate_transformation_mode cubic_coeff_a exclude_outside "
+_ATTRIBUTES += "extrapolation_value keep_aspect_ratio_policy mode nearest_mode"
+
+
+@operator("Resize", attributes=_ATTRIBUTES)
+def resize(
+    ctx: Context,
+    node: Node,
+    x: Value,
+    roi: Value | None = None,
+    scales: Value | None = None,
+    sizes: Value | None = None,
+) -> Value:
+    """Along given axes, by scales or to sizes."""
+    if ctx.opset < 11:
+        return _by_scales(ctx, node, x, roi)
+    rank = x.type.rank
+    given = node.integers("axes")
+    axes = tuple(range(rank)) if given is None else tuple(a % rank for a in given)
+    extents = [ctx.static(x.type.shape[a], "an axis that is resized") for a in axes]
+    factors, lengths = _lengths(ctx, node, extents, scales, sizes)
+    mode = node.text("coordinate_transformation_mode", "half_pixel")
+    crop = [0.0] * len(axes) + [1.0] * len(axes)
+    if mode == "tf_crop_and_resize" and roi is not None:
+        crop = [float(n) for n in ctx.known(roi, "roi").ravel()]
+    plans = {
+        axis: Axis(
+            extents[k],
+            lengths[k],
+            factors[k],
+            node.text("mode", "nearest"),
+            mode,
+            node.text("nearest_mode", "round_prefer_floor"),
+            node.number("cubic_coeff_a", -0.75),
+            bool(node.integer("antialias", 0)),
+            bool(node.integer("exclude_outside", 0)),
+            (crop[k], crop[k + len(axes)]),
+        )
+        for k, axis in enumerate(axes)
+    }
+    return _resized(ctx, x, plans, node.number("extrapolation_value", 0.0))
+
+
+@operator("Upsample", attributes="height_scale mode scales width_scale")
+def upsample(ctx: Context, node: Node, x: Value, scales: Value | None = None) -> Value:
+    """Resize by scales, asymmetric; an attribute before opset 9."""
+    return _by_scales(ctx, node, x, scales)
+
+
+def _by_scales(ctx: Context, node: Node, x: Value, scales: Value | None) -> Value:
+    """What Resize meant in opset 10, and Upsample always."""
+    if scales is not None:
+        factors = [float(n) for n in ctx.known(scales, "scales").ravel()]
+    elif "scales" in node.attributes:
+        factors = [float(n) for n in node.attributes["scales"]]
+    else:
+        factors = [1.0, 1.0, node.number("height_scale", 1), node.number("width_scale", 1)]
+    mode = {"bilinear": "linear"}.get(node.text("mode", "nearest"), node.text("mode", "nearest"))
+    if len(factors) != x.type.rank:
+        raise ctx.refused(f"{len(factors)} scales for {x.type.rank} axes")
+    plans: dict[int, Axis] = {}
+    for axis, factor in enumerate(factors):
+        if factor != 1:
+            n = ctx.static(x.type.shape[axis], "an axis that is resized")
+            sides = (n, int(n * factor), factor)
+            plans[axis] = Axis(*sides, mode, "asymmetric", "floor", -0.75, False, False, (0, 1))
+    return _resized(ctx, x, plans, 0.0)
+
+
+def _lengths(
+    ctx: Context, node: Node, extents: Sequence[int], scales: Value | None, sizes: Value | None
+) -> tuple[list[float], list[int]]:
+    """The scale and the new extent of each axis."""
+    count = len(extents)
+    known = None if scales is None else ctx.known(scales, "scales")
+    if known is not None and known.size:
+        factors = [float(n) for n in known.ravel()]
+        if len(factors) != count:
+            raise ctx.refused(f"{len(factors)} scales for {count} axes")
+        return factors, [int(f * n) for f, n in zip(factors, extents, strict=True)]
+    if sizes is None:
+        raise ctx.wrong("it has neither scales nor sizes")
+    lengths = list(ctx.integers(sizes, "sizes"))
+    if len(lengths) != count:
+        raise ctx.refused(f"{len(lengths)} sizes for {count} axes")
+    factors = [m / n if n else 1.0 for m, n in zip(lengths, extents, strict=True)]
+    policy = node.text("keep_aspect_ratio_policy", "stretch")
+    if policy == "stretch":
+        return factors, lengths
+    if policy not in ("not_larger", "not_smaller"):
+        raise ctx.wrong(f"attribute keep_aspect_ratio_policy is {policy!r}")
+    factor = min(factors) if policy == "not_larger" else max(factors)
+    return [factor] * count, [int(factor * n + 0.5) for n in extents]
+
+
+def _resized(ctx: Context, x: Value, plans: dict[int, Axis], fill: float) -> Value:
+    """Each axis after the other, those that shrink first; integers by way of f32."""
+    element = x.type.dtype
+    modes = {plan.mode for plan in plans.values()}
+    if not modes <= {"nearest", "linear", "cubic"}:
+        raise ctx.wrong(f"attribute mode is {modes.pop()!r}")
+    exact = modes == {"nearest"}
+    wide = x if exact or element.name in ("f32", "f64") else ctx.cast(x, F32)
+    for axis, plan in sorted(plans.items(), key=lambda item: item[1].scale):
+        if plan.scale == 1 and plan.extent == plan.length and plan.roi == (0, 1):
+            continue
+        try:
+            taps = taps_of(plan)
+        except ValueError as error:
+            raise ctx.wrong(str(error)) from error
+        if not plan.extent or not plan.length:
+            raise ctx.refused(f"axis {axis} has {plan.extent} elements and gets {plan.length}")
+        wide = _along(ctx, wide, axis, plan.extent, taps)
+        if taps.outside.any():
+            shape = (-1, *(1,) * (x.type.rank - axis - 1))
+            here = ctx.constant(taps.outside.reshape(shape))
+            wide = ctx.emit(graph.Select, here, ctx.scalar(fill, wide), wide)
+    if wide.type.dtype is element:
+        return wide
+    if element.is_integer:
+        limits = np.iinfo(element.numpy)
+        wide = ctx.emit(graph.Round, wide)
+        wide = ctx.emit(graph.Max, wide, ctx.scalar(float(limits.min), wide))
+        wide = ctx.emit(graph.Min, wide, ctx.scalar(float(limits.max), wide))
+    return ctx.cast(wide, element)
+
+
+def _along(ctx: Context, x: Value, axis: int, extent: int, taps: Taps) -> Value:
+    """One axis, whose taps are known."""
+    inside = np.clip(taps.indices, 0, extent - 1)
+    if taps.indices.shape[1] == 1:
+        return take(ctx, x, inside[:, 0], axis)
+    period, step = period_of(taps)
+    if step > 0 and period * taps.indices.shape[1] <= _MOST_SLICES:
+        return _by_phases(ctx, x, axis, extent, taps, period)
+    matrix = ctx.constant(matrix_of(taps, extent).astype(x.type.dtype.numpy))
+    letters = "abcdefgh"[: x.type.rank]
+    out = letters.replace(letters[axis], "z")
+    return ctx.emit(graph.Contract, x, matrix, equation=f"{letters},z{letters[axis]}->{out}")
+
+
+def _by_phases(ctx: Context, x: Value, axis: int, extent: int, taps: Taps, period: int) -> Value:
+    """A sum of slices for each phase; then the phases, one beside the other."""
+    low = int(taps.indices.min())
+    edges = np.clip(np.arange(min(low, 0), max(int(taps.indices.max()) + 1, extent)), 0, extent - 1)
+    padded = take(ctx, x, edges, axis)
+    offset = max(-low, 0)
+    phases: list[Value] = []
+    for first in range(period):
+        parts: list[Value] = []
+        for tap, weight in enumerate(taps.weights[first]):
+            if weight:
+                place = taps.indices[first::period, tap] + offset
+                parts.append(_scaled(ctx, take(ctx, padded, place, axis), weight))
+        phases.append(reduce(lambda a, b: ctx.emit(graph.Add, a, b), parts))
+    if period == 1:
+        return phases[0]
+    shape: Array = np.array(phases[0].type.shape, object)
+    apart = (*shape[: axis + 1], 1, *shape[axis + 1 :])
+    joined = ctx.emit(graph.Concat, tuple(ctx.reshape(p, apart) for p in phases), axis=axis + 1)
+    return ctx.reshape(joined, (*shape[:axis], shape[axis] * period, *shape[axis + 1 :]))
+
+
+def _scaled(ctx: Context, x: Value, weight: float) -> Value:
+    return x if weight == 1 else ctx.emit(graph.Mul, x, ctx.scalar(weight, x))

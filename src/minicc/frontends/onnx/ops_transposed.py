@@ -1,0 +1,173 @@
+"""The transposes of windows: ConvTranspose, Col2Im and MaxUnpool.
+
+Where kernels do not overlap (kernel and stride are equal) a transposed convolution is one product
+whose result is laid out anew; else zeros are put between the elements and a convolution with the
+turned kernel runs over them.
+
+Mirrors: ONNX's ConvTranspose and Col2Im; the gradient of a convolution in every framework.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from functools import reduce
+
+import numpy as np
+
+from minicc.frontends.onnx.context import Context
+from minicc.frontends.onnx.ops_movement import Range, cut
+from minicc.frontends.onnx.ops_normalize import per_channel
+from minicc.frontends.onnx.reader import Node
+from minicc.frontends.onnx.registry import operator
+from minicc.ir import graph
+from minicc.ir.core import Literal, Value
+
+_ATTRIBUTES = "auto_pad dilations group kernel_shape output_padding output_shape pads strides"
+
+
+def fitted(
+    ctx: Context, x: Value, low: Sequence[int], high: Sequence[int], first: int = 2
+) -> Value:
+    """`x` with zeros around its axes from `first` on, or with so much less where it is negative."""
+    shape = x.type.shape
+    ranges: dict[int, Range] = {
+        first + k: (max(-a, 0), shape[first + k] - max(-b, 0), 1)
+        for k, (a, b) in enumerate(zip(low, high, strict=True))
+        if a < 0 or b < 0
+    }
+    x = cut(ctx, x, ranges)
+    before = (*(0,) * first, *(max(a, 0) for a in low))
+    behind = (*(0,) * first, *(max(b, 0) for b in high))
+    if not any((*before, *behind)):
+        return x
+    zero = Literal(np.zeros((), x.type.dtype.numpy))
+    return ctx.emit(graph.Pad, x, low=before, high=behind, value=zero)
+
+
+def spread(ctx: Context, x: Value, strides: Sequence[int], first: int = 2) -> Value:
+    """`x` with `stride - 1` zeros behind each element along its axes from `first` on."""
+    if all(s == 1 for s in strides):
+        return x
+    shape = x.type.shape
+    apart = [*shape[:first]]
+    wide = [*shape[:first]]
+    high = [0] * first
+    for n, s in zip(shape[first:], strides, strict=True):
+        apart += [n, 1]
+        wide += [n * s]
+        high += [0, s - 1]
+    split = ctx.reshape(x, apart)
+    zero = Literal(np.zeros((), x.type.dtype.numpy))
+    filled = ctx.emit(graph.Pad, split, low=(0,) * len(high), high=tuple(high), value=zero)
+    return ctx.reshape(filled, wide)
+
+
+def _frame(
+    ctx: Context, node: Node, x: Value, size: Sequence[int]
+) -> tuple[tuple[int, ...], tuple[int, ...], list[int], list[int]]:
+    """Strides, dilations, and what is cut off before and behind (negative: zeros are added)."""
+    rank = len(size)
+    strides = node.integers("strides") or (1,) * rank
+    dilations = node.integers("dilations") or (1,) * rank
+    extra = node.integers("output_padding") or (0,) * rank
+    pads = node.integers("pads") or (0,) * (2 * rank)
+    wanted = node.integers("output_shape")
+    auto = node.text("auto_pad", "NOTSET")
+    if (
+        len({len(strides), len(dilations), len(extra), rank}) > 1
+        or len(pads) != 2 * rank
+        or min(*strides, *dilations) < 1
+    ):
+        raise ctx.wrong(f"its attributes do not fit {rank} spatial axes")
+    low = list(pads[:rank])
+    high = [b - e for b, e in zip(pads[rank:], extra, strict=True)]
+    if wanted is None and auto not in ("SAME_UPPER", "SAME_LOWER"):
+        return strides, dilations, low, high
+    spatial = [ctx.static(n, "auto_pad and output_shape") for n in x.type.shape[2:]]
+    if wanted is None:
+        wanted = tuple(n * s for n, s in zip(spatial, strides, strict=True))
+    if len(wanted) != rank:
+        wanted = wanted[-rank:]
+    for k in range(rank):
+        full = strides[k] * (spatial[k] - 1) + (size[k] - 1) * dilations[k] + 1 + extra[k]
+        total = full - wanted[k]
+        less = total // 2
+        low[k] = less if auto == "SAME_UPPER" else total - less
+        high[k] = total - low[k] - extra[k]
+    return strides, dilations, low, high
+
+
+@operator("ConvTranspose", attributes=_ATTRIBUTES)
+def conv_transpose(ctx: Context, node: Node, x: Value, w: Value, b: Value | None = None) -> Value:
+    """Each element times the kernel, added up where kernels overlap."""
+    if w.type.rank < 3 or x.type.rank != w.type.rank:
+        raise ctx.refused("ConvTranspose wants [N, C, spatial...] and weights of that rank")
+    size = tuple(ctx.static(n, "the weights' shape") for n in w.type.shape[2:])
+    strides, dilations, low, high = _frame(ctx, node, x, size)
+    groups = node.integer("group", 1)
+    if groups == 1 and size == strides and all(d == 1 for d in dilations):
+        out = _apart(ctx, x, w, size)
+        out = fitted(ctx, out, [-n for n in low], [-n for n in high])
+    else:
+        reach = [(k - 1) * d for k, d in zip(size, dilations, strict=True)]
+        before = [r - a for r, a in zip(reach, low, strict=True)]
+        # the zeros behind the last element of an axis count
+        behind = [r - b - s + 1 for r, b, s in zip(reach, high, strides, strict=True)]
+        out = ctx.emit(
+            graph.Conv,
+            fitted(ctx, spread(ctx, x, strides), before, behind),
+            _turned(ctx, w, groups),
+            strides=(1,) * len(size),
+            dilations=dilations,
+            groups=groups,
+        )
+    return out if b is None else ctx.emit(graph.Add, out, per_channel(ctx, b, out))
+
+
+def _apart(ctx: Context, x: Value, w: Value, size: tuple[int, ...]) -> Value:
+    """Kernels that do not overlap: all taps in one product, then laid out side by side."""
+    pixels, taps = "hijklm"[: len(size)], "uvwxyz"[: len(size)]
+    mixed = "".join(p + t for p, t in zip(pixels, taps, strict=True))
+    equation = f"nc{pixels},co{taps}->no{mixed}"
+    out = ctx.emit(graph.Contract, x, w, equation=equation)
+    spatial = [n * k for n, k in zip(x.type.shape[2:], size, strict=True)]
+    return ctx.reshape(out, (x.type.shape[0], w.type.shape[1], *spatial))
+
+
+def _turned(ctx: Context, w: Value, groups: int) -> Value:
+    """[C, O/groups, kernel] as the weights [O, C/groups, turned kernel] of a convolution."""
+    channels, width, *kernel = w.type.shape
+    rank = w.type.rank
+    if groups < 1 or (isinstance(channels, int) and channels % groups):
+        raise ctx.refused(f"{groups} groups of {channels} channels")
+    grouped = ctx.reshape(w, (groups, channels // groups, width, *kernel))
+    swapped = ctx.emit(graph.Transpose, grouped, perm=(0, 2, 1, *range(3, rank + 1)))
+    flat = ctx.reshape(swapped, (groups * width, channels // groups, *kernel))
+    return cut(ctx, flat, {k + 2: (n - 1, -1, -1) for k, n in enumerate(kernel) if n != 1})
+
+
+@operator("Col2Im", attributes="dilations pads strides")
+def col2im(ctx: Context, node: Node, x: Value, image: Value, block: Value) -> Value:
+    """Columns back to an image: what stands at one pixel is added up."""
+    sides, size = ctx.integers(image, "image_shape"), ctx.integers(block, "block_shape")
+    rank = len(sides)
+    strides = node.integers("strides") or (1,) * rank
+    dilations = node.integers("dilations") or (1,) * rank
+    pads = node.integers("pads") or (0,) * (2 * rank)
+    low, high = pads[:rank], pads[rank:]
+    full = [n + a + b for n, a, b in zip(sides, low, high, strict=True)]
+    parts = zip(full, size, strides, dilations, strict=True)
+    counts = [(n - (k - 1) * d - 1) // s + 1 for n, k, s, d in parts]
+    channels = x.type.shape[1] // int(np.prod(size))
+    batch = x.type.shape[0]
+    apart = ctx.reshape(x, (batch, channels, *size, *counts))
+    images: list[Value] = []
+    for tap in itertools.product(*map(range, size)):
+        ranges: dict[int, Range] = {k + 2: (t, t + 1, 1) for k, t in enumerate(tap)}
+        one = ctx.reshape(cut(ctx, apart, ranges), (batch, channels, *counts))
+        before = [t * d for t, d in zip(tap, dilations, strict=True)]
+        behind = [n - a - c * s for n, a, c, s in zip(full, before, counts, strides, strict=True)]
+        images.append(fitted(ctx, spread(ctx, one, strides), before, behind))
+    total = reduce(lambda a, b: ctx.emit(graph.Add, a, b), images)
+    return fitted(ctx, total, [-n for n in low], [-n for n in high])

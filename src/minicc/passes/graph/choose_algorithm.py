@@ -1,0 +1,97 @@
+"""Choose how convolutions are computed: directly, or by Winograd's minimal filters.
+
+    %y = graph.conv %x, %w, 3x3, stride 1
+    -->   winograd_output(contract(winograd_input(%x), winograd_weights(%w)))
+
+Legal where the kernel is 3x3 with stride, dilation and groups of 1 on channels-last float32, and
+the weights are constant. Profitable by a cost in multiply-adds: fewer products against the work of
+the transforms and against weights that grow by 36/9 (tiles of 4x4) or 16/9 (2x2) and are read once
+for all tiles. Winograd rounds more than the direct form, so strict mathematics never takes it.
+
+Mirrors: cuDNN's and MIOpen's algorithm selection, oneDNN's `convolution_auto`, MNN's
+ConvolutionWinograd choice of unit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import inf
+
+from minicc.ir import graph
+from minicc.ir.core import Function, Module, Op, Value
+from minicc.ir.graph.minimal_filters import POINTS, TAPS, derive, share
+from minicc.ir.graph.winograd import tile_counts
+from minicc.ir.rewrite import Rebuilder, rebuild
+from minicc.ir.types import F32
+
+# multiply-adds that could be done while one number comes from memory beyond the caches
+_STREAM = 12.0
+_RATE = 0.85  # of the direct form's rate that the short products of Winograd reach
+_MOVE = 6.0  # multiply-adds that it costs to read and write one number of a tile
+_LAUNCHES = 2e5  # multiply-adds in the time that two more launches take
+
+
+def choose_algorithm(module: Module, strict: bool) -> Module:
+    """Give each convolution the algorithm of least cost; under `strict` all stay direct."""
+    if strict:
+        return module
+    return Module(module.level, [_apply(f, plan_algorithms(f)) for f in module.functions])
+
+
+def plan_algorithms(function: Function) -> dict[Op, int]:
+    """The convolutions to do by Winograd, with how many outputs a tile has along an axis."""
+    constants = {op.result for op in function.body.ops if isinstance(op, graph.Constant)}
+    plan: dict[Op, int] = {}
+    for op in function.body.ops:
+        if isinstance(op, graph.Conv) and op.w in constants and legal(op):
+            best = min((0, *POINTS), key=lambda m, op=op: cost(op, m))  # type: ignore[misc]
+            if best:
+                plan[op] = best
+    return plan
+
+
+def legal(op: graph.Conv) -> bool:
+    """Whether Winograd's form exists for a convolution."""
+    return (
+        op.layout == "channels_last"
+        and op.w.type.extents[2:] == (TAPS, TAPS)
+        and op.strides == op.dilations == (1, 1)
+        and op.groups == 1
+        and op.x.type.dtype is F32
+    )
+
+
+def cost(op: graph.Conv, outputs: int) -> float:
+    """Multiply-adds, or what takes as long, of a convolution in tiles of `outputs`; 0 is direct."""
+    batch, height, width, _ = op.result.type.extents
+    out, channels = op.w.type.extents[:2]
+    if not outputs:
+        taps = TAPS * TAPS
+        return max(batch * height * width * taps, taps * _STREAM) * out * channels
+    if min(height, width) < outputs:
+        return inf
+    down, across = tile_counts(height, width, outputs)
+    assert isinstance(down, int)
+    assert isinstance(across, int)
+    tiles = batch * down * across
+    n = outputs + TAPS - 1
+    matrices = derive(outputs)
+    read = (n * n + n * n) * _MOVE + 2 * n * share(matrices.input).ops
+    write = (n * n + outputs**2) * _MOVE + (n + outputs) * share(matrices.output).ops
+    products = max(n * n * tiles / _RATE, n * n * _STREAM) * out * channels
+    return products + tiles * (channels * read + out * write) + _LAUNCHES
+
+
+def _apply(function: Function, plan: dict[Op, int]) -> Function:
+    def visit(b: Rebuilder, op: Op, operands: tuple[Value, ...]) -> Sequence[Value] | None:
+        outputs = plan.get(op)
+        if outputs is None:
+            return None
+        x, w = operands
+        _, height, width, _ = op.result.type.shape
+        v = b.emit(graph.WinogradInput, x, outputs=outputs)
+        u = b.emit(graph.WinogradWeights, w, outputs=outputs)
+        m = b.emit(graph.Contract, v, u, equation="xtc,xco->xto")
+        return (b.emit(graph.WinogradOutput, m, height=height, width=width, outputs=outputs),)
+
+    return rebuild(function, visit) if plan else function
