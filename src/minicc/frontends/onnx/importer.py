@@ -15,15 +15,20 @@ from typing import Any
 from minicc.errors import MiniccError, Problems, UnsupportedError, UserError
 from minicc.frontends.onnx import (
     ops_activation,
+    ops_bits,
     ops_constant,
+    ops_cumulative,
     ops_elementwise,
+    ops_indexing,
     ops_linear,
+    ops_loss,
     ops_movement,
     ops_normalize,
     ops_pad,
     ops_rearrange,
     ops_reduce,
     ops_resize,
+    ops_training,
     ops_transposed,
     ops_window,
 )
@@ -35,15 +40,20 @@ from minicc.ir.core import Function, Module, Region, Value
 # Importing a family enters its operators into the table.
 FAMILIES = (
     ops_activation,
+    ops_bits,
     ops_constant,
+    ops_cumulative,
     ops_elementwise,
+    ops_indexing,
     ops_linear,
+    ops_loss,
     ops_movement,
     ops_normalize,
     ops_pad,
-    ops_reduce,
     ops_rearrange,
+    ops_reduce,
     ops_resize,
+    ops_training,
     ops_transposed,
     ops_window,
 )

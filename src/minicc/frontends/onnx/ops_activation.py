@@ -16,7 +16,7 @@ from minicc.frontends.onnx.registry import operator
 from minicc.frontends.onnx.widen import widened
 from minicc.ir import graph
 from minicc.ir.core import Value
-from minicc.ir.types import I64
+from minicc.ir.types import F64, I64
 
 
 def sigmoid_of(ctx: Context, x: Value) -> Value:
@@ -114,6 +114,28 @@ def sigmoid(ctx: Context, node: Node, x: Value) -> Value:
 def swish(ctx: Context, node: Node, x: Value) -> Value:
     """The product x * sigmoid(alpha * x)."""
     return ctx.emit(graph.Mul, x, sigmoid_of(ctx, _scaled(ctx, x, node.number("alpha", 1.0))))
+
+
+@operator("SwiGLU", attributes="alpha")
+@widened
+def swiglu(ctx: Context, node: Node, x: Value, linear: Value) -> Value:
+    """The product of swish(x) and a second tensor."""
+    return ctx.emit(graph.Mul, swish(ctx, node, x), ctx.cast(linear, x.type.dtype))
+
+
+@operator("Shrink", attributes="bias lambd")
+def shrink(ctx: Context, node: Node, x: Value) -> Value:
+    """Less `bias` above `lambd`, more below -`lambd`, 0 between."""
+    bias, lambd = node.number("bias", 0.0), node.number("lambd", 0.5)
+    if x.type.dtype.is_integer:
+        wide = ctx.cast(x, F64)
+        return ctx.cast(shrink(ctx, node, wide), x.type.dtype)
+    less = ctx.emit(graph.Sub, x, ctx.scalar(bias, x))
+    more = ctx.emit(graph.Add, x, ctx.scalar(bias, x))
+    above = ctx.emit(graph.Lt, ctx.scalar(lambd, x), x)
+    below = ctx.emit(graph.Lt, x, ctx.scalar(-lambd, x))
+    inner = ctx.emit(graph.Select, above, less, ctx.scalar(0, x))
+    return ctx.emit(graph.Select, below, more, inner)
 
 
 @operator("Softplus")

@@ -10,6 +10,7 @@ from functools import reduce
 import numpy as np
 
 from minicc.frontends.onnx.context import Context
+from minicc.frontends.onnx.ops_bits import integer_power
 from minicc.frontends.onnx.reader import Node, element_type
 from minicc.frontends.onnx.registry import Importer, operator, register
 from minicc.ir import graph
@@ -28,6 +29,17 @@ _UNARY: dict[str, type[Op]] = {
     "Round": graph.Round,
     "Not": graph.Not,
     "BitwiseNot": graph.Not,
+    "Sin": graph.Sin,
+    "Cos": graph.Cos,
+    "Tan": graph.Tan,
+    "Asin": graph.Asin,
+    "Acos": graph.Acos,
+    "Atan": graph.Atan,
+    "Sinh": graph.Sinh,
+    "Cosh": graph.Cosh,
+    "Asinh": graph.Asinh,
+    "Acosh": graph.Acosh,
+    "Atanh": graph.Atanh,
 }
 _BINARY: dict[str, type[Op]] = {
     "Add": graph.Add,
@@ -108,14 +120,13 @@ def mod(ctx: Context, node: Node, a: Value, b: Value) -> Value:
 
 @operator("Pow", attributes="axis broadcast")
 def power(ctx: Context, node: Node, x: Value, exponent: Value) -> Value:
-    """Of floats; integers only to a constant power, by multiplying."""
+    """Of floats; of integers by multiplying."""
     if x.type.dtype.is_float:
         exponent = ctx.cast(_aligned(ctx, node, x, exponent), x.type.dtype)
         return ctx.emit(graph.Pow, x, exponent)
-    known = ctx.known(exponent, "exponent")
-    if known.size != 1 or not 0 <= known.item() <= 16 or known.item() % 1:
-        hint = "cast the base to a float type"
-        raise ctx.unsupported("integers to a power other than one of 0 to 16", hint)
+    known = ctx.array(exponent)
+    if known is None or known.size != 1 or not 0 <= known.item() <= 16 or known.item() % 1:
+        return integer_power(ctx, x, exponent)
     product = ctx.emit(graph.Broadcast, ctx.scalar(1, x), shape=x.type.shape)
     for k in range(int(known.item())):
         product = ctx.emit(graph.Mul, product, x) if k else x

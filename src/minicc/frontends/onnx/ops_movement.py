@@ -12,6 +12,7 @@ from minicc.frontends.onnx.context import Context
 from minicc.frontends.onnx.dims import ratio
 from minicc.frontends.onnx.reader import Node
 from minicc.frontends.onnx.registry import operator
+from minicc.frontends.onnx.take import take
 from minicc.ir import graph
 from minicc.ir.affine import Dim, minimum
 from minicc.ir.core import Value
@@ -128,12 +129,15 @@ def cut(ctx: Context, x: Value, ranges: Mapping[int, Range]) -> Value:
     return ctx.emit(graph.Slice, x, starts=starts, stops=stops, steps=steps)
 
 
-def _normal(extent: Dim, start: int, stop: int, step: int) -> Range:
+def _normal(extent: Dim, start: Dim, stop: Dim, step: int) -> Range:
     """A slice as `graph.slice` counts it.
 
+    A start or stop that is free is an extent, or what is computed of some: it is not negative.
     Of a free axis an end is clamped like any other. A start is taken to lie within it, and so is
     a slice of one element: binding the axis to less is then an error, never another result.
     """
+    if not isinstance(start, int) or not isinstance(stop, int):
+        return _normal_free(extent, start, stop, step)
     if isinstance(extent, int):
         taken = range(*slice(start, stop, step).indices(extent))
         return (taken.start, taken.stop, step) if taken else (0, 0, 1)
@@ -150,6 +154,15 @@ def _normal(extent: Dim, start: int, stop: int, step: int) -> Range:
     return first, (stop if first + 1 == stop else minimum(stop, extent)), step
 
 
+def _normal_free(extent: Dim, start: Dim, stop: Dim, step: int) -> Range:
+    """The same where the start or the stop is not a number; the step is forward."""
+    if isinstance(start, int):
+        start = start if start >= 0 else extent + start
+    if isinstance(stop, int):
+        stop = extent + stop if stop < 0 else extent if stop >= _FAR else stop
+    return start, minimum(stop, extent), step
+
+
 @operator("Slice", attributes="axes ends starts")
 def slice_(
     ctx: Context,
@@ -162,10 +175,12 @@ def slice_(
 ) -> Value:
     """Parts of axes: attributes before opset 10, then inputs."""
     if starts is None or ends is None:
-        low, high, named = (node.integers(name) for name in ("starts", "ends", "axes"))
+        first, last, named = (node.integers(name) for name in ("starts", "ends", "axes"))
+        low: tuple[Dim, ...] | None = first
+        high: tuple[Dim, ...] | None = last
         by: tuple[int, ...] | None = None
     else:
-        low, high = ctx.integers(starts, "starts"), ctx.integers(ends, "ends")
+        low, high = ctx.dims(starts, "starts"), ctx.dims(ends, "ends")
         named = None if axes is None else ctx.integers(axes, "axes")
         by = None if steps is None else ctx.integers(steps, "steps")
     if low is None or high is None:
@@ -176,7 +191,10 @@ def slice_(
         raise ctx.wrong(f"starts {list(low)}, ends {list(high)}, axes {list(named)}, {list(by)}")
     ctx.axes(named, x.type.rank)
     axes_ = [a % x.type.rank for a in named]
-    parts = zip(axes_, low, high, by, strict=True)
+    parts = list(zip(axes_, low, high, by, strict=True))
+    for _, i, j, k in parts:
+        if k < 0 and not (isinstance(i, int) and isinstance(j, int)):
+            ctx.static(j if isinstance(i, int) else i, "a slice that goes backwards")
     return cut(ctx, x, {a: _normal(x.type.shape[a], i, j, k) for a, i, j, k in parts})
 
 
@@ -202,4 +220,8 @@ def split(ctx: Context, node: Node, x: Value, sizes: Value | None = None) -> tup
 @operator("Gather", attributes="axis")
 def gather(ctx: Context, node: Node, x: Value, indices: Value) -> Value:
     """What stands at indices of an axis; negative ones count from its end."""
-    return ctx.emit(graph.Gather, x, indices, axis=ctx.axis("axis", 0, x.type.rank))
+    axis = ctx.axis("axis", 0, x.type.rank)
+    known = ctx.array(indices)
+    if known is not None and ctx.array(x) is None and isinstance(x.type.shape[axis], int):
+        return take(ctx, x, known, axis)
+    return ctx.emit(graph.Gather, x, indices, axis=axis)

@@ -13,6 +13,7 @@ from minicc.frontends.onnx.context import Context
 from minicc.frontends.onnx.ops_movement import cut
 from minicc.frontends.onnx.reader import Node
 from minicc.frontends.onnx.registry import operator
+from minicc.frontends.onnx.take import take
 from minicc.ir import graph
 from minicc.ir.core import Array, Literal, Value
 
@@ -88,6 +89,5 @@ def _by_index(
             extent = ctx.static(x.type.shape[axis], "an axis that is padded by its own elements")
             if max(width) > _MOST:
                 raise ctx.refused(f"axis {axis} can't be padded by {max(width)} of its elements")
-            indices = ctx.constant(np.pad(np.arange(extent), width, mode=mode))
-            x = ctx.emit(graph.Gather, x, indices, axis=axis)
+            x = take(ctx, x, np.pad(np.arange(extent), width, mode=mode), axis)
     return x

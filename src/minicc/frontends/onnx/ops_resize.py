@@ -44,6 +44,11 @@ def resize(
     rank = x.type.rank
     given = node.integers("axes")
     axes = tuple(range(rank)) if given is None else tuple(a % rank for a in given)
+    repeats = _repeats(ctx, node, scales)
+    if repeats is not None and len(repeats) == len(axes):
+        for axis, times in zip(axes, repeats, strict=True):
+            x = repeated(ctx, x, axis, times)
+        return x
     extents = [ctx.static(x.type.shape[a], "an axis that is resized") for a in axes]
     factors, lengths = _lengths(ctx, node, extents, scales, sizes)
     mode = node.text("coordinate_transformation_mode", "half_pixel")
@@ -72,6 +77,31 @@ def resize(
 def upsample(ctx: Context, node: Node, x: Value, scales: Value | None = None) -> Value:
     """Resize by scales, asymmetric; an attribute before opset 9."""
     return _by_scales(ctx, node, x, scales)
+
+
+def _repeats(ctx: Context, node: Node, scales: Value | None) -> tuple[int, ...] | None:
+    """How often each element stands along each axis, where that is all that a node does."""
+    known = ctx.array(scales)
+    plain = {("asymmetric", "floor")}
+    plain |= {("half_pixel", f"round_prefer_{side}") for side in ("floor", "ceil")}
+    place = node.text("coordinate_transformation_mode", "half_pixel")
+    way = (place, node.text("nearest_mode", "round_prefer_floor"))
+    if known is None or not known.size or node.text("mode", "nearest") != "nearest":
+        return None
+    if way not in plain or (known < 1).any() or (known % 1).any():
+        return None
+    return tuple(int(n) for n in known.ravel())
+
+
+def repeated(ctx: Context, x: Value, axis: int, times: int) -> Value:
+    """Each element `times` times along an axis, which may be free."""
+    if times == 1:
+        return x
+    shape = x.type.shape
+    apart = ctx.reshape(x, (*shape[: axis + 1], 1, *shape[axis + 1 :]))
+    wide = (*shape[: axis + 1], times, *shape[axis + 1 :])
+    many = ctx.emit(graph.Broadcast, apart, shape=wide)
+    return ctx.reshape(many, (*shape[:axis], shape[axis] * times, *shape[axis + 1 :]))
 
 
 def _by_scales(ctx: Context, node: Node, x: Value, scales: Value | None) -> Value:

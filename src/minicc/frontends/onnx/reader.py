@@ -195,6 +195,10 @@ def _no_model(place: str) -> MiniccError:
 
 def _opsets(proto: Any, place: str) -> dict[str, int]:
     opsets = {_domain(o.domain): o.version for o in proto.opset_import}
+    # a model that has no operators of ONNX's own need not say which it means
+    foreign = bool(proto.graph.node) and all(_domain(n.domain) for n in proto.graph.node)
+    if foreign:
+        opsets.setdefault("", NEWEST_OPSET)
     opset = opsets.get("", 0)
     if opset < 1:
         message = "the model does not say which opset of ONNX's operators it uses"

@@ -15,6 +15,21 @@ Mirrors: StableHLO and XLA's HLO (primitives, no composites), Relax, ATen's core
 elementwise ops broadcast, as in NumPy and ONNX, and unlike ATen nothing is a view.
 """
 
+from minicc.ir.graph.bits import BitCast
+from minicc.ir.graph.circular import (
+    Acos,
+    Acosh,
+    Asin,
+    Asinh,
+    Atan,
+    Atanh,
+    Circular,
+    Cos,
+    Cosh,
+    Sin,
+    Sinh,
+    Tan,
+)
 from minicc.ir.graph.contract import LAYOUTS, Contract, Conv, parse_equation
 from minicc.ir.graph.elementwise import (
     Abs,
@@ -50,6 +65,13 @@ from minicc.ir.graph.elementwise import (
     Unary,
     Xor,
 )
+from minicc.ir.graph.indexing import (
+    GatherElements,
+    GatherND,
+    ScatterElements,
+    ScatterND,
+    TopK,
+)
 from minicc.ir.graph.movement import (
     Broadcast,
     Concat,
@@ -68,16 +90,26 @@ from minicc.ir.graph.winograd import WinogradInput, WinogradOutput, WinogradWeig
 __all__ = [
     "LAYOUTS",
     "Abs",
+    "Acos",
+    "Acosh",
     "Add",
     "And",
+    "Asin",
+    "Asinh",
+    "Atan",
+    "Atanh",
     "Binary",
+    "BitCast",
     "Broadcast",
     "Cast",
     "Ceil",
+    "Circular",
     "Concat",
     "Constant",
     "Contract",
     "Conv",
+    "Cos",
+    "Cosh",
     "Div",
     "Elementwise",
     "Eq",
@@ -86,6 +118,8 @@ __all__ = [
     "Floor",
     "FloorDiv",
     "Gather",
+    "GatherElements",
+    "GatherND",
     "Iota",
     "Le",
     "Log",
@@ -103,11 +137,17 @@ __all__ = [
     "Reduce",
     "Reshape",
     "Round",
+    "ScatterElements",
+    "ScatterND",
     "Select",
+    "Sin",
+    "Sinh",
     "Slice",
     "Sqrt",
     "Sub",
+    "Tan",
     "Tanh",
+    "TopK",
     "Transpose",
     "Unary",
     "Window",

@@ -73,6 +73,11 @@ def _broadcast(left: Dim, right: Dim) -> Dim:
         return left
     if left in _maximum_of(right):
         return right
+    # The maximum of a minimum and of one of its parts is that part: a slice kept within its axis.
+    if right in _minimum_of(left):
+        return right
+    if left in _minimum_of(right):
+        return left
     return left + right - affine.minimum(left, right)
 
 
@@ -86,6 +91,15 @@ def _maximum_of(value: Dim) -> set[Dim]:
             if atom.kind == "min" and value == left + right - affine.minimum(left, right):
                 found |= _maximum_of(left) | _maximum_of(right)
     return found
+
+
+def _minimum_of(value: Dim) -> tuple[Dim, ...]:
+    """The extents of which `value` is the minimum."""
+    if isinstance(value, Expr) and value.is_atom():
+        atom = value.terms[0][0][0]
+        if isinstance(atom, Compound) and atom.kind == "min":
+            return atom.args
+    return ()
 
 
 def window_extent(extent: Dim, size: Dim, stride: int, dilation: int) -> Dim:

@@ -1,0 +1,82 @@
+"""Operators on bits, and powers of integers, which are products chosen by the exponent's bits.
+
+Mirrors: ONNX's BitShift and BitCast.
+"""
+
+from __future__ import annotations
+
+from minicc.frontends.onnx.context import Context
+from minicc.frontends.onnx.reader import Node, element_type
+from minicc.frontends.onnx.registry import operator
+from minicc.ir import graph
+from minicc.ir.core import Value
+from minicc.ir.types import F64
+
+# The bits of an exponent that count; a power beyond is 0 but for odd bases.
+_EXPONENT_BITS = 32
+
+
+@operator("BitShift", attributes="direction")
+def bit_shift(ctx: Context, node: Node, x: Value, by: Value) -> Value:
+    """Left or right by a number of bits each; a right shift keeps the sign.
+
+    It is done by the powers of two of which the number is a sum.
+    """
+    direction = node.text("direction", "")
+    if direction not in ("LEFT", "RIGHT"):
+        raise ctx.wrong(f"attribute direction is {direction!r}")
+    element = x.type.dtype
+    if not element.is_integer:
+        raise ctx.refused("only integers are shifted")
+    zero = ctx.scalar(0, x)
+    all_bits = ctx.scalar(element.bits - 1, by)
+    out = x
+    step = 1
+    while step < element.bits:
+        has = ctx.emit(graph.And, ctx.emit(graph.And, by, all_bits), ctx.scalar(step, by))
+        factor = ctx.scalar(1 << step, element)
+        moved = ctx.emit(graph.Mul if direction == "LEFT" else graph.FloorDiv, out, factor)
+        out = ctx.emit(graph.Select, ctx.emit(graph.Eq, has, ctx.scalar(0, by)), out, moved)
+        step *= 2
+    gone = zero
+    if direction == "RIGHT" and element.kind == "i":
+        gone = ctx.emit(graph.Select, ctx.emit(graph.Lt, x, zero), ctx.scalar(-1, x), zero)
+    few = ctx.emit(graph.Le, by, all_bits)
+    if by.type.dtype.kind == "i":
+        # a negative number counts as one that is too great
+        few = ctx.emit(graph.And, few, ctx.emit(graph.Le, ctx.scalar(0, by), by))
+    return ctx.emit(graph.Select, few, out, gone)
+
+
+@operator("BitCast", attributes="to")
+def bit_cast(ctx: Context, node: Node, x: Value) -> Value:
+    """The same bits as another element type."""
+    to = element_type(node.integer("to", 0), "the result of BitCast", node.name)
+    return x if to is x.type.dtype else ctx.emit(graph.BitCast, x, dtype=to)
+
+
+def integer_power(ctx: Context, x: Value, exponent: Value) -> Value:
+    """Integers to powers that are known when the model runs; products wrap.
+
+    A negative power is the reciprocal, cut toward zero; a float exponent computes in f64.
+    """
+    if exponent.type.dtype.is_float:
+        wide = ctx.emit(graph.Pow, ctx.cast(x, F64), ctx.cast(exponent, F64))
+        return ctx.cast(wide, x.type.dtype)
+    element = exponent.type.dtype
+    bits = min(_EXPONENT_BITS, element.bits - (element.kind == "i"))
+    zero, one = ctx.scalar(0, exponent), ctx.scalar(1, x)
+    out, square = one, x
+    for bit in range(bits):
+        has = ctx.emit(graph.And, exponent, ctx.scalar(1 << bit, exponent))
+        more = ctx.emit(graph.Mul, out, square)
+        out = ctx.emit(graph.Select, ctx.emit(graph.Eq, has, zero), out, more)
+        square = ctx.emit(graph.Mul, square, square) if bit + 1 < bits else square
+    if element.kind == "u":
+        return out
+    # of 1 and -1 the power is its own reciprocal, and so is that of its bits
+    inverse = ctx.emit(graph.Div, one, x)
+    odd = ctx.emit(graph.And, exponent, ctx.scalar(1, exponent))
+    square = ctx.emit(graph.Mul, inverse, inverse)
+    below = ctx.emit(graph.Select, ctx.emit(graph.Eq, odd, zero), square, inverse)
+    return ctx.emit(graph.Select, ctx.emit(graph.Lt, exponent, zero), below, out)

@@ -1,0 +1,29 @@
+"""Ops on the bits of elements.
+
+Mirrors: StableHLO's bitcast_convert (between types of one width alone), NumPy's view.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from minicc.ir.core import Op, RunRegion, Value
+from minicc.ir.types import DType, TensorType
+
+
+class BitCast(Op, name="graph.bitcast"):
+    """The same bits read as another element type of the same width."""
+
+    x: Value
+    dtype: DType
+
+    def infer(self) -> tuple[TensorType, ...]:
+        t: TensorType = self.x.type
+        if self.dtype.bits != t.dtype.bits:
+            raise TypeError(f"{self.opname} of {t} to {self.dtype}, which is of another width")
+        return (TensorType(self.dtype, t.shape),)
+
+    def evaluate(self, run: RunRegion, *args: Any) -> tuple[Any, ...]:
+        return (np.ascontiguousarray(args[0]).view(self.dtype.numpy).reshape(np.shape(args[0])),)

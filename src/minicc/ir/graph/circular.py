@@ -1,0 +1,102 @@
+"""Circular and hyperbolic functions, each element on its own.
+
+f16 and bf16 compute in f32 and round once.
+
+Mirrors: StableHLO's cosine, sine and tan; CHLO's inverse and hyperbolic functions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, ClassVar
+
+import numpy as np
+
+from minicc.ir.core import Op, RunRegion, Value
+from minicc.ir.types import TensorType
+
+
+class Circular(Op):
+    """`compute` applied to each element, which is a float."""
+
+    __slots__ = ()
+    x: Value
+    compute: ClassVar[Callable[..., Any]]
+
+    def infer(self) -> tuple[TensorType, ...]:
+        if not self.x.type.dtype.is_float:
+            raise TypeError(f"{self.opname} is not defined on {self.x.type.dtype}")
+        return (self.x.type,)
+
+    def evaluate(self, run: RunRegion, *args: Any) -> tuple[Any, ...]:
+        x = np.asarray(args[0])
+        narrow = x.dtype.itemsize == 2
+        with np.errstate(all="ignore"):
+            out = type(self).compute(x.astype(np.float32) if narrow else x)
+            return (np.asarray(out, x.dtype),)
+
+
+class Sin(Circular, name="graph.sin"):
+    """The sine; NaN at infinities."""
+
+    compute = np.sin
+
+
+class Cos(Circular, name="graph.cos"):
+    """The cosine; NaN at infinities."""
+
+    compute = np.cos
+
+
+class Tan(Circular, name="graph.tan"):
+    """The tangent; NaN at infinities."""
+
+    compute = np.tan
+
+
+class Asin(Circular, name="graph.asin"):
+    """The inverse of the sine; NaN outside of -1 to 1."""
+
+    compute = np.arcsin
+
+
+class Acos(Circular, name="graph.acos"):
+    """The inverse of the cosine; NaN outside of -1 to 1."""
+
+    compute = np.arccos
+
+
+class Atan(Circular, name="graph.atan"):
+    """The inverse of the tangent."""
+
+    compute = np.arctan
+
+
+class Sinh(Circular, name="graph.sinh"):
+    """The hyperbolic sine."""
+
+    compute = np.sinh
+
+
+class Cosh(Circular, name="graph.cosh"):
+    """The hyperbolic cosine."""
+
+    compute = np.cosh
+
+
+class Asinh(Circular, name="graph.asinh"):
+    """The inverse of the hyperbolic sine."""
+
+    compute = np.arcsinh
+
+
+class Acosh(Circular, name="graph.acosh"):
+    """The inverse of the hyperbolic cosine; NaN below 1."""
+
+    compute = np.arccosh
+
+
+class Atanh(Circular, name="graph.atanh"):
+    """The inverse of the hyperbolic tangent; infinite at -1 and 1, NaN outside."""
+
+    compute = np.arctanh

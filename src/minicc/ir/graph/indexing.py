@@ -1,0 +1,244 @@
+"""Ops whose indices are data: gathering, scattering and choosing the greatest elements.
+
+Indices hold i32 or i64; a negative one counts from the end, and evaluation raises IndexError for
+one that is out of range. Scattered elements that meet are combined in no stated order; without a
+combiner the last in row-major order stays.
+
+Mirrors: StableHLO's gather and scatter in the narrower forms of ONNX and ATen; XLA's top_k.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from minicc.ir.affine import Dim
+from minicc.ir.core import Array, Op, RunRegion, Value
+from minicc.ir.graph.shapes import differ
+from minicc.ir.types import I64, TensorType
+
+_COMBINE: dict[str, Any] = {
+    "add": np.add,
+    "mul": np.multiply,
+    "max": np.maximum,
+    "min": np.minimum,
+}
+
+
+def _check_indices(op: Op, indices: TensorType) -> None:
+    if indices.dtype.name not in ("i32", "i64"):
+        raise TypeError(f"{op.opname} wants i32 or i64 as indices, not {indices}")
+
+
+def _check_axis(op: Op, axis: int, rank: int) -> None:
+    if not 0 <= axis < rank:
+        raise ValueError(f"{op.opname} has no axis {axis} at rank {rank}")
+
+
+def _counted(op: Op, indices: Array, extent: int) -> Array:
+    """The indices counted from the front; IndexError where one is out of range."""
+    bad = (indices < -extent) | (indices >= extent)
+    if bad.any():
+        place = f"an extent of {extent} at {', '.join(op.loc)}"
+        raise IndexError(f"index {indices[bad].flat[0]} leaves {place}")
+    return np.where(indices < 0, indices + extent, indices)
+
+
+def _grid(shape: tuple[int, ...]) -> list[Array]:
+    """The coordinates of all elements, an open array an axis."""
+    return list(np.ogrid[tuple(slice(n) for n in shape)])
+
+
+def _scatter(combine: str, x: Array, where: tuple[Array, ...], updates: Array) -> Array:
+    """A copy of `x` with updates put to or combined with what stands at coordinates."""
+    if combine == "none":
+        out = x.copy()
+        out[where] = updates
+        return out
+    wide = x.astype(np.float32) if x.dtype.itemsize == 2 and x.dtype.kind in "fV" else x.copy()
+    with np.errstate(all="ignore"):
+        _COMBINE[combine].at(wide, where, updates.astype(wide.dtype))
+        return wide.astype(x.dtype)
+
+
+class GatherElements(Op, name="graph.gather_elements"):
+    """For each index the element that stands there along `axis` (numpy.take_along_axis).
+
+    `indices` has the rank of `x`, and along other axes no more elements.
+    """
+
+    x: Value
+    indices: Value
+    axis: int
+
+    def infer(self) -> tuple[TensorType, ...]:
+        t, indices = self.x.type, self.indices.type
+        _check_indices(self, indices)
+        if indices.rank != t.rank:
+            raise TypeError(f"{self.opname} of {t} at {indices}: ranks differ")
+        _check_axis(self, self.axis, t.rank)
+        return (TensorType(t.dtype, indices.shape),)
+
+    def evaluate(self, run: RunRegion, *args: Any) -> tuple[Any, ...]:
+        x, indices = map(np.asarray, args)
+        where = _grid(indices.shape)
+        where[self.axis] = _counted(self, indices, x.shape[self.axis])
+        return (x[tuple(where)],)
+
+
+class GatherND(Op, name="graph.gather_nd"):
+    """For each vector of `indices`, its last axis, the slice of `x` with these coordinates.
+
+    The first `batch` axes of both are common.
+    """
+
+    x: Value
+    indices: Value
+    batch: int = 0
+
+    def infer(self) -> tuple[TensorType, ...]:
+        t, indices = self.x.type, self.indices.type
+        _check_indices(self, indices)
+        depth = indices.shape[-1] if indices.rank else 0
+        if not isinstance(depth, int) or not 0 <= self.batch < indices.rank:
+            raise TypeError(f"{self.opname} wants vectors of a known length, not {indices}")
+        if self.batch + depth > t.rank or any(
+            differ(a, b)
+            for a, b in zip(t.shape[: self.batch], indices.shape[: self.batch], strict=True)
+        ):
+            raise TypeError(f"{self.opname} of {t} at {indices}, of which {self.batch} are common")
+        return (TensorType(t.dtype, (*indices.shape[:-1], *t.shape[self.batch + depth :])),)
+
+    def evaluate(self, run: RunRegion, *args: Any) -> tuple[Any, ...]:
+        x, indices = map(np.asarray, args)
+        if not indices.shape[-1]:
+            # vectors of length 0 name all that is behind the common axes
+            between = (1,) * (indices.ndim - 1 - self.batch)
+            apart = x.reshape((*x.shape[: self.batch], *between, *x.shape[self.batch :]))
+            shape = (*indices.shape[:-1], *x.shape[self.batch :])
+            return (np.ascontiguousarray(np.broadcast_to(apart, shape)),)
+        return (np.asarray(x[_coordinates(self, x, indices, self.batch)]),)
+
+
+def _coordinates(op: Op, x: Array, indices: Array, batch: int) -> tuple[Array, ...]:
+    """The coordinates that vectors of indices name, with those of the common axes in front."""
+    depth = indices.shape[-1]
+    counted = [_counted(op, indices[..., k], x.shape[batch + k]) for k in range(depth)]
+    common = [
+        np.arange(x.shape[k]).reshape((-1,) + (1,) * (indices.ndim - 2 - k)) for k in range(batch)
+    ]
+    return (*common, *counted)
+
+
+class _Scatter(Op):
+    """`x` with `updates` at `indices`; `combine` is none, add, mul, max or min."""
+
+    __slots__ = ()
+
+    def _check(self, combine: str) -> None:
+        if combine != "none" and combine not in _COMBINE:
+            raise ValueError(f"{self.opname} does not combine by {combine}")
+
+
+class ScatterElements(_Scatter, name="graph.scatter_elements"):
+    """`x` with each of `updates` put where its index says along `axis`.
+
+    `combine` says what is done to what stands there: `none` replaces it, `add`, `mul`, `max` and
+    `min` combine.
+    """
+
+    x: Value
+    indices: Value
+    updates: Value
+    axis: int
+    combine: str = "none"
+
+    def infer(self) -> tuple[TensorType, ...]:
+        t, indices, updates = self.x.type, self.indices.type, self.updates.type
+        _check_indices(self, indices)
+        self._check(self.combine)
+        if indices.rank != t.rank or updates.dtype is not t.dtype:
+            raise TypeError(f"{self.opname} of {updates} into {t} at {indices}")
+        if updates.rank != t.rank or any(
+            differ(a, b) for a, b in zip(indices.shape, updates.shape, strict=True)
+        ):
+            raise TypeError(f"{self.opname} of {updates} at {indices}: shapes differ")
+        _check_axis(self, self.axis, t.rank)
+        return (t,)
+
+    def evaluate(self, run: RunRegion, *args: Any) -> tuple[Any, ...]:
+        x, indices, updates = map(np.asarray, args)
+        where = _grid(indices.shape)
+        where[self.axis] = _counted(self, indices, x.shape[self.axis])
+        return (_scatter(self.combine, x, tuple(where), updates),)
+
+
+class ScatterND(_Scatter, name="graph.scatter_nd"):
+    """`x` with slices of `updates` put where vectors of `indices`, its last axis, say.
+
+    `combine` is that of `graph.scatter_elements`.
+    """
+
+    x: Value
+    indices: Value
+    updates: Value
+    combine: str = "none"
+
+    def infer(self) -> tuple[TensorType, ...]:
+        t, indices, updates = self.x.type, self.indices.type, self.updates.type
+        _check_indices(self, indices)
+        self._check(self.combine)
+        depth = indices.shape[-1] if indices.rank else None
+        if not isinstance(depth, int) or depth > t.rank or updates.dtype is not t.dtype:
+            raise TypeError(f"{self.opname} of {updates} into {t} at {indices}")
+        wanted: tuple[Dim, ...] = (*indices.shape[:-1], *t.shape[depth:])
+        if len(wanted) != updates.rank or any(
+            differ(a, b) for a, b in zip(wanted, updates.shape, strict=True)
+        ):
+            raise TypeError(f"{self.opname} of {updates} at {indices} into {t}: shapes differ")
+        return (t,)
+
+    def evaluate(self, run: RunRegion, *args: Any) -> tuple[Any, ...]:
+        x, indices, updates = map(np.asarray, args)
+        where = _coordinates(self, x, indices, 0)
+        if not where:
+            # vectors of length 0 name all of it, once each
+            where = (Ellipsis,)  # type: ignore[assignment]
+            for update in updates.reshape((-1, *x.shape)):
+                x = _scatter(self.combine, x, where, update)
+            return (x,)
+        return (_scatter(self.combine, x, where, updates),)
+
+
+class TopK(Op, name="graph.top_k"):
+    """The `k` greatest elements along `axis` (smallest without `largest`), and their indices.
+
+    Best first; of equal ones that with the lower index is first. NaN counts as the greatest.
+    """
+
+    x: Value
+    axis: int
+    k: int
+    largest: bool = True
+
+    def infer(self) -> tuple[TensorType, ...]:
+        t: TensorType = self.x.type
+        _check_axis(self, self.axis, t.rank)
+        extent = t.shape[self.axis]
+        if self.k < 0 or (isinstance(extent, int) and self.k > extent):
+            raise ValueError(f"{self.opname} of {self.k} elements along axis {self.axis} of {t}")
+        shape = (*t.shape[: self.axis], self.k, *t.shape[self.axis + 1 :])
+        return TensorType(t.dtype, shape), TensorType(I64, shape)
+
+    def evaluate(self, run: RunRegion, *args: Any) -> tuple[Any, ...]:
+        x = np.asarray(args[0])
+        wide = x.astype(np.float32) if x.dtype.itemsize == 2 and x.dtype.kind in "fV" else x
+        if self.largest:
+            # the last of a stable ascending order of the mirror image is the first of the greatest
+            mirrored = np.argsort(np.flip(wide, self.axis), axis=self.axis, kind="stable")
+            order = x.shape[self.axis] - 1 - np.flip(mirrored, self.axis)
+        else:
+            order = np.argsort(wide, axis=self.axis, kind="stable")
+        first = np.take(order, range(self.k), axis=self.axis).astype(np.int64)
+        return np.take_along_axis(x, first, self.axis), first
