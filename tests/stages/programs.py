@@ -89,9 +89,10 @@ def every_stage(start: Module, inputs: Sequence[Array], options: Options) -> lis
 
 # random programs
 
-_UNARY = (graph.Neg, graph.Abs, graph.Exp, graph.Tanh, graph.Floor)
+_UNARY = (graph.Neg, graph.Abs, graph.Exp, graph.Tanh, graph.Erf)
 _BINARY = (graph.Add, graph.Sub, graph.Mul, graph.Max, graph.Min)
-_EXTENTS = st.sampled_from([1, 2, 3, 5, 8, 17, 33])
+_EXTENTS = st.sampled_from([1, 1, 2, 3, 5, 8, 17, 33])
+_MOST = 50_000  # elements of one value
 
 
 def _elementwise(draw: Any, b: Builder, values: list[Value]) -> Value:
@@ -99,9 +100,20 @@ def _elementwise(draw: Any, b: Builder, values: list[Value]) -> Value:
     if draw(st.booleans()):
         # a bounded argument keeps exp from overflowing
         return b.emit(draw(st.sampled_from(_UNARY)), b.emit(graph.Tanh, x))
-    fitting = [v for v in values if v.type == x.type]
+    fitting = [v for v in values if _broadcasts(v, x)]
     y = draw(st.sampled_from(fitting)) if draw(st.booleans()) else constant(b, np.float32(0.75))
+    if draw(st.integers(0, 3)) == 0:
+        # a condition on what is computed would turn its rounding into another result
+        given = [v for v in values[:1] if _broadcasts(v, x) and _broadcasts(v, y)]
+        if given:
+            condition = b.emit(graph.Lt, given[0], constant(b, np.float32(0.25)))
+            return b.emit(graph.Select, condition, y, x)
     return b.emit(draw(st.sampled_from(_BINARY)), x, y)
+
+
+def _broadcasts(x: Value, y: Value) -> bool:
+    pairs = zip(x.type.extents[::-1], y.type.extents[::-1], strict=False)
+    return all(m == n or 1 in (m, n) for m, n in pairs)
 
 
 def _reduce(draw: Any, b: Builder, values: list[Value]) -> Value:
@@ -154,7 +166,11 @@ def _contract(draw: Any, b: Builder, values: list[Value]) -> Value:
 
 
 def _convolve(draw: Any, b: Builder, values: list[Value]) -> Value:
-    images = [v for v in values if v.type.rank == 4 and min(v.type.extents[2:]) >= 2]
+    images = [
+        v
+        for v in values
+        if v.type.rank == 4 and min(v.type.extents) and min(v.type.extents[2:]) >= 2
+    ]
     if not images:
         return _elementwise(draw, b, values)
     x = draw(st.sampled_from(images))
@@ -200,14 +216,14 @@ def programs(draw: Any) -> tuple[Module, list[Array]]:
 
     def body(b: Builder, *args: Value) -> Sequence[Value]:
         values = list(args)
-        for _ in range(draw(st.integers(1, 6))):
+        for _ in range(draw(st.integers(1, 10))):
             step = draw(st.sampled_from(_STEPS))
             if step in (_reduce, _softmax, _move, _contract) and not any(
                 v.type.rank for v in values
             ):
                 step = _elementwise
             made = step(draw, b, values)
-            if np.prod(made.type.extents, dtype=np.int64) <= 50_000:
+            if np.prod(made.type.extents, dtype=np.int64) <= _MOST:
                 values.append(made)
         results = draw(st.lists(st.sampled_from(values), min_size=1, max_size=3))
         return [values[-1], *results]

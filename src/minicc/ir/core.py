@@ -43,6 +43,9 @@ class Value:
         return f"%{self.hint or '?'}: {self.type}"
 
 
+_SAMPLE = 256  # bytes of a literal that its hash looks at
+
+
 class Literal:
     """A constant array as an attribute; equal when type and bytes are equal, so -0.0 is not 0.0."""
 
@@ -59,17 +62,26 @@ class Literal:
         """Hash of type and content; computed once, when first asked for."""
         if self._digest is None:
             h = hashlib.blake2b(str(tensor_of(self.array)).encode(), digest_size=16)
-            h.update(self.array.reshape(-1).view(np.uint8).data)
+            h.update(self._bytes().data)
             self._digest = h.hexdigest()
         return self._digest
 
+    def _bytes(self) -> Array:
+        return self.array.reshape(-1).view(np.uint8)
+
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Literal) and (
-            self.array is other.array or self.digest == other.digest
-        )
+        if not isinstance(other, Literal):
+            return False
+        a, b = self.array, other.array
+        same_type = a.dtype == b.dtype and a.shape == b.shape
+        return a is b or (same_type and np.array_equal(self._bytes(), other._bytes()))
 
     def __hash__(self) -> int:
-        return hash(self.digest)
+        # of weights a part will do: equality looks at all
+        raw = self._bytes()
+        return hash(
+            (self.array.shape, self.array.dtype, raw[:_SAMPLE].tobytes(), raw[-8:].tobytes())
+        )
 
 
 class Region:

@@ -32,6 +32,7 @@ import numpy as np
 from minicc.ir import affine
 from minicc.ir.affine import Dim
 from minicc.ir.arith import COMBINERS, identity_of, reduce_array
+from minicc.ir.arrays import empty
 from minicc.ir.core import Array, Literal, Op, Region, RunRegion, Value
 from minicc.ir.space import REDUCTION, SEQUENTIAL, Space
 from minicc.ir.types import I64, TensorType, tensor_of
@@ -150,7 +151,10 @@ class Generic(Op, name="structured.generic"):
                     )
 
     def evaluate(self, run: RunRegion, *args: Any) -> tuple[Any, ...]:
-        outs = [np.empty(r.type.extents, r.type.dtype.numpy) for r in self.results]
+        outs = [empty(r.type.extents, r.type.dtype.numpy) for r in self.results]
+        if self._only_moves():
+            self._move(np.asarray(args[0], order="C"), outs[0])
+            return tuple(outs)
         if 0 in self.space.extents.values():
             for combine, target in zip(self.combine, self.targets, strict=True):
                 if combine is not None:
@@ -166,6 +170,37 @@ class Generic(Op, name="structured.generic"):
             for chunk in _chunks(self.space, always, _CHUNK):
                 self._chunk(run, {**fixed, **chunk}, others, args, outs)
         return tuple(outs)
+
+    def _only_moves(self) -> bool:
+        """Whether the op is a copy that writes its result in the order of its dimensions."""
+        return (
+            len(self.operands) == 1
+            and self.combine == (None,)
+            and list(self.body.yields) == list(self.body.args)
+            and self.yield_maps[0] == tuple(map(affine.symbol, self.space.names))
+        )
+
+    def _move(self, x: Array, out: Array) -> None:
+        """The copy by views of constant stride; dimensions under a minimum are taken one by one."""
+        if not out.size:
+            return
+        names = self.space.names
+        bent = [n for n in names if any(affine.linear(e, (n,)) is None for e in self.maps[0])]
+        for point in itertools.product(*[range(self.space.extents[n]) for n in bent]):
+            fixed = dict(zip(bent, point, strict=True))
+            start, strides = 0, dict.fromkeys(names, 0)
+            for e, stride in zip(self.maps[0], x.strides, strict=True):
+                split = affine.linear(affine.substitute(e, fixed), names)
+                assert split is not None
+                coefficients, rest = split
+                assert isinstance(rest, int)
+                start += rest * stride
+                for n, c in coefficients.items():
+                    strides[n] += c * stride
+            where = tuple(fixed.get(n, slice(None)) for n in names)
+            shape = [self.space.extents[n] for n in names if n not in fixed]
+            steps = [strides[n] for n in names if n not in fixed]
+            out[where] = np.ndarray(shape, x.dtype, x, start, steps)
 
     def _chunk(
         self,

@@ -10,49 +10,26 @@ from __future__ import annotations
 import ctypes
 import threading
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
 from minicc.backends.llvm.compile import Native
 from minicc.backends.llvm.jit import Library
 from minicc.backends.llvm.program import ARENA, BARRIER, FIRST
+from minicc.ir.arrays import Array, aligned, empty, is_aligned
 from minicc.runtime.threads import Team
 
-Array = np.ndarray[Any, Any]
-_ALIGN = 128
-_LARGE = 1 << 14
 
-
-def aligned(size: int) -> Array:
-    """Uninitialised bytes at an aligned address."""
-    raw = np.empty(size + _ALIGN, np.uint8)
-    start = -raw.ctypes.data % _ALIGN
-    return raw[start : start + size]
-
-
-def _empty(shape: tuple[int, ...], dtype: np.dtype[Any], count: int) -> Array:
-    """An uninitialised array.
-
-    A large one is aligned, since a vector store across two lines costs double.
-    """
-    if count * dtype.itemsize < _LARGE:
-        return np.empty(shape, dtype)
-    return aligned(count * dtype.itemsize).view(dtype).reshape(shape)
-
-
-def place_constants(arrays: Sequence[Array]) -> tuple[Array, list[int]]:
-    """One aligned block with copies of all arrays, and the address of each."""
-    offsets, total = [], 0
+def place_constants(arrays: Sequence[Array]) -> tuple[list[Array], list[int]]:
+    """The arrays at aligned addresses, copied where they are not, and those addresses."""
+    placed: list[Array] = []
     for a in arrays:
-        offsets.append(total)
-        total += -(-a.nbytes // _ALIGN) * _ALIGN
-    block = aligned(total)
-    base = block.ctypes.data
-    for a, offset in zip(arrays, offsets, strict=True):
-        if a.nbytes:
-            block[offset : offset + a.nbytes] = a.reshape(-1).view(np.uint8)
-    return block, [base + o for o in offsets]
+        if not is_aligned(a):
+            copy = aligned(max(1, a.nbytes))
+            copy[: a.nbytes] = np.ascontiguousarray(a).reshape(-1).view(np.uint8)
+            a = copy
+        placed.append(a)
+    return placed, [a.ctypes.data for a in placed]
 
 
 class _Context:
@@ -81,7 +58,7 @@ class NativeExecutable:
         self.native = native
         self.threads = threads
         self.library = library
-        self._block, self._constants = place_constants([c.array for c in native.layout.constants])
+        self._arrays, self._constants = place_constants([c.array for c in native.layout.constants])
         self._free: list[_Context] = []
         self._lock = threading.Lock()
 
@@ -92,7 +69,7 @@ class NativeExecutable:
         if context is None:
             context = _Context(self.native, self._constants, self.threads, self.library)
         layout = self.native.layout
-        outputs = [_empty(t.extents, t.dtype.numpy, t.span()) for t in layout.outputs]
+        outputs = [empty(t.extents, t.dtype.numpy) for t in layout.outputs]
         table = context.table
         for k, array in enumerate((*inputs, *outputs)):
             table[FIRST + k] = array.ctypes.data

@@ -20,7 +20,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-Matrix = list[list[Fraction]]
+Matrix = tuple[tuple[Fraction, ...], ...]
 Form = dict[int, Fraction]  # a linear form: the coefficient of each value by its number
 
 TAPS = 3
@@ -51,9 +51,9 @@ def derive(m: int) -> Filter:
     """F(m, 3) on the points of `POINTS` and infinity."""
     points, r = POINTS[m], TAPS
     zero, one = Fraction(0), Fraction(1)
-    output = [[p**k for p in points] + [one if k == m - 1 else zero] for k in range(m)]
-    taps: Matrix = []
-    inputs: Matrix = []
+    output = [[*[p**k for p in points], one if k == m - 1 else zero] for k in range(m)]
+    taps: list[list[Fraction]] = []
+    inputs: list[list[Fraction]] = []
     for i, p in enumerate(points):
         others = [q for j, q in enumerate(points) if j != i]
         scale = one
@@ -63,7 +63,7 @@ def derive(m: int) -> Filter:
         inputs.append([*_product(others), zero])
     taps.append([zero] * (r - 1) + [one])
     inputs.append(_product(points))
-    return Filter(output, taps, inputs)
+    return Filter(*[tuple(map(tuple, matrix)) for matrix in (output, taps, inputs)])
 
 
 def as_array(matrix: Matrix) -> NDArray[np.float64]:
@@ -83,6 +83,7 @@ class Plan(NamedTuple):
         return sum(len(f) - 1 for f in (*self.shared, *self.rows))
 
 
+@cache
 def share(matrix: Matrix) -> Plan:
     """Take out sums of two terms that several rows have, up to a factor; the commonest first."""
     rows: list[Form] = [{k: c for k, c in enumerate(row) if c} for row in matrix]

@@ -22,7 +22,7 @@ from minicc.ir.core import Function, Module, Op, Value
 from minicc.ir.graph.minimal_filters import POINTS, TAPS, derive, share
 from minicc.ir.graph.winograd import tile_counts
 from minicc.ir.rewrite import Rebuilder, rebuild
-from minicc.ir.types import F32
+from minicc.ir.types import F32, TensorType
 
 # multiply-adds that could be done while one number comes from memory beyond the caches
 _STREAM = 12.0
@@ -52,19 +52,22 @@ def plan_algorithms(function: Function) -> dict[Op, int]:
 
 def legal(op: graph.Conv) -> bool:
     """Whether Winograd's form exists for a convolution."""
+    w: TensorType = op.w.type
     return (
         op.layout == "channels_last"
-        and op.w.type.extents[2:] == (TAPS, TAPS)
-        and op.strides == op.dilations == (1, 1)
-        and op.groups == 1
-        and op.x.type.dtype is F32
+        and w.extents[2:] == (TAPS, TAPS)
+        and bool(op.strides == op.dilations == (1, 1))
+        and bool(op.groups == 1)
+        and w.dtype is F32
     )
 
 
 def cost(op: graph.Conv, outputs: int) -> float:
     """Multiply-adds, or what takes as long, of a convolution in tiles of `outputs`; 0 is direct."""
-    batch, height, width, _ = op.result.type.extents
-    out, channels = op.w.type.extents[:2]
+    result: TensorType = op.result.type
+    weights: TensorType = op.w.type
+    batch, height, width, out = result.extents
+    channels = weights.extents[1]
     if not outputs:
         taps = TAPS * TAPS
         return max(batch * height * width * taps, taps * _STREAM) * out * channels

@@ -15,10 +15,9 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from minicc.ir import program
+from minicc.ir.arrays import ALIGNMENT
 from minicc.ir.core import Function, Module, Op, Region, Value
 from minicc.ir.types import BufferType
-
-ALIGNMENT = 128  # bytes: two cache lines, which are fetched together
 
 
 class Life(NamedTuple):

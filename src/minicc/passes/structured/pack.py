@@ -26,7 +26,6 @@ from minicc.ir.types import TensorType
 from minicc.passes.structured.fuse import is_contraction
 from minicc.passes.structured.schedule import PACK_READS, contiguous_name
 
-
 _NEAR = 1 << 18  # bytes of weights that stay in the second cache while a kernel runs
 _AHEAD = 1 << 17  # bytes that may wait there
 _FEW = 8  # blocks of rows; with more of them a panel comes soon enough by itself
@@ -125,7 +124,7 @@ def _distance(op: Generic, names: list[str], shared: tuple[str, ...]) -> int:
     0 where memory brings it soon enough by itself.
     """
     extents = op.space.extents
-    size = op.results[0].type.dtype.bytes
+    size: int = op.results[0].type.dtype.bytes
     panel = prod(extents[n] for n in names if n not in shared)
     blocks = prod(extents[n] for n in shared if n not in names)
     if prod(extents[n] for n in names) * size <= _NEAR or blocks > _FEW:
