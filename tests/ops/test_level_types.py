@@ -23,14 +23,14 @@ from minicc.ir import graph
 from minicc.ir.build import Builder
 from minicc.ir.core import Literal, Value
 from minicc.ir.interpret import run
-from minicc.ir.types import DTYPES, DType, TensorType
+from minicc.ir.types import DTYPES, STORED, DType, TensorType
 from minicc.options import Options
 from minicc.target import TARGETS
 
 Build = Callable[..., Value]
 Agree = Callable[[Array, Array], bool]
 _RUNNABLE = [name for name, target in TARGETS.items() if target.runs_here()]
-_TYPES = [d for d in DTYPES.values() if d.name != "index"]
+_TYPES = [d for d in DTYPES.values() if d.name != "index" and d not in STORED]
 _NUMBERS = [d for d in _TYPES if d.kind != "b"]
 _SHAPES = hnp.mutually_broadcastable_shapes(num_shapes=2, max_dims=4, min_side=0, max_side=6)
 _LAST = st.sampled_from([1, 17, 33, 100])

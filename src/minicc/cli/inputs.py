@@ -15,7 +15,7 @@ import numpy as np
 from minicc.errors import Problems, UserError
 from minicc.ir import affine
 from minicc.ir.core import Array, Function
-from minicc.ir.types import DTYPES, INDEX
+from minicc.ir.types import DTYPES, INDEX, STORED
 
 RANDOM = "random"
 _SPELLED = re.compile(r"(?P<dtype>\w+)(\[(?P<shape>[\d,\s]*)\])?=(?P<value>.+)")
@@ -61,7 +61,7 @@ def _load(path: str) -> Array:
 def _spelled(text: str, value: str) -> Array:
     match = _SPELLED.fullmatch(value)
     element = DTYPES.get(match["dtype"]) if match else None
-    if match is None or element is None or element is INDEX:
+    if match is None or element is None or element in (INDEX, *STORED):
         raise _wrong(text)
     extents = [int(n) for n in (match["shape"] or "").split(",") if n.strip()]
     try:

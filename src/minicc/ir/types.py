@@ -21,7 +21,8 @@ from minicc.ir.affine import Dim
 class DType:
     """An element type: name as printed, width in bits as stored, kind, NumPy's dtype.
 
-    The kind is `f`, `i`, `u` or `b`, as NumPy's `dtype.kind` has it.
+    The kind is `f`, `i`, `u` or `b`, as NumPy's `dtype.kind` has it, or `s` of what is stored only:
+    it is moved and cast, nothing is computed on it. NumPy gives an element a byte at least.
     """
 
     __slots__ = ("bits", "kind", "name", "numpy")
@@ -66,12 +67,28 @@ U8 = DType("u8", "u", 8, np.uint8)
 U16 = DType("u16", "u", 16, np.uint16)
 U32 = DType("u32", "u", 32, np.uint32)
 U64 = DType("u64", "u", 64, np.uint64)
+# Floats of 8 bits and less, and integers of less than 8, as the names of ml_dtypes have them.
+F8E4M3FN = DType("f8e4m3fn", "s", 8, ml_dtypes.float8_e4m3fn)
+F8E4M3FNUZ = DType("f8e4m3fnuz", "s", 8, ml_dtypes.float8_e4m3fnuz)
+F8E5M2 = DType("f8e5m2", "s", 8, ml_dtypes.float8_e5m2)
+F8E5M2FNUZ = DType("f8e5m2fnuz", "s", 8, ml_dtypes.float8_e5m2fnuz)
+F8E8M0FNU = DType("f8e8m0fnu", "s", 8, ml_dtypes.float8_e8m0fnu)
+F6E2M3FN = DType("f6e2m3fn", "s", 6, ml_dtypes.float6_e2m3fn)
+F6E3M2FN = DType("f6e3m2fn", "s", 6, ml_dtypes.float6_e3m2fn)
+F4E2M1FN = DType("f4e2m1fn", "s", 4, ml_dtypes.float4_e2m1fn)
+I4 = DType("i4", "s", 4, ml_dtypes.int4)
+U4 = DType("u4", "s", 4, ml_dtypes.uint4)
+I2 = DType("i2", "s", 2, ml_dtypes.int2)
+U2 = DType("u2", "s", 2, ml_dtypes.uint2)
+STORED = (
+    F8E4M3FN, F8E4M3FNUZ, F8E5M2, F8E5M2FNUZ, F8E8M0FNU, F6E2M3FN, F6E3M2FN, F4E2M1FN,
+    I4, U4, I2, U2,
+)  # fmt: skip
 BOOL = DType("bool", "b", 8, np.bool_)
 INDEX = DType("index", "i", 64, np.int64)
 
-DTYPES = {
-    d.name: d for d in (F16, BF16, F32, F64, I8, I16, I32, I64, U8, U16, U32, U64, BOOL, INDEX)
-}
+_COMPUTED = (F16, BF16, F32, F64, I8, I16, I32, I64, U8, U16, U32, U64, BOOL, INDEX)
+DTYPES = {d.name: d for d in (*_COMPUTED, *STORED)}
 _BY_NUMPY = {d.numpy: d for d in DTYPES.values() if d is not INDEX}
 
 

@@ -16,6 +16,7 @@ from minicc.errors import MiniccError, Problems, UnsupportedError, UserError
 from minicc.frontends.onnx import (
     ops_activation,
     ops_bits,
+    ops_cast,
     ops_constant,
     ops_cumulative,
     ops_elementwise,
@@ -25,6 +26,7 @@ from minicc.frontends.onnx import (
     ops_movement,
     ops_normalize,
     ops_pad,
+    ops_quantize,
     ops_rearrange,
     ops_reduce,
     ops_resize,
@@ -41,6 +43,7 @@ from minicc.ir.core import Function, Module, Region, Value
 FAMILIES = (
     ops_activation,
     ops_bits,
+    ops_cast,
     ops_constant,
     ops_cumulative,
     ops_elementwise,
@@ -50,6 +53,7 @@ FAMILIES = (
     ops_movement,
     ops_normalize,
     ops_pad,
+    ops_quantize,
     ops_rearrange,
     ops_reduce,
     ops_resize,

@@ -11,7 +11,7 @@ import numpy as np
 
 from minicc.frontends.onnx.context import Context
 from minicc.frontends.onnx.ops_bits import integer_power
-from minicc.frontends.onnx.reader import Node, element_type
+from minicc.frontends.onnx.reader import Node
 from minicc.frontends.onnx.registry import Importer, operator, register
 from minicc.ir import graph
 from minicc.ir.core import Op, Value
@@ -188,22 +188,3 @@ def clip(
     if low is not None:
         x = ctx.emit(graph.Max, x, ctx.reshape(low, ()))
     return x if high is None else ctx.emit(graph.Min, x, ctx.reshape(high, ()))
-
-
-@operator("Cast", attributes="round_mode saturate to")
-def cast(ctx: Context, node: Node, x: Value) -> Value:
-    """To the element type `to`, which is a word before opset 6."""
-    to = node.attributes.get("to")
-    if isinstance(to, str):
-        from onnx import TensorProto
-
-        to = dict(TensorProto.DataType.items()).get(to, to)
-    if not isinstance(to, int):
-        raise ctx.wrong(f"attribute to is {to!r}, not an element type")
-    return ctx.cast(x, element_type(to, f"the result of {node.op}", node.name))
-
-
-@operator("CastLike", attributes="round_mode saturate")
-def cast_like(ctx: Context, node: Node, x: Value, like: Value) -> Value:
-    """To the element type of another tensor."""
-    return ctx.cast(x, like.type.dtype)

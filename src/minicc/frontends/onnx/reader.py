@@ -29,13 +29,26 @@ from minicc.ir.core import Array
 from minicc.ir.types import (
     BF16,
     BOOL,
+    F4E2M1FN,
+    F6E2M3FN,
+    F6E3M2FN,
+    F8E4M3FN,
+    F8E4M3FNUZ,
+    F8E5M2,
+    F8E5M2FNUZ,
+    F8E8M0FNU,
     F16,
     F32,
     F64,
+    I2,
+    I4,
     I8,
     I16,
     I32,
     I64,
+    STORED,
+    U2,
+    U4,
     U8,
     U16,
     U32,
@@ -49,6 +62,8 @@ NEWEST_OPSET = 28
 ELEMENTS: dict[int, DType] = {
     1: F32, 2: U8, 3: I8, 4: U16, 5: I16, 6: I32, 7: I64, 9: BOOL,
     10: F16, 11: F64, 12: U32, 13: U64, 16: BF16,
+    17: F8E4M3FN, 18: F8E4M3FNUZ, 19: F8E5M2, 20: F8E5M2FNUZ, 21: U4, 22: I4, 23: F4E2M1FN,
+    24: F8E8M0FNU, 25: U2, 26: I2, 27: F6E2M3FN, 28: F6E3M2FN,
 }  # fmt: skip
 _STORES = {F32: "float_data", F64: "double_data", I64: "int64_data", U32: "uint64_data"}
 _STORES |= {U64: "uint64_data"}
@@ -244,7 +259,7 @@ def element_type(number: int, what: str, where: str) -> DType:
         known = number in TensorProto.DataType.values()
         name = TensorProto.DataType.Name(number).lower() if known else f"number {number}"
         message = f"{what} has the element type {name}"
-        hint = f"use one of {', '.join(d.name for d in ELEMENTS.values())}"
+        hint = f"use one of {', '.join(d.name for d in ELEMENTS.values() if d.kind != 's')}"
         raise UnsupportedError("MC0222", message, hint=hint, where=where)
     return found
 
@@ -364,6 +379,8 @@ def array_of(tensor: Any, where: str) -> Array:
         hint = "store all in one file: `onnx.save(onnx.load(path), other)`"
         raise UnsupportedError("MC0224", message, hint=hint, where=where)
     element = element_type(tensor.data_type, what, where)
+    if element in STORED:
+        return _unpacked(tensor, what, where)
     shape = tuple(tensor.dims)
     if tensor.HasField("raw_data"):
         raw = tensor.raw_data
@@ -381,3 +398,14 @@ def array_of(tensor: Any, where: str) -> Array:
         bits = np.fromiter(stored, np.uint16, len(stored))
         return bits.view(element.numpy).reshape(shape)
     return np.fromiter(stored, element.numpy, len(stored)).reshape(shape)
+
+
+def _unpacked(tensor: Any, what: str, where: str) -> Array:
+    """The array of a tensor whose elements may stand several to a byte."""
+    from onnx import numpy_helper
+
+    try:
+        return np.asarray(numpy_helper.to_array(tensor))
+    except (ValueError, TypeError) as error:
+        message = f"{what} can't be read: {error}"
+        raise UserError("MC0131", message, hint="export the model again", where=where) from error

@@ -35,6 +35,12 @@ def lower_to_structured(module: Module) -> Module:
     return Module("structured", [_lower_function(f) for f in module.functions])
 
 
+def has_lowering(op: Op) -> bool:
+    """Whether a graph op can be lowered; what only is stored (floats of 8 bits, ...) can't be."""
+    known = isinstance(op, graph.Elementwise) or type(op) in LOWER
+    return known and all(v.type.dtype.kind != "s" for v in (*op.operands, *op.results))
+
+
 def _lower_function(function: Function) -> Function:
     scalars = {
         op.result: Literal(op.value.array.reshape(()))
@@ -43,17 +49,16 @@ def _lower_function(function: Function) -> Function:
     }
 
     def visit(b: Rebuilder, op: Op, operands: tuple[Value, ...]) -> Sequence[Value]:
-        if isinstance(op, graph.Elementwise):
-            return (_elementwise(b, op, operands, scalars),)
-        lower = LOWER.get(type(op))
-        if lower is None:
+        if not has_lowering(op):
             raise UnsupportedError(
                 "MC0210",
                 f"{op.opname} has no lowering to the structured level yet",
                 where=op.loc,
                 hint="run the module at the graph level with minicc.ir.interpret",
             )
-        return (lower(b, op, operands),)
+        if isinstance(op, graph.Elementwise):
+            return (_elementwise(b, op, operands, scalars),)
+        return (LOWER[type(op)](b, op, operands),)
 
     return rebuild(function, visit)
 
