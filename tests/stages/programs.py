@@ -192,8 +192,8 @@ def _convolve(draw: Any, b: Builder, values: list[Value]) -> Value:
         graph.Pad, b.emit(graph.Tanh, x), low=low, high=low, value=identity_of("add", F32)
     )
     channels = x.type.extents[1]
-    groups = draw(st.sampled_from([1, channels]))
-    outputs = channels if groups > 1 else draw(_EXTENTS)
+    groups = draw(st.sampled_from([g for g in range(1, channels + 1) if channels % g == 0]))
+    outputs = groups * draw(st.integers(1, 3)) if groups > 1 else draw(_EXTENTS)
     rng = np.random.default_rng(outputs)
     w = rng.standard_normal((outputs, channels // groups, *size)).astype(np.float32)
     return b.emit(

@@ -4,16 +4,17 @@
     -->   %t = transpose(%x); %u = conv(%t) channels_last; %y = transpose(%u)
 
 A plan first: the values that will be held channels-last are all results of convolutions and
-windows, and everything between them that does not care for the order of axes. Then one walk: such
-a value is made in the new order, and turned back only for who insists on the old one.
-Channels-last makes each convolution a contraction whose innermost run of its input is contiguous.
+windows, and everything between them that does not care for the order of axes. Channels that are
+split into several axes, as a shuffle of channels does, stay last together. Then one walk: such a
+value is made in the new order, and turned back only for who insists on the old one. Channels-last
+makes each convolution a contraction whose innermost run of its input is contiguous.
 
 Mirrors: Relax's ConvertLayout, ORT's NCHWc and NHWC transformers, oneDNN's layout propagation.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from minicc.ir import graph
@@ -26,73 +27,97 @@ def choose_layout(module: Module) -> Module:
     return Module(module.level, [_apply(f, plan_layout(f)) for f in module.functions])
 
 
-def plan_layout(function: Function) -> frozenset[Value]:
-    """The values to hold channels-last.
+def plan_layout(function: Function) -> dict[Value, int]:
+    """The values to hold channels-last, each with how many axes its channels are.
 
     Grown forward from convolutions through ops that can follow.
     """
-    chosen: set[Value] = set()
+    chosen: dict[Value, int] = {}
     for op in function.body.ops:
         if isinstance(op, graph.Conv):
             if op.layout == "channels_first":
-                chosen.add(op.result)
+                chosen[op.result] = 1
+        elif isinstance(op, (graph.Reshape, graph.Transpose)):
+            axes = _channel_axes(op, chosen.get(op.x, 0))
+            if axes:
+                chosen[op.result] = axes
         elif type(op) in _FOLLOW or isinstance(op, graph.Elementwise):
             rank = op.result.type.rank if len(op.results) == 1 else 0
-            same = [v for v in op.operands if v in chosen and v.type.rank == rank]
-            if same and rank >= 3:
-                chosen.add(op.result)
+            same = {chosen[v] for v in op.operands if v in chosen and v.type.rank == rank}
+            if len(same) == 1 and rank >= 3:
+                chosen[op.result] = same.pop()
         elif isinstance(op, graph.Window) and op.result.type.rank >= 3 and op.x in chosen:
-            chosen.add(op.result)
-    return frozenset(chosen)
+            chosen[op.result] = chosen[op.x]
+    return chosen
 
 
-def to_last(rank: int) -> tuple[int, ...]:
-    """The permutation from [N, C, ...] to [N, ..., C]."""
-    return (0, *range(2, rank), 1)
+def _channel_axes(op: graph.Reshape | graph.Transpose, axes: int) -> int:
+    """How many axes the channels of the result are, where batch and spatial axes stay; else 0."""
+    if not axes:
+        return 0
+    before, after = op.x.type.shape, op.result.type.shape
+    spatial = len(before) - 1 - axes
+    if isinstance(op, graph.Transpose):
+        rest = (0, *range(1 + axes, len(before)))
+        return axes if all(op.perm[k] == k for k in rest) else 0
+    kept = before[0] == after[:1][0] and before[1 + axes :] == after[len(after) - spatial :]
+    return max(0, len(after) - 1 - spatial) if after and spatial and kept else 0
 
 
-def to_first(rank: int) -> tuple[int, ...]:
+def to_last(rank: int, channels: int = 1) -> tuple[int, ...]:
+    """The permutation from [N, C, ...] to [N, ..., C] for so many axes of channels."""
+    return (0, *range(1 + channels, rank), *range(1, 1 + channels))
+
+
+def to_first(rank: int, channels: int = 1) -> tuple[int, ...]:
     """The permutation back."""
-    return (0, rank - 1, *range(1, rank - 1))
-
-
-def _permuted(entries: Sequence[Any]) -> tuple[Any, ...]:
-    return tuple(entries[p] for p in to_last(len(entries)))
+    return (0, *range(rank - channels, rank), *range(1, rank - channels))
 
 
 class _Layouts:
     """What each old value became, in one order or both."""
 
-    def __init__(self, b: Rebuilder, chosen: frozenset[Value]) -> None:
+    def __init__(self, b: Rebuilder, chosen: Mapping[Value, int]) -> None:
         self.b = b
         self.chosen = chosen
         self.first: dict[Value, Value] = {}
-        self.last: dict[Value, Value] = {}
+        self.last: dict[tuple[Value, int], Value] = {}
 
     def old(self, v: Value) -> Value:
         """The value in its old order."""
         if v not in self.first:
-            self.first[v] = self.b.emit(graph.Transpose, self.last[v], perm=to_first(v.type.rank))
+            k = self.chosen.get(v, 1)
+            perm = to_first(v.type.rank, k)
+            self.first[v] = self.b.emit(graph.Transpose, self.last[v, k], perm=perm)
         return self.first[v]
 
-    def new(self, v: Value) -> Value:
-        """The value channels-last."""
-        if v not in self.last:
-            self.last[v] = self.b.emit(graph.Transpose, self.first[v], perm=to_last(v.type.rank))
-        return self.last[v]
+    def new(self, v: Value, channels: int = 1) -> Value:
+        """The value channels-last, of so many axes."""
+        if (v, channels) not in self.last:
+            perm = to_last(v.type.rank, channels)
+            self.last[v, channels] = self.b.emit(graph.Transpose, self.old(v), perm=perm)
+        return self.last[v, channels]
 
-    def operand(self, v: Value, rank: int) -> Value:
+    def operand(self, v: Value, rank: int, channels: int) -> Value:
         """An operand of an op of `rank` in the new order.
 
         A smaller one is first given unit axes in front.
         """
         if v.type.rank == rank:
-            return self.new(v)
+            return self.new(v, channels)
         if v.type.rank == 0:
             return self.old(v)
         shape = (*(1,) * (rank - v.type.rank), *v.type.shape)
         full = self.b.emit(graph.Reshape, self.old(v), shape=shape)
-        return self.b.emit(graph.Transpose, full, perm=to_last(rank))
+        return self.b.emit(graph.Transpose, full, perm=to_last(rank, channels))
+
+    def of(self, op: Any) -> int:
+        """How many axes the channels of an op's result are."""
+        return self.chosen.get(op.result, 1)
+
+    def permuted(self, op: Any, entries: Sequence[Any]) -> tuple[Any, ...]:
+        """What an op says of each axis, in the new order."""
+        return tuple(entries[p] for p in to_last(len(entries), self.of(op)))
 
 
 def _conv(s: _Layouts, op: Any) -> Value:
@@ -100,38 +125,63 @@ def _conv(s: _Layouts, op: Any) -> Value:
 
 
 def _elementwise(s: _Layouts, op: Any) -> Value:
-    rank = op.result.type.rank
-    return s.b.add(op.rebuilt([s.operand(v, rank) for v in op.operands])).results[0]
+    rank, k = op.result.type.rank, s.of(op)
+    return s.b.add(op.rebuilt([s.operand(v, rank, k) for v in op.operands])).results[0]
 
 
 def _window(s: _Layouts, op: Any) -> Value:
-    attrs = {k: _permuted(getattr(op, k)) for k in ("size", "strides", "dilations")}
-    return s.b.add(op.rebuilt([s.new(op.x)], **attrs)).results[0]
+    attrs = {k: s.permuted(op, getattr(op, k)) for k in ("size", "strides", "dilations")}
+    return s.b.add(op.rebuilt([s.new(op.x, s.of(op))], **attrs)).results[0]
 
 
 def _pad(s: _Layouts, op: Any) -> Value:
-    attrs = {"low": _permuted(op.low), "high": _permuted(op.high)}
-    return s.b.add(op.rebuilt([s.new(op.x)], **attrs)).results[0]
+    attrs = {"low": s.permuted(op, op.low), "high": s.permuted(op, op.high)}
+    return s.b.add(op.rebuilt([s.new(op.x, s.of(op))], **attrs)).results[0]
 
 
 def _concat(s: _Layouts, op: Any) -> Value:
-    axis = to_last(op.result.type.rank).index(op.axis % op.result.type.rank)
-    return s.b.add(op.rebuilt([s.new(v) for v in op.xs], axis=axis)).results[0]
+    k, rank = s.of(op), op.result.type.rank
+    axis = to_last(rank, k).index(op.axis % rank)
+    return s.b.add(op.rebuilt([s.new(v, k) for v in op.xs], axis=axis)).results[0]
+
+
+def _reshape(s: _Layouts, op: Any) -> Value:
+    x = s.new(op.x, s.chosen[op.x])
+    return s.b.emit(graph.Reshape, x, shape=s.permuted(op, op.result.type.shape))
+
+
+def _transpose(s: _Layouts, op: Any) -> Value:
+    k = s.of(op)
+    order = to_last(op.x.type.rank, k)
+    perm = tuple(order.index(op.perm[p]) for p in order)
+    return s.b.emit(graph.Transpose, s.new(op.x, k), perm=perm)
 
 
 def _reduce(s: _Layouts, op: Any) -> Value:
     rank = op.x.type.rank
-    axes = tuple(sorted(to_last(rank).index(a % rank) for a in op.axes))
-    return s.b.add(op.rebuilt([s.new(op.x)], axes=axes)).results[0]
+    k = s.chosen[op.x]
+    axes = tuple(sorted(to_last(rank, k).index(a % rank) for a in op.axes))
+    return s.b.add(op.rebuilt([s.new(op.x, k)], axes=axes)).results[0]
 
 
 _FOLLOW: dict[type[Op], Callable[[_Layouts, Any], Value]] = {
     graph.Pad: _pad,
     graph.Concat: _concat,
 }
+_OTHERS: dict[type[Op], Callable[[_Layouts, Any], Value]] = {
+    graph.Window: _window,
+    graph.Reshape: _reshape,
+    graph.Transpose: _transpose,
+}
 
 
-def _apply(function: Function, chosen: frozenset[Value]) -> Function:
+def _emitter(op: Op) -> Callable[[_Layouts, Any], Value]:
+    if isinstance(op, graph.Conv):
+        return _conv
+    return _FOLLOW.get(type(op)) or _OTHERS.get(type(op)) or _elementwise
+
+
+def _apply(function: Function, chosen: Mapping[Value, int]) -> Function:
     if not chosen:
         return function
     b = Rebuilder()
@@ -140,20 +190,11 @@ def _apply(function: Function, chosen: frozenset[Value]) -> Function:
     for op in function.body.ops:
         b.loc = op.loc
         if len(op.results) == 1 and op.result in chosen:
-            emit = _FOLLOW.get(type(op)) or (
-                _conv
-                if isinstance(op, graph.Conv)
-                else _window
-                if isinstance(op, graph.Window)
-                else _elementwise
-            )
-            s.last[op.result] = emit(s, op)
-        elif isinstance(op, graph.Conv) and op.layout == "channels_first":
-            s.last[op.result] = _conv(s, op)
-        elif isinstance(op, graph.Reduce) and op.x in chosen and _spatial_only(op):
+            s.last[op.result, chosen[op.result]] = _emitter(op)(s, op)
+        elif isinstance(op, graph.Reduce) and op.x in chosen and _spatial_only(op, chosen[op.x]):
             _reduce_in_place(s, op)
         elif isinstance(op, graph.Pad) and _feeds_conv(op, function):
-            s.last[op.result] = _pad(s, op)
+            s.last[op.result, 1] = _pad(s, op)
         else:
             kept = b.add(op.rebuilt([s.old(v) for v in op.operands]))
             s.first.update(zip(op.results, kept.results, strict=True))
@@ -161,19 +202,22 @@ def _apply(function: Function, chosen: frozenset[Value]) -> Function:
     return function.with_body(Region(function.args, live(b.ops, yields), yields))
 
 
-def _spatial_only(op: graph.Reduce) -> bool:
+def _spatial_only(op: graph.Reduce, channels: int) -> bool:
     """Whether a reduction leaves batch and channels alone.
 
     So that the result's order does not change.
     """
     rank = op.x.type.rank
-    return sorted(a % rank for a in op.axes) == list(range(2, rank))
+    return sorted(a % rank for a in op.axes) == list(range(1 + channels, rank))
 
 
 def _reduce_in_place(s: _Layouts, op: graph.Reduce) -> None:
     made = _reduce(s, op)
-    if op.keepdims:
-        s.last[op.result] = made
+    if op.keepdims and s.chosen[op.x] == 1:
+        s.last[op.result, 1] = made
+    elif op.keepdims:
+        perm = to_first(op.x.type.rank, s.chosen[op.x])
+        s.first[op.result] = s.b.emit(graph.Transpose, made, perm=perm)
     else:
         s.first[op.result] = made
 

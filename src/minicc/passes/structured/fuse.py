@@ -21,7 +21,7 @@ from minicc.ir import affine, arith
 from minicc.ir.core import Function, Module, Op, Region, Value
 from minicc.ir.rewrite import live, merge_locations
 from minicc.ir.space import PARALLEL, REDUCTION, Space
-from minicc.ir.structured import Generic, Group
+from minicc.ir.structured import Generic, Group, Map
 from minicc.passes.structured.merge import merge_siblings, plain_names
 
 _SCRATCH = 16384  # elements that may pass between the ops of one instance: what fits L1 and L2
@@ -159,6 +159,11 @@ def align(draft: Draft, op: Generic) -> dict[str, str] | None:
         member = draft.defines.get(v)
         if member is None:
             continue
+        same = _same_point(member, v, m, op, draft)
+        if same is not None:
+            if any(names.setdefault(mine, theirs) != theirs for mine, theirs in same.items()):
+                return None
+            continue
         for axis, e in zip(member.axes(v), m, strict=True):
             extent = draft.shared.get(axis) if axis is not None else None
             if axis is None or extent is None:
@@ -172,6 +177,22 @@ def align(draft: Draft, op: Generic) -> dict[str, str] | None:
                 lost.add(axis)
     kept = {mine: theirs for mine, theirs in names.items() if theirs not in lost}
     return kept if len(set(kept.values())) == len(kept) else None
+
+
+def _same_point(
+    member: Member, value: Value, m: Map, op: Generic, draft: Draft
+) -> dict[str, str] | None:
+    """The correspondence of an op that reads a value as its producer wrote it, map by map.
+
+    None where the maps differ, or are of plain dimensions, which correspond one by one.
+    """
+    written = member.op.maps_of(member.op.results.index(value))
+    if written != (m,) or plain_names(m) is not None:
+        return None
+    shared = {n for e in m for n in affine.symbols(e)}
+    kept = {n: member.names[n] for n in shared if member.names[n] in draft.shared}
+    fits = all(n in op.space and op.space[n].extent == member.op.space[n].extent for n in shared)
+    return kept if fits and all(op.space[n].kind == PARALLEL for n in shared) else None
 
 
 def profitable(draft: Draft, op: Generic, aligned: Mapping[str, str]) -> bool:

@@ -6,8 +6,10 @@ Legal: the producer has one parallel result, indexed by its plain dimensions. Pr
 is computed more often than before, or the producer only moves data. Applying substitutes the
 producer's dimensions by what the consumer reads.
 
-A producer that fills a block of its result at a point (`into`) takes an elementwise consumer in
-the other direction: the consumer's dimensions are substituted by where each yield goes.
+Where a producer's result is not indexed by plain dimensions (grouped channels, a block of results
+at a point), an elementwise consumer goes the other way: its dimensions are substituted by where
+each yield goes. Its body then stands behind the producer's, or, where the producer reduces, in an
+op of its own over the producer's dimensions, which `fuse` can put beside it.
 
 Mirrors: Linalg's elementwise fusion, XLA's loop fusion, TE's compute_inline.
 """
@@ -81,7 +83,8 @@ def _absorb(consumer: Generic, made: dict[Value, Generic], uses: dict[Value, int
             if producer is None:
                 continue
             if uses.get(v, 0) == 1 and follows(producer, consumer, v):
-                return append(producer, consumer, v)
+                reduces = any(c is not None for c in producer.combine)
+                return (reindex if reduces else append)(producer, consumer, v)
             if not legal(producer, consumer, v):
                 continue
             if profitable(producer, consumer, v, uses.get(v, 0)):
@@ -182,10 +185,10 @@ def apply(producer: Generic, consumer: Generic, value: Value) -> Generic:
 
 
 def follows(producer: Generic, consumer: Generic, value: Value) -> bool:
-    """Whether the consumer is elementwise on a result that the producer fills block by block."""
+    """Whether the consumer is elementwise on a result that no plain dimensions index."""
     place = consumer.yield_maps[0]
     return (
-        bool(producer.into)
+        any(plain_names(m) is None for m in producer.yield_maps)
         and consumer.combine == (None,)
         and not consumer.coordinates
         and plain_names(place) is not None
@@ -196,6 +199,16 @@ def follows(producer: Generic, consumer: Generic, value: Value) -> bool:
             if v is value
         )
     )
+
+
+def reindex(producer: Generic, consumer: Generic, value: Value) -> Generic:
+    """The consumer over the parallel dimensions of the producer, each point where that yields."""
+    names = plain_names(consumer.yield_maps[0])
+    assert names is not None
+    at = dict(zip(names, producer.yield_maps[0], strict=True))
+    space = Space(i for i in producer.space.iters if i.kind != REDUCTION)
+    maps = tuple(_substituted(m, at) for m in consumer.maps)
+    return consumer.rebuilt(consumer.operands, space=space, maps=maps)
 
 
 def append(producer: Generic, consumer: Generic, value: Value) -> Generic:

@@ -111,10 +111,14 @@ def _contraction(
     if vector is None or not _reads_vectors(group, op, vector, constants):
         return _rows(group, target)
     narrow = _narrow_operand(op, vector)
+    # along a row the wide operand's vectors serve again; where both operands vary none does
     rows = [
         n
         for n in group.shared
-        if n != vector and _mentions(op.input_maps[narrow], n) and extents[n] > 1
+        if n != vector
+        and _mentions(op.input_maps[narrow], n)
+        and not _mentions(op.input_maps[1 - narrow], n)
+        and extents[n] > 1
     ]
     batch = [n for n in group.shared if n != vector and n not in rows]
     depth = prod(extents[i.name] for i in op.space.of_kind(REDUCTION))

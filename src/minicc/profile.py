@@ -1,0 +1,108 @@
+"""How long each launch of a compiled model takes, one after the other on one thread.
+
+The kernels of the program are called one by one with their whole grids, on the same memory that
+`main` would give them.
+
+Mirrors: ORT's profiling of nodes, XLA's profile of instructions, iree-benchmark-executable.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import time
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Any, NamedTuple
+
+from minicc.backends.base import Store
+from minicc.backends.llvm.compile import emit
+from minicc.backends.llvm.jit import Library, link
+from minicc.backends.llvm.optimize import optimise
+from minicc.compiled import store_of
+from minicc.compiler import lower
+from minicc.ir import program
+from minicc.ir.arrays import Array, aligned, empty
+from minicc.ir.core import Module, Value
+from minicc.options import Options
+from minicc.runtime.execute import place_constants
+
+Call = Callable[[], Any]
+
+
+class LaunchTime(NamedTuple):
+    """A launch: its kernel, the nodes that it computes for, points of its spaces, best seconds."""
+
+    kernel: str
+    sources: tuple[str, ...]
+    work: int
+    seconds: float
+
+
+def profile(
+    module: Module,
+    options: Options,
+    binding: Mapping[str, int],
+    inputs: Sequence[Array],
+    rounds: int = 20,
+) -> list[LaunchTime]:
+    """The launches of a graph module in order, each with its best time of some rounds."""
+    lowered = lower(module, options, binding)
+    kept: list[Array] = list(inputs)
+    library, steps = _steps(lowered, options, store_of(options, options.machine), kept)
+    best = [float("inf")] * len(steps)
+    for _ in range(rounds):
+        for k, (_, call) in enumerate(steps):
+            began = time.perf_counter()
+            call()
+            best[k] = min(best[k], time.perf_counter() - began)
+    library.close()
+    return [
+        LaunchTime(op.kernel, op.loc, op.work, s) for (op, _), s in zip(steps, best, strict=True)
+    ]
+
+
+def _steps(
+    module: Module, options: Options, store: Store, kept: list[Array]
+) -> tuple[Library, list[tuple[program.Launch, Call]]]:
+    """The code, and each launch with what calls it; `kept` holds the memory that must stay."""
+    target = options.machine
+    texts = emit(module, target, False)
+    del texts["main"]
+    objects = [
+        store(f"object {target.name}", text, partial(optimise, text, target))
+        for text in texts.values()
+    ]
+    library = link(objects, list(texts), {})
+    grids = {f.name: f.attrs["grid"] for f in module.functions if f is not module.main}
+    at = _addresses(module, kept)
+    steps: list[tuple[program.Launch, Call]] = []
+    for op in module.main.body.ops:
+        if not isinstance(op, program.Launch):
+            continue
+        grid = grids[op.kernel]
+        kinds = [ctypes.c_void_p] * len(op.buffers) + [ctypes.c_int64] * (2 * len(grid))
+        function = ctypes.CFUNCTYPE(None, *kinds)(library[op.kernel])
+        bounds = [n for extent in grid for n in (0, extent)]
+        args = [at[v] for v in op.buffers] + bounds
+        steps.append((op, partial(function, *args)))
+    return library, steps
+
+
+def _addresses(module: Module, kept: list[Array]) -> dict[Value, int]:
+    """Where each buffer of `main` lies: inputs first in `kept`, the rest is allocated."""
+    main = module.main
+    count: int = main.attrs["inputs"]
+    kept += [empty(a.type.extents, a.type.dtype.numpy) for a in main.args[count:]]
+    at = {a: array.ctypes.data for a, array in zip(main.args, kept, strict=True)}
+    arena = aligned(max(1, main.attrs["arena"]))
+    kept.append(arena)
+    for op in main.body.ops:
+        if isinstance(op, program.Alloc):
+            at[op.result] = arena.ctypes.data + op.offset
+        elif isinstance(op, program.View):
+            at[op.result] = at[op.buffer] + op.offset * op.type.dtype.bytes
+        elif isinstance(op, program.Constant):
+            (array,), (address,) = place_constants([op.value.array])
+            kept.append(array)
+            at[op.result] = address
+    return at
