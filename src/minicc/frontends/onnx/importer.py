@@ -15,6 +15,7 @@ from typing import Any
 from minicc.errors import MiniccError, Problems, UnsupportedError, UserError
 from minicc.frontends.onnx import (
     ops_activation,
+    ops_attention,
     ops_bits,
     ops_cast,
     ops_constant,
@@ -42,6 +43,7 @@ from minicc.ir.core import Function, Module, Region, Value
 # Importing a family enters its operators into the table.
 FAMILIES = (
     ops_activation,
+    ops_attention,
     ops_bits,
     ops_cast,
     ops_constant,

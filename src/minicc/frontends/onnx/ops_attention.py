@@ -1,0 +1,241 @@
+"""Attention: products of queries, keys and values with a soft-max between, and rotary positions.
+
+Heads that share keys are a letter of the contractions of their own; nothing is repeated.
+
+Mirrors: ONNX's Attention (opset 23 on) and RotaryEmbedding.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from minicc.frontends.onnx.context import Context
+from minicc.frontends.onnx.ops_movement import cut
+from minicc.frontends.onnx.reader import Node, element_type
+from minicc.frontends.onnx.registry import operator
+from minicc.ir import graph
+from minicc.ir.core import Literal, Value
+from minicc.ir.types import BOOL, I64
+
+_ATTRIBUTES = "is_causal kv_num_heads left_window_size q_num_heads qk_matmul_output_mode "
+_ATTRIBUTES += "right_window_size scale softcap softmax_precision"
+
+
+def _heads(ctx: Context, x: Value, heads: int) -> Value:
+    """[batch, heads, steps, size]; of rank 3 the heads lie side by side in the last axis."""
+    if x.type.rank == 4:
+        return x
+    if x.type.rank != 3 or heads < 1:
+        raise ctx.refused("Attention wants tensors of rank 4, or 3 with their number of heads")
+    batch, steps, size = x.type.shape
+    apart = ctx.reshape(x, (batch, steps, heads, size // heads))
+    return ctx.emit(graph.Transpose, apart, perm=(0, 2, 1, 3))
+
+
+def _joined(ctx: Context, past: Value | None, x: Value) -> Value:
+    return x if past is None else ctx.emit(graph.Concat, (past, x), axis=2)
+
+
+@operator("Attention", attributes=_ATTRIBUTES)
+def attention(
+    ctx: Context,
+    node: Node,
+    q: Value,
+    k: Value,
+    v: Value,
+    mask: Value | None = None,
+    past_key: Value | None = None,
+    past_value: Value | None = None,
+    lengths: Value | None = None,
+) -> tuple[Value, ...]:
+    """softmax(q k' + mask) v, with the keys and values seen so far and the scores."""
+    flat = q.type.rank == 3
+    q = _heads(ctx, q, node.integer("q_num_heads", 0))
+    k = _joined(ctx, past_key, _heads(ctx, k, node.integer("kv_num_heads", 0)))
+    v = _joined(ctx, past_value, _heads(ctx, v, node.integer("kv_num_heads", 0)))
+    before = None if past_key is None else past_key.type.shape[2]
+    bias = _bias(ctx, node, q, k, mask, before, lengths)
+    scores = _scores(ctx, node, q, k)
+    capped = scores
+    cap = node.number("softcap", 0.0)
+    if cap > 0:
+        bent = ctx.emit(graph.Tanh, ctx.emit(graph.Div, scores, ctx.scalar(cap, scores)))
+        capped = ctx.emit(graph.Mul, bent, ctx.scalar(cap, scores))
+    biased = capped if bias is None else ctx.emit(graph.Add, capped, bias)
+    likely = _likely(ctx, node, biased, bias)
+    mode = node.integer("qk_matmul_output_mode", 0)
+    if not 0 <= mode <= 3:
+        raise ctx.wrong(f"attribute qk_matmul_output_mode is {mode}")
+    element = q.type.dtype
+    shown = ctx.cast((capped, capped, biased, likely)[mode], element)
+    out = _weighted(ctx, ctx.cast(likely, element), v)
+    if flat:
+        batch, heads, steps, size = out.type.shape
+        turned = ctx.emit(graph.Transpose, out, perm=(0, 2, 1, 3))
+        out = ctx.reshape(turned, (batch, steps, heads * size))
+    return out, k, v, shown
+
+
+def _groups(ctx: Context, x: Value, k: Value) -> tuple[Any, ...]:
+    """The batch, the heads of the keys, and how many heads of `x` share one of them."""
+    heads = ctx.static(x.type.shape[1], "the number of heads")
+    shared = ctx.static(k.type.shape[1], "the number of heads")
+    if not shared or heads % shared:
+        raise ctx.refused(f"{heads} heads of queries for {shared} of keys")
+    return x.type.shape[0], shared, heads // shared
+
+
+def _scores(ctx: Context, node: Node, q: Value, k: Value) -> Value:
+    """Queries times keys, each scaled by the root of the factor."""
+    size = ctx.static(q.type.shape[3], "the size of a head")
+    factor = node.number("scale", 0.0) or 1 / np.sqrt(max(size, 1))
+    scale = ctx.scalar(float(np.sqrt(factor)), q)
+    left, right = ctx.emit(graph.Mul, q, scale), ctx.emit(graph.Mul, k, scale)
+    batch, shared, each = _groups(ctx, q, k)
+    steps, seen = q.type.shape[2], k.type.shape[2]
+    if each == 1:
+        return ctx.emit(graph.Contract, left, right, equation="bhqd,bhkd->bhqk")
+    left = ctx.reshape(left, (batch, shared, each, steps, size))
+    out = ctx.emit(graph.Contract, left, right, equation="bgrqd,bgkd->bgrqk")
+    return ctx.reshape(out, (batch, shared * each, steps, seen))
+
+
+def _weighted(ctx: Context, likely: Value, v: Value) -> Value:
+    """Values, weighted by how likely each is."""
+    batch, shared, each = _groups(ctx, likely, v)
+    steps, seen = likely.type.shape[2:]
+    if each == 1:
+        return ctx.emit(graph.Contract, likely, v, equation="bhqk,bhkd->bhqd")
+    apart = ctx.reshape(likely, (batch, shared, each, steps, seen))
+    out = ctx.emit(graph.Contract, apart, v, equation="bgrqk,bgkd->bgrqd")
+    return ctx.reshape(out, (batch, shared * each, steps, v.type.shape[3]))
+
+
+def _likely(ctx: Context, node: Node, scores: Value, bias: Value | None) -> Value:
+    """The soft-max over the last axis; a row without any key is 0."""
+    precision = node.integer("softmax_precision", 0)
+    if precision:
+        scores = ctx.cast(scores, element_type(precision, "softmax_precision", node.name))
+    options: dict[str, Any] = {"axes": (3,), "keepdims": True}
+    lowest = ctx.scalar(-np.inf, scores)
+    best = ctx.emit(graph.Reduce, scores, combine="max", **options)
+    none = ctx.emit(graph.Eq, best, lowest)
+    best = ctx.emit(graph.Select, none, ctx.scalar(0, scores), best)
+    power = ctx.emit(graph.Exp, ctx.emit(graph.Sub, scores, best))
+    total = ctx.emit(graph.Reduce, power, combine="add", **options)
+    empty = ctx.emit(graph.Eq, total, ctx.scalar(0, scores))
+    likely = ctx.emit(graph.Div, power, ctx.emit(graph.Select, empty, ctx.scalar(1, scores), total))
+    if bias is None:
+        return likely
+    options["axes"] = (bias.type.rank - 1,)
+    allowed = ctx.emit(graph.Reduce, bias, combine="max", **options)
+    masked = ctx.emit(graph.Eq, allowed, ctx.scalar(-np.inf, bias))
+    return ctx.emit(graph.Select, masked, ctx.scalar(0, likely), likely)
+
+
+def _bias(
+    ctx: Context,
+    node: Node,
+    q: Value,
+    k: Value,
+    mask: Value | None,
+    before: Any,
+    lengths: Value | None,
+) -> Value | None:
+    """What is added to the scores: the mask, and -inf where a key may not be seen."""
+    steps, seen = q.type.shape[2], k.type.shape[2]
+    allowed: list[Value] = []
+    if mask is not None:
+        mask = _as_long(ctx, mask, ctx.static(seen, "the number of keys"))
+        if mask.type.dtype is BOOL:
+            allowed.append(mask)
+            mask = None
+    last = None
+    if lengths is not None:
+        column = (*lengths.type.shape, 1, 1, 1)
+        last = ctx.reshape(ctx.cast(lengths, I64), column)
+    windows = [node.integer(f"{side}_window_size", -1) for side in ("left", "right")]
+    if node.integer("is_causal", 0):
+        windows[1] = 0 if windows[1] < 0 else min(windows[1], 0)
+    row = ctx.emit(graph.Iota, shape=(steps, 1), axis=0, dtype=I64)
+    column_ = ctx.emit(graph.Iota, shape=(1, seen), axis=1, dtype=I64)
+    place = row
+    if before is not None:
+        at = ctx.static(before, "the number of steps so far")
+        place = ctx.emit(graph.Add, row, ctx.scalar(at, I64))
+    elif last is not None:
+        count = ctx.scalar(ctx.static(steps, "the number of queries"), I64)
+        place = ctx.emit(graph.Add, row, ctx.emit(graph.Sub, last, count))
+    if windows[0] >= 0:
+        oldest = ctx.emit(graph.Sub, place, ctx.scalar(windows[0], I64))
+        allowed.append(ctx.emit(graph.Le, oldest, column_))
+    if windows[1] >= 0:
+        newest = ctx.emit(graph.Add, place, ctx.scalar(windows[1], I64))
+        allowed.append(ctx.emit(graph.Le, column_, newest))
+    if last is not None:
+        allowed.append(ctx.emit(graph.Lt, column_, last))
+    if not allowed:
+        return mask
+    together = allowed[0]
+    for other in allowed[1:]:
+        together = ctx.emit(graph.And, together, other)
+    base = ctx.scalar(0, q) if mask is None else mask
+    return ctx.emit(graph.Select, together, base, ctx.scalar(-np.inf, q))
+
+
+def _as_long(ctx: Context, mask: Value, seen: int) -> Value:
+    """A mask for all keys; those beyond its end may not be seen."""
+    lack = seen - ctx.static(mask.type.shape[-1], "the length of the mask")
+    if lack <= 0:
+        return mask
+    hidden = np.zeros((), bool) if mask.type.dtype is BOOL else np.array(-np.inf)
+    rest = (0,) * (mask.type.rank - 1)
+    value = Literal(hidden.astype(mask.type.dtype.numpy))
+    return ctx.emit(graph.Pad, mask, low=(*rest, 0), high=(*rest, lack), value=value)
+
+
+@operator("RotaryEmbedding", attributes="interleaved num_heads rotary_embedding_dim")
+def rotary_embedding(
+    ctx: Context,
+    node: Node,
+    x: Value,
+    cosines: Value,
+    sines: Value,
+    positions: Value | None = None,
+) -> Value:
+    """Pairs of elements of each head turned by the angle of their position."""
+    shape = x.type.shape
+    x = _heads(ctx, x, node.integer("num_heads", 0))
+    batch, heads, steps, size = x.type.shape
+    size = ctx.static(size, "the size of a head")
+    turned = node.integer("rotary_embedding_dim", 0) or size
+    half = turned // 2
+    if positions is not None:
+        cosines = ctx.emit(graph.Gather, cosines, positions, axis=0)
+        sines = ctx.emit(graph.Gather, sines, positions, axis=0)
+    # of steps alone, or of the batch too; the heads share them
+    column = (cosines.type.shape[0], 1, steps, half)
+    cosines, sines = ctx.reshape(cosines, column), ctx.reshape(sines, column)
+    pairs = bool(node.integer("interleaved", 0))
+    if pairs:
+        first, second = (cut(ctx, x, {3: (k, k + turned - 1, 2)}) for k in (0, 1))
+    else:
+        first, second = (cut(ctx, x, {3: (k, k + half, 1)}) for k in (0, half))
+
+    def mixed(a: Value, b: Value, cls: Any) -> Value:
+        left = ctx.emit(graph.Mul, cosines, a)
+        return ctx.emit(cls, left, ctx.emit(graph.Mul, sines, b))
+
+    parts = [mixed(first, second, graph.Sub), mixed(second, first, graph.Add)]
+    if pairs:
+        parts = [ctx.reshape(p, (batch, heads, steps, half, 1)) for p in parts]
+        whole = ctx.emit(graph.Concat, tuple(parts), axis=4)
+        parts = [ctx.reshape(whole, (batch, heads, steps, turned))]
+    if turned < size:
+        parts.append(cut(ctx, x, {3: (turned, size, 1)}))
+    out = parts[0] if len(parts) == 1 else ctx.emit(graph.Concat, tuple(parts), axis=3)
+    if len(shape) == 4:
+        return out
+    return ctx.reshape(ctx.emit(graph.Transpose, out, perm=(0, 2, 1, 3)), shape)
