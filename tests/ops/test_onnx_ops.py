@@ -408,12 +408,13 @@ def imported(model: ModelProto, given: Any) -> Module | None:
     except UnsupportedError as error:
         if {part.code for part in error.parts} - {"MC0223", "MC0225"}:
             return None
-    changed = ModelProto()
-    changed.CopyFrom(model)
-    first = 0 if model.graph.node[0].op_type in ("ConstantOfShape", "Range") else 1
-    for value, array in list(zip(model.graph.input, given, strict=True))[first:]:
-        changed.graph.initializer.append(numpy_helper.from_array(array, value.name))
-    try:
-        return import_model(changed.SerializeToString())
-    except UnsupportedError:
-        return None
+    for first in (1, 0):
+        changed = ModelProto()
+        changed.CopyFrom(model)
+        for value, array in list(zip(model.graph.input, given, strict=True))[first:]:
+            changed.graph.initializer.append(numpy_helper.from_array(array, value.name))
+        try:
+            return import_model(changed.SerializeToString())
+        except UnsupportedError:
+            continue
+    return None

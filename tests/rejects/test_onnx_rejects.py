@@ -373,12 +373,12 @@ CASES: dict[str, tuple[Any, type[MiniccError], str]] = {
     ),
     "training": (
         model_of(
-            node("BatchNormalization", "x", "c", "c", "c", "c", training_mode=1),
-            constants={"c": np.ones(3, "f")},
+            node("Dropout", "x", "r", "t"),
+            constants={"r": np.array(0.5, "f"), "t": np.array(True)},
         ),
         UnsupportedError,
         (
-            "MC0221 not supported: BatchNormalization (opset 17) on f32: training mode\n"
+            "MC0221 not supported: Dropout (opset 17) on f32, bool: random numbers\n"
             "  at: it\n"
             "  hint: export the model for inference"
         ),

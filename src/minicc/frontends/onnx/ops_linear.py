@@ -65,31 +65,3 @@ def gemm(ctx: Context, node: Node, a: Value, b: Value, c: Value | None = None) -
     if beta != 1:
         c = ctx.emit(graph.Mul, c, ctx.scalar(beta, c))
     return ctx.emit(graph.Add, out, c)
-
-
-@operator("Einsum", attributes="equation")
-def einsum(ctx: Context, node: Node, *xs: Value) -> Value:
-    """One operand or two, no letter twice in a term; an operand's own letters are summed first."""
-    equation = node.text("equation", "").replace(" ", "")
-    left, arrow, out = equation.partition("->")
-    terms = left.split(",")
-    if len(terms) != len(xs):
-        raise ctx.wrong(f"{equation} has {len(terms)} terms for {len(xs)} inputs")
-    if not arrow:
-        out = "".join(sorted(c for c in set(left) if c.isalpha() and left.count(c) == 1))
-    repeated = any(len(set(t)) < len(t) for t in (*terms, out))
-    if "." in equation or repeated or len(xs) > 2:
-        hint = "write it as MatMul, Mul, Transpose and ReduceSum"
-        raise ctx.unsupported(f"the equation {equation}", hint)
-    if any(len(t) != x.type.rank for t, x in zip(terms, xs, strict=True)):
-        raise ctx.refused(f"the equation {equation} is for other ranks")
-    if len(xs) == 2:
-        return ctx.emit(graph.Contract, *xs, equation=f"{terms[0]},{terms[1]}->{out}")
-    (x,), (term,) = xs, terms
-    if not set(out) <= set(term):
-        raise ctx.wrong(f"the equation {equation} has letters in its result alone")
-    gone = tuple(k for k, letter in enumerate(term) if letter not in out)
-    if gone:
-        x = ctx.emit(graph.Reduce, x, axes=gone, combine="add")
-    stay = [letter for letter in term if letter in out]
-    return ctx.emit(graph.Transpose, x, perm=tuple(stay.index(letter) for letter in out))

@@ -33,10 +33,12 @@ def _mul(ctx: Context, a: Value, b: Value) -> Value:
 @operator("BatchNormalization", attributes="epsilon is_test momentum spatial training_mode")
 def batch_normalization(
     ctx: Context, node: Node, x: Value, scale: Value, bias: Value, mean: Value, variance: Value
-) -> Value:
+) -> Value | tuple[Value, ...]:
     """The line x * scale' + shift', a channel each, with the stored mean and variance."""
-    if node.integer("training_mode", 0) or (ctx.opset < 7 and not node.integer("is_test", 0)):
+    if ctx.opset < 7 and not node.integer("is_test", 0):
         raise ctx.unsupported("training mode", "export the model for inference")
+    if node.integer("training_mode", 0):
+        return _training(ctx, node, x, scale, bias, (mean, variance))
     if not node.integer("spatial", 1):
         raise ctx.unsupported("statistics of each element", "export it with spatial = 1")
     epsilon = node.number("epsilon", 1e-5)
@@ -53,6 +55,28 @@ def batch_normalization(
             factor = ctx.constant(exact.astype(x.type.dtype.numpy))
             shift = ctx.constant((b - m * exact).astype(x.type.dtype.numpy))
     return _add(ctx, _mul(ctx, x, per_channel(ctx, factor, x)), per_channel(ctx, shift, x))
+
+
+def _training(
+    ctx: Context, node: Node, x: Value, scale: Value, bias: Value, running: tuple[Value, Value]
+) -> tuple[Value, ...]:
+    """With the mean and variance of the batch, and the running ones brought up to date."""
+    axes = (0, *range(2, x.type.rank))
+    wide = _wide(ctx, x)
+    mean = mean_of(ctx, wide, axes, True)
+    less = ctx.emit(graph.Sub, wide, mean)
+    variance = mean_of(ctx, _mul(ctx, less, less), axes, True)
+    epsilon = ctx.scalar(node.number("epsilon", 1e-5), wide)
+    out = ctx.emit(graph.Div, less, ctx.emit(graph.Sqrt, _add(ctx, variance, epsilon)))
+    factor, shift = (per_channel(ctx, ctx.cast(v, wide.type.dtype), wide) for v in (scale, bias))
+    out = ctx.cast(_add(ctx, _mul(ctx, out, factor), shift), x.type.dtype)
+    momentum = node.number("momentum", 0.9)
+    news: list[Value] = []
+    for old, new in zip(running, (mean, variance), strict=True):
+        now = ctx.cast(ctx.reshape(new, old.type.shape), old.type.dtype)
+        kept = _mul(ctx, old, ctx.scalar(momentum, old))
+        news.append(_add(ctx, kept, _mul(ctx, now, ctx.scalar(1 - momentum, old))))
+    return out, *news
 
 
 def _standardised(
@@ -177,7 +201,9 @@ def dropout(
 ) -> Value | tuple[Value, ...]:
     """In inference nothing is dropped; the mask, if asked for, is true everywhere."""
     if training is not None and bool(ctx.known(training, "training_mode").item()):
-        raise ctx.unsupported("training mode", "export the model for inference")
+        share = ctx.scalar(0.5, x) if ratio is None else ratio
+        if ctx.known(share, "ratio").any():
+            raise ctx.unsupported("random numbers", "export the model for inference")
     if not any(node.outputs[1:]):
         return x
     kept = ctx.constant(np.array(True)) if ctx.opset >= 10 else ctx.scalar(1, x)

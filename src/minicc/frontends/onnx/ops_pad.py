@@ -51,6 +51,27 @@ def pad(
     return ctx.emit(graph.Pad, x, low=low, high=high, value=literal)
 
 
+@operator("CenterCropPad", attributes="axes")
+def center_crop_pad(ctx: Context, node: Node, x: Value, shape: Value) -> Value:
+    """Each axis cut or filled with zeros, the same at both ends as nearly as may be."""
+    named = node.integers("axes")
+    axes = tuple(range(x.type.rank)) if named is None else tuple(a % x.type.rank for a in named)
+    wanted = ctx.integers(shape, "shape")
+    if len(wanted) != len(axes):
+        raise ctx.refused(f"{len(wanted)} extents for {len(axes)} axes")
+    low, high = [0] * x.type.rank, [0] * x.type.rank
+    for axis, n in zip(axes, wanted, strict=True):
+        own = ctx.static(x.type.shape[axis], "an axis that is cut or filled")
+        first = (own - n) // 2 if n < own else 0
+        x = cut(ctx, x, {axis: (first, first + min(n, own), 1)})
+        low[axis] = max(n - own, 0) // 2
+        high[axis] = max(n - own, 0) - low[axis]
+    if not any((*low, *high)):
+        return x
+    zero = Literal(np.zeros((), x.type.dtype.numpy))
+    return ctx.emit(graph.Pad, x, low=tuple(low), high=tuple(high), value=zero)
+
+
 def _widths(
     ctx: Context, node: Node, x: Value, pads: Value | None, axes: Value | None
 ) -> tuple[tuple[int, ...], tuple[int, ...]]:

@@ -12,12 +12,14 @@ from __future__ import annotations
 import itertools
 from collections.abc import Sequence
 from functools import reduce
+from math import prod
 
 import numpy as np
 
 from minicc.frontends.onnx.context import Context
 from minicc.frontends.onnx.ops_movement import Range, cut
 from minicc.frontends.onnx.ops_normalize import per_channel
+from minicc.frontends.onnx.ops_window import kernel_shape
 from minicc.frontends.onnx.reader import Node
 from minicc.frontends.onnx.registry import operator
 from minicc.ir import graph
@@ -171,3 +173,28 @@ def col2im(ctx: Context, node: Node, x: Value, image: Value, block: Value) -> Va
         images.append(fitted(ctx, spread(ctx, one, strides), before, behind))
     total = reduce(lambda a, b: ctx.emit(graph.Add, a, b), images)
     return fitted(ctx, total, [-n for n in low], [-n for n in high])
+
+
+@operator("MaxUnpool", attributes="kernel_shape pads strides")
+def max_unpool(
+    ctx: Context, node: Node, x: Value, places: Value, shape: Value | None = None
+) -> Value:
+    """The elements of a pooled tensor where they stood, 0 elsewhere, cut or filled to a shape."""
+    size = kernel_shape(ctx, node)
+    rank = len(size)
+    strides = node.integers("strides") or (1,) * rank
+    pads = node.integers("pads") or (0,) * (2 * rank)
+    own = [ctx.static(n, "its shape") for n in x.type.shape]
+    full = own[:2]
+    for k, (n, s) in enumerate(zip(own[2:], strides, strict=True)):
+        full.append((n - 1) * s - pads[k] - pads[k + rank] + size[k])
+    zeros = ctx.emit(graph.Broadcast, ctx.scalar(0, x), shape=(prod(full),))
+    where, what = (ctx.reshape(v, (prod(own),)) for v in (places, x))
+    out = ctx.reshape(ctx.emit(graph.ScatterElements, zeros, where, what, axis=0), full)
+    if shape is None:
+        return out
+    wanted = ctx.integers(shape, "output_shape")
+    if len(wanted) != len(full):
+        raise ctx.refused(f"an output_shape of {len(wanted)} extents")
+    more = [n - m for n, m in zip(wanted, full, strict=True)]
+    return fitted(ctx, out, [0] * len(full), more, 0)

@@ -6,12 +6,15 @@ Conv, ConvTranspose, MaxPool, AveragePool, LpPool and their global kin.
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass
 from math import prod
+from typing import Any
 
 import numpy as np
 
 from minicc.frontends.onnx.context import Context
+from minicc.frontends.onnx.ops_movement import Range, cut
 from minicc.frontends.onnx.ops_normalize import per_channel
 from minicc.frontends.onnx.ops_reduce import mean_of
 from minicc.frontends.onnx.reader import Node
@@ -145,7 +148,8 @@ def conv(ctx: Context, node: Node, x: Value, w: Value, b: Value | None = None) -
     return _biased(ctx, out, b)
 
 
-def _kernel_shape(ctx: Context, node: Node) -> tuple[int, ...]:
+def kernel_shape(ctx: Context, node: Node) -> tuple[int, ...]:
+    """The attribute of that name, which must be there."""
     size = node.integers("kernel_shape")
     if not size:
         raise ctx.wrong("its attribute kernel_shape is missing")
@@ -155,9 +159,55 @@ def _kernel_shape(ctx: Context, node: Node) -> tuple[int, ...]:
 @operator(
     "MaxPool", attributes="ceil_mode storage_order auto_pad dilations kernel_shape pads strides"
 )
-def max_pool(ctx: Context, node: Node, x: Value) -> Value:
-    """The greatest of each window; padding never is."""
-    return _window(ctx, x, frame_of(ctx, node, x, _kernel_shape(ctx, node)), "max")
+def max_pool(ctx: Context, node: Node, x: Value) -> tuple[Value, ...]:
+    """The greatest of each window, padding never is; and where in the whole tensor it stands."""
+    frame = frame_of(ctx, node, x, kernel_shape(ctx, node))
+    out = _window(ctx, x, frame, "max")
+    if not any(node.outputs[1:]):
+        return (out,)
+    return out, _places(ctx, x, frame, bool(node.integer("storage_order", 0)))
+
+
+def _places(ctx: Context, x: Value, frame: Frame, columns: bool) -> Value:
+    """The index of the first maximum of each window; axes count in reverse in column order."""
+    extents = [ctx.static(n, "the indices of a pooling") for n in x.type.shape]
+    spatial = extents[2:]
+    strides = [
+        prod(spatial[:k]) if columns else prod(spatial[k + 1 :]) for k in range(len(spatial))
+    ]
+    place = np.zeros(())
+    for n, step in zip(spatial, strides, strict=True):
+        place = place[..., None] + np.arange(n) * step
+    planes = np.arange(prod(extents[:2])).reshape((*extents[:2], *(1,) * len(spatial)))
+    index = ctx.constant((planes * prod(spatial) + place).astype(np.int64))
+    lowest = identity_of("max", x.type.dtype)
+    padded_x = padded(ctx, x, frame.low, frame.reached, lowest)
+    index = padded(ctx, index, frame.low, frame.reached, Literal(np.int64(-1)))
+    count = window_counts(padded_x, frame)
+    best: Value | None = None
+    at: Value | None = None
+    for tap in itertools.product(*map(range, frame.size)):
+        ranges: dict[int, Range] = {}
+        per_axis = zip(tap, frame.dilations, frame.strides, count, strict=True)
+        for k, (t, d, s, n) in enumerate(per_axis):
+            ranges[k + 2] = (t * d, t * d + (n - 1) * s + 1, s)
+        value, where = cut(ctx, padded_x, ranges), cut(ctx, index, ranges)
+        if best is None or at is None:
+            best, at = value, where
+            continue
+        # an element that is no padding goes before padding, also where both are the lowest
+        more = ctx.emit(graph.Lt, best, value)
+        first = ctx.emit(graph.Lt, at, ctx.scalar(0, at))
+        best = ctx.emit(graph.Max, best, value)
+        at = ctx.emit(graph.Select, ctx.emit(graph.Or, more, first), where, at)
+    assert at is not None
+    return at
+
+
+def window_counts(x: Value, frame: Frame) -> list[Any]:
+    """How many windows there are along each spatial axis of a padded tensor."""
+    per_axis = zip(x.type.shape[2:], frame.size, frame.strides, frame.dilations, strict=True)
+    return [(n - (k - 1) * d - 1) // s + 1 for n, k, s, d in per_axis]
 
 
 @operator(
@@ -167,7 +217,7 @@ def max_pool(ctx: Context, node: Node, x: Value) -> Value:
 @widened
 def average_pool(ctx: Context, node: Node, x: Value) -> Value:
     """The sum of each window times the reciprocal of how many of its elements count."""
-    frame = frame_of(ctx, node, x, _kernel_shape(ctx, node))
+    frame = frame_of(ctx, node, x, kernel_shape(ctx, node))
     total = _window(ctx, x, frame, "add")
     padding = bool(node.integer("count_include_pad", 0))
     plain = padding and all(r <= h for r, h in zip(frame.reached, frame.high, strict=True))
@@ -200,7 +250,7 @@ def _counts(frame: Frame, axis: int, extent: int, padding: bool) -> Array:
 @widened
 def lp_pool(ctx: Context, node: Node, x: Value) -> Value:
     """The p-norm of each window."""
-    frame = frame_of(ctx, node, x, _kernel_shape(ctx, node))
+    frame = frame_of(ctx, node, x, kernel_shape(ctx, node))
     p = node.integer("p", 2)
     part = ctx.emit(graph.Abs, x)
     part = part if p == 1 else ctx.emit(graph.Pow, part, ctx.scalar(p, x))

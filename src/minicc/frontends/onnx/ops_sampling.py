@@ -1,0 +1,253 @@
+"""Elements at places that are data: one gather of all neighbours, then a product with weights.
+
+Mirrors: ONNX's GridSample, AffineGrid and DeformConv, PyTorch's grid_sampler.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from functools import reduce
+from math import prod
+from typing import NamedTuple
+
+import numpy as np
+
+from minicc.frontends.onnx.context import Context
+from minicc.frontends.onnx.ops_movement import cut
+from minicc.frontends.onnx.ops_normalize import per_channel
+from minicc.frontends.onnx.reader import Node
+from minicc.frontends.onnx.registry import operator
+from minicc.ir import graph
+from minicc.ir.core import Array, Op, Value
+from minicc.ir.types import BF16, F16, F32, I64
+
+_ALPHA = -0.75  # of cubic interpolation
+
+
+class Tap(NamedTuple):
+    """A neighbour along one axis: its coordinate, a whole number as a float, and its weight."""
+
+    place: Value
+    weight: Value | None
+
+
+def _op(ctx: Context, cls: type[Op], a: Value, b: Value | float) -> Value:
+    return ctx.emit(cls, a, b if isinstance(b, Value) else ctx.scalar(b, a))
+
+
+def _polynomial(ctx: Context, x: Value, factors: Sequence[float]) -> Value:
+    """A polynomial of which the highest factor comes first."""
+    out = _op(ctx, graph.Add, _op(ctx, graph.Mul, x, factors[0]), factors[1])
+    for factor in factors[2:]:
+        out = _op(ctx, graph.Add, ctx.emit(graph.Mul, out, x), factor)
+    return out
+
+
+def _taps(ctx: Context, x: Value, mode: str) -> list[Tap]:
+    """The neighbours of coordinates along an axis."""
+    if mode == "nearest":
+        return [Tap(x, None)]
+    left = ctx.emit(graph.Floor, x)
+    share = ctx.emit(graph.Sub, x, left)
+    rest = ctx.emit(graph.Sub, ctx.scalar(1, x), share)
+    if mode == "linear":
+        return [Tap(left, rest), Tap(_op(ctx, graph.Add, left, 1), share)]
+    near = (_ALPHA + 2, -(_ALPHA + 3), 0, 1)
+    # of the distance less 1
+    far = (_ALPHA, -2 * _ALPHA, _ALPHA, 0)
+    weights = [
+        _polynomial(ctx, share, far),
+        _polynomial(ctx, share, near),
+        _polynomial(ctx, rest, near),
+        _polynomial(ctx, rest, far),
+    ]
+    return [Tap(_op(ctx, graph.Add, left, k - 1), w) for k, w in enumerate(weights)]
+
+
+def _reflected(ctx: Context, x: Value, low: float, high: float) -> Value:
+    """Thrown back at the borders until it lies within."""
+    width = high - low
+    if width <= 0:
+        return ctx.emit(graph.Mul, x, ctx.scalar(0, x)) if low == 0 else x
+    # twice the width is a period, of which the second half runs backwards
+    less = _op(ctx, graph.Sub, x, low)
+    within = _op(ctx, graph.Mod, less, 2 * width)
+    back = ctx.emit(graph.Sub, ctx.scalar(2 * width, x), within)
+    return _op(ctx, graph.Add, ctx.emit(graph.Min, within, back), low)
+
+
+def _within(ctx: Context, x: Value, extent: int, padding: str, corners: bool) -> Value:
+    """A coordinate as the padding brings it back; as it is where zeros are around."""
+    if padding == "border":
+        return _op(ctx, graph.Min, _op(ctx, graph.Max, x, 0), extent - 1)
+    if padding != "reflection":
+        return x
+    low, high = (0.0, extent - 1.0) if corners else (-0.5, extent - 0.5)
+    outside = ctx.emit(
+        graph.Or, _op(ctx, graph.Lt, x, low), ctx.emit(graph.Lt, ctx.scalar(high, x), x)
+    )
+    return ctx.emit(graph.Select, outside, _reflected(ctx, x, low, high), x)
+
+
+def sampled(
+    ctx: Context, x: Value, places: Sequence[Value], mode: str, padding: str, corners: bool
+) -> Value:
+    """[N, C, P] elements of [N, C, spatial...] at coordinates [N, P] along each spatial axis."""
+    batch, channels = x.type.shape[:2]
+    extents = [ctx.static(n, "the extents that are sampled") for n in x.type.shape[2:]]
+    per_axis: list[list[Tap]] = []
+    for place, n in zip(places, extents, strict=True):
+        at = ctx.emit(graph.Round, place) if mode == "nearest" else place
+        per_axis.append(_taps(ctx, _within(ctx, at, n, padding, corners), mode))
+    indices: list[Value] = []
+    weights: list[Value] = []
+    inside: list[Value] = []
+    points = (batch, 1, places[0].type.shape[1])
+    for taps in itertools.product(*per_axis):
+        index, kept = _index(ctx, taps, extents, padding, corners)
+        indices.append(ctx.reshape(index, points))
+        if kept is not None:
+            inside.append(ctx.reshape(kept, points))
+        factors = [t.weight for t in taps if t.weight is not None]
+        if factors:
+            together = reduce(lambda a, b: ctx.emit(graph.Mul, a, b), factors)
+            weights.append(ctx.reshape(together, points))
+    flat = ctx.reshape(x, (batch, channels, prod(extents)))
+    rows = ctx.emit(graph.Transpose, flat, perm=(0, 2, 1))
+    index = _stacked(ctx, indices)
+    vectors = ctx.reshape(index, (*index.type.shape, 1))
+    found = ctx.emit(graph.GatherND, rows, vectors, batch=1)
+    if inside:
+        mask = _stacked(ctx, inside)
+        mask = ctx.reshape(mask, (*mask.type.shape, 1))
+        found = ctx.emit(graph.Select, mask, found, ctx.scalar(0, found))
+    if not weights:
+        one = ctx.reshape(found, (batch, points[2], channels))
+        return ctx.emit(graph.Transpose, one, perm=(0, 2, 1))
+    return ctx.emit(graph.Contract, found, _stacked(ctx, weights), equation="ntpc,ntp->ncp")
+
+
+def _stacked(ctx: Context, parts: Sequence[Value]) -> Value:
+    return parts[0] if len(parts) == 1 else ctx.emit(graph.Concat, tuple(parts), axis=1)
+
+
+def _index(
+    ctx: Context, taps: Sequence[Tap], extents: Sequence[int], padding: str, corners: bool
+) -> tuple[Value, Value | None]:
+    """Where a neighbour stands among all elements; with zeros around, whether it is one."""
+    kept: Value | None = None
+    index: Value | None = None
+    for k, (tap, n) in enumerate(zip(taps, extents, strict=True)):
+        place = _within(ctx, tap.place, n, padding, corners)
+        if padding == "zeros":
+            above = ctx.emit(graph.Le, ctx.scalar(0, place), place)
+            here = ctx.emit(graph.And, above, _op(ctx, graph.Le, place, n - 1))
+            kept = here if kept is None else ctx.emit(graph.And, kept, here)
+            place = ctx.emit(graph.Select, here, place, ctx.scalar(0, place))
+        # also what is no number must not lead out of the tensor
+        whole = ctx.cast(place, I64)
+        whole = _op(ctx, graph.Min, _op(ctx, graph.Max, whole, 0), n - 1)
+        part = _op(ctx, graph.Mul, whole, prod(extents[k + 1 :]))
+        index = part if index is None else ctx.emit(graph.Add, index, part)
+    assert index is not None
+    return index, kept
+
+
+@operator("GridSample", attributes="align_corners mode padding_mode")
+def grid_sample(ctx: Context, node: Node, x: Value, grid: Value) -> Value:
+    """Elements at places that a grid names, from -1 to 1 along each axis, the last axis first."""
+    rank = x.type.rank - 2
+    if rank < 1 or grid.type.rank != x.type.rank or grid.type.shape[-1] != rank:
+        raise ctx.refused("GridSample wants [N, C, spatial...] and [N, spatial..., axes]")
+    mode = node.text("mode", "linear")
+    mode = {"bilinear": "linear", "bicubic": "cubic"}.get(mode, mode)
+    padding = node.text("padding_mode", "zeros")
+    if mode not in ("nearest", "linear", "cubic"):
+        raise ctx.wrong(f"attribute mode is {mode!r}")
+    if padding not in ("zeros", "border", "reflection"):
+        raise ctx.wrong(f"attribute padding_mode is {padding!r}")
+    corners = bool(node.integer("align_corners", 0))
+    element = x.type.dtype
+    narrow = element in (F16, BF16)
+    wide = ctx.cast(x, F32) if narrow else x
+    exact = wide.type.dtype if wide.type.dtype.is_float else F32
+    shape = grid.type.shape
+    batch, points = shape[0], graph.product(shape[1:-1])
+    flat = ctx.cast(ctx.reshape(grid, (batch, points, rank)), exact)
+    places: list[Value] = []
+    for axis in range(rank):
+        k = rank - 1 - axis
+        along = ctx.reshape(cut(ctx, flat, {2: (k, k + 1, 1)}), (batch, points))
+        n = ctx.static(x.type.shape[2 + axis], "the extents that are sampled")
+        from_low = _op(ctx, graph.Add, along, 1)
+        if corners:
+            places.append(_op(ctx, graph.Mul, _op(ctx, graph.Mul, from_low, 0.5), n - 1))
+        else:
+            far = _op(ctx, graph.Sub, _op(ctx, graph.Mul, from_low, n), 1)
+            places.append(_op(ctx, graph.Mul, far, 0.5))
+    out = sampled(ctx, ctx.cast(wide, exact), places, mode, padding, corners)
+    return ctx.reshape(ctx.cast(out, element), (*x.type.shape[:2], *shape[1:-1]))
+
+
+@operator("AffineGrid", attributes="align_corners")
+def affine_grid(ctx: Context, node: Node, theta: Value, size: Value) -> Value:
+    """The places of a grid's points under an affine map each, for GridSample."""
+    _, _, *extents = ctx.integers(size, "size")
+    lines: list[Array] = []
+    for n in extents:
+        if node.integer("align_corners", 0):
+            lines.append(np.linspace(-1, 1, n) if n > 1 else np.zeros(n))
+        else:
+            lines.append((2 * np.arange(n) + 1) / n - 1)
+    columns = [c.ravel() for c in reversed(np.meshgrid(*lines, indexing="ij"))]
+    points = np.stack([*columns, np.ones(prod(extents))], axis=1)
+    known = ctx.constant(points.astype(theta.type.dtype.numpy))
+    out = ctx.emit(graph.Contract, known, theta, equation="ph,nah->npa")
+    return ctx.reshape(out, (theta.type.shape[0], *extents, len(extents)))
+
+
+@operator("DeformConv", attributes="dilations group kernel_shape offset_group pads strides")
+def deform_conv(
+    ctx: Context,
+    node: Node,
+    x: Value,
+    w: Value,
+    offset: Value,
+    b: Value | None = None,
+    mask: Value | None = None,
+) -> Value:
+    """A convolution whose taps are moved by offsets, and weighted by a mask."""
+    rank = x.type.rank - 2
+    batch, channels = (ctx.static(n, "its shape") for n in x.type.shape[:2])
+    outputs, width, *kernel = (ctx.static(n, "the weights' shape") for n in w.type.shape)
+    counts = [ctx.static(n, "the offsets' shape") for n in offset.type.shape[2:]]
+    groups, moved = node.integer("group", 1), node.integer("offset_group", 1)
+    strides = node.integers("strides") or (1,) * rank
+    dilations = node.integers("dilations") or (1,) * rank
+    pads = node.integers("pads") or (0,) * (2 * rank)
+    taps, points = prod(kernel), prod(counts)
+    if groups < 1 or moved < 1 or channels % moved or width * groups != channels:
+        raise ctx.refused(f"{groups} groups and {moved} groups of offsets")
+    apart = ctx.reshape(offset, (batch * moved, taps, rank, points))
+    places: list[Value] = []
+    for axis in range(rank):
+        at = np.arange(kernel[axis])[:, None] * dilations[axis]
+        at = at + np.arange(counts[axis]) * strides[axis] - pads[axis]
+        column = [kernel[k] if k == axis else 1 for k in range(rank)]
+        column += [counts[k] if k == axis else 1 for k in range(rank)]
+        whole = np.broadcast_to(at.reshape(column), (*kernel, *counts)).reshape(1, taps * points)
+        here = ctx.reshape(
+            cut(ctx, apart, {2: (axis, axis + 1, 1)}), (batch * moved, taps * points)
+        )
+        places.append(ctx.emit(graph.Add, here, ctx.constant(whole.astype(here.type.dtype.numpy))))
+    image = ctx.reshape(x, (batch * moved, channels // moved, *x.type.shape[2:]))
+    found = sampled(ctx, image, places, "linear", "zeros", True)
+    if mask is not None:
+        shown = ctx.reshape(mask, (batch * moved, 1, taps * points))
+        found = ctx.emit(graph.Mul, found, shown)
+    found = ctx.reshape(found, (batch, groups, width, taps, points))
+    weights = ctx.reshape(w, (groups, outputs // groups, width, taps))
+    out = ctx.emit(graph.Contract, found, weights, equation="ngctp,goct->ngop")
+    out = ctx.reshape(out, (batch, outputs, *counts))
+    return out if b is None else ctx.emit(graph.Add, out, per_channel(ctx, b, out))
