@@ -62,7 +62,12 @@ def integer_power(ctx: Context, x: Value, exponent: Value) -> Value:
     """
     if exponent.type.dtype.is_float:
         wide = ctx.emit(graph.Pow, ctx.cast(x, F64), ctx.cast(exponent, F64))
-        return ctx.cast(wide, x.type.dtype)
+        # a whole power is seldom hit exactly, and the cast would cut it to the one below
+        whole = ctx.emit(graph.Round, wide)
+        gap = ctx.emit(graph.Abs, ctx.emit(graph.Sub, wide, whole))
+        room = ctx.emit(graph.Mul, ctx.emit(graph.Abs, wide), ctx.scalar(2.0**-36, F64))
+        near = ctx.emit(graph.Le, gap, room)
+        return ctx.cast(ctx.emit(graph.Select, near, whole, wide), x.type.dtype)
     element = exponent.type.dtype
     bits = min(_EXPONENT_BITS, element.bits - (element.kind == "i"))
     zero, one = ctx.scalar(0, exponent), ctx.scalar(1, x)

@@ -90,10 +90,17 @@ def _within(ctx: Context, x: Value, extent: int, padding: str, corners: bool) ->
     return ctx.emit(graph.Select, outside, _reflected(ctx, x, low, high), x)
 
 
-def sampled(
+class Neighbours(NamedTuple):
+    """What is around places: elements [N, T, P, C], and their weights [N, T, P] if they differ."""
+
+    found: Value
+    weights: Value | None
+
+
+def neighbours(
     ctx: Context, x: Value, places: Sequence[Value], mode: str, padding: str, corners: bool
-) -> Value:
-    """[N, C, P] elements of [N, C, spatial...] at coordinates [N, P] along each spatial axis."""
+) -> Neighbours:
+    """The neighbours in [N, C, spatial...] of coordinates [N, P] along each spatial axis."""
     batch, channels = x.type.shape[:2]
     extents = [ctx.static(n, "the extents that are sampled") for n in x.type.shape[2:]]
     per_axis: list[list[Tap]] = []
@@ -122,10 +129,18 @@ def sampled(
         mask = _stacked(ctx, inside)
         mask = ctx.reshape(mask, (*mask.type.shape, 1))
         found = ctx.emit(graph.Select, mask, found, ctx.scalar(0, found))
-    if not weights:
-        one = ctx.reshape(found, (batch, points[2], channels))
-        return ctx.emit(graph.Transpose, one, perm=(0, 2, 1))
-    return ctx.emit(graph.Contract, found, _stacked(ctx, weights), equation="ntpc,ntp->ncp")
+    return Neighbours(found, _stacked(ctx, weights) if weights else None)
+
+
+def sampled(
+    ctx: Context, x: Value, places: Sequence[Value], mode: str, padding: str, corners: bool
+) -> Value:
+    """[N, C, P] elements of [N, C, spatial...] at coordinates [N, P] along each spatial axis."""
+    found, weights = neighbours(ctx, x, places, mode, padding, corners)
+    if weights is not None:
+        return ctx.emit(graph.Contract, found, weights, equation="ntpc,ntp->ncp")
+    one = ctx.reshape(found, (found.type.shape[0], *found.type.shape[2:]))
+    return ctx.emit(graph.Transpose, one, perm=(0, 2, 1))
 
 
 def _stacked(ctx: Context, parts: Sequence[Value]) -> Value:
