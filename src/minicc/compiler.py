@@ -132,6 +132,12 @@ def stage_names() -> list[str]:
     return [s.name for s in STAGES]
 
 
+def input_level(stage: Stage) -> str:
+    """The level of the modules that a stage takes: what the one before it yields."""
+    position = STAGES.index(stage)
+    return STAGES[position - 1].level if position else stage.level
+
+
 def lower(
     module: Module,
     options: Options,

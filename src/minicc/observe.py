@@ -177,15 +177,9 @@ def _array(archive: zipfile.ZipFile, name: str) -> Array:
 def load_dump(path: Path) -> tuple[str, Module]:
     """The stage that a dumped file stands behind, and its module, verified.
 
-    Its arrays are in FILE.npz, or in the archive of its folder. UserError
-    where the file or its head can't be read, with line and column where its text is wrong.
+    UserError where the file or its head can't be read; else like `load_module`.
     """
-    try:
-        text = path.read_text(encoding="utf-8")
-    except OSError as error:
-        raise UserError("MC0145", f"can't read {path}: {error.strerror}") from error
-    except UnicodeDecodeError as error:
-        raise UserError("MC0145", f"can't read {path}: {error}") from error
+    text = _read(path)
     first = text.partition("\n")[0]
     if not first.startswith(HEAD):
         raise UserError(
@@ -193,6 +187,28 @@ def load_dump(path: Path) -> tuple[str, Module]:
             f"{path} does not begin with `{HEAD}NAME:`",
             hint="resume from a file that --dump wrote",
         )
+    return first.removeprefix(HEAD).partition(":")[0], _parsed(path, text)
+
+
+def load_module(path: Path) -> Module:
+    """The module whose text a file holds, verified.
+
+    Its arrays are in FILE.npz, or in the archive of its folder. UserError where the file can't be
+    read, with line and column where its text is wrong.
+    """
+    return _parsed(path, _read(path))
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except OSError as error:
+        raise UserError("MC0145", f"can't read {path}: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise UserError("MC0145", f"can't read {path}: {error}") from error
+
+
+def _parsed(path: Path, text: str) -> Module:
     own = path.with_name(f"{path.name}.npz")
     arrays = read_arrays(own if own.exists() else path.with_name(CONSTANTS))
     module = parse_module(text, arrays, source=str(path))
@@ -202,7 +218,7 @@ def load_dump(path: Path) -> tuple[str, Module]:
         # who wrote the text is to act
         place = _place(path, text, arrays)
         raise UserError("MC0147", bug.message, where=place) from None
-    return first.removeprefix(HEAD).partition(":")[0], module
+    return module
 
 
 def _place(path: Path, text: str, arrays: Mapping[str, Array]) -> str:

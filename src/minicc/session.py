@@ -102,7 +102,7 @@ class InferenceSession:
             else:
                 arrays = check_inputs(self.module.main, input_feed)
                 break
-        compiled = self._fixed or self._compilation(self._bind(arrays))
+        compiled = self._fixed or self._compilation(self.binding(arrays))
         outputs = compiled.executable.run(arrays)
         return outputs if output_names is None else self._select(output_names, outputs)
 
@@ -115,7 +115,8 @@ class InferenceSession:
                 )
         return [outputs[known.index(name)] for name in names]
 
-    def _bind(self, arrays: Sequence[Array]) -> dict[str, int]:
+    def binding(self, arrays: Sequence[Array]) -> dict[str, int]:
+        """The sizes of the free dimensions that arrays in the order of the inputs have."""
         binding: dict[str, int] = {}
         for (_, type, _), array in zip(self._args, arrays, strict=True):
             for extent, n in zip(type.shape, array.shape, strict=True):

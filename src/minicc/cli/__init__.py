@@ -1,4 +1,4 @@
-"""The command line: `minicc run`, `compile`, `verify`, `layers`; one module a command.
+"""The command line: `minicc run`, `compile`, `inspect`, `bench`, ...; one module a command.
 
 Mirrors: iree-compile and iree-run-module, mlir-opt, polygraphy run.
 """
@@ -17,6 +17,9 @@ from minicc.version import VERSION
 _COMMANDS = {
     "run": "Compile MODEL, run it once, and show its outputs.",
     "compile": "Run the stages on MODEL or a dumped FILE, and show them.",
+    "inspect": "Show what MODEL takes, gives and holds.",
+    "bench": "Measure runs of MODEL, beside another engine's if asked.",
+    "opt": "Run passes on the module in FILE, a text of any level.",
     "verify": "Compare every stage and the machine code of MODEL.",
     "layers": "Print every layer, and the systems that it mirrors.",
 }

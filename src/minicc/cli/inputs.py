@@ -10,6 +10,7 @@ import zipfile
 from collections.abc import Sequence
 from typing import Any
 
+import click
 import numpy as np
 
 from minicc.errors import Problems, UserError
@@ -21,30 +22,32 @@ RANDOM = "random"
 _SPELLED = re.compile(r"(?P<dtype>\w+)(\[(?P<shape>[\d,\s]*)\])?=(?P<value>.+)")
 
 
-def parse_inputs(texts: Sequence[str]) -> dict[str, Array]:
-    """Arrays by input name, none for `x=random`; UserError lists every text that can't be read."""
+def parse_inputs(texts: Sequence[str], option: str = "--input") -> dict[str, Array]:
+    """Arrays by name, none for `x=random`; UserError lists every text that can't be read."""
     problems = Problems()
     arrays: dict[str, Array] = {}
     for text in texts:
         with problems.catch():
             name, found, value = text.partition("=")
             if not found:
-                raise _wrong(text)
-            if value != RANDOM:
-                arrays[name] = _load(value[1:]) if value.startswith("@") else _spelled(text, value)
+                raise _wrong(text, option)
+            if value.startswith("@"):
+                arrays[name] = _load(value[1:], option)
+            elif value != RANDOM:
+                arrays[name] = _spelled(text, value, option)
     problems.check()
     return arrays
 
 
-def _wrong(text: str) -> UserError:
+def _wrong(text: str, option: str) -> UserError:
     return UserError(
         "MC0150",
-        f"--input {text!r} is not understood",
-        hint="write --input x=@x.npy, --input x=f32[1,3,4]=0.5, or --input x=random",
+        f"{option} {text!r} is not understood",
+        hint=f"write {option} x=@x.npy, {option} x=f32[1,3,4]=0.5, or --input x=random",
     )
 
 
-def _load(path: str) -> Array:
+def _load(path: str, option: str) -> Array:
     try:
         with open(path, "rb") as file:
             array = np.load(file, allow_pickle=False)
@@ -53,23 +56,23 @@ def _load(path: str) -> Array:
     except (ValueError, EOFError, zipfile.BadZipFile):
         raise UserError("MC0151", f"{path} is no .npy file of numbers") from None
     if not isinstance(array, np.ndarray):
-        message = f"{path} is an archive, and --input takes one array"
+        message = f"{path} is an archive, and {option} takes one array"
         raise UserError("MC0151", message, hint="write the array with numpy.save")
     return array
 
 
-def _spelled(text: str, value: str) -> Array:
+def _spelled(text: str, value: str, option: str) -> Array:
     match = _SPELLED.fullmatch(value)
     element = DTYPES.get(match["dtype"]) if match else None
     if match is None or element is None or element in (INDEX, *STORED):
-        raise _wrong(text)
+        raise _wrong(text, option)
     extents = [int(n) for n in (match["shape"] or "").split(",") if n.strip()]
     try:
         numbers = [float(x) if element.is_float else int(x) for x in match["value"].split(",")]
         filled = np.array(numbers, element.numpy)
         return np.broadcast_to(filled[0] if filled.size == 1 else filled.reshape(extents), extents)
     except ValueError as error:
-        raise UserError("MC0152", f"--input {text!r}: {error}") from error
+        raise UserError("MC0152", f"{option} {text!r}: {error}") from error
 
 
 def parse_shapes(texts: Sequence[str]) -> dict[str, tuple[int, ...]]:
@@ -129,3 +132,29 @@ def random_input(type: Any, binding: dict[str, int], seed: int) -> Array | None:
     if element.is_float:
         return rng.random(shape).astype(element.numpy)  # type: ignore[arg-type]  # all are numbers
     return rng.integers(0, 2, shape).astype(element.numpy)  # type: ignore[arg-type]
+
+
+def complete_inputs(
+    main: Function, given: dict[str, Array], shapes: dict[str, tuple[int, ...]]
+) -> dict[str, Array]:
+    """The inputs with random ones for those that are missing.
+
+    UserError where a shape is not known.
+    """
+    binding = bind_shapes(main, {name: a.shape for name, a in given.items()} | shapes)
+    feed = dict(given)
+    for k, a in enumerate(main.args):
+        if a.hint in feed:
+            continue
+        array = random_input(a.type, binding, k)
+        if array is None:
+            raise UserError(
+                "MC0155",
+                f"the input {a.hint!r} ({a.type}) is not given, and its shape is not known",
+                hint=f"--input {a.hint}=@file.npy, or --shape {a.hint}=1x3x8x8 for a random one",
+            )
+        click.echo(
+            f"input {a.hint}: {RANDOM} (seed {k}), {array.dtype}{list(array.shape)}", err=True
+        )
+        feed[a.hint] = array
+    return feed

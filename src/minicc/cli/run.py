@@ -6,6 +6,7 @@ Mirrors: iree-run-module, polygraphy run.
 from __future__ import annotations
 
 import json
+import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -16,8 +17,8 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from minicc.cli.inputs import RANDOM, bind_shapes, parse_inputs, parse_shapes, random_input
-from minicc.errors import UserError
+from minicc.cli.expected import check_expected
+from minicc.cli.inputs import complete_inputs, parse_inputs, parse_shapes
 from minicc.ir.core import Array
 from minicc.observe import write_arrays
 from minicc.options import Options
@@ -38,7 +39,22 @@ from minicc.target import TARGETS
 @click.option("--threads", type=click.IntRange(1), help="threads of a run; default: all cores")
 @click.option("--math", type=click.Choice(["fast", "strict"]), help="fast may reassociate")
 @click.option("--target", type=click.Choice([*TARGETS]), help="default: the host's best")
+@click.option(
+    "--outputs",
+    "chosen",
+    multiple=True,
+    metavar="A,B",
+    help="only these: outputs, or any tensors by name",
+)
 @click.option("--save", metavar="OUT.npz", help="write the outputs")
+@click.option(
+    "--expected",
+    multiple=True,
+    metavar="Y=@y.npy",
+    help="compare an output; exit status 1 where it differs",
+)
+@click.option("--rtol", type=click.FloatRange(0), default=1e-4, help="of the expected value")
+@click.option("--atol", type=click.FloatRange(0), default=1e-5, help="absolute, added to that")
 @click.option("--json", "as_json", is_flag=True, help="print one JSON object")
 def run_command(
     model: str,
@@ -47,61 +63,49 @@ def run_command(
     threads: int | None,
     math: str | None,
     target: str | None,
+    chosen: tuple[str, ...],
     save: str | None,
+    expected: tuple[str, ...],
+    rtol: float,
+    atol: float,
     as_json: bool,
 ) -> None:
     """Compile MODEL, run it once, and show its outputs. Inputs not given are random."""
     given = parse_inputs(inputs)
+    wanted = parse_inputs(expected, "--expected")
     options = Options(threads=threads, math=math, target=target)
     began = time.perf_counter()
     session = InferenceSession(model, options=options)
-    feed = _complete(session, given, parse_shapes(shapes))
-    outputs = session.run(None, feed)
+    feed = complete_inputs(session.module.main, given, parse_shapes(shapes))
+    names = [n for part in chosen for n in part.split(",")] or [
+        o.name for o in session.get_outputs()
+    ]
+    outputs = session.run(names, feed)
     ready = time.perf_counter() - began
     began = time.perf_counter()
-    outputs = session.run(None, feed)
+    outputs = session.run(names, feed)
     taken = time.perf_counter() - began
-    named = {o.name: a for o, a in zip(session.get_outputs(), outputs, strict=True)}
+    named = dict(zip(names, outputs, strict=True))
     if save:
         write_arrays(Path(save), named)
+    comparison = check_expected(named, wanted, rtol, atol)
     if as_json:
         rows = {name: describe(a) for name, a in named.items()}
         told = {"outputs": rows, "ready_s": ready, "run_s": taken, "threads": options.threads}
+        if wanted:
+            told["expected"] = {row.name: row._asdict() for row in comparison}
         click.echo(json.dumps(told, allow_nan=False))
-        return
-    _show(named)
-    click.echo(session.report())
-    click.echo(
-        f"ready after {ready * 1e3:.0f} ms, then {taken * 1e3:.3f} ms a run "
-        f"with {options.threads} threads"
-    )
-
-
-def _complete(
-    session: InferenceSession, given: dict[str, Array], shapes: dict[str, tuple[int, ...]]
-) -> dict[str, Array]:
-    """The inputs with random ones for those that are missing.
-
-    UserError where a shape is not known.
-    """
-    main = session.module.main
-    binding = bind_shapes(main, {name: a.shape for name, a in given.items()} | shapes)
-    feed = dict(given)
-    for k, a in enumerate(main.args):
-        if a.hint in feed:
-            continue
-        array = random_input(a.type, binding, k)
-        if array is None:
-            raise UserError(
-                "MC0155",
-                f"the input {a.hint!r} ({a.type}) is not given, and its shape is not known",
-                hint=f"--input {a.hint}=@file.npy, or --shape {a.hint}=1x3x8x8 for a random one",
-            )
+    else:
+        _show(named)
+        click.echo(session.report())
         click.echo(
-            f"input {a.hint}: {RANDOM} (seed {k}), {array.dtype}{list(array.shape)}", err=True
+            f"ready after {ready * 1e3:.0f} ms, then {taken * 1e3:.3f} ms a run "
+            f"with {options.threads} threads"
         )
-        feed[a.hint] = array
-    return feed
+        for row in comparison:
+            click.echo(str(row))
+    if not all(row.agrees for row in comparison):
+        sys.exit(1)
 
 
 def describe(a: Array) -> dict[str, Any]:

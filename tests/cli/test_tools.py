@@ -1,0 +1,121 @@
+"""`inspect`, `bench`, `opt`, and what `run` compares."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from tests.cli.test_cli import FOLDER, MODEL, failure, invoke, misuse
+
+from minicc.compiler import STAGES, input_level
+from minicc.profile import profile
+from minicc.session import InferenceSession
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> tuple[str, str]:
+    """The first image and what the network gives for it, as files."""
+    with np.load(FOLDER / "images.npz") as stored:
+        np.save(tmp_path / "x.npy", stored["images"][:1])
+        np.save(tmp_path / "y.npy", stored["probabilities"][:1])
+    return str(tmp_path / "x.npy"), str(tmp_path / "y.npy")
+
+
+def test_inspect_tells_of_a_model() -> None:
+    told = json.loads(invoke("inspect", MODEL, "--json").stdout)
+    assert told["inputs"] == {"image": "f32[1,1,8,8]"}
+    assert told["outputs"] == {"probabilities": "f32[1,10]"}
+    assert told["free_dimensions"] == []
+    assert told["ops"]["graph.conv"] == 2
+    assert told["constant_bytes"] >= 4 * told["parameters"] - 4 * told["constants"]
+    shown = invoke("inspect", MODEL).stdout
+    assert "image" in shown
+    assert "f32[1,1,8,8]" in shown
+    assert invoke("inspect", MODEL, "--text").stdout.startswith('module level = "graph"')
+
+
+def test_expected_outputs_agree(files: tuple[str, str]) -> None:
+    x, y = files
+    result = invoke("run", MODEL, "--input", f"image=@{x}", "--expected", f"probabilities=@{y}")
+    assert result.exit_code == 0, result.output
+    assert "probabilities: as expected" in result.stdout
+
+
+def test_an_output_that_differs_ends_with_1(files: tuple[str, str], tmp_path: Path) -> None:
+    x, y = files
+    wrong = np.load(y)
+    wrong[0, 3] += 0.5
+    np.save(tmp_path / "wrong.npy", wrong)
+    given = ("run", MODEL, "--input", f"image=@{x}")
+    asked = ("--expected", f"probabilities=@{tmp_path / 'wrong.npy'}")
+    result = invoke(*given, *asked)
+    assert result.exit_code == 1
+    assert "probabilities: 1 of 10 elements differ, most at [0, 3]" in result.stdout
+    assert invoke(*given, *asked, "--atol", "1").exit_code == 0
+    row = json.loads(invoke(*given, *asked, "--json").stdout)["expected"]["probabilities"]
+    assert (row["agrees"], row["differing"], row["where"]) == (False, 1, [0, 3])
+    shape = invoke(*given, "--expected", "probabilities=f32[2,5]=0.5")
+    assert shape.exit_code == 1
+    assert "the shape is [1, 10] and [2, 5] was expected" in shape.stdout
+
+
+def test_outputs_by_name(files: tuple[str, str]) -> None:
+    given = ("run", MODEL, "--input", f"image=@{files[0]}", "--json")
+    told = json.loads(invoke(*given, "--outputs", "probabilities").stdout)
+    assert list(told["outputs"]) == ["probabilities"]
+    assert "outputs: probabilities" in failure(*given, "--expected", "probs=f32[1,10]=0")
+
+
+def test_opt_is_the_compiler_pass_by_pass(tmp_path: Path) -> None:
+    dump = tmp_path / "dump"
+    assert invoke("compile", MODEL, "--dump", str(dump)).exit_code == 0
+    names = [s.name for s in STAGES]
+    first, last = names.index("lower-to-structured"), names.index("pack")
+    files = sorted(dump.glob("*.mcc"))
+    passes = ",".join(names[first + 1 : last + 1])
+    text = invoke("opt", str(files[first]), "--passes", passes).stdout
+    assert text.strip() == files[last].read_text().partition("\n\n")[2].strip()
+    out = tmp_path / "out.mcc"
+    assert invoke("opt", str(files[first]), "--passes", "merge", "-o", str(out)).exit_code == 0
+    again = invoke("opt", str(out), "--passes", "fuse")
+    assert again.stdout.strip() == files[first + 2].read_text().partition("\n\n")[2].strip()
+
+
+def test_opt_refuses_what_does_not_fit(tmp_path: Path) -> None:
+    dump = tmp_path / "dump"
+    assert invoke("compile", MODEL, "--stop-after", "merge", "--dump", str(dump)).exit_code == 0
+    file = str(sorted(dump.glob("*-merge.mcc"))[0])
+    assert "Did you mean 'fuse'" in misuse("opt", file, "--passes", "fuze")
+    told = misuse("opt", file, "--passes", "fuse,simplify")
+    assert "simplify takes a module of level graph, and it is of structured there" in told
+    assert "MC0145" in failure("opt", str(tmp_path / "none.mcc"), "--passes", "fuse")
+
+
+def test_levels_of_stages_join() -> None:
+    assert input_level(STAGES[0]) == "graph"
+    assert [input_level(s) for s in STAGES[1:]] == [s.level for s in STAGES[:-1]]
+
+
+def test_bench_measures_and_profiles() -> None:
+    result = invoke("bench", MODEL, "--seconds", "0.05", "--profile", "3", "--json")
+    assert result.exit_code == 0, result.output
+    told = json.loads(result.stdout)
+    row = told["engines"]["minicc"]
+    assert row["runs"] >= 20
+    assert 0 < row["min_ms"] <= row["median_ms"]
+    assert len(told["launches"]) == 3
+    assert told["launches"][0]["us"] >= told["launches"][-1]["us"]
+    shown = invoke("bench", MODEL, "--seconds", "0.05", "--profile", "2", "--threads", "1")
+    assert "median ms" in shown.stdout
+    assert "points/ns" in shown.stdout
+
+
+def test_a_profile_has_each_launch_once() -> None:
+    session = InferenceSession(MODEL, threads=1)
+    image = np.zeros((1, 1, 8, 8), np.float32)
+    found = profile(session.module, session.options, {}, [image], rounds=2)
+    assert sum(launch.work > 0 for launch in found) == len(found) == 8
+    assert all(launch.seconds > 0 for launch in found)
+    assert {name for launch in found for name in launch.sources} >= {"conv1", "gemm"}
