@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 from onnx import TensorProto, helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
 
-from minicc.errors import MiniccError
+from minicc.errors import MiniccError, UnsupportedError
 from minicc.frontends.onnx import import_model
+from minicc.frontends.onnx.ops_refused import REFUSED
 from minicc.ir.interpret import run
 from minicc.ir.verify import verify
 
@@ -344,3 +345,18 @@ def test_one_step_of_an_optimiser_for_two_tensors() -> None:
     for mode in ("standard", "nesterov"):
         more: dict[str, Any] = {"alpha": 0.9, "beta": 0.8, "mode": mode}
         agree(f"{domain}.Momentum", rate, count, *parts, **more, **options)
+
+
+@pytest.mark.parametrize("op", REFUSED)
+def test_what_is_refused_says_why(op: str) -> None:
+    alone = op in ("RandomNormal", "RandomUniform")
+    inputs: list[Array | None] = [] if alone else [random(3)]
+    reason, hint, _ = REFUSED[op]
+    opset = 1 if "." in op else 22
+    model = model_of(op, inputs, opset, 1, 1, **({"shape": [2]} if alone else {}))
+    with pytest.raises(UnsupportedError) as caught:
+        import_model(model.SerializeToString())
+    error = caught.value
+    assert (error.code, error.hint, error.where) == ("MC0221", hint, ("it",))
+    assert error.message.startswith(f"{op} (opset {opset})")
+    assert error.message.endswith(f": {reason}")
