@@ -1,7 +1,8 @@
 """Loads, stores, scratch and index arithmetic of kernels as LLVM instructions.
 
 An address is a sum of index terms with constant strides; along a tile's last axis a step of 1 is a
-vector access, any other is done element by element.
+vector access. Where another axis has that step, vectors along it are turned in registers; any
+other access is done element by element.
 
 Mirrors: MLIR's vector.transfer lowering and memref-to-llvm, Triton's load and store lowering.
 """
@@ -9,10 +10,12 @@ Mirrors: MLIR's vector.transfer lowering and memref-to-llvm, Triton's load and s
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import prod
 from typing import Any
 
 from minicc.backends.llvm.emitter import Emitter
 from minicc.backends.llvm.tiles import memory_element, splat, split_axis
+from minicc.backends.llvm.transpose import transpose
 from minicc.backends.llvm.writer import Vec
 from minicc.errors import CompilerBug
 from minicc.ir import affine, kernel
@@ -108,11 +111,49 @@ def _load_chunk(
     return w.inst(f"trunc {vec} {loaded} to {vec.mask}") if type.dtype.kind == "b" else loaded
 
 
+_CROSSED = 4  # extents from which turning a block in registers beats reading element by element
+
+
+def crossing_axis(shape: tuple[int, ...], steps: list[int]) -> int | None:
+    """The axis along which a tile lies side by side in memory, where that is not its last one."""
+    if steps[-1] in (0, 1) or shape[-1] < _CROSSED:
+        return None
+    found = [k for k, n in enumerate(shape[:-1]) if steps[k] == 1 and n >= _CROSSED]
+    return found[0] if found else None
+
+
+def _load_crossed(
+    e: Emitter, pointer: str, type: BufferType, steps: list[int], shape: tuple[int, ...], axis: int
+) -> list[str | None]:
+    """Vectors along `axis` from memory, turned to vectors along the last axis in registers."""
+    others = list(steps)
+    others[axis] = 0
+    chunks, per = split_axis(shape[-1], e.lanes), len(split_axis(shape[-1], e.lanes))
+    offsets = _offsets(shape, others)
+    inner = prod(shape[axis + 1 : -1])
+    parts: list[str | None] = [None] * (len(offsets) * per)
+    for leading, offset in enumerate(offsets):
+        if leading // inner % shape[axis]:
+            continue  # its block is made from the first index along the axis
+        for chunk, (start, width) in enumerate(chunks):
+            for first, depth in split_axis(shape[axis], e.lanes):
+                at = [offset + first + (start + k) * steps[-1] for k in range(width)]
+                rows = [_load_chunk(e, pointer, type, o, depth, 1) for o in at]
+                columns = transpose(e.w, rows, depth, memory_element(type.dtype))
+                for k, column in enumerate(columns):
+                    parts[(leading + (first + k) * inner) * per + chunk] = column
+    return parts
+
+
 def load(e: Emitter, op: kernel.Load) -> None:
     """Read a tile; one of scalars may wait until its parts are used."""
     shape = op.shape
     pointer, steps = address(e, op.buffer, op.at, op.indices, len(shape))
     shape, steps = shape or (1,), steps or [1]
+    axis = crossing_axis(shape, steps)
+    if axis is not None and op.buffer.type.dtype.kind != "b":
+        e.define(op.result, _load_crossed(e, pointer, op.buffer.type, steps, shape, axis))
+        return
     offsets = _offsets(shape, steps)
     chunks = split_axis(shape[-1], e.lanes)
 

@@ -267,7 +267,14 @@ def _rows(group: Group, target: Target) -> Schedule:
         )
         width = -(-min(tiles[vector], 4 * lanes) // lanes) if vectors > 1 else 4
         below = [n for n in group.shared if n != vector and extents[n] > 1]
-        if below and width < 4 and all(_mentions(m, below[-1]) for o in ops for m in o.yield_maps):
+        crossed = _crossed(main, vector, group)
+        if crossed is not None and vectors > 1:
+            # a square of registers, which is turned: read along one, written along the other
+            steps[vector] = tiles[vector] = min(extents[vector], lanes)
+            tiles[crossed] = min(extents[crossed], lanes)
+        elif (
+            below and width < 4 and all(_mentions(m, below[-1]) for o in ops for m in o.yield_maps)
+        ):
             tiles[below[-1]] = min(extents[below[-1]], 8 // width)
     for op in ops:
         for name, size in _inner_tiles(op, group, lanes).items():
@@ -279,6 +286,18 @@ def _rows(group: Group, target: Target) -> Schedule:
         if "add" in op.combine
     }
     return Schedule(grid, tiles, cuts, steps)
+
+
+def _crossed(op: Generic, vector: str, group: Group) -> str | None:
+    """The dimension along which a large operand is contiguous, where that is not the result's."""
+    if op.space.of_kind(REDUCTION):
+        return None
+    for m in op.input_maps:
+        name = contiguous_name(m)
+        whole = all(n == 1 or _mentions(m, i) for i, n in op.space.extents.items())
+        if name is not None and name != vector and name in group.shared and whole:
+            return name if op.space.extents[name] > 1 else None
+    return None
 
 
 def _vector_dimension(op: Generic) -> str | None:
