@@ -313,6 +313,14 @@ def test_powers_of_integers() -> None:
     assert np.array_equal(got, x**3)
 
 
+def test_the_norm_of_a_plane() -> None:
+    x = random(2, 3, 4, 5)
+    for p in (1, 2, 3):
+        (got,), _ = results("GlobalLpPool", x, p=p)
+        wanted = (np.abs(x) ** p).sum((2, 3), keepdims=True) ** (1 / p)
+        np.testing.assert_allclose(got, wanted, rtol=1e-5)
+
+
 ML = "ai.onnx.ml"
 
 

@@ -301,6 +301,7 @@ CASES = [
 
 # operators whose tests are in test_onnx_more
 ELSEWHERE = {
+    "GlobalLpPool",
     "Scatter",
     "ai.onnx.ml.FeatureVectorizer",
     "ai.onnx.ml.Imputer",

@@ -1,8 +1,9 @@
 """The transposes of windows: ConvTranspose, Col2Im and MaxUnpool.
 
 Where kernels do not overlap (kernel and stride are equal) a transposed convolution is one product
-whose result is laid out anew; else zeros are put between the elements and a convolution with the
-turned kernel runs over them.
+whose result is laid out anew. With other strides it is a convolution that has a channel for each
+phase of the stride, laid out anew likewise. With stride 1 or dilations the turned kernel runs over
+the elements, with zeros between them.
 
 Mirrors: ONNX's ConvTranspose and Col2Im; the gradient of a convolution in every framework.
 """
@@ -111,6 +112,12 @@ def conv_transpose(ctx: Context, node: Node, x: Value, w: Value, b: Value | None
     if groups == 1 and size == strides and all(d == 1 for d in dilations):
         out = _apart(ctx, x, w, size)
         out = fitted(ctx, out, [-n for n in low], [-n for n in high])
+    elif max(strides) > 1 and all(d == 1 for d in dilations):
+        out = _by_phases(ctx, x, w, groups, strides)
+        # the last phases of the last element lie behind the end
+        spare = [-k % s for k, s in zip(size, strides, strict=True)]
+        behind = [-b - n for b, n in zip(high, spare, strict=True)]
+        out = fitted(ctx, out, [-n for n in low], behind)
     else:
         reach = [(k - 1) * d for k, d in zip(size, dilations, strict=True)]
         before = [r - a for r, a in zip(reach, low, strict=True)]
@@ -135,6 +142,43 @@ def _apart(ctx: Context, x: Value, w: Value, size: tuple[int, ...]) -> Value:
     out = ctx.emit(graph.Contract, x, w, equation=equation)
     spatial = [n * k for n, k in zip(x.type.shape[2:], size, strict=True)]
     return ctx.reshape(out, (x.type.shape[0], w.type.shape[1], *spatial))
+
+
+def _by_phases(ctx: Context, x: Value, w: Value, groups: int, strides: tuple[int, ...]) -> Value:
+    """One convolution for all phases of the strides, then the phases side by side."""
+    channels, width, *kernel = (ctx.static(n, "the weights' shape") for n in w.type.shape)
+    if groups < 1 or channels % groups:
+        raise ctx.refused(f"{groups} groups of {channels} channels")
+    rank = len(kernel)
+    steps = [-(-k // s) for k, s in zip(kernel, strides, strict=True)]
+    lack = [m * s - k for m, s, k in zip(steps, strides, kernel, strict=True)]
+    whole = fitted(ctx, w, [0] * rank, lack)
+    pairs = [n for pair in zip(steps, strides, strict=True) for n in pair]
+    apart = ctx.reshape(whole, (groups, channels // groups, width, *pairs))
+    step_axes = tuple(3 + 2 * k for k in range(rank))
+    phase_axes = tuple(4 + 2 * k for k in range(rank))
+    turned = cut(
+        ctx, apart, {a: (m - 1, -1, -1) for a, m in zip(step_axes, steps, strict=True) if m != 1}
+    )
+    perm = (0, 2, *phase_axes, 1, *step_axes)
+    moved = ctx.emit(graph.Transpose, turned, perm=perm)
+    phases = prod(strides)
+    weights = ctx.reshape(moved, (groups * width * phases, channels // groups, *steps))
+    around = [m - 1 for m in steps]
+    out = ctx.emit(
+        graph.Conv,
+        fitted(ctx, x, around, around),
+        weights,
+        strides=(1,) * rank,
+        dilations=(1,) * rank,
+        groups=groups,
+    )
+    batch, _, *spatial = out.type.shape
+    split = ctx.reshape(out, (batch, groups * width, *strides, *spatial))
+    mixed = [2 + k + rank * side for k in range(rank) for side in (1, 0)]
+    laid = ctx.emit(graph.Transpose, split, perm=(0, 1, *mixed))
+    wide = [n * s for n, s in zip(spatial, strides, strict=True)]
+    return ctx.reshape(laid, (batch, groups * width, *wide))
 
 
 def _turned(ctx: Context, w: Value, groups: int) -> Value:

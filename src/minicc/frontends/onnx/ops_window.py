@@ -268,6 +268,17 @@ def global_max_pool(ctx: Context, node: Node, x: Value) -> Value:
     return ctx.emit(graph.Reduce, x, axes=_spatial(x), combine="max", keepdims=True)
 
 
+@operator("GlobalLpPool", attributes="p")
+@widened
+def global_lp_pool(ctx: Context, node: Node, x: Value) -> Value:
+    """The p-norm over all spatial axes, which stay."""
+    p = node.integer("p", 2)
+    part = ctx.emit(graph.Abs, x)
+    part = part if p == 1 else ctx.emit(graph.Pow, part, ctx.scalar(p, x))
+    total = ctx.emit(graph.Reduce, part, axes=_spatial(x), combine="add", keepdims=True)
+    return total if p == 1 else ctx.emit(graph.Pow, total, ctx.scalar(1 / p, x))
+
+
 @operator("GlobalAveragePool")
 @widened
 def global_average_pool(ctx: Context, node: Node, x: Value) -> Value:
