@@ -1,9 +1,8 @@
 """The transposes of windows: ConvTranspose, Col2Im and MaxUnpool.
 
-Where kernels do not overlap (kernel and stride are equal) a transposed convolution is one product
-whose result is laid out anew. With other strides it is a convolution that has a channel for each
-phase of the stride, laid out anew likewise. With stride 1 or dilations the turned kernel runs over
-the elements, with zeros between them.
+A transposed convolution with strides is a convolution with a channel for each phase of the strides,
+whose result is laid out anew, phases side by side. With stride 1 or dilations the turned kernel
+runs over the elements, with zeros between them.
 
 Mirrors: ONNX's ConvTranspose and Col2Im; the gradient of a convolution in every framework.
 """
@@ -109,10 +108,7 @@ def conv_transpose(ctx: Context, node: Node, x: Value, w: Value, b: Value | None
     size = tuple(ctx.static(n, "the weights' shape") for n in w.type.shape[2:])
     strides, dilations, low, high = _frame(ctx, node, x, size)
     groups = node.integer("group", 1)
-    if groups == 1 and size == strides and all(d == 1 for d in dilations):
-        out = _apart(ctx, x, w, size)
-        out = fitted(ctx, out, [-n for n in low], [-n for n in high])
-    elif max(strides) > 1 and all(d == 1 for d in dilations):
+    if max(strides) > 1 and all(d == 1 for d in dilations):
         out = _by_phases(ctx, x, w, groups, strides)
         # the last phases of the last element lie behind the end
         spare = [-k % s for k, s in zip(size, strides, strict=True)]
@@ -132,16 +128,6 @@ def conv_transpose(ctx: Context, node: Node, x: Value, w: Value, b: Value | None
             groups=groups,
         )
     return out if b is None else ctx.emit(graph.Add, out, per_channel(ctx, b, out))
-
-
-def _apart(ctx: Context, x: Value, w: Value, size: tuple[int, ...]) -> Value:
-    """Kernels that do not overlap: all taps in one product, then laid out side by side."""
-    pixels, taps = "hijklm"[: len(size)], "uvwxyz"[: len(size)]
-    mixed = "".join(p + t for p, t in zip(pixels, taps, strict=True))
-    equation = f"nc{pixels},co{taps}->no{mixed}"
-    out = ctx.emit(graph.Contract, x, w, equation=equation)
-    spatial = [n * k for n, k in zip(x.type.shape[2:], size, strict=True)]
-    return ctx.reshape(out, (x.type.shape[0], w.type.shape[1], *spatial))
 
 
 def _by_phases(ctx: Context, x: Value, w: Value, groups: int, strides: tuple[int, ...]) -> Value:
