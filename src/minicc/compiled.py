@@ -8,7 +8,7 @@ Mirrors: torch.compile's Inductor entry with its FX cache, JAX's compilation cac
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from typing import Any, NamedTuple
 
@@ -17,8 +17,11 @@ from minicc.backends.llvm.compile import compile_program
 from minicc.backends.llvm.optimize import optimise
 from minicc.compiler import Stage, lower
 from minicc.errors import UserError
-from minicc.ir.core import Module
+from minicc.ir.core import Module, Op
 from minicc.options import Options
+from minicc.partition import HostOps, Part, Pipeline, host_ops, partition
+from minicc.passes.graph.fold_constants import fold_constants
+from minicc.passes.graph.specialise import specialise
 from minicc.runtime.cache import Cache, key
 from minicc.runtime.execute import NativeExecutable
 from minicc.runtime.threads import team_library
@@ -59,12 +62,16 @@ def _store(options: Options) -> Store:
 
 
 class Compilation(NamedTuple):
-    """What compiling one specialisation gave: the executable, and seconds by stage."""
+    """What compiling one specialisation gave: the executable, and seconds by stage.
+
+    `host` says of each op that runs on the host which it is and why.
+    """
 
     executable: Executable
     seconds: dict[str, float]
     kernels: int
     launches: int
+    host: tuple[tuple[Op, str], ...] = ()
 
 
 def compile_module(module: Module, options: Options, binding: Mapping[str, int]) -> Compilation:
@@ -79,11 +86,22 @@ def compile_module(module: Module, options: Options, binding: Mapping[str, int])
             f"this machine can't run code for {target.name}",
             hint="compile it only, or leave target out",
         )
+    if host_ops(module):
+        # what depends on constants alone needs no host when the model runs
+        module = fold_constants(specialise(module, binding))
+        binding = {}
+        if found := host_ops(module):
+            return _partitioned(module, options, found)
+    return _native(module, options, binding)
+
+
+def _native(module: Module, options: Options, binding: Mapping[str, int]) -> Compilation:
     seconds: dict[str, float] = {}
 
     def observe(stage: Stage, before: Module, after: Module, taken: float) -> None:
         seconds[stage.name] = taken
 
+    target = options.machine
     program = lower(module, options, binding, observe=observe)
     began = time.perf_counter()
     store = _store(options)
@@ -95,3 +113,26 @@ def compile_module(module: Module, options: Options, binding: Mapping[str, int])
     executable = NativeExecutable(native, options.threads, library)
     launches = sum(op.opname == "program.launch" for op in program.main.body.ops)
     return Compilation(executable, seconds, len(program.functions) - 1, launches)
+
+
+def _partitioned(module: Module, options: Options, host: Sequence[tuple[Op, str]]) -> Compilation:
+    """Native parts with the ops between them that run on the host."""
+    seconds: dict[str, float] = {"llvm": 0.0}
+    steps: list[tuple[Part, Executable | None]] = []
+    made: list[Compilation] = []
+    for part in partition(module.main):
+        if isinstance(part, HostOps):
+            steps.append((part, None))
+            continue
+        made.append(_native(Module("graph", [part.function]), options, {}))
+        steps.append((part, made[-1].executable))
+        for name, taken in made[-1].seconds.items():
+            seconds[name] = seconds.get(name, 0.0) + taken
+
+    def close() -> None:
+        for c in made:
+            c.executable.close()
+
+    executable = Pipeline(module.main, steps, close)
+    kernels, launches = sum(c.kernels for c in made), sum(c.launches for c in made)
+    return Compilation(executable, seconds, kernels, launches, tuple(host))

@@ -25,3 +25,7 @@ class Executable(Protocol):
     def run(self, inputs: Sequence[np.ndarray[Any, Any]]) -> list[np.ndarray[Any, Any]]:
         """The outputs for C-contiguous inputs of the expected types, in the order of `main`."""
         ...
+
+    def close(self) -> None:
+        """End the threads that wait for a run; a later run starts them again."""
+        ...

@@ -1,0 +1,146 @@
+"""Ops without a lowering run on the host, the rest of the graph as machine code around them.
+
+A graph function is cut into parts that run in order: native ones, which are compiled, and ops that
+run through their own `evaluate`, the definition that every level is tested against. Each op is in
+the earliest part that it can be in, so there are no more parts than a chain of ops makes.
+
+Mirrors: ONNX Runtime's partition by execution providers, torch.compile's fallback to eager ops.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from minicc.backends.base import Executable
+from minicc.errors import UserError
+from minicc.ir import graph
+from minicc.ir.core import Array, Function, Module, Op, Region, Value
+from minicc.ir.types import STORED
+from minicc.passes.structured.lower_to_structured import LOWER
+
+
+class HostOps(NamedTuple):
+    """Ops that run on the host."""
+
+    ops: tuple[Op, ...]
+
+
+class Native(NamedTuple):
+    """A function to compile: its arguments stand for `inputs`, its results for `outputs`."""
+
+    function: Function
+    inputs: tuple[Value, ...]
+    outputs: tuple[Value, ...]
+
+
+Part = HostOps | Native
+_EARLY = (graph.WinogradWeights,)  # of constants, and folded before anything is lowered
+
+
+def runs_on_host(op: Op) -> str:
+    """Why an op does not become machine code, in words; empty where it does."""
+    elements = [v.type.dtype for v in (*op.operands, *op.results)]
+    stored = [d for d in elements if d in STORED]
+    if stored and not isinstance(op, graph.Constant):
+        return f"{stored[0]} is stored but not computed with"
+    known = isinstance(op, graph.Elementwise) or type(op) in LOWER or isinstance(op, _EARLY)
+    return "" if known else f"{op.opname} has no lowering"
+
+
+def host_ops(module: Module) -> list[tuple[Op, str]]:
+    """The ops of a graph module that run on the host, each with why."""
+    found = [(op, runs_on_host(op)) for op in module.main.body.ops]
+    return [(op, why) for op, why in found if why]
+
+
+def partition(function: Function) -> list[Part]:
+    """The parts of a function in the order in which they run."""
+    place: dict[Value, int] = {}
+    parts: dict[int, list[Op]] = {}
+    constants: dict[Value, Op] = {}
+    for op in function.body.ops:
+        if isinstance(op, graph.Constant):
+            constants[op.result] = op
+            continue
+        # even places are native, odd ones on the host
+        odd = 1 if runs_on_host(op) else 0
+        at = max((place.get(v, 0) for v in op.operands), default=0)
+        at += (at % 2) ^ odd
+        parts.setdefault(at, []).append(op)
+        place.update(dict.fromkeys(op.results, at))
+    out: list[Part] = []
+    for at in sorted(parts):
+        ops = tuple(parts[at])
+        if at % 2:
+            out.append(HostOps(tuple(constants[v] for v in _constants(ops, constants)) + ops))
+        else:
+            out.append(_native(function, ops, constants))
+    return out
+
+
+def _constants(ops: Sequence[Op], constants: Mapping[Value, Op]) -> list[Value]:
+    return list(dict.fromkeys(v for op in ops for v in op.operands if v in constants))
+
+
+def _native(function: Function, ops: Sequence[Op], constants: Mapping[Value, Op]) -> Native:
+    made = {v for op in ops for v in op.results}
+    used = dict.fromkeys(v for op in ops for v in op.operands)
+    inputs = tuple(v for v in used if v not in made and v not in constants)
+    mine = set(ops)
+    wanted = set(function.body.yields)
+    for op in function.body.ops:
+        if op not in mine:
+            wanted.update(op.operands)
+    outputs = tuple(v for op in ops for v in op.results if v in wanted)
+    everything = [constants[v] for v in used if v in constants] + list(ops)
+    names = [f"y{k}" for k in range(len(outputs))]
+    body = Region(inputs, everything, outputs)
+    return Native(Function("main", body, result_names=names), inputs, outputs)
+
+
+class Pipeline:
+    """The parts of a function one after the other; implements `backends.base.Executable`."""
+
+    def __init__(
+        self,
+        function: Function,
+        steps: Sequence[tuple[Part, Executable | None]],
+        close: Callable[[], None],
+    ) -> None:
+        self._function = function
+        self._steps = steps
+        self.close = close
+        self._constants = {
+            op.result: op.value.array for op in function.body.ops if isinstance(op, graph.Constant)
+        }
+
+    def run(self, inputs: Sequence[Array]) -> list[Array]:
+        """The outputs for C-contiguous inputs of the expected types."""
+        known: dict[Value, Array] = {**self._constants}
+        known.update(zip(self._function.args, inputs, strict=True))
+        for part, executable in self._steps:
+            if isinstance(part, Native):
+                assert executable is not None
+                arrays = [np.ascontiguousarray(known[v]) for v in part.inputs]
+                known.update(zip(part.outputs, executable.run(arrays), strict=True))
+            else:
+                for op in part.ops:
+                    known.update(zip(op.results, evaluate(op, known), strict=True))
+        return [np.ascontiguousarray(known[v]) for v in self._function.body.yields]
+
+
+def evaluate(op: Op, known: Mapping[Value, Any]) -> tuple[Array, ...]:
+    """An op by its own definition; UserError names it where its operands are out of range."""
+    try:
+        with np.errstate(all="ignore"):
+            out: tuple[Array, ...] = op.evaluate(_no_region, *[known[v] for v in op.operands])
+    except IndexError as error:
+        raise UserError("MC0158", f"{op.opname}: {error}", where=op.loc) from error
+    return tuple(np.asarray(a) for a in out)
+
+
+def _no_region(region: Region, args: Sequence[Any]) -> tuple[Any, ...]:
+    raise AssertionError("graph ops have no regions")

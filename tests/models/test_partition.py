@@ -1,0 +1,65 @@
+"""Graphs with ops that have no lowering: native parts and host ops in turns."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+from tests.stages.programs import constant, module
+
+from minicc.compiled import compile_module
+from minicc.errors import UserError
+from minicc.ir import graph
+from minicc.ir.build import Builder
+from minicc.ir.core import Module, Value
+from minicc.ir.interpret import run
+from minicc.ir.types import F32, I64, TensorType
+from minicc.options import Options
+from minicc.partition import HostOps, Native, host_ops, partition
+
+OPTIONS = Options(threads=1)
+
+
+def twice_gathered() -> Module:
+    def body(b: Builder, x: Value, i: Value) -> Sequence[Value]:
+        doubled = b.emit(graph.Add, x, x)
+        first = b.emit(graph.Exp, b.emit(graph.Gather, doubled, i, axis=0))
+        again = b.emit(graph.Gather, first, i, axis=0)
+        beside = b.emit(graph.Gather, x, i, axis=1)
+        return [first, b.emit(graph.Add, again, doubled), beside]
+
+    return module(body, TensorType(F32, (4, 5)), TensorType(I64, (4,)))
+
+
+def test_parts_run_in_turns() -> None:
+    made = twice_gathered()
+    kinds = [type(p) for p in partition(made.main)]
+    # the gather of an argument joins the first one on the host
+    assert kinds == [Native, HostOps, Native, HostOps, Native]
+    compiled = compile_module(made, OPTIONS, {})
+    x = np.random.default_rng(0).standard_normal((4, 5)).astype(np.float32)
+    i = np.array([3, -1, 0, 0])
+    for got, want in zip(compiled.executable.run([x, i]), run(made, [x, i]), strict=True):
+        np.testing.assert_allclose(got, want, rtol=1e-6)
+    assert [why for _, why in compiled.host] == ["graph.gather has no lowering"] * 3
+    compiled.executable.close()
+
+
+def test_an_index_out_of_range_names_the_node() -> None:
+    compiled = compile_module(twice_gathered(), OPTIONS, {})
+    with pytest.raises(UserError, match="MC0158.*index 9 leaves axis 0") as caught:
+        compiled.executable.run([np.zeros((4, 5), np.float32), np.array([0, 9, 0, 0])])
+    assert caught.value.where == ("test.py:1",)
+
+
+def test_what_depends_on_constants_needs_no_host() -> None:
+    def body(b: Builder, x: Value) -> Sequence[Value]:
+        table = constant(b, np.arange(8, dtype=np.float32))
+        return [b.emit(graph.Mul, x, b.emit(graph.Gather, table, constant(b, 3), axis=0))]
+
+    made = module(body, TensorType(F32, (3,)))
+    assert len(host_ops(made)) == 1
+    compiled = compile_module(made, OPTIONS, {})
+    assert not compiled.host
+    assert compiled.executable.run([np.ones(3, np.float32)])[0].tolist() == [3, 3, 3]
