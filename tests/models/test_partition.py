@@ -48,7 +48,7 @@ def test_parts_run_in_turns() -> None:
 
 def test_an_index_out_of_range_names_the_node() -> None:
     compiled = compile_module(twice_gathered(), OPTIONS, {})
-    with pytest.raises(UserError, match="MC0158.*index 9 leaves axis 0") as caught:
+    with pytest.raises(UserError, match=r"MC0158.*index 9 leaves axis 0") as caught:
         compiled.executable.run([np.zeros((4, 5), np.float32), np.array([0, 9, 0, 0])])
     assert caught.value.where == ("test.py:1",)
 

@@ -1,0 +1,38 @@
+"""The table of operators that run on the host: on NumPy arrays, lists (sequences) and None.
+
+They stand between compiled parts of a model, because what comes out of them has extents that
+depend on data, or is no tensor. A function takes the node and the values of its inputs, and
+returns its output or a tuple of them.
+
+Mirrors: ONNX Runtime's CPU fallback, torch.compile's graph breaks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from minicc.frontends.onnx.reader import Node
+
+Function = Callable[..., Any]
+F = TypeVar("F", bound=Function)
+
+HOST: dict[str, Function] = {}
+
+
+def host_operator(name: str) -> Callable[[F], F]:
+    """Decorate the function that runs an operator on the host."""
+
+    def enter(run: F) -> F:
+        if name in HOST:
+            raise ValueError(f"two functions run {name}")
+        HOST[name] = run
+        return run
+
+    return enter
+
+
+def run_host(node: Node, inputs: list[Any]) -> tuple[Any, ...]:
+    """The outputs of a node on the host."""
+    out = HOST[node.op](node, *inputs)
+    return out if isinstance(out, tuple) else (out,)
