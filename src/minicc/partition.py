@@ -19,7 +19,7 @@ from minicc.errors import UserError
 from minicc.ir import graph
 from minicc.ir.core import Array, Function, Module, Op, Region, Value
 from minicc.ir.types import STORED
-from minicc.passes.structured.lower_to_structured import LOWER
+from minicc.passes.structured.lower_to_structured import has_lowering
 
 
 class HostOps(NamedTuple):
@@ -46,7 +46,7 @@ def runs_on_host(op: Op) -> str:
     stored = [d for d in elements if d in STORED]
     if stored and not isinstance(op, graph.Constant):
         return f"{stored[0]} is stored but not computed with"
-    known = isinstance(op, graph.Elementwise) or type(op) in LOWER or isinstance(op, _EARLY)
+    known = isinstance(op, (graph.Constant, *_EARLY)) or has_lowering(op)
     return "" if known else f"{op.opname} has no lowering"
 
 

@@ -23,7 +23,8 @@ from minicc.ir.build import Builder
 from minicc.ir.core import Function, Literal, Module, Op, Value
 from minicc.ir.rewrite import Rebuilder, rebuild
 from minicc.ir.space import PARALLEL, REDUCTION, Iter, Space
-from minicc.ir.types import F32, I64, TensorType
+from minicc.ir.types import F32, F64, I64, TensorType
+from minicc.passes.structured.lower_circular import circular_body
 from minicc.passes.structured.lower_winograd import winograd_input, winograd_output
 
 Body = Callable[[Builder, Sequence[Value]], Value]
@@ -36,8 +37,13 @@ def lower_to_structured(module: Module) -> Module:
 
 
 def has_lowering(op: Op) -> bool:
-    """Whether a graph op can be lowered; what only is stored (floats of 8 bits, ...) can't be."""
+    """Whether a graph op can be lowered; what only is stored (floats of 8 bits, ...) can't be.
+
+    Nor can circular functions of f64.
+    """
     known = isinstance(op, graph.Elementwise) or type(op) in LOWER
+    if isinstance(op, graph.Circular):
+        known = op.x.type.dtype is not F64
     return known and all(v.type.dtype.kind != "s" for v in (*op.operands, *op.results))
 
 
@@ -58,6 +64,8 @@ def _lower_function(function: Function) -> Function:
             )
         if isinstance(op, graph.Elementwise):
             return (_elementwise(b, op, operands, scalars),)
+        if isinstance(op, graph.Circular):
+            return (_circular(b, op, operands),)
         return (LOWER[type(op)](b, op, operands),)
 
     return rebuild(function, visit)
@@ -155,6 +163,12 @@ def _elementwise(
 
     maps = [broadcast_map(v.type.shape, shape) for v in kept]
     return generic(b, kept, dims(shape), [*maps, identity(len(shape))], shape, body)
+
+
+def _circular(b: Rebuilder, op: Any, operands: tuple[Value, ...]) -> Value:
+    shape = op.result.type.shape
+    same = identity(len(shape))
+    return generic(b, operands, dims(shape), [same, same], shape, circular_body(op))
 
 
 def _first(b: Builder, scalars: Sequence[Value]) -> Value:
