@@ -14,12 +14,15 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from minicc.compiled import Compilation, compile_module
-from minicc.errors import Problems, UserError
-from minicc.frontends.onnx import import_model
+from minicc.errors import MiniccError, Problems, UnsupportedError, UserError
+from minicc.frontends.onnx.context import NeedsValueError
+from minicc.frontends.onnx.importer import HostNodeError, import_graph
+from minicc.frontends.onnx.reader import read_model
 from minicc.ir import affine
-from minicc.ir.core import Array, Function
+from minicc.ir.core import Array, Function, Module
 from minicc.ir.types import TensorType
 from minicc.options import Options
+from minicc.parts import Parts
 from minicc.passes.graph.specialise import free_symbols
 
 _ONNX_NAMES = {
@@ -60,32 +63,71 @@ class InferenceSession:
         options: Options | None = None,
     ) -> None:
         self.options = options or Options(threads=threads, math=math, target=target)
+        self._source = model
+        self._outputs: tuple[str, ...] | None = None
+        self._open()
+
+    def _open(self) -> None:
+        """Read the model; compile it if nothing has to be known before."""
         began = time.perf_counter()
-        self.module = import_model(model)
+        read = read_model(self._source, self._outputs)
+        self._declared = read.declared
+        self.signature = tuple(read.inputs)
+        self._result_names = tuple(read.outputs)
+        self._parts: Parts | None = None
+        self._module: Module | None = None
+        try:
+            self._module = import_graph(read)
+        except MiniccError as error:
+            if not all(isinstance(e, NeedsValueError | HostNodeError) for e in error.parts):
+                raise
+            self._parts = Parts(read, self.options)
         self._import_seconds = time.perf_counter() - began
         self._compiled: dict[tuple[int, ...], Compilation] = {}
+        self._others: dict[tuple[str, ...], InferenceSession] = {}
         self._lock = threading.Lock()
-        self._symbols = free_symbols(self.module.main)
-        self._args = [(a.hint, a.type, a.type.dtype.numpy) for a in self.module.main.args]
-        self._fixed = None if self._symbols else self._compilation({})
+        self._symbols = () if self._module is None else free_symbols(self._module.main)
+        self._args = [
+            (name, type, type.dtype.numpy) for name, type in self.signature if type is not None
+        ]
+        static = self._module is not None and not self._symbols
+        self._fixed = self._compilation({}) if static else None
+
+    @property
+    def module(self) -> Module:
+        """The graph module; UnsupportedError where the model can only be run in parts."""
+        if self._module is None:
+            text = "this model is compiled in parts, as data decide"
+            raise UnsupportedError("MC0228", text, hint="run it; `report` tells of the parts")
+        return self._module
 
     def get_inputs(self) -> list[NodeArg]:
         """The inputs in order."""
-        return [_node_arg(name, type) for name, type, _ in self._args]
+        return [
+            _declared(name, self._declared[name]) if type is None else _node_arg(name, type)
+            for name, type in self.signature
+        ]
 
     def get_outputs(self) -> list[NodeArg]:
         """The outputs in order."""
-        main = self.module.main
-        return [
-            _node_arg(n, v.type) for n, v in zip(main.result_names, main.body.yields, strict=True)
-        ]
+        if self._module is None:
+            return [
+                _declared(n, self._declared[n]) if n in self._declared else NodeArg(n, [], "")
+                for n in self._result_names
+            ]
+        values = self._module.main.body.yields
+        return [_node_arg(n, v.type) for n, v in zip(self._result_names, values, strict=True)]
 
     def run(self, output_names: Sequence[str] | None, input_feed: Mapping[str, Any]) -> list[Array]:
-        """The outputs of those names (all with None) for arrays by input name.
+        """The values of those names (all outputs with None) for arrays by input name.
 
-        Arrays may be of any layout; dtypes and shapes must be the model's. UserError lists all
-        that is wrong.
+        A name may be that of any tensor that the model computes. Arrays may be of any layout;
+        dtypes and shapes must be the model's. UserError lists all that is wrong.
         """
+        if output_names is not None and tuple(output_names) != self._result_names:
+            return self._choose(output_names, input_feed)
+        if self._parts is not None:
+            return self._parts.run(check_inputs(self.signature, input_feed))
         arrays: list[Array] = []
         fits = len(input_feed) == len(self._args)
         for name, type, dtype in self._args:
@@ -100,20 +142,37 @@ class InferenceSession:
             ):
                 arrays.append(array)
             else:
-                arrays = check_inputs(self.module.main, input_feed)
+                arrays = list(check_inputs(self.signature, input_feed).values())
                 break
         compiled = self._fixed or self._compilation(self.binding(arrays))
-        outputs = compiled.executable.run(arrays)
-        return outputs if output_names is None else self._select(output_names, outputs)
+        return compiled.executable.run(arrays)
 
-    def _select(self, names: Sequence[str], outputs: list[Array]) -> list[Array]:
-        known = self.module.main.result_names
-        for name in names:
-            if name not in known:
-                raise UserError(
-                    "MC0107", f"no output is called {name!r}", hint=f"outputs: {', '.join(known)}"
-                )
-        return [outputs[known.index(name)] for name in names]
+    def _choose(self, names: Sequence[str], feed: Mapping[str, Any]) -> list[Any]:
+        """Some of the outputs, or values from within, for which another session is opened."""
+        if set(names) <= {*self._result_names}:
+            found = dict(zip(self._result_names, self.run(None, feed), strict=True))
+            return [found[name] for name in names]
+        key = tuple(dict.fromkeys(names))
+        with self._lock:
+            if key not in self._others:
+                self._others[key] = self._with_outputs(key)
+        found = dict(zip(key, self._others[key].run(None, feed), strict=True))
+        return [found[name] for name in names]
+
+    def _with_outputs(self, names: tuple[str, ...]) -> InferenceSession:
+        other = InferenceSession.__new__(InferenceSession)
+        other.options, other._source, other._outputs = self.options, self._source, names
+        try:
+            other._open()
+        except UserError as error:
+            missing = [w for e in error.parts if e.code == "MC0125" for w in e.where]
+            if not missing:
+                raise
+            outputs = ", ".join(self._result_names)
+            text = f"no output is called {', '.join(map(repr, missing))}"
+            hint = f"outputs: {outputs}; or any value of a node that these depend on"
+            raise UserError("MC0107", text, hint=hint) from None
+        return other
 
     def binding(self, arrays: Sequence[Array]) -> dict[str, int]:
         """The sizes of the free dimensions that arrays in the order of the inputs have."""
@@ -137,7 +196,9 @@ class InferenceSession:
         return found
 
     def report(self) -> str:
-        """What was compiled, and how long each part took."""
+        """What was compiled, how long each part took, and what runs on the host and why."""
+        if self._parts is not None:
+            return self._report_parts(self._parts)
         count = len(self.module.main.body.ops)
         lines = [f"import {self._import_seconds * 1e3:.0f} ms, {count} graph ops"]
         for sizes, c in self._compiled.items():
@@ -151,7 +212,43 @@ class InferenceSession:
                 f"target {self.options.machine.name}, passes {own * 1e3:.0f} ms, "
                 f"LLVM {c.seconds['llvm'] * 1e3:.0f} ms"
             )
+            lines += [f"  on the host: {' '.join(op.loc)}: {why}" for op, why in c.host]
         return "\n".join(lines)
+
+    def _report_parts(self, parts: Parts) -> str:
+        made = parts.compiled
+        launches, kernels = sum(c.launches for c in made), sum(c.kernels for c in made)
+        lines = [
+            f"import {self._import_seconds * 1e3:.0f} ms; compiled in parts, as data decide",
+            f"{len(made)} parts so far: {launches} launches of {kernels} kernels, "
+            f"target {self.options.machine.name}",
+        ]
+        lines += [f"  on the host: {' '.join(op.loc)}: {w}" for c in made for op, w in c.host]
+        return "\n".join([*lines, *[f"  on the host: {n}: {w}" for n, w in parts.host.items()]])
+
+
+def _declared(name: str, proto: Any) -> NodeArg:
+    """An input or output as the model's file declares it."""
+    kind = proto.WhichOneof("value")
+    if kind != "tensor_type":
+        return NodeArg(name, [], _spelled(proto))
+    dims = proto.tensor_type.shape.dim
+    shape = [d.dim_value if d.HasField("dim_value") else d.dim_param or "?" for d in dims]
+    return NodeArg(name, shape, _spelled(proto))
+
+
+def _spelled(proto: Any) -> str:
+    """A protobuf type as ONNX Runtime spells it."""
+    from onnx import TensorProto
+
+    kind = proto.WhichOneof("value")
+    if kind == "sequence_type":
+        return f"seq({_spelled(proto.sequence_type.elem_type)})"
+    if kind == "optional_type":
+        return f"optional({_spelled(proto.optional_type.elem_type)})"
+    if kind != "tensor_type":
+        return str(kind)
+    return f"tensor({TensorProto.DataType.Name(proto.tensor_type.elem_type).lower()})"
 
 
 def _node_arg(name: str, type: TensorType) -> NodeArg:
@@ -164,13 +261,21 @@ def _integer(type: TensorType) -> str:
     return f"uint{name[1:]}" if name.startswith("u") else f"int{name[1:]}"
 
 
-def check_inputs(main: Function, feed: Mapping[str, Any]) -> list[Array]:
-    """The arrays in the order of the arguments, C-contiguous and native.
+Signature = Sequence[tuple[str, TensorType | None]]
+
+
+def signature_of(main: Function) -> Signature:
+    """The inputs of a graph function by name."""
+    return [(a.hint, a.type) for a in main.args]
+
+
+def check_inputs(signature: Signature, feed: Mapping[str, Any]) -> dict[str, Any]:
+    """The inputs by name in order, arrays C-contiguous and native.
 
     UserError lists all that is wrong.
     """
     problems = Problems()
-    names = [a.hint for a in main.args]
+    names = [name for name, _ in signature]
     for name in feed:
         if name not in names:
             problems.add(
@@ -178,30 +283,44 @@ def check_inputs(main: Function, feed: Mapping[str, Any]) -> list[Array]:
                     "MC0108", f"no input is called {name!r}", hint=f"inputs: {', '.join(names)}"
                 )
             )
-    arrays: list[Array] = []
+    checked: dict[str, Any] = {}
     sizes: dict[str, int] = {}
-    for a in main.args:
-        if a.hint not in feed:
-            problems.add(UserError("MC0109", f"the input {a.hint!r} ({a.type}) is missing"))
-            continue
-        array = np.asarray(feed[a.hint])
-        wanted = a.type.dtype.numpy
-        if array.dtype.newbyteorder("=") != wanted:
-            problems.add(
-                UserError(
-                    "MC0140",
-                    f"the input {a.hint!r} is {array.dtype}, and must be {wanted}",
-                    hint=f"convert it: {a.hint}.astype('{wanted}')",
-                )
-            )
-        elif not _shape_fits(a.type, array.shape, sizes):
-            shape = "x".join(map(str, array.shape)) or "a scalar"
-            problems.add(
-                UserError("MC0141", f"the input {a.hint!r} is {shape}, and must be {a.type}")
-            )
-        arrays.append(np.require(array, wanted, ["C", "A"]))
+    for name, type in signature:
+        if name not in feed:
+            what = "a value" if type is None else str(type)
+            problems.add(UserError("MC0109", f"the input {name!r} ({what}) is missing"))
+        elif type is None:
+            checked[name] = _untyped(feed[name])
+        else:
+            with problems.catch():
+                checked[name] = _checked(name, type, feed[name], sizes)
     problems.check()
-    return arrays
+    return checked
+
+
+def _untyped(value: Any) -> Any:
+    """A sequence as a list of arrays, nothing as None, anything else as an array."""
+    if isinstance(value, list | tuple):
+        return [_untyped(v) for v in value]
+    if value is None:
+        return None
+    array = np.asarray(value)
+    return array.astype(object) if array.dtype.kind in "US" else np.require(array, None, ["C"])
+
+
+def _checked(name: str, type: TensorType, given: Any, sizes: dict[str, int]) -> Array:
+    array = np.asarray(given)
+    wanted = type.dtype.numpy
+    if array.dtype.newbyteorder("=") != wanted:
+        raise UserError(
+            "MC0140",
+            f"the input {name!r} is {array.dtype}, and must be {wanted}",
+            hint=f"convert it: {name}.astype('{wanted}')",
+        )
+    if not _shape_fits(type, array.shape, sizes):
+        shape = "x".join(map(str, array.shape)) or "a scalar"
+        raise UserError("MC0141", f"the input {name!r} is {shape}, and must be {type}")
+    return np.require(array, wanted, ["C", "A"])
 
 
 def _shape_fits(type: TensorType, shape: tuple[int, ...], sizes: dict[str, int]) -> bool:

@@ -31,6 +31,7 @@ from minicc.observe import (
     write_beside,
 )
 from minicc.options import Options
+from minicc.session import signature_of
 from minicc.target import TARGETS
 
 MACHINE = ("llvm", "asm", "obj")
@@ -87,7 +88,7 @@ def compile_command(
     options = Options(math=math, target=target)
     start, module = _resumed(resume) if resume is not None else (None, import_model(model or ""))
     first, last = _span(start, stop, form, print_after)
-    binding = bind_shapes(module.main, parse_shapes(shapes))
+    binding = bind_shapes(signature_of(module.main), parse_shapes(shapes))
     folder = Path(dump) if dump is not None else None
     observer = Observer(
         click.echo, print_after, folder, check, lambda stage: mirrors_of(stage.home), first

@@ -15,8 +15,9 @@ import numpy as np
 
 from minicc.errors import Problems, UserError
 from minicc.ir import affine
-from minicc.ir.core import Array, Function
+from minicc.ir.core import Array
 from minicc.ir.types import DTYPES, INDEX, STORED
+from minicc.session import Signature
 
 RANDOM = "random"
 _SPELLED = re.compile(r"(?P<dtype>\w+)(\[(?P<shape>[\d,\s]*)\])?=(?P<value>.+)")
@@ -88,14 +89,14 @@ def parse_shapes(texts: Sequence[str]) -> dict[str, tuple[int, ...]]:
     return shapes
 
 
-def bind_shapes(main: Function, shapes: dict[str, tuple[int, ...]]) -> dict[str, int]:
+def bind_shapes(signature: Signature, shapes: dict[str, tuple[int, ...]]) -> dict[str, int]:
     """The sizes of free dimensions that shapes of inputs imply.
 
     UserError where they don't fit the model.
     """
     problems = Problems()
     binding: dict[str, int] = {}
-    names = [a.hint for a in main.args]
+    names = [name for name, _ in signature]
     for name in shapes:
         if name not in names:
             problems.add(
@@ -103,21 +104,19 @@ def bind_shapes(main: Function, shapes: dict[str, tuple[int, ...]]) -> dict[str,
                     "MC0108", f"no input is called {name!r}", hint=f"inputs: {', '.join(names)}"
                 )
             )
-    for a in main.args:
-        shape = shapes.get(a.hint)
-        if shape is None:
+    for name, type in signature:
+        shape = shapes.get(name)
+        if shape is None or type is None:
             continue
-        fits = len(shape) == a.type.rank
-        for extent, n in zip(a.type.shape, shape, strict=False):
+        fits = len(shape) == type.rank
+        for extent, n in zip(type.shape, shape, strict=False):
             if isinstance(extent, int):
                 fits &= extent == n
             elif isinstance(extent, affine.Expr) and extent.is_atom():
                 fits &= binding.setdefault(next(iter(extent.symbols())), n) == n
         if not fits:
             given = "x".join(map(str, shape)) or "a scalar"
-            problems.add(
-                UserError("MC0141", f"the input {a.hint!r} is {given}, and must be {a.type}")
-            )
+            problems.add(UserError("MC0141", f"the input {name!r} is {given}, and must be {type}"))
     problems.check()
     return binding
 
@@ -135,26 +134,24 @@ def random_input(type: Any, binding: dict[str, int], seed: int) -> Array | None:
 
 
 def complete_inputs(
-    main: Function, given: dict[str, Array], shapes: dict[str, tuple[int, ...]]
+    signature: Signature, given: dict[str, Array], shapes: dict[str, tuple[int, ...]]
 ) -> dict[str, Array]:
     """The inputs with random ones for those that are missing.
 
     UserError where a shape is not known.
     """
-    binding = bind_shapes(main, {name: a.shape for name, a in given.items()} | shapes)
+    binding = bind_shapes(signature, {name: a.shape for name, a in given.items()} | shapes)
     feed = dict(given)
-    for k, a in enumerate(main.args):
-        if a.hint in feed:
+    for k, (name, type) in enumerate(signature):
+        if name in feed:
             continue
-        array = random_input(a.type, binding, k)
+        array = None if type is None else random_input(type, binding, k)
         if array is None:
             raise UserError(
                 "MC0155",
-                f"the input {a.hint!r} ({a.type}) is not given, and its shape is not known",
-                hint=f"--input {a.hint}=@file.npy, or --shape {a.hint}=1x3x8x8 for a random one",
+                f"the input {name!r} ({type}) is not given, and its shape is not known",
+                hint=f"--input {name}=@file.npy, or --shape {name}=1x3x8x8 for a random one",
             )
-        click.echo(
-            f"input {a.hint}: {RANDOM} (seed {k}), {array.dtype}{list(array.shape)}", err=True
-        )
-        feed[a.hint] = array
+        click.echo(f"input {name}: {RANDOM} (seed {k}), {array.dtype}{list(array.shape)}", err=True)
+        feed[name] = array
     return feed

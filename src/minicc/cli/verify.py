@@ -25,6 +25,7 @@ from minicc.ir import interpret
 from minicc.ir.core import Array, Module
 from minicc.ir.verify import verify
 from minicc.options import Options
+from minicc.session import signature_of
 
 # what reassociating sums and approximating functions may change, of the largest output
 _TOLERANCE = 1e-4
@@ -70,7 +71,7 @@ def verify_command(
     module = import_model(model)
     given = parse_inputs(inputs)
     sizes = {n: a.shape for n, a in given.items()} | parse_shapes(shapes)
-    binding = bind_shapes(module.main, sizes)
+    binding = bind_shapes(signature_of(module.main), sizes)
     arrays = []
     for k, a in enumerate(module.main.args):
         array = given.get(a.hint)

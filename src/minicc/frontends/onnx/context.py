@@ -30,6 +30,15 @@ from minicc.ir.types import I64, DType, TensorType
 _SMALL = 1 << 16
 
 
+class NeedsValueError(UnsupportedError):
+    """A node can't be imported before the contents of values are known; `values` are these.
+
+    With sizes that are free it is MC0225, else MC0223. Who runs a model in parts may know later.
+    """
+
+    values: tuple[Value, ...] = ()
+
+
 class Context:
     """The state of an import, standing at one node."""
 
@@ -127,7 +136,9 @@ class Context:
             raise self._free(self._dims[value])
         message = f"{self._describe()}: its {what} is computed when the model runs"
         hint = f"make the {what} a constant; `onnxsim` or constant folding may do it"
-        raise UnsupportedError("MC0223", message, hint=hint, where=self._node.name)
+        error = NeedsValueError("MC0223", message, hint=hint, where=self._node.name)
+        error.values = (value,)
+        raise error
 
     def integers(self, value: Value, what: str) -> tuple[int, ...]:
         """The contents of a value as integers; MC0223 where they are not known."""
@@ -201,12 +212,12 @@ class Context:
         text = f"{self._describe(shapes=True)}: {type(error).__name__}: {error}"
         return CompilerBug("MC0320", text, where=self._node.name, stage="import from ONNX")
 
-    def _free(self, dims: Any, what: str = "it") -> UnsupportedError:
+    def _free(self, dims: Any, what: str = "it") -> NeedsValueError:
         names = sorted(set().union(*map(symbols, np.ravel(np.asarray(dims, object)))))
         text = f"{what} needs to know the free dimension {', '.join(names)}"
         hint = f"give {' and '.join(names)} a number in the shapes of the model's inputs"
         message = f"{self._describe()}: {text}"
-        return UnsupportedError("MC0225", message, hint=hint, where=self._node.name)
+        return NeedsValueError("MC0225", message, hint=hint, where=self._node.name)
 
     def _describe(self, shapes: bool = False) -> str:
         types = [v.type if shapes else v.type.dtype for v in self._operands if v is not None]

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, TypeVar
 
+from minicc.errors import UserError
 from minicc.frontends.onnx.reader import Node
 
 Function = Callable[..., Any]
@@ -33,6 +34,9 @@ def host_operator(name: str) -> Callable[[F], F]:
 
 
 def run_host(node: Node, inputs: list[Any]) -> tuple[Any, ...]:
-    """The outputs of a node on the host."""
-    out = HOST[node.op](node, *inputs)
+    """The outputs of a node on the host; MC0158 names it where its inputs are out of range."""
+    try:
+        out = HOST[node.op](node, *inputs)
+    except (IndexError, ValueError, TypeError, KeyError, ArithmeticError) as error:
+        raise UserError("MC0158", f"{node.op}: {error}", where=node.name) from error
     return out if isinstance(out, tuple) else (out,)

@@ -75,10 +75,7 @@ def split(node: Node, x: Array, parts: Array | None = None) -> Sequence:
     if parts is None:
         pieces = np.split(x, extent, axis)
         return pieces if node.integer("keepdims", 1) else [np.squeeze(p, axis) for p in pieces]
-    if parts.ndim == 0:
-        ends = np.arange(int(parts), extent, int(parts))
-    else:
-        ends = np.cumsum(parts)[:-1]
+    ends = np.cumsum(parts)[:-1] if parts.ndim else np.arange(int(parts), extent, int(parts))
     return list(np.split(x, ends, axis))
 
 
@@ -89,6 +86,12 @@ def concat(node: Node, sequence: Sequence) -> Array:
     if node.integer("new_axis", 0):
         return np.stack(sequence, axis)
     return np.concatenate(sequence, axis)
+
+
+@host_operator("Identity")
+def identity(node: Node, value: Any) -> Any:
+    """The value itself, of what no compiled part can hold."""
+    return value
 
 
 @host_operator("Optional")

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import difflib
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from minicc.errors import MiniccError, Problems, UnsupportedError, UserError
 from minicc.frontends.onnx import (
+    host_sequence,
     ops_activation,
     ops_attention,
     ops_bits,
@@ -42,12 +43,16 @@ from minicc.frontends.onnx import (
     ops_window,
 )
 from minicc.frontends.onnx.context import Context, describe
+from minicc.frontends.onnx.host import HOST
+from minicc.frontends.onnx.nested import CONTROL, branch, function_body
 from minicc.frontends.onnx.reader import Model, Node, array_of, read_model
 from minicc.frontends.onnx.registry import OPERATORS, Operator
-from minicc.ir.core import Function, Module, Region, Value
+from minicc.ir.core import Array, Function, Module, Region, Value
+from minicc.ir.types import TensorType
 
 # Importing a family enters its operators into the table.
 FAMILIES = (
+    host_sequence,
     ops_activation,
     ops_attention,
     ops_bits,
@@ -77,6 +82,10 @@ FAMILIES = (
 )
 
 
+class HostNodeError(UnsupportedError):
+    """A node that can't be compiled and runs on the host, or decides what runs (MC0227)."""
+
+
 def import_model(source: str | os.PathLike[str] | bytes) -> Module:
     """The graph module of an ONNX model, given as a path or as its bytes.
 
@@ -86,31 +95,72 @@ def import_model(source: str | os.PathLike[str] | bytes) -> Module:
     Raises `UserError` for a file or a model that is wrong and `UnsupportedError` for one that
     minicc does not compile, with all problems of the model; see `reader` and `context` for codes.
     """
-    return _Import(read_model(source)).module()
+    return import_graph(read_model(source))
 
 
-class _Import:
-    """One import: the values by their names, those that failed, and the problems."""
+def import_graph(model: Model) -> Module:
+    """The graph module of a model that has been read; like `import_model`."""
+    importer = Importer(model, dict(model.inputs))
+    problems = Problems()
+    for node in model.nodes:
+        try:
+            importer.node(node)
+        except MiniccError as error:
+            problems.add(error)
+            importer.failed.update(node.outputs)
+    outputs = importer.outputs(problems)
+    problems.check()
+    body = Region(importer.args, importer.ctx.builder.ops, outputs)
+    return Module("graph", [Function("main", body, result_names=model.outputs)])
 
-    def __init__(self, model: Model) -> None:
+
+class Importer:
+    """One import: the values by their names, and those that failed.
+
+    `types` are the inputs; one without a type only nodes on the host can use. `known` are values
+    whose contents are known.
+    """
+
+    def __init__(
+        self,
+        model: Model,
+        types: Mapping[str, TensorType | None],
+        known: Mapping[str, Array] | None = None,
+    ) -> None:
         self.model = model
         self.ctx = Context(model.opsets[""])
-        self.problems = Problems()
-        self.args = [Value(type, name) for name, type in model.inputs]
+        self.args = [Value(type, name) for name, type in types.items() if type is not None]
         self.values: dict[str, Value] = {v.hint: v for v in self.args}
+        self.untyped = {name for name, type in types.items() if type is None}
         self.failed: set[str] = set()
+        for name, array in (known or {}).items():
+            self.values[name] = self.ctx.constant(array)
+            self.values[name].hint = name
 
-    def module(self) -> Module:
-        for node in self.model.nodes:
-            try:
-                self._node(node)
-            except MiniccError as error:
-                self.problems.add(error)
-                self.failed.update(node.outputs)
-        outputs = self._outputs()
-        self.problems.check()
-        body = Region(self.args, self.ctx.builder.ops, outputs)
-        return Module("graph", [Function("main", body, result_names=self.model.outputs)])
+    def node(self, node: Node) -> None:
+        """Import one node, or what stands for it: a branch, or the body of its operator."""
+        replaced = None if self.failed.intersection(node.uses) else self.replaced(node)
+        if replaced is not None:
+            for inner in replaced:
+                self.node(inner)
+            return
+        self._node(node)
+
+    def replaced(self, node: Node) -> list[Node] | None:
+        """The nodes that do the same: the branch that is known to run, a function's body."""
+        if node.op == "If":
+            condition = self.ctx.array(self.value(node.inputs[0], node.name))
+            if condition is not None and condition.size == 1:
+                return branch(node, bool(condition.reshape(())), self.model)
+        if node.op in OPERATORS or node.op in HOST or node.op in CONTROL:
+            return None
+        return function_body(node, self.model.opsets.get(node.op.rpartition(".")[0], 0))
+
+    def on_host(self, node: Node) -> bool:
+        """Whether a node runs on the host: by its operator, or because an input is no tensor."""
+        if node.op in OPERATORS and not self.untyped.intersection(node.inputs):
+            return False
+        return node.op in HOST or node.op in CONTROL
 
     def _node(self, node: Node) -> None:
         domain = node.op.rpartition(".")[0]
@@ -118,9 +168,13 @@ class _Import:
         entry = OPERATORS.get(node.op)
         operands: list[Value | None] = []
         ready = not self.failed.intersection(node.inputs)
+        if self.on_host(node):
+            text = f"{describe(node, opset)}: it runs between compiled parts"
+            hint = "an InferenceSession runs it"
+            raise HostNodeError("MC0227", text, hint=hint, where=node.name)
         if ready:
             self.ctx.stand_at(node, (), opset)
-            operands = [self._value(name, node.name) if name else None for name in node.inputs]
+            operands = [self.value(name, node.name) if name else None for name in node.inputs]
             self.ctx.stand_at(node, operands, opset)
         if entry is None:
             raise _unknown(node, opset, operands)
@@ -165,26 +219,31 @@ class _Import:
             value.hint = value.hint or name
             self.values[name] = value
 
-    def _value(self, name: str, where: str) -> Value:
+    def value(self, name: str, where: str) -> Value:
         """The value of a name; an initialiser becomes a constant when it is first used."""
         found = self.values.get(name)
         if found is None:
+            if name in self.untyped:
+                text = f"the input {name} is no tensor of numbers of a known rank"
+                hint = "give it a shape, or an operator that takes it"
+                raise HostNodeError("MC0227", text, hint=hint, where=where)
             found = self.ctx.constant(array_of(self.model.initialisers[name], where))
             found.hint = name
             self.values[name] = found
         return found
 
-    def _outputs(self) -> list[Value]:
+    def outputs(self, problems: Problems) -> list[Value]:
+        """The values of the model's outputs, but for those that failed."""
         outputs: list[Value] = []
         for name in self.model.outputs:
             if name in self.failed:
                 continue
             try:
                 self.ctx.stand_at(Node(f"the output {name}", name, (), (), {}), (), 0)
-                outputs.append(self._value(name, name))
+                outputs.append(self.value(name, name))
                 self.ctx.use(outputs[-1:])
             except MiniccError as error:
-                self.problems.add(error)
+                problems.add(error)
         return outputs
 
 

@@ -69,7 +69,7 @@ _STORES = {F32: "float_data", F64: "double_data", I64: "int64_data", U32: "uint6
 _STORES |= {U64: "uint64_data"}
 # AttributeProto.AttributeType: the field that holds the value
 _FIELDS = {1: "f", 2: "i", 3: "s", 4: "t", 5: "g", 6: "floats", 7: "ints", 8: "strings"}
-_EXTERNAL = 1
+_EXTERNAL, _GRAPH, _STRING = 1, 5, 8
 
 
 @dataclass(slots=True)
@@ -81,6 +81,12 @@ class Node:
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
     attributes: Mapping[str, Any]
+    captures: tuple[str, ...] = ()  # what its sub-graphs use from around them
+
+    @property
+    def uses(self) -> tuple[str, ...]:
+        """All values that it depends on."""
+        return (*self.inputs, *self.captures)
 
     def _get(self, name: str, kinds: tuple[type, ...], default: Any, wanted: str) -> Any:
         value = self.attributes.get(name, default)
@@ -109,25 +115,36 @@ class Node:
 
 
 class Model:
-    """The graph of a model. `initialisers` are protobuf tensors, see `array_of`."""
+    """The graph of a model, or a sub-graph of a node.
+
+    `initialisers` are protobuf tensors, see `array_of`; an input without a type is no tensor of
+    numbers, or of a rank that is not known. `declared` are the outputs' protobuf types by name.
+    """
 
     def __init__(
         self,
         opsets: Mapping[str, int],
         nodes: Sequence[Node],
-        inputs: Sequence[tuple[str, TensorType]],
+        inputs: Sequence[tuple[str, TensorType | None]],
         outputs: Sequence[str],
         initialisers: Mapping[str, Any],
+        declared: Mapping[str, Any] | None = None,
     ) -> None:
         self.opsets = opsets
         self.nodes = nodes
         self.inputs = inputs
         self.outputs = outputs
         self.initialisers = initialisers
+        self.declared = declared or {}
 
 
-def read_model(source: str | os.PathLike[str] | bytes) -> Model:
-    """Read a model from a file or from bytes; the module says what is raised."""
+def read_model(
+    source: str | os.PathLike[str] | bytes, outputs: Sequence[str] | None = None
+) -> Model:
+    """Read a model from a file or from bytes; the module says what is raised.
+
+    `outputs` names what it shall give instead of its own outputs: any values that it computes.
+    """
     data, place = _load(source)
     proto = _parse(data, place)
     graph = proto.graph
@@ -135,18 +152,39 @@ def read_model(source: str | os.PathLike[str] | bytes) -> Model:
     opsets = _opsets(proto, place)
     initialisers = {t.name: t for t in graph.initializer}
     initialisers |= {t.values.name: t for t in graph.sparse_initializer}
-    inputs: list[tuple[str, TensorType]] = []
+    inputs: list[tuple[str, TensorType | None]] = []
     taken = {d.dim_param for i in graph.input for d in i.type.tensor_type.shape.dim}
     for given in graph.input:
         if given.name not in initialisers:
             with problems.catch():
                 inputs.append((given.name, _input_type(given, taken)))
-    nodes = [_node(n, index) for index, n in enumerate(graph.node)]
-    outputs = [o.name for o in graph.output]
+    nodes = [read_node(n, index) for index, n in enumerate(graph.node)]
+    wanted = [o.name for o in graph.output] if outputs is None else list(outputs)
     known = {i.name for i in graph.input} | set(initialisers)
-    nodes = _ordered(nodes, known, outputs, problems)
+    nodes = _ordered(nodes, known, wanted, problems)
     problems.check()
-    return Model(opsets, nodes, inputs, outputs, initialisers)
+    declared = {v.name: v.type for v in (*graph.input, *graph.output)}
+    return Model(opsets, nodes, inputs, wanted, initialisers, declared)
+
+
+def read_subgraph(proto: Any, opsets: Mapping[str, int]) -> Model:
+    """The graph that an attribute of a node holds; its nodes are in order as they stand."""
+    nodes = [read_node(n, index) for index, n in enumerate(proto.node)]
+    inputs = [(i.name, None) for i in proto.input]
+    initialisers = {t.name: t for t in proto.initializer}
+    return Model(opsets, nodes, inputs, [o.name for o in proto.output], initialisers)
+
+
+def captured(proto: Any) -> list[str]:
+    """The names that a graph uses and does not make, in order of use."""
+    made = {i.name for i in proto.input} | {t.name for t in proto.initializer}
+    free: dict[str, None] = {}
+    for node in proto.node:
+        inner = [n for a in node.attribute if a.type == _GRAPH for n in captured(a.g)]
+        free.update(dict.fromkeys(n for n in (*node.input, *inner) if n and n not in made))
+        made.update(node.output)
+    free.update(dict.fromkeys(o.name for o in proto.output if o.name not in made))
+    return list(free)
 
 
 def _load(source: str | os.PathLike[str] | bytes) -> tuple[bytes, str]:
@@ -230,14 +268,16 @@ def _domain(name: str) -> str:
     return "" if name == "ai.onnx" else name
 
 
-def _node(proto: Any, index: int) -> Node:
+def read_node(proto: Any, index: int) -> Node:
+    """A node; `index` names one that has no name."""
     domain = _domain(proto.domain)
     # what may be overwritten, says an old opset; that changes nothing here
     given = (a for a in proto.attribute if a.name != "consumed_inputs")
     attributes = {a.name: _attribute(a) for a in given}
     op = f"{domain}.{proto.op_type}" if domain else proto.op_type
     name = proto.name or f"{op}#{index}"
-    return Node(op, name, tuple(proto.input), tuple(proto.output), attributes)
+    inner = dict.fromkeys(n for a in proto.attribute if a.type == _GRAPH for n in captured(a.g))
+    return Node(op, name, tuple(proto.input), tuple(proto.output), attributes, tuple(inner))
 
 
 def _attribute(proto: Any) -> Any:
@@ -264,25 +304,24 @@ def element_type(number: int, what: str, where: str) -> DType:
     return found
 
 
-def _input_type(given: Any, taken: set[str]) -> TensorType:
-    """The type of an input; a free dimension is a symbol, one without a name gets a fresh one."""
-    if not given.type.HasField("tensor_type"):
-        message = f"input {given.name} is no tensor"
-        hint = "sequences, maps and optionals can't be inputs; pass tensors"
-        raise UnsupportedError("MC0222", message, hint=hint, where=given.name)
+def _input_type(given: Any, taken: set[str]) -> TensorType | None:
+    """The type of an input; a free dimension is a symbol, one without a name gets a fresh one.
+
+    None for what is no tensor, for texts, and where the rank is not known.
+    """
     tensor = given.type.tensor_type
+    if not given.type.HasField("tensor_type") or tensor.elem_type == _STRING:
+        return None
     element = element_type(tensor.elem_type, f"input {given.name}", given.name)
     if not tensor.HasField("shape"):
-        message = f"input {given.name} has no shape, so its rank is not known"
-        hint = "give it a shape; dimensions may be free"
-        raise UnsupportedError("MC0225", message, hint=hint, where=given.name)
+        return None
     shape: list[Dim] = []
     for axis, dim in enumerate(tensor.shape.dim):
         if dim.HasField("dim_value") and dim.dim_value >= 0:
             shape.append(dim.dim_value)
             continue
         name = dim.dim_param
-        if not name:
+        if name in ("", "?"):
             name = f"{given.name}_{axis}"
             while name in taken:
                 name += "_"
@@ -326,7 +365,7 @@ def _ordered(
         hint = "a graph of ONNX has no cycles; loops are an operator"
         message = "these nodes wait for each other"
         problems.add(UserError("MC0125", message, hint=hint, where=stuck))
-    used = {name for index in order for name in nodes[index].inputs} | set(outputs)
+    used = {name for index in order for name in nodes[index].uses} | set(outputs)
     for index in order:
         # an output that nobody wants need not be computed
         nodes[index].outputs = tuple(o if o in used else "" for o in nodes[index].outputs)
@@ -353,7 +392,7 @@ def _needed(
         if index in uses:
             continue
         uses[index] = set()
-        for name in filter(None, nodes[index].inputs):
+        for name in filter(None, nodes[index].uses):
             if name in makers:
                 uses[index].add(makers[name])
                 stack.append(makers[name])
@@ -374,6 +413,9 @@ def array_of(tensor: Any, where: str) -> Array:
         hint = "store it dense"
         raise UnsupportedError("MC0222", message, hint=hint, where=where)
     what = f"tensor {tensor.name}" if tensor.name else "the constant"
+    if tensor.data_type == _STRING:
+        message = f"{what} holds texts, which only run on the host"
+        raise UnsupportedError("MC0222", message, hint="use numbers", where=where)
     if tensor.data_location == _EXTERNAL:
         message = f"{what} keeps its data in another file, which minicc does not open"
         hint = "store all in one file: `onnx.save(onnx.load(path), other)`"

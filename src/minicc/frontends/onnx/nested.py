@@ -1,0 +1,110 @@
+"""Graphs within nodes: the branches of `If`, and the bodies of operators that are functions.
+
+Both are written in place of the node, under names that are made unique.
+
+Mirrors: onnx.inliner; torch.cond's specialisation on a known predicate.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from minicc.frontends.onnx.reader import Model, Node, read_node, read_subgraph
+
+# operators whose sub-graphs run as often as data say
+CONTROL = ("If", "Loop", "Scan", "SequenceMap")
+
+
+def branch(node: Node, taken: bool, model: Model) -> list[Node]:
+    """The nodes of the branch of an `If` that runs, making the node's outputs.
+
+    Its initialisers are added to the model's, under names of their own.
+    """
+    proto = node.attributes["then_branch" if taken else "else_branch"]
+    inner = read_subgraph(proto, model.opsets)
+    made = {o for n in inner.nodes for o in n.outputs if o}
+    names = {name: f"{node.name}/{name}" for name in (*made, *inner.initialisers)}
+    bound = zip(inner.outputs, node.outputs, strict=True)
+    ends: list[Node] = []
+    for name, out in bound:
+        if out:
+            ends.append(
+                Node("Identity", f"{node.name}/{out}", (names.get(name, name),), (out,), {})
+            )
+    assert isinstance(model.initialisers, dict)
+    for name, tensor in inner.initialisers.items():
+        model.initialisers[names[name]] = tensor
+    return [_renamed(n, names, node.name) for n in inner.nodes] + ends
+
+
+def _renamed(node: Node, names: Mapping[str, str], prefix: str) -> Node:
+    return replace(
+        node,
+        name=f"{prefix}/{node.name}",
+        inputs=tuple(names.get(n, n) for n in node.inputs),
+        outputs=tuple(names.get(n, n) for n in node.outputs),
+        captures=tuple(names.get(n, n) for n in node.captures),
+        attributes={k: _renamed_graph(v, names) for k, v in node.attributes.items()},
+    )
+
+
+def _renamed_graph(value: Any, names: Mapping[str, str]) -> Any:
+    """A sub-graph that uses the renamed values; anything else as it is."""
+    if not hasattr(value, "node"):
+        return value
+    out = type(value)()
+    out.CopyFrom(value)
+    own = {i.name for i in out.input} | {t.name for t in out.initializer}
+    own |= {o for n in out.node for o in n.output}
+    outer = {k: v for k, v in names.items() if k not in own}
+    for node in out.node:
+        for k, name in enumerate(node.input):
+            node.input[k] = outer.get(name, name)
+        for attribute in node.attribute:
+            if attribute.HasField("g"):
+                attribute.g.CopyFrom(_renamed_graph(attribute.g, outer))
+    for result in out.output:
+        result.name = outer.get(result.name, result.name)
+    return out
+
+
+def function_body(node: Node, opset: int) -> list[Node] | None:
+    """The nodes of the function that an operator's schema holds; None where it has none."""
+    from onnx import defs
+
+    domain, _, op = node.op.rpartition(".")
+    if not opset or not defs.has(op, opset, domain):
+        return None
+    schema: Any = defs.get_schema(op, opset, domain)
+    if not schema.has_function:
+        return None
+    body = schema.function_body
+    names = dict(zip(body.input, node.inputs, strict=False))
+    names.update(dict.fromkeys(body.input[len(node.inputs) :], ""))
+    names.update(zip(body.output, node.outputs, strict=False))
+    defaults = {a.name: a for a in body.attribute_proto}
+    out: list[Node] = []
+    for index, proto in enumerate(body.node):
+        inner = type(proto)()
+        inner.CopyFrom(proto)
+        given: dict[str, Any] = {}
+        for attribute in list(inner.attribute):
+            wanted = attribute.ref_attr_name
+            if not wanted:
+                continue
+            inner.attribute.remove(attribute)
+            if wanted in node.attributes:
+                given[attribute.name] = node.attributes[wanted]
+            elif wanted in defaults:
+                default = type(attribute)()
+                default.CopyFrom(defaults[wanted])
+                default.name = attribute.name
+                inner.attribute.append(default)
+        for name in (*inner.input, *inner.output):
+            names.setdefault(name, f"{node.name}/{name}" if name else "")
+        read = read_node(inner, index)
+        attributes = {**read.attributes, **given}
+        out.append(_renamed(replace(read, attributes=attributes), names, node.name))
+    return out
