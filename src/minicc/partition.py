@@ -124,12 +124,12 @@ class Pipeline:
         for part, executable in self._steps:
             if isinstance(part, Native):
                 assert executable is not None
-                arrays = [np.ascontiguousarray(known[v]) for v in part.inputs]
+                arrays = [np.require(known[v], requirements="C") for v in part.inputs]
                 known.update(zip(part.outputs, executable.run(arrays), strict=True))
             else:
                 for op in part.ops:
                     known.update(zip(op.results, evaluate(op, known), strict=True))
-        return [np.ascontiguousarray(known[v]) for v in self._function.body.yields]
+        return [np.require(known[v], requirements="C") for v in self._function.body.yields]
 
 
 def evaluate(op: Op, known: Mapping[Value, Any]) -> tuple[Array, ...]:

@@ -26,4 +26,4 @@ class BitCast(Op, name="graph.bitcast"):
         return (TensorType(self.dtype, t.shape),)
 
     def evaluate(self, run: RunRegion, *args: Any) -> tuple[Any, ...]:
-        return (np.ascontiguousarray(args[0]).view(self.dtype.numpy).reshape(np.shape(args[0])),)
+        return (np.require(args[0], requirements="C").view(self.dtype.numpy),)

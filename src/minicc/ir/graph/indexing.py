@@ -117,7 +117,7 @@ class GatherND(Op, name="graph.gather_nd"):
             between = (1,) * (indices.ndim - 1 - self.batch)
             apart = x.reshape((*x.shape[: self.batch], *between, *x.shape[self.batch :]))
             shape = (*indices.shape[:-1], *x.shape[self.batch :])
-            return (np.ascontiguousarray(np.broadcast_to(apart, shape)),)
+            return (np.broadcast_to(apart, shape).copy(),)
         return (np.asarray(x[_coordinates(self, x, indices, self.batch)]),)
 
 

@@ -1,0 +1,120 @@
+"""Operators on the host: the node tests of ONNX, and what those leave open."""
+
+import warnings
+from typing import Any
+
+import numpy as np
+import pytest
+from onnx import helper
+from onnx.backend.test.case.node import collect_testcases
+from onnx.backend.test.runner import Runner
+
+from minicc.frontends.onnx import host_choice, host_text, host_trees
+from minicc.frontends.onnx.host import HOST, run_host
+from minicc.frontends.onnx.reader import Node
+from minicc.frontends.onnx.reader import _node as node_of
+
+Array = np.ndarray[Any, Any]
+FUNCTIONS = [name for name, run in HOST.items() if run.__module__ in {
+    m.__name__ for m in (host_choice, host_text, host_trees)
+}]  # fmt: skip
+
+
+def node(op: str, count: int, outputs: int = 1, **attributes: Any) -> Node:
+    domain, _, name = op.rpartition(".")
+    names = [f"x{k}" for k in range(count)]
+    made = helper.make_node(name, names, [f"y{k}" for k in range(outputs)], domain=domain,
+                            **attributes)  # fmt: skip
+    return node_of(made, 0)
+
+
+def run(op: str, *inputs: Any, outputs: int = 1, **attributes: Any) -> Any:
+    out = run_host(node(op, len(inputs), outputs, **attributes), list(inputs))
+    return out[0] if outputs == 1 else out
+
+
+def test_suite_of_onnx() -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        suite = collect_testcases(None)
+    tried = set()
+    for case in suite:
+        assert case.model is not None
+        nodes = [node_of(n, k) for k, n in enumerate(case.model.graph.node)]
+        if len(nodes) != 1 or nodes[0].op not in FUNCTIONS:
+            continue
+        tried.add(nodes[0].op)
+        names = [i.name for i in case.model.graph.input]
+        for given, wanted in case.data_sets or ():
+            known = dict(zip(names, given, strict=True))
+            got = run_host(nodes[0], [known.get(name) for name in nodes[0].inputs])
+            shown = [g for g, name in zip(got, nodes[0].outputs, strict=False) if name]
+            Runner.assert_similar_outputs(wanted, shown, rtol=case.rtol, atol=case.atol)
+    assert tried == set(FUNCTIONS)
+
+
+def test_boxes_that_overlap_too_much() -> None:
+    boxes = np.array([[[0, 0, 2, 2], [2, 2, 0, 0], [0, 0, 2, 1], [5, 5, 5, 5]]], np.float32)
+    scores = np.array([[[0.5, 0.9, 0.8, 0.9]]], np.float32)
+    most, overlap = np.array([9]), np.array([0.6], np.float32)
+    chosen = run("NonMaxSuppression", boxes, scores, most, overlap)
+    assert chosen[:, 2].tolist() == [1, 3, 2]
+    assert run("NonMaxSuppression", boxes, scores).shape == (0, 3)
+    least = np.array([0.8], np.float32)
+    chosen = run("NonMaxSuppression", boxes, scores, most, overlap, least)
+    assert chosen[:, 2].tolist() == [1, 3]
+
+
+def test_unique_in_the_order_of_first_places() -> None:
+    x = np.array([3, 1, 3, 2, 1])
+    found, first, inverse, counts = run("Unique", x, outputs=4, sorted=0)
+    assert found.tolist() == [3, 1, 2]
+    assert first.tolist() == [0, 1, 3]
+    assert inverse.tolist() == [0, 1, 0, 2, 1]
+    assert counts.tolist() == [2, 2, 1]
+    columns = np.array([[2, 1, 2], [0, 5, 0]])
+    found, *_ = run("Unique", columns, outputs=4, sorted=0, axis=1)
+    assert found.tolist() == [[2, 1], [0, 5]]
+
+
+def test_nothing_to_choose_from() -> None:
+    assert run("NonZero", np.zeros((0, 3))).shape == (2, 0)
+    assert run("NonZero", np.array(5.0)).tolist() == [[0]]
+    assert run("Compress", np.arange(6).reshape(2, 3), np.array([False, True])).tolist() == [1]
+    assert run("StringSplit", np.array([], object), outputs=2)[0].shape == (0, 0)
+
+
+def test_texts() -> None:
+    x = np.array(["b\u00e9 c", b"x"], object)
+    out = run("StringNormalizer", x, case_change_action="UPPER", stopwords=["c"])
+    assert out.tolist() == ["BE", "X"]
+    assert run("StringConcat", x, np.array(["!"], object)).tolist() == ["b\u00e9 c!", "x!"]
+    assert run("RegexFullMatch", x, pattern="[a-z]").tolist() == [False, True]
+    keys: dict[str, Any] = {"keys_strings": ["x"], "values_int64s": [7]}
+    assert run("ai.onnx.ml.LabelEncoder", x, **keys).tolist() == [-1, 7]
+    numbers: dict[str, Any] = {"keys_floats": [1.0, float("nan")], "values_strings": ["a", "b"]}
+    given = np.array([np.nan, 1, 2], np.float32)
+    assert run("ai.onnx.ml.LabelEncoder", given, **numbers).tolist() == ["b", "a", "_Unused"]
+
+
+@pytest.mark.parametrize(("way", "wanted"), [(0, 1.5), (1, 3.0), (2, 1.0), (3, 2.0)])
+def test_leaves_are_put_together(way: int, wanted: float) -> None:
+    def tensor(values: Any, element: int) -> Any:
+        return helper.make_tensor("t", element, [len(values)], values)
+
+    attributes: dict[str, Any] = {
+        "n_targets": 1,
+        "aggregate_function": way,
+        "tree_roots": [0, 1],
+        "nodes_modes": tensor([0, 0], 2),
+        "nodes_featureids": [0, 0],
+        "nodes_splits": tensor([0.5, 0.5], 1),
+        "nodes_truenodeids": [0, 1],
+        "nodes_trueleafs": [1, 1],
+        "nodes_falsenodeids": [2, 2],
+        "nodes_falseleafs": [1, 1],
+        "leaf_targetids": [0, 0, 0],
+        "leaf_weights": tensor([1.0, 2.0, 9.0], 1),
+    }
+    out = run("ai.onnx.ml.TreeEnsemble", np.array([[0.25]], np.float32), **attributes)
+    assert out.tolist() == [[wanted]]
