@@ -12,7 +12,7 @@ from onnx.backend.test.runner import Runner
 from minicc.frontends.onnx import host_choice, host_text, host_trees
 from minicc.frontends.onnx.host import HOST, run_host
 from minicc.frontends.onnx.reader import Node
-from minicc.frontends.onnx.reader import _node as node_of
+from minicc.frontends.onnx.reader import read_node as node_of
 
 Array = np.ndarray[Any, Any]
 FUNCTIONS = [name for name, run in HOST.items() if run.__module__ in {

@@ -14,7 +14,10 @@ from typing import Any
 
 from minicc.errors import MiniccError, Problems, UnsupportedError, UserError
 from minicc.frontends.onnx import (
+    host_choice,
     host_sequence,
+    host_text,
+    host_trees,
     ops_activation,
     ops_attention,
     ops_bits,
@@ -52,7 +55,10 @@ from minicc.ir.types import TensorType
 
 # Importing a family enters its operators into the table.
 FAMILIES = (
+    host_choice,
     host_sequence,
+    host_text,
+    host_trees,
     ops_activation,
     ops_attention,
     ops_bits,
