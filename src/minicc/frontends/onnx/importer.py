@@ -160,7 +160,11 @@ class Importer:
                 return branch(node, bool(condition.reshape(())), self.model)
         if node.op in OPERATORS or node.op in HOST or node.op in CONTROL:
             return None
-        return function_body(node, self.model.opsets.get(node.op.rpartition(".")[0], 0))
+
+        def types() -> list[TensorType | None]:
+            return [self.value(n, node.name).type if n else None for n in node.inputs]
+
+        return function_body(node, self.model.opsets.get(node.op.rpartition(".")[0], 0), types)
 
     def on_host(self, node: Node) -> bool:
         """Whether a node runs on the host: by its operator, or because an input is no tensor."""

@@ -7,11 +7,12 @@ Mirrors: onnx.inliner; torch.cond's specialisation on a known predicate.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from minicc.frontends.onnx.reader import Model, Node, read_node, read_subgraph
+from minicc.frontends.onnx.reader import Model, Node, element_number, read_node, read_subgraph
+from minicc.ir.types import TensorType
 
 # operators whose sub-graphs run as often as data say
 CONTROL = ("If", "Loop", "Scan", "SequenceMap")
@@ -70,17 +71,46 @@ def _renamed_graph(value: Any, names: Mapping[str, str]) -> Any:
     return out
 
 
-def function_body(node: Node, opset: int) -> list[Node] | None:
-    """The nodes of the function that an operator's schema holds; None where it has none."""
+def _written_for(schema: Any, node: Node, opset: int, types: Sequence[TensorType | None]) -> Any:
+    """The function that a schema writes for a node on operands of these types."""
+    from onnx import FunctionProto, TypeProto, helper
+
+    known: list[bytes] = []
+    for type_ in types:
+        proto = TypeProto()
+        if type_ is not None:
+            shape = [n if isinstance(n, int) else None for n in type_.shape]
+            proto = helper.make_tensor_type_proto(element_number(type_.dtype), shape)
+        known.append(proto.SerializeToString())
+    domain, _, op = node.op.rpartition(".")
+    made = helper.make_node(op, node.inputs, node.outputs, domain=domain, **node.attributes)
+    versions = schema.context_dependent_function_opset_versions
+    version = max((v for v in versions if v <= opset), default=min(versions))
+    written = schema.get_context_dependent_function_with_opset_version(
+        version, made.SerializeToString(), known
+    )
+    return FunctionProto.FromString(written)
+
+
+def function_body(
+    node: Node, opset: int, types: Callable[[], Sequence[TensorType | None]]
+) -> list[Node] | None:
+    """The nodes of the function that an operator's schema holds; None where it has none.
+
+    Some schemas write it when they are told the `types` of the operands.
+    """
     from onnx import defs
 
     domain, _, op = node.op.rpartition(".")
     if not opset or not defs.has(op, opset, domain):
         return None
     schema: Any = defs.get_schema(op, opset, domain)
-    if not schema.has_function:
+    if schema.has_function:
+        body = schema.function_body
+    elif schema.has_context_dependent_function:
+        body = _written_for(schema, node, opset, types())
+    else:
         return None
-    body = schema.function_body
     names = dict(zip(body.input, node.inputs, strict=False))
     names.update(dict.fromkeys(body.input[len(node.inputs) :], ""))
     names.update(zip(body.output, node.outputs, strict=False))

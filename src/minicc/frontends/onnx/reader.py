@@ -304,6 +304,11 @@ def element_type(number: int, what: str, where: str) -> DType:
     return found
 
 
+def element_number(element: DType) -> int:
+    """The TensorProto.DataType of an element type."""
+    return next(number for number, known in ELEMENTS.items() if known is element)
+
+
 def _input_type(given: Any, taken: set[str]) -> TensorType | None:
     """The type of an input; a free dimension is a symbol, one without a name gets a fresh one.
 
