@@ -259,7 +259,7 @@ def _scan_once(parts: Parts, node: Node, env: Environment, values: list[Any]) ->
     inputs = [x[::-1] if k < len(backwards) and backwards[k] else x for k, x in enumerate(inputs)]
     rows: list[list[Any]] = []
     for slices in zip(*inputs, strict=True):
-        out = body([*carried, *map(np.ascontiguousarray, slices)])
+        out = body([*carried, *[np.require(s, requirements="C") for s in slices]])
         carried, row = out[: len(carried)], out[len(carried) :]
         rows.append(row)
     columns = len(node.outputs) - len(carried)

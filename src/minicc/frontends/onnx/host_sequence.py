@@ -19,7 +19,7 @@ Sequence = list[Any]
 
 def _position(node: Node, sequence: Sequence, position: Array | None, most: int) -> int:
     """A position counted from the front; MC0158 where it is outside."""
-    at = most if position is None else int(position)
+    at = most if position is None else int(position.reshape(()))
     counted = at + len(sequence) if at < 0 else at
     if not 0 <= counted <= most:
         text = f"{node.op}: position {at} of a sequence of {len(sequence)}"
