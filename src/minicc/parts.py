@@ -21,12 +21,13 @@ import numpy as np
 from minicc.compiled import Compilation, compile_module
 from minicc.errors import UserError
 from minicc.frontends.onnx.host import HOST, run_host
-from minicc.frontends.onnx.nested import CONTROL
+from minicc.frontends.onnx.nested import RECURRENT
 from minicc.frontends.onnx.part import Part, import_part
 from minicc.frontends.onnx.reader import Model, Node, array_of, read_subgraph
 from minicc.ir.core import Array
 from minicc.ir.types import DTYPES, TensorType
 from minicc.options import Options
+from minicc.recurrence import run_in_pieces
 
 Environment = dict[str, Any]
 Step = Callable[[Environment], None]
@@ -153,7 +154,7 @@ class Parts:
         return step
 
     def _on_host(self, node: Node) -> Step:
-        if node.op in CONTROL:
+        if node.op in _CONTROL:
             self.host[node.name] = f"{node.op} is run round by round"
             return lambda env: self._bind(node, env, _CONTROL[node.op](self, node, env))
         if node.op not in HOST:
@@ -169,6 +170,16 @@ class Parts:
     @staticmethod
     def _bind(node: Node, env: Environment, values: Sequence[Any]) -> None:
         env.update((name, v) for name, v in zip(node.outputs, values, strict=False) if name)
+
+    def alone(self, node: Node) -> Parts:
+        """A node as a graph of its own."""
+        key = (node.name, node.text("direction", ""))
+        if key not in self._inner:
+            inputs = [(name, None) for name in node.inputs if name]
+            model = Model(self.model.opsets, [node], inputs, node.outputs, {})
+            self._inner[key] = Parts(model, self.options)
+            self._inner[key].compiled = self.compiled
+        return self._inner[key]
 
     def body(
         self, node: Node, attribute: str, env: Environment
@@ -283,8 +294,18 @@ def _sequence_map(parts: Parts, node: Node, env: Environment) -> list[Any]:
     return [[row[k] for row in rows] for k in range(columns)]
 
 
+def _recurrent(parts: Parts, node: Node, env: Environment) -> list[Any]:
+    """A recurrent node over many steps."""
+
+    def run(piece: Node, feed: Mapping[str, Array]) -> list[Array]:
+        return parts.alone(piece).run(feed)
+
+    return run_in_pieces(node, parts.inputs(node, env), run)
+
+
 _CONTROL: dict[str, Callable[[Parts, Node, Environment], list[Any]]] = {
     "Loop": _loop,
     "Scan": _scan,
     "SequenceMap": _sequence_map,
+    **dict.fromkeys(RECURRENT, _recurrent),
 }

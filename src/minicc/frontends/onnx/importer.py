@@ -35,6 +35,7 @@ from minicc.frontends.onnx import (
     ops_pad,
     ops_quantize,
     ops_rearrange,
+    ops_recurrent,
     ops_reduce,
     ops_refused,
     ops_regions,
@@ -47,7 +48,13 @@ from minicc.frontends.onnx import (
 )
 from minicc.frontends.onnx.context import Context, describe
 from minicc.frontends.onnx.host import HOST
-from minicc.frontends.onnx.nested import CONTROL, branch, function_body
+from minicc.frontends.onnx.nested import (
+    CONTROL,
+    LONGEST,
+    RECURRENT,
+    branch,
+    function_body,
+)
 from minicc.frontends.onnx.reader import Model, Node, array_of, read_model
 from minicc.frontends.onnx.registry import OPERATORS, Operator
 from minicc.ir.core import Array, Function, Module, Region, Value
@@ -76,6 +83,7 @@ FAMILIES = (
     ops_pad,
     ops_quantize,
     ops_rearrange,
+    ops_recurrent,
     ops_reduce,
     ops_refused,
     ops_regions,
@@ -167,7 +175,11 @@ class Importer:
         return function_body(node, self.model.opsets.get(node.op.rpartition(".")[0], 0), types)
 
     def on_host(self, node: Node) -> bool:
-        """Whether a node runs on the host: by its operator, or because an input is no tensor."""
+        """Whether a node runs on the host: by its operator, its inputs, or for its many steps."""
+        if node.op in RECURRENT and node.inputs[0] in self.values:
+            shape = self.values[node.inputs[0]].type.shape
+            steps = shape[node.integer("layout", 0)] if len(shape) == 3 else 0
+            return isinstance(steps, int) and steps > LONGEST
         if node.op in OPERATORS and not self.untyped.intersection(node.inputs):
             return False
         return node.op in HOST or node.op in CONTROL

@@ -1,0 +1,394 @@
+"""Recurrent layers, unrolled over time: RNN, GRU, LSTM.
+
+What the inputs add to the gates is one product for all steps; each step adds what the state does.
+Sequences that end early keep their state from there on. f16 and bf16 compute in f32 and round once.
+
+Mirrors: ONNX's recurrent operators; cuDNN's split into an input and a recurrent product.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from minicc.frontends.onnx.context import Context
+from minicc.frontends.onnx.ops_activation import sigmoid_of, softplus_of
+from minicc.frontends.onnx.reader import Node
+from minicc.frontends.onnx.registry import operator
+from minicc.ir import graph
+from minicc.ir.core import Value
+from minicc.ir.types import BF16, F16, F32, I64
+
+Activation = Callable[[Value], Value]
+State = tuple[Value, ...]
+
+_SHARED = "activation_alpha activation_beta activations clip direction hidden_size layout"
+_BEFORE_7 = " output_sequence"
+# the values that ONNX gives alpha and beta where a node does not; None: it has no such parameter
+_PARAMETERS: dict[str, tuple[float | None, float | None]] = {
+    "relu": (None, None),
+    "tanh": (None, None),
+    "sigmoid": (None, None),
+    "softsign": (None, None),
+    "softplus": (None, None),
+    "affine": (1.0, 0.0),
+    "leakyrelu": (0.01, None),
+    "thresholdedrelu": (1.0, None),
+    "scaledtanh": (1.0, 1.0),
+    "hardsigmoid": (0.2, 0.5),
+    "elu": (1.0, None),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class _Cell:
+    """One direction of a layer: what its steps share."""
+
+    ctx: Context
+    node: Node
+    hidden: int
+    activations: Sequence[Activation]
+    recurrent: Value  # [gates * hidden, hidden]
+    recurrent_bias: Value | None  # [gates * hidden], where it is not part of the inputs' product
+    peepholes: tuple[Value, ...] = ()
+
+    def product(self, h: Value, first: int, last: int) -> Value:
+        """What the state adds to some of the gates."""
+        rows = _cut(self.ctx, self.recurrent, 0, first * self.hidden, last * self.hidden)
+        return self.ctx.emit(graph.Contract, h, rows, equation="bh,gh->bg")
+
+    def gate(self, gates: Value, k: int) -> Value:
+        """One of several gates side by side."""
+        return _cut(self.ctx, gates, 1, k * self.hidden, (k + 1) * self.hidden)
+
+    def activate(self, k: int, x: Value) -> Value:
+        """An activation of a gate, which is kept within the bounds of `clip`."""
+        bound = self.node.number("clip", 0.0)
+        if bound > 0:
+            x = self.ctx.emit(graph.Min, x, self.ctx.scalar(bound, x))
+            x = self.ctx.emit(graph.Max, x, self.ctx.scalar(-bound, x))
+        return self.activations[k](x)
+
+    def add(self, a: Value, b: Value) -> Value:
+        """The sum of two tensors."""
+        return self.ctx.emit(graph.Add, a, b)
+
+    def mul(self, a: Value, b: Value) -> Value:
+        """The product of two tensors, element by element."""
+        return self.ctx.emit(graph.Mul, a, b)
+
+    def rest(self, x: Value) -> Value:
+        """One less `x`."""
+        return self.ctx.emit(graph.Sub, self.ctx.scalar(1, x), x)
+
+
+Step = Callable[[_Cell, Value, State], State]
+
+
+def _cut(ctx: Context, x: Value, axis: int, start: int, stop: int) -> Value:
+    shape = x.type.shape
+    if (start, stop) == (0, shape[axis]):
+        return x
+    starts, stops = [0] * len(shape), list(shape)
+    starts[axis], stops[axis] = start, stop
+    steps = (1,) * len(shape)
+    return ctx.emit(graph.Slice, x, starts=tuple(starts), stops=tuple(stops), steps=steps)
+
+
+def _rnn_step(cell: _Cell, x: Value, state: State) -> State:
+    return (cell.activate(0, cell.add(x, cell.product(state[0], 0, 1))),)
+
+
+def _lstm_step(cell: _Cell, x: Value, state: State) -> State:
+    h, c = state
+    gates = cell.add(x, cell.product(h, 0, 4))
+    i, o, f, g = (cell.gate(gates, k) for k in range(4))
+    if cell.peepholes:
+        i = cell.add(i, cell.mul(cell.peepholes[0], c))
+        f = cell.add(f, cell.mul(cell.peepholes[2], c))
+    i = cell.activate(0, i)
+    f = cell.rest(i) if cell.node.integer("input_forget", 0) else cell.activate(0, f)
+    c = cell.add(cell.mul(f, c), cell.mul(i, cell.activate(1, g)))
+    if cell.peepholes:
+        o = cell.add(o, cell.mul(cell.peepholes[1], c))
+    # as in ONNX Runtime, `clip` is for gates and not for what the cell holds
+    return cell.mul(cell.activate(0, o), cell.activations[2](c)), c
+
+
+def _gru_step(cell: _Cell, x: Value, state: State) -> State:
+    (h,) = state
+    bias = cell.recurrent_bias
+    if bias is not None:
+        product = cell.add(cell.product(h, 0, 3), bias)
+        pair, last = _cut(cell.ctx, product, 1, 0, 2 * cell.hidden), cell.gate(product, 2)
+    else:
+        pair, last = cell.product(h, 0, 2), None
+    gates = cell.add(_cut(cell.ctx, x, 1, 0, 2 * cell.hidden), pair)
+    z, r = cell.activate(0, cell.gate(gates, 0)), cell.activate(0, cell.gate(gates, 1))
+    inner = cell.product(cell.mul(r, h), 2, 3) if last is None else cell.mul(r, last)
+    new = cell.activate(1, cell.add(cell.gate(x, 2), inner))
+    return (cell.add(cell.mul(cell.rest(z), new), cell.mul(z, h)),)
+
+
+@dataclass(frozen=True, slots=True)
+class _Kind:
+    """One operator: how many gates it has, its activations, and its step from state to state."""
+
+    gates: int
+    activations: tuple[str, ...]
+    states: int
+    step: Step
+
+
+_KINDS = {
+    "RNN": _Kind(1, ("tanh",), 1, _rnn_step),
+    "GRU": _Kind(3, ("sigmoid", "tanh"), 1, _gru_step),
+    "LSTM": _Kind(4, ("sigmoid", "tanh", "tanh"), 2, _lstm_step),
+}
+
+
+@operator("RNN", _SHARED + _BEFORE_7)
+def rnn(
+    ctx: Context,
+    node: Node,
+    x: Value,
+    w: Value,
+    r: Value,
+    b: Value | None = None,
+    lengths: Value | None = None,
+    h: Value | None = None,
+) -> tuple[Value, ...]:
+    """The state of each step is an activation of the inputs and the state before."""
+    return _layer(ctx, node, (x, w, r, b), lengths, (h,))
+
+
+@operator("GRU", _SHARED + _BEFORE_7 + " linear_before_reset")
+def gru(
+    ctx: Context,
+    node: Node,
+    x: Value,
+    w: Value,
+    r: Value,
+    b: Value | None = None,
+    lengths: Value | None = None,
+    h: Value | None = None,
+) -> tuple[Value, ...]:
+    """An update gate mixes the state before with a new one, in which a reset gate damps it."""
+    return _layer(ctx, node, (x, w, r, b), lengths, (h,))
+
+
+@operator("LSTM", _SHARED + _BEFORE_7 + " input_forget")
+def lstm(
+    ctx: Context,
+    node: Node,
+    x: Value,
+    w: Value,
+    r: Value,
+    b: Value | None = None,
+    lengths: Value | None = None,
+    h: Value | None = None,
+    c: Value | None = None,
+    p: Value | None = None,
+) -> tuple[Value, ...]:
+    """A cell that gates let in, keep and let out, with peepholes of the gates into it if given."""
+    return _layer(ctx, node, (x, w, r, b), lengths, (h, c), p)
+
+
+def _layer(
+    ctx: Context,
+    node: Node,
+    tensors: tuple[Value, Value, Value, Value | None],
+    lengths: Value | None,
+    states: Sequence[Value | None],
+    peepholes: Value | None = None,
+) -> tuple[Value, ...]:
+    """All directions of a layer: the states of all steps, and the last of each state."""
+    element = tensors[0].type.dtype
+    narrow = element in (F16, BF16)
+    wide = [v if v is None or not narrow else ctx.cast(v, F32) for v in (*tensors, *states)]
+    x, w, r, b = wide[:4]
+    assert x and w and r
+    batch_first = bool(node.integer("layout", 0))
+    x = _swapped(ctx, x, batch_first)
+    steps = ctx.static(x.type.shape[0], "the number of steps")
+    inside = _inside(ctx, lengths, steps)
+    whole: list[Value] = []
+    last: list[State] = []
+    for k, backwards in enumerate(_directions(ctx, node, w)):
+        start = [None if s is None else _swapped(ctx, s, batch_first) for s in wide[4:]]
+        cell, product = _cell(ctx, node, k, (x, w, r, b), peepholes)
+        state = tuple(_direction(ctx, s, k, cell, x) for s in start)
+        order = range(steps - 1, -1, -1) if backwards else range(steps)
+        rows, state = _unrolled(cell, product, state, order, inside)
+        last.append(state)
+        if node.outputs[0]:
+            rows = [ctx.reshape(h, (1, 1, *h.type.shape)) for h in rows]
+            whole.append(_joined(ctx, rows, 0))
+    out = [_joined(ctx, whole, 1)] if whole else [x]
+    for column in zip(*last, strict=True):
+        final = _joined(ctx, [ctx.reshape(s, (1, *s.type.shape)) for s in column], 0)
+        out.append(_swapped(ctx, final, batch_first))
+    if batch_first and whole:
+        out[0] = ctx.emit(graph.Transpose, out[0], perm=(2, 0, 1, 3))
+    return tuple(ctx.cast(v, element) for v in out)
+
+
+def _swapped(ctx: Context, x: Value, wanted: bool) -> Value:
+    """The first two axes change places where that is wanted."""
+    return ctx.emit(graph.Transpose, x, perm=(1, 0, 2)) if wanted else x
+
+
+def _joined(ctx: Context, values: Sequence[Value], axis: int) -> Value:
+    return values[0] if len(values) == 1 else ctx.emit(graph.Concat, tuple(values), axis=axis)
+
+
+def _directions(ctx: Context, node: Node, w: Value) -> tuple[bool, ...]:
+    """Whether each direction goes backwards."""
+    name = node.text("direction", "forward")
+    found = {"forward": (False,), "reverse": (True,), "bidirectional": (False, True)}.get(name)
+    if found is None:
+        raise ctx.wrong(f"attribute direction is {name!r}, not forward, reverse or bidirectional")
+    if w.type.rank != 3 or w.type.shape[0] != len(found):
+        raise ctx.refused(f"weights {w.type} for the direction {name}")
+    return found
+
+
+def _inside(ctx: Context, lengths: Value | None, steps: int) -> Callable[[int], Value | None]:
+    """Which sequences a step belongs to, as a column; None where it belongs to all of them."""
+    known = ctx.array(lengths)
+    if lengths is None or (known is not None and (known >= steps).all()):
+        return lambda t: None
+    column = ctx.reshape(ctx.cast(lengths, I64), (*lengths.type.shape, 1))
+    return lambda t: ctx.emit(graph.Lt, ctx.scalar(t, column), column)
+
+
+def _cell(
+    ctx: Context,
+    node: Node,
+    k: int,
+    tensors: tuple[Value, Value, Value, Value | None],
+    peepholes: Value | None,
+) -> tuple[_Cell, Value]:
+    """One direction's cell, and what inputs add to its gates: [steps, batch, gates * hidden]."""
+    x, w, r, b = tensors
+    kind = _KINDS[node.op]
+    hidden = ctx.static(r.type.shape[-1], "the size of the state")
+    width = kind.gates * hidden
+    if node.integer("hidden_size", hidden) != hidden or r.type.shape[1] != width:
+        raise ctx.refused(f"weights {r.type} for a state of {node.integer('hidden_size', hidden)}")
+    weights, recurrent = (ctx.reshape(_cut(ctx, v, 0, k, k + 1), v.type.shape[1:]) for v in (w, r))
+    product = ctx.emit(graph.Contract, x, weights, equation="tbi,gi->tbg")
+    apart = None
+    if b is not None:
+        row = _cut(ctx, b, 0, k, k + 1)
+        both = [
+            ctx.reshape(_cut(ctx, row, 1, n * width, (n + 1) * width), (width,)) for n in (0, 1)
+        ]
+        if node.op == "GRU" and node.integer("linear_before_reset", 0):
+            product, apart = ctx.emit(graph.Add, product, both[0]), both[1]
+        else:
+            product = ctx.emit(graph.Add, product, ctx.emit(graph.Add, *both))
+    elif node.op == "GRU" and node.integer("linear_before_reset", 0):
+        apart = ctx.constant(np.zeros(width, x.type.dtype.numpy))
+    holes: tuple[Value, ...] = ()
+    if peepholes is not None:
+        row = ctx.cast(_cut(ctx, peepholes, 0, k, k + 1), x.type.dtype)
+        holes = tuple(_cut(ctx, row, 1, n * hidden, (n + 1) * hidden) for n in range(3))
+    return _Cell(ctx, node, hidden, _activations(ctx, node, k), recurrent, apart, holes), product
+
+
+def _direction(ctx: Context, state: Value | None, k: int, cell: _Cell, x: Value) -> Value:
+    """The state that a direction begins with: zeros where it is not given."""
+    shape = (ctx.static(x.type.shape[1], "the batch"), cell.hidden)
+    if state is None:
+        return ctx.constant(np.zeros(shape, x.type.dtype.numpy))
+    return ctx.reshape(_cut(ctx, state, 0, k, k + 1), state.type.shape[1:])
+
+
+def _unrolled(
+    cell: _Cell,
+    product: Value,
+    state: State,
+    order: Sequence[int],
+    inside: Callable[[int], Value | None],
+) -> tuple[list[Value], State]:
+    """The states of all steps in the order of time, and the last one."""
+    ctx = cell.ctx
+    step = _KINDS[cell.node.op].step
+    rows: dict[int, Value] = {}
+    for t in order:
+        x = ctx.reshape(_cut(ctx, product, 0, t, t + 1), product.type.shape[1:])
+        new = step(cell, x, state)
+        rows[t] = new[0]
+        mask = inside(t)
+        if mask is not None:
+            rows[t] = ctx.emit(graph.Select, mask, new[0], ctx.scalar(0, new[0]))
+            pairs = zip(new, state, strict=True)
+            new = tuple(ctx.emit(graph.Select, mask, a, b) for a, b in pairs)
+        state = new
+    return [rows[t] for t in sorted(rows)], state
+
+
+def _activations(ctx: Context, node: Node, k: int) -> list[Activation]:
+    """The activations of a direction; parameters belong to those that have them, in order."""
+    kind = _KINDS[node.op]
+    count = len(kind.activations)
+    names = node.attributes.get("activations") or kind.activations * (k + 1)
+    alphas: Iterator[float] = iter(node.attributes.get("activation_alpha", ()))
+    betas: Iterator[float] = iter(node.attributes.get("activation_beta", ()))
+    made: list[Activation] = []
+    for name in names[: count * (k + 1)]:
+        found = _PARAMETERS.get(name.lower())
+        if found is None:
+            raise ctx.unsupported(f"the activation {name}", f"use one of {', '.join(_PARAMETERS)}")
+        alpha = None if found[0] is None else next(alphas, found[0])
+        beta = None if found[1] is None else next(betas, found[1])
+        made.append(_activation(ctx, name.lower(), alpha or 0.0, beta or 0.0))
+    if len(made) < count * (k + 1):
+        raise ctx.wrong(f"attribute activations names {len(names)}, and {count} are a direction's")
+    return made[count * k :]
+
+
+def _activation(ctx: Context, name: str, alpha: float, beta: float) -> Activation:
+    def times(factor: float, x: Value) -> Value:
+        return x if factor == 1 else ctx.emit(graph.Mul, x, ctx.scalar(factor, x))
+
+    def plus(x: Value, term: float) -> Value:
+        return ctx.emit(graph.Add, x, ctx.scalar(term, x))
+
+    def below(x: Value, bound: float, low: Value, high: Value) -> Value:
+        return ctx.emit(graph.Select, ctx.emit(graph.Le, x, ctx.scalar(bound, x)), low, high)
+
+    def zero(x: Value) -> Value:
+        return ctx.scalar(0, x)
+
+    def one_sided(cls: Any, x: Value, bound: float) -> Value:
+        return ctx.emit(cls, x, ctx.scalar(bound, x))
+
+    def softsign(x: Value) -> Value:
+        return ctx.emit(graph.Div, x, plus(ctx.emit(graph.Abs, x), 1))
+
+    def elu(x: Value) -> Value:
+        power = ctx.emit(graph.Exp, one_sided(graph.Min, x, 0))
+        return below(x, 0, times(alpha, plus(power, -1)), x)
+
+    def hard(x: Value) -> Value:
+        return one_sided(graph.Min, one_sided(graph.Max, plus(times(alpha, x), beta), 0), 1)
+
+    table: dict[str, Activation] = {
+        "relu": lambda x: one_sided(graph.Max, x, 0),
+        "tanh": lambda x: ctx.emit(graph.Tanh, x),
+        "sigmoid": lambda x: sigmoid_of(ctx, x),
+        "softsign": softsign,
+        "softplus": lambda x: softplus_of(ctx, x),
+        "affine": lambda x: plus(times(alpha, x), beta),
+        "leakyrelu": lambda x: below(x, 0, times(alpha, x), x),
+        "thresholdedrelu": lambda x: below(x, alpha, zero(x), x),
+        "scaledtanh": lambda x: times(alpha, ctx.emit(graph.Tanh, times(beta, x))),
+        "hardsigmoid": hard,
+        "elu": elu,
+    }
+    return table[name]
