@@ -207,10 +207,12 @@ def _layer(
 ) -> tuple[Value, ...]:
     """All directions of a layer: the states of all steps, and the last of each state."""
     element = tensors[0].type.dtype
-    narrow = element in (F16, BF16)
-    wide = [v if v is None or not narrow else ctx.cast(v, F32) for v in (*tensors, *states)]
-    x, w, r, b = wide[:4]
-    assert x and w and r
+
+    def wide(v: Value) -> Value:
+        return ctx.cast(v, F32) if element in (F16, BF16) else v
+
+    x, w, r = map(wide, tensors[:3])
+    b, *given = (None if v is None else wide(v) for v in (tensors[3], *states))
     batch_first = bool(node.integer("layout", 0))
     x = _swapped(ctx, x, batch_first)
     steps = ctx.static(x.type.shape[0], "the number of steps")
@@ -218,7 +220,7 @@ def _layer(
     whole: list[Value] = []
     last: list[State] = []
     for k, backwards in enumerate(_directions(ctx, node, w)):
-        start = [None if s is None else _swapped(ctx, s, batch_first) for s in wide[4:]]
+        start = [None if s is None else _swapped(ctx, s, batch_first) for s in given]
         cell, product = _cell(ctx, node, k, (x, w, r, b), peepholes)
         state = tuple(_direction(ctx, s, k, cell, x) for s in start)
         order = range(steps - 1, -1, -1) if backwards else range(steps)
