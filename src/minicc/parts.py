@@ -23,7 +23,7 @@ from minicc.errors import UserError
 from minicc.frontends.onnx.host import HOST, run_host
 from minicc.frontends.onnx.nested import RECURRENT
 from minicc.frontends.onnx.part import Part, import_part
-from minicc.frontends.onnx.reader import Model, Node, array_of, read_subgraph
+from minicc.frontends.onnx.reader import Model, Node, read_subgraph
 from minicc.ir.core import Array
 from minicc.ir.types import DTYPES, TensorType
 from minicc.options import Options
@@ -187,7 +187,7 @@ class Parts:
         """A sub-graph of a node as a function of its inputs; it sees the values around it."""
         inner = self._inner.get((node.name, attribute))
         if inner is None:
-            graph = read_subgraph(node.attributes[attribute], self.model.opsets)
+            graph = read_subgraph(node.attributes[attribute], self.model.opsets, self.model.files)
             inner = self._inner[node.name, attribute] = Parts(graph, self.options)
             inner.compiled = self.compiled
         around = {name: self._look_up(env, name) for name in node.captures}
@@ -202,7 +202,7 @@ def _literal(model: Model, name: str) -> Any:
         from onnx.numpy_helper import to_array
 
         return to_array(tensor)
-    return array_of(tensor, name)
+    return model.array(name, name)
 
 
 def _names(part: Part) -> Step:

@@ -243,10 +243,10 @@ CASES: dict[str, tuple[Any, type[MiniccError], str]] = {
         external(),
         UnsupportedError,
         (
-            "MC0224 not supported: tensor w keeps its data in another file, which minicc "
-            "does not open\n"
+            "MC0224 not supported: tensor w keeps its data in the file '/etc/passwd', beside a "
+            "model of bytes\n"
             "  at: it\n"
-            "  hint: store all in one file: `onnx.save(onnx.load(path), other)`"
+            "  hint: give the model's path in place of its bytes"
         ),
     ),
     "damaged weights": (

@@ -55,7 +55,7 @@ from minicc.frontends.onnx.nested import (
     branch,
     function_body,
 )
-from minicc.frontends.onnx.reader import Model, Node, array_of, read_model
+from minicc.frontends.onnx.reader import Model, Node, read_model
 from minicc.frontends.onnx.registry import OPERATORS, Operator
 from minicc.ir.core import Array, Function, Module, Region, Value
 from minicc.ir.types import TensorType
@@ -249,7 +249,7 @@ class Importer:
                 text = f"the input {name} is no tensor of numbers of a known rank"
                 hint = "give it a shape, or an operator that takes it"
                 raise HostNodeError("MC0227", text, hint=hint, where=where)
-            found = self.ctx.constant(array_of(self.model.initialisers[name], where))
+            found = self.ctx.constant(self.model.array(name, where))
             found.hint = name
             self.values[name] = found
         return found

@@ -26,7 +26,7 @@ def branch(node: Node, taken: bool, model: Model) -> list[Node]:
     Its initialisers are added to the model's, under names of their own.
     """
     proto = node.attributes["then_branch" if taken else "else_branch"]
-    inner = read_subgraph(proto, model.opsets)
+    inner = read_subgraph(proto, model.opsets, model.files)
     made = {o for n in inner.nodes for o in n.outputs if o}
     names = {name: f"{node.name}/{name}" for name in (*made, *inner.initialisers)}
     bound = zip(inner.outputs, node.outputs, strict=True)

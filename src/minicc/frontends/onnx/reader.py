@@ -6,8 +6,8 @@ decoded when they are first asked for; those stored as raw bytes become arrays w
 Errors, all `UserError`: MC0120 a file that can't be read, MC0121 no bytes, MC0122 bytes that end
 too early, MC0123 bytes that are no model, MC0125 a value that nothing makes (or a cycle), MC0126 a
 value made twice, MC0127 an attribute of another kind, MC0129 no opset, MC0131 a tensor whose data
-do not fit its shape. `UnsupportedError`: MC0222 an element type, MC0224 weights in other files,
-MC0225 an input of unknown rank, MC0226 an opset too new.
+do not fit its shape; those of `external` for data in other files. `UnsupportedError`: MC0222 an
+element type, MC0225 an input of unknown rank, MC0226 an opset too new.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from typing import Any
 import numpy as np
 
 from minicc.errors import MiniccError, Problems, UnsupportedError, UserError
+from minicc.frontends.onnx.external import Files
 from minicc.frontends.onnx.wire import cut_short
 from minicc.ir.affine import Dim, symbol
 from minicc.ir.core import Array
@@ -69,7 +70,8 @@ _STORES = {F32: "float_data", F64: "double_data", I64: "int64_data", U32: "uint6
 _STORES |= {U64: "uint64_data"}
 # AttributeProto.AttributeType: the field that holds the value
 _FIELDS = {1: "f", 2: "i", 3: "s", 4: "t", 5: "g", 6: "floats", 7: "ints", 8: "strings"}
-_EXTERNAL, _GRAPH, _STRING = 1, 5, 8
+_EXTERNAL, _TENSOR, _GRAPH, _STRING = 1, 4, 5, 8
+_NO_FILES = Files()
 
 
 @dataclass(slots=True)
@@ -118,7 +120,8 @@ class Model:
     """The graph of a model, or a sub-graph of a node.
 
     `initialisers` are protobuf tensors, see `array_of`; an input without a type is no tensor of
-    numbers, or of a rank that is not known. `declared` are the outputs' protobuf types by name.
+    numbers, or of a rank that is not known. `declared` are the outputs' protobuf types by name,
+    `files` those that may hold the initialisers' data.
     """
 
     def __init__(
@@ -129,6 +132,7 @@ class Model:
         outputs: Sequence[str],
         initialisers: Mapping[str, Any],
         declared: Mapping[str, Any] | None = None,
+        files: Files = _NO_FILES,
     ) -> None:
         self.opsets = opsets
         self.nodes = nodes
@@ -136,6 +140,11 @@ class Model:
         self.outputs = outputs
         self.initialisers = initialisers
         self.declared = declared or {}
+        self.files = files
+
+    def array(self, name: str, where: str) -> Array:
+        """The array of an initialiser, see `array_of`."""
+        return array_of(self.initialisers[name], where, self.files)
 
 
 def read_model(
@@ -146,6 +155,8 @@ def read_model(
     `outputs` names what it shall give instead of its own outputs: any values that it computes.
     """
     data, place = _load(source)
+    in_memory = isinstance(source, (bytes, bytearray, memoryview))
+    files = _NO_FILES if in_memory else Files(place)
     proto = _parse(data, place)
     graph = proto.graph
     problems = Problems()
@@ -158,21 +169,22 @@ def read_model(
         if given.name not in initialisers:
             with problems.catch():
                 inputs.append((given.name, _input_type(given, taken)))
-    nodes = [read_node(n, index) for index, n in enumerate(graph.node)]
+    nodes = [read_node(n, index, files) for index, n in enumerate(graph.node)]
     wanted = [o.name for o in graph.output] if outputs is None else list(outputs)
     known = {i.name for i in graph.input} | set(initialisers)
     nodes = _ordered(nodes, known, wanted, problems)
     problems.check()
     declared = {v.name: v.type for v in (*graph.input, *graph.output)}
-    return Model(opsets, nodes, inputs, wanted, initialisers, declared)
+    return Model(opsets, nodes, inputs, wanted, initialisers, declared, files)
 
 
-def read_subgraph(proto: Any, opsets: Mapping[str, int]) -> Model:
+def read_subgraph(proto: Any, opsets: Mapping[str, int], files: Files) -> Model:
     """The graph that an attribute of a node holds; its nodes are in order as they stand."""
-    nodes = [read_node(n, index) for index, n in enumerate(proto.node)]
+    nodes = [read_node(n, index, files) for index, n in enumerate(proto.node)]
     inputs = [(i.name, None) for i in proto.input]
     initialisers = {t.name: t for t in proto.initializer}
-    return Model(opsets, nodes, inputs, [o.name for o in proto.output], initialisers)
+    outputs = [o.name for o in proto.output]
+    return Model(opsets, nodes, inputs, outputs, initialisers, files=files)
 
 
 def captured(proto: Any) -> list[str]:
@@ -268,19 +280,21 @@ def _domain(name: str) -> str:
     return "" if name == "ai.onnx" else name
 
 
-def read_node(proto: Any, index: int) -> Node:
+def read_node(proto: Any, index: int, files: Files = _NO_FILES) -> Node:
     """A node; `index` names one that has no name."""
     domain = _domain(proto.domain)
     # what may be overwritten, says an old opset; that changes nothing here
     given = (a for a in proto.attribute if a.name != "consumed_inputs")
-    attributes = {a.name: _attribute(a) for a in given}
     op = f"{domain}.{proto.op_type}" if domain else proto.op_type
     name = proto.name or f"{op}#{index}"
+    attributes = {a.name: _attribute(a, files, name) for a in given}
     inner = dict.fromkeys(n for a in proto.attribute if a.type == _GRAPH for n in captured(a.g))
     return Node(op, name, tuple(proto.input), tuple(proto.output), attributes, tuple(inner))
 
 
-def _attribute(proto: Any) -> Any:
+def _attribute(proto: Any, files: Files, where: str) -> Any:
+    if proto.type == _TENSOR:
+        return files.inlined(proto.t, where)
     field = _FIELDS.get(proto.type)
     value = getattr(proto, field) if field else proto
     if field == "s":
@@ -408,10 +422,10 @@ def _needed(
     return set(uses), uses
 
 
-def array_of(tensor: Any, where: str) -> Array:
+def array_of(tensor: Any, where: str, files: Files = _NO_FILES) -> Array:
     """The array that a TensorProto holds, read-only and without a copy where it is raw bytes.
 
-    MC0224 weights in another file, MC0222 an element type, MC0131 data that do not fit the shape.
+    MC0222 an element type, MC0131 data that do not fit the shape; `external` for data in `files`.
     """
     if not hasattr(tensor, "data_type"):
         message = "a sparse tensor as a constant"
@@ -421,15 +435,15 @@ def array_of(tensor: Any, where: str) -> Array:
     if tensor.data_type == _STRING:
         message = f"{what} holds texts, which only run on the host"
         raise UnsupportedError("MC0222", message, hint="use numbers", where=where)
-    if tensor.data_location == _EXTERNAL:
-        message = f"{what} keeps its data in another file, which minicc does not open"
-        hint = "store all in one file: `onnx.save(onnx.load(path), other)`"
-        raise UnsupportedError("MC0224", message, hint=hint, where=where)
     element = element_type(tensor.data_type, what, where)
     if element in STORED:
-        return _unpacked(tensor, what, where)
+        return _unpacked(files.inlined(tensor, where), what, where)
     shape = tuple(tensor.dims)
-    if tensor.HasField("raw_data"):
+    raw: Any
+    if tensor.data_location == _EXTERNAL and min(shape, default=0) >= 0:
+        raw = files.data(tensor, prod(shape) * element.bytes, what, where)
+        count = float(prod(shape))
+    elif tensor.HasField("raw_data"):
         raw = tensor.raw_data
         count = len(raw) / element.bytes
     else:
