@@ -71,7 +71,8 @@ class InferenceSession:
         """Read the model; compile it if nothing has to be known before."""
         began = time.perf_counter()
         read = read_model(self._source, self._outputs)
-        self._declared = read.declared
+        # as plain values: a part of the file's message would keep all of it, weights and all
+        self._declared = {name: _declared(name, t) for name, t in read.declared.items()}
         self.signature = tuple(read.inputs)
         self._result_names = tuple(read.outputs)
         self._parts: Parts | None = None
@@ -82,6 +83,7 @@ class InferenceSession:
             if not all(isinstance(e, NeedsValueError | HostNodeError) for e in error.parts):
                 raise
             self._parts = Parts(read, self.options)
+        del read  # the file's weights, which nothing needs while kernels are compiled
         self._import_seconds = time.perf_counter() - began
         self._compiled: dict[tuple[int, ...], Compilation] = {}
         self._others: dict[tuple[str, ...], InferenceSession] = {}
@@ -104,17 +106,14 @@ class InferenceSession:
     def get_inputs(self) -> list[NodeArg]:
         """The inputs in order."""
         return [
-            _declared(name, self._declared[name]) if type is None else _node_arg(name, type)
+            self._declared[name] if type is None else _node_arg(name, type)
             for name, type in self.signature
         ]
 
     def get_outputs(self) -> list[NodeArg]:
         """The outputs in order."""
         if self._module is None:
-            return [
-                _declared(n, self._declared[n]) if n in self._declared else NodeArg(n, [], "")
-                for n in self._result_names
-            ]
+            return [self._declared.get(n, NodeArg(n, [], "")) for n in self._result_names]
         values = self._module.main.body.yields
         return [_node_arg(n, v.type) for n, v in zip(self._result_names, values, strict=True)]
 
