@@ -19,30 +19,82 @@ import numpy as np
 from minicc.compiled import Compilation, compile_module
 from minicc.compiler import STAGES, lower
 from minicc.errors import UserError
-from minicc.frontends.trace import Parameters, Traced, has_tracers, trace_values
-from minicc.ir.core import Module
+from minicc.frontends.trace import (
+    Diverged,
+    Environment,
+    Missed,
+    Parameters,
+    Path,
+    Traced,
+    Tree,
+    has_tracers,
+    replay,
+    trace_values,
+)
+from minicc.ir.core import Function, Module, Region
+from minicc.ir.interpret import Interpreter
 from minicc.ir.printer import print_module
 from minicc.options import Options
 
+_CODES = 512  # segments whose code is shared among equal ones
+_SHOWN = 60  # characters of a value in an explanation
+
 
 class Lowered:
-    """A traced function before machine code; every level can be read."""
+    """A traced function before machine code; every level can be read.
 
-    def __init__(self, module: Module, options: Options) -> None:
-        self.module = module
+    A function with breaks has several `segments`; `module` is the first.
+    """
+
+    def __init__(self, modules: Sequence[Module], options: Options) -> None:
+        self.modules = tuple(modules) or (Module("graph", [Function("main", Region((), (), ()))]),)
+        self.module = self.modules[0]
         self._options = options
+
+    @property
+    def segments(self) -> tuple[Lowered, ...]:
+        """Each segment on its own, in the order in which they ran."""
+        return tuple(Lowered([m], self._options) for m in self.modules)
 
     def at(self, level: str) -> Module:
         """The module behind the last stage of a level; UserError names the levels."""
         stages = [s.name for s in STAGES if s.level == level]
         if not stages:
             levels = ", ".join(dict.fromkeys(s.level for s in STAGES))
-            raise UserError("MC0143", f"no level is called {level!r}", hint=f"levels: {levels}")
+            raise UserError("MC0184", f"no level is called {level!r}", hint=f"levels: {levels}")
         return lower(self.module, self._options, stop=stages[-1])
 
     def as_text(self, level: str = "graph") -> str:
         """The printed module behind the last stage of a level."""
         return print_module(self.at(level))
+
+
+class _Specialisation:
+    """What is known for one kind of arguments: one graph, or a tree of paths with breaks."""
+
+    __slots__ = ("compilation", "environment", "layouts", "references", "traced", "tree")
+
+    def __init__(self) -> None:
+        self.tree = Tree()
+        self.references: list[Any] = []
+        self.environment = Environment(())
+        self.compilation: Compilation | None = None
+        self.traced: Traced | None = None
+        self.layouts: tuple[Any, ...] | None = None
+
+    def holds(self, arrays: Sequence[Any]) -> bool:
+        """Whether it may be used for a call with its key."""
+        return self.environment.holds() and (
+            self.layouts is None or self.layouts == tuple(a.strides for a in arrays)
+        )
+
+    def add(self, traced: Traced, arrays: Sequence[Any]) -> None:
+        """Take over what a trace found out."""
+        self.traced = traced
+        self.references += traced.references
+        self.environment = Environment(self.references)
+        if traced.layouts and traced.writes:
+            self.layouts = tuple(a.strides for a in arrays)
 
 
 class Jitted:
@@ -56,9 +108,10 @@ class Jitted:
         functools.update_wrapper(self, f)
         self.options = options
         self._parameters = Parameters(f)
-        self._known: dict[Any, tuple[Traced, Compilation]] = {}
-        self._lock = threading.Lock()
+        self._known: dict[Any, _Specialisation] = {}
+        self._lock = threading.RLock()
         self._reasons: list[str] = []
+        self._codes: dict[str, Compilation] = {}
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """The function's result; arrays come back as new NumPy arrays."""
@@ -67,39 +120,112 @@ class Jitted:
             return self.__wrapped__(*args, **kwargs)
         key, arrays = self._parameters.key(values)
         found = self._known.get(key)
-        if found is None or not found[0].environment.holds():
-            found = self._compile(key, values)
-        traced, compilation = found
-        return traced.rebuild(compilation.executable.run(_dense(arrays)))
+        if found is None or not found.holds(arrays):
+            return self._trace(key, values, arrays)
+        compilation = found.compilation
+        if compilation is not None and found.traced is not None:
+            return found.traced.rebuild(compilation.executable.run(_dense(arrays)))
+        root = found.tree.root
+        if root is None:
+            return self._trace(key, values, arrays)
+        result = replay(root, arrays, found.tree.behind)
+        if type(result) is Missed:
+            return self._trace(key, values, arrays, result)
+        return result
 
-    def _compile(self, key: Any, values: Sequence[Any]) -> tuple[Traced, Compilation]:
+    def _trace(
+        self, key: Any, values: Sequence[Any], arrays: list[Any], missed: Missed | None = None
+    ) -> Any:
+        """The result of a call that is traced, since nothing known fits it."""
         with self._lock:
             found = self._known.get(key)
-            if found is not None and found[0].environment.holds():
-                return found
-            self._reasons.append(self._why(key, found))
-            traced = trace_values(self.__wrapped__, self._parameters, values)
-            made = traced, compile_module(traced.module, self.options, {})
-            self._known[key] = made
-            return made
+            fits = found is not None and found.holds(arrays)
+            if found is not None and fits and found.compilation is not None:
+                return self._straight(found, arrays)
+            self._reasons.append(self._why(key, found, fits, missed))
+            if found is None or not fits:
+                found = _Specialisation()
+            traced = self._walk(found, values, arrays, missed.effects if missed else 0)
+            found.add(traced, arrays)
+            if traced.module is not None:
+                found.compilation = compile_module(traced.module, self.options, {})
+            self._known[key] = found
+        return traced.result if traced.module is None else self._straight(found, arrays)
 
-    def _why(self, key: Any, found: tuple[Traced, Compilation] | None) -> str:
+    def _straight(self, found: _Specialisation, arrays: Sequence[Any]) -> Any:
+        assert found.traced is not None
+        assert found.compilation is not None
+        return found.traced.rebuild(found.compilation.executable.run(_dense(arrays)))
+
+    def _walk(
+        self, found: _Specialisation, values: Sequence[Any], arrays: list[Any], done: int
+    ) -> Traced:
+        """Trace while running; once more where a state that looked known was another."""
+        path = Path(found.tree, arrays, self._compile, done)
+        try:
+            return trace_values(self.__wrapped__, self._parameters, values, path)
+        except Diverged:
+            found.tree = Tree()
+            found.tree.folds = False
+            path = Path(found.tree, arrays, self._compile, path.effects)
+            return trace_values(self.__wrapped__, self._parameters, values, path)
+
+    def _compile(self, module: Module, text: str) -> Any:
+        """The code of a segment; equal segments share it."""
+        found = self._codes.get(text)
+        if found is None:
+            found = self._codes[text] = compile_module(module, self.options, {})
+            if len(self._codes) > _CODES:
+                del self._codes[next(iter(self._codes))]
+        return found.executable
+
+    def _why(
+        self, key: Any, found: _Specialisation | None, fits: bool, missed: Missed | None
+    ) -> str:
+        if missed is not None and fits:
+            seen = str(missed.seen)
+            shown = seen if len(seen) <= _SHOWN else f"{seen[:_SHOWN]}..."
+            return f"{missed.action.where}: {missed.action.describe()}, {shown} is new"
         if found is not None:
-            return found[0].environment.explain()
+            return found.environment.explain() or "an argument lies otherwise in memory"
         if not self._known:
             return "first call"
         return self._parameters.explain(next(reversed(self._known)), key)
 
     def lower(self, *args: Any, **kwargs: Any) -> Lowered:
-        """The function traced for these arguments, not compiled."""
+        """The function traced for these arguments, not compiled.
+
+        A function with breaks is run by the interpreter; each segment is one of `segments`.
+        """
         values = self._parameters.bind(args, kwargs)
-        return Lowered(
-            trace_values(self.__wrapped__, self._parameters, values).module, self.options
-        )
+        _, arrays = self._parameters.key(values)
+        arrays = [a.copy() for a in arrays]
+        modules: list[Module] = []
+
+        def interpreted(module: Module, text: str) -> Any:
+            modules.append(module)
+            return _Interpreted(module)
+
+        path = Path(Tree(), arrays, interpreted)
+        traced = trace_values(self.__wrapped__, self._parameters, values, path)
+        return Lowered([traced.module] if traced.module is not None else modules, self.options)
 
     def explain(self) -> list[str]:
         """Why each compilation was made, in order."""
         return list(self._reasons)
+
+
+class _Interpreted:
+    """A segment that the interpreter runs."""
+
+    def __init__(self, module: Module) -> None:
+        self._module = module
+
+    def run(self, inputs: Sequence[Any]) -> list[Any]:
+        """The outputs."""
+        interpreter = Interpreter(self._module)
+        body = self._module.main.body
+        return [np.asarray(a) for a in interpreter.region(body, inputs, {})]
 
 
 def _dense(arrays: Sequence[Any]) -> list[np.ndarray[Any, Any]]:

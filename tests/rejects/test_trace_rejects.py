@@ -74,25 +74,25 @@ def test_shapes_that_do_not_fit() -> None:
     def f(x: Any) -> Any:
         return x + np.ones(4, np.float32)
 
-    assert refused(f).startswith("MC0140 error: np.add: shapes [2,3] and [4] do not broadcast")
+    assert refused(f).startswith("MC0180 error: np.add: shapes [2,3] and [4] do not broadcast")
 
     def g(x: Any) -> Any:
         return np.sum(x, axis=2)
 
-    assert refused(g) == ("MC0140 error: np.sum: axis 2 is out of bounds for array of dimension 2")
+    assert refused(g) == ("MC0180 error: np.sum: axis 2 is out of bounds for array of dimension 2")
 
     def h(x: Any) -> Any:
         return x @ x
 
     assert refused(h) == (
-        "MC0140 error: np.matmul: matmul: shapes (2, 3) and (2, 3) do not fit: 3 != 2"
+        "MC0180 error: np.matmul: matmul: shapes (2, 3) and (2, 3) do not fit: 3 != 2"
     )
 
     def k(x: Any) -> Any:
         return x[5]
 
     assert refused(k) == (
-        "MC0140 error: np.__getitem__: index 5 is out of bounds for axis 0 with size 2"
+        "MC0180 error: np.__getitem__: index 5 is out of bounds for axis 0 with size 2"
     )
 
 
@@ -182,22 +182,10 @@ def test_writes_to_what_is_not_the_functions_own() -> None:
     assert refused(h) == (f"MC0243 not supported: the captured array `WEIGHTS` is written to{copy}")
 
     def k(x: Any) -> Any:
-        u = x + 1
-        flat = u.reshape(-1)
-        u[0] = 0
-        return flat * 2
+        np.broadcast_to(x + 1, (4, 2, 3))[0] = 1
+        return x
 
-    assert refused(k, line=4) == (
-        "MC0243 not supported: a view is read after the array that it views was written to\n"
-        "  hint: take a .copy() before the array is written to"
-    )
-
-    def m(x: Any) -> Any:
-        u = (x + 1).T
-        u += 1
-        return u
-
-    assert refused(m, line=2).startswith("MC0243 not supported: a view is written to")
+    assert refused(k) == "MC0180 error: np.__setitem__: assignment destination is read-only"
 
 
 def test_names_from_outside_are_not_bound_anew() -> None:
@@ -289,7 +277,7 @@ def test_element_types() -> None:
     with pytest.raises(UserError) as caught:
         trace_call(lambda x: x, (np.ones(2, complex),), {})
     assert str(caught.value) == (
-        "MC0141 error: argument x: no element type stores NumPy's complex128"
+        "MC0181 error: argument x: no element type stores NumPy's complex128"
     )
 
 
@@ -298,7 +286,7 @@ def test_integers_to_negative_powers() -> None:
         return x**-1
 
     assert refused(f, np.arange(3)) == (
-        "MC0140 error: np.power: Integers to negative integer powers are not allowed."
+        "MC0180 error: np.power: Integers to negative integer powers are not allowed."
     )
 
 
@@ -306,13 +294,13 @@ def test_arguments_and_results() -> None:
     def f(x: Any) -> Any:
         return object()
 
-    with pytest.raises(UserError, match=r"MC0142 error: f returns a builtins.object \(result\)"):
+    with pytest.raises(UserError, match=r"MC0182 error: f returns a builtins.object \(result\)"):
         trace_call(f, (np.ones(2),), {})
-    with pytest.raises(UserError, match="MC0142 error: g returns no array"):
+    with pytest.raises(UserError, match="MC0182 error: g returns no array"):
         trace_call(_named("g", lambda x: None), (np.ones(2),), {})
     with pytest.raises(UserError, match=r"MC0148 error: f\(x: Any\) -> Any: missing a required"):
         Parameters(f).bind((), {})
-    with pytest.raises(UserError, match=r"MC0141 error: x is a builtins\.object"):
+    with pytest.raises(UserError, match=r"MC0181 error: x is a builtins\.object"):
         Parameters(f).key((object(),))
 
 
@@ -324,7 +312,7 @@ def _named(name: str, f: Callable[..., Any]) -> Callable[..., Any]:
 def test_values_that_outlive_their_trace() -> None:
     holder: list[Any] = []
     trace_call(lambda x, keep: (keep(x), x)[1], (np.ones(2), holder.append), {})
-    with pytest.raises(UserError, match="MC0143 error: a value of the trace of <lambda> is used"):
+    with pytest.raises(UserError, match="MC0183 error: a value of the trace of <lambda> is used"):
         holder[0] + 1
 
 

@@ -1,10 +1,14 @@
 """The traced NumPy front end: a Python function on arrays becomes a graph module.
 
 The function runs once, on tracers, with its NumPy replaced (`rewire`); each NumPy call records ops
-(`dispatch`, and the families `ufuncs`, `creation`, `reductions`, `movement`, `joining`, `indexing`,
-`contraction`). Python's own control flow is followed as it runs, so loops unroll; what depends on
-the elements of an array is refused at the user's line. Calls that have no traced argument are
-NumPy's own. `print` prints tracers, while tracing.
+(`dispatch`, and the families `ufuncs`, `creation`, `reductions`, `movement`, `views`, `joining`,
+`indexing`, `contraction`). Calls that have no traced argument are NumPy's own.
+
+Python's own control flow is followed as it runs, so loops unroll. Where it depends on the elements
+of an array, the graph so far is run, the value is read, and tracing goes on (`breaks`); so it does
+around what NumPy itself has to compute (`host`). What a call did is remembered as a path of
+segments (`paths`), and a `while` loop as a loop of them (`states`). A trace that is given no `Path`
+runs nothing, and refuses such functions at the user's line.
 
 For a just-in-time compiler:
 
@@ -14,15 +18,18 @@ For a just-in-time compiler:
     traced = cache.get(key)
     if traced is None or not traced.environment.holds():
         why = parameters.explain(old_key, key)     # or traced.environment.explain()
-        traced = trace_values(f, parameters, values)
-    result = traced.rebuild(run(traced.module, arrays))
+        traced = trace_values(f, parameters, values, Path(tree, arrays, compile))
+    if traced.module is not None:                  # no breaks: one graph
+        result = traced.rebuild(run(traced.module, arrays))
+    else:                                          # `traced.result`, and from the next call on
+        result = replay(tree.root, arrays, tree.behind)
 
 Arrays are handed over as given: the caller makes them dense and of native byte order. A call with
 tracers among its arguments (`has_tracers`) comes from within another trace: call `f` itself then.
 An object with `__wrapped__` is traced through, so a jitted function should have it.
 
-Mirrors: Dynamo (guards, captured values), JAX's tracers, NumPy's NEPs 13, 18 and 47. Differs from
-both: the graph has no Python in it, and a function that can't be traced as a whole is refused.
+Mirrors: Dynamo (guards, captured values, graph breaks), JAX's tracers, NumPy's NEPs 13, 18 and 47.
+Differs from Dynamo: no Python runs between the segments of a remembered path.
 """
 
 from minicc.frontends.trace import (
@@ -33,20 +40,29 @@ from minicc.frontends.trace import (
     movement,
     reductions,
     ufuncs,
+    views,
 )
+from minicc.frontends.trace.breaks import Diverged, Path, Tree
 from minicc.frontends.trace.guards import Environment, Parameters, has_tracers
+from minicc.frontends.trace.paths import Missed, Node, replay
 from minicc.frontends.trace.tracer import Tracer
 from minicc.frontends.trace.tracing import Traced, trace, trace_call, trace_values
 
-FAMILIES = (contraction, creation, indexing, joining, movement, reductions, ufuncs)
+FAMILIES = (contraction, creation, indexing, joining, movement, reductions, ufuncs, views)
 
 __all__ = [
     "FAMILIES",
+    "Diverged",
     "Environment",
+    "Missed",
+    "Node",
     "Parameters",
+    "Path",
     "Traced",
     "Tracer",
+    "Tree",
     "has_tracers",
+    "replay",
     "trace",
     "trace_call",
     "trace_values",

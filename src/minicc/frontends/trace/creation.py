@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from minicc.frontends.trace.dispatch import value_of
+from minicc.frontends.trace.numbers import item
 from minicc.frontends.trace.recorder import Recorder
 from minicc.frontends.trace.registry import traces
 from minicc.frontends.trace.tracer import Tracer
@@ -120,3 +121,9 @@ def _triangle(recorder: Recorder, m: Any, k: int, make: Any) -> Value:
     zero = np.zeros((), value.type.dtype.numpy)
     result: Tracer = recorder.namespace.where(mask, Tracer(recorder, value), zero)
     return result.value()
+
+
+@traces("ndarray.item")
+def item_method(recorder: Recorder, a: Tracer, *index: Any) -> Any:
+    """`a.item()`: a Python number, a traced one where it is not looked at."""
+    return item(a, index)

@@ -1,8 +1,9 @@
-"""One call of a NumPy function while tracing: by NumPy itself, or recorded, or refused.
+"""One call of a NumPy function while tracing: by NumPy itself, or recorded, or left to the host.
 
 A call without symbolic arrays is made by NumPy on the spot. Else the function's entry in
-`registry.FUNCTIONS` records ops. What NumPy or a type rule raises becomes a UserError (MC0140) at
-the user's line.
+`registry.FUNCTIONS` records ops, and what has none, or is none of the forms that the entry knows,
+becomes a break at which NumPy computes it (`host`). What NumPy or a type rule raises while tracing
+becomes a UserError (MC0180) at the user's line; what a call on the host raises passes.
 
 Mirrors: NEP 18's dispatch; constant evaluation during JAX's tracing.
 """
@@ -10,13 +11,17 @@ Mirrors: NEP 18's dispatch; constant evaluation during JAX's tracing.
 from __future__ import annotations
 
 import inspect
-from functools import lru_cache
+from collections.abc import Callable
+from functools import lru_cache, partial
 from typing import Any, NoReturn
 
 import numpy as np
 
+from minicc.errors import UnsupportedError
+from minicc.frontends.trace.host import on_host
+from minicc.frontends.trace.numbers import Number, PythonType
 from minicc.frontends.trace.recorder import Recorder
-from minicc.frontends.trace.registry import FUNCTIONS, VIEWS, Dispatch, Implementation
+from minicc.frontends.trace.registry import FUNCTIONS, VIEWS, WRITES, Dispatch, Implementation
 from minicc.frontends.trace.tracer import Content, Tracer
 from minicc.ir.core import Array, Value
 
@@ -25,11 +30,13 @@ _FILES = "files are read and written while tracing alone"
 IMPURE = {"random": "random numbers are drawn once, while tracing"}
 for _names in (
     ("load", "save", "savez", "savez_compressed", "loadtxt", "savetxt", "genfromtxt"),
-    ("fromfile", "fromregex", "memmap"),
+    ("fromfile", "fromregex", "memmap", "ndarray.tofile", "ndarray.dump", "lib.npyio.DataSource"),
 ):
     IMPURE.update(dict.fromkeys(_names, _FILES))
-_WRITES = frozenset(("copyto", "put", "place", "putmask", "fill_diagonal", "put_along_axis"))
 _MISTAKES = (TypeError, ValueError, IndexError, OverflowError, ZeroDivisionError)
+_HOSTED = ("MC0241", "MC0245", "MC0246")  # what is refused with these NumPy may do instead
+_IGNORED = ("order", "subok", "like", "casting")  # arguments that leave the outcome's values alone
+_CALLS_BACK = ("vectorize", "frompyfunc", "apply_along_axis", "apply_over_axes", "fromfunction")
 
 
 def impurity(name: str) -> str:
@@ -48,37 +55,86 @@ def call(recorder: Recorder, name: str, args: tuple[Any, ...], kwargs: dict[str,
     """The outcome of NumPy's function `name` (dotted, below `numpy`)."""
     if impurity(name):
         refuse_impure(recorder, f"np.{name}", impurity(name))
-    if name in _WRITES:
-        recorder.refuse("MC0241", f"np.{name} is not traced", "assign to slices: u[...] = v")
+    args = tuple([a.real if isinstance(a, PythonType) else a for a in args])
+    kwargs = {k: a.real if isinstance(a, PythonType) else a for k, a in kwargs.items()}
     ufunc = getattr(np, name, None)
     if isinstance(ufunc, np.ufunc) and len(args) > ufunc.nin:
         kwargs = {**kwargs, "out": args[ufunc.nin :]}
         args = args[: ufunc.nin]
-    out = kwargs.pop("out", None)
     try:
-        if name.startswith("__"):
-            result = FUNCTIONS[name](recorder, *args)
-        elif any(map(is_symbolic, (*args, *kwargs.values()))):
-            result = record(recorder, name, args, kwargs)
-        else:
-            result = evaluate(name, args, kwargs, recorder)
+        write = WRITES.get(name)
+        if write is not None:
+            return write(recorder, *args, **kwargs)
+        out = kwargs.pop("out", None)
+        where = kwargs.pop("where", True) if isinstance(ufunc, np.ufunc) else True
+        result = _outcome(recorder, name, args, kwargs)
+        if where is not True:
+            result = _chosen(recorder, where, result, out)
         return result if out is None else _into(recorder, out, result)
     except _MISTAKES as error:
-        recorder.wrong("MC0140", f"np.{name}: {error}")
+        if error is recorder.raised:
+            raise
+        recorder.wrong("MC0180", f"np.{name}: {error}")
+
+
+def _outcome(recorder: Recorder, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    if any(map(is_foreign, (*args, *kwargs.values()))):
+        reason = "the graph has no element type for its arguments"
+        return on_host(recorder, _shown(name), _real(name), args, kwargs, reason)
+    if name.startswith("__") or (name in VIEWS and args and isinstance(args[0], Tracer)):
+        return record(recorder, name, args, kwargs)
+    if any(map(is_symbolic, (*args, *kwargs.values()))):
+        return record(recorder, name, args, kwargs)
+    return evaluate(name, args, kwargs, recorder)
 
 
 def record(recorder: Recorder, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Record the ops of a call that has symbolic arrays."""
+    """Record the ops of a call that has symbolic arrays, or leave it to the host."""
     implementation = FUNCTIONS.get(name)
     if implementation is None:
-        recorder.refuse("MC0241", f"np.{name} is not traced", "write it with functions that are")
+        if name in _CALLS_BACK:
+            recorder.refuse(
+                "MC0241", f"np.{name} is not traced", "write it with whole arrays, or as a loop"
+            )
+        reason = "it has no counterpart in the graph"
+        return on_host(recorder, _shown(name), _real(name), args, kwargs, reason)
+    named = {k: v for k, v in kwargs.items() if k not in _IGNORED or k in _known(implementation)}
     try:
-        _signature(implementation).bind(recorder, *args, **kwargs)
-    except TypeError as error:
-        recorder.refuse("MC0241", f"np.{name} is not traced with these arguments: {error}")
-    result = implementation(recorder, *args, **kwargs)
-    base = args[0] if name in VIEWS and args and isinstance(args[0], Tracer) else None
-    return _boxed(recorder, result, base)
+        try:
+            _signature(implementation).bind(recorder, *args, **named)
+        except TypeError as error:
+            what = f"{_shown(name)} is not traced with these arguments: {error}"
+            recorder.refuse("MC0241", what)
+        return _boxed(recorder, implementation(recorder, *args, **named))
+    except UnsupportedError as error:
+        if error.code not in _HOSTED or recorder.path is None:
+            raise
+        return on_host(recorder, _shown(name), _real(name), args, kwargs, error.message)
+
+
+def _shown(name: str) -> str:
+    return name if name.startswith(("ndarray.", "__")) else f"np.{name}"
+
+
+def _real(name: str) -> Callable[..., Any]:
+    """NumPy's own function; a method's first argument may be a scalar."""
+    if name.startswith("__"):
+        return partial(_method, name)
+    if name.startswith("ndarray."):
+        return partial(_method, name.partition(".")[2])
+    function: Any = np
+    for part in name.split("."):
+        function = getattr(function, part)
+    real: Callable[..., Any] = function
+    return real
+
+
+def _method(name: str, array: Any, *args: Any, **kwargs: Any) -> Any:
+    return getattr(array, name)(*args, **kwargs)
+
+
+def _known(implementation: Implementation) -> Any:
+    return _signature(implementation).parameters
 
 
 @lru_cache(512)
@@ -86,39 +142,36 @@ def _signature(implementation: Implementation) -> inspect.Signature:
     return inspect.signature(implementation)
 
 
-def _boxed(recorder: Recorder, result: Any, base: Tracer | None = None) -> Any:
+def _boxed(recorder: Recorder, result: Any) -> Any:
     if isinstance(result, Value):
-        return Tracer(recorder, result, base=base)
-    if isinstance(result, (list, tuple)):
-        return type(result)([_boxed(recorder, r, base) for r in result])
+        return Tracer(recorder, result)
+    if type(result) in (list, tuple):
+        return type(result)([_boxed(recorder, r) for r in result])
     return result
 
 
 def evaluate(name: str, args: tuple[Any, ...], kwargs: dict[str, Any], recorder: Recorder) -> Any:
     """NumPy's own outcome for arguments that are known; arrays come back as constant tracers."""
-    function: Any = np
-    for part in name.split("."):
-        function = getattr(function, part)
-    owners: list[tuple[Array, Tracer]] = []
+    owners: list[Array] = []
     plain = [_plain(a, owners) for a in args]
     named = {k: _plain(a, owners) for k, a in kwargs.items()}
     with np.errstate(all="ignore"):
-        result = function(*plain, **named)
-    if name == "asarray" and isinstance(args[0], Tracer) and result.dtype == args[0].dtype:
-        return args[0]
+        result = _real(name)(*plain, **named)
     return _wrapped(recorder, result, owners)
 
 
-def _plain(x: Any, owners: list[tuple[Array, Tracer]]) -> Any:
+def _plain(x: Any, owners: list[Array]) -> Any:
     """An argument without tracers; arrays can't be written to, for other boxes may hold them."""
     if isinstance(x, Tracer):
         array = x.constant("NumPy").view()
         array.flags.writeable = False
-        owners.append((array, x))
+        owners.append(array)
         return array
+    if type(x) is PythonType:
+        return x.real
     if isinstance(x, (list, tuple)) and any(map(_has_tracer, x)):
         return type(x)([_plain(e, owners) for e in x])
-    return x
+    return getattr(x, "real_function", x)
 
 
 def _has_tracer(x: Any) -> bool:
@@ -129,13 +182,23 @@ def is_symbolic(x: Any) -> bool:
     """Whether an argument is, or holds, an array that is not known while tracing."""
     if isinstance(x, Tracer):
         return x.symbolic
+    if type(x) is Number:
+        return True
     return isinstance(x, (list, tuple)) and any(map(is_symbolic, x))
 
 
-def _wrapped(recorder: Recorder, result: Any, owners: list[tuple[Array, Tracer]]) -> Any:
+def is_foreign(x: Any) -> bool:
+    """Whether an argument is, or holds, a traced array of an element type that no graph has."""
+    if isinstance(x, Tracer):
+        content = x.content
+        return isinstance(content, Value) and content.type.dtype.kind == "h"
+    return isinstance(x, (list, tuple)) and any(map(is_foreign, x))
+
+
+def _wrapped(recorder: Recorder, result: Any, owners: list[Array]) -> Any:
     if isinstance(result, np.ndarray):
-        base = next((t for a, t in owners if np.may_share_memory(a, result)), None)
-        return Tracer(recorder, result, base=base)
+        shared = any(np.may_share_memory(a, result) for a in owners)
+        return Tracer(recorder, result.copy() if shared else result)
     if isinstance(result, tuple) and hasattr(result, "_fields"):
         return type(result)(*[_wrapped(recorder, r, owners) for r in result])
     if isinstance(result, (list, tuple)):
@@ -147,6 +210,8 @@ def content_of(recorder: Recorder, x: Any) -> Content:
     """What an array-like argument holds: a value of the graph, or a NumPy array."""
     if isinstance(x, Tracer):
         return x.content
+    if type(x) is Number:
+        return x.box.content
     if isinstance(x, (list, tuple)) and is_symbolic(x):
         stacked = Dispatch.call(recorder, "stack", (list(x),), {})
         return value_of(recorder, stacked)
@@ -159,11 +224,20 @@ def value_of(recorder: Recorder, x: Any) -> Value:
     return content if isinstance(content, Value) else recorder.lift(content)
 
 
+def _chosen(recorder: Recorder, where: Any, result: Any, out: Any) -> Any:
+    """A ufunc's result where it is wanted, elsewhere what `out` holds, zeros without it."""
+    rest = out[0] if isinstance(out, tuple) else out
+    if rest is None:
+        rest = np.zeros((), result.dtype)
+    return call(recorder, "where", (where, result, rest), {})
+
+
 def _into(recorder: Recorder, out: Any, result: Any) -> Any:
     """Write a result into the array given as `out`, which is then the call's outcome."""
     if isinstance(out, tuple):
-        if len(out) != 1:
-            recorder.refuse("MC0241", "out= with several arrays is not traced")
+        if len(out) > 1:
+            pairs = zip(out, result, strict=True)
+            return tuple([r if o is None else _into(recorder, o, r) for o, r in pairs])
         out = out[0]
         if out is None:
             return result

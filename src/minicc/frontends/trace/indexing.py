@@ -18,7 +18,7 @@ import numpy as np
 from minicc.frontends.trace.dispatch import content_of, value_of
 from minicc.frontends.trace.recorder import Recorder
 from minicc.frontends.trace.registry import traces
-from minicc.frontends.trace.tracer import Content, Tracer
+from minicc.frontends.trace.tracer import Content, Lens, Tracer
 from minicc.ir import graph
 from minicc.ir.core import Array, Value
 from minicc.ir.types import BOOL, I64
@@ -107,13 +107,17 @@ def cut(recorder: Recorder, value: Value, cuts: list[Cut]) -> Value:
     return recorder.emit(graph.Slice, value, starts, stops, steps)
 
 
-def read_basic(recorder: Recorder, content: Content, key: Key) -> Any:
-    """What a basic index gives of a value or a constant."""
-    if isinstance(content, np.ndarray):
-        return content[key]
-    parts = _expanded(key, content.type.rank)
-    cuts, kept, _ = _cuts(parts, content.type.extents)
-    return recorder.reshape(cut(recorder, content, cuts), tuple(kept))
+def index_lens(recorder: Recorder, key: Key, shape: tuple[int, ...]) -> Lens:
+    """What `array[key]` shows of an array of a shape, for a basic index."""
+    cuts, kept, full = _cuts(_expanded(key, len(shape)), shape)
+
+    def emit(value: Value) -> Value:
+        return recorder.reshape(cut(recorder, value, cuts), tuple(kept))
+
+    def put(base: Value, new: Value) -> Value:
+        return _put(recorder, base, _fit(recorder, new, base, kept, full), cuts, 0)
+
+    return Lens(("index", key), lambda array: array[key], emit, put)
 
 
 @traces("__getitem__")
@@ -121,17 +125,11 @@ def getitem(recorder: Recorder, box: Tracer, index: Any) -> Any:
     """`box[index]`: a view for a basic index, else a new array."""
     key = normal_key(recorder, index)
     if is_basic(key):
-        result = read_basic(recorder, box.content, key)
-        if not isinstance(result, (Value, np.ndarray)):
-            return result  # NumPy's scalar
-        view = Tracer(recorder, result, base=box)
-        if not view.ndim:
-            return Tracer(recorder, result)
-        return view.views(
-            key,
-            lambda: read_basic(recorder, box.content, key),
-            lambda new: box.assign(_written(recorder, box, key, new)),
-        )
+        lens = index_lens(recorder, key, box.shape)
+        if len(key) < box.ndim or not all(isinstance(part, int) for part in key):
+            return box.look(lens)
+        content = lens.read(box.content)
+        return Tracer(recorder, content) if isinstance(content, Value) else content
     content = box.content
     if isinstance(content, np.ndarray) and not any(isinstance(part, Value) for part in key):
         return Tracer(recorder, content[key])
@@ -145,9 +143,10 @@ def _written(recorder: Recorder, box: Tracer, key: Key, new: Any) -> Content:
         changed = content.copy()
         changed[key] = new
         return changed
-    base = value_of(recorder, box)
-    cuts, kept, full = _cuts(_expanded(key, box.ndim), box.shape)
-    return _put(recorder, base, _fit(recorder, new, base, kept, full), cuts, 0)
+    value = new if isinstance(new, Value) else recorder.lift(np.asarray(new))
+    put = index_lens(recorder, key, box.shape).put
+    assert put is not None
+    return put(value_of(recorder, box), value)
 
 
 def _fit(recorder: Recorder, new: Any, base: Value, kept: list[int], full: list[int]) -> Value:

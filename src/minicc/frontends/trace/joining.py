@@ -6,14 +6,13 @@ Mirrors: NumPy's `concatenate`, `stack`, `split`, `tile`, `repeat`, `roll` and t
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
 from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple
 
 from minicc.frontends.trace.dispatch import value_of
-from minicc.frontends.trace.movement import atleast_1d, atleast_2d, cut_axis, expand_dims, ravel
+from minicc.frontends.trace.movement import cut_axis, flat
 from minicc.frontends.trace.recorder import Recorder
 from minicc.frontends.trace.registry import traces
 from minicc.frontends.trace.tracer import Tracer
@@ -38,7 +37,7 @@ def concatenate(
     """Arrays one after the other along an axis."""
     values = _common(recorder, arrays, dtype)
     if axis is None:
-        values = [ravel(recorder, Tracer(recorder, v)) for v in values]
+        values = [flat(recorder, v) for v in values]
     k = normalize_axis_index(0 if axis is None else axis, values[0].type.rank)
     if len({v.type.rank for v in values}) != 1:
         raise ValueError("all the input arrays must have the same number of dimensions")
@@ -52,12 +51,19 @@ def stack(recorder: Recorder, arrays: Sequence[Any], axis: int = 0, *, dtype: An
     if len({v.type.shape for v in values}) != 1:
         raise ValueError("all input arrays must have the same shape")
     k = normalize_axis_index(axis, values[0].type.rank + 1)
-    wide = [Tracer(recorder, expand_dims(recorder, Tracer(recorder, v), k)) for v in values]
-    return concatenate(recorder, wide, k)
+    shape = values[0].type.extents
+    wide = [recorder.reshape(v, (*shape[:k], 1, *shape[k:])) for v in values]
+    return _joined(recorder, wide, k)
 
 
 def _each(arrays: Any) -> list[Any]:
     return list(arrays)
+
+
+def _deep(recorder: Recorder, a: Any, rank: int) -> Value:
+    """The array with new axes in front, up to a rank."""
+    value = value_of(recorder, a)
+    return recorder.reshape(value, ((1,) * (rank - value.type.rank)) + value.type.extents)
 
 
 def _joined(recorder: Recorder, parts: Sequence[Value], axis: int) -> Value:
@@ -67,13 +73,13 @@ def _joined(recorder: Recorder, parts: Sequence[Value], axis: int) -> Value:
 @traces("vstack", "row_stack")
 def vstack(recorder: Recorder, tup: Sequence[Any]) -> Value:
     """Arrays as rows below each other."""
-    return _joined(recorder, [atleast_2d(recorder, a) for a in tup], 0)
+    return _joined(recorder, [_deep(recorder, a, 2) for a in tup], 0)
 
 
 @traces("hstack")
 def hstack(recorder: Recorder, tup: Sequence[Any]) -> Value:
     """Arrays beside each other."""
-    parts = [atleast_1d(recorder, a) for a in tup]
+    parts = [_deep(recorder, a, 1) for a in tup]
     return _joined(recorder, parts, 0 if parts[0].type.rank == 1 else 1)
 
 
@@ -91,58 +97,13 @@ def append(recorder: Recorder, arr: Any, values: Any, axis: int | None = None) -
     return concatenate(recorder, [arr, values], axis)
 
 
-@traces("split", view=True)
-def split(recorder: Recorder, ary: Any, indices_or_sections: Any, axis: int = 0) -> list[Value]:
-    """Parts along an axis, equal ones or between given places."""
-    value = value_of(recorder, ary)
-    k = normalize_axis_index(axis, value.type.rank)
-    n = value.type.extents[k]
-    if isinstance(indices_or_sections, (int, np.integer)) and n % int(indices_or_sections):
-        raise ValueError("array split does not result in an equal division")
-    return array_split(recorder, ary, indices_or_sections, axis)
-
-
-@traces("array_split", view=True)
-def array_split(
-    recorder: Recorder, ary: Any, indices_or_sections: Any, axis: int = 0
-) -> list[Value]:
-    """Parts along an axis, the first ones longer by one where they can't be equal."""
-    value = value_of(recorder, ary)
-    k = normalize_axis_index(axis, value.type.rank)
-    n = value.type.extents[k]
-    if isinstance(indices_or_sections, (int, np.integer)):
-        count = int(indices_or_sections)
-        if count <= 0:
-            raise ValueError("number sections must be larger than 0.")
-        lengths = [n // count + (i < n % count) for i in range(count)]
-        places = [0, *(int(p) for p in np.cumsum(lengths))]
-    else:
-        places = [0, *(int(p) for p in indices_or_sections), n]
-    pieces = [slice(a, b).indices(n) for a, b in pairwise(places)]
-    return [cut_axis(recorder, value, k, (a, b, 1) if a < b else (0, 0, 1)) for a, b, _ in pieces]
-
-
-@traces("hsplit", view=True)
-def hsplit(recorder: Recorder, ary: Any, indices_or_sections: Any) -> list[Value]:
-    """Parts along the second axis, or of a vector."""
-    rank = value_of(recorder, ary).type.rank
-    return split(recorder, ary, indices_or_sections, 1 if rank > 1 else 0)
-
-
-@traces("vsplit", view=True)
-def vsplit(recorder: Recorder, ary: Any, indices_or_sections: Any) -> list[Value]:
-    """Parts along the first axis."""
-    return split(recorder, ary, indices_or_sections, 0)
-
-
 @traces("roll")
 def roll(recorder: Recorder, a: Any, shift: Any, axis: Any = None) -> Value:
     """Shifted along axes, what leaves comes back at the other end."""
     value = value_of(recorder, a)
     extents = value.type.extents
     if axis is None:
-        flat = ravel(recorder, Tracer(recorder, value))
-        return recorder.reshape(_rolled(recorder, flat, shift, 0), extents)
+        return recorder.reshape(_rolled(recorder, flat(recorder, value), shift, 0), extents)
     axes = normalize_axis_tuple(axis, len(extents), allow_duplicate=True)
     for amount, k in np.broadcast(shift, axes):
         value = _rolled(recorder, value, int(amount), int(k))
@@ -177,7 +138,7 @@ def repeat(recorder: Recorder, a: Any, repeats: Any, axis: int | None = None) ->
     """Each element repeated, along an axis or in row-major order."""
     value = value_of(recorder, a)
     if axis is None:
-        value = ravel(recorder, Tracer(recorder, value))
+        value = flat(recorder, value)
     k = normalize_axis_index(0 if axis is None else axis, value.type.rank)
     n = value.type.extents[k]
     counts = np.broadcast_to(np.asarray(repeats), (n,))

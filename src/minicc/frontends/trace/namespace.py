@@ -15,7 +15,8 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from minicc.frontends.trace.dispatch import IMPURE, call, impurity, refuse_impure
+from minicc.frontends.trace.dispatch import IMPURE, call, impurity, is_symbolic, refuse_impure
+from minicc.frontends.trace.numbers import PythonType
 from minicc.frontends.trace.recorder import Recorder
 from minicc.frontends.trace.tracer import Tracer
 
@@ -43,6 +44,11 @@ class TracedFunction:
         ):
             return TracedFunction(self._recorder, f"{self._name}.{name}")
         return getattr(real, name)
+
+    @property
+    def real_function(self) -> Any:
+        """NumPy's own."""
+        return resolve(self._name)
 
     def __repr__(self) -> str:
         return f"<traced numpy.{self._name}>"
@@ -83,9 +89,29 @@ def replacement(recorder: Recorder, real: Any, path: str) -> Any:
         return Namespace(recorder, path)
     if real is np.ndarray:
         return Tracer
-    if isinstance(real, type) or not callable(real):
+    if isinstance(real, type) and issubclass(real, np.generic) and real in _CONCRETE:
+        return ScalarType(recorder, real)
+    if (isinstance(real, type) and path not in _CLASSES) or not callable(real):
         return real
     return TracedFunction(recorder, path)
+
+
+# Classes that are called as functions are.
+_CLASSES = ("vectorize",)
+_CONCRETE = {np.dtype(c).type for c in "?bhilqBHILQefdFD"}
+
+
+class ScalarType(PythonType):
+    """A scalar type of NumPy, as `np.float32`: called on a traced array it converts it."""
+
+    def __init__(self, recorder: Recorder, real: type) -> None:
+        super().__init__(real)
+        self._recorder = recorder
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        if len(args) == 1 and not kwargs and is_symbolic(args[0]):
+            return call(self._recorder, "asarray", (args[0], self.real), {})
+        return self.real(*args, **kwargs)
 
 
 class Impure:

@@ -10,7 +10,7 @@ Mirrors: JAX's pytrees, PyTorch's `torch.utils._pytree`.
 from __future__ import annotations
 
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
@@ -27,7 +27,7 @@ _CALLABLE = (types.FunctionType, types.BuiltinFunctionType, types.MethodType, np
 def flatten(value: Any, leaves: list[Any], path: str = "argument") -> Key:
     """The key of a nested value; its arrays are appended to `leaves`.
 
-    UserError (MC0141) at a leaf that is neither an array nor a plain value.
+    UserError (MC0181) at a leaf that is neither an array nor a plain value.
     """
     kind = type(value)
     if kind is np.ndarray:
@@ -51,7 +51,7 @@ def flatten(value: Any, leaves: list[Any], path: str = "argument") -> Key:
         # by itself, so that it lives as long as the key and its identity is nobody else's
         return ("object", value)
     raise UserError(
-        "MC0141",
+        "MC0181",
         f"{path} is a {kind.__module__}.{kind.__name__}, which is neither an array nor a value",
         hint="pass arrays, Python numbers, texts, functions, or tuples, lists and dicts of these",
     )
@@ -70,21 +70,31 @@ def mapped(f: Callable[[Any, str], Any], value: Any, path: str = "") -> Any:
 
 
 class Slot:
-    """The place of the k-th array in a structure of results."""
+    """The place of the k-th array in a structure of results.
 
-    __slots__ = ("index",)
+    `kind` is the Python type of a number, or "argument" for the k-th array of the call itself.
+    """
 
-    def __init__(self, index: int) -> None:
+    __slots__ = ("index", "kind")
+
+    def __init__(self, index: int, kind: Any = None) -> None:
         self.index = index
+        self.kind = kind
+
+    def of(self, leaves: Sequence[Any], args: Sequence[Any] = ()) -> Any:
+        """What stands there; arrays without axes become NumPy's scalars."""
+        if self.kind is None:
+            return _scalar(leaves[self.index])
+        return args[self.index] if self.kind == "argument" else self.kind(leaves[self.index][()])
 
 
-def rebuild(structure: Any, leaves: list[Any]) -> Any:
-    """The structure with its slots filled; arrays without axes become NumPy's scalars."""
+def rebuild(structure: Any, leaves: Sequence[Any], args: Sequence[Any] = ()) -> Any:
+    """The structure with its slots filled."""
     if type(structure) is Slot:
-        return _scalar(leaves[structure.index])
+        return structure.of(leaves, args)
 
     def fill(leaf: Any, path: str) -> Any:
-        return _scalar(leaves[leaf.index]) if isinstance(leaf, Slot) else leaf
+        return leaf.of(leaves, args) if isinstance(leaf, Slot) else leaf
 
     return mapped(fill, structure)
 

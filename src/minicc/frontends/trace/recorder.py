@@ -1,5 +1,8 @@
 """The recorder of one trace: collects graph ops, knows the user's line, lifts constants.
 
+At a break (`breaks`) the ops recorded so far are handed over as a segment, and recording begins
+anew on fresh inputs; arrays that are alive then are known by weak references to their boxes.
+
 Everything that makes an op goes through `Recorder.emit`, which gives it the location of the line of
 the user's code that is running: the nearest frame whose globals are ones that `rewire` made.
 
@@ -9,8 +12,12 @@ takes them from frames.
 
 from __future__ import annotations
 
+import linecache
 import os
 import sys
+import weakref
+from collections.abc import Sequence
+from types import FrameType
 from typing import Any, NoReturn
 
 import numpy as np
@@ -19,16 +26,34 @@ from minicc.errors import UnsupportedError, UserError
 from minicc.ir import graph
 from minicc.ir.build import Builder
 from minicc.ir.core import Array, Literal, Op, Value
-from minicc.ir.types import DType, from_numpy
+from minicc.ir.types import DType, TensorType, from_numpy
 
 _REPEATED = 16  # elements from which it pays to look for a constant that repeats one number
+
+
+_FOREIGN: dict[np.dtype[Any], DType] = {}  # element types that only the host knows
+
+
+def element_of(numpy_dtype: np.dtype[Any]) -> DType:
+    """The element type of a NumPy dtype, also of one that no graph has (complex numbers, text)."""
+    element = from_numpy(numpy_dtype)
+    if element is None:
+        bits = numpy_dtype.itemsize * 8
+        element = _FOREIGN.setdefault(numpy_dtype, DType(str(numpy_dtype), "h", bits, numpy_dtype))
+    return element
+
+
+def type_of(array: Any) -> TensorType:
+    """The type of an array in the state of a path."""
+    return TensorType(element_of(array.dtype), array.shape)
 
 
 class Recorder:
     """The state of one trace.
 
-    `user_globals` are the ids of the namespaces that the user's code runs in while it is
-    traced; XX
+    `user_globals` are the ids of the namespaces that the user's code runs in while it is traced;
+    `inputs` are those of the segment that is recorded; `arguments` are the boxes of the function's
+    arrays; `path` runs segments at breaks, and is None where values are not to be had.
     """
 
     def __init__(self, name: str, place: str = "") -> None:
@@ -38,35 +63,95 @@ class Recorder:
         self.user_globals: set[int] = set()
         self.captured: dict[str, Array] = {}
         self.namespace: Any = None
+        self.inputs: list[Value] = []
+        self.arguments: list[Any] = []
+        self.path: Any = None
+        self.raised: Exception | None = None  # what a call on the host raised last
+        self.fixed_layout = False  # whether the strides of arguments were looked at
+        self.places: list[str] = []  # lines where arguments are written to
         self._builder = Builder(())
         self._lifted: dict[int, tuple[Array, Value]] = {}
+        self._boxes: dict[int, weakref.ref[Any]] = {}
+        self._count = 0
+        self._moved: dict[Value, Value] = {}
 
     @property
     def ops(self) -> list[Op]:
-        """The ops recorded so far, in order."""
+        """The ops recorded so far in this segment, in order."""
         return self._builder.ops
+
+    def watch(self, box: Any) -> None:
+        """Know a box while it is alive."""
+        number = self._count
+        self._count = number + 1
+        boxes = self._boxes
+        boxes[number] = weakref.ref(box, lambda _: boxes.pop(number, None))
+
+    def live(self) -> list[Any]:
+        """The boxes that are alive, oldest first."""
+        return [b for _, r in sorted(self._boxes.items()) if (b := r()) is not None]
+
+    def begin(self, types: Sequence[TensorType]) -> list[Value]:
+        """Forget what was recorded and begin a segment with inputs of these types."""
+        self._builder = Builder(())
+        self._lifted = {}
+        self.inputs = [Value(t) for t in types]
+        return self.inputs
+
+    def rebind(self, boxes: Sequence[Any], moved: dict[Value, Value]) -> None:
+        """Put the new segment's values into the boxes; what is computed just now is moved too."""
+        for box in boxes:
+            box.rebind(moved)
+        earlier = {old: moved[v] for old, v in self._moved.items() if v in moved}
+        self._moved = {**earlier, **moved}
+
+    def current(self, value: Value) -> Value:
+        """The value of this segment for one that an earlier one had."""
+        return self._moved.get(value, value)
+
+    def frame(self) -> FrameType | None:
+        """The nearest frame that runs the user's code."""
+        frame: FrameType | None = sys._getframe(1)
+        while frame is not None and id(frame.f_globals) not in self.user_globals:
+            frame = frame.f_back
+        return frame
+
+    def source(self) -> str:
+        """The text of the user's line that is running."""
+        frame = self.frame()
+        if frame is None:
+            return ""
+        return linecache.getline(frame.f_code.co_filename, frame.f_lineno).strip()
 
     def location(self) -> str:
         """`file.py:line` of the user's line that is running, else where the function begins."""
-        frame = sys._getframe(1)
-        while frame is not None:
-            if id(frame.f_globals) in self.user_globals:
-                return f"{os.path.basename(frame.f_code.co_filename)}:{frame.f_lineno}"
-            if frame.f_back is None:
-                break
-            frame = frame.f_back
-        return self._place
+        frame = self.frame()
+        if frame is None:
+            return self._place
+        return f"{os.path.basename(frame.f_code.co_filename)}:{frame.f_lineno}"
 
     def emit(self, cls: type[Op], *args: Any, **attrs: Any) -> Value:
         """Record an op with one result; UserError where its type rule refuses the operands."""
         if self.closed:
             raise UserError(
-                "MC0143",
+                "MC0183",
                 f"a value of the trace of {self.name} is used after the trace has ended",
                 hint="return values instead of storing them in globals or objects",
             )
         self._builder.loc = (self.location(),)
+        if self._moved:
+            args = tuple([self._latest(a) for a in args])
         return self._builder.emit(cls, *args, **attrs)
+
+    def _latest(self, arg: Any) -> Any:
+        if isinstance(arg, Value):
+            return self.current(arg)
+        return [self.current(v) for v in arg] if isinstance(arg, list) else arg
+
+    def note_write(self, box: Any) -> None:
+        """Remember the line where an argument's contents change."""
+        if any(box is a for a in self.arguments):
+            self.places.append(self.location())
 
     def refuse(self, code: str, message: str, hint: str = "") -> NoReturn:
         """Raise UnsupportedError at the user's line."""

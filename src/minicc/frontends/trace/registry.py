@@ -18,6 +18,8 @@ F = TypeVar("F", bound=Implementation)
 FUNCTIONS: dict[str, Implementation] = {}
 # Results of these may share memory with their first argument.
 VIEWS: set[str] = set()
+# These write to an argument; they stand beside FUNCTIONS, for they are called on constants too.
+WRITES: dict[str, Implementation] = {}
 
 
 def traces(*names: str, view: bool = False) -> Callable[[F], F]:
@@ -30,6 +32,17 @@ def traces(*names: str, view: bool = False) -> Callable[[F], F]:
             FUNCTIONS[name] = f
             if view:
                 VIEWS.add(name)
+        return f
+
+    return register
+
+
+def writes(*names: str) -> Callable[[F], F]:
+    """Register a function that writes to its first argument under NumPy's names."""
+
+    def register(f: F) -> F:
+        for name in names:
+            WRITES[name] = f
         return f
 
     return register
@@ -49,9 +62,10 @@ METHODS: dict[str, str] = {}
 for _names in (
     ("all", "any", "argmax", "argmin", "clip", "copy", "dot", "max", "mean", "min", "prod"),
     ("ravel", "repeat", "round", "squeeze", "std", "sum", "swapaxes", "take", "trace", "var"),
-    ("diagonal",),
+    ("diagonal", "argsort", "argpartition", "cumsum", "cumprod", "nonzero", "searchsorted"),
+    ("choose", "compress", "put"),
 ):
     METHODS.update({name: name for name in _names})
 METHODS["conj"] = METHODS["conjugate"] = "positive"
-for _name in ("astype", "flatten", "reshape", "transpose"):
+for _name in ("astype", "flatten", "reshape", "transpose", "view", "item", "sort", "partition"):
     METHODS[_name] = f"ndarray.{_name}"

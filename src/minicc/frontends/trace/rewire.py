@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import builtins
 import dis
+import math
 import os
 import sysconfig
 import types
@@ -24,7 +25,9 @@ from typing import Any
 
 import numpy as np
 
+from minicc.frontends.trace.effects import MathModule, mathematics, printed
 from minicc.frontends.trace.namespace import Impure, Namespace, impure, numpy_path, replacement
+from minicc.frontends.trace.numbers import FLOAT, INT
 from minicc.frontends.trace.pytree import mapped
 from minicc.frontends.trace.recorder import Recorder
 from minicc.frontends.trace.tracer import Tracer
@@ -72,6 +75,15 @@ def _codes(code: types.CodeType) -> Iterator[types.CodeType]:
             yield from _codes(constant)
 
 
+def _compares_types(code: types.CodeType) -> bool:
+    before = None
+    for step in dis.get_instructions(code):
+        if step.opname == "IS_OP" and before in ("float", "int"):
+            return True
+        before = step.argval
+    return False
+
+
 def _same(left: Any, right: Any) -> bool:
     if type(left) is not type(right) or not isinstance(left, (tuple, list, dict)):
         return left is right
@@ -100,6 +112,12 @@ class Rewirer:
             if not path:
                 return self.recorder.namespace
             return replacement(self.recorder, x, path)
+        if isinstance(x, type) and x.__module__ == "numpy" and hasattr(np, x.__name__):
+            return replacement(self.recorder, x, x.__name__)
+        if x is math:
+            return MathModule(self.recorder)
+        if isinstance(x, types.BuiltinFunctionType) and x.__module__ == "math":
+            return partial(mathematics, self.recorder, x)
         source = impure(self.recorder, x, name)
         if source is not None:
             return source
@@ -185,12 +203,23 @@ class Rewirer:
         copy.__qualname__ = f.__qualname__
         return copy
 
+    def _may_replace(self, original: dict[str, Any]) -> bool:
+        """Whether no code compares types by identity (`type(x) is float`)."""
+        own = [
+            f.__code__
+            for f in original.values()
+            if isinstance(f, types.FunctionType) and f.__globals__ is original
+        ]
+        return not any(_compares_types(part) for code in own for part in _codes(code))
+
     def _namespace(self, original: dict[str, Any]) -> dict[str, Any]:
         if id(original) not in self._globals:
             made = dict(original)
             own = vars(builtins) | {"__import__": self._import}
             reason = "files are read and written while tracing alone"
             own |= {name: Impure(self.recorder, f"{name}()", reason) for name in _FILES}
+            own |= {"float": FLOAT, "int": INT} if self._may_replace(original) else {}
+            own["print"] = partial(printed, self.recorder)
             made["__builtins__"] = own
             self._globals[id(original)] = made
             self.recorder.user_globals.add(id(made))
@@ -229,7 +258,7 @@ class Rewirer:
         """An import within the function."""
         module = builtins.__import__(name, *args, **kwargs)
         path = numpy_path(module)
-        if path is None:
+        if path is None or module is math:
             return self.value(module, name)
         return self.recorder.namespace if not path else replacement(self.recorder, module, path)
 

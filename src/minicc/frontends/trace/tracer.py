@@ -2,12 +2,13 @@
 
 A tracer is a mutable box, as an `ndarray` is: it holds the value that the array has now, a value of
 the graph (*symbolic*) or a NumPy array (*constant*: known while tracing, computed by NumPy).
-`u[...] = v` and `u += v` put a new value into the box; no op ever writes. A basic index makes a
-view: a box that reads from its base and writes through to it. Other views (of `reshape`, `T`) may
-be read until either side is written to.
+`u[...] = v` and `u += v` put a new value into the box; no op ever writes. A view is a box with a
+`Lens` on its base: it reads from the base anew when that has changed, and writes through to it.
+Which of NumPy's results are views and which are copies, NumPy says itself, asked with an array of
+the same shape and strides that has no memory (`shadow`).
 
-Where Python itself needs an element (`if`, `int()`, `float()`), UnsupportedError (MC0240) names the
-line.
+Where Python itself needs an element (`if`, `int()`, `float()`), the segment ends and the value is
+read (`breaks`); a trace that runs nothing refuses it (MC0240) at the user's line.
 
 Mirrors: JAX's tracers; PyTorch's functionalisation of views; the protocols of NEP 13, NEP 18 and
 NEP 47.
@@ -17,10 +18,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from functools import partial
-from typing import Any, NoReturn
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.lib.stride_tricks import as_strided
 
+from minicc.frontends.trace.paths import CONVERSIONS, Read
 from minicc.frontends.trace.recorder import Recorder
 from minicc.frontends.trace.registry import METHODS, Dispatch
 from minicc.ir.core import Array, Value
@@ -57,117 +60,192 @@ def _unary(name: str) -> Callable[[Tracer], Any]:
     return lambda self: self._call(name, self)
 
 
-class Tracer:
-    """An array while it is traced. `locked` says whose memory it is, where it may not be written.
+class Lens(NamedTuple):
+    """How a view sees its base.
 
-    `views` makes it one of `base` that can be written; `key` is then the index that made it.
+    `move` makes the view of a NumPy array, `emit` of a value of the graph; `put` gives the base's
+    value after the view's was replaced, and is None where the view can't be written to. Equal
+    `key`s see the same.
+    """
+
+    key: Any
+    move: Callable[[Array], Array]
+    emit: Callable[[Value], Value]
+    put: Callable[[Value, Value], Value] | None
+
+    def read(self, content: Content) -> Content:
+        """What the view holds for a base's content."""
+        return self.emit(content) if isinstance(content, Value) else self.move(content)
+
+
+_BYTE = np.zeros(1, np.uint8)
+
+
+class Tracer:
+    """An array while it is traced.
+
+    `locked` says whose memory it is, where it may not be written; `base` and `lens` make it a view.
     """
 
     __slots__ = (
+        "__weakref__",
         "_base",
         "_content",
+        "_lens",
         "_locked",
-        "_read",
         "_seen",
+        "_shadow",
         "_version",
-        "_write",
-        "key",
         "recorder",
     )
     __array_priority__ = 1000
 
     def __init__(
-        self, recorder: Recorder, content: Content, *, locked: str = "", base: Tracer | None = None
+        self,
+        recorder: Recorder,
+        content: Content,
+        *,
+        locked: str = "",
+        base: Tracer | None = None,
+        lens: Lens | None = None,
     ) -> None:
         self.recorder = recorder
         self._content = content
         self._version = 0
         self._locked = locked
         self._base = base
+        self._lens = lens
         self._seen = base._version if base is not None else 0
-        self._read: Callable[[], Content] | None = None
-        self._write: Callable[[Content], None] | None = None
-        self.key: Any = None
+        self._shadow: Array | None = None
+        recorder.watch(self)
 
-    def views(
-        self, key: Any, read: Callable[[], Content], write: Callable[[Content], None]
-    ) -> Tracer:
-        """Read anew from the base when that has changed, and write through to it."""
-        self.key, self._read, self._write = key, read, write
-        return self
+    def look(self, lens: Lens) -> Tracer:
+        """A view of this array."""
+        return Tracer(self.recorder, lens.read(self.content), base=self, lens=lens)
+
+    def looks_at(self) -> tuple[Tracer, Any] | None:
+        """The base of a view and the key of its lens."""
+        if self._base is None or self._lens is None:
+            return None
+        return self._base, self._lens.key
 
     def is_view_of(self, base: Tracer, key: Any) -> bool:
         """Whether it is what `base[key]` gave, so that storing it there changes nothing."""
-        return self._base is base and self._read is not None and self.key == key
+        return self._base is base and self._lens is not None and self._lens.key == ("index", key)
+
+    def shadow(self) -> Array:
+        """An array without memory of the same shape, whose strides say how this one's lies."""
+        if self._shadow is None:
+            if self._base is not None and self._lens is not None:
+                self._shadow = self._lens.move(self._base.shadow())
+            else:
+                steps = np.cumprod([1, *[max(n, 1) for n in self.shape[:0:-1]]])[::-1]
+                strides = tuple(map(int, steps)) if self.shape else ()
+                self._shadow = as_strided(_BYTE, self.shape, strides)
+        return self._shadow
+
+    def lies(self, strides: tuple[int, ...]) -> None:
+        """Say how an argument lies in memory, in strides counted in elements."""
+        self._shadow = as_strided(_BYTE, self.shape, strides)
+
+    @property
+    def root(self) -> Tracer:
+        """The array whose memory this one shows."""
+        return self if self._base is None else self._base.root
+
+    @property
+    def written(self) -> bool:
+        """Whether it was assigned to since it was made."""
+        return self._version > 0
 
     @property
     def content(self) -> Content:
         """What the box holds now."""
-        self._refresh()
+        if self._base is not None:
+            self._refresh(self._base)
         return self._content
 
-    def _refresh(self) -> None:
-        base = self._base
-        if base is None:
-            return
-        base._refresh()
-        if base._version != self._seen:
-            if self._read is None:
-                self.recorder.refuse(
-                    "MC0243",
-                    "a view is read after the array that it views was written to",
-                    "take a .copy() before the array is written to",
-                )
-            self._content = self._read()
+    def held(self) -> Value | None:
+        """What must be kept for it at a break: a view's comes from its base."""
+        content = self._content
+        return content if self._base is None and isinstance(content, Value) else None
+
+    def rebind(self, moved: dict[Value, Value]) -> None:
+        """Take the value of the segment that begins."""
+        if self._base is not None:
+            self._seen = -1
+        elif isinstance(self._content, Value):
+            self._content = moved.get(self._content, self._content)
+
+    def _refresh(self, base: Tracer) -> None:
+        content = base.content
+        if base._version != self._seen and self._lens is not None:
+            self._content = self._lens.read(content)
+            if self._seen >= 0:
+                self._version += 1
             self._seen = base._version
-            self._version += 1
 
     def assign(self, content: Content) -> None:
         """Put another value of the same shape and dtype into the box, and into what it views."""
-        self._refresh()
-        root = self
-        while root._base is not None:
-            root = root._base
-        if root._locked:
+        if self.root._locked:
             self.recorder.refuse(
                 "MC0243",
-                f"{root._locked} is written to",
+                f"{self.root._locked} is written to",
                 "write to a .copy() of it and return that",
             )
-        if self._base is not None:
-            if self._write is None:
-                self.recorder.refuse(
-                    "MC0243", "a view is written to", "write to the array itself or to a .copy()"
-                )
-            self._write(content)
+        if self._base is not None and self._lens is not None:
+            self._write_through(self._base, self._lens, content)
             self._seen = self._base._version
+        else:
+            self.recorder.note_write(self)
         self._content = content
         self._version += 1
+
+    def _write_through(self, base: Tracer, lens: Lens, content: Content) -> None:
+        if lens.put is None:
+            raise ValueError("assignment destination is read-only")
+        old = base.content
+        if isinstance(old, Value) or isinstance(content, Value):
+            new = content if isinstance(content, Value) else self.recorder.lift(content)
+            base.assign(lens.put(base.value(), new))
+        else:
+            changed = old.copy(order="C")
+            places = lens.move(np.arange(changed.size).reshape(changed.shape))
+            changed.reshape(-1)[places] = content
+            base.assign(changed)
 
     @property
     def symbolic(self) -> bool:
         """Whether the elements are known only when the compiled function runs."""
         return isinstance(self.content, Value)
 
-    def constant(self, needs: str) -> Array:
-        """The elements, where they are known while tracing; else UnsupportedError (MC0240)."""
+    def read(self, convert: str, needs: str) -> Any:
+        """The elements as Python sees them: known, or read where the segment ends."""
         content = self.content
-        if isinstance(content, Value):
-            self._need(needs)
-        return content
+        if not isinstance(content, Value):
+            return CONVERSIONS[convert](content)
+        if self.recorder.path is None:
+            self.recorder.refuse(
+                "MC0240",
+                f"{needs} needs the elements of {self!r} while the function is traced",
+                "np.where chooses element by element; Python control flow may depend on shapes "
+                "and on arguments that are no arrays",
+            )
+        value = content
+        return self.recorder.path.pause(
+            self.recorder, lambda place: Read(place(value), convert, needs), [self]
+        )
+
+    def constant(self, needs: str) -> Array:
+        """The elements as an array."""
+        content = self.content
+        array: Array = self.read("array", needs) if isinstance(content, Value) else content
+        return array
 
     def value(self) -> Value:
         """The graph's value, made of a constant where it is one."""
         content = self.content
         return content if isinstance(content, Value) else self.recorder.lift(content)
-
-    def _need(self, needs: str) -> NoReturn:
-        self.recorder.refuse(
-            "MC0240",
-            f"{needs} needs the elements of {self!r} while the function is traced",
-            "np.where chooses element by element; Python control flow may depend on shapes and on "
-            "arguments that are no arrays",
-        )
 
     def _call(self, name: str, *args: Any, **kwargs: Any) -> Any:
         return Dispatch.call(self.recorder, name, args, kwargs)
@@ -223,16 +301,14 @@ class Tracer:
         if target is not None:
             return partial(self._call, target, self)
         if not name.startswith("_") and hasattr(np.ndarray, name):
+            if callable(getattr(np.ndarray, name)) and self.recorder.path is not None:
+                return partial(self._call, f"ndarray.{name}", self)
             self.recorder.refuse("MC0241", f"ndarray.{name} is not traced")
         raise AttributeError(f"a traced array has no attribute {name!r}")
 
-    def item(self, *index: int) -> Any:
-        """The only element as a Python number."""
-        return self.constant(".item()").item(*index)
-
     def tolist(self) -> Any:
         """The elements as Python numbers."""
-        return self.constant(".tolist()").tolist()
+        return self.read("tolist", ".tolist()")
 
     def fill(self, new: Any) -> None:
         """Set all elements."""
@@ -264,22 +340,52 @@ class Tracer:
         return bool((self == item).any())
 
     def __bool__(self) -> bool:
-        return bool(self.constant("a condition (if, while, and, or, not, bool())"))
+        return bool(self.read("bool", "a condition (if, while, and, or, not, bool())"))
 
     def __int__(self) -> int:
-        return int(self.constant("int()"))
+        return int(self.read("int", "int()"))
 
     def __float__(self) -> float:
-        return float(self.constant("float()"))
+        return float(self.read("float", "float()"))
 
     def __complex__(self) -> complex:
-        return complex(self.constant("complex()"))
+        return complex(self.read("complex", "complex()"))
 
     def __index__(self) -> int:
-        return int(self.constant("a Python index or range()").__index__())
+        return int(self.read("index", "a Python index or range()"))
+
+    def __format__(self, spec: str) -> str:
+        if self.ndim or not self.symbolic:
+            return format(self.read("text", "a text") if self.symbolic else self._content, spec)
+        return format(self.read("item", "a text"), spec)
+
+    def __str__(self) -> str:
+        if not self.symbolic or self.recorder.path is None:
+            return repr(self)
+        return str(self.read("text", "a text"))
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
         return np.array(self.constant("a function that is not traced"), dtype)
+
+    @property
+    def flat(self) -> Any:
+        """The elements in row-major order; a view of them where that can be written to."""
+        return self._call("ravel", self)
+
+    @flat.setter
+    def flat(self, new: Any) -> None:
+        size = self.size
+        self[...] = self._call("reshape", self._call("resize", new, (size,)), self.shape)
+
+    @property
+    def real(self) -> Any:
+        """The array itself, which is real."""
+        return self._call("real", self)
+
+    @property
+    def imag(self) -> Any:
+        """Zeros."""
+        return self._call("imag", self)
 
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
         if kwargs.get("out") == (None,):

@@ -13,13 +13,15 @@ from typing import Any
 import numpy as np
 
 from minicc.errors import UserError
+from minicc.frontends.trace.breaks import Path
 from minicc.frontends.trace.dispatch import content_of
 from minicc.frontends.trace.guards import Environment, Parameters
+from minicc.frontends.trace.numbers import Number
 from minicc.frontends.trace.pytree import Slot, mapped, rebuild
-from minicc.frontends.trace.recorder import Recorder
-from minicc.frontends.trace.rewire import Rewirer
+from minicc.frontends.trace.recorder import Recorder, type_of
+from minicc.frontends.trace.rewire import Reference, Rewirer
 from minicc.frontends.trace.tracer import Tracer
-from minicc.ir.core import Array, Function, Module, Region, Value
+from minicc.ir.core import Function, Module, Region, Value
 from minicc.ir.types import TensorType, from_numpy
 
 
@@ -29,21 +31,25 @@ class Traced:
     `module` takes the arrays of a call in order (see `Parameters.key`) and gives those of its
     result, which `rebuild` puts in their places. `environment` guards what was read from outside;
     `captured` are the arrays among it, which became constants, by name.
+
+    A function with breaks, or one that writes to its arguments, has run while it was traced: it has
+    no module of its own but a path (`breaks`), and `result` is what the call gave.
     """
 
-    __slots__ = ("captured", "environment", "module", "structure")
+    __slots__ = ("captured", "environment", "layouts", "module", "references", "result",
+                 "structure", "writes")  # fmt: skip
 
     def __init__(
-        self,
-        module: Module,
-        structure: Any,
-        environment: Environment,
-        captured: dict[str, Array],
+        self, module: Module | None, structure: Any, references: list[Reference], recorder: Recorder
     ) -> None:
-        self.module = module
+        self.module: Any = module
         self.structure = structure
-        self.environment = environment
-        self.captured = captured
+        self.references = references
+        self.environment = Environment(references)
+        self.captured = recorder.captured
+        self.layouts = recorder.fixed_layout
+        self.writes = tuple(dict.fromkeys(recorder.places))
+        self.result: Any = None
 
     def rebuild(self, results: list[Any]) -> Any:
         """The function's result for the arrays that the compiled module gave."""
@@ -59,39 +65,57 @@ def trace_call(f: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any
     return trace_values(f, parameters, parameters.bind(tuple(args), kwargs))
 
 
-def trace_values(f: Callable[..., Any], parameters: Parameters, values: Sequence[Any]) -> Traced:
-    """The same for arguments that `Parameters.bind` has sorted."""
+def trace_values(
+    f: Callable[..., Any],
+    parameters: Parameters,
+    values: Sequence[Any],
+    path: Path | None = None,
+) -> Traced:
+    """The same for arguments that `Parameters.bind` has sorted; `path` runs what it can't trace."""
     code = getattr(inspect.unwrap(f), "__code__", None)
     place = f"{os.path.basename(code.co_filename)}:{code.co_firstlineno}" if code else ""
     recorder = Recorder(getattr(f, "__name__", type(f).__name__), place)
+    recorder.path = path
     rewirer = Rewirer(recorder)
-    inputs: list[Value] = []
-
-    def box(leaf: Any, path: str) -> Any:
-        if isinstance(leaf, (np.ndarray, np.generic)):
-            element = from_numpy(leaf.dtype)
-            if element is None:
-                raise UserError(
-                    "MC0141", f"argument {path}: no element type stores NumPy's {leaf.dtype}"
-                )
-            value = Value(TensorType(element, leaf.shape), path)
-            inputs.append(value)
-            return Tracer(recorder, value, locked=f"the argument `{path}`")
-        return rewirer.value(leaf, path)
-
     boxed: list[Any] = []
     for name, value in zip(parameters.names, values, strict=True):
-        boxed.append(rewirer.container(mapped(box, value, name), name))
+        boxes = mapped(lambda leaf, at: _argument(recorder, rewirer, leaf, at), value, name)
+        boxed.append(rewirer.container(boxes, name))
     run = rewirer.entry(f)
     try:
         outcome = _apply(run, parameters.signature, boxed)
         rewirer.check_containers()
-        results, names, structure = _results(recorder, outcome)
+        values_, names, structure = _results(recorder, outcome)
+        writes = [(k, box.value()) for k, box in enumerate(recorder.arguments) if box.root.written]
+        if path is not None and (path.breaks or writes or _only_foreign(recorder)):
+            traced = Traced(None, structure, rewirer.references, recorder)
+            traced.result = path.finish(recorder, structure, values_, writes)
+            return traced
     finally:
         recorder.closed = True
-    body = Region(inputs, recorder.ops, results)
+    body = Region(recorder.inputs, recorder.ops, values_)
     module = Module("graph", [Function("main", body, None, names)])
-    return Traced(module, structure, Environment(rewirer.references), recorder.captured)
+    return Traced(module, structure, rewirer.references, recorder)
+
+
+def _only_foreign(recorder: Recorder) -> bool:
+    return any(v.type.dtype.kind == "h" for v in recorder.inputs)
+
+
+def _argument(recorder: Recorder, rewirer: Rewirer, leaf: Any, path: str) -> Any:
+    """What stands for a leaf of the arguments."""
+    if not isinstance(leaf, (np.ndarray, np.generic)):
+        return rewirer.value(leaf, path)
+    if from_numpy(leaf.dtype) is None and (recorder.path is None or leaf.dtype.hasobject):
+        raise UserError("MC0181", f"argument {path}: no element type stores NumPy's {leaf.dtype}")
+    value = Value(type_of(leaf), path)
+    recorder.inputs.append(value)
+    locked = "" if recorder.path is not None else f"the argument `{path}`"
+    box = Tracer(recorder, value, locked=locked)
+    if isinstance(leaf, np.ndarray) and leaf.itemsize:
+        box.lies(tuple(n // leaf.itemsize for n in leaf.strides))
+    recorder.arguments.append(box)
+    return box
 
 
 def _apply(f: Callable[..., Any], signature: inspect.Signature, values: Sequence[Any]) -> Any:
@@ -108,23 +132,27 @@ def _results(recorder: Recorder, outcome: Any) -> tuple[list[Value], list[str], 
     names: list[str] = []
 
     def take(leaf: Any, path: str) -> Any:
-        if isinstance(leaf, (Tracer, np.ndarray, np.generic)):
+        number = type(leaf) is Number
+        if number or isinstance(leaf, (Tracer, np.ndarray, np.generic)):
+            for k, box in enumerate(recorder.arguments):
+                if leaf is box and box.written:
+                    return Slot(k, "argument")
             content = content_of(recorder, leaf)
             values.append(content if isinstance(content, Value) else recorder.lift(content))
             names.append(path)
-            return Slot(len(values) - 1)
+            return Slot(len(values) - 1, leaf.kind if number else None)
         if leaf is None or isinstance(leaf, (bool, int, float, complex, str)):
             return leaf
         kind = type(leaf)
         raise UserError(
-            "MC0142",
+            "MC0182",
             f"{recorder.name} returns a {kind.__module__}.{kind.__name__} ({path})",
             hint="return arrays, or tuples, lists and dicts of arrays",
         )
 
     structure = mapped(take, outcome, "result")
-    if not values:
-        raise UserError("MC0142", f"{recorder.name} returns no array")
+    if not values and recorder.path is None:
+        raise UserError("MC0182", f"{recorder.name} returns no array")
     return values, names, structure
 
 
@@ -141,4 +169,5 @@ def trace(
     traced = trace_call(f, examples, {})
     for value, name in zip(traced.module.main.args, arg_names or (), strict=False):
         value.hint = name
-    return traced.module
+    module: Module = traced.module
+    return module

@@ -14,6 +14,7 @@ import numpy as np
 
 from minicc.frontends.trace.dispatch import content_of, value_of
 from minicc.frontends.trace.formulas import EMIT
+from minicc.frontends.trace.numbers import Number
 from minicc.frontends.trace.recorder import Recorder
 from minicc.frontends.trace.registry import FUNCTIONS, traces
 from minicc.frontends.trace.tracer import Content, Tracer
@@ -22,11 +23,13 @@ from minicc.ir.core import Value
 from minicc.ir.types import BOOL, DType
 
 _COMPARISONS = {"equal", "not_equal", "less", "less_equal", "greater", "greater_equal"}
-Operand = Content | int | float
+Operand = Content | int | float | Number
 
 
 def operand(recorder: Recorder, x: Any) -> Operand:
     """An argument of a ufunc; Python's int and float stay themselves, for they are weak."""
+    if type(x) is Number:
+        return x
     if isinstance(x, (int, float)) and not isinstance(x, (bool, np.generic)):
         return x
     return content_of(recorder, x)
@@ -38,6 +41,8 @@ def kind(x: Operand) -> Any:
         return x.type.dtype.numpy
     if isinstance(x, np.ndarray):
         return x.dtype
+    if type(x) is Number:
+        return x.kind
     return int if isinstance(x, int) else float
 
 
@@ -45,12 +50,21 @@ def converted(recorder: Recorder, x: Operand, element: DType) -> Value:
     """An operand as a value of an element type."""
     if isinstance(x, Value):
         return recorder.cast(x, element)
+    if type(x) is Number:
+        return _converted_number(recorder, x, element)
     if isinstance(x, np.ndarray):
         if x.ndim == 0 or x.size < 1 << 12:
             with np.errstate(all="ignore"):
                 return recorder.lift(x.astype(element.numpy) if x.dtype != element.numpy else x)
         return recorder.cast(recorder.lift(x), element)
     return recorder.scalar(x, element)
+
+
+def _converted_number(recorder: Recorder, x: Any, element: DType) -> Value:
+    """A traced Python number in the type of the loop; an integer that may not fit is read."""
+    if element.is_integer and x.kind is int:
+        return recorder.scalar(x.read(f"a conversion to {element}"), element)
+    return recorder.cast(x.box.value(), element)
 
 
 def apply(recorder: Recorder, name: str, *xs: Any, dtype: Any = None) -> Value:
@@ -83,7 +97,7 @@ def _out_of_range(recorder: Recorder, ufunc: Any, operands: list[Operand]) -> Va
     """A comparison with a Python int that the element type can't hold has one outcome for all."""
     for k, x in enumerate(operands):
         other = operands[1 - k]
-        if isinstance(x, int) and isinstance(other, Value) and other.type.dtype.is_integer:
+        if type(x) is int and isinstance(other, Value) and other.type.dtype.is_integer:
             limits = np.iinfo(other.type.dtype.numpy)
             if not limits.min <= x <= limits.max:
                 zero = np.zeros((), other.type.dtype.numpy)
@@ -94,7 +108,7 @@ def _out_of_range(recorder: Recorder, ufunc: Any, operands: list[Operand]) -> Va
 
 def _power(recorder: Recorder, base: Operand, exponent: Operand) -> Value | None:
     """Powers by a Python number that NumPy computes exactly; None where there is no short way."""
-    if not isinstance(base, Value) or not isinstance(exponent, (int, float)):
+    if not isinstance(base, Value) or type(exponent) not in (int, float):
         return None
     element = base.type.dtype
     if element.is_float:
@@ -164,11 +178,18 @@ def _special(recorder: Recorder, name: str, x: Any) -> Value:
     return recorder.cast(EMIT[name](recorder, recorder.cast(value, element)), element)
 
 
+def _promoted(x: Operand) -> Any:
+    """An operand for `np.result_type`."""
+    if type(x) is Number:
+        return x.kind(0)
+    return x if isinstance(x, (int, float)) else kind(x)
+
+
 @traces("where")
 def where(recorder: Recorder, condition: Any, x: Any, y: Any) -> Value:
     """Elements of `x` where the condition holds, of `y` elsewhere."""
     operands = [operand(recorder, x), operand(recorder, y)]
-    numpy_dtype = np.result_type(*[o if isinstance(o, (int, float)) else kind(o) for o in operands])
+    numpy_dtype = np.result_type(*map(_promoted, operands))
     element = recorder.dtype(numpy_dtype)
     chosen = recorder.cast(value_of(recorder, condition), BOOL)
     a, b = (converted(recorder, o, element) for o in operands)

@@ -1,0 +1,201 @@
+"""Breaks while tracing: the segment recorded so far is compiled and run, and tracing goes on.
+
+`Path` is one call that is traced while it runs. A break carries over all arrays that are still
+alive: their boxes are found by weak references, and get fresh values, the inputs of the segment
+that begins. Nodes that an earlier trace made are taken again where they are the same; a break in
+the same Python state as an earlier one (`states`) leads to the node behind that one.
+
+Mirrors: torch.compile's graph breaks with `.item()` captured as an unbacked value; LazyTensor's
+barrier, which as this runs what was recorded when a value is read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from minicc.errors import UnsupportedError
+from minicc.frontends.trace.numbers import Number
+from minicc.frontends.trace.paths import (
+    Action,
+    Code,
+    Edge,
+    Finish,
+    Node,
+    Outcome,
+    attempt,
+    value_key,
+)
+from minicc.frontends.trace.pytree import Slot, mapped
+from minicc.frontends.trace.recorder import Recorder, type_of
+from minicc.frontends.trace.states import State
+from minicc.frontends.trace.tracer import Tracer
+from minicc.ir.core import Array, Function, Module, Op, Region, Value
+from minicc.ir.printer import print_module
+
+MOST = 2000  # new nodes of one traced call
+
+Compile = Callable[[Module, str], Code]
+Place = Callable[[Value], int]
+
+
+class Diverged(Exception):
+    """The function did something else in a state that looked like an earlier one."""
+
+
+class Tree:
+    """All known paths of one specialisation: the first node, and nodes by the state before them."""
+
+    def __init__(self) -> None:
+        self.root: Node | None = None
+        self.behind: dict[Any, Node] = {}
+        self.folds = True
+
+
+class Path:
+    """One call while it is traced and run.
+
+    `done` counts effects that the call had already, before it left the known paths.
+    """
+
+    def __init__(self, tree: Tree, args: Sequence[Array], compiled: Compile, done: int = 0) -> None:
+        self.tree = tree
+        self.args = list(args)
+        self.state = list(args)
+        self.breaks = 0
+        self._compile = compiled
+        self._done = done
+        self.effects = 0
+        self._from: tuple[Node, Any, tuple[int, ...]] | None = None
+        self._name: Any = None  # of the state that the segment began in
+        self._target: Node | None = tree.root
+        self._made = 0
+
+    def pause(
+        self, recorder: Recorder, make: Callable[[Place], Action], needed: Sequence[Tracer]
+    ) -> Any:
+        """End the segment, do what `make` gives for places in the pool, and go on behind it."""
+        state = State.capture(recorder, needed) if self.tree.folds else None
+        boxes = recorder.live()
+        carried = _carried(boxes) if state is None else state.values
+        wanted = [*carried, *[v for v in (b.content for b in needed) if isinstance(v, Value)]]
+        outputs = _computed(recorder, wanted)
+        places = {v: k for k, v in enumerate([*recorder.inputs, *outputs])}
+        action = make(places.__getitem__).at(recorder.location(), recorder.source())
+        node = self._node(recorder, outputs, action)
+        pool = node.compute(self.state)
+        outcome = self._outcome(action, pool)
+        added = range(len(pool), len(pool) + len(outcome.arrays))
+        take = (*[places[v] for v in carried], *added)
+        pool += outcome.arrays
+        self.breaks += 1
+        self._follow(node, outcome.key, take, state)
+        self.state = [pool[k] for k in take]
+        fresh = recorder.begin([*[v.type for v in carried], *map(type_of, outcome.arrays)])
+        recorder.rebind(boxes, dict(zip(carried, fresh, strict=False)))
+        if isinstance(outcome.value, Exception):
+            recorder.raised = outcome.value
+            raise outcome.value
+        return _boxed(recorder, outcome.value, fresh[len(carried) :])
+
+    def finish(
+        self,
+        recorder: Recorder,
+        structure: Any,
+        values: Sequence[Value],
+        writes: Sequence[tuple[int, Value]],
+    ) -> Any:
+        """The function's result."""
+        outputs = _computed(recorder, [*values, *[v for _, v in writes]])
+        places = {v: k for k, v in enumerate([*recorder.inputs, *outputs])}
+        action = Finish(structure, [places[v] for v in values], [(k, places[v]) for k, v in writes])
+        node = self._node(recorder, outputs, action.at(recorder.location(), ""))
+        return action.finish(node.compute(self.state), self.args)
+
+    def _outcome(self, action: Action, pool: Sequence[Array]) -> Outcome:
+        self.effects += action.is_effect
+        if action.is_effect and self._done:
+            self._done -= 1
+            return Outcome((type(None), value_key(None)), None, [])
+        return attempt(action, pool)
+
+    def _node(self, recorder: Recorder, outputs: Sequence[Value], action: Action) -> Node:
+        """The node for the segment that ends: the one that is known here, or a new one."""
+        module, inputs = _segment(recorder, outputs, first=self._from is None)
+        text = print_module(module) if outputs else ""
+        known = self._target
+        if known is not None and known.is_like(text, inputs, action):
+            return known
+        if known is not None and self.tree.folds:
+            raise Diverged
+        self._made += 1
+        if self._made > MOST:
+            raise UnsupportedError(
+                "MC0248",
+                f"a call of {recorder.name} stops more than {MOST} times to read a value",
+                hint="compile the body of the loop, and loop outside of the compiled function",
+                where=action.where,
+            )
+        code = self._compile(module, text) if outputs else None
+        node = Node(module, text, code, inputs, action)
+        if self._from is None:
+            self.tree.root = node
+        else:
+            before, key, take = self._from
+            before.remember(key, Edge(take, node))
+        if self._name is not None:
+            self.tree.behind[self._name] = node
+        return node
+
+    def _follow(self, node: Node, key: Any, take: tuple[int, ...], state: State | None) -> None:
+        """Step over an edge: to the node that is there, or behind an equal state, or to a new."""
+        self._from = node, key, take
+        if state is not None:
+            node.state, node.carried = state.key, take[: len(state.values)]
+        self._name = None if state is None else (state.key, key)
+        edge = node.edges.get(key)
+        if edge is not None and edge.take == take:
+            self._target = edge.node
+            return
+        self._target = self.tree.behind.get(self._name) if self._name is not None else None
+        if self._target is not None:
+            node.remember(key, Edge(take, self._target))
+
+
+def _carried(boxes: Sequence[Tracer]) -> list[Value]:
+    return list(dict.fromkeys(v for v in (b.held() for b in boxes) if v is not None))
+
+
+def _boxed(recorder: Recorder, value: Any, fresh: Sequence[Value]) -> Any:
+    """What Python sees of an outcome: its arrays as traced ones, its floats as traced numbers."""
+
+    def box(leaf: Any, path: str) -> Any:
+        if not isinstance(leaf, Slot):
+            return leaf
+        tracer = Tracer(recorder, fresh[leaf.index])
+        return tracer if leaf.kind is None else Number(tracer, leaf.kind)
+
+    return mapped(box, value)
+
+
+def _computed(recorder: Recorder, wanted: Sequence[Value]) -> list[Value]:
+    """Those of the values that the segment's ops give, in the order in which they do."""
+    given = set(recorder.inputs)
+    left = {v for v in wanted if v not in given}
+    return [v for op in recorder.ops for v in op.results if v in left]
+
+
+def _segment(recorder: Recorder, outputs: Sequence[Value], first: bool) -> tuple[Module, list[int]]:
+    """The module that gives the outputs, and the places in the state of its inputs."""
+    needed = set(outputs)
+    kept: list[Op] = []
+    for op in reversed(recorder.ops):
+        if not needed.isdisjoint(op.results):
+            needed.update(op.operands)
+            kept.append(op)
+    inputs = [k for k, v in enumerate(recorder.inputs) if v in needed]
+    args = [recorder.inputs[k] for k in inputs]
+    if not first:
+        for k, v in enumerate(args):
+            v.hint = f"carried{k}"
+    return Module("graph", [Function("main", Region(args, kept[::-1], outputs))]), inputs

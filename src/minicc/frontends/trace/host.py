@@ -1,0 +1,72 @@
+"""Calls that NumPy itself computes, at a break, when the compiled function runs.
+
+What has no counterpart in the graph (`np.unique`, `np.linalg.solve`), a result whose shape depends
+on data (`x[mask]`), and element types that no graph has (complex numbers) are computed by the
+function's own NumPy on the arrays that the segment before gave; tracing goes on with the results.
+
+Mirrors: graph breaks of Dynamo around unsupported calls; JAX's `pure_callback`.
+"""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Callable
+from typing import Any
+
+from minicc.frontends.trace.numbers import Number, PythonType
+from minicc.frontends.trace.paths import Host
+from minicc.frontends.trace.pytree import Slot, mapped
+from minicc.frontends.trace.recorder import Recorder
+from minicc.frontends.trace.tracer import Tracer
+from minicc.ir.core import Value
+
+
+def on_host(
+    recorder: Recorder,
+    name: str,
+    function: Callable[..., Any],
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+    reason: str,
+) -> Any:
+    """The outcome of a pure function that NumPy computes; UnsupportedError where nothing runs."""
+    if recorder.path is None:
+        hint = "write it with functions that are"
+        recorder.refuse("MC0241", f"{name} is not traced", hint)
+    boxes: list[Tracer] = []
+
+    def gather(leaf: Any, path: str) -> Any:
+        box = leaf.box if type(leaf) is Number else leaf
+        if isinstance(box, Tracer) and box.symbolic:
+            boxes.append(box)
+        return leaf
+
+    mapped(gather, args)
+    mapped(gather, kwargs)
+
+    def make(place: Callable[[Value], int]) -> Host:
+        def slot(leaf: Any, path: str) -> Any:
+            box = leaf.box if type(leaf) is Number else leaf
+            if isinstance(box, Tracer):
+                content = box.content
+                kind = leaf.kind if type(leaf) is Number else None
+                return Slot(place(content), kind) if isinstance(content, Value) else content
+            return _real(recorder, name, leaf)
+
+        return Host(name, function, mapped(slot, args), mapped(slot, kwargs), reason)
+
+    return recorder.path.pause(recorder, make, boxes)
+
+
+def _real(recorder: Recorder, name: str, x: Any) -> Any:
+    """NumPy's own object for one that stands for it; the user's functions can't run there."""
+    if isinstance(x, PythonType):
+        return x.real
+    if isinstance(x, types.FunctionType) and id(x.__globals__) in recorder.user_globals:
+        recorder.refuse(
+            "MC0241",
+            f"{name} with a function of the program is not traced",
+            "write it with whole arrays, or as a loop",
+        )
+    real = getattr(x, "real_function", None)
+    return x if real is None else real

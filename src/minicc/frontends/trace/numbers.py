@@ -1,0 +1,238 @@
+"""Python numbers that were read from traced arrays and are not looked at yet.
+
+`float(x.max())` gives a `Number`: to NumPy a weak Python float, in the graph a scalar of 64 bits
+that stays in the graph. Sums, differences and products of such numbers are recorded; what Python
+has to know (a condition, a formatted text, `range`) or could raise (a division) reads the value,
+which ends the segment. A traced number that is only passed on to arrays never does.
+
+`float` and `int` in the user's code are the objects below, which pass for the types. Functions of
+`math` on traced numbers run on the host and give traced numbers.
+
+Mirrors: torch.compile's unbacked SymFloat and SymInt from `.item()`.
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from minicc.frontends.trace.registry import Dispatch
+from minicc.frontends.trace.tracer import Tracer
+
+
+class Number:
+    """A Python float or int whose value is in `box`, a traced scalar of 64 bits."""
+
+    __slots__ = ("_known", "box", "kind")
+    __array_priority__ = 2000
+
+    def __init__(self, box: Tracer, kind: type) -> None:
+        self.box = box
+        self.kind = kind
+        self._known: Any = None
+
+    @property
+    def __class__(self) -> Any:
+        return self.kind
+
+    @__class__.setter
+    def __class__(self, value: Any) -> None:
+        raise TypeError("a traced number stays one")
+
+    def read(self, needs: str) -> Any:
+        """The value; the segment ends here, unless it was read before."""
+        if self._known is None:
+            self._known = self.box.read(self.kind.__name__, needs)
+        return self._known
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
+        return np.array(self.read("a function that is not traced"), dtype)
+
+    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
+        return self.box.__array_ufunc__(ufunc, method, *inputs, **kwargs)
+
+    def __array_function__(self, func: Any, types: Any, args: Any, kwargs: Any) -> Any:
+        return self.box.__array_function__(func, types, args, kwargs)
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__") or not hasattr(self.kind, name):
+            raise AttributeError(f"{self.kind.__name__!r} object has no attribute {name!r}")
+        return getattr(self.read(f".{name}"), name)
+
+    def __bool__(self) -> bool:
+        return bool(self.box.read("bool", "a condition (if, while, and, or, not, bool())"))
+
+    def __float__(self) -> float:
+        return float(self.read("float()"))
+
+    def __int__(self) -> int:
+        return int(self.read("int()"))
+
+    def __index__(self) -> int:
+        return operator.index(self.read("a Python index or range()"))
+
+    def __complex__(self) -> complex:
+        return complex(self.read("complex()"))
+
+    def __hash__(self) -> int:
+        return hash(self.read("a key of a dict or set"))
+
+    def __repr__(self) -> str:
+        return repr(self.read("a text"))
+
+    def __str__(self) -> str:
+        return str(self.read("a text"))
+
+    def __format__(self, spec: str) -> str:
+        return format(self.read("a text"), spec)
+
+    def __round__(self, *digits: int) -> Any:
+        return round(self.read("round()"), *digits)
+
+    def __trunc__(self) -> Any:
+        return math.trunc(self.read("math.trunc"))
+
+    def __floor__(self) -> Any:
+        return math.floor(self.read("math.floor"))
+
+    def __ceil__(self) -> Any:
+        return math.ceil(self.read("math.ceil"))
+
+    def __divmod__(self, other: Any) -> Any:
+        return divmod(self.read("divmod()"), other)
+
+    def __pos__(self) -> Number:
+        return self
+
+    def __neg__(self) -> Any:
+        return _unary(self, "negative", operator.neg)
+
+    def __abs__(self) -> Any:
+        return _unary(self, "absolute", operator.abs)
+
+
+def _unary(x: Number, name: str, real: Callable[[Any], Any]) -> Any:
+    if x.kind is not float:
+        return real(x.read(f"{real.__name__}()"))
+    return Number(Dispatch.call(x.box.recorder, name, (x.box,), {}), float)
+
+
+_PLAIN = (bool, int, float)
+
+
+def _define(symbol: str, ufunc: str, recorded: bool, compares: bool = False) -> None:
+    """An operator; `recorded` says that the graph may compute it as Python does."""
+    real: Callable[[Any, Any], Any] = getattr(operator, symbol)
+
+    def apply(x: Number, other: Any, swapped: bool) -> Any:
+        if type(other) is not Number and type(other) not in (*_PLAIN, complex):
+            return NotImplemented
+        if type(other) in _PLAIN or type(other) is Number:
+            floats = x.kind is float or (compares and not isinstance(other, float))
+            if recorded and floats and _exact(x, other):
+                pair = (_box(x, other), _box(other, x))
+                left, right = pair[::-1] if swapped else pair
+                out = Dispatch.call(x.box.recorder, ufunc, (left, right), {})
+                return out if compares else Number(out, float)
+        mine = x.read(f"the operator of operator.{symbol}")
+        theirs = other.read("an operator") if type(other) is Number else other
+        return real(theirs, mine) if swapped else real(mine, theirs)
+
+    name = symbol.rstrip("_")
+    setattr(Number, f"__{name}__", lambda x, other: apply(x, other, False))
+    if not compares:
+        setattr(Number, f"__r{name}__", lambda x, other: apply(x, other, True))
+
+
+def _exact(x: Number, other: Any) -> bool:
+    """Whether 64 bits hold the other operand as Python does."""
+    if type(other) is Number:
+        return other.kind is x.kind
+    return not isinstance(other, int) or abs(other) <= 1 << 53
+
+
+def _box(x: Any, like: Any) -> Any:
+    if type(x) is Number:
+        return x.box
+    kind = like.kind if type(like) is Number else float
+    return np.asarray(float(x) if kind is float else x, np.float64 if kind is float else np.int64)
+
+
+for _symbol, _ufunc in (("add", "add"), ("sub", "subtract"), ("mul", "multiply")):
+    _define(_symbol, _ufunc, recorded=True)
+for _symbol in ("truediv", "floordiv", "mod", "pow", "and_", "or_", "xor", "lshift", "rshift"):
+    _define(_symbol, "", recorded=False)
+for _symbol, _ufunc in (
+    ("lt", "less"), ("le", "less_equal"), ("gt", "greater"), ("ge", "greater_equal"),
+    ("eq", "equal"), ("ne", "not_equal"),
+):  # fmt: skip
+    _define(_symbol, _ufunc, recorded=True, compares=True)
+
+
+class PythonType:
+    """What stands for `float` or `int` in traced code; elsewhere it passes for the type itself."""
+
+    def __init__(self, real: type) -> None:
+        self.real = real
+        self.dtype = np.dtype(real)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        if len(args) == 1 and not kwargs:
+            return as_number(args[0], self.real)
+        return self.real(*args, **kwargs)
+
+    def __instancecheck__(self, x: Any) -> bool:
+        return isinstance(x, self.real)
+
+    def __subclasscheck__(self, x: Any) -> bool:
+        return issubclass(self.real if isinstance(x, PythonType) else x, self.real)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.real, name)
+
+    def __eq__(self, other: object) -> bool:
+        return other is self.real or other is self
+
+    def __hash__(self) -> int:
+        return hash(self.real)
+
+    def __repr__(self) -> str:
+        return repr(self.real)
+
+    def __or__(self, other: Any) -> Any:
+        return self.real | (other.real if isinstance(other, PythonType) else other)
+
+    def __ror__(self, other: Any) -> Any:
+        return other | self.real
+
+
+FLOAT, INT = PythonType(float), PythonType(int)
+
+
+def as_number(x: Any, kind: type) -> Any:
+    """`float(x)` or `int(x)`: a traced number for a traced element, where Python would agree."""
+    if type(x) is Number:
+        if kind is x.kind:
+            return x
+        x = x.box if kind is float and x.kind is int else x.read("int()")
+    if isinstance(x, Tracer) and x.symbolic and x.size == 1 and x.recorder.path is not None:
+        allowed = "f" if kind is float else "iu"
+        if x.dtype.kind in allowed + ("iu" if kind is float else ""):
+            wide = np.float64 if kind is float else np.int64
+            if x.dtype != np.uint64 or kind is float:
+                flat = Dispatch.call(x.recorder, "reshape", (x, ()), {})
+                return Number(Dispatch.call(x.recorder, "ndarray.astype", (flat, wide), {}), kind)
+    return kind(x)
+
+
+def item(x: Tracer, index: tuple[Any, ...]) -> Any:
+    """`x.item()`: a traced number where the elements are floats or integers."""
+    one = x[index] if len(index) > 1 else (x.reshape(-1)[index[0]] if index else x)
+    kind = {"f": float, "i": int, "u": int}.get(x.dtype.kind)
+    if kind is not None and one.size == 1 and one.recorder.path is not None:
+        return as_number(one, kind)
+    return one.read("item", ".item()")

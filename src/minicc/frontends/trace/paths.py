@@ -1,0 +1,344 @@
+"""What a traced function does when it is called again: segments of graph, and what stands between.
+
+Where Python needs a value of an array, or NumPy itself has to compute (a *break*), the graph
+recorded so far ends: a `Node` is such a segment with the `Action` that follows it. What Python saw
+of the action's outcome (a truth value, a number, the shapes of NumPy's results) is the key of the
+edge to the node that follows. A call walks from node to node and never runs the user's Python; an
+outcome that was not seen before is a miss, and the function is traced again.
+
+A node has a *state*, the arrays that live across the break before it; running its code adds what it
+computed, and the action what NumPy gave: the *pool*. An edge says which of the pool are the state
+of the node that it leads to, so a node may follow itself: a loop.
+
+Mirrors: Dynamo's graph breaks and resume functions; the trace trees of TraceMonkey and PyPy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+
+from minicc.errors import UnsupportedError
+from minicc.frontends.trace.pytree import Slot, mapped, rebuild
+from minicc.ir.core import Array, Module, attribute_key
+
+EDGES = 64  # outcomes of one break that are remembered
+_NUMBERS = (bool, int, float, complex)
+
+
+class Code(Protocol):
+    """Compiled code of a segment."""
+
+    def run(self, inputs: Sequence[Array]) -> list[Array]:
+        """The outputs for dense arrays."""
+        ...
+
+
+class Outcome(NamedTuple):
+    """What an action gave: the edge's key, what Python sees, and arrays that join the pool."""
+
+    key: Any
+    value: Any
+    arrays: list[Array]
+
+
+class Action:
+    """What follows a segment. `where` and `source` are the user's line and its text."""
+
+    __slots__ = ("source", "where")
+    where: str
+    source: str
+
+    @property
+    def is_effect(self) -> bool:
+        """Whether others see what it does, so that another trace of the call must not repeat it."""
+        return False
+
+    def at(self, where: str, source: str) -> Action:
+        """Say whose line it is."""
+        self.where, self.source = where, source
+        return self
+
+    def perform(self, pool: Sequence[Array]) -> Outcome:
+        """Do it."""
+        raise NotImplementedError
+
+    def identity(self) -> Any:
+        """Equal for actions that do the same."""
+        raise NotImplementedError
+
+    def describe(self) -> str:
+        """What it does, for people."""
+        raise NotImplementedError
+
+
+def _items(array: Array) -> Any:
+    return array.tolist()
+
+
+CONVERSIONS: dict[str, Callable[[Array], Any]] = {
+    "bool": lambda a: bool(a),
+    "int": lambda a: int(a),
+    "float": lambda a: float(a),
+    "complex": lambda a: complex(a),
+    "index": lambda a: a[()].__index__(),
+    "item": lambda a: a.item(),
+    "tolist": _items,
+    "array": lambda a: a.copy(),
+    "text": lambda a: str(a[()] if not a.ndim else a),
+}
+
+
+class Read(Action):
+    """Python sees the elements of an array; each value that it saw has a path of its own."""
+
+    __slots__ = ("convert", "index", "needs")
+
+    def __init__(self, index: int, convert: str, needs: str) -> None:
+        self.index = index
+        self.convert = convert
+        self.needs = needs
+
+    def perform(self, pool: Sequence[Array]) -> Outcome:
+        value = CONVERSIONS[self.convert](pool[self.index])
+        return Outcome(value_key(value), value, [])
+
+    def identity(self) -> Any:
+        return "read", self.index, self.convert
+
+    def describe(self) -> str:
+        return f"{self.needs} reads the value"
+
+
+def value_key(value: Any) -> Any:
+    """Equal for Python values that are the same bit by bit."""
+    if isinstance(value, np.ndarray):
+        return "array", str(value.dtype), value.shape, value.tobytes()
+    if isinstance(value, np.generic):
+        return "generic", str(value.dtype), value.tobytes()
+    if isinstance(value, (list, tuple)):
+        return (type(value), *map(value_key, value))
+    if isinstance(value, dict):
+        return (dict, *[(value_key(k), value_key(v)) for k, v in value.items()])
+    if value is None or isinstance(value, (*_NUMBERS, str, bytes)):
+        return type(value), attribute_key(value)
+    if isinstance(value, slice):
+        return "slice", value_key((value.start, value.stop, value.step))
+    if isinstance(value, Slot):
+        return "slot", value.index, value.kind
+    try:
+        hash(value)
+    except TypeError:
+        return type(value), id(value)
+    return type(value), value
+
+
+class Host(Action):
+    """NumPy computes on the host; Python sees the shapes of what it gives."""
+
+    __slots__ = ("function", "name", "named", "reason", "template")
+
+    def __init__(
+        self, name: str, function: Callable[..., Any], template: Any, named: Any, reason: str
+    ) -> None:
+        self.name = name
+        self.function = function
+        self.template = template
+        self.named = named
+        self.reason = reason
+
+    def perform(self, pool: Sequence[Array]) -> Outcome:
+        with np.errstate(all="ignore"):
+            result = self.function(*rebuild(self.template, pool), **rebuild(self.named, pool))
+        arrays: list[Array] = []
+        seen: list[Any] = []
+
+        def take(leaf: Any, path: str) -> Any:
+            if isinstance(leaf, (np.ndarray, np.generic)) or type(leaf) is float:
+                array = _own(np.asarray(leaf), pool)
+                kind = float if type(leaf) is float else None
+                seen.append((array.dtype, array.shape, kind))
+                arrays.append(array)
+                return Slot(len(arrays) - 1, kind)
+            seen.append(value_key(leaf))
+            return leaf
+
+        value = mapped(take, result)
+        return Outcome((type(result), *seen), value, arrays)
+
+    @property
+    def is_effect(self) -> bool:
+        return self.name == "print"
+
+    def identity(self) -> Any:
+        return "host", self.name, value_key(self.template), value_key(self.named)
+
+    def describe(self) -> str:
+        return f"{self.name} runs on the host: {self.reason}"
+
+
+def _own(array: Array, pool: Sequence[Array]) -> Array:
+    """The array, or a copy of it where its memory is somebody else's."""
+    if array.base is not None or any(array is a for a in pool):
+        return array.copy()
+    return array
+
+
+def attempt(action: Action, pool: Sequence[Array]) -> Outcome:
+    """What an action gives; an exception is an outcome too, for the user may catch it."""
+    try:
+        return action.perform(pool)
+    except Exception as error:
+        return Outcome(("raised", type(error), str(error)), error, [])
+
+
+class Finish(Action):
+    """The function returns. `writes` are the arguments' new contents, by place in the pool."""
+
+    __slots__ = ("results", "structure", "writes")
+
+    def __init__(
+        self, structure: Any, results: Sequence[int], writes: Sequence[tuple[int, int]]
+    ) -> None:
+        self.structure = structure
+        self.results = tuple(results)
+        self.writes = tuple(writes)
+
+    def identity(self) -> Any:
+        return "finish", self.results, self.writes, value_key(self.structure)
+
+    def finish(self, pool: Sequence[Array], args: Sequence[Array]) -> Any:
+        """The function's result, after its writes to arguments."""
+        given = {id(a) for a in args}
+        leaves: list[Array] = []
+        for k in self.results:
+            array = pool[k]
+            leaves.append(array.copy() if id(array) in given else array)
+            given.add(id(array))
+        if self.writes:
+            write_back(self.writes, pool, args)
+        return rebuild(self.structure, leaves, args)
+
+    def describe(self) -> str:
+        return "the function returns"
+
+
+def write_back(
+    writes: Sequence[tuple[int, int]], pool: Sequence[Array], args: Sequence[Array]
+) -> None:
+    """Give arguments their new contents; refused where another argument shares the memory."""
+    for target, _ in writes:
+        for k, other in enumerate(args):
+            if k != target and np.may_share_memory(args[target], other):
+                raise UnsupportedError(
+                    "MC0243",
+                    "an argument is written to, and another argument shares its memory",
+                    hint="pass a .copy()",
+                )
+        if not args[target].flags.writeable:
+            raise ValueError("assignment destination is read-only")
+    fresh = [(args[target], pool[k].copy() if _is_one(pool[k], args) else pool[k])
+             for target, k in writes]  # fmt: skip
+    for array, new in fresh:
+        np.copyto(array, new)
+
+
+def _is_one(array: Array, arrays: Sequence[Array]) -> bool:
+    return any(array is a for a in arrays)
+
+
+class Edge(NamedTuple):
+    """Where an outcome leads; `take` are the places in the pool of the next node's state."""
+
+    take: tuple[int, ...]
+    node: Node
+
+
+class Node:
+    """A segment and what follows it. `inputs` are the places in the state of the code's inputs.
+
+    `state` names what Python's state at the break is (see `states`), and `carried` are the places
+    in the pool of the arrays that live on: with them a new outcome may lead to a known node.
+    """
+
+    __slots__ = ("action", "carried", "code", "edges", "forgotten", "inputs", "module", "state",
+                 "text")  # fmt: skip
+
+    def __init__(
+        self, module: Module, text: str, code: Code | None, inputs: Sequence[int], action: Action
+    ) -> None:
+        self.module = module
+        self.text = text
+        self.code = code
+        self.inputs = tuple(inputs)
+        self.action = action
+        self.edges: dict[Any, Edge] = {}
+        self.forgotten = 0
+        self.state: Any = None
+        self.carried: tuple[int, ...] = ()
+
+    def is_like(self, text: str, inputs: Sequence[int], action: Action) -> bool:
+        """Whether it computes and does the same."""
+        return (
+            self.text == text
+            and self.inputs == tuple(inputs)
+            and self.action.identity() == action.identity()
+        )
+
+    def compute(self, state: Sequence[Array]) -> list[Array]:
+        """The state and what the code adds to it."""
+        if self.code is None:
+            return list(state)
+        return [*state, *self.code.run([dense(state[k]) for k in self.inputs])]
+
+    def remember(self, key: Any, edge: Edge) -> None:
+        """Add an edge; of many the oldest goes."""
+        if len(self.edges) >= EDGES and key not in self.edges:
+            del self.edges[next(iter(self.edges))]
+            self.forgotten += 1
+        self.edges[key] = edge
+
+
+def dense(a: Array) -> Array:
+    """C-contiguous, aligned and native; NumPy copies where an array is not."""
+    if a.flags.c_contiguous and a.flags.aligned and a.dtype.isnative:
+        return a
+    return np.require(a, a.dtype.newbyteorder("="), ["C", "A"])
+
+
+class Missed(NamedTuple):
+    """A call that left the paths that are known: the action, and what it gave."""
+
+    action: Action
+    seen: Any
+    effects: int
+
+
+def replay(root: Node, args: Sequence[Array], behind: Mapping[Any, Node]) -> Any:
+    """The result of a call along known paths, or where it left them (`Missed`).
+
+    `behind` are the nodes by Python's state and the outcome before them.
+    """
+    node = root
+    state: Sequence[Array] = args
+    effects = 0
+    while True:
+        pool = node.compute(state)
+        action = node.action
+        if isinstance(action, Finish):
+            return action.finish(pool, args)
+        outcome = attempt(action, pool)
+        effects += action.is_effect
+        edge = node.edges.get(outcome.key)
+        if edge is None:
+            known = behind.get((node.state, outcome.key)) if node.state is not None else None
+            if known is None:
+                return Missed(action, outcome.value, effects)
+            added = range(len(pool), len(pool) + len(outcome.arrays))
+            edge = Edge((*node.carried, *added), known)
+            node.remember(outcome.key, edge)
+        pool += outcome.arrays
+        state = [pool[k] for k in edge.take]
+        node = edge.node

@@ -1,0 +1,169 @@
+"""Python's state at a break, as far as it can be told: where the function stands, and its locals.
+
+Two breaks in equal states with equal outcomes are followed by the same: a `while` loop becomes a
+loop of nodes, and branches that meet again share what follows. A state can be told only where one
+function of the user's stands, not within a `for` loop (whose iterator is hidden), all that it holds
+is plain, and each living array is held by a local; otherwise there is none, and paths stay apart.
+
+Mirrors: loop detection of tracing compilers (PyPy's merge points), here by the frame's contents.
+"""
+
+from __future__ import annotations
+
+import dis
+import functools
+import sys
+import types
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from minicc.frontends.trace.numbers import Number
+from minicc.frontends.trace.paths import value_key
+from minicc.frontends.trace.recorder import Recorder
+from minicc.frontends.trace.tracer import Tracer
+from minicc.ir.core import Value
+
+_OWN = __name__.rpartition(".")[0]
+_PLAIN = (bool, int, float, complex, str, bytes, type(None), range, slice, np.dtype, type(...))
+_FIXED = (type, types.ModuleType, types.BuiltinFunctionType, np.ufunc)
+
+
+_SMALL = 4096  # bytes up to which constants are compared by content
+
+
+class _Same:
+    """A large constant, compared by identity; it is held, so that its identity stays its own."""
+
+    __slots__ = ("array",)
+
+    def __init__(self, array: Any) -> None:
+        self.array = array
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Same) and other.array is self.array
+
+    def __hash__(self) -> int:
+        return id(self.array)
+
+
+class _Hidden(Exception):
+    """Something that can't be told."""
+
+
+class State:
+    """`key` is equal for equal states; `values` are those of the arrays, in the key's order."""
+
+    __slots__ = ("key", "values")
+
+    def __init__(self, key: Any, values: list[Value]) -> None:
+        self.key = key
+        self.values = values
+
+    @staticmethod
+    def capture(recorder: Recorder, needed: Sequence[Tracer]) -> State | None:
+        """The state of now; `needed` are boxes that the break itself looks at."""
+        frame = _only_frame(recorder)
+        if frame is None:
+            return None
+        teller = _Teller()
+        try:
+            told = [(n, teller.tell(v)) for n, v in frame.f_locals.items()]
+            told.append(("arguments", tuple(map(teller.tell, recorder.arguments))))
+            told.append(("needed", tuple(map(teller.tell, needed))))
+        except _Hidden:
+            return None
+        # only now, for reading a frame's locals lets go of those that it had before
+        for box in recorder.live():
+            if box.held() is not None and id(box) not in teller.boxes:
+                return None
+        key = (frame.f_code, frame.f_lasti, tuple(told))
+        return State(key, list(teller.values))
+
+
+def _only_frame(recorder: Recorder) -> types.FrameType | None:
+    """The user's frame, where no other and no library stands between it and the tracer."""
+    frame = recorder.frame()
+    if frame is None or _in_for(frame.f_code, frame.f_lasti):
+        return None
+    outer = frame.f_back
+    if outer is None or not str(outer.f_globals.get("__name__")).startswith(_OWN):
+        return None
+    inner: types.FrameType | None = sys._getframe(1)
+    while inner is not None and inner is not frame:
+        if not str(inner.f_globals.get("__name__")).startswith(_OWN):
+            return None
+        inner = inner.f_back
+    while outer is not None:
+        if id(outer.f_globals) in recorder.user_globals:
+            return None
+        outer = outer.f_back
+    return frame
+
+
+@functools.lru_cache(256)
+def _loops(code: types.CodeType) -> list[tuple[int, int]]:
+    steps = dis.get_instructions(code)
+    return [(s.offset, int(s.argval)) for s in steps if s.opname == "FOR_ITER"]
+
+
+def _in_for(code: types.CodeType, at: int) -> bool:
+    return any(start < at < stop for start, stop in _loops(code))
+
+
+class _Teller:
+    """Makes keys of values; arrays are numbered as they are met."""
+
+    def __init__(self) -> None:
+        self.boxes: dict[int, int] = {}
+        self.values: dict[Value, int] = {}
+        self._containers: dict[int, int] = {}
+
+    def tell(self, x: Any) -> Any:
+        """The key of a value; `_Hidden` where it may change unseen."""
+        kind = type(x)
+        if kind is Tracer:
+            return self._box(x)
+        if kind is Number:
+            return "number", x.kind, self._box(x.box)
+        if kind in _PLAIN:
+            return value_key(x)
+        if isinstance(x, (tuple, list)) and kind in (tuple, list):
+            return (kind, self._container(x), *map(self.tell, x))
+        if kind is dict:
+            items = [(value_key(k), self.tell(v)) for k, v in x.items()]
+            return (dict, self._container(x), *items)
+        if isinstance(x, types.FunctionType):
+            cells = tuple(self._cell(c) for c in x.__closure__ or ())
+            return "function", x.__code__, cells, self.tell(x.__defaults__ or ())
+        if isinstance(x, _FIXED):
+            return "fixed", x
+        if kind.__module__.startswith(_OWN):
+            return "own", kind, repr(x)
+        raise _Hidden
+
+    def _cell(self, cell: types.CellType) -> Any:
+        try:
+            content = cell.cell_contents
+        except ValueError:
+            return None
+        # a function may hold itself
+        return content.__code__ if isinstance(content, types.FunctionType) else self.tell(content)
+
+    def _container(self, x: Any) -> int:
+        return self._containers.setdefault(id(x), len(self._containers))
+
+    def _box(self, box: Tracer) -> Any:
+        number = self.boxes.get(id(box))
+        if number is not None:
+            return "again", number
+        self.boxes[id(box)] = len(self.boxes)
+        view = box.looks_at()
+        if view is not None:
+            return "view", self._box(view[0]), view[1]
+        content = box.content
+        if isinstance(content, Value):
+            k = self.values.setdefault(content, len(self.values))
+            return "value", k, str(content.type)
+        return "constant", value_key(content) if content.nbytes <= _SMALL else _Same(content)

@@ -1,0 +1,248 @@
+"""Functions whose Python looks at values: paths, loops, the host's part, and what is remembered."""
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import minicc
+
+Array = np.ndarray[Any, Any]
+Function = Callable[..., Any]
+
+
+def normal(*shape: int, seed: int = 0) -> Array:
+    return np.random.default_rng(seed).standard_normal(shape).astype(np.float32)
+
+
+def agree(got: Any, want: Any, rtol: float = 1e-5) -> None:
+    if isinstance(want, (list, tuple)):
+        assert type(got) is type(want)
+        for g, w in zip(got, want, strict=True):
+            agree(g, w, rtol)
+        return
+    assert type(got) is type(want)
+    if isinstance(want, (np.ndarray, np.generic)):
+        want = np.asarray(want)
+        assert got.dtype == want.dtype
+        assert got.shape == want.shape
+        np.testing.assert_allclose(got, want, rtol=rtol, atol=1e-6)
+    elif isinstance(want, float):
+        assert got == pytest.approx(want, rel=rtol)
+    else:
+        assert got == want
+
+
+def compare(f: Function, *calls: tuple[Any, ...]) -> Any:
+    """Each call twice against NumPy; the compiled function."""
+    g = minicc.jit(f, threads=1)
+    for args in calls:
+        for _ in range(2):
+            agree(g(*args), f(*[a.copy() if isinstance(a, np.ndarray) else a for a in args]))
+    return g
+
+
+def compilations(g: Any) -> int:
+    return len(g.explain())
+
+
+def test_a_branch_is_remembered_each_way() -> None:
+    def f(x: Array) -> Array:
+        y = x * 2
+        if y.sum() > 0:
+            return y + 1
+        return y - x
+
+    x = np.abs(normal(4, 5))
+    g = compare(f, (x,), (-x,), (x,))
+    assert compilations(g) == 2
+
+
+def test_while_with_any_number_of_iterations_is_one_loop() -> None:
+    def solve(a: Array, b: Array, tol: float) -> Array:
+        x = np.zeros_like(b)
+        d = np.diag(a)
+        error = np.inf
+        while error > tol:
+            new = (b - (a @ x - d * x)) / d
+            error = np.max(np.abs(new - x))
+            x = new
+        return x
+
+    a = np.eye(8, dtype=np.float32) * 9 + np.abs(normal(8, 8)) * 0.5
+    b = normal(8)
+    g = minicc.jit(solve, threads=1)
+    agree(g(a, b, 1e-4), solve(a, b, 1e-4))
+    before = compilations(g)
+    for seed in range(5):
+        harder = a + np.float32(seed) / 5
+        agree(g(harder, b * 100, 1e-4), solve(harder, b * 100, 1e-4), 1e-3)
+    assert compilations(g) == before
+
+
+def test_a_loop_with_a_counter() -> None:
+    def f(x: Array) -> tuple[Array, int]:
+        n = 0
+        while x.max() > 1:
+            x = x / 2
+            n += 1
+        return x, n
+
+    compare(f, (normal(5) * 30,), (normal(5) * 3,), (normal(5) * 300,))
+
+
+def test_a_float_that_flows_on_is_never_looked_at() -> None:
+    def f(x: Array) -> Array:
+        top = float(x.max())
+        return x / (2 * top + 1.0) - top
+
+    g = compare(f, *[(normal(6, seed=s),) for s in range(5)])
+    assert compilations(g) == 1
+    assert "f64" in g.lower(normal(6)).as_text("graph")
+
+
+def test_numbers_that_are_returned_are_pythons() -> None:
+    def f(x: Array) -> tuple[float, int, bool, float]:
+        return float(x.sum()), int(np.argmax(x)), bool(x[0] > 0), x[1].item() * 2
+
+    compare(f, (normal(4),), (normal(4, seed=1),))
+
+
+def test_integers() -> None:
+    def f(x: Array, mask: Array) -> Any:
+        n = int(mask.sum())
+        mean = x.sum() / n
+        return mean, [row + 1 for row in x[:n]], np.zeros(n, x.dtype)
+
+    x = normal(6)
+    compare(f, (x, x > 0), (x, x > -9), (x, x < 0))
+
+
+def test_conditions_of_all_kinds() -> None:
+    def f(x: Array) -> Any:
+        found = (x > 2).any() or (x < -2).any()
+        both = x.min() > -3 and x.max() < 3
+        y = x if x[0] > 0 else -x
+        z = max(float(y.sum()), 0.5)
+        return found, both, y * z, abs(float(x[1])), not x.any()
+
+    compare(f, *[(normal(5, seed=s),) for s in range(4)])
+
+
+def test_numbers_in_pythons_own_hands() -> None:
+    def f(x: Array) -> Any:
+        n = float(x.sum())
+        text = f"{n:.2f}"
+        table = {n: 1}
+        return text, len(table), math.floor(n), round(n), isinstance(n, float), x * math.exp(-n * n)
+
+    compare(f, (normal(3),), (normal(3, seed=1),))
+
+
+def test_division_by_a_number_that_is_zero_raises_as_in_python() -> None:
+    def f(x: Array) -> Array:
+        return x * (1.0 / float(x.sum()))
+
+    g = compare(f, (normal(3),))
+    with pytest.raises(ZeroDivisionError):
+        g(np.zeros(3, np.float32))
+
+
+def test_shapes_that_depend_on_data() -> None:
+    def f(x: Array) -> Any:
+        chosen = x[x > 0]
+        rows, columns = np.nonzero(x > 1)
+        values, counts = np.unique(np.round(x), return_counts=True)
+        return chosen * 2, len(rows), columns + 1, values.sum(), counts, chosen.mean()
+
+    compare(f, (normal(4, 5),), (normal(4, 5, seed=1),), (normal(4, 5),))
+
+
+def test_linear_algebra_on_the_host() -> None:
+    def f(a: Array, b: Array) -> Any:
+        x = np.linalg.solve(a, b)
+        w, _ = np.linalg.eigh(a @ a.T)
+        return x * 2, np.linalg.det(a) + 1, w, np.linalg.norm(a @ x - b) < 1e-3
+
+    compare(f, (normal(4, 4).astype("f8"), normal(4).astype("f8")))
+
+
+def test_what_the_host_raises_can_be_caught() -> None:
+    def f(a: Array) -> Array:
+        try:
+            return np.linalg.inv(a + 0)
+        except np.linalg.LinAlgError:
+            return np.zeros_like(a)
+
+    compare(f, (np.eye(3),), (np.zeros((3, 3)),), (2 * np.eye(3),))
+
+    def g(a: Array) -> Array:
+        return np.linalg.inv(a)
+
+    with pytest.raises(np.linalg.LinAlgError, match="Singular"):
+        minicc.jit(g, threads=1)(np.zeros((2, 2)))
+
+
+def test_complex_numbers_run_on_the_host() -> None:
+    def f(x: Array) -> Any:
+        spectrum = np.fft.rfft(x)
+        return np.abs(spectrum) ** 2, (spectrum * 1j).real
+
+    compare(f, (normal(8),))
+
+
+def test_paths_that_meet_share_what_follows() -> None:
+    def f(x: Array) -> Array:
+        for k in range(6):
+            x = x + 1 if x[k] > 0 else x * 2
+        return x
+
+    g = minicc.jit(f, threads=1)
+    for seed in range(12):
+        x = normal(6, seed=seed)
+        agree(g(x), f(x))
+
+    def two(x: Array) -> Array:
+        x = x + 1 if x[0] > 0 else x - 1
+        x = x * 2 if x[1] > 0 else x * 3
+        if x[2] > 0:
+            return x
+        return -x
+
+    g = minicc.jit(two, threads=1)
+    for k in range(8):
+        x = np.array([1 - 2 * (k & 1), 1 - (k & 2), 1 - (k & 4) / 2], np.float32) * 5
+        agree(g(x), two(x))
+    # each way of each branch once, not each combination
+    assert compilations(g) <= 4
+
+
+def test_prints_at_every_call(capsys: pytest.CaptureFixture[str]) -> None:
+    def f(x: Array) -> Array:
+        y = x * 2
+        print("sum", float(y.sum()))
+        if y[0] > 0:
+            print("positive", y[0])
+        return y
+
+    g = minicc.jit(f, threads=1)
+    one = np.ones(3, np.float32)
+    for _ in range(2):
+        g(one)
+    g(-one)
+    g(-one)
+    out = capsys.readouterr().out.splitlines()
+    assert out == ["sum 6.0", "positive 2.0"] * 2 + ["sum -6.0"] * 2
+
+
+def test_an_endless_reading_of_values_is_refused() -> None:
+    def f(x: Array) -> Array:
+        for _ in range(10_000):
+            if x.sum() > 1e30:
+                break
+        return x
+
+    with pytest.raises(minicc.UnsupportedError, match="stops more than 2000 times"):
+        minicc.jit(f, threads=1)(np.ones(2))
