@@ -3,10 +3,17 @@
 A mini end-to-end tensor compiler, from ONNX models and NumPy functions to SIMD machine code.
 """
 
-from minicc.api import InferenceSession, jit
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
 from minicc.errors import CompilerBug, MiniccError, UnsupportedError, UserError
-from minicc.options import Options
 from minicc.version import VERSION as __version__
+
+if TYPE_CHECKING:
+    from minicc.api import InferenceSession, jit
+    from minicc.options import Options
 
 __all__ = [
     "CompilerBug",
@@ -18,3 +25,18 @@ __all__ = [
     "__version__",
     "jit",
 ]
+# The compiler is loaded when it is first asked for, so that `import minicc` is quick.
+_LATER = {"InferenceSession": "minicc.api", "jit": "minicc.api", "Options": "minicc.options"}
+
+
+def __getattr__(name: str) -> Any:
+    module = _LATER.get(name)
+    if module is None:
+        raise AttributeError(f"module 'minicc' has no attribute {name!r}")
+    value = getattr(importlib.import_module(module), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_LATER})

@@ -438,7 +438,7 @@ def test_an_error_that_nobody_foresaw_is_a_bug(
     def boom(model: str) -> Module:
         raise RuntimeError("boom")
 
-    monkeypatch.setattr(sys.modules["minicc.cli.compile"], "import_model", boom)
+    monkeypatch.setattr(sys.modules["minicc.cli.compile"], "import_graph", boom)
     result = invoke("compile", MODEL)
     assert result.exit_code == 1
     (file,) = tmp_path.iterdir()

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from onnx import TensorProto, helper
 from tests.cli.test_cli import FOLDER, MODEL, failure, invoke, misuse
 
 from minicc.compiler import STAGES, input_level
@@ -119,3 +120,34 @@ def test_a_profile_has_each_launch_once() -> None:
     assert sum(launch.work > 0 for launch in found) == len(found) == 8
     assert all(launch.seconds > 0 for launch in found)
     assert {name for launch in found for name in launch.sources} >= {"conv1", "gemm"}
+
+
+def test_a_report_of_what_is_compiled() -> None:
+    result = invoke("compile", MODEL, "--report", "--target", "x86-64")
+    assert result.exit_code == 0, result.output
+    assert "17 of 17 graph ops become machine code, 0 stay on the host" in result.stdout
+    row = next(line.split() for line in result.stdout.splitlines() if line.startswith(" 1"))
+    assert row[2:4] == ["8", "8"]
+    assert "target x86-64" in result.stdout
+    assert "leave out --resume" in misuse("compile", "--resume", "x", "--report")
+
+
+def test_a_report_says_what_stays_on_the_host(tmp_path: Path) -> None:
+    inputs = [
+        helper.make_tensor_value_info("x", TensorProto.FLOAT, [4, 3]),
+        helper.make_tensor_value_info("i", TensorProto.INT64, [2]),
+    ]
+    nodes = [
+        helper.make_node("Relu", ["x"], ["r"]),
+        helper.make_node("Gather", ["r", "i"], ["g"], name="choose"),
+        helper.make_node("Exp", ["g"], ["y"]),
+    ]
+    outputs = [helper.make_tensor_value_info("y", TensorProto.FLOAT, [2, 3])]
+    opsets = [helper.make_opsetid("", 17)]
+    model = helper.make_model(
+        helper.make_graph(nodes, "g", inputs, outputs), opset_imports=opsets, ir_version=9
+    )
+    (tmp_path / "m.onnx").write_bytes(model.SerializeToString())
+    told = invoke("compile", str(tmp_path / "m.onnx"), "--report").stdout
+    assert "2 of 3 graph ops become machine code, 1 stay on the host" in told
+    assert "on the host: 1 because graph.gather has no lowering: choose" in told

@@ -15,10 +15,12 @@ from rich.table import Table
 from minicc.backends.llvm.compile import assemble, emit
 from minicc.backends.llvm.optimize import optimise
 from minicc.cli.inputs import bind_shapes, parse_shapes
+from minicc.cli.report import show_report
 from minicc.cli.stages import stage_or
 from minicc.compiler import STAGES, lower, mirrors_of, stage_names
 from minicc.errors import UserError
-from minicc.frontends.onnx import import_model
+from minicc.frontends.onnx.importer import import_graph
+from minicc.frontends.onnx.reader import read_model
 from minicc.ir.core import Module
 from minicc.ir.levels import LEVELS
 from minicc.ir.printer import print_module, resources
@@ -31,7 +33,6 @@ from minicc.observe import (
     write_beside,
 )
 from minicc.options import Options
-from minicc.session import signature_of
 from minicc.target import TARGETS
 
 MACHINE = ("llvm", "asm", "obj")
@@ -62,6 +63,7 @@ MACHINE = ("llvm", "asm", "obj")
     metavar="STAGE|all|changed",
     help="print the module behind stages",
 )
+@click.option("--report", is_flag=True, help="tell what is compiled and what runs on the host")
 @click.option("--time-stages", is_flag=True, help="tell how long each stage took")
 @click.option("--verify", "check", is_flag=True, help="verify the module behind each stage")
 @click.option("--math", type=click.Choice(["fast", "strict"]), help="fast may reassociate")
@@ -75,6 +77,7 @@ def compile_command(
     dump: str | None,
     resume: str | None,
     print_after: str | None,
+    report: bool,
     time_stages: bool,
     check: bool,
     math: str | None,
@@ -84,11 +87,19 @@ def compile_command(
 
     The program is printed where nothing else is asked for.
     """
-    _check_usage(model, shapes, resume, form, output)
+    _check_usage(model, shapes, resume, form, output, report)
     options = Options(math=math, target=target)
-    start, module = _resumed(resume) if resume is not None else (None, import_model(model or ""))
+    if resume is not None:
+        start, module = _resumed(resume)
+        binding = {}
+    else:
+        read = read_model(model or "")
+        binding = bind_shapes(read.inputs, parse_shapes(shapes))
+        start, module = None, import_graph(read, binding)
     first, last = _span(start, stop, form, print_after)
-    binding = bind_shapes(signature_of(module.main), parse_shapes(shapes))
+    if report:
+        show_report(module, options, binding)
+        return
     folder = Path(dump) if dump is not None else None
     observer = Observer(
         click.echo, print_after, folder, check, lambda stage: mirrors_of(stage.home), first
@@ -112,11 +123,14 @@ def _check_usage(
     resume: str | None,
     form: str | None,
     output: str | None,
+    report: bool,
 ) -> None:
     if (model is None) == (resume is None):
         raise click.UsageError("give either MODEL or --resume FILE")
     if resume is not None and shapes:
         raise click.UsageError("the shapes of a dumped FILE are fixed: leave out --shape")
+    if report and (resume is not None or form is not None):
+        raise click.UsageError("--report tells of a MODEL: leave out --resume and --emit")
     if form == "obj" and output is None:
         raise click.UsageError("--emit obj writes files: give a folder with -o")
 

@@ -20,12 +20,12 @@ from minicc.cli.inputs import bind_shapes, parse_inputs, parse_shapes, random_in
 from minicc.compiled import compile_module
 from minicc.compiler import Stage, lower
 from minicc.errors import UserError
-from minicc.frontends.onnx import import_model
+from minicc.frontends.onnx.importer import import_graph
+from minicc.frontends.onnx.reader import read_model
 from minicc.ir import interpret
 from minicc.ir.core import Array, Module
 from minicc.ir.verify import verify
 from minicc.options import Options
-from minicc.session import signature_of
 
 # what reassociating sums and approximating functions may change, of the largest output
 _TOLERANCE = 1e-4
@@ -68,10 +68,11 @@ def verify_command(
 
     And compare all.
     """
-    module = import_model(model)
     given = parse_inputs(inputs)
     sizes = {n: a.shape for n, a in given.items()} | parse_shapes(shapes)
-    binding = bind_shapes(signature_of(module.main), sizes)
+    read = read_model(model)
+    binding = bind_shapes(read.inputs, sizes)
+    module = import_graph(read, binding)
     arrays = []
     for k, a in enumerate(module.main.args):
         array = given.get(a.hint)

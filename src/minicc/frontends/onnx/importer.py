@@ -57,6 +57,7 @@ from minicc.frontends.onnx.nested import (
 )
 from minicc.frontends.onnx.reader import Model, Node, read_model
 from minicc.frontends.onnx.registry import OPERATORS, Operator
+from minicc.ir.affine import substitute
 from minicc.ir.core import Array, Function, Module, Region, Value
 from minicc.ir.types import TensorType
 
@@ -112,9 +113,12 @@ def import_model(source: str | os.PathLike[str] | bytes) -> Module:
     return import_graph(read_model(source))
 
 
-def import_graph(model: Model) -> Module:
-    """The graph module of a model that has been read; like `import_model`."""
-    importer = Importer(model, dict(model.inputs))
+def import_graph(model: Model, binding: Mapping[str, int] | None = None) -> Module:
+    """The graph module of a model that has been read; like `import_model`.
+
+    `binding` gives free dimensions their sizes before the import, which some nodes need.
+    """
+    importer = Importer(model, {name: _bound(t, binding or {}) for name, t in model.inputs})
     problems = Problems()
     for node in model.nodes:
         try:
@@ -126,6 +130,12 @@ def import_graph(model: Model) -> Module:
     problems.check()
     body = Region(importer.args, importer.ctx.builder.ops, outputs)
     return Module("graph", [Function("main", body, result_names=model.outputs)])
+
+
+def _bound(type: TensorType | None, binding: Mapping[str, int]) -> TensorType | None:
+    if type is None or not binding:
+        return type
+    return TensorType(type.dtype, tuple(substitute(n, binding) for n in type.shape))
 
 
 class Importer:
