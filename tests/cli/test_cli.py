@@ -435,7 +435,7 @@ def test_an_error_that_nobody_foresaw_is_a_bug(
 ) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
 
-    def boom(model: str) -> Module:
+    def boom(*args: object) -> Module:
         raise RuntimeError("boom")
 
     monkeypatch.setattr(sys.modules["minicc.cli.compile"], "import_graph", boom)
