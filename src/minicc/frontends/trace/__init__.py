@@ -41,6 +41,7 @@ from minicc.frontends.trace import (
     reductions,
     ufuncs,
     views,
+    writes,
 )
 from minicc.frontends.trace.breaks import Diverged, Path, Tree
 from minicc.frontends.trace.guards import Environment, Parameters, has_tracers
@@ -48,7 +49,7 @@ from minicc.frontends.trace.paths import Missed, Node, replay
 from minicc.frontends.trace.tracer import Tracer
 from minicc.frontends.trace.tracing import Traced, trace, trace_call, trace_values
 
-FAMILIES = (contraction, creation, indexing, joining, movement, reductions, ufuncs, views)
+FAMILIES = (contraction, creation, indexing, joining, movement, reductions, ufuncs, views, writes)
 
 __all__ = [
     "FAMILIES",

@@ -11,7 +11,7 @@ Mirrors: NumPy's basic and advanced indexing; JAX's `_rewriting_take`; functiona
 from __future__ import annotations
 
 import operator
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
@@ -20,7 +20,7 @@ from minicc.frontends.trace.recorder import Recorder
 from minicc.frontends.trace.registry import traces
 from minicc.frontends.trace.tracer import Content, Lens, Tracer
 from minicc.ir import graph
-from minicc.ir.core import Array, Value
+from minicc.ir.core import Array, Literal, Value
 from minicc.ir.types import BOOL, I64
 
 Key = tuple[Any, ...]
@@ -184,13 +184,37 @@ def _put(recorder: Recorder, base: Value, new: Value, cuts: list[Cut], axis: int
         pieces += [middle, *([along((stop, extents[axis], 1))] if stop < extents[axis] else [])]
         return recorder.emit(graph.Concat, pieces, axis) if len(pieces) > 1 else middle
     inner = _put(recorder, along((start, stop, step)), new, _rest(cuts, axis, taken), axis + 1)
-    places = np.zeros(extents[axis], np.int64)
     hit = np.zeros(extents[axis], bool)
-    places[start : None if stop < 0 else stop : step] = np.arange(taken)
     hit[start : None if stop < 0 else stop : step] = True
-    spread = recorder.emit(graph.Gather, inner, recorder.lift(places), axis)
+    if step < 0:
+        backwards = [(0, n, 1) for n in inner.type.extents]
+        backwards[axis] = (taken - 1, -1, -1)
+        inner = cut(recorder, inner, backwards)
+        start, step = start + (taken - 1) * step, -step
+    spread = _spread(recorder, inner, axis, start, step, extents[axis])
     chosen = recorder.lift(hit.reshape(-1, *(1,) * (len(extents) - axis - 1)))
     return recorder.emit(graph.Select, chosen, spread, base)
+
+
+def _spread(
+    recorder: Recorder, value: Value, axis: int, start: int, step: int, length: int
+) -> Value:
+    """Along an axis the elements at every `step`-th place from `start` on, repeated between."""
+    extents = value.type.extents
+    n = extents[axis]
+    apart = recorder.reshape(value, (*extents[: axis + 1], 1, *extents[axis + 1 :]))
+    wide = recorder.broadcast(apart, (*extents[: axis + 1], step, *extents[axis + 1 :]))
+    line = recorder.reshape(wide, (*extents[:axis], n * step, *extents[axis + 1 :]))
+    fits = min(n * step, length - start)
+    pieces = [(0, m, 1) for m in line.type.extents]
+    pieces[axis] = (0, fits, 1)
+    line = cut(recorder, line, pieces)
+    low = tuple(start if k == axis else 0 for k in range(len(extents)))
+    high = tuple(length - start - fits if k == axis else 0 for k in range(len(extents)))
+    if not any(low) and not any(high):
+        return line
+    zero = Literal(np.zeros((), value.type.dtype.numpy))
+    return recorder.emit(graph.Pad, line, low, high, zero)
 
 
 def _rest(cuts: list[Cut], axis: int, taken: int) -> list[Cut]:
@@ -199,7 +223,7 @@ def _rest(cuts: list[Cut], axis: int, taken: int) -> list[Cut]:
 
 @traces("__setitem__")
 def setitem(recorder: Recorder, box: Tracer, index: Any, new: Any) -> None:
-    """`box[index] = new` for basic indices and masks."""
+    """`box[index] = new`: slices, masks and index arrays."""
     key = normal_key(recorder, index)
     if is_basic(key):
         if not (isinstance(new, Tracer) and new.is_view_of(box, key)):
@@ -213,24 +237,89 @@ def setitem(recorder: Recorder, box: Tracer, index: Any, new: Any) -> None:
         changed[key] = given
         box.assign(changed)
         return
-    mask = key[0] if len(key) == 1 else None
-    if not isinstance(mask, (np.ndarray, Value)) or _is_integer(mask):
-        recorder.refuse(
-            "MC0246", "an assignment through index arrays is not traced", "assign to slices"
-        )
     value = given if isinstance(given, Value) else recorder.lift(given)
-    if value.type.rank and int(np.prod(value.type.extents)) != 1:
-        recorder.refuse(
-            "MC0246", "an array is assigned through a mask", "np.where(mask, new, old) chooses"
-        )
-    chosen = value_of(recorder, Tracer(recorder, mask))
-    extents = chosen.type.extents
+    mask = key[0] if len(key) == 1 else None
+    if isinstance(mask, (np.ndarray, Value)) and not _is_integer(mask):
+        chosen = value_of(recorder, Tracer(recorder, mask))
+        if _write_where(recorder, box, chosen, value):
+            return
+    box.assign(put_at(recorder, box, key, value, "none"))
+
+
+def _write_where(recorder: Recorder, box: Tracer, mask: Value, new: Value) -> bool:
+    """`box[mask] = new` as a choice; False where each True takes another element of `new`."""
+    extents = mask.type.extents
     if extents != box.shape[: len(extents)]:
         raise IndexError(f"a mask of shape {extents} does not fit an array of {box.shape}")
-    chosen = recorder.reshape(chosen, (*extents, *(1,) * (box.ndim - len(extents))))
-    value = recorder.cast(recorder.reshape(value, ()), recorder.dtype(box.dtype))
-    old = value_of(recorder, box)
-    box.assign(recorder.emit(graph.Select, chosen, value, old))
+    rest = box.shape[len(extents) :]
+    surplus = new.type.rank - len(rest)
+    if surplus > 0:
+        if any(n != 1 for n in new.type.extents[:surplus]):
+            return False
+        new = recorder.reshape(new, new.type.extents[surplus:])
+    if not extents:
+        return False
+    chosen = recorder.reshape(mask, (*extents, *(1,) * len(rest)))
+    value = recorder.cast(new, recorder.dtype(box.dtype))
+    box.assign(recorder.emit(graph.Select, chosen, value, value_of(recorder, box)))
+    return True
+
+
+def put_at(recorder: Recorder, box: Tracer, key: Key, new: Value, combine: str) -> Value:
+    """The whole array after elements at index arrays were replaced, or combined with new ones."""
+    if any(isinstance(p, Value) and p.type.dtype is BOOL for p in key):
+        refuse_mask(recorder)
+    line = np.arange(box.size).reshape(box.shape)
+    value = recorder.cast(new, recorder.dtype(box.dtype))
+    flat = recorder.reshape(box.value(), (box.size,))
+    if any(isinstance(part, Value) for part in key):
+        places = _advanced(recorder, recorder.lift(line), _expanded(key, box.ndim))
+    else:
+        fixed = np.asarray(line[key])
+        if combine == "none":
+            return _put_fixed(recorder, box, fixed, recorder.broadcast(value, fixed.shape))
+        places = recorder.lift(fixed)
+    count = int(np.prod(places.type.extents))
+    value = recorder.reshape(recorder.broadcast(value, places.type.extents), (count,))
+    flat = recorder.emit(
+        graph.ScatterElements, flat, recorder.reshape(places, (count,)), value, 0, combine
+    )
+    return recorder.reshape(flat, box.shape)
+
+
+def _put_fixed(recorder: Recorder, box: Tracer, places: Array, new: Value) -> Value:
+    """The same at places that are known: each element is an old one or one of the new."""
+    source = np.full(box.size, -1)
+    source[places.reshape(-1)] = np.arange(places.size)
+    if not places.size:
+        return box.value()
+    flat = recorder.reshape(new, (places.size,))
+    spread = taken(recorder, flat, np.maximum(source, 0), 0)
+    chosen = recorder.lift((source >= 0).reshape(box.shape))
+    spread = recorder.reshape(spread, box.shape)
+    return recorder.emit(graph.Select, chosen, spread, box.value())
+
+
+def taken(recorder: Recorder, value: Value, places: Array, axis: int) -> Value:
+    """The elements at known places, not negative, along an axis: a slice where they form one."""
+    n = len(places)
+    step = int(places[1] - places[0]) if n > 1 else 1
+    if n and step and (np.diff(places) == step).all():
+        pieces = [(0, m, 1) for m in value.type.extents]
+        first = int(places[0])
+        pieces[axis] = (first, int(places[-1]) + (1 if step > 0 else -1), step)
+        return cut(recorder, value, pieces)
+    return recorder.emit(graph.Gather, value, recorder.lift(places), axis)
+
+
+def refuse_mask(recorder: Recorder) -> NoReturn:
+    """An array indexed by a mask, which is left to the host."""
+    recorder.refuse(
+        "MC0246",
+        "an array is indexed by a mask that is not known while tracing, so that the result's "
+        "shape depends on data",
+        "np.where(mask, array, other) keeps the shape",
+    )
 
 
 def _is_integer(part: Array | Value) -> bool:
@@ -244,12 +333,7 @@ def _advanced(recorder: Recorder, value: Value, parts: list[Any]) -> Value:
     split: list[Any] = []
     for part in parts:
         if isinstance(part, Value) and part.type.dtype is BOOL:
-            recorder.refuse(
-                "MC0246",
-                "an array is indexed by a mask that is not known while tracing, so that the "
-                "result's shape depends on data",
-                "np.where(mask, array, other) keeps the shape",
-            )
+            refuse_mask(recorder)
         if isinstance(part, np.ndarray) and not _is_integer(part):
             split.extend(np.nonzero(part))
         else:
@@ -277,6 +361,10 @@ def gather(
     for k, n in zip(indices, sizes, strict=True):
         if isinstance(k, np.ndarray) and k.size and not (-n <= k.min() and k.max() < n):
             raise IndexError(f"an index is out of bounds for an axis with size {n}")
+    if len(axes) == 1 and isinstance(indices[0], np.ndarray) and indices[0].dtype.kind in "iu":
+        places = np.where(indices[0] < 0, indices[0] + sizes[0], indices[0])
+        flat = taken(recorder, value, places.reshape(-1), front)
+        return recorder.reshape(flat, (*extents[:front], *places.shape, *extents[front + 1 :]))
     if len(axes) == 1:
         return recorder.emit(graph.Gather, value, _integer(recorder, indices[0]), front)
     np_ = recorder.namespace

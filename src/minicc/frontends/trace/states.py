@@ -161,7 +161,7 @@ class _Teller:
         self.boxes[id(box)] = len(self.boxes)
         view = box.looks_at()
         if view is not None:
-            return "view", self._box(view[0]), view[1]
+            return "view", self._box(view[0]), value_key(view[1])
         content = box.content
         if isinstance(content, Value):
             k = self.values.setdefault(content, len(self.values))

@@ -1,0 +1,191 @@
+"""Functions that write to their first argument: `copyto`, `put`, `sort` in place, `add.at`.
+
+Each computes the new contents by functions that write nothing, and assigns them to the array's
+box. What only NumPy can compute is done by NumPy on a copy, on the host.
+
+Mirrors: NumPy's functions with side effects; PyTorch's functionalisation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from minicc.frontends.trace.dispatch import content_of, is_symbolic, value_of
+from minicc.frontends.trace.host import on_host
+from minicc.frontends.trace.indexing import normal_key, put_at, setitem
+from minicc.frontends.trace.recorder import Recorder
+from minicc.frontends.trace.registry import FUNCTIONS, WRITES, writes
+from minicc.frontends.trace.tracer import Tracer
+from minicc.ir import graph
+from minicc.ir.core import Value
+
+
+def target(recorder: Recorder, a: Any) -> Tracer:
+    """The array that is written to; one from outside of the function is refused."""
+    if not isinstance(a, Tracer):
+        recorder.refuse("MC0243", "an array from outside of the function is written to")
+    return a
+
+
+def _by_numpy(
+    recorder: Recorder, name: str, change: Callable[..., Any], a: Any, *args: Any, **kwargs: Any
+) -> None:
+    """Write by NumPy's own function on a copy: now where all is known, else on the host."""
+    box = target(recorder, a)
+
+    def changed(old: Any, *rest: Any, **named: Any) -> Any:
+        new = np.array(old)
+        change(new, *rest, **named)
+        return new
+
+    if not any(map(is_symbolic, (box, *args, *kwargs.values()))):
+        plain = [v.content if isinstance(v, Tracer) else v for v in args]
+        named = {k: v.content if isinstance(v, Tracer) else v for k, v in kwargs.items()}
+        box.assign(changed(box.content, *plain, **named))
+        return
+    new = on_host(recorder, name, changed, (box, *args), kwargs, "the graph does not compute it")
+    box.assign(new.content)
+
+
+@writes("copyto")
+def copyto(
+    recorder: Recorder, dst: Any, src: Any, casting: str = "same_kind", where: Any = True
+) -> None:
+    """Elements of `src` put into `dst`, where a condition holds."""
+    box = target(recorder, dst)
+    content = content_of(recorder, src)
+    given = content.type.dtype.numpy if isinstance(content, Value) else content.dtype
+    weak = isinstance(src, (bool, int, float)) and not isinstance(src, np.generic)
+    fits = np.result_type(box.dtype, src) == box.dtype if weak else False
+    if not fits and not np.can_cast(given, box.dtype, casting):  # type: ignore[arg-type]
+        raise TypeError(f"Cannot cast from {given} to {box.dtype} by the rule {casting!r}")
+    if where is True:
+        box[...] = src
+    else:
+        box[...] = recorder.namespace.where(
+            where, recorder.namespace.asarray(src).astype(box.dtype), box
+        )
+
+
+@writes("fill_diagonal")
+def fill_diagonal(recorder: Recorder, a: Any, val: Any, wrap: bool = False) -> None:
+    """The main diagonal set to a value, or to values in turn."""
+    box = target(recorder, a)
+    places = np.zeros(box.shape, np.int64)
+    np.fill_diagonal(places, 1, wrap)
+    where = np.nonzero(places)
+    count = len(where[0])
+    value = recorder.namespace.asarray(val)
+    if value.ndim if isinstance(value, Tracer) else np.ndim(value):
+        value = recorder.namespace.resize(value, count)
+    box[where] = value
+
+
+@writes("put", "ndarray.put")
+def put(recorder: Recorder, a: Any, ind: Any, v: Any, mode: str = "raise") -> None:
+    """Elements at flat places replaced, values in turn."""
+    box = target(recorder, a)
+    if mode != "raise" or is_symbolic(ind):
+        _by_numpy(recorder, "np.put", np.put, box, ind, v, mode=mode)
+        return
+    places = np.asarray(content_of(recorder, ind)).reshape(-1)
+    values = recorder.namespace.resize(v, len(places))
+    box[np.unravel_index(np.where(places < 0, places + box.size, places), box.shape)] = values
+
+
+@writes("putmask")
+def putmask(recorder: Recorder, a: Any, mask: Any, values: Any) -> None:
+    """Elements replaced where a mask holds, by the values at the same places in turn."""
+    box = target(recorder, a)
+    new = recorder.namespace.resize(values, box.shape)
+    copyto(recorder, box, new, "unsafe", mask)
+
+
+@writes("place")
+def place(recorder: Recorder, arr: Any, mask: Any, vals: Any) -> None:
+    """Elements replaced where a mask holds, by the next of the values each."""
+    _by_numpy(recorder, "np.place", np.place, arr, mask, vals)
+
+
+@writes("put_along_axis")
+def put_along_axis(recorder: Recorder, arr: Any, indices: Any, values: Any, axis: Any) -> None:
+    """Elements replaced at positions along an axis."""
+    box = target(recorder, arr)
+    index = value_of(recorder, indices)
+    if axis is None:
+        flat = box.reshape(-1)
+        put(recorder, flat, indices, values)
+        return
+    k = axis % box.ndim
+    shape = tuple(n if a == k else m for a, (m, n) in
+                  enumerate(zip(box.shape, index.type.extents, strict=True)))  # fmt: skip
+    element = recorder.dtype(box.dtype)
+    new = recorder.broadcast(recorder.cast(value_of(recorder, values), element), shape)
+    index = recorder.broadcast(index, shape)
+    box.assign(recorder.emit(graph.ScatterElements, box.value(), index, new, k, "none"))
+
+
+@writes("ndarray.sort")
+def sort_in_place(recorder: Recorder, a: Any, axis: int = -1, **kwargs: Any) -> None:
+    """The elements in ascending order along an axis."""
+    box = target(recorder, a)
+    box[...] = recorder.namespace.sort(box, axis=axis)
+
+
+@writes("ndarray.partition")
+def partition_in_place(recorder: Recorder, a: Any, kth: Any, axis: int = -1) -> None:
+    """A sorted array is a partitioned one too."""
+    sort_in_place(recorder, a, axis)
+
+
+def _at(ufunc: str, combine: str, inverse: str) -> None:
+    def at(recorder: Recorder, a: Any, indices: Any, *b: Any) -> None:
+        box = target(recorder, a)
+        real = getattr(np, ufunc)
+        if not combine or not is_symbolic((box, indices, *b)):
+            _by_numpy(recorder, f"np.{ufunc}.at", real.at, box, indices, *b)
+            return
+        value = value_of(recorder, b[0])
+        if inverse:
+            value = FUNCTIONS[inverse](recorder, Tracer(recorder, value))
+        key = normal_key(recorder, indices)
+        box.assign(put_at(recorder, box, key, value, combine))
+
+    WRITES[f"{ufunc}.at"] = at
+
+
+for _name in ("add", "subtract", "multiply", "divide", "maximum", "minimum", "negative", "power"):
+    _combiner = {"add": "add", "subtract": "add", "multiply": "mul", "maximum": "max"}
+    _at(_name, (_combiner | {"minimum": "min"}).get(_name, ""),
+        "negative" if _name == "subtract" else "")  # fmt: skip
+
+
+@writes("__setitem__")
+def set_item(recorder: Recorder, box: Any, index: Any, new: Any) -> None:
+    """`box[index] = new`; the host does what depends on how many elements a mask takes."""
+    foreign = any(
+        isinstance(x, Tracer) and x.dtype.kind not in "biuf" for x in (box, new)
+    )  # complex numbers
+    masks = index if isinstance(index, tuple) else (index,)
+    counted = any(isinstance(m, Tracer) and m.symbolic and m.dtype == bool for m in masks)
+    if foreign or (counted and not _is_choice(masks, new, box)):
+        _by_numpy(recorder, "an assignment through a mask", _assign, box, index, new)
+    else:
+        setitem(recorder, box, index, new)
+
+
+def _is_choice(masks: tuple[Any, ...], new: Any, box: Tracer) -> bool:
+    """Whether the same is stored at each place that the only mask takes."""
+    if len(masks) != 1:
+        return False
+    rest = box.ndim - masks[0].ndim
+    shape = np.shape(new) if not isinstance(new, Tracer) else new.shape
+    surplus = len(shape) - rest
+    return masks[0].ndim > 0 and (surplus <= 0 or all(n == 1 for n in shape[:surplus]))
+
+
+def _assign(array: Any, index: Any, new: Any) -> None:
+    array[index] = new

@@ -1,0 +1,238 @@
+"""Writing in place as NumPy's users do: views that alias, out=, masks, and the caller's arrays."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import minicc
+
+Array = np.ndarray[Any, Any]
+Function = Callable[..., Any]
+
+
+def normal(*shape: int, seed: int = 0) -> Array:
+    return np.random.default_rng(seed).standard_normal(shape).astype(np.float32)
+
+
+def compare(f: Function, *args: Any) -> None:
+    """Results and the arguments afterwards are as NumPy leaves them, at two calls."""
+    g = minicc.jit(f, threads=1)
+    for _ in range(2):
+        mine = [a.copy(order="K") if isinstance(a, np.ndarray) else a for a in args]
+        theirs = [a.copy(order="K") if isinstance(a, np.ndarray) else a for a in args]
+        got, want = g(*mine), f(*theirs)
+        same(got, want)
+        same(mine, theirs)
+
+
+def same(got: Any, want: Any) -> None:
+    if isinstance(want, (list, tuple)):
+        for g, w in zip(got, want, strict=True):
+            same(g, w)
+    elif isinstance(want, (np.ndarray, np.generic)):
+        want = np.asarray(want)
+        assert got.dtype == want.dtype
+        np.testing.assert_allclose(got, want, rtol=1e-6)
+    else:
+        assert got == want
+
+
+def own(x: Array) -> Array:
+    return x * 1
+
+
+WRITES: list[Callable[[Array], Any]] = [
+    lambda u: u[1:-1].__imul__(2),
+    lambda u: u.T.__setitem__(0, 1),
+    lambda u: u.reshape(2, 12)[1].__iadd__(3),
+    lambda u: u.T.reshape(-1).__imul__(5),  # a copy: nothing happens
+    lambda u: u.ravel().__setitem__(slice(3, 9, 2), 7),
+    lambda u: np.ravel(u[::2]).__setitem__(0, 9),  # a copy again
+    lambda u: u[:, 1].__isub__(1),
+    lambda u: u[::-1, ::2].__setitem__(0, [1, 2, 3]),
+    lambda u: np.moveaxis(u, 0, 1)[2:4].fill(4),
+    lambda u: u[1][2:].__setitem__(0, 5),
+    lambda u: np.split(u, 2)[1].__iadd__(1),
+    lambda u: np.flip(u, 1)[0].__setitem__(slice(None, 2), 8),
+    lambda u: np.rot90(u)[0].__imul__(3),
+    lambda u: u[..., None].squeeze().T[1].__iadd__(2),
+    lambda u: np.atleast_3d(u)[:, 0, 0].fill(6),
+    lambda u: u.flat.__setitem__(5, 1),
+    lambda u: u.__setitem__([0, 2], 1),
+    lambda u: u.__setitem__(([0, 1, 0], [2, 3, 2]), [5, 6, 7]),
+    lambda u: u[1:].__setitem__(np.array([True, False, True]), 0),
+    lambda u: u.__setitem__(u > 0.5, 0.5),
+    lambda u: u.__setitem__((slice(None), u[0] > 0), -1),
+    lambda u: u.__setitem__(u < 0, u[u < 0] * 2),
+    lambda u: np.fill_diagonal(u, 3),
+    lambda u: np.fill_diagonal(u, [1, 2]),
+    lambda u: np.copyto(u, u[0], where=u > 0),
+    lambda u: np.copyto(u[0], 1),
+    lambda u: np.put(u, [1, -1], [5, 6]),
+    lambda u: np.putmask(u, u > 0, [1, 2]),
+    lambda u: np.place(u, u > 0, [1, 2]),
+    lambda u: np.put_along_axis(u, np.argmax(u, axis=1)[:, None], 9, axis=1),
+    lambda u: u.sort(),
+    lambda u: u.sort(axis=0),
+    lambda u: np.add.at(u, ([0, 0, 1], [1, 1, 2]), 1),
+    lambda u: np.subtract.at(u, [0, 0], 1),
+    lambda u: np.maximum.at(u, np.argmin(u, axis=0) % 2, 0.25),
+    lambda u: np.add(u, 1, out=u),
+    lambda u: np.multiply(u[:2], 3, out=u[2:]),
+    lambda u: np.exp(u, u),
+    lambda u: np.add(u, 1, out=u, where=u > 0),
+    lambda u: np.sum(u, axis=0, out=u[0]),
+    lambda u: np.clip(u, 0, 1, out=u),
+    lambda u: u.clip(0, 1, out=u),
+    lambda u: np.matmul(u[:, :4], u[:, 2:6].copy(), out=u[:, :4]),
+    lambda u: u.__setitem__(slice(None), u[::-1]),
+    lambda u: u.__setitem__((0, 0), u.sum()),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("k", range(len(WRITES)))
+@pytest.mark.parametrize("whose", ["own", "argument"])
+def test_writes(k: int, whose: str) -> None:
+    write = WRITES[k]
+    if whose == "own":
+
+        def f(x: Array) -> Any:
+            u = own(x)
+            v = u[1:]
+            write(u)
+            return u, v + 0, u.T[2]
+    else:
+
+        def f(x: Array) -> Any:
+            v = x[1:]
+            write(x)
+            return v + 0
+
+    compare(f, normal(4, 6))
+
+
+def test_a_stencil_as_it_is_written() -> None:
+    def f(u: Array, steps: int) -> Array:
+        u = u.copy()
+        for _ in range(steps):
+            u[1:-1, 1:-1] += 0.1 * (
+                u[2:, 1:-1] + u[:-2, 1:-1] + u[1:-1, 2:] + u[1:-1, :-2] - 4 * u[1:-1, 1:-1]
+            )
+            u[0] = u[1]
+            u[:, -1] = 0
+        return u
+
+    compare(f, normal(8, 9), 4)
+
+
+def test_buffers_are_reused() -> None:
+    def f(x: Array) -> Any:
+        out = np.empty_like(x)
+        work = np.zeros(x.shape[0], np.float32)
+        for k in range(x.shape[1]):
+            np.multiply(x[:, k], 2, out=work)
+            work += k
+            out[:, k] = work
+        return out, work
+
+    compare(f, normal(3, 4))
+
+
+def test_a_result_that_is_the_argument_is_the_callers_array() -> None:
+    def f(x: Array) -> Array:
+        x += 1
+        return x
+
+    x = np.zeros(3)
+    g = minicc.jit(f, threads=1)
+    assert g(x) is x
+    assert g(x) is x
+    assert x.tolist() == [2, 2, 2]
+
+
+def test_arguments_of_any_layout() -> None:
+    def f(x: Array) -> Any:
+        x.reshape(-1)[0] = 5
+        x[1] *= 2
+        return x.sum()
+
+    compare(f, normal(4, 6))
+    compare(f, np.asfortranarray(normal(4, 6)))
+    g = minicc.jit(f, threads=1)
+    for x in (normal(4, 6), np.asfortranarray(normal(4, 6)), normal(4, 6)):
+        mine, theirs = x.copy(order="K"), x.copy(order="K")
+        same(g(mine), f(theirs))
+        same(mine, theirs)
+
+
+def test_written_before_and_after_a_break() -> None:
+    def f(x: Array) -> Any:
+        x[0] = 0
+        v = x[1:]
+        if x.sum() > 0:
+            v *= 2
+        x[0] = v.max()
+        return v
+
+    compare(f, normal(5))
+    compare(f, -np.abs(normal(5)))
+
+
+def test_arguments_that_share_memory_are_refused() -> None:
+    def f(x: Array, y: Array) -> Array:
+        x += 1
+        return y * 2
+
+    base = np.zeros(4)
+    with pytest.raises(minicc.UnsupportedError, match=r"MC0243 .* shares its memory"):
+        minicc.jit(f, threads=1)(base[:3], base[1:])
+    frozen = np.zeros(3)
+    frozen.flags.writeable = False
+    with pytest.raises(ValueError, match="read-only"):
+        minicc.jit(f, threads=1)(frozen, base)
+
+
+STEPS: list[tuple[str, Function]] = [
+    ("transpose", lambda v: v.T),
+    ("row", lambda v: v[v.shape[0] // 2 :]),
+    ("every other", lambda v: v[::2] if v.ndim else v),
+    ("backwards", lambda v: v[..., ::-1]),
+    ("flat", lambda v: v.reshape(-1)),
+    ("ravel", lambda v: np.ravel(v)),
+    ("wide", lambda v: v[None]),
+    ("fold", lambda v: v.reshape(-1, 2) if v.size % 2 == 0 else v),
+]
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.lists(st.sampled_from(STEPS), min_size=1, max_size=4),
+    st.sampled_from(["+=", "[...]", "sort", "first"]),
+)
+def test_views_of_views(steps: list[tuple[str, Function]], write: str) -> None:
+    def f(x: Array) -> Any:
+        u = x + 0
+        v = u
+        for _, step in steps:
+            v = step(v)
+        if write == "+=":
+            v += 1
+        elif write == "[...]":
+            v[...] = v * 2
+        elif write == "sort":
+            v[0] = v[-1]
+        else:
+            v[:1] = 7
+        return u, v
+
+    from minicc.ir.interpret import Interpreter
+
+    x = normal(4, 6)
+    want = f(x)
+    (module,) = minicc.jit(f, threads=1).lower(x).modules
+    body = module.main.body
+    same(Interpreter(module).region(body, [x], {}), want)
