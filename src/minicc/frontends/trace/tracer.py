@@ -370,7 +370,7 @@ class Tracer:
     @property
     def flat(self) -> Any:
         """The elements in row-major order; a view of them where that can be written to."""
-        return self._call("ravel", self)
+        return self._call("reshape", self, (-1,))
 
     @flat.setter
     def flat(self, new: Any) -> None:

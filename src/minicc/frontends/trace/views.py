@@ -136,6 +136,9 @@ def reshape_method(recorder: Recorder, a: Any, *shape: Any, order: str = "C") ->
 def ravel(recorder: Recorder, a: Any, order: str = "C") -> Any:
     """One axis, in row-major order."""
     box = boxed(recorder, a)
+    if order == "C" and not box.shadow().flags.c_contiguous:
+        # unlike reshape, it copies where the elements do not lie one behind the other
+        box = Tracer(recorder, box.content)
     return reshape(recorder, box, (box.size,), order)
 
 
