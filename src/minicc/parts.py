@@ -13,12 +13,15 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from hashlib import blake2b
 from typing import Any
 
 import numpy as np
 
 from minicc.compiled import Compilation, compile_module
+from minicc.control import Body, loop, scan, sequence_map
 from minicc.errors import UserError
 from minicc.frontends.onnx.host import HOST, run_host
 from minicc.frontends.onnx.nested import RECURRENT
@@ -43,23 +46,28 @@ def type_of(value: Any) -> TensorType | None:
 
 
 class _Block:
-    """A part, and what chooses the one behind it: the contents and the types of some values."""
+    """A part, and what chooses the one behind it: the contents and the types of some values.
 
-    __slots__ = ("after", "contents", "known", "names", "rest", "steps")
+    `fresh` are values that compiled code made so far, and that are nobody else's.
+    """
+
+    __slots__ = ("after", "compiled", "contents", "fresh", "known", "names", "rest", "steps")
 
     def __init__(
         self,
         steps: Sequence[Step],
-        rest: tuple[Node, ...],
+        rest: Sequence[Node],
         known: Mapping[str, Array],
         names: tuple[str, ...],
         contents: tuple[str, ...] = (),
     ) -> None:
         self.steps = tuple(steps)
-        self.rest = rest
+        self.rest = tuple(rest)
         self.known = known
         self.names = names
         self.contents = contents
+        self.compiled: Compilation | None = None
+        self.fresh: frozenset[str] = frozenset()
         self.after: OrderedDict[Any, _Block] = OrderedDict()
 
     def key(self, env: Environment) -> tuple[Any, ...]:
@@ -69,6 +77,27 @@ class _Block:
             *[env[name].tobytes() for name in self.contents],
         )
 
+    def find(self, key: Any) -> _Block | None:
+        """The part behind, if it is there; it is the last that will be forgotten."""
+        found = self.after.get(key)
+        if found is not None and len(self.after) > 1:
+            with suppress(KeyError):  # another thread may have forgotten it by now
+                self.after.move_to_end(key)
+        return found
+
+    def keep(self, key: Any, block: _Block) -> None:
+        """Put a part behind, and forget those that were not used for longest."""
+        self.after[key] = block
+        while len(self.after) > _MOST:
+            self.after.popitem(last=False)
+
+    def compilations(self) -> Iterator[Compilation]:
+        """What was compiled for this part and those behind."""
+        if self.compiled is not None:
+            yield self.compiled
+        for block in list(self.after.values()):
+            yield from block.compilations()
+
 
 def _kind(value: Any) -> Any:
     if isinstance(value, np.ndarray):
@@ -77,35 +106,58 @@ def _kind(value: Any) -> Any:
 
 
 class Parts:
-    """A graph (of a model or a sub-graph) that is run in parts."""
+    """A graph (of a model or a sub-graph) that is run in parts.
 
-    def __init__(self, model: Model, options: Options) -> None:
+    `known` are values whose contents never change.
+    """
+
+    def __init__(
+        self, model: Model, options: Options, known: Mapping[str, Array] | None = None
+    ) -> None:
         self.model = model
         self.options = options
-        self.compiled: list[Compilation] = []
         self.host: dict[str, str] = {}  # the nodes that run on the host, with why
+        self._known = dict(known or {})
         self._lock = threading.Lock()
-        self._inner: dict[tuple[str, str], Parts] = {}
-        self._first = _Block((), tuple(model.nodes), {}, tuple(n for n, _ in model.inputs))
+        self._inner: dict[tuple[str, ...], Parts] = {}
+        names = tuple(n for n, _ in model.inputs)
+        self._first = _Block((), model.nodes, self._known, names)
+
+    @property
+    def compiled(self) -> list[Compilation]:
+        """What was compiled so far and is kept."""
+        inner = [c for parts in list(self._inner.values()) for c in parts.compiled]
+        return [*self._first.compilations(), *inner]
 
     def run(self, feed: Mapping[str, Any]) -> list[Any]:
         """The outputs for inputs by name: arrays, lists for sequences, None for empty optionals.
 
+        They are the caller's own.
+        """
+        env, last = self._executed(feed)
+        pairs = [(name, self._look_up(env, name)) for name in self.model.outputs]
+        return [value if name in last.fresh else _copied(value) for name, value in pairs]
+
+    def values(self, feed: Mapping[str, Any]) -> list[Any]:
+        """The outputs as `run` gives them, which may be inputs or constants themselves.
+
         Values from around a sub-graph are among the inputs.
         """
-        env: Environment = dict(feed)
+        env, _ = self._executed(feed)
+        return [self._look_up(env, name) for name in self.model.outputs]
+
+    def _executed(self, feed: Mapping[str, Any]) -> tuple[Environment, _Block]:
+        """All values that were made, and the last part."""
+        env: Environment = {**self._known, **feed}
         block = self._first
-        known = [name for name in feed if name not in block.names]
-        key: Any = (*block.key(env), *[(name, _kind(env[name])) for name in known])
+        around = [name for name in feed if name not in block.names]
+        key: Any = (*block.key(env), *[(name, _kind(env[name])) for name in around])
         while True:
-            found = block.after.get(key)
-            if found is None:
-                found = self._extend(block, key, env)
-            block = found
+            block = block.find(key) or self._extend(block, key, env)
             for step in block.steps:
                 step(env)
             if not block.rest and not block.contents:
-                return [self._look_up(env, name) for name in self.model.outputs]
+                return env, block
             key = block.key(env)
 
     def _look_up(self, env: Environment, name: str) -> Any:
@@ -115,85 +167,124 @@ class Parts:
 
     def _extend(self, block: _Block, key: Any, env: Environment) -> _Block:
         with self._lock:
-            found = block.after.get(key)
+            found = block.find(key)
             if found is None:
-                found = block.after[key] = self._build(block, env)
-                while len(block.after) > _MOST:
-                    block.after.popitem(last=False)
+                found = self._build(block, env)
+                block.keep(key, found)
             return found
 
     def _build(self, block: _Block, env: Environment) -> _Block:
         """Import and compile what comes behind a part."""
-        known = {**block.known, **{name: env[name] for name in block.contents}}
+        # copies, for the arrays may be the caller's, who may write to them later
+        known = {**block.known, **{name: env[name].copy() for name in block.contents}}
         wanted = {name for node in block.rest for name in node.uses} | {*self.model.outputs}
         known = {name: array for name, array in known.items() if name in wanted}
         types = {n: type_of(v) for n, v in env.items() if n in wanted and n not in known}
         part = import_part(self.model, block.rest, types, known)
+        known.update(part.known)
         steps: list[Step] = []
+        compiled = None
         if part.module is not None:
-            steps.append(self._native(part))
+            compiled = compile_module(part.module, self.options, {})
+            steps.append(_native(part, compiled))
         if part.same or part.known:
             steps.append(_names(part))
         if part.needs or not part.rest:
-            return _Block(steps, part.rest, {**known, **part.known}, (), part.needs)
-        node, *rest = part.rest
-        steps.append(self._on_host(node))
-        outputs = tuple(filter(None, node.outputs))
-        return _Block(steps, tuple(rest), {**known, **part.known}, outputs)
+            made = _Block(steps, part.rest, known, (), part.needs)
+        else:
+            node, *rest = part.rest
+            steps.append(self._on_host(node, known))
+            made = _Block(steps, rest, known, tuple(filter(None, node.outputs)))
+        made.compiled = compiled
+        made.fresh = block.fresh.union(part.outputs)
+        return made
 
-    def _native(self, part: Part) -> Step:
-        assert part.module is not None
-        compiled = compile_module(part.module, self.options, {})
-        self.compiled.append(compiled)
-        run, inputs, outputs = compiled.executable.run, part.inputs, part.outputs
-
-        def step(env: Environment) -> None:
-            arrays = [np.ascontiguousarray(env[name]).reshape(env[name].shape) for name in inputs]
-            env.update(zip(outputs, run(arrays), strict=True))
-
-        return step
-
-    def _on_host(self, node: Node) -> Step:
-        if node.op in _CONTROL:
+    def _on_host(self, node: Node, known: Mapping[str, Array]) -> Step:
+        """What runs a node between compiled parts, where contents of these values are known."""
+        if node.op in RECURRENT:
+            self.host[node.name] = f"{node.op} has many steps and is run in pieces"
+            return self._pieces(node, known)
+        if node.op in _LOOPS:
             self.host[node.name] = f"{node.op} is run round by round"
-            return lambda env: self._bind(node, env, _CONTROL[node.op](self, node, env))
+            return self._rounds(node, known)
         if node.op not in HOST:
             text = f"{node.op} of what is no tensor of numbers"
             raise UserError("MC0159", text, where=node.name)
         self.host[node.name] = f"{node.op} runs on the host"
-        return lambda env: self._bind(node, env, run_host(node, self.inputs(node, env)))
+        return lambda env: _bind(node, env, run_host(node, self._inputs(node, env)))
 
-    def inputs(self, node: Node, env: Environment) -> list[Any]:
-        """The values of a node's inputs, None for those left out."""
+    def _rounds(self, node: Node, known: Mapping[str, Array]) -> Step:
+        """A loop around a body, in which what is constant outside is constant too."""
+        held = [n for n in node.captures if n in self.model.initialisers]
+        fixed = {n: known[n] for n in node.captures if n in known and n not in held}
+        key = (node.name, _digest(fixed))
+        inner = self._inner.get(key)
+        if inner is None:
+            graph = read_subgraph(node.attributes["body"], self.model.opsets, self.model.files)
+            graph.initialisers = {
+                **{n: self.model.initialisers[n] for n in held},
+                **graph.initialisers,
+            }
+            inner = self._inner[key] = Parts(graph, self.options, fixed)
+            inner.host = self.host
+        around = [n for n in node.captures if n not in held and n not in fixed]
+        names = [name for name, _ in inner.model.inputs]
+        run, opset, values = _LOOPS[node.op], self.model.opsets[""], inner.values
+
+        def step(env: Environment) -> None:
+            seen = {name: self._look_up(env, name) for name in around}
+
+            def body(given: Sequence[Any]) -> list[Any]:
+                return values({**seen, **dict(zip(names, given, strict=False))})
+
+            _bind(node, env, run(node, self._inputs(node, env), body, opset))
+
+        return step
+
+    def _pieces(self, node: Node, known: Mapping[str, Array]) -> Step:
+        """A recurrent node over many steps; weights that are constant are compiled in."""
+        fixed = {n: known[n] for n in node.inputs if n in known}
+        constant = [n in fixed or n in self.model.initialisers for n in node.inputs]
+        digest = _digest(fixed)
+
+        def run(piece: Node, feed: Mapping[str, Array]) -> list[Any]:
+            inner = self._inner.get(key := (node.name, piece.text("direction", ""), digest))
+            names = {n for n, c in zip(piece.inputs, constant, strict=False) if n and c}
+            names -= {"x", "lengths", "h", "c"}  # which are others in each piece
+            if inner is None:
+                inputs = [(n, None) for n in piece.inputs if n and n not in names]
+                model = Model(self.model.opsets, [piece], inputs, piece.outputs, {})
+                weights = {name: feed[name] for name in names}
+                inner = self._inner.setdefault(key, Parts(model, self.options, weights))
+            return inner.values({n: v for n, v in feed.items() if n not in names})
+
+        return lambda env: _bind(node, env, run_in_pieces(node, self._inputs(node, env), run))
+
+    def _inputs(self, node: Node, env: Environment) -> list[Any]:
         return [self._look_up(env, name) if name else None for name in node.inputs]
 
-    @staticmethod
-    def _bind(node: Node, env: Environment, values: Sequence[Any]) -> None:
-        env.update((name, v) for name, v in zip(node.outputs, values, strict=False) if name)
 
-    def alone(self, node: Node) -> Parts:
-        """A node as a graph of its own."""
-        key = (node.name, node.text("direction", ""))
-        if key not in self._inner:
-            inputs = [(name, None) for name in node.inputs if name]
-            model = Model(self.model.opsets, [node], inputs, node.outputs, {})
-            self._inner[key] = Parts(model, self.options)
-            self._inner[key].compiled = self.compiled
-        return self._inner[key]
+def _bind(node: Node, env: Environment, values: Sequence[Any]) -> None:
+    """The outputs of a node on the host, laid out as compiled code wants them."""
+    for name, value in zip(node.outputs, values, strict=False):
+        if name:
+            plain = isinstance(value, np.ndarray) and value.dtype in _TYPES
+            env[name] = np.require(value, requirements=["C", "A"]) if plain else value
 
-    def body(
-        self, node: Node, attribute: str, env: Environment
-    ) -> Callable[[Sequence[Any]], list[Any]]:
-        """A sub-graph of a node as a function of its inputs; it sees the values around it."""
-        inner = self._inner.get((node.name, attribute))
-        if inner is None:
-            graph = read_subgraph(node.attributes[attribute], self.model.opsets, self.model.files)
-            inner = self._inner[node.name, attribute] = Parts(graph, self.options)
-            inner.compiled = self.compiled
-        around = {name: self._look_up(env, name) for name in node.captures}
-        names = [name for name, _ in inner.model.inputs]
-        run = inner.run
-        return lambda values: run({**around, **dict(zip(names, values, strict=False))})
+
+def _digest(arrays: Mapping[str, Array]) -> str:
+    """A name for the contents of arrays."""
+    found = blake2b()
+    for name, array in arrays.items():
+        found.update(f"{name} {array.dtype.str} {array.shape} ".encode())
+        found.update(array.tobytes())
+    return found.hexdigest() if arrays else ""
+
+
+def _copied(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_copied(v) for v in value]
+    return value.copy() if isinstance(value, np.ndarray) else value
 
 
 def _literal(model: Model, name: str) -> Any:
@@ -203,6 +294,15 @@ def _literal(model: Model, name: str) -> Any:
 
         return to_array(tensor)
     return model.array(name, name)
+
+
+def _native(part: Part, compiled: Compilation) -> Step:
+    run, inputs, outputs = compiled.executable.run, part.inputs, part.outputs
+
+    def step(env: Environment) -> None:
+        env.update(zip(outputs, run([env[name] for name in inputs]), strict=True))
+
+    return step
 
 
 def _names(part: Part) -> Step:
@@ -215,97 +315,8 @@ def _names(part: Part) -> Step:
     return step
 
 
-def _loop(parts: Parts, node: Node, env: Environment) -> list[Any]:
-    """ONNX's Loop: at most so many rounds, while a condition holds."""
-    most, condition, *carried = parts.inputs(node, env)
-    body = parts.body(node, "body", env)
-    limit = np.inf if most is None else int(np.reshape(most, ()))
-    holds = True if condition is None else bool(np.reshape(condition, ()))
-    scanned: list[list[Any]] = []
-    k = 0
-    while holds and k < limit:
-        out = body([np.array(k, np.int64), np.array(holds), *carried])
-        holds, carried = bool(np.reshape(out[0], ())), out[1 : 1 + len(carried)]
-        scanned.append(out[1 + len(carried) :])
-        k += 1
-    columns = len(node.outputs) - len(carried)
-    if scanned:
-        return [*carried, *[np.stack(rows) for rows in zip(*scanned, strict=True)]]
-    return [*carried, *_nothing(node, "body", columns)]
-
-
-def _nothing(node: Node, attribute: str, columns: int) -> list[Array]:
-    """What a loop that never ran collects: arrays of no rows."""
-    from onnx.helper import tensor_dtype_to_np_dtype
-
-    out: list[Array] = []
-    for result in node.attributes[attribute].output[-columns:] if columns else ():
-        tensor = result.type.tensor_type
-        shape = (0, *[d.dim_value for d in tensor.shape.dim])
-        out.append(np.zeros(shape, tensor_dtype_to_np_dtype(tensor.elem_type or 1)))
-    return out
-
-
-def _scan(parts: Parts, node: Node, env: Environment) -> list[Any]:
-    """ONNX's Scan: one round for each slice of its inputs."""
-    values = parts.inputs(node, env)
-    if parts.model.opsets[""] < 9:
-        return _batched_scan(parts, node, env, values[1:])
-    return _scan_once(parts, node, env, values)
-
-
-def _batched_scan(parts: Parts, node: Node, env: Environment, values: list[Any]) -> list[Any]:
-    """Scan of opset 8: the first axis of everything is a batch, each entry a scan of its own."""
-    rows = [_scan_once(parts, node, env, [v[k] for v in values]) for k in range(values[0].shape[0])]
-    return [np.stack(column) for column in zip(*rows, strict=True)]
-
-
-def _scan_once(parts: Parts, node: Node, env: Environment, values: list[Any]) -> list[Any]:
-    count = node.integer("num_scan_inputs", 1)
-    carried, inputs = values[: len(values) - count], values[len(values) - count :]
-    body = parts.body(node, "body", env)
-    backwards = node.integers("scan_input_directions") or node.integers("directions") or ()
-    axes = node.integers("scan_input_axes") or (0,) * count
-    inputs = [np.moveaxis(x, axis, 0) for x, axis in zip(inputs, axes, strict=True)]
-    inputs = [x[::-1] if k < len(backwards) and backwards[k] else x for k, x in enumerate(inputs)]
-    rows: list[list[Any]] = []
-    for slices in zip(*inputs, strict=True):
-        out = body([*carried, *[np.require(s, requirements="C") for s in slices]])
-        carried, row = out[: len(carried)], out[len(carried) :]
-        rows.append(row)
-    columns = len(node.outputs) - len(carried)
-    made = [np.stack(c) for c in zip(*rows, strict=True)] if rows else []
-    made = made or _nothing(node, "body", columns)
-    turned = node.integers("scan_output_directions") or (0,) * columns
-    placed = node.integers("scan_output_axes") or (0,) * columns
-    made = [x[::-1] if back else x for x, back in zip(made, turned, strict=True)]
-    return [*carried, *[np.moveaxis(x, 0, axis) for x, axis in zip(made, placed, strict=True)]]
-
-
-def _sequence_map(parts: Parts, node: Node, env: Environment) -> list[Any]:
-    """ONNX's SequenceMap: a graph on each tensor of sequences."""
-    first, *others = parts.inputs(node, env)
-    body = parts.body(node, "body", env)
-    rows = [
-        body([item, *[o[k] if isinstance(o, list) else o for o in others]])
-        for k, item in enumerate(first)
-    ]
-    columns = len([o for o in node.outputs if o])
-    return [[row[k] for row in rows] for k in range(columns)]
-
-
-def _recurrent(parts: Parts, node: Node, env: Environment) -> list[Any]:
-    """A recurrent node over many steps."""
-
-    def run(piece: Node, feed: Mapping[str, Array]) -> list[Array]:
-        return parts.alone(piece).run(feed)
-
-    return run_in_pieces(node, parts.inputs(node, env), run)
-
-
-_CONTROL: dict[str, Callable[[Parts, Node, Environment], list[Any]]] = {
-    "Loop": _loop,
-    "Scan": _scan,
-    "SequenceMap": _sequence_map,
-    **dict.fromkeys(RECURRENT, _recurrent),
+_LOOPS: dict[str, Callable[[Node, Sequence[Any], Body, int], list[Any]]] = {
+    "Loop": lambda node, values, body, opset: loop(node, values, body),
+    "Scan": scan,
+    "SequenceMap": lambda node, values, body, opset: sequence_map(node, values, body),
 }

@@ -121,4 +121,4 @@ def test_cells(op: str, way: str, extras: tuple[str, ...], steps: int) -> None:
     session = minicc.InferenceSession(model.SerializeToString(), threads=1)
     for got, wanted in zip(session.run(None, feed), want, strict=True):
         np.testing.assert_allclose(got, wanted, rtol=2e-5, atol=2e-5)
-    assert ("round by round" in session.report()) == (steps > 64)
+    assert ("in pieces" in session.report()) == (steps > 64)

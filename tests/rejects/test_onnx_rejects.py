@@ -208,7 +208,7 @@ CASES: dict[str, tuple[Any, type[MiniccError], str]] = {
         UserError,
         (
             "MC0126 error: the value x is made twice\n"
-            "  at: it\n"
+            "  at: it#1\n"
             "  hint: each value has one node, input or initialiser that makes it"
         ),
     ),
@@ -409,7 +409,7 @@ CASES: dict[str, tuple[Any, type[MiniccError], str]] = {
         (
             "MC0225 not supported: Cast (opset 17) on i64: it needs to know the free "
             "dimension n\n"
-            "  at: it\n"
+            "  at: it#1\n"
             "  hint: give n a number in the shapes of the model's inputs"
         ),
     ),

@@ -28,18 +28,17 @@ def branch(node: Node, taken: bool, model: Model) -> list[Node]:
     proto = node.attributes["then_branch" if taken else "else_branch"]
     inner = read_subgraph(proto, model.opsets, model.files)
     made = {o for n in inner.nodes for o in n.outputs if o}
-    names = {name: f"{node.name}/{name}" for name in (*made, *inner.initialisers)}
+    place = f"{node.name}/{'then' if taken else 'else'}"
+    names = {name: f"{place}/{name}" for name in (*made, *inner.initialisers)}
     bound = zip(inner.outputs, node.outputs, strict=True)
     ends: list[Node] = []
     for name, out in bound:
         if out:
-            ends.append(
-                Node("Identity", f"{node.name}/{out}", (names.get(name, name),), (out,), {})
-            )
+            ends.append(Node("Identity", f"{place}/{out}", (names.get(name, name),), (out,), {}))
     assert isinstance(model.initialisers, dict)
     for name, tensor in inner.initialisers.items():
         model.initialisers[names[name]] = tensor
-    return [_renamed(n, names, node.name) for n in inner.nodes] + ends
+    return [_renamed(n, names, place) for n in inner.nodes] + ends
 
 
 def _renamed(node: Node, names: Mapping[str, str], prefix: str) -> Node:

@@ -169,7 +169,7 @@ def read_model(
         if given.name not in initialisers:
             with problems.catch():
                 inputs.append((given.name, _input_type(given, taken)))
-    nodes = [read_node(n, index, files) for index, n in enumerate(graph.node)]
+    nodes = _read_nodes(graph, files)
     wanted = [o.name for o in graph.output] if outputs is None else list(outputs)
     known = {i.name for i in graph.input} | set(initialisers)
     nodes = _ordered(nodes, known, wanted, problems)
@@ -180,11 +180,22 @@ def read_model(
 
 def read_subgraph(proto: Any, opsets: Mapping[str, int], files: Files) -> Model:
     """The graph that an attribute of a node holds; its nodes are in order as they stand."""
-    nodes = [read_node(n, index, files) for index, n in enumerate(proto.node)]
+    nodes = _read_nodes(proto, files)
     inputs = [(i.name, None) for i in proto.input]
     initialisers = {t.name: t for t in proto.initializer}
     outputs = [o.name for o in proto.output]
     return Model(opsets, nodes, inputs, outputs, initialisers, files=files)
+
+
+def _read_nodes(graph: Any, files: Files) -> list[Node]:
+    """The nodes of a graph; of those with one name all but the first get their number too."""
+    nodes = [read_node(n, index, files) for index, n in enumerate(graph.node)]
+    taken: set[str] = set()
+    for index, node in enumerate(nodes):
+        while node.name in taken:
+            node.name += f"#{index}"
+        taken.add(node.name)
+    return nodes
 
 
 def captured(proto: Any) -> list[str]:
