@@ -13,7 +13,7 @@ import pytest
 from minicc.backends.llvm.jit import Library, link
 from minicc.backends.llvm.optimize import optimise
 from minicc.errors import CompilerBug, UserError
-from minicc.runtime.threads import Team, barrier_ir
+from minicc.runtime.threads import Team, barrier_ir, close_idle, give_team, take_team
 from minicc.target import Target
 
 # context: barrier, rounds, a counter that is not atomic, how often a thread saw it wrong
@@ -243,3 +243,15 @@ print(threading.active_count())
         check=False,
     )
     assert (done.returncode, done.stdout, done.stderr) == (0, "4\n", "")
+
+
+def test_teams_that_are_given_back_serve_again() -> None:
+    first = take_team(2)
+    second = take_team(2)
+    assert first is not second
+    give_team(first)
+    assert take_team(2) is first
+    give_team(second)
+    give_team(first)
+    assert visits(take_team(2)) == (3, 2)
+    close_idle(2)

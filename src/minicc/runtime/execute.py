@@ -1,6 +1,6 @@
 """Run native programs.
 
-Arenas, tables of addresses and thread teams, a set for each caller that is inside.
+Arenas and tables of addresses, a set for each caller that is inside; thread teams serve all.
 
 Mirrors: IREE's HAL command buffers on a local task system, ORT's IO binding, reduced to one call.
 """
@@ -8,7 +8,6 @@ Mirrors: IREE's HAL command buffers on a local task system, ORT's IO binding, re
 from __future__ import annotations
 
 import ctypes
-import threading
 from collections.abc import Sequence
 
 import numpy as np
@@ -17,7 +16,10 @@ from minicc.backends.llvm.compile import Native
 from minicc.backends.llvm.jit import Library
 from minicc.backends.llvm.program import ARENA, BARRIER, FIRST
 from minicc.ir.arrays import Array, aligned, empty, is_aligned
-from minicc.runtime.threads import Team
+from minicc.runtime.threads import close_idle, give_team, take_team
+
+# points of all iteration spaces; below that a second thread costs more than it brings
+_ALONE = 200_000
 
 
 def place_constants(arrays: Sequence[Array]) -> tuple[list[Array], list[int]]:
@@ -33,20 +35,16 @@ def place_constants(arrays: Sequence[Array]) -> tuple[list[Array], list[int]]:
 
 
 class _Context:
-    """What one run needs for itself: an arena, a table and a team."""
+    """What one run needs for itself: an arena and a table."""
 
-    __slots__ = ("arena", "table", "team")
+    __slots__ = ("arena", "table")
 
-    def __init__(
-        self, native: Native, constants: Sequence[int], threads: int, library: Library | None
-    ) -> None:
+    def __init__(self, native: Native, constants: Sequence[int]) -> None:
         layout = native.layout
-        self.team = Team(threads, library)
         self.arena = aligned(max(1, layout.arena))
         count = len(layout.inputs) + len(layout.outputs)
         self.table = (ctypes.c_void_p * (FIRST + count + len(constants)))()
         self.table[ARENA] = self.arena.ctypes.data
-        self.table[BARRIER] = self.team.barrier
         for k, address in enumerate(constants):
             self.table[FIRST + count + k] = address
 
@@ -56,31 +54,32 @@ class NativeExecutable:
 
     def __init__(self, native: Native, threads: int, library: Library | None = None) -> None:
         self.native = native
-        self.threads = threads
+        self.threads = threads if native.layout.work > _ALONE else 1
         self.library = library
         self._arrays, self._constants = place_constants([c.array for c in native.layout.constants])
         self._free: list[_Context] = []
-        self._lock = threading.Lock()
 
     def run(self, inputs: Sequence[Array]) -> list[Array]:
         """The outputs for C-contiguous inputs of the expected types; allocates the outputs."""
-        with self._lock:
-            context = self._free.pop() if self._free else None
-        if context is None:
-            context = _Context(self.native, self._constants, self.threads, self.library)
+        try:
+            context = self._free.pop()
+        except IndexError:
+            context = _Context(self.native, self._constants)
         layout = self.native.layout
         outputs = [empty(t.extents, t.dtype.numpy) for t in layout.outputs]
         table = context.table
         for k, array in enumerate((*inputs, *outputs)):
             table[FIRST + k] = array.ctypes.data
-        context.team.run(self.native.main, ctypes.addressof(table))
-        with self._lock:
-            self._free.append(context)
+        team = take_team(self.threads, self.library)
+        table[BARRIER] = team.barrier
+        try:
+            team.run(self.native.main, ctypes.addressof(table))
+        finally:
+            give_team(team)
+        self._free.append(context)
         return outputs
 
     def close(self) -> None:
-        """End the threads of all idle teams."""
-        with self._lock:
-            for context in self._free:
-                context.team.close()
-            self._free.clear()
+        """Forget the memory of runs, and end the threads that wait for one."""
+        self._free.clear()
+        close_idle(self.threads)

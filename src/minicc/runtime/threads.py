@@ -310,6 +310,30 @@ def _dismiss(
 
 
 _teams: weakref.WeakSet[Team] = weakref.WeakSet()
+_idle: dict[int, list[Team]] = {}
+
+
+def take_team(threads: int, library: Library | None = None) -> Team:
+    """A team of so many threads that nobody uses, the one that was given back last if there is one.
+
+    All executables share teams: workers that wait for one executable would keep the cores from
+    those of another.
+    """
+    try:
+        return _idle.setdefault(threads, []).pop()
+    except IndexError:
+        return Team(threads, library)
+
+
+def give_team(team: Team) -> None:
+    """Give back a team that was taken."""
+    _idle[team.threads].append(team)
+
+
+def close_idle(threads: int) -> None:
+    """End the workers of all teams of so many threads that nobody uses."""
+    for team in list(_idle.get(threads, ())):
+        team.close()
 
 
 def _after_fork() -> None:

@@ -20,9 +20,12 @@ ARENA, BARRIER, FIRST = 0, 1, 2
 
 
 class Layout:
-    """What stands where in the table of `main`, and what the memory behind it must hold."""
+    """What stands where in the table of `main`, and what the memory behind it must hold.
 
-    __slots__ = ("arena", "constants", "inputs", "outputs")
+    `work` counts the points of all launches.
+    """
+
+    __slots__ = ("arena", "constants", "inputs", "outputs", "work")
 
     def __init__(self, module: Module) -> None:
         main = module.main
@@ -30,6 +33,7 @@ class Layout:
         self.arena: int = main.attrs["arena"]
         self.inputs = [a.type for a in main.args[:count]]
         self.outputs = [a.type for a in main.args[count:]]
+        self.work = sum(op.work for op in main.body.ops if isinstance(op, program.Launch))
         self.constants: list[Literal] = [
             op.value for op in main.body.ops if isinstance(op, program.Constant)
         ]
