@@ -57,6 +57,7 @@ from minicc.frontends.onnx.nested import (
 )
 from minicc.frontends.onnx.reader import Model, Node, read_model
 from minicc.frontends.onnx.registry import OPERATORS, Operator
+from minicc.frontends.onnx.unroll import unrolled_loop, unrolled_scan
 from minicc.ir.affine import substitute
 from minicc.ir.core import Array, Function, Module, Region, Value
 from minicc.ir.types import TensorType
@@ -172,10 +173,19 @@ class Importer:
 
     def replaced(self, node: Node) -> list[Node] | None:
         """The nodes that do the same: the branch that is known to run, a function's body."""
+        try:
+            return self._replaced(node)
+        except (KeyError, IndexError, ValueError, AttributeError) as error:
+            self.ctx.stand_at(node, (), self.model.opsets.get("", 0))
+            raise self.ctx.wrong(f"its graph does not fit it ({error})") from error
+
+    def _replaced(self, node: Node) -> list[Node] | None:
         if node.op == "If":
             condition = self.ctx.array(self.value(node.inputs[0], node.name))
             if condition is not None and condition.size == 1:
                 return branch(node, bool(condition.reshape(())), self.model)
+        if node.op in ("Loop", "Scan") and not self.untyped.intersection(node.uses):
+            return self._unrolled(node)
         if node.op in OPERATORS or node.op in HOST or node.op in CONTROL:
             return None
 
@@ -183,6 +193,24 @@ class Importer:
             return [self.value(n, node.name).type if n else None for n in node.inputs]
 
         return function_body(node, self.model.opsets.get(node.op.rpartition(".")[0], 0), types)
+
+    def _unrolled(self, node: Node) -> list[Node] | None:
+        """The rounds of a loop that are few and known."""
+        values = [self.value(name, node.name) if name else None for name in node.inputs]
+        if node.op == "Loop":
+            known = [self.ctx.array(v) for v in values[:2]]
+            if known[0] is None or not (known[1] is None or known[1].all()):
+                return None
+            if known[1] is None and values[1] is not None:
+                return None
+            return unrolled_loop(node, self.model, int(known[0].reshape(())))
+        if self.model.opsets[""] < 9:
+            return None
+        count = node.integer("num_scan_inputs", 1)
+        axes = node.integers("scan_input_axes") or (0,) * count
+        pairs = zip(values[len(values) - count :], axes, strict=True)
+        extents = [v.type.shape[axis] for v, axis in pairs if v is not None]
+        return unrolled_scan(node, self.model, extents)
 
     def on_host(self, node: Node) -> bool:
         """Whether a node runs on the host: by its operator, its inputs, or for its many steps."""

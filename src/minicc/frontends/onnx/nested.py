@@ -35,13 +35,12 @@ def branch(node: Node, taken: bool, model: Model) -> list[Node]:
     for name, out in bound:
         if out:
             ends.append(Node("Identity", f"{place}/{out}", (names.get(name, name),), (out,), {}))
-    assert isinstance(model.initialisers, dict)
-    for name, tensor in inner.initialisers.items():
-        model.initialisers[names[name]] = tensor
-    return [_renamed(n, names, place) for n in inner.nodes] + ends
+    model.add({names[name]: tensor for name, tensor in inner.initialisers.items()})
+    return [rename(n, names, place) for n in inner.nodes] + ends
 
 
-def _renamed(node: Node, names: Mapping[str, str], prefix: str) -> Node:
+def rename(node: Node, names: Mapping[str, str], prefix: str) -> Node:
+    """A node on values of other names, called after the node that it stands for."""
     return replace(
         node,
         name=f"{prefix}/{node.name}",
@@ -137,5 +136,5 @@ def function_body(
             names.setdefault(name, f"{node.name}/{name}" if name else "")
         read = read_node(inner, index)
         attributes = {**read.attributes, **given}
-        out.append(_renamed(replace(read, attributes=attributes), names, node.name))
+        out.append(rename(replace(read, attributes=attributes), names, node.name))
     return out

@@ -146,6 +146,11 @@ class Model:
         """The array of an initialiser, see `array_of`."""
         return array_of(self.initialisers[name], where, self.files)
 
+    def add(self, initialisers: Mapping[str, Any]) -> None:
+        """More initialisers, those of a graph that is written in place of a node."""
+        # a new mapping: other threads may be going through the old one
+        self.initialisers = {**self.initialisers, **initialisers}
+
 
 def read_model(
     source: str | os.PathLike[str] | bytes, outputs: Sequence[str] | None = None
