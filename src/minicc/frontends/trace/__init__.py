@@ -33,12 +33,16 @@ Differs from Dynamo: no Python runs between the segments of a remembered path.
 """
 
 from minicc.frontends.trace import (
+    composed,
     contraction,
     creation,
     indexing,
     joining,
     movement,
     reductions,
+    scans,
+    sorting,
+    statistics,
     ufuncs,
     views,
     writes,
@@ -49,7 +53,10 @@ from minicc.frontends.trace.paths import Missed, Node, replay
 from minicc.frontends.trace.tracer import Tracer
 from minicc.frontends.trace.tracing import Traced, trace, trace_call, trace_values
 
-FAMILIES = (contraction, creation, indexing, joining, movement, reductions, ufuncs, views, writes)
+FAMILIES = (
+    composed, contraction, creation, indexing, joining, movement, reductions, scans, sorting,
+    statistics, ufuncs, views, writes,
+)  # fmt: skip
 
 __all__ = [
     "FAMILIES",

@@ -16,6 +16,7 @@ from minicc.frontends.trace.dispatch import value_of
 from minicc.frontends.trace.recorder import Recorder
 from minicc.frontends.trace.reductions import axes_of
 from minicc.frontends.trace.registry import traces
+from minicc.frontends.trace.tracer import Tracer
 from minicc.ir import graph
 from minicc.ir.core import Value
 from minicc.ir.types import BOOL, I32
@@ -175,14 +176,14 @@ def norm(
 def einsum(recorder: Recorder, subscripts: str, *operands: Any, optimize: Any = False) -> Value:
     """Einstein's summation; several operands are contracted from left to right."""
     if not isinstance(subscripts, str):
-        recorder.refuse("MC0241", "np.einsum is traced with its subscripts as text alone")
+        subscripts, operands = _from_lists((subscripts, *operands))
     values = _pair(recorder, *operands)
     terms, out = _terms(subscripts, [v.type.rank for v in values])
-    for term in terms:
-        if len(set(term)) != len(term):
-            recorder.refuse(
-                "MC0241", f"np.einsum of a diagonal ({term}) is not traced", "take np.diagonal"
-            )
+    for k in range(len(terms)):
+        while len(set(terms[k])) != len(terms[k]):
+            values[k], terms[k] = _on_diagonal(recorder, values[k], terms[k])
+    if len(set(out)) != len(out) or not set(out) <= set("".join(terms)):
+        raise ValueError(f"einstein sum subscripts string {subscripts!r} has a wrong output")
     value, term = values[0], terms[0]
     for k in range(1, len(values)):
         needed = out + "".join(terms[k + 1 :])
@@ -195,6 +196,28 @@ def einsum(recorder: Recorder, subscripts: str, *operands: Any, optimize: Any = 
         left = [c for c in term if c in out]
         value = recorder.transpose(value, tuple(left.index(c) for c in out))
     return _result(recorder, value, operands)
+
+
+def _from_lists(given: tuple[Any, ...]) -> tuple[str, tuple[Any, ...]]:
+    """`einsum(a, [0, 1], b, [1, 2], [0, 2])` as text and operands."""
+    count = len(given) // 2
+    lists = [given[2 * k + 1] for k in range(count)]
+    target = given[2 * count] if len(given) % 2 else None
+
+    def text(places: Any) -> str:
+        return "".join("..." if p is Ellipsis else _LETTERS[p] for p in places)
+
+    terms = ",".join(map(text, lists))
+    return terms if target is None else f"{terms}->{text(target)}", given[0 : 2 * count : 2]
+
+
+def _on_diagonal(recorder: Recorder, value: Value, term: str) -> tuple[Value, str]:
+    """Where a letter stands twice, the elements whose two indices are equal."""
+    letter = next(c for c in term if term.count(c) > 1)
+    i = term.index(letter)
+    k = term.index(letter, i + 1)
+    box = recorder.namespace.diagonal(Tracer(recorder, value), 0, i, k)
+    return value_of(recorder, box), term[:i] + term[i + 1 : k] + term[k + 1 :] + letter
 
 
 def _terms(subscripts: str, ranks: list[int]) -> tuple[list[str], str]:

@@ -58,6 +58,8 @@ def call(recorder: Recorder, name: str, args: tuple[Any, ...], kwargs: dict[str,
     args = tuple([a.real if isinstance(a, PythonType) else a for a in args])
     kwargs = {k: a.real if isinstance(a, PythonType) else a for k, a in kwargs.items()}
     ufunc = getattr(np, name, None)
+    if isinstance(ufunc, np.ufunc):
+        name = ufunc.__name__  # of several names of one function
     if isinstance(ufunc, np.ufunc) and len(args) > ufunc.nin:
         kwargs = {**kwargs, "out": args[ufunc.nin :]}
         args = args[: ufunc.nin]

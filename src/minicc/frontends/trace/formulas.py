@@ -1,8 +1,8 @@
 """The ops of each ufunc, for values that have the element types of its loop.
 
 Functions without an op of their own are composed where the formula keeps NumPy's accuracy to a few
-units in the last place (Kahan's `expm1` and `log1p`, scaled `hypot`); others (`sin`, `arctan`,
-`cbrt`) are not here, so they are refused on traced arrays.
+units in the last place (Kahan's `expm1` and `log1p`, scaled `hypot`); others (`frexp`, `gcd`) are
+not here, so NumPy computes them on the host.
 
 Mirrors: decompositions in torch.decomp and JAX's lax_numpy.
 """
@@ -87,6 +87,8 @@ class Formula:
     def choose(self, a: Any, b: Any) -> Formula:
         """`a` where this holds, `b` elsewhere; one of them may be a number."""
         kind = a if isinstance(a, Formula) else b
+        if not isinstance(kind, Formula):
+            raise TypeError("one of the choices must be a value")
         chosen = (kind._other(a), kind._other(b))
         return Formula(self.r, self.r.emit(graph.Select, self.v, *chosen))
 
@@ -103,6 +105,9 @@ for _name, _cls in {
     "rint": graph.Round, "equal": graph.Eq, "not_equal": graph.Ne, "less": graph.Lt,
     "less_equal": graph.Le, "bitwise_and": graph.And, "bitwise_or": graph.Or,
     "bitwise_xor": graph.Xor, "invert": graph.Not, "bitwise_not": graph.Not,
+    "sin": graph.Sin, "cos": graph.Cos, "tan": graph.Tan, "arcsin": graph.Asin,
+    "arccos": graph.Acos, "arctan": graph.Atan, "arcsinh": graph.Asinh, "arccosh": graph.Acosh,
+    "arctanh": graph.Atanh, "float_power": graph.Pow,
 }.items():  # fmt: skip
     _plain(_name, _cls)
 
@@ -291,3 +296,63 @@ def _erf(x: Formula) -> Formula:
 def _expit(x: Formula) -> Formula:
     one = Formula(x.r, x.r.scalar(1, x.dtype))
     return one / ((-x).exp() + 1)
+
+
+@_formula("cbrt")
+def _cbrt(x: Formula) -> Formula:
+    size = x.abs()
+    y = (size.log() / 3).exp()
+    # the step of Newton's method takes away the error of the logarithm
+    y = y - (y * y * y - size) / (y * y * 3)
+    root = size.eq(0).choose(x, size.eq(np.inf).choose(size, y))
+    return (x < 0).choose(-root.abs(), root)
+
+
+def _negative(x: Formula) -> Formula:
+    """Where the sign is set, that of zero included; NaN counts as positive."""
+    one = Formula(x.r, x.r.scalar(1, x.dtype))
+    return (x < 0).op(graph.Or, x.eq(0).op(graph.And, one / x < 0))
+
+
+@_formula("signbit")
+def _signbit(x: Formula) -> Formula:
+    return _negative(x)
+
+
+@_formula("copysign")
+def _copysign(a: Formula, b: Formula) -> Formula:
+    return _negative(b).choose(-a.abs(), a.abs())
+
+
+@_formula("heaviside")
+def _heaviside(x: Formula, h: Formula) -> Formula:
+    level = (x < 0).choose(0, x.eq(0).choose(h, Formula(x.r, x.r.scalar(1, x.dtype))))
+    return x.is_nan().choose(x, level)
+
+
+@_formula("logaddexp2")
+def _logaddexp2(a: Formula, b: Formula) -> Formula:
+    larger = a.op(graph.Max, b)
+    apart = larger + _log1p((-(a - b).abs() * math.log(2)).exp()) / math.log(2)
+    return a.eq(b).choose(a + 1, apart)
+
+
+@_formula("arctan2")
+def _arctan2(y: Formula, x: Formula) -> Formula:
+    up, across = y.abs(), x.abs()
+    both = up.eq(np.inf).op(graph.And, across.eq(np.inf))
+    angle = both.choose(math.pi / 4, (up / across).op(graph.Atan))
+    angle = up.eq(0).choose(0, angle)
+    turned = _negative(x).choose(-angle + math.pi, angle)
+    signed = _negative(y).choose(-turned, turned)
+    return y.is_nan().op(graph.Or, x.is_nan()).choose(np.nan, signed)
+
+
+@_formula("fmod")
+def _fmod(a: Formula, b: Formula) -> Formula:
+    if a.dtype.kind == "u":
+        return a.op(graph.Mod, b)
+    size = a.abs().op(graph.Mod, b.abs())
+    if a.dtype.is_float:
+        return _negative(a).choose(-size, size)
+    return (a < 0).choose(-size, size)

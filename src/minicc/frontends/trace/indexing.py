@@ -300,16 +300,38 @@ def _put_fixed(recorder: Recorder, box: Tracer, places: Array, new: Value) -> Va
     return recorder.emit(graph.Select, chosen, spread, box.value())
 
 
+_RUNS = 32  # pieces of which elements at known places may be joined
+
+
 def taken(recorder: Recorder, value: Value, places: Array, axis: int) -> Value:
-    """The elements at known places, not negative, along an axis: a slice where they form one."""
-    n = len(places)
-    step = int(places[1] - places[0]) if n > 1 else 1
-    if n and step and (np.diff(places) == step).all():
-        pieces = [(0, m, 1) for m in value.type.extents]
-        first = int(places[0])
-        pieces[axis] = (first, int(places[-1]) + (1 if step > 0 else -1), step)
-        return cut(recorder, value, pieces)
-    return recorder.emit(graph.Gather, value, recorder.lift(places), axis)
+    """The elements at known places, not negative, along an axis: slices where they form few."""
+    runs = _runs([int(p) for p in places]) if len(places) else []
+    if not runs or len(runs) > _RUNS:
+        return recorder.emit(graph.Gather, value, recorder.lift(places), axis)
+    extents = value.type.extents
+    parts: list[Value] = []
+    for first, step, count in runs:
+        pieces = [(0, m, 1) for m in extents]
+        last = first + step * (count - 1)
+        pieces[axis] = (first, last + (1 if step >= 0 else -1), step or 1)
+        part = cut(recorder, value, pieces)
+        if not step:
+            part = recorder.broadcast(part, (*extents[:axis], count, *extents[axis + 1 :]))
+        parts.append(part)
+    return parts[0] if len(parts) == 1 else recorder.emit(graph.Concat, parts, axis)
+
+
+def _runs(places: list[int]) -> list[tuple[int, int, int]]:
+    """Places as progressions: first, step, count."""
+    runs: list[tuple[int, int, int]] = []
+    for p in places:
+        if runs:
+            first, step, count = runs[-1]
+            if count == 1 or p == first + step * count:
+                runs[-1] = (first, p - first if count == 1 else step, count + 1)
+                continue
+        runs.append((p, 1, 1))
+    return runs
 
 
 def refuse_mask(recorder: Recorder) -> NoReturn:

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple
 
 from minicc.frontends.trace.dispatch import value_of
+from minicc.frontends.trace.indexing import taken
 from minicc.frontends.trace.movement import cut_axis, flat
 from minicc.frontends.trace.recorder import Recorder
 from minicc.frontends.trace.registry import traces
@@ -141,6 +142,10 @@ def repeat(recorder: Recorder, a: Any, repeats: Any, axis: int | None = None) ->
         value = flat(recorder, value)
     k = normalize_axis_index(0 if axis is None else axis, value.type.rank)
     n = value.type.extents[k]
+    if isinstance(repeats, (int, np.integer)):
+        shape = value.type.extents
+        apart = recorder.reshape(value, (*shape[: k + 1], 1, *shape[k + 1 :]))
+        wide = recorder.broadcast(apart, (*shape[: k + 1], int(repeats), *shape[k + 1 :]))
+        return recorder.reshape(wide, (*shape[:k], n * int(repeats), *shape[k + 1 :]))
     counts = np.broadcast_to(np.asarray(repeats), (n,))
-    places = np.repeat(np.arange(n), counts)
-    return recorder.emit(graph.Gather, value, recorder.lift(places), k)
+    return taken(recorder, value, np.repeat(np.arange(n), counts), k)

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from minicc.frontends.trace.dispatch import value_of
-from minicc.frontends.trace.indexing import Cut, cut
+from minicc.frontends.trace.indexing import Cut, cut, taken
 from minicc.frontends.trace.recorder import Recorder
 from minicc.frontends.trace.registry import traces
 from minicc.ir import graph
@@ -34,6 +34,18 @@ def cut_axis(recorder: Recorder, value: Value, axis: int, piece: Cut) -> Value:
     return cut(recorder, value, cuts)
 
 
+_MIRRORS = ("edge", "reflect", "symmetric", "wrap")
+
+
+def _mirrored(recorder: Recorder, value: Value, pad_width: Any, mode: Any) -> Value:
+    widths = np.broadcast_to(np.asarray(pad_width, np.int64), (value.type.rank, 2))
+    for axis, n in enumerate(value.type.extents):
+        low, high = map(int, widths[axis])
+        if low or high:
+            value = taken(recorder, value, np.pad(np.arange(n), (low, high), mode), axis)
+    return value
+
+
 @traces("pad")
 def pad(
     recorder: Recorder,
@@ -43,10 +55,15 @@ def pad(
     *,
     constant_values: Any = 0,
 ) -> Value:
-    """One number around an array."""
+    """One number around an array, or its own elements again."""
+    if mode in _MIRRORS:
+        return _mirrored(recorder, value_of(recorder, array), pad_width, mode)
     if mode != "constant":
         recorder.refuse("MC0241", f"np.pad with mode={mode!r} is not traced", "mode='constant' is")
     value = value_of(recorder, array)
+    if isinstance(pad_width, dict):
+        pad_width = [pad_width.get(k, pad_width.get(k - value.type.rank, (0, 0)))
+                     for k in range(value.type.rank)]  # fmt: skip
     widths = np.broadcast_to(np.asarray(pad_width, np.int64), (value.type.rank, 2))
     if (widths < 0).any():
         raise ValueError("index can't contain negative values")

@@ -132,16 +132,26 @@ class Recorder:
 
     def emit(self, cls: type[Op], *args: Any, **attrs: Any) -> Value:
         """Record an op with one result; UserError where its type rule refuses the operands."""
+        self.emit_check()
+        self._builder.loc = (self.location(),)
+        if self._moved:
+            args = tuple([self._latest(a) for a in args])
+        return self._builder.emit(cls, *args, **attrs)
+
+    def emit_check(self) -> None:
+        """UserError (MC0183) where the trace has ended."""
         if self.closed:
             raise UserError(
                 "MC0183",
                 f"a value of the trace of {self.name} is used after the trace has ended",
                 hint="return values instead of storing them in globals or objects",
             )
+
+    def emit_all(self, cls: type[Op], *args: Any, **attrs: Any) -> tuple[Value, ...]:
+        """Record an op with any number of results."""
+        self.emit_check()
         self._builder.loc = (self.location(),)
-        if self._moved:
-            args = tuple([self._latest(a) for a in args])
-        return self._builder.emit(cls, *args, **attrs)
+        return self._builder.emit_all(cls, *[self._latest(a) for a in args], **attrs)
 
     def _latest(self, arg: Any) -> Any:
         if isinstance(arg, Value):

@@ -37,7 +37,7 @@ def count(value: Value, axes: tuple[int, ...]) -> int:
     return int(np.prod([value.type.extents[k] for k in axes], dtype=np.int64))
 
 
-def _widened(recorder: Recorder, value: Value, wanted: Any) -> Value:
+def widened(recorder: Recorder, value: Value, wanted: Any) -> Value:
     """As NumPy sums it: in `wanted`, else bool and small integers in 64 bits."""
     if wanted is not None:
         return recorder.cast(value, recorder.dtype(np.dtype(wanted)))
@@ -47,16 +47,34 @@ def _widened(recorder: Recorder, value: Value, wanted: Any) -> Value:
 
 
 def _total(
-    recorder: Recorder, x: Any, axis: Axis, wanted: Any, keepdims: bool, combine: str, where: Any
+    recorder: Recorder,
+    x: Any,
+    axis: Axis,
+    wanted: Any,
+    keepdims: bool,
+    combine: str,
+    where: Any,
+    initial: Any = None,
 ) -> Value:
-    value = _widened(recorder, value_of(recorder, x), wanted)
+    value = widened(recorder, value_of(recorder, x), wanted)
     if value.type.dtype is BOOL:
         recorder.refuse("MC0245", "a sum or product in bool is not traced")
     if where is not True:
         neutral = np.asarray(combine == "mul", value.type.dtype.numpy)
         kept = recorder.namespace.where(where, Tracer(recorder, value), neutral)
         value = value_of(recorder, kept)
-    return recorder.reduce(value, axes_of(value, axis), combine, keepdims)
+    total = recorder.reduce(value, axes_of(value, axis), combine, keepdims)
+    return _with_initial(recorder, total, initial, combine)
+
+
+_COMBINE = {"add": graph.Add, "mul": graph.Mul, "max": graph.Max, "min": graph.Min}
+
+
+def _with_initial(recorder: Recorder, total: Value, initial: Any, combine: str) -> Value:
+    if initial is None:
+        return total
+    start = recorder.cast(value_of(recorder, initial), total.type.dtype)
+    return recorder.emit(_COMBINE[combine], total, start)
 
 
 @traces("sum")
@@ -67,10 +85,11 @@ def sum_(
     dtype: Any = None,
     *,
     keepdims: bool = False,
+    initial: Any = None,
     where: Any = True,
 ) -> Value:
     """The sum along axes."""
-    return _total(recorder, a, axis, dtype, keepdims, "add", where)
+    return _total(recorder, a, axis, dtype, keepdims, "add", where, initial)
 
 
 @traces("prod")
@@ -81,39 +100,68 @@ def prod(
     dtype: Any = None,
     *,
     keepdims: bool = False,
+    initial: Any = None,
     where: Any = True,
 ) -> Value:
     """The product along axes."""
-    return _total(recorder, a, axis, dtype, keepdims, "mul", where)
+    return _total(recorder, a, axis, dtype, keepdims, "mul", where, initial)
 
 
-@traces("nansum")
-def nansum(
-    recorder: Recorder, a: Any, axis: Axis = None, dtype: Any = None, *, keepdims: bool = False
+def _extreme(
+    recorder: Recorder,
+    a: Any,
+    axis: Axis,
+    keepdims: bool,
+    combine: str,
+    initial: Any = None,
+    where: Any = True,
 ) -> Value:
-    """The sum of what is a number."""
-    box = Tracer(recorder, value_of(recorder, a))
-    return sum_(recorder, box, axis, dtype, keepdims=keepdims, where=~recorder.namespace.isnan(box))
-
-
-def _extreme(recorder: Recorder, a: Any, axis: Axis, keepdims: bool, combine: str) -> Value:
     value = value_of(recorder, a)
     axes = axes_of(value, axis)
+    if where is not True:
+        if initial is None:
+            raise ValueError("reduction operation needs an initial value where there is a mask")
+        rest = np.asarray(initial).astype(value.type.dtype.numpy)
+        value = value_of(recorder, recorder.namespace.where(where, Tracer(recorder, value), rest))
     if count(value, axes) == 0:
-        raise ValueError("zero-size array to reduction operation which has no identity")
-    return recorder.reduce(value, axes, combine, keepdims)
+        if initial is None:
+            raise ValueError("zero-size array to reduction operation which has no identity")
+        shape = value.type.extents
+        left = [1 if k in axes and keepdims else n for k, n in enumerate(shape)]
+        kept = tuple(n for k, n in enumerate(left) if keepdims or k not in axes)
+        start = recorder.cast(value_of(recorder, initial), value.type.dtype)
+        return recorder.broadcast(start, kept)
+    return _with_initial(
+        recorder, recorder.reduce(value, axes, combine, keepdims), initial, combine
+    )
 
 
 @traces("max", "amax")
-def max_(recorder: Recorder, a: Any, axis: Axis = None, *, keepdims: bool = False) -> Value:
+def max_(
+    recorder: Recorder,
+    a: Any,
+    axis: Axis = None,
+    *,
+    keepdims: bool = False,
+    initial: Any = None,
+    where: Any = True,
+) -> Value:
     """The greatest along axes; NaN if there is one."""
-    return _extreme(recorder, a, axis, keepdims, "max")
+    return _extreme(recorder, a, axis, keepdims, "max", initial, where)
 
 
 @traces("min", "amin")
-def min_(recorder: Recorder, a: Any, axis: Axis = None, *, keepdims: bool = False) -> Value:
+def min_(
+    recorder: Recorder,
+    a: Any,
+    axis: Axis = None,
+    *,
+    keepdims: bool = False,
+    initial: Any = None,
+    where: Any = True,
+) -> Value:
     """The least along axes; NaN if there is one."""
-    return _extreme(recorder, a, axis, keepdims, "min")
+    return _extreme(recorder, a, axis, keepdims, "min", initial, where)
 
 
 @traces("ptp")
@@ -127,16 +175,26 @@ def ptp(recorder: Recorder, a: Any, axis: Axis = None, *, keepdims: bool = False
 
 
 @traces("any")
-def any_(recorder: Recorder, a: Any, axis: Axis = None, *, keepdims: bool = False) -> Value:
+def any_(
+    recorder: Recorder, a: Any, axis: Axis = None, *, keepdims: bool = False, where: Any = True
+) -> Value:
     """Whether some element is not zero."""
     value = recorder.cast(value_of(recorder, a), BOOL)
+    if where is not True:
+        box = Tracer(recorder, value)
+        value = value_of(recorder, recorder.namespace.where(where, box, np.bool_(False)))
     return recorder.reduce(value, axes_of(value, axis), "or", keepdims)
 
 
 @traces("all")
-def all_(recorder: Recorder, a: Any, axis: Axis = None, *, keepdims: bool = False) -> Value:
+def all_(
+    recorder: Recorder, a: Any, axis: Axis = None, *, keepdims: bool = False, where: Any = True
+) -> Value:
     """Whether no element is zero."""
     value = recorder.cast(value_of(recorder, a), BOOL)
+    if where is not True:
+        box = Tracer(recorder, value)
+        value = value_of(recorder, recorder.namespace.where(where, box, np.bool_(True)))
     return recorder.reduce(value, axes_of(value, axis), "and", keepdims)
 
 
@@ -149,74 +207,13 @@ def count_nonzero(
     return recorder.reduce(value, axes_of(value, axis), "add", keepdims)
 
 
-def _loop_and_result(recorder: Recorder, value: Value, wanted: Any) -> tuple[DType, DType]:
+def loop_and_result(recorder: Recorder, value: Value, wanted: Any) -> tuple[DType, DType]:
     """In which type a mean is computed, and which it has."""
     given = value.type.dtype
     result = recorder.dtype(np.dtype(wanted)) if wanted is not None else given
     if wanted is None and not given.is_float:
         return F64, F64
     return (F32 if result.is_float and result.bits < 32 else result), result
-
-
-@traces("mean")
-def mean(
-    recorder: Recorder, a: Any, axis: Axis = None, dtype: Any = None, *, keepdims: bool = False
-) -> Value:
-    """The arithmetic mean along axes."""
-    value = value_of(recorder, a)
-    loop, result = _loop_and_result(recorder, value, dtype)
-    axes = axes_of(value, axis)
-    total = recorder.reduce(recorder.cast(value, loop), axes, "add", keepdims)
-    number = recorder.scalar(count(value, axes), loop)
-    return recorder.cast(recorder.emit(graph.Div, total, number), result)
-
-
-@traces("average")
-def average(recorder: Recorder, a: Any, axis: Axis = None, *, keepdims: bool = False) -> Value:
-    """The mean; weights are not traced."""
-    return mean(recorder, a, axis, keepdims=keepdims)
-
-
-@traces("var")
-def var(
-    recorder: Recorder,
-    a: Any,
-    axis: Axis = None,
-    dtype: Any = None,
-    ddof: float = 0,
-    *,
-    keepdims: bool = False,
-    correction: float | None = None,
-) -> Value:
-    """The mean of squared distances to the mean, over n - ddof."""
-    value = value_of(recorder, a)
-    loop, result = _loop_and_result(recorder, value, dtype)
-    axes = axes_of(value, axis)
-    number = count(value, axes)
-    wide = recorder.cast(value, loop)
-    center = recorder.emit(
-        graph.Div, recorder.reduce(wide, axes, "add", True), recorder.scalar(number, loop)
-    )
-    apart = recorder.emit(graph.Sub, wide, center)
-    total = recorder.reduce(recorder.emit(graph.Mul, apart, apart), axes, "add", keepdims)
-    free = max(number - (ddof if correction is None else correction), 0)
-    return recorder.cast(recorder.emit(graph.Div, total, recorder.scalar(free, loop)), result)
-
-
-@traces("std")
-def std(
-    recorder: Recorder,
-    a: Any,
-    axis: Axis = None,
-    dtype: Any = None,
-    ddof: float = 0,
-    *,
-    keepdims: bool = False,
-    correction: float | None = None,
-) -> Value:
-    """The square root of the variance."""
-    squared = var(recorder, a, axis, dtype, ddof, keepdims=keepdims, correction=correction)
-    return recorder.emit(graph.Sqrt, squared)
 
 
 def _position(recorder: Recorder, a: Any, axis: int | None, keepdims: bool, combine: str) -> Value:

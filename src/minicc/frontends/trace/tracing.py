@@ -141,7 +141,7 @@ def _results(recorder: Recorder, outcome: Any) -> tuple[list[Value], list[str], 
             values.append(content if isinstance(content, Value) else recorder.lift(content))
             names.append(path)
             return Slot(len(values) - 1, leaf.kind if number else None)
-        if leaf is None or isinstance(leaf, (bool, int, float, complex, str)):
+        if leaf is None or isinstance(leaf, (bool, int, float, complex, str, bytes)):
             return leaf
         kind = type(leaf)
         raise UserError(

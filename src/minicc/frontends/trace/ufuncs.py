@@ -89,6 +89,8 @@ def apply(recorder: Recorder, name: str, *xs: Any, dtype: Any = None) -> Value:
             recorder.refuse("MC0245", f"np.{name} of {ins[0]} and {ins[1]} is not traced")
     element = recorder.dtype(result)
     loop = [recorder.dtype(t) for t in ins]
+    if name == "power" and not element.is_float:
+        recorder.refuse("MC0241", "np.power of integers to a traced power is not traced")
     values = [converted(recorder, x, e) for x, e in zip(operands, loop, strict=True)]
     return recorder.cast(EMIT[name](recorder, *values), element)
 
@@ -121,6 +123,8 @@ def _power(recorder: Recorder, base: Operand, exponent: Operand) -> Value | None
         return None
     if not isinstance(exponent, int) or not element.is_integer:
         return None
+    if exponent > np.iinfo(element.numpy).max:
+        raise OverflowError(f"Python integer {exponent} out of bounds for {element.numpy}")
     if exponent < 0:
         raise ValueError("Integers to negative integer powers are not allowed.")
     result: Value | None = None
@@ -233,8 +237,21 @@ def round_(recorder: Recorder, a: Any, decimals: int = 0) -> Value:
 
 
 @traces("isclose")
-def isclose(recorder: Recorder, a: Any, b: Any, rtol: float = 1e-5, atol: float = 1e-8) -> Value:
+def isclose(
+    recorder: Recorder,
+    a: Any,
+    b: Any,
+    rtol: float = 1e-5,
+    atol: float = 1e-8,
+    equal_nan: bool = False,
+) -> Value:
     """Whether |a - b| <= atol + rtol * |b|, equal infinities included."""
+    np_ = recorder.namespace
     left, right = Tracer(recorder, value_of(recorder, a)), Tracer(recorder, value_of(recorder, b))
-    near = (abs(left - right) <= atol + rtol * abs(right)) & (abs(right) < np.inf)
-    return value_of(recorder, near | (left == right))
+    if right.dtype.kind != "f":
+        right = right.astype(np.result_type(right.dtype, 1.0))
+    near = (abs(left - right) <= atol + rtol * abs(right)) & np_.isfinite(right)
+    same = near | (left == right)
+    if equal_nan and left.dtype.kind == "f":
+        same = same | (np_.isnan(left) & np_.isnan(right))
+    return value_of(recorder, same)

@@ -18,11 +18,10 @@ import numpy as np
 from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple
 
 from minicc.frontends.trace.dispatch import content_of, value_of
-from minicc.frontends.trace.indexing import index_lens
+from minicc.frontends.trace.indexing import index_lens, taken
 from minicc.frontends.trace.recorder import Recorder
 from minicc.frontends.trace.registry import traces
 from minicc.frontends.trace.tracer import Lens, Tracer
-from minicc.ir import graph
 from minicc.ir.core import Array, Value
 
 
@@ -396,7 +395,7 @@ def _diagonal(recorder: Recorder, value: Value, offset: int, axis1: int, axis2: 
     flat = recorder.reshape(value, (*outer, rows * columns))
     first = max(offset, 0) + max(-offset, 0) * columns
     places = first + np.arange(length) * (columns + 1)
-    return recorder.emit(graph.Gather, flat, recorder.lift(places), len(outer))
+    return taken(recorder, flat, places, len(outer))
 
 
 @traces("real", "real_if_close", view=True)

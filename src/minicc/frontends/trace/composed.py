@@ -1,0 +1,466 @@
+"""Functions written in NumPy itself: each is plain code on the traced namespace.
+
+Mirrors: the Python parts of NumPy (`function_base`, `shape_base`, `twodim_base`).
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Sequence
+from functools import reduce
+from typing import Any
+
+import numpy as np
+from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple
+
+from minicc.frontends.trace.dispatch import is_symbolic
+from minicc.frontends.trace.recorder import Recorder
+from minicc.frontends.trace.registry import traces
+from minicc.frontends.trace.tracer import Tracer
+from minicc.frontends.trace.views import boxed
+
+_TAPS = 64  # elements of a filter that is written out
+
+
+@traces("divmod")
+def divmod_(recorder: Recorder, x1: Any, x2: Any) -> Any:
+    """The quotient rounded down, and the remainder."""
+    np_ = recorder.namespace
+    return np_.floor_divide(x1, x2), np_.remainder(x1, x2)
+
+
+@traces("modf")
+def modf(recorder: Recorder, x: Any) -> Any:
+    """The part behind the point and the part before it, both with the sign."""
+    np_ = recorder.namespace
+    box = boxed(recorder, x)
+    box = box if box.dtype.kind == "f" else box.astype(np.modf(np.zeros(1, box.dtype))[0].dtype)
+    whole = np_.trunc(box)
+    part = np_.where(np_.isinf(box), np.zeros((), box.dtype), box - whole)
+    return np_.copysign(part, box), whole
+
+
+@traces("isposinf")
+def isposinf(recorder: Recorder, x: Any) -> Any:
+    """Where it is infinite and positive."""
+    box = boxed(recorder, x)
+    return recorder.namespace.isinf(box) & (box > 0)
+
+
+@traces("isneginf")
+def isneginf(recorder: Recorder, x: Any) -> Any:
+    """Where it is infinite and negative."""
+    box = boxed(recorder, x)
+    return recorder.namespace.isinf(box) & (box < 0)
+
+
+@traces("imag")
+def imag(recorder: Recorder, val: Any) -> Any:
+    """Zeros, for the elements are real."""
+    return recorder.namespace.zeros_like(val)
+
+
+@traces("isreal")
+def isreal(recorder: Recorder, x: Any) -> Any:
+    """True everywhere."""
+    return recorder.namespace.ones_like(x, dtype=bool)
+
+
+@traces("iscomplex")
+def iscomplex(recorder: Recorder, x: Any) -> Any:
+    """False everywhere."""
+    return recorder.namespace.zeros_like(x, dtype=bool)
+
+
+@traces("nan_to_num")
+def nan_to_num(
+    recorder: Recorder,
+    x: Any,
+    copy: bool = True,
+    nan: Any = 0.0,
+    posinf: Any = None,
+    neginf: Any = None,
+) -> Any:
+    """NaN and the infinities replaced by numbers."""
+    np_ = recorder.namespace
+    box = boxed(recorder, x)
+    out = np_.copy(box)
+    if box.dtype.kind == "f":
+        limits = np.finfo(box.dtype)
+        out = np_.where(np_.isnan(box), np.asarray(nan, box.dtype), box)
+        high = limits.max if posinf is None else posinf
+        low = limits.min if neginf is None else neginf
+        out = np_.where(isposinf(recorder, box), np.asarray(high, box.dtype), out)
+        out = np_.where(isneginf(recorder, box), np.asarray(low, box.dtype), out)
+    if not copy:
+        box[...] = out
+        return box
+    return out
+
+
+@traces("array_equal")
+def array_equal(recorder: Recorder, a1: Any, a2: Any) -> Any:
+    """Whether shapes and all elements are equal; Python sees the answer."""
+    a, b = boxed(recorder, a1), boxed(recorder, a2)
+    return a.shape == b.shape and bool((a == b).all())
+
+
+@traces("allclose")
+def allclose(recorder: Recorder, a: Any, b: Any, *args: Any, **kwargs: Any) -> Any:
+    """Whether all elements are close; Python sees the answer."""
+    return bool(recorder.namespace.isclose(a, b, *args, **kwargs).all())
+
+
+@traces("kron")
+def kron(recorder: Recorder, a: Any, b: Any) -> Any:
+    """Blocks of `b`, one for each element of `a`."""
+    x, y = boxed(recorder, a), boxed(recorder, b)
+    rank = max(x.ndim, y.ndim)
+    x, y = (v.reshape((1,) * (rank - v.ndim) + v.shape) for v in (x, y))
+    wide = x.reshape(tuple(n for m in x.shape for n in (m, 1)))
+    tall = y.reshape(tuple(n for m in y.shape for n in (1, m)))
+    shape = tuple(m * n for m, n in zip(x.shape, y.shape, strict=True))
+    return recorder.namespace.multiply(wide, tall).reshape(shape)
+
+
+@traces("cross")
+def cross(recorder: Recorder, a: Any, b: Any, axis: int | None = None) -> Any:
+    """The vector products of vectors along the last axis, or the given one."""
+    np_ = recorder.namespace
+    place = -1 if axis is None else axis
+    x = np_.moveaxis(boxed(recorder, a), place, -1)
+    y = np_.moveaxis(boxed(recorder, b), place, -1)
+    if x.shape[-1] != 3 or y.shape[-1] != 3:
+        recorder.refuse("MC0241", "np.cross of vectors of two elements is not traced")
+    parts = [x[..., i] * y[..., k] - x[..., k] * y[..., i] for i, k in ((1, 2), (2, 0), (0, 1))]
+    return np_.moveaxis(np_.stack(parts, axis=-1), -1, place)
+
+
+@traces("diag")
+def diag(recorder: Recorder, v: Any, k: int = 0) -> Any:
+    """The diagonal of a matrix, or a matrix with a diagonal."""
+    np_ = recorder.namespace
+    box = boxed(recorder, v)
+    if box.ndim == 2:
+        return np_.diagonal(box, k)
+    if box.ndim != 1:
+        raise ValueError("Input must be 1- or 2-d.")
+    n = len(box) + abs(k)
+    rows = np_.pad(box, (0, abs(k)) if k >= 0 else (abs(k), 0))
+    return np_.where(np.eye(n, k=k, dtype=bool), rows[:, None], np.zeros((), box.dtype))
+
+
+@traces("diagflat")
+def diagflat(recorder: Recorder, v: Any, k: int = 0) -> Any:
+    """A matrix with the elements on a diagonal."""
+    return diag(recorder, boxed(recorder, v).reshape(-1), k)
+
+
+@traces("vander")
+def vander(recorder: Recorder, x: Any, N: int | None = None, increasing: bool = False) -> Any:
+    """Columns of powers."""
+    np_ = recorder.namespace
+    box = boxed(recorder, x)
+    box = box.astype(np.promote_types(box.dtype, int))
+    power, columns = np_.ones_like(box), []
+    for _ in range(len(box) if N is None else N):
+        columns.append(power)
+        power = power * box
+    return np_.stack(columns if increasing else columns[::-1], axis=1)
+
+
+@traces("polyval")
+def polyval(recorder: Recorder, p: Any, x: Any) -> Any:
+    """A polynomial's value, by Horner's rule."""
+    box = boxed(recorder, x)
+    y = recorder.namespace.zeros_like(box)
+    for c in recorder.namespace.asarray(p):
+        y = y * box + c
+    return y
+
+
+@traces("trapezoid")
+def trapezoid(recorder: Recorder, y: Any, x: Any = None, dx: Any = 1.0, axis: int = -1) -> Any:
+    """The integral by trapezoids."""
+    np_ = recorder.namespace
+    box = boxed(recorder, y)
+    k = normalize_axis_index(axis, box.ndim)
+    step = dx
+    if x is not None:
+        places = boxed(recorder, x)
+        step = np_.diff(places, axis=k if places.ndim > 1 else -1)
+        if places.ndim == 1:
+            step = step.reshape((-1, *(1,) * (box.ndim - 1 - k)))
+    front = (slice(None),) * k
+    later, earlier = box[(*front, slice(1, None))], box[(*front, slice(None, -1))]
+    return np_.sum(step * (later + earlier) / 2.0, axis=k)
+
+
+@traces("gradient")
+def gradient(
+    recorder: Recorder, f: Any, *varargs: Any, axis: Any = None, edge_order: int = 1
+) -> Any:
+    """Central differences within, one-sided ones at the ends; even steps are traced."""
+    np_ = recorder.namespace
+    box = boxed(recorder, f)
+    if any(is_symbolic(v) or np.ndim(v) for v in varargs) or edge_order != 1:
+        recorder.refuse("MC0241", "np.gradient with uneven steps is not traced")
+    axes = range(box.ndim) if axis is None else normalize_axis_tuple(axis, box.ndim)
+    steps = list(varargs) * (len(axes) if len(varargs) == 1 else 1) or [1.0] * len(axes)
+    box = box if box.dtype.kind == "f" else box.astype(np.float64)
+    found = []
+    for k, step in zip(axes, steps, strict=True):
+        front = (slice(None),) * k
+
+        def at(a: int | None, b: int | None, front: Any = front) -> Any:
+            return box[(*front, slice(a, b))]
+
+        within = (at(2, None) - at(None, -2)) / (2.0 * step)
+        first = (at(1, 2) - at(0, 1)) / step
+        last = (at(-1, None) - at(-2, -1)) / step
+        found.append(np_.concatenate([first, within, last], axis=k))
+    return found[0] if len(found) == 1 else tuple(found)
+
+
+@traces("ediff1d")
+def ediff1d(recorder: Recorder, ary: Any) -> Any:
+    """Differences between neighbours in row-major order."""
+    return recorder.namespace.diff(boxed(recorder, ary).reshape(-1))
+
+
+@traces("meshgrid")
+def meshgrid(
+    recorder: Recorder, *xi: Any, copy: bool = True, sparse: bool = False, indexing: str = "xy"
+) -> Any:
+    """Coordinates of a grid."""
+    np_ = recorder.namespace
+    rank = len(xi)
+    lines = [
+        boxed(recorder, x).reshape((1,) * k + (-1,) + (1,) * (rank - 1 - k))
+        for k, x in enumerate(xi)
+    ]
+    if indexing == "xy" and rank > 1:
+        lines = [np_.swapaxes(v, 0, 1) for v in lines]
+    if sparse:
+        return tuple(np_.copy(v) for v in lines)
+    shape = np.broadcast_shapes(*[v.shape for v in lines])
+    return tuple(np_.copy(np_.broadcast_to(v, shape)) for v in lines)
+
+
+@traces("resize")
+def resize(recorder: Recorder, a: Any, new_shape: Any) -> Any:
+    """The elements, over and over, under a shape."""
+    np_ = recorder.namespace
+    line = boxed(recorder, a).reshape(-1)
+    shape = (new_shape,) if isinstance(new_shape, (int, np.integer)) else tuple(new_shape)
+    size = int(np.prod(shape, dtype=np.int64))
+    times = -(-size // max(line.size, 1))
+    return np_.tile(line, times)[:size].reshape(shape)
+
+
+@traces("dstack")
+def dstack(recorder: Recorder, tup: Sequence[Any]) -> Any:
+    """Arrays behind each other."""
+    np_ = recorder.namespace
+    return np_.concatenate([np_.atleast_3d(a) for a in tup], axis=2)
+
+
+@traces("block")
+def block(recorder: Recorder, arrays: Any) -> Any:
+    """A matrix of blocks, nested as they are to lie."""
+    np_ = recorder.namespace
+
+    def depth(x: Any) -> int:
+        return 1 + depth(x[0]) if isinstance(x, list) else 0
+
+    levels = depth(arrays)
+
+    def rank_of(x: Any) -> int:
+        return max(map(rank_of, x)) if isinstance(x, list) else np_.ndim(x)
+
+    rank = max(levels, rank_of(arrays))
+
+    def join(x: Any, level: int) -> Any:
+        if isinstance(x, list):
+            return np_.concatenate([join(e, level - 1) for e in x], axis=-level)
+        box = boxed(recorder, x)
+        return box.reshape((1,) * (rank - box.ndim) + box.shape)
+
+    return join(arrays, levels)
+
+
+@traces("convolve")
+def convolve(recorder: Recorder, a: Any, v: Any, mode: str = "full") -> Any:
+    """The sums of products of a vector with another, reversed, at each shift."""
+    np_ = recorder.namespace
+    x, w = boxed(recorder, a), boxed(recorder, v)
+    if len(w) > len(x):
+        x, w = w, x
+    n, m = len(x), len(w)
+    if m > _TAPS:
+        recorder.refuse("MC0241", "np.convolve with a long filter is not traced")
+    wide = np_.pad(x, m - 1)
+    parts = [w[k] * wide[m - 1 - k : m - 1 - k + n + m - 1] for k in range(m)]
+    full = reduce(operator.add, parts)
+    if mode == "full":
+        return full
+    if mode == "same":
+        return full[(m - 1) // 2 : (m - 1) // 2 + n]
+    if mode == "valid":
+        return full[m - 1 : n]
+    raise ValueError(f"mode must be one of 'valid', 'same', or 'full' (got {mode!r})")
+
+
+@traces("correlate")
+def correlate(recorder: Recorder, a: Any, v: Any, mode: str = "valid") -> Any:
+    """The sums of products of a vector with another at each shift."""
+    x, w = boxed(recorder, a), boxed(recorder, v)
+    if len(w) > len(x):
+        recorder.refuse("MC0241", "np.correlate with a longer second vector is not traced")
+    return convolve(recorder, x, w[::-1], mode)
+
+
+@traces("linspace")
+def linspace(
+    recorder: Recorder, start: Any, stop: Any, num: int = 50, endpoint: bool = True
+) -> Any:
+    """Numbers at even distances."""
+    np_ = recorder.namespace
+    ends = [x if type(x) in (int, float) else boxed(recorder, x) for x in (start, stop)]
+    dtype = np.result_type(*[x.dtype if isinstance(x, Tracer) else x for x in ends], 0.0)
+    first, last = (np_.asarray(x, dtype) for x in ends)
+    parts = max(num - 1 if endpoint else num, 1)
+    behind = (1,) * max(np_.ndim(first), np_.ndim(last))
+    steps = np.arange(num).astype(dtype).reshape(-1, *behind)
+    out = steps * ((last - first) / parts) + first
+    if endpoint and num > 1:
+        final = np_.broadcast_to(last, out.shape[1:])[None]
+        out = np_.concatenate([out[:-1], final], axis=0)
+    return out
+
+
+@traces("isin")
+def isin(recorder: Recorder, element: Any, test_elements: Any, *, invert: bool = False) -> Any:
+    """Whether each element is one of some few."""
+    np_ = recorder.namespace
+    box, tests = boxed(recorder, element), boxed(recorder, test_elements).reshape(-1)
+    if tests.size > _TAPS:
+        recorder.refuse("MC0241", "np.isin of many elements is not traced")
+    found = np_.any(box[..., None] == tests, axis=-1)
+    return ~found if invert else found
+
+
+@traces("select")
+def select(recorder: Recorder, condlist: Any, choicelist: Any, default: Any = 0) -> Any:
+    """The first choice whose condition holds."""
+    np_ = recorder.namespace
+    out = default
+    for condition, choice in zip(reversed(condlist), reversed(choicelist), strict=True):
+        out = np_.where(condition, choice, out)
+    return out
+
+
+@traces("lib.stride_tricks.sliding_window_view", "lib._stride_tricks_impl.sliding_window_view")
+def sliding_window_view(recorder: Recorder, x: Any, window_shape: Any, axis: Any = None) -> Any:
+    """All windows of a shape, as new last axes."""
+    np_ = recorder.namespace
+    box = boxed(recorder, x)
+    sizes = (window_shape,) if isinstance(window_shape, (int, np.integer)) else tuple(window_shape)
+    axes = (
+        range(box.ndim)
+        if axis is None
+        else normalize_axis_tuple(axis, box.ndim, allow_duplicate=True)
+    )
+    if len(sizes) != len(axes):
+        raise ValueError("there must be one window size for each axis")
+    for k, size in zip(axes, sizes, strict=True):
+        if size > box.shape[k]:
+            raise ValueError("window shape cannot be larger than input array shape")
+        front = (slice(None),) * k
+        count = box.shape[k] - size + 1
+        if size <= count:
+            box = np_.stack([box[(*front, slice(i, i + count))] for i in range(size)], axis=-1)
+        else:
+            rows = [np_.moveaxis(box[(*front, slice(i, i + size))], k, -1) for i in range(count)]
+            box = np_.stack(rows, axis=k)
+    return box
+
+
+@traces("linalg.matrix_power")
+def matrix_power(recorder: Recorder, a: Any, n: int) -> Any:
+    """A matrix times itself, by squaring."""
+    np_ = recorder.namespace
+    box = boxed(recorder, a)
+    if n < 0:
+        recorder.refuse("MC0241", "np.linalg.matrix_power with a negative power is not traced")
+    out: Any = None
+    while n:
+        if n & 1:
+            out = box if out is None else np_.matmul(out, box)
+        n >>= 1
+        box = np_.matmul(box, box) if n else box
+    return (
+        np_.broadcast_to(np.eye(box.shape[-1], dtype=box.dtype), box.shape) if out is None else out
+    )
+
+
+@traces("linalg.multi_dot")
+def multi_dot(recorder: Recorder, arrays: Sequence[Any]) -> Any:
+    """The product of several matrices, from left to right."""
+    out = arrays[0]
+    for a in arrays[1:]:
+        out = recorder.namespace.dot(out, a)
+    return out
+
+
+@traces("vecdot", "linalg.vecdot")
+def vecdot(recorder: Recorder, x1: Any, x2: Any, *, axis: int = -1) -> Any:
+    """The sums of products along an axis."""
+    np_ = recorder.namespace
+    a, b = (np_.moveaxis(boxed(recorder, v), axis, -1) for v in (x1, x2))
+    return np_.einsum("...i,...i->...", a, b)
+
+
+@traces("matvec")
+def matvec(recorder: Recorder, x1: Any, x2: Any) -> Any:
+    """Matrices times vectors."""
+    return recorder.namespace.einsum("...ij,...j->...i", x1, x2)
+
+
+@traces("vecmat")
+def vecmat(recorder: Recorder, x1: Any, x2: Any) -> Any:
+    """Vectors times matrices."""
+    return recorder.namespace.einsum("...i,...ij->...j", x1, x2)
+
+
+@traces("iscomplexobj")
+def iscomplexobj(recorder: Recorder, x: Any) -> bool:
+    """False, for the elements are real."""
+    return False
+
+
+@traces("result_type")
+def result_type(recorder: Recorder, *xs: Any) -> Any:
+    """NumPy's promotion, by types alone."""
+    return np.result_type(*[x.dtype if isinstance(x, Tracer) else x for x in xs])
+
+
+@traces("can_cast")
+def can_cast(recorder: Recorder, from_: Any, to: Any, casting: Any = "safe") -> bool:
+    """NumPy's rule, by types alone."""
+    source = from_.dtype if isinstance(from_, Tracer) else from_
+    return bool(np.can_cast(source, to, casting))
+
+
+@traces("shares_memory", "may_share_memory")
+def shares_memory(recorder: Recorder, a: Any, b: Any) -> bool:
+    """Whether two arrays have a base in common."""
+    return isinstance(a, Tracer) and isinstance(b, Tracer) and a.root is b.root
+
+
+@traces("ndarray.view")
+def view(recorder: Recorder, a: Tracer, dtype: Any = None) -> Any:
+    """A view of the whole array; one with another dtype is left to NumPy."""
+    if dtype is not None and np.dtype(dtype) != a.dtype:
+        recorder.refuse("MC0241", "ndarray.view with another dtype is not traced")
+    return a[...]

@@ -1,0 +1,161 @@
+"""Sums, products and extremes of all elements so far along an axis.
+
+Blocks of 32 elements are combined by windows, then the blocks' totals in the same way; an element
+enters only the results behind it.
+
+Mirrors: NumPy's `cumsum` and `ufunc.accumulate`; the two-level scans of parallel machines.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.lib.array_utils import normalize_axis_index
+
+from minicc.frontends.trace.dispatch import value_of
+from minicc.frontends.trace.movement import cut_axis, flat
+from minicc.frontends.trace.recorder import Recorder
+from minicc.frontends.trace.reductions import widened
+from minicc.frontends.trace.registry import FUNCTIONS, traces
+from minicc.frontends.trace.tracer import Tracer
+from minicc.ir import graph
+from minicc.ir.core import Literal, Op, Value
+from minicc.ir.types import BF16, BOOL, F16, F32, U8
+
+_BLOCK = 32
+_OPS: dict[str, type[Op]] = {
+    "add": graph.Add, "mul": graph.Mul, "max": graph.Max, "min": graph.Min,
+}  # fmt: skip
+
+
+def _neutral(value: Value, combine: str) -> Literal:
+    dtype = value.type.dtype.numpy
+    if combine in ("add", "mul"):
+        return Literal(np.asarray(combine == "mul", dtype))
+    least = combine == "max"
+    if value.type.dtype.is_float:
+        return Literal(np.asarray(-np.inf if least else np.inf, dtype))
+    limits = np.iinfo(dtype)
+    return Literal(np.asarray(limits.min if least else limits.max, dtype))
+
+
+def scan(recorder: Recorder, x: Value, axis: int, combine: str) -> Value:
+    """The combination of all elements up to each along an axis."""
+    shape = x.type.extents
+    n = shape[axis]
+    if n <= _BLOCK:
+        return _window(recorder, x, axis, n, combine)
+    blocks = -(-n // _BLOCK)
+    full = _padded(recorder, x, axis, 0, blocks * _BLOCK - n, combine)
+    apart = recorder.reshape(full, (*shape[:axis], blocks, _BLOCK, *shape[axis + 1 :]))
+    within = _window(recorder, apart, axis + 1, _BLOCK, combine)
+    totals = cut_axis(recorder, within, axis + 1, (_BLOCK - 1, _BLOCK, 1))
+    before = cut_axis(recorder, totals, axis, (0, blocks - 1, 1))
+    before = _padded(recorder, before, axis, 1, 0, combine)
+    whole = recorder.emit(_OPS[combine], scan(recorder, before, axis, combine), within)
+    line = recorder.reshape(whole, (*shape[:axis], blocks * _BLOCK, *shape[axis + 1 :]))
+    return cut_axis(recorder, line, axis, (0, n, 1))
+
+
+def _padded(recorder: Recorder, x: Value, axis: int, low: int, high: int, combine: str) -> Value:
+    if not low and not high:
+        return x
+    lows, highs = (tuple(n if k == axis else 0 for k in range(x.type.rank)) for n in (low, high))
+    return recorder.emit(graph.Pad, x, lows, highs, _neutral(x, combine))
+
+
+def _window(recorder: Recorder, x: Value, axis: int, n: int, combine: str) -> Value:
+    if n < 2:
+        return x
+    ones = (1,) * x.type.rank
+    size = tuple(n if k == axis else 1 for k in range(x.type.rank))
+    wide = _padded(recorder, x, axis, n - 1, 0, combine)
+    return recorder.emit(graph.Window, wide, combine=combine, size=size, strides=ones,
+                         dilations=ones)  # fmt: skip
+
+
+def _scanned(recorder: Recorder, value: Value, axis: int | None, combine: str) -> Value:
+    if axis is None:
+        value, axis = flat(recorder, value), 0
+    k = normalize_axis_index(axis, value.type.rank)
+    element = value.type.dtype
+    narrow = element in (F16, BF16)
+    wide = recorder.cast(value, F32) if narrow else value
+    return recorder.cast(scan(recorder, wide, k, combine), element)
+
+
+def _cumulative(name: str, combine: str) -> None:
+    def run(recorder: Recorder, a: Any, axis: int | None = None, dtype: Any = None) -> Value:
+        value = widened(recorder, value_of(recorder, a), dtype)
+        if not value.type.rank:
+            value = recorder.reshape(value, (1,))
+        return _scanned(recorder, value, axis, combine)
+
+    FUNCTIONS[name] = run
+
+
+_cumulative("cumsum", "add")
+_cumulative("cumprod", "mul")
+
+
+def _accumulate(ufunc: str, combine: str) -> None:
+    def run(recorder: Recorder, array: Any, axis: int = 0, dtype: Any = None) -> Value:
+        value = value_of(recorder, array)
+        if combine in ("add", "mul"):
+            value = widened(recorder, value, dtype)
+        elif value.type.dtype is BOOL:
+            return recorder.cast(_scanned(recorder, recorder.cast(value, U8), axis, combine), BOOL)
+        return _scanned(recorder, value, axis, combine)
+
+    FUNCTIONS[f"{ufunc}.accumulate"] = run
+
+
+for _ufunc, _combine in (
+    ("add", "add"),
+    ("multiply", "mul"),
+    ("maximum", "max"),
+    ("minimum", "min"),
+):
+    _accumulate(_ufunc, _combine)
+
+
+@traces("nancumsum")
+def nancumsum(recorder: Recorder, a: Any, axis: int | None = None, dtype: Any = None) -> Any:
+    """The sums so far, NaN counting as zero."""
+    np_ = recorder.namespace
+    box = Tracer(recorder, value_of(recorder, a))
+    return np_.cumsum(np_.where(np_.isnan(box), np.zeros((), box.dtype), box), axis, dtype)
+
+
+@traces("nancumprod")
+def nancumprod(recorder: Recorder, a: Any, axis: int | None = None, dtype: Any = None) -> Any:
+    """The products so far, NaN counting as one."""
+    np_ = recorder.namespace
+    box = Tracer(recorder, value_of(recorder, a))
+    return np_.cumprod(np_.where(np_.isnan(box), np.ones((), box.dtype), box), axis, dtype)
+
+
+@traces("diff")
+def diff(
+    recorder: Recorder, a: Any, n: int = 1, axis: int = -1, prepend: Any = None, append: Any = None
+) -> Any:
+    """Differences between neighbours, `n` times."""
+    np_ = recorder.namespace
+    box = Tracer(recorder, value_of(recorder, a))
+    k = normalize_axis_index(axis, box.ndim)
+    if prepend is not None or append is not None:
+        ends = [_as_part(recorder, e, box, k) for e in (prepend, append)]
+        box = np_.concatenate([p for p in (ends[0], box, ends[1]) if p is not None], axis=k)
+    for _ in range(n):
+        front = (slice(None),) * k
+        later, earlier = box[(*front, slice(1, None))], box[(*front, slice(None, -1))]
+        box = later ^ earlier if box.dtype == bool else later - earlier
+    return box
+
+
+def _as_part(recorder: Recorder, x: Any, box: Tracer, axis: int) -> Any:
+    if x is None or np.ndim(x):
+        return x
+    shape = tuple(1 if k == axis else n for k, n in enumerate(box.shape))
+    return recorder.namespace.broadcast_to(recorder.namespace.asarray(x), shape)
