@@ -27,6 +27,7 @@ from minicc.frontends.onnx.host import HOST, run_host
 from minicc.frontends.onnx.nested import RECURRENT
 from minicc.frontends.onnx.part import Part, import_part
 from minicc.frontends.onnx.reader import Model, Node, read_subgraph
+from minicc.ir import graph
 from minicc.ir.core import Array
 from minicc.ir.types import DTYPES, TensorType
 from minicc.options import Options
@@ -184,7 +185,10 @@ class Parts:
         known.update(part.known)
         steps: list[Step] = []
         compiled = None
-        if part.module is not None:
+        views = _views(part)
+        if views is not None:
+            steps.append(views)
+        elif part.module is not None:
             compiled = compile_module(part.module, self.options, {})
             steps.append(_native(part, compiled))
         if part.same or part.known:
@@ -196,7 +200,7 @@ class Parts:
             steps.append(self._on_host(node, known))
             made = _Block(steps, rest, known, tuple(filter(None, node.outputs)))
         made.compiled = compiled
-        made.fresh = block.fresh.union(part.outputs)
+        made.fresh = block.fresh.union(part.outputs) if compiled else block.fresh
         return made
 
     def _on_host(self, node: Node, known: Mapping[str, Array]) -> Step:
@@ -294,6 +298,25 @@ def _literal(model: Model, name: str) -> Any:
 
         return to_array(tensor)
     return model.array(name, name)
+
+
+def _views(part: Part) -> Step | None:
+    """A part that computes nothing: its inputs under other shapes."""
+    if part.module is None:
+        return None
+    main = part.module.main
+    source = {value: name for name, value in zip(part.inputs, main.args, strict=True)}
+    for op in main.body.ops:
+        if not isinstance(op, graph.Reshape) or op.x not in source:
+            return None
+        source[op.result] = source[op.x]
+    results = zip(part.outputs, main.body.yields, strict=True)
+    views = [(name, source[value], value.type.extents) for name, value in results]
+
+    def step(env: Environment) -> None:
+        env.update((name, env[other].reshape(shape)) for name, other, shape in views)
+
+    return step
 
 
 def _native(part: Part, compiled: Compilation) -> Step:

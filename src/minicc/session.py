@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -80,8 +80,11 @@ class InferenceSession:
         try:
             self._module = import_graph(read)
         except MiniccError as error:
-            if not all(isinstance(e, NeedsValueError | HostNodeError) for e in error.parts):
-                raise
+            problems = Problems()
+            for e in error.parts:
+                if not isinstance(e, NeedsValueError | HostNodeError):
+                    problems.add(e)
+            problems.check()
             self._parts = Parts(read, self.options)
         del read  # the file's weights, which nothing needs while kernels are compiled
         self._import_seconds = time.perf_counter() - began
@@ -92,8 +95,13 @@ class InferenceSession:
         self._args = [
             (name, type, type.dtype.numpy) for name, type in self.signature if type is not None
         ]
-        static = self._module is not None and not self._symbols
-        self._fixed = self._compilation({}) if static else None
+        self._names = [(name, dtype) for name, _, dtype in self._args]
+        # what runs inputs of shapes that were checked before
+        self._ready: dict[tuple[tuple[int, ...], ...], Callable[[list[Array]], list[Array]]] = {}
+        if self._module is not None and not self._symbols:
+            self._ready[tuple(type.extents for _, type, _ in self._args)] = self._compilation(
+                {}
+            ).executable.run
 
     @property
     def module(self) -> Module:
@@ -125,26 +133,40 @@ class InferenceSession:
         """
         if output_names is not None and tuple(output_names) != self._result_names:
             return self._choose(output_names, input_feed)
-        if self._parts is not None:
-            return self._parts.run(check_inputs(self.signature, input_feed))
         arrays: list[Array] = []
-        fits = len(input_feed) == len(self._args)
-        for name, type, dtype in self._args:
+        for name, dtype in self._names:
             array = input_feed.get(name)
-            if (
-                fits
-                and array.__class__ is np.ndarray
+            if not (
+                array.__class__ is np.ndarray
                 and array.dtype == dtype
-                and array.shape == type.shape
-                and array.flags.c_contiguous
-                and array.flags.aligned
+                and (flags := array.flags).c_contiguous
+                and flags.aligned
             ):
-                arrays.append(array)
-            else:
-                arrays = list(check_inputs(self.signature, input_feed).values())
                 break
-        compiled = self._fixed or self._compilation(self.binding(arrays))
-        return compiled.executable.run(arrays)
+            arrays.append(array)
+        if len(arrays) == len(input_feed):
+            ready = self._ready.get(tuple([a.shape for a in arrays]))
+            if ready is not None:
+                return ready(arrays)
+        return self._run_checked(input_feed)
+
+    def _run_checked(self, input_feed: Mapping[str, Any]) -> list[Array]:
+        """What `run` does for shapes that it sees for the first time, and for odd inputs."""
+        checked = check_inputs(self.signature, input_feed)
+        arrays = list(checked.values())
+        if self._parts is not None and len(self._args) < len(checked):
+            return self._parts.run(checked)
+        run: Callable[[list[Array]], list[Array]] = (
+            self._run_parts
+            if self._parts is not None
+            else self._compilation(self.binding(arrays)).executable.run
+        )
+        self._ready[tuple(a.shape for a in arrays)] = run
+        return run(arrays)
+
+    def _run_parts(self, arrays: Sequence[Array]) -> list[Array]:
+        assert self._parts is not None
+        return self._parts.run({n: a for (n, _), a in zip(self._names, arrays, strict=True)})
 
     def _choose(self, names: Sequence[str], feed: Mapping[str, Any]) -> list[Any]:
         """Some of the outputs, or values from within, for which another session is opened."""

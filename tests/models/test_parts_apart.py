@@ -13,7 +13,7 @@ from onnx import TensorProto, helper
 from tests.models.test_parts import INT, B, F, info, session
 
 import minicc
-from minicc.errors import UserError
+from minicc.errors import UnsupportedError, UserError
 
 Array = np.ndarray[Any, Any]
 X = np.arange(6, dtype=np.float32)
@@ -219,3 +219,48 @@ def test_nested_loops_and_branches() -> None:
             want = want + k * X
             want = 2 * want if k % 2 else -want
         np.testing.assert_array_equal(s.run(None, {"x": X, "n": np.array(n)})[0], want)
+
+
+def test_a_part_that_only_reshapes_launches_nothing() -> None:
+    nodes = [
+        helper.make_node("Exp", ["x"], ["e"]),
+        helper.make_node("Reshape", ["e", "shape"], ["y"]),
+        helper.make_node("Reshape", ["x", "shape"], ["z"]),
+    ]
+    inputs = [info("x", F, [6]), info("shape", INT, [2])]
+    s = session(nodes, inputs, [info("e", F), info("y", F), info("z", F)])
+    for _ in range(2):
+        e, y, z = s.run(None, {"x": X, "shape": np.array([2, 3])})
+        np.testing.assert_array_equal(y, e.reshape(2, 3))
+        np.testing.assert_array_equal(z, X.reshape(2, 3))
+        y[...], z[...] = 0, 0
+        assert e.all()
+    assert X.any()
+    assert s.report().split("\n")[1].startswith("1 parts so far: 1 launches")
+
+
+def test_what_is_wrong_is_said_when_a_model_is_opened() -> None:
+    nodes = [
+        helper.make_node("Reshape", ["x", "shape"], ["r"], name="by data"),
+        helper.make_node("MaxRoiPool", ["x"], ["m"], name="unknown"),
+        helper.make_node("Add", ["r", "m"], ["y"]),
+    ]
+    with pytest.raises(UnsupportedError) as caught:
+        session(nodes, [info("x", F, [6]), info("shape", INT, [2])], [info("y", F)])
+    assert [e.where for e in caught.value.parts] == [("unknown",)]
+
+
+def test_any_tensor_of_a_model_in_parts() -> None:
+    nodes = [
+        helper.make_node("Exp", ["x"], ["e"]),
+        helper.make_node("NonZero", ["x"], ["places"]),
+        helper.make_node("Reshape", ["e", "shape"], ["r"]),
+        helper.make_node("Neg", ["r"], ["y"]),
+    ]
+    s = session(nodes, [info("x", F, [6]), info("shape", INT, [2])], [info("y", F)])
+    feed = {"x": X, "shape": np.array([2, 3])}
+    places, r = s.run(["places", "r"], {"x": X, "shape": np.array([2, 3])})
+    assert places.tolist() == [[1, 2, 3, 4, 5]]
+    np.testing.assert_array_equal(-r, s.run(["y"], feed)[0])
+    (e,) = s.run(["e"], feed)
+    np.testing.assert_array_equal(e.reshape(2, 3), r)
