@@ -17,6 +17,7 @@ from typing import NamedTuple
 from minicc.errors import CompilerBug, UserError
 from minicc.ir.core import Module
 from minicc.options import Options
+from minicc.passes.graph.applications import Applications
 from minicc.passes.graph.choose_algorithm import choose_algorithm
 from minicc.passes.graph.choose_layout import choose_layout
 from minicc.passes.graph.fold_constants import fold_constants
@@ -39,12 +40,13 @@ from minicc.target import Target
 class Setting(NamedTuple):
     """What stages may know besides the module.
 
-    The machine, the mathematics, and the sizes of free dimensions.
+    The machine, the mathematics, the sizes of free dimensions, and where rules are numbered.
     """
 
     target: Target
     strict: bool
     binding: Mapping[str, int]
+    applications: Applications | None = None
 
 
 Run = Callable[[Module, Setting], Module]
@@ -70,7 +72,7 @@ def _stage(
 
 
 def _simplify(m: Module, s: Setting) -> Module:
-    return simplify(m, s.strict)
+    return simplify(m, s.strict, s.applications)
 
 
 STAGES: tuple[Stage, ...] = (
@@ -146,13 +148,15 @@ def lower(
     start: str | None = None,
     stop: str | None = None,
     observe: Observe | None = None,
+    applications: Applications | None = None,
 ) -> Module:
     """Run the stages behind `start` (all without it) up to and with `stop` (to the end without it).
 
+    `applications` learns which rules were applied, and may stop them.
     `observe(stage, before, after, seconds)` is called behind each stage. UserError where a
     dimension stays free or a stage is unknown; a bug of a stage is reported with the stage's name.
     """
-    setting = Setting(options.machine, options.math == "strict", binding or {})
+    setting = Setting(options.machine, options.math == "strict", binding or {}, applications)
     for stage in chosen_stages(start, stop):
         before = module
         began = time.perf_counter()

@@ -151,3 +151,24 @@ def test_a_report_says_what_stays_on_the_host(tmp_path: Path) -> None:
     told = invoke("compile", str(tmp_path / "m.onnx"), "--report").stdout
     assert "2 of 3 graph ops become machine code, 1 stay on the host" in told
     assert "on the host: 1 because graph.gather has no lowering: choose" in told
+
+
+def test_rules_are_numbered(tmp_path: Path) -> None:
+    x = helper.make_tensor_value_info("x", TensorProto.FLOAT, [4, 3])
+    nodes = [
+        helper.make_node("Transpose", ["x"], ["a"], name="there", perm=[1, 0]),
+        helper.make_node("Transpose", ["a"], ["b"], name="back", perm=[1, 0]),
+        helper.make_node("Relu", ["b"], ["y"]),
+    ]
+    y = helper.make_tensor_value_info("y", TensorProto.FLOAT, [4, 3])
+    opsets = [helper.make_opsetid("", 17)]
+    graph = helper.make_graph(nodes, "g", [x], [y])
+    model = helper.make_model(graph, opset_imports=opsets, ir_version=9)
+    (tmp_path / "m.onnx").write_bytes(model.SerializeToString())
+    asked = ("compile", str(tmp_path / "m.onnx"), "--stop-after", "simplify")
+    lines = invoke(*asked, "--applications").stdout.splitlines()
+    assert lines[0].startswith("1 ")
+    assert "back" in lines[0]
+    assert invoke(*asked, "--applications", "--apply-first", "0").stdout == ""
+    assert invoke(*asked, "--apply-first", "0").stdout.count("graph.transpose") == 2
+    assert "graph.transpose" not in invoke(*asked).stdout

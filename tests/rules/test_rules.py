@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -17,6 +16,7 @@ from minicc.ir.build import Builder
 from minicc.ir.core import Literal, Module, Value, same_module
 from minicc.ir.interpret import run
 from minicc.ir.types import F32, TensorType
+from minicc.passes.graph.applications import Applications
 from minicc.passes.graph.rules import RULES
 from minicc.passes.graph.simplify import simplify
 from tests.stages.programs import constant, module, same_bits
@@ -94,20 +94,21 @@ def test_every_rule_has_a_program_and_names_are_distinct() -> None:
 
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_a_rule_fires_and_applying_again_changes_nothing(name: str) -> None:
-    fired: Counter[str] = Counter()
-    once = simplify(_program(PROGRAMS[name]), fired=fired)
-    assert fired[name] == 1
-    again: Counter[str] = Counter()
-    assert same_module(simplify(once, fired=again), once)
-    assert not again
+    log = Applications()
+    once = simplify(_program(PROGRAMS[name]), log=log)
+    assert [a.rule for a in log.made].count(name) == 1
+    again = Applications()
+    assert same_module(simplify(once, log=again), once)
+    assert not again.made
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_strict_mathematics_uses_exact_rules_alone(name: str) -> None:
-    fired: Counter[str] = Counter()
-    simplify(_program(PROGRAMS[name]), strict=True, fired=fired)
+    log = Applications()
+    simplify(_program(PROGRAMS[name]), strict=True, log=log)
+    fired = [a.rule for a in log.made]
     assert all(_BY_NAME[n].kind == "exact" for n in fired)
-    assert (fired[name] == 1) == (_BY_NAME[name].kind == "exact")
+    assert (fired.count(name) == 1) == (_BY_NAME[name].kind == "exact")
 
 
 @pytest.mark.parametrize("name", [n for n in PROGRAMS if _BY_NAME[n].kind == "exact"])
@@ -137,3 +138,14 @@ def test_locations_of_what_a_rule_joins_are_kept() -> None:
 
     ops = simplify(_program(body)).main.body.ops
     assert [op.loc for op in ops if isinstance(op, graph.Conv)] == [("convolution", "scale")]
+
+
+def test_applications_are_numbered_and_can_be_stopped() -> None:
+    program = _program(PROGRAMS[next(iter(PROGRAMS))])
+    log = Applications()
+    simplify(program, log=log)
+    assert [a.number for a in log.made] == list(range(1, len(log.made) + 1))
+    assert all(a.where for a in log.made)
+    none = Applications(most=0)
+    assert same_module(simplify(program, log=none), program)
+    assert none.made == []

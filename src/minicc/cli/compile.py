@@ -33,6 +33,7 @@ from minicc.observe import (
     write_beside,
 )
 from minicc.options import Options
+from minicc.passes.graph.applications import Applications
 from minicc.target import TARGETS
 
 MACHINE = ("llvm", "asm", "obj")
@@ -63,6 +64,10 @@ MACHINE = ("llvm", "asm", "obj")
     metavar="STAGE|all|changed",
     help="print the module behind stages",
 )
+@click.option("--applications", "listed", is_flag=True, help="number the rules that are applied")
+@click.option(
+    "--apply-first", type=click.IntRange(0), metavar="N", help="and no rules behind these"
+)
 @click.option("--report", is_flag=True, help="tell what is compiled and what runs on the host")
 @click.option("--time-stages", is_flag=True, help="tell how long each stage took")
 @click.option("--verify", "check", is_flag=True, help="verify the module behind each stage")
@@ -77,6 +82,8 @@ def compile_command(
     dump: str | None,
     resume: str | None,
     print_after: str | None,
+    listed: bool,
+    apply_first: int | None,
     report: bool,
     time_stages: bool,
     check: bool,
@@ -104,16 +111,27 @@ def compile_command(
     observer = Observer(
         click.echo, print_after, folder, check, lambda stage: mirrors_of(stage.home), first
     )
+    applications = Applications(apply_first)
     if first < last:
         end = STAGES[last - 1].name
-        module = lower(module, options, binding, start=start, stop=end, observe=observer)
+        module = lower(
+            module,
+            options,
+            binding,
+            start=start,
+            stop=end,
+            observe=observer,
+            applications=applications,
+        )
+    if listed:
+        click.echo("".join(f"{a}\n" for a in applications.made), nl=False)
     if time_stages:
         _show_times(observer.seconds)
     if form in MACHINE:
         _emit_machine_code(module, form or "", output, options)
     elif output is not None:
         _write_module(Path(output), last, module)
-    elif form is not None or not (print_after or dump or time_stages):
+    elif form is not None or not (print_after or dump or time_stages or listed):
         click.echo(print_module(module), nl=False)
 
 

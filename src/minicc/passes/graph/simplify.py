@@ -9,33 +9,31 @@ Mirrors: XLA's algebraic simplifier, MLIR's canonicalizer without a worklist.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 
 from minicc.errors import CompilerBug
 from minicc.ir.core import Function, Module, Op, Value
 from minicc.ir.rewrite import Rebuilder, merge_locations, rebuild
+from minicc.passes.graph.applications import Applications
 from minicc.passes.graph.rules import RULES, Producer, Rule
 
 _MOST = 64  # rule applications at one op before we call it a loop
 
 
-def simplify(module: Module, strict: bool = False, fired: Counter[str] | None = None) -> Module:
+def simplify(module: Module, strict: bool = False, log: Applications | None = None) -> Module:
     """Apply all rules (`strict`: the exact ones) to every function.
 
-    `fired` counts applications by name.
+    `log` numbers the applications, and may allow only the first of them.
     """
     rules: dict[type[Op], list[Rule]] = {}
     for rule in RULES:
         if rule.kind == "exact" or not strict:
             rules.setdefault(rule.root, []).append(rule)
-    counter: Counter[str] = Counter() if fired is None else fired
-    return Module(module.level, [_simplify(f, rules, counter) for f in module.functions])
+    kept = log or Applications()
+    return Module(module.level, [_simplify(f, rules, kept) for f in module.functions])
 
 
-def _simplify(
-    function: Function, rules: dict[type[Op], list[Rule]], fired: Counter[str]
-) -> Function:
+def _simplify(function: Function, rules: dict[type[Op], list[Rule]], log: Applications) -> Function:
     made: dict[Value, Op] = {}
 
     def producer(v: Value) -> Op | None:
@@ -50,7 +48,7 @@ def _simplify(
         current = b.add(op if operands == op.operands else op.rebuilt(operands))
         note(b, start)
         for _ in range(_MOST):
-            applied = _apply_first(b, current, rules.get(type(current), ()), producer, fired)
+            applied = _apply_first(b, current, rules.get(type(current), ()), producer, log)
             if applied is None:
                 return current.results
             note(b, start)
@@ -66,13 +64,12 @@ def _simplify(
 
 
 def _apply_first(
-    b: Rebuilder, op: Op, rules: Sequence[Rule], producer: Producer, fired: Counter[str]
+    b: Rebuilder, op: Op, rules: Sequence[Rule], producer: Producer, log: Applications
 ) -> Value | None:
     for rule in rules:
         found = rule.match(op, producer)
-        if found is None:
+        if found is None or not log.admit(rule.name, op.loc):
             continue
-        fired[rule.name] += 1
         outer = b.loc
         b.loc = merge_locations(_location_of(found), op.loc)
         value = rule.build(b, op, found)
