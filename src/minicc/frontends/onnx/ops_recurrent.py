@@ -58,11 +58,11 @@ class _Cell:
     def product(self, h: Value, first: int, last: int) -> Value:
         """What the state adds to some of the gates."""
         rows = _cut(self.ctx, self.recurrent, 0, first * self.hidden, last * self.hidden)
-        return self.ctx.emit(graph.Contract, h, rows, equation="bh,gh->bg")
+        return self.ctx.emit(graph.Contract, h, rows, equation="tbh,gh->tbg")
 
     def gate(self, gates: Value, k: int) -> Value:
         """One of several gates side by side."""
-        return _cut(self.ctx, gates, 1, k * self.hidden, (k + 1) * self.hidden)
+        return _cut(self.ctx, gates, 2, k * self.hidden, (k + 1) * self.hidden)
 
     def activate(self, k: int, x: Value) -> Value:
         """An activation of a gate, which is kept within the bounds of `clip`."""
@@ -123,10 +123,10 @@ def _gru_step(cell: _Cell, x: Value, state: State) -> State:
     bias = cell.recurrent_bias
     if bias is not None:
         product = cell.add(cell.product(h, 0, 3), bias)
-        pair, last = _cut(cell.ctx, product, 1, 0, 2 * cell.hidden), cell.gate(product, 2)
+        pair, last = _cut(cell.ctx, product, 2, 0, 2 * cell.hidden), cell.gate(product, 2)
     else:
         pair, last = cell.product(h, 0, 2), None
-    gates = cell.add(_cut(cell.ctx, x, 1, 0, 2 * cell.hidden), pair)
+    gates = cell.add(_cut(cell.ctx, x, 2, 0, 2 * cell.hidden), pair)
     z, r = cell.activate(0, cell.gate(gates, 0)), cell.activate(0, cell.gate(gates, 1))
     inner = cell.product(cell.mul(r, h), 2, 3) if last is None else cell.mul(r, last)
     new = cell.activate(1, cell.add(cell.gate(x, 2), inner))
@@ -227,12 +227,11 @@ def _layer(
         rows, state = _unrolled(cell, product, state, order, inside)
         last.append(state)
         if node.outputs[0]:
-            rows = [ctx.reshape(h, (1, 1, *h.type.shape)) for h in rows]
+            rows = [ctx.reshape(h, (1, *h.type.shape)) for h in rows]
             whole.append(_joined(ctx, rows, 0))
     out = [_joined(ctx, whole, 1)] if whole else [x]
     for column in zip(*last, strict=True):
-        final = _joined(ctx, [ctx.reshape(s, (1, *s.type.shape)) for s in column], 0)
-        out.append(_swapped(ctx, final, batch_first))
+        out.append(_swapped(ctx, _joined(ctx, column, 0), batch_first))
     if batch_first and whole:
         out[0] = ctx.emit(graph.Transpose, out[0], perm=(2, 0, 1, 3))
     return tuple(ctx.cast(v, element) for v in out)
@@ -304,10 +303,10 @@ def _cell(
 
 def _direction(ctx: Context, state: Value | None, k: int, cell: _Cell, x: Value) -> Value:
     """The state that a direction begins with: zeros where it is not given."""
-    shape = (ctx.static(x.type.shape[1], "the batch"), cell.hidden)
+    shape = (1, ctx.static(x.type.shape[1], "the batch"), cell.hidden)
     if state is None:
         return ctx.constant(np.zeros(shape, x.type.dtype.numpy))
-    return ctx.reshape(_cut(ctx, state, 0, k, k + 1), state.type.shape[1:])
+    return _cut(ctx, state, 0, k, k + 1)
 
 
 def _unrolled(
@@ -322,8 +321,7 @@ def _unrolled(
     step = _KINDS[cell.node.op].step
     rows: dict[int, Value] = {}
     for t in order:
-        x = ctx.reshape(_cut(ctx, product, 0, t, t + 1), product.type.shape[1:])
-        new = step(cell, x, state)
+        new = step(cell, _cut(ctx, product, 0, t, t + 1), state)
         rows[t] = new[0]
         mask = inside(t)
         if mask is not None:
