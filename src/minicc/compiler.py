@@ -4,7 +4,8 @@ Each stage is a pure function from a module to a module, with a name, a sentence
 that it yields. What real systems a stage mirrors is said in the text of the module that holds its
 pass; `minicc layers` prints all of it.
 
-Mirrors: Halide's `lower_impl`, IREE's pipeline phases, Relax's default pipelines.
+Mirrors: Halide's `lower_impl`, IREE's pipeline phases, Relax's default pipelines. Unlike pass
+managers, stages are a list of functions, and there is no order but this.
 """
 
 from __future__ import annotations

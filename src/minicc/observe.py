@@ -6,7 +6,8 @@ constants beside them in one archive, named by their digests; any of the files c
 verified, run, edited and resumed from.
 
 Mirrors: MLIR's print-ir-after and IREE's dump-compilation-phases-to, Halide's lowering logger with
-its "(unchanged)", TVM's DumpIR and PassTimingInstrument.
+its "(unchanged)", TVM's DumpIR and PassTimingInstrument. Unlike MLIR's, each file says what it
+mirrors, and compilation can go on from any of them.
 """
 
 from __future__ import annotations

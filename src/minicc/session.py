@@ -1,6 +1,7 @@
 """`InferenceSession`: a compiled ONNX model with ONNX Runtime's interface.
 
-Mirrors: onnxruntime.InferenceSession; specialisation by shape is JAX's jit.
+Mirrors: onnxruntime.InferenceSession; specialisation by shape is JAX's jit. Unlike ORT's, a session
+compiles when it is opened, or at the first call with new sizes, and holds no kernels of its own.
 """
 
 from __future__ import annotations

@@ -7,6 +7,7 @@ grid at a time, along a leading axis, in shuffled order, so that whole models ar
 order that somebody relies on is seen.
 
 Mirrors: StableHLO's reference interpreter, Triton's interpreter mode, tinygrad's Python device.
+Those run one level, ours all four, with the ops' own definitions.
 """
 
 from __future__ import annotations

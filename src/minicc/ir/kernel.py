@@ -17,7 +17,9 @@ index operands) and `t0, t1, ...` (the tile's coordinates): `kernel.load %x, %h,
 Interpretation is batched: a value is an array with a leading axis for the instances that run
 together.
 
-Mirrors: Triton's tile programs, Pallas, TIR's blocks, MLIR's scf and vector dialects.
+Mirrors: Triton's tile programs, Pallas, TIR's blocks, MLIR's scf and vector dialects. Triton and
+Pallas are written by people, TIR is lowered from TE; this level is both. Unlike Triton's, tiles
+have no layout across threads, and masks are not needed: blocks overlap.
 """
 
 from __future__ import annotations

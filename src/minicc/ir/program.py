@@ -11,7 +11,8 @@ Laws. Between two barriers no thread writes what another touches, but for equal 
 undefined at first. Constants are never written.
 
 Mirrors: IREE's Stream and HAL, Relax's VM, ExecuTorch's memory-planned program, XLA:CPU's thunk
-sequence.
+sequence. These stand behind code generation as a host program that is interpreted; ours is compiled
+to one function that all threads run.
 """
 
 from __future__ import annotations

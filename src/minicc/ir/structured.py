@@ -18,7 +18,9 @@ Winograd's transforms do. Values stay whole tensors; where they live is not said
 ops in order; what passes between them is seen in full only after the group.
 
 Mirrors: Linalg's generic, TE's compute, Halide's Func; the group is Halide's compute_at, XLA's
-fusion, IREE's dispatch.
+fusion, IREE's dispatch. Linalg stands between StableHLO and loops, TE between Relax and TIR. Unlike
+theirs, an op may have several results with maps of their own, and fusing makes a group, not one
+larger op.
 """
 
 from __future__ import annotations

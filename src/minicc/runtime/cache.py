@@ -6,7 +6,8 @@ their place and renamed: processes may share a folder without locks. Each entry 
 length and hash; one that does not fit its head counts as missing and is written anew. Nothing is
 unpickled. Since entries are executed, a folder that others may write to is not used.
 
-Mirrors: ccache, Inductor's FX graph cache and JAX's persistent compilation cache.
+Mirrors: ccache, Inductor's FX graph cache and JAX's persistent compilation cache. Unlike
+Inductor's, it holds object code by the text of a kernel and not graphs.
 """
 
 from __future__ import annotations

@@ -9,7 +9,8 @@ and stays there without the GIL until the team closes. Who waits spins (with `pa
 in a futex; a team with more threads than cores parks at once. Linux on x86-64.
 Code of the barrier and of the worker's loop is generated like that of kernels.
 
-Mirrors: OpenMP's static teams, TVM's thread pool, IREE's local-task, XLA:CPU's thread pool.
+Mirrors: OpenMP's static teams, TVM's thread pool, IREE's local-task, XLA:CPU's thread pool. Unlike
+pools of tasks, all threads run one function from its start to its end.
 """
 
 from __future__ import annotations

@@ -3,7 +3,9 @@
 Kernels are compiled one object each, so that an equal kernel of another model is found in the
 store.
 
-Mirrors: IREE's executable translation, XLA:CPU's IR compiler with its parallel modules.
+Mirrors: IREE's executable translation, XLA:CPU's IR compiler with its parallel modules. IREE links
+a shared library, XLA a module per fusion; ours makes an object a kernel, so that equal ones are
+found again.
 """
 
 from __future__ import annotations

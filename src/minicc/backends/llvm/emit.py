@@ -6,7 +6,8 @@ carried tiles as phis, so that accumulators are registers by construction. Addre
 index terms with constant strides; what does not change in a loop is left to LLVM's code generator
 to hoist.
 
-Mirrors: Triton's TritonGPU-to-LLVM, IREE's ConvertToLLVM, XLA:CPU's kernel emitters.
+Mirrors: Triton's TritonGPU-to-LLVM, IREE's ConvertToLLVM, XLA:CPU's kernel emitters. Unlike those,
+it emits text and no dialect of LLVM stands between.
 """
 
 from __future__ import annotations

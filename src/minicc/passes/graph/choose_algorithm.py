@@ -9,7 +9,8 @@ the transforms and against weights that grow by 36/9 (tiles of 4x4) or 16/9 (2x2
 for all tiles. Winograd rounds more than the direct form, so strict mathematics never takes it.
 
 Mirrors: cuDNN's and MIOpen's algorithm selection, oneDNN's `convolution_auto`, MNN's
-ConvolutionWinograd choice of unit.
+ConvolutionWinograd choice of unit. Those choose when a call is made or measured, ours by a cost at
+compile time, and the form it chooses is ops of the graph.
 """
 
 from __future__ import annotations

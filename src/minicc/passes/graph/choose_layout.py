@@ -10,6 +10,8 @@ value is made in the new order, and turned back only for who insists on the old 
 makes each convolution a contraction whose innermost run of its input is contiguous.
 
 Mirrors: Relax's ConvertLayout, ORT's NCHWc and NHWC transformers, oneDNN's layout propagation.
+Relax and ORT convert op by op towards a layout that a target prefers; ours plans the whole graph
+first, and has one layout to choose.
 """
 
 from __future__ import annotations

@@ -6,6 +6,8 @@ A result much larger than its operands (a broadcast, an iota) is left to be comp
 used, but for weights that an algorithm wants larger.
 
 Mirrors: XLA's constant folding with its evaluator, Relax's FoldConstant, ORT's constant folding.
+Theirs run between other graph passes, as ours does. Unlike ORT's, it runs no kernels: the
+definition of an op evaluates it.
 """
 
 from __future__ import annotations

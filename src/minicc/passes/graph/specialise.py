@@ -2,7 +2,9 @@
 
     %y = graph.add %x, %b : f32[batch,64]   --batch=8-->   f32[8,64]
 
-Mirrors: JAX's shape-specialising jit, TorchDynamo's static shapes, Relax's BindSymbolicVars.
+Mirrors: JAX's shape-specialising jit, TorchDynamo's static shapes, Relax's BindSymbolicVars. JAX
+does it before tracing, Dynamo by guards, Relax as a pass at any time; ours is the first stage, and
+binds all.
 """
 
 from __future__ import annotations

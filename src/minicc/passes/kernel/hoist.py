@@ -6,7 +6,8 @@ Pure ops move when their operands come from outside; loads also want a loop that
 loop runs at least once (`kernel.for` has no empty form), so nothing is computed that would not
 have been.
 
-Mirrors: LLVM's LICM, MLIR's loop-invariant-code-motion, Halide's LICM.
+Mirrors: LLVM's LICM, MLIR's loop-invariant-code-motion, Halide's LICM. LLVM's does it again on
+instructions; ours moves whole tiles, which LLVM sees as many.
 """
 
 from __future__ import annotations

@@ -8,7 +8,8 @@ thread may have written, or may still read, since the last barrier. Shares chang
 never what: results don't depend on the number of threads.
 
 Mirrors: IREE's workgroup distribution, OpenMP's static schedules, XLA:CPU's parallel task
-assignment.
+assignment. IREE and XLA hand tasks to a pool; ours gives each thread a fixed share, with barriers
+where data crosses shares.
 """
 
 from __future__ import annotations

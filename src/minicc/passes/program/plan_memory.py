@@ -7,7 +7,8 @@ size, each at the lowest place that is free during its life. Applying writes the
 ops.
 
 Mirrors: TFLite's greedy-by-size planner (Pisarchyk and Lee), ExecuTorch's memory planning, XLA's
-heap simulator.
+heap simulator. These plan tensors of a graph by its order; ours plans buffers of launches, and
+views count as their root.
 """
 
 from __future__ import annotations

@@ -12,6 +12,8 @@ The border of a padded buffer is filled in each run, since the arena reuses memo
 
 Mirrors: MLIR's one-shot bufferisation with destination passing, XLA's buffer assignment with
 aliasing, IREE's ConvertToStream; filling halos in place is oneDNN's and ncnn's padded activations.
+MLIR's works on any control flow and falls back to copies; ours sees straight-line code and plans
+all places before it emits.
 """
 
 from __future__ import annotations

@@ -9,7 +9,8 @@ along every dimension that stays shared. Whether it should is said by `profitabl
 ends up in a group, alone if need be.
 
 Mirrors: XLA's instruction fusion, Linalg's tile-and-fuse and IREE's dispatch formation, Halide's
-compute_at.
+compute_at. XLA and IREE decide on the graph, Halide's user in a schedule; ours decides on index
+maps, and ops that reduce keep loops of their own within the group.
 """
 
 from __future__ import annotations

@@ -9,6 +9,8 @@ contraction. Weights too large for the nearer caches are fetched `ahead`: while 
 multiplied by one panel, the next panel comes in.
 
 Mirrors: oneDNN's and XNNPACK's weight packing, IREE's data tiling, TVM's layout rewrite of weights.
+oneDNN's packs behind a call, IREE's and TVM's as ops of the graph; ours is an op that is folded
+where weights are constant.
 """
 
 from __future__ import annotations

@@ -10,7 +10,8 @@ Register tiles are chosen by a cost: the work with its rounding up, divided by h
 accumulators hide the latency of a multiply-add, plus what starting a tile costs.
 
 Mirrors: IREE's lowering configs, Halide's auto-scheduler, tinygrad's Opt list; cost terms as in
-BLIS' analytical model.
+BLIS' analytical model. Halide's and Ansor's search with measurements or learned costs; ours is a
+formula a kernel, and knows the target but not the number of threads.
 """
 
 from __future__ import annotations

@@ -8,7 +8,8 @@ no loop needs a bounds check. What passes between ops of the group is indexed by
 on: each instance has its own.
 
 Mirrors: Linalg's tiling with a TilingPlan; Triton's programs over blocks; Halide's split with
-ShiftInwards.
+ShiftInwards. Linalg peels or masks what a tile does not divide; ours shifts the last block inwards,
+so that no loop has a bound to check.
 """
 
 from __future__ import annotations
