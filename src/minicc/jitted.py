@@ -27,10 +27,13 @@ from minicc.frontends.trace import (
     Path,
     Traced,
     Tree,
+    copied,
     has_tracers,
     replay,
     trace_values,
 )
+from minicc.frontends.trace.explain import Explanation, graph_of, guards_of, parts_of
+from minicc.frontends.trace.explain import Specialisation as Explained
 from minicc.ir.core import Function, Module, Region
 from minicc.ir.interpret import Interpreter
 from minicc.ir.printer import print_module
@@ -72,7 +75,7 @@ class Lowered:
 class _Specialisation:
     """What is known for one kind of arguments: one graph, or a tree of paths with breaks."""
 
-    __slots__ = ("compilation", "environment", "layouts", "references", "traced", "tree")
+    __slots__ = ("compilation", "environment", "layouts", "references", "traced", "tree", "writes")
 
     def __init__(self) -> None:
         self.tree = Tree()
@@ -81,6 +84,7 @@ class _Specialisation:
         self.compilation: Compilation | None = None
         self.traced: Traced | None = None
         self.layouts: tuple[Any, ...] | None = None
+        self.writes: tuple[str, ...] = ()
 
     def holds(self, arrays: Sequence[Any]) -> bool:
         """Whether it may be used for a call with its key."""
@@ -92,6 +96,7 @@ class _Specialisation:
         """Take over what a trace found out."""
         self.traced = traced
         self.references += traced.references
+        self.writes = tuple(dict.fromkeys((*self.writes, *traced.writes)))
         self.environment = Environment(self.references)
         if traced.layouts and traced.writes:
             self.layouts = tuple(a.strides for a in arrays)
@@ -111,7 +116,7 @@ class Jitted:
         self._known: dict[Any, _Specialisation] = {}
         self._lock = threading.RLock()
         self._reasons: list[str] = []
-        self._codes: dict[str, Compilation] = {}
+        self._codes: dict[str, _Code] = {}
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """The function's result; arrays come back as new NumPy arrays."""
@@ -174,10 +179,10 @@ class Jitted:
         """The code of a segment; equal segments share it."""
         found = self._codes.get(text)
         if found is None:
-            found = self._codes[text] = compile_module(module, self.options, {})
+            found = self._codes[text] = _Code(compile_module(module, self.options, {}))
             if len(self._codes) > _CODES:
                 del self._codes[next(iter(self._codes))]
-        return found.executable
+        return found
 
     def _why(
         self, key: Any, found: _Specialisation | None, fits: bool, missed: Missed | None
@@ -197,9 +202,8 @@ class Jitted:
 
         A function with breaks is run by the interpreter; each segment is one of `segments`.
         """
-        values = self._parameters.bind(args, kwargs)
+        values = self._parameters.bind(copied(args), copied(kwargs))
         _, arrays = self._parameters.key(values)
-        arrays = [a.copy() for a in arrays]
         modules: list[Module] = []
 
         def interpreted(module: Module, text: str) -> Any:
@@ -210,9 +214,46 @@ class Jitted:
         traced = trace_values(self.__wrapped__, self._parameters, values, path)
         return Lowered([traced.module] if traced.module is not None else modules, self.options)
 
-    def explain(self) -> list[str]:
-        """Why each compilation was made, in order."""
-        return list(self._reasons)
+    def explain(self, *args: Any, **kwargs: Any) -> Explanation:
+        """Graphs, breaks with their lines, guards, and why each trace was made.
+
+        With arguments for these, which are compiled if they are not yet (a function with breaks
+        runs, on copies of the arrays); else for all that is known.
+        """
+        keys = list(self._known)
+        if args or kwargs:
+            values = self._parameters.bind(args, kwargs)
+            key, arrays = self._parameters.key(values)
+            found = self._known.get(key)
+            if found is None or not found.holds(arrays) or found.compilation is None:
+                self(*copied(args), **copied(kwargs))
+            keys = [key]
+        known = [(k, self._known[k]) for k in keys]
+        parts = [Explained(self._guards(k, s), self._parts(s), s.writes) for k, s in known]
+        return Explanation(self._name(), parts, self._reasons)
+
+    def _name(self) -> str:
+        return str(getattr(self.__wrapped__, "__name__", "the function"))
+
+    def _guards(self, key: Any, found: _Specialisation) -> tuple[str, ...]:
+        return guards_of(self._parameters, key, found.environment)
+
+    def _parts(self, found: _Specialisation) -> tuple[Any, ...]:
+        if found.compilation is not None and found.traced is not None:
+            return (graph_of("graph 1", found.traced.module, found.compilation),)
+        return tuple(parts_of(found.tree.root)) if found.tree.root is not None else ()
+
+
+class _Code:
+    """A segment's code, and what is known of its compilation."""
+
+    __slots__ = ("host", "kernels", "launches", "run")
+
+    def __init__(self, compilation: Compilation) -> None:
+        self.run = compilation.executable.run
+        self.kernels = compilation.kernels
+        self.launches = compilation.launches
+        self.host = compilation.host
 
 
 class _Interpreted:

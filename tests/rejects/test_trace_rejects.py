@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import minicc
 from minicc.errors import MiniccError, UnsupportedError, UserError
 from minicc.frontends.trace import Parameters, trace_call
 
@@ -318,3 +319,59 @@ def test_what_the_function_raises_itself_passes() -> None:
     with pytest.raises(KeyError, match="mine"):
         trace_call(f, (np.ones(2),), {})
     assert issubclass(UnsupportedError, MiniccError)
+
+
+def jitted(f: Callable[..., Any], *args: Any) -> str:
+    """What a compiled function refuses, which may stop to read values."""
+    with pytest.raises(MiniccError) as caught:
+        minicc.jit(f, threads=1)(*args)
+    return str(caught.value)
+
+
+def test_compiled_functions_that_read_without_end() -> None:
+    def f(x: Any) -> Any:
+        for _ in range(3000):
+            if x.sum() > 5:
+                break
+        return x
+
+    assert jitted(f, np.ones(2)) == (
+        "MC0248 not supported: a call of f stops more than 2000 times to read a value\n"
+        f"  at: test_trace_rejects.py:{f.__code__.co_firstlineno + 2}\n"
+        "  hint: compile the body of the loop, and loop outside of the compiled function"
+    )
+
+
+def test_compiled_functions_that_call_back() -> None:
+    def f(x: Any) -> Any:
+        return np.piecewise(x, [x > 0], [lambda v: v + 1, lambda v: v])
+
+    assert jitted(f, np.ones(2)) == (
+        "MC0241 not supported: np.piecewise with a function of the program is not traced\n"
+        f"  at: test_trace_rejects.py:{f.__code__.co_firstlineno + 1}\n"
+        "  hint: write it with whole arrays, or as a loop"
+    )
+
+
+def test_captured_arrays_are_not_written_to() -> None:
+    def f(x: Any) -> Any:
+        WEIGHTS[0] = x[0]
+        return x
+
+    assert jitted(f, np.ones(2)) == (
+        "MC0243 not supported: the captured array `WEIGHTS` is written to\n"
+        f"  at: test_trace_rejects.py:{f.__code__.co_firstlineno + 1}\n"
+        "  hint: write to a .copy() of it and return that"
+    )
+
+
+def test_shared_memory_of_arguments_that_are_written_to() -> None:
+    def f(x: Any, y: Any) -> Any:
+        x[0] = y[1]
+
+    both = np.ones(3)
+    assert jitted(f, both[1:], both[:2]) == (
+        "MC0243 not supported: an argument is written to, and another argument shares its memory\n"
+        f"  at: test_trace_rejects.py:{f.__code__.co_firstlineno + 1}\n"
+        "  hint: pass a .copy()"
+    )

@@ -50,6 +50,7 @@ from minicc.frontends.trace import (
 from minicc.frontends.trace.breaks import Diverged, Path, Tree
 from minicc.frontends.trace.guards import Environment, Parameters, has_tracers
 from minicc.frontends.trace.paths import Missed, Node, replay
+from minicc.frontends.trace.pytree import copied
 from minicc.frontends.trace.tracer import Tracer
 from minicc.frontends.trace.tracing import Traced, trace, trace_call, trace_values
 
@@ -69,6 +70,7 @@ __all__ = [
     "Traced",
     "Tracer",
     "Tree",
+    "copied",
     "has_tracers",
     "replay",
     "trace",

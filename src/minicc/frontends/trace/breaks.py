@@ -39,8 +39,11 @@ Compile = Callable[[Module, str], Code]
 Place = Callable[[Value], int]
 
 
-class Diverged(Exception):
-    """The function did something else in a state that looked like an earlier one."""
+class Diverged(BaseException):
+    """The function did something else in a state that looked like an earlier one.
+
+    No Exception, so that the function does not catch it.
+    """
 
 
 class Tree:
@@ -109,7 +112,7 @@ class Path:
         outputs = _computed(recorder, [*values, *[v for _, v in writes]])
         places = {v: k for k, v in enumerate([*recorder.inputs, *outputs])}
         action = Finish(structure, [places[v] for v in values], [(k, places[v]) for k, v in writes])
-        node = self._node(recorder, outputs, action.at(recorder.location(), ""))
+        node = self._node(recorder, outputs, action.at(_writing(recorder), ""))
         return action.finish(node.compute(self.state), self.args)
 
     def _outcome(self, action: Action, pool: Sequence[Array]) -> Outcome:
@@ -160,6 +163,11 @@ class Path:
         self._target = self.tree.behind.get(self._name) if self._name is not None else None
         if self._target is not None:
             node.remember(key, Edge(take, self._target))
+
+
+def _writing(recorder: Recorder) -> str:
+    """Where the function writes to its arguments first, else where it is."""
+    return recorder.places[0] if recorder.places else recorder.location()
 
 
 def _carried(boxes: Sequence[Tracer]) -> list[Value]:

@@ -61,6 +61,12 @@ class Parameters:
             parts.append(flatten(value, leaves, name))
         return tuple(parts), leaves
 
+    def describe(self, key: Key) -> list[str]:
+        """What a key asks of each argument."""
+        return [
+            f"argument {name} is {_text(part)}" for name, part in zip(self.names, key, strict=True)
+        ]
+
     def explain(self, before: Key, now: Key) -> str:
         """Why the key of a call is not that of another, a clause for each difference."""
         found: list[str] = []
@@ -150,6 +156,11 @@ class Environment:
         ]
         return "; ".join(_sentence(r) for r in changed)
 
+    def describe(self) -> list[str]:
+        """What each value from outside must be."""
+        found = [_expected(r) for r in self._references]
+        return list(dict.fromkeys(found))
+
     @staticmethod
     def _changed(reference: Reference, was: Any) -> bool:
         now = reference.now()
@@ -166,3 +177,17 @@ def _sentence(reference: Reference) -> str:
     if isinstance(now, (bool, int, float, str, type(None))):
         return f"{what}: {reference.value!r} before, {now!r} now"
     return f"{what}: another {type(now).__name__} than before, or other content"
+
+
+def _expected(reference: Reference) -> str:
+    value = reference.value
+    what = f"{reference.kind} {reference.name}"
+    if value is MISSING:
+        return f"{what} is not there"
+    if isinstance(value, (bool, int, float, str, type(None))):
+        return f"{what} is {value!r}"
+    if isinstance(value, np.ndarray):
+        shape = ",".join(map(str, value.shape))
+        same = "its content" if value.nbytes <= _BY_VALUE else "the array itself"
+        return f"{what} is {value.dtype}[{shape}], {same} as it was"
+    return f"{what} is the same {type(value).__name__}"

@@ -109,7 +109,7 @@ class Read(Action):
         return "read", self.index, self.convert
 
     def describe(self) -> str:
-        return f"{self.needs} reads the value"
+        return f"Python reads a value for {self.needs}"
 
 
 def value_key(value: Any) -> Any:
@@ -218,7 +218,7 @@ class Finish(Action):
             leaves.append(array.copy() if id(array) in given else array)
             given.add(id(array))
         if self.writes:
-            write_back(self.writes, pool, args)
+            write_back(self.writes, pool, args, self.where)
         return rebuild(self.structure, leaves, args)
 
     def describe(self) -> str:
@@ -226,7 +226,10 @@ class Finish(Action):
 
 
 def write_back(
-    writes: Sequence[tuple[int, int]], pool: Sequence[Array], args: Sequence[Array]
+    writes: Sequence[tuple[int, int]],
+    pool: Sequence[Array],
+    args: Sequence[Array],
+    where: str | Sequence[str],
 ) -> None:
     """Give arguments their new contents; refused where another argument shares the memory."""
     for target, _ in writes:
@@ -236,6 +239,7 @@ def write_back(
                     "MC0243",
                     "an argument is written to, and another argument shares its memory",
                     hint="pass a .copy()",
+                    where=where,
                 )
         if not args[target].flags.writeable:
             raise ValueError("assignment destination is read-only")

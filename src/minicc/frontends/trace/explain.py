@@ -1,0 +1,189 @@
+"""What is known of a compiled function, for people: graphs, breaks, guards, recompilations.
+
+Mirrors: `torch._dynamo.explain` and TORCH_LOGS=recompiles; JAX's `explain_cache_misses`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from minicc.frontends.trace.guards import Environment, Parameters
+from minicc.frontends.trace.paths import Finish, Host, Node
+from minicc.ir.core import Module
+
+_SHOWN = 40  # characters of an outcome
+
+
+class Graph(NamedTuple):
+    """One compiled segment: its ops, the user's lines, its kernels, and its ops on the host."""
+
+    name: str
+    module: Module
+    ops: int
+    lines: tuple[str, ...]
+    kernels: int
+    launches: int
+    host: tuple[str, ...]
+
+    def __str__(self) -> str:
+        text = f"{self.name}: {self.ops} ops, {self.kernels} kernels in {self.launches} launches"
+        if self.lines:
+            text += f", {_span(self.lines)}"
+        return "\n".join([text, *[f"    on the host: {h}" for h in self.host]])
+
+
+class Break(NamedTuple):
+    """A place where Python sees a value or NumPy computes: the user's line, what for, and to where.
+
+    `outcomes` are pairs of what was seen and the name of what follows.
+    """
+
+    where: str
+    source: str
+    what: str
+    outcomes: tuple[tuple[str, str], ...]
+    forgotten: int
+
+    def __str__(self) -> str:
+        lines = [f"break at {self.where}: {self.source}", f"    {self.what}"]
+        lines += [f"    {seen} -> {follows}" for seen, follows in self.outcomes]
+        if self.forgotten:
+            lines.append(f"    {self.forgotten} outcomes are forgotten, for there were too many")
+        return "\n".join(lines)
+
+
+class Specialisation(NamedTuple):
+    """What is compiled for one kind of arguments; `parts` are graphs and breaks in order."""
+
+    guards: tuple[str, ...]
+    parts: tuple[Graph | Break, ...]
+    writes: tuple[str, ...]
+
+    def __str__(self) -> str:
+        lines = ["guards:", *[f"  {g}" for g in self.guards], *map(str, self.parts)]
+        if self.writes:
+            lines.append(f"arguments are written to at {', '.join(self.writes)}")
+        return "\n".join(lines)
+
+
+class Explanation:
+    """What `explain` gives; its text is meant to be read."""
+
+    def __init__(
+        self, name: str, specialisations: Sequence[Specialisation], recompilations: Sequence[str]
+    ) -> None:
+        self.name = name
+        self.specialisations = tuple(specialisations)
+        self.recompilations = tuple(recompilations)
+
+    @property
+    def graphs(self) -> list[Graph]:
+        """The graphs of all specialisations."""
+        return [p for s in self.specialisations for p in s.parts if isinstance(p, Graph)]
+
+    @property
+    def breaks(self) -> list[Break]:
+        """The breaks of all specialisations."""
+        return [p for s in self.specialisations for p in s.parts if isinstance(p, Break)]
+
+    @property
+    def guards(self) -> list[str]:
+        """The guards of all specialisations."""
+        return [g for s in self.specialisations for g in s.guards]
+
+    def __str__(self) -> str:
+        lines: list[str] = []
+        for k, s in enumerate(self.specialisations, 1):
+            lines.append(f"{self.name}, specialisation {k} of {len(self.specialisations)}")
+            lines += ["  " + line for line in str(s).splitlines()]
+        lines.append(f"{self.name} was traced {len(self.recompilations)} times")
+        lines += [f"  {k}. {why}" for k, why in enumerate(self.recompilations, 1)]
+        return "\n".join(lines)
+
+    __repr__ = __str__
+
+
+def _span(lines: Sequence[str]) -> str:
+    return lines[0] if len(lines) == 1 else f"{lines[0]} to {lines[-1]}"
+
+
+def graph_of(name: str, module: Module, compilation: Any) -> Graph:
+    """The description of a module and of what it was compiled to."""
+    ops = module.main.body.ops
+    lines = sorted({place for op in ops for place in op.loc}, key=_order)
+    host = tuple(f"{op.opname}: {why}" for op, why in compilation.host)
+    return Graph(
+        name, module, len(ops), tuple(lines), compilation.kernels, compilation.launches, host
+    )
+
+
+def _order(place: str) -> tuple[str, int]:
+    file, _, line = place.rpartition(":")
+    return file, int(line) if line.isdigit() else 0
+
+
+def parts_of(root: Node) -> list[Graph | Break]:
+    """The graphs and breaks that a call may walk, those of the first path first."""
+    names: dict[int, str] = {}
+    order: list[Node] = []
+    waiting = [root]
+    while waiting:
+        node = waiting.pop(0)
+        if id(node) not in names:
+            names[id(node)] = f"graph {len(names) + 1}"
+            order.append(node)
+            waiting = [e.node for e in node.edges.values()] + waiting
+    parts: list[Graph | Break] = []
+    for node in order:
+        name = names[id(node)]
+        if node.code is not None:
+            parts.append(graph_of(name, node.module, node.code))  # the code knows its compilation
+        else:
+            parts.append(Graph(name, node.module, 0, (), 0, 0, ()))
+        if not isinstance(node.action, Finish):
+            parts.append(_break(node, names))
+    return parts
+
+
+def _break(node: Node, names: dict[int, str]) -> Break:
+    action = node.action
+    seen: dict[str, str] = {}
+    for key, edge in node.edges.items():
+        text = _outcome(key, isinstance(action, Host))
+        seen[text] = names[id(edge.node)]
+    return Break(
+        action.where, action.source, action.describe(), tuple(seen.items()), node.forgotten
+    )
+
+
+def _outcome(key: Any, host: bool) -> str:
+    """What Python saw, told from the key of an edge."""
+    if key and key[0] == "raised":
+        return f"{key[1].__name__}"
+    if not host:
+        shown = _value(key)
+        return shown if len(shown) <= _SHOWN else f"{shown[:_SHOWN]}..."
+    arrays = [f"{p[0]}[{','.join(map(str, p[1]))}]" for p in key[1:] if len(p) == 3]
+    return ", ".join(arrays) or "done"
+
+
+def _value(key: Any) -> str:
+    """A value as it is written, from its key."""
+    kind, *rest = key
+    if kind is float:
+        return repr(float(np.frombuffer(rest[0][1], "<f8")[0]))
+    if kind in (bool, int):
+        return repr(rest[0][1])
+    if kind in (list, tuple):
+        return f"{kind.__name__} of {', '.join(map(_value, rest))}"
+    if kind == "array":
+        return f"{rest[0]}[{','.join(map(str, rest[1]))}] of some content"
+    return repr(rest[0])
+
+
+def guards_of(parameters: Parameters, key: Any, environment: Environment) -> tuple[str, ...]:
+    """What must hold for a specialisation to be used."""
+    return (*parameters.describe(key), *environment.describe())
