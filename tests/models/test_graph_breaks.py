@@ -1,5 +1,6 @@
 """Functions whose Python looks at values: paths, loops, the host's part, and what is remembered."""
 
+import itertools
 import math
 from collections.abc import Callable
 from typing import Any
@@ -217,6 +218,27 @@ def test_paths_that_meet_share_what_follows() -> None:
         agree(g(x), two(x))
     # each way of each branch once, not each combination
     assert compilations(g) <= 4
+
+
+def test_what_c_code_asks_is_not_taken_for_a_loop() -> None:
+    def f(x: Array) -> Any:
+        rows = [x[0], x[1], x[2], x[3]]
+        return max(rows), sorted(rows), min(rows) * 2, x[1] in rows[2:]
+
+    g = minicc.jit(f, threads=1)
+    for order in itertools.permutations(range(4)):
+        x = np.array(order, np.float32)
+        agree(g(x), f(x))
+
+
+def test_scipy_runs_on_the_host() -> None:
+    linalg = pytest.importorskip("scipy.linalg")
+    special = pytest.importorskip("scipy.special")
+
+    def f(a: Array) -> Any:
+        return linalg.expm(a) @ a, special.gamma(a * a) + 1, special.erf(a)
+
+    compare(f, (normal(3, 3).astype("f8"),))
 
 
 def test_prints_at_every_call(capsys: pytest.CaptureFixture[str]) -> None:

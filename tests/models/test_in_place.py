@@ -62,6 +62,7 @@ WRITES: list[Callable[[Array], Any]] = [
     lambda u: u[..., None].squeeze().T[1].__iadd__(2),
     lambda u: np.atleast_3d(u)[:, 0, 0].fill(6),
     lambda u: u.flat.__setitem__(5, 1),
+    lambda u: u.T.flat.__setitem__(slice(1, 4), 2),
     lambda u: u.__setitem__([0, 2], 1),
     lambda u: u.__setitem__(([0, 1, 0], [2, 3, 2]), [5, 6, 7]),
     lambda u: u[1:].__setitem__(np.array([True, False, True]), 0),

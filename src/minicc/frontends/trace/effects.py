@@ -1,6 +1,6 @@
-"""What Python does with traced values besides NumPy: printing, and the functions of `math`.
+"""What Python does with traced values besides NumPy: printing, `math`, and SciPy.
 
-Both run on the host, at a break. A print appears at every call of the compiled function, when the
+All run on the host, at a break. A print appears at every call of the compiled function, when the
 call gets there.
 
 Mirrors: Dynamo's graph break at `print`; JAX's `debug.print`.
@@ -9,12 +9,13 @@ Mirrors: Dynamo's graph break at `print`; JAX's `debug.print`.
 from __future__ import annotations
 
 import math
+import types
 from collections.abc import Callable
 from functools import partial
 from typing import Any
 
 from minicc.frontends.trace.dispatch import is_symbolic
-from minicc.frontends.trace.host import on_host
+from minicc.frontends.trace.host import library, on_host
 from minicc.frontends.trace.recorder import Recorder
 
 
@@ -51,3 +52,33 @@ class MathModule:
 
     def __repr__(self) -> str:
         return "<traced math>"
+
+
+def is_scipy(x: Any) -> bool:
+    """Whether a function or module is SciPy's."""
+    name = x.__name__ if isinstance(x, types.ModuleType) else getattr(x, "__module__", None)
+    return isinstance(name, str) and name.partition(".")[0] == "scipy"
+
+
+def scientific(recorder: Recorder, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    """A function of SciPy on traced arrays runs on the host."""
+    if recorder.path is None or not any(map(is_symbolic, (*args, *kwargs.values()))):
+        return function(*args, **kwargs)
+    name = f"{function.__module__}.{function.__name__}"
+    return library(recorder, function, name, args, kwargs)
+
+
+class SciPyModule:
+    """A module of SciPy in traced code."""
+
+    def __init__(self, recorder: Recorder, module: types.ModuleType) -> None:
+        self._recorder = recorder
+        self._module = module
+
+    def __getattr__(self, name: str) -> Any:
+        real = getattr(self._module, name)
+        if isinstance(real, types.ModuleType):
+            return SciPyModule(self._recorder, real)
+        if isinstance(real, types.FunctionType):
+            return partial(scientific, self._recorder, real)
+        return real

@@ -17,6 +17,7 @@ from minicc.frontends.trace.numbers import Number, PythonType
 from minicc.frontends.trace.paths import Host
 from minicc.frontends.trace.pytree import Slot, mapped
 from minicc.frontends.trace.recorder import Recorder
+from minicc.frontends.trace.registry import Dispatch
 from minicc.frontends.trace.tracer import Tracer
 from minicc.ir.core import Value
 
@@ -56,6 +57,20 @@ def on_host(
         return Host(name, function, mapped(slot, args), mapped(slot, kwargs), reason)
 
     return recorder.path.pause(recorder, make, boxes)
+
+
+def library(
+    recorder: Recorder,
+    function: Callable[..., Any],
+    name: str,
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+) -> Any:
+    """The outcome of a pure function of another library than NumPy."""
+    return on_host(recorder, name, function, args, kwargs, "it is of another library")
+
+
+Dispatch.library = library
 
 
 def _real(recorder: Recorder, name: str, x: Any) -> Any:

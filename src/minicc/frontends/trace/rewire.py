@@ -25,7 +25,14 @@ from typing import Any
 
 import numpy as np
 
-from minicc.frontends.trace.effects import MathModule, mathematics, printed
+from minicc.frontends.trace.effects import (
+    MathModule,
+    SciPyModule,
+    is_scipy,
+    mathematics,
+    printed,
+    scientific,
+)
 from minicc.frontends.trace.namespace import Impure, Namespace, impure, numpy_path, replacement
 from minicc.frontends.trace.numbers import FLOAT, INT
 from minicc.frontends.trace.pytree import mapped
@@ -118,6 +125,10 @@ class Rewirer:
             return MathModule(self.recorder)
         if isinstance(x, types.BuiltinFunctionType) and x.__module__ == "math":
             return partial(mathematics, self.recorder, x)
+        if isinstance(x, (types.ModuleType, types.FunctionType)) and is_scipy(x):
+            if isinstance(x, types.ModuleType):
+                return SciPyModule(self.recorder, x)
+            return partial(scientific, self.recorder, x)
         source = impure(self.recorder, x, name)
         if source is not None:
             return source

@@ -2,8 +2,9 @@
 
 Two breaks in equal states with equal outcomes are followed by the same: a `while` loop becomes a
 loop of nodes, and branches that meet again share what follows. A state can be told only where one
-function of the user's stands, not within a `for` loop (whose iterator is hidden), all that it holds
-is plain, and each living array is held by a local; otherwise there is none, and paths stay apart.
+function of the user's stands, at a jump or an operator (a call may be of C code that hides how far
+it is, as `max` does), not within a `for` loop (whose iterator is hidden), where all that it holds
+is plain and each living array is held by a local; else there is none, and paths stay apart.
 
 Mirrors: loop detection of tracing compilers (PyPy's merge points), here by the frame's contents.
 """
@@ -85,7 +86,7 @@ class State:
 def _only_frame(recorder: Recorder) -> types.FrameType | None:
     """The user's frame, where no other and no library stands between it and the tracer."""
     frame = recorder.frame()
-    if frame is None or _in_for(frame.f_code, frame.f_lasti):
+    if frame is None or not _is_open(frame.f_code, frame.f_lasti):
         return None
     outer = frame.f_back
     if outer is None or not str(outer.f_globals.get("__name__")).startswith(_OWN):
@@ -102,14 +103,22 @@ def _only_frame(recorder: Recorder) -> types.FrameType | None:
     return frame
 
 
+# Instructions that ask an array themselves; what calls may go on asking.
+_ASKING = ("POP_JUMP", "JUMP_IF", "UNARY_", "TO_BOOL", "BINARY_", "STORE_SUBSCR", "COMPARE_OP")
+
+
 @functools.lru_cache(256)
 def _loops(code: types.CodeType) -> list[tuple[int, int]]:
     steps = dis.get_instructions(code)
     return [(s.offset, int(s.argval)) for s in steps if s.opname == "FOR_ITER"]
 
 
-def _in_for(code: types.CodeType, at: int) -> bool:
-    return any(start < at < stop for start, stop in _loops(code))
+@functools.lru_cache(1024)
+def _is_open(code: types.CodeType, at: int) -> bool:
+    """Whether nothing is hidden while the instruction at that place runs."""
+    if not dis.opname[code.co_code[at]].startswith(_ASKING):
+        return False
+    return not any(start < at < stop for start, stop in _loops(code))
 
 
 class _Teller:

@@ -25,7 +25,7 @@ from numpy.lib.stride_tricks import as_strided
 
 from minicc.frontends.trace.paths import CONVERSIONS, Read
 from minicc.frontends.trace.recorder import Recorder
-from minicc.frontends.trace.registry import METHODS, Dispatch
+from minicc.frontends.trace.registry import FUNCTIONS, METHODS, Dispatch
 from minicc.ir.core import Array, Value
 
 Content = Value | Array
@@ -369,8 +369,8 @@ class Tracer:
 
     @property
     def flat(self) -> Any:
-        """The elements in row-major order; a view of them where that can be written to."""
-        return self._call("reshape", self, (-1,))
+        """The elements in row-major order, a view of them however they lie."""
+        return self._call("ndarray.flat", self)
 
     @flat.setter
     def flat(self, new: Any) -> None:
@@ -391,6 +391,9 @@ class Tracer:
         if kwargs.get("out") == (None,):
             del kwargs["out"]
         name = ufunc.__name__ if method == "__call__" else f"{ufunc.__name__}.{method}"
+        if getattr(np, ufunc.__name__, None) is not ufunc and name not in FUNCTIONS:
+            real = ufunc if method == "__call__" else getattr(ufunc, method)
+            return Dispatch.library(self.recorder, real, name, inputs, kwargs)
         return self._call(name, *inputs, **kwargs)
 
     def __array_function__(

@@ -47,7 +47,6 @@ def transposed(box: Tracer, perm: tuple[int, ...]) -> Tracer:
 def reshaped(box: Tracer, shape: tuple[int, ...]) -> Tracer:
     """The elements in row-major order under another shape: a view where NumPy makes one."""
     recorder = box.recorder
-    old = box.shape
     if any(box.root is a for a in recorder.arguments):
         recorder.fixed_layout = True
     if not _shows(box.shadow(), shape):
@@ -55,6 +54,11 @@ def reshaped(box: Tracer, shape: tuple[int, ...]) -> Tracer:
         if isinstance(content, Value):
             return Tracer(recorder, recorder.reshape(content, shape))
         return Tracer(recorder, content.reshape(shape))
+    return _reshaped(box, shape)
+
+
+def _reshaped(box: Tracer, shape: tuple[int, ...]) -> Tracer:
+    recorder, old = box.recorder, box.shape
     return box.look(
         Lens(
             ("reshape", shape),
@@ -129,6 +133,14 @@ def _reverse(rank: int) -> tuple[int, ...]:
 def reshape_method(recorder: Recorder, a: Any, *shape: Any, order: str = "C") -> Any:
     """`a.reshape(2, 3)` or `a.reshape((2, 3))`."""
     return reshape(recorder, a, shape[0] if len(shape) == 1 else shape, order)
+
+
+@traces("ndarray.flat", view=True)
+def flat(recorder: Recorder, a: Tracer) -> Any:
+    """What stands for NumPy's flat iterator: a view of all elements in row-major order."""
+    view = _reshaped(a, (a.size,))
+    view.lies((1,))
+    return view
 
 
 @traces("ravel", view=True)
