@@ -35,6 +35,7 @@ from minicc.recurrence import run_in_pieces
 
 Environment = dict[str, Any]
 Step = Callable[[Environment], None]
+_STRING = 8  # TensorProto.DataType
 _MOST = 64  # parts that are kept behind one part
 _TYPES = {d.numpy: d for d in DTYPES.values() if d.name != "index"}
 
@@ -293,7 +294,7 @@ def _copied(value: Any) -> Any:
 
 def _literal(model: Model, name: str) -> Any:
     tensor = model.initialisers[name]
-    if tensor.data_type == 8:
+    if getattr(tensor, "data_type", 0) == _STRING:
         from onnx.numpy_helper import to_array
 
         return to_array(tensor)

@@ -35,6 +35,9 @@ _ONNX_NAMES = {
 }
 
 
+_MOST = 64  # specialisations that are kept
+
+
 class NodeArg(NamedTuple):
     """An input or output of a session.
 
@@ -86,6 +89,7 @@ class InferenceSession:
                 if not isinstance(e, NeedsValueError | HostNodeError):
                     problems.add(e)
             problems.check()
+            read.settle()
             self._parts = Parts(read, self.options)
         del read  # the file's weights, which nothing needs while kernels are compiled
         self._import_seconds = time.perf_counter() - began
@@ -207,14 +211,14 @@ class InferenceSession:
 
     def _compilation(self, binding: Mapping[str, int]) -> Compilation:
         name = tuple(binding[s] for s in self._symbols)
-        found = self._compiled.get(name)
-        if found is None:
-            with self._lock:
-                found = self._compiled.get(name)
-                if found is None:
-                    found = self._compiled[name] = compile_module(
-                        self.module, self.options, binding
-                    )
+        with self._lock:
+            found = self._compiled.pop(name, None)
+            if found is None:
+                found = compile_module(self.module, self.options, binding)
+            self._compiled[name] = found  # the last, which is forgotten last
+            if len(self._compiled) > _MOST:
+                self._compiled.pop(next(iter(self._compiled)))
+                self._ready.clear()
         return found
 
     def report(self) -> str:

@@ -21,6 +21,7 @@ from minicc.ir.printer import print_module
 from minicc.ir.types import F32, TensorType
 from minicc.ir.verify import verify
 from minicc.passes.graph.specialise import specialise
+from minicc.session import InferenceSession
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "01_digits"
 Array = np.ndarray[Any, Any]
@@ -204,3 +205,29 @@ def test_two_thousand_nodes_in_under_a_second() -> None:
         import_model(data)
         best = min(best, time.perf_counter() - start)
     assert best < 1
+
+
+def test_sparse_initialisers_and_constants() -> None:
+    """Places are rows of coordinates, or single numbers."""
+    values = numpy_helper.from_array(np.array([5, 7], np.float32), "s")
+    rows = numpy_helper.from_array(np.array([[0, 1], [2, 0]]))
+    flat = numpy_helper.from_array(np.array([3, 11]))
+    node = helper.make_node(
+        "Constant", [], ["c"], sparse_value=helper.make_sparse_tensor(values, flat, [3, 4])
+    )
+    graph = helper.make_graph(
+        [
+            node,
+            helper.make_node("Add", ["x", "s"], ["t"]),
+            helper.make_node("Add", ["t", "c"], ["y"]),
+        ],
+        "g",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, [3, 4])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, [3, 4])],
+        sparse_initializer=[helper.make_sparse_tensor(values, rows, [3, 4])],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
+    want = np.zeros((3, 4), np.float32)
+    want[0, 1], want[2, 0], want[0, 3], want[2, 3] = 5, 7, 5, 7
+    session = InferenceSession(model.SerializeToString(), threads=1)
+    assert np.array_equal(session.run(None, {"x": np.zeros((3, 4), np.float32)})[0], want)

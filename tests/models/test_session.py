@@ -13,6 +13,7 @@ from onnx import TensorProto, helper
 
 import minicc
 from minicc.options import Options
+from minicc.runtime.execute import place_constants
 
 DIGITS = Path(__file__).parents[2] / "examples" / "01_digits"
 
@@ -166,3 +167,23 @@ def test_object_code_is_found_again_and_rebuilt_when_damaged(tmp_path: Path) -> 
     # what the second session looked for is whole again
     whole = {e.name for e in entries if e.read_bytes() == before[e.name]}
     assert whole
+
+
+def test_specialisations_are_forgotten_at_some_point(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("minicc.session._MOST", 3)
+    session = minicc.InferenceSession(model(), threads=1)
+    for n in (1, 2, 3, 1, 4, 5, 1):
+        x = np.full((n, 24), n, np.float32)
+        (y,) = session.run(None, {"x": x})
+        np.testing.assert_allclose(y, expected(x), rtol=1e-5, atol=1e-4)
+    kept = [line.split(":")[0] for line in session.report().split("\n")[1:]]
+    assert kept == ["batch=4", "batch=5", "batch=1"]
+
+
+def test_equal_weights_are_in_memory_once() -> None:
+    weights = np.random.default_rng(5).standard_normal(5000).astype(np.float32)
+    (first,), _ = place_constants([weights])
+    (second,), _ = place_constants([weights.copy()])
+    (other,), _ = place_constants([weights + (np.arange(5000) == 2500)])
+    assert np.shares_memory(first, second)
+    assert not np.shares_memory(first, other)

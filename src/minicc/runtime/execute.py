@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Sequence
+from weakref import WeakValueDictionary
 
 import numpy as np
 
@@ -23,16 +24,34 @@ from minicc.runtime.threads import close_idle, give_team, take_team
 _ALONE = 200_000
 
 
+# Constants of all executables by their type and a sample of their bytes: specialisations of one
+# model have weights in common.
+_constants: WeakValueDictionary[tuple[object, ...], Array] = WeakValueDictionary()
+_SAMPLE = 4096
+
+
 def place_constants(arrays: Sequence[Array]) -> tuple[list[Array], list[int]]:
-    """The arrays at aligned addresses, copied where they are not, and those addresses."""
-    placed: list[Array] = []
-    for a in arrays:
-        if not is_aligned(a):
-            copy = aligned(max(1, a.nbytes))
-            copy[: a.nbytes] = np.ascontiguousarray(a).reshape(-1).view(np.uint8)
-            a = copy
-        placed.append(a)
+    """The arrays at aligned addresses, and those addresses.
+
+    They are copied where they are not aligned, and shared with other executables' that are equal.
+    """
+    placed = [_placed(a) for a in arrays]
     return placed, [a.ctypes.data for a in placed]
+
+
+def _placed(array: Array) -> Array:
+    raw = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
+    key = (array.shape, array.dtype.str, raw[:_SAMPLE].tobytes(), raw[-_SAMPLE:].tobytes())
+    known = _constants.get(key)
+    if known is not None and np.array_equal(known.reshape(-1).view(np.uint8), raw):
+        return known
+    if not is_aligned(array):
+        copy = aligned(max(1, array.nbytes))[: array.nbytes]
+        copy[:] = raw
+        array = copy.view(array.dtype).reshape(array.shape)
+    if array.nbytes > _SAMPLE:
+        _constants[key] = array
+    return array
 
 
 class _Context:
@@ -40,10 +59,8 @@ class _Context:
 
     __slots__ = ("arena", "table")
 
-    def __init__(self, native: Native, constants: Sequence[int]) -> None:
-        layout = native.layout
-        self.arena = aligned(max(1, layout.arena))
-        count = len(layout.inputs) + len(layout.outputs)
+    def __init__(self, arena: int, count: int, constants: Sequence[int]) -> None:
+        self.arena = aligned(max(1, arena))
         self.table = (ctypes.c_void_p * (FIRST + count + len(constants)))()
         self.table[ARENA] = self.arena.ctypes.data
         for k, address in enumerate(constants):
@@ -54,10 +71,14 @@ class NativeExecutable:
     """A native program with its constants in memory; implements `backends.base.Executable`."""
 
     def __init__(self, native: Native, threads: int, library: Library | None = None) -> None:
-        self.native = native
-        self.threads = threads if native.layout.work > _ALONE else 1
+        layout = native.layout
+        # not `native` itself, whose constants are those before they are placed
+        self._code, self._main = native.library, native.main
+        self._arena, self._outputs = layout.arena, layout.outputs
+        self._count = len(layout.inputs) + len(layout.outputs)
+        self.threads = threads if layout.work > _ALONE else 1
         self.library = library
-        self._arrays, self._constants = place_constants([c.array for c in native.layout.constants])
+        self._arrays, self._constants = place_constants([c.array for c in layout.constants])
         self._free: list[_Context] = []
 
     def run(self, inputs: Sequence[Array]) -> list[Array]:
@@ -65,16 +86,15 @@ class NativeExecutable:
         try:
             context = self._free.pop()
         except IndexError:
-            context = _Context(self.native, self._constants)
-        layout = self.native.layout
-        outputs = [empty(t.extents, t.dtype.numpy) for t in layout.outputs]
+            context = _Context(self._arena, self._count, self._constants)
+        outputs = [empty(t.extents, t.dtype.numpy) for t in self._outputs]
         table = context.table
         for k, array in enumerate((*inputs, *outputs)):
             table[FIRST + k] = array.ctypes.data
         team = take_team(self.threads, self.library)
         table[BARRIER] = team.barrier
         try:
-            team.run(self.native.main, ctypes.addressof(table))
+            team.run(self._main, ctypes.addressof(table))
         finally:
             give_team(team)
         self._free.append(context)

@@ -11,7 +11,8 @@ import numpy as np
 
 from minicc.errors import UserError
 from minicc.frontends.onnx.host import host_operator
-from minicc.frontends.onnx.reader import Node, element_type
+from minicc.frontends.onnx.reader import Node
+from minicc.frontends.onnx.tensors import element_type
 from minicc.ir.core import Array
 
 Sequence = list[Any]

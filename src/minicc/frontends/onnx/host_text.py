@@ -14,7 +14,8 @@ from typing import Any
 import numpy as np
 
 from minicc.frontends.onnx.host import host_operator
-from minicc.frontends.onnx.reader import Node, array_of
+from minicc.frontends.onnx.reader import Node
+from minicc.frontends.onnx.tensors import array_of
 from minicc.ir.core import Array
 
 

@@ -11,7 +11,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from minicc.frontends.onnx.reader import Model, Node, element_number, read_node, read_subgraph
+from minicc.frontends.onnx.reader import Model, Node, read_node, read_subgraph
+from minicc.frontends.onnx.tensors import element_number
 from minicc.ir.types import TensorType
 
 # operators whose sub-graphs run as often as data say

@@ -13,8 +13,9 @@ import numpy as np
 
 from minicc.frontends.onnx.context import Context
 from minicc.frontends.onnx.ops_movement import cut
-from minicc.frontends.onnx.reader import Node, element_type
+from minicc.frontends.onnx.reader import Node
 from minicc.frontends.onnx.registry import operator
+from minicc.frontends.onnx.tensors import element_type
 from minicc.ir import graph
 from minicc.ir.core import Literal, Value
 from minicc.ir.types import BOOL, I64

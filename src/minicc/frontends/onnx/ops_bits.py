@@ -6,8 +6,9 @@ Mirrors: ONNX's BitShift and BitCast.
 from __future__ import annotations
 
 from minicc.frontends.onnx.context import Context
-from minicc.frontends.onnx.reader import Node, element_type
+from minicc.frontends.onnx.reader import Node
 from minicc.frontends.onnx.registry import operator
+from minicc.frontends.onnx.tensors import element_type
 from minicc.ir import graph
 from minicc.ir.core import Value
 from minicc.ir.types import F64

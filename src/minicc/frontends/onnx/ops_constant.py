@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 
 from minicc.frontends.onnx.context import Context
-from minicc.frontends.onnx.reader import Node, array_of
+from minicc.frontends.onnx.reader import Node
 from minicc.frontends.onnx.registry import operator
+from minicc.frontends.onnx.tensors import array_of
 from minicc.ir import graph
 from minicc.ir.core import Value
 from minicc.ir.types import I64
@@ -36,7 +37,7 @@ def constant(ctx: Context, node: Node) -> Value:
         if isinstance(value, (int, float, tuple)):
             return ctx.constant(np.array(value, element))
     if "sparse_value" in node.attributes:
-        raise ctx.unsupported("a sparse tensor", "store it as a dense tensor of numbers")
+        return ctx.constant(array_of(node.attributes["sparse_value"], node.name))
     raise ctx.wrong("its value is missing")
 
 

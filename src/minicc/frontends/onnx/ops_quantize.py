@@ -14,8 +14,9 @@ from minicc.frontends.onnx.ops_movement import cut
 from minicc.frontends.onnx.ops_normalize import per_channel
 from minicc.frontends.onnx.ops_resize import repeated
 from minicc.frontends.onnx.ops_window import conv
-from minicc.frontends.onnx.reader import Node, element_type
+from minicc.frontends.onnx.reader import Node
 from minicc.frontends.onnx.registry import operator
+from minicc.frontends.onnx.tensors import element_type
 from minicc.ir import graph
 from minicc.ir.core import Value
 from minicc.ir.types import BF16, F16, F32, F64, I32, U8, DType

@@ -8,8 +8,9 @@ from __future__ import annotations
 import numpy as np
 
 from minicc.frontends.onnx.context import Context
-from minicc.frontends.onnx.reader import Node, element_type
+from minicc.frontends.onnx.reader import Node
 from minicc.frontends.onnx.registry import operator
+from minicc.frontends.onnx.tensors import element_type
 from minicc.ir import graph
 from minicc.ir.affine import Dim
 from minicc.ir.core import Value

@@ -11,8 +11,9 @@ import numpy as np
 
 from minicc.frontends.onnx.context import Context
 from minicc.frontends.onnx.ops_transposed import fitted
-from minicc.frontends.onnx.reader import Node, element_type
+from minicc.frontends.onnx.reader import Node
 from minicc.frontends.onnx.registry import Importer, operator, register
+from minicc.frontends.onnx.tensors import element_type
 from minicc.ir import graph
 from minicc.ir.core import Array, Value
 

@@ -16,7 +16,6 @@ import heapq
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from math import prod
 from pathlib import Path
 from typing import Any
 
@@ -24,53 +23,17 @@ import numpy as np
 
 from minicc.errors import MiniccError, Problems, UnsupportedError, UserError
 from minicc.frontends.onnx.external import Files
+from minicc.frontends.onnx.tensors import array_of, element_type
 from minicc.frontends.onnx.wire import cut_short
 from minicc.ir.affine import Dim, symbol
 from minicc.ir.core import Array
-from minicc.ir.types import (
-    BF16,
-    BOOL,
-    F4E2M1FN,
-    F6E2M3FN,
-    F6E3M2FN,
-    F8E4M3FN,
-    F8E4M3FNUZ,
-    F8E5M2,
-    F8E5M2FNUZ,
-    F8E8M0FNU,
-    F16,
-    F32,
-    F64,
-    I2,
-    I4,
-    I8,
-    I16,
-    I32,
-    I64,
-    STORED,
-    U2,
-    U4,
-    U8,
-    U16,
-    U32,
-    U64,
-    DType,
-    TensorType,
-)
+from minicc.ir.types import TensorType
 
 NEWEST_OPSET = 28
-# TensorProto.DataType and where the numbers stand that are not raw bytes
-ELEMENTS: dict[int, DType] = {
-    1: F32, 2: U8, 3: I8, 4: U16, 5: I16, 6: I32, 7: I64, 9: BOOL,
-    10: F16, 11: F64, 12: U32, 13: U64, 16: BF16,
-    17: F8E4M3FN, 18: F8E4M3FNUZ, 19: F8E5M2, 20: F8E5M2FNUZ, 21: U4, 22: I4, 23: F4E2M1FN,
-    24: F8E8M0FNU, 25: U2, 26: I2, 27: F6E2M3FN, 28: F6E3M2FN,
-}  # fmt: skip
-_STORES = {F32: "float_data", F64: "double_data", I64: "int64_data", U32: "uint64_data"}
-_STORES |= {U64: "uint64_data"}
 # AttributeProto.AttributeType: the field that holds the value
-_FIELDS = {1: "f", 2: "i", 3: "s", 4: "t", 5: "g", 6: "floats", 7: "ints", 8: "strings"}
-_EXTERNAL, _TENSOR, _GRAPH, _STRING = 1, 4, 5, 8
+_FIELDS = {1: "f", 2: "i", 3: "s", 5: "g", 6: "floats", 7: "ints", 8: "strings"}
+_FIELDS |= {11: "sparse_tensor"}
+_TENSOR, _GRAPH, _STRING = 4, 5, 8
 _NO_FILES = Files()
 
 
@@ -119,9 +82,9 @@ class Node:
 class Model:
     """The graph of a model, or a sub-graph of a node.
 
-    `initialisers` are protobuf tensors, see `array_of`; an input without a type is no tensor of
-    numbers, or of a rank that is not known. `declared` are the outputs' protobuf types by name,
-    `files` those that may hold the initialisers' data.
+    `initialisers` are arrays or protobuf tensors, see `array_of`; an input without a type is no
+    tensor of numbers, or of a rank that is not known. `declared` are the outputs' protobuf types by
+    name, `files` those that may hold the initialisers' data.
     """
 
     def __init__(
@@ -130,7 +93,7 @@ class Model:
         nodes: Sequence[Node],
         inputs: Sequence[tuple[str, TensorType | None]],
         outputs: Sequence[str],
-        initialisers: Mapping[str, Any],
+        initialisers: dict[str, Any],
         declared: Mapping[str, Any] | None = None,
         files: Files = _NO_FILES,
     ) -> None:
@@ -143,8 +106,17 @@ class Model:
         self.files = files
 
     def array(self, name: str, where: str) -> Array:
-        """The array of an initialiser, see `array_of`."""
-        return array_of(self.initialisers[name], where, self.files)
+        """The array of an initialiser, see `array_of`; it is decoded once."""
+        found = self.initialisers[name]
+        if not isinstance(found, np.ndarray):
+            found = array_of(found, where, self.files)
+            self.initialisers[name] = found
+        return found
+
+    def settle(self) -> None:
+        """Let go of the file's message, which holds all weights; what is left of it is copied."""
+        self.declared = {}
+        self.initialisers = {name: _copied(t) for name, t in self.initialisers.items()}
 
     def add(self, initialisers: Mapping[str, Any]) -> None:
         """More initialisers, those of a graph that is written in place of a node."""
@@ -309,10 +281,13 @@ def read_node(proto: Any, index: int, files: Files = _NO_FILES) -> Node:
 
 
 def _attribute(proto: Any, files: Files, where: str) -> Any:
+    # messages are copied, for a part of the file's message would hold all of it
     if proto.type == _TENSOR:
-        return files.inlined(proto.t, where)
+        return _copied(files.inlined(proto.t, where))
     field = _FIELDS.get(proto.type)
-    value = getattr(proto, field) if field else proto
+    if field in (None, "g", "sparse_tensor"):
+        return _copied(getattr(proto, field) if field else proto)
+    value = getattr(proto, field)
     if field == "s":
         return value.decode("utf-8", "replace")
     if field == "strings":
@@ -320,23 +295,13 @@ def _attribute(proto: Any, files: Files, where: str) -> Any:
     return tuple(value) if field in ("floats", "ints") else value
 
 
-def element_type(number: int, what: str, where: str) -> DType:
-    """The element type of a TensorProto.DataType; MC0222 where minicc has none."""
-    found = ELEMENTS.get(number)
-    if found is None:
-        from onnx import TensorProto
-
-        known = number in TensorProto.DataType.values()
-        name = TensorProto.DataType.Name(number).lower() if known else f"number {number}"
-        message = f"{what} has the element type {name}"
-        hint = f"use one of {', '.join(d.name for d in ELEMENTS.values() if d.kind != 's')}"
-        raise UnsupportedError("MC0222", message, hint=hint, where=where)
-    return found
-
-
-def element_number(element: DType) -> int:
-    """The TensorProto.DataType of an element type."""
-    return next(number for number, known in ELEMENTS.items() if known is element)
+def _copied(value: Any) -> Any:
+    """A message by itself; an array as it is."""
+    if isinstance(value, np.ndarray):
+        return value
+    made = type(value)()
+    made.CopyFrom(value)
+    return made
 
 
 def _input_type(given: Any, taken: set[str]) -> TensorType | None:
@@ -436,53 +401,3 @@ def _needed(
                 where = nodes[index].name
                 problems.add(UserError("MC0125", message, hint=hint, where=where))
     return set(uses), uses
-
-
-def array_of(tensor: Any, where: str, files: Files = _NO_FILES) -> Array:
-    """The array that a TensorProto holds, read-only and without a copy where it is raw bytes.
-
-    MC0222 an element type, MC0131 data that do not fit the shape; `external` for data in `files`.
-    """
-    if not hasattr(tensor, "data_type"):
-        message = "a sparse tensor as a constant"
-        hint = "store it dense"
-        raise UnsupportedError("MC0222", message, hint=hint, where=where)
-    what = f"tensor {tensor.name}" if tensor.name else "the constant"
-    if tensor.data_type == _STRING:
-        message = f"{what} holds texts, which only run on the host"
-        raise UnsupportedError("MC0222", message, hint="use numbers", where=where)
-    element = element_type(tensor.data_type, what, where)
-    if element in STORED:
-        return _unpacked(files.inlined(tensor, where), what, where)
-    shape = tuple(tensor.dims)
-    raw: Any
-    if tensor.data_location == _EXTERNAL and min(shape, default=0) >= 0:
-        raw = files.data(tensor, prod(shape) * element.bytes, what, where)
-        count = float(prod(shape))
-    elif tensor.HasField("raw_data"):
-        raw = tensor.raw_data
-        count = len(raw) / element.bytes
-    else:
-        raw = None
-        stored = getattr(tensor, _STORES.get(element, "int32_data"))
-        count = len(stored)
-    if min(shape, default=0) < 0 or count != prod(shape):
-        message = f"{what} has the shape {list(shape)} and data for {count:g} elements"
-        raise UserError("MC0131", message, hint="export the model again", where=where)
-    if raw is not None:
-        return np.frombuffer(raw, element.numpy).reshape(shape)
-    if element in (F16, BF16):
-        bits = np.fromiter(stored, np.uint16, len(stored))
-        return bits.view(element.numpy).reshape(shape)
-    return np.fromiter(stored, element.numpy, len(stored)).reshape(shape)
-
-
-def _unpacked(tensor: Any, what: str, where: str) -> Array:
-    """The array of a tensor whose elements may stand several to a byte."""
-    from onnx import numpy_helper
-
-    try:
-        return np.asarray(numpy_helper.to_array(tensor))
-    except (ValueError, TypeError) as error:
-        message = f"{what} can't be read: {error}"
-        raise UserError("MC0131", message, hint="export the model again", where=where) from error
