@@ -37,6 +37,27 @@ def test_inspect_tells_of_a_model() -> None:
     assert invoke("inspect", MODEL, "--text").stdout.startswith('module level = "graph"')
 
 
+def test_inspect_tells_what_data_decide(tmp_path: Path) -> None:
+    graph = helper.make_graph(
+        [helper.make_node("Reshape", ["x", "shape"], ["y"], name="again")],
+        "g",
+        [
+            helper.make_tensor_value_info("x", TensorProto.FLOAT, ["n", 4]),
+            helper.make_tensor_value_info("shape", TensorProto.INT64, [2]),
+        ],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)],
+    )
+    path = tmp_path / "m.onnx"
+    path.write_bytes(helper.make_model(graph, ir_version=9).SerializeToString())
+    told = json.loads(invoke("inspect", str(path), "--json").stdout)
+    assert told["inputs"] == {"x": "f32[n,4]", "shape": "i64[2]"}
+    assert told["operators"] == {"Reshape": 1}
+    assert "its shape is computed when the model runs" in told["in_parts"][0]
+    shown = invoke("inspect", str(path)).stdout
+    assert "compiled in parts when it runs" in shown
+    assert "again: Reshape" in shown
+
+
 def test_expected_outputs_agree(files: tuple[str, str]) -> None:
     x, y = files
     result = invoke("run", MODEL, "--input", f"image=@{x}", "--expected", f"probabilities=@{y}")

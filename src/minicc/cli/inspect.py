@@ -14,7 +14,10 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from minicc.frontends.onnx import import_model
+from minicc.errors import MiniccError
+from minicc.frontends.onnx.context import NeedsValueError
+from minicc.frontends.onnx.importer import HostNodeError, import_graph
+from minicc.frontends.onnx.reader import Model, read_model
 from minicc.ir import graph
 from minicc.ir.core import Module
 from minicc.ir.printer import print_module
@@ -27,11 +30,19 @@ from minicc.passes.graph.specialise import free_symbols
 @click.option("--json", "as_json", is_flag=True, help="print one JSON object")
 def inspect_command(model: str, as_text: bool, as_json: bool) -> None:
     """Show what MODEL takes, gives and holds."""
-    module = import_model(model)
-    if as_text:
-        click.echo(print_module(module), nl=False)
-        return
-    told = describe(module)
+    read = read_model(model)
+    try:
+        module = import_graph(read)
+    except MiniccError as error:
+        deferred = (NeedsValueError, HostNodeError)
+        if as_text or not all(isinstance(e, deferred) for e in error.parts):
+            raise
+        told = describe_parts(read, error)
+    else:
+        if as_text:
+            click.echo(print_module(module), nl=False)
+            return
+        told = describe(module)
     if as_json:
         click.echo(json.dumps(told))
     else:
@@ -55,21 +66,47 @@ def describe(module: Module) -> dict[str, Any]:
     }
 
 
+def describe_parts(model: Model, error: MiniccError) -> dict[str, Any]:
+    """The same of a model that is compiled in parts, and what data decide in it."""
+    types = {name: "any" if type is None else str(type) for name, type in model.inputs}
+    return {
+        "inputs": types,
+        "outputs": dict.fromkeys(model.outputs, "as data decide"),
+        "operators": dict(Counter(node.op for node in model.nodes).most_common()),
+        "in_parts": [f"{', '.join(e.where)}: {e.message}" for e in error.parts],
+    }
+
+
 def _show(told: dict[str, Any]) -> None:
     console = Console()
-    for title in ("inputs", "outputs"):
-        table = Table(title[:-1], "type", box=None)
-        for name, kind in told[title].items():
-            table.add_row(escape(name), escape(kind))
-        console.print(table)
-        console.print()
+    _show_types(console, told)
+    if "in_parts" in told:
+        click.echo("compiled in parts when it runs, for data decide:")
+        for line in told["in_parts"]:
+            click.echo(f"  {line}")
+        click.echo()
+        _show_counts(console, "operator", told["operators"])
+        return
     if told["free_dimensions"]:
         click.echo(f"free dimensions: {', '.join(told['free_dimensions'])}\n")
     megabytes = told["constant_bytes"] / 1e6
     click.echo(
         f"{told['constants']} constants, {told['parameters']:,} numbers, {megabytes:.1f} MB\n"
     )
-    table = Table("op", "count", box=None)
-    for name, count in told["ops"].items():
-        table.add_row(name, str(count))
+    _show_counts(console, "op", told["ops"])
+
+
+def _show_types(console: Console, told: dict[str, Any]) -> None:
+    for title in ("inputs", "outputs"):
+        table = Table(title[:-1], "type", box=None)
+        for name, kind in told[title].items():
+            table.add_row(escape(name), escape(kind))
+        console.print(table)
+        console.print()
+
+
+def _show_counts(console: Console, title: str, counts: dict[str, int]) -> None:
+    table = Table(title, "count", box=None)
+    for name, count in counts.items():
+        table.add_row(escape(name), str(count))
     console.print(table)
