@@ -18,6 +18,7 @@ from minicc.backends.llvm.optimize import optimise
 from minicc.compiler import Stage, lower
 from minicc.errors import UserError
 from minicc.ir.core import Module, Op
+from minicc.memory import require_graph_fits
 from minicc.options import Options
 from minicc.partition import HostOps, Part, Pipeline, host_ops, partition
 from minicc.passes.graph.fold_constants import fold_constants
@@ -87,8 +88,10 @@ def compile_module(module: Module, options: Options, binding: Mapping[str, int])
             hint="compile it only, or leave target out",
         )
     if host_ops(module):
+        module = specialise(module, binding)
+        require_graph_fits(module, options.memory_limit, [op for op, _ in host_ops(module)])
         # what depends on constants alone needs no host when the model runs
-        module = fold_constants(specialise(module, binding))
+        module = fold_constants(module)
         binding = {}
         if found := host_ops(module):
             return _partitioned(module, options, found)

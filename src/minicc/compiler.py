@@ -17,6 +17,7 @@ from typing import NamedTuple
 
 from minicc.errors import CompilerBug, UserError
 from minicc.ir.core import Module
+from minicc.memory import require_graph_fits, require_program_fits
 from minicc.options import Options
 from minicc.passes.graph.applications import Applications
 from minicc.passes.graph.choose_algorithm import choose_algorithm
@@ -155,7 +156,8 @@ def lower(
 
     `applications` learns which rules were applied, and may stop them.
     `observe(stage, before, after, seconds)` is called behind each stage. UserError where a
-    dimension stays free or a stage is unknown; a bug of a stage is reported with the stage's name.
+    dimension stays free, a stage is unknown, or memory would not do (see `memory`); a bug of a
+    stage is reported with the stage's name.
     """
     setting = Setting(options.machine, options.math == "strict", binding or {}, applications)
     for stage in chosen_stages(start, stop):
@@ -181,6 +183,9 @@ def lower(
             observe(stage, before, module, time.perf_counter() - began)
         if stage.name == "specialise":
             _require_bound(module)
+            require_graph_fits(module, options.memory_limit)
+        elif stage.name == "plan-memory":
+            require_program_fits(module, options.memory_limit)
     return module
 
 

@@ -37,6 +37,7 @@ from minicc.frontends.trace.explain import Specialisation as Explained
 from minicc.ir.core import Function, Module, Region
 from minicc.ir.interpret import Interpreter
 from minicc.ir.printer import print_module
+from minicc.memory import no_memory
 from minicc.options import Options
 
 _CODES = 512  # segments whose code is shared among equal ones
@@ -271,12 +272,18 @@ class _Interpreted:
 
 def _dense(arrays: Sequence[Any]) -> list[np.ndarray[Any, Any]]:
     """C-contiguous, aligned and native; NumPy copies where an array is not."""
-    return [
+    try:
+        return [_dense_one(a) for a in arrays]
+    except MemoryError:
+        raise no_memory("dense copies of the arguments") from None
+
+
+def _dense_one(a: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    return (
         a
         if a.flags.c_contiguous and a.flags.aligned and a.dtype.isnative
         else np.require(a, a.dtype.newbyteorder("="), ["C", "A"])
-        for a in arrays
-    ]
+    )
 
 
 def jit(

@@ -4,13 +4,14 @@ As XLA's `DebugOptions` or Torch Inductor's `config`, but a value that is handed
 global: two sessions may differ. Plain slots and no dataclass, since creating a frozen dataclass
 costs half a millisecond at import.
 
-| variable          | knob           | meaning                                                    |
-|-------------------|----------------|------------------------------------------------------------|
-| MINICC_MATH       | `math`         | `fast` (default) or `strict`                                |
-| MINICC_THREADS    | `threads`      | threads of a run; default: the cores this process may use   |
-| MINICC_TARGET     | `target`       | `avx512`, `avx2`, `x86-64`; default: the best here          |
-| MINICC_CACHE_DIR  | `cache_dir`    | folder of compiled code; empty or `off`: keep none          |
-| MINICC_CACHE_SIZE | `cache_bytes`  | the most that folder may hold, in bytes; default 1 GiB      |
+| variable            | knob           | meaning                                                |
+|---------------------|----------------|--------------------------------------------------------|
+| MINICC_MATH         | `math`         | `fast` (default) or `strict`                           |
+| MINICC_THREADS      | `threads`      | threads of a run; default: all cores it may use        |
+| MINICC_TARGET       | `target`       | `avx512`, `avx2`, `x86-64`; default: the best here     |
+| MINICC_CACHE_DIR    | `cache_dir`    | folder of compiled code; empty or `off`: keep none     |
+| MINICC_CACHE_SIZE   | `cache_bytes`  | the most that folder may hold, in bytes; default 1 GiB |
+| MINICC_MEMORY_LIMIT | `memory_limit` | bytes that a model may need; default: all there is     |
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from minicc.errors import Problems, UnsupportedError, UserError
-from minicc.target import TARGETS, Target, usable_cores
+from minicc.target import TARGETS, Target, usable_cores, usable_memory
 
 Math = Literal["fast", "strict"]
 
@@ -33,16 +34,19 @@ class Options:
     `math`: "fast" may reassociate and approximate within stated bounds, "strict" may not.
     `threads`: threads that share one run, the caller's among them. `target`: a named target, or
     None for the host's best. `cache_dir`: where compiled code is kept, None for nowhere;
-    `cache_bytes`: the most that is kept there. Raises `UserError` naming all bad values at once.
+    `cache_bytes`: the most that is kept there. `memory_limit`: the bytes of constants, outputs and
+    values in between that a model may need, else it is refused before any is allocated. Raises
+    `UserError` naming all bad values at once.
     """
 
-    __slots__ = ("cache_bytes", "cache_dir", "math", "target", "threads")
+    __slots__ = ("cache_bytes", "cache_dir", "math", "memory_limit", "target", "threads")
 
     math: Math
     threads: int
     target: str | None
     cache_dir: Path | None
     cache_bytes: int
+    memory_limit: int
 
     def __init__(
         self,
@@ -52,6 +56,7 @@ class Options:
         target: str | None = None,
         cache_dir: str | os.PathLike[str] | Literal[False] | None = None,
         cache_bytes: int | None = None,
+        memory_limit: int | None = None,
     ) -> None:
         problems = Problems()
         values = {
@@ -60,10 +65,12 @@ class Options:
             "target": _choice(problems, "target", target, tuple(TARGETS)),
             "cache_dir": None if cache_dir is False else _folder(cache_dir),
             "cache_bytes": _count(problems, "cache_size", cache_bytes, 1 << 62),
+            "memory_limit": _count(problems, "memory_limit", memory_limit, 1 << 62),
         }
         problems.check()
         values["threads"] = values["threads"] or usable_cores()
         values["cache_bytes"] = values["cache_bytes"] or 1 << 30
+        values["memory_limit"] = values["memory_limit"] or usable_memory()
         for name, value in values.items():
             object.__setattr__(self, name, value)
 

@@ -22,6 +22,7 @@ from minicc.frontends.onnx.reader import read_model
 from minicc.ir import affine
 from minicc.ir.core import Array, Function, Module
 from minicc.ir.types import TensorType
+from minicc.memory import no_memory, require_array_fits
 from minicc.options import Options
 from minicc.parts import Parts
 from minicc.passes.graph.specialise import free_symbols
@@ -157,7 +158,7 @@ class InferenceSession:
 
     def _run_checked(self, input_feed: Mapping[str, Any]) -> list[Array]:
         """What `run` does for shapes that it sees for the first time, and for odd inputs."""
-        checked = check_inputs(self.signature, input_feed)
+        checked = check_inputs(self.signature, input_feed, self.options.memory_limit)
         arrays = list(checked.values())
         if self._parts is not None and len(self._args) < len(checked):
             return self._parts.run(checked)
@@ -295,10 +296,12 @@ def signature_of(main: Function) -> Signature:
     return [(a.hint, a.type) for a in main.args]
 
 
-def check_inputs(signature: Signature, feed: Mapping[str, Any]) -> dict[str, Any]:
-    """The inputs by name in order, arrays C-contiguous and native.
+def check_inputs(
+    signature: Signature, feed: Mapping[str, Any], limit: int = 1 << 62
+) -> dict[str, Any]:
+    """The inputs by name in order, arrays C-contiguous and native, which may take a copy.
 
-    UserError lists all that is wrong.
+    UserError lists all that is wrong, a copy of more bytes than the limit too.
     """
     problems = Problems()
     names = [name for name, _ in signature]
@@ -319,7 +322,7 @@ def check_inputs(signature: Signature, feed: Mapping[str, Any]) -> dict[str, Any
             checked[name] = _untyped(feed[name])
         else:
             with problems.catch():
-                checked[name] = _checked(name, type, feed[name], sizes)
+                checked[name] = _checked(name, type, feed[name], sizes, limit)
     problems.check()
     return checked
 
@@ -334,7 +337,7 @@ def _untyped(value: Any) -> Any:
     return array.astype(object) if array.dtype.kind in "US" else np.require(array, None, ["C"])
 
 
-def _checked(name: str, type: TensorType, given: Any, sizes: dict[str, int]) -> Array:
+def _checked(name: str, type: TensorType, given: Any, sizes: dict[str, int], limit: int) -> Array:
     array = np.asarray(given)
     wanted = type.dtype.numpy
     if array.dtype.newbyteorder("=") != wanted:
@@ -346,7 +349,12 @@ def _checked(name: str, type: TensorType, given: Any, sizes: dict[str, int]) -> 
     if not _shape_fits(type, array.shape, sizes):
         shape = "x".join(map(str, array.shape)) or "a scalar"
         raise UserError("MC0141", f"the input {name!r} is {shape}, and must be {type}")
-    return np.require(array, wanted, ["C", "A"])
+    if not array.flags.c_contiguous:
+        require_array_fits(array.nbytes, limit, f"a dense copy of the input {name!r}")
+    try:
+        return np.require(array, wanted, ["C", "A"])
+    except MemoryError:
+        raise no_memory(f"a dense copy of the input {name!r}") from None
 
 
 def _shape_fits(type: TensorType, shape: tuple[int, ...], sizes: dict[str, int]) -> bool:

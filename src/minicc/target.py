@@ -186,6 +186,17 @@ def usable_cores() -> int:
     return max(1, min(len(cores), limit))
 
 
+@cache
+def usable_memory() -> int:
+    """Bytes of memory that this process may use: the machine's, or its group's if less."""
+    try:
+        there = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    except (AttributeError, OSError, ValueError):
+        return 1 << 62
+    group = _text("/sys/fs/cgroup/memory.max", "max")
+    return min(there, int(group)) if group.isdecimal() and int(group) else there
+
+
 def _text(path: str, otherwise: str) -> str:
     """A small file's text, or `otherwise` where it can't be read."""
     try:

@@ -61,7 +61,9 @@ def bench_command(
     options = Options(threads=threads, math=math, target=target)
     began = time.perf_counter()
     session = InferenceSession(model, options=options)
-    feed = complete_inputs(session.signature, parse_inputs(inputs), parse_shapes(shapes))
+    feed = complete_inputs(
+        session.signature, parse_inputs(inputs), parse_shapes(shapes), options.memory_limit
+    )
     want = session.run(None, feed)
     engines: dict[str, Run] = {"minicc": lambda: session.run(None, feed)}
     ready = {"minicc": time.perf_counter() - began}

@@ -11,6 +11,7 @@ import tempfile
 import traceback
 
 from minicc.errors import CompilerBug, MiniccError, UserError
+from minicc.memory import no_memory
 from minicc.version import VERSION
 
 _MOST_MARKED = 8
@@ -23,6 +24,8 @@ def as_minicc_error(error: Exception) -> MiniccError:
     if isinstance(error, OSError) and error.strerror:
         place = f" {error.filename}" if error.filename else ""
         return UserError("MC0156", f"can't use the file{place}: {error.strerror}")
+    if isinstance(error, MemoryError):
+        return no_memory("this command")
     bug = CompilerBug("MC0308", f"{type(error).__name__}: {error}")
     bug.__cause__ = error
     return bug

@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 import zipfile
 from collections.abc import Sequence
+from math import prod
 from typing import Any
 
 import click
@@ -17,6 +18,7 @@ from minicc.errors import Problems, UserError
 from minicc.ir import affine
 from minicc.ir.core import Array
 from minicc.ir.types import DTYPES, INDEX, STORED
+from minicc.memory import require_array_fits
 from minicc.session import Signature
 
 RANDOM = "random"
@@ -121,11 +123,16 @@ def bind_shapes(signature: Signature, shapes: dict[str, tuple[int, ...]]) -> dic
     return binding
 
 
-def random_input(type: Any, binding: dict[str, int], seed: int) -> Array | None:
-    """A seeded array of a type; None where a dimension is still free."""
+def random_input(type: Any, binding: dict[str, int], seed: int, limit: int) -> Array | None:
+    """A seeded array of a type; None where a dimension is still free.
+
+    UserError where it takes more bytes than the limit.
+    """
     shape = [affine.substitute(n, binding) for n in type.shape]
     if not all(isinstance(n, int) for n in shape):
         return None
+    count = prod(int(str(n)) for n in shape)
+    require_array_fits(8 * count, limit, f"a random {type.dtype}{shape}")
     rng = np.random.default_rng(seed)
     element = type.dtype
     if element.is_float:
@@ -134,18 +141,21 @@ def random_input(type: Any, binding: dict[str, int], seed: int) -> Array | None:
 
 
 def complete_inputs(
-    signature: Signature, given: dict[str, Array], shapes: dict[str, tuple[int, ...]]
+    signature: Signature,
+    given: dict[str, Array],
+    shapes: dict[str, tuple[int, ...]],
+    limit: int,
 ) -> dict[str, Array]:
     """The inputs with random ones for those that are missing.
 
-    UserError where a shape is not known.
+    UserError where a shape is not known, or a random one is larger than the limit.
     """
     binding = bind_shapes(signature, {name: a.shape for name, a in given.items()} | shapes)
     feed = dict(given)
     for k, (name, type) in enumerate(signature):
         if name in feed:
             continue
-        array = None if type is None else random_input(type, binding, k)
+        array = None if type is None else random_input(type, binding, k, limit)
         if array is None:
             raise UserError(
                 "MC0155",

@@ -76,7 +76,7 @@ def run_command(
     options = Options(threads=threads, math=math, target=target)
     began = time.perf_counter()
     session = InferenceSession(model, options=options)
-    feed = complete_inputs(session.signature, given, parse_shapes(shapes))
+    feed = complete_inputs(session.signature, given, parse_shapes(shapes), options.memory_limit)
     names = [n for part in chosen for n in part.split(",")] or [
         o.name for o in session.get_outputs()
     ]

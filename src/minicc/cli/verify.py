@@ -25,7 +25,10 @@ from minicc.frontends.onnx.reader import read_model
 from minicc.ir import interpret
 from minicc.ir.core import Array, Module
 from minicc.ir.verify import verify
+from minicc.memory import require_graph_fits
 from minicc.options import Options
+from minicc.passes.graph.specialise import specialise
+from minicc.session import check_inputs, signature_of
 
 # what reassociating sums and approximating functions may change, of the largest output
 _TOLERANCE = 1e-4
@@ -73,17 +76,22 @@ def verify_command(
     read = read_model(model)
     binding = bind_shapes(read.inputs, sizes)
     module = import_graph(read, binding)
-    arrays = []
+    options = Options(math=math)
+    limit = options.memory_limit
+    feed = {}
     for k, a in enumerate(module.main.args):
         array = given.get(a.hint)
         if array is None:
-            array = random_input(a.type, binding, k)
+            array = random_input(a.type, binding, k, limit)
         if array is None:
             raise UserError(
                 "MC0155", f"the shape of {a.hint!r} ({a.type}) is not known", hint="give --shape"
             )
-        arrays.append(np.ascontiguousarray(array))
-    options = Options(math=math)
+        feed[a.hint] = array
+    arrays = list(check_inputs(signature_of(module.main), feed, limit).values())
+    # the interpreter holds every value
+    whole = specialise(module, binding)
+    require_graph_fits(whole, limit, whole.main.body.ops)
     modules: list[tuple[str, str, Module]] = []
 
     def keep(stage: Stage, before: Module, after: Module, seconds: float) -> None:

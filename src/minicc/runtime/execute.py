@@ -18,6 +18,7 @@ from minicc.backends.llvm.compile import Native
 from minicc.backends.llvm.jit import Library
 from minicc.backends.llvm.program import ARENA, BARRIER, FIRST
 from minicc.ir.arrays import Array, aligned, empty, is_aligned
+from minicc.memory import no_memory
 from minicc.runtime.threads import close_idle, give_team, take_team
 
 # points of all iteration spaces; below that a second thread costs more than it brings
@@ -84,10 +85,13 @@ class NativeExecutable:
     def run(self, inputs: Sequence[Array]) -> list[Array]:
         """The outputs for C-contiguous inputs of the expected types; allocates the outputs."""
         try:
-            context = self._free.pop()
-        except IndexError:
-            context = _Context(self._arena, self._count, self._constants)
-        outputs = [empty(t.extents, t.dtype.numpy) for t in self._outputs]
+            try:
+                context = self._free.pop()
+            except IndexError:
+                context = _Context(self._arena, self._count, self._constants)
+            outputs = [empty(t.extents, t.dtype.numpy) for t in self._outputs]
+        except MemoryError:
+            raise no_memory("the outputs and the values in between") from None
         table = context.table
         for k, array in enumerate((*inputs, *outputs)):
             table[FIRST + k] = array.ctypes.data

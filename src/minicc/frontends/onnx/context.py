@@ -28,6 +28,8 @@ from minicc.ir.types import I64, DType, TensorType
 
 # Ops on constants of at most so many elements are evaluated at import.
 _SMALL = 1 << 16
+# Tables that an operator makes from its attributes have at most so many elements.
+_LARGEST = 1 << 28
 
 
 class NeedsValueError(UnsupportedError):
@@ -206,6 +208,16 @@ class Context:
         """A use of the operator that minicc does not compile (MC0221)."""
         message = f"{self._describe()}: {text}"
         return UnsupportedError("MC0221", message, hint=hint, where=self._node.name)
+
+    def room(self, *extents: Any) -> None:
+        """MC0136 where a table of these extents is too large to be made at import."""
+        if prod(max(0, int(n)) for n in extents) > _LARGEST:
+            raise self.too_large()
+
+    def too_large(self) -> UserError:
+        """A table that is larger than memory (MC0136)."""
+        text = f"{self._describe(shapes=True)}: a table that it needs is larger than memory"
+        return UserError("MC0136", text, hint="use smaller sizes", where=self._node.name)
 
     def bug(self, error: Exception) -> CompilerBug:
         """An exception that no node should be able to raise (MC0320)."""

@@ -246,7 +246,9 @@ class Importer:
             out = entry.run(self.ctx, node, *_trimmed(operands, entry))
         except MiniccError:
             raise
-        except (ArithmeticError, MemoryError, ValueError) as error:
+        except MemoryError:
+            raise self.ctx.too_large() from None
+        except (ArithmeticError, ValueError) as error:
             # numbers that no sound model has, such as a block of 0 or a padding of 2**40
             raise self.ctx.refused(str(error)) from error
         except Exception as error:

@@ -209,6 +209,7 @@ def grid_sample(ctx: Context, node: Node, x: Value, grid: Value) -> Value:
 def affine_grid(ctx: Context, node: Node, theta: Value, size: Value) -> Value:
     """The places of a grid's points under an affine map each, for GridSample."""
     _, _, *extents = ctx.integers(size, "size")
+    ctx.room(*extents, len(extents) + 1)
     lines: list[Array] = []
     for n in extents:
         if node.integer("align_corners", 0):

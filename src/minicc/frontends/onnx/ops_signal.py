@@ -46,6 +46,7 @@ def dft(
         (wanted,) = ctx.integers(length, "dft_length")
     elif inverse and half:
         wanted = 2 * (own - 1)
+    ctx.room(wanted, wanted, parts)
     moved = _last_but_one(ctx, x, along)
     if inverse and half:
         # the upper half is the lower one's mirror image, conjugate
@@ -124,6 +125,7 @@ def stft(
     if signal.type.rank == 2:
         signal = ctx.reshape(signal, (*shape, 1))
     parts = ctx.static(signal.type.shape[2], "the parts of complex numbers")
+    ctx.room(2, rows, parts, size)
     real, imaginary = _rotations(rows, size, False)
     kernel = np.stack([real, imaginary])[:, :, None, :]
     if parts == 2:
@@ -145,6 +147,7 @@ def _window(terms: Sequence[float]) -> Importer:
 
     def run(ctx: Context, node: Node, size: Value) -> Value:
         count = int(ctx.known(size, "size").item())
+        ctx.room(count)
         to = element_type(node.integer("output_datatype", 1), "the result", node.name)
         period = count if node.integer("periodic", 1) else count - 1
         turn = 2 * np.pi * np.arange(count) / max(period, 1)
@@ -167,6 +170,7 @@ def mel_weight_matrix(
     given = (bins, length, rate, low, high)
     count, size, rate_, lowest, highest = (ctx.known(v, "scalar").item() for v in given)
     rows = size // 2 + 1
+    ctx.room(rows, count)
     ends = [2595 * np.log10(1 + hertz / 700) for hertz in (lowest, highest)]
     step = (ends[1] - ends[0]) / (count + 2)
     mels = ends[0] + step * np.arange(count + 2)

@@ -223,6 +223,8 @@ def average_pool(ctx: Context, node: Node, x: Value) -> Value:
     plain = padding and all(r <= h for r, h in zip(frame.reached, frame.high, strict=True))
     if plain or not any((*frame.low, *frame.reached)):
         return ctx.emit(graph.Mul, total, ctx.scalar(1 / prod(frame.size), x))
+    if all(isinstance(n, int) for n in total.type.shape[2:]):
+        ctx.room(*total.type.shape[2:])
     counts = np.ones(())
     for axis, extent in enumerate(x.type.shape[2:]):
         n = ctx.static(extent, "the counts of windows with padding")

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from minicc.errors import UserError
 from minicc.ir import affine
 from minicc.ir.affine import Dim, Expr
 from minicc.ir.core import Function, Module, Op, Region, Value
@@ -30,7 +31,7 @@ def free_symbols(function: Function) -> tuple[str, ...]:
 def specialise(module: Module, binding: Mapping[str, int]) -> Module:
     """The module with symbols replaced.
 
-    Types are inferred anew, so a contradiction is found here.
+    Types are inferred anew, so sizes that contradict each other are found here: UserError MC0142.
     """
     if not binding:
         return module
@@ -45,7 +46,14 @@ def _bind(function: Function, binding: Mapping[str, int]) -> Function:
     ops: list[Op] = []
     for op in function.body.ops:
         attrs = {k: _bound(v, binding) for k, v in op.attrs.items()}
-        fresh = op.make([forward[v] for v in op.operands], attrs, op.regions, op.loc)
+        try:
+            fresh = op.make([forward[v] for v in op.operands], attrs, op.regions, op.loc)
+        except (TypeError, ValueError, IndexError) as error:
+            sizes = ", ".join(f"{name}={n}" for name, n in binding.items())
+            text = f"the sizes {sizes} do not fit the model: {op.opname}: {error}"
+            raise UserError(
+                "MC0142", text, hint="give inputs of other shapes", where=op.loc
+            ) from None
         for old, new in zip(op.results, fresh.results, strict=True):
             new.hint = old.hint
             forward[old] = new
