@@ -112,16 +112,20 @@ class Pipeline:
     ) -> None:
         self._function = function
         self._steps = steps
+        self._dead = _last_uses(function, [part for part, _ in steps])
+        native = (part for part, _ in steps if isinstance(part, Native))
+        self._fresh = {value for part in native for value in part.outputs}
         self.close = close
         self._constants = {
             op.result: op.value.array for op in function.body.ops if isinstance(op, graph.Constant)
         }
 
     def run(self, inputs: Sequence[Array]) -> list[Array]:
-        """The outputs for C-contiguous inputs of the expected types."""
+        """The outputs for C-contiguous inputs of the expected types; they are the caller's own."""
         known: dict[Value, Array] = {**self._constants}
         known.update(zip(self._function.args, inputs, strict=True))
-        for part, executable in self._steps:
+        others = {id(a) for a in known.values()}
+        for (part, executable), dead in zip(self._steps, self._dead, strict=True):
             if isinstance(part, Native):
                 assert executable is not None
                 arrays = [np.require(known[v], requirements="C") for v in part.inputs]
@@ -129,16 +133,47 @@ class Pipeline:
             else:
                 for op in part.ops:
                     known.update(zip(op.results, evaluate(op, known), strict=True))
-        return [np.require(known[v], requirements="C") for v in self._function.body.yields]
+            for value in dead:
+                del known[value]
+        outputs: list[Array] = []
+        for value in self._function.body.yields:
+            array = known[value]
+            if value not in self._fresh:  # what an op gives may be a view
+                array = np.require(array, requirements=["C", "O"])
+            outputs.append(array.copy() if id(array) in others else array)
+            others.add(id(array))
+        return outputs
+
+
+def _last_uses(function: Function, parts: Sequence[Part]) -> list[list[Value]]:
+    """For each part the values that nothing behind it uses."""
+    wanted = {*function.body.yields}
+    out: list[list[Value]] = []
+    for part in reversed(parts):
+        used = (
+            part.inputs
+            if isinstance(part, Native)
+            else tuple(v for op in part.ops for v in op.operands)
+        )
+        made = (
+            part.outputs
+            if isinstance(part, Native)
+            else tuple(v for op in part.ops for v in op.results)
+        )
+        out.append([v for v in dict.fromkeys((*used, *made)) if v not in wanted])
+        wanted.update(used)
+    return out[::-1]
 
 
 def evaluate(op: Op, known: Mapping[Value, Any]) -> tuple[Array, ...]:
     """An op by its own definition; UserError names it where its operands are out of range."""
+    operands = [known[v] for v in op.operands]
     try:
         with np.errstate(all="ignore"):
-            out: tuple[Array, ...] = op.evaluate(_no_region, *[known[v] for v in op.operands])
+            out: tuple[Any, ...] = op.evaluate(_no_region, *operands)
     except IndexError as error:
-        raise UserError("MC0158", f"{op.opname}: {error}", where=op.loc) from error
+        text = str(error).removesuffix(f" at {', '.join(op.loc)}")
+        raise UserError("MC0158", f"{op.opname}: {text}", where=op.loc) from error
     return tuple(np.asarray(a) for a in out)
 
 

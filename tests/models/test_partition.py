@@ -63,3 +63,24 @@ def test_what_depends_on_constants_needs_no_host() -> None:
     compiled = compile_module(made, OPTIONS, {})
     assert not compiled.host
     assert compiled.executable.run([np.ones(3, np.float32)])[0].tolist() == [3, 3, 3]
+
+
+def test_outputs_are_the_callers_own() -> None:
+    def body(b: Builder, x: Value, i: Value) -> Sequence[Value]:
+        fixed = constant(b, np.arange(3, dtype=np.float32))
+        taken = b.emit(graph.Gather, x, i, axis=0)
+        return [x, fixed, taken, taken, b.emit(graph.Add, taken, taken)]
+
+    compiled = compile_module(
+        module(body, TensorType(F32, (2, 3)), TensorType(I64, (2,))), OPTIONS, {}
+    )
+    x = np.arange(6, dtype=np.float32).reshape(2, 3)
+    for _ in range(2):
+        outputs = compiled.executable.run([x, np.array([1, 0])])
+        for k, (got, want) in enumerate(
+            zip(outputs, (x, np.arange(3), x[::-1], x[::-1], 2 * x[::-1]), strict=True)
+        ):
+            np.testing.assert_array_equal(got, want)
+            assert not any(np.shares_memory(got, v) for v in (x, *outputs[:k]))
+        for got in outputs:
+            got[...] = -1
