@@ -107,11 +107,31 @@ def record(recorder: Recorder, name: str, args: tuple[Any, ...], kwargs: dict[st
         except TypeError as error:
             what = f"{_shown(name)} is not traced with these arguments: {error}"
             recorder.refuse("MC0241", what)
-        return _boxed(recorder, implementation(recorder, *args, **named))
+        return _recorded(recorder, implementation, args, named)
     except UnsupportedError as error:
         if error.code not in _HOSTED or recorder.path is None:
             raise
         return on_host(recorder, _shown(name), _real(name), args, kwargs, error.message)
+
+
+def _recorded(
+    recorder: Recorder, implementation: Implementation, args: tuple[Any, ...], named: dict[str, Any]
+) -> Any:
+    """The outcome of an implementation.
+
+    Where it read a value on its way, the graph's values that it took before are gone; it runs again
+    then, and what was read is known.
+    """
+    while True:
+        before = recorder.path.breaks if recorder.path is not None else 0
+        result = implementation(recorder, *args, **named)
+        again = recorder.path is not None and recorder.path.breaks != before
+        if not (again and _holds_values(result)):
+            return _boxed(recorder, result)
+
+
+def _holds_values(x: Any) -> bool:
+    return isinstance(x, Value) or (type(x) in (list, tuple) and any(map(_holds_values, x)))
 
 
 def _shown(name: str) -> str:

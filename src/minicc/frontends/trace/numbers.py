@@ -27,13 +27,13 @@ from minicc.frontends.trace.tracer import Tracer
 class Number:
     """A Python float or int whose value is in `box`, a traced scalar of 64 bits."""
 
-    __slots__ = ("_known", "box", "kind")
+    __slots__ = ("box", "kind", "known")
     __array_priority__ = 2000
 
     def __init__(self, box: Tracer, kind: type) -> None:
         self.box = box
         self.kind = kind
-        self._known: Any = None
+        self.known: Any = None
 
     @property
     def __class__(self) -> Any:
@@ -45,9 +45,9 @@ class Number:
 
     def read(self, needs: str) -> Any:
         """The value; the segment ends here, unless it was read before."""
-        if self._known is None:
-            self._known = self.box.read(self.kind.__name__, needs)
-        return self._known
+        if self.known is None:
+            self.known = self.box.read(self.kind.__name__, needs)
+        return self.known
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
         return np.array(self.read("a function that is not traced"), dtype)

@@ -3,8 +3,8 @@
 Two breaks in equal states with equal outcomes are followed by the same: a `while` loop becomes a
 loop of nodes, and branches that meet again share what follows. A state can be told only where one
 function of the user's stands, at a jump or an operator (a call may be of C code that hides how far
-it is, as `max` does), not within a `for` loop (whose iterator is hidden), where all that it holds
-is plain and each living array is held by a local; else there is none, and paths stay apart.
+it is, as `max` does), nothing else is on its stack (as the iterator of a `for` loop is), all that
+it holds is plain, and each living array is held by a local; else paths stay apart.
 
 Mirrors: loop detection of tracing compilers (PyPy's merge points), here by the frame's contents.
 """
@@ -103,22 +103,49 @@ def _only_frame(recorder: Recorder) -> types.FrameType | None:
     return frame
 
 
-# Instructions that ask an array themselves; what calls may go on asking.
-_ASKING = ("POP_JUMP", "JUMP_IF", "UNARY_", "TO_BOOL", "BINARY_", "STORE_SUBSCR", "COMPARE_OP")
+# Instructions that ask an array themselves (what calls may go on asking), and their operands.
+_ASKING = {
+    "POP_JUMP": 1, "JUMP_IF": 1, "UNARY_": 1, "TO_BOOL": 1, "BINARY_": 2, "COMPARE_OP": 2,
+    "STORE_SUBSCR": 3,
+}  # fmt: skip
+_ENDS = ("RETURN_", "RAISE", "RERAISE", "JUMP_FORWARD", "JUMP_BACKWARD", "JUMP_ABSOLUTE")
 
 
 @functools.lru_cache(256)
-def _loops(code: types.CodeType) -> list[tuple[int, int]]:
-    steps = dis.get_instructions(code)
-    return [(s.offset, int(s.argval)) for s in steps if s.opname == "FOR_ITER"]
+def _depths(code: types.CodeType) -> dict[int, int]:
+    """How many values lie on the stack before each instruction; handlers are left out."""
+    steps = list(dis.get_instructions(code))
+    place = {s.offset: k for k, s in enumerate(steps)}
+    depths: dict[int, int] = {}
+    waiting = [(0, 0)]
+    while waiting:
+        k, depth = waiting.pop()
+        if k >= len(steps) or steps[k].offset in depths:
+            continue
+        step = steps[k]
+        depths[step.offset] = depth
+        arg = step.arg if step.opcode >= dis.HAVE_ARGUMENT else None
+        if step.opcode in dis.hasjrel or step.opcode in dis.hasjabs:
+            effect = dis.stack_effect(step.opcode, arg, jump=True)
+            waiting.append((place[step.argval], depth + effect))
+        if not step.opname.startswith(_ENDS):
+            effect = dis.stack_effect(step.opcode, arg, jump=False)
+            waiting.append((k + 1, depth + effect))
+    return depths
 
 
 @functools.lru_cache(1024)
 def _is_open(code: types.CodeType, at: int) -> bool:
-    """Whether nothing is hidden while the instruction at that place runs."""
-    if not dis.opname[code.co_code[at]].startswith(_ASKING):
+    """Whether the frame's stack holds nothing but what the instruction at that place takes.
+
+    So no iterator of a `for` loop and no part of an expression is hidden there.
+    """
+    name = dis.opname[code.co_code[at]]
+    taken = next((n for start, n in _ASKING.items() if name.startswith(start)), None)
+    try:
+        return taken is not None and _depths(code).get(at) == taken
+    except (KeyError, ValueError):  # an instruction that this version of Python spells otherwise
         return False
-    return not any(start < at < stop for start, stop in _loops(code))
 
 
 class _Teller:
@@ -135,7 +162,7 @@ class _Teller:
         if kind is Tracer:
             return self._box(x)
         if kind is Number:
-            return "number", x.kind, self._box(x.box)
+            return "number", x.kind, value_key(x.known), self._box(x.box)
         if kind in _PLAIN:
             return value_key(x)
         if isinstance(x, (tuple, list)) and kind in (tuple, list):
@@ -168,11 +195,12 @@ class _Teller:
         if number is not None:
             return "again", number
         self.boxes[id(box)] = len(self.boxes)
+        seen = value_key(box.known)
         view = box.looks_at()
         if view is not None:
-            return "view", self._box(view[0]), value_key(view[1])
+            return "view", self._box(view[0]), value_key(view[1]), seen
         content = box.content
         if isinstance(content, Value):
             k = self.values.setdefault(content, len(self.values))
-            return "value", k, str(content.type)
+            return "value", k, str(content.type), seen
         return "constant", value_key(content) if content.nbytes <= _SMALL else _Same(content)

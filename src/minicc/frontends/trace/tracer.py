@@ -91,6 +91,7 @@ class Tracer:
         "__weakref__",
         "_base",
         "_content",
+        "_known",
         "_lens",
         "_locked",
         "_seen",
@@ -117,6 +118,7 @@ class Tracer:
         self._lens = lens
         self._seen = base._version if base is not None else 0
         self._shadow: Array | None = None
+        self._known: dict[str, Any] = {}
         recorder.watch(self)
 
     def look(self, lens: Lens) -> Tracer:
@@ -183,6 +185,7 @@ class Tracer:
             self._content = self._lens.read(content)
             if self._seen >= 0:
                 self._version += 1
+                self._known = {}
             self._seen = base._version
 
     def assign(self, content: Content) -> None:
@@ -200,6 +203,7 @@ class Tracer:
             self.recorder.note_write(self)
         self._content = content
         self._version += 1
+        self._known = {}
 
     def _write_through(self, base: Tracer, lens: Lens, content: Content) -> None:
         if lens.put is None:
@@ -231,10 +235,18 @@ class Tracer:
                 "np.where chooses element by element; Python control flow may depend on shapes "
                 "and on arguments that are no arrays",
             )
-        value = content
-        return self.recorder.path.pause(
-            self.recorder, lambda place: Read(place(value), convert, needs), [self]
-        )
+        if convert not in self._known:
+            value = content
+            seen = self.recorder.path.pause(
+                self.recorder, lambda place: Read(place(value), convert, needs), [self]
+            )
+            self._known[convert] = seen
+        return self._known[convert]
+
+    @property
+    def known(self) -> dict[str, Any]:
+        """What Python has seen of the elements, by how it looked."""
+        return self._known
 
     def constant(self, needs: str) -> Array:
         """The elements as an array."""
