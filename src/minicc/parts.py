@@ -103,7 +103,7 @@ class _Block:
 
 def _kind(value: Any) -> Any:
     if isinstance(value, np.ndarray):
-        return value.dtype.str, value.shape
+        return value.dtype, value.shape
     return type(value).__name__
 
 

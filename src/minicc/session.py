@@ -19,9 +19,10 @@ from minicc.errors import MiniccError, Problems, UnsupportedError, UserError
 from minicc.frontends.onnx.context import NeedsValueError
 from minicc.frontends.onnx.importer import HostNodeError, import_graph
 from minicc.frontends.onnx.reader import read_model
+from minicc.frontends.onnx.tensors import ELEMENTS
 from minicc.ir import affine
 from minicc.ir.core import Array, Function, Module
-from minicc.ir.types import TensorType
+from minicc.ir.types import DType, TensorType
 from minicc.memory import no_memory, require_array_fits
 from minicc.options import Options
 from minicc.parts import Parts
@@ -79,6 +80,8 @@ class InferenceSession:
         # as plain values: a part of the file's message would keep all of it, weights and all
         self._declared = {name: _declared(name, t) for name, t in read.declared.items()}
         self.signature = tuple(read.inputs)
+        # of inputs of no known rank
+        self._elements = {n: d for n, t in read.declared.items() if (d := _element(t))}
         self._result_names = tuple(read.outputs)
         self._parts: Parts | None = None
         self._module: Module | None = None
@@ -158,7 +161,9 @@ class InferenceSession:
 
     def _run_checked(self, input_feed: Mapping[str, Any]) -> list[Array]:
         """What `run` does for shapes that it sees for the first time, and for odd inputs."""
-        checked = check_inputs(self.signature, input_feed, self.options.memory_limit)
+        checked = check_inputs(
+            self.signature, input_feed, self.options.memory_limit, self._elements
+        )
         arrays = list(checked.values())
         if self._parts is not None and len(self._args) < len(checked):
             return self._parts.run(checked)
@@ -264,6 +269,14 @@ def _declared(name: str, proto: Any) -> NodeArg:
     return NodeArg(name, shape, _spelled(proto))
 
 
+def _element(proto: Any) -> DType | None:
+    """The element type of a tensor or of a sequence of tensors; None of anything else."""
+    kind = proto.WhichOneof("value")
+    if kind in ("sequence_type", "optional_type"):
+        return _element(getattr(proto, kind).elem_type)
+    return ELEMENTS.get(proto.tensor_type.elem_type) if kind == "tensor_type" else None
+
+
 def _spelled(proto: Any) -> str:
     """A protobuf type as ONNX Runtime spells it."""
     from onnx import TensorProto
@@ -297,11 +310,15 @@ def signature_of(main: Function) -> Signature:
 
 
 def check_inputs(
-    signature: Signature, feed: Mapping[str, Any], limit: int = 1 << 62
+    signature: Signature,
+    feed: Mapping[str, Any],
+    limit: int = 1 << 62,
+    elements: Mapping[str, DType] | None = None,
 ) -> dict[str, Any]:
     """The inputs by name in order, arrays C-contiguous and native, which may take a copy.
 
-    UserError lists all that is wrong, a copy of more bytes than the limit too.
+    `elements` are the element types of inputs that have no type. UserError lists all that is wrong,
+    a copy of more bytes than the limit too.
     """
     problems = Problems()
     names = [name for name, _ in signature]
@@ -319,7 +336,8 @@ def check_inputs(
             what = "a value" if type is None else str(type)
             problems.add(UserError("MC0109", f"the input {name!r} ({what}) is missing"))
         elif type is None:
-            checked[name] = _untyped(feed[name])
+            with problems.catch():
+                checked[name] = _untyped(name, feed[name], (elements or {}).get(name))
         else:
             with problems.catch():
                 checked[name] = _checked(name, type, feed[name], sizes, limit)
@@ -327,25 +345,34 @@ def check_inputs(
     return checked
 
 
-def _untyped(value: Any) -> Any:
+def _untyped(name: str, value: Any, element: DType | None) -> Any:
     """A sequence as a list of arrays, nothing as None, anything else as an array."""
     if isinstance(value, list | tuple):
-        return [_untyped(v) for v in value]
+        return [_untyped(name, v, element) for v in value]
     if value is None:
         return None
     array = np.asarray(value)
-    return array.astype(object) if array.dtype.kind in "US" else np.require(array, None, ["C"])
+    if array.dtype.kind in "USO":
+        return array.astype(object)
+    if element is not None:
+        _check_element(name, array, element)
+    return np.require(array, array.dtype.newbyteorder("="), ["C", "A"])
 
 
-def _checked(name: str, type: TensorType, given: Any, sizes: dict[str, int], limit: int) -> Array:
-    array = np.asarray(given)
-    wanted = type.dtype.numpy
+def _check_element(name: str, array: Array, element: DType) -> None:
+    wanted = element.numpy
     if array.dtype.newbyteorder("=") != wanted:
         raise UserError(
             "MC0140",
             f"the input {name!r} is {array.dtype}, and must be {wanted}",
             hint=f"convert it: {name}.astype('{wanted}')",
         )
+
+
+def _checked(name: str, type: TensorType, given: Any, sizes: dict[str, int], limit: int) -> Array:
+    array = np.asarray(given)
+    wanted = type.dtype.numpy
+    _check_element(name, array, type.dtype)
     if not _shape_fits(type, array.shape, sizes):
         shape = "x".join(map(str, array.shape)) or "a scalar"
         raise UserError("MC0141", f"the input {name!r} is {shape}, and must be {type}")

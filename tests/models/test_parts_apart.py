@@ -264,3 +264,19 @@ def test_any_tensor_of_a_model_in_parts() -> None:
     np.testing.assert_array_equal(-r, s.run(["y"], feed)[0])
     (e,) = s.run(["e"], feed)
     np.testing.assert_array_equal(e.reshape(2, 3), r)
+
+
+def test_element_types_where_no_rank_is_known() -> None:
+    nodes = [helper.make_node("Exp", ["x"], ["y"])]
+    s = session(nodes, [info("x", F)], [info("y", F)])
+    for x in (X, X.reshape(2, 3), X.astype(">f4"), np.float32(3)):
+        (y,) = s.run(None, {"x": x})
+        np.testing.assert_allclose(y, np.exp(np.asarray(x, np.float32)), rtol=1e-6)
+    with pytest.raises(UserError, match="MC0140 error: the input 'x' is float64, and must be"):
+        s.run(None, {"x": X.astype(np.float64)})
+    items = helper.make_tensor_sequence_value_info("items", F, None)
+    s = session(
+        [helper.make_node("ConcatFromSequence", ["items"], ["y"], axis=0)], [items], [info("y", F)]
+    )
+    with pytest.raises(UserError, match="MC0140 error: the input 'items' is int64"):
+        s.run(None, {"items": [X, X.astype(np.int64)]})
