@@ -249,7 +249,7 @@ class Rewirer:
         for part in _codes(code):
             line = part.co_firstlineno
             for step in dis.get_instructions(part):
-                line = step.starts_line or line
+                line = (step.positions.lineno if step.positions else None) or line
                 rebinds = step.opname in ("STORE_GLOBAL", "DELETE_GLOBAL") or (
                     step.opname in ("STORE_DEREF", "DELETE_DEREF") and step.argval in free
                 )
