@@ -293,7 +293,7 @@ def block(recorder: Recorder, arrays: Any) -> Any:
 def convolve(recorder: Recorder, a: Any, v: Any, mode: str = "full") -> Any:
     """The sums of products of a vector with another, reversed, at each shift."""
     np_ = recorder.namespace
-    x, w = boxed(recorder, a), boxed(recorder, v)
+    x, w = (np_.atleast_1d(boxed(recorder, u)) for u in (a, v))
     if len(w) > len(x):
         x, w = w, x
     n, m = len(x), len(w)
@@ -314,7 +314,7 @@ def convolve(recorder: Recorder, a: Any, v: Any, mode: str = "full") -> Any:
 @traces("correlate")
 def correlate(recorder: Recorder, a: Any, v: Any, mode: str = "valid") -> Any:
     """The sums of products of a vector with another at each shift."""
-    x, w = boxed(recorder, a), boxed(recorder, v)
+    x, w = (recorder.namespace.atleast_1d(boxed(recorder, u)) for u in (a, v))
     if len(w) > len(x):
         recorder.refuse("MC0241", "np.correlate with a longer second vector is not traced")
     return convolve(recorder, x, w[::-1], mode)

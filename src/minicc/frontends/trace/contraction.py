@@ -158,7 +158,8 @@ def norm(
 ) -> Any:
     """The Euclidean norm, of a vector also those of order 1, inf and -inf."""
     np_ = recorder.namespace
-    rank = value_of(recorder, x).type.rank
+    x = x if isinstance(x, Tracer) else Tracer(recorder, value_of(recorder, x))
+    rank = x.ndim
     axes = axes_of(value_of(recorder, x), axis)
     if ord not in (None, 2, 1, np.inf, -np.inf, "fro") or (
         (ord is not None and len(axes) != 1 and ord != "fro") or (ord == "fro" and len(axes) != 2)

@@ -116,6 +116,8 @@ def _not_tri(rows: int, columns: int, k: int, dtype: Any) -> Array:
 
 def _triangle(recorder: Recorder, m: Any, k: int, make: Any) -> Value:
     value = value_of(recorder, m)
+    if value.type.rank < 2:
+        recorder.refuse("MC0241", "a triangle of a vector is not traced")
     rows, columns = value.type.extents[-2:]
     mask = Tracer(recorder, make(rows, columns, k, dtype=bool))
     zero = np.zeros((), value.type.dtype.numpy)

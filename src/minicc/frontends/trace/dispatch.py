@@ -36,6 +36,7 @@ for _names in (
 _MISTAKES = (TypeError, ValueError, IndexError, OverflowError, ZeroDivisionError)
 _HOSTED = ("MC0241", "MC0245", "MC0246")  # what is refused with these NumPy may do instead
 _IGNORED = ("order", "subok", "like", "casting")  # arguments that leave the outcome's values alone
+_TRIES = 4  # runs of an implementation that reads values
 _CALLS_BACK = ("vectorize", "frompyfunc", "apply_along_axis", "apply_over_axes", "fromfunction")
 
 
@@ -122,12 +123,13 @@ def _recorded(
     Where it read a value on its way, the graph's values that it took before are gone; it runs again
     then, and what was read is known.
     """
-    while True:
+    for _ in range(_TRIES):
         before = recorder.path.breaks if recorder.path is not None else 0
         result = implementation(recorder, *args, **named)
         again = recorder.path is not None and recorder.path.breaks != before
         if not (again and _holds_values(result)):
             return _boxed(recorder, result)
+    recorder.refuse("MC0241", "it reads its arguments' values")
 
 
 def _holds_values(x: Any) -> bool:
@@ -260,6 +262,8 @@ def _into(recorder: Recorder, out: Any, result: Any) -> Any:
         if len(out) > 1:
             pairs = zip(out, result, strict=True)
             return tuple([r if o is None else _into(recorder, o, r) for o, r in pairs])
+        if isinstance(result, tuple):
+            return (_into(recorder, out[0], result[0]), *result[1:])
         out = out[0]
         if out is None:
             return result

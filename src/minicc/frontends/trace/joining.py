@@ -5,6 +5,7 @@ Mirrors: NumPy's `concatenate`, `stack`, `split`, `tile`, `repeat`, `roll` and t
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Sequence
 from typing import Any
 
@@ -87,7 +88,7 @@ def hstack(recorder: Recorder, tup: Sequence[Any]) -> Value:
 @traces("column_stack")
 def column_stack(recorder: Recorder, tup: Sequence[Any]) -> Value:
     """Vectors as columns beside each other."""
-    parts = [value_of(recorder, a) for a in tup]
+    parts = [_deep(recorder, a, 1) for a in tup]
     columns = [recorder.reshape(v, (*v.type.extents, 1)) if v.type.rank < 2 else v for v in parts]
     return _joined(recorder, columns, 1)
 
@@ -103,7 +104,10 @@ def roll(recorder: Recorder, a: Any, shift: Any, axis: Any = None) -> Value:
     """Shifted along axes, what leaves comes back at the other end."""
     value = value_of(recorder, a)
     extents = value.type.extents
+    if np.ndim(shift) and axis is None:
+        recorder.refuse("MC0241", "np.roll by several shifts along no axis is not traced")
     if axis is None:
+        shift = operator.index(shift)
         return recorder.reshape(_rolled(recorder, flat(recorder, value), shift, 0), extents)
     axes = normalize_axis_tuple(axis, len(extents), allow_duplicate=True)
     for amount, k in np.broadcast(shift, axes):

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from minicc.frontends.trace.dispatch import value_of
+from minicc.frontends.trace.dispatch import is_symbolic, value_of
 from minicc.frontends.trace.recorder import Recorder
 from minicc.frontends.trace.reductions import Axis, axes_of, count, loop_and_result
 from minicc.frontends.trace.registry import FUNCTIONS, traces
@@ -190,6 +190,9 @@ def _quantiles(recorder: Recorder, name: str, a: Any, q: Any, axis: Any, keepdim
     box = boxed(recorder, a)
     axes = axes_of(box.value(), axis)
     kind = box.dtype
+    if is_symbolic(q):
+        recorder.refuse("MC0241", f"np.{name} with a share that is traced is not traced")
+    q = q.content if isinstance(q, Tracer) else q
     share = np.asarray(q, kind if isinstance(q, (int, float)) and kind.kind == "f" else None)
     if name == "percentile":
         share = np.true_divide(share, kind.type(100) if kind.kind == "f" else 100)
