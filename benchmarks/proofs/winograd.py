@@ -1,102 +1,36 @@
-"""The matrices of Winograd's minimal filters, derived from their points, and few-op transforms.
-
-F(m, r) computes m outputs of a filter with r taps from n = m + r - 1 inputs by n products:
-`y = A (G g * B d)`. It is Toom and Cook's polynomial product, transposed: n - 1 finite points and
-infinity. All is done in exact fractions.
-"""
+"""Winograd's F(4x4, 3x3) for the hand-written kernel; the matrices are the compiler's own."""
 
 from __future__ import annotations
-
-from collections import Counter
-from collections.abc import Sequence
-from fractions import Fraction
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-Matrix = list[list[Fraction]]
-Form = dict[int, Fraction]  # a linear form: the coefficient of each value by its number
+from minicc.ir.graph.minimal_filters import (
+    TAPS,
+    Filter,
+    Form,
+    Matrix,
+    as_array,
+    share,
+)
+from minicc.ir.graph.minimal_filters import derive as derive_filter
 
-POINTS = (Fraction(0), Fraction(1), Fraction(-1), Fraction(1, 2), Fraction(-2))
-OUTPUTS, TAPS = 4, 3
+__all__ = ["INPUTS", "OUTPUTS", "Form", "Matrix", "derive", "share", "transform_weights"]
+OUTPUTS = 4
 INPUTS = OUTPUTS + TAPS - 1
 
 
-class Filter(NamedTuple):
-    """The matrices of one F(m, r)."""
-
-    output: Matrix  # A, m x n
-    taps: Matrix  # G, n x r
-    input: Matrix  # B, n x n
-
-
-def product(points: Sequence[Fraction]) -> list[Fraction]:
-    """The coefficients of the product of all (x - point), lowest power first."""
-    out = [Fraction(1)]
-    for p in points:
-        out = [a - p * b for a, b in zip([Fraction(0), *out], [*out, Fraction(0)], strict=True)]
-    return out
-
-
-def derive(points: Sequence[Fraction] = POINTS, m: int = OUTPUTS, r: int = TAPS) -> Filter:
-    """The filter for these finite points and infinity."""
-    n = m + r - 1
-    assert len(points) == n - 1, points
-    zero, one = Fraction(0), Fraction(1)
-    output = [[p**k for p in points] + [one if k == m - 1 else zero] for k in range(m)]
-    taps: Matrix = []
-    inputs: Matrix = []
-    for i, p in enumerate(points):
-        others = [q for j, q in enumerate(points) if j != i]
-        scale = one
-        for q in others:
-            scale *= p - q
-        taps.append([p**k / scale for k in range(r)])
-        inputs.append([*product(others), zero])
-    taps.append([zero] * (r - 1) + [one])
-    inputs.append(product(points))
-    return Filter(output, taps, inputs)
+def derive() -> Filter:
+    """The matrices of F(4x4, 3x3)."""
+    return derive_filter(OUTPUTS)
 
 
 def transform_weights(
     weights: NDArray[np.float32], matrix: Matrix, panel: int
 ) -> NDArray[np.float32]:
     """Weights [oc, ic, r, r] to [oc / panel, n * n, ic, panel], computed in float64."""
-    g = np.array([[float(v) for v in row] for row in matrix])
+    g = as_array(matrix)
     u = np.einsum("ai,bj,ocij->abco", g, g, weights.astype(np.float64))
     n, _, ic, oc = u.shape
     packed = u.reshape(n * n, ic, oc // panel, panel).transpose(2, 0, 1, 3)
     return np.ascontiguousarray(packed, np.float32)
-
-
-class Plan(NamedTuple):
-    """A matrix as steps: values 0..columns-1 are given, each shared form is a new one behind."""
-
-    shared: tuple[Form, ...]
-    rows: tuple[Form, ...]
-
-    @property
-    def ops(self) -> int:
-        """How many additions and multiply-adds it takes."""
-        return sum(len(f) - 1 for f in (*self.shared, *self.rows))
-
-
-def share(matrix: Matrix) -> Plan:
-    """Take out sums of two terms that several rows have, up to a factor; the commonest first."""
-    rows: list[Form] = [{k: c for k, c in enumerate(row) if c} for row in matrix]
-    count = len(matrix[0])
-    shared: list[Form] = []
-    while True:
-        pairs = Counter((a, b, row[b] / row[a]) for row in rows for a in row for b in row if a < b)
-        (a, b, ratio), times = max(pairs.items(), key=lambda item: (item[1], item[0][:2]))
-        if times < 2:
-            return Plan(tuple(shared), tuple(rows))
-        having = [row for row in rows if a in row and b in row and row[b] / row[a] == ratio]
-        # the term that leads has the coefficient 1 most often, so that few rows need a product
-        lead = max((a, b), key=lambda k: sum(row[k] == 1 for row in having))
-        other = b if lead == a else a
-        shared.append({lead: Fraction(1), other: having[0][other] / having[0][lead]})
-        for row in having:
-            row[count + len(shared) - 1] = row.pop(lead)
-            del row[other]
