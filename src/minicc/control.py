@@ -13,20 +13,31 @@ import numpy as np
 from minicc.errors import UserError
 from minicc.frontends.onnx.reader import Node
 from minicc.ir.core import Array
+from minicc.memory import require_array_fits
 
 Body = Callable[[Sequence[Any]], list[Any]]
 
 
-def loop(node: Node, values: Sequence[Any], body: Body) -> list[Any]:
-    """ONNX's Loop: at most so many rounds, while a condition holds."""
+def loop(node: Node, values: Sequence[Any], body: Body, memory: int) -> list[Any]:
+    """ONNX's Loop: at most so many rounds, while a condition holds.
+
+    UserError where what the rounds give is more than so many bytes of memory.
+    """
     most, condition, *carried = values
     limit = np.inf if most is None else int(np.reshape(most, ()))
     holds = True if condition is None else bool(np.reshape(condition, ()))
     rounds: list[list[Any]] = []
-    while holds and len(rounds) < limit:
-        out = body([np.array(len(rounds), np.int64), np.array(holds), *carried])
+    count, held = 0, 0
+    while holds and count < limit:
+        out = body([np.array(count, np.int64), np.array(holds), *carried])
         holds, carried = bool(np.reshape(out[0], ())), out[1 : 1 + len(carried)]
-        rounds.append(out[1 + len(carried) :])
+        row = out[1 + len(carried) :]
+        count += 1
+        if row or count == 1:
+            rounds.append(row)
+            held += sum(np.asarray(value).nbytes for value in row)
+            what = f"what the first {count} rounds of {node.name} give"
+            require_array_fits(held, memory, what)
     return [*carried, *_collected(node, rounds, 1 + len(carried))]
 
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 import functools
 import threading
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Never
 
 import numpy as np
 
@@ -38,7 +38,7 @@ from minicc.ir.core import Function, Module, Region
 from minicc.ir.interpret import Interpreter
 from minicc.ir.printer import print_module
 from minicc.memory import no_memory
-from minicc.options import Options
+from minicc.options import Options, options_of
 
 _CODES = 512  # segments whose code is shared among equal ones
 _SHOWN = 60  # characters of a value in an explanation
@@ -293,12 +293,16 @@ def jit(
     math: str | None = None,
     target: str | None = None,
     options: Options | None = None,
+    **unknown: Never,
 ) -> Any:
     """Compile a function of NumPy arrays when it is called.
 
     Also usable as a decorator with options.
     """
-    chosen = options or Options(threads=threads, math=math, target=target)
+    chosen = options_of(options, threads=threads, math=math, target=target, **unknown)
+    if f is not None and not callable(f):
+        text = f"jit takes a function, not a {type(f).__name__}"
+        raise UserError("MC0149", text, hint="jit(f), or @jit above a function")
     if f is None:
         return lambda function: Jitted(function, chosen)
     return Jitted(f, chosen)

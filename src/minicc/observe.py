@@ -213,6 +213,8 @@ def _parsed(path: Path, text: str) -> Module:
     own = path.with_name(f"{path.name}.npz")
     arrays = read_arrays(own if own.exists() else path.with_name(CONSTANTS))
     module = parse_module(text, arrays, source=str(path))
+    if all(f.name != "main" for f in module.functions):
+        raise UserError("MC0147", "no function is called @main", where=str(path))
     try:
         verify(module)
     except CompilerBug as bug:

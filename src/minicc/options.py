@@ -16,9 +16,10 @@ costs half a millisecond at import.
 
 from __future__ import annotations
 
+import difflib
 import os
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, Never
 
 from minicc.errors import Problems, UnsupportedError, UserError
 from minicc.target import TARGETS, Target, usable_cores, usable_memory
@@ -57,13 +58,16 @@ class Options:
         cache_dir: str | os.PathLike[str] | Literal[False] | None = None,
         cache_bytes: int | None = None,
         memory_limit: int | None = None,
+        **unknown: Never,
     ) -> None:
         problems = Problems()
+        for name in unknown:
+            problems.add(_unknown(name, self.__slots__))
         values = {
             "math": _choice(problems, "math", math, ("fast", "strict")) or "fast",
             "threads": _count(problems, "threads", threads, MOST_THREADS),
             "target": _choice(problems, "target", target, tuple(TARGETS)),
-            "cache_dir": None if cache_dir is False else _folder(cache_dir),
+            "cache_dir": None if cache_dir is False else _folder(problems, cache_dir),
             "cache_bytes": _count(problems, "cache_size", cache_bytes, 1 << 62),
             "memory_limit": _count(problems, "memory_limit", memory_limit, 1 << 62),
         }
@@ -141,8 +145,32 @@ def _count(problems: Problems, name: str, given: int | None, most: int) -> int |
     return None
 
 
-def _folder(given: str | os.PathLike[str] | None) -> Path | None:
+def _unknown(name: str, known: tuple[str, ...]) -> UserError:
+    """There is no such option; the nearest that there is."""
+    near = difflib.get_close_matches(name, known, 1)
+    hint = f"did you mean {near[0]}? " if near else ""
+    hint += f"options: {', '.join(known)}"
+    return UserError("MC0137", f"no option is called {name!r}", hint=hint)
+
+
+def options_of(options: Options | None, **given: Any) -> Options:
+    """Options with those put in that were given beside them; UserError for what is none."""
+    if options is None:
+        return Options(**given)
+    if not isinstance(options, Options):
+        kind = type(options).__name__
+        hint = "minicc.Options(threads=2), or the option itself: threads=2"
+        raise UserError("MC0137", f"options is a {kind}, and must be an Options", hint=hint)
+    changes = {name: value for name, value in given.items() if value is not None}
+    return options.replace(**changes) if changes else options
+
+
+def _folder(problems: Problems, given: str | os.PathLike[str] | None) -> Path | None:
     """The cache's folder: the argument, MINICC_CACHE_DIR, or the user's own cache folder."""
+    if given is not None and not isinstance(given, (str, os.PathLike)):
+        message = f"cache_dir is {given!r}, and must be a path, or False for no folder"
+        problems.add(UserError("MC0101", message))
+        return None
     if given is not None:
         return Path(given).expanduser()
     named = os.environ.get("MINICC_CACHE_DIR")

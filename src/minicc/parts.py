@@ -235,6 +235,7 @@ class Parts:
         around = [n for n in node.captures if n not in held and n not in fixed]
         names = [name for name, _ in inner.model.inputs]
         run, opset, values = _LOOPS[node.op], self.model.opsets[""], inner.values
+        memory = self.options.memory_limit
 
         def step(env: Environment) -> None:
             seen = {name: self._look_up(env, name) for name in around}
@@ -242,7 +243,7 @@ class Parts:
             def body(given: Sequence[Any]) -> list[Any]:
                 return values({**seen, **dict(zip(names, given, strict=False))})
 
-            _bind(node, env, run(node, self._inputs(node, env), body, opset))
+            _bind(node, env, run(node, self._inputs(node, env), body, opset, memory))
 
         return step
 
@@ -339,8 +340,8 @@ def _names(part: Part) -> Step:
     return step
 
 
-_LOOPS: dict[str, Callable[[Node, Sequence[Any], Body, int], list[Any]]] = {
-    "Loop": lambda node, values, body, opset: loop(node, values, body),
-    "Scan": scan,
-    "SequenceMap": lambda node, values, body, opset: sequence_map(node, values, body),
+_LOOPS: dict[str, Callable[[Node, Sequence[Any], Body, int, int], list[Any]]] = {
+    "Loop": lambda node, values, body, opset, memory: loop(node, values, body, memory),
+    "Scan": lambda node, values, body, opset, memory: scan(node, values, body, opset),
+    "SequenceMap": lambda node, values, body, opset, memory: sequence_map(node, values, body),
 }

@@ -10,7 +10,7 @@ import os
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Never
 
 import numpy as np
 
@@ -24,7 +24,7 @@ from minicc.ir import affine
 from minicc.ir.core import Array, Function, Module
 from minicc.ir.types import DType, TensorType
 from minicc.memory import no_memory, require_array_fits
-from minicc.options import Options
+from minicc.options import Options, options_of
 from minicc.parts import Parts
 from minicc.passes.graph.specialise import free_symbols
 
@@ -67,8 +67,9 @@ class InferenceSession:
         math: str | None = None,
         target: str | None = None,
         options: Options | None = None,
+        **unknown: Never,
     ) -> None:
-        self.options = options or Options(threads=threads, math=math, target=target)
+        self.options = options_of(options, threads=threads, math=math, target=target, **unknown)
         self._source = model
         self._outputs: tuple[str, ...] | None = None
         self._open()
@@ -140,7 +141,13 @@ class InferenceSession:
         A name may be that of any tensor that the model computes. Arrays may be of any layout;
         dtypes and shapes must be the model's. UserError lists all that is wrong.
         """
-        if output_names is not None and tuple(output_names) != self._result_names:
+        if input_feed.__class__ is not dict and not isinstance(input_feed, Mapping):
+            text = f"the inputs are a {type(input_feed).__name__}, and must be a dict of arrays"
+            names = ", ".join(f"{name!r}: ..." for name, _ in self.signature)
+            raise UserError("MC0143", text, hint=f"run(None, {{{names}}})")
+        if output_names is not None and (
+            output_names.__class__ is str or tuple(output_names) != self._result_names
+        ):
             return self._choose(output_names, input_feed)
         arrays: list[Array] = []
         for name, dtype in self._names:
@@ -181,6 +188,9 @@ class InferenceSession:
 
     def _choose(self, names: Sequence[str], feed: Mapping[str, Any]) -> list[Any]:
         """Some of the outputs, or values from within, for which another session is opened."""
+        if isinstance(names, str) or not all(isinstance(name, str) for name in names):
+            text = f"the outputs {names!r} are no list of names"
+            raise UserError("MC0107", text, hint=f"outputs: {', '.join(self._result_names)}")
         if set(names) <= {*self._result_names}:
             found = dict(zip(self._result_names, self.run(None, feed), strict=True))
             return [found[name] for name in names]
@@ -345,13 +355,25 @@ def check_inputs(
     return checked
 
 
+def _as_array(name: str, given: Any) -> Array:
+    """An array of what was given as one."""
+    if np.ma.isMaskedArray(given) and np.any(given.mask):
+        text = f"the input {name!r} is a masked array, and some of its elements are masked"
+        raise UserError("MC0143", text, hint=f"fill them: {name}.filled(0)")
+    try:
+        return np.asarray(given)
+    except (ValueError, TypeError) as error:
+        text = f"the input {name!r} is no array: {error}"
+        raise UserError("MC0143", text, hint="give an array of numbers") from None
+
+
 def _untyped(name: str, value: Any, element: DType | None) -> Any:
     """A sequence as a list of arrays, nothing as None, anything else as an array."""
     if isinstance(value, list | tuple):
         return [_untyped(name, v, element) for v in value]
     if value is None:
         return None
-    array = np.asarray(value)
+    array = _as_array(name, value)
     if array.dtype.kind in "USO":
         return array.astype(object)
     if element is not None:
@@ -362,15 +384,18 @@ def _untyped(name: str, value: Any, element: DType | None) -> Any:
 def _check_element(name: str, array: Array, element: DType) -> None:
     wanted = element.numpy
     if array.dtype.newbyteorder("=") != wanted:
+        numbers = array.dtype.kind in "biufcV" and array.dtype.names is None
         raise UserError(
             "MC0140",
             f"the input {name!r} is {array.dtype}, and must be {wanted}",
-            hint=f"convert it: {name}.astype('{wanted}')",
+            hint=f"convert it: {name}.astype('{wanted}')"
+            if numbers
+            else "give an array of numbers",
         )
 
 
 def _checked(name: str, type: TensorType, given: Any, sizes: dict[str, int], limit: int) -> Array:
-    array = np.asarray(given)
+    array = _as_array(name, given)
     wanted = type.dtype.numpy
     _check_element(name, array, type.dtype)
     if not _shape_fits(type, array.shape, sizes):

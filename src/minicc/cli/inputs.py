@@ -74,7 +74,7 @@ def _spelled(text: str, value: str, option: str) -> Array:
         numbers = [float(x) if element.is_float else int(x) for x in match["value"].split(",")]
         filled = np.array(numbers, element.numpy)
         return np.broadcast_to(filled[0] if filled.size == 1 else filled.reshape(extents), extents)
-    except ValueError as error:
+    except (ValueError, OverflowError) as error:
         raise UserError("MC0152", f"{option} {text!r}: {error}") from error
 
 

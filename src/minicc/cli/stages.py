@@ -29,3 +29,11 @@ def stage_or(*words: str) -> Check:
         return value
 
     return check
+
+
+def stages_of(
+    ctx: click.Context, param: click.Parameter, value: tuple[str, ...]
+) -> tuple[str, ...]:
+    """The check of an option that may be given several times, each time with a stage's name."""
+    check = stage_or()
+    return tuple(str(check(ctx, param, name)) for name in value)

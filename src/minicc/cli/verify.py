@@ -17,6 +17,7 @@ from rich.console import Console
 from rich.table import Table
 
 from minicc.cli.inputs import bind_shapes, parse_inputs, parse_shapes, random_input
+from minicc.cli.stages import stages_of
 from minicc.compiled import compile_module
 from minicc.compiler import Stage, lower
 from minicc.errors import UserError
@@ -59,7 +60,14 @@ def difference(got: list[Array], want: list[Array]) -> float:
 )
 @click.option("--shape", "shapes", multiple=True, metavar="X=1x3x224x224", help="sizes of an input")
 @click.option("--math", type=click.Choice(["fast", "strict"]), help="fast may reassociate")
-@click.option("--stage", "chosen", multiple=True, metavar="STAGE", help="only behind these stages")
+@click.option(
+    "--stage",
+    "chosen",
+    multiple=True,
+    callback=stages_of,
+    metavar="STAGE",
+    help="only behind these stages",
+)
 def verify_command(
     model: str,
     inputs: tuple[str, ...],

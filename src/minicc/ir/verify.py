@@ -9,12 +9,14 @@ Mirrors: MLIR's verifier, which also calls the type rules again; XLA's HloVerifi
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from minicc.errors import CompilerBug
+from minicc.ir import program
 from minicc.ir.core import Function, Module, Op, Region, Value
 from minicc.ir.levels import leftovers
 from minicc.ir.printer import print_function
+from minicc.ir.types import BufferType
 
 # What a type rule or a verifier may raise on an op that a pass built wrongly.
 _REFUSALS = (TypeError, ValueError, LookupError, AttributeError, ArithmeticError)
@@ -22,14 +24,22 @@ _REFUSALS = (TypeError, ValueError, LookupError, AttributeError, ArithmeticError
 
 def verify(module: Module) -> None:
     """Raise CompilerBug (MC0310, or MC0311 for an illegal op) with the guilty op marked `>>>`."""
-    names: set[str] = set()
+    known: dict[str, Function] = {}
     for function in module.functions:
-        if function.name in names:
+        if function.name in known:
             raise CompilerBug("MC0310", f"two functions are called @{function.name}")
-        names.add(function.name)
-        _Verifier(function).function()
+        known[function.name] = function
+    for function in module.functions:
+        _Verifier(function, module.level != "graph").function()
+        _launches(known, function)
         for op, message in leftovers(module, function):
             raise _bug("MC0311", message, function, op)
+
+
+def _free(type: object) -> list[object]:
+    """The dimensions and strides of a type that are no numbers."""
+    extents = (*getattr(type, "shape", ()), *getattr(type, "strides", ()))
+    return [n for n in extents if not isinstance(n, int)]
 
 
 def _bug(code: str, message: str, function: Function, op: Op | None) -> CompilerBug:
@@ -41,11 +51,28 @@ def _bug(code: str, message: str, function: Function, op: Op | None) -> Compiler
     return CompilerBug(code, f"{message} (in @{function.name})", where=where, ir=text)
 
 
+def _launches(known: Mapping[str, Function], function: Function) -> None:
+    """Each launch names a kernel, and its buffers are what that takes."""
+    for op in function.body.ops:
+        if not isinstance(op, program.Launch):
+            continue
+        kernel = known.get(op.kernel)
+        if kernel is None or kernel is function:
+            raise _bug("MC0310", f"no kernel is called @{op.kernel}", function, op)
+        taken = [a.type for a in kernel.args if isinstance(a.type, BufferType)]
+        given = [v.type for v in op.operands]
+        if taken != given:
+            types = [", ".join(map(str, t)) or "nothing" for t in (taken, given)]
+            message = f"@{op.kernel} takes {types[0]}, and is launched on {types[1]}"
+            raise _bug("MC0310", message, function, op)
+
+
 class _Verifier:
     """The values of one function that are in scope, and all that were defined."""
 
-    def __init__(self, whole: Function) -> None:
+    def __init__(self, whole: Function, bound: bool) -> None:
         self.whole = whole
+        self.bound = bound
         self.scope: set[Value] = set()
         self.defined: set[Value] = set()
 
@@ -78,6 +105,8 @@ class _Verifier:
             self.require(value not in self.defined, f"{what}, {value}, is defined twice", op)
             self.defined.add(value)
             self.scope.add(value)
+            for n in _free(value.type) if self.bound else ():
+                self.require(False, f"{what}, {value}, has the unbound dimension {n}", op)
 
     def use(self, values: Iterable[Value], what: str, op: Op | None) -> None:
         """Check that values are in scope."""

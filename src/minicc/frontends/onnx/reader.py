@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import heapq
 import os
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -146,6 +147,7 @@ def read_model(
         if given.name not in initialisers:
             with problems.catch():
                 inputs.append((given.name, _input_type(given, taken)))
+    _check_names(graph, problems)
     nodes = _read_nodes(graph, files)
     wanted = [o.name for o in graph.output] if outputs is None else list(outputs)
     known = {i.name for i in graph.input} | set(initialisers)
@@ -153,6 +155,17 @@ def read_model(
     problems.check()
     declared = {v.name: v.type for v in (*graph.input, *graph.output)}
     return Model(opsets, nodes, inputs, wanted, initialisers, declared, files)
+
+
+def _check_names(graph: Any, problems: Problems) -> None:
+    """Each input has a name of its own, and each initialiser; both may have the same."""
+    held = [t.name for t in graph.initializer] + [t.values.name for t in graph.sparse_initializer]
+    for what, names in (("inputs", [i.name for i in graph.input]), ("initialisers", held)):
+        twice = [name for name, count in Counter(names).items() if count > 1]
+        for name in twice:
+            message = f"two {what} are called {name!r}"
+            hint = "each value has one node, input or initialiser that makes it"
+            problems.add(UserError("MC0126", message, hint=hint, where=name))
 
 
 def read_subgraph(proto: Any, opsets: Mapping[str, int], files: Files) -> Model:
@@ -191,10 +204,19 @@ def _load(source: str | os.PathLike[str] | bytes) -> tuple[bytes, str]:
     """The bytes, and what to call them in errors."""
     if isinstance(source, (bytes, bytearray, memoryview)):
         data, place = bytes(source), "the given bytes"
+    elif not isinstance(source, (str, os.PathLike)):
+        message = f"a model is a path or bytes, not a {type(source).__name__}"
+        known = hasattr(source, "SerializeToString")
+        hint = "give `model.SerializeToString()`" if known else "check what is given"
+        raise UserError("MC0120", message, hint=hint)
     else:
-        place = os.fspath(source)
+        place = os.fsdecode(source)
         try:
             data = Path(place).read_bytes()
+        except ValueError as error:
+            message = f"the model can't be read: {error}"
+            hint = "check the path"
+            raise UserError("MC0120", message, hint=hint, where=repr(place)) from None
         except OSError as error:
             reason = error.strerror or str(error)
             message = f"the model can't be read: {reason.lower()}"
@@ -227,7 +249,14 @@ def _parse(data: bytes, place: str) -> Any:
     if not all(isinstance(name, str) for name in _names(proto.graph)):
         message = "the model has names that are not UTF-8"
         raise UserError("MC0123", message, hint="export it again", where=place)
-    return inline_local_functions(proto) if proto.functions else proto
+    if not proto.functions:
+        return proto
+    try:
+        return inline_local_functions(proto)
+    except Exception as error:  # of several kinds, some of them bare C++ ones
+        message = f"the model's functions make no sense: {error}"
+        hint = "`onnx.checker.check_model(path)` says more"
+        raise UserError("MC0123", message, hint=hint, where=place) from None
 
 
 def _names(graph: Any) -> Iterator[Any]:
@@ -235,6 +264,9 @@ def _names(graph: Any) -> Iterator[Any]:
     for node in graph.node:
         yield from (node.op_type, node.domain, node.name, *node.input, *node.output)
         yield from (a.name for a in node.attribute)
+        for a in node.attribute:
+            if a.type == _GRAPH:
+                yield from _names(a.g)
     for value in (*graph.input, *graph.output, *graph.initializer):
         yield value.name
     for value in graph.input:

@@ -34,7 +34,12 @@ class Parameters:
 
     def __init__(self, f: Callable[..., Any]) -> None:
         self.function = f
-        self.signature = inspect.signature(f)
+        try:
+            self.signature = inspect.signature(f)
+        except (TypeError, ValueError):
+            name = getattr(f, "__name__", repr(f))
+            text = f"the parameters of {name} are not known"
+            raise UserError("MC0149", text, hint="wrap it: lambda x: f(x)") from None
         self.names = tuple(self.signature.parameters)
         self._plain = all(p.kind in _PLAIN for p in self.signature.parameters.values())
 

@@ -45,6 +45,10 @@ def flatten(value: Any, leaves: list[Any], path: str = "argument") -> Key:
     if kind is dict:
         items = [(k, flatten(v, leaves, f"{path}[{k!r}]")) for k, v in value.items()]
         return (dict, *items)
+    if isinstance(value, np.matrix) or (np.ma.isMaskedArray(value) and np.any(value.mask)):
+        what = "matrix, whose * is another" if isinstance(value, np.matrix) else "masked array"
+        hint = "pass numpy.asarray(x)" if isinstance(value, np.matrix) else "pass x.filled(value)"
+        raise UserError("MC0181", f"{path} is a {what}", hint=hint)
     if isinstance(value, np.ndarray):
         return flatten(value.view(np.ndarray), leaves, path)
     if isinstance(value, (*_STATIC, *_CALLABLE)):
