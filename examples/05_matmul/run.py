@@ -1,0 +1,90 @@
+"""A matrix product on its way from one graph op to vector instructions.
+
+Each stage that changes it is printed, cut to the part that matters, and at the end what the
+kernel's inner loop consists of. Code is made for AVX2 and not run, so any machine prints the same.
+"""
+
+import re
+import sys
+from collections import Counter
+
+import numpy as np
+import numpy.typing as npt
+
+import minicc
+from minicc.backends.llvm.compile import assemble
+from minicc.compiler import lower
+from minicc.ir.core import Module
+from minicc.ir.printer import print_function, print_module
+
+Array = npt.NDArray[np.float32]
+OPTIONS = minicc.Options(target="avx2")
+WIDTH = 96
+
+STAGES = {
+    "specialise": "the graph: one op; letters say which axes are paired and summed",
+    "lower-to-structured": "a loop nest: y and z are parallel, k is summed",
+    "tile": "y and z are cut: an instance makes a tile of yi times zi elements",
+    "bufferize": "a kernel: a grid of instances, whose values are tiles",
+    "parallelize": "the program: launches on buffers, a barrier where one needs the other",
+}
+
+
+def product(a: Array, b: Array) -> Array:
+    """The function to compile."""
+    return a @ b
+
+
+def shortened(text: str) -> str:
+    """The lines without headings, each cut to a width."""
+    lines = [line for line in text.splitlines() if line and not line.startswith("module")]
+    return "\n".join(n if len(n) <= WIDTH else f"{n[: WIDTH - 3]}..." for n in lines)
+
+
+def part(module: Module, stage: str) -> str:
+    """What a stage is about: the whole module, the kernel, or `main`."""
+    if stage == "bufferize":
+        kernel = next(f for f in module.functions if f.name not in ("pack", "main"))
+        return print_function(kernel, locations=False)
+    if stage == "parallelize":
+        return print_function(module.main, locations=False)
+    return print_module(module, locations=False)
+
+
+def inner_loop(assembler: str) -> Counter[str]:
+    """The vector instructions of the loop with the most multiply-adds.
+
+    A loop is what lies between a label and a jump back to it, without another label.
+    """
+    blocks = re.split(r"^(\.L\w+):", assembler, flags=re.MULTILINE)[1:]
+    loops = []
+    for label, block in zip(blocks[::2], blocks[1::2], strict=True):
+        body, jump, _ = re.split(rf"^(\tj\w+\t{label}$|\Z)", block, maxsplit=1, flags=re.MULTILINE)
+        if jump:
+            loops.append(Counter(re.findall(r"^\t(v\w+)", body, re.MULTILINE)))
+    return max(loops, key=lambda loop: loop["vfmadd231ps"])
+
+
+def main() -> int:
+    """Return 0 where the inner loop has a multiply-add for each vector of the tile."""
+    a, b = np.zeros((64, 96), np.float32), np.zeros((96, 128), np.float32)
+    module = minicc.jit(product, options=OPTIONS).lower(a, b).module
+    last: str | None = None
+    for stage, sentence in STAGES.items():
+        print(f"== {stage}: {sentence}\n")
+        module = lower(module, OPTIONS, start=last, stop=stage)
+        print(f"{shortened(part(module, stage))}\n")
+        last = stage
+
+    # A tile of 4 x 16 floats is 8 registers of 8 floats; for each k the loop reads 4 elements of
+    # one matrix, 2 vectors of the other, and has 8 multiply-adds to do.
+    name = next(f.name for f in module.functions if f.name not in ("pack", "main"))
+    loop = inner_loop(assemble(module, OPTIONS.machine, flush_denormals=True)[name])
+    print("== assembly: the vector instructions of the loop over k\n")
+    for instruction, count in loop.items():
+        print(f"{count:3} {instruction}")
+    return 0 if loop["vfmadd231ps"] == 4 * 16 // OPTIONS.machine.lanes(32) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
