@@ -10,7 +10,7 @@ import pytest
 import minicc
 
 Array = np.ndarray[Any, Any]
-LESSON = Path(__file__).parents[2] / "examples" / "07_graph_break" / "run.py"
+LESSON = Path(__file__).parents[2] / "examples" / "08_graph_break" / "run.py"
 FACTOR = 3.0
 
 

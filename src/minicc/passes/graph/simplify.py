@@ -22,17 +22,22 @@ from minicc.passes.graph.rules import RULES, Producer, Rule
 _MOST = 64  # rule applications at one op before we call it a loop
 
 
-def simplify(module: Module, strict: bool = False, log: Applications | None = None) -> Module:
+def simplify(
+    module: Module,
+    strict: bool = False,
+    log: Applications | None = None,
+    rules: Sequence[Rule] = RULES,
+) -> Module:
     """Apply all rules (`strict`: the exact ones) to every function.
 
     `log` numbers the applications, and may allow only the first of them.
     """
-    rules: dict[type[Op], list[Rule]] = {}
-    for rule in RULES:
+    by_root: dict[type[Op], list[Rule]] = {}
+    for rule in rules:
         if rule.kind == "exact" or not strict:
-            rules.setdefault(rule.root, []).append(rule)
+            by_root.setdefault(rule.root, []).append(rule)
     kept = log or Applications()
-    return Module(module.level, [_simplify(f, rules, kept) for f in module.functions])
+    return Module(module.level, [_simplify(f, by_root, kept) for f in module.functions])
 
 
 def _simplify(function: Function, rules: dict[type[Op], list[Rule]], log: Applications) -> Function:
