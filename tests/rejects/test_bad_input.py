@@ -358,6 +358,23 @@ MODELS: dict[str, tuple[ModelProto | bytes, dict[str, Any], str]] = {
 }
 
 
+@pytest.mark.parametrize(
+    ("places", "shape", "text"),
+    [
+        ([0, 9], [4], "MC0131 error: a sparse tensor of shape [4] can't be read: index 9 is out"),
+        ([0, -1], [4], "MC0131 error: a sparse tensor of shape [4] can't be read: index -1 is neg"),
+        ([0, 2], [-4], "MC0131 error: a sparse tensor of shape [-4] can't be read: negative dim"),
+        ([0, 2], [10**9, 10**9], "MC0135 error: a sparse tensor of shape [1000000000, 1000000000]"),
+    ],
+)
+def test_sparse_tensors(places: list[int], shape: list[int], text: str) -> None:
+    made = model([node("Add", "x", "w")])
+    values = helper.make_tensor("w", F, [2], [1.0, 2.0])
+    indices = helper.make_tensor("places", INT, [2], places)
+    made.graph.sparse_initializer.append(helper.make_sparse_tensor(values, indices, shape))
+    assert refusal(lambda: session(made)).startswith(text)
+
+
 @pytest.mark.parametrize("name", MODELS)
 def test_models(name: str) -> None:
     made, feed, text = MODELS[name]

@@ -13,7 +13,7 @@ import pytest
 from onnx import TensorProto, helper
 
 import minicc
-from minicc.errors import UserError
+from minicc.errors import UnsupportedError, UserError
 
 W = np.arange(12, dtype=np.float32).reshape(3, 4)
 ADVICE = (
@@ -172,3 +172,45 @@ def test_numbers_that_do_not_fit(tmp_path: Path, entries: Mapping[str, Any], tex
     (tmp_path / "w.bin").write_bytes(W.tobytes())
     with pytest.raises(UserError, match=f"MC0134 error: {text}"):
         run(model_at(tmp_path, location="w.bin", **entries))
+
+
+def elsewhere(location: str) -> TensorProto:
+    w = TensorProto(name="w", dims=W.shape, data_type=TensorProto.FLOAT)
+    w.data_location = TensorProto.EXTERNAL
+    w.external_data.add(key="location", value=location)
+    return w
+
+
+def model_within(folder: Path, way: str, location: str) -> Path:
+    """x + w with the data of w elsewhere: those of a node, or of a graph within one."""
+    add = helper.make_node("Add", ["x", "w"], ["y"], name="it")
+    constant = helper.make_node("Constant", [], ["w"], name="c", value=elsewhere(location))
+    y = helper.make_tensor_value_info("y", TensorProto.FLOAT, None)
+    x = helper.make_tensor_value_info("x", TensorProto.FLOAT, [3, 4])
+    nodes, held = [constant, add], []
+    if way != "a node":
+        inner = (
+            helper.make_graph([add], "g", [], [y], [elsewhere(location)])
+            if way == "a branch"
+            else helper.make_graph([constant, add], "g", [], [y])
+        )
+        nodes = [helper.make_node("If", ["yes"], ["y"], then_branch=inner, else_branch=inner)]
+        held = [onnx.numpy_helper.from_array(np.array(True), "yes")]
+    graph = helper.make_graph(nodes, "g", [x], [y], held)
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
+    path = folder / "model.onnx"
+    path.write_bytes(model.SerializeToString())
+    return path
+
+
+@pytest.mark.parametrize("way", ["a node", "a branch", "a node of a branch"])
+def test_data_of_nodes_and_branches(tmp_path: Path, way: str) -> None:
+    inner = tmp_path / "inner"
+    inner.mkdir()
+    (inner / "w.bin").write_bytes(W.tobytes())
+    (tmp_path / "w.bin").write_bytes(W.tobytes())
+    assert np.array_equal(run(model_within(inner, way, "w.bin")), W)
+    with pytest.raises(UserError, match="MC0132"):
+        run(model_within(inner, way, "../w.bin"))
+    with pytest.raises(UnsupportedError, match=r"MC0224.*beside a model of bytes"):
+        minicc.InferenceSession(model_within(inner, way, "w.bin").read_bytes())

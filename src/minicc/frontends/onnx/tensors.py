@@ -45,6 +45,8 @@ from minicc.ir.types import (
     U64,
     DType,
 )
+from minicc.memory import require_array_fits
+from minicc.target import usable_memory
 
 # TensorProto.DataType and where the numbers stand that are not raw bytes
 ELEMENTS: dict[int, DType] = {
@@ -130,13 +132,18 @@ def _dense(sparse: Any, where: str, files: Files) -> Array:
     """The array of a SparseTensorProto: values at places, which are rows of coordinates or one."""
     shape = tuple(sparse.dims)
     values, places = (array_of(part, where, files) for part in (sparse.values, sparse.indices))
-    out = np.zeros(shape, values.dtype)
+    what = f"a sparse tensor of shape {list(shape)}"
     try:
+        if np.any(places < 0):
+            raise IndexError(f"index {places.min()} is negative")
+        # negative extents are refused below
+        require_array_fits(max(0, prod(shape)) * values.itemsize, usable_memory(), what)
+        out = np.zeros(shape, values.dtype)
         if places.ndim == 2:
             out[tuple(places.T)] = values
         else:
             out.reshape(-1)[places] = values
-    except (IndexError, ValueError) as error:
-        message = f"a sparse tensor of shape {list(shape)} can't be read: {error}"
+    except (IndexError, ValueError, TypeError) as error:
+        message = f"{what} can't be read: {error}"
         raise UserError("MC0131", message, hint="export the model again", where=where) from error
     return out
