@@ -34,6 +34,7 @@ _PLAIN_BLOCK, _PLAIN_CHAIN = 16, 16
 PACK_READS = 4  # reads of an element from which a copy in the tiles' order pays
 _CHUNK = 2048  # elements of a long row that one instance handles
 _START = 24.0  # cycles that a register tile costs besides its multiply-adds
+_JOIN = 0.5  # cycles for a vector of a total that is added to in memory
 
 
 class Schedule:
@@ -125,7 +126,7 @@ def _contraction(
     depth = prod(extents[i.name] for i in op.space.of_kind(REDUCTION))
     tiles = min(
         _register_tiles(rows, vector, extents, lanes, target.registers),
-        key=lambda t: _cost(t, rows, vector, extents, lanes, depth),
+        key=lambda t: _cost(t, rows, vector, extents, depth, lanes, target.registers),
     )
     cuts = {op: cut_sums(op, tiles, _LONGEST_CHAIN, _BLOCK)}
     grid = (*batch, *([vector] if vector in group.shared else []), *rows)
@@ -191,12 +192,14 @@ def _cost(
     rows: list[str],
     vector: str,
     extents: Mapping[str, int],
-    lanes: int,
     depth: int,
+    lanes: int,
+    registers: int,
 ) -> float:
     """Cycles of a whole contraction, up to a factor.
 
-    Multiply-adds issued, loads, and the start of each tile.
+    Multiply-adds issued, loads, the start of each tile, and each block of its sums that joins
+    totals for which no registers are left.
     """
     vectors = -(-tiles[vector] // lanes)
     height = prod(tiles.get(n, 1) for n in rows)
@@ -206,7 +209,10 @@ def _cost(
     accumulators = height * vectors
     # two multiply-adds a cycle with a latency of four: eight in flight; two loads a cycle
     step = max(accumulators / 2, (height + vectors) / 2, 4.0)
-    return count * (depth * step * (1 + 0.01 / height) + _START + 2 * accumulators)
+    spilled = max(0, 2 * accumulators + vectors + 1 - registers)
+    joins = depth // _BLOCK if depth > _LONGEST_CHAIN else 0
+    start = _START + 2 * accumulators + _JOIN * joins * spilled
+    return count * (depth * step * (1 + 0.01 / height) + start)
 
 
 class Cuts(NamedTuple):
