@@ -34,6 +34,7 @@ CHUNK = 1 << 21
 
 FUNCTIONS: dict[str, Callable[[Writer, Vec, str], str]] = {
     "exp": vector_math.exp,
+    "exp2": vector_math.exp2,
     "log": vector_math.log,
     "tanh": vector_math.tanh,
     "erf": vector_math.erf,

@@ -26,6 +26,12 @@ from minicc.ir.core import Function, Value
 from minicc.ir.types import F32, BufferType
 
 
+def power(b: Builder, x: Value, scale: float) -> Value:
+    """exp(scale * x) for x of at most 0, as the compiler's own rule writes it."""
+    factor = constant(b, scale / np.log(2), (1, 1))
+    return b.emit(arith.Exp2, b.emit(arith.Mul, x, factor))
+
+
 def softmax(name: str, rows: int, columns: int, loc: str, width: int = 64) -> Function:
     """x[rows, columns], y[rows, columns]; an instance is a row, read in tiles of `width`.
 
@@ -43,7 +49,7 @@ def softmax(name: str, rows: int, columns: int, loc: str, width: int = 64) -> Fu
     top = b.emit(kernel.Reduce, best, axis=1, combine="max")
 
     def exponential(b: Builder, j: Value, total: Sequence[Value]) -> Sequence[Value]:
-        e = b.emit(arith.Exp, b.emit(arith.Sub, load(b, x, (row, j), at, tile), top))
+        e = power(b, b.emit(arith.Sub, load(b, x, (row, j), at, tile), top), 1.0)
         store(b, y, e, (row, j), at)
         return (b.emit(arith.Add, total[0], e),)
 
@@ -96,8 +102,7 @@ def attention(name: str, a: Attention, loc: str) -> Function:
             return (b.emit(arith.Fma, qs, ks, acc[0]),)
 
         (acc,) = loop(b, "j", d, (zero,), step)
-        scaled = b.emit(arith.Mul, acc, constant(b, d**-0.5, (1, 1)))
-        store(b, s, scaled, (p,), (T[0], I[0] * a.columns + T[1]))
+        store(b, s, acc, (p,), (T[0], I[0] * a.columns + T[1]))
 
     def greatest(b: Builder, j: Value, best: Sequence[Value]) -> Sequence[Value]:
         return (b.emit(arith.Max, best[0], load(b, s, (j,), at, narrow)),)
@@ -107,7 +112,7 @@ def attention(name: str, a: Attention, loc: str) -> Function:
     top = b.emit(kernel.Reduce, best, axis=1, combine="max")
 
     def exponential(b: Builder, j: Value, total: Sequence[Value]) -> Sequence[Value]:
-        e = b.emit(arith.Exp, b.emit(arith.Sub, load(b, s, (j,), at, narrow), top))
+        e = power(b, b.emit(arith.Sub, load(b, s, (j,), at, narrow), top), d**-0.5)
         store(b, s, e, (j,), at)
         return (b.emit(arith.Add, total[0], e),)
 

@@ -188,6 +188,7 @@ UNARY_FLOAT: dict[type[graph.Elementwise], tuple[Any, bool]] = {
     graph.Ceil: (np.ceil, True),
     graph.Round: (np.rint, True),
     graph.Exp: (np.exp, False),
+    graph.Exp2: (np.exp2, False),
     graph.Log: (np.log, False),
     graph.Tanh: (np.tanh, False),
     graph.Erf: (np.vectorize(math.erf, otypes=["f8"]), False),

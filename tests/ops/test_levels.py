@@ -110,6 +110,7 @@ def _elementwise() -> list[Case]:
         cases.append(Case(unary.opname, unary, (_t("f32", 5, 37),), _emit(unary)))
     near: tuple[tuple[type[Op], int], ...] = (
         (graph.Exp, 2),
+        (graph.Exp2, 2),
         (graph.Log, 2),
         (graph.Tanh, 3),
         (graph.Erf, 3),
@@ -252,7 +253,7 @@ def _contractions() -> list[Case]:
 
 
 CASES = [*_elementwise(), *_casts(), *_movement(), *_reductions(), *_contractions()]
-POINTWISE = (graph.Exp, graph.Log, graph.Tanh, graph.Erf, graph.Pow, *CIRCULAR)
+POINTWISE = (graph.Exp, graph.Exp2, graph.Log, graph.Tanh, graph.Erf, graph.Pow, *CIRCULAR)
 NOT_LOWERED: tuple[type[Op], ...] = (
     graph.Gather,
     graph.GatherElements,

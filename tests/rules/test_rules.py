@@ -50,6 +50,11 @@ def _conv(b: Builder, x: Value) -> Value:
     return b.emit(graph.Conv, x, constant(b, weights), strides=(1, 1), dilations=(1, 1))
 
 
+def _powers(b: Builder, x: Value) -> Value:
+    best = b.emit(graph.Reduce, x, combine="max", axes=(1,), keepdims=True)
+    return b.emit(graph.Exp, b.emit(graph.Sub, x, best))
+
+
 def _channels(*values: float) -> Any:
     return np.array(values, np.float32).reshape(-1, 1, 1)
 
@@ -75,6 +80,9 @@ PROGRAMS: dict[str, Callable[[Builder, Value], Value]] = {
     ),
     "mul-of-mul": lambda b, x: b.emit(
         graph.Mul, b.emit(graph.Mul, x, constant(b, np.float32(0.3))), constant(b, np.float32(7))
+    ),
+    "exp-of-difference-to-maximum": lambda b, x: _powers(
+        b, b.emit(graph.Mul, x, constant(b, np.float32(0.3)))
     ),
     "mul-of-add": lambda b, x: b.emit(
         graph.Mul,

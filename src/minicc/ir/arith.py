@@ -266,6 +266,13 @@ class Exp(Unary, name="arith.exp"):
     compute = _wide(np.exp)
 
 
+class Exp2(Unary, name="arith.exp2"):
+    """2 to the power x."""
+
+    kinds = "f"
+    compute = _wide(np.exp2)
+
+
 class Log(Unary, name="arith.log"):
     """The natural logarithm: -inf at 0, NaN below."""
 

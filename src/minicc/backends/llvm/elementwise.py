@@ -196,6 +196,7 @@ TABLE: dict[type[Op], Emit] = {
     arith.Neg: _negate,
     arith.Abs: _absolute,
     arith.Exp: _function(math.exp),
+    arith.Exp2: _function(math.exp2),
     arith.Log: _function(math.log),
     arith.Tanh: _function(math.tanh),
     arith.Erf: _function(math.erf),

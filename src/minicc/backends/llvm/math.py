@@ -1,10 +1,10 @@
-"""Elementary functions as inlined vector code: exp, log, tanh, erf, sigmoid and power.
+"""Elementary functions as inlined vector code: exp, exp2, log, tanh, erf, sigmoid and power.
 
 Each function appends branch-free LLVM IR for one vector of float32 or float64 of any lane count
 and returns the name of the result. NaN gives NaN; infinities, signed zeros and denormal arguments
 have their IEEE meaning. A result below the normal range may be flushed to zero.
 
-There are two ways through exp and log. AVX-512 has instructions that scale by a power of two and
+There are two ways through exp, exp2 and log. AVX-512 has instructions that scale by a power of two and
 split off exponent and significand, with all special cases; elsewhere integer arithmetic on the
 bits and a few selects do the same. The polynomials are our own (`coefficients`); the reductions
 are the classical ones of W. Cody and W. Waite, "Software Manual for the Elementary Functions",
@@ -227,12 +227,44 @@ def _exp(w: Writer, t: Vec, x: str, scale: float) -> str:
     parts = reduce(w, t, x, scale)
     # At the greatest n, p is under 1 wherever the result is finite: the exponent doesn't overflow.
     y = add_exponent(w, t, exp_reduced(w, t, parts.r, scale), parts.shifted)
-    below, above = ("olt", "ugt") if scale > 0 else ("ogt", "ult")
-    tiny = w.compare(below, t, x, w.splat(t, scale * c.exp_smallest))
+    return _within_range(w, t, x, y, scale * c.exp_smallest, scale * c.exp_largest)
+
+
+def _within_range(w: Writer, t: Vec, x: str, y: str, smallest: float, largest: float) -> str:
+    """The power y of x, but 0 beyond the smallest argument and infinity beyond the largest."""
+    below, above = ("olt", "ugt") if smallest < largest else ("ogt", "ult")
+    tiny = w.compare(below, t, x, w.splat(t, smallest))
     y = w.select(t, tiny, w.splat(t, 0.0), y)
-    huge = w.compare(above, t, x, w.splat(t, scale * c.exp_largest))
+    huge = w.compare(above, t, x, w.splat(t, largest))
     infinite = w.binary("fadd", t, absolute(w, t, x), w.splat(t, INFINITY))  # NaN stays
     return w.select(t, huge, infinite, y)
+
+
+def exp2(w: Writer, t: Vec, x: str) -> str:
+    """2**x: the nearest whole number apart, polynomial of degree 6 (float64: 11), scaling.
+
+    9 instructions on AVX-512, 4 fewer than exp.
+
+    exp2(0) = 1, and powers of whole numbers are exact. On AVX-512 small results underflow
+    gradually; elsewhere below the normal range they are 0.
+
+    Worst error with FMA (without): 0.949 (1.228) ULP over all float32, 0.98 (1.26) over a
+    sample of 12 million float64.
+    """
+    form, c = format_of(t), format_of(t).c
+    if w.has_avx512:
+        # Immediate 8: x less the nearest whole number, without exceptions. Infinities leave 0, so
+        # that their power is the scaling alone: no argument needs to be kept within bounds.
+        r = in_registers(w, t, (x,), lambda part, xs: x86(w, part, "reduce", xs, "8"))
+        whole = w.binary("fsub", t, x, r)
+        p = horner(w, t, c.exp2, r)
+        return in_registers(w, t, (p, whole), lambda part, xs: x86(w, part, "scalef", xs))
+    magic = w.splat(t, form.magic)
+    shifted = w.binary("fadd", t, x, magic)
+    r = w.binary("fsub", t, x, w.binary("fsub", t, shifted, magic))
+    y = add_exponent(w, t, horner(w, t, c.exp2, r), shifted)
+    largest = (1.0 + form.bias) * (1.0 - 2.0 ** -(form.mantissa + 1))
+    return _within_range(w, t, x, y, 1.0 - form.bias, largest)
 
 
 def sigmoid(w: Writer, t: Vec, x: str) -> str:

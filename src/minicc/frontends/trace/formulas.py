@@ -101,7 +101,7 @@ for _name, _cls in {
     "subtract": graph.Sub, "divide": graph.Div, "true_divide": graph.Div,
     "floor_divide": graph.FloorDiv, "remainder": graph.Mod, "mod": graph.Mod,
     "power": graph.Pow, "maximum": graph.Max, "minimum": graph.Min, "negative": graph.Neg,
-    "exp": graph.Exp, "log": graph.Log, "sqrt": graph.Sqrt, "tanh": graph.Tanh,
+    "exp": graph.Exp, "exp2": graph.Exp2, "log": graph.Log, "sqrt": graph.Sqrt, "tanh": graph.Tanh,
     "rint": graph.Round, "equal": graph.Eq, "not_equal": graph.Ne, "less": graph.Lt,
     "less_equal": graph.Le, "bitwise_and": graph.And, "bitwise_or": graph.Or,
     "bitwise_xor": graph.Xor, "invert": graph.Not, "bitwise_not": graph.Not,
@@ -211,11 +211,6 @@ def _but_nan(a: Formula, b: Formula, cls: type[Op]) -> Formula:
     if not a.dtype.is_float:
         return a.op(cls, b)
     return a.is_nan().choose(b, b.is_nan().choose(a, a.op(cls, b)))
-
-
-@_formula("exp2")
-def _exp2(x: Formula) -> Formula:
-    return Formula(x.r, x.r.scalar(2, x.dtype)).op(graph.Pow, x)
 
 
 @_formula("log2")
@@ -333,7 +328,7 @@ def _heaviside(x: Formula, h: Formula) -> Formula:
 @_formula("logaddexp2")
 def _logaddexp2(a: Formula, b: Formula) -> Formula:
     larger = a.op(graph.Max, b)
-    apart = larger + _log1p((-(a - b).abs() * math.log(2)).exp()) / math.log(2)
+    apart = larger + _log1p((-(a - b).abs()).op(graph.Exp2)) / math.log(2)
     return a.eq(b).choose(a + 1, apart)
 
 

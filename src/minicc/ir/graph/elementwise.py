@@ -174,6 +174,12 @@ class Exp(Unary, name="graph.exp"):
     scalar = arith.Exp
 
 
+class Exp2(Unary, name="graph.exp2"):
+    """2 to the power x."""
+
+    scalar = arith.Exp2
+
+
 class Log(Unary, name="graph.log"):
     """The natural logarithm: -inf at 0, NaN below."""
 
