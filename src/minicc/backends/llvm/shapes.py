@@ -9,7 +9,7 @@ conversion.
 
 from __future__ import annotations
 
-from minicc.backends.llvm import elementwise
+from minicc.backends.llvm import elementwise, math
 from minicc.backends.llvm.emitter import Emitter, define_chunked
 from minicc.backends.llvm.tiles import ELEMENT, Tile, leading_map, split_axis
 from minicc.backends.llvm.writer import Vec
@@ -45,19 +45,20 @@ def reduce(e: Emitter, op: kernel.Reduce) -> None:
                 parts.append(_tree(e, op.combine, source.vec(width), source, rows))
         define_chunked(e, op.result, parts, source.chunks)
         return
-    scalars: list[str | None] = []
-    for leading in range(source.leading):
-        by_width: dict[int, list[str]] = {}
-        for chunk, (_, width) in enumerate(source.chunks):
-            by_width.setdefault(width, []).append(source.part(leading * len(source.chunks) + chunk))
-        ends = [
-            _fold_lanes(
-                e, op.combine, width, source, _tree(e, op.combine, source.vec(width), source, xs)
-            )
-            for width, xs in by_width.items()
-        ]
-        scalars.append(_tree(e, op.combine, source.vec(1), source, ends))
-    e.define(op.result, scalars)
+    per = len(source.chunks)
+    ends: list[list[str]] = [[] for _ in range(source.leading)]
+    for width in dict.fromkeys(width for _, width in source.chunks):
+        rows = [
+            _tree(e, op.combine, source.vec(width), source, [
+                source.part(leading * per + chunk)
+                for chunk, (_, of) in enumerate(source.chunks)
+                if of == width
+            ])
+            for leading in range(source.leading)
+        ]  # fmt: skip
+        for row, end in zip(ends, _fold_rows(e, op.combine, width, source, rows), strict=True):
+            row.append(end)
+    e.define(op.result, [_tree(e, op.combine, source.vec(1), source, row) for row in ends])
 
 
 def _tree(e: Emitter, combine: str, vec: Vec, tile: Tile, xs: list[str]) -> str:
@@ -69,19 +70,42 @@ def _tree(e: Emitter, combine: str, vec: Vec, tile: Tile, xs: list[str]) -> str:
     return xs[0]
 
 
-def _fold_lanes(e: Emitter, combine: str, width: int, tile: Tile, x: str) -> str:
-    while width > 1:
-        vec, half = tile.vec(width), width // 2
-        if half == 1:
-            a, b = _scalar(e, vec, x, 0), _scalar(e, vec, x, 1)
-        else:
-            low = ", ".join(f"i32 {k}" for k in range(half))
-            high = ", ".join(f"i32 {k}" for k in range(half, width))
-            a = e.w.inst(f"shufflevector {vec} {x}, {vec} poison, <{half} x i32> <{low}>")
-            b = e.w.inst(f"shufflevector {vec} {x}, {vec} poison, <{half} x i32> <{high}>")
-        x = _combine(e, combine, tile.vec(half), tile, a, b)
-        width = half
-    return x
+def _fold_rows(e: Emitter, combine: str, width: int, tile: Tile, rows: list[str]) -> list[str]:
+    """The combined lanes of each vector.
+
+    Each step combines the halves of every row; rows move together into one vector as they get
+    shorter, so that few lanes are idle. Which lanes meet does not depend on the other rows.
+    """
+    count = 1 << min(width.bit_length(), len(rows).bit_length()) - 1
+    if count < len(rows):
+        first = _fold_rows(e, combine, width, tile, rows[:count])
+        return first + _fold_rows(e, combine, width, tile, rows[count:])
+    vec, length = tile.vec(width), width
+    while length > 1:
+        half = length // 2
+        alone = len(rows) == 1
+        pairs = [(rows[0], rows[0])] if alone else zip(rows[::2], rows[1::2], strict=True)
+        lanes = vec.lanes if alone else 2 * vec.lanes
+        low = [k for start in range(0, lanes, length) for k in range(start, start + half)]
+        halves = tile.vec(len(low))
+        rows = [
+            _combine(
+                e,
+                combine,
+                halves,
+                tile,
+                _lanes(e, vec, a, b, low),
+                _lanes(e, vec, a, b, [k + half for k in low]),
+            )
+            for a, b in pairs
+        ]
+        vec, length = halves, half
+    return [rows[0]] if vec.lanes == 1 else [_scalar(e, vec, rows[0], k) for k in range(vec.lanes)]
+
+
+def _lanes(e: Emitter, vec: Vec, a: str, b: str, lanes: list[int]) -> str:
+    """The named lanes of a followed by b; a scalar where it is one, of a."""
+    return _scalar(e, vec, a, *lanes) if len(lanes) == 1 else math.shuffle(e.w, vec, a, b, lanes)
 
 
 def _scalar(e: Emitter, vec: Vec, x: str, lane: int) -> str:
