@@ -27,9 +27,20 @@ BOUNDS = {"exp": 1.0, "exp2": 1.26, "log": 1.02, "tanh": 1.4, "erf": 1.33, "sigm
 SPECIAL: dict[str, dict[float, float]] = {
     "exp": {0: 1, TINY: 1, -TINY: 1, INF: INF, -INF: 0, 1e4: INF, -1e4: 0, 3e38: INF, -3e38: 0},
     "exp2": {
-        0: 1, TINY: 1, -TINY: 1, INF: INF, -INF: 0, 128: INF, 3e38: INF, -3e38: 0,
-        127: 2.0**127, -126: 2.0**-126, 1: 2, -3: 0.125, 0.5: math.sqrt(2),
-    },  # fmt: skip
+        0: 1,
+        TINY: 1,
+        -TINY: 1,
+        INF: INF,
+        -INF: 0,
+        128: INF,
+        3e38: INF,
+        -3e38: 0,
+        127: 2.0**127,
+        -126: 2.0**-126,
+        1: 2,
+        -3: 0.125,
+        0.5: math.sqrt(2),
+    },
     "log": {1: 0, 0: -INF, INF: INF, -INF: NAN, -1: NAN, -TINY: NAN, TINY: -149 * math.log(2)},
     "tanh": {0: 0, INF: 1, -INF: -1, 40: 1, -3e38: -1, TINY: TINY, -TINY: -TINY},
     "erf": {0: 0, INF: 1, -INF: -1, 7: 1, -3e38: -1, TINY: TINY, -TINY: -TINY},

@@ -55,6 +55,11 @@ def _powers(b: Builder, x: Value) -> Value:
     return b.emit(graph.Exp, b.emit(graph.Sub, x, best))
 
 
+def _normalised(b: Builder, powers: Value) -> Value:
+    total = b.emit(graph.Reduce, powers, combine="add", axes=(1,), keepdims=True)
+    return b.emit(graph.Div, powers, total)
+
+
 def _channels(*values: float) -> Any:
     return np.array(values, np.float32).reshape(-1, 1, 1)
 
@@ -84,6 +89,7 @@ PROGRAMS: dict[str, Callable[[Builder, Value], Value]] = {
     "exp-of-difference-to-maximum": lambda b, x: _powers(
         b, b.emit(graph.Mul, x, constant(b, np.float32(0.3)))
     ),
+    "division-by-sum-of-powers": lambda b, x: _normalised(b, _powers(b, x)),
     "mul-of-add": lambda b, x: b.emit(
         graph.Mul,
         b.emit(graph.Add, x, constant(b, np.float32(0.3))),

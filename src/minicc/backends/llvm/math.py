@@ -4,8 +4,8 @@ Each function appends branch-free LLVM IR for one vector of float32 or float64 o
 and returns the name of the result. NaN gives NaN; infinities, signed zeros and denormal arguments
 have their IEEE meaning. A result below the normal range may be flushed to zero.
 
-There are two ways through exp, exp2 and log. AVX-512 has instructions that scale by a power of two and
-split off exponent and significand, with all special cases; elsewhere integer arithmetic on the
+There are two ways through exp, exp2 and log. AVX-512 has instructions that scale by a power of two
+and split off exponent and significand, with all special cases; elsewhere integer arithmetic on the
 bits and a few selects do the same. The polynomials are our own (`coefficients`); the reductions
 are the classical ones of W. Cody and W. Waite, "Software Manual for the Elementary Functions",
 1980. Rounding to an integer adds 1.5 * 2**(precision - 1): baseline x86-64 has no other way, and

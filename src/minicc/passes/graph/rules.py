@@ -169,13 +169,22 @@ def _behind(v: Value, producer: Producer, *kinds: type[Op]) -> Op | None:
     return op
 
 
-def _match_softmax_power(op: graph.Exp, producer: Producer) -> Any:
-    less = producer(op.x)
-    if not isinstance(less, graph.Sub) or op.x.type.dtype not in (F32, F64):
+def _less_maximum(v: Value, producer: Producer) -> tuple[graph.Sub, graph.Reduce] | None:
+    """What makes a value x - max(x), and max(x) before it is broadcast."""
+    less = producer(v)
+    if not isinstance(less, graph.Sub) or v.type.dtype not in (F32, F64):
         return None
     best = _behind(less.b, producer, graph.Reshape, graph.Broadcast)
     if not isinstance(best, graph.Reduce) or (best.combine, best.x) != ("max", less.a):
         return None
+    return less, best
+
+
+def _match_softmax_power(op: graph.Exp, producer: Producer) -> Any:
+    parts = _less_maximum(op.x, producer)
+    if parts is None:
+        return None
+    less, best = parts
     scaled = producer(less.a)
     if isinstance(scaled, graph.Mul) and best is producer(less.b):
         found = _with_constant(scaled, producer)
@@ -191,6 +200,28 @@ def _build_softmax_power(b: Builder, op: graph.Exp, found: Any) -> Value:
         difference = b.emit(graph.Sub, x, b.emit(graph.Reduce, x, **best.attrs))
     factor = np.asarray(scale / np.log(2), op.x.type.dtype.numpy)
     return b.emit(graph.Exp2, b.emit(graph.Mul, difference, _emit_constant(b, factor)))
+
+
+def _match_softmax_division(op: graph.Div, producer: Producer) -> Any:
+    total, power = _behind(op.b, producer, graph.Reshape), producer(op.a)
+    if not isinstance(total, graph.Reduce) or not isinstance(power, graph.Exp2):
+        return None
+    if (total.combine, total.x) != ("add", op.a):
+        return None
+    parts = _less_maximum(_behind_factor(power.x, producer), producer)
+    return op.b if parts and parts[1].axes == total.axes else None
+
+
+def _behind_factor(v: Value, producer: Producer) -> Value:
+    """What is multiplied by a positive number; the value itself where it is no such product."""
+    op = producer(v)
+    found = _with_constant(op, producer) if isinstance(op, graph.Mul) else None
+    return found[0] if found and found[1].size == 1 and found[1].item() > 0 else v
+
+
+def _build_softmax_division(b: Builder, op: graph.Div, total: Value) -> Value:
+    one = _emit_constant(b, np.asarray(1, total.type.dtype.numpy))
+    return b.emit(graph.Mul, op.a, b.emit(graph.Div, one, total))
 
 
 RULES: tuple[Rule, ...] = (
@@ -229,5 +260,13 @@ RULES: tuple[Rule, ...] = (
         "approximates",
         _match_softmax_power,
         _build_softmax_power,
+    ),
+    # such powers sum to 1 at least and to their number at most, which have good reciprocals
+    Rule(
+        "division-by-sum-of-powers",
+        graph.Div,
+        "approximates",
+        _match_softmax_division,
+        _build_softmax_division,
     ),
 )
