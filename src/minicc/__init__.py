@@ -25,8 +25,13 @@ __all__ = [
     "__version__",
     "jit",
 ]
-# The compiler is loaded when it is first asked for, so that `import minicc` is quick.
-_LATER = {"InferenceSession": "minicc.api", "jit": "minicc.api", "Options": "minicc.options"}
+# Each front end is loaded with the compiler when it is first asked for: `import minicc` is quick,
+# and a session loads nothing of tracing.
+_LATER = {
+    "InferenceSession": "minicc.session",
+    "jit": "minicc.jitted",
+    "Options": "minicc.options",
+}
 
 
 def __getattr__(name: str) -> Any:

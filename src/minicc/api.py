@@ -1,4 +1,4 @@
-"""The public names in one place; `minicc` itself re-exports them.
+"""The public names in one place; `minicc` itself has the most used of them, loaded when asked for.
 
 Mirrors: ONNX Runtime's and JAX's top-level packages.
 """

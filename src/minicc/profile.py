@@ -15,9 +15,8 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from minicc.backends.base import Store
-from minicc.backends.llvm.compile import emit
+from minicc.backends.llvm.compile import emit, objects_of
 from minicc.backends.llvm.jit import Library, link
-from minicc.backends.llvm.optimize import optimise
 from minicc.compiled import store_of
 from minicc.compiler import lower
 from minicc.ir import program
@@ -68,10 +67,7 @@ def _steps(
     target = options.machine
     texts = emit(module, target, False)
     del texts["main"]
-    objects = [
-        store(f"object {target.name}", text, partial(optimise, text, target))
-        for text in texts.values()
-    ]
+    objects = objects_of(texts.values(), target, store)
     library = link(objects, list(texts), {})
     grids = {f.name: f.attrs["grid"] for f in module.functions if f is not module.main}
     at = _addresses(module, kept)

@@ -168,6 +168,7 @@ def _make(terms: dict[Monomial, int], const: int) -> Dim:
     return Expr(tuple(kept), const)
 
 
+@lru_cache(4096)
 def symbol(name: str) -> Expr:
     """The expression that is one symbol."""
     return Expr((((name,), 1),), 0)
@@ -267,6 +268,20 @@ def substitute(value: Dim, binding: Mapping[str, Dim]) -> Dim:
     """Replace symbols by dimensions; symbols that `binding` lacks stay."""
     if isinstance(value, int):
         return value
+    terms: dict[Monomial, int] = {}
+    const = value.const
+    for monomial, coefficient in value.terms:
+        if len(monomial) > 1 or not isinstance(monomial[0], str):
+            break
+        new = binding.get(monomial[0])
+        if isinstance(new, int):
+            const += coefficient * new
+            continue
+        for m, c in ((monomial, 1),) if new is None else new.terms:
+            terms[m] = terms.get(m, 0) + coefficient * c
+        const += 0 if new is None else coefficient * new.const
+    else:  # a plain sum, as nearly all are
+        return _make(terms, const)
 
     def bound(name: str) -> Dim:
         return binding.get(name, symbol(name))

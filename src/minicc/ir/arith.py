@@ -65,7 +65,10 @@ class Elementwise(Op):
 
     def infer(self) -> tuple[TensorType, ...]:
         types = [v.type for v in self.operands]
-        return (TensorType(self.result_dtype([t.dtype for t in types]), broadcast_tiles(types)),)
+        dtype, first = self.result_dtype([t.dtype for t in types]), types[0]
+        if dtype is first.dtype and all(t is first for t in types):
+            return (first,)
+        return (TensorType(dtype, broadcast_tiles(types)),)
 
     def evaluate(self, run: RunRegion, *args: Any) -> tuple[Any, ...]:
         with np.errstate(all="ignore"):

@@ -222,8 +222,16 @@ class Op:
         raise NotImplementedError(f"{self.opname} has no reference semantics")
 
 
-def _accessor(part: str, key: Any) -> property:
-    return property(lambda op: getattr(op, part)[key])
+def _operand(key: int | slice) -> property:
+    return property(lambda op: op.operands[key])
+
+
+def _region(key: int) -> property:
+    return property(lambda op: op.regions[key])
+
+
+def _attribute(key: str) -> property:
+    return property(lambda op: op.attrs[key])
 
 
 def _define_accessors(cls: type[Op]) -> None:
@@ -231,15 +239,15 @@ def _define_accessors(cls: type[Op]) -> None:
     operand = region = 0
     for field in cls.fields:
         if field.kind == "operand":
-            accessor = _accessor("operands", operand)
+            accessor = _operand(operand)
             operand += 1
         elif field.kind == "operands":
-            accessor = _accessor("operands", slice(operand, None))
+            accessor = _operand(slice(operand, None))
         elif field.kind == "region":
-            accessor = _accessor("regions", region)
+            accessor = _region(region)
             region += 1
         else:
-            accessor = _accessor("attrs", field.name)
+            accessor = _attribute(field.name)
         setattr(cls, field.name, accessor)
 
 
@@ -322,6 +330,25 @@ def attribute_key(value: Any) -> Any:
 def op_key(op: Op) -> tuple[Any, ...]:
     """Equal for ops without regions that compute the same: class, operands, attributes."""
     return (type(op), op.operands, *[(k, attribute_key(v)) for k, v in op.attrs.items()])
+
+
+def region_key(region: Region, numbers: dict[Value, int] | None = None) -> tuple[Any, ...]:
+    """Equal for regions that are the same op by op, whatever their values' names and locations.
+
+    The region must not use values from outside.
+    """
+    numbers = {} if numbers is None else numbers
+    for a in region.args:
+        numbers[a] = len(numbers)
+    ops: list[tuple[Any, ...]] = []
+    for op in region.ops:
+        attrs = [(k, attribute_key(v)) for k, v in op.attrs.items()]
+        inner = [region_key(r, numbers) for r in op.regions]
+        ops.append((type(op), tuple([numbers[v] for v in op.operands]), *attrs, *inner))
+        for r in op.results:
+            numbers[r] = len(numbers)
+    types = tuple([a.type for a in region.args])
+    return types, tuple(ops), tuple([numbers[v] for v in region.yields])
 
 
 def same_function(left: Function, right: Function) -> bool:

@@ -10,6 +10,9 @@ found again.
 
 from __future__ import annotations
 
+import os
+from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
 from minicc.backends.base import Store
@@ -34,22 +37,38 @@ class Native:
 
 def emit(module: Module, target: Target, flush_denormals: bool) -> dict[str, str]:
     """LLVM IR text of each kernel and of `main`, by name."""
-    texts = {f.name: emit_kernel(f, target) for f in module.functions if f is not module.main}
-    texts["main"] = emit_main(module, flush_denormals)
-    return texts
+    return dict(_texts(module, target, flush_denormals))
+
+
+def _texts(module: Module, target: Target, flush_denormals: bool) -> Iterator[tuple[str, str]]:
+    for function in module.functions:
+        if function is not module.main:
+            yield function.name, emit_kernel(function, target)
+    yield "main", emit_main(module, flush_denormals)
 
 
 def compile_program(
     module: Module, target: Target, flush_denormals: bool, barrier: int, store: Store
 ) -> Native:
     """Machine code of a program; `barrier` is the address of `minicc_barrier`."""
-    objects = [
-        store(f"object {target.name}", text, partial(optimise, text, target))
-        for text in emit(module, target, flush_denormals).values()
-    ]
+    texts = (text for _, text in _texts(module, target, flush_denormals))
+    objects = objects_of(texts, target, store)
     return Native(link(objects, ["main"], {"minicc_barrier": barrier}), Layout(module))
+
+
+def objects_of(texts: Iterable[str], target: Target, store: Store) -> list[bytes]:
+    """Object code of texts of LLVM IR, from the store or made and stored.
+
+    On all cores that the process may use, each as soon as its text is there.
+    """
+    with ThreadPoolExecutor(len(os.sched_getaffinity(0)), "minicc-llvm") as pool:
+        made = [
+            pool.submit(store, f"object {target.name}", text, partial(optimise, text, target))
+            for text in texts
+        ]
+        return [future.result() for future in made]
 
 
 def assemble(module: Module, target: Target, flush_denormals: bool) -> dict[str, str]:
     """Assembler text of each kernel and of `main`, by name."""
-    return {n: assembly(t, target) for n, t in emit(module, target, flush_denormals).items()}
+    return {n: assembly(t, target) for n, t in _texts(module, target, flush_denormals)}

@@ -23,12 +23,17 @@ Position-independent code in the small model addresses constants relative to the
 LLVM's usual choice for a JIT, the large model, would load 64-bit addresses (`movabs`) in hot
 loops.
 
+Code is generated on several threads at once, each with a context and a target machine of its own.
+llvmlite locks every call against every other; the one long call is therefore declared here a second
+time, without its lock.
+
 Mirrors: XLA:CPU's IR compiler and Inductor's clang call, which run whole O3 pipelines; numba runs
 O3 twice. Ours runs few passes and no vectoriser, since vectors are there already.
 """
 
 from __future__ import annotations
 
+import ctypes
 from functools import cache
 from typing import Any
 
@@ -37,18 +42,20 @@ from minicc.target import Target
 
 
 def optimise(ir_text: str, target: Target) -> bytes:
-    """The object code (ELF) of a module of LLVM IR; `CompilerBug` where LLVM rejects the text."""
-    return bytes(_emit(ir_text, target, "emit_object"))
+    """The object code (ELF) of a module of LLVM IR; `CompilerBug` where LLVM rejects the text.
+
+    Several threads may call it at once.
+    """
+    return _emit(ir_text, target, as_object=True)
 
 
 def assembly(ir_text: str, target: Target) -> str:
     """The same code as assembler text, to be read and to be tested for spills."""
-    return str(_emit(ir_text, target, "emit_assembly"))
+    return _emit(ir_text, target, as_object=False).decode()
 
 
-@cache
 def target_machine(target: Target) -> Any:
-    """LLVM's code generator for `target`; made once, since llvmlite runs one call at a time."""
+    """A code generator of LLVM's for `target`, to be used by one thread at a time."""
     import llvmlite.binding as llvm
 
     llvm.initialize_native_target()
@@ -58,11 +65,18 @@ def target_machine(target: Target) -> Any:
     )
 
 
-def _emit(ir_text: str, target: Target, method: str) -> Any:
-    """What the code generator's `method` makes of the text, which is verified first."""
+_idle: dict[Target, list[Any]] = {}
+
+
+def _emit(ir_text: str, target: Target, as_object: bool) -> bytes:
+    """What the code generator makes of the text, which is verified first."""
     import llvmlite.binding as llvm
 
-    machine = target_machine(target)
+    idle = _idle.setdefault(target, [])
+    try:
+        machine = idle.pop()
+    except IndexError:
+        machine = target_machine(target)
     # A context of its own: names of types and constants would pile up in the global one. The module
     # is closed before it here and now; garbage collection might take them the other way round.
     with llvm.create_context() as context:
@@ -72,7 +86,34 @@ def _emit(ir_text: str, target: Target, method: str) -> Any:
                 # Which library functions exist is decided by the module's triple.
                 module.triple = machine.triple
                 module.data_layout = str(machine.target_data)
-                return getattr(machine, method)(module)
+                return _generate(machine, module, as_object)
         except RuntimeError as error:
             message = f"LLVM rejects the IR: {error}"
             raise CompilerBug("MC0301", message, stage="llvm", ir=ir_text) from error
+        finally:
+            idle.append(machine)
+
+
+@cache
+def _generator() -> Any:
+    """LLVM's code generation as llvmlite's library has it, without llvmlite's lock."""
+    from llvmlite.binding import ffi
+
+    locked = ffi.lib.LLVMPY_TargetMachineEmitToMemory
+    function = ctypes.CDLL(ffi.lib._name).LLVMPY_TargetMachineEmitToMemory
+    function.argtypes, function.restype = locked.argtypes, locked.restype
+    return function
+
+
+def _generate(machine: Any, module: Any, as_object: bool) -> bytes:
+    from llvmlite.binding import ffi
+
+    with ffi.OutputString() as problem:
+        buffer = _generator()(machine, module, int(as_object), problem)
+        if not buffer:
+            raise RuntimeError(str(problem))
+    try:
+        size = ffi.lib.LLVMPY_GetBufferSize(buffer)
+        return ctypes.string_at(ffi.lib.LLVMPY_GetBufferStart(buffer), size)
+    finally:
+        ffi.lib.LLVMPY_DisposeMemoryBuffer(buffer)

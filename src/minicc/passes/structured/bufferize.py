@@ -18,7 +18,7 @@ all places before it emits.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from math import prod
 from typing import NamedTuple
 
@@ -26,8 +26,7 @@ from minicc.errors import CompilerBug
 from minicc.ir import affine, arith, program
 from minicc.ir.affine import Dim
 from minicc.ir.build import Builder
-from minicc.ir.core import Function, Literal, Module, Op, Region, Value
-from minicc.ir.printer import print_function
+from minicc.ir.core import Function, Literal, Module, Op, Region, Value, region_key
 from minicc.ir.space import Iter, Space
 from minicc.ir.structured import Concat, Constant, Generic, Group, Pad, Reshape
 from minicc.ir.types import BufferType, TensorType, dense_strides
@@ -147,7 +146,8 @@ class _Emitter:
         self.plan = plan
         self.b = Builder(())
         self.roots: dict[Value, Value] = {}
-        self.kernels: dict[str, Function] = {}
+        self.kernels: dict[Hashable, Function] = {}
+        self.of_group: dict[Hashable, Function] = {}
         self.names: set[str] = set()
 
     def run(self) -> Module:
@@ -191,16 +191,11 @@ class _Emitter:
 
     def launch_on(self, group: Group, ins: list[Value], outs: list[Value]) -> None:
         """The same on given buffers."""
-        lowered = lower_group(group, [v.type for v in ins], [v.type for v in outs], "kernel")
-        text = print_function(_anonymous(lowered), locations=False)
-        made = self.kernels.get(text)
+        types = tuple(v.type for v in ins), tuple(v.type for v in outs)
+        key = (group.shared, *types, region_key(group.body))
+        made = self.of_group.get(key)
         if made is None:
-            name, k = group.label or "kernel", 1
-            while name in self.names or name == "main":
-                name, k = f"{group.label}_{k}", k + 1
-            self.names.add(name)
-            made = Function(name, lowered.body, lowered.attrs)
-            self.kernels[text] = made
+            made = self.of_group[key] = self.kernel(group, *types)
         sources = tuple(op.loc for op in group.body.ops)
         launch = program.Launch(
             (*ins, *outs),
@@ -211,6 +206,20 @@ class _Emitter:
             loc=group.loc,
         )
         self.b.add(launch)
+
+    def kernel(
+        self, group: Group, ins: tuple[BufferType, ...], outs: tuple[BufferType, ...]
+    ) -> Function:
+        """The group as a kernel; groups may differ in names alone, and share one then."""
+        lowered = lower_group(group, ins, outs, "kernel")
+        key = lowered.attrs["grid"], region_key(lowered.body)
+        if key not in self.kernels:
+            name, k = group.label or "kernel", 1
+            while name in self.names or name == "main":
+                name, k = f"{group.label}_{k}", k + 1
+            self.names.add(name)
+            self.kernels[key] = Function(name, _anonymous(lowered).body, lowered.attrs)
+        return self.kernels[key]
 
     def movement(self, op: Pad | Concat) -> None:
         """Fill the border of a pad, and copy the operands that were not written in place."""
