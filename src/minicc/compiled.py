@@ -8,7 +8,7 @@ Mirrors: torch.compile's Inductor entry with its FX cache, JAX's compilation cac
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from functools import cache
 from typing import Any, NamedTuple
 
@@ -18,11 +18,8 @@ from minicc.backends.llvm.optimize import optimise
 from minicc.compiler import Stage, lower
 from minicc.errors import UserError
 from minicc.ir.core import Module, Op
-from minicc.memory import require_graph_fits
 from minicc.options import Options
-from minicc.partition import HostOps, Part, Pipeline, host_ops, partition
-from minicc.passes.graph.fold_constants import fold_constants
-from minicc.passes.graph.specialise import specialise
+from minicc.partition import HostOps, Part, PartitionPlan, Pipeline, plan_parts
 from minicc.runtime.cache import Cache, key
 from minicc.runtime.execute import NativeExecutable
 from minicc.runtime.threads import team_library
@@ -87,15 +84,10 @@ def compile_module(module: Module, options: Options, binding: Mapping[str, int])
             f"this machine can't run code for {target.name}",
             hint="compile it only, or leave target out",
         )
-    if host_ops(module):
-        module = specialise(module, binding)
-        require_graph_fits(module, options.memory_limit, [op for op, _ in host_ops(module)])
-        # what depends on constants alone needs no host when the model runs
-        module = fold_constants(module)
-        binding = {}
-        if found := host_ops(module):
-            return _partitioned(module, options, found)
-    return _native(module, options, binding)
+    plan = plan_parts(module, binding, options.memory_limit)
+    if plan.host:
+        return _partitioned(plan, options)
+    return _native(plan.module, options, plan.binding)
 
 
 def _native(module: Module, options: Options, binding: Mapping[str, int]) -> Compilation:
@@ -118,12 +110,12 @@ def _native(module: Module, options: Options, binding: Mapping[str, int]) -> Com
     return Compilation(executable, seconds, len(program.functions) - 1, launches)
 
 
-def _partitioned(module: Module, options: Options, host: Sequence[tuple[Op, str]]) -> Compilation:
+def _partitioned(plan: PartitionPlan, options: Options) -> Compilation:
     """Native parts with the ops between them that run on the host."""
     seconds: dict[str, float] = {"llvm": 0.0}
     steps: list[tuple[Part, Executable | None]] = []
     made: list[Compilation] = []
-    for part in partition(module.main):
+    for part in plan.parts:
         if isinstance(part, HostOps):
             steps.append((part, None))
             continue
@@ -136,6 +128,6 @@ def _partitioned(module: Module, options: Options, host: Sequence[tuple[Op, str]
         for c in made:
             c.executable.close()
 
-    executable = Pipeline(module.main, steps, close)
+    executable = Pipeline(plan.module.main, steps, close)
     kernels, launches = sum(c.kernels for c in made), sum(c.launches for c in made)
-    return Compilation(executable, seconds, kernels, launches, tuple(host))
+    return Compilation(executable, seconds, kernels, launches, plan.host)

@@ -182,14 +182,15 @@ def lower(
         if observe is not None:
             observe(stage, before, module, time.perf_counter() - began)
         if stage.name == "specialise":
-            _require_bound(module)
+            require_bound(module)
             require_graph_fits(module, options.memory_limit)
         elif stage.name == "plan-memory":
             require_program_fits(module, options.memory_limit)
     return module
 
 
-def _require_bound(module: Module) -> None:
+def require_bound(module: Module) -> None:
+    """UserError MC0104 where a dimension of a graph module has no size."""
     free = free_symbols(module.main)
     if free:
         raise UserError(

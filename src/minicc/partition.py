@@ -15,17 +15,24 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from minicc.backends.base import Executable
+from minicc.compiler import require_bound
 from minicc.errors import UserError
 from minicc.ir import graph
 from minicc.ir.core import Array, Function, Module, Op, Region, Value
 from minicc.ir.types import STORED
+from minicc.memory import require_graph_fits
+from minicc.passes.graph.fold_constants import fold_constants
+from minicc.passes.graph.specialise import specialise
 from minicc.passes.structured.lower_to_structured import has_lowering
 
 
 class HostOps(NamedTuple):
-    """Ops that run on the host."""
+    """A function whose ops run on the host; the rest as for `Native`. `why` is said of each op."""
 
-    ops: tuple[Op, ...]
+    function: Function
+    inputs: tuple[Value, ...]
+    outputs: tuple[Value, ...]
+    why: tuple[tuple[Op, str], ...]
 
 
 class Native(NamedTuple):
@@ -56,6 +63,42 @@ def host_ops(module: Module) -> list[tuple[Op, str]]:
     return [(op, why) for op, why in found if why]
 
 
+class PartitionPlan(NamedTuple):
+    """How a graph module is compiled: its parts in the order in which they run.
+
+    `module` is the module that they are parts of, `binding` the sizes that are still to be bound in
+    them. A module without host ops is one part as it stands.
+    """
+
+    module: Module
+    binding: Mapping[str, int]
+    parts: tuple[Part, ...]
+
+    @property
+    def host(self) -> tuple[tuple[Op, str], ...]:
+        """The ops that run on the host, each with why."""
+        return tuple(pair for p in self.parts if isinstance(p, HostOps) for pair in p.why)
+
+
+def plan_parts(module: Module, binding: Mapping[str, int], limit: int) -> PartitionPlan:
+    """The parts of a graph module for these sizes of its free dimensions.
+
+    With ops on the host, UserError where a dimension stays free, or a value of theirs is larger
+    than so many bytes.
+    """
+    if host_ops(module):
+        module, binding = specialise(module, binding), {}
+        require_bound(module)
+        require_graph_fits(module, limit, [op for op, _ in host_ops(module)])
+        # what depends on constants alone needs no host when the model runs
+        module = fold_constants(module)
+        if host_ops(module):
+            return PartitionPlan(module, binding, tuple(partition(module.main)))
+    main = module.main
+    whole = Native(main, tuple(main.args), tuple(main.body.yields))
+    return PartitionPlan(module, binding, (whole,))
+
+
 def partition(function: Function) -> list[Part]:
     """The parts of a function in the order in which they run."""
     place: dict[Value, int] = {}
@@ -73,16 +116,10 @@ def partition(function: Function) -> list[Part]:
         place.update(dict.fromkeys(op.results, at))
     out: list[Part] = []
     for at in sorted(parts):
-        ops = tuple(parts[at])
-        if at % 2:
-            out.append(HostOps(tuple(constants[v] for v in _constants(ops, constants)) + ops))
-        else:
-            out.append(_native(function, ops, constants))
+        native = _native(function, parts[at], constants)
+        why = tuple((op, runs_on_host(op)) for op in parts[at])
+        out.append(HostOps(*native, why) if at % 2 else native)
     return out
-
-
-def _constants(ops: Sequence[Op], constants: Mapping[Value, Op]) -> list[Value]:
-    return list(dict.fromkeys(v for op in ops for v in op.operands if v in constants))
 
 
 def _native(function: Function, ops: Sequence[Op], constants: Mapping[Value, Op]) -> Native:
@@ -126,13 +163,11 @@ class Pipeline:
         known.update(zip(self._function.args, inputs, strict=True))
         others = {id(a) for a in known.values()}
         for (part, executable), dead in zip(self._steps, self._dead, strict=True):
-            if isinstance(part, Native):
-                assert executable is not None
-                arrays = [np.require(known[v], requirements="C") for v in part.inputs]
-                known.update(zip(part.outputs, executable.run(arrays), strict=True))
+            if executable is None:
+                made = run_by_definition(part.function, [known[v] for v in part.inputs])
             else:
-                for op in part.ops:
-                    known.update(zip(op.results, evaluate(op, known), strict=True))
+                made = executable.run([np.require(known[v], requirements="C") for v in part.inputs])
+            known.update(zip(part.outputs, made, strict=True))
             for value in dead:
                 del known[value]
         outputs: list[Array] = []
@@ -150,19 +185,21 @@ def _last_uses(function: Function, parts: Sequence[Part]) -> list[list[Value]]:
     wanted = {*function.body.yields}
     out: list[list[Value]] = []
     for part in reversed(parts):
-        used = (
-            part.inputs
-            if isinstance(part, Native)
-            else tuple(v for op in part.ops for v in op.operands)
-        )
-        made = (
-            part.outputs
-            if isinstance(part, Native)
-            else tuple(v for op in part.ops for v in op.results)
-        )
-        out.append([v for v in dict.fromkeys((*used, *made)) if v not in wanted])
-        wanted.update(used)
+        used = (*part.inputs, *part.outputs)
+        out.append([v for v in dict.fromkeys(used) if v not in wanted])
+        wanted.update(part.inputs)
     return out[::-1]
+
+
+def run_by_definition(function: Function, inputs: Sequence[Array]) -> list[Array]:
+    """The outputs of a graph function of static shapes, op by op; they may be views of inputs.
+
+    UserError as of `evaluate`.
+    """
+    known: dict[Value, Array] = dict(zip(function.args, inputs, strict=True))
+    for op in function.body.ops:
+        known.update(zip(op.results, evaluate(op, known), strict=True))
+    return [known[v] for v in function.body.yields]
 
 
 def evaluate(op: Op, known: Mapping[Value, Any]) -> tuple[Array, ...]:
