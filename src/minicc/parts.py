@@ -22,18 +22,21 @@ import numpy as np
 
 from minicc.compiled import Compilation, compile_module
 from minicc.control import Body, loop, scan, sequence_map
-from minicc.errors import UserError
+from minicc.errors import MiniccError, Problems, UserError
+from minicc.frontends.onnx.context import NeedsValueError
 from minicc.frontends.onnx.host import HOST, run_host
+from minicc.frontends.onnx.importer import HostNodeError, bound_types
 from minicc.frontends.onnx.nested import RECURRENT
 from minicc.frontends.onnx.part import Part, import_part
 from minicc.frontends.onnx.reader import Model, Node, read_subgraph
 from minicc.ir import graph
-from minicc.ir.core import Array
+from minicc.ir.core import Array, Module
 from minicc.ir.types import DTYPES, TensorType
 from minicc.options import Options
 from minicc.recurrence import run_in_pieces
 
 Environment = dict[str, Any]
+Compile = Callable[[Module, Options, Mapping[str, int]], Compilation]
 Step = Callable[[Environment], None]
 _STRING = 8  # TensorProto.DataType
 _MOST = 64  # parts that are kept behind one part
@@ -107,16 +110,43 @@ def _kind(value: Any) -> Any:
     return type(value).__name__
 
 
+def what_data_decide(error: MiniccError) -> list[str]:
+    """What an import stumbled over that is settled when the model runs: nodes, and what is unknown.
+
+    Raises what else is wrong with the model.
+    """
+    problems = Problems()
+    found: list[str] = []
+    for e in error.parts:
+        if isinstance(e, NeedsValueError | HostNodeError):
+            found.append(f"{', '.join(e.where)}: {e.message}")
+        else:
+            problems.add(e)
+    problems.check()
+    return found
+
+
+def first_part(model: Model, binding: Mapping[str, int]) -> Module | None:
+    """What is compiled before any value is read, for sizes of free dimensions; None for nothing."""
+    part = import_part(model, model.nodes, bound_types(model, binding), {})
+    return None if _views(part) is not None else part.module
+
+
 class Parts:
     """A graph (of a model or a sub-graph) that is run in parts.
 
-    `known` are values whose contents never change.
+    `known` are values whose contents never change; `compile` is asked for each part.
     """
 
     def __init__(
-        self, model: Model, options: Options, known: Mapping[str, Array] | None = None
+        self,
+        model: Model,
+        options: Options,
+        known: Mapping[str, Array] | None = None,
+        compile: Compile = compile_module,
     ) -> None:
         self.model = model
+        self._compile = compile
         self.options = options
         self.host: dict[str, str] = {}  # the nodes that run on the host, with why
         self._known = dict(known or {})
@@ -190,7 +220,7 @@ class Parts:
         if views is not None:
             steps.append(views)
         elif part.module is not None:
-            compiled = compile_module(part.module, self.options, {})
+            compiled = self._compile(part.module, self.options, {})
             steps.append(_native(part, compiled))
         if part.same or part.known:
             steps.append(_names(part))
@@ -230,7 +260,7 @@ class Parts:
                 **{n: self.model.initialisers[n] for n in held},
                 **graph.initialisers,
             }
-            inner = self._inner[key] = Parts(graph, self.options, fixed)
+            inner = self._inner[key] = Parts(graph, self.options, fixed, self._compile)
             inner.host = self.host
         around = [n for n in node.captures if n not in held and n not in fixed]
         names = [name for name, _ in inner.model.inputs]
@@ -261,7 +291,8 @@ class Parts:
                 inputs = [(n, None) for n in piece.inputs if n and n not in names]
                 model = Model(self.model.opsets, [piece], inputs, piece.outputs, {})
                 weights = {name: feed[name] for name in names}
-                inner = self._inner.setdefault(key, Parts(model, self.options, weights))
+                made = Parts(model, self.options, weights, self._compile)
+                inner = self._inner.setdefault(key, made)
             return inner.values({n: v for n, v in feed.items() if n not in names})
 
         return lambda env: _bind(node, env, run_in_pieces(node, self._inputs(node, env), run))

@@ -16,16 +16,15 @@ import numpy as np
 
 from minicc.compiled import Compilation, compile_module
 from minicc.errors import MiniccError, Problems, UnsupportedError, UserError
-from minicc.frontends.onnx.context import NeedsValueError
-from minicc.frontends.onnx.importer import HostNodeError, import_graph
-from minicc.frontends.onnx.reader import read_model
+from minicc.frontends.onnx.importer import import_graph
+from minicc.frontends.onnx.reader import Model, read_model
 from minicc.frontends.onnx.tensors import ELEMENTS
 from minicc.ir import affine
 from minicc.ir.core import Array, Function, Module
 from minicc.ir.types import DType, TensorType
 from minicc.memory import no_memory, require_array_fits
 from minicc.options import Options, options_of
-from minicc.parts import Parts
+from minicc.parts import Parts, what_data_decide
 from minicc.passes.graph.specialise import free_symbols
 
 _ONNX_NAMES = {
@@ -82,18 +81,14 @@ class InferenceSession:
         self._declared = {name: _declared(name, t) for name, t in read.declared.items()}
         self.signature = tuple(read.inputs)
         # of inputs of no known rank
-        self._elements = {n: d for n, t in read.declared.items() if (d := _element(t))}
+        self._elements = elements_of(read)
         self._result_names = tuple(read.outputs)
         self._parts: Parts | None = None
         self._module: Module | None = None
         try:
             self._module = import_graph(read)
         except MiniccError as error:
-            problems = Problems()
-            for e in error.parts:
-                if not isinstance(e, NeedsValueError | HostNodeError):
-                    problems.add(e)
-            problems.check()
+            what_data_decide(error)
             read.settle()
             self._parts = Parts(read, self.options)
         del read  # the file's weights, which nothing needs while kernels are compiled
@@ -277,6 +272,11 @@ def _declared(name: str, proto: Any) -> NodeArg:
     dims = proto.tensor_type.shape.dim
     shape = [d.dim_value if d.HasField("dim_value") else d.dim_param or "?" for d in dims]
     return NodeArg(name, shape, _spelled(proto))
+
+
+def elements_of(model: Model) -> dict[str, DType]:
+    """The element types that a model declares by name, also of what has no type."""
+    return {n: d for n, t in model.declared.items() if (d := _element(t))}
 
 
 def _element(proto: Any) -> DType | None:

@@ -15,12 +15,12 @@ from rich.markup import escape
 from rich.table import Table
 
 from minicc.errors import MiniccError
-from minicc.frontends.onnx.context import NeedsValueError
-from minicc.frontends.onnx.importer import HostNodeError, import_graph
+from minicc.frontends.onnx.importer import import_graph
 from minicc.frontends.onnx.reader import Model, read_model
 from minicc.ir import graph
 from minicc.ir.core import Module
 from minicc.ir.printer import print_module
+from minicc.parts import what_data_decide
 from minicc.passes.graph.specialise import free_symbols
 
 
@@ -34,10 +34,9 @@ def inspect_command(model: str, as_text: bool, as_json: bool) -> None:
     try:
         module = import_graph(read)
     except MiniccError as error:
-        deferred = (NeedsValueError, HostNodeError)
-        if as_text or not all(isinstance(e, deferred) for e in error.parts):
+        if as_text:
             raise
-        told = describe_parts(read, error)
+        told = describe_parts(read, what_data_decide(error))
     else:
         if as_text:
             click.echo(print_module(module), nl=False)
@@ -66,14 +65,14 @@ def describe(module: Module) -> dict[str, Any]:
     }
 
 
-def describe_parts(model: Model, error: MiniccError) -> dict[str, Any]:
+def describe_parts(model: Model, decided: list[str]) -> dict[str, Any]:
     """The same of a model that is compiled in parts, and what data decide in it."""
     types = {name: "any" if type is None else str(type) for name, type in model.inputs}
     return {
         "inputs": types,
         "outputs": dict.fromkeys(model.outputs, "as data decide"),
         "operators": dict(Counter(node.op for node in model.nodes).most_common()),
-        "in_parts": [f"{', '.join(e.where)}: {e.message}" for e in error.parts],
+        "in_parts": decided,
     }
 
 

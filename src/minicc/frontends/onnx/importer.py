@@ -119,7 +119,7 @@ def import_graph(model: Model, binding: Mapping[str, int] | None = None) -> Modu
 
     `binding` gives free dimensions their sizes before the import, which some nodes need.
     """
-    importer = Importer(model, {name: _bound(t, binding or {}) for name, t in model.inputs})
+    importer = Importer(model, bound_types(model, binding or {}))
     problems = Problems()
     for node in model.nodes:
         try:
@@ -133,10 +133,14 @@ def import_graph(model: Model, binding: Mapping[str, int] | None = None) -> Modu
     return Module("graph", [Function("main", body, result_names=model.outputs)])
 
 
-def _bound(type: TensorType | None, binding: Mapping[str, int]) -> TensorType | None:
-    if type is None or not binding:
-        return type
-    return TensorType(type.dtype, tuple(substitute(n, binding) for n in type.shape))
+def bound_types(model: Model, binding: Mapping[str, int]) -> dict[str, TensorType | None]:
+    """The types of a model's inputs with these sizes of free dimensions; None of what has none."""
+    types: dict[str, TensorType | None] = {}
+    for name, type in model.inputs:
+        if type is not None and binding:
+            type = TensorType(type.dtype, tuple(substitute(n, binding) for n in type.shape))
+        types[name] = type
+    return types
 
 
 class Importer:
@@ -229,7 +233,9 @@ class Importer:
         operands: list[Value | None] = []
         ready = not self.failed.intersection(node.inputs)
         if self.on_host(node):
-            text = f"{describe(node, opset)}: it runs between compiled parts"
+            what = "its condition is computed when the model runs"
+            what = what if node.op == "If" else "it runs between compiled parts"
+            text = f"{describe(node, opset)}: {what}"
             hint = "an InferenceSession runs it"
             raise HostNodeError("MC0227", text, hint=hint, where=node.name)
         if ready:

@@ -1,0 +1,62 @@
+"""Units: the parts of a graph with what reaches each, run by the ops' own definitions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from tests.stages.programs import constant, module
+
+from minicc.compiled import compile_module
+from minicc.ir import graph
+from minicc.ir.affine import symbol
+from minicc.ir.build import Builder
+from minicc.ir.core import Array, Module, Value
+from minicc.ir.types import F32, TensorType
+from minicc.options import Options
+from minicc.units import Unit, run_units, units_of
+
+OPTIONS = Options(threads=1)
+
+
+def sorted_twice() -> Module:
+    def body(b: Builder, x: Value) -> Sequence[Value]:
+        doubled = b.emit(graph.Add, x, x)
+        first, _ = b.emit_all(graph.TopK, doubled, axis=1, k=3)
+        scaled = b.emit(graph.Mul, first, constant(b, np.float32(2)))
+        again, places = b.emit_all(graph.TopK, scaled, axis=0, k=1)
+        return [x, constant(b, np.arange(3)), doubled, again, places]
+
+    return module(body, TensorType(F32, (symbol("n"), 5)))
+
+
+def test_units_run_as_the_model_does() -> None:
+    made = sorted_twice()
+    units = units_of(made, OPTIONS, {"n": 4})
+    assert [bool(u.host) for u in units.known] == [False, True, False, True]
+    assert units.several
+    assert units.known[0].takes == ("x0: f32[4,5]",)
+    assert units.known[1].takes == ("result 0 of part 1: f32[4,5]",)
+    met: list[tuple[int, int, int]] = []
+
+    def count(unit: Unit, inputs: list[Array], outputs: list[Array]) -> None:
+        met.append((unit.number, len(inputs), len(outputs)))
+
+    x = np.random.default_rng(0).standard_normal((4, 5)).astype(np.float32)
+    got = run_units(units, [x], OPTIONS, count)
+    compiled = compile_module(made, OPTIONS, {"n": 4})
+    for a, b in zip(got, compiled.executable.run([x]), strict=True):
+        np.testing.assert_array_equal(a, b)
+    compiled.executable.close()
+    assert met == [(1, 1, 1), (2, 1, 1), (3, 1, 1), (4, 1, 2)]
+
+
+def test_a_graph_without_host_ops_is_one_unit_as_it_stands() -> None:
+    made = module(lambda b, x: [b.emit(graph.Exp, x)], TensorType(F32, (symbol("n"),)))
+    units = units_of(made, OPTIONS, {"n": 3})
+    (unit,) = units.known
+    assert not units.several
+    assert unit.takes == ("x0: f32[n]",)
+    assert dict(unit.binding) == {"n": 3}
+    (got,) = run_units(units, [np.zeros(3, np.float32)], OPTIONS, lambda *_: None)
+    assert got.tolist() == [1, 1, 1]
