@@ -15,7 +15,7 @@ from __future__ import annotations
 import re
 import secrets
 import zipfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import IO, Any, Protocol
 
@@ -51,7 +51,8 @@ class Observer:
 
     `after`: a stage's name, "all", "changed" or None; `folder`: where to dump; `write`: where text
     goes; `mirrors`: what a stage mirrors, for the heads of files; `ran`: how many stages the module
-    has behind it already, so that files of a resumed run are numbered like those of a whole one.
+    has behind it already, so that files of a resumed run are numbered like those of a whole one;
+    `notes`: what else the heads of files say, line by line.
     """
 
     def __init__(
@@ -62,12 +63,14 @@ class Observer:
         check: bool = False,
         mirrors: Callable[[Any], str] = lambda stage: "",
         ran: int = 0,
+        notes: Iterable[str] = (),
     ) -> None:
         self._write = write
         self._after = after
         self._folder = folder
         self._check = check
         self._mirrors = mirrors
+        self._notes = tuple(notes)
         self._number = ran
         # files of the stages before may lie in the same folder and need what its archive holds
         self._constants = read_arrays(folder / CONSTANTS) if folder is not None and ran else {}
@@ -105,13 +108,17 @@ class Observer:
         self._constants.update(resources(module))
         if len(self._constants) != known:
             write_arrays(folder / CONSTANTS, self._constants)
-        text = headed(stage, self._mirrors(stage), module)
+        text = headed(stage, self._mirrors(stage), module, self._notes)
         write_beside(folder / f"{self._number:02d}-{stage.name}.mcc", text.encode())
 
 
-def headed(stage: StageLike, mirrors: str, module: Module) -> str:
-    """The text of a file that `load_dump` reads: which stage the module is behind, and the text."""
+def headed(stage: StageLike, mirrors: str, module: Module, notes: Iterable[str] = ()) -> str:
+    """The text of a file that `load_dump` reads: which stage the module is behind, and the text.
+
+    `notes` are further lines of its head.
+    """
     lines = [f"{HEAD}{stage.name}: {stage.sentence}", f"// mirrors {mirrors}" if mirrors else "//"]
+    lines += [f"// {note}" for note in notes]
     return "\n".join([*lines, "", print_module(module)])
 
 

@@ -7,41 +7,39 @@ mlir-opt.
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import click
-from rich.console import Console
-from rich.table import Table
 
-from minicc.backends.llvm.compile import assemble, emit
-from minicc.backends.llvm.optimize import optimise
-from minicc.cli.inputs import bind_shapes, parse_shapes
+from minicc.cli.inputs import bind_shapes, complete_inputs, parse_inputs, parse_shapes
 from minicc.cli.report import show_report
+from minicc.cli.show import MACHINE, Asked, Show, Span, show_later
 from minicc.cli.stages import stage_or
-from minicc.compiler import STAGES, lower, mirrors_of, stage_names
-from minicc.errors import UserError
-from minicc.frontends.onnx.importer import import_graph
-from minicc.frontends.onnx.reader import read_model
+from minicc.compiler import STAGES, stage_names
+from minicc.errors import UnsupportedError, UserError
+from minicc.frontends.onnx.reader import Model, read_model
 from minicc.ir.core import Module
 from minicc.ir.levels import LEVELS
-from minicc.ir.printer import print_module, resources
-from minicc.observe import (
-    Observer,
-    headed,
-    load_dump,
-    make_folder,
-    write_arrays,
-    write_beside,
-)
+from minicc.observe import load_dump
 from minicc.options import Options
-from minicc.passes.graph.applications import Applications
+from minicc.session import check_inputs, elements_of
 from minicc.target import TARGETS
-
-MACHINE = ("llvm", "asm", "obj")
+from minicc.units import Unit, Units, run_in_parts, units_before_run
 
 
 @click.command("compile")
 @click.argument("model", required=False, type=click.Path(dir_okay=False))
 @click.option("--shape", "shapes", multiple=True, metavar="X=1x3x224x224", help="sizes of an input")
+@click.option(
+    "--input",
+    "inputs",
+    multiple=True,
+    metavar="X=@x.npy",
+    help="a value to run with, where data decide what is compiled; as for `minicc run`",
+)
+@click.option(
+    "--part", type=click.IntRange(1), metavar="N", help="of a model in several parts, that one"
+)
 @click.option(
     "--stop-after",
     "stop",
@@ -55,8 +53,15 @@ MACHINE = ("llvm", "asm", "obj")
     type=click.Choice([*LEVELS, *MACHINE]),
     help="print that level, LLVM IR, assembly, or write objects",
 )
-@click.option("-o", "--output", metavar="PATH", help="write there (a folder with --emit obj)")
-@click.option("--dump", metavar="DIR", help="write a numbered file for each stage")
+@click.option(
+    "-o",
+    "--output",
+    metavar="PATH",
+    help="write there (a folder with --emit obj); of several parts, PATH with their numbers",
+)
+@click.option(
+    "--dump", metavar="DIR", help="write a numbered file for each stage, in a folder for each part"
+)
 @click.option("--resume", metavar="FILE", help="go on behind the stage of a dumped file")
 @click.option(
     "--print-after",
@@ -73,84 +78,78 @@ MACHINE = ("llvm", "asm", "obj")
 @click.option("--verify", "check", is_flag=True, help="verify the module behind each stage")
 @click.option("--math", type=click.Choice(["fast", "strict"]), help="fast may reassociate")
 @click.option("--target", type=click.Choice([*TARGETS]), help="default: the host's best")
-def compile_command(
-    model: str | None,
-    shapes: tuple[str, ...],
-    stop: str | None,
-    form: str | None,
-    output: str | None,
-    dump: str | None,
-    resume: str | None,
-    print_after: str | None,
-    listed: bool,
-    apply_first: int | None,
-    report: bool,
-    time_stages: bool,
-    check: bool,
-    math: str | None,
-    target: str | None,
-) -> None:
+def compile_command(**given: Any) -> None:
     """Run the stages on MODEL or a dumped FILE, and show them.
 
-    The program is printed where nothing else is asked for.
+    The program is printed where nothing else is asked for. A model of which some ops run on the
+    host is shown part by part, each with what it takes and gives.
     """
-    _check_usage(model, shapes, resume, form, output, report)
-    options = Options(math=math, target=target)
-    if resume is not None:
-        start, module = _resumed(resume)
-        binding = {}
+    asked = Asked(**given)
+    _check_usage(asked)
+    options = Options(math=asked.math, target=asked.target)
+    start = None
+    if asked.resume is not None:
+        start, module = _resumed(asked.resume)
+        units = Units((Unit(1, module, {}, (), ()),))
     else:
-        read = read_model(model or "")
-        binding = bind_shapes(read.inputs, parse_shapes(shapes))
-        start, module = None, import_graph(read, binding)
-    first, last = _span(start, stop, form, print_after)
-    if report:
-        show_report(module, options, binding)
+        units = _units(read_model(asked.model or ""), asked, options)
+    span = _span(start, asked)
+    if asked.report:
+        show_report(units, options)
         return
-    folder = Path(dump) if dump is not None else None
-    observer = Observer(
-        click.echo, print_after, folder, check, lambda stage: mirrors_of(stage.home), first
-    )
-    applications = Applications(apply_first)
-    if first < last:
-        end = STAGES[last - 1].name
-        module = lower(
-            module,
-            options,
-            binding,
-            start=start,
-            stop=end,
-            observe=observer,
-            applications=applications,
-        )
-    if listed:
-        click.echo("".join(f"{a}\n" for a in applications.made), nl=False)
-    if time_stages:
-        _show_times(observer.seconds)
-    if form in MACHINE:
-        _emit_machine_code(module, form or "", output, options)
-    elif output is not None:
-        _write_module(Path(output), last, module)
-    elif form is not None or not (print_after or dump or time_stages or listed):
-        click.echo(print_module(module), nl=False)
+    chosen = _chosen(units, asked)
+    Show(chosen, asked, options, span, units.several).run()
+    if asked.part is None:
+        show_later(units, asked)
 
 
-def _check_usage(
-    model: str | None,
-    shapes: tuple[str, ...],
-    resume: str | None,
-    form: str | None,
-    output: str | None,
-    report: bool,
-) -> None:
-    if (model is None) == (resume is None):
+def _check_usage(asked: Asked) -> None:
+    resumed = asked.resume is not None
+    if (asked.model is None) != resumed:
         raise click.UsageError("give either MODEL or --resume FILE")
-    if resume is not None and shapes:
+    if resumed and asked.shapes:
         raise click.UsageError("the shapes of a dumped FILE are fixed: leave out --shape")
-    if report and (resume is not None or form is not None):
-        raise click.UsageError("--report tells of a MODEL: leave out --resume and --emit")
-    if form == "obj" and output is None:
+    if resumed and (asked.inputs or asked.part):
+        raise click.UsageError("a dumped FILE is one part already: leave out --input and --part")
+    if asked.report and (resumed or asked.form is not None or asked.part):
+        raise click.UsageError("--report tells of a MODEL: leave out --resume, --emit and --part")
+    if asked.form == "obj" and asked.output is None:
         raise click.UsageError("--emit obj writes files: give a folder with -o")
+
+
+def _units(model: Model, asked: Asked, options: Options) -> Units:
+    """The units of a model: those known before it runs, or with --input those that a run meets."""
+    given, limit = parse_inputs(asked.inputs), options.memory_limit
+    shapes = {name: a.shape for name, a in given.items()} | parse_shapes(asked.shapes)
+    units = units_before_run(model, options, bind_shapes(model.inputs, shapes))
+    if units.later and asked.inputs:
+        feed = complete_inputs(model.inputs, given, shapes, limit)
+        checked = check_inputs(model.inputs, feed, limit, elements_of(model))
+        return run_in_parts(model, options, checked, lambda unit, inputs, outputs: None)
+    if not units.known and not asked.report:
+        raise UnsupportedError(
+            "MC0228",
+            f"data decide all of this model: {'; '.join(units.later)}",
+            hint="give what it runs with: --input x=@x.npy; `minicc run` runs it as it is",
+        )
+    return units
+
+
+def _chosen(units: Units, asked: Asked) -> tuple[Unit, ...]:
+    """The units that --part leaves; UsageError where there is none, or it has no such level."""
+    if asked.part is None:
+        return units.known
+    if asked.part > len(units.known):
+        numbers = ", ".join(str(u.number) for u in units.known) or "none"
+        raise click.UsageError(f"--part {asked.part}: the parts that are known: {numbers}")
+    unit = units.known[asked.part - 1]
+    if unit.host and (asked.form not in (None, "graph") or asked.stop or asked.print_after):
+        native = ", ".join(str(u.number) for u in units.known if not u.host)
+        raise click.UsageError(
+            f"part {asked.part} runs on the host and passes no stages; "
+            f"the parts that do: {native or 'none'}"
+        )
+    return (unit,)
 
 
 def _resumed(path: str) -> tuple[str, Module]:
@@ -173,65 +172,28 @@ def _resumed(path: str) -> tuple[str, Module]:
     return start, module
 
 
-def _span(
-    start: str | None, stop: str | None, form: str | None, print_after: str | None
-) -> tuple[int, int]:
+def _span(start: str | None, asked: Asked) -> Span:
     """How many stages are behind the module at first, and at last.
 
     UsageError where the options contradict each other.
     """
+    stop, form, print_after = asked.stop, asked.form, asked.print_after
     names = stage_names()
     first = names.index(start) + 1 if start is not None else 0
     ends = [k for k, s in enumerate(STAGES, 1) if s.level == form]
     last = ends[-1] if ends else len(STAGES)
     if stop is not None:
-        asked = names.index(stop) + 1
-        if ends and asked not in ends:
-            level = STAGES[asked - 1].level
+        end = names.index(stop) + 1
+        if ends and end not in ends:
+            level = STAGES[end - 1].level
             raise click.UsageError(f"behind {stop} the level is {level}: leave out --emit {form}")
-        if form in MACHINE and asked < len(STAGES):
+        if form in MACHINE and end < len(STAGES):
             raise click.UsageError(f"--emit {form} needs all stages: leave out --stop-after {stop}")
-        last = asked
+        last = end
     if first > last:
         raise click.UsageError(
             f"FILE is behind {start} already, and {names[last - 1]} is before that"
         )
     if print_after in names and print_after not in names[first:last]:
         raise click.UsageError(f"--print-after {print_after}: that stage does not run here")
-    return first, last
-
-
-def _write_module(path: Path, last: int, module: Module) -> None:
-    """A file to resume from, with the constants that its text elides in an archive beside it."""
-    stage = STAGES[last - 1]
-    arrays = resources(module)
-    if arrays:
-        write_arrays(path.with_name(f"{path.name}.npz"), arrays)
-    write_beside(path, headed(stage, mirrors_of(stage.home), module).encode())
-
-
-def _emit_machine_code(module: Module, form: str, output: str | None, options: Options) -> None:
-    flush = options.math == "fast"
-    if form == "obj":
-        folder = Path(output or ".")
-        make_folder(folder)
-        for name, text in emit(module, options.machine, flush).items():
-            write_beside(folder / f"{name}.o", optimise(text, options.machine))
-        return
-    if form == "llvm":
-        text = "\n".join(f"; {n}\n{t}" for n, t in emit(module, options.machine, flush).items())
-    else:
-        text = "\n".join(f"# {n}\n{t}" for n, t in assemble(module, options.machine, flush).items())
-    if output is None:
-        click.echo(text, nl=False)
-    else:
-        write_beside(Path(output), text.encode())
-
-
-def _show_times(seconds: list[tuple[str, float]]) -> None:
-    total = sum(s for _, s in seconds)
-    table = Table("stage", "ms", "share", box=None)
-    for name, taken in sorted(seconds, key=lambda p: -p[1]):
-        table.add_row(name, f"{taken * 1e3:.1f}", f"{taken / max(total, 1e-9):.0%}")
-    table.add_row("all", f"{total * 1e3:.1f}", "")
-    Console(stderr=True).print(table)
+    return Span(first, last)

@@ -6,7 +6,6 @@ Mirrors: ONNX Runtime's log of node placements, TVM's and ExecuTorch's partition
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
 from math import prod
 
 import click
@@ -18,36 +17,50 @@ from minicc.compiler import lower
 from minicc.ir import graph, program
 from minicc.ir.core import Module
 from minicc.options import Options
-from minicc.partition import Native, host_ops, partition
-from minicc.passes.graph.fold_constants import fold_constants
-from minicc.passes.graph.specialise import specialise
+from minicc.units import Unit, Units
+
+LATER = "compiled when the model runs, for data decide (--input X=@x.npy shows it for that input):"
 
 
-def show_report(module: Module, options: Options, binding: Mapping[str, int]) -> None:
-    """Print the report of a graph module for these sizes of its free dimensions."""
-    module = specialise(module, binding)
-    if host_ops(module):
-        module = fold_constants(module)
-    host = host_ops(module)
-    ops = sum(not isinstance(op, graph.Constant) for op in module.main.body.ops)
+def show_report(units: Units, options: Options) -> None:
+    """Print the report of the units of a model, and what is known only when it runs."""
+    host = [pair for unit in units.known for pair in unit.host]
+    ops = sum(map(_count, units.known))
+    known = "known before the model runs: " if units.later else ""
     click.echo(
-        f"{ops - len(host)} of {ops} graph ops become machine code, {len(host)} stay on the host"
+        f"{known}{ops - len(host)} of {ops} graph ops become machine code, "
+        f"{len(host)} stay on the host"
     )
-    if host:
-        reasons = Counter(why for _, why in host)
-        for why, count in reasons.most_common():
-            nodes = [" ".join(op.loc) for op, reason in host if reason == why]
-            click.echo(f"  on the host: {count} because {why}: {', '.join(nodes[:8])}")
+    reasons = Counter(why for _, why in host)
+    for why, count in reasons.most_common():
+        nodes = [" ".join(op.loc) for op, reason in host if reason == why]
+        click.echo(f"  on the host: {count} because {why}: {', '.join(nodes[:8])}")
     table = Table("part", "nodes", "kernels", "launches", "arena", "constants", box=None)
-    parts = [p for p in partition(module.main) if isinstance(p, Native)] if host else []
-    functions = [p.function for p in parts] or [module.main]
-    for number, function in enumerate(functions, 1):
-        table.add_row(str(number), *_row(lower(Module("graph", [function]), options)))
-    Console().print(table)
+    for unit in units.known:
+        table.add_row(str(unit.number), *_row(unit, options))
+    if units.known:
+        Console().print(table)
+    if units.later:
+        click.echo(LATER)
+    for line in units.later:
+        click.echo(f"  {line}")
+    for line in units.between:
+        click.echo(f"  on the host: {line}")
     click.echo(f"target {escape(options.machine.name)}, {options.math} mathematics")
 
 
-def _row(lowered: Module) -> list[str]:
+def _count(unit: Unit) -> int:
+    return sum(not isinstance(op, graph.Constant) for op in unit.module.main.body.ops)
+
+
+def _row(unit: Unit, options: Options) -> list[str]:
+    if unit.host:
+        nodes = {name for op, _ in unit.host for name in op.loc}
+        return [str(len(nodes)), "host", "", "", ""]
+    return _compiled_row(lower(unit.module, options, unit.binding))
+
+
+def _compiled_row(lowered: Module) -> list[str]:
     main = lowered.main
     launches = [op for op in main.body.ops if isinstance(op, program.Launch)]
     sources = {name for op in launches for part in op.sources for name in part}

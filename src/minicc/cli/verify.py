@@ -1,7 +1,9 @@
 """`minicc verify`: run a model at every level and as machine code, and compare.
 
 The graph level is the reference: the ops' own meaning in NumPy. Each stage behind it is
-interpreted as it stands, so the first stage that is wrong shows in its own row.
+interpreted as it stands, so the first stage that is wrong shows in its own row. A model in several
+parts is run by that meaning, and each part that is compiled is compared on the values that reach
+it, so that no part is blamed for what another did.
 
 Mirrors: XLA's run_hlo_module against its interpreter, polygraphy run with every tensor marked.
 """
@@ -10,26 +12,31 @@ from __future__ import annotations
 
 import sys
 import time
+from collections.abc import Mapping, Sequence
 
 import click
 import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from minicc.cli.inputs import bind_shapes, parse_inputs, parse_shapes, random_input
+from minicc.cli.inputs import (
+    bind_shapes,
+    complete_inputs,
+    parse_inputs,
+    parse_shapes,
+    random_input,
+)
 from minicc.cli.stages import stages_of
 from minicc.compiled import compile_module
 from minicc.compiler import Stage, lower
 from minicc.errors import UserError
-from minicc.frontends.onnx.importer import import_graph
 from minicc.frontends.onnx.reader import read_model
 from minicc.ir import interpret
-from minicc.ir.core import Array, Module
+from minicc.ir.core import Array, Function, Module
 from minicc.ir.verify import verify
-from minicc.memory import require_graph_fits
 from minicc.options import Options
-from minicc.passes.graph.specialise import specialise
-from minicc.session import check_inputs, signature_of
+from minicc.session import check_inputs, elements_of, signature_of
+from minicc.units import Unit, run_in_parts, run_units, units_before_run
 
 # what reassociating sums and approximating functions may change, of the largest output
 _TOLERANCE = 1e-4
@@ -77,51 +84,84 @@ def verify_command(
 ) -> None:
     """Interpret MODEL behind every stage, run its machine code at 1 and 2 threads.
 
-    And compare all.
+    And compare all; of a model in several parts, each part that is compiled.
     """
     given = parse_inputs(inputs)
     sizes = {n: a.shape for n, a in given.items()} | parse_shapes(shapes)
     read = read_model(model)
     binding = bind_shapes(read.inputs, sizes)
-    module = import_graph(read, binding)
     options = Options(math=math)
-    limit = options.memory_limit
-    feed = {}
-    for k, a in enumerate(module.main.args):
-        array = given.get(a.hint)
-        if array is None:
-            array = random_input(a.type, binding, k, limit)
+    units = units_before_run(read, options, binding)
+    rows = _Comparison(options, chosen, units.several)
+    if units.plan is None:
+        limit = options.memory_limit
+        feed = complete_inputs(read.inputs, given, sizes, limit)
+        checked = check_inputs(read.inputs, feed, limit, elements_of(read))
+        for line in run_in_parts(read, options, checked, rows).between:
+            click.echo(f"on the host, between parts: {line}")
+    else:
+        main = units.plan.module.main
+        run_units(units, _arrays(main, given, binding, options.memory_limit), options, rows)
+    if not rows.compared:
+        click.echo("no part of this model is compiled: there is nothing to compare")
+    if not rows.good:
+        click.echo("a stage or the machine code differs by more than its class allows", err=True)
+        sys.exit(1)
+
+
+def _arrays(
+    main: Function, given: Mapping[str, Array], binding: dict[str, int], limit: int
+) -> list[Array]:
+    """The inputs that are given, and random ones for the others, in order."""
+    feed = dict(given)
+    for k, a in enumerate(main.args):
+        if a.hint in feed:
+            continue
+        array = random_input(a.type, binding, k, limit)
         if array is None:
             raise UserError(
                 "MC0155", f"the shape of {a.hint!r} ({a.type}) is not known", hint="give --shape"
             )
         feed[a.hint] = array
-    arrays = list(check_inputs(signature_of(module.main), feed, limit).values())
-    # the interpreter holds every value
-    whole = specialise(module, binding)
-    require_graph_fits(whole, limit, whole.main.body.ops)
-    modules: list[tuple[str, str, Module]] = []
+    return list(check_inputs(signature_of(main), feed, limit).values())
 
-    def keep(stage: Stage, before: Module, after: Module, seconds: float) -> None:
-        verify(after)
-        if before is not after and (not chosen or stage.name in chosen):
-            modules.append((stage.name, stage.level, after))
 
-    lower(module, options, binding, observe=keep)
-    if not _compare(modules, module, arrays, options, binding):
-        click.echo("a stage or the machine code differs by more than its class allows", err=True)
-        sys.exit(1)
+class _Comparison:
+    """Compares units as they are met, and prints a table of each; `good` while all agree."""
+
+    def __init__(self, options: Options, chosen: Sequence[str], titled: bool) -> None:
+        self._options = options
+        self._chosen = chosen
+        self._titled = titled
+        self.good = True
+        self.compared = 0
+
+    def __call__(self, unit: Unit, inputs: list[Array], want: list[Array]) -> None:
+        """Compare a unit's stages and machine code with what its ops mean for these inputs."""
+        if self._titled:
+            click.echo("\n".join(unit.head()))
+        if unit.host:
+            return
+        self.compared += 1
+        modules: list[tuple[str, str, Module]] = []
+
+        def keep(stage: Stage, before: Module, after: Module, seconds: float) -> None:
+            verify(after)
+            if before is not after and (not self._chosen or stage.name in self._chosen):
+                modules.append((stage.name, stage.level, after))
+
+        lower(unit.module, self._options, unit.binding, observe=keep)
+        self.good &= _compare(modules, unit, inputs, want, self._options)
 
 
 def _compare(
     modules: list[tuple[str, str, Module]],
-    module: Module,
+    unit: Unit,
     arrays: list[Array],
+    want: list[Array],
     options: Options,
-    binding: dict[str, int],
 ) -> bool:
     table = Table("behind", "level", "seconds", "difference", box=None)
-    want = interpret.run(lower(module, options, binding, stop="specialise"), arrays)
     good = True
     for name, level, m in modules:
         began = time.perf_counter()
@@ -130,7 +170,9 @@ def _compare(
         good &= off <= _TOLERANCE
     results = []
     for threads in (1, 2):
-        executable = compile_module(module, options.replace(threads=threads), binding).executable
+        executable = compile_module(
+            unit.module, options.replace(threads=threads), unit.binding
+        ).executable
         began = time.perf_counter()
         got = executable.run(arrays)
         off = difference(got, want)

@@ -1,0 +1,232 @@
+"""What `minicc compile` prints and writes of the units of a model.
+
+Mirrors: iree-compile's phases (--compile-to, --dump-compilation-phases-to); torch._dynamo.explain,
+which prints one graph behind the other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import click
+from rich.console import Console
+from rich.table import Table
+
+from minicc.backends.llvm.compile import assemble, emit
+from minicc.backends.llvm.optimize import optimise
+from minicc.cli.report import LATER
+from minicc.compiler import STAGES, lower, mirrors_of
+from minicc.ir.core import Module
+from minicc.ir.printer import print_module, resources
+from minicc.observe import Observer, headed, make_folder, write_arrays, write_beside
+from minicc.options import Options
+from minicc.passes.graph.applications import Applications
+from minicc.units import Unit, Units
+
+MACHINE = ("llvm", "asm", "obj")
+_COMMENT = {"llvm": ";", "asm": "#"}
+
+
+class Asked(NamedTuple):
+    """The options of `minicc compile`."""
+
+    model: str | None
+    shapes: tuple[str, ...]
+    inputs: tuple[str, ...]
+    part: int | None
+    stop: str | None
+    form: str | None
+    output: str | None
+    dump: str | None
+    resume: str | None
+    print_after: str | None
+    listed: bool
+    apply_first: int | None
+    report: bool
+    time_stages: bool
+    check: bool
+    math: str | None
+    target: str | None
+
+    @property
+    def prints(self) -> bool:
+        """Whether the module or its code at the end is printed."""
+        if self.output is not None:
+            return False
+        others = self.print_after or self.dump or self.time_stages or self.listed
+        return self.form is not None or not others
+
+
+class Span(NamedTuple):
+    """How many stages are behind a module at first, and at last."""
+
+    first: int
+    last: int
+
+
+def show_later(units: Units, asked: Asked) -> None:
+    """What a run decides, and what it ran on the host between units; beside text a comment."""
+    lines = [LATER, *(f"  {line}" for line in units.later)] if units.later else []
+    if units.between:
+        lines += ["on the host, between parts:", *(f"  {line}" for line in units.between)]
+    if lines:
+        click.echo(_comment(lines, asked), nl=False, err=not asked.prints)
+
+
+class Show:
+    """Runs the stages on units, one after the other, and shows what was asked for.
+
+    `titled` units are headed by what they are. Of several, files have their numbers in their names.
+    """
+
+    def __init__(
+        self, units: Sequence[Unit], asked: Asked, options: Options, span: Span, titled: bool
+    ) -> None:
+        self._units = units
+        self._asked = asked
+        self._options = options
+        self._span = span
+        self._titled = titled
+        self._applications = Applications(asked.apply_first)
+        self._seconds: dict[str, float] = {}
+        self._written: list[Path] = []
+
+    def run(self) -> None:
+        """Show all units; of several, the files that were written are named at the end."""
+        asked = self._asked
+        for unit in self._units:
+            if self._titled and (asked.prints or asked.print_after or asked.listed):
+                click.echo("\n" * (unit is not self._units[0]) + self._head(unit), nl=False)
+            if unit.host:
+                self._host(unit)
+            else:
+                self._module(unit, self._lowered(unit))
+        if asked.time_stages:
+            _show_times(self._seconds)
+        if len(self._units) > 1 and self._written:
+            click.echo(f"written: {', '.join(map(str, self._written))}", err=True)
+
+    def _head(self, unit: Unit) -> str:
+        return _comment(unit.head(), self._asked) if self._titled else ""
+
+    def _place(self, path: str | None, unit: Unit, *, inside: bool) -> Path | None:
+        """Where a unit is written: `path` itself where it is alone, else with the unit's number.
+
+        That is a folder inside, or the number before the suffix.
+        """
+        if path is None:
+            return None
+        place = Path(path)
+        if len(self._units) > 1:
+            number = f"{unit.number:0{len(str(self._units[-1].number))}d}"
+            stem = f"{place.stem}.{number}"
+            place = place / f"part-{number}" if inside else place.with_stem(stem)
+        return place
+
+    def _output(self, unit: Unit) -> Path | None:
+        """Where -o says that a unit is to be written."""
+        place = self._place(self._asked.output, unit, inside=self._asked.form == "obj")
+        if place is not None:
+            self._written.append(place)
+        return place
+
+    def _dump(self, unit: Unit) -> Path | None:
+        """The folder in which a unit is dumped."""
+        folder = self._place(self._asked.dump, unit, inside=True)
+        if folder is not None:
+            self._written.append(folder)
+        return folder
+
+    def _host(self, unit: Unit) -> None:
+        """A unit that no stage changes: its ops as they are, but for machine code nothing."""
+        text = self._head(unit) + print_module(unit.module)
+        if (folder := self._dump(unit)) is not None:
+            make_folder(folder)
+            _write_text(folder / "host.mcc", text, unit.module)
+        if self._asked.form in MACHINE:
+            return
+        if (output := self._output(unit)) is not None:
+            _write_text(output, text, unit.module)
+        elif self._asked.prints:
+            click.echo(print_module(unit.module), nl=False)
+
+    def _lowered(self, unit: Unit) -> Module:
+        """A unit behind the last stage, while each stage is shown."""
+        asked, span = self._asked, self._span
+        observer = Observer(
+            click.echo,
+            asked.print_after,
+            self._dump(unit),
+            asked.check,
+            lambda stage: mirrors_of(stage.home),
+            span.first,
+            unit.head() if self._titled else (),
+        )
+        if span.first == span.last:
+            return unit.module
+        known = len(self._applications.made)
+        module = lower(
+            unit.module,
+            self._options,
+            unit.binding,
+            start=STAGES[span.first - 1].name if span.first else None,
+            stop=STAGES[span.last - 1].name,
+            observe=observer,
+            applications=self._applications,
+        )
+        for name, taken in observer.seconds:
+            self._seconds[name] = self._seconds.get(name, 0.0) + taken
+        if asked.listed:
+            click.echo("".join(f"{a}\n" for a in self._applications.made[known:]), nl=False)
+        return module
+
+    def _module(self, unit: Unit, module: Module) -> None:
+        """What is printed or written of a unit behind the last stage."""
+        form, output = self._asked.form or "", self._output(unit)
+        if form == "obj":
+            assert output is not None
+            self._objects(module, output)
+        elif output is not None and form in MACHINE:
+            write_beside(output, (self._head(unit) + self._machine_text(module, form)).encode())
+        elif output is not None:
+            stage = STAGES[self._span.last - 1]
+            notes = unit.head() if self._titled else ()
+            _write_text(output, headed(stage, mirrors_of(stage.home), module, notes), module)
+        elif self._asked.prints:
+            machine = form in MACHINE
+            text = self._machine_text(module, form) if machine else print_module(module)
+            click.echo(text, nl=False)
+
+    def _objects(self, module: Module, folder: Path) -> None:
+        make_folder(folder)
+        machine = self._options.machine
+        for name, code in emit(module, machine, self._options.math == "fast").items():
+            write_beside(folder / f"{name}.o", optimise(code, machine))
+
+    def _machine_text(self, module: Module, form: str) -> str:
+        make = emit if form == "llvm" else assemble
+        texts = make(module, self._options.machine, self._options.math == "fast")
+        return "\n".join(f"{_COMMENT[form]} {name}\n{text}" for name, text in texts.items())
+
+
+def _write_text(path: Path, text: str, module: Module) -> None:
+    """A module's text, with the constants that it elides in an archive beside it."""
+    if arrays := resources(module):
+        write_arrays(path.with_name(f"{path.name}.npz"), arrays)
+    write_beside(path, text.encode())
+
+
+def _comment(lines: Iterable[str], asked: Asked) -> str:
+    mark = _COMMENT.get(asked.form or "", "//")
+    return "".join(f"{mark} {line}\n" for line in lines)
+
+
+def _show_times(seconds: dict[str, float]) -> None:
+    total = sum(seconds.values())
+    table = Table("stage", "ms", "share", box=None)
+    for name, taken in sorted(seconds.items(), key=lambda p: -p[1]):
+        table.add_row(name, f"{taken * 1e3:.1f}", f"{taken / max(total, 1e-9):.0%}")
+    table.add_row("all", f"{total * 1e3:.1f}", "")
+    Console(stderr=True).print(table)
