@@ -3,6 +3,7 @@
 import ctypes
 import gc
 import os
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -54,6 +55,18 @@ def test_constants_need_no_64_bit_address(target: Target) -> None:
     text = assembly(dot_ir(target), target)
     assert "(%rip)" in text
     assert "movabs" not in text
+
+
+def test_threads_generate_the_same_code_at_once() -> None:
+    jobs = [(dot_ir(target), target) for target in TARGETS.values()] * 8
+    alone = [optimise(*job) for job in jobs]
+    with ThreadPoolExecutor(4) as pool:
+        together = list(pool.map(lambda job: optimise(*job), jobs))
+    assert together == alone
+    broken = "define void @f() { ret i32 0 }"
+    with ThreadPoolExecutor(4) as pool:
+        tries = [pool.submit(optimise, broken, HOST) for _ in range(8)]
+        assert all(isinstance(t.exception(), CompilerBug) for t in tries)
 
 
 def test_baseline_uses_no_avx() -> None:
