@@ -43,6 +43,19 @@ Map = tuple[Dim, ...]
 _CHUNK = 1 << 18  # points evaluated at once: what fits a second-level cache
 
 
+def contiguous_name(m: Map) -> str | None:
+    """The dimension along which neighbours lie side by side in memory.
+
+    Coefficient 1 in the last axis.
+    """
+    if not m or not isinstance(m[-1], affine.Expr):
+        return None
+    for monomial, coefficient in m[-1].terms:
+        if coefficient == 1 and len(monomial) == 1 and isinstance(monomial[0], str):
+            return monomial[0]
+    return None
+
+
 class Generic(Op, name="structured.generic"):
     """Run `body` at each point of `space`; see the dialect's text.
 

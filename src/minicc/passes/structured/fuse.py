@@ -22,10 +22,12 @@ from minicc.ir import affine, arith
 from minicc.ir.core import Function, Module, Op, Region, Value
 from minicc.ir.rewrite import live, merge_locations
 from minicc.ir.space import PARALLEL, REDUCTION, Space
-from minicc.ir.structured import Generic, Group, Map
+from minicc.ir.structured import Generic, Group, Map, contiguous_name
 from minicc.passes.structured.merge import merge_siblings, plain_names
 
 _SCRATCH = 16384  # elements that may pass between the ops of one instance: what fits L1 and L2
+_NEAR = 32768  # elements that every block of rows reads again: what stays in L2
+_BLOCK_OF_ROWS, _MANY_ROWS = 8, 32  # rows that an instance has at once, and that make it worthwhile
 
 
 class Member:
@@ -201,13 +203,15 @@ def profitable(draft: Draft, op: Generic, aligned: Mapping[str, str]) -> bool:
 
     Nothing heavy loses its parallelism, and what is passed on stays in cache.
     """
-    if is_contraction(op):
-        return False
     kept = set(aligned.values())
     lost = {n: e for n, e in draft.shared.items() if n not in kept}
-    first = draft.members[0].op
-    if any(is_contraction(m.op) for m in draft.members):
-        return all(e == 1 for e in lost.values()) and _points(op.space) <= _points(first.space)
+    products = [m for m in draft.members if is_contraction(m.op)]
+    if is_contraction(op):
+        return len(products) == 1 and not lost and _continues_rows(draft, op, aligned)
+    if products:
+        if any(e != 1 for e in lost.values()):
+            return len(products) == 1 and _keeps_rows(products[0], kept)
+        return _points(op.space) <= max(_points(m.op.space) for m in products)
     if all(e == 1 for e in lost.values()):
         return True
     passed = [
@@ -215,6 +219,53 @@ def profitable(draft: Draft, op: Generic, aligned: Mapping[str, str]) -> bool:
         for m in draft.members
     ]
     return max(passed) <= _SCRATCH
+
+
+def _wide(op: Generic) -> tuple[str | None, set[str]]:
+    """A product's contiguous dimension, and all of what its operand in vectors varies along."""
+    vector = contiguous_name(op.yield_maps[0])
+    varies = [{n for e in m for n in affine.symbols(e)} for m in op.input_maps]
+    return vector, next((names for names in varies if vector in names), set())
+
+
+def _keeps_rows(member: Member, kept: set[str]) -> bool:
+    """Whether a product's rows may wait in cache, each whole, for ops that reduce along them.
+
+    So the scores of attention do for their soft-max: the rows are many, and what all of them are
+    multiplied by stays near.
+    """
+    op, extents = member.op, member.op.space.extents
+    vector, wide = _wide(op)
+    parallel = [i.name for i in op.space.of_kind(PARALLEL) if extents[i.name] != 1]
+    return (
+        vector is not None
+        and [n for n in parallel if member.names[n] not in kept] == [vector]
+        and min([extents[n] for n in parallel if n not in wide], default=0) >= _MANY_ROWS
+        and _rest(op, member.names, kept) <= _NEAR
+        and extents[vector] * _BLOCK_OF_ROWS <= _SCRATCH
+    )
+
+
+def _continues_rows(draft: Draft, op: Generic, aligned: Mapping[str, str]) -> bool:
+    """Whether a product of a draft's whole rows with something that stays near may follow them."""
+    first = draft.members[0]
+    before, among = _wide(first.op)
+    vector, wide = _wide(op)
+    if before is None or first.names[before] in draft.shared or first.op.space.extents[before] == 1:
+        return False
+    inside = [v in draft.defines for v in op.operands]
+    return (
+        inside.count(True) == 1
+        and vector not in aligned
+        and vector not in {n for e in op.input_maps[inside.index(True)] for n in affine.symbols(e)}
+        and {aligned[n] for n in wide if n in aligned} <= {first.names[n] for n in among}
+        and _rest(op, aligned, set(aligned.values())) <= _NEAR
+    )
+
+
+def _rest(op: Generic, names: Mapping[str, str], kept: set[str]) -> int:
+    """The points of an op at one place of the kept dimensions."""
+    return prod(e for n, e in op.space.extents.items() if names.get(n) not in kept)
 
 
 def _points(space: Space) -> int:

@@ -24,9 +24,8 @@ from minicc.ir.arith import COMBINERS, identity_of
 from minicc.ir.build import Builder
 from minicc.ir.core import Function, Region, Value
 from minicc.ir.space import REDUCTION
-from minicc.ir.structured import Generic, Group, Map
+from minicc.ir.structured import Generic, Group, Map, contiguous_name
 from minicc.ir.types import INDEX_TYPE, BufferType
-from minicc.passes.structured.schedule import contiguous_name
 
 Position = tuple[
     "Value | int", int

@@ -23,10 +23,10 @@ from minicc.ir.affine import Expr
 from minicc.ir.core import Function, Literal, Module, Op, Region, Value
 from minicc.ir.rewrite import live
 from minicc.ir.space import PARALLEL, Iter, Space
-from minicc.ir.structured import Constant, Generic, Group
+from minicc.ir.structured import Constant, Generic, Group, contiguous_name
 from minicc.ir.types import TensorType
 from minicc.passes.structured.fuse import is_contraction
-from minicc.passes.structured.schedule import PACK_READS, contiguous_name
+from minicc.passes.structured.schedule import PACK_READS
 
 _NEAR = 1 << 18  # bytes of weights that stay in the second cache while a kernel runs
 _AHEAD = 1 << 17  # bytes that may wait there
@@ -85,7 +85,7 @@ def _pack_group(group: Group, constants: Mapping[Value, Literal], out: list[Op])
         else:
             packed = _alone(copy)
         out.append(packed)
-        return _read_packed(group, position, k, names, packed.results[0])
+        group = _read_packed(group, position, k, names, packed.results[0])
     return group
 
 
@@ -174,13 +174,14 @@ def _read_packed(
     maps[operand] = tuple(affine.symbol(n) for n in names)
     distance = _distance(op, names, group.shared)
     ahead = ((operand, distance),) if distance else ()
-    fresh = op.rebuilt(operands, maps=tuple(maps), ahead=ahead)
-    forward = dict(zip(op.results, fresh.results, strict=True))
+    forward: dict[Value, Value] = {}
     ops: list[Op] = []
     for k, other in enumerate(group.body.ops):
-        ops.append(
-            fresh if k == position else other.rebuilt([forward.get(v, v) for v in other.operands])
-        )
+        if k == position:
+            reads = [forward.get(v, v) for v in operands]
+            ops.append(op.rebuilt(reads, maps=tuple(maps), ahead=ahead))
+        else:
+            ops.append(other.rebuilt([forward.get(v, v) for v in other.operands]))
         forward.update(zip(other.results, ops[-1].results, strict=True))
     yields = [forward.get(v, v) for v in group.body.yields]
     pairs = [

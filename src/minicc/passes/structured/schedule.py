@@ -16,14 +16,14 @@ formula a kernel, and knows the target but not the number of threads.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from math import isqrt, prod
+from collections.abc import Iterator, Mapping, Sequence
+from math import inf, isqrt, prod
 from typing import NamedTuple
 
 from minicc.ir.affine import Expr, symbols
 from minicc.ir.core import Module, Op, Value
 from minicc.ir.space import REDUCTION
-from minicc.ir.structured import Constant, Generic, Group, Map
+from minicc.ir.structured import Constant, Generic, Group, Map, contiguous_name
 from minicc.passes.structured.fuse import is_contraction
 from minicc.target import Target
 
@@ -33,6 +33,7 @@ _BLOCK, _LONGEST_CHAIN = 128, 256
 _PLAIN_BLOCK, _PLAIN_CHAIN = 16, 16
 PACK_READS = 4  # reads of an element from which a copy in the tiles' order pays
 _CHUNK = 2048  # elements of a long row that one instance handles
+_TALLEST = 12  # rows of a block that ops other than contractions handle at once
 _START = 24.0  # cycles that a register tile costs besides its multiply-adds
 _JOIN = 0.5  # cycles for a vector of a total that is added to in memory
 
@@ -78,25 +79,14 @@ def choose_schedules(module: Module, target: Target) -> dict[Op, Schedule]:
 def choose_schedule(
     group: Group, target: Target, constants: frozenset[Value] = frozenset()
 ) -> Schedule:
-    """The schedule of one group: that of its contraction if it has one, else of its rows."""
-    for op in group.body.ops:
-        assert isinstance(op, Generic)
-        if is_contraction(op):
-            return _contraction(group, op, target, constants)
-    return _rows(group, target)
-
-
-def contiguous_name(m: Map) -> str | None:
-    """The dimension along which neighbours lie side by side in memory.
-
-    Coefficient 1 in the last axis.
-    """
-    if not m or not isinstance(m[-1], Expr):
-        return None
-    for monomial, coefficient in m[-1].terms:
-        if coefficient == 1 and len(monomial) == 1 and isinstance(monomial[0], str):
-            return monomial[0]
-    return None
+    """The schedule of one group: that of its contractions if it has any, else of its rows."""
+    ops = [op for op in group.body.ops if isinstance(op, Generic) and is_contraction(op)]
+    if not ops:
+        return _rows(group, target)
+    vector = contiguous_name(ops[0].yield_maps[0])
+    if vector is None or vector in group.shared or ops[0].space.extents[vector] == 1:
+        return _contraction(group, ops[0], target, constants)
+    return _whole_rows(group, ops, target)
 
 
 def _lanes(op: Generic, target: Target) -> int:
@@ -130,6 +120,48 @@ def _contraction(
     )
     cuts = {op: cut_sums(op, tiles, _LONGEST_CHAIN, _BLOCK)}
     grid = (*batch, *([vector] if vector in group.shared else []), *rows)
+    return Schedule(grid, tiles, cuts)
+
+
+def _whole_rows(group: Group, contractions: Sequence[Generic], target: Target) -> Schedule:
+    """Contractions that share rows alone, with what stands between them.
+
+    An instance has one block of rows, and each contraction goes over it in register tiles of its
+    own width; other ops take the block's rows together, a vector of each.
+    """
+    first = contractions[0]
+    lanes, registers = _lanes(first, target), target.registers
+    narrow = _narrow_operand(first, contiguous_name(first.yield_maps[0]))
+    row = max(
+        (n for n in group.shared if not _mentions(first.input_maps[1 - narrow], n)),
+        key=lambda n: first.space.extents[n],
+    )
+
+    def best(op: Generic, height: int) -> tuple[float, dict[str, int]]:
+        vector, extents = contiguous_name(op.yield_maps[0]), op.space.extents
+        assert vector is not None
+        depth = prod(extents[i.name] for i in op.space.of_kind(REDUCTION))
+        choices = [
+            (_cost(t, [row], vector, extents, depth, lanes, registers), t)
+            for t in _register_tiles([row], vector, extents, lanes, registers)
+            if t[row] == height
+        ]
+        return min(choices, key=lambda c: c[0], default=(inf, {}))
+
+    heights = range(1, 1 + min(first.space.extents[row], _TALLEST))
+    _, height = min((sum(best(op, h)[0] for op in contractions), h) for h in heights)
+    tiles = {row: height}
+    for op in contractions:
+        tiles.update(best(op, height)[1])
+    cuts: dict[Generic, Cuts] = {}
+    for op in (o for o in group.body.ops if isinstance(o, Generic)):
+        for name in _inner_tiles(op, group, lanes):
+            tiles.setdefault(name, min(op.space.extents[name], lanes))
+        if op in contractions:
+            cuts[op] = cut_sums(op, tiles, _LONGEST_CHAIN, _BLOCK)
+        elif "add" in op.combine:
+            cuts[op] = cut_sums(op, tiles, _PLAIN_CHAIN, _PLAIN_BLOCK)
+    grid = (*[n for n in group.shared if n != row], row)
     return Schedule(grid, tiles, cuts)
 
 

@@ -20,8 +20,9 @@ from minicc.ir import affine
 from minicc.ir.affine import Dim
 from minicc.ir.core import Function, Module, Op, Region, Value
 from minicc.ir.rewrite import live
-from minicc.ir.space import Iter, Space
+from minicc.ir.space import PARALLEL, Iter, Space
 from minicc.ir.structured import Generic, Group, Map
+from minicc.passes.structured.fuse import is_contraction
 from minicc.passes.structured.merge import plain_names
 from minicc.passes.structured.schedule import Cuts, Schedule
 
@@ -75,6 +76,7 @@ def tile_group(group: Group, schedule: Schedule) -> Group:
         for n in group.shared
         if schedule.tiles.get(n, 1) > 1
     }
+    inside = _inner_splits(group, schedule)
     shared: list[str] = []
     for n in schedule.grid:
         if n not in splits:
@@ -87,7 +89,7 @@ def tile_group(group: Group, schedule: Schedule) -> Group:
     ops: list[Op] = []
     for op in group.body.ops:
         assert isinstance(op, Generic)
-        fresh = _tile_generic(op, schedule, splits, shared, passed, axes, forward)
+        fresh = _tile_generic(op, schedule, splits, inside, shared, passed, axes, forward)
         forward.update(zip(op.results, fresh.results, strict=True))
         ops.append(fresh)
     yields = [forward[v] for v in group.body.yields]
@@ -95,17 +97,30 @@ def tile_group(group: Group, schedule: Schedule) -> Group:
     return group.rebuilt(group.operands, (body,), shared=tuple(shared))
 
 
+def _inner_splits(group: Group, schedule: Schedule) -> dict[str, Split]:
+    """How contractions cut dimensions of their own, for each tile to have its part of a packing."""
+    return {
+        i.name: Split(i.name, op.space.extents[i.name], schedule.tiles[i.name])
+        for op in group.body.ops
+        if isinstance(op, Generic) and is_contraction(op)
+        for i in op.space.of_kind(PARALLEL)
+        if i.name not in group.shared and schedule.tiles.get(i.name, 1) > 1
+    }
+
+
 def _tile_generic(
     op: Generic,
     schedule: Schedule,
     splits: Mapping[str, Split],
+    inside: Mapping[str, Split],
     shared: list[str],
     passed: set[Value],
     axes: dict[Value, Map],
     forward: Mapping[Value, Value],
 ) -> Generic:
-    binding = {n: s.expression for n, s in splits.items()}
-    space = _split_space(op.space, splits, shared)
+    every = {**splits, **{n: s for n, s in inside.items() if n in op.space}}
+    binding = {n: s.expression for n, s in every.items()}
+    space = _split_space(op.space, every, shared)
     maps: list[Map] = []
     for v, m in zip(op.operands, op.input_maps, strict=True):
         if v in passed:
@@ -121,8 +136,8 @@ def _tile_generic(
     for k, (v, shape) in enumerate(zip(op.results, op.shapes, strict=True)):
         axes[v] = op.maps_of(k)[0]
         shapes.append(_passed_shape(axes[v], shape, splits) if v in passed else shape)
-    tiles = {s.inner.name: schedule.steps.get(n, schedule.tiles[n]) for n, s in splits.items()}
-    tiles.update({n: t for n, t in schedule.tiles.items() if n not in splits and n in space})
+    tiles = {s.inner.name: schedule.steps.get(n, schedule.tiles[n]) for n, s in every.items()}
+    tiles.update({n: t for n, t in schedule.tiles.items() if n not in every and n in space})
     limits = space.extents
     cuts = schedule.cuts.get(op, Cuts())
     return op.rebuilt(

@@ -1,0 +1,109 @@
+"""Heads of attention: products that share rows run together, at every stage and on every target."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from minicc.compiler import lower
+from minicc.ir import graph
+from minicc.ir.build import Builder
+from minicc.ir.core import Module, Value
+from minicc.ir.interpret import run
+from minicc.ir.structured import Generic, Group
+from minicc.ir.types import F32, TensorType
+from minicc.options import Options
+from minicc.passes.structured.fuse import is_contraction
+from minicc.target import TARGETS
+from tests.stages.programs import Array, constant, every_stage, machine_code, module, same_bits
+from tests.stages.test_random_programs import close
+
+_RUNNABLE = [name for name, target in TARGETS.items() if target.runs_here()]
+_Sizes = tuple[int, int, int, int, int]  # heads, queries, keys, depth, depth of the values
+
+
+def attention(sizes: _Sizes, masked: bool, residual: bool) -> Module:
+    """softmax(q k^T / 4 + mask) v, perhaps with something added to it."""
+    heads, rows, keys, depth, width = sizes
+
+    def body(b: Builder, *args: Value) -> list[Value]:
+        q, k, v, mask, more = args
+        s = b.emit(graph.Contract, q, k, equation="hqd,hkd->hqk")
+        s = b.emit(graph.Mul, s, constant(b, np.float32(0.25)))
+        if masked:
+            s = b.emit(graph.Add, s, mask)
+        best = b.emit(graph.Reduce, s, combine="max", axes=(2,), keepdims=True)
+        e = b.emit(graph.Exp, b.emit(graph.Sub, s, best))
+        total = b.emit(graph.Reduce, e, combine="add", axes=(2,), keepdims=True)
+        y = b.emit(graph.Contract, b.emit(graph.Div, e, total), v, equation="hqk,hkd->hqd")
+        return [b.emit(graph.Add, y, more) if residual else y]
+
+    shapes = (
+        (heads, rows, depth),
+        (heads, keys, depth),
+        (heads, keys, width),
+        (1, 1, keys),
+        (heads, rows, width),
+    )
+    return module(body, *[TensorType(F32, shape) for shape in shapes])
+
+
+def inputs_of(made: Module) -> list[Array]:
+    rng = np.random.default_rng(0)
+    return [rng.standard_normal(a.type.extents).astype(np.float32) for a in made.main.args]
+
+
+def products_by_group(made: Module) -> list[int]:
+    """How many contractions each group has that has any."""
+    fused = lower(made, Options(), stop="fuse")
+    groups = (op for op in fused.main.body.ops if isinstance(op, Group))
+    counts = [
+        sum(isinstance(op, Generic) and is_contraction(op) for op in g.body.ops) for g in groups
+    ]
+    return [n for n in counts if n]
+
+
+@pytest.mark.parametrize("target", _RUNNABLE)
+@settings(max_examples=8, deadline=None, derandomize=True)
+@given(
+    sizes=st.tuples(
+        st.integers(1, 2),
+        st.integers(32, 45),
+        st.integers(2, 40),
+        st.integers(2, 20),
+        st.integers(2, 40),
+    ),
+    masked=st.booleans(),
+    residual=st.booleans(),
+)
+def test_a_head_at_every_stage(target: str, sizes: _Sizes, masked: bool, residual: bool) -> None:
+    made = attention(sizes, masked, residual)
+    assert products_by_group(made) == [2]
+    inputs = inputs_of(made)
+    want = run(made, inputs)
+    *stages, (_, program) = every_stage(made, inputs, Options(target=target))
+    for name, got in stages:
+        close(got, want, f"behind {name}")
+    one = machine_code(program, target, inputs, 1)
+    close(one, want, f"machine code for {target}")
+    assert all(map(same_bits, one, machine_code(program, target, inputs, 2)))
+
+
+@pytest.mark.parametrize(
+    "sizes",
+    [(2, 8, 16, 16, 16), (1, 64, 16, 4096, 16), (1, 64, 4096, 8, 8)],
+    ids=["few rows", "much that each row reads", "long rows"],
+)
+def test_products_stay_apart_where_together_they_would_not_fit(sizes: _Sizes) -> None:
+    assert products_by_group(attention(sizes, masked=False, residual=False)) == [1, 1]
+
+
+def test_two_layers_are_not_taken_for_a_head() -> None:
+    def body(b: Builder, x: Value) -> list[Value]:
+        w = constant(b, np.ones((16, 16), np.float32))
+        y = b.emit(graph.Contract, x, w, equation="ij,jk->ik")
+        return [b.emit(graph.Contract, b.emit(graph.Tanh, y), w, equation="ij,jk->ik")]
+
+    assert products_by_group(module(body, TensorType(F32, (64, 16)))) == [1, 1]
