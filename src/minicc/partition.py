@@ -19,6 +19,7 @@ from minicc.compiler import require_bound
 from minicc.errors import UserError
 from minicc.ir import graph
 from minicc.ir.core import Array, Function, Module, Op, Region, Value
+from minicc.ir.indices import OutOfRange, out_of_range
 from minicc.ir.types import STORED
 from minicc.memory import require_graph_fits
 from minicc.passes.graph.fold_constants import fold_constants
@@ -208,8 +209,8 @@ def evaluate(op: Op, known: Mapping[Value, Any]) -> tuple[Array, ...]:
     try:
         with np.errstate(all="ignore"):
             out: tuple[Any, ...] = op.evaluate(_no_region, *operands)
-    except IndexError as error:
-        text = str(error).removesuffix(f" at {', '.join(op.loc)}")
+    except OutOfRange as error:
+        text = out_of_range(error.index, error.extent)
         raise UserError("MC0158", f"{op.opname}: {text}", where=op.loc) from error
     return tuple(np.asarray(a) for a in out)
 

@@ -16,6 +16,7 @@ import numpy as np
 from minicc.ir.affine import Dim
 from minicc.ir.core import Array, Op, RunRegion, Value
 from minicc.ir.graph.shapes import differ
+from minicc.ir.indices import counted
 from minicc.ir.types import I64, TensorType
 
 _COMBINE: dict[str, Any] = {
@@ -34,15 +35,6 @@ def _check_indices(op: Op, indices: TensorType) -> None:
 def _check_axis(op: Op, axis: int, rank: int) -> None:
     if not 0 <= axis < rank:
         raise ValueError(f"{op.opname} has no axis {axis} at rank {rank}")
-
-
-def _counted(op: Op, indices: Array, extent: int) -> Array:
-    """The indices counted from the front; IndexError where one is out of range."""
-    bad = (indices < -extent) | (indices >= extent)
-    if bad.any():
-        place = f"an extent of {extent} at {', '.join(op.loc)}"
-        raise IndexError(f"index {indices[bad].flat[0]} leaves {place}")
-    return np.where(indices < 0, indices + extent, indices)
 
 
 def _grid(shape: tuple[int, ...]) -> list[Array]:
@@ -83,7 +75,7 @@ class GatherElements(Op, name="graph.gather_elements"):
     def evaluate(self, run: RunRegion, *args: Any) -> tuple[Any, ...]:
         x, indices = map(np.asarray, args)
         where = _grid(indices.shape)
-        where[self.axis] = _counted(self, indices, x.shape[self.axis])
+        where[self.axis] = counted(indices, x.shape[self.axis], self.loc)
         return (x[tuple(where)],)
 
 
@@ -124,11 +116,11 @@ class GatherND(Op, name="graph.gather_nd"):
 def _coordinates(op: Op, x: Array, indices: Array, batch: int) -> tuple[Array, ...]:
     """The coordinates that vectors of indices name, with those of the common axes in front."""
     depth = indices.shape[-1]
-    counted = [_counted(op, indices[..., k], x.shape[batch + k]) for k in range(depth)]
+    vectors = [counted(indices[..., k], x.shape[batch + k], op.loc) for k in range(depth)]
     common = [
         np.arange(x.shape[k]).reshape((-1,) + (1,) * (indices.ndim - 2 - k)) for k in range(batch)
     ]
-    return (*common, *counted)
+    return (*common, *vectors)
 
 
 class _Scatter(Op):
@@ -170,7 +162,7 @@ class ScatterElements(_Scatter, name="graph.scatter_elements"):
     def evaluate(self, run: RunRegion, *args: Any) -> tuple[Any, ...]:
         x, indices, updates = map(np.asarray, args)
         where = _grid(indices.shape)
-        where[self.axis] = _counted(self, indices, x.shape[self.axis])
+        where[self.axis] = counted(indices, x.shape[self.axis], self.loc)
         return (_scatter(self.combine, x, tuple(where), updates),)
 
 

@@ -16,6 +16,7 @@ from minicc.ir import affine
 from minicc.ir.affine import Dim
 from minicc.ir.core import Literal, Op, RunRegion, Value
 from minicc.ir.graph.shapes import Shape, agree, differ, product, show
+from minicc.ir.indices import counted
 from minicc.ir.types import DType, TensorType, static_shape, tensor_of
 
 
@@ -218,12 +219,8 @@ class Gather(Op, name="graph.gather"):
 
     def evaluate(self, run: RunRegion, *args: Any) -> tuple[Any, ...]:
         x, indices = map(np.asarray, args)
-        extent = x.shape[self.axis]
-        bad = (indices < -extent) | (indices >= extent)
-        if bad.any():
-            place = f"axis {self.axis} of {self.x.type}"
-            raise IndexError(f"index {indices[bad][0]} leaves {place} at {', '.join(self.loc)}")
-        return (np.take(x, indices, axis=self.axis),)
+        places = counted(indices, x.shape[self.axis], self.loc)
+        return (np.take(x, places, axis=self.axis),)
 
 
 def _check_axis(op: Op, axis: int, rank: int) -> None:

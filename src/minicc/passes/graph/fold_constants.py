@@ -19,6 +19,7 @@ import numpy as np
 
 from minicc.ir import graph
 from minicc.ir.core import Array, Function, Literal, Module, Op, Region, Value
+from minicc.ir.indices import OutOfRange
 from minicc.ir.rewrite import Rebuilder, rebuild
 
 _GROWTH = 4096  # elements that a result may have more than its operands
@@ -43,7 +44,10 @@ def _fold(function: Function) -> Function:
         grown = sum(int(np.prod(r.type.shape)) for r in op.results) - sum(a.size for a in arrays)
         if grown > _GROWTH and not isinstance(op, graph.WinogradWeights):
             return None
-        results = op.rebuilt(operands).evaluate(_no_region, *arrays)
+        try:
+            results = op.rebuilt(operands).evaluate(_no_region, *arrays)
+        except OutOfRange:
+            return None  # the op stays, and the run tells
         values: list[Value] = []
         for array in results:
             value = b.emit(graph.Constant, value=Literal(np.asarray(array)))
