@@ -15,6 +15,7 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from minicc.backends.base import Store
+from minicc.backends.llvm.checks import checks_of, clean_status
 from minicc.backends.llvm.compile import emit, objects_of
 from minicc.backends.llvm.jit import Library, link
 from minicc.compiled import store_of
@@ -70,16 +71,22 @@ def _steps(
     objects = objects_of(texts.values(), target, store)
     library = link(objects, list(texts), {})
     grids = {f.name: f.attrs["grid"] for f in module.functions if f is not module.main}
+    checks = {f.name: len(checks_of(f)) for f in module.functions if f is not module.main}
     at = _addresses(module, kept)
     steps: list[tuple[program.Launch, Call]] = []
     for op in module.main.body.ops:
         if not isinstance(op, program.Launch):
             continue
         grid = grids[op.kernel]
-        kinds = [ctypes.c_void_p] * len(op.buffers) + [ctypes.c_int64] * (2 * len(grid))
+        kinds: list[Any] = [ctypes.c_void_p] * len(op.buffers)
+        kinds += [ctypes.c_int64] * (2 * len(grid))
+        kinds += [ctypes.c_void_p] if checks[op.kernel] else []
         function = ctypes.CFUNCTYPE(None, *kinds)(library[op.kernel])
         bounds = [n for extent in grid for n in (0, extent)]
         args = [at[v] for v in op.buffers] + bounds
+        if checks[op.kernel]:
+            kept.append(clean_status(checks[op.kernel]))
+            args.append(kept[-1].ctypes.data)
         steps.append((op, partial(function, *args)))
     return library, steps
 

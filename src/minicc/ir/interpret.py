@@ -20,6 +20,7 @@ import numpy as np
 from minicc.errors import CompilerBug
 from minicc.ir import kernel, program
 from minicc.ir.core import Array, Function, Module, Op, Region, Value
+from minicc.ir.indices import OutOfRange
 from minicc.ir.types import BufferType
 
 _BATCH = 1 << 19  # elements of a batch's largest tile
@@ -69,7 +70,10 @@ class Interpreter:
         seen = [
             kernel.Memory(b.flat, f.type, b.base) for b, f in zip(buffers, formals, strict=True)
         ]
-        self.kernel(function, seen)
+        try:
+            self.kernel(function, seen)
+        except OutOfRange as error:
+            raise OutOfRange(error.index, error.extent, op.bound(error.where)) from None
         return ()
 
     def kernel(self, function: Function, buffers: Sequence[kernel.Memory]) -> None:
@@ -84,6 +88,8 @@ class Interpreter:
             coordinates = np.unravel_index(chosen, grid) if grid else ()
             try:
                 self.region(function.body, (*coordinates, *buffers), {})
+            except OutOfRange:
+                raise
             except IndexError as error:
                 raise CompilerBug(
                     "MC0304", f"kernel {function.name}: {error}", stage="interpret"

@@ -7,8 +7,8 @@ instance's coordinates (`index`), the others are buffers. Values are indices, or
 Laws. Instances of a grid are independent: no order among them is promised, and where two write one
 element they write the same bits (a last block may overlap its neighbour). Within an instance ops
 run in order. A load or store outside the extents of its buffer is a bug, which the interpreter
-reports and machine code does not check. Scratch from `kernel.alloc` belongs to one instance and
-starts undefined.
+reports and machine code does not check; an index that is data goes through `kernel.check`. Scratch
+from `kernel.alloc` belongs to one instance and starts undefined.
 
 Addressing. `at` holds one affine expression a dimension of the buffer, over `i0, i1, ...` (the
 index operands) and `t0, t1, ...` (the tile's coordinates): `kernel.load %x, %h, %w {at = [i0,
@@ -32,7 +32,8 @@ from minicc.ir import affine
 from minicc.ir.affine import Dim
 from minicc.ir.arith import COMBINERS, reduce_array
 from minicc.ir.core import Array, Op, Region, RunRegion, Value
-from minicc.ir.types import I64, INDEX_TYPE, BufferType, TensorType, static_shape
+from minicc.ir.indices import counted
+from minicc.ir.types import I64, INDEX_TYPE, BufferType, TensorType, is_index, static_shape
 
 
 class Memory:
@@ -123,6 +124,27 @@ class Index(Op, name="kernel.index"):
     def evaluate(self, run: RunRegion, *args: Any) -> tuple[Any, ...]:
         binding = {f"i{k}": np.asarray(v, np.int64) for k, v in enumerate(args)}
         return (np.asarray(affine.evaluate(self.value, binding), np.int64),)
+
+
+class Check(Op, name="kernel.check"):
+    """The one element of a tile as an index below `extent`, counted from the end where negative.
+
+    Out of range it fails the run: the interpreter raises OutOfRange; machine code takes 0, goes on,
+    and the runtime raises afterwards. Where `extent` is 0 nothing may be read at the index.
+    """
+
+    x: Value
+    extent: int
+    pure = False
+
+    def infer(self) -> tuple[TensorType, ...]:
+        t = self.x.type
+        if not is_index(t.dtype) or any(n != 1 for n in t.extents) or self.extent < 0:
+            raise TypeError(f"{self.opname} of {t} below {self.extent}")
+        return (INDEX_TYPE,)
+
+    def evaluate(self, run: RunRegion, *args: Any) -> tuple[Any, ...]:
+        return (counted(np.asarray(args[0]).reshape(-1), self.extent, self.loc),)
 
 
 class Coordinate(Op, name="kernel.coordinate"):

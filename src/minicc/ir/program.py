@@ -95,6 +95,11 @@ class Launch(Op, name="program.launch"):
     work: int = 0
     pure = False
 
+    def bound(self, formal: tuple[str, ...]) -> tuple[str, ...]:
+        """What locations of the kernel stand for at this launch."""
+        places = [self.sources[int(name[1:])] for name in formal if name[:1] == "#"]
+        return tuple(dict.fromkeys(name for place in places for name in place)) or self.loc
+
     def infer(self) -> tuple[BufferType, ...]:
         return ()
 

@@ -207,6 +207,11 @@ class BufferType(Type):
 INDEX_TYPE = TensorType(INDEX)
 
 
+def is_index(element: DType) -> bool:
+    """Whether all values of an element type are among those of i64, as an index wants it."""
+    return element.is_integer and element is not U64
+
+
 def static_shape(shape: tuple[Dim, ...]) -> tuple[int, ...]:
     """The shape as numbers; ValueError names the symbols that are not bound."""
     for extent in shape:

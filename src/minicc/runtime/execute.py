@@ -14,10 +14,13 @@ from weakref import WeakValueDictionary
 
 import numpy as np
 
+from minicc.backends.llvm.checks import Check, clean_status
 from minicc.backends.llvm.compile import Native
 from minicc.backends.llvm.jit import Library
-from minicc.backends.llvm.program import ARENA, BARRIER, FIRST
+from minicc.backends.llvm.program import ARENA, BARRIER, FIRST, STATUS
+from minicc.errors import UserError
 from minicc.ir.arrays import Array, aligned, empty, is_aligned
+from minicc.ir.indices import out_of_range
 from minicc.memory import no_memory
 from minicc.runtime.threads import close_idle, give_team, take_team
 
@@ -56,16 +59,29 @@ def _placed(array: Array) -> Array:
 
 
 class _Context:
-    """What one run needs for itself: an arena and a table."""
+    """What one run needs for itself: an arena, a table, and the words that checks leave."""
 
-    __slots__ = ("arena", "table")
+    __slots__ = ("arena", "status", "table")
 
-    def __init__(self, arena: int, count: int, constants: Sequence[int]) -> None:
+    def __init__(self, arena: int, count: int, constants: Sequence[int], checks: int) -> None:
         self.arena = aligned(max(1, arena))
         self.table = (ctypes.c_void_p * (FIRST + count + len(constants)))()
         self.table[ARENA] = self.arena.ctypes.data
+        self.status = clean_status(checks)
+        self.table[STATUS] = self.status.ctypes.data
         for k, address in enumerate(constants):
             self.table[FIRST + count + k] = address
+
+
+def _failure(context: _Context, checks: Sequence[Check]) -> UserError | None:
+    """The first check of a run that failed, as an error; the words are as before the run then."""
+    (failed,) = context.status[:, 0].nonzero()
+    if not failed.size:
+        return None
+    check = checks[failed[0]]
+    index = int(context.status[failed[0], 1])
+    context.status[:] = clean_status(len(checks))
+    return UserError("MC0158", out_of_range(index, check.extent), where=check.where)
 
 
 class NativeExecutable:
@@ -75,7 +91,7 @@ class NativeExecutable:
         layout = native.layout
         # not `native` itself, whose constants are those before they are placed
         self._code, self._main = native.library, native.main
-        self._arena, self._outputs = layout.arena, layout.outputs
+        self._arena, self._outputs, self._checks = layout.arena, layout.outputs, layout.checks
         self._count = len(layout.inputs) + len(layout.outputs)
         self.threads = threads if layout.work > _ALONE else 1
         self.library = library
@@ -83,12 +99,15 @@ class NativeExecutable:
         self._free: list[_Context] = []
 
     def run(self, inputs: Sequence[Array]) -> list[Array]:
-        """The outputs for C-contiguous inputs of the expected types; allocates the outputs."""
+        """The outputs for C-contiguous inputs of the expected types; allocates the outputs.
+
+        UserError where an index among the data is out of range.
+        """
         try:
             try:
                 context = self._free.pop()
             except IndexError:
-                context = _Context(self._arena, self._count, self._constants)
+                context = _Context(self._arena, self._count, self._constants, len(self._checks))
             outputs = [empty(t.extents, t.dtype.numpy) for t in self._outputs]
         except MemoryError:
             raise no_memory("the outputs and the values in between") from None
@@ -101,7 +120,10 @@ class NativeExecutable:
             team.run(self._main, ctypes.addressof(table))
         finally:
             give_team(team)
+        failure = _failure(context, self._checks) if self._checks else None
         self._free.append(context)
+        if failure is not None:
+            raise failure
         return outputs
 
     def close(self) -> None:

@@ -1,10 +1,10 @@
 """A kernel to LLVM IR text: one emitter for each op of the kernel level, in one table.
 
-The function emitted is `void @name(ptr buffers..., i64 lo, hi for each axis of the grid)`; it runs
-the instances of that part of the grid in row-major order. Loops are emitted in do-while form with
-carried tiles as phis, so that accumulators are registers by construction. Addresses are sums of
-index terms with constant strides; what does not change in a loop is left to LLVM's code generator
-to hoist.
+The function emitted is `void @name(ptr buffers..., i64 lo, hi for each axis of the grid)`, with
+`ptr status` behind where it has checks; it runs the instances of that part of the grid in row-major
+order. Loops are emitted in do-while form with carried tiles as phis, so that accumulators are
+registers by construction. Addresses are sums of index terms with constant strides; what does not
+change in a loop is left to LLVM's code generator to hoist.
 
 Mirrors: Triton's TritonGPU-to-LLVM, IREE's ConvertToLLVM, XLA:CPU's kernel emitters. Unlike those,
 it emits text and no dialect of LLVM stands between.
@@ -12,9 +12,11 @@ it emits text and no dialect of LLVM stands between.
 
 from __future__ import annotations
 
+from math import prod
+
 import numpy as np
 
-from minicc.backends.llvm import elementwise, memory, shapes
+from minicc.backends.llvm import checks, elementwise, memory, shapes
 from minicc.backends.llvm.emitter import Emit, Emitter, common_chunks, define_chunked
 from minicc.backends.llvm.narrow import is_narrow
 from minicc.backends.llvm.tiles import ELEMENT, Tile, leading_map, splat, split_axis
@@ -118,6 +120,7 @@ EMIT: dict[type[Op], Emit] = {
     kernel.Store: memory.store,
     kernel.Prefetch: memory.prefetch,
     kernel.Index: memory.index,
+    kernel.Check: checks.check,
     kernel.Coordinate: memory.coordinate,
     kernel.Alloc: memory.alloc,
     kernel.For: _for,
@@ -136,12 +139,17 @@ EMIT: dict[type[Op], Emit] = {
 def lanes_of(function: Function, target: Target) -> int:
     """Elements of a vector in a kernel: what a register holds of the widest type in it.
 
-    One number a kernel, so that masks, indices and numbers of one tile are cut alike.
+    One number a kernel, so that masks, indices and numbers of one tile are cut alike. A tile of one
+    element is not cut.
     """
     widest = 8
     for op in walk(function.body):
         for r in op.results:
-            if isinstance(r.type, TensorType) and r.type.dtype is not INDEX:
+            if (
+                isinstance(r.type, TensorType)
+                and r.type.dtype is not INDEX
+                and prod(r.type.extents) > 1
+            ):
                 dtype = r.type.dtype
                 widest = max(widest, 32 if is_narrow(dtype) else dtype.bits)
     return target.vector_bits // widest
@@ -159,6 +167,8 @@ def emit_kernel(function: Function, target: Target) -> str:
         params.append(f"ptr noalias nocapture %b{k}")
     params += [f"i64 %{end}{axis}" for axis in range(len(grid)) for end in ("lo", "hi")]
     _grid_loops(e, coordinates, function.body)
+    if e.checks:
+        params.append(f"ptr {checks.STATUS}")
     lines = [
         f"define void @{function.name}({', '.join(params)}) nounwind {{",
         "entry:",

@@ -37,6 +37,7 @@ class Emitter:
         self.entry: list[str] = []
         self.block = "entry"
         self.lazy: set[Op] = set()
+        self.checks = 0  # how many were emitted
 
     def tile(self, value: Value) -> Tile:
         """The tile that a value became."""

@@ -1,7 +1,8 @@
 """`main` of the program level to LLVM IR: one native function that every thread runs.
 
 Its signature is `void main(i64 thread, i64 threads, ptr table)`; the table holds addresses: the
-arena, the barrier, then main's arguments, then the constants in the order of their ops (`Layout`).
+arena, the barrier, the status, then main's arguments, then the constants in the order of their ops
+(`Layout`).
 A launch calls the kernel with its buffers and the part of the grid that is the thread's share; a
 barrier calls `minicc_barrier`.
 
@@ -11,21 +12,22 @@ compiled to one call.
 
 from __future__ import annotations
 
+from minicc.backends.llvm.checks import WORDS, checks_of, checks_of_program
 from minicc.errors import CompilerBug
 from minicc.ir import program
 from minicc.ir.core import Literal, Module, Value
 
 _FLUSH = 0x8040  # MXCSR: denormal results and operands are zero
-ARENA, BARRIER, FIRST = 0, 1, 2
+ARENA, BARRIER, STATUS, FIRST = 0, 1, 2, 3
 
 
 class Layout:
     """What stands where in the table of `main`, and what the memory behind it must hold.
 
-    `work` counts the points of all launches.
+    `work` counts the points of all launches; `checks` are those whose words are in the status.
     """
 
-    __slots__ = ("arena", "constants", "inputs", "outputs", "work")
+    __slots__ = ("arena", "checks", "constants", "inputs", "outputs", "work")
 
     def __init__(self, module: Module) -> None:
         main = module.main
@@ -34,6 +36,7 @@ class Layout:
         self.inputs = [a.type for a in main.args[:count]]
         self.outputs = [a.type for a in main.args[count:]]
         self.work = sum(op.work for op in main.body.ops if isinstance(op, program.Launch))
+        self.checks = checks_of_program(module)
         self.constants: list[Literal] = [
             op.value for op in main.body.ops if isinstance(op, program.Constant)
         ]
@@ -43,6 +46,8 @@ def emit_main(module: Module, flush_denormals: bool) -> str:
     """The LLVM module of `main`, with the kernels and the barrier as external functions."""
     main = module.main
     grids = {f.name: f.attrs["grid"] for f in module.functions if f is not main}
+    checks = {f.name: len(checks_of(f)) for f in module.functions if f is not main}
+    checked = 0
     lines: list[str] = []
     names: dict[Value, str] = {}
     slots = FIRST + len(main.args)
@@ -66,9 +71,17 @@ def emit_main(module: Module, flush_denormals: bool) -> str:
             lines.append("  call void @minicc_barrier(ptr %barrier, i64 %threads)")
         elif isinstance(op, program.Launch):
             called.add(op.kernel)
-            lines += _launch(op, number, grids[op.kernel], names)
+            status: list[str] = []
+            if checks[op.kernel]:
+                at = WORDS * checked
+                lines.append(f"  %s{number} = getelementptr i64, ptr %status, i64 {at}")
+                status.append(f"ptr %s{number}")
+            checked += checks[op.kernel]
+            lines += _launch(op, number, grids[op.kernel], names, status)
         else:
             raise CompilerBug("MC0306", f"{op.opname} has no emission", where=op.loc)
+    if checked:
+        lines = [*_load_slot("status", STATUS), *lines]
     return _module(lines, called, module, flush_denormals)
 
 
@@ -80,7 +93,11 @@ def _load_slot(name: str, slot: int) -> list[str]:
 
 
 def _launch(
-    op: program.Launch, number: int, grid: tuple[int, ...], names: dict[Value, str]
+    op: program.Launch,
+    number: int,
+    grid: tuple[int, ...],
+    names: dict[Value, str],
+    status: list[str],
 ) -> list[str]:
     args = [f"ptr {names[v]}" for v in op.buffers]
     lines: list[str] = []
@@ -96,7 +113,7 @@ def _launch(
             ]
             lo, hi = f"{n}.lo", f"{n}.hi"
         args += [f"i64 {lo}", f"i64 {hi}"]
-    call = f"  call void @{op.kernel}({', '.join(args)})"
+    call = f"  call void @{op.kernel}({', '.join([*args, *status])})"
     if op.split >= 0:
         return [*lines, call]
     return [
@@ -114,6 +131,7 @@ def _module(lines: list[str], called: set[str], module: Module, flush: bool) -> 
         if f.name in called:
             count = len(f.attrs["grid"])
             kinds = ["ptr"] * (len(f.args) - count) + ["i64"] * (2 * count)
+            kinds += ["ptr"] if checks_of(f) else []
             declarations.append(f"declare void @{f.name}({', '.join(kinds)})")
     begin, end = [], []
     if flush:

@@ -1,0 +1,81 @@
+"""Checks of indices as LLVM instructions, and the record that failing ones leave.
+
+Each `kernel.check` of each launch has two words of i64 in the status of a run: whether it failed,
+and the least index that it met then. A kernel with checks takes the address of its launch's first
+words behind its other parameters. What fails is recorded by atomic instructions that give the same
+words in any order, so that what is told does not depend on threads; then the kernel goes on at
+index 0, and every thread reaches its barriers.
+
+Mirrors: the sanitizers' checks in LLVM, device-side assertions of CUDA and Triton. Those end the
+program or the kernel; ours lets the run end, and the caller raises.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from minicc.backends.llvm.emitter import Emitter
+from minicc.backends.llvm.tiles import ELEMENT
+from minicc.backends.llvm.writer import Vec
+from minicc.ir import kernel, program
+from minicc.ir.arrays import Array
+from minicc.ir.core import Function, Module, walk
+
+WORDS = 2  # of a check: whether it failed, the least index
+STATUS = "%status"
+_NONE = np.iinfo(np.int64).max
+_I64 = Vec(1, "i64")
+
+
+class Check(NamedTuple):
+    """A check of a launch: the nodes that it is for, and the extent that indices stay below."""
+
+    where: tuple[str, ...]
+    extent: int
+
+
+def checks_of(function: Function) -> list[kernel.Check]:
+    """The checks of a kernel in the order of their words."""
+    return [op for op in walk(function.body) if isinstance(op, kernel.Check)]
+
+
+def checks_of_program(module: Module) -> list[Check]:
+    """The checks of all launches in the order of their words."""
+    kernels = {f.name: checks_of(f) for f in module.functions if f is not module.main}
+    return [
+        Check(op.bound(check.loc), check.extent)
+        for op in module.main.body.ops
+        if isinstance(op, program.Launch)
+        for check in kernels[op.kernel]
+    ]
+
+
+def clean_status(checks: int) -> Array:
+    """The words of a run in which nothing failed yet, a row a check."""
+    return np.tile(np.array([0, _NONE], np.int64), (checks, 1))
+
+
+def check(e: Emitter, op: kernel.Check) -> None:
+    """Count from the end where negative; record what is out of range, and go on with 0."""
+    w, dtype = e.w, op.x.type.dtype
+    index = e.tile(op.x).part(0)
+    if dtype.bits < 64:
+        extend = "sext" if dtype.kind == "i" else "zext"
+        index = w.convert(extend, Vec(1, ELEMENT[dtype.name]), index, _I64)
+    negative = w.compare("slt", _I64, index, "0")
+    behind = w.binary("add", _I64, index, str(op.extent))
+    place = w.select(_I64, negative, behind, index)
+    inside = w.compare("ult", _I64, place, str(op.extent))
+    bad, good, before = w.fresh("bad"), w.fresh("good"), e.block
+    w.line(f"br i1 {inside}, label %{good}, label %{bad}")
+    e.start(bad)
+    failed = w.inst(f"getelementptr i64, ptr {STATUS}, i64 {WORDS * e.checks}")
+    least = w.inst(f"getelementptr i64, ptr {STATUS}, i64 {WORDS * e.checks + 1}")
+    w.line(f"store atomic i64 1, ptr {failed} monotonic, align 8")
+    w.inst(f"atomicrmw min ptr {least}, i64 {index} monotonic")
+    w.line(f"br label %{good}")
+    e.start(good)
+    e.env[op.result] = w.inst(f"phi i64 [ {place}, %{before} ], [ 0, %{bad} ]")
+    e.checks += 1
