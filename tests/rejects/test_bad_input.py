@@ -317,7 +317,7 @@ MODELS: dict[str, tuple[ModelProto | bytes, dict[str, Any], str]] = {
     "an index out of range": (
         model([node("Gather", "w", "x")], [("x", INT, (4,))], w=np.ones(5, np.float32)),
         {"x": np.array([0, -5, 4, 9])},
-        "MC0158 error: graph.gather: index 9 leaves an extent of 5\n  at: it",
+        "MC0158 error: index 9 leaves an extent of 5\n  at: it",
     ),
     "a loop that gives too much": (
         model(

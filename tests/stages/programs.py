@@ -17,7 +17,7 @@ from minicc.ir import graph, interpret
 from minicc.ir.arith import identity_of
 from minicc.ir.build import Builder
 from minicc.ir.core import Function, Literal, Module, Region, Value
-from minicc.ir.types import F32, TensorType
+from minicc.ir.types import F32, I32, I64, TensorType
 from minicc.ir.verify import verify
 from minicc.options import Options
 from minicc.runtime.execute import NativeExecutable
@@ -201,7 +201,24 @@ def _convolve(draw: Any, b: Builder, values: list[Value]) -> Value:
     )
 
 
-_STEPS = (_elementwise, _elementwise, _reduce, _softmax, _move, _contract, _convolve)
+def _gather(draw: Any, b: Builder, values: list[Value]) -> Value:
+    """At indices of the first argument: of what is computed, rounding would make other indices."""
+    x = draw(st.sampled_from([v for v in values if v.type.rank]))
+    axis = draw(st.integers(0, x.type.rank - 1))
+    extent = x.type.extents[axis]
+    source = values[0]
+    large = np.prod(source.type.extents) * np.prod(x.type.extents) > _MOST * extent
+    if not extent or large or source.type.rank + x.type.rank > 5:
+        return _elementwise(draw, b, values)
+    number = b.emit(graph.Mul, source, constant(b, np.float32(7)))
+    whole = b.emit(graph.Cast, number, dtype=draw(st.sampled_from([I32, I64])))
+    like = whole.type.dtype.numpy
+    inside = b.emit(graph.Mod, whole, constant(b, np.asarray(2 * extent, like)))
+    signed = b.emit(graph.Sub, inside, constant(b, np.asarray(extent, like)))
+    return b.emit(graph.Gather, x, signed, axis=axis)
+
+
+_STEPS = (_elementwise, _elementwise, _reduce, _softmax, _move, _contract, _convolve, _gather)
 
 
 @st.composite
@@ -218,7 +235,7 @@ def programs(draw: Any) -> tuple[Module, list[Array]]:
         values = list(args)
         for _ in range(draw(st.integers(1, 10))):
             step = draw(st.sampled_from(_STEPS))
-            if step in (_reduce, _softmax, _move, _contract) and not any(
+            if step in (_reduce, _softmax, _move, _contract, _gather) and not any(
                 v.type.rank for v in values
             ):
                 step = _elementwise

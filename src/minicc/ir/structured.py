@@ -10,10 +10,11 @@ A matmul, a convolution, a pooling, a transpose and an add are all one op here,
 
 Laws. What the body yields has a map of its own and either no combiner (then every dimension of the
 space is in its map, up to dimensions of extent 1) or one: then the dimensions that its map lacks
-are reduced, in no stated order. A map may visit an element twice (a last block that overlaps its
-neighbour) only with equal values, or along a sequential dimension, whose points run in order: the
-last one wins. Several yields may fill one result (`into`): a point makes a small block of it, as
-Winograd's transforms do. Values stay whole tensors; where they live is not said. A
+are reduced, in no stated order. A yield's map may visit an element twice (a last block that
+overlaps its neighbour) only with equal values, or along a sequential dimension, whose points run in
+order: the last one wins. An operand may be read where another one says (`indices`); of a yield the
+map alone says where it goes. Several yields may fill one result (`into`): a point makes a small
+block of it, as Winograd's transforms do. Values stay whole tensors; where they live is not said. A
 `structured.group` says which ops run together: for each point of the `shared` dimensions, all its
 ops in order; what passes between them is seen in full only after the group.
 
@@ -26,7 +27,7 @@ larger op.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -36,8 +37,9 @@ from minicc.ir.affine import Dim
 from minicc.ir.arith import COMBINERS, identity_of, reduce_array
 from minicc.ir.arrays import empty
 from minicc.ir.core import Array, Literal, Op, Region, RunRegion, Value
+from minicc.ir.indices import counted
 from minicc.ir.space import REDUCTION, SEQUENTIAL, Space
-from minicc.ir.types import I64, TensorType, tensor_of
+from minicc.ir.types import I64, TensorType, is_index, tensor_of
 
 Map = tuple[Dim, ...]
 _CHUNK = 1 << 18  # points evaluated at once: what fits a second-level cache
@@ -62,7 +64,9 @@ class Generic(Op, name="structured.generic"):
     `maps` holds an expression an axis for each operand and then for each yield, over the space's
     names; `combine` a combiner or None a yield; `shapes` the results' shapes. `into` says which
     result each yield is for, and is empty where each has its own. `coordinates` are expressions
-    whose values (i64) the body takes behind the elements. The rest is the schedule's: `tile` says
+    whose values (i64) the body takes behind the elements. `indices` are names with an operand and
+    an extent each: the name stands for the operand's element, counted from the end where negative
+    and checked, and maps of other operands may use it. The rest is the schedule's: `tile` says
     how many points of a dimension one step handles; sums restart in each of `blocks` of a
     reduction and in each round of `cut`; `ahead` says how many elements ahead in memory an operand
     is fetched.
@@ -75,6 +79,7 @@ class Generic(Op, name="structured.generic"):
     combine: tuple[str | None, ...]
     into: tuple[int, ...] = ()
     coordinates: tuple[Dim, ...] = ()
+    indices: tuple[tuple[str, int, int], ...] = ()
     ahead: tuple[tuple[int, int], ...] = ()
     tile: tuple[tuple[str, int], ...] = ()
     blocks: tuple[tuple[str, int], ...] = ()
@@ -130,9 +135,12 @@ class Generic(Op, name="structured.generic"):
         return tuple(TensorType(elements_of[k], s) for k, s in enumerate(self.shapes))
 
     def verify(self) -> None:
+        self._verify_indices()
         ranks = [v.type.rank for v in self.operands] + [len(self.shapes[t]) for t in self.targets]
-        for m, rank in zip(self.maps, ranks, strict=True):
-            unknown = set().union(*[affine.symbols(e) for e in m]) - set(self.space.names)
+        for k, (m, rank) in enumerate(zip(self.maps, ranks, strict=True)):
+            unknown = names_of(m) - set(self.space.names)
+            if k < len(self.operands) and k not in {operand for _, operand, _ in self.indices}:
+                unknown -= {name for name, _, _ in self.indices}
             if len(m) != rank or unknown:
                 raise ValueError(
                     f"the map {m} does not fit rank {rank} or uses the unknown {sorted(unknown)}"
@@ -152,10 +160,20 @@ class Generic(Op, name="structured.generic"):
                     raise ValueError(f"yield {k} is reduced over {i.name}, which is {i.kind}")
         self._verify_bounds()
 
+    def _verify_indices(self) -> None:
+        names = [name for name, _, _ in self.indices]
+        if len({*names, *self.space.names}) != len(names) + len(self.space.names):
+            raise ValueError(f"the indices {names} and dimensions are not named apart")
+        for name, k, extent in self.indices:
+            if not 0 <= k < len(self.operands) or extent < 0:
+                raise ValueError(f"the index {name} is of no operand, or below no extent")
+            if not is_index(self.operands[k].type.dtype):
+                raise TypeError(f"the index {name} can't be of {self.operands[k].type}")
+
     def _verify_bounds(self) -> None:
         if any(isinstance(i.extent, affine.Expr) or i.extent == 0 for i in self.space.iters):
             return
-        extents = self.space.extents
+        extents = {**self.space.extents, **{name: n for name, _, n in self.indices}}
         shapes = [v.type.shape for v in self.operands] + [self.shapes[t] for t in self.targets]
         for m, shape in zip(self.maps, shapes, strict=True):
             for e, n in zip(m, shape, strict=True):
@@ -190,6 +208,7 @@ class Generic(Op, name="structured.generic"):
         """Whether the op is a copy that writes its result in the order of its dimensions."""
         return (
             len(self.operands) == 1
+            and not self.indices
             and self.combine == (None,)
             and list(self.body.yields) == list(self.body.args)
             and self.yield_maps[0] == tuple(map(affine.symbol, self.space.names))
@@ -234,13 +253,15 @@ class Generic(Op, name="structured.generic"):
             if self.combine[k] is not None:
                 _write(outs[self.targets[k]], self._locate(self.yield_maps[k], outer), total)
 
-    def _locate(self, m: Map, ranges: dict[str, range]) -> tuple[Array, ...]:
+    def _locate(
+        self, m: Map, ranges: dict[str, range], indices: Mapping[str, Array] | None = None
+    ) -> tuple[Array, ...]:
         """Integer arrays that pick what a map visits.
 
         One axis of the space an axis of the array.
         """
         names = self.space.names
-        at: dict[str, Array] = {}
+        at: dict[str, Array] = dict(indices or {})
         for axis, name in enumerate(names):
             r = ranges.get(name, range(1))
             at[name] = np.arange(r.start, r.stop).reshape(
@@ -259,10 +280,13 @@ class Generic(Op, name="structured.generic"):
     ) -> None:
         names = self.space.names
         one = (1,) * len(names)
-        elements = [
-            np.asarray(x[self._locate(m, ranges)]) if m else np.asarray(x).reshape(one)
-            for x, m in zip(args, self.input_maps, strict=True)
-        ]
+
+        def read(k: int, indices: Mapping[str, Array]) -> Array:
+            x, m = np.asarray(args[k]), self.maps[k]
+            return np.asarray(x[self._locate(m, ranges, indices)]) if m else x.reshape(one)
+
+        indices = {n: counted(read(k, {}), extent, self.loc) for n, k, extent in self.indices}
+        elements = [read(k, indices) for k in range(len(args))]
         elements += [self._locate((e,), ranges)[0] for e in self.coordinates]
         shape = tuple(len(ranges[n]) for n in names)
         for k, y in enumerate(run(self.body, elements)):
@@ -277,6 +301,11 @@ class Generic(Op, name="structured.generic"):
             if totals[k] is not None:
                 part = COMBINERS[combine].compute(totals[k], part)
             totals[k] = part
+
+
+def names_of(m: Map) -> set[str]:
+    """The names that a map uses."""
+    return set().union(*[affine.symbols(e) for e in m])
 
 
 def _write(out: Array, where: tuple[Array, ...], value: Array) -> None:

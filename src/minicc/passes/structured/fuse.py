@@ -22,7 +22,7 @@ from minicc.ir import affine, arith
 from minicc.ir.core import Function, Module, Op, Region, Value
 from minicc.ir.rewrite import live, merge_locations
 from minicc.ir.space import PARALLEL, REDUCTION, Space
-from minicc.ir.structured import Generic, Group, Map, contiguous_name
+from minicc.ir.structured import Generic, Group, Map, contiguous_name, names_of
 from minicc.passes.structured.merge import merge_siblings, plain_names
 
 _SCRATCH = 16384  # elements that may pass between the ops of one instance: what fits L1 and L2
@@ -162,6 +162,8 @@ def align(draft: Draft, op: Generic) -> dict[str, str] | None:
         member = draft.defines.get(v)
         if member is None:
             continue
+        if any(n not in op.space for n in names_of(m)):
+            return None  # it may be read at any index: all of it is wanted first
         same = _same_point(member, v, m, op, draft)
         if same is not None:
             if any(names.setdefault(mine, theirs) != theirs for mine, theirs in same.items()):

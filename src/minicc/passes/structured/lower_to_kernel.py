@@ -24,7 +24,7 @@ from minicc.ir.arith import COMBINERS, identity_of
 from minicc.ir.build import Builder
 from minicc.ir.core import Function, Region, Value
 from minicc.ir.space import REDUCTION
-from minicc.ir.structured import Generic, Group, Map, contiguous_name
+from minicc.ir.structured import Generic, Group, Map, contiguous_name, names_of
 from minicc.ir.types import INDEX_TYPE, BufferType
 
 Position = tuple[
@@ -136,6 +136,9 @@ class _Nest:
         self.extents = op.space.extents
         self.axes = self._axis_order()
         self.at: dict[str, Position] = {n: (v, 1) for n, v in lowering.shared.items()}
+        self.checks: dict[int, list[tuple[str, int, int]]] = {}
+        for name, k, extent in op.indices:
+            self.checks.setdefault(self._depth(k), []).append((name, k, extent))
         self.steps: dict[str, Segment] = {}
 
     def _axis_order(self) -> tuple[str, ...]:
@@ -171,6 +174,7 @@ class _Nest:
 
     def parallel(self, depth: int) -> None:
         """Loops over the op's own parallel dimensions; within them the reductions."""
+        self.check(depth)
         if depth == len(self.own_parallel):
             self.reduce_and_finish()
             return
@@ -202,6 +206,19 @@ class _Nest:
         body = Region(args, self.low.b.ops, yields)
         self.low.b = outer
         return outer.emit_all(kernel.For, tuple(inits), lo=s[0], hi=s[1], step=s[2], body=body)
+
+    def _depth(self, k: int) -> int:
+        """How many of the op's own loops stand around the read of operand `k` as an index."""
+        names = names_of(self.op.maps[k])
+        if names & set(self.reductions):
+            return len(self.own_parallel) + 1
+        return max((d + 1 for d, n in enumerate(self.own_parallel) if n in names), default=0)
+
+    def check(self, depth: int) -> None:
+        """Read the indices that are known within so many loops, and check them."""
+        for name, k, extent in self.checks.get(depth, ()):
+            element = self.read(self.op.operands[k], self.op.maps[k])
+            self.at[name] = (self.low.b.emit(kernel.Check, element, extent=extent), 1)
 
     # reductions
 
@@ -324,10 +341,14 @@ class _Nest:
         Parallel results are finished, others combined.
         """
         op, b = self.op, self.low.b
+        self.check(len(self.own_parallel) + 1)
+        used = {*op.body.yields, *[v for inner in op.body.ops for v in inner.operands]}
         loaded: dict[tuple[Value, Map], Value] = {}
         tiles: dict[Value, Value] = {}
         ahead = dict(op.ahead)
         for k, (a, v, m) in enumerate(zip(op.body.args, op.operands, op.input_maps, strict=False)):
+            if a not in used:
+                continue  # an index
             if (v, m) not in loaded:
                 if k in ahead:
                     self.fetch(v, m, ahead[k])

@@ -25,8 +25,9 @@ from minicc.ir.build import Builder
 from minicc.ir.core import Function, Literal, Module, Op, Value
 from minicc.ir.rewrite import Rebuilder, rebuild
 from minicc.ir.space import PARALLEL, REDUCTION, Iter, Space
-from minicc.ir.types import F32, F64, I64, TensorType
+from minicc.ir.types import F32, F64, I64, TensorType, is_index
 from minicc.passes.structured.lower_circular import circular_body
+from minicc.passes.structured.lower_gather import GATHERS
 from minicc.passes.structured.lower_winograd import winograd_input, winograd_output
 
 Body = Callable[[Builder, Sequence[Value]], Value]
@@ -41,11 +42,13 @@ def lower_to_structured(module: Module) -> Module:
 def has_lowering(op: Op) -> bool:
     """Whether a graph op can be lowered; what only is stored (floats of 8 bits, ...) can't be.
 
-    Nor can circular functions of f64.
+    Nor can circular functions of f64, and indices that are not all among those of i64.
     """
     known = isinstance(op, graph.Elementwise) or type(op) in LOWER
     if isinstance(op, graph.Circular):
         known = op.x.type.dtype is not F64
+    if type(op) in GATHERS:
+        known = is_index(op.operands[1].type.dtype)
     return known and all(v.type.dtype.kind != "s" for v in (*op.operands, *op.results))
 
 
@@ -351,6 +354,7 @@ LOWER: dict[type[Op], Lower] = {
     graph.Window: _window,
     graph.Contract: _contract,
     graph.Conv: _conv,
+    **GATHERS,
     graph.WinogradInput: winograd_input,
     graph.WinogradOutput: winograd_output,
 }

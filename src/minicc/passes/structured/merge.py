@@ -96,10 +96,17 @@ def _absorb(consumer: Generic, made: dict[Value, Generic], uses: dict[Value, int
 
 
 def legal(producer: Generic, consumer: Generic, value: Value) -> bool:
-    """Whether the producer's one parallel result is indexed by its plain dimensions."""
+    """Whether the producer's one parallel result is indexed by its plain dimensions.
+
+    A gather stays apart, since a consumer may skip some of its points and their checks; so does
+    what makes indices, which are elements of an operand.
+    """
+    indices = [consumer.operands[k] for _, k, _ in consumer.indices]
     return (
         producer.combine == (None,)
         and not producer.coordinates
+        and not producer.indices
+        and value not in indices
         and plain_names(producer.yield_maps[0]) is not None
     )
 
@@ -139,6 +146,10 @@ class _Reads:
         if (v, m) not in self._scalars:
             self._scalars[v, m] = Value(TensorType(v.type.dtype))
         return self._scalars[v, m]
+
+    def position(self, v: Value, m: Map) -> int:
+        """The number of the operand that is `v` read at `m`."""
+        return list(self._scalars).index((v, m))
 
     @property
     def inputs(self) -> list[Value]:
@@ -180,7 +191,15 @@ def apply(producer: Generic, consumer: Generic, value: Value) -> Generic:
     coordinates = consumer.body.args[len(consumer.operands) :]
     yields = inline(body, consumer.body, [*args, *coordinates])
     region = Region([*reads.scalars, *coordinates], live(body.ops, yields), yields)
-    attrs = {**consumer.attrs, "maps": (*reads.maps, *consumer.yield_maps)}
+    indices = tuple(
+        (name, reads.position(consumer.operands[k], consumer.maps[k]), extent)
+        for name, k, extent in consumer.indices
+    )
+    attrs = {
+        **consumer.attrs,
+        "maps": (*reads.maps, *consumer.yield_maps),
+        "indices": indices,
+    }
     loc = merge_locations(producer.loc, consumer.loc)
     return Generic.make(reads.inputs, attrs, (region,), loc)
 
@@ -192,6 +211,7 @@ def follows(producer: Generic, consumer: Generic, value: Value) -> bool:
         any(plain_names(m) is None for m in producer.yield_maps)
         and consumer.combine == (None,)
         and not consumer.coordinates
+        and not consumer.indices
         and plain_names(place) is not None
         and consumer.shapes == producer.shapes
         and all(
@@ -268,7 +288,7 @@ def _siblings(first: Generic, second: Generic) -> bool:
 
     Each at its own point of an equal space; and what both combine runs over the same dimensions.
     """
-    if first.coordinates or second.coordinates or first.into or second.into:
+    if any(op.coordinates or op.indices or op.into for op in (first, second)):
         return False
     extents = first.space.extents
     if set(extents.values()) and sorted(second.space.extents.values()) != sorted(extents.values()):

@@ -23,7 +23,7 @@ from typing import NamedTuple
 from minicc.ir.affine import Expr, symbols
 from minicc.ir.core import Module, Op, Value
 from minicc.ir.space import REDUCTION
-from minicc.ir.structured import Constant, Generic, Group, Map, contiguous_name
+from minicc.ir.structured import Constant, Generic, Group, Map, contiguous_name, names_of
 from minicc.passes.structured.fuse import is_contraction
 from minicc.target import Target
 
@@ -79,7 +79,19 @@ def choose_schedules(module: Module, target: Target) -> dict[Op, Schedule]:
 def choose_schedule(
     group: Group, target: Target, constants: frozenset[Value] = frozenset()
 ) -> Schedule:
-    """The schedule of one group: that of its contractions if it has any, else of its rows."""
+    """The schedule of one group: that of its contractions if it has any, else of its rows.
+
+    Indices that are data are read one by one: what says where they stand is not tiled.
+    """
+    chosen = _schedule(group, target, constants)
+    ops = [op for op in group.body.ops if isinstance(op, Generic)]
+    for name in {n for op in ops for _, k, _ in op.indices for n in names_of(op.maps[k])}:
+        chosen.tiles.pop(name, None)
+        chosen.steps.pop(name, None)
+    return chosen
+
+
+def _schedule(group: Group, target: Target, constants: frozenset[Value]) -> Schedule:
     ops = [op for op in group.body.ops if isinstance(op, Generic) and is_contraction(op)]
     if not ops:
         return _rows(group, target)
@@ -343,7 +355,7 @@ def _vector_dimension(op: Generic) -> str | None:
     """The contiguous dimension of the results, or of the operands where results have none."""
     for m in (*op.yield_maps, *op.input_maps):
         name = contiguous_name(m)
-        if name is not None and op.space.extents[name] > 1:
+        if name is not None and name in op.space and op.space.extents[name] > 1:
             return name
     return None
 
@@ -352,6 +364,8 @@ def _inner_tiles(op: Generic, group: Group, lanes: int) -> dict[str, int]:
     """For an op with dimensions of its own: four vectors along the contiguous one of them."""
     for m in (*op.yield_maps, *op.input_maps):
         name = contiguous_name(m)
-        if name is not None and name not in group.shared and op.space.extents[name] > 1:
+        if name is None or name in group.shared or name not in op.space:
+            continue
+        if op.space.extents[name] > 1:
             return {name: min(op.space.extents[name], 4 * lanes)}
     return {}
