@@ -156,14 +156,15 @@ def test_a_report_of_what_is_compiled() -> None:
 def test_a_report_says_what_stays_on_the_host(tmp_path: Path) -> None:
     inputs = [
         helper.make_tensor_value_info("x", TensorProto.FLOAT, [4, 3]),
-        helper.make_tensor_value_info("i", TensorProto.INT64, [2]),
+        helper.make_tensor_value_info("i", TensorProto.INT64, [2, 1]),
+        helper.make_tensor_value_info("u", TensorProto.FLOAT, [2, 3]),
     ]
     nodes = [
         helper.make_node("Relu", ["x"], ["r"]),
-        helper.make_node("Gather", ["r", "i"], ["g"], name="choose"),
+        helper.make_node("ScatterND", ["r", "i", "u"], ["g"], name="choose"),
         helper.make_node("Exp", ["g"], ["y"]),
     ]
-    outputs = [helper.make_tensor_value_info("y", TensorProto.FLOAT, [2, 3])]
+    outputs = [helper.make_tensor_value_info("y", TensorProto.FLOAT, [4, 3])]
     opsets = [helper.make_opsetid("", 17)]
     model = helper.make_model(
         helper.make_graph(nodes, "g", inputs, outputs), opset_imports=opsets, ir_version=9
@@ -171,7 +172,25 @@ def test_a_report_says_what_stays_on_the_host(tmp_path: Path) -> None:
     (tmp_path / "m.onnx").write_bytes(model.SerializeToString())
     told = invoke("compile", str(tmp_path / "m.onnx"), "--report").stdout
     assert "2 of 3 graph ops become machine code, 1 stay on the host" in told
-    assert "on the host: 1 because graph.gather has no lowering: choose" in told
+    assert "on the host: 1 because graph.scatter_nd has no lowering: choose" in told
+
+
+def test_verify_refuses_an_index_out_of_range(tmp_path: Path) -> None:
+    inputs = [
+        helper.make_tensor_value_info("x", TensorProto.FLOAT, [4, 3]),
+        helper.make_tensor_value_info("i", TensorProto.INT64, [2]),
+    ]
+    nodes = [helper.make_node("Gather", ["x", "i"], ["y"], name="choose")]
+    outputs = [helper.make_tensor_value_info("y", TensorProto.FLOAT, [2, 3])]
+    opsets = [helper.make_opsetid("", 17)]
+    model = helper.make_model(
+        helper.make_graph(nodes, "g", inputs, outputs), opset_imports=opsets, ir_version=9
+    )
+    (tmp_path / "m.onnx").write_bytes(model.SerializeToString())
+    asked = ("verify", str(tmp_path / "m.onnx"), "--input")
+    assert "same bits at 1 and 2 threads: yes" in invoke(*asked, "i=i64[2]=-4,3").stdout
+    told = failure(*asked, "i=i64[2]=0,4")
+    assert told == "MC0158 error: graph.gather: index 4 leaves an extent of 4\n  at: choose\n"
 
 
 def test_rules_are_numbered(tmp_path: Path) -> None:
