@@ -226,7 +226,7 @@ def profitable(draft: Draft, op: Generic, aligned: Mapping[str, str]) -> bool:
 def _wide(op: Generic) -> tuple[str | None, set[str]]:
     """A product's contiguous dimension, and all of what its operand in vectors varies along."""
     vector = contiguous_name(op.yield_maps[0])
-    varies = [{n for e in m for n in affine.symbols(e)} for m in op.input_maps]
+    varies = [names_of(m) for m in op.input_maps]
     return vector, next((names for names in varies if vector in names), set())
 
 
@@ -259,7 +259,7 @@ def _continues_rows(draft: Draft, op: Generic, aligned: Mapping[str, str]) -> bo
     return (
         inside.count(True) == 1
         and vector not in aligned
-        and vector not in {n for e in op.input_maps[inside.index(True)] for n in affine.symbols(e)}
+        and vector not in names_of(op.input_maps[inside.index(True)])
         and {aligned[n] for n in wide if n in aligned} <= {first.names[n] for n in among}
         and _rest(op, aligned, set(aligned.values())) <= _NEAR
     )
