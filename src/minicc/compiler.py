@@ -16,7 +16,9 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 from minicc.errors import CompilerBug, UserError
+from minicc.ir import graph
 from minicc.ir.core import Module
+from minicc.ir.mapped import let_go
 from minicc.memory import require_graph_fits, require_program_fits
 from minicc.options import Options
 from minicc.passes.graph.applications import Applications
@@ -181,12 +183,21 @@ def lower(
             ) from error
         if observe is not None:
             observe(stage, before, module, time.perf_counter() - began)
+        if stage.level == "graph":
+            _let_go(before)
         if stage.name == "specialise":
             require_bound(module)
             require_graph_fits(module, options.memory_limit)
         elif stage.name == "plan-memory":
             require_program_fits(module, options.memory_limit)
     return module
+
+
+def _let_go(module: Module) -> None:
+    """Give back the pages of constants in files, which a stage may have read."""
+    for op in module.main.body.ops:
+        if isinstance(op, graph.Constant):
+            let_go(op.value.array)
 
 
 def require_bound(module: Module) -> None:

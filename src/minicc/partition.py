@@ -18,8 +18,10 @@ from minicc.backends.base import Executable
 from minicc.compiler import require_bound
 from minicc.errors import UserError
 from minicc.ir import graph
-from minicc.ir.core import Array, Function, Module, Op, Region, Value
+from minicc.ir.core import Array, Function, Literal, Module, Op, Region, Value
 from minicc.ir.indices import OutOfRange, out_of_range
+from minicc.ir.mapped import changes, own
+from minicc.ir.rewrite import Rebuilder, rebuild
 from minicc.ir.types import STORED
 from minicc.memory import require_graph_fits
 from minicc.passes.graph.fold_constants import fold_constants
@@ -94,10 +96,24 @@ def plan_parts(module: Module, binding: Mapping[str, int], limit: int) -> Partit
         # what depends on constants alone needs no host when the model runs
         module = fold_constants(module)
         if host_ops(module):
+            module = Module(module.level, [_held(module.main)])
             return PartitionPlan(module, binding, tuple(partition(module.main)))
     main = module.main
     whole = Native(main, tuple(main.args), tuple(main.body.yields))
     return PartitionPlan(module, binding, (whole,))
+
+
+def _held(function: Function) -> Function:
+    """The function with copies of what lies in the model's file and is read when it runs."""
+    on_host = [op for op in function.body.ops if runs_on_host(op)]
+    read = {v for op in on_host for v in op.operands}.union(function.body.yields)
+
+    def visit(b: Rebuilder, op: Op, operands: tuple[Value, ...]) -> Sequence[Value] | None:
+        if isinstance(op, graph.Constant) and op.result in read and changes(op.value.array):
+            return (b.emit(graph.Constant, value=Literal(own(op.value.array))),)
+        return None
+
+    return rebuild(function, visit)
 
 
 def partition(function: Function) -> list[Part]:

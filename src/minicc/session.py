@@ -85,6 +85,8 @@ class InferenceSession:
         self._result_names = tuple(read.outputs)
         self._parts: Parts | None = None
         self._module: Module | None = None
+        if not all(type is not None and _is_static(type) for _, type in read.inputs):
+            read.hold()  # they are read again for each set of sizes
         try:
             self._module = import_graph(read)
         except MiniccError as error:
@@ -110,7 +112,10 @@ class InferenceSession:
 
     @property
     def module(self) -> Module:
-        """The graph module; UnsupportedError where the model can only be run in parts."""
+        """The graph module; UnsupportedError where the model can only be run in parts.
+
+        Its large constants may be views of the model's file.
+        """
         if self._module is None:
             text = "this model is compiled in parts, as data decide"
             raise UnsupportedError("MC0228", text, hint="run it; `report` tells of the parts")
@@ -299,6 +304,10 @@ def _spelled(proto: Any) -> str:
     if kind != "tensor_type":
         return str(kind)
     return f"tensor({TensorProto.DataType.Name(proto.tensor_type.elem_type).lower()})"
+
+
+def _is_static(type: TensorType) -> bool:
+    return all(isinstance(n, int) for n in type.shape)
 
 
 def _node_arg(name: str, type: TensorType) -> NodeArg:

@@ -38,6 +38,7 @@ from minicc.ir.arith import COMBINERS, identity_of, reduce_array
 from minicc.ir.arrays import empty
 from minicc.ir.core import Array, Literal, Op, Region, RunRegion, Value
 from minicc.ir.indices import counted
+from minicc.ir.mapped import copy
 from minicc.ir.space import REDUCTION, SEQUENTIAL, Space
 from minicc.ir.types import I64, TensorType, is_index, tensor_of
 
@@ -220,6 +221,7 @@ class Generic(Op, name="structured.generic"):
             return
         names = self.space.names
         bent = [n for n in names if any(affine.linear(e, (n,)) is None for e in self.maps[0])]
+        pairs: list[tuple[Array, Array]] = []
         for point in itertools.product(*[range(self.space.extents[n]) for n in bent]):
             fixed = dict(zip(bent, point, strict=True))
             start, strides = 0, dict.fromkeys(names, 0)
@@ -234,7 +236,8 @@ class Generic(Op, name="structured.generic"):
             where = tuple(fixed.get(n, slice(None)) for n in names)
             shape = [self.space.extents[n] for n in names if n not in fixed]
             steps = [strides[n] for n in names if n not in fixed]
-            out[where] = np.ndarray(shape, x.dtype, x, start, steps)
+            pairs.append((out[(*where, ...)], np.ndarray(shape, x.dtype, x, start, steps)))
+        copy(pairs, x)
 
     def _chunk(
         self,

@@ -21,6 +21,7 @@ from minicc.backends.llvm.program import ARENA, BARRIER, FIRST, STATUS
 from minicc.errors import UserError
 from minicc.ir.arrays import Array, aligned, empty, is_aligned
 from minicc.ir.indices import out_of_range
+from minicc.ir.mapped import changes, copy
 from minicc.memory import no_memory
 from minicc.runtime.threads import close_idle, give_team, take_team
 
@@ -37,7 +38,8 @@ _SAMPLE = 4096
 def place_constants(arrays: Sequence[Array]) -> tuple[list[Array], list[int]]:
     """The arrays at aligned addresses, and those addresses.
 
-    They are copied where they are not aligned, and shared with other executables' that are equal.
+    They are copied where they are not aligned or lie in a model's file, and shared with other
+    executables' that are equal.
     """
     placed = [_placed(a) for a in arrays]
     return placed, [a.ctypes.data for a in placed]
@@ -49,10 +51,10 @@ def _placed(array: Array) -> Array:
     known = _constants.get(key)
     if known is not None and np.array_equal(known.reshape(-1).view(np.uint8), raw):
         return known
-    if not is_aligned(array):
-        copy = aligned(max(1, array.nbytes))[: array.nbytes]
-        copy[:] = raw
-        array = copy.view(array.dtype).reshape(array.shape)
+    if not is_aligned(array) or changes(array):
+        placed = aligned(max(1, array.nbytes))[: array.nbytes]
+        copy([(placed, raw)], raw)
+        array = placed.view(array.dtype).reshape(array.shape)
     if array.nbytes > _SAMPLE:
         _constants[key] = array
     return array

@@ -20,6 +20,7 @@ import numpy as np
 
 from minicc.errors import UnsupportedError, UserError
 from minicc.ir.core import Array
+from minicc.ir.mapped import map_data
 
 # smaller ones are read at once
 _MAPPED = 1 << 20
@@ -102,8 +103,7 @@ def _read(path: Path, location: str, span: tuple[int, int | None], of: tuple[str
                 hint = "copy or download that file again"
                 raise UserError("MC0134", message, hint=hint, where=where)
             if count >= _MAPPED:
-                mapped = np.memmap(file, np.uint8, "r", start, (count,))
-                return mapped.view(np.ndarray)
+                return map_data(file, start, count)
             file.seek(start)
             return np.frombuffer(file.read(count), np.uint8)
     except OSError as error:

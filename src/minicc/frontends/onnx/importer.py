@@ -107,6 +107,7 @@ def import_model(source: str | os.PathLike[str] | bytes) -> Module:
 
     `main` takes the model's inputs, whose hints are their names, and has the outputs' names. Free
     dimensions are symbols. The location of an op is the name of the node that it computes for.
+    Large constants may be views of the file, which must stay as it is while the module is used.
 
     Raises `UserError` for a file or a model that is wrong and `UnsupportedError` for one that
     minicc does not compile, with all problems of the model; see `reader` and `context` for codes.

@@ -1,7 +1,8 @@
 """Bytes of an ONNX model to plain Python: nodes in topological order, initialisers, types, opset.
 
 Mirrors: the ONNX protobuf schema, of which only what importing needs is kept. Initialisers are
-decoded when they are first asked for; those stored as raw bytes become arrays without a copy.
+decoded when they are first asked for. A large file is mapped, and protobuf does not see the raw
+bytes of large initialisers: their arrays are views of the file.
 
 Errors, all `UserError`: MC0120 a file that can't be read, MC0121 no bytes, MC0122 bytes that end
 too early, MC0123 bytes that are no model, MC0125 a value that nothing makes (or a cycle), MC0126 a
@@ -14,23 +15,27 @@ from __future__ import annotations
 
 import heapq
 import os
+import stat
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from minicc.errors import MiniccError, Problems, UnsupportedError, UserError
 from minicc.frontends.onnx.external import Files
-from minicc.frontends.onnx.tensors import array_of, element_type
-from minicc.frontends.onnx.wire import cut_short
+from minicc.frontends.onnx.tensors import array_of, element_type, viewed
+from minicc.frontends.onnx.wire import cut_short, without_weights
 from minicc.ir.affine import Dim, symbol
 from minicc.ir.core import Array
+from minicc.ir.mapped import let_go, map_model, own
 from minicc.ir.types import TensorType
 
 NEWEST_OPSET = 28
+# bytes of a model that is mapped, and of an initialiser that stays where it is
+_MAPPED, _LARGE = 1 << 20, 1 << 16
 # AttributeProto.AttributeType: the field that holds the value
 _FIELDS = {1: "f", 2: "i", 3: "s", 5: "g", 6: "floats", 7: "ints", 8: "strings"}
 _FIELDS |= {11: "sparse_tensor"}
@@ -114,10 +119,19 @@ class Model:
             self.initialisers[name] = found
         return found
 
+    def hold(self) -> None:
+        """Copy the initialisers that lie in the model's file, for one who reads them later.
+
+        By then the file may be another.
+        """
+        arrays = {n: own(t) for n, t in self.initialisers.items() if isinstance(t, np.ndarray)}
+        self.initialisers = {**self.initialisers, **arrays}
+
     def settle(self) -> None:
-        """Let go of the file's message, which holds all weights; what is left of it is copied."""
+        """Let go of the file and of its message; what is left of them is copied."""
         self.declared = {}
         self.initialisers = {name: _copied(t) for name, t in self.initialisers.items()}
+        self.hold()
 
     def add(self, initialisers: Mapping[str, Any]) -> None:
         """More initialisers, those of a graph that is written in place of a node."""
@@ -135,11 +149,13 @@ def read_model(
     data, place = _load(source)
     in_memory = isinstance(source, (bytes, bytearray, memoryview))
     files = _NO_FILES if in_memory else Files(place)
-    proto = _parse(data, place)
+    proto, weights = _parse(data, place)
     graph = proto.graph
     problems = Problems()
     opsets = _opsets(proto, place)
-    initialisers = {t.name: t for t in graph.initializer}
+    initialisers: dict[str, Any] = {
+        t.name: weights.get(position, t) for position, t in enumerate(graph.initializer)
+    }
     initialisers |= {t.values.name: t for t in graph.sparse_initializer}
     inputs: list[tuple[str, TensorType | None]] = []
     taken = {d.dim_param for i in graph.input for d in i.type.tensor_type.shape.dim}
@@ -200,10 +216,10 @@ def captured(proto: Any) -> list[str]:
     return list(free)
 
 
-def _load(source: str | os.PathLike[str] | bytes) -> tuple[bytes, str]:
+def _load(source: str | os.PathLike[str] | bytes) -> tuple[Array, str]:
     """The bytes, and what to call them in errors."""
     if isinstance(source, (bytes, bytearray, memoryview)):
-        data, place = bytes(source), "the given bytes"
+        data, place = np.frombuffer(bytes(source), np.uint8), "the given bytes"
     elif not isinstance(source, (str, os.PathLike)):
         message = f"a model is a path or bytes, not a {type(source).__name__}"
         known = hasattr(source, "SerializeToString")
@@ -212,7 +228,7 @@ def _load(source: str | os.PathLike[str] | bytes) -> tuple[bytes, str]:
     else:
         place = os.fsdecode(source)
         try:
-            data = Path(place).read_bytes()
+            data = _file_bytes(place)
         except ValueError as error:
             message = f"the model can't be read: {error}"
             hint = "check the path"
@@ -221,23 +237,40 @@ def _load(source: str | os.PathLike[str] | bytes) -> tuple[bytes, str]:
             reason = error.strerror or str(error)
             message = f"the model can't be read: {reason.lower()}"
             raise UserError("MC0120", message, hint="check the path", where=place) from None
-    if not data:
+    if not data.size:
         raise UserError("MC0121", "the model is empty", hint="export it again", where=place)
     return data, place
 
 
-def _parse(data: bytes, place: str) -> Any:
+def _file_bytes(place: str) -> Array:
+    """The bytes of a file; those of a large one are mapped."""
+    with open(place, "rb") as file:
+        state = os.fstat(file.fileno())
+        if stat.S_ISREG(state.st_mode) and state.st_size >= _MAPPED:
+            # not every file system can
+            with suppress(OSError, ValueError):
+                return map_model(file)
+        return np.frombuffer(file.read(), np.uint8)
+
+
+def _parse(data: Array, place: str) -> tuple[Any, dict[int, Array]]:
+    """The message of a model, and the arrays of large initialisers by their position."""
     from google.protobuf.message import DecodeError  # type: ignore[import-untyped,unused-ignore]
     from onnx import ModelProto
     from onnx.inliner import inline_local_functions
 
     proto = ModelProto()
+    view = data.data
+    places: dict[int, tuple[int, int]] = {}
+    rest: bytes | memoryview = view
+    if data.size >= _MAPPED:
+        rest, places = without_weights(view, _LARGE)
     try:
-        proto.ParseFromString(data)
+        proto.ParseFromString(rest)
     except DecodeError:
-        lack = cut_short(data)
+        lack = cut_short(view)
         if lack:
-            message = f"the model ends too early: its {len(data)} bytes lack {lack} at the end"
+            message = f"the model ends too early: its {len(view)} bytes lack {lack} at the end"
             hint = "copy, download or export it again"
             raise UserError("MC0122", message, hint=hint, where=place) from None
         raise _no_model(place) from None
@@ -249,10 +282,19 @@ def _parse(data: bytes, place: str) -> Any:
     if not all(isinstance(name, str) for name in _names(proto.graph)):
         message = "the model has names that are not UTF-8"
         raise UserError("MC0123", message, hint="export it again", where=place)
+    weights: dict[int, Array] = {}
+    for position, (start, end) in places.items():
+        tensor, raw = proto.graph.initializer[position], data[start:end]
+        array = None if proto.functions else viewed(tensor, raw)
+        if array is None:
+            tensor.raw_data = raw.tobytes()
+        else:
+            weights[position] = array
+    let_go(data)
     if not proto.functions:
-        return proto
+        return proto, weights
     try:
-        return inline_local_functions(proto)
+        return inline_local_functions(proto), {}
     except Exception as error:  # of several kinds, some of them bare C++ ones
         message = f"the model's functions make no sense: {error}"
         hint = "`onnx.checker.check_model(path)` says more"

@@ -117,6 +117,20 @@ def array_of(tensor: Any, where: str, files: Files = _NO_FILES) -> Array:
     return np.fromiter(stored, element.numpy, len(stored)).reshape(shape)
 
 
+def viewed(tensor: Any, raw: Array) -> Array | None:
+    """The array of a TensorProto whose raw bytes were left out of it, a view of these bytes.
+
+    None where bytes and shape do not fit each other, or the elements are no plain ones.
+    """
+    element = ELEMENTS.get(tensor.data_type)
+    shape = tuple(tensor.dims)
+    if element is None or element in STORED or tensor.data_location == _EXTERNAL:
+        return None
+    if min(shape, default=0) < 0 or prod(shape) * element.bytes != raw.size:
+        return None
+    return raw.view(element.numpy).reshape(shape)
+
+
 def _unpacked(tensor: Any, what: str, where: str) -> Array:
     """The array of a tensor whose elements may stand several to a byte."""
     from onnx import numpy_helper

@@ -20,6 +20,7 @@ import numpy as np
 from minicc.ir import graph
 from minicc.ir.core import Array, Function, Literal, Module, Op, Region, Value
 from minicc.ir.indices import OutOfRange
+from minicc.ir.mapped import let_go
 from minicc.ir.rewrite import Rebuilder, rebuild
 
 _GROWTH = 4096  # elements that a result may have more than its operands
@@ -48,6 +49,8 @@ def _fold(function: Function) -> Function:
             results = op.rebuilt(operands).evaluate(_no_region, *arrays)
         except OutOfRange:
             return None  # the op stays, and the run tells
+        for array in arrays:
+            let_go(array)
         values: list[Value] = []
         for array in results:
             value = b.emit(graph.Constant, value=Literal(np.asarray(array)))
