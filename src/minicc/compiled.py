@@ -18,6 +18,7 @@ from minicc.backends.llvm.optimize import optimise
 from minicc.compiler import Stage, lower
 from minicc.errors import UserError
 from minicc.ir.core import Module, Op
+from minicc.memory import constant_bytes, give_back
 from minicc.options import Options
 from minicc.partition import HostOps, Part, PartitionPlan, Pipeline, plan_parts
 from minicc.runtime.cache import Cache, key
@@ -25,6 +26,8 @@ from minicc.runtime.execute import NativeExecutable
 from minicc.runtime.threads import team_library
 from minicc.target import TARGETS, Target
 from minicc.version import VERSION
+
+_MUCH = 1 << 23  # bytes of constants, of which stages may have left copies about
 
 
 def store_of(options: Options, target: Target) -> Store:
@@ -99,6 +102,8 @@ def _native(module: Module, options: Options, binding: Mapping[str, int]) -> Com
     target = options.machine
     program = lower(module, options, binding, observe=observe)
     began = time.perf_counter()
+    if constant_bytes(program) >= _MUCH:
+        give_back()
     store = _store(options)
     library = _team_code(store)
     native = compile_program(

@@ -11,6 +11,8 @@ Mirrors: XLA's out-of-memory report at compile time, with its list of the larges
 
 from __future__ import annotations
 
+import ctypes
+import os
 from collections.abc import Iterable
 from math import prod
 from typing import Any, NamedTuple
@@ -100,6 +102,23 @@ def no_memory(what: str) -> UserError:
     """MC0136: the machine has no memory left for something, in words."""
     text = f"the machine has no memory left for {what}"
     return UserError("MC0136", text, hint="use smaller shapes or batches, or close other programs")
+
+
+def give_back() -> None:
+    """Return freed memory to the system.
+
+    The C library keeps what was freed between what is still used, which is much after weights were
+    copied from stage to stage. Nothing is done where it has no call for that.
+    """
+    trim = getattr(ctypes.CDLL(None), "malloc_trim", None) if os.name == "posix" else None
+    if trim is not None:
+        trim(0)
+
+
+def constant_bytes(module: Module) -> int:
+    """Bytes of all constants of a program."""
+    constants = (op for op in module.main.body.ops if isinstance(op, program.Constant))
+    return sum(op.value.array.nbytes for op in constants)
 
 
 def tensor_bytes(type: TensorType) -> int:
