@@ -76,7 +76,6 @@ def tile_group(group: Group, schedule: Schedule) -> Group:
         for n in group.shared
         if schedule.tiles.get(n, 1) > 1
     }
-    inside = _inner_splits(group, schedule)
     shared: list[str] = []
     for n in schedule.grid:
         if n not in splits:
@@ -89,7 +88,7 @@ def tile_group(group: Group, schedule: Schedule) -> Group:
     ops: list[Op] = []
     for op in group.body.ops:
         assert isinstance(op, Generic)
-        fresh = _tile_generic(op, schedule, splits, inside, shared, passed, axes, forward)
+        fresh = _tile_generic(op, schedule, splits, shared, passed, axes, forward)
         forward.update(zip(op.results, fresh.results, strict=True))
         ops.append(fresh)
     yields = [forward[v] for v in group.body.yields]
@@ -97,14 +96,14 @@ def tile_group(group: Group, schedule: Schedule) -> Group:
     return group.rebuilt(group.operands, (body,), shared=tuple(shared))
 
 
-def _inner_splits(group: Group, schedule: Schedule) -> dict[str, Split]:
-    """How contractions cut dimensions of their own, for each tile to have its part of a packing."""
+def _own_splits(op: Generic, schedule: Schedule) -> dict[str, Split]:
+    """How a contraction cuts dimensions of its own, for each tile to have its part of a packing."""
+    if not is_contraction(op):
+        return {}
     return {
         i.name: Split(i.name, op.space.extents[i.name], schedule.tiles[i.name])
-        for op in group.body.ops
-        if isinstance(op, Generic) and is_contraction(op)
         for i in op.space.of_kind(PARALLEL)
-        if i.name not in group.shared and schedule.tiles.get(i.name, 1) > 1
+        if i.name not in schedule.grid and schedule.tiles.get(i.name, 1) > 1
     }
 
 
@@ -112,13 +111,12 @@ def _tile_generic(
     op: Generic,
     schedule: Schedule,
     splits: Mapping[str, Split],
-    inside: Mapping[str, Split],
     shared: list[str],
     passed: set[Value],
     axes: dict[Value, Map],
     forward: Mapping[Value, Value],
 ) -> Generic:
-    every = {**splits, **{n: s for n, s in inside.items() if n in op.space}}
+    every = {**splits, **_own_splits(op, schedule)}
     binding = {n: s.expression for n, s in every.items()}
     space = _split_space(op.space, every, shared)
     maps: list[Map] = []

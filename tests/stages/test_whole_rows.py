@@ -1,4 +1,4 @@
-"""Heads of attention: products that share rows run together, at every stage and on every target."""
+"""Products over the same whole rows, as in attention, run together: every stage, every target."""
 
 from __future__ import annotations
 
@@ -89,6 +89,38 @@ def test_a_head_at_every_stage(target: str, sizes: _Sizes, masked: bool, residua
     one = machine_code(program, target, inputs, 1)
     close(one, want, f"machine code for {target}")
     assert all(map(same_bits, one, machine_code(program, target, inputs, 2)))
+
+
+@pytest.mark.parametrize("target", _RUNNABLE)
+@pytest.mark.parametrize(("rows", "inner"), [(32, 24), (37, 90)])
+def test_a_sum_along_whole_rows_counts_each_element_once(
+    target: str, rows: int, inner: int
+) -> None:
+    """A product, something added, a normalised row and a product: the sum's dimension is a tile's.
+
+    Tiles of a product overlap where its width is no multiple of them; sums along it must not.
+    """
+
+    def body(b: Builder, x: Value, more: Value) -> list[Value]:
+        rng = np.random.default_rng(1)
+        first, second = (
+            constant(b, rng.standard_normal(shape).astype(np.float32))
+            for shape in ((16, inner), (inner, 40))
+        )
+        y = b.emit(graph.Add, b.emit(graph.Contract, x, first, equation="ij,jk->ik"), more)
+        total = b.emit(graph.Reduce, y, combine="add", axes=(1,), keepdims=True)
+        mean = b.emit(graph.Mul, total, constant(b, np.float32(1 / inner)))
+        centred = b.emit(graph.Sub, y, mean)
+        return [y, b.emit(graph.Contract, centred, second, equation="ij,jk->ik")]
+
+    made = module(body, TensorType(F32, (rows, 16)), TensorType(F32, (rows, inner)))
+    assert products_by_group(made) == [2]
+    inputs = inputs_of(made)
+    want = run(made, inputs)
+    *stages, (_, program) = every_stage(made, inputs, Options(target=target))
+    for name, got in stages:
+        close(got, want, f"behind {name}")
+    close(machine_code(program, target, inputs, 2), want, f"machine code for {target}")
 
 
 @pytest.mark.parametrize(
