@@ -90,6 +90,7 @@ PROGRAMS: dict[str, Callable[[Builder, Value], Value]] = {
         b, b.emit(graph.Mul, x, constant(b, np.float32(0.3)))
     ),
     "division-by-sum-of-powers": lambda b, x: _normalised(b, _powers(b, x)),
+    "power-of-two": lambda b, x: b.emit(graph.Pow, x, constant(b, np.float32(2))),
     "mul-of-add": lambda b, x: b.emit(
         graph.Mul,
         b.emit(graph.Add, x, constant(b, np.float32(0.3))),

@@ -158,6 +158,16 @@ def _build_distributed(b: Builder, op: Any, found: Any) -> Value:
     return b.emit(graph.Add, scaled, _emit_constant(b, np.asarray(shift * scale, shift.dtype)))
 
 
+def _match_square(op: graph.Pow, producer: Producer) -> Any:
+    exponent = constant_of(op.b, producer)
+    known = exponent is not None and exponent.size == 1 and exponent.item() == 2
+    return op.a if known and op.a.type == op.result.type else None
+
+
+def _build_square(b: Builder, op: graph.Pow, x: Value) -> Value:
+    return b.emit(graph.Mul, x, x)
+
+
 # approximates: as good a result from other roundings
 
 
@@ -250,6 +260,8 @@ RULES: tuple[Rule, ...] = (
         _match_chained(graph.Mul, graph.Add),
         _build_distributed,
     ),
+    # the square is rounded once, which the power need not be
+    Rule("power-of-two", graph.Pow, "reassociates", _match_square, _build_square),
     # A power of 2 takes fewer instructions than one of e, and a positive scale of the exponents
     # joins its factor. The product's rounding adds a relative error of the exponent's size, which
     # is harmless where no exponent is above 0: the greatest power is 1, and the error of the

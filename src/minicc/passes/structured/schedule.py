@@ -2,9 +2,9 @@
 
 A `Schedule` says, for one group, in which order its shared dimensions form the grid (`grid`), how
 many points of a dimension an instance handles at once (`tiles`, for shared and inner dimensions
-alike) and in which steps it walks through them (`steps`, where smaller), and where long sums
-restart (`cuts`). It knows the target but not the number of threads, so results don't depend on
-threads.
+alike) and in which steps it walks through them (`steps`, where smaller), how wide the register
+tiles of contractions are along dimensions of their own (`widths`), and where long sums restart
+(`cuts`). It knows the target but not the number of threads, so results don't depend on threads.
 
 Register tiles are chosen by a cost: the work with its rounding up, divided by how well the
 accumulators hide the latency of a multiply-add, plus what starting a tile costs.
@@ -41,7 +41,7 @@ _JOIN = 0.5  # cycles for a vector of a total that is added to in memory
 class Schedule:
     """The decisions for one group; see the module's text."""
 
-    __slots__ = ("cuts", "grid", "steps", "tiles")
+    __slots__ = ("cuts", "grid", "steps", "tiles", "widths")
 
     def __init__(
         self,
@@ -49,17 +49,19 @@ class Schedule:
         tiles: Mapping[str, int],
         cuts: Mapping[Generic, Cuts],
         steps: Mapping[str, int] | None = None,
+        widths: Mapping[str, int] | None = None,
     ) -> None:
         self.grid = grid
         self.tiles = dict(tiles)
         self.cuts = cuts
         self.steps = dict(steps or {})
+        self.widths = dict(widths or {})
 
     def __repr__(self) -> str:
         sizes = ", ".join(f"{n}={t}" for n, t in self.tiles.items())
         return (
             f"schedule<grid=[{', '.join(self.grid)}], tiles=[{sizes}], steps={self.steps}, "
-            f"cuts={list(self.cuts.values())}>"
+            f"widths={self.widths}, cuts={list(self.cuts.values())}>"
         )
 
 
@@ -162,9 +164,9 @@ def _whole_rows(group: Group, contractions: Sequence[Generic], target: Target) -
 
     heights = range(1, 1 + min(first.space.extents[row], _TALLEST))
     _, height = min((sum(best(op, h)[0] for op in contractions), h) for h in heights)
-    tiles = {row: height}
+    tiles, widths = {row: height}, {}
     for op in contractions:
-        tiles.update(best(op, height)[1])
+        widths.update({n: w for n, w in best(op, height)[1].items() if n != row})
     cuts: dict[Generic, Cuts] = {}
     for op in (o for o in group.body.ops if isinstance(o, Generic)):
         for name in _inner_tiles(op, group, lanes):
@@ -174,7 +176,7 @@ def _whole_rows(group: Group, contractions: Sequence[Generic], target: Target) -
         elif "add" in op.combine:
             cuts[op] = cut_sums(op, tiles, _PLAIN_CHAIN, _PLAIN_BLOCK)
     grid = (*[n for n in group.shared if n != row], row)
-    return Schedule(grid, tiles, cuts)
+    return Schedule(grid, tiles, cuts, widths=widths)
 
 
 def _reads_vectors(group: Group, op: Generic, vector: str, constants: frozenset[Value]) -> bool:

@@ -101,9 +101,9 @@ def _own_splits(op: Generic, schedule: Schedule) -> dict[str, Split]:
     if not is_contraction(op):
         return {}
     return {
-        i.name: Split(i.name, op.space.extents[i.name], schedule.tiles[i.name])
+        i.name: Split(i.name, op.space.extents[i.name], schedule.widths[i.name])
         for i in op.space.of_kind(PARALLEL)
-        if i.name not in schedule.grid and schedule.tiles.get(i.name, 1) > 1
+        if schedule.widths.get(i.name, 1) > 1
     }
 
 
@@ -116,7 +116,8 @@ def _tile_generic(
     axes: dict[Value, Map],
     forward: Mapping[Value, Value],
 ) -> Generic:
-    every = {**splits, **_own_splits(op, schedule)}
+    own = _own_splits(op, schedule)
+    every = {**splits, **own}
     binding = {n: s.expression for n, s in every.items()}
     space = _split_space(op.space, every, shared)
     maps: list[Map] = []
@@ -134,7 +135,8 @@ def _tile_generic(
     for k, (v, shape) in enumerate(zip(op.results, op.shapes, strict=True)):
         axes[v] = op.maps_of(k)[0]
         shapes.append(_passed_shape(axes[v], shape, splits) if v in passed else shape)
-    tiles = {s.inner.name: schedule.steps.get(n, schedule.tiles[n]) for n, s in every.items()}
+    tiles = {s.inner.name: schedule.steps.get(n, schedule.tiles[n]) for n, s in splits.items()}
+    tiles.update({s.inner.name: schedule.widths[n] for n, s in own.items()})
     tiles.update({n: t for n, t in schedule.tiles.items() if n not in every and n in space})
     limits = space.extents
     cuts = schedule.cuts.get(op, Cuts())
