@@ -18,7 +18,7 @@ from minicc.backends.llvm.optimize import optimise
 from minicc.compiler import Stage, lower
 from minicc.errors import UserError
 from minicc.ir.core import Module, Op
-from minicc.memory import constant_bytes, give_back
+from minicc.memory import constant_bytes, give_back, without_collection
 from minicc.options import Options
 from minicc.partition import HostOps, Part, PartitionPlan, Pipeline, plan_parts
 from minicc.runtime.cache import Cache, key
@@ -75,6 +75,7 @@ class Compilation(NamedTuple):
     host: tuple[tuple[Op, str], ...] = ()
 
 
+@without_collection()
 def compile_module(module: Module, options: Options, binding: Mapping[str, int]) -> Compilation:
     """A graph module to something that runs on this machine.
 

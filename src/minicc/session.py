@@ -22,7 +22,7 @@ from minicc.frontends.onnx.tensors import ELEMENTS
 from minicc.ir import affine
 from minicc.ir.core import Array, Function, Module
 from minicc.ir.types import DType, TensorType
-from minicc.memory import no_memory, require_array_fits
+from minicc.memory import no_memory, require_array_fits, without_collection
 from minicc.options import Options, options_of
 from minicc.parts import Parts, what_data_decide
 from minicc.passes.graph.specialise import free_symbols
@@ -73,6 +73,7 @@ class InferenceSession:
         self._outputs: tuple[str, ...] | None = None
         self._open()
 
+    @without_collection()
     def _open(self) -> None:
         """Read the model; compile it if nothing has to be known before."""
         began = time.perf_counter()
