@@ -59,6 +59,14 @@ def timed(call: Callable[[], Any], runs: int, before: Callable[[], Any] | None =
     return Times(min(seconds), float(np.median(seconds)))
 
 
+def best_in_turns(calls: Sequence[Callable[[], Any]], rounds: int, runs: int) -> list[float]:
+    """The best seconds of each call; they run in turns, since clocks drift within a second."""
+    best = [float("inf")] * len(calls)
+    for _ in range(rounds):
+        best = [min(b, timed(call, runs).best) for b, call in zip(best, calls, strict=True)]
+    return best
+
+
 def flush() -> None:
     """Touch every line of 64 MB, so that nothing else is left in the caches."""
     np.add(FLUSH, 1, out=FLUSH)
