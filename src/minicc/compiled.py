@@ -111,7 +111,7 @@ def _native(module: Module, options: Options, binding: Mapping[str, int]) -> Com
         program, target, options.math == "fast", library["minicc_barrier"], store
     )
     seconds["llvm"] = time.perf_counter() - began
-    executable = NativeExecutable(native, options.threads, library)
+    executable = NativeExecutable(native, options.threads, library, options.memory_limit)
     launches = sum(op.opname == "program.launch" for op in program.main.body.ops)
     return Compilation(executable, seconds, len(program.functions) - 1, launches)
 

@@ -174,6 +174,10 @@ class Pipeline:
             op.result: op.value.array for op in function.body.ops if isinstance(op, graph.Constant)
         }
 
+    def fits(self, shapes: Sequence[tuple[int, ...]]) -> bool:
+        """Whether the program is for inputs of these shapes; they are all bound."""
+        return True
+
     def run(self, inputs: Sequence[Array]) -> list[Array]:
         """The outputs for C-contiguous inputs of the expected types; they are the caller's own."""
         known: dict[Value, Array] = {**self._constants}

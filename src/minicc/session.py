@@ -24,6 +24,7 @@ from minicc.ir.core import Array, Function, Module
 from minicc.ir.types import DType, TensorType
 from minicc.memory import no_memory, require_array_fits, without_collection
 from minicc.options import Options, options_of
+from minicc.partition import host_ops
 from minicc.parts import Parts, what_data_decide
 from minicc.passes.graph.specialise import free_symbols
 
@@ -37,6 +38,7 @@ _ONNX_NAMES = {
 
 
 _MOST = 64  # specialisations that are kept
+_MOST_SHAPES = 4096  # shapes of inputs that are remembered
 
 
 class NodeArg(NamedTuple):
@@ -176,10 +178,10 @@ class InferenceSession:
         if self._parts is not None and len(self._args) < len(checked):
             return self._parts.run(checked)
         run: Callable[[list[Array]], list[Array]] = (
-            self._run_parts
-            if self._parts is not None
-            else self._compilation(self.binding(arrays)).executable.run
+            self._run_parts if self._parts is not None else self._program(arrays).executable.run
         )
+        if len(self._ready) >= _MOST_SHAPES:
+            self._ready.clear()
         self._ready[tuple(a.shape for a in arrays)] = run
         return run(arrays)
 
@@ -226,8 +228,16 @@ class InferenceSession:
                     binding[next(iter(extent.symbols()))] = n
         return binding
 
+    def _program(self, arrays: Sequence[Array]) -> Compilation:
+        """One program for all sizes; where ops run on the host or a guard fails, one for these."""
+        if not host_ops(self.module):
+            found = self._compilation({})
+            if found.executable.fits([a.shape for a in arrays]):
+                return found
+        return self._compilation(self.binding(arrays))
+
     def _compilation(self, binding: Mapping[str, int]) -> Compilation:
-        name = tuple(binding[s] for s in self._symbols)
+        name = tuple(binding[s] for s in self._symbols if s in binding)
         with self._lock:
             found = self._compiled.pop(name, None)
             if found is None:
@@ -245,9 +255,8 @@ class InferenceSession:
         count = len(self.module.main.body.ops)
         lines = [f"import {self._import_seconds * 1e3:.0f} ms, {count} graph ops"]
         for sizes, c in self._compiled.items():
-            shapes = (
-                ", ".join(f"{s}={n}" for s, n in zip(self._symbols, sizes, strict=True))
-                or "static shapes"
+            shapes = ", ".join(f"{s}={n}" for s, n in zip(self._symbols, sizes, strict=False)) or (
+                f"any {', '.join(self._symbols)}" if self._symbols else "static shapes"
             )
             own = sum(v for k, v in c.seconds.items() if k != "llvm")
             lines.append(

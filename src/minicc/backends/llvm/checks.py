@@ -20,6 +20,7 @@ from minicc.backends.llvm.emitter import Emitter
 from minicc.backends.llvm.tiles import ELEMENT
 from minicc.backends.llvm.writer import Vec
 from minicc.ir import kernel, program
+from minicc.ir.affine import Dim, Expr, substitute
 from minicc.ir.arrays import Array
 from minicc.ir.core import Function, Module, walk
 
@@ -33,7 +34,7 @@ class Check(NamedTuple):
     """A check of a launch: the nodes that it is for, and the extent that indices stay below."""
 
     where: tuple[str, ...]
-    extent: int
+    extent: Dim
 
 
 def checks_of(function: Function) -> list[kernel.Check]:
@@ -43,13 +44,14 @@ def checks_of(function: Function) -> list[kernel.Check]:
 
 def checks_of_program(module: Module) -> list[Check]:
     """The checks of all launches in the order of their words."""
-    kernels = {f.name: checks_of(f) for f in module.functions if f is not module.main}
-    return [
-        Check(op.bound(check.loc), check.extent)
-        for op in module.main.body.ops
-        if isinstance(op, program.Launch)
-        for check in kernels[op.kernel]
-    ]
+    kernels = {f.name: (f, checks_of(f)) for f in module.functions if f is not module.main}
+    found: list[Check] = []
+    for op in module.main.body.ops:
+        if isinstance(op, program.Launch):
+            kernel, checks = kernels[op.kernel]
+            sizes = op.sizes_in(kernel) if checks else {}
+            found += [Check(op.bound(c.loc), substitute(c.extent, sizes)) for c in checks]
+    return found
 
 
 def clean_status(checks: int) -> Array:
@@ -65,9 +67,10 @@ def check(e: Emitter, op: kernel.Check) -> None:
         extend = "sext" if dtype.kind == "i" else "zext"
         index = w.convert(extend, Vec(1, ELEMENT[dtype.name]), index, _I64)
     negative = w.compare("slt", _I64, index, "0")
-    behind = w.binary("add", _I64, index, str(op.extent))
+    extent = e.of_sizes(op.extent) if isinstance(op.extent, Expr) else str(op.extent)
+    behind = w.binary("add", _I64, index, extent)
     place = w.select(_I64, negative, behind, index)
-    inside = w.compare("ult", _I64, place, str(op.extent))
+    inside = w.compare("ult", _I64, place, extent)
     bad, good, before = w.fresh("bad"), w.fresh("good"), e.block
     w.line(f"br i1 {inside}, label %{good}, label %{bad}")
     e.start(bad)
