@@ -54,7 +54,7 @@ def machine_code(
 ) -> list[Array]:
     """What the machine code of a program gives, denormals kept as the interpreter keeps them."""
     library = team()
-    native = compile_program(program, TARGETS[target], False, library["minicc_barrier"], no_store)
+    native = compile_program(program, TARGETS[target], False, library, no_store)
     executable = NativeExecutable(native, threads, library)
     first = executable.run(inputs)
     again = executable.run(inputs)

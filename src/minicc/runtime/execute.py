@@ -17,16 +17,19 @@ import numpy as np
 from minicc.backends.llvm.checks import Check, clean_status
 from minicc.backends.llvm.compile import Native
 from minicc.backends.llvm.jit import Library
-from minicc.backends.llvm.program import ARENA, BARRIER, FIRST, STATUS
+from minicc.backends.llvm.program import ARENA, FIRST, STATUS, TEAM
 from minicc.errors import UserError
 from minicc.ir.arrays import Array, aligned, empty, is_aligned
 from minicc.ir.indices import out_of_range
 from minicc.ir.mapped import changes, copy
 from minicc.memory import no_memory
 from minicc.runtime.threads import close_idle, give_team, take_team
+from minicc.target import usable_processors
 
 # points of all iteration spaces; below that a second thread costs more than it brings
 _ALONE = 200_000
+
+_MAIN = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
 
 
 # Constants of all executables by their type and a sample of their bytes: specialisations of one
@@ -89,14 +92,17 @@ def _failure(context: _Context, checks: Sequence[Check]) -> UserError | None:
 class NativeExecutable:
     """A native program with its constants in memory; implements `backends.base.Executable`."""
 
-    def __init__(self, native: Native, threads: int, library: Library | None = None) -> None:
+    def __init__(
+        self, native: Native, threads: int, library: Library | None = None, *, spin: bool = True
+    ) -> None:
         layout = native.layout
         # not `native` itself, whose constants are those before they are placed
-        self._code, self._main = native.library, native.main
+        self._code, self._main = native.library, _MAIN(native.main)
         self._arena, self._outputs, self._checks = layout.arena, layout.outputs, layout.checks
         self._count = len(layout.inputs) + len(layout.outputs)
-        self.threads = threads if layout.work > _ALONE else 1
-        self.library = library
+        # more threads than processors only take these from each other
+        self.threads = min(threads, usable_processors()) if layout.work > _ALONE else 1
+        self.spin, self.library = spin, library
         self._arrays, self._constants = place_constants([c.array for c in layout.constants])
         self._free: list[_Context] = []
 
@@ -116,10 +122,10 @@ class NativeExecutable:
         table = context.table
         for k, array in enumerate((*inputs, *outputs)):
             table[FIRST + k] = array.ctypes.data
-        team = take_team(self.threads, self.library)
-        table[BARRIER] = team.barrier
+        team = take_team(self.threads, self.spin, self.library)
         try:
-            team.run(self._main, ctypes.addressof(table))
+            table[TEAM] = team.start()
+            self._main(ctypes.addressof(table))
         finally:
             give_team(team)
         failure = _failure(context, self._checks) if self._checks else None
@@ -131,4 +137,4 @@ class NativeExecutable:
     def close(self) -> None:
         """Forget the memory of runs, and end the threads that wait for one."""
         self._free.clear()
-        close_idle(self.threads)
+        close_idle(self.threads, self.spin)

@@ -1,13 +1,14 @@
-"""`main` of the program level to LLVM IR: one native function that every thread runs.
+"""`main` of the program level to LLVM IR: one native function that the caller's thread runs.
 
-Its signature is `void main(i64 thread, i64 threads, ptr table)`; the table holds addresses: the
-arena, the barrier, the status, then main's arguments, then the constants in the order of their ops
-(`Layout`).
-A launch calls the kernel with its buffers and the part of the grid that is the thread's share; a
-barrier calls `minicc_barrier`.
+Its signature is `void main(ptr table)`; the table holds addresses: the arena, the thread team, the
+status, then main's arguments, then the constants in the order of their ops (`Layout`).
+A launch that is shared writes the kernel's arguments to a frame and hands the team a function that
+reads them there and runs the instances from lo to hi; any other launch is a call. A barrier waits
+until all is done that was handed out, as `main` does before it writes the frame again and before it
+returns. The team's functions are `SERVICES` (see `runtime.claims`).
 
 Mirrors: IREE's VM with its native executables, XLA:CPU's thunk sequence, ORT's execution plan,
-compiled to one call.
+compiled to one call; the functions it hands out are those of OpenMP's outlined regions.
 """
 
 from __future__ import annotations
@@ -18,7 +19,9 @@ from minicc.ir import program
 from minicc.ir.core import Literal, Module, Value
 
 _FLUSH = 0x8040  # MXCSR: denormal results and operands are zero
-ARENA, BARRIER, STATUS, FIRST = 0, 1, 2, 3
+ARENA, TEAM, STATUS, FIRST = 0, 1, 2, 3
+SERVICES = ("minicc_launch", "minicc_barrier")
+_BARRIER = "  call void @minicc_barrier(ptr %team)"
 
 
 class Layout:
@@ -43,7 +46,7 @@ class Layout:
 
 
 def emit_main(module: Module, flush_denormals: bool) -> str:
-    """The LLVM module of `main`, with the kernels and the barrier as external functions."""
+    """The LLVM module of `main`, with the kernels and the team's services as external functions."""
     main = module.main
     grids = {f.name: f.attrs["grid"] for f in module.functions if f is not main}
     checks = {f.name: len(checks_of(f)) for f in module.functions if f is not main}
@@ -55,6 +58,8 @@ def emit_main(module: Module, flush_denormals: bool) -> str:
         names[a] = f"%arg{k}"
         lines += _load_slot(f"arg{k}", FIRST + k)
     called: set[str] = set()
+    stubs: dict[str, str] = {}
+    width = 0
     for number, op in enumerate(main.body.ops):
         if isinstance(op, program.Alloc):
             names[op.result] = f"%m{number}"
@@ -68,7 +73,7 @@ def emit_main(module: Module, flush_denormals: bool) -> str:
             offset = op.offset * op.type.dtype.bytes
             lines.append(f"  %m{number} = getelementptr i8, ptr {names[op.buffer]}, i64 {offset}")
         elif isinstance(op, program.Barrier):
-            lines.append("  call void @minicc_barrier(ptr %barrier, i64 %threads)")
+            lines.append(_BARRIER)
         elif isinstance(op, program.Launch):
             called.add(op.kernel)
             status: list[str] = []
@@ -77,12 +82,21 @@ def emit_main(module: Module, flush_denormals: bool) -> str:
                 lines.append(f"  %s{number} = getelementptr i64, ptr %status, i64 {at}")
                 status.append(f"ptr %s{number}")
             checked += checks[op.kernel]
-            lines += _launch(op, number, grids[op.kernel], names, status)
+            arguments = [*_arguments(op, grids[op.kernel], names), *status]
+            if op.split < 0:
+                lines.append(f"  call void @{op.kernel}({', '.join(arguments)})")
+            else:
+                stub, text = _stub(op, arguments)
+                stubs[stub] = text
+                width = max(width, len(arguments))
+                lines += _shared(op, number, grids[op.kernel][op.split], stub, arguments)
         else:
             raise CompilerBug("MC0306", f"{op.opname} has no emission", where=op.loc)
     if checked:
         lines = [*_load_slot("status", STATUS), *lines]
-    return _module(lines, called, module, flush_denormals)
+    if stubs:
+        lines = [f"  %frame = alloca [{width} x i64], align 8", *lines, _BARRIER]
+    return _module(lines, list(stubs.values()), called, module, flush_denormals)
 
 
 def _load_slot(name: str, slot: int) -> list[str]:
@@ -92,41 +106,57 @@ def _load_slot(name: str, slot: int) -> list[str]:
     ]
 
 
-def _launch(
-    op: program.Launch,
-    number: int,
-    grid: tuple[int, ...],
-    names: dict[Value, str],
-    status: list[str],
+def _arguments(op: program.Launch, grid: tuple[int, ...], names: dict[Value, str]) -> list[str]:
+    """What a kernel is called with, all of the grid for now."""
+    ends = [f"i64 {end}" for extent in grid for end in (0, extent)]
+    return [*(f"ptr {names[v]}" for v in op.buffers), *ends]
+
+
+def _ends(op: program.Launch) -> tuple[int, int]:
+    """Where lo and hi of the shared axis stand among the arguments."""
+    lo = len(op.buffers) + 2 * op.split
+    return lo, lo + 1
+
+
+def _shared(
+    op: program.Launch, number: int, extent: int, stub: str, arguments: list[str]
 ) -> list[str]:
-    args = [f"ptr {names[v]}" for v in op.buffers]
-    lines: list[str] = []
-    for axis, extent in enumerate(grid):
-        lo, hi = "0", str(extent)
-        if axis == op.split:
-            n = f"%l{number}"
-            lines += [
-                f"  {n}.a = mul i64 %thread, {extent}",
-                f"  {n}.lo = udiv i64 {n}.a, %threads",
-                f"  {n}.b = add i64 {n}.a, {extent}",
-                f"  {n}.hi = udiv i64 {n}.b, %threads",
-            ]
-            lo, hi = f"{n}.lo", f"{n}.hi"
-        args += [f"i64 {lo}", f"i64 {hi}"]
-    call = f"  call void @{op.kernel}({', '.join([*args, *status])})"
-    if op.split >= 0:
-        return [*lines, call]
-    return [
-        f"  br i1 %first, label %alone{number}, label %behind{number}",
-        f"alone{number}:",
-        call,
-        f"  br label %behind{number}",
-        f"behind{number}:",
+    """Write the frame when the one before is no longer read, and hand the launch out."""
+    lines = [_BARRIER]
+    for k, argument in enumerate(arguments):
+        if k not in _ends(op):
+            at = f"%f{number}.{k}"
+            lines.append(f"  {at} = getelementptr i64, ptr %frame, i64 {k}")
+            lines.append(f"  store {argument}, ptr {at}")
+    call = f"ptr %team, ptr @{stub}, ptr %frame, i64 {extent}, i64 {op.work}"
+    return [*lines, f"  call void @minicc_launch({call})"]
+
+
+def _stub(op: program.Launch, arguments: list[str]) -> tuple[str, str]:
+    """The function that runs a part of a launch, by name; one for all launches alike."""
+    name = f"share.{op.split}.{op.kernel}"
+    lines = [f"define internal void @{name}(ptr %frame, i64 %thread, i64 %lo, i64 %hi) nounwind {{"]
+    passed: list[str] = []
+    lo, hi = _ends(op)
+    for k, argument in enumerate(arguments):
+        kind = argument.partition(" ")[0]
+        if k in (lo, hi):
+            passed.append("i64 %lo" if k == lo else "i64 %hi")
+            continue
+        lines.append(f"  %a{k}.at = getelementptr i64, ptr %frame, i64 {k}")
+        lines.append(f"  %a{k} = load {kind}, ptr %a{k}.at")
+        passed.append(f"{kind} %a{k}")
+    lines += [f"  call void @{op.kernel}({', '.join(passed)})", "  ret void", "}", ""]
+    return name, "\n".join(lines)
+
+
+def _module(
+    lines: list[str], functions: list[str], called: set[str], module: Module, flush: bool
+) -> str:
+    declarations = [
+        "declare void @minicc_launch(ptr, ptr, ptr, i64, i64)",
+        "declare void @minicc_barrier(ptr)",
     ]
-
-
-def _module(lines: list[str], called: set[str], module: Module, flush: bool) -> str:
-    declarations = ["declare void @minicc_barrier(ptr, i64)"]
     for f in module.functions:
         if f.name in called:
             count = len(f.attrs["grid"])
@@ -152,12 +182,12 @@ def _module(lines: list[str], called: set[str], module: Module, flush: bool) -> 
     return "\n".join(
         [
             *declarations,
-            "define void @main(i64 %thread, i64 %threads, ptr %table) nounwind {",
+            *functions,
+            "define void @main(ptr %table) nounwind {",
             "entry:",
             *begin,
-            "  %first = icmp eq i64 %thread, 0",
             *_load_slot("arena", ARENA),
-            *_load_slot("barrier", BARRIER),
+            *_load_slot("team", TEAM),
             *lines,
             *end,
             "  ret void",
