@@ -84,9 +84,9 @@ class View(Op, name="program.view"):
 class Launch(Op, name="program.launch"):
     """Run a kernel over its grid on buffers; those from `outputs` on are written.
 
-    `split` is the axis along which threads share it, -1 for the caller alone. `sources` binds the kernel's
-    formal locations: what `#k` stands for at this launch. `work` counts the points of all its
-    iteration spaces.
+    `split` is the axis along which threads share it, -1 for the caller alone. `sources` binds the
+    kernel's formal locations: what `#k` stands for at this launch. `work` counts the points of all
+    its iteration spaces.
     """
 
     buffers: tuple[Value, ...]
