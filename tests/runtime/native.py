@@ -16,6 +16,7 @@ from minicc.target import TARGETS
 Array = np.ndarray[Any, Any]
 
 PLACES = ("before a claim", "claimed", "finished", "published", "barrier", "awake")
+EVERYWHERE = (1 << len(PLACES)) - 1
 
 # The table of `rounds`: team, rounds, extent, work, even, odd. A round makes x[i] * 3 + x[i + 7] of
 # one array in the other, so what is lost, done twice or seen too early changes what follows.

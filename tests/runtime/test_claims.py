@@ -6,11 +6,18 @@ import threading
 
 import numpy as np
 import pytest
-from tests.runtime.native import PLACES, Array, expected, library, main, run_rounds, table
+from tests.runtime.native import (
+    EVERYWHERE,
+    PLACES,
+    Array,
+    expected,
+    library,
+    main,
+    run_rounds,
+    table,
+)
 
 from minicc.runtime.threads import Team
-
-EVERYWHERE = (1 << len(PLACES)) - 1
 
 
 @pytest.mark.parametrize("threads", [1, 2, 3, 7])
