@@ -66,6 +66,12 @@ def block_bytes(threads: int) -> int:
     return FIRST_SHARE + threads * LINE
 
 
+def _get(name: str, offset: int, kind: str = "i64") -> str:
+    """LLVM IR of reading a word of the block."""
+    address = f"%{name}.at = getelementptr i8, ptr %team, i64 {offset}"
+    return f"{address}\n  %{name} = load {kind}, ptr %{name}.at"
+
+
 _WAITING = f"""
 declare i64 @syscall(i64, ...)
 declare i64 @llvm.readcyclecounter()
@@ -165,16 +171,11 @@ none:
 
 ; run the instances of a chunk of a share
 define internal void @minicc_chunk(ptr %team, i64 %thread, i64 %share, i64 %chunk) nounwind {{
-  %stub.at = getelementptr i8, ptr %team, i64 {STUB}
-  %frame.at = getelementptr i8, ptr %team, i64 {FRAME}
-  %extent.at = getelementptr i8, ptr %team, i64 {EXTENT}
-  %shares.at = getelementptr i8, ptr %team, i64 {SHARES}
-  %parts.at = getelementptr i8, ptr %team, i64 {PER_SHARE}
-  %stub = load ptr, ptr %stub.at
-  %frame = load ptr, ptr %frame.at
-  %extent = load i64, ptr %extent.at
-  %shares = load i64, ptr %shares.at
-  %parts = load i64, ptr %parts.at
+  {_get("stub", STUB, "ptr")}
+  {_get("frame", FRAME, "ptr")}
+  {_get("extent", EXTENT)}
+  {_get("shares", SHARES)}
+  {_get("parts", PER_SHARE)}
   %a = mul i64 %share, %extent
   %b = add i64 %a, %extent
   %from = udiv i64 %a, %shares
@@ -248,8 +249,7 @@ leave:
 _LAUNCHING = f"""
 define void @minicc_launch(ptr %team, ptr %stub, ptr %frame, i64 %extent, i64 %work) nounwind {{
 entry:
-  %threads.at = getelementptr i8, ptr %team, i64 {THREADS}
-  %threads = load i64, ptr %threads.at
+  {_get("threads", THREADS)}
   %worth = udiv i64 %work, {_SHARE}
   %some = call i64 @llvm.umin.i64(i64 %threads, i64 %worth)
   %shares = call i64 @llvm.umin.i64(i64 %some, i64 %extent)
@@ -301,8 +301,7 @@ tell:
   %mine = call i64 @minicc_help(ptr %team, i64 0, i64 %threads, i64 %launch, ptr null)
   %all = mul i64 %shares, %parts
   %theirs = sub i64 %all, %mine
-  %goal.at = getelementptr i8, ptr %team, i64 {GOAL}
-  %goal = load i64, ptr %goal.at
+  {_get("goal", GOAL)}
   %sum = add i64 %goal, %theirs
   store i64 %sum, ptr %goal.at
   ret void
@@ -334,8 +333,7 @@ done:
 
 define void @minicc_barrier(ptr %team) nounwind {{
   ; delay 4
-  %goal.at = getelementptr i8, ptr %team, i64 {GOAL}
-  %goal = load i64, ptr %goal.at
+  {_get("goal", GOAL)}
   %done = getelementptr i8, ptr %team, i64 {DONE}
   call i1 @minicc_await(ptr %done, i64 %goal)
   ret void
@@ -347,8 +345,9 @@ _WORKING = f"""
 ; how often the system took this thread off its core
 define internal i64 @minicc_switches() nounwind {{
   %usage = alloca [18 x i64], align 8
-  call i64 (i64, ...) @syscall(i64 {_GETRUSAGE}, i32 1, ptr %usage)
   %switches.at = getelementptr i8, ptr %usage, i64 {_SWITCHES}
+  store i64 0, ptr %switches.at
+  call i64 (i64, ...) @syscall(i64 {_GETRUSAGE}, i32 1, ptr %usage)
   %switches = load i64, ptr %switches.at
   ret i64 %switches
 }}
@@ -404,9 +403,8 @@ define internal void @minicc_rest(ptr %team, ptr %health) nounwind noinline {{
 
 define void @minicc_worker(ptr %team) nounwind {{
 entry:
-  %threads.at = getelementptr i8, ptr %team, i64 {THREADS}
   %joined.at = getelementptr i8, ptr %team, i64 {JOINED}
-  %threads = load i64, ptr %threads.at
+  {_get("threads", THREADS)}
   %before = atomicrmw add ptr %joined.at, i64 1 monotonic
   %thread = add i64 %before, 1
   %wanted = icmp ult i64 %thread, %threads
@@ -424,6 +422,7 @@ join:
   %closed.at = getelementptr i8, ptr %team, i64 {CLOSED}
   %cpu.at = getelementptr i8, ptr %team, i64 {CPU}
   %own = alloca i32
+  store i32 -1, ptr %own
   br label %next
 next:
   %seen = phi i64 [-1, %join], [%launch, %share], [%launch, %stand]
