@@ -107,11 +107,11 @@ def _native(module: Module, options: Options, binding: Mapping[str, int]) -> Com
         give_back()
     store = _store(options)
     library = _team_code(store)
-    native = compile_program(
-        program, target, options.math == "fast", library["minicc_barrier"], store
-    )
+    native = compile_program(program, target, options.math == "fast", library, store)
     seconds["llvm"] = time.perf_counter() - began
-    executable = NativeExecutable(native, options.threads, library, options.memory_limit)
+    executable = NativeExecutable(
+        native, options.threads, library, options.memory_limit, spin=options.spin
+    )
     launches = sum(op.opname == "program.launch" for op in program.main.body.ops)
     return Compilation(executable, seconds, len(program.functions) - 1, launches)
 

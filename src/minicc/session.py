@@ -7,7 +7,6 @@ compiles when it is opened, or at the first call with new sizes, and holds no ke
 from __future__ import annotations
 
 import os
-import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, Never
@@ -22,6 +21,7 @@ from minicc.frontends.onnx.tensors import ELEMENTS
 from minicc.ir import affine
 from minicc.ir.core import Array, Function, Module
 from minicc.ir.types import DType, TensorType
+from minicc.locks import lock
 from minicc.memory import no_memory, require_array_fits, without_collection
 from minicc.options import Options, options_of
 from minicc.partition import host_ops
@@ -100,7 +100,7 @@ class InferenceSession:
         self._import_seconds = time.perf_counter() - began
         self._compiled: dict[tuple[int, ...], Compilation] = {}
         self._others: dict[tuple[str, ...], InferenceSession] = {}
-        self._lock = threading.Lock()
+        self._lock = lock()
         self._symbols = () if self._module is None else free_symbols(self._module.main)
         self._args = [
             (name, type, type.dtype.numpy) for name, type in self.signature if type is not None

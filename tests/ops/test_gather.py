@@ -211,7 +211,7 @@ def test_the_next_run_is_as_good_as_the_first(threads: int) -> None:
     program = lower(start, Options(math="strict"))
     library = team()
     machine = Options().machine
-    native = compile_program(program, machine, False, library["minicc_barrier"], no_store)
+    native = compile_program(program, machine, False, library, no_store)
     executable = NativeExecutable(native, threads, library)
     wrong = [inputs[0].copy(), *inputs[1:]]
     wrong[0][1, 3] = 97

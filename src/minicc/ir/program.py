@@ -1,18 +1,20 @@
 """The program dialect: the host side of a compiled model.
 
-Its static part becomes one native SPMD function.
+Its static part becomes one native function, which the caller's thread runs.
 
-`main` takes buffers, first the inputs and then the outputs. Every thread runs it; a launch gives
-each thread its share of the grid along `split` (or all of it to thread 0), and `program.barrier`
-stands where data crosses shares.
+`main` takes buffers, first the inputs and then the outputs. A launch with a `split` is shared: it
+hands the instances of its grid to all threads, cut along that axis, and may return before they are
+done; any other launch is done by the caller. `program.barrier` stands where data of a shared launch
+is needed, or memory that it uses.
 
-Laws. Between two barriers no thread writes what another touches, but for equal bits. Memory of
+Laws. Instances of the launches between two barriers that are shared touch nothing that another of
+these writes, but for equal bits, and nothing that the caller writes meanwhile. Memory of
 `program.alloc` lies in one arena at `offset` (bytes, -1 while not placed), and its content is
 undefined at first. Constants are never written.
 
 Mirrors: IREE's Stream and HAL, Relax's VM, ExecuTorch's memory-planned program, XLA:CPU's thunk
 sequence. These stand behind code generation as a host program that is interpreted; ours is compiled
-to one function that all threads run.
+to one function, whose shared launches threads help with.
 """
 
 from __future__ import annotations
@@ -84,10 +86,9 @@ class View(Op, name="program.view"):
 class Launch(Op, name="program.launch"):
     """Run a kernel over its grid on buffers; those from `outputs` on are written.
 
-    `split` is the axis that threads share, -1 for thread 0 alone. `sources` binds the kernel's
-    formal locations: what `#k` stands for at this launch. `sizes` are what the kernel's sizes stand
-    for, in their order. `work` counts the points of all its
-    iteration spaces.
+    `split` is the axis along which threads share it, -1 for the caller alone. `sources` binds the
+    kernel's formal locations: what `#k` stands for at this launch. `sizes` are what the kernel's
+    sizes stand for, in their order. `work` counts the points of all its iteration spaces.
     """
 
     buffers: tuple[Value, ...]
@@ -116,7 +117,7 @@ class Launch(Op, name="program.launch"):
 
 
 class Barrier(Op, name="program.barrier"):
-    """All threads wait for each other; what was written before is seen behind."""
+    """The caller waits until all that it handed out is done; what that wrote is seen after."""
 
     pure = False
 

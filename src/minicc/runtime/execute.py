@@ -19,7 +19,7 @@ import numpy as np
 from minicc.backends.llvm.checks import clean_status
 from minicc.backends.llvm.compile import Native
 from minicc.backends.llvm.jit import Library
-from minicc.backends.llvm.program import ARENA, BARRIER, FIRST, STATUS, Layout
+from minicc.backends.llvm.program import ARENA, FIRST, STATUS, TEAM, Layout
 from minicc.errors import UserError
 from minicc.ir import affine
 from minicc.ir.arrays import Array, aligned, empty, is_aligned
@@ -28,9 +28,12 @@ from minicc.ir.indices import out_of_range
 from minicc.ir.mapped import changes, copy
 from minicc.memory import no_memory, require_array_fits
 from minicc.runtime.threads import close_idle, give_team, take_team
+from minicc.target import usable_processors
 
 # points of all iteration spaces; below that a second thread costs more than it brings
 _ALONE = 200_000
+
+_MAIN = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
 
 
 # Constants of all executables by their type and a sample of their bytes: specialisations of one
@@ -124,18 +127,21 @@ class NativeExecutable:
         threads: int,
         library: Library | None = None,
         limit: int = 1 << 62,
+        *,
+        spin: bool = True,
     ) -> None:
         layout = self._layout = native.layout
         # not `native` itself, whose constants are those before they are placed
-        self._code, self._main = native.library, native.main
+        self._code, self._main = native.library, _MAIN(native.main)
         self._checks = layout.checks
         self._first = FIRST + len(layout.sizes)
         self._count = len(layout.sizes) + len(layout.inputs) + len(layout.outputs)
-        self.threads = threads
+        # more threads than processors only take these from each other
+        self.threads = min(threads, usable_processors())
         self._limit = limit
         self._sizes: dict[tuple[tuple[int, ...], ...], Sizes] = {}
         self._only = None if layout.sizes else self._sized(())
-        self.library = library
+        self.spin, self.library = spin, library
         self._arrays, self._constants = place_constants([c.array for c in layout.constants])
         self._free: list[_Context] = []
 
@@ -161,10 +167,10 @@ class NativeExecutable:
         table, first = context.table, self._first
         for k, array in enumerate((*inputs, *outputs)):
             table[first + k] = array.ctypes.data
-        team = take_team(sizes.threads, self.library)
-        table[BARRIER] = team.barrier
+        team = take_team(sizes.threads, self.spin, self.library)
         try:
-            team.run(self._main, ctypes.addressof(table))
+            table[TEAM] = team.start()
+            self._main(ctypes.addressof(table))
         finally:
             give_team(team)
         failure = None
@@ -207,4 +213,4 @@ class NativeExecutable:
     def close(self) -> None:
         """Forget the memory of runs, and end the threads that wait for one."""
         self._free.clear()
-        close_idle(self.threads)
+        close_idle(self.threads, self.spin)

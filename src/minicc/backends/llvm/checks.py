@@ -4,7 +4,7 @@ Each `kernel.check` of each launch has two words of i64 in the status of a run: 
 and the least index that it met then. A kernel with checks takes the address of its launch's first
 words behind its other parameters. What fails is recorded by atomic instructions that give the same
 words in any order, so that what is told does not depend on threads; then the kernel goes on at
-index 0, and every thread reaches its barriers.
+index 0, and the run comes to its end.
 
 Mirrors: the sanitizers' checks in LLVM, device-side assertions of CUDA and Triton. Those end the
 program or the kernel; ours lets the run end, and the caller raises.

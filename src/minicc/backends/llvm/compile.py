@@ -19,7 +19,7 @@ from minicc.backends.base import Store
 from minicc.backends.llvm.emit import emit_kernel
 from minicc.backends.llvm.jit import Library, link
 from minicc.backends.llvm.optimize import assembly, optimise
-from minicc.backends.llvm.program import Layout, emit_main
+from minicc.backends.llvm.program import SERVICES, Layout, emit_main
 from minicc.ir.core import Module
 from minicc.target import Target
 
@@ -48,12 +48,13 @@ def _texts(module: Module, target: Target, flush_denormals: bool) -> Iterator[tu
 
 
 def compile_program(
-    module: Module, target: Target, flush_denormals: bool, barrier: int, store: Store
+    module: Module, target: Target, flush_denormals: bool, team: Library, store: Store
 ) -> Native:
-    """Machine code of a program; `barrier` is the address of `minicc_barrier`."""
+    """Machine code of a program; `team` has the services that `main` calls, and must outlive it."""
     texts = (text for _, text in _texts(module, target, flush_denormals))
     objects = objects_of(texts, target, store)
-    return Native(link(objects, ["main"], {"minicc_barrier": barrier}), Layout(module))
+    services = {name: team[name] for name in SERVICES}
+    return Native(link(objects, ["main"], services), Layout(module))
 
 
 def objects_of(texts: Iterable[str], target: Target, store: Store) -> list[bytes]:
@@ -61,12 +62,16 @@ def objects_of(texts: Iterable[str], target: Target, store: Store) -> list[bytes
 
     On all cores that the process may use, each as soon as its text is there.
     """
-    with ThreadPoolExecutor(len(os.sched_getaffinity(0)), "minicc-llvm") as pool:
+    pool = ThreadPoolExecutor(len(os.sched_getaffinity(0)), "minicc-llvm")
+    try:
         made = [
             pool.submit(store, f"object {target.name}", text, partial(optimise, text, target))
             for text in texts
         ]
         return [future.result() for future in made]
+    finally:
+        # an interrupt must not wait for what has not begun
+        pool.shutdown(cancel_futures=True)
 
 
 def assemble(module: Module, target: Target, flush_denormals: bool) -> dict[str, str]:

@@ -1,15 +1,14 @@
-"""Make the program SPMD.
+"""Make the program parallel.
 
 Choose the axis along which threads share each launch, and put barriers between launches.
 
 The axis is the one whose extent falls into the most even shares; a launch that is too small to
-share is left to thread 0. A barrier stands before a launch that touches memory which another
-thread may have written, or may still read, since the last barrier. Shares change who computes,
-never what: results don't depend on the number of threads.
+share is left to the caller. A barrier stands before a launch that touches memory which another
+thread may have written, or may still read, since the last barrier. Who computes an instance never
+changes its bits: results don't depend on the number of threads.
 
-Mirrors: IREE's workgroup distribution, OpenMP's static schedules, XLA:CPU's parallel task
-assignment. IREE and XLA hand tasks to a pool; ours gives each thread a fixed share, with barriers
-where data crosses shares.
+Mirrors: IREE's workgroup distribution, OpenMP's loop schedules, XLA:CPU's parallel task assignment.
+IREE and XLA hand tasks to a pool; ours shares each launch, and waits where data crosses shares.
 """
 
 from __future__ import annotations
@@ -82,7 +81,8 @@ def choose_split(grid: tuple[Dim, ...], work: Dim) -> int:
 
     Or -1 where sharing does not pay.
     """
-    if affine.typical(work) < _SMALL or not grid:
+    # of free sizes how much work there is, is looked at when the launch is handed out
+    if not grid or (isinstance(work, int) and work < _SMALL):
         return -1
     extents = [affine.typical(n) for n in grid]
 
