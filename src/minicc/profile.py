@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import ctypes
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -20,9 +20,9 @@ from minicc.backends.llvm.compile import emit, objects_of
 from minicc.backends.llvm.jit import Library, link
 from minicc.compiled import store_of
 from minicc.compiler import lower
-from minicc.ir import program
+from minicc.ir import affine, program
 from minicc.ir.arrays import Array, aligned, empty
-from minicc.ir.core import Module, Value
+from minicc.ir.core import Module, Region, Value, walk
 from minicc.options import Options
 from minicc.runtime.execute import place_constants
 
@@ -30,7 +30,10 @@ Call = Callable[[], Any]
 
 
 class LaunchTime(NamedTuple):
-    """A launch: its kernel, the nodes that it computes for, points of its spaces, best seconds."""
+    """A launch: its kernel, the nodes that it computes for, points of its spaces, best seconds.
+
+    Points and seconds of a launch within a loop are those of all its rounds.
+    """
 
     kernel: str
     sources: tuple[str, ...]
@@ -56,9 +59,20 @@ def profile(
             call()
             best[k] = min(best[k], time.perf_counter() - began)
     library.close()
+    rounds_of = _rounds(lowered.main.body, 1)
     return [
-        LaunchTime(op.kernel, op.loc, op.work, s) for (op, _), s in zip(steps, best, strict=True)
+        LaunchTime(op.kernel, op.loc, n * op.work, n * s)
+        for (op, _), s, n in zip(steps, best, rounds_of, strict=True)
     ]
+
+
+def _rounds(region: Region, outer: int) -> Iterator[int]:
+    """How often each launch runs."""
+    for op in region.ops:
+        if isinstance(op, program.Loop):
+            yield from _rounds(op.body, outer * int(op.count))
+        elif isinstance(op, program.Launch):
+            yield outer
 
 
 def _steps(
@@ -74,9 +88,7 @@ def _steps(
     checks = {f.name: len(checks_of(f)) for f in module.functions if f is not module.main}
     at = _addresses(module, kept)
     steps: list[tuple[program.Launch, Call]] = []
-    for op in module.main.body.ops:
-        if not isinstance(op, program.Launch):
-            continue
+    for op in program.launches(module.main.body):
         grid = grids[op.kernel]
         kinds: list[Any] = [ctypes.c_void_p] * len(op.buffers)
         kinds += [ctypes.c_int64] * (2 * len(grid))
@@ -92,18 +104,23 @@ def _steps(
 
 
 def _addresses(module: Module, kept: list[Array]) -> dict[Value, int]:
-    """Where each buffer of `main` lies: inputs first in `kept`, the rest is allocated."""
+    """Where each buffer of `main` lies: inputs first in `kept`, the rest is allocated.
+
+    Of a loop it is where they lie in the first round.
+    """
     main = module.main
     count: int = main.attrs["inputs"]
     kept += [empty(a.type.extents, a.type.dtype.numpy) for a in main.args[count:]]
     at = {a: array.ctypes.data for a, array in zip(main.args, kept, strict=True)}
     arena = aligned(max(1, main.attrs["arena"]))
     kept.append(arena)
-    for op in main.body.ops:
+    for op in walk(main.body):
         if isinstance(op, program.Alloc):
             at[op.result] = arena.ctypes.data + op.offset
         elif isinstance(op, program.View):
-            at[op.result] = at[op.buffer] + op.offset * op.type.dtype.bytes
+            first = affine.substitute(op.offset, {f"i{k}": 0 for k in range(len(op.rounds))})
+            assert isinstance(first, int)
+            at[op.result] = at[op.buffer] + first * op.type.dtype.bytes
         elif isinstance(op, program.Constant):
             (array,), (address,) = place_constants([op.value.array])
             kept.append(array)

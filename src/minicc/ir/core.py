@@ -133,6 +133,7 @@ class Op:
     opname: ClassVar[str] = ""
     fields: ClassVar[tuple[Field, ...]] = ()
     pure: ClassVar[bool] = True
+    control: ClassVar[bool] = False  # whether its regions hold ops of its own level
 
     def __init_subclass__(cls, name: str = "", **rest: Any) -> None:
         super().__init_subclass__(**rest)
@@ -200,6 +201,13 @@ class Op:
         """The same op on other operands, regions or attributes; its types are inferred anew."""
         merged = {**self.attrs, **attrs} if attrs else self.attrs
         return self.make(operands, merged, self.regions if regions is None else regions, self.loc)
+
+    def with_regions(self, regions: Sequence[Region]) -> Self:
+        """The same op, with the same results, over regions that yield the same types."""
+        op = type(self).__new__(type(self))
+        op.operands, op.attrs, op.regions = self.operands, self.attrs, tuple(regions)
+        op.loc, op.results = self.loc, self.results
+        return op
 
     @property
     def result(self) -> Value:

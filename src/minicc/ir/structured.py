@@ -39,6 +39,7 @@ from minicc.ir.arrays import empty
 from minicc.ir.core import Array, Literal, Op, Region, RunRegion, Value
 from minicc.ir.indices import counted
 from minicc.ir.mapped import copy
+from minicc.ir.scan import Scanning
 from minicc.ir.space import REDUCTION, SEQUENTIAL, Space
 from minicc.ir.types import I64, TensorType, is_index, tensor_of
 
@@ -373,6 +374,19 @@ class Group(Op, name="structured.group"):
 
     def evaluate(self, run: RunRegion, *args: Any) -> tuple[Any, ...]:
         return run(self.body, args)
+
+
+class Scan(Scanning, name="structured.scan"):
+    """Run the body `count` times; the body itself makes each of its yields, which are distinct."""
+
+    def verify(self) -> None:
+        super().verify()
+        yields = self.body.yields
+        made = {
+            r for op in self.body.ops if not isinstance(op, (Constant, Reshape)) for r in op.results
+        }
+        if len({*yields}) < len(yields) or not made.issuperset(yields):
+            raise ValueError(f"the body of {self.opname} does not make each of its yields")
 
 
 class Constant(Op, name="structured.constant"):

@@ -46,8 +46,7 @@ def checks_of_program(module: Module) -> list[Check]:
     kernels = {f.name: checks_of(f) for f in module.functions if f is not module.main}
     return [
         Check(op.bound(check.loc), check.extent)
-        for op in module.main.body.ops
-        if isinstance(op, program.Launch)
+        for op in program.launches(module.main.body)
         for check in kernels[op.kernel]
     ]
 

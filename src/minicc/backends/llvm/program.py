@@ -12,10 +12,15 @@ compiled to one call.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from functools import partial
+from itertools import count
+
 from minicc.backends.llvm.checks import WORDS, checks_of, checks_of_program
 from minicc.errors import CompilerBug
-from minicc.ir import program
-from minicc.ir.core import Literal, Module, Value
+from minicc.ir import affine, program
+from minicc.ir.affine import Dim
+from minicc.ir.core import Literal, Module, Op, Region, Value
 
 _FLUSH = 0x8040  # MXCSR: denormal results and operands are zero
 ARENA, BARRIER, STATUS, FIRST = 0, 1, 2, 3
@@ -35,11 +40,22 @@ class Layout:
         self.arena: int = main.attrs["arena"]
         self.inputs = [a.type for a in main.args[:count]]
         self.outputs = [a.type for a in main.args[count:]]
-        self.work = sum(op.work for op in main.body.ops if isinstance(op, program.Launch))
+        self.work = _work(main.body)
         self.checks = checks_of_program(module)
         self.constants: list[Literal] = [
             op.value for op in main.body.ops if isinstance(op, program.Constant)
         ]
+
+
+def _work(region: Region) -> int:
+    """The points of all launches, those of loops once a round."""
+    work = 0
+    for op in region.ops:
+        if isinstance(op, program.Launch):
+            work += op.work
+        elif isinstance(op, program.Loop):
+            work += int(op.count) * _work(op.body)
+    return work
 
 
 def emit_main(module: Module, flush_denormals: bool) -> str:
@@ -47,42 +63,112 @@ def emit_main(module: Module, flush_denormals: bool) -> str:
     main = module.main
     grids = {f.name: f.attrs["grid"] for f in module.functions if f is not main}
     checks = {f.name: len(checks_of(f)) for f in module.functions if f is not main}
-    checked = 0
-    lines: list[str] = []
-    names: dict[Value, str] = {}
-    slots = FIRST + len(main.args)
+    emitter = _Main(grids, checks, FIRST + len(main.args))
     for k, a in enumerate(main.args):
-        names[a] = f"%arg{k}"
-        lines += _load_slot(f"arg{k}", FIRST + k)
-    called: set[str] = set()
-    for number, op in enumerate(main.body.ops):
+        emitter.names[a] = f"%arg{k}"
+        emitter.lines += _load_slot(f"arg{k}", FIRST + k)
+    emitter.region(main.body)
+    lines = emitter.lines
+    if emitter.checked:
+        lines = [*_load_slot("status", STATUS), *lines]
+    return _module(lines, emitter.called, module, flush_denormals)
+
+
+class _Main:
+    """The lines of `main` so far, and what each value is called in them."""
+
+    def __init__(
+        self, grids: Mapping[str, tuple[int, ...]], checks: Mapping[str, int], slots: int
+    ) -> None:
+        self.grids = grids
+        self.checks = checks
+        self.slots = slots
+        self.checked = 0
+        self.lines: list[str] = []
+        self.names: dict[Value, str] = {}
+        self.called: set[str] = set()
+        self.numbers = count()
+
+    def region(self, region: Region) -> None:
+        """Emit the ops of a region in order."""
+        for op in region.ops:
+            self.op(op, next(self.numbers))
+
+    def op(self, op: Op, number: int) -> None:
+        """Emit one op; the number makes its names distinct."""
+        names, lines = self.names, self.lines
+        names.update(dict.fromkeys(op.results, f"%m{number}"))
         if isinstance(op, program.Alloc):
-            names[op.result] = f"%m{number}"
             lines.append(f"  %m{number} = getelementptr i8, ptr %arena, i64 {op.offset}")
         elif isinstance(op, program.Constant):
-            names[op.result] = f"%m{number}"
-            lines += _load_slot(f"m{number}", slots)
-            slots += 1
+            lines += _load_slot(f"m{number}", self.slots)
+            self.slots += 1
         elif isinstance(op, program.View):
-            names[op.result] = f"%m{number}"
-            offset = op.offset * op.type.dtype.bytes
+            rounds = {f"i{k}": names[v] for k, v in enumerate(op.rounds)}
+            offset = self.index(affine.multiply(op.offset, op.type.dtype.bytes), rounds)
             lines.append(f"  %m{number} = getelementptr i8, ptr {names[op.buffer]}, i64 {offset}")
         elif isinstance(op, program.Barrier):
             lines.append("  call void @minicc_barrier(ptr %barrier, i64 %threads)")
         elif isinstance(op, program.Launch):
-            called.add(op.kernel)
+            self.called.add(op.kernel)
             status: list[str] = []
-            if checks[op.kernel]:
-                at = WORDS * checked
+            if self.checks[op.kernel]:
+                at = WORDS * self.checked
                 lines.append(f"  %s{number} = getelementptr i64, ptr %status, i64 {at}")
                 status.append(f"ptr %s{number}")
-            checked += checks[op.kernel]
-            lines += _launch(op, number, grids[op.kernel], names, status)
+            self.checked += self.checks[op.kernel]
+            lines += _launch(op, number, self.grids[op.kernel], names, status)
+        elif isinstance(op, program.Loop):
+            self.loop(op, f"r{number}")
         else:
             raise CompilerBug("MC0306", f"{op.opname} has no emission", where=op.loc)
-    if checked:
-        lines = [*_load_slot("status", STATUS), *lines]
-    return _module(lines, called, module, flush_denormals)
+
+    def loop(self, op: program.Loop, name: str) -> None:
+        """A loop that every thread runs."""
+        self.names[op.body.args[0]] = f"%{name}"
+        self.lines += [
+            f"  br label %{name}.before",
+            f"{name}.before:",
+            f"  br label %{name}.head",
+            f"{name}.head:",
+            f"  %{name} = phi i64 [ 0, %{name}.before ], [ %{name}.next, %{name}.end ]",
+            f"  %{name}.more = icmp slt i64 %{name}, {op.count}",
+            f"  br i1 %{name}.more, label %{name}.body, label %{name}.after",
+            f"{name}.body:",
+        ]
+        self.region(op.body)
+        self.lines += [
+            f"  br label %{name}.end",
+            f"{name}.end:",
+            f"  %{name}.next = add i64 %{name}, 1",
+            f"  br label %{name}.head",
+            f"{name}.after:",
+        ]
+
+    def index(self, expression: Dim, rounds: Mapping[str, str]) -> str:
+        """An expression over the numbers of rounds as an i64."""
+
+        def emit(opcode: str, a: object, b: object) -> str:
+            name = f"%x{next(self.numbers)}"
+            self.lines.append(f"  {name} = {opcode} i64 {a}, {b}")
+            return name
+
+        def smaller(a: object, b: object) -> str:
+            less = f"%x{next(self.numbers)}"
+            self.lines.append(f"  {less} = icmp slt i64 {a}, {b}")
+            return emit(f"select i1 {less},", a, f"i64 {b}")
+
+        return str(
+            affine.fold(
+                expression,
+                lambda symbol: rounds[symbol],
+                partial(emit, "add"),
+                partial(emit, "mul"),
+                partial(emit, "udiv"),  # the numbers of rounds are never negative
+                partial(emit, "urem"),
+                smaller,
+            )
+        )
 
 
 def _load_slot(name: str, slot: int) -> list[str]:

@@ -35,19 +35,20 @@ def specialise(module: Module, binding: Mapping[str, int]) -> Module:
     """
     if not binding:
         return module
-    return Module(module.level, [_bind(f, binding) for f in module.functions])
+    return Module(module.level, [f.with_body(_bind(f.body, binding)) for f in module.functions])
 
 
-def _bind(function: Function, binding: Mapping[str, int]) -> Function:
+def _bind(region: Region, binding: Mapping[str, int]) -> Region:
     forward: dict[Value, Value] = {}
-    for a in function.args:
+    for a in region.args:
         shape = tuple(affine.substitute(n, binding) for n in a.type.shape)
         forward[a] = Value(TensorType(a.type.dtype, shape), a.hint)
     ops: list[Op] = []
-    for op in function.body.ops:
+    for op in region.ops:
         attrs = {k: _bound(v, binding) for k, v in op.attrs.items()}
+        bodies = [_bind(r, binding) for r in op.regions]
         try:
-            fresh = op.make([forward[v] for v in op.operands], attrs, op.regions, op.loc)
+            fresh = op.make([forward[v] for v in op.operands], attrs, bodies, op.loc)
         except (TypeError, ValueError, IndexError) as error:
             sizes = ", ".join(f"{name}={n}" for name, n in binding.items())
             text = f"the sizes {sizes} do not fit the model: {op.opname}: {error}"
@@ -58,8 +59,7 @@ def _bind(function: Function, binding: Mapping[str, int]) -> Function:
             new.hint = old.hint
             forward[old] = new
         ops.append(fresh)
-    args = [forward[a] for a in function.args]
-    return function.with_body(Region(args, ops, [forward[v] for v in function.body.yields]))
+    return Region([forward[a] for a in region.args], ops, [forward[v] for v in region.yields])
 
 
 def _bound(value: Any, binding: Mapping[str, Dim]) -> Any:

@@ -13,12 +13,16 @@ views count as their root.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from itertools import takewhile
 from typing import NamedTuple
 
 from minicc.ir import program
 from minicc.ir.arrays import ALIGNMENT
-from minicc.ir.core import Function, Module, Op, Region, Value
+from minicc.ir.core import Function, Module, Op, Region, Value, walk
 from minicc.ir.types import BufferType
+
+Loops = tuple[program.Loop, ...]
 
 
 class Life(NamedTuple):
@@ -41,48 +45,70 @@ def plan_memory(module: Module) -> Module:
     """Give each allocation its offset; the module is at level program then."""
     main = module.main
     plan = plan_offsets(lifetimes(main))
-    forward: dict[Value, Value] = {}
+    attrs = {**main.attrs, "arena": plan.size}
+    placed = Function(main.name, _placed(main.body, plan, {}), attrs)
+    return Module("program", [placed if f is main else f for f in module.functions])
+
+
+def _placed(region: Region, plan: MemoryPlan, forward: dict[Value, Value]) -> Region:
     ops: list[Op] = []
-    for op in main.body.ops:
+    for op in region.ops:
         operands = [forward.get(v, v) for v in op.operands]
         if isinstance(op, program.Alloc):
             fresh: Op = op.rebuilt(operands, offset=plan.offsets[op.result])
         else:
-            fresh = op.rebuilt(operands)
+            fresh = op.rebuilt(operands, [_placed(r, plan, forward) for r in op.regions])
         for old, new in zip(op.results, fresh.results, strict=True):
             new.hint = old.hint
             forward[old] = new
         ops.append(fresh)
-    body = Region(main.args, ops, main.body.yields)
-    attrs = {**main.attrs, "arena": plan.size}
-    placed = Function(main.name, body, attrs)
-    return Module("program", [placed if f is main else f for f in module.functions])
+    return Region(region.args, ops, region.yields)
 
 
 def roots(main: Function) -> dict[Value, Value]:
     """The allocation, constant or argument whose memory each buffer is."""
     found: dict[Value, Value] = {a: a for a in main.args}
-    for op in main.body.ops:
+    for op in walk(main.body):
         for r in op.results:
             found[r] = found[op.operands[0]] if isinstance(op, program.View) else r
     return found
 
 
 def lifetimes(main: Function) -> list[Life]:
-    """When each allocation is used, by positions in `main`."""
+    """When each allocation is used, by positions in `main`.
+
+    What is used within a loop alone lives from its first to its last use there, since each round
+    makes it anew; anything else that a loop uses is kept until its last round is done.
+    """
     root = roots(main)
+    uses: dict[Value, list[tuple[int, Loops]]] = {}
+    within: dict[program.Loop, list[int]] = {}
+    for position, (op, loops) in enumerate(_launches(main.body, ())):
+        for loop in loops:
+            within.setdefault(loop, []).append(position)
+        for v in op.operands:
+            uses.setdefault(root[v], []).append((position, loops))
     span: dict[Value, tuple[int, int]] = {}
-    for position, op in enumerate(main.body.ops):
-        if isinstance(op, program.Launch):
-            for v in op.operands:
-                first, _ = span.get(root[v], (position, position))
-                span[root[v]] = (first, position)
+    for v, found in uses.items():
+        columns = zip(*[loops for _, loops in found], strict=False)
+        shared = sum(1 for _ in takewhile(lambda c: len({*c}) == 1, columns))
+        whole = [within[loops[shared]] if loops[shared:] else [p] for p, loops in found]
+        span[v] = min(p[0] for p in whole), max(p[-1] for p in whole)
     lives: list[Life] = []
     for op in main.body.ops:
         if isinstance(op, program.Alloc):
             first, last = span.get(op.result, (0, 0))
             lives.append(Life(op.result, buffer_bytes(op.type), first, last))
     return lives
+
+
+def _launches(region: Region, loops: Loops) -> Iterator[tuple[program.Launch, Loops]]:
+    """The launches in order, each with the loops around it."""
+    for op in region.ops:
+        if isinstance(op, program.Launch):
+            yield op, loops
+        elif isinstance(op, program.Loop):
+            yield from _launches(op.body, (*loops, op))
 
 
 def buffer_bytes(type: BufferType) -> int:

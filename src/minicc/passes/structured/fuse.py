@@ -20,7 +20,7 @@ from math import prod
 
 from minicc.ir import affine, arith
 from minicc.ir.core import Function, Module, Op, Region, Value
-from minicc.ir.rewrite import live, merge_locations
+from minicc.ir.rewrite import everywhere, live, merge_locations
 from minicc.ir.space import PARALLEL, REDUCTION, Space
 from minicc.ir.structured import Generic, Group, Map, contiguous_name, names_of
 from minicc.passes.structured.merge import merge_siblings, plain_names
@@ -91,7 +91,11 @@ def is_contraction(op: Generic) -> bool:
 
 def fuse(module: Module) -> Module:
     """Put every generic of each function into a group."""
-    return Module(module.level, [apply_fusion(f, plan_fusion(f)) for f in module.functions])
+    return Module(module.level, [everywhere(f, _fuse) for f in module.functions])
+
+
+def _fuse(function: Function) -> Function:
+    return apply_fusion(function, plan_fusion(function))
 
 
 class FusionPlan:

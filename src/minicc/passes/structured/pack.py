@@ -20,40 +20,59 @@ from math import prod
 
 from minicc.ir import affine
 from minicc.ir.affine import Expr
-from minicc.ir.core import Function, Literal, Module, Op, Region, Value
+from minicc.ir.core import Literal, Module, Op, Region, Value
 from minicc.ir.rewrite import live
+from minicc.ir.scan import lift
 from minicc.ir.space import PARALLEL, Iter, Space
-from minicc.ir.structured import Constant, Generic, Group, contiguous_name
+from minicc.ir.structured import Constant, Generic, Group, Scan, contiguous_name
 from minicc.ir.types import TensorType
 from minicc.passes.structured.fuse import is_contraction
 from minicc.passes.structured.schedule import PACK_READS
 
 _NEAR = 1 << 18  # bytes of weights that stay in the second cache while a kernel runs
 _AHEAD = 1 << 17  # bytes that may wait there
+_LABEL = "pack"  # of the groups that copy what is not constant
 _FEW = 8  # blocks of rows; with more of them a panel comes soon enough by itself
 
 
 def pack(module: Module) -> Module:
     """Pack the wide operand of every contraction."""
-    return Module(module.level, [_pack_function(f) for f in module.functions])
+    return Module(module.level, [f.with_body(_pack_region(f.body, {})) for f in module.functions])
 
 
-def _pack_function(function: Function) -> Function:
-    constants: dict[Value, Literal] = {}
+def _pack_region(region: Region, constants: dict[Value, Literal]) -> Region:
     out: list[Op] = []
     forward: dict[Value, Value] = {}
-    for op in function.body.ops:
+    for op in region.ops:
         fresh = op.rebuilt([forward.get(v, v) for v in op.operands])
         if isinstance(fresh, Group):
             fresh = _pack_group(fresh, constants, out)
+        elif isinstance(fresh, Scan):
+            moved, fresh = _pack_scan(fresh, constants)
+            out += moved
         elif isinstance(fresh, Constant):
             constants[fresh.result] = fresh.value
         for old, new in zip(op.results, fresh.results, strict=True):
             new.hint = old.hint
             forward[old] = new
         out.append(fresh)
-    yields = [forward.get(v, v) for v in function.body.yields]
-    return function.with_body(Region(function.args, live(out, yields), yields))
+    yields = [forward.get(v, v) for v in region.yields]
+    return Region(region.args, live(out, yields), yields)
+
+
+def _pack_scan(scan: Scan, constants: dict[Value, Literal]) -> tuple[list[Op], Scan]:
+    """The loop with its body packed; what is packed of something captured is packed before it."""
+    pairs = zip(scan.body.args[scan.first :], scan.operands[scan.first :], strict=True)
+    constants.update({inner: constants[outer] for inner, outer in pairs if outer in constants})
+    packed = scan.with_regions([_pack_region(scan.body, constants)])
+    yields = {*packed.body.yields}
+    moved, scan = lift(packed, lambda op: _is_packing(op) and yields.isdisjoint(op.results))
+    constants.update({op.result: op.value for op in moved if isinstance(op, Constant)})
+    return moved, scan
+
+
+def _is_packing(op: Op) -> bool:
+    return isinstance(op, Constant) or (isinstance(op, Group) and op.label == _LABEL)
 
 
 def wide_operand(op: Generic) -> int | None:
@@ -158,7 +177,7 @@ def _alone(copy: Generic) -> Group:
     arg = Value(copy.operands[0].type)
     inner = copy.rebuilt([arg], tile=((names[-1], copy.space.extents[names[-1]]),))
     body = Region((arg,), (inner,), inner.results)
-    return Group(copy.operands, shared=names[:-1], label="pack", body=body, loc=copy.loc)
+    return Group(copy.operands, shared=names[:-1], label=_LABEL, body=body, loc=copy.loc)
 
 
 def _read_packed(
