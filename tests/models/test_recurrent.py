@@ -1,4 +1,4 @@
-"""Recurrent operators against a plain NumPy reading of ONNX's text, short and in pieces."""
+"""Recurrent operators against a plain NumPy reading of ONNX's text, over few and many steps."""
 
 from __future__ import annotations
 
@@ -72,10 +72,8 @@ def reference(op: str, way: str, feed: dict[str, Array], linear: bool) -> list[A
 @pytest.mark.parametrize(
     "extras", [(), ("lengths",), ("h", "c"), ("p",), ("linear",), ("layout", "h", "c")], ids=str
 )
-@pytest.mark.parametrize("steps", [3, 150])
+@pytest.mark.parametrize("steps", [1, 3, 40])
 def test_cells(op: str, way: str, extras: tuple[str, ...], steps: int) -> None:
-    if steps > 64 and (way == "forward" or "p" in extras):
-        pytest.skip("the pieces don't differ from these")
     rng = np.random.default_rng(steps)
     d, batch, size, width = len(WAYS[way]), 2, 5, 4
     shapes = {
@@ -121,4 +119,4 @@ def test_cells(op: str, way: str, extras: tuple[str, ...], steps: int) -> None:
     session = minicc.InferenceSession(model.SerializeToString(), threads=1)
     for got, wanted in zip(session.run(None, feed), want, strict=True):
         np.testing.assert_allclose(got, wanted, rtol=2e-5, atol=2e-5)
-    assert ("in pieces" in session.report()) == (steps > 64)
+    assert "on the host" not in session.report()

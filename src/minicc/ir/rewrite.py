@@ -137,8 +137,10 @@ def merge_locations(*locations: Sequence[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(name for loc in locations for name in loc))
 
 
-def substitute_values(ops: Sequence[Op], forward: Mapping[Value, Value]) -> list[Op]:
-    """The same ops with some operands replaced; what follows from them is rebuilt too."""
+def substituted(
+    ops: Sequence[Op], yields: Sequence[Value], forward: Mapping[Value, Value]
+) -> tuple[list[Op], list[Value]]:
+    """The same ops and yields with some values replaced; what follows from them is rebuilt too."""
     known = dict(forward)
     out: list[Op] = []
     for op in ops:
@@ -149,4 +151,4 @@ def substitute_values(ops: Sequence[Op], forward: Mapping[Value, Value]) -> list
         fresh = op.rebuilt(operands)
         known.update(zip(op.results, fresh.results, strict=True))
         out.append(fresh)
-    return out
+    return out, [known.get(v, v) for v in yields]

@@ -11,7 +11,8 @@ tensor of the graph.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from math import prod
 from typing import Any
 
@@ -122,6 +123,25 @@ class Context:
         except (TypeError, ValueError, IndexError) as error:
             raise self.refused(str(error)) from error
         return np.asarray(out)
+
+    @contextmanager
+    def apart(self) -> Iterator[Builder]:
+        """Emit into another builder meanwhile; constants from outside stay to be used outside."""
+        outer, waiting = self.builder, dict(self._waiting)
+        self.builder = Builder(outer.loc)
+        try:
+            yield self.builder
+            inner = self.builder.ops
+            used = {waiting[v] for v in waiting if v not in self._waiting}
+            inner[:] = [op for op in inner if op not in used]
+        finally:
+            self.builder = outer
+            self._waiting.update(waiting)
+
+    def constant_op(self, value: Value) -> graph.Constant | None:
+        """A new constant with the contents of a value; None where these are not known."""
+        array = self._arrays.get(value)
+        return None if array is None else graph.Constant(Literal(array), loc=self.builder.loc)
 
     # known contents
 

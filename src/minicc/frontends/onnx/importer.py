@@ -50,8 +50,6 @@ from minicc.frontends.onnx.context import Context, describe
 from minicc.frontends.onnx.host import HOST
 from minicc.frontends.onnx.nested import (
     CONTROL,
-    LONGEST,
-    RECURRENT,
     branch,
     function_body,
 )
@@ -218,11 +216,7 @@ class Importer:
         return unrolled_scan(node, self.model, extents)
 
     def on_host(self, node: Node) -> bool:
-        """Whether a node runs on the host: by its operator, its inputs, or for its many steps."""
-        if node.op in RECURRENT and node.inputs[0] in self.values:
-            shape = self.values[node.inputs[0]].type.shape
-            steps = shape[node.integer("layout", 0)] if len(shape) == 3 else 0
-            return isinstance(steps, int) and steps > LONGEST
+        """Whether a node runs on the host: by its operator or its inputs."""
         if node.op in OPERATORS and not self.untyped.intersection(node.inputs):
             return False
         return node.op in HOST or node.op in CONTROL

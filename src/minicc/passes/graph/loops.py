@@ -21,7 +21,7 @@ import numpy as np
 from minicc.ir import graph
 from minicc.ir.build import Builder
 from minicc.ir.core import Function, Literal, Module, Op, Region, Value
-from minicc.ir.rewrite import Rebuilder, inline, live, rebuild
+from minicc.ir.rewrite import Rebuilder, inline, live, rebuild, substituted
 from minicc.ir.scan import lift
 
 _FEW_ROUNDS = 3
@@ -128,15 +128,9 @@ def _with_constants(scan: graph.Scan, known: Mapping[Value, graph.Constant]) -> 
             captured.append((inner, outer))
     if not inside:
         return scan
-    b = Rebuilder()
-    first = scan.body.args[: scan.first]
-    args = [*first, *[inner for inner, _ in captured]]
-    b.ops = inside
-    for op in scan.body.ops:
-        made = op.rebuilt([forward.get(v, v) for v in op.operands])
-        b.ops.append(made)
-        forward.update(zip(op.results, made.results, strict=True))
-    body = Region(args, b.ops, [forward.get(v, v) for v in scan.body.yields])
+    args = [*scan.body.args[: scan.first], *[inner for inner, _ in captured]]
+    ops, yields = substituted(scan.body.ops, scan.body.yields, forward)
+    body = Region(args, [*inside, *ops], yields)
     operands = (*scan.operands[: scan.first], *[outer for _, outer in captured])
     return scan.rebuilt(operands, (body,))
 
