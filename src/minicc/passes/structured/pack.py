@@ -37,16 +37,17 @@ _FEW = 8  # blocks of rows; with more of them a panel comes soon enough by itsel
 
 def pack(module: Module) -> Module:
     """Pack the wide operand of every contraction."""
-    return Module(module.level, [f.with_body(_pack_region(f.body, {})) for f in module.functions])
+    return Module(module.level, [f.with_body(_pack_region(f.body, {}, False)) for f in module.functions])
 
 
-def _pack_region(region: Region, constants: dict[Value, Literal]) -> Region:
+def _pack_region(region: Region, constants: dict[Value, Literal], again: bool) -> Region:
+    """A region packed; `again` says that it runs again and again."""
     out: list[Op] = []
     forward: dict[Value, Value] = {}
     for op in region.ops:
         fresh = op.rebuilt([forward.get(v, v) for v in op.operands])
         if isinstance(fresh, Group):
-            fresh = _pack_group(fresh, constants, out)
+            fresh = _pack_group(fresh, constants, out, again)
         elif isinstance(fresh, Scan):
             moved, fresh = _pack_scan(fresh, constants)
             out += moved
@@ -64,7 +65,7 @@ def _pack_scan(scan: Scan, constants: dict[Value, Literal]) -> tuple[list[Op], S
     """The loop with its body packed; what is packed of something captured is packed before it."""
     pairs = zip(scan.body.args[scan.first :], scan.operands[scan.first :], strict=True)
     constants.update({inner: constants[outer] for inner, outer in pairs if outer in constants})
-    packed = scan.with_regions([_pack_region(scan.body, constants)])
+    packed = scan.with_regions([_pack_region(scan.body, constants, True)])
     yields = {*packed.body.yields}
     moved, scan = lift(packed, lambda op: _is_packing(op) and yields.isdisjoint(op.results))
     constants.update({op.result: op.value for op in moved if isinstance(op, Constant)})
@@ -86,7 +87,9 @@ def wide_operand(op: Generic) -> int | None:
     return wide[-1] if wide else None
 
 
-def _pack_group(group: Group, constants: Mapping[Value, Literal], out: list[Op]) -> Group:
+def _pack_group(
+    group: Group, constants: Mapping[Value, Literal], out: list[Op], again: bool
+) -> Group:
     for position, op in enumerate(group.body.ops):
         if not isinstance(op, Generic) or not is_contraction(op):
             continue
@@ -104,7 +107,9 @@ def _pack_group(group: Group, constants: Mapping[Value, Literal], out: list[Op])
         else:
             packed = _alone(copy)
         out.append(packed)
-        group = _read_packed(group, position, k, names, packed.results[0])
+        # what a round reads, the round before has read: fetching it costs more than it brings
+        distance = 0 if again else _distance(op, names, group.shared)
+        group = _read_packed(group, position, k, names, packed.results[0], distance)
     return group
 
 
@@ -181,7 +186,7 @@ def _alone(copy: Generic) -> Group:
 
 
 def _read_packed(
-    group: Group, position: int, operand: int, names: list[str], packed: Value
+    group: Group, position: int, operand: int, names: list[str], packed: Value, distance: int
 ) -> Group:
     op = group.body.ops[position]
     assert isinstance(op, Generic)
@@ -191,7 +196,6 @@ def _read_packed(
     operands[operand] = arg
     maps = list(op.maps)
     maps[operand] = tuple(affine.symbol(n) for n in names)
-    distance = _distance(op, names, group.shared)
     ahead = ((operand, distance),) if distance else ()
     forward: dict[Value, Value] = {}
     ops: list[Op] = []
