@@ -126,17 +126,17 @@ class Context:
 
     @contextmanager
     def apart(self) -> Iterator[Builder]:
-        """Emit into another builder meanwhile; constants from outside stay to be used outside."""
-        outer, waiting = self.builder, dict(self._waiting)
+        """Emit into another builder meanwhile, all but constants, which all may use."""
+        outer = self.builder
         self.builder = Builder(outer.loc)
         try:
             yield self.builder
-            inner = self.builder.ops
-            used = {waiting[v] for v in waiting if v not in self._waiting}
-            inner[:] = [op for op in inner if op not in used]
         finally:
+            inner = self.builder.ops
+            used = [op for op in inner if isinstance(op, graph.Constant)]
+            inner[:] = [op for op in inner if not isinstance(op, graph.Constant)]
             self.builder = outer
-            self._waiting.update(waiting)
+            self._waiting.update((op.result, op) for op in used)
 
     def constant_op(self, value: Value) -> graph.Constant | None:
         """A new constant with the contents of a value; None where these are not known."""

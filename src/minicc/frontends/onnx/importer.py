@@ -48,6 +48,7 @@ from minicc.frontends.onnx import (
 )
 from minicc.frontends.onnx.context import Context, describe
 from minicc.frontends.onnx.host import HOST
+from minicc.frontends.onnx.loops import as_scan
 from minicc.frontends.onnx.nested import (
     CONTROL,
     branch,
@@ -167,12 +168,23 @@ class Importer:
 
     def node(self, node: Node) -> None:
         """Import one node, or what stands for it: a branch, or the body of its operator."""
+        if self.scanned(node):
+            return
         replaced = None if self.failed.intersection(node.uses) else self.replaced(node)
         if replaced is not None:
             for inner in replaced:
                 self.node(inner)
             return
         self._node(node)
+
+    def scanned(self, node: Node) -> bool:
+        """Import a Loop or Scan as one loop of the graph; whether that could be done."""
+        if node.op not in ("Loop", "Scan") or (self.untyped | self.failed).intersection(node.uses):
+            return False
+        made = as_scan(self, node)
+        if made is not None:
+            self._bind(node, made)
+        return made is not None
 
     def replaced(self, node: Node) -> list[Node] | None:
         """The nodes that do the same: the branch that is known to run, a function's body."""

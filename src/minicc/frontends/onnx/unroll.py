@@ -28,7 +28,7 @@ def unrolled_loop(node: Node, model: Model, count: int) -> list[Node] | None:
     carried = list(node.inputs[2:])
     columns = len(body.outputs) - 1 - len(carried)
     few = 0 < count <= MOST_ROUNDS and count * len(body.nodes) <= _MOST_NODES
-    if not few or not all(carried) or not _goes_on(body, inputs[1]):
+    if not few or not all(carried) or not goes_on(body, inputs[1]):
         return None
     writer = _Writer(node, model, body)
     yes = writer.constant("on", np.array(True))
@@ -82,7 +82,7 @@ def unrolled_scan(node: Node, model: Model, counts: Sequence[Dim]) -> list[Node]
     return writer.nodes
 
 
-def _goes_on(body: Model, condition: str) -> bool:
+def goes_on(body: Model, condition: str) -> bool:
     """Whether the condition that a body gives is always the one that it took, or true."""
     makers = {name: node for node in body.nodes for name in node.outputs}
     name = body.outputs[0]

@@ -37,10 +37,12 @@ _FEW = 8  # blocks of rows; with more of them a panel comes soon enough by itsel
 
 def pack(module: Module) -> Module:
     """Pack the wide operand of every contraction."""
-    return Module(module.level, [f.with_body(_pack_region(f.body, {}, False)) for f in module.functions])
+    return Module(
+        module.level, [f.with_body(_pack_region(f.body, {}, again=False)) for f in module.functions]
+    )
 
 
-def _pack_region(region: Region, constants: dict[Value, Literal], again: bool) -> Region:
+def _pack_region(region: Region, constants: dict[Value, Literal], *, again: bool) -> Region:
     """A region packed; `again` says that it runs again and again."""
     out: list[Op] = []
     forward: dict[Value, Value] = {}
@@ -65,7 +67,7 @@ def _pack_scan(scan: Scan, constants: dict[Value, Literal]) -> tuple[list[Op], S
     """The loop with its body packed; what is packed of something captured is packed before it."""
     pairs = zip(scan.body.args[scan.first :], scan.operands[scan.first :], strict=True)
     constants.update({inner: constants[outer] for inner, outer in pairs if outer in constants})
-    packed = scan.with_regions([_pack_region(scan.body, constants, True)])
+    packed = scan.with_regions([_pack_region(scan.body, constants, again=True)])
     yields = {*packed.body.yields}
     moved, scan = lift(packed, lambda op: _is_packing(op) and yields.isdisjoint(op.results))
     constants.update({op.result: op.value for op in moved if isinstance(op, Constant)})
