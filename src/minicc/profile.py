@@ -23,6 +23,7 @@ from minicc.compiler import lower
 from minicc.ir import affine, program
 from minicc.ir.arrays import Array, aligned, empty
 from minicc.ir.core import Module, Region, Value, walk
+from minicc.ir.types import static_shape
 from minicc.options import Options
 from minicc.runtime.execute import place_constants
 
@@ -70,7 +71,8 @@ def _rounds(region: Region, outer: int) -> Iterator[int]:
     """How often each launch runs."""
     for op in region.ops:
         if isinstance(op, program.Loop):
-            yield from _rounds(op.body, outer * int(op.count))
+            (count,) = static_shape((op.count,))
+            yield from _rounds(op.body, outer * count)
         elif isinstance(op, program.Launch):
             yield outer
 

@@ -16,7 +16,7 @@ captures become operands too; MLIR's bodies may use what is outside.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -96,13 +96,16 @@ class Scanning(Op):
         return (*states, *rows)
 
 
+Loop = TypeVar("Loop", bound=Scanning)
+
+
 def _differ(left: Dim, right: Dim) -> bool:
     """Whether two extents are different whatever the symbols are."""
     gap = affine.add(left, affine.multiply(right, -1))
     return isinstance(gap, int) and gap != 0
 
 
-def lift(scan: Scanning, movable: Callable[[Op], bool]) -> tuple[list[Op], Scanning]:
+def lift(scan: Loop, movable: Callable[[Op], bool]) -> tuple[list[Op], Loop]:
     """The ops of a body that give the same in each round, and the scan that captures their results.
 
     Those are moved for which `movable` holds and whose operands are captured or moved; what is no

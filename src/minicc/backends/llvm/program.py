@@ -14,13 +14,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import partial
-from itertools import count
+from itertools import count as numbers
 
 from minicc.backends.llvm.checks import WORDS, checks_of, checks_of_program
 from minicc.errors import CompilerBug
 from minicc.ir import affine, program
 from minicc.ir.affine import Dim
 from minicc.ir.core import Literal, Module, Op, Region, Value
+from minicc.ir.types import static_shape
 
 _FLUSH = 0x8040  # MXCSR: denormal results and operands are zero
 ARENA, BARRIER, STATUS, FIRST = 0, 1, 2, 3
@@ -54,7 +55,8 @@ def _work(region: Region) -> int:
         if isinstance(op, program.Launch):
             work += op.work
         elif isinstance(op, program.Loop):
-            work += int(op.count) * _work(op.body)
+            (count,) = static_shape((op.count,))
+            work += count * _work(op.body)
     return work
 
 
@@ -87,7 +89,7 @@ class _Main:
         self.lines: list[str] = []
         self.names: dict[Value, str] = {}
         self.called: set[str] = set()
-        self.numbers = count()
+        self.numbers = numbers()
 
     def region(self, region: Region) -> None:
         """Emit the ops of a region in order."""

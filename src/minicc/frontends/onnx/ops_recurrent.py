@@ -229,8 +229,8 @@ def _layer(
         start = [None if s is None else _swapped(ctx, s, batch_first) for s in given]
         cell, product = _cell(ctx, node, k, (x, w, r, b), peepholes)
         state = tuple(_direction(ctx, s, k, cell, x) for s in start)
-        *state, rows = _steps(cell, product, state, backwards, inside)
-        last.append(tuple(state))
+        *ends, rows = _steps(cell, product, state, backwards, inside)
+        last.append(tuple(ends))
         whole.append(rows)
     out = [_joined(ctx, whole, 1) if node.outputs[0] else x]
     for column in zip(*last, strict=True):

@@ -25,7 +25,7 @@ class Loop(NamedTuple):
     whose first round makes the last row.
     """
 
-    count: Dim
+    rounds: Dim
     states: Sequence[Value]
     scanned: Sequence[Value]
     backwards: frozenset[int] = frozenset()
@@ -50,7 +50,7 @@ def emit_scan(ctx: Context, loop: Loop, body: Body) -> tuple[Value, ...]:
     try:
         op = graph.Scan(
             operands,
-            count=loop.count,
+            count=loop.rounds,
             states=len(states),
             backwards=tuple(k in loop.backwards for k in range(len(slices))),
             turned=tuple(k in loop.turned for k in range(len(rows))),

@@ -23,6 +23,7 @@ from minicc.ir.build import Builder
 from minicc.ir.core import Function, Literal, Module, Op, Region, Value
 from minicc.ir.rewrite import Rebuilder, inline, live, rebuild, substituted
 from minicc.ir.scan import lift
+from minicc.ir.types import static_shape
 
 _FEW_ROUNDS = 3
 _FEW_OPS = 48  # of all rounds together
@@ -58,12 +59,14 @@ def _simplify(function: Function) -> Function:
         scan = scan.rebuilt([outside.get(v, v) for v in scan.operands])
         scan = _with_constants(scan, constants)
         results = _written_out(b, scan) if is_short(scan) else b.add(scan).results
-        return [results[f] if isinstance(f, int) else f for f in found]
+        became = [results[f] if isinstance(f, int) else f for f in found]
+        return [new or old for new, old in zip(became, op.results, strict=True)]
 
     return rebuild(function, visit)
 
 
-Found = int | Value  # the number of a result of the new loop, or the value that it always is
+# what a result became: that of another number, a value from outside, None where nobody reads it
+Found = int | Value | None
 
 
 def _without_fixed_states(scan: graph.Scan) -> tuple[graph.Scan, list[Found]]:
@@ -110,8 +113,7 @@ def _needed(
         turned=tuple(scan.turned[k - n] for k in numbers if k >= n),
     )
     place = {k: position for position, k in enumerate(numbers)}
-    # what nobody reads may be anything: nobody asks
-    return small, [place.get(f, 0) if isinstance(f, int) else f for f in found]
+    return small, [place.get(f) if isinstance(f, int) else f for f in found]
 
 
 def _with_constants(scan: graph.Scan, known: Mapping[Value, graph.Constant]) -> graph.Scan:
@@ -149,7 +151,8 @@ def is_short(scan: graph.Scan) -> bool:
 
 def _written_out(b: Builder, scan: graph.Scan) -> tuple[Value, ...]:
     """The rounds of a loop one after the other; what its results became."""
-    n, count = scan.states, int(scan.count)
+    n = scan.states
+    (count,) = static_shape((scan.count,))
     states = scan.operands[:n]
     rows: list[Sequence[Value]] = []
     b.loc = scan.loc

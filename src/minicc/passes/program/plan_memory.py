@@ -83,10 +83,10 @@ def lifetimes(main: Function) -> list[Life]:
     root = roots(main)
     uses: dict[Value, list[tuple[int, Loops]]] = {}
     within: dict[program.Loop, list[int]] = {}
-    for position, (op, loops) in enumerate(_launches(main.body, ())):
+    for position, (launch, loops) in enumerate(_launches(main.body, ())):
         for loop in loops:
             within.setdefault(loop, []).append(position)
-        for v in op.operands:
+        for v in launch.operands:
             uses.setdefault(root[v], []).append((position, loops))
     span: dict[Value, tuple[int, int]] = {}
     for v, found in uses.items():
