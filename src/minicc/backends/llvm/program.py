@@ -128,13 +128,14 @@ class _Main:
     def loop(self, op: program.Loop, name: str) -> None:
         """A loop that every thread runs."""
         self.names[op.body.args[0]] = f"%{name}"
+        count = self.index(op.count, {})
         self.lines += [
             f"  br label %{name}.before",
             f"{name}.before:",
             f"  br label %{name}.head",
             f"{name}.head:",
             f"  %{name} = phi i64 [ 0, %{name}.before ], [ %{name}.next, %{name}.end ]",
-            f"  %{name}.more = icmp slt i64 %{name}, {op.count}",
+            f"  %{name}.more = icmp slt i64 %{name}, {count}",
             f"  br i1 %{name}.more, label %{name}.body, label %{name}.after",
             f"{name}.body:",
         ]

@@ -37,19 +37,19 @@ _FEW = 8  # blocks of rows; with more of them a panel comes soon enough by itsel
 
 def pack(module: Module) -> Module:
     """Pack the wide operand of every contraction."""
-    return Module(
-        module.level, [f.with_body(_pack_region(f.body, {}, again=False)) for f in module.functions]
-    )
+    return Module(module.level, [f.with_body(_pack_region(f.body, {})) for f in module.functions])
 
 
-def _pack_region(region: Region, constants: dict[Value, Literal], *, again: bool) -> Region:
-    """A region packed; `again` says that it runs again and again."""
+def _pack_region(
+    region: Region, constants: dict[Value, Literal], fixed: frozenset[Value] = frozenset()
+) -> Region:
+    """A region packed; `fixed` are those values that are the same whenever it runs."""
     out: list[Op] = []
     forward: dict[Value, Value] = {}
     for op in region.ops:
         fresh = op.rebuilt([forward.get(v, v) for v in op.operands])
         if isinstance(fresh, Group):
-            fresh = _pack_group(fresh, constants, out, again)
+            fresh = _pack_group(fresh, constants, fixed, out)
         elif isinstance(fresh, Scan):
             moved, fresh = _pack_scan(fresh, constants)
             out += moved
@@ -65,9 +65,10 @@ def _pack_region(region: Region, constants: dict[Value, Literal], *, again: bool
 
 def _pack_scan(scan: Scan, constants: dict[Value, Literal]) -> tuple[list[Op], Scan]:
     """The loop with its body packed; what is packed of something captured is packed before it."""
-    pairs = zip(scan.body.args[scan.first :], scan.operands[scan.first :], strict=True)
+    captured = scan.body.args[scan.first :]
+    pairs = zip(captured, scan.operands[scan.first :], strict=True)
     constants.update({inner: constants[outer] for inner, outer in pairs if outer in constants})
-    packed = scan.with_regions([_pack_region(scan.body, constants, again=True)])
+    packed = scan.with_regions([_pack_region(scan.body, constants, frozenset(captured))])
     yields = {*packed.body.yields}
     moved, scan = lift(packed, lambda op: _is_packing(op) and yields.isdisjoint(op.results))
     constants.update({op.result: op.value for op in moved if isinstance(op, Constant)})
@@ -90,7 +91,7 @@ def wide_operand(op: Generic) -> int | None:
 
 
 def _pack_group(
-    group: Group, constants: Mapping[Value, Literal], out: list[Op], again: bool
+    group: Group, constants: Mapping[Value, Literal], fixed: frozenset[Value], out: list[Op]
 ) -> Group:
     for position, op in enumerate(group.body.ops):
         if not isinstance(op, Generic) or not is_contraction(op):
@@ -100,7 +101,7 @@ def _pack_group(
             continue
         outer = group.operands[group.body.args.index(op.operands[k])]
         names = _order(op, k)
-        if not _worthwhile(op, k, names, outer in constants):
+        if outer not in constants and not _worthwhile(op, names, outer in fixed):
             continue
         copy = _copy(op, k, names, outer)
         if outer in constants:
@@ -110,7 +111,7 @@ def _pack_group(
             packed = _alone(copy)
         out.append(packed)
         # what a round reads, the round before has read: fetching it costs more than it brings
-        distance = 0 if again else _distance(op, names, group.shared)
+        distance = 0 if outer in fixed else _distance(op, names, group.shared)
         group = _read_packed(group, position, k, names, packed.results[0], distance)
     return group
 
@@ -129,13 +130,11 @@ def _order(op: Generic, operand: int) -> list[str]:
     return order + sorted((n for n in tiles if n in used), key=lambda n: n == last)
 
 
-def _worthwhile(op: Generic, operand: int, names: list[str], constant: bool) -> bool:
-    """A constant is packed for nothing.
+def _worthwhile(op: Generic, names: list[str], again: bool) -> bool:
+    """Whether packing pays for what is no constant: each element is read several times.
 
-    Anything else only where there are elements and each is read several times.
+    That may be within the op, or `again` in each round of a loop.
     """
-    if constant:
-        return True
     if 0 in op.space.extents.values():
         return False
     reads = 1
@@ -143,7 +142,7 @@ def _worthwhile(op: Generic, operand: int, names: list[str], constant: bool) -> 
         if i.name not in names and i.name not in dict(op.tile):
             assert isinstance(i.extent, int)
             reads *= i.extent
-    return reads >= PACK_READS
+    return again or reads >= PACK_READS
 
 
 def _distance(op: Generic, names: list[str], shared: tuple[str, ...]) -> int:

@@ -71,8 +71,8 @@ def choose_schedules(module: Module, target: Target) -> dict[Op, Schedule]:
     constants = {op.result for op in ops if isinstance(op, Constant)}
     for op in ops:
         if isinstance(op, Scan):
-            pairs = zip(op.body.args[op.first :], op.operands[op.first :], strict=True)
-            constants.update(inner for inner, outer in pairs if outer in constants)
+            # what a loop captures is packed once, as constants are
+            constants.update(op.body.args[op.first :])
     known = frozenset(constants)
     return {op: choose_schedule(op, target, known) for op in ops if isinstance(op, Group)}
 
