@@ -52,6 +52,9 @@ class Scanning(Op):
         taken: list[TensorType] = [a.type for a in self.body.args]
         made: list[TensorType] = [y.type for y in self.body.yields]
         n = self.states
+        self._require_closed()
+        if isinstance(self.count, int) and self.count < 0:
+            raise ValueError(f"{self.opname} of {self.count} rounds")
         if len(given) != len(taken) or len(given) < self.first:
             raise TypeError(f"the body of {self.opname} takes {len(taken)} of {len(given)} values")
         for k in range(n, self.first):
@@ -68,9 +71,7 @@ class Scanning(Op):
         rows = [TensorType(t.dtype, (self.count, *t.shape)) for t in made[n:]]
         return (*taken[:n], *rows)
 
-    def verify(self) -> None:
-        if isinstance(self.count, int) and self.count < 0:
-            raise ValueError(f"{self.opname} of {self.count} rounds")
+    def _require_closed(self) -> None:
         known = set(self.body.args)
         for op in self.body.ops:
             if not known.issuperset(op.operands):

@@ -380,7 +380,6 @@ class Scan(Scanning, name="structured.scan"):
     """Run the body `count` times; the body itself makes each of its yields, which are distinct."""
 
     def verify(self) -> None:
-        super().verify()
         yields = self.body.yields
         made = {
             r for op in self.body.ops if not isinstance(op, (Constant, Reshape)) for r in op.results

@@ -57,7 +57,6 @@ def emit_scan(ctx: Context, loop: Loop, body: Body) -> tuple[Value, ...]:
             body=region,
             loc=ctx.builder.loc,
         )
-        op.verify()
     except (TypeError, ValueError) as error:
         raise ctx.refused(str(error)) from error
     return ctx.builder.add(op).results
