@@ -23,9 +23,9 @@ import numpy as np
 from minicc.compiled import Compilation, compile_module
 from minicc.control import Body, loop, scan, sequence_map
 from minicc.errors import MiniccError, Problems, UserError
-from minicc.frontends.onnx.context import NeedsValueError
+from minicc.frontends.onnx.context import HostNodeError, NeedsValueError
 from minicc.frontends.onnx.host import HOST, run_host
-from minicc.frontends.onnx.importer import HostNodeError, bound_types
+from minicc.frontends.onnx.importer import bound_types
 from minicc.frontends.onnx.part import Part, import_part
 from minicc.frontends.onnx.reader import Model, Node, read_subgraph
 from minicc.ir import graph

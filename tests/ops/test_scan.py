@@ -33,7 +33,7 @@ def f32(*shape: object) -> TensorType:
 
 
 def recurrence(
-    b: Builder, h: Value, x: Value, w: Value, backwards: bool, turned: bool
+    b: Builder, h: Value, x: Value, w: Value, *, backwards: bool, turned: bool
 ) -> Sequence[Value]:
     """h = tanh(h @ w + x[t]), with every h, and every h before it."""
     state, row, weights = Value(h.type), Value(f32(*x.type.shape[1:])), Value(w.type)
@@ -53,7 +53,7 @@ def recurrence(
     return b.add(scan).results
 
 
-def reference(h: Array, x: Array, w: Array, backwards: bool, turned: bool) -> list[Array]:
+def reference(h: Array, x: Array, w: Array, *, backwards: bool, turned: bool) -> list[Array]:
     """The same in NumPy."""
     made, before = [], []
     for t in range(len(x))[:: -1 if backwards else 1]:
@@ -82,8 +82,8 @@ def arrays(*shapes: tuple[int, ...]) -> list[Array]:
 def test_every_level(count: int, batch: int, size: int, backwards: bool, turned: bool) -> None:
     inputs = arrays((batch, size), (count, batch, size), (size, size))
     types = [f32(*a.shape) for a in inputs]
-    made = module(lambda b, h, x, w: recurrence(b, h, x, w, backwards, turned), *types)
-    want = reference(*inputs, backwards, turned)
+    made = module(lambda b, *args: recurrence(b, *args, backwards=backwards, turned=turned), *types)
+    want = reference(*inputs, backwards=backwards, turned=turned)
     *stages, (_, program) = every_stage(made, inputs, Options())
     found = [("graph", run(made, inputs)), *stages]
     found.append(("machine code", machine_code(program, Options().machine.name, inputs, 1)))
@@ -96,10 +96,10 @@ def test_threads_wait_for_the_round_before() -> None:
     """Launches that are shared, in one loop after the other, one within the other."""
 
     def body(b: Builder, h: Value, x: Value, w: Value) -> Sequence[Value]:
-        last, every, _ = recurrence(b, h, x, w, False, True)
+        last, every, _ = recurrence(b, h, x, w, backwards=False, turned=True)
         outer = [Value(v.type) for v in (last, every, w)]
         inner = Builder(_LOC)
-        again = recurrence(inner, *outer, backwards=True, turned=False)
+        again = recurrence(inner, outer[0], outer[1], outer[2], backwards=True, turned=False)
         region = Region(outer, inner.ops, again[:2])
         scan = graph.Scan(
             (last, every, w), count=4, states=2, backwards=(), turned=(), body=region, loc=_LOC
@@ -122,11 +122,13 @@ def test_threads_wait_for_the_round_before() -> None:
 def test_sizes_are_bound_within() -> None:
     free = f32("n", "b", 4)
     types = [f32(*map(_dim, t.shape)) for t in (f32("b", 4), free, f32(4, 4))]
-    made = module(lambda b, h, x, w: recurrence(b, h, x, w, True, True), *types)
+    made = module(lambda b, *args: recurrence(b, *args, backwards=True, turned=True), *types)
     bound = specialise(made, {"n": 6, "b": 2})
     verify(bound)
     inputs = arrays((2, 4), (6, 2, 4), (4, 4))
-    for got, want in zip(run(bound, inputs), reference(*inputs, True, True), strict=True):
+    for got, want in zip(
+        run(bound, inputs), reference(*inputs, backwards=True, turned=True), strict=True
+    ):
         np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-6)
     with pytest.raises(UserError, match="MC0142"):
         specialise(module(_two_lengths, f32(_dim("n")), f32(_dim("m"))), {"n": 6, "m": 7})

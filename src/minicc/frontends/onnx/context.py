@@ -42,6 +42,10 @@ class NeedsValueError(UnsupportedError):
     values: tuple[Value, ...] = ()
 
 
+class HostNodeError(UnsupportedError):
+    """A node that can't be compiled and runs on the host, or decides what runs (MC0227)."""
+
+
 class Context:
     """The state of an import, standing at one node."""
 

@@ -46,9 +46,9 @@ from minicc.frontends.onnx import (
     ops_transposed,
     ops_window,
 )
-from minicc.frontends.onnx.context import Context, describe
+from minicc.frontends.onnx.context import Context, HostNodeError, describe
 from minicc.frontends.onnx.host import HOST
-from minicc.frontends.onnx.loops import as_scan
+from minicc.frontends.onnx.loops import loop_outputs
 from minicc.frontends.onnx.nested import (
     CONTROL,
     branch,
@@ -56,7 +56,6 @@ from minicc.frontends.onnx.nested import (
 )
 from minicc.frontends.onnx.reader import Model, Node, read_model
 from minicc.frontends.onnx.registry import OPERATORS, Operator
-from minicc.frontends.onnx.unroll import unrolled_loop, unrolled_scan
 from minicc.ir.affine import substitute
 from minicc.ir.core import Array, Function, Module, Region, Value
 from minicc.ir.types import TensorType
@@ -95,10 +94,6 @@ FAMILIES = (
     ops_transposed,
     ops_window,
 )
-
-
-class HostNodeError(UnsupportedError):
-    """A node that can't be compiled and runs on the host, or decides what runs (MC0227)."""
 
 
 def import_model(source: str | os.PathLike[str] | bytes) -> Module:
@@ -168,7 +163,7 @@ class Importer:
 
     def node(self, node: Node) -> None:
         """Import one node, or what stands for it: a branch, or the body of its operator."""
-        if self.scanned(node):
+        if self.looped(node):
             return
         replaced = None if self.failed.intersection(node.uses) else self.replaced(node)
         if replaced is not None:
@@ -177,11 +172,11 @@ class Importer:
             return
         self._node(node)
 
-    def scanned(self, node: Node) -> bool:
-        """Import a Loop or Scan as one loop of the graph; whether that could be done."""
+    def looped(self, node: Node) -> bool:
+        """Import a Loop or Scan whose rounds are known; whether it is one."""
         if node.op not in ("Loop", "Scan") or (self.untyped | self.failed).intersection(node.uses):
             return False
-        made = as_scan(self, node)
+        made = loop_outputs(self, node)
         if made is not None:
             self._bind(node, made)
         return made is not None
@@ -199,8 +194,6 @@ class Importer:
             condition = self.ctx.array(self.value(node.inputs[0], node.name))
             if condition is not None and condition.size == 1:
                 return branch(node, bool(condition.reshape(())), self.model)
-        if node.op in ("Loop", "Scan") and not self.untyped.intersection(node.uses):
-            return self._unrolled(node)
         if node.op in OPERATORS or node.op in HOST or node.op in CONTROL:
             return None
 
@@ -208,24 +201,6 @@ class Importer:
             return [self.value(n, node.name).type if n else None for n in node.inputs]
 
         return function_body(node, self.model.opsets.get(node.op.rpartition(".")[0], 0), types)
-
-    def _unrolled(self, node: Node) -> list[Node] | None:
-        """The rounds of a loop that are few and known."""
-        values = [self.value(name, node.name) if name else None for name in node.inputs]
-        if node.op == "Loop":
-            known = [self.ctx.array(v) for v in values[:2]]
-            if known[0] is None or not (known[1] is None or known[1].all()):
-                return None
-            if known[1] is None and values[1] is not None:
-                return None
-            return unrolled_loop(node, self.model, int(known[0].reshape(())))
-        if self.model.opsets[""] < 9:
-            return None
-        count = node.integer("num_scan_inputs", 1)
-        axes = node.integers("scan_input_axes") or (0,) * count
-        pairs = zip(values[len(values) - count :], axes, strict=True)
-        extents = [v.type.shape[axis] for v, axis in pairs if v is not None]
-        return unrolled_scan(node, self.model, extents)
 
     def on_host(self, node: Node) -> bool:
         """Whether a node runs on the host: by its operator or its inputs."""

@@ -48,7 +48,7 @@ def import_part(
     needs: tuple[str, ...] = ()
     while rest:
         node = rest[0]
-        if importer.scanned(node):
+        if importer.looped(node):
             rest.pop(0)
             continue
         replaced = importer.replaced(node) if _has_inputs(importer, node) else None

@@ -18,6 +18,13 @@ from minicc.ir.types import TensorType
 Body = Callable[[Sequence[Value], Sequence[Value]], tuple[Sequence[Value], Sequence[Value]]]
 
 
+MOST_ROUNDS = 16  # that are written out
+
+
+class TooManyError(Exception):
+    """A loop has more rounds than are written out."""
+
+
 class Loop(NamedTuple):
     """A loop to be: how many rounds, what each state begins with, and what is cut into slices.
 
@@ -60,6 +67,43 @@ def emit_scan(ctx: Context, loop: Loop, body: Body) -> tuple[Value, ...]:
     except (TypeError, ValueError) as error:
         raise ctx.refused(str(error)) from error
     return ctx.builder.add(op).results
+
+
+def emit_rounds(ctx: Context, loop: Loop, body: Body) -> tuple[Value, ...]:
+    """The rounds of a loop one after the other, in which slices of what is known are known.
+
+    TooManyError where they are not few.
+    """
+    if not isinstance(loop.rounds, int) or not 0 < loop.rounds <= MOST_ROUNDS:
+        raise TooManyError
+    states: Sequence[Value] = loop.states
+    made: list[Sequence[Value]] = []
+    with ctx.apart() as inner:
+        for t in range(loop.rounds):
+            slices = [
+                _row(ctx, x, loop.rounds - 1 - t if k in loop.backwards else t)
+                for k, x in enumerate(loop.scanned)
+            ]
+            states, rows = body(states, slices)
+            made.append([ctx.reshape(v, (1, *v.type.shape)) for v in rows])
+        columns = zip(*made, strict=True)
+        stacked = [
+            ctx.emit(graph.Concat, tuple(column[::-1] if k in loop.turned else column), axis=0)
+            for k, column in enumerate(columns)
+        ]
+    for op in inner.ops:
+        ctx.use(op.operands)
+        ctx.builder.add(op)
+    return (*states, *stacked)
+
+
+def _row(ctx: Context, x: Value, t: int) -> Value:
+    """One slice of a tensor along axis 0."""
+    rest = x.type.shape[1:]
+    nothing = tuple(0 for _ in rest)
+    steps = tuple(1 for _ in x.type.shape)
+    row = ctx.emit(graph.Slice, x, starts=(t, *nothing), stops=(t + 1, *rest), steps=steps)
+    return ctx.reshape(row, rest)
 
 
 def _closed(
