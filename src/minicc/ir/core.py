@@ -3,9 +3,9 @@
 A `Value` is defined once, as a result of an `Op` or an argument of a `Region`, and is compared by
 identity. An `Op` holds operands, attributes, regions, results and a location. A `Region` is a
 straight list of ops with arguments and yielded values; control flow is ops with regions (no block
-graph). At the levels of tensors a region uses its arguments alone; where buffers are, in kernels and
-in the loops of a program, it may use what is in scope around it. A `Function` is a named region. A
-`Module` is a list of functions at one level.
+graph). At the levels of tensors a region uses its arguments alone; where buffers are, in kernels
+and in the loops of a program, it may use what is in scope around it. A `Function` is a named
+region. A `Module` is a list of functions at one level.
 
 Nothing is ever mutated: a pass walks ops in order and builds new ones (see `ir.rewrite`). There are
 no use lists. Every op has a location: the names of the ONNX nodes or Python lines (`file.py:12`)
