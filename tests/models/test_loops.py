@@ -285,3 +285,27 @@ def test_a_layer_in_a_loop_of_free_length() -> None:
             rows.append(v)
         np.testing.assert_allclose(everything, np.stack(rows), rtol=1e-4, atol=1e-5)
         np.testing.assert_allclose(last, v, rtol=1e-4, atol=1e-5)
+
+
+def test_an_index_out_of_range_in_a_round() -> None:
+    """The nodes within the loop are named, and the next run is as if nothing had been."""
+    body = body_of(
+        [
+            helper.make_node("Gather", ["table", "index"], ["found"], name="look_up"),
+            helper.make_node("Add", ["v", "found"], ["next"]),
+        ],
+        [info("v", F, [3]), info("index", INT, [])],
+        [info("next", F, [3])],
+    )
+    node = helper.make_node("Scan", ["v", "indices"], ["last"], body=body, num_scan_inputs=1)
+    inputs = [info("v", F, [3]), info("table", F, [4, 3]), info("indices", INT, [40])]
+    made = session([node], inputs, [info("last", F)], opset=17)
+    v, table = np.zeros(3, np.float32), np.ones((4, 3), np.float32)
+    indices = np.arange(40) % 4
+    wrong = np.where(np.arange(40) == 17, 9, indices)
+    for _ in range(2):
+        (last,) = made.run(None, {"v": v, "table": table, "indices": indices})
+        np.testing.assert_array_equal(last, np.full(3, 40, np.float32))
+        with pytest.raises(UserError, match=r"MC0158 error: .*index 9") as caught:
+            made.run(None, {"v": v, "table": table, "indices": wrong})
+        assert "look_up" in caught.value.where[0]

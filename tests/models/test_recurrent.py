@@ -6,9 +6,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-from onnx import TensorProto, helper
+from onnx import TensorProto, helper, numpy_helper
 
 import minicc
+from minicc.compiler import lower
+from minicc.frontends.onnx.importer import import_model
+from minicc.ir.program import launches
+from minicc.options import Options
 
 Array = np.ndarray[Any, Any]
 GATES = {"RNN": 1, "GRU": 3, "LSTM": 4}
@@ -120,3 +124,26 @@ def test_cells(op: str, way: str, extras: tuple[str, ...], steps: int) -> None:
     for got, wanted in zip(session.run(None, feed), want, strict=True):
         np.testing.assert_allclose(got, wanted, rtol=2e-5, atol=2e-5)
     assert "on the host" not in session.report()
+
+
+@pytest.mark.parametrize("op", GATES)
+def test_more_steps_are_not_more_code(op: str) -> None:
+    """A layer is one loop whose launches stand once, whatever the number of steps."""
+    rng = np.random.default_rng(0)
+    weights = [
+        numpy_helper.from_array(rng.standard_normal(shape).astype(np.float32), name)
+        for name, shape in (("w", (1, GATES[op] * 5, 4)), ("r", (1, GATES[op] * 5, 5)))
+    ]
+    node = helper.make_node(op, ["x", "w", "r"], ["y"], hidden_size=5)
+    given = [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["steps", 1, 4])]
+    made = [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)]
+    model = helper.make_model(
+        helper.make_graph([node], "g", given, made, weights),
+        opset_imports=[helper.make_opsetid("", 17)],
+        ir_version=9,
+    )
+    module = import_model(model.SerializeToString())
+    counted = [
+        len(list(launches(lower(module, Options(), {"steps": n}).main.body))) for n in (9, 900)
+    ]
+    assert counted[0] == counted[1] < 10

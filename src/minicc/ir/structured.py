@@ -16,7 +16,8 @@ order: the last one wins. An operand may be read where another one says (`indice
 map alone says where it goes. Several yields may fill one result (`into`): a point makes a small
 block of it, as Winograd's transforms do. Values stay whole tensors; where they live is not said. A
 `structured.group` says which ops run together: for each point of the `shared` dimensions, all its
-ops in order; what passes between them is seen in full only after the group.
+ops in order; what passes between them is seen in full only after the group. A
+`structured.scan` is a loop whose body is groups and what else there is of this level.
 
 Mirrors: Linalg's generic, TE's compute, Halide's Func; the group is Halide's compute_at, XLA's
 fusion, IREE's dispatch. Linalg stands between StableHLO and loops, TE between Relax and TIR. Unlike
