@@ -18,6 +18,7 @@ from minicc.backends.llvm.optimize import optimise
 from minicc.compiler import Stage, lower
 from minicc.errors import UserError
 from minicc.ir.core import Module, Op
+from minicc.ir.program import launches as launches_of
 from minicc.memory import constant_bytes, give_back, without_collection
 from minicc.options import Options
 from minicc.partition import HostOps, Part, PartitionPlan, Pipeline, plan_parts
@@ -112,7 +113,7 @@ def _native(module: Module, options: Options, binding: Mapping[str, int]) -> Com
     executable = NativeExecutable(
         native, options.threads, library, options.memory_limit, spin=options.spin
     )
-    launches = sum(op.opname == "program.launch" for op in program.main.body.ops)
+    launches = sum(1 for _ in launches_of(program.main.body))
     return Compilation(executable, seconds, len(program.functions) - 1, launches)
 
 

@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 from minicc.errors import CompilerBug, UserError
 from minicc.ir import graph
-from minicc.ir.core import Module
+from minicc.ir.core import Module, walk
 from minicc.ir.mapped import let_go
 from minicc.memory import require_graph_fits, require_program_fits
 from minicc.options import Options
@@ -25,6 +25,7 @@ from minicc.passes.graph.applications import Applications
 from minicc.passes.graph.choose_algorithm import choose_algorithm
 from minicc.passes.graph.choose_layout import choose_layout
 from minicc.passes.graph.fold_constants import fold_constants
+from minicc.passes.graph.loops import simplify_loops
 from minicc.passes.graph.simplify import simplify
 from minicc.passes.graph.specialise import free_symbols, specialise
 from minicc.passes.kernel.hoist import hoist
@@ -90,6 +91,12 @@ STAGES: tuple[Stage, ...] = (
     # folding first: rules look for constants
     _stage("fold-constants", "evaluate what depends on constants alone", "graph", fold_constants),
     _stage("simplify", "apply the named algebraic rules", "graph", simplify, _simplify),
+    _stage(
+        "simplify-loops",
+        "take out of loops what stays the same, write short ones out",
+        "graph",
+        simplify_loops,
+    ),
     _stage("choose-layout", "hold images channels-last", "graph", choose_layout),
     # the layout leaves transposes of constants and pairs of transposes behind
     _stage("fold-layout", "evaluate the weights' new layouts", "graph", fold_constants),
@@ -194,7 +201,7 @@ def lower(
 
 def _let_go(module: Module) -> None:
     """Give back the pages of constants in files, which a stage may have read."""
-    for op in module.main.body.ops:
+    for op in walk(module.main.body):
         if isinstance(op, graph.Constant):
             let_go(op.value.array)
 

@@ -52,6 +52,9 @@ _EARLY = (graph.WinogradWeights,)  # of constants, and folded before anything is
 
 def runs_on_host(op: Op) -> str:
     """Why an op does not become machine code, in words; empty where it does."""
+    if isinstance(op, graph.Scan):
+        inside = [why for inner in op.body.ops if (why := runs_on_host(inner))]
+        return f"in its body {inside[0]}" if inside else ""
     elements = [v.type.dtype for v in (*op.operands, *op.results)]
     stored = [d for d in elements if d in STORED]
     if stored and not isinstance(op, graph.Constant):
@@ -228,12 +231,15 @@ def evaluate(op: Op, known: Mapping[Value, Any]) -> tuple[Array, ...]:
     operands = [known[v] for v in op.operands]
     try:
         with np.errstate(all="ignore"):
-            out: tuple[Any, ...] = op.evaluate(_no_region, *operands)
+            out: tuple[Any, ...] = op.evaluate(_run_region, *operands)
     except OutOfRange as error:
         text = out_of_range(error.index, error.extent)
         raise UserError("MC0158", f"{op.opname}: {text}", where=op.loc) from error
     return tuple(np.asarray(a) for a in out)
 
 
-def _no_region(region: Region, args: Sequence[Any]) -> tuple[Any, ...]:
-    raise AssertionError("graph ops have no regions")
+def _run_region(region: Region, args: Sequence[Any]) -> tuple[Any, ...]:
+    known: dict[Value, Any] = dict(zip(region.args, args, strict=True))
+    for op in region.ops:
+        known.update(zip(op.results, evaluate(op, known), strict=True))
+    return tuple(known[v] for v in region.yields)

@@ -22,10 +22,9 @@ import numpy as np
 from minicc.compiled import Compilation, compile_module
 from minicc.control import Body, loop, scan, sequence_map
 from minicc.errors import MiniccError, Problems, UserError
-from minicc.frontends.onnx.context import NeedsValueError
+from minicc.frontends.onnx.context import HostNodeError, NeedsValueError
 from minicc.frontends.onnx.host import HOST, run_host
-from minicc.frontends.onnx.importer import HostNodeError, bound_types
-from minicc.frontends.onnx.nested import RECURRENT
+from minicc.frontends.onnx.importer import bound_types
 from minicc.frontends.onnx.part import Part, import_part
 from minicc.frontends.onnx.reader import Model, Node, read_subgraph
 from minicc.ir import graph
@@ -33,7 +32,6 @@ from minicc.ir.core import Array, Module
 from minicc.ir.types import DTYPES, TensorType
 from minicc.locks import lock
 from minicc.options import Options
-from minicc.recurrence import run_in_pieces
 
 Environment = dict[str, Any]
 Compile = Callable[[Module, Options, Mapping[str, int]], Compilation]
@@ -236,9 +234,6 @@ class Parts:
 
     def _on_host(self, node: Node, known: Mapping[str, Array]) -> Step:
         """What runs a node between compiled parts, where contents of these values are known."""
-        if node.op in RECURRENT:
-            self.host[node.name] = f"{node.op} has many steps and is run in pieces"
-            return self._pieces(node, known)
         if node.op in _LOOPS:
             self.host[node.name] = f"{node.op} is run round by round"
             return self._rounds(node, known)
@@ -276,26 +271,6 @@ class Parts:
             _bind(node, env, run(node, self._inputs(node, env), body, opset, memory))
 
         return step
-
-    def _pieces(self, node: Node, known: Mapping[str, Array]) -> Step:
-        """A recurrent node over many steps; weights that are constant are compiled in."""
-        fixed = {n: known[n] for n in node.inputs if n in known}
-        constant = [n in fixed or n in self.model.initialisers for n in node.inputs]
-        digest = _digest(fixed)
-
-        def run(piece: Node, feed: Mapping[str, Array]) -> list[Any]:
-            inner = self._inner.get(key := (node.name, piece.text("direction", ""), digest))
-            names = {n for n, c in zip(piece.inputs, constant, strict=False) if n and c}
-            names -= {"x", "lengths", "h", "c"}  # which are others in each piece
-            if inner is None:
-                inputs = [(n, None) for n in piece.inputs if n and n not in names]
-                model = Model(self.model.opsets, [piece], inputs, piece.outputs, {})
-                weights = {name: feed[name] for name in names}
-                made = Parts(model, self.options, weights, self._compile)
-                inner = self._inner.setdefault(key, made)
-            return inner.values({n: v for n, v in feed.items() if n not in names})
-
-        return lambda env: _bind(node, env, run_in_pieces(node, self._inputs(node, env), run))
 
     def _inputs(self, node: Node, env: Environment) -> list[Any]:
         return [self._look_up(env, name) if name else None for name in node.inputs]

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import ctypes
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -24,7 +24,7 @@ from minicc.ir import affine, program
 from minicc.ir.affine import Dim
 from minicc.ir.arrays import Array, aligned, empty
 from minicc.ir.bind import binding_of, with_derived
-from minicc.ir.core import Module, Value
+from minicc.ir.core import Module, Region, Value, walk
 from minicc.ir.kernel import scratch_of
 from minicc.options import Options
 from minicc.runtime.execute import place_constants
@@ -33,7 +33,10 @@ Call = Callable[[], Any]
 
 
 class LaunchTime(NamedTuple):
-    """A launch: its kernel, the nodes that it computes for, points of its spaces, best seconds."""
+    """A launch: its kernel, the nodes that it computes for, points of its spaces, best seconds.
+
+    Points and seconds of a launch within a loop are those of all its rounds.
+    """
 
     kernel: str
     sources: tuple[str, ...]
@@ -63,10 +66,21 @@ def profile(
             call()
             best[k] = min(best[k], time.perf_counter() - began)
     library.close()
+    rounds_of = _rounds(lowered.main.body, 1, numbers)
     return [
-        LaunchTime(op.kernel, op.loc, affine.evaluate(op.work, numbers), s)
-        for (op, _), s in zip(steps, best, strict=True)
+        LaunchTime(op.kernel, op.loc, n * affine.evaluate(op.work, numbers), n * s)
+        for (op, _), s, n in zip(steps, best, rounds_of, strict=True)
     ]
+
+
+def _rounds(region: Region, outer: int, numbers: Mapping[str, Dim]) -> Iterator[int]:
+    """How often each launch runs."""
+    for op in region.ops:
+        if isinstance(op, program.Loop):
+            count = affine.evaluate(op.count, numbers)
+            yield from _rounds(op.body, outer * count, numbers)
+        elif isinstance(op, program.Launch):
+            yield outer
 
 
 def _steps(
@@ -91,9 +105,7 @@ def _steps(
     scratch = aligned(max(1, number(module.main.attrs.get("scratch", 0))))
     kept.append(scratch)
     steps: list[tuple[program.Launch, Call]] = []
-    for op in module.main.body.ops:
-        if not isinstance(op, program.Launch):
-            continue
+    for op in program.launches(module.main.body):
         kernel = kernels[op.kernel]
         pointers = [at[v] for v in op.buffers]
         sizes = op.sizes_in(kernel)
@@ -112,18 +124,22 @@ def _steps(
 
 
 def _addresses(module: Module, kept: list[Array], number: Callable[[Dim], int]) -> dict[Value, int]:
-    """Where each buffer of `main` lies: inputs first in `kept`, the rest is allocated."""
+    """Where each buffer of `main` lies: inputs first in `kept`, the rest is allocated.
+
+    Of a loop it is where they lie in the first round.
+    """
     main = module.main
     count: int = main.attrs["inputs"]
     kept += [empty(tuple(map(number, a.type.shape)), a.type.dtype.numpy) for a in main.args[count:]]
     at = {a: array.ctypes.data for a, array in zip(main.args, kept, strict=True)}
     arena = aligned(max(1, number(main.attrs["arena"])))
     kept.append(arena)
-    for op in main.body.ops:
+    for op in walk(main.body):
         if isinstance(op, program.Alloc):
             at[op.result] = arena.ctypes.data + number(op.offset)
         elif isinstance(op, program.View):
-            at[op.result] = at[op.buffer] + number(op.offset) * op.type.dtype.bytes
+            first = affine.substitute(op.offset, {f"i{k}": 0 for k in range(len(op.rounds))})
+            at[op.result] = at[op.buffer] + number(first) * op.type.dtype.bytes
         elif isinstance(op, program.Constant):
             (array,), (address,) = place_constants([op.value.array])
             kept.append(array)

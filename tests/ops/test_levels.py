@@ -267,7 +267,8 @@ NOT_LOWERED: tuple[type[Op], ...] = (
     graph.BitCast,
 )
 
-ELSEWHERE = (  # test_winograd, test_gather
+ELSEWHERE = (  # test_winograd, test_gather, test_scan
+    graph.Scan,
     graph.WinogradInput,
     graph.WinogradOutput,
     graph.WinogradWeights,

@@ -350,8 +350,9 @@ MODELS: dict[str, tuple[ModelProto | bytes, dict[str, Any], str]] = {
             n=np.array(1 << 40),
         ),
         {"x": X},
-        "MC0135 error: what the first 129 rounds of it give needs 2.02 KiB of memory, and the "
+        "MC0135 error: the output y (f32[1099511627776,4]) needs 16 TiB of memory, and the "
         "limit is 2 KiB\n"
+        "  at: it\n"
         "  hint: use smaller shapes or batches, or allow more: Options(memory_limit=BYTES) or "
         "MINICC_MEMORY_LIMIT",
     ),

@@ -11,7 +11,7 @@ from onnx import AttributeProto, ModelProto, NodeProto, TensorProto, helper, num
 
 from minicc.errors import MiniccError, UnsupportedError, UserError
 from minicc.frontends.onnx import import_model
-from minicc.frontends.onnx.importer import HostNodeError
+from minicc.frontends.onnx.context import HostNodeError
 
 Array = np.ndarray[Any, Any]
 DIGITS = Path(__file__).parents[2] / "examples" / "01_digits" / "digits.onnx"

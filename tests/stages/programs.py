@@ -231,12 +231,67 @@ def _gather(draw: Any, b: Builder, values: list[Value]) -> Value:
     return b.emit(graph.Gather, x, signed, axis=axis)
 
 
+def _scan(draw: Any, b: Builder, values: list[Value], deep: bool = False) -> Value:
+    """A loop of a few rounds with a state, slices, captured values, and rows that are stacked."""
+    short = [v for v in values if v.type.rank > 1 and 0 < v.type.extents[0] <= _ROUNDS]
+    scanned = draw(st.lists(st.sampled_from(short), max_size=2)) if short else []
+    count = scanned[0].type.extents[0] if scanned else draw(st.integers(0, _ROUNDS))
+    scanned = [v for v in scanned if v.type.extents[0] == count]
+    state = draw(st.sampled_from(values))
+    # conditions and indices are made of the first value, which is nothing that was computed
+    captured = [values[0], *draw(st.lists(st.sampled_from(values), max_size=2))]
+    carried = Value(state.type)
+    slices = [Value(TensorType(F32, v.type.shape[1:])) for v in scanned]
+    taken = [Value(v.type) for v in captured]
+    inner = Builder(("test.py:2",))
+    within = [taken[0], carried, *slices, *taken[1:]]
+    _steps(draw, inner, within, 4, deep)
+    mix = draw(st.sampled_from([v for v in within if v.type == state.type]))
+    small = inner.emit(graph.Mul, mix, constant(inner, np.float32(0.125)))
+    half = inner.emit(graph.Mul, carried, constant(inner, np.float32(0.5)))
+    new = inner.emit(graph.Tanh, inner.emit(graph.Add, half, small))
+    given = [v for v in (*within, new, carried) if v.type.rank < 4]
+    rows = draw(st.lists(st.sampled_from(given), max_size=2)) if given else []
+    new = draw(st.sampled_from([new, new, new, carried]))
+    op = graph.Scan(
+        (state, *scanned, *captured),
+        count=count,
+        states=1,
+        backwards=tuple(draw(st.booleans()) for _ in scanned),
+        turned=tuple(draw(st.booleans()) for _ in rows),
+        body=Region((carried, *slices, *taken), inner.ops, (new, *rows)),
+        loc=("test.py:1",),
+    )
+    results = b.add(op).results
+    for other in results[1:]:
+        if np.prod(other.type.extents, dtype=np.int64) <= _MOST:
+            values.append(other)
+    return results[0]
+
+
+_ROUNDS = 5
 _STEPS = (_elementwise, _elementwise, _reduce, _softmax, _move, _contract, _convolve, _gather)
 
 
+def _steps(draw: Any, b: Builder, values: list[Value], most: int, loops: bool) -> None:
+    """A few random ops on the values, which are joined by theirs."""
+    for _ in range(draw(st.integers(1, most))):
+        step = draw(st.sampled_from((*_STEPS, _scan, _scan) if loops else _STEPS))
+        if step in (_reduce, _softmax, _move, _contract, _gather) and not any(
+            v.type.rank for v in values
+        ):
+            step = _elementwise
+        made = step(draw, b, values)
+        if np.prod(made.type.extents, dtype=np.int64) <= _MOST:
+            values.append(made)
+
+
 @st.composite
-def programs(draw: Any) -> tuple[Module, list[Array]]:
-    """A random program of a few ops on float32, and inputs; some values are given out twice."""
+def programs(draw: Any, loops: bool = False) -> tuple[Module, list[Array]]:
+    """A random program of a few ops on float32, and inputs; some values are given out twice.
+
+    With `loops` it has loops, and these may have loops of their own.
+    """
     rank = draw(st.sampled_from([1, 2, 3, 4, 4]))
     shape = tuple(draw(_EXTENTS) for _ in range(rank))
     while np.prod(shape) > 6000:
@@ -246,15 +301,9 @@ def programs(draw: Any) -> tuple[Module, list[Array]]:
 
     def body(b: Builder, *args: Value) -> Sequence[Value]:
         values = list(args)
-        for _ in range(draw(st.integers(1, 10))):
-            step = draw(st.sampled_from(_STEPS))
-            if step in (_reduce, _softmax, _move, _contract, _gather) and not any(
-                v.type.rank for v in values
-            ):
-                step = _elementwise
-            made = step(draw, b, values)
-            if np.prod(made.type.extents, dtype=np.int64) <= _MOST:
-                values.append(made)
+        _steps(draw, b, values, 5 if loops else 10, loops)
+        if loops:
+            values.append(_scan(draw, b, values, deep=draw(st.booleans())))
         results = draw(st.lists(st.sampled_from(values), min_size=1, max_size=3))
         return [values[-1], *results]
 

@@ -6,8 +6,10 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 
-from minicc.ir.core import Module
+from minicc.ir.core import Module, same_module
 from minicc.ir.interpret import run
+from minicc.ir.parser import parse_module
+from minicc.ir.printer import print_module, resources
 from minicc.options import Options
 from minicc.target import TARGETS
 from tests.stages.programs import Array, every_stage, machine_code, programs, same_bits, spread
@@ -41,6 +43,23 @@ def test_every_stage_and_machine_code(target: str, made: tuple[Module, list[Arra
     close(one, want, f"machine code for {target}")
     several = machine_code(spread(program), target, inputs, 3)
     assert all(map(same_bits, one, several)), "other bits at three threads"
+
+
+@pytest.mark.parametrize("target", _RUNNABLE[-1:])
+@_SETTINGS
+@given(programs(loops=True))
+def test_loops(target: str, made: tuple[Module, list[Array]]) -> None:
+    module, inputs = made
+    assert same_module(parse_module(print_module(module), resources(module)), module)
+    want = run(module, inputs)
+    *stages, (_, program) = every_stage(module, inputs, Options(target=target))
+    for name, got in stages:
+        close(got, want, f"behind {name}")
+    assert same_module(parse_module(print_module(program), resources(program)), program)
+    one = machine_code(program, target, inputs, 1)
+    close(one, want, f"machine code for {target}")
+    two = machine_code(program, target, inputs, 2)
+    assert all(map(same_bits, one, two)), "other bits at two threads"
 
 
 @_SETTINGS

@@ -18,7 +18,7 @@ from minicc.errors import MiniccError
 from minicc.frontends.onnx.importer import import_graph
 from minicc.frontends.onnx.reader import Model, read_model
 from minicc.ir import graph
-from minicc.ir.core import Module
+from minicc.ir.core import Module, walk
 from minicc.ir.printer import print_module
 from minicc.parts import what_data_decide
 from minicc.passes.graph.specialise import free_symbols
@@ -51,8 +51,9 @@ def inspect_command(model: str, as_text: bool, as_json: bool) -> None:
 def describe(module: Module) -> dict[str, Any]:
     """Inputs and outputs with their types, free dimensions, constants, and ops by name."""
     main = module.main
-    constants = [op.value.array for op in main.body.ops if isinstance(op, graph.Constant)]
-    counted = Counter(op.opname for op in main.body.ops if not isinstance(op, graph.Constant))
+    ops = list(walk(main.body))
+    constants = [op.value.array for op in ops if isinstance(op, graph.Constant)]
+    counted = Counter(op.opname for op in ops if not isinstance(op, graph.Constant))
     results = zip(main.result_names, main.body.yields, strict=True)
     return {
         "inputs": {a.hint: str(a.type) for a in main.args},

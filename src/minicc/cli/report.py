@@ -62,7 +62,7 @@ def _row(unit: Unit, options: Options) -> list[str]:
 
 def _compiled_row(lowered: Module) -> list[str]:
     main = lowered.main
-    launches = [op for op in main.body.ops if isinstance(op, program.Launch)]
+    launches = list(program.launches(main.body))
     sources = {name for op in launches for part in op.sources for name in part}
     constants = sum(
         prod(op.value.array.shape) * op.value.array.itemsize

@@ -7,7 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from minicc.ir import affine
 from minicc.ir.affine import Atom, Dim, Monomial, add, build_sum, symbols
+
+
+def is_free(value: Dim) -> bool:
+    """Whether an expression depends on free dimensions of the program."""
+    return bool(affine.sizes(value))
 
 
 def exact_quotient(left: Dim, right: Dim) -> Dim | None:

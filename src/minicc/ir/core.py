@@ -3,7 +3,9 @@
 A `Value` is defined once, as a result of an `Op` or an argument of a `Region`, and is compared by
 identity. An `Op` holds operands, attributes, regions, results and a location. A `Region` is a
 straight list of ops with arguments and yielded values; control flow is ops with regions (no block
-graph). A `Function` is a named region. A `Module` is a list of functions at one level.
+graph). At the levels of tensors a region uses its arguments alone; where buffers are, in kernels
+and in the loops of a program, it may use what is in scope around it. A `Function` is a named
+region. A `Module` is a list of functions at one level.
 
 Nothing is ever mutated: a pass walks ops in order and builds new ones (see `ir.rewrite`). There are
 no use lists. Every op has a location: the names of the ONNX nodes or Python lines (`file.py:12`)
@@ -133,6 +135,7 @@ class Op:
     opname: ClassVar[str] = ""
     fields: ClassVar[tuple[Field, ...]] = ()
     pure: ClassVar[bool] = True
+    control: ClassVar[bool] = False  # whether its regions hold ops of its own level
 
     def __init_subclass__(cls, name: str = "", **rest: Any) -> None:
         super().__init_subclass__(**rest)
@@ -200,6 +203,13 @@ class Op:
         """The same op on other operands, regions or attributes; its types are inferred anew."""
         merged = {**self.attrs, **attrs} if attrs else self.attrs
         return self.make(operands, merged, self.regions if regions is None else regions, self.loc)
+
+    def with_regions(self, regions: Sequence[Region]) -> Self:
+        """The same op, with the same results, over regions that yield the same types."""
+        op = type(self).__new__(type(self))
+        op.operands, op.attrs, op.regions = self.operands, self.attrs, tuple(regions)
+        op.loc, op.results = self.loc, self.results
+        return op
 
     @property
     def result(self) -> Value:

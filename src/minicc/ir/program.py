@@ -7,6 +7,8 @@ hands the instances of its grid to all threads, cut along that axis, and may ret
 done; any other launch is done by the caller. `program.barrier` stands where data of a shared launch
 is needed, or memory that it uses.
 
+A loop runs its body round by round; views of what it scans move with the round.
+
 Laws. Instances of the launches between two barriers that are shared touch nothing that another of
 these writes, but for equal bits, and nothing that the caller writes meanwhile. Memory of
 `program.alloc` lies in one arena at `offset` (bytes, -1 while not placed), and its content is
@@ -19,15 +21,21 @@ to one function, whose shared launches threads help with.
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
 
-from minicc.ir import affine
+from minicc.ir import affine, affine_facts
 from minicc.ir.affine import Dim
-from minicc.ir.core import Function, Literal, Op, RunRegion, Value
+from minicc.ir.core import Function, Literal, Op, Region, RunRegion, Value, walk
 from minicc.ir.kernel import Memory
-from minicc.ir.types import BufferType, tensor_of
+from minicc.ir.types import INDEX_TYPE, BufferType, static_shape, tensor_of
+
+
+def launches(region: Region) -> Iterator[Launch]:
+    """The launches of a program in the order in which they stand, those of a loop once."""
+    return (op for op in walk(region) if isinstance(op, Launch))
 
 
 class Alloc(Op, name="program.alloc"):
@@ -61,26 +69,39 @@ class Constant(Op, name="program.constant"):
 
 
 class View(Op, name="program.view"):
-    """Another buffer type over the same memory, `offset` elements further on."""
+    """Another buffer type over the same memory, `offset` elements further on.
+
+    The offset may depend on the rounds of loops: it is an expression over i0, i1, ..., which stand
+    for `rounds`.
+    """
 
     buffer: Value
+    rounds: tuple[Value, ...]
     type: BufferType
     offset: Dim = 0
 
     def infer(self) -> tuple[BufferType, ...]:
-        source: BufferType = self.buffer.type
-        span, whole = self.type.reach(), source.reach()  # nothing may lie anywhere
-        room = whole - self.offset - span
-        outside = isinstance(room, int) and room < 0 and not (isinstance(span, int) and span <= 0)
-        negative = isinstance(self.offset, int) and self.offset < 0
-        if negative or outside or source.dtype is not self.type.dtype:
-            raise TypeError(f"{self.type} at {self.offset} does not lie within {source}")
+        if self.buffer.type.dtype is not self.type.dtype:
+            raise TypeError(f"{self.type} is no view of {self.buffer.type}")
+        if not self.rounds:
+            self.require_inside({})
         return (self.type,)
+
+    def require_inside(self, counts: Mapping[Value, int]) -> None:
+        """TypeError where the view leaves its buffer in some round of loops of so many rounds."""
+        extents = {f"i{k}": counts[v] for k, v in enumerate(self.rounds)}
+        span, whole = self.type.reach(), self.buffer.type.reach()  # nothing may lie anywhere
+        if any(affine_facts.is_free(n) for n in (self.offset, span, whole)):
+            return
+        low, high = affine_facts.bounds(self.offset, extents)
+        span, whole = affine.number(span), affine.number(whole)
+        if low < 0 or (span > 0 and high + span > whole):
+            raise TypeError(f"{self.type} at {self.offset} does not lie within {self.buffer.type}")
 
     def evaluate(self, run: RunRegion, *args: Any) -> tuple[Any, ...]:
         memory: Memory = args[0]
-        offset = affine.number(self.offset)
-        return (Memory(memory.flat, self.type, memory.base + offset),)
+        at = affine.evaluate(self.offset, {f"i{k}": n for k, n in enumerate(args[1:])})
+        return (Memory(memory.flat, self.type, memory.base + int(at)),)
 
 
 class Launch(Op, name="program.launch"):
@@ -114,6 +135,43 @@ class Launch(Op, name="program.launch"):
 
     def evaluate(self, run: RunRegion, *args: Any) -> tuple[Any, ...]:
         raise RuntimeError("program.launch needs the module; the interpreter serves it")
+
+
+class Loop(Op, name="program.loop"):
+    """Run the body `count` times; its argument is the number of the round, from 0 on.
+
+    The body uses buffers from outside; memory that it allocates is allocated outside, too.
+    """
+
+    count: Dim
+    body: Region
+    pure = False
+    control = True
+
+    def infer(self) -> tuple[BufferType, ...]:
+        if [a.type for a in self.body.args] != [INDEX_TYPE] or self.body.yields:
+            raise TypeError(
+                f"the body of {self.opname} takes the round's number and yields nothing"
+            )
+        return ()
+
+    def verify(self) -> None:
+        self.require_inside({})
+
+    def require_inside(self, outer: Mapping[Value, int]) -> None:
+        """TypeError where a view within leaves its buffer; `outer` are the loops around."""
+        if affine_facts.is_free(self.count):
+            return
+        count = affine.number(self.count)
+        counts = {**outer, self.body.args[0]: count}
+        for op in self.body.ops if count else ():
+            if isinstance(op, (View, Loop)) and counts.keys() >= set(op.operands[1:]):
+                op.require_inside(counts)
+
+    def evaluate(self, run: RunRegion, *args: Any) -> tuple[Any, ...]:
+        for t in range(*static_shape((self.count,))):
+            run(self.body, [t])
+        return ()
 
 
 class Barrier(Op, name="program.barrier"):

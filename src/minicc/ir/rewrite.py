@@ -75,6 +75,22 @@ def rebuild(function: Function, visit: Visit) -> Function:
     return function.with_body(Region(function.args, live(out.ops, yields), yields))
 
 
+def everywhere(function: Function, change: Callable[[Function], Function]) -> Function:
+    """A pass on a function, and then on the bodies of its loops, each as a function of its own."""
+
+    def of_op(op: Op) -> Op:
+        if not op.control:
+            return op
+        bodies = [Function(function.name, region) for region in op.regions]
+        return op.with_regions([everywhere(f, change).body for f in bodies])
+
+    made = change(function)
+    if not any(op.control for op in made.body.ops):
+        return made
+    body = made.body
+    return made.with_body(Region(body.args, [of_op(op) for op in body.ops], body.yields))
+
+
 def live(ops: Sequence[Op], yields: Sequence[Value]) -> list[Op]:
     """The ops that `yields` need, and those with effects, in order."""
     needed = set(yields)
@@ -102,9 +118,18 @@ def inline(builder: Builder, region: Region, args: Sequence[Value]) -> tuple[Val
     """Append copies of a region's ops with `args` for its arguments; returns what it yields."""
     forward: dict[Value, Value] = dict(zip(region.args, args, strict=True))
     for op in region.ops:
-        copy = builder.add(op.rebuilt([forward.get(v, v) for v in op.operands]))
+        operands = [forward.get(v, v) for v in op.operands]
+        copy = builder.add(op.rebuilt(operands, [_copied(r) for r in op.regions]))
         forward.update(zip(op.results, copy.results, strict=True))
     return tuple(forward.get(v, v) for v in region.yields)
+
+
+def _copied(region: Region) -> Region:
+    """The same region with values of its own; it uses none from outside."""
+    args = [Value(a.type, a.hint) for a in region.args]
+    builder = Builder(())
+    yields = inline(builder, region, args)
+    return Region(args, builder.ops, yields)
 
 
 def merge_locations(*locations: Sequence[str]) -> tuple[str, ...]:
@@ -112,8 +137,10 @@ def merge_locations(*locations: Sequence[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(name for loc in locations for name in loc))
 
 
-def substitute_values(ops: Sequence[Op], forward: Mapping[Value, Value]) -> list[Op]:
-    """The same ops with some operands replaced; what follows from them is rebuilt too."""
+def substituted(
+    ops: Sequence[Op], yields: Sequence[Value], forward: Mapping[Value, Value]
+) -> tuple[list[Op], list[Value]]:
+    """The same ops and yields with some values replaced; what follows from them is rebuilt too."""
     known = dict(forward)
     out: list[Op] = []
     for op in ops:
@@ -124,4 +151,4 @@ def substitute_values(ops: Sequence[Op], forward: Mapping[Value, Value]) -> list
         fresh = op.rebuilt(operands)
         known.update(zip(op.results, fresh.results, strict=True))
         out.append(fresh)
-    return out
+    return out, [known.get(v, v) for v in yields]

@@ -17,7 +17,8 @@ map alone says where it goes. Several yields may fill one result (`into`): a poi
 block of it, as Winograd's transforms do, and of yields for one element the last one counts. Values
 stay whole tensors; where they live is not said. A `structured.group` says which ops run together:
 for each point of the `shared` dimensions, all its ops in order; what passes between them is seen in
-full only after the group.
+full only after the group. A `structured.scan` is a loop whose body is groups and what else there is
+of this level.
 
 Mirrors: Linalg's generic, TE's compute, Halide's Func; the group is Halide's compute_at, XLA's
 fusion, IREE's dispatch. Linalg stands between StableHLO and loops, TE between Relax and TIR. Unlike
@@ -40,6 +41,7 @@ from minicc.ir.arrays import empty
 from minicc.ir.core import Array, Literal, Op, Region, RunRegion, Value
 from minicc.ir.indices import counted
 from minicc.ir.mapped import copy
+from minicc.ir.scan import Scanning
 from minicc.ir.space import REDUCTION, SEQUENTIAL, Space
 from minicc.ir.types import I64, TensorType, is_index, tensor_of
 
@@ -391,6 +393,18 @@ class Group(Op, name="structured.group"):
 
     def evaluate(self, run: RunRegion, *args: Any) -> tuple[Any, ...]:
         return run(self.body, args)
+
+
+class Scan(Scanning, name="structured.scan"):
+    """Run the body `count` times; the body itself makes each of its yields, which are distinct."""
+
+    def verify(self) -> None:
+        yields = self.body.yields
+        made = {
+            r for op in self.body.ops if not isinstance(op, (Constant, Reshape)) for r in op.results
+        }
+        if len({*yields}) < len(yields) or not made.issuperset(yields):
+            raise ValueError(f"the body of {self.opname} does not make each of its yields")
 
 
 class Constant(Op, name="structured.constant"):

@@ -54,9 +54,7 @@ def _bug(code: str, message: str, function: Function, op: Op | None) -> Compiler
 
 def _launches(known: Mapping[str, Function], function: Function) -> None:
     """Each launch names a kernel, and its buffers are what that takes."""
-    for op in function.body.ops:
-        if not isinstance(op, program.Launch):
-            continue
+    for op in program.launches(function.body):
         kernel = known.get(op.kernel)
         if kernel is None or kernel is function:
             raise _bug("MC0310", f"no kernel is called @{op.kernel}", function, op)

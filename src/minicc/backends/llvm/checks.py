@@ -46,11 +46,10 @@ def checks_of_program(module: Module) -> list[Check]:
     """The checks of all launches in the order of their words."""
     kernels = {f.name: (f, checks_of(f)) for f in module.functions if f is not module.main}
     found: list[Check] = []
-    for op in module.main.body.ops:
-        if isinstance(op, program.Launch):
-            kernel, checks = kernels[op.kernel]
-            sizes = op.sizes_in(kernel) if checks else {}
-            found += [Check(op.bound(c.loc), substitute(c.extent, sizes)) for c in checks]
+    for op in program.launches(module.main.body):
+        kernel, checks = kernels[op.kernel]
+        sizes = op.sizes_in(kernel) if checks else {}
+        found += [Check(op.bound(c.loc), substitute(c.extent, sizes)) for c in checks]
     return found
 
 

@@ -14,14 +14,15 @@ compiled to one call; the functions it hands out are those of OpenMP's outlined 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from itertools import count as numbers
 
 from minicc.backends.llvm.checks import WORDS, checks_of, checks_of_program
 from minicc.backends.llvm.sizes import evaluated, parameter
 from minicc.errors import CompilerBug
 from minicc.ir import affine, program
-from minicc.ir.affine import Dim
-from minicc.ir.core import Literal, Module, Value
+from minicc.ir.affine import Dim, symbol
+from minicc.ir.core import Function, Literal, Module, Op, Region, Value
 from minicc.ir.kernel import scratch_of
 
 _FLUSH = 0x8040  # MXCSR: denormal results and operands are zero
@@ -52,14 +53,22 @@ class Layout:
         self.scratch: Dim = main.attrs.get("scratch", 0)
         self.inputs = [a.type for a in main.args[:count]]
         self.outputs = [a.type for a in main.args[count:]]
-        self.work: Dim = 0
-        for op in main.body.ops:
-            if isinstance(op, program.Launch):
-                self.work = self.work + op.work
+        self.work = _work(main.body)
         self.checks = checks_of_program(module)
         self.constants: list[Literal] = [
             op.value for op in main.body.ops if isinstance(op, program.Constant)
         ]
+
+
+def _work(region: Region) -> Dim:
+    """The points of all launches, those of loops once a round."""
+    work: Dim = 0
+    for op in region.ops:
+        if isinstance(op, program.Launch):
+            work = work + op.work
+        elif isinstance(op, program.Loop):
+            work = work + op.count * _work(op.body)
+    return work
 
 
 def emit_main(module: Module, flush_denormals: bool) -> str:
@@ -67,66 +76,129 @@ def emit_main(module: Module, flush_denormals: bool) -> str:
     main = module.main
     kernels = {f.name: f for f in module.functions if f is not main}
     checks = {f.name: len(checks_of(f)) for f in module.functions if f is not main}
-    checked = 0
-    lines: list[str] = []
-    names: dict[Value, str] = {}
     free = main.attrs.get("sizes", ())
     first = FIRST + len(free)
     sizes = _Sizes(free, main.attrs.get("derived", ()))
-    slots = first + len(main.args)
+    emitter = _Main(kernels, checks, sizes, first + len(main.args))
     for k, a in enumerate(main.args):
-        names[a] = f"%arg{k}"
-        lines += _load_slot(f"arg{k}", first + k)
-    called: set[str] = set()
-    stubs: dict[str, str] = {}
-    width = 0
-    for number, op in enumerate(main.body.ops):
+        emitter.names[a] = f"%arg{k}"
+        emitter.lines += _load_slot(f"arg{k}", first + k)
+    emitter.region(main.body)
+    lines = emitter.lines
+    if "scratch" in main.attrs:
+        lines = [*_thread_scratch(main.attrs["arena"], main.attrs["scratch"], sizes), *lines]
+    lines = [*sizes.loads, *lines]
+    if emitter.checked:
+        lines = [*_load_slot("status", STATUS), *lines]
+    if emitter.stubs:
+        lines = [f"  %frame = alloca [{emitter.width} x i64], align 8", *lines, _BARRIER]
+    return _module(lines, list(emitter.stubs.values()), emitter.called, module, flush_denormals)
+
+
+class _Main:
+    """The lines of `main` so far, and what each value is called in them."""
+
+    def __init__(
+        self,
+        kernels: Mapping[str, Function],
+        checks: Mapping[str, int],
+        sizes: _Sizes,
+        slots: int,
+    ) -> None:
+        self.kernels = kernels
+        self.checks = checks
+        self.sizes = sizes
+        self.slots = slots
+        self.checked = 0
+        self.lines: list[str] = []
+        self.names: dict[Value, str] = {}
+        self.called: set[str] = set()
+        self.stubs: dict[str, str] = {}
+        self.width = 0  # of the frame
+        self.numbers = numbers()
+
+    def region(self, region: Region) -> None:
+        """Emit the ops of a region in order."""
+        for op in region.ops:
+            self.op(op, next(self.numbers))
+
+    def op(self, op: Op, number: int) -> None:
+        """Emit one op; the number makes its names distinct."""
+        names, lines = self.names, self.lines
+        names.update(dict.fromkeys(op.results, f"%m{number}"))
         if isinstance(op, program.Alloc):
-            names[op.result] = f"%m{number}"
-            offset = sizes.value(op.offset)
+            offset = self.sizes.value(op.offset)
             lines.append(f"  %m{number} = getelementptr i8, ptr %arena, i64 {offset}")
         elif isinstance(op, program.Constant):
-            names[op.result] = f"%m{number}"
-            lines += _load_slot(f"m{number}", slots)
-            slots += 1
+            lines += _load_slot(f"m{number}", self.slots)
+            self.slots += 1
         elif isinstance(op, program.View):
-            names[op.result] = f"%m{number}"
-            offset = sizes.value(op.offset * op.type.dtype.bytes)
+            rounds = {f"i{k}": names[v] for k, v in enumerate(op.rounds)}
+            offset = self.index(affine.multiply(op.offset, op.type.dtype.bytes), rounds)
             lines.append(f"  %m{number} = getelementptr i8, ptr {names[op.buffer]}, i64 {offset}")
         elif isinstance(op, program.Barrier):
             lines.append(_BARRIER)
         elif isinstance(op, program.Launch):
-            called.add(op.kernel)
-            kernel = kernels[op.kernel]
-            actual = op.sizes_in(kernel)
-            grid = [sizes.value(affine.substitute(n, actual)) for n in kernel.attrs["grid"]]
-            rest = [f"i64 {sizes.value(n)}" for n in op.sizes]
-            if scratch_of(kernel) != 0:
-                rest.append(_SCRATCH)
-            if checks[op.kernel]:
-                at = WORDS * checked
-                lines.append(f"  %s{number} = getelementptr i64, ptr %status, i64 {at}")
-                rest.append(f"ptr %s{number}")
-            checked += checks[op.kernel]
-            arguments = [*_arguments(op, grid, names), *rest]
-            if op.split < 0:
-                lines.append(f"  call void @{op.kernel}({', '.join(arguments)})")
-            else:
-                stub, text = _stub(op, arguments)
-                stubs[stub] = text
-                width = max(width, len(arguments) + 1)
-                shared = grid[op.split], sizes.value(op.work)
-                lines += _shared(op, number, shared, stub, arguments)
+            self.launch(op, number)
+        elif isinstance(op, program.Loop):
+            self.loop(op, f"r{number}")
         else:
             raise CompilerBug("MC0306", f"{op.opname} has no emission", where=op.loc)
-    if "scratch" in main.attrs:
-        lines = [*_thread_scratch(main.attrs["arena"], main.attrs["scratch"], sizes), *lines]
-    lines = [*sizes.loads, *lines]
-    if checked:
-        lines = [*_load_slot("status", STATUS), *lines]
-    if stubs:
-        lines = [f"  %frame = alloca [{width} x i64], align 8", *lines, _BARRIER]
-    return _module(lines, list(stubs.values()), called, module, flush_denormals)
+
+    def launch(self, op: program.Launch, number: int) -> None:
+        """A launch: a call, or something handed to the team."""
+        self.called.add(op.kernel)
+        kernel = self.kernels[op.kernel]
+        actual = op.sizes_in(kernel)
+        grid = [self.sizes.value(affine.substitute(n, actual)) for n in kernel.attrs["grid"]]
+        rest = [f"i64 {self.sizes.value(n)}" for n in op.sizes]
+        if scratch_of(kernel) != 0:
+            rest.append(_SCRATCH)
+        if self.checks[op.kernel]:
+            at = WORDS * self.checked
+            self.lines.append(f"  %s{number} = getelementptr i64, ptr %status, i64 {at}")
+            rest.append(f"ptr %s{number}")
+        self.checked += self.checks[op.kernel]
+        arguments = [*_arguments(op, grid, self.names), *rest]
+        if op.split < 0:
+            self.lines.append(f"  call void @{op.kernel}({', '.join(arguments)})")
+            return
+        stub, text = _stub(op, arguments)
+        self.stubs[stub] = text
+        self.width = max(self.width, len(arguments) + 1)
+        shared = grid[op.split], self.sizes.value(op.work)
+        self.lines += _shared(op, number, shared, stub, arguments)
+
+    def loop(self, op: program.Loop, name: str) -> None:
+        """A loop of the caller."""
+        self.names[op.body.args[0]] = f"%{name}"
+        count = self.index(op.count, {})
+        self.lines += [
+            f"  br label %{name}.before",
+            f"{name}.before:",
+            f"  br label %{name}.head",
+            f"{name}.head:",
+            f"  %{name} = phi i64 [ 0, %{name}.before ], [ %{name}.next, %{name}.end ]",
+            f"  %{name}.more = icmp slt i64 %{name}, {count}",
+            f"  br i1 %{name}.more, label %{name}.body, label %{name}.after",
+            f"{name}.body:",
+        ]
+        self.region(op.body)
+        self.lines += [
+            f"  br label %{name}.end",
+            f"{name}.end:",
+            f"  %{name}.next = add i64 %{name}, 1",
+            f"  br label %{name}.head",
+            f"{name}.after:",
+        ]
+
+    def index(self, expression: Dim, rounds: Mapping[str, str]) -> str:
+        """An expression over the numbers of rounds as an i64."""
+        if not rounds:
+            return self.sizes.value(expression)
+        names = {**rounds, **{n: self.sizes.value(symbol(n)) for n in affine.sizes(expression)}}
+        known: dict[Dim, str] = {symbol(n): name for n, name in names.items()}
+        return evaluated(expression, self.lines, known, f"x{next(self.numbers)}.")
 
 
 def _load_slot(name: str, slot: int, kind: str = "ptr") -> list[str]:
@@ -143,10 +215,10 @@ class _Sizes:
         self.loads: list[str] = []
         self.known: dict[Dim, str] = {}
         for k, name in enumerate(names):
-            self.known[affine.symbol(name)] = parameter(k)
+            self.known[symbol(name)] = parameter(k)
             self.loads += _load_slot(parameter(k)[1:], FIRST + k, "i64")
         for name, value in derived:
-            self.known[affine.symbol(name)] = self.value(value)
+            self.known[symbol(name)] = self.value(value)
 
     def value(self, expression: Dim) -> str:
         """An expression as an i64; numbers come back as their digits."""

@@ -19,14 +19,17 @@ def parameter(position: int) -> str:
     return f"%size{position}"
 
 
-def evaluated(expression: Dim, lines: list[str], known: Mapping[Dim, str]) -> str:
+def evaluated(
+    expression: Dim, lines: list[str], known: Mapping[Dim, str], prefix: str = "z"
+) -> str:
     """The value of an expression over free dimensions; appends the instructions that compute it.
 
-    `known` are the values of expressions that stand in front of these lines.
+    `known` are the values of expressions that stand in front of these lines, `prefix` begins the
+    names of others.
     """
 
     def inst(text: str) -> str:
-        name = f"%z{len(lines)}"
+        name = f"%{prefix}{len(lines)}"
         lines.append(f"  {name} = {text}")
         return name
 

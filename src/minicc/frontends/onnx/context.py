@@ -11,7 +11,8 @@ of the graph (`graph.sizes`) where an op wants that.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from math import prod
 from typing import Any
 
@@ -39,6 +40,10 @@ class NeedsValueError(UnsupportedError):
     """
 
     values: tuple[Value, ...] = ()
+
+
+class HostNodeError(UnsupportedError):
+    """A node that can't be compiled and runs on the host, or decides what runs (MC0227)."""
 
 
 class Context:
@@ -122,6 +127,25 @@ class Context:
         except (TypeError, ValueError, IndexError) as error:
             raise self.refused(str(error)) from error
         return np.asarray(out)
+
+    @contextmanager
+    def apart(self) -> Iterator[Builder]:
+        """Emit into another builder meanwhile, all but constants, which all may use."""
+        outer = self.builder
+        self.builder = Builder(outer.loc)
+        try:
+            yield self.builder
+        finally:
+            inner = self.builder.ops
+            used = [op for op in inner if isinstance(op, graph.Constant)]
+            inner[:] = [op for op in inner if not isinstance(op, graph.Constant)]
+            self.builder = outer
+            self._waiting.update((op.result, op) for op in used)
+
+    def constant_op(self, value: Value) -> graph.Constant | None:
+        """A new constant with the contents of a value; None where these are not known."""
+        array = self._arrays.get(value)
+        return None if array is None else graph.Constant(Literal(array), loc=self.builder.loc)
 
     # known contents
 

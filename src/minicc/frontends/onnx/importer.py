@@ -46,18 +46,16 @@ from minicc.frontends.onnx import (
     ops_transposed,
     ops_window,
 )
-from minicc.frontends.onnx.context import Context, describe
+from minicc.frontends.onnx.context import Context, HostNodeError, describe
 from minicc.frontends.onnx.host import HOST
+from minicc.frontends.onnx.loops import loop_outputs
 from minicc.frontends.onnx.nested import (
     CONTROL,
-    LONGEST,
-    RECURRENT,
     branch,
     function_body,
 )
 from minicc.frontends.onnx.reader import Model, Node, read_model
 from minicc.frontends.onnx.registry import OPERATORS, Operator
-from minicc.frontends.onnx.unroll import unrolled_loop, unrolled_scan
 from minicc.ir.affine import substitute
 from minicc.ir.core import Array, Function, Module, Region, Value
 from minicc.ir.types import TensorType
@@ -96,10 +94,6 @@ FAMILIES = (
     ops_transposed,
     ops_window,
 )
-
-
-class HostNodeError(UnsupportedError):
-    """A node that can't be compiled and runs on the host, or decides what runs (MC0227)."""
 
 
 def import_model(source: str | os.PathLike[str] | bytes) -> Module:
@@ -169,12 +163,23 @@ class Importer:
 
     def node(self, node: Node) -> None:
         """Import one node, or what stands for it: a branch, or the body of its operator."""
+        if self.looped(node):
+            return
         replaced = None if self.failed.intersection(node.uses) else self.replaced(node)
         if replaced is not None:
             for inner in replaced:
                 self.node(inner)
             return
         self._node(node)
+
+    def looped(self, node: Node) -> bool:
+        """Import a Loop or Scan whose rounds are known; whether it is one."""
+        if node.op not in ("Loop", "Scan") or (self.untyped | self.failed).intersection(node.uses):
+            return False
+        made = loop_outputs(self, node)
+        if made is not None:
+            self._bind(node, made)
+        return made is not None
 
     def replaced(self, node: Node) -> list[Node] | None:
         """The nodes that do the same: the branch that is known to run, a function's body."""
@@ -189,8 +194,6 @@ class Importer:
             condition = self.ctx.array(self.value(node.inputs[0], node.name))
             if condition is not None and condition.size == 1:
                 return branch(node, bool(condition.reshape(())), self.model)
-        if node.op in ("Loop", "Scan") and not self.untyped.intersection(node.uses):
-            return self._unrolled(node)
         if node.op in OPERATORS or node.op in HOST or node.op in CONTROL:
             return None
 
@@ -199,30 +202,8 @@ class Importer:
 
         return function_body(node, self.model.opsets.get(node.op.rpartition(".")[0], 0), types)
 
-    def _unrolled(self, node: Node) -> list[Node] | None:
-        """The rounds of a loop that are few and known."""
-        values = [self.value(name, node.name) if name else None for name in node.inputs]
-        if node.op == "Loop":
-            known = [self.ctx.array(v) for v in values[:2]]
-            if known[0] is None or not (known[1] is None or known[1].all()):
-                return None
-            if known[1] is None and values[1] is not None:
-                return None
-            return unrolled_loop(node, self.model, int(known[0].reshape(())))
-        if self.model.opsets[""] < 9:
-            return None
-        count = node.integer("num_scan_inputs", 1)
-        axes = node.integers("scan_input_axes") or (0,) * count
-        pairs = zip(values[len(values) - count :], axes, strict=True)
-        extents = [v.type.shape[axis] for v, axis in pairs if v is not None]
-        return unrolled_scan(node, self.model, extents)
-
     def on_host(self, node: Node) -> bool:
-        """Whether a node runs on the host: by its operator, its inputs, or for its many steps."""
-        if node.op in RECURRENT and node.inputs[0] in self.values:
-            shape = self.values[node.inputs[0]].type.shape
-            steps = shape[node.integer("layout", 0)] if len(shape) == 3 else 0
-            return isinstance(steps, int) and steps > LONGEST
+        """Whether a node runs on the host: by its operator or its inputs."""
         if node.op in OPERATORS and not self.untyped.intersection(node.inputs):
             return False
         return node.op in HOST or node.op in CONTROL

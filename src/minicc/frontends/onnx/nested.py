@@ -17,8 +17,6 @@ from minicc.ir.types import TensorType
 
 # operators whose sub-graphs run as often as data say
 CONTROL = ("If", "Loop", "Scan", "SequenceMap")
-# operators over time are unrolled up to so many steps; beyond, they run in pieces
-RECURRENT, LONGEST = ("RNN", "GRU", "LSTM"), 64
 
 
 def branch(node: Node, taken: bool, model: Model) -> list[Node]:

@@ -1,7 +1,8 @@
-"""Recurrent layers, unrolled over time: RNN, GRU, LSTM.
+"""Recurrent layers as loops over time: RNN, GRU, LSTM.
 
 What the inputs add to the gates is one product for all steps; each step adds what the state does.
-Sequences that end early keep their state from there on. f16 and bf16 compute in f32 and round once.
+Gates have an axis of their own, so that one unit's are made together. Sequences that end early keep
+their state from there on. f16 and bf16 compute in f32 and round once.
 
 Mirrors: ONNX's recurrent operators; cuDNN's split into an input and a recurrent product.
 """
@@ -18,7 +19,9 @@ from minicc.frontends.onnx.context import Context
 from minicc.frontends.onnx.ops_activation import sigmoid_of, softplus_of
 from minicc.frontends.onnx.reader import Node
 from minicc.frontends.onnx.registry import operator
+from minicc.frontends.onnx.scans import Loop, emit_scan
 from minicc.ir import graph
+from minicc.ir.affine import Dim
 from minicc.ir.core import Value
 from minicc.ir.types import BF16, F16, F32, I64
 
@@ -51,18 +54,20 @@ class _Cell:
     node: Node
     hidden: int
     activations: Sequence[Activation]
-    recurrent: Value  # [gates * hidden, hidden]
-    recurrent_bias: Value | None  # [gates * hidden], where it is not part of the inputs' product
+    recurrent: Value  # [gates, hidden, hidden]
+    recurrent_bias: Value | None  # [gates, hidden], where it is not part of the inputs' product
     peepholes: tuple[Value, ...] = ()
 
     def product(self, h: Value, first: int, last: int) -> Value:
         """What the state adds to some of the gates."""
-        rows = _cut(self.ctx, self.recurrent, 0, first * self.hidden, last * self.hidden)
-        return self.ctx.emit(graph.Contract, h, rows, equation="tbh,gh->tbg")
+        rows = _cut(self.ctx, self.recurrent, 0, first, last)
+        return self.ctx.emit(graph.Contract, h, rows, equation="tbh,gjh->tbgj")
 
     def gate(self, gates: Value, k: int) -> Value:
-        """One of several gates side by side."""
-        return _cut(self.ctx, gates, 2, k * self.hidden, (k + 1) * self.hidden)
+        """One of the gates; theirs is the axis before the last."""
+        *outer, _, hidden = gates.type.shape
+        one = _cut(self.ctx, gates, len(outer), k, k + 1)
+        return self.ctx.reshape(one, (*outer, hidden))
 
     def activate(self, k: int, x: Value) -> Value:
         """An activation of a gate, which is kept within the bounds of `clip`."""
@@ -99,13 +104,14 @@ def _cut(ctx: Context, x: Value, axis: int, start: int, stop: int) -> Value:
 
 
 def _rnn_step(cell: _Cell, x: Value, state: State) -> State:
-    return (cell.activate(0, cell.add(x, cell.product(state[0], 0, 1))),)
+    h = cell.gate(cell.product(state[0], 0, 1), 0)
+    return (cell.activate(0, cell.add(cell.gate(x, 0), h)),)
 
 
 def _lstm_step(cell: _Cell, x: Value, state: State) -> State:
     h, c = state
-    gates = cell.add(x, cell.product(h, 0, 4))
-    i, o, f, g = (cell.gate(gates, k) for k in range(4))
+    product = cell.product(h, 0, 4)
+    i, o, f, g = (cell.add(cell.gate(x, k), cell.gate(product, k)) for k in range(4))
     if cell.peepholes:
         i = cell.add(i, cell.mul(cell.peepholes[0], c))
         f = cell.add(f, cell.mul(cell.peepholes[2], c))
@@ -121,14 +127,15 @@ def _lstm_step(cell: _Cell, x: Value, state: State) -> State:
 def _gru_step(cell: _Cell, x: Value, state: State) -> State:
     (h,) = state
     bias = cell.recurrent_bias
+    product = cell.product(h, 0, 2 if bias is None else 3)
+    known = [cell.gate(product, k) for k in range(product.type.shape[2])]
     if bias is not None:
-        product = cell.add(cell.product(h, 0, 3), bias)
-        pair, last = _cut(cell.ctx, product, 2, 0, 2 * cell.hidden), cell.gate(product, 2)
+        known = [cell.add(v, cell.gate(bias, k)) for k, v in enumerate(known)]
+    z, r = (cell.activate(0, cell.add(cell.gate(x, k), known[k])) for k in (0, 1))
+    if bias is None:
+        inner = cell.gate(cell.product(cell.mul(r, h), 2, 3), 0)
     else:
-        pair, last = cell.product(h, 0, 2), None
-    gates = cell.add(_cut(cell.ctx, x, 2, 0, 2 * cell.hidden), pair)
-    z, r = cell.activate(0, cell.gate(gates, 0)), cell.activate(0, cell.gate(gates, 1))
-    inner = cell.product(cell.mul(r, h), 2, 3) if last is None else cell.mul(r, last)
+        inner = cell.mul(r, known[2])
     new = cell.activate(1, cell.add(cell.gate(x, 2), inner))
     return (cell.add(cell.mul(cell.rest(z), new), cell.mul(z, h)),)
 
@@ -215,24 +222,20 @@ def _layer(
     b, *given = (None if v is None else wide(v) for v in (tensors[3], *states))
     batch_first = bool(node.integer("layout", 0))
     x = _swapped(ctx, x, batch_first)
-    steps = ctx.static(x.type.shape[0], "the number of steps")
-    inside = _inside(ctx, lengths, steps)
+    inside = _inside(ctx, lengths, x.type.shape[0])
     whole: list[Value] = []
     last: list[State] = []
     for k, backwards in enumerate(_directions(ctx, node, w)):
         start = [None if s is None else _swapped(ctx, s, batch_first) for s in given]
         cell, product = _cell(ctx, node, k, (x, w, r, b), peepholes)
         state = tuple(_direction(ctx, s, k, cell, x) for s in start)
-        order = range(steps - 1, -1, -1) if backwards else range(steps)
-        rows, state = _unrolled(cell, product, state, order, inside)
-        last.append(state)
-        if node.outputs[0]:
-            rows = [ctx.reshape(h, (1, *h.type.shape)) for h in rows]
-            whole.append(_joined(ctx, rows, 0))
-    out = [_joined(ctx, whole, 1)] if whole else [x]
+        *ends, rows = _steps(cell, product, state, backwards, inside)
+        last.append(tuple(ends))
+        whole.append(rows)
+    out = [_joined(ctx, whole, 1) if node.outputs[0] else x]
     for column in zip(*last, strict=True):
         out.append(_swapped(ctx, _joined(ctx, column, 0), batch_first))
-    if batch_first and whole:
+    if batch_first and node.outputs[0]:
         out[0] = ctx.emit(graph.Transpose, out[0], perm=(2, 0, 1, 3))
     return tuple(ctx.cast(v, element) for v in out)
 
@@ -257,13 +260,16 @@ def _directions(ctx: Context, node: Node, w: Value) -> tuple[bool, ...]:
     return found
 
 
-def _inside(ctx: Context, lengths: Value | None, steps: int) -> Callable[[int], Value | None]:
-    """Which sequences a step belongs to, as a column; None where it belongs to all of them."""
+def _inside(ctx: Context, lengths: Value | None, steps: Dim) -> Value | None:
+    """Which sequences each step belongs to: [steps, batch, 1]; None where all belong to all."""
     known = ctx.array(lengths)
-    if lengths is None or (known is not None and (known >= steps).all()):
-        return lambda t: None
+    if lengths is None or (
+        known is not None and isinstance(steps, int) and bool((known >= steps).all())
+    ):
+        return None
     column = ctx.reshape(ctx.cast(lengths, I64), (*lengths.type.shape, 1))
-    return lambda t: ctx.emit(graph.Lt, ctx.scalar(t, column), column)
+    numbers = ctx.emit(graph.Iota, shape=(steps, 1, 1), axis=0, dtype=I64)
+    return ctx.emit(graph.Lt, numbers, column)
 
 
 def _cell(
@@ -273,7 +279,7 @@ def _cell(
     tensors: tuple[Value, Value, Value, Value | None],
     peepholes: Value | None,
 ) -> tuple[_Cell, Value]:
-    """One direction's cell, and what inputs add to its gates: [steps, batch, gates * hidden]."""
+    """One direction's cell, and what inputs add to its gates: [steps, batch, gates, hidden]."""
     x, w, r, b = tensors
     kind = _KINDS[node.op]
     hidden = ctx.static(r.type.shape[-1], "the size of the state")
@@ -282,6 +288,7 @@ def _cell(
         raise ctx.refused(f"weights {r.type} for a state of {node.integer('hidden_size', hidden)}")
     weights, recurrent = (ctx.reshape(_cut(ctx, v, 0, k, k + 1), v.type.shape[1:]) for v in (w, r))
     product = ctx.emit(graph.Contract, x, weights, equation="tbi,gi->tbg")
+    each = (kind.gates, hidden)
     apart = None
     if b is not None:
         row = _cut(ctx, b, 0, k, k + 1)
@@ -289,47 +296,48 @@ def _cell(
             ctx.reshape(_cut(ctx, row, 1, n * width, (n + 1) * width), (width,)) for n in (0, 1)
         ]
         if node.op == "GRU" and node.integer("linear_before_reset", 0):
-            product, apart = ctx.emit(graph.Add, product, both[0]), both[1]
+            product = ctx.emit(graph.Add, product, both[0])
+            apart = ctx.reshape(both[1], each)
         else:
             product = ctx.emit(graph.Add, product, ctx.emit(graph.Add, *both))
     elif node.op == "GRU" and node.integer("linear_before_reset", 0):
-        apart = ctx.constant(np.zeros(width, x.type.dtype.numpy))
+        apart = ctx.constant(np.zeros(each, x.type.dtype.numpy))
     holes: tuple[Value, ...] = ()
     if peepholes is not None:
         row = ctx.cast(_cut(ctx, peepholes, 0, k, k + 1), x.type.dtype)
         holes = tuple(_cut(ctx, row, 1, n * hidden, (n + 1) * hidden) for n in range(3))
-    return _Cell(ctx, node, hidden, _activations(ctx, node, k), recurrent, apart, holes), product
+    recurrent = ctx.reshape(recurrent, (*each, hidden))
+    cell = _Cell(ctx, node, hidden, _activations(ctx, node, k), recurrent, apart, holes)
+    return cell, ctx.reshape(product, (*x.type.shape[:2], *each))
 
 
 def _direction(ctx: Context, state: Value | None, k: int, cell: _Cell, x: Value) -> Value:
     """The state that a direction begins with: zeros where it is not given."""
-    shape = (1, ctx.static(x.type.shape[1], "the batch"), cell.hidden)
-    if state is None:
-        return ctx.constant(np.zeros(shape, x.type.dtype.numpy))
-    return _cut(ctx, state, 0, k, k + 1)
+    if state is not None:
+        return _cut(ctx, state, 0, k, k + 1)
+    shape = (1, x.type.shape[1], cell.hidden)
+    return ctx.emit(graph.Broadcast, ctx.scalar(0, x), shape=shape)
 
 
-def _unrolled(
-    cell: _Cell,
-    product: Value,
-    state: State,
-    order: Sequence[int],
-    inside: Callable[[int], Value | None],
-) -> tuple[list[Value], State]:
-    """The states of all steps in the order of time, and the last one."""
+def _steps(
+    cell: _Cell, product: Value, state: State, backwards: bool, inside: Value | None
+) -> tuple[Value, ...]:
+    """The last states, and the first state of all steps in the order of time."""
     ctx = cell.ctx
     step = _KINDS[cell.node.op].step
-    rows: dict[int, Value] = {}
-    for t in order:
-        new = step(cell, _cut(ctx, product, 0, t, t + 1), state)
-        rows[t] = new[0]
-        mask = inside(t)
-        if mask is not None:
-            rows[t] = ctx.emit(graph.Select, mask, new[0], ctx.scalar(0, new[0]))
-            pairs = zip(new, state, strict=True)
-            new = tuple(ctx.emit(graph.Select, mask, a, b) for a, b in pairs)
-        state = new
-    return [rows[t] for t in sorted(rows)], state
+
+    def body(state: Sequence[Value], slices: Sequence[Value]) -> tuple[State, State]:
+        new = step(cell, slices[0], tuple(state))
+        if inside is None:
+            return new, new[:1]
+        (mask,) = slices[1:]
+        row = ctx.emit(graph.Select, mask, new[0], ctx.scalar(0, new[0]))
+        pairs = zip(new, state, strict=True)
+        return tuple(ctx.emit(graph.Select, mask, a, b) for a, b in pairs), (row,)
+
+    scanned = [product] if inside is None else [product, inside]
+    every = frozenset((0, 1) if backwards else ())
+    return emit_scan(ctx, Loop(product.type.shape[0], state, scanned, every, every), body)
 
 
 def _activations(ctx: Context, node: Node, k: int) -> list[Activation]:

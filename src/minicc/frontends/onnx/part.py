@@ -48,6 +48,9 @@ def import_part(
     needs: tuple[str, ...] = ()
     while rest:
         node = rest[0]
+        if importer.looped(node):
+            rest.pop(0)
+            continue
         replaced = importer.replaced(node) if _has_inputs(importer, node) else None
         if replaced is not None:
             rest[:1] = replaced

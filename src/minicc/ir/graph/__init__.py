@@ -31,6 +31,7 @@ from minicc.ir.graph.circular import (
     Tan,
 )
 from minicc.ir.graph.contract import LAYOUTS, Contract, Conv, parse_equation
+from minicc.ir.graph.control import Scan
 from minicc.ir.graph.elementwise import (
     Abs,
     Add,
@@ -140,6 +141,7 @@ __all__ = [
     "Reduce",
     "Reshape",
     "Round",
+    "Scan",
     "ScatterElements",
     "ScatterND",
     "Select",

@@ -25,7 +25,7 @@ from minicc.ir.affine import typical
 from minicc.ir.core import Function, Module, Op, Value
 from minicc.ir.graph.minimal_filters import POINTS, TAPS, derive, share
 from minicc.ir.graph.winograd import tile_counts
-from minicc.ir.rewrite import Rebuilder, rebuild
+from minicc.ir.rewrite import Rebuilder, everywhere, rebuild
 from minicc.ir.types import F32, TensorType
 
 # multiply-adds that could be done while one number comes from memory beyond the caches
@@ -39,7 +39,11 @@ def choose_algorithm(module: Module, strict: bool) -> Module:
     """Give each convolution the algorithm of least cost; under `strict` all stay direct."""
     if strict:
         return module
-    return Module(module.level, [_apply(f, plan_algorithms(f)) for f in module.functions])
+
+    def one(function: Function) -> Function:
+        return _apply(function, plan_algorithms(function))
+
+    return Module(module.level, [everywhere(f, one) for f in module.functions])
 
 
 def plan_algorithms(function: Function) -> dict[Op, int]:

@@ -21,12 +21,16 @@ from typing import Any
 
 from minicc.ir import graph
 from minicc.ir.core import Function, Module, Op, Region, Value
-from minicc.ir.rewrite import Rebuilder, live
+from minicc.ir.rewrite import Rebuilder, everywhere, live
 
 
 def choose_layout(module: Module) -> Module:
     """Make every function channels-last where that pays."""
-    return Module(module.level, [_apply(f, plan_layout(f)) for f in module.functions])
+    return Module(module.level, [everywhere(f, _channels_last) for f in module.functions])
+
+
+def _channels_last(function: Function) -> Function:
+    return _apply(function, plan_layout(function))
 
 
 def plan_layout(function: Function) -> dict[Value, int]:

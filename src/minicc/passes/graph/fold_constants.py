@@ -21,7 +21,7 @@ from minicc.ir import graph
 from minicc.ir.core import Array, Function, Literal, Module, Op, Region, Value
 from minicc.ir.indices import OutOfRange
 from minicc.ir.mapped import let_go
-from minicc.ir.rewrite import Rebuilder, rebuild
+from minicc.ir.rewrite import Rebuilder, everywhere, rebuild
 from minicc.ir.types import is_free
 
 _GROWTH = 4096  # elements that a result may have more than its operands
@@ -29,7 +29,7 @@ _GROWTH = 4096  # elements that a result may have more than its operands
 
 def fold_constants(module: Module) -> Module:
     """Fold in every function."""
-    return Module(module.level, [_fold(f) for f in module.functions])
+    return Module(module.level, [everywhere(f, _fold) for f in module.functions])
 
 
 def _fold(function: Function) -> Function:

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 
 from minicc.errors import CompilerBug
 from minicc.ir.core import Function, Module, Op, Value
-from minicc.ir.rewrite import Rebuilder, merge_locations, rebuild
+from minicc.ir.rewrite import Rebuilder, everywhere, merge_locations, rebuild
 from minicc.passes.graph.applications import Applications
 from minicc.passes.graph.rules import RULES, Producer, Rule
 
@@ -37,7 +37,11 @@ def simplify(
         if rule.kind == "exact" or not strict:
             by_root.setdefault(rule.root, []).append(rule)
     kept = log or Applications()
-    return Module(module.level, [_simplify(f, by_root, kept) for f in module.functions])
+
+    def one(function: Function) -> Function:
+        return _simplify(function, by_root, kept)
+
+    return Module(module.level, [everywhere(f, one) for f in module.functions])
 
 
 def _simplify(function: Function, rules: dict[type[Op], list[Rule]], log: Applications) -> Function:

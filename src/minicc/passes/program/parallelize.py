@@ -13,7 +13,7 @@ IREE and XLA hand tasks to a pool; ours shares each launch, and waits where data
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from minicc.ir import affine, program
@@ -51,29 +51,65 @@ def parallelize(module: Module) -> Module:
     """Choose the split of each launch, and insert barriers."""
     main = module.main
     grids = {f.name: f.attrs["grid"] for f in module.functions if f is not main}
-    root = roots(main)
     offsets = {op.result: op for op in main.body.ops if isinstance(op, program.Alloc)}
-    ops: list[Op] = []
-    open_accesses: list[tuple[Access, bool]] = []
-    for op in main.body.ops:
-        if not isinstance(op, program.Launch):
-            ops.append(op)
-            continue
-        split = choose_split(grids[op.kernel], op.work)
-        accesses = list(_accesses(op, root, offsets))
-        if any(
-            a.conflicts(b) and not (alone and split < 0)
-            for a in accesses
-            for b, alone in open_accesses
-        ):
-            ops.append(program.Barrier(loc=op.loc))
-            open_accesses = []
-        ops.append(op.rebuilt(op.operands, split=split))
-        open_accesses += [(a, split < 0) for a in accesses]
-    body = Region(main.args, ops, main.body.yields)
+    body, _ = _Sharing(grids, roots(main), offsets).region(main.body, {})
     return Module(
         module.level, [main.with_body(body) if f is main else f for f in module.functions]
     )
+
+
+Open = dict[tuple[Access, bool], None]
+
+
+class _Sharing:
+    """Walks a program with what was touched since the last barrier, and whether by thread 0 alone.
+
+    What the end of a loop's body leaves open is open at its beginning, too: the body is looked at
+    again until that adds nothing.
+    """
+
+    def __init__(
+        self,
+        grids: Mapping[str, tuple[Dim, ...]],
+        root: Mapping[Value, Value],
+        offsets: Mapping[Value, program.Alloc],
+    ) -> None:
+        self.grids = grids
+        self.root = root
+        self.offsets = offsets
+
+    def region(self, region: Region, entered: Open) -> tuple[Region, Open]:
+        """The region with shares and barriers, and what is open behind it."""
+        ops: list[Op] = []
+        touched = dict(entered)
+        for op in region.ops:
+            if isinstance(op, program.Loop):
+                body, touched = self.loop(op, touched)
+                ops.append(op.with_regions([body]))
+                continue
+            if isinstance(op, program.Launch):
+                split = choose_split(self.grids[op.kernel], op.work)
+                accesses = list(_accesses(op, self.root, self.offsets))
+                if any(
+                    a.conflicts(b) and not (alone and split < 0)
+                    for a in accesses
+                    for b, alone in touched
+                ):
+                    ops.append(program.Barrier(loc=op.loc))
+                    touched = {}
+                touched.update(((a, split < 0), None) for a in accesses)
+                op = op.rebuilt(op.operands, split=split)
+            ops.append(op)
+        return Region(region.args, ops, region.yields), touched
+
+    def loop(self, op: program.Loop, entered: Open) -> tuple[Region, Open]:
+        """A loop's body for any round; behind it is open what some round leaves, or none ran."""
+        before = entered
+        while True:
+            body, left = self.region(op.body, before)
+            if left.keys() <= before.keys():
+                return body, left if isinstance(op.count, int) and op.count else before
+            before = {**before, **left}
 
 
 def choose_split(grid: tuple[Dim, ...], work: Dim) -> int:
@@ -94,7 +130,7 @@ def choose_split(grid: tuple[Dim, ...], work: Dim) -> int:
 
 
 def _accesses(
-    op: program.Launch, root: dict[Value, Value], offsets: dict[Value, program.Alloc]
+    op: program.Launch, root: Mapping[Value, Value], offsets: Mapping[Value, program.Alloc]
 ) -> Iterable[Access]:
     for k, v in enumerate(op.buffers):
         memory = root[v]

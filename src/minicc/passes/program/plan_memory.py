@@ -18,14 +18,17 @@ views count as their root.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from itertools import takewhile
 from typing import NamedTuple
 
 from minicc.ir import affine, affine_facts, program
 from minicc.ir.affine import Dim
-from minicc.ir.core import Function, Module, Op, Region, Value
+from minicc.ir.core import Function, Module, Op, Region, Value, walk
 from minicc.ir.kernel import scratch_of
 from minicc.ir.types import buffer_bytes
+
+Loops = tuple[program.Loop, ...]
 
 
 class Life(NamedTuple):
@@ -49,53 +52,66 @@ def plan_memory(module: Module) -> Module:
     """Give each allocation its offset; the module is at level program then."""
     main = module.main
     plan = plan_offsets(lifetimes(main))
-    forward: dict[Value, Value] = {}
-    ops: list[Op] = []
-    for op in main.body.ops:
-        operands = [forward.get(v, v) for v in op.operands]
-        if isinstance(op, program.Alloc):
-            fresh: Op = op.rebuilt(operands, offset=plan.offsets[op.result])
-        else:
-            fresh = op.rebuilt(operands)
-        for old, new in zip(op.results, fresh.results, strict=True):
-            new.hint = old.hint
-            forward[old] = new
-        ops.append(fresh)
-    body = Region(main.args, ops, main.body.yields)
-    kernels = {f.name: f for f in module.functions if f is not main}
-    launches = [op for op in main.body.ops if isinstance(op, program.Launch)]
-    scratch = largest_sum([
-        affine.substitute(scratch_of(k), op.sizes_in(k))
-        for op in launches
-        for k in (kernels[op.kernel],)
-    ])  # fmt: skip
     attrs = {**main.attrs, "arena": plan.size}
+    kernels = {f.name: f for f in module.functions if f is not main}
+    scratch = largest_sum([_scratch(op, kernels[op.kernel]) for op in program.launches(main.body)])
     if scratch != 0:
         attrs["scratch"] = scratch
     if plan.derived:
         attrs["derived"] = (*main.attrs.get("derived", ()), *plan.derived)
-    placed = Function(main.name, body, attrs)
+    placed = Function(main.name, _placed(main.body, plan, {}), attrs)
     return Module("program", [placed if f is main else f for f in module.functions])
+
+
+def _scratch(op: program.Launch, function: Function) -> Dim:
+    """Bytes of scratch of free sizes that a launch of a kernel wants."""
+    return affine.substitute(scratch_of(function), op.sizes_in(function))
+
+
+def _placed(region: Region, plan: MemoryPlan, forward: dict[Value, Value]) -> Region:
+    ops: list[Op] = []
+    for op in region.ops:
+        operands = [forward.get(v, v) for v in op.operands]
+        if isinstance(op, program.Alloc):
+            fresh: Op = op.rebuilt(operands, offset=plan.offsets[op.result])
+        else:
+            fresh = op.rebuilt(operands, [_placed(r, plan, forward) for r in op.regions])
+        for old, new in zip(op.results, fresh.results, strict=True):
+            new.hint = old.hint
+            forward[old] = new
+        ops.append(fresh)
+    return Region(region.args, ops, region.yields)
 
 
 def roots(main: Function) -> dict[Value, Value]:
     """The allocation, constant or argument whose memory each buffer is."""
     found: dict[Value, Value] = {a: a for a in main.args}
-    for op in main.body.ops:
+    for op in walk(main.body):
         for r in op.results:
             found[r] = found[op.operands[0]] if isinstance(op, program.View) else r
     return found
 
 
 def lifetimes(main: Function) -> list[Life]:
-    """When each allocation is used, by positions in `main`."""
+    """When each allocation is used, by positions in `main`.
+
+    What is used within a loop alone lives from its first to its last use there, since each round
+    makes it anew; anything else that a loop uses is kept until its last round is done.
+    """
     root = roots(main)
+    uses: dict[Value, list[tuple[int, Loops]]] = {}
+    within: dict[program.Loop, list[int]] = {}
+    for position, (launch, loops) in enumerate(_launches(main.body, ())):
+        for loop in loops:
+            within.setdefault(loop, []).append(position)
+        for v in launch.operands:
+            uses.setdefault(root[v], []).append((position, loops))
     span: dict[Value, tuple[int, int]] = {}
-    for position, op in enumerate(main.body.ops):
-        if isinstance(op, program.Launch):
-            for v in op.operands:
-                first, _ = span.get(root[v], (position, position))
-                span[root[v]] = (first, position)
+    for v, found in uses.items():
+        columns = zip(*[loops for _, loops in found], strict=False)
+        shared = sum(1 for _ in takewhile(lambda c: len({*c}) == 1, columns))
+        whole = [within[loops[shared]] if loops[shared:] else [p] for p, loops in found]
+        span[v] = min(p[0] for p in whole), max(p[-1] for p in whole)
     lives: list[Life] = []
     for op in main.body.ops:
         if isinstance(op, program.Alloc):
@@ -114,6 +130,15 @@ def largest_sum(sizes: Sequence[Dim]) -> Dim:
     for size in kept:
         total = total + size
     return total
+
+
+def _launches(region: Region, loops: Loops) -> Iterator[tuple[program.Launch, Loops]]:
+    """The launches in order, each with the loops around it."""
+    for op in region.ops:
+        if isinstance(op, program.Launch):
+            yield op, loops
+        elif isinstance(op, program.Loop):
+            yield from _launches(op.body, (*loops, op))
 
 
 def plan_offsets(lives: list[Life]) -> MemoryPlan:

@@ -2,24 +2,19 @@
 
 Every tensor gets memory, and every group becomes a kernel and a launch.
 
-A plan first (`plan_buffers`): each tensor is somewhere in a root (an input, an output, a constant,
-a fresh allocation). Walking from the outputs back, a value that a pad or concat takes is placed
-inside the larger buffer, so that its producer writes there directly; a reshape shares its
-operand's memory; an output is the caller's buffer. What can't be placed is copied. Then
-`bufferize` emits `main` and the kernels; equal kernels are made once.
+A plan first (`buffers`): where each tensor lies. Then `bufferize` emits `main` and the kernels;
+equal kernels are made once. A loop becomes a `program.loop` around its launches.
 
 The border of a padded buffer is filled in each run, since the arena reuses memory.
 
-Mirrors: MLIR's one-shot bufferisation with destination passing, XLA's buffer assignment with
-aliasing, IREE's ConvertToStream; filling halos in place is oneDNN's and ncnn's padded activations.
-MLIR's works on any control flow and falls back to copies; ours sees straight-line code and plans
-all places before it emits.
+Mirrors: IREE's ConvertToStream; filling halos in place is oneDNN's and ncnn's padded activations.
+IREE partitions what may run at once; ours launches in order, and `parallelize` says what waits.
 """
 
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from minicc.errors import CompilerBug
 from minicc.ir import affine, arith, program
@@ -29,92 +24,16 @@ from minicc.ir.build import Builder
 from minicc.ir.core import Function, Literal, Module, Op, Region, Value, region_key
 from minicc.ir.graph.shapes import Shape, product
 from minicc.ir.space import Iter, Space
-from minicc.ir.structured import Concat, Constant, Generic, Group, Pad, Reshape
-from minicc.ir.types import BufferType, TensorType, dense_strides
+from minicc.ir.structured import Concat, Constant, Generic, Group, Pad, Reshape, Scan
+from minicc.ir.types import INDEX_TYPE, BufferType, TensorType
+from minicc.passes.structured.buffers import (
+    BufferPlan,
+    Place,
+    operand_starts,
+    plan_buffers,
+    shift_of,
+)
 from minicc.passes.structured.lower_to_kernel import lower_group
-
-
-class Place(NamedTuple):
-    """Where a tensor lies.
-
-    In `root`'s memory (a value of the old function), `offset` elements in, with strides.
-    """
-
-    root: Value
-    offset: Dim
-    strides: tuple[Dim, ...]
-
-
-class BufferPlan(NamedTuple):
-    """Places of all tensors, the roots' types where they are new.
-
-    And the values that need a copy into their place.
-    """
-
-    places: dict[Value, Place]
-    outputs: dict[int, Value]
-    copies: list[tuple[Op, int]]
-
-
-def plan_buffers(function: Function) -> BufferPlan:
-    """Decide where every tensor of a function of groups lies; rewrites nothing."""
-    producers = {r: op for op in function.body.ops for r in op.results}
-    places: dict[Value, Place] = {}
-    outputs: dict[int, Value] = {}
-    copies: list[tuple[Op, int]] = []
-    shared_dense = {op.x for op in function.body.ops if isinstance(op, Reshape)}
-    for k, v in enumerate(function.body.yields):
-        root = Value(BufferType(v.type.dtype, v.type.shape), function.result_names[k])
-        outputs[k] = root
-        if isinstance(producers.get(v), (Group, Pad, Concat)) and v not in places:
-            places[v] = Place(root, 0, dense_strides(v.type.shape))
-    for op in reversed(function.body.ops):
-        if isinstance(op, Constant):
-            places[op.result] = Place(op.result, 0, dense_strides(op.result.type.shape))
-        elif not isinstance(op, Reshape):
-            for r in op.results:
-                places.setdefault(r, _fresh(r))
-        if isinstance(op, (Pad, Concat)):
-            _place_operands(op, producers, places, shared_dense, copies)
-    for a in function.args:
-        places[a] = Place(a, 0, dense_strides(a.type.shape))
-    for op in function.body.ops:
-        if isinstance(op, Reshape):
-            root, offset, _ = places[op.x]
-            places[op.result] = Place(root, offset, dense_strides(op.result.type.shape))
-    return BufferPlan(places, outputs, copies)
-
-
-def _fresh(v: Value) -> Place:
-    return Place(
-        Value(BufferType(v.type.dtype, v.type.shape), v.hint), 0, dense_strides(v.type.shape)
-    )
-
-
-def _place_operands(
-    op: Pad | Concat,
-    producers: dict[Value, Op],
-    places: dict[Value, Place],
-    shared_dense: set[Value],
-    copies: list[tuple[Op, int]],
-) -> None:
-    """Let the producers of an op's operands write into its result where nothing forbids it."""
-    whole = places[op.result]
-    for k, (v, start) in enumerate(operand_starts(op)):
-        offset = whole.offset + shift_of(start, whole.strides)
-        free = v not in places and v not in shared_dense
-        if free and isinstance(producers.get(v), (Group, Pad, Concat)):
-            places[v] = Place(whole.root, offset, whole.strides)
-        else:
-            copies.append((op, k))
-
-
-def shift_of(start: Sequence[Dim], strides: Sequence[Dim]) -> Dim:
-    """Elements from the first of a buffer to the one at `start`."""
-    total: Dim = 0
-    for s, step in zip(start, strides, strict=True):
-        total = total + s * step
-    return total
 
 
 def points_of(group: Group) -> Dim:
@@ -124,22 +43,6 @@ def points_of(group: Group) -> Dim:
         assert isinstance(op, Generic)
         total = total + product(tuple(i.extent for i in op.space.iters))
     return total
-
-
-def operand_starts(op: Pad | Concat) -> list[tuple[Value, tuple[Dim, ...]]]:
-    """Each operand of a pad or concat with the coordinates at which it starts in the result.
-
-    An empty one starts at 0: after an empty result's memory there is none.
-    """
-    if isinstance(op, Pad):
-        return [(op.x, (0,) * len(op.low) if 0 in op.x.type.shape else op.low)]
-    out: list[tuple[Value, tuple[Dim, ...]]] = []
-    start: Dim = 0
-    for v in op.xs:
-        at = 0 if 0 in v.type.shape else start
-        out.append((v, tuple(at if axis == op.axis else 0 for axis in range(v.type.rank))))
-        start = start + v.type.shape[op.axis]
-    return out
 
 
 def bufferize(module: Module) -> Module:
@@ -152,7 +55,8 @@ class _Emitter:
     def __init__(self, function: Function, plan: BufferPlan) -> None:
         self.function = function
         self.plan = plan
-        self.b = Builder(())
+        self.b = self.top = Builder(())
+        self.rounds: dict[str, Value] = {}
         self.roots: dict[Value, Value] = {}
         self.kernels: dict[Hashable, Function] = {}
         self.of_group: dict[Hashable, Function] = {}
@@ -166,16 +70,7 @@ class _Emitter:
         for root in self.plan.outputs.values():
             self.roots[root] = Value(root.type, root.hint)
             args.append(self.roots[root])
-        for op in self.function.body.ops:
-            self.b.loc = op.loc
-            if isinstance(op, Constant):
-                self.roots[op.result] = self.b.emit(program.Constant, value=op.value)
-            elif isinstance(op, Group):
-                self.launch(op, op.operands, op.results)
-            elif isinstance(op, (Pad, Concat)):
-                self.movement(op)
-            elif not isinstance(op, Reshape):
-                raise CompilerBug("MC0305", f"{op.opname} can't be bufferised", where=op.loc)
+        self.region(self.function.body)
         self.copy_outputs()
         sizes = {n for a in self.function.args for e in a.type.shape for n in affine.sizes(e)}
         attrs: dict[str, Any] = {"inputs": len(self.function.args)}
@@ -184,17 +79,54 @@ class _Emitter:
         main = Function("main", Region(args, self.b.ops, ()), attrs)
         return Module("kernel", [*self.kernels.values(), main])
 
+    def region(self, region: Region) -> None:
+        """Emit the ops of a region in order."""
+        for op in region.ops:
+            self.b.loc = self.top.loc = op.loc
+            if isinstance(op, Constant):
+                self.roots[op.result] = self.top.emit(program.Constant, value=op.value)
+            elif isinstance(op, Group):
+                self.launch(op, op.operands, op.results)
+            elif isinstance(op, (Pad, Concat)):
+                self.movement(op)
+            elif isinstance(op, Scan):
+                self.loop(op)
+            elif not isinstance(op, Reshape):
+                raise CompilerBug("MC0305", f"{op.opname} can't be bufferised", where=op.loc)
+
+    def loop(self, op: Scan) -> None:
+        """A loop around the launches of its body; first states that lie elsewhere are copied."""
+        for k, v in enumerate(op.operands[: op.states]):
+            if (op, k) in self.plan.copies:
+                start = self.at(self.plan.state(op, k, 0), v)
+                self.launch_on(copy_group(v, op.loc), [self.buffer(v)], [start])
+        outer, self.b = self.b, Builder(op.loc)
+        name = self.plan.rounds[op]
+        self.rounds[name] = Value(INDEX_TYPE, name)
+        self.region(op.body)
+        body = Region((self.rounds[name],), self.b.ops, ())
+        self.b = outer
+        self.b.add(program.Loop(count=op.count, body=body, loc=op.loc))
+
     def buffer(self, v: Value, part: BufferType | None = None, shift: Dim = 0) -> Value:
         """The buffer of a tensor, as a view of its root where it is not all of it."""
-        place = self.plan.places[v]
+        return self.at(self.plan.places[v], v, part, shift)
+
+    def at(self, place: Place, v: Value, part: BufferType | None = None, shift: Dim = 0) -> Value:
+        """The buffer at a place."""
         root = self.roots.get(place.root)
         if root is None:
-            root = self.roots[place.root] = self.b.emit(program.Alloc, type=place.root.type)
+            root = self.roots[place.root] = self.top.emit(program.Alloc, type=place.root.type)
             root.hint = place.root.hint
         type = part or BufferType(v.type.dtype, v.type.shape, place.strides)
-        if type == root.type and place.offset + shift == 0:
+        offset = affine.add(place.offset, shift)
+        if type == root.type and offset == 0:
             return root
-        return self.b.emit(program.View, root, type=type, offset=place.offset + shift)
+        names = sorted(affine.symbols(offset) & self.rounds.keys())
+        at = {n: affine.symbol(f"i{k}") for k, n in enumerate(names)}
+        rounds = tuple(self.rounds[n] for n in names)
+        offset = affine.substitute(offset, at)
+        return self.b.emit(program.View, root, rounds, type=type, offset=offset)
 
     def launch(self, group: Group, reads: Sequence[Value], writes: Sequence[Value]) -> None:
         """Make the group's kernel, or find the equal one, and launch it."""

@@ -20,13 +20,14 @@ from math import prod
 
 from minicc.ir import affine, arith
 from minicc.ir.core import Function, Module, Op, Region, Value
-from minicc.ir.rewrite import live, merge_locations
+from minicc.ir.rewrite import everywhere, live, merge_locations
 from minicc.ir.space import PARALLEL, REDUCTION, Space
 from minicc.ir.structured import Generic, Group, Map, contiguous_name, names_of
 from minicc.passes.structured.merge import merge_siblings, plain_names
 
 _SCRATCH = 16384  # elements that may pass between the ops of one instance: what fits L1 and L2
 _NEAR = 32768  # elements that every block of rows reads again: what stays in L2
+_FEW = 8  # results of a product that others take together
 _BLOCK_OF_ROWS, _MANY_ROWS = 8, 32  # rows that an instance has at once, and that make it worthwhile
 
 
@@ -91,7 +92,11 @@ def is_contraction(op: Generic) -> bool:
 
 def fuse(module: Module) -> Module:
     """Put every generic of each function into a group."""
-    return Module(module.level, [apply_fusion(f, plan_fusion(f)) for f in module.functions])
+    return Module(module.level, [everywhere(f, _fuse) for f in module.functions])
+
+
+def _fuse(function: Function) -> Function:
+    return apply_fusion(function, plan_fusion(function))
 
 
 class FusionPlan:
@@ -212,7 +217,8 @@ def profitable(draft: Draft, op: Generic, aligned: Mapping[str, str]) -> bool:
         return len(products) == 1 and not lost and _continues_rows(draft, op, aligned)
     if products:
         if any(e != 1 for e in lost.values()):
-            return len(products) == 1 and _keeps_rows(products[0], kept)
+            alone = len(products) == 1
+            return alone and (_keeps_rows(products[0], kept) or _few_of_each(products[0], kept))
         return _points(op.space) <= max(_points(m.op.space) for m in products)
     if all(e == 1 for e in lost.values()):
         return True
@@ -246,6 +252,18 @@ def _keeps_rows(member: Member, kept: set[str]) -> bool:
         and _rest(op, member.names, kept) <= _NEAR
         and extents[vector] * _BLOCK_OF_ROWS <= _SCRATCH
     )
+
+
+def _few_of_each(member: Member, kept: set[str]) -> bool:
+    """Whether a product has a few results at each of its columns, which may wait for each other.
+
+    So the gates of a recurrent layer do for what is made of them: each unit has one of each.
+    """
+    extents = member.op.space.typical
+    parallel = [i.name for i in member.op.space.of_kind(PARALLEL)]
+    vector, _ = _wide(member.op)
+    lost = prod(extents[n] for n in parallel if member.names[n] not in kept)
+    return vector is not None and member.names[vector] in kept and lost <= _FEW
 
 
 def _continues_rows(draft: Draft, op: Generic, aligned: Mapping[str, str]) -> bool:

@@ -20,10 +20,11 @@ from typing import Any
 
 from minicc.errors import UnsupportedError
 from minicc.ir import arith, graph, structured
-from minicc.ir.affine import Dim, symbol
+from minicc.ir.affine import Dim, substitute, symbol
 from minicc.ir.build import Builder
-from minicc.ir.core import Function, Literal, Module, Op, Value
+from minicc.ir.core import Function, Literal, Module, Op, Region, Value, walk
 from minicc.ir.rewrite import Rebuilder, rebuild
+from minicc.ir.scan import lift
 from minicc.ir.space import PARALLEL, REDUCTION, Iter, Space
 from minicc.ir.types import F32, F64, I64, TensorType, is_index
 from minicc.passes.structured.lower_circular import circular_body
@@ -40,12 +41,19 @@ def lower_to_structured(module: Module) -> Module:
     return Module("structured", [_lower_function(f) for f in module.functions])
 
 
+def _lower_function(function: Function) -> Function:
+    equal = [pair for op in walk(function.body) for pair in equal_extents(op)]
+    return name_sizes(function.with_body(_lower(function.body)), equal)
+
+
 def has_lowering(op: Op) -> bool:
     """Whether a graph op can be lowered; what only is stored (floats of 8 bits, ...) can't be.
 
     Nor can circular functions of f64, and indices that are not all among those of i64.
     """
-    known = isinstance(op, graph.Elementwise) or type(op) in LOWER
+    if isinstance(op, graph.Scan):
+        return all(has_lowering(inner) for inner in op.body.ops)
+    known = isinstance(op, (graph.Elementwise, graph.Reshape)) or type(op) in LOWER
     if isinstance(op, graph.Circular):
         known = op.x.type.dtype is not F64
     if type(op) in GATHERS:
@@ -53,12 +61,14 @@ def has_lowering(op: Op) -> bool:
     return known and all(v.type.dtype.kind != "s" for v in (*op.operands, *op.results))
 
 
-def _lower_function(function: Function) -> Function:
+def _lower(region: Region) -> Region:
     scalars = {
         op.result: Literal(op.value.array.reshape(()))
-        for op in function.body.ops
+        for op in region.ops
         if isinstance(op, graph.Constant) and op.value.array.size == 1
     }
+
+    slices: dict[Value, Any] = {}
 
     def visit(b: Rebuilder, op: Op, operands: tuple[Value, ...]) -> Sequence[Value]:
         if not has_lowering(op):
@@ -72,10 +82,44 @@ def _lower_function(function: Function) -> Function:
             return (_elementwise(b, op, operands, scalars),)
         if isinstance(op, graph.Circular):
             return (_circular(b, op, operands),)
-        return (LOWER[type(op)](b, op, operands),)
+        if isinstance(op, graph.Scan):
+            return _scan(b, op, operands)
+        if isinstance(op, graph.Reshape):
+            return (_reshape(b, op, operands, slices),)
+        made = LOWER[type(op)](b, op, operands)
+        if isinstance(op, graph.Slice):
+            slices[made] = b.ops[-1]
+        return (made,)
 
-    equal = [pair for op in function.body.ops for pair in equal_extents(op)]
-    return name_sizes(rebuild(function, visit), equal)
+    return rebuild(Function("main", region), visit).body
+
+
+def _scan(b: Rebuilder, op: graph.Scan, operands: tuple[Value, ...]) -> Sequence[Value]:
+    """A loop whose body makes each of its yields; its constants stand before it."""
+    body = _lower(op.body)
+    inner = Builder(op.loc)
+    inner.ops = list(body.ops)
+    placed = {
+        r
+        for made in body.ops
+        if not isinstance(made, (structured.Constant, structured.Reshape, structured.Scan))
+        for r in made.results
+    }
+    placed -= {
+        v for made in body.ops if isinstance(made, structured.Reshape) for v in made.operands
+    }
+    yields: list[Value] = []
+    for v in body.yields:
+        if v not in placed or v in yields:
+            v = _move(inner, v, v.type.shape, identity(v.type.rank))
+        yields.append(v)
+    region = Region(body.args, inner.ops, yields)
+    scan = structured.Scan.make(operands, op.attrs, (region,), op.loc)
+    moved, scan = lift(scan, lambda inner: isinstance(inner, structured.Constant))
+    outside: dict[Value, Value] = {}
+    for made in moved:
+        outside.update(zip(made.results, b.add(made).results, strict=True))
+    return b.add(scan.rebuilt([outside.get(v, v) for v in scan.operands])).results
 
 
 def equal_extents(op: Op) -> Iterator[tuple[Dim, Dim]]:
@@ -217,7 +261,7 @@ def _constant(b: Rebuilder, op: Any, operands: tuple[Value, ...]) -> Value:
     return b.emit(structured.Constant, value=op.value)
 
 
-def _move(b: Rebuilder, x: Value, shape: Sequence[Dim], read: Sequence[Dim]) -> Value:
+def _move(b: Builder, x: Value, shape: Sequence[Dim], read: Sequence[Dim]) -> Value:
     """A copy of `x` that reads it at `read`, expressions over the result's dimensions."""
     return generic(b, [x], dims(shape), [read, identity(len(shape))], shape, _first)
 
@@ -242,8 +286,19 @@ def _broadcast(b: Rebuilder, op: Any, operands: tuple[Value, ...]) -> Value:
     return _move(b, operands[0], shape, broadcast_map(operands[0].type.shape, shape))
 
 
-def _reshape(b: Rebuilder, op: Any, operands: tuple[Value, ...]) -> Value:
-    return b.emit(structured.Reshape, operands[0], shape=op.result.type.shape)
+def _reshape(
+    b: Rebuilder, op: Any, operands: tuple[Value, ...], slices: Mapping[Value, structured.Generic]
+) -> Value:
+    """A view; but of a slice that gains or loses axes of extent 1, a slice of the new shape."""
+    (x,), shape = operands, op.result.type.shape
+    before = [k for k, n in enumerate(x.type.shape) if n != 1]
+    after = [k for k, n in enumerate(shape) if n != 1]
+    if x not in slices or [x.type.shape[k] for k in before] != [shape[k] for k in after]:
+        return b.emit(structured.Reshape, x, shape=shape)
+    at: dict[str, Dim] = {f"d{k}": 0 for k in range(x.type.rank)}
+    at.update({f"d{k}": symbol(f"d{n}") for k, n in zip(before, after, strict=True)})
+    read = [substitute(e, at) for e in slices[x].maps[0]]
+    return _move(b, slices[x].operands[0], shape, read)
 
 
 def _pad(b: Rebuilder, op: Any, operands: tuple[Value, ...]) -> Value:
@@ -387,7 +442,6 @@ LOWER: dict[type[Op], Lower] = {
     graph.Transpose: _transpose,
     graph.Slice: _slice,
     graph.Broadcast: _broadcast,
-    graph.Reshape: _reshape,
     graph.Pad: _pad,
     graph.Concat: _concat,
     graph.Iota: _iota,

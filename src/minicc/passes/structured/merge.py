@@ -24,7 +24,7 @@ from minicc.ir import affine
 from minicc.ir.affine import Dim, Expr
 from minicc.ir.build import Builder
 from minicc.ir.core import Function, Module, Op, Region, Value
-from minicc.ir.rewrite import inline, live, merge_locations
+from minicc.ir.rewrite import everywhere, inline, live, merge_locations
 from minicc.ir.space import REDUCTION, Iter, Space
 from minicc.ir.structured import Generic, Map
 from minicc.ir.types import TensorType
@@ -32,7 +32,7 @@ from minicc.ir.types import TensorType
 
 def merge(module: Module) -> Module:
     """Merge in every function, in one walk from the inputs to the outputs."""
-    return Module(module.level, [_merge_function(f) for f in module.functions])
+    return Module(module.level, [everywhere(f, _merge_function) for f in module.functions])
 
 
 def plain_names(m: Map) -> tuple[str, ...] | None:

@@ -20,10 +20,11 @@ from math import prod
 
 from minicc.ir import affine
 from minicc.ir.affine import Expr
-from minicc.ir.core import Function, Literal, Module, Op, Region, Value
+from minicc.ir.core import Literal, Module, Op, Region, Value
 from minicc.ir.rewrite import live
+from minicc.ir.scan import lift
 from minicc.ir.space import PARALLEL, Iter, Space
-from minicc.ir.structured import Constant, Generic, Group, contiguous_name
+from minicc.ir.structured import Constant, Generic, Group, Scan, contiguous_name
 from minicc.ir.types import TensorType
 from minicc.passes.structured.fuse import is_contraction
 from minicc.passes.structured.schedule import PACK_READS
@@ -32,30 +33,52 @@ _NEAR = 1 << 18  # bytes of weights that stay in the second cache while a kernel
 _AHEAD = 1 << 17  # bytes that may wait there
 _LINE = 64  # elements of a free dimension that a copy handles at once
 _SQUARE = 16  # rows and columns that are turned in registers
+_LABEL = "pack"  # of the groups that copy what is not constant
 _FEW = 8  # blocks of rows; with more of them a panel comes soon enough by itself
 
 
 def pack(module: Module) -> Module:
     """Pack the wide operand of every contraction."""
-    return Module(module.level, [_pack_function(f) for f in module.functions])
+    return Module(module.level, [f.with_body(_pack_region(f.body, {})) for f in module.functions])
 
 
-def _pack_function(function: Function) -> Function:
-    constants: dict[Value, Literal] = {}
+def _pack_region(
+    region: Region, constants: dict[Value, Literal], fixed: frozenset[Value] = frozenset()
+) -> Region:
+    """A region packed; `fixed` are those values that are the same whenever it runs."""
     out: list[Op] = []
     forward: dict[Value, Value] = {}
-    for op in function.body.ops:
+    for op in region.ops:
         fresh = op.rebuilt([forward.get(v, v) for v in op.operands])
         if isinstance(fresh, Group):
-            fresh = _pack_group(fresh, constants, out)
+            fresh = _pack_group(fresh, constants, fixed, out)
+        elif isinstance(fresh, Scan):
+            moved, fresh = _pack_scan(fresh, constants)
+            out += moved
         elif isinstance(fresh, Constant):
             constants[fresh.result] = fresh.value
         for old, new in zip(op.results, fresh.results, strict=True):
             new.hint = old.hint
             forward[old] = new
         out.append(fresh)
-    yields = [forward.get(v, v) for v in function.body.yields]
-    return function.with_body(Region(function.args, live(out, yields), yields))
+    yields = [forward.get(v, v) for v in region.yields]
+    return Region(region.args, live(out, yields), yields)
+
+
+def _pack_scan(scan: Scan, constants: dict[Value, Literal]) -> tuple[list[Op], Scan]:
+    """The loop with its body packed; what is packed of something captured is packed before it."""
+    captured = scan.body.args[scan.first :]
+    pairs = zip(captured, scan.operands[scan.first :], strict=True)
+    constants.update({inner: constants[outer] for inner, outer in pairs if outer in constants})
+    packed = scan.with_regions([_pack_region(scan.body, constants, frozenset(captured))])
+    yields = {*packed.body.yields}
+    moved, scan = lift(packed, lambda op: _is_packing(op) and yields.isdisjoint(op.results))
+    constants.update({op.result: op.value for op in moved if isinstance(op, Constant)})
+    return moved, scan
+
+
+def _is_packing(op: Op) -> bool:
+    return isinstance(op, Constant) or (isinstance(op, Group) and op.label == _LABEL)
 
 
 def wide_operand(op: Generic) -> int | None:
@@ -69,7 +92,9 @@ def wide_operand(op: Generic) -> int | None:
     return wide[-1] if wide else None
 
 
-def _pack_group(group: Group, constants: Mapping[Value, Literal], out: list[Op]) -> Group:
+def _pack_group(
+    group: Group, constants: Mapping[Value, Literal], fixed: frozenset[Value], out: list[Op]
+) -> Group:
     for position, op in enumerate(group.body.ops):
         if not isinstance(op, Generic) or not is_contraction(op):
             continue
@@ -78,7 +103,7 @@ def _pack_group(group: Group, constants: Mapping[Value, Literal], out: list[Op])
             continue
         outer = group.operands[group.body.args.index(op.operands[k])]
         names = _order(op, k)
-        if not _worthwhile(op, k, names, outer in constants):
+        if outer not in constants and not _worthwhile(op, names, outer in fixed):
             continue
         copy = _copy(op, k, names, outer)
         if outer in constants:
@@ -87,7 +112,9 @@ def _pack_group(group: Group, constants: Mapping[Value, Literal], out: list[Op])
         else:
             packed = _alone(copy)
         out.append(packed)
-        group = _read_packed(group, position, k, names, packed.results[0])
+        # what a round reads, the round before has read: fetching it costs more than it brings
+        distance = 0 if outer in fixed else _distance(op, names, group.shared)
+        group = _read_packed(group, position, k, names, packed.results[0], distance)
     return group
 
 
@@ -105,18 +132,16 @@ def _order(op: Generic, operand: int) -> list[str]:
     return order + sorted((n for n in tiles if n in used), key=lambda n: n == last)
 
 
-def _worthwhile(op: Generic, operand: int, names: list[str], constant: bool) -> bool:
-    """A constant is packed for nothing.
+def _worthwhile(op: Generic, names: list[str], again: bool) -> bool:
+    """Whether packing pays for what is no constant: each element is read several times.
 
-    Anything else only where there are elements and each is read several times.
+    That may be within the op, or `again` in each round of a loop.
     """
-    if constant:
-        return True
     if any(i.extent == 0 for i in op.space.iters):
         return False
     tiles, extents = dict(op.tile), op.space.typical
     others = [n for n in extents if n not in names]
-    return prod(-(-extents[n] // tiles.get(n, 1)) for n in others) >= PACK_READS
+    return again or prod(-(-extents[n] // tiles.get(n, 1)) for n in others) >= PACK_READS
 
 
 def _distance(op: Generic, names: list[str], shared: tuple[str, ...]) -> int:
@@ -165,11 +190,11 @@ def _alone(copy: Generic) -> Group:
     inner = copy.rebuilt([arg], tile=tuple(tile.items()))
     body = Region((arg,), (inner,), inner.results)
     shared = tuple(n for n in names if n not in tile)
-    return Group(copy.operands, shared=shared, label="pack", body=body, loc=copy.loc)
+    return Group(copy.operands, shared=shared, label=_LABEL, body=body, loc=copy.loc)
 
 
 def _read_packed(
-    group: Group, position: int, operand: int, names: list[str], packed: Value
+    group: Group, position: int, operand: int, names: list[str], packed: Value, distance: int
 ) -> Group:
     op = group.body.ops[position]
     assert isinstance(op, Generic)
@@ -179,7 +204,6 @@ def _read_packed(
     operands[operand] = arg
     maps = list(op.maps)
     maps[operand] = tuple(affine.symbol(n) for n in names)
-    distance = _distance(op, names, group.shared)
     ahead = ((operand, distance),) if distance else ()
     forward: dict[Value, Value] = {}
     ops: list[Op] = []

@@ -23,9 +23,9 @@ from math import inf, isqrt, prod
 from typing import NamedTuple
 
 from minicc.ir.affine import Expr, symbols
-from minicc.ir.core import Module, Op, Value
+from minicc.ir.core import Module, Op, Value, walk
 from minicc.ir.space import REDUCTION
-from minicc.ir.structured import Constant, Generic, Group, Map, contiguous_name, names_of
+from minicc.ir.structured import Constant, Generic, Group, Map, Scan, contiguous_name, names_of
 from minicc.passes.structured.fuse import is_contraction
 from minicc.passes.structured.merge import plain_names
 from minicc.target import Target
@@ -78,15 +78,14 @@ class Schedule:
 
 def choose_schedules(module: Module, target: Target) -> dict[Op, Schedule]:
     """A schedule for each group of the module."""
-    constants = frozenset(
-        op.result for f in module.functions for op in f.body.ops if isinstance(op, Constant)
-    )
-    return {
-        op: choose_schedule(op, target, constants)
-        for function in module.functions
-        for op in function.body.ops
-        if isinstance(op, Group)
-    }
+    ops = [op for f in module.functions for op in walk(f.body)]
+    constants = {op.result for op in ops if isinstance(op, Constant)}
+    for op in ops:
+        if isinstance(op, Scan):
+            # what a loop captures is packed once, as constants are
+            constants.update(op.body.args[op.first :])
+    known = frozenset(constants)
+    return {op: choose_schedule(op, target, known) for op in ops if isinstance(op, Group)}
 
 
 def choose_schedule(

@@ -21,7 +21,7 @@ from math import inf
 from minicc.ir import affine
 from minicc.ir.affine import Dim
 from minicc.ir.core import Function, Module, Op, Region, Value
-from minicc.ir.rewrite import live
+from minicc.ir.rewrite import everywhere, live
 from minicc.ir.space import PARALLEL, Iter, Space
 from minicc.ir.structured import Generic, Group, Map
 from minicc.passes.structured.fuse import is_contraction
@@ -51,7 +51,11 @@ class Split:
 
 def tile(module: Module, schedules: Mapping[Op, Schedule]) -> Module:
     """Rewrite each group as its schedule says."""
-    return Module(module.level, [_tile_function(f, schedules) for f in module.functions])
+
+    def one(function: Function) -> Function:
+        return _tile_function(function, schedules)
+
+    return Module(module.level, [everywhere(f, one) for f in module.functions])
 
 
 def _tile_function(function: Function, schedules: Mapping[Op, Schedule]) -> Function:

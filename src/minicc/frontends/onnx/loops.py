@@ -1,0 +1,203 @@
+"""Loop and Scan nodes as loops of the graph, where all rounds have the same shapes.
+
+The body's nodes are imported once, under names of their own. That fails where a round must know its
+number or where shapes change; then few rounds are written out one after the other. Where data
+decide how many rounds there are, neither can be, and nothing is left behind.
+
+Mirrors: torch.onnx's scan export read backwards; JAX's `fori_loop` as a scan.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Protocol
+
+import numpy as np
+
+from minicc.errors import CompilerBug, MiniccError
+from minicc.frontends.onnx.context import Context, HostNodeError, NeedsValueError
+from minicc.frontends.onnx.nested import rename
+from minicc.frontends.onnx.reader import Model, Node, read_subgraph
+from minicc.frontends.onnx.scans import (
+    MOST_ROUNDS,
+    Body,
+    Loop,
+    TooManyError,
+    emit_rounds,
+    emit_scan,
+)
+from minicc.ir import graph
+from minicc.ir.affine import Dim
+from minicc.ir.core import Value
+from minicc.ir.types import I64
+
+Emit = Callable[[Context, Loop, Body], tuple[Value, ...]]
+_MOST_NODES = 512  # that a loop is written out to
+
+
+class Importing(Protocol):
+    """What is asked of an import that is under way."""
+
+    model: Model
+    ctx: Context
+    values: dict[str, Value]
+
+    def node(self, node: Node) -> None:
+        """Import a node."""
+
+    def value(self, name: str, where: str) -> Value:
+        """The value of a name."""
+
+
+def loop_outputs(importer: Importing, node: Node) -> tuple[Value, ...] | None:
+    """The outputs of a Loop or Scan, as one loop or written out; None where neither can be."""
+    known = dict(importer.values)
+    try:
+        return _outputs(importer, node, emit_scan, None)
+    except CompilerBug:
+        raise
+    except (MiniccError, KeyError, IndexError, ValueError, AttributeError):
+        _forget(importer, known)  # what is wrong is said by the way that is tried next
+    try:
+        return _outputs(importer, node, emit_rounds, _MOST_NODES)
+    except (NeedsValueError, HostNodeError, TooManyError):
+        _forget(importer, known)
+        return None
+    except (KeyError, IndexError, ValueError, AttributeError) as error:
+        raise importer.ctx.wrong(f"its graph does not fit it ({error})") from error
+
+
+def _forget(importer: Importing, known: Mapping[str, Value]) -> None:
+    importer.values.clear()
+    importer.values.update(known)
+
+
+def _outputs(
+    importer: Importing, node: Node, emit: Emit, most: int | None
+) -> tuple[Value, ...] | None:
+    ctx, model = importer.ctx, importer.model
+    operands = [importer.value(name, node.name) if name else None for name in node.inputs]
+    ctx.stand_at(node, operands, model.opsets[""])
+    body = _Body(importer, node, most)
+    if node.op == "Loop":
+        return _loop(ctx, body, operands, emit)
+    if model.opsets[""] >= 9:
+        return _scan(ctx, node, body, [v for v in operands if v is not None], emit)
+    return _batches(ctx, node, body, [v for v in operands[1:] if v is not None], emit)
+
+
+class _Body:
+    """The graph within a node; `most` is how many nodes may be made of it."""
+
+    def __init__(self, importer: Importing, node: Node, most: int | None) -> None:
+        model = importer.model
+        self.most = most
+        self.importer = importer
+        self.node = node
+        self.graph = read_subgraph(node.attributes["body"], model.opsets, model.files)
+        self.inputs = [name for name, _ in self.graph.inputs]
+        place = f"{node.name}/each"
+        made = {o for n in self.graph.nodes for o in n.outputs if o}
+        self.names = {n: f"{place}/{n}" for n in (*made, *self.inputs, *self.graph.initialisers)}
+        model.add({self.names[n]: tensor for n, tensor in self.graph.initialisers.items()})
+
+    def emit(self, given: Sequence[Value]) -> list[Value]:
+        """The values of its outputs for values of its inputs."""
+        importer, place = self.importer, f"{self.node.name}/each"
+        if self.most is not None:
+            self.most -= len(self.graph.nodes)
+            if self.most < 0:
+                raise TooManyError
+        for name, value in zip(self.inputs, given, strict=True):
+            importer.values[self.names[name]] = value
+        for inner in self.graph.nodes:
+            importer.node(rename(inner, self.names, place))
+        names = [self.names.get(name, name) for name in self.graph.outputs]
+        return [importer.value(name, self.node.name) for name in names]
+
+
+def _loop(
+    ctx: Context, body: _Body, operands: Sequence[Value | None], emit: Emit
+) -> tuple[Value, ...] | None:
+    """A Loop whose number of rounds is known, and whose condition holds all the time."""
+    most, condition, *carried = operands
+    holds = ctx.array(condition)
+    states = [v for v in carried if v is not None]
+    endless = most is None or (condition is not None and (holds is None or not holds.all()))
+    if endless or len(states) < len(carried) or not _goes_on(body.graph, body.inputs[1]):
+        return None
+    assert most is not None
+    (count,) = ctx.dims(most, "number of rounds")
+    count = max(0, count) if isinstance(count, int) else count
+    if isinstance(count, int) and count <= MOST_ROUNDS:
+        numbers = ctx.constant(np.arange(count))
+    else:
+        numbers = ctx.emit(graph.Iota, shape=(count,), axis=0, dtype=I64)
+
+    def each(states: Sequence[Value], slices: Sequence[Value]) -> tuple[list[Value], list[Value]]:
+        made = body.emit([*slices, ctx.constant(np.array(True)), *states])[1:]
+        return made[: len(states)], made[len(states) :]
+
+    return emit(ctx, Loop(count, states, [numbers]), each)
+
+
+def _scan(
+    ctx: Context, node: Node, body: _Body, operands: Sequence[Value], emit: Emit
+) -> tuple[Value, ...]:
+    """A Scan: its inputs are cut along any axis and either way, and so are its outputs stacked."""
+    scanned = node.integer("num_scan_inputs", 1)
+    n = len(operands) - scanned
+    backwards = node.integers("scan_input_directions") or node.integers("directions")
+    turned = node.integers("scan_output_directions")
+    axes = node.integers("scan_input_axes") or (0,) * scanned
+    given = [_moved(ctx, v, axis, 0) for v, axis in zip(operands[n:], axes, strict=True)]
+    count: Dim = given[0].type.shape[0]
+
+    def each(states: Sequence[Value], slices: Sequence[Value]) -> tuple[list[Value], list[Value]]:
+        made = body.emit([*states, *slices])
+        return made[:n], made[n:]
+
+    flags = (
+        frozenset(k for k, back in enumerate(ways or ()) if back) for ways in (backwards, turned)
+    )
+    made = emit(ctx, Loop(count, operands[:n], given, *flags), each)
+    placed = node.integers("scan_output_axes") or (0,) * len(made[n:])
+    stacked = [_moved(ctx, v, 0, axis) for v, axis in zip(made[n:], placed, strict=True)]
+    return (*made[:n], *stacked)
+
+
+def _batches(
+    ctx: Context, node: Node, body: _Body, operands: Sequence[Value], emit: Emit
+) -> tuple[Value, ...]:
+    """Opset 8's Scan: the first axis of everything is a batch, each entry a scan of its own."""
+
+    def each(states: Sequence[Value], slices: Sequence[Value]) -> tuple[list[Value], list[Value]]:
+        return [], list(_scan(ctx, node, body, slices, emit))
+
+    return emit(ctx, Loop(operands[0].type.shape[0], [], operands), each)
+
+
+def _moved(ctx: Context, x: Value, source: int, target: int) -> Value:
+    """The tensor with one axis elsewhere (numpy.moveaxis)."""
+    rank = x.type.rank
+    order = [k for k in range(rank) if k != source % rank]
+    order.insert(target % rank, source % rank)
+    return x if order == sorted(order) else ctx.emit(graph.Transpose, x, perm=tuple(order))
+
+
+def _goes_on(body: Model, condition: str) -> bool:
+    """Whether the condition that a body gives is always the one that it took, or true."""
+    makers = {name: node for node in body.nodes for name in node.outputs}
+    name = body.outputs[0]
+    while name in makers and makers[name].op == "Identity":
+        name = makers[name].inputs[0]
+    if name == condition:
+        return True
+    if name in body.initialisers:
+        return bool(body.array(name, name).all())
+    made = makers.get(name)
+    if made is None or made.op != "Constant" or "value" not in made.attributes:
+        return False
+    from onnx.numpy_helper import to_array
+
+    return bool(to_array(made.attributes["value"]).all())

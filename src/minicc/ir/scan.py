@@ -1,0 +1,130 @@
+"""Loops over whole tensors: what `graph.scan` and `structured.scan` have in common.
+
+    %last, %all = graph.scan %h, %xs, %w {count = 5, states = 1, backwards = [false], ...} {
+    ^(%h: f32[8], %x: f32[4], %w: f32[8,4]): ... yield %new, %row
+    }
+
+The body runs `count` times. It takes the states (at first the first operands, then what the round
+before yielded for them), a slice along axis 0 of each scanned operand, and the other operands
+whole, which are the same in each round. It yields the states, and rows that are stacked along a
+new axis 0. A body uses nothing but its arguments, so a pass can treat it as a function of its own.
+
+Mirrors: ONNX's Scan, JAX's `lax.scan`, MLIR's scf.for with tensors as iteration arguments. JAX's
+captures become operands too; MLIR's bodies may use what is outside.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import numpy as np
+
+from minicc.ir import affine
+from minicc.ir.affine import Dim
+from minicc.ir.arrays import empty
+from minicc.ir.core import Op, Region, RunRegion, Value
+from minicc.ir.types import TensorType, static_shape
+
+
+class Scanning(Op):
+    """A loop of `count` rounds; the operands are states, scanned tensors, and what is captured.
+
+    `backwards` says of each scanned operand whether its last slice comes first, `turned` of each
+    stacked result whether the first round makes its last row.
+    """
+
+    inputs: tuple[Value, ...]
+    count: Dim
+    states: int
+    backwards: tuple[bool, ...]
+    turned: tuple[bool, ...]
+    body: Region
+    control = True
+
+    @property
+    def first(self) -> int:
+        """How many operands are states or scanned: captured ones begin there."""
+        return int(self.states) + len(self.backwards)
+
+    def infer(self) -> tuple[TensorType, ...]:
+        given: list[TensorType] = [v.type for v in self.operands]
+        taken: list[TensorType] = [a.type for a in self.body.args]
+        made: list[TensorType] = [y.type for y in self.body.yields]
+        n = self.states
+        self._require_closed()
+        if isinstance(self.count, int) and self.count < 0:
+            raise ValueError(f"{self.opname} of {self.count} rounds")
+        if len(given) != len(taken) or len(given) < self.first:
+            raise TypeError(f"the body of {self.opname} takes {len(taken)} of {len(given)} values")
+        for k in range(n, self.first):
+            if not given[k].rank or _differ(given[k].shape[0], self.count):
+                raise TypeError(f"{given[k]} has not {self.count} slices")
+            given[k] = TensorType(given[k].dtype, given[k].shape[1:])
+        if len(made) != n + len(self.turned):
+            raise TypeError(f"the body of {self.opname} yields {len(made)} values")
+        for have, want in zip((*given, *made[:n]), (*taken, *taken[:n]), strict=True):
+            pairs = zip(have.shape, want.shape, strict=False)
+            same = have.dtype is want.dtype and have.rank == want.rank
+            if not same or any(_differ(a, b) for a, b in pairs):
+                raise TypeError(f"the body of {self.opname} takes {want}, and is given {have}")
+        rows = [TensorType(t.dtype, (self.count, *t.shape)) for t in made[n:]]
+        return (*taken[:n], *rows)
+
+    def _require_closed(self) -> None:
+        known = set(self.body.args)
+        for op in self.body.ops:
+            if not known.issuperset(op.operands):
+                raise ValueError(f"{op.opname} uses what is outside of the body of {self.opname}")
+            known.update(op.results)
+        if not known.issuperset(self.body.yields):
+            raise ValueError(f"the body of {self.opname} yields what is outside of it")
+
+    def evaluate(self, run: RunRegion, *args: Any) -> tuple[Any, ...]:
+        (count,) = static_shape((self.count,))
+        n = self.states
+        states, slices, captured = args[:n], args[n : self.first], args[self.first :]
+        rows = [empty(r.type.extents, r.type.dtype.numpy) for r in self.results[n:]]
+        for t in range(count):
+            here = [
+                np.asarray(x[count - 1 - t if back else t])
+                for x, back in zip(slices, self.backwards, strict=True)
+            ]
+            made = run(self.body, [*states, *here, *captured])
+            states = made[:n]
+            for out, back, row in zip(rows, self.turned, made[n:], strict=True):
+                out[count - 1 - t if back else t] = row
+        return (*states, *rows)
+
+
+Loop = TypeVar("Loop", bound=Scanning)
+
+
+def _differ(left: Dim, right: Dim) -> bool:
+    """Whether two extents are different whatever the symbols are."""
+    gap = affine.add(left, affine.multiply(right, -1))
+    return isinstance(gap, int) and gap != 0
+
+
+def lift(scan: Loop, movable: Callable[[Op], bool]) -> tuple[list[Op], Loop]:
+    """The ops of a body that give the same in each round, and the scan that captures their results.
+
+    Those are moved for which `movable` holds and whose operands are captured or moved; what is no
+    longer used is not captured.
+    """
+    args, operands = scan.body.args, scan.operands
+    outside = dict(zip(args[scan.first :], operands[scan.first :], strict=True))
+    moved: list[Op] = []
+    kept: list[Op] = []
+    for op in scan.body.ops:
+        if movable(op) and all(v in outside for v in op.operands):
+            moved.append(op.rebuilt([outside[v] for v in op.operands]))
+            for inner, outer in zip(op.results, moved[-1].results, strict=True):
+                outer.hint = inner.hint
+                outside[inner] = outer
+        else:
+            kept.append(op)
+    used = {v for op in kept for v in op.operands}.union(scan.body.yields)
+    captured = {inner: outer for inner, outer in outside.items() if inner in used}
+    body = Region((*args[: scan.first], *captured), kept, scan.body.yields)
+    return moved, scan.rebuilt((*operands[: scan.first], *captured.values()), (body,))

@@ -1,0 +1,233 @@
+"""Make loops small: take out of their bodies what need not be there, and write short ones out.
+
+    graph.scan %h, %w { ^(%h, %w): %t = transpose %w; %n = contract %h, %t; yield %n }
+    -->   %t = transpose %w; graph.scan %h, %t { ^(%h, %t): %n = contract %h, %t; yield %n }
+
+Constants go into the body, where rules and folding see them; what depends on nothing that changes
+in a round goes out, to be computed once; so do states that stay what they are. Products of slices
+with what stays the same are made for all rounds ahead. Results that nobody
+reads vanish, with what only they need. Loops of few rounds, or of few operations in all rounds,
+are written out: their rounds are then fused as any other ops.
+
+Mirrors: XLA's while-loop simplifier, invariant code motion and unroller; JAX's partial evaluation
+of scans. XLA's are passes of their own that look at conditions; ours knows the number of rounds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from string import ascii_lowercase
+
+import numpy as np
+
+from minicc.ir import graph
+from minicc.ir.build import Builder
+from minicc.ir.core import Function, Literal, Module, Op, Region, Value
+from minicc.ir.rewrite import Rebuilder, inline, live, rebuild, substituted
+from minicc.ir.scan import lift
+from minicc.ir.types import static_shape
+
+_FEW_ROUNDS = 3
+_FEW_OPS = 48  # of all rounds together
+
+
+def simplify_loops(module: Module) -> Module:
+    """Simplify the loops of every function, and write out those that are short."""
+    return Module(module.level, [_simplify(f) for f in module.functions])
+
+
+def _simplify(function: Function) -> Function:
+    used = {v for op in function.body.ops for v in op.operands}.union(function.body.yields)
+    constants: dict[Value, graph.Constant] = {}
+
+    def visit(b: Rebuilder, op: Op, operands: tuple[Value, ...]) -> Sequence[Value] | None:
+        if isinstance(op, graph.Constant):
+            made = b.add(op)
+            constants[made.results[0]] = op
+            return made.results
+        kept = [r in used for r in op.results]
+        if not isinstance(op, graph.Scan) or not any(kept):
+            return None
+        body = _simplify(Function("body", op.body)).body
+        scan, found = _without_fixed_states(op.rebuilt(operands, (body,)))
+        scan, found = _needed(_with_constants(scan, constants), found, kept)
+        outer, scan = lift(scan, lambda inner: inner.pure)
+        outside: dict[Value, Value] = {}
+        for inner in outer:
+            made = b.add(inner.rebuilt([outside.get(v, v) for v in inner.operands]))
+            outside.update(zip(inner.results, made.results, strict=True))
+            if isinstance(made, graph.Constant):
+                constants[made.result] = made
+        scan = scan.rebuilt([outside.get(v, v) for v in scan.operands])
+        scan = _with_constants(_products_ahead(b, scan), constants)
+        results = _written_out(b, scan) if is_short(scan) else b.add(scan).results
+        became = [results[f] if isinstance(f, int) else f for f in found]
+        return [new or old for new, old in zip(became, op.results, strict=True)]
+
+    return rebuild(function, visit)
+
+
+# what a result became: that of another number, a value from outside, None where nobody reads it
+Found = int | Value | None
+
+
+def _without_fixed_states(scan: graph.Scan) -> tuple[graph.Scan, list[Found]]:
+    """The loop without states that no round changes, and what each of its results became."""
+    args, yields, n = scan.body.args, scan.body.yields, scan.states
+    fixed = [k for k in range(n) if yields[k] is args[k]]
+    found: list[Found] = [scan.operands[k] if k in fixed else k for k in range(n)]
+    left = [k for k in range(n) if k not in fixed]
+    found = [left.index(f) if isinstance(f, int) else f for f in found]
+    found += [len(left) + k for k in range(len(scan.turned))]
+
+    def order(values: Sequence[Value]) -> list[Value]:
+        return [*[values[k] for k in left], *values[n:], *[values[k] for k in fixed]]
+
+    body = Region(order(args), scan.body.ops, [*[yields[k] for k in left], *yields[n:]])
+    return scan.rebuilt(order(scan.operands), (body,), states=len(left)), found
+
+
+def _needed(
+    scan: graph.Scan, found: Sequence[Found], kept: Sequence[bool]
+) -> tuple[graph.Scan, list[Found]]:
+    """The loop without what nobody reads; `kept` says which of the old results are read."""
+    args, yields, n = scan.body.args, scan.body.yields, scan.states
+    wanted = {f for f, keep in zip(found, kept, strict=True) if keep and isinstance(f, int)}
+    while True:
+        results = [yields[k] for k in sorted(wanted)]
+        ops = live(scan.body.ops, results)
+        used = {v for op in ops for v in op.operands}.union(results)
+        more = {k for k in range(n) if args[k] in used} - wanted
+        if not more:
+            break
+        wanted |= more
+    numbers = sorted(wanted)
+    states = [k for k in numbers if k < n]
+    scanned = [k for k in range(n, scan.first) if args[k] in used]
+    captured = [k for k in range(scan.first, len(args)) if args[k] in used]
+    taken = [*states, *scanned, *captured]
+    body = Region([args[k] for k in taken], ops, results)
+    small = scan.rebuilt(
+        [scan.operands[k] for k in taken],
+        (body,),
+        states=len(states),
+        backwards=tuple(scan.backwards[k - n] for k in scanned),
+        turned=tuple(scan.turned[k - n] for k in numbers if k >= n),
+    )
+    place = {k: position for position, k in enumerate(numbers)}
+    return small, [place.get(f) if isinstance(f, int) else f for f in found]
+
+
+def _with_constants(scan: graph.Scan, known: Mapping[Value, graph.Constant]) -> graph.Scan:
+    """The loop with the constants that it captures in its body."""
+    inside: list[Op] = []
+    forward: dict[Value, Value] = {}
+    captured: list[tuple[Value, Value]] = []
+    pairs = zip(scan.body.args[scan.first :], scan.operands[scan.first :], strict=True)
+    for inner, outer in pairs:
+        if outer in known:
+            inside.append(known[outer].rebuilt(()))
+            forward[inner] = inside[-1].results[0]
+        else:
+            captured.append((inner, outer))
+    if not inside:
+        return scan
+    args = [*scan.body.args[: scan.first], *[inner for inner, _ in captured]]
+    ops, yields = substituted(scan.body.ops, scan.body.yields, forward)
+    body = Region(args, [*inside, *ops], yields)
+    operands = (*scan.operands[: scan.first], *[outer for _, outer in captured])
+    return scan.rebuilt(operands, (body,))
+
+
+def _products_ahead(b: Builder, scan: graph.Scan) -> graph.Scan:
+    """The loop that scans products of its slices with what it captures, made for all rounds ahead.
+
+    `b` gets these: one product of a matrix in place of a vector's in each round.
+    """
+    args, n = scan.body.args, scan.states
+    shared = dict(zip(args[scan.first :], scan.operands[scan.first :], strict=True))
+    scanned = zip(scan.operands[n : scan.first], scan.backwards, strict=True)
+    slices = dict(zip(args[n : scan.first], scanned, strict=True))
+    kept: list[Op] = []
+    for op in scan.body.ops:
+        ways = {slices[v][1] for v in op.operands if v in slices}
+        known = all(v in slices or v in shared for v in op.operands)
+        if isinstance(op, graph.Contract) and known and len(ways) == 1:
+            b.loc = op.loc
+            whole = [slices[v][0] if v in slices else shared[v] for v in op.operands]
+            equation = _over_rounds(op.equation, [v in slices for v in op.operands])
+            slices[op.result] = b.emit(graph.Contract, *whole, equation=equation), ways.pop()
+        else:
+            kept.append(op)
+    if len(kept) == len(scan.body.ops):
+        return scan
+    used = {v for op in kept for v in op.operands}.union(scan.body.yields)
+    left = {v: found for v, found in slices.items() if v in used}
+    held = {v: outer for v, outer in shared.items() if v in used}
+    return scan.rebuilt(
+        (*scan.operands[:n], *[whole for whole, _ in left.values()], *held.values()),
+        (Region((*args[:n], *left, *held), kept, scan.body.yields),),
+        backwards=tuple(back for _, back in left.values()),
+    )
+
+
+def _over_rounds(equation: str, sliced: Sequence[bool]) -> str:
+    """An equation for all rounds at once: their axis is the first of what is sliced."""
+    *terms, out = graph.parse_equation(equation)
+    t = next(letter for letter in ascii_lowercase if letter not in equation)
+    a, c = (t + term if is_slice else term for term, is_slice in zip(terms, sliced, strict=True))
+    return f"{a},{c}->{t}{out}"
+
+
+def is_short(scan: graph.Scan) -> bool:
+    """Whether a loop is worth writing out: few rounds, or few operations in all of them.
+
+    What is heavy is no faster for being written out, but takes as often to compile.
+    """
+    if not isinstance(scan.count, int):
+        return False
+    heavy = any(isinstance(op, (graph.Contract, graph.Conv, graph.Scan)) for op in scan.body.ops)
+    size = sum(not isinstance(op, graph.Constant) for op in scan.body.ops)
+    return scan.count <= _FEW_ROUNDS or (not heavy and scan.count * size <= _FEW_OPS)
+
+
+def _written_out(b: Builder, scan: graph.Scan) -> tuple[Value, ...]:
+    """The rounds of a loop one after the other; what its results became."""
+    n = scan.states
+    (count,) = static_shape((scan.count,))
+    states = scan.operands[:n]
+    rows: list[Sequence[Value]] = []
+    b.loc = scan.loc
+    for t in range(count):
+        slices = [
+            _row(b, x, count - 1 - t if back else t)
+            for x, back in zip(scan.operands[n : scan.first], scan.backwards, strict=True)
+        ]
+        made = inline(b, scan.body, [*states, *slices, *scan.operands[scan.first :]])
+        b.loc = scan.loc
+        states, row = made[:n], made[n:]
+        rows.append([b.emit(graph.Reshape, v, shape=(1, *v.type.shape)) for v in row])
+    stacked: list[Value] = []
+    for k, back in enumerate(scan.turned):
+        column = tuple(row[k] for row in (rows[::-1] if back else rows))
+        if column:
+            stacked.append(b.emit(graph.Concat, column, axis=0))
+        else:
+            t = scan.results[n + k].type
+            nothing = Literal(np.zeros(t.extents, t.dtype.numpy))
+            stacked.append(b.emit(graph.Constant, value=nothing))
+    return (*states, *stacked)
+
+
+def _row(b: Builder, x: Value, t: int) -> Value:
+    """One slice of a tensor along axis 0."""
+    shape = x.type.shape
+    rest = shape[1:]
+    row = b.emit(
+        graph.Slice,
+        x,
+        starts=(t, *(0 for _ in rest)),
+        stops=(t + 1, *rest),
+        steps=tuple(1 for _ in shape),
+    )
+    return b.emit(graph.Reshape, row, shape=rest)
