@@ -22,11 +22,12 @@ reset, and loops in `main` need no care. Invariants:
    started or stayed behind a fork costs speed and nothing else.
 
 What remains is a worker that the system takes off its core amid a chunk. Chunks are cut to 4 to 50
-microseconds where instances allow, a hundredth of a time slice or less; a worker that finds that it
-was taken off (`getrusage` counts that; asked for at most once in a millisecond), or that it woke on
-the caller's own core, rests for 1 ms, and twice as long each time it happens again soon, up to a
-quarter of a second. A caller that waits spins for 0.1 ms and then parks, so that the system may run
-the worker on its core.
+microseconds where instances allow, a hundredth of a time slice or less. A worker whose chunk took
+long because it was taken off (`getrusage` counts that) rests for 2 ms, and twice as long each time
+it happens again soon, up to a quarter of a second: where another process wants the core, the caller
+does nearly all. A worker that wakes on the caller's own core keeps it from the caller, and sleeps
+for 4 to 32 ms. A caller that waits spins for 0.1 ms and then parks, so that the system may run the
+worker on its core.
 
 Mirrors: the chunked loops of OpenMP's dynamic schedule, TBB's affinity partitioner, Rayon and Cilk.
 Those steal tasks from queues; here a launch is one range a thread, and a claim one instruction.
@@ -52,9 +53,9 @@ _SLEEPER, PATIENCE = 8, 16
 _SHARE = 8192  # points of work below which a share is not worth telling another thread of
 _CHUNK = 1 << 18  # points of a chunk: 4 us of a product, 50 of what memory bounds
 _WAKE = 100_000  # points that the caller does alone before it wakes those who sleep: waking is 5 us
-_CHECK = 3_000_000  # cycles between two looks at whether the system took the thread off its core
-_REST, _LONGEST_REST = 1_000_000, 256_000_000  # nanoseconds
-_SOON = 50_000_000  # cycles
+_STOLEN = 1_000_000  # cycles of a chunk from which it is asked whether the thread was off its core
+_SOON = 100_000_000  # cycles
+_STAND, _LONGEST_STAND, _REST, _LONGEST_REST = 4_000_000, 32_000_000, 2_000_000, 256_000_000  # ns
 
 _FUTEX, _GETRUSAGE, _GETCPU = 202, 98, 309  # system calls of Linux on x86-64
 _WAIT, _WAKE_ALL = 128, 129  # operations on a futex that is the process's own
@@ -81,16 +82,14 @@ declare void @llvm.x86.sse.ldmxcsr(ptr)
 declare i64 @llvm.umin.i64(i64, i64)
 declare i64 @llvm.umax.i64(i64, i64)
 
-; wait until the count at %word is %goal or more; whether it parked
-define internal i1 @minicc_await(ptr %word, i64 %goal) nounwind noinline {{
+; wait until the count at %word is %goal or more, awake for so many cycles; whether it parked
+define internal i1 @minicc_await(ptr %word, i64 %goal, i64 %patience) nounwind noinline {{
 entry:
   %first = load atomic i64, ptr %word acquire, align 8
   %there = icmp sge i64 %first, %goal
   br i1 %there, label %done, label %begin
 begin:
   %start = call i64 @llvm.readcyclecounter()
-  %patience.at = getelementptr i8, ptr %word, i64 {PATIENCE}
-  %patience = load i64, ptr %patience.at
   br label %idle
 idle:
   %now = call i64 @llvm.readcyclecounter()
@@ -191,7 +190,8 @@ define internal void @minicc_chunk(ptr %team, i64 %thread, i64 %share, i64 %chun
   ret void
 }}
 
-; run chunks of a launch until none is left to claim; how many. %health is null for the caller
+; run chunks of a launch until none is left to claim; how many, or -1 where it has rested.
+; %health is null for the caller
 define internal i64 @minicc_help(ptr %team, i64 %thread, i64 %threads, i64 %launch, ptr %health)
     nounwind {{
 entry:
@@ -209,17 +209,13 @@ next:
   br label %more
 more:
   %count = phi i64 [%before, %next], [%after, %work], [%after, %say]
-  br i1 %worker, label %feel, label %claim
-feel:
-  %crowded = call i1 @minicc_crowded(ptr %team, ptr %health)
-  br i1 %crowded, label %leave, label %claim
-claim:
   ; delay 0
   %chunk = call i64 @minicc_claim(ptr %word, i64 %launch, i1 %own)
   %none = icmp slt i64 %chunk, 0
   br i1 %none, label %empty, label %claimed
 claimed:
   ; delay 1
+  %begin = call i64 @llvm.readcyclecounter()
   br i1 %worker, label %adopt, label %work
 adopt:
   ; rounding and denormals as in the caller
@@ -233,7 +229,8 @@ work:
 say:
   atomicrmw add ptr %done.at, i64 1 seq_cst
   call void @minicc_wake(ptr %done.at)
-  br label %more
+  %crowded = call i1 @minicc_crowded(ptr %team, ptr %health, i64 %begin)
+  br i1 %crowded, label %rested, label %more
 empty:
   %up = add i64 %share, 1
   %wrap = icmp eq i64 %up, %threads
@@ -242,6 +239,8 @@ empty:
   br i1 %around, label %leave, label %next
 leave:
   ret i64 %count
+rested:
+  ret i64 -1
 }}
 """
 
@@ -334,13 +333,14 @@ done:
 define void @minicc_barrier(ptr %team) nounwind {{
   ; delay 4
   {_get("goal", GOAL)}
+  {_get("patience", DONE + PATIENCE)}
   %done = getelementptr i8, ptr %team, i64 {DONE}
-  call i1 @minicc_await(ptr %done, i64 %goal)
+  call i1 @minicc_await(ptr %done, i64 %goal, i64 %patience)
   ret void
 }}
 """
 
-# A worker's life: %health is when it last looked, its switches, its rests.
+# A worker's life. %health: how often it was switched, when it came back from a rest, its rest.
 _WORKING = f"""
 ; how often the system took this thread off its core
 define internal i64 @minicc_switches() nounwind {{
@@ -352,20 +352,16 @@ define internal i64 @minicc_switches() nounwind {{
   ret i64 %switches
 }}
 
-; whether that happened since it last looked; it has rested then
-define internal i1 @minicc_crowded(ptr %team, ptr %health) nounwind {{
-entry:
+; whether that happened amid a chunk begun then; it has rested after it
+define internal i1 @minicc_crowded(ptr %team, ptr %health, i64 %begin) nounwind {{
   %now = call i64 @llvm.readcyclecounter()
-  %looked = load i64, ptr %health
-  %since = sub i64 %now, %looked
-  %due = icmp ugt i64 %since, {_CHECK}
-  br i1 %due, label %look, label %no
+  %spent = sub i64 %now, %begin
+  %long = icmp ugt i64 %spent, {_STOLEN}
+  br i1 %long, label %look, label %no
 look:
-  store i64 %now, ptr %health
   %switches = call i64 @minicc_switches()
-  %known.at = getelementptr i64, ptr %health, i64 1
-  %known = load i64, ptr %known.at
-  store i64 %switches, ptr %known.at
+  %known = load i64, ptr %health
+  store i64 %switches, ptr %health
   %same = icmp eq i64 %switches, %known
   br i1 %same, label %no, label %rest
 rest:
@@ -375,29 +371,35 @@ no:
   ret i1 false
 }}
 
-; stay away for a while, unless the team is closed
-define internal void @minicc_rest(ptr %team, ptr %health) nounwind noinline {{
-  %time = alloca [2 x i64], align 8
-  %back.at = getelementptr i64, ptr %health, i64 2
-  %rest.at = getelementptr i64, ptr %health, i64 3
+; stay away, the longer the sooner it happened again
+define internal void @minicc_rest(ptr %team, ptr %health) nounwind {{
+  %back.at = getelementptr i64, ptr %health, i64 1
+  %rest.at = getelementptr i64, ptr %health, i64 2
   %begin = call i64 @llvm.readcyclecounter()
   %back = load i64, ptr %back.at
   %rest = load i64, ptr %rest.at
   %since = sub i64 %begin, %back
-  %long = mul i64 %rest, 8
+  %long = mul i64 %rest, 16
   %limit = add i64 %long, {_SOON}
   %soon = icmp ult i64 %since, %limit
   %double = mul i64 %rest, 2
   %longer = call i64 @llvm.umin.i64(i64 %double, i64 {_LONGEST_REST})
   %chosen = select i1 %soon, i64 %longer, i64 {_REST}
   store i64 %chosen, ptr %rest.at
-  store i64 0, ptr %time
-  %nanoseconds = getelementptr i64, ptr %time, i64 1
-  store i64 %chosen, ptr %nanoseconds
-  %closed = getelementptr i8, ptr %team, i64 {CLOSED}
-  call i64 (i64, ...) @syscall(i64 {_FUTEX}, ptr %closed, i32 {_WAIT}, i32 0, ptr %time)
+  call void @minicc_sleep(ptr %team, i64 %chosen)
   %end = call i64 @llvm.readcyclecounter()
   store i64 %end, ptr %back.at
+  ret void
+}}
+
+; sleep for so many nanoseconds, unless the team is closed
+define internal void @minicc_sleep(ptr %team, i64 %nanoseconds) nounwind noinline {{
+  %time = alloca [2 x i64], align 8
+  %part.at = getelementptr i64, ptr %time, i64 1
+  %closed = getelementptr i8, ptr %team, i64 {CLOSED}
+  store i64 0, ptr %time
+  store i64 %nanoseconds, ptr %part.at
+  call i64 (i64, ...) @syscall(i64 {_FUTEX}, ptr %closed, i32 {_WAIT}, i32 0, ptr %time)
   ret void
 }}
 
@@ -410,25 +412,26 @@ entry:
   %wanted = icmp ult i64 %thread, %threads
   br i1 %wanted, label %join, label %done
 join:
-  %health = alloca [4 x i64], align 8
-  %known.at = getelementptr i64, ptr %health, i64 1
-  %back.at = getelementptr i64, ptr %health, i64 2
-  %rest.at = getelementptr i64, ptr %health, i64 3
+  %health = alloca [3 x i64], align 8
+  %back.at = getelementptr i64, ptr %health, i64 1
+  %rest.at = getelementptr i64, ptr %health, i64 2
   %switches = call i64 @minicc_switches()
-  store i64 0, ptr %health
-  store i64 %switches, ptr %known.at
+  store i64 %switches, ptr %health
   store i64 0, ptr %back.at
   store i64 {_REST}, ptr %rest.at
   %closed.at = getelementptr i8, ptr %team, i64 {CLOSED}
   %cpu.at = getelementptr i8, ptr %team, i64 {CPU}
+  {_get("spin", OPEN + PATIENCE)}
   %own = alloca i32
   store i32 -1, ptr %own
   br label %next
 next:
-  %seen = phi i64 [-1, %join], [%launch, %share], [%launch, %stand]
+  %seen = phi i64 [-1, %join], [%launch, %share], [%now, %rested]
+  %patience = phi i64 [%spin, %join], [%spin, %share], [0, %rested]
+  %nap = phi i64 [{_STAND}, %join], [{_STAND}, %share], [%longer, %rested]
   %goal = add i64 %seen, 1
   ; delay 5
-  %parked = call i1 @minicc_await(ptr %team, i64 %goal)
+  %parked = call i1 @minicc_await(ptr %team, i64 %goal, i64 %patience)
   %launch = load atomic i64, ptr %team acquire, align 8
   %closed = load atomic i32, ptr %closed.at monotonic, align 4
   %open = icmp eq i32 %closed, 0
@@ -443,11 +446,21 @@ place:
   %together = icmp eq i32 %here, %there
   br i1 %together, label %stand, label %share
 stand:
-  call void @minicc_rest(ptr %team, ptr %health)
-  br label %next
+  call void @minicc_sleep(ptr %team, i64 %nap)
+  %double = mul i64 %nap, 2
+  %twice = call i64 @llvm.umin.i64(i64 %double, i64 {_LONGEST_STAND})
+  br label %rested
 share:
-  call i64 @minicc_help(ptr %team, i64 %thread, i64 %threads, i64 %launch, ptr %health)
-  br label %next
+  %count = call i64 @minicc_help(ptr %team, i64 %thread, i64 %threads, i64 %launch, ptr %health)
+  %rest = icmp slt i64 %count, 0
+  br i1 %rest, label %rested, label %next
+rested:
+  ; park for a launch to come, so that it is the caller who wakes it and says where it runs
+  %longer = phi i64 [%twice, %stand], [{_STAND}, %share]
+  %now = load atomic i64, ptr %team acquire, align 8
+  %ended = load atomic i32, ptr %closed.at monotonic, align 4
+  %lives = icmp eq i32 %ended, 0
+  br i1 %lives, label %next, label %done
 done:
   ret void
 }}
