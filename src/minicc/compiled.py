@@ -9,12 +9,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
-from functools import cache
 from typing import Any, NamedTuple
 
 from minicc.backends.base import Executable, Store
 from minicc.backends.llvm.compile import compile_program
-from minicc.backends.llvm.optimize import optimise
 from minicc.compiler import Stage, lower
 from minicc.errors import UserError
 from minicc.ir.core import Module, Op
@@ -23,8 +21,8 @@ from minicc.options import Options
 from minicc.partition import HostOps, Part, PartitionPlan, Pipeline, plan_parts
 from minicc.runtime.cache import Cache, key
 from minicc.runtime.execute import NativeExecutable
-from minicc.runtime.threads import team_library
-from minicc.target import TARGETS, Target
+from minicc.runtime.threads import team_code
+from minicc.target import Target
 from minicc.version import VERSION
 
 _MUCH = 1 << 23  # bytes of constants, of which stages may have left copies about
@@ -43,12 +41,6 @@ def store_of(options: Options, target: Target) -> Store:
         return found
 
     return store
-
-
-@cache
-def _team_code(store: Store) -> Any:
-    base = TARGETS["x86-64"]
-    return team_library(lambda text: store("team", text, lambda: optimise(text, base)))
 
 
 _stores: dict[tuple[Any, ...], Store] = {}
@@ -106,12 +98,9 @@ def _native(module: Module, options: Options, binding: Mapping[str, int]) -> Com
     if constant_bytes(program) >= _MUCH:
         give_back()
     store = _store(options)
-    library = _team_code(store)
-    native = compile_program(
-        program, target, options.math == "fast", library["minicc_barrier"], store
-    )
+    image, layout = compile_program(program, target, options.math == "fast", team_code(), store)
     seconds["llvm"] = time.perf_counter() - began
-    executable = NativeExecutable(native, options.threads, library)
+    executable = NativeExecutable(image, layout, options.threads)
     launches = sum(op.opname == "program.launch" for op in program.main.body.ops)
     return Compilation(executable, seconds, len(program.functions) - 1, launches)
 

@@ -15,9 +15,11 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from minicc.backends.base import Store
-from minicc.backends.llvm.checks import checks_of, clean_status
+from minicc.backends.layout import clean_status
+from minicc.backends.llvm.checks import checks_of
 from minicc.backends.llvm.compile import emit, objects_of
-from minicc.backends.llvm.jit import Library, link
+from minicc.backends.llvm.emitter import symbol_of
+from minicc.backends.llvm.link import link
 from minicc.compiled import store_of
 from minicc.compiler import lower
 from minicc.ir import program
@@ -25,6 +27,7 @@ from minicc.ir.arrays import Array, aligned, empty
 from minicc.ir.core import Module, Value
 from minicc.options import Options
 from minicc.runtime.execute import place_constants
+from minicc.runtime.image import Library, load
 
 Call = Callable[[], Any]
 
@@ -69,7 +72,7 @@ def _steps(
     texts = emit(module, target, False)
     del texts["main"]
     objects = objects_of(texts.values(), target, store)
-    library = link(objects, list(texts), {})
+    library = load(link(objects, [symbol_of(name) for name in texts]))
     grids = {f.name: f.attrs["grid"] for f in module.functions if f is not module.main}
     checks = {f.name: len(checks_of(f)) for f in module.functions if f is not module.main}
     at = _addresses(module, kept)
@@ -81,7 +84,7 @@ def _steps(
         kinds: list[Any] = [ctypes.c_void_p] * len(op.buffers)
         kinds += [ctypes.c_int64] * (2 * len(grid))
         kinds += [ctypes.c_void_p] if checks[op.kernel] else []
-        function = ctypes.CFUNCTYPE(None, *kinds)(library[op.kernel])
+        function = ctypes.CFUNCTYPE(None, *kinds)(library[symbol_of(op.kernel)])
         bounds = [n for extent in grid for n in (0, extent)]
         args = [at[v] for v in op.buffers] + bounds
         if checks[op.kernel]:

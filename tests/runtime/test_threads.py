@@ -10,9 +10,10 @@ from functools import cache
 
 import pytest
 
-from minicc.backends.llvm.jit import Library, link
+from minicc.backends.llvm.link import link
 from minicc.backends.llvm.optimize import optimise
 from minicc.errors import CompilerBug, UserError
+from minicc.runtime.image import Library, load
 from minicc.runtime.threads import Team, barrier_ir, close_idle, give_team, take_team
 from minicc.target import Target
 
@@ -61,9 +62,11 @@ define void @visit(i64 %thread, i64 %threads, ptr %context) {
   ret void
 }
 
-declare i32 @usleep(i32)
+; a tenth of a second
 define void @nap(i64 %thread, i64 %threads, ptr %context) {
-  call i32 @usleep(i32 100000)
+  %span = alloca { i64, i64 }
+  store { i64, i64 } { i64 0, i64 100000000 }, ptr %span
+  call i64 (i64, ...) @syscall(i64 35, ptr %span, ptr null)
   ret void
 }
 """
@@ -72,7 +75,7 @@ define void @nap(i64 %thread, i64 %threads, ptr %context) {
 @cache
 def code() -> Library:
     text = barrier_ir() + ROUNDS
-    return link([optimise(text, Target.named("x86-64"))], ["rounds", "visit", "nap"])
+    return load(link([optimise(text, Target.named("x86-64"))], ["rounds", "visit", "nap"]))
 
 
 def visits(team: Team) -> tuple[int, int]:
@@ -222,12 +225,13 @@ def test_a_child_of_a_fork_has_workers_of_its_own(busy: bool) -> None:
 def test_the_process_ends_with_a_team_open() -> None:
     script = """
 import ctypes, threading
-from minicc.backends.llvm.jit import link
+from minicc.backends.llvm.link import link
 from minicc.backends.llvm.optimize import optimise
+from minicc.runtime.image import load
 from minicc.runtime.threads import Team
 from minicc.target import Target
 text = "define void @main(i64 %t, i64 %n, ptr %c) { ret void }"
-library = link([optimise(text, Target.named("x86-64"))], ["main"])
+library = load(link([optimise(text, Target.named("x86-64"))], ["main"]))
 teams = [Team(2), Team(3)]
 for team in teams:
     team.run(library["main"], 0)

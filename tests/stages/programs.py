@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import cache
 from typing import Any
 
 import numpy as np
@@ -11,7 +10,6 @@ from hypothesis import strategies as st
 
 from minicc.backends.base import no_store
 from minicc.backends.llvm.compile import compile_program
-from minicc.backends.llvm.optimize import optimise
 from minicc.compiler import lower
 from minicc.ir import graph, interpret
 from minicc.ir.arith import identity_of
@@ -21,7 +19,7 @@ from minicc.ir.types import F32, I32, I64, TensorType
 from minicc.ir.verify import verify
 from minicc.options import Options
 from minicc.runtime.execute import NativeExecutable
-from minicc.runtime.threads import team_library
+from minicc.runtime.threads import team_code
 from minicc.target import TARGETS
 
 Array = np.ndarray[Any, Any]
@@ -43,19 +41,12 @@ def constant(b: Builder, value: Any) -> Value:
     return b.emit(graph.Constant, value=Literal(np.asarray(value)))
 
 
-@cache
-def team() -> Any:
-    """The thread team's code, once for all tests."""
-    return team_library(lambda text: optimise(text, TARGETS["x86-64"]))
-
-
 def machine_code(
     program: Module, target: str, inputs: Sequence[Array], threads: int
 ) -> list[Array]:
     """What the machine code of a program gives, denormals kept as the interpreter keeps them."""
-    library = team()
-    native = compile_program(program, TARGETS[target], False, library["minicc_barrier"], no_store)
-    executable = NativeExecutable(native, threads, library)
+    image, layout = compile_program(program, TARGETS[target], False, team_code(), no_store)
+    executable = NativeExecutable(image, layout, threads)
     first = executable.run(inputs)
     again = executable.run(inputs)
     assert all(map(same_bits, first, again)), "a second run gave other bits"

@@ -14,15 +14,14 @@ from weakref import WeakValueDictionary
 
 import numpy as np
 
-from minicc.backends.llvm.checks import Check, clean_status
-from minicc.backends.llvm.compile import Native
-from minicc.backends.llvm.jit import Library
-from minicc.backends.llvm.program import ARENA, BARRIER, FIRST, STATUS
+from minicc.backends.base import Image
+from minicc.backends.layout import ARENA, BARRIER, FIRST, STATUS, Check, Layout, clean_status
 from minicc.errors import UserError
 from minicc.ir.arrays import Array, aligned, empty, is_aligned
 from minicc.ir.indices import out_of_range
 from minicc.ir.mapped import changes, copy
 from minicc.memory import no_memory
+from minicc.runtime.image import load
 from minicc.runtime.threads import close_idle, give_team, take_team
 
 # points of all iteration spaces; below that a second thread costs more than it brings
@@ -89,15 +88,13 @@ def _failure(context: _Context, checks: Sequence[Check]) -> UserError | None:
 class NativeExecutable:
     """A native program with its constants in memory; implements `backends.base.Executable`."""
 
-    def __init__(self, native: Native, threads: int, library: Library | None = None) -> None:
-        layout = native.layout
-        # not `native` itself, whose constants are those before they are placed
-        self._code, self._main = native.library, native.main
+    def __init__(self, image: Image, layout: Layout, threads: int) -> None:
+        self._library = load(image)
+        self._main = self._library["main"]
         self._arena, self._outputs, self._checks = layout.arena, layout.outputs, layout.checks
         self._count = len(layout.inputs) + len(layout.outputs)
         self.threads = threads if layout.work > _ALONE else 1
-        self.library = library
-        self._arrays, self._constants = place_constants([c.array for c in layout.constants])
+        self._arrays, self._constants = place_constants(layout.constants)
         self._free: list[_Context] = []
 
     def run(self, inputs: Sequence[Array]) -> list[Array]:
@@ -116,7 +113,7 @@ class NativeExecutable:
         table = context.table
         for k, array in enumerate((*inputs, *outputs)):
             table[FIRST + k] = array.ctypes.data
-        team = take_team(self.threads, self.library)
+        team = take_team(self.threads, self._library)
         table[BARRIER] = team.barrier
         try:
             team.run(self._main, ctypes.addressof(table))

@@ -22,9 +22,11 @@ import weakref
 from collections.abc import Callable
 from functools import cache
 
-from minicc.backends.llvm.jit import Library, link
+from minicc.backends.base import TeamCode
+from minicc.backends.llvm.link import link
 from minicc.backends.llvm.optimize import optimise
 from minicc.errors import CompilerBug, UserError
+from minicc.runtime.image import Library, load
 from minicc.target import TARGETS, usable_cores
 
 # The block that a team shares, in bytes from its start. What one thread writes while others poll
@@ -190,16 +192,16 @@ done:
 """
 
 
-def team_library(compile: Callable[[str], bytes]) -> Library:
-    """The team's native code, linked; `compile` makes object code of LLVM IR text."""
-    names = ("minicc_barrier", "minicc_run", "minicc_worker")
-    return link([compile(barrier_ir() + worker_ir())], names)
+def team_code() -> TeamCode:
+    """What each program's image has of the team."""
+    return TeamCode(barrier_ir() + worker_ir(), ("minicc_run", "minicc_worker"))
 
 
 @cache
 def _own_library() -> Library:
     """The team's code for any x86-64, one for the process."""
-    return team_library(lambda text: optimise(text, TARGETS["x86-64"]))
+    code = team_code()
+    return load(link([optimise(code.text, TARGETS["x86-64"])], code.symbols))
 
 
 _RUN = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_void_p, ctypes.c_void_p)
@@ -211,8 +213,8 @@ class Team:
 
     Serves one call at a time: a session keeps several teams so that it may be entered from several
     threads. Workers start with the first run, and again in the child of a fork; they end with
-    `close`, with the team, or with the process. `library` is that of `team_library`; without one
-    the process's own is made.
+    `close`, with the team, or with the process. `library` is an image with `team_code`; without
+    one the process's own is made.
     """
 
     def __init__(self, threads: int, library: Library | None = None) -> None:

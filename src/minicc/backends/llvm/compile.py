@@ -1,4 +1,4 @@
-"""A module of the program level to linked machine code: emit, compile each kernel, link.
+"""A module of the program level to an image of machine code: emit, compile each kernel, link.
 
 Kernels are compiled one object each, so that an equal kernel of another model is found in the
 store.
@@ -14,25 +14,24 @@ import os
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
+from itertools import chain
+from typing import NamedTuple
 
-from minicc.backends.base import Store
+from minicc.backends.base import Image, Store, TeamCode
+from minicc.backends.layout import Layout
 from minicc.backends.llvm.emit import emit_kernel
-from minicc.backends.llvm.jit import Library, link
+from minicc.backends.llvm.link import link
 from minicc.backends.llvm.optimize import assembly, optimise
-from minicc.backends.llvm.program import Layout, emit_main
+from minicc.backends.llvm.program import emit_main, layout_of
 from minicc.ir.core import Module
 from minicc.target import Target
 
 
-class Native:
-    """Machine code of a program: the address of `main`, and what its table must hold."""
+class Native(NamedTuple):
+    """Machine code of a program with `main`, and what the table of `main` must hold."""
 
-    __slots__ = ("layout", "library", "main")
-
-    def __init__(self, library: Library, layout: Layout) -> None:
-        self.library = library
-        self.main = library["main"]
-        self.layout = layout
+    image: Image
+    layout: Layout
 
 
 def emit(module: Module, target: Target, flush_denormals: bool) -> dict[str, str]:
@@ -48,12 +47,12 @@ def _texts(module: Module, target: Target, flush_denormals: bool) -> Iterator[tu
 
 
 def compile_program(
-    module: Module, target: Target, flush_denormals: bool, barrier: int, store: Store
+    module: Module, target: Target, flush_denormals: bool, team: TeamCode, store: Store
 ) -> Native:
-    """Machine code of a program; `barrier` is the address of `minicc_barrier`."""
-    texts = (text for _, text in _texts(module, target, flush_denormals))
+    """Machine code of a program, with that of the threads that run it."""
+    texts = chain((team.text,), (text for _, text in _texts(module, target, flush_denormals)))
     objects = objects_of(texts, target, store)
-    return Native(link(objects, ["main"], {"minicc_barrier": barrier}), Layout(module))
+    return Native(link(objects, ["main", *team.symbols]), layout_of(module))
 
 
 def objects_of(texts: Iterable[str], target: Target, store: Store) -> list[bytes]:

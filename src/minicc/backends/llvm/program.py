@@ -12,34 +12,29 @@ compiled to one call.
 
 from __future__ import annotations
 
-from minicc.backends.llvm.checks import WORDS, checks_of, checks_of_program
+from minicc.backends.layout import ARENA, BARRIER, FIRST, STATUS, WORDS, Layout
+from minicc.backends.llvm.checks import checks_of, checks_of_program
+from minicc.backends.llvm.emitter import symbol_of
 from minicc.errors import CompilerBug
 from minicc.ir import program
-from minicc.ir.core import Literal, Module, Value
+from minicc.ir.core import Module, Value
 
 _FLUSH = 0x8040  # MXCSR: denormal results and operands are zero
-ARENA, BARRIER, STATUS, FIRST = 0, 1, 2, 3
 
 
-class Layout:
-    """What stands where in the table of `main`, and what the memory behind it must hold.
-
-    `work` counts the points of all launches; `checks` are those whose words are in the status.
-    """
-
-    __slots__ = ("arena", "checks", "constants", "inputs", "outputs", "work")
-
-    def __init__(self, module: Module) -> None:
-        main = module.main
-        count: int = main.attrs["inputs"]
-        self.arena: int = main.attrs["arena"]
-        self.inputs = [a.type for a in main.args[:count]]
-        self.outputs = [a.type for a in main.args[count:]]
-        self.work = sum(op.work for op in main.body.ops if isinstance(op, program.Launch))
-        self.checks = checks_of_program(module)
-        self.constants: list[Literal] = [
-            op.value for op in main.body.ops if isinstance(op, program.Constant)
-        ]
+def layout_of(module: Module) -> Layout:
+    """What stands where in the table of `main`."""
+    main = module.main
+    types = [a.type for a in main.args]
+    count: int = main.attrs["inputs"]
+    return Layout(
+        main.attrs["arena"],
+        tuple(types[:count]),
+        tuple(types[count:]),
+        sum(op.work for op in main.body.ops if isinstance(op, program.Launch)),
+        checks_of_program(module),
+        tuple(op.value.array for op in main.body.ops if isinstance(op, program.Constant)),
+    )
 
 
 def emit_main(module: Module, flush_denormals: bool) -> str:
@@ -113,7 +108,7 @@ def _launch(
             ]
             lo, hi = f"{n}.lo", f"{n}.hi"
         args += [f"i64 {lo}", f"i64 {hi}"]
-    call = f"  call void @{op.kernel}({', '.join([*args, *status])})"
+    call = f"  call void @{symbol_of(op.kernel)}({', '.join([*args, *status])})"
     if op.split >= 0:
         return [*lines, call]
     return [
@@ -132,7 +127,7 @@ def _module(lines: list[str], called: set[str], module: Module, flush: bool) -> 
             count = len(f.attrs["grid"])
             kinds = ["ptr"] * (len(f.args) - count) + ["i64"] * (2 * count)
             kinds += ["ptr"] if checks_of(f) else []
-            declarations.append(f"declare void @{f.name}({', '.join(kinds)})")
+            declarations.append(f"declare void @{symbol_of(f.name)}({', '.join(kinds)})")
     begin, end = [], []
     if flush:
         declarations += [
