@@ -8,19 +8,28 @@ Mirrors: torch.compile's Inductor entry with its FX cache, JAX's compilation cac
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from minicc.backends.base import Executable, Store
-from minicc.backends.llvm.compile import compile_program
+from minicc.backends.base import Store
+from minicc.backends.llvm.compile import Native, compile_program
 from minicc.compiler import Stage, lower
-from minicc.errors import UserError
-from minicc.ir.core import Module, Op
-from minicc.memory import constant_bytes, give_back, without_collection
+from minicc.ir import graph
+from minicc.ir.core import Module, Value
+from minicc.limits import give_back, without_collection
+from minicc.memory import constant_bytes
 from minicc.options import Options
-from minicc.partition import HostOps, Part, PartitionPlan, Pipeline, plan_parts
+from minicc.partition import HostOps, plan_parts
 from minicc.runtime.cache import Cache, key
-from minicc.runtime.execute import NativeExecutable
+from minicc.runtime.saved import (
+    Built,
+    Compilation,
+    Host,
+    OnHost,
+    Segment,
+    cannot_run,
+    executable_of,
+)
 from minicc.runtime.threads import team_code
 from minicc.target import Target
 from minicc.version import VERSION
@@ -54,75 +63,82 @@ def _store(options: Options) -> Store:
     return _stores[name]
 
 
-class Compilation(NamedTuple):
-    """What compiling one specialisation gave: the executable, and seconds by stage.
-
-    `host` says of each op that runs on the host which it is and why.
-    """
-
-    executable: Executable
-    seconds: dict[str, float]
-    kernels: int
-    launches: int
-    host: tuple[tuple[Op, str], ...] = ()
-
-
 @without_collection()
 def compile_module(module: Module, options: Options, binding: Mapping[str, int]) -> Compilation:
     """A graph module to something that runs on this machine.
 
     UserError where the target does not run here.
     """
-    target = options.machine
-    if not target.runs_here():
-        raise UserError(
-            "MC0106",
-            f"this machine can't run code for {target.name}",
-            hint="compile it only, or leave target out",
-        )
+    if not options.machine.runs_here():
+        raise cannot_run(options.machine.name)
+    made = build(module, options, binding)
+    executable = executable_of(made.built, options.threads)
+    return Compilation(executable, made.seconds, made.kernels, made.launches, made.host)
+
+
+class Made(NamedTuple):
+    """A program as data, and what a `Compilation` says of it.
+
+    `programs` are the segments at the program level.
+    """
+
+    built: Built
+    seconds: dict[str, float]
+    kernels: int
+    launches: int
+    host: tuple[OnHost, ...]
+    programs: tuple[Module, ...]
+
+
+@without_collection()
+def build(module: Module, options: Options, binding: Mapping[str, int]) -> Made:
+    """A graph module to a program for the target, which need not run here."""
     plan = plan_parts(module, binding, options.memory_limit)
-    if plan.host:
-        return _partitioned(plan, options)
-    return _native(plan.module, options, plan.binding)
+    seconds: dict[str, float] = {"llvm": 0.0}
+    steps: list[Segment | Host] = []
+    programs: list[Module] = []
+    numbers: dict[Value, int] = {}
+
+    def numbered(values: Sequence[Value]) -> tuple[int, ...]:
+        return tuple(numbers.setdefault(v, len(numbers)) for v in values)
+
+    main = plan.module.main
+    args = numbered(main.args)
+    for part in plan.parts:
+        passed = numbered(part.inputs), numbered(part.outputs)
+        if isinstance(part, HostOps):
+            steps.append(Host(part.function, *passed))
+            continue
+        lowered = Module("graph", [part.function]) if plan.host else plan.module
+        program, native = _native(lowered, options, plan.binding, seconds)
+        steps.append(Segment(*native, *passed))
+        programs.append(program)
+    results = numbered(main.body.yields)
+    constants = (op for op in main.body.ops if isinstance(op, graph.Constant))
+    known = {numbers[op.result]: op.value.array for op in constants if op.result in numbers}
+    return Made(
+        Built(args, results, tuple(steps), known if plan.host else {}),
+        seconds,
+        sum(len(p.functions) - 1 for p in programs),
+        sum(op.opname == "program.launch" for p in programs for op in p.main.body.ops),
+        tuple(OnHost(op.opname, " ".join(op.loc), why) for op, why in plan.host),
+        tuple(programs),
+    )
 
 
-def _native(module: Module, options: Options, binding: Mapping[str, int]) -> Compilation:
-    seconds: dict[str, float] = {}
+def _native(
+    module: Module, options: Options, binding: Mapping[str, int], seconds: dict[str, float]
+) -> tuple[Module, Native]:
+    """The program of a graph module, and its machine code; adds to the seconds of each stage."""
 
     def observe(stage: Stage, before: Module, after: Module, taken: float) -> None:
-        seconds[stage.name] = taken
+        seconds[stage.name] = seconds.get(stage.name, 0.0) + taken
 
-    target = options.machine
     program = lower(module, options, binding, observe=observe)
     began = time.perf_counter()
     if constant_bytes(program) >= _MUCH:
         give_back()
-    store = _store(options)
-    image, layout = compile_program(program, target, options.math == "fast", team_code(), store)
-    seconds["llvm"] = time.perf_counter() - began
-    executable = NativeExecutable(image, layout, options.threads)
-    launches = sum(op.opname == "program.launch" for op in program.main.body.ops)
-    return Compilation(executable, seconds, len(program.functions) - 1, launches)
-
-
-def _partitioned(plan: PartitionPlan, options: Options) -> Compilation:
-    """Native parts with the ops between them that run on the host."""
-    seconds: dict[str, float] = {"llvm": 0.0}
-    steps: list[tuple[Part, Executable | None]] = []
-    made: list[Compilation] = []
-    for part in plan.parts:
-        if isinstance(part, HostOps):
-            steps.append((part, None))
-            continue
-        made.append(_native(Module("graph", [part.function]), options, {}))
-        steps.append((part, made[-1].executable))
-        for name, taken in made[-1].seconds.items():
-            seconds[name] = seconds.get(name, 0.0) + taken
-
-    def close() -> None:
-        for c in made:
-            c.executable.close()
-
-    executable = Pipeline(plan.module.main, steps, close)
-    kernels, launches = sum(c.kernels for c in made), sum(c.launches for c in made)
-    return Compilation(executable, seconds, kernels, launches, plan.host)
+    fast = options.math == "fast"
+    native = compile_program(program, options.machine, fast, team_code(), _store(options))
+    seconds["llvm"] += time.perf_counter() - began
+    return program, native

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, Never
 
 import numpy as np
 
-from minicc.compiled import Compilation, compile_module
+from minicc.compiled import compile_module
 from minicc.errors import MiniccError, Problems, UnsupportedError, UserError
 from minicc.frontends.onnx.importer import import_graph
 from minicc.frontends.onnx.reader import Model, read_model
@@ -22,10 +22,11 @@ from minicc.frontends.onnx.tensors import ELEMENTS
 from minicc.ir import affine
 from minicc.ir.core import Array, Function, Module
 from minicc.ir.types import DType, TensorType
-from minicc.memory import no_memory, require_array_fits, without_collection
+from minicc.limits import no_memory, require_array_fits, without_collection
 from minicc.options import Options, options_of
 from minicc.parts import Parts, what_data_decide
 from minicc.passes.graph.specialise import free_symbols
+from minicc.runtime.saved import Compilation
 
 _ONNX_NAMES = {
     "f16": "tensor(float16)",
@@ -255,7 +256,7 @@ class InferenceSession:
                 f"target {self.options.machine.name}, passes {own * 1e3:.0f} ms, "
                 f"LLVM {c.seconds['llvm'] * 1e3:.0f} ms"
             )
-            lines += [f"  on the host: {' '.join(op.loc)}: {why}" for op, why in c.host]
+            lines += [f"  on the host: {on.where}: {on.why}" for on in c.host]
         return "\n".join(lines)
 
     def _report_parts(self, parts: Parts) -> str:
@@ -266,7 +267,7 @@ class InferenceSession:
             f"{len(made)} parts so far: {launches} launches of {kernels} kernels, "
             f"target {self.options.machine.name}",
         ]
-        lines += [f"  on the host: {' '.join(op.loc)}: {w}" for c in made for op, w in c.host]
+        lines += [f"  on the host: {on.where}: {on.why}" for c in made for on in c.host]
         return "\n".join([*lines, *[f"  on the host: {n}: {w}" for n, w in parts.host.items()]])
 
 

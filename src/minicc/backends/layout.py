@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from minicc.ir.arrays import Array
-from minicc.ir.types import BufferType
+from minicc.ir.types import BufferType, TensorType
 
 # slots of the table: three of its own, then main's arguments, then the constants in their order
 ARENA, BARRIER, STATUS, FIRST = 0, 1, 2, 3
@@ -36,8 +36,8 @@ class Layout(NamedTuple):
     """
 
     arena: int
-    inputs: tuple[BufferType, ...]
-    outputs: tuple[BufferType, ...]
+    inputs: tuple[BufferType | TensorType, ...]
+    outputs: tuple[BufferType | TensorType, ...]
     work: int
     checks: tuple[Check, ...]
     constants: tuple[Array, ...]

@@ -18,7 +18,7 @@ from minicc.errors import Problems, UserError
 from minicc.ir import affine
 from minicc.ir.core import Array
 from minicc.ir.types import DTYPES, INDEX, STORED
-from minicc.memory import require_array_fits
+from minicc.limits import require_array_fits
 from minicc.session import Signature
 
 RANDOM = "random"

@@ -20,7 +20,7 @@ from minicc.errors import UserError
 from minicc.ir.arrays import Array, aligned, empty, is_aligned
 from minicc.ir.indices import out_of_range
 from minicc.ir.mapped import changes, copy
-from minicc.memory import no_memory
+from minicc.limits import no_memory
 from minicc.runtime.image import load
 from minicc.runtime.threads import close_idle, give_team, take_team
 
