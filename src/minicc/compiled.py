@@ -24,6 +24,7 @@ from minicc.runtime.cache import Cache, key
 from minicc.runtime.saved import (
     Built,
     Compilation,
+    Facts,
     Host,
     OnHost,
     Segment,
@@ -42,7 +43,11 @@ def store_of(options: Options, target: Target) -> Store:
     folder = Cache(options.cache_dir, options.cache_bytes)
 
     def store(kind: str, text: str, make: Callable[[], bytes]) -> bytes:
-        name = key(VERSION, kind, target, text)
+        import llvmlite
+
+        machine = (target.name, target.cpu, target.features)
+        # LLVM's part is llvmlite's version, which fixes LLVM's
+        name = key("object", VERSION, str(llvmlite.__version__), kind, *machine, text)
         found = folder.get(name)
         if found is None:
             found = make()
@@ -64,14 +69,21 @@ def _store(options: Options) -> Store:
 
 
 @without_collection()
-def compile_module(module: Module, options: Options, binding: Mapping[str, int]) -> Compilation:
-    """A graph module to something that runs on this machine.
+def compile_module(
+    module: Module,
+    options: Options,
+    binding: Mapping[str, int],
+    keep: Callable[[Made], None] | None = None,
+) -> Compilation:
+    """A graph module to something that runs on this machine; `keep` is shown the program as data.
 
     UserError where the target does not run here.
     """
     if not options.machine.runs_here():
         raise cannot_run(options.machine.name)
     made = build(module, options, binding)
+    if keep is not None:
+        keep(made)
     executable = executable_of(made.built, options.threads)
     return Compilation(executable, made.seconds, made.kernels, made.launches, made.host)
 
@@ -88,6 +100,16 @@ class Made(NamedTuple):
     launches: int
     host: tuple[OnHost, ...]
     programs: tuple[Module, ...]
+
+    def facts(self, model: Facts, sizes: Mapping[str, int]) -> Facts:
+        """What is known of the program, for what is known of its model."""
+        return model._replace(
+            sizes=dict(sizes),
+            seconds=self.seconds,
+            kernels=self.kernels,
+            launches=self.launches,
+            host=self.host,
+        )
 
 
 @without_collection()

@@ -20,9 +20,10 @@ from minicc.errors import UnsupportedError, UserError
 from minicc.frontends.onnx.reader import Model, read_model
 from minicc.ir.core import Module
 from minicc.ir.levels import LEVELS
+from minicc.node_args import elements_of
 from minicc.observe import load_dump
 from minicc.options import Options
-from minicc.session import check_inputs, elements_of
+from minicc.session import check_inputs
 from minicc.target import TARGETS
 from minicc.units import Unit, Units, run_in_parts, units_before_run
 
@@ -124,7 +125,7 @@ def _units(model: Model, asked: Asked, options: Options) -> Units:
     units = units_before_run(model, options, bind_shapes(model.inputs, shapes))
     if units.later and asked.inputs:
         feed = complete_inputs(model.inputs, given, shapes, limit)
-        checked = check_inputs(model.inputs, feed, limit, elements_of(model))
+        checked = check_inputs(model.inputs, feed, limit, elements_of(model.declared))
         return run_in_parts(model, options, checked, lambda unit, inputs, outputs: None)
     if not units.known and not asked.report:
         raise UnsupportedError(

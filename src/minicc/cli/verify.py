@@ -34,8 +34,9 @@ from minicc.frontends.onnx.reader import read_model
 from minicc.ir import interpret
 from minicc.ir.core import Array, Function, Module
 from minicc.ir.verify import verify
+from minicc.node_args import elements_of
 from minicc.options import Options
-from minicc.session import check_inputs, elements_of, signature_of
+from minicc.session import check_inputs, signature_of
 from minicc.units import Unit, run_in_parts, run_units, units_before_run
 
 # what reassociating sums and approximating functions may change, of the largest output
@@ -96,7 +97,7 @@ def verify_command(
     if units.plan is None:
         limit = options.memory_limit
         feed = complete_inputs(read.inputs, given, sizes, limit)
-        checked = check_inputs(read.inputs, feed, limit, elements_of(read))
+        checked = check_inputs(read.inputs, feed, limit, elements_of(read.declared))
         for line in run_in_parts(read, options, checked, rows).between:
             click.echo(f"on the host, between parts: {line}")
     else:

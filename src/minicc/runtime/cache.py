@@ -74,9 +74,10 @@ class Cache:
     def put(self, key: str, data: bytes) -> None:
         """Keep `data` under `key`; evicts the least recently used entries beyond the limit."""
 
-        def write(file: IO[bytes]) -> None:
+        def write(file: IO[bytes]) -> bool:
             file.write(_head(key, data))
             file.write(data)
+            return True
 
         self.write(key, len(data) + _HEAD, write)
 
@@ -91,8 +92,8 @@ class Cache:
         with suppress(OSError):
             os.utime(path)
 
-    def write(self, name: str, size: int, write: Callable[[IO[bytes]], object]) -> None:
-        """Keep what `write` writes, about `size` bytes, as the file of that name."""
+    def write(self, name: str, size: int, write: Callable[[IO[bytes]], bool]) -> None:
+        """Keep what `write` writes, about `size` bytes, as the file of that name, if it says so."""
         path = self.path(name)
         if path is None or size > self._limit:
             return
@@ -101,7 +102,10 @@ class Cache:
             try:
                 flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC
                 with open(os.open(beside, flags, 0o600), "wb") as file:
-                    write(file)
+                    good = write(file)
+                if not good:
+                    beside.unlink()
+                    return
                 os.replace(beside, path)
             except BaseException:
                 with suppress(OSError):

@@ -47,6 +47,10 @@ def _no_region(region: Region, args: Sequence[Any]) -> tuple[Any, ...]:
     raise AssertionError("graph ops have no regions")
 
 
+class NotPlainError(Exception):
+    """An op of the host can't be told of in a file."""
+
+
 Keep = Callable[[Array, str], Any]
 Find = Callable[[Any], Array]
 
@@ -54,7 +58,7 @@ Find = Callable[[Any], Array]
 def told(function: Function, keep: Keep) -> dict[str, Any]:
     """A graph function without regions as JSON has it; `keep` says where an array will be found.
 
-    TypeError where an op has an attribute that JSON can't have.
+    NotPlainError where an op has an attribute that JSON can't have.
     """
     numbers: dict[Value, int] = {a: k for k, a in enumerate(function.args)}
     ops: list[Any] = []
@@ -101,7 +105,7 @@ def _told(value: Any, keep: Keep) -> Any:
         return ["type", value.dtype.name, *map(spelled, value.shape)]
     if isinstance(value, Literal):
         return ["array", keep(value.array, tensor_of(value.array).dtype.name)]
-    raise TypeError(f"an attribute of the type {type(value).__name__} can't be kept in a file")
+    raise NotPlainError(f"an attribute of the type {type(value).__name__} can't be kept in a file")
 
 
 def _read(said: Any, find: Find) -> Any:

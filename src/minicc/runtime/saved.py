@@ -100,7 +100,7 @@ class Facts(NamedTuple):
     """
 
     inputs: tuple[tuple[str, TensorType | None], ...]
-    outputs: tuple[tuple[str, TensorType], ...]
+    outputs: tuple[tuple[str, TensorType | None], ...]
     symbols: tuple[str, ...]
     math: str
     ops: int
@@ -168,7 +168,7 @@ def save(
 ) -> None:
     """Write a program; `more` is put into the manifest as it is, `texts` are those of segments.
 
-    OSError as writing raises it; TypeError where an op of the host can't be told of.
+    OSError as writing raises it; `NotPlainError` where an op of the host can't be told of.
     """
     keep = _Keeper()
     code = bytearray()
@@ -187,7 +187,7 @@ def _facts(facts: Facts) -> dict[str, Any]:
     return {
         **facts._asdict(),
         "inputs": [[name, type and _type(type)] for name, type in facts.inputs],
-        "outputs": [[name, _type(type)] for name, type in facts.outputs],
+        "outputs": [[name, type and _type(type)] for name, type in facts.outputs],
     }
 
 
@@ -281,6 +281,11 @@ class Saved:
         constants = {int(k): arrays[number] for k, number in said["constants"].items()}
         return Built(tuple(said["args"]), tuple(said["results"]), tuple(steps), constants)
 
+    def serves(self, binding: Mapping[str, int]) -> bool:
+        """Whether the program runs free dimensions of these sizes."""
+        fixed = self.facts.sizes.items()
+        return self.built is not None and all(binding.get(s) == n for s, n in fixed)
+
     def texts(self) -> list[str]:
         """The program level's text of each segment; none where the file was written without."""
         whole, texts, at = self.container.text(), [], 0
@@ -312,7 +317,7 @@ def _facts_of(said: Any) -> Facts:
         **{
             **said,
             "inputs": tuple((name, type and _type_of(type)) for name, type in said["inputs"]),
-            "outputs": tuple((name, _type_of(type)) for name, type in said["outputs"]),
+            "outputs": tuple((name, type and _type_of(type)) for name, type in said["outputs"]),
             "symbols": tuple(said["symbols"]),
             "host": tuple(OnHost(*row) for row in said["host"]),
         }
