@@ -16,9 +16,7 @@ costs half a millisecond at import.
 
 from __future__ import annotations
 
-import difflib
 import os
-from pathlib import Path
 from typing import Any, Literal, Never
 
 from minicc.errors import Problems, UnsupportedError, UserError
@@ -45,7 +43,7 @@ class Options:
     math: Math
     threads: int
     target: str | None
-    cache_dir: Path | None
+    cache_dir: str | None
     cache_bytes: int
     memory_limit: int
 
@@ -147,6 +145,8 @@ def _count(problems: Problems, name: str, given: int | None, most: int) -> int |
 
 def _unknown(name: str, known: tuple[str, ...]) -> UserError:
     """There is no such option; the nearest that there is."""
+    import difflib
+
     near = difflib.get_close_matches(name, known, 1)
     hint = f"did you mean {near[0]}? " if near else ""
     hint += f"options: {', '.join(known)}"
@@ -165,21 +165,18 @@ def options_of(options: Options | None, **given: Any) -> Options:
     return options.replace(**changes) if changes else options
 
 
-def _folder(problems: Problems, given: str | os.PathLike[str] | None) -> Path | None:
+def _folder(problems: Problems, given: str | os.PathLike[str] | None) -> str | None:
     """The cache's folder: the argument, MINICC_CACHE_DIR, or the user's own cache folder."""
     if given is not None and not isinstance(given, (str, os.PathLike)):
         message = f"cache_dir is {given!r}, and must be a path, or False for no folder"
         problems.add(UserError("MC0101", message))
         return None
     if given is not None:
-        return Path(given).expanduser()
+        return os.path.expanduser(os.fsdecode(given))
     named = os.environ.get("MINICC_CACHE_DIR")
     if named is not None:
-        return None if named in ("", "off") else Path(named).expanduser()
+        return None if named in ("", "off") else os.path.expanduser(named)
     base = os.environ.get("XDG_CACHE_HOME", "")
-    try:
-        # The XDG rules: a path that is not absolute counts as not set.
-        root = Path(base) if os.path.isabs(base) else Path.home() / ".cache"
-    except RuntimeError:
-        return None
-    return root / "minicc"
+    # The XDG rules: a path that is not absolute counts as not set.
+    root = base if os.path.isabs(base) else os.path.expanduser("~/.cache")
+    return os.path.join(root, "minicc") if os.path.isabs(root) else None

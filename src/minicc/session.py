@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Any, Never
 import numpy as np
 
 from minicc.errors import MiniccError, Problems, UnsupportedError, UserError
-from minicc.ir import affine
 from minicc.ir.arrays import Array
 from minicc.ir.types import DType, TensorType
 from minicc.later import Later
@@ -31,13 +30,14 @@ if TYPE_CHECKING:
     from minicc import compiled, parts
     from minicc.compiled import Made
     from minicc.frontends.onnx import importer, reader
+    from minicc.ir import affine
     from minicc.ir.core import Function, Module
     from minicc.parts import Parts
     from minicc.passes.graph import specialise
 else:
     compiled, parts = Later("minicc.compiled"), Later("minicc.parts")
     importer, reader = (Later(f"minicc.frontends.onnx.{name}") for name in ("importer", "reader"))
-    specialise = Later("minicc.passes.graph.specialise")
+    affine, specialise = Later("minicc.ir.affine"), Later("minicc.passes.graph.specialise")
 
 _MOST = 64  # specialisations that are kept
 _ON_DISK = 4  # of a session, those whose programs are kept on disk, weights and all
@@ -272,7 +272,7 @@ class InferenceSession:
         binding: dict[str, int] = {}
         for (_, type, _), array in zip(self._args, arrays, strict=True):
             for extent, n in zip(type.shape, array.shape, strict=True):
-                if isinstance(extent, affine.Expr) and extent.is_atom():
+                if not isinstance(extent, int) and extent.is_atom():
                     binding[next(iter(extent.symbols()))] = n
         return binding
 

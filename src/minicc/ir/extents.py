@@ -9,13 +9,18 @@ Mirrors: MLIR's parser of affine expressions.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from typing import TYPE_CHECKING
 
-from minicc.ir.affine import Dim, add, floordiv, minimum, mod, multiply, symbol
+from minicc.later import Later
+
+if TYPE_CHECKING:
+    from minicc.ir import affine
+    from minicc.ir.affine import Dim
+else:
+    affine = Later("minicc.ir.affine")
 
 _TOKEN = re.compile(r"\s*(?:(\d+)|'((?:\\.|[^'\\])*)'|([A-Za-z_]\w*)|([-+*(),]))", re.ASCII)
 _ESCAPE = re.compile(r"\\u([0-9a-f]{4})|\\U([0-9a-f]{8})")
-_DIVISIONS: dict[str, Callable[[Dim, int], Dim]] = {"floordiv": floordiv, "mod": mod}
 
 
 def spelled(dim: Dim) -> int | str:
@@ -72,7 +77,7 @@ class _Parser:
         sign = self._step() if self.next == "-" else "+"
         total: Dim = 0
         while True:
-            total = add(total, multiply(self.product(), -1 if sign == "-" else 1))
+            total = affine.add(total, affine.multiply(self.product(), -1 if sign == "-" else 1))
             if self.next not in ("+", "-"):
                 return total
             sign = self._step()
@@ -82,11 +87,10 @@ class _Parser:
         total = self.factor()
         while self.next == "*":
             self._step()
-            total = multiply(total, self.factor())
-        divide = _DIVISIONS.get(self.next)
-        if divide is None:
+            total = affine.multiply(total, self.factor())
+        if self.next not in ("floordiv", "mod"):
             return total
-        self._step()
+        divide = affine.floordiv if self._step() == "floordiv" else affine.mod
         divisor = self.factor()
         if not isinstance(divisor, int):
             raise ValueError(f"{self._text!r} divides by what is no number")
@@ -104,9 +108,9 @@ class _Parser:
             inner = self.sum()
             if token == "min":
                 self._expect(",")
-                inner = minimum(inner, self.sum())
+                inner = affine.minimum(inner, self.sum())
             self._expect(")")
             return inner
         if name is None:
             raise ValueError(f"{self._text!r} is no dimension")
-        return symbol(name)
+        return affine.symbol(name)

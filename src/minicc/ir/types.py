@@ -10,11 +10,12 @@ Mirrors: StableHLO's tensor types, MLIR's memref with a strided layout, Triton's
 from __future__ import annotations
 
 from functools import cache, lru_cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from minicc.ir.affine import Dim
+if TYPE_CHECKING:
+    from minicc.ir.affine import Dim
 
 
 class DType:

@@ -22,7 +22,6 @@ import time
 import warnings
 from collections.abc import Callable
 from contextlib import suppress
-from pathlib import Path
 from typing import IO
 
 _MAGIC = b"minicc 2"
@@ -48,8 +47,8 @@ class Cache:
     (`RuntimeWarning`), and then the cache is empty. Safe under several threads and processes.
     """
 
-    def __init__(self, folder: Path | None, limit: int = 1 << 30) -> None:
-        self._folder = folder
+    def __init__(self, folder: str | os.PathLike[str] | None, limit: int = 1 << 30) -> None:
+        self._folder = None if folder is None else os.fspath(folder)
         self._limit = limit
         self._size: int | None = None
         self._checked = False
@@ -81,13 +80,13 @@ class Cache:
 
         self.write(key, len(data) + _HEAD, write)
 
-    def path(self, name: str) -> Path | None:
+    def path(self, name: str) -> str | None:
         """Where an entry is or would be; None where there is no folder to use."""
         folder = self._usable()
-        return None if folder is None else folder / name
+        return None if folder is None else os.path.join(folder, name)
 
     @staticmethod
-    def used(path: Path) -> None:
+    def used(path: str) -> None:
         """Note that an entry was used now, by which `write` evicts; as far as the disk lets us."""
         with suppress(OSError):
             os.utime(path)
@@ -97,36 +96,37 @@ class Cache:
         path = self.path(name)
         if path is None or size > self._limit:
             return
-        beside = path.with_name(f".{name}.{os.getpid()}.{threading.get_ident()}")
+        folder = os.path.dirname(path)
+        beside = os.path.join(folder, f".{name}.{os.getpid()}.{threading.get_ident()}")
         try:
             try:
                 flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC
                 with open(os.open(beside, flags, 0o600), "wb") as file:
                     good = write(file)
                 if not good:
-                    beside.unlink()
+                    os.unlink(beside)
                     return
                 os.replace(beside, path)
             except BaseException:
                 with suppress(OSError):
-                    beside.unlink(missing_ok=True)
+                    os.unlink(beside)
                 raise
         except OSError as error:
-            self._disable(f"can't write to {path.parent} ({error.strerror})")
+            self._disable(f"can't write to {folder} ({error.strerror})")
             return
         # Unlocked: a lost update delays an eviction, and a lock would not survive a fork.
         if self._size is not None:
             self._size += size
         if self._size is None or self._size > self._limit:
-            self._size = _evict(path.parent, self._limit)
+            self._size = _evict(folder, self._limit)
 
-    def _usable(self) -> Path | None:
+    def _usable(self) -> str | None:
         """The folder, made and checked at the first use; None when there is none to use."""
         if self._checked or self._folder is None:
             return self._folder
         try:
-            self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-            state = self._folder.stat()
+            os.makedirs(self._folder, mode=0o700, exist_ok=True)
+            state = os.stat(self._folder)
         except OSError as error:
             self._disable(f"can't use {self._folder} ({error.strerror})")
             return None
@@ -154,7 +154,7 @@ def _head(key: str, data: bytes) -> bytes:
     return _MAGIC + len(data).to_bytes(8, "little") + digest.digest()
 
 
-def _evict(folder: Path, limit: int) -> int:
+def _evict(folder: str, limit: int) -> int:
     """Delete the oldest entries until nine tenths of `limit` are left; bytes then in use.
 
     Other processes may delete at the same time, so that a file may be gone at any step. What is
@@ -171,7 +171,7 @@ def _evict(folder: Path, limit: int) -> int:
         elif time.time() - state.st_mtime > _STALE_SECONDS:
             # A writer that died left its half of a file.
             with suppress(OSError):
-                Path(entry.path).unlink(missing_ok=True)
+                os.unlink(entry.path)
     size = sum(bytes_ for _, bytes_, _ in found)
     if size <= limit:
         return size
@@ -179,6 +179,6 @@ def _evict(folder: Path, limit: int) -> int:
         if size <= limit * 9 // 10:
             break
         with suppress(OSError):
-            Path(path).unlink(missing_ok=True)
+            os.unlink(path)
             size -= bytes_
     return size

@@ -24,7 +24,6 @@ import stat
 import struct
 import zlib
 from collections.abc import Sequence
-from pathlib import Path
 from typing import IO, Any, BinaryIO, NamedTuple
 
 import numpy as np
@@ -189,7 +188,7 @@ class Container:
 class _Source:
     """A file or bytes that are read from places."""
 
-    def __init__(self, given: Path | bytes) -> None:
+    def __init__(self, given: str | bytes) -> None:
         self.name = "the program" if isinstance(given, bytes) else str(given)
         self._bytes = given if isinstance(given, bytes) else None
         self._file: BinaryIO | None = None
@@ -226,7 +225,7 @@ class _Source:
             self._file.close()
 
 
-def read(given: Path | bytes) -> Container:
+def read(given: str | bytes) -> Container:
     """Open a container, checked as this module says; OSError where the file can't be read.
 
     UserError MC0160 where it is damaged, MC0161 where another version of minicc wrote it.

@@ -20,7 +20,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import cache, partial
 from importlib.util import find_spec
 from os import PathLike
-from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
 import numpy as np
@@ -59,7 +58,7 @@ class Programs:
         self._cache = Cache(options.cache_dir, options.cache_bytes)
         self._options = options
         given = _given(source)
-        self._path = given if isinstance(given, Path) else None
+        self._path = given if isinstance(given, str) else None
         self._state: State = ()
         self._parts: tuple[str, ...] | None = None
         if options.cache_dir is None or self._cache.path("") is None:
@@ -132,13 +131,14 @@ class Programs:
         bound = repr(sizes and sorted(sizes.items()))
         return key("program", *self._parts, bound) + SUFFIX
 
-    def _beside(self, location: str) -> Path:
-        """A file in the model's folder; no file where a link leads out of it."""
+    def _beside(self, location: str) -> str:
+        """A file in the model's folder; "" where a link leads out of it."""
         if self._path is None:
-            return Path()
-        folders = (self._path.parent.resolve(), self._path.resolve().parent)
-        place = Path(os.path.realpath(self._path.parent / location))
-        return place if any(map(place.is_relative_to, folders)) else Path()
+            return ""
+        folder = os.path.dirname(self._path)
+        folders = os.path.realpath(folder), os.path.dirname(os.path.realpath(self._path))
+        place = os.path.realpath(os.path.join(folder, location))
+        return place if any(place.startswith(f.rstrip("/") + "/") for f in folders) else ""
 
     def changed(self, files: Files = _NONE) -> bool:
         """Whether the model or a file beside it is another than the one that was read."""
@@ -151,7 +151,7 @@ class Programs:
         found = (self._digest_of(self._beside(name)) == d for name, d in digests.items())
         return not digests or all(found)
 
-    def _digest_of(self, path: Path) -> str | None:
+    def _digest_of(self, path: str) -> str | None:
         """The digest of a file's bytes, from the cache or made; None where it can't be read."""
         state = state_of(path)
         if not state:
@@ -170,7 +170,7 @@ class Programs:
         return digest
 
 
-def state_of(path: str | os.PathLike[str]) -> State:
+def state_of(path: str) -> State:
     """What tells a file's content from another's, without reading it; () where it is no file."""
     try:
         found = os.stat(path)
@@ -184,13 +184,11 @@ def state_from(found: os.stat_result) -> State:
     return found.st_size, found.st_mtime_ns, found.st_ctime_ns, found.st_ino, found.st_dev
 
 
-def _given(source: object) -> Path | bytes | None:
+def _given(source: object) -> str | bytes | None:
     """What a model is given as; None for what is neither bytes nor a path."""
     if isinstance(source, bytes | bytearray | memoryview):
         return bytes(source)
-    return (
-        Path(os.path.abspath(os.fsdecode(source))) if isinstance(source, str | PathLike) else None
-    )
+    return os.path.abspath(os.fsdecode(source)) if isinstance(source, str | PathLike) else None
 
 
 def is_program(source: object) -> bool:
@@ -200,7 +198,7 @@ def is_program(source: object) -> bool:
         return False
     if isinstance(given, bytes):
         return given.startswith(MAGIC)
-    if given.suffix == SUFFIX:
+    if given.endswith(SUFFIX):
         return True
     if not state_of(given):
         return False  # what a pipe gives can be read once alone
@@ -222,7 +220,7 @@ def open_program(source: str | PathLike[str] | bytes) -> Saved:
     MC0162 a file that can't be read, and the errors of `container.read`.
     """
     try:
-        return Saved(read(bytes(source) if isinstance(source, bytes | bytearray) else Path(source)))
+        return Saved(read(_given(source) or ""))
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or str(error)
         text = f"the compiled program can't be read: {reason.lower()}"
@@ -235,9 +233,9 @@ def made_by() -> str:
 
     Who changes a pass finds no program that was made before. Libraries that decide code count too.
     """
-    root = Path(__file__).parents[1]
+    root = os.path.dirname(os.path.dirname(__file__))
     digest = hashlib.sha256(f"{VERSION} {np.__version__}".encode())
-    folders = [os.fspath(root)]
+    folders = [root]
     while folders:
         with os.scandir(folders.pop()) as entries:
             for entry in sorted(entries, key=lambda e: e.name):
@@ -245,7 +243,7 @@ def made_by() -> str:
                     folders.append(entry.path)
                 elif not entry.name.endswith(".pyc"):
                     found = entry.stat()
-                    told = f"{entry.path[len(str(root)) :]} {found.st_size} {found.st_mtime_ns} "
+                    told = f"{entry.path[len(root) :]} {found.st_size} {found.st_mtime_ns} "
                     digest.update(told.encode())
     spec = find_spec("llvmlite")
     if spec is not None and spec.origin:
@@ -260,7 +258,7 @@ def _size(built: Built | None) -> int:
     return constants + sum(len(s.image.code) for s in segments) + (1 << 14)
 
 
-def _digest_of_file(path: Path) -> str:
+def _digest_of_file(path: str) -> str:
     with open(path, "rb", buffering=0) as file:
         size = os.fstat(file.fileno()).st_size
         starts = range(0, size, _LEAF)

@@ -21,13 +21,18 @@ import threading
 import weakref
 from collections.abc import Callable
 from functools import cache
+from typing import TYPE_CHECKING
 
 from minicc.backends.base import TeamCode
-from minicc.backends.llvm.link import link
-from minicc.backends.llvm.optimize import optimise
 from minicc.errors import CompilerBug, UserError
+from minicc.later import Later
 from minicc.runtime.image import Library, load
 from minicc.target import TARGETS, usable_cores
+
+if TYPE_CHECKING:
+    from minicc.backends.llvm import link, optimize
+else:
+    link, optimize = Later("minicc.backends.llvm.link"), Later("minicc.backends.llvm.optimize")
 
 # The block that a team shares, in bytes from its start. What one thread writes while others poll
 # stands apart from the rest by two cache lines, as processors fetch lines in pairs.
@@ -201,7 +206,7 @@ def team_code() -> TeamCode:
 def _own_library() -> Library:
     """The team's code for any x86-64, one for the process."""
     code = team_code()
-    return load(link([optimise(code.text, TARGETS["x86-64"])], code.symbols))
+    return load(link.link([optimize.optimise(code.text, TARGETS["x86-64"])], code.symbols))
 
 
 _RUN = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_void_p, ctypes.c_void_p)
