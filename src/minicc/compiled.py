@@ -16,10 +16,12 @@ from minicc.backends.llvm.compile import Native, compile_program
 from minicc.compiler import Stage, lower
 from minicc.ir import graph
 from minicc.ir.core import Module, Value
+from minicc.ir.types import TensorType
 from minicc.limits import give_back, without_collection
 from minicc.memory import constant_bytes
 from minicc.options import Options
 from minicc.partition import HostOps, plan_parts
+from minicc.passes.graph.specialise import free_symbols
 from minicc.runtime.cache import Cache, key
 from minicc.runtime.saved import (
     Built,
@@ -110,6 +112,19 @@ class Made(NamedTuple):
             launches=self.launches,
             host=self.host,
         )
+
+
+def facts_of(
+    inputs: Sequence[tuple[str, TensorType | None]],
+    outputs: Sequence[str],
+    module: Module,
+    options: Options,
+) -> Facts:
+    """What is known of a model by its graph module."""
+    main = module.main
+    types = zip(outputs, (v.type for v in main.body.yields), strict=True)
+    symbols = free_symbols(main)
+    return Facts(tuple(inputs), tuple(types), symbols, options.math, len(main.body.ops))
 
 
 @without_collection()

@@ -30,14 +30,11 @@ if TYPE_CHECKING:
     from minicc import compiled, parts
     from minicc.compiled import Made
     from minicc.frontends.onnx import importer, reader
-    from minicc.ir import affine
     from minicc.ir.core import Function, Module
     from minicc.parts import Parts
-    from minicc.passes.graph import specialise
 else:
     compiled, parts = Later("minicc.compiled"), Later("minicc.parts")
     importer, reader = (Later(f"minicc.frontends.onnx.{name}") for name in ("importer", "reader"))
-    affine, specialise = Later("minicc.ir.affine"), Later("minicc.passes.graph.specialise")
 
 _MOST = 64  # specialisations that are kept
 _ON_DISK = 4  # of a session, those whose programs are kept on disk, weights and all
@@ -126,21 +123,15 @@ class InferenceSession:
         self._files = read.files
         if not all(type is not None and _is_static(type) for _, type in read.inputs):
             read.hold()  # they are read again for each set of sizes
-        symbols: tuple[str, ...] = ()
-        types: Sequence[TensorType | None] = [None] * len(read.outputs)
         try:
             self._module = importer.import_graph(read)
         except MiniccError as error:
             parts.what_data_decide(error)
             read.settle()
             self._parts = parts.Parts(read, self.options)
-            ops = 0
-        else:
-            main = self._module.main
-            types = [v.type for v in main.body.yields]
-            symbols, ops = specialise.free_symbols(main), len(main.body.ops)
-        outputs = tuple(zip(read.outputs, types, strict=True))
-        return Facts(tuple(read.inputs), outputs, symbols, self.options.math, ops)
+            outputs = tuple((name, None) for name in read.outputs)
+            return Facts(tuple(read.inputs), outputs, (), self.options.math, 0)
+        return compiled.facts_of(read.inputs, read.outputs, self._module, self.options)
 
     @property
     def module(self) -> Module:

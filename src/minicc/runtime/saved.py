@@ -283,8 +283,8 @@ class Saved:
 
     def serves(self, binding: Mapping[str, int]) -> bool:
         """Whether the program runs free dimensions of these sizes."""
-        fixed = self.facts.sizes.items()
-        return self.built is not None and all(binding.get(s) == n for s, n in fixed)
+        fixed = {s: n for s, n in self.facts.sizes.items() if s in self.facts.symbols}
+        return self.built is not None and all(binding.get(s) == n for s, n in fixed.items())
 
     def texts(self) -> list[str]:
         """The program level's text of each segment; none where the file was written without."""
