@@ -8,6 +8,7 @@ A program that was compiled before is opened from its file, and nothing of the c
 from __future__ import annotations
 
 import os
+import sys
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -103,6 +104,7 @@ class InferenceSession:
     def _open_program(self) -> Saved:
         """The program that was given in place of a model; it decides what code is."""
         saved = open_program(self._source)
+        saved.require_target()
         target, built = saved.container.target, saved.built
         if self.options.target not in (None, target):
             text = f"the program was compiled for {target}, and target is {self.options.target}"
@@ -310,11 +312,13 @@ class InferenceSession:
         lines = [f"{how} {self._import_seconds * 1e3:.0f} ms, {self._facts.ops} graph ops"]
         for sizes, c in self._compiled.items():
             shapes = sizes_of(dict(zip(self._symbols, sizes, strict=True)))
-            own = sum(v for k, v in c.seconds.items() if k != "llvm")
+            seconds = dict(c.seconds)
+            llvm = seconds.pop("llvm", 0.0)
+            own = sum(seconds.values())
+            took = f", passes {own * 1e3:.0f} ms, LLVM {llvm * 1e3:.0f} ms" if seconds else ""
             lines.append(
                 f"{shapes}: {c.launches} launches of {c.kernels} kernels, "
-                f"target {self.options.machine.name}, passes {own * 1e3:.0f} ms, "
-                f"LLVM {c.seconds['llvm'] * 1e3:.0f} ms"
+                f"target {self.options.machine.name}{took}"
             )
             lines += [f"  on the host: {on.where}: {on.why}" for on in c.host]
         return "\n".join(lines)
@@ -387,7 +391,8 @@ def check_inputs(
 
 def _as_array(name: str, given: Any) -> Array:
     """An array of what was given as one."""
-    if np.ma.isMaskedArray(given) and np.any(given.mask):
+    # NumPy loads masked arrays when they are first asked for, which takes as long as a warm start
+    if "numpy.ma" in sys.modules and np.ma.isMaskedArray(given) and np.any(given.mask):
         text = f"the input {name!r} is a masked array, and some of its elements are masked"
         raise UserError("MC0143", text, hint=f"fill them: {name}.filled(0)")
     try:

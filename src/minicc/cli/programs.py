@@ -46,6 +46,7 @@ def write_program(
     require_bound(module)
     made = build(module, options, {})
     facts = made.facts(facts_of(signature_of(module.main), read.outputs, module, options), binding)
+    facts = facts._replace(seconds={})  # which make one file of a model differ from the next
     texts = [print_module(program) for program in made.programs]
 
     def write(file: IO[bytes]) -> None:

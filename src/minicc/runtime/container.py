@@ -24,6 +24,7 @@ import stat
 import struct
 import zlib
 from collections.abc import Sequence
+from math import prod
 from typing import IO, Any, BinaryIO, NamedTuple
 
 import numpy as np
@@ -165,8 +166,9 @@ class Container:
     def array(self, place: Place) -> Array:
         """The constant at a place, read-only; `damaged` where none can be there."""
         element = dtype(place.dtype).numpy
-        size = element.itemsize * int(np.prod(place.shape, dtype=object))
-        if place.offset % ALIGNMENT or not 0 <= place.offset <= self._constants.size - size:
+        size = element.itemsize * prod(place.shape)
+        wrong = place.offset % ALIGNMENT or min(place.shape, default=0) < 0
+        if wrong or not 0 <= place.offset <= self._constants.size - size:
             raise damaged(self.name, "a constant lies outside of it")
         raw = self._constants[place.offset : place.offset + size]
         return raw.view(element).reshape(place.shape)

@@ -294,11 +294,15 @@ class Saved:
             at += size
         return texts
 
-    def compilation(self, options: Options) -> Compilation:
-        """The program made ready to run; UserError where its target does not run here."""
+    def require_target(self) -> None:
+        """UserError where this machine lacks what the code needs."""
         target = TARGETS.get(self.container.target)
         if target is None or not target.runs_here():
             raise cannot_run(self.container.target)
+
+    def compilation(self, options: Options) -> Compilation:
+        """The program made ready to run; UserError where its target does not run here."""
+        self.require_target()
         built, facts = self.built, self.facts
         if built is None:
             raise damaged(self.container.name, "it has no program")
