@@ -9,8 +9,8 @@ costs half a millisecond at import.
 | MINICC_MATH         | `math`         | `fast` (default) or `strict`                           |
 | MINICC_THREADS      | `threads`      | threads of a run; default: all cores it may use        |
 | MINICC_TARGET       | `target`       | `avx512`, `avx2`, `x86-64`; default: the best here     |
-| MINICC_CACHE_DIR    | `cache_dir`    | folder of compiled code; empty or `off`: keep none     |
-| MINICC_CACHE_SIZE   | `cache_bytes`  | the most that folder may hold, in bytes; default 1 GiB |
+| MINICC_CACHE_DIR    | `cache_dir`    | folder of compiled programs; empty or `off`: keep none |
+| MINICC_CACHE_SIZE   | `cache_bytes`  | the most that folder may hold, in bytes; default 4 GiB |
 | MINICC_MEMORY_LIMIT | `memory_limit` | bytes that a model may need; default: all there is     |
 """
 
@@ -71,7 +71,7 @@ class Options:
         }
         problems.check()
         values["threads"] = values["threads"] or usable_cores()
-        values["cache_bytes"] = values["cache_bytes"] or 1 << 30
+        values["cache_bytes"] = values["cache_bytes"] or 4 << 30
         values["memory_limit"] = values["memory_limit"] or usable_memory()
         for name, value in values.items():
             object.__setattr__(self, name, value)

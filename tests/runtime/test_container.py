@@ -7,6 +7,7 @@ import json
 import os
 import random
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -20,7 +21,7 @@ from minicc.runtime import container
 from minicc.runtime.container import _HEAD, _HEADER, MAGIC, Header, Place, places_of, read, write
 
 RANDOM = np.random.default_rng(0)
-ARRAYS = [
+ARRAYS: list[np.ndarray[Any, Any]] = [
     RANDOM.standard_normal((7, 33)).astype(np.float32),
     RANDOM.integers(0, 9, 5),
     np.zeros((0, 4), np.float16),
@@ -89,7 +90,8 @@ def test_every_field_of_the_header_is_checked(field: str) -> None:
     for value in values:
         if value in (old, -1):
             continue
-        head = _HEADER.pack(*HEADER._replace(**{field: value}))
+        changed: dict[str, Any] = {field: value}
+        head = _HEADER.pack(*HEADER._replace(**changed))
         refused(head + DATA[len(head) :])
 
 
@@ -156,7 +158,8 @@ def test_what_is_no_file_is_not_waited_for(tmp_path: Path) -> None:
 
 
 def test_a_manifest_that_says_nothing_is_the_users_error(tmp_path: Path) -> None:
-    for manifest in ({}, {"facts": 3}, {"facts": {"inputs": [[]]}}, {"facts": {"other": 1}}):
+    said: list[Any] = [None, 3, {"inputs": [[]]}, {"other": 1}]
+    for manifest in ({}, *({"facts": f} for f in said)):
         file = io.BytesIO()
         write(file, "avx2", json.loads(json.dumps(manifest)), b"", [])
         with pytest.raises(UserError, match=r"MC0160.*its manifest is wrong"):

@@ -36,14 +36,18 @@ X = np.random.default_rng(1).standard_normal((3, 24)).astype(np.float32)
 FLOAT, INT = TensorProto.FLOAT, TensorProto.INT64
 
 
+def floats(values: list[Any]) -> Array:
+    return np.array(values, np.float32)
+
+
 def saved(
     nodes: list[Any], inputs: dict[str, Any], outputs: dict[str, Any], tensors: list[Any]
 ) -> bytes:
-    infos = [
+    given, made_of = (
         [helper.make_tensor_value_info(n, kind, shape) for n, (kind, shape) in values.items()]
         for values in (inputs, outputs)
-    ]
-    graph = helper.make_graph(nodes, "g", *infos, tensors)
+    )
+    graph = helper.make_graph(nodes, "g", given, made_of, tensors)
     opsets = [helper.make_opsetid("", 17)]
     made = helper.make_model(graph, opset_imports=opsets, ir_version=10)
     return bytes(made.SerializeToString())
@@ -69,7 +73,7 @@ def gathered() -> bytes:
     table = np.arange(50, dtype=np.float32).reshape(10, 5)
     tensors = [
         numpy_helper.from_array(table, "t"),
-        numpy_helper.from_array(np.float32([3.5]), "three"),
+        numpy_helper.from_array(floats([3.5]), "three"),
     ]
     nodes = [
         helper.make_node("Gather", ["t", "i"], ["g"], name="pick"),
@@ -83,7 +87,7 @@ def with_host_ops() -> bytes:
     tensors = [
         numpy_helper.from_array(np.ones((4, 5), np.float32), "ones"),
         numpy_helper.from_array(np.array([[0], [2]]), "places"),
-        numpy_helper.from_array(np.float32([[9] * 5, [8] * 5]), "rows"),
+        numpy_helper.from_array(floats([[9] * 5, [8] * 5]), "rows"),
     ]
     nodes = [
         helper.make_node("Add", ["x", "ones"], ["a"]),
@@ -141,7 +145,8 @@ def test_cold_and_warm_and_a_file_give_the_same_bits(
     want = minicc.InferenceSession(model, options=options)
     first = bits(want.run(None, feed))
     forbid(monkeypatch)
-    for source in (model, str(model), data, file, file.read_bytes(), bytearray(file.read_bytes())):
+    whole: Any = bytearray(file.read_bytes())
+    for source in (model, str(model), data, file, file.read_bytes(), whole):
         for threads in (1, 2):
             opened = minicc.InferenceSession(source, options=options.replace(threads=threads))
             assert bits(opened.run(None, feed)) == first
@@ -344,7 +349,7 @@ def test_files_beside_a_model_count(
         assert bits(minicc.InferenceSession(model, options=options).run(None, {"x": X})) == first
     weights = tmp_path / "a" / "weights.bin"
     changed = bytearray(weights.read_bytes())
-    changed[40:48] = np.float32([7, 7]).tobytes()
+    changed[40:48] = floats([7, 7]).tobytes()
     weights.write_bytes(bytes(changed))
     assert model.read_bytes() == before
     assert bits(minicc.InferenceSession(model, options=options).run(None, {"x": X})) != first
@@ -565,7 +570,7 @@ def test_a_model_in_parts_says_what_is_kept(options: Options) -> None:
     ]
     data = saved(nodes, {"x": (FLOAT, [4])}, {"y": (FLOAT, [1, "k"])}, [])
     session = minicc.InferenceSession(data, options=options)
-    assert session.run(None, {"x": np.float32([0, 1, 0, 2])})[0].tolist() == [[1, 3]]
+    assert session.run(None, {"x": floats([0, 1, 0, 2])})[0].tolist() == [[1, 3]]
     if "in parts" in session.report():
         assert "only the object code of kernels is kept" in session.report()
         assert kept(options) == []

@@ -15,7 +15,7 @@ import numpy as np
 from minicc.cli.inputs import bind_shapes, random_input
 from minicc.compiled import build, facts_of
 from minicc.compiler import STAGES, require_bound
-from minicc.errors import UserError
+from minicc.errors import MiniccError, UnsupportedError, UserError
 from minicc.frontends.onnx.importer import import_graph
 from minicc.frontends.onnx.reader import read_model
 from minicc.ir import interpret
@@ -26,6 +26,7 @@ from minicc.ir.types import TensorType
 from minicc.ir.verify import verify
 from minicc.observe import write_beside
 from minicc.options import Options
+from minicc.parts import what_data_decide
 from minicc.passes.graph.specialise import specialise
 from minicc.runtime.execute import NativeExecutable
 from minicc.runtime.programs import open_program
@@ -39,10 +40,20 @@ _LIMIT = 1 << 62
 def write_program(
     model: str, path: Path, shapes: Mapping[str, tuple[int, ...]], options: Options
 ) -> None:
-    """Compile a model to a file; UserError where a dimension has no size."""
+    """Compile a model to a file; UserError where a dimension has no size.
+
+    UnsupportedError where data decide what is compiled.
+    """
     read = read_model(model)
     binding = bind_shapes(read.inputs, dict(shapes))
-    module = specialise(import_graph(read, binding), binding)
+    try:
+        module = specialise(import_graph(read, binding), binding)
+    except MiniccError as error:
+        decided = "; ".join(what_data_decide(error))
+        hint = "give the sizes of all inputs: --shape x=1x3x8x8; `minicc run` runs it as it is"
+        raise UnsupportedError(
+            "MC0228", f"data decide in this model: {decided}", hint=hint
+        ) from None
     require_bound(module)
     made = build(module, options, {})
     facts = made.facts(facts_of(signature_of(module.main), read.outputs, module, options), binding)

@@ -47,7 +47,7 @@ class Cache:
     (`RuntimeWarning`), and then the cache is empty. Safe under several threads and processes.
     """
 
-    def __init__(self, folder: str | os.PathLike[str] | None, limit: int = 1 << 30) -> None:
+    def __init__(self, folder: str | os.PathLike[str] | None, limit: int = 4 << 30) -> None:
         self._folder = None if folder is None else os.fspath(folder)
         self._limit = limit
         self._size: int | None = None
