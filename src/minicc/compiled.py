@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from minicc.backends.base import Store
 from minicc.backends.llvm.compile import Native, compile_program
@@ -22,7 +22,7 @@ from minicc.memory import constant_bytes
 from minicc.options import Options
 from minicc.partition import HostOps, plan_parts
 from minicc.passes.graph.specialise import free_symbols
-from minicc.runtime.cache import Cache, key
+from minicc.runtime.cache import cache_at, key
 from minicc.runtime.saved import (
     Built,
     Compilation,
@@ -42,7 +42,7 @@ _MUCH = 1 << 23  # bytes of constants, of which stages may have left copies abou
 
 def store_of(options: Options, target: Target) -> Store:
     """Object code from the cache on disk, made and kept where it is not there."""
-    folder = Cache(options.cache_dir, options.cache_bytes)
+    folder = cache_at(options.cache_dir, options.cache_bytes)
 
     def store(kind: str, text: str, make: Callable[[], bytes]) -> bytes:
         import llvmlite
@@ -57,17 +57,6 @@ def store_of(options: Options, target: Target) -> Store:
         return found
 
     return store
-
-
-_stores: dict[tuple[Any, ...], Store] = {}
-
-
-def _store(options: Options) -> Store:
-    target = options.machine
-    name = (options.cache_dir, options.cache_bytes, target.name)
-    if name not in _stores:
-        _stores[name] = store_of(options, target)
-    return _stores[name]
 
 
 @without_collection()
@@ -176,6 +165,8 @@ def _native(
     if constant_bytes(program) >= _MUCH:
         give_back()
     fast = options.math == "fast"
-    native = compile_program(program, options.machine, fast, team_code(), _store(options))
+    native = compile_program(
+        program, options.machine, fast, team_code(), store_of(options, options.machine)
+    )
     seconds["llvm"] += time.perf_counter() - began
     return program, native

@@ -22,6 +22,7 @@ import time
 import warnings
 from collections.abc import Callable
 from contextlib import suppress
+from functools import cache
 from typing import IO
 
 _MAGIC = b"minicc 2"
@@ -145,6 +146,12 @@ class Cache:
                 RuntimeWarning,
                 stacklevel=3,
             )
+
+
+@cache
+def cache_at(folder: str | None, limit: int) -> Cache:
+    """The process's store in a folder, which warns once of what is wrong with it."""
+    return Cache(folder, limit)
 
 
 def _head(key: str, data: bytes) -> bytes:

@@ -27,7 +27,7 @@ import numpy as np
 from minicc.errors import UserError
 from minicc.later import Later
 from minicc.options import Options
-from minicc.runtime.cache import Cache, key
+from minicc.runtime.cache import cache_at, key
 from minicc.runtime.container import MAGIC, read
 from minicc.runtime.saved import Built, Facts, Saved, Segment, save
 from minicc.version import VERSION
@@ -55,7 +55,7 @@ class Programs:
     """
 
     def __init__(self, source: object, outputs: Sequence[str] | None, options: Options) -> None:
-        self._cache = Cache(options.cache_dir, options.cache_bytes)
+        self._cache = cache_at(options.cache_dir, options.cache_bytes)
         self._options = options
         given = _given(source)
         self._path = given if isinstance(given, str) else None

@@ -13,8 +13,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from functools import partial
-from itertools import chain
+from functools import cache, partial
 from typing import NamedTuple
 
 from minicc.backends.base import Image, Store, TeamCode
@@ -50,9 +49,14 @@ def compile_program(
     module: Module, target: Target, flush_denormals: bool, team: TeamCode, store: Store
 ) -> Native:
     """Machine code of a program, with that of the threads that run it."""
-    texts = chain((team.text,), (text for _, text in _texts(module, target, flush_denormals)))
-    objects = objects_of(texts, target, store)
+    texts = (text for _, text in _texts(module, target, flush_denormals))
+    objects = [*objects_of(texts, target, store), _team_object(team.text, target)]
     return Native(link(objects, ["main", *team.symbols]), layout_of(module))
+
+
+@cache
+def _team_object(text: str, target: Target) -> bytes:
+    return optimise(text, target)
 
 
 def objects_of(texts: Iterable[str], target: Target, store: Store) -> list[bytes]:
