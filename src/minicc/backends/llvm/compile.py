@@ -13,7 +13,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from functools import cache, partial
+from functools import partial
 from typing import NamedTuple
 
 from minicc.backends.base import Image, Store, TeamCode
@@ -50,13 +50,14 @@ def compile_program(
 ) -> Native:
     """Machine code of a program, with that of the threads that run it."""
     texts = (text for _, text in _texts(module, target, flush_denormals))
-    objects = [*objects_of(texts, target, store), _team_object(team.text, target)]
+    objects = objects_of(texts, target, store)
+    if (target, team) not in _team_objects:
+        (_team_objects[target, team],) = objects_of([team.text], target, store)
+    objects.append(_team_objects[target, team])
     return Native(link(objects, ["main", *team.symbols]), layout_of(module))
 
 
-@cache
-def _team_object(text: str, target: Target) -> bytes:
-    return optimise(text, target)
+_team_objects: dict[tuple[Target, TeamCode], bytes] = {}
 
 
 def objects_of(texts: Iterable[str], target: Target, store: Store) -> list[bytes]:
