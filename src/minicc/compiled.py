@@ -20,7 +20,7 @@ from minicc.ir.types import TensorType
 from minicc.limits import give_back, without_collection
 from minicc.memory import constant_bytes
 from minicc.options import Options
-from minicc.partition import HostOps, plan_parts
+from minicc.partition import HostOps, host_ops, plan_parts
 from minicc.passes.graph.specialise import free_symbols
 from minicc.runtime.cache import cache_at, key
 from minicc.runtime.saved import (
@@ -75,7 +75,7 @@ def compile_module(
     made = build(module, options, binding)
     if keep is not None:
         keep(made)
-    executable = executable_of(made.built, options.threads)
+    executable = executable_of(made.built, options)
     return Compilation(executable, made.seconds, made.kernels, made.launches, made.host)
 
 
@@ -113,7 +113,8 @@ def facts_of(
     main = module.main
     types = zip(outputs, (v.type for v in main.body.yields), strict=True)
     symbols = free_symbols(main)
-    return Facts(tuple(inputs), tuple(types), symbols, options.math, len(main.body.ops))
+    hosted = bool(host_ops(module))
+    return Facts(tuple(inputs), tuple(types), symbols, options.math, len(main.body.ops), hosted)
 
 
 @without_collection()

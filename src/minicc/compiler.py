@@ -82,7 +82,7 @@ def _simplify(m: Module, s: Setting) -> Module:
 STAGES: tuple[Stage, ...] = (
     _stage(
         "specialise",
-        "bind free dimensions to the sizes of this call",
+        "bind the free dimensions whose sizes are given",
         "graph",
         specialise,
         lambda m, s: specialise(m, s.binding),
@@ -186,7 +186,6 @@ def lower(
         if stage.level == "graph":
             _let_go(before)
         if stage.name == "specialise":
-            require_bound(module)
             require_graph_fits(module, options.memory_limit)
         elif stage.name == "plan-memory":
             require_program_fits(module, options.memory_limit)
@@ -206,7 +205,7 @@ def require_bound(module: Module) -> None:
     if free:
         raise UserError(
             "MC0104",
-            f"the dimensions {', '.join(free)} have no size",
+            f"the dimensions {', '.join(n.removeprefix('$') for n in free)} have no size",
             hint="give the shapes of the inputs: --shape x=1x3x224x224, or arrays to run with",
         )
 

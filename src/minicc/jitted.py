@@ -10,7 +10,6 @@ Mirrors: jax.jit (`lower`, `as_text`), torch.compile (guards), numba's dispatche
 from __future__ import annotations
 
 import functools
-import threading
 from collections.abc import Callable, Sequence
 from typing import Any, Never
 
@@ -38,6 +37,7 @@ from minicc.ir.core import Function, Module, Region
 from minicc.ir.interpret import Interpreter
 from minicc.ir.printer import print_module
 from minicc.limits import no_memory
+from minicc.locks import lock
 from minicc.options import Options, options_of
 from minicc.runtime.saved import Compilation
 
@@ -116,7 +116,7 @@ class Jitted:
         self.options = options
         self._parameters = Parameters(f)
         self._known: dict[Any, _Specialisation] = {}
-        self._lock = threading.RLock()
+        self._lock = lock()
         self._reasons: list[str] = []
         self._codes: dict[str, _Code] = {}
 

@@ -8,6 +8,7 @@ costs half a millisecond at import.
 |---------------------|----------------|--------------------------------------------------------|
 | MINICC_MATH         | `math`         | `fast` (default) or `strict`                           |
 | MINICC_THREADS      | `threads`      | threads of a run; default: all cores it may use        |
+| MINICC_SPIN         | `spin`         | `1` (default) or `0`: threads that wait spin first     |
 | MINICC_TARGET       | `target`       | `avx512`, `avx2`, `x86-64`; default: the best here     |
 | MINICC_CACHE_DIR    | `cache_dir`    | folder of compiled programs; empty or `off`: keep none |
 | MINICC_CACHE_SIZE   | `cache_bytes`  | the most that folder may hold, in bytes; default 4 GiB |
@@ -31,17 +32,20 @@ class Options:
     """An immutable set of knobs; what is not given comes from the environment, then a default.
 
     `math`: "fast" may reassociate and approximate within stated bounds, "strict" may not.
-    `threads`: threads that share one run, the caller's among them. `target`: a named target, or
+    `threads`: threads that share one run at most, the caller's among them. `spin`: whether a thread
+    with nothing to do spins for a millisecond (0.1 amid a run) before it sleeps; ONNX Runtime's
+    `allow_spinning`. `target`: a named target, or
     None for the host's best. `cache_dir`: where compiled code is kept, None for nowhere;
     `cache_bytes`: the most that is kept there. `memory_limit`: the bytes of constants, outputs and
     values in between that a model may need, else it is refused before any is allocated. Raises
     `UserError` naming all bad values at once.
     """
 
-    __slots__ = ("cache_bytes", "cache_dir", "math", "memory_limit", "target", "threads")
+    __slots__ = ("cache_bytes", "cache_dir", "math", "memory_limit", "spin", "target", "threads")
 
     math: Math
     threads: int
+    spin: bool
     target: str | None
     cache_dir: str | None
     cache_bytes: int
@@ -52,6 +56,7 @@ class Options:
         *,
         math: str | None = None,
         threads: int | None = None,
+        spin: bool | None = None,
         target: str | None = None,
         cache_dir: str | os.PathLike[str] | Literal[False] | None = None,
         cache_bytes: int | None = None,
@@ -64,6 +69,7 @@ class Options:
         values = {
             "math": _choice(problems, "math", math, ("fast", "strict")) or "fast",
             "threads": _count(problems, "threads", threads, MOST_THREADS),
+            "spin": _switch(problems, "spin", spin),
             "target": _choice(problems, "target", target, tuple(TARGETS)),
             "cache_dir": None if cache_dir is False else _folder(problems, cache_dir),
             "cache_bytes": _count(problems, "cache_size", cache_bytes, 1 << 62),
@@ -141,6 +147,15 @@ def _count(problems: Problems, name: str, given: int | None, most: int) -> int |
     message = f"{source} is {value!r}, and must be a whole number from 1 to {most}"
     problems.add(UserError("MC0102", message, hint=f"leave {source} out for the default"))
     return None
+
+
+def _switch(problems: Problems, name: str, given: bool | None) -> bool:
+    """True or False, on where nothing is said, from the argument or the environment."""
+    if given is None:
+        return _choice(problems, name, None, ("1", "0")) != "0"
+    if not isinstance(given, bool):
+        problems.add(UserError("MC0101", f"{name} is {given!r}, and must be True or False"))
+    return given
 
 
 def _unknown(name: str, known: tuple[str, ...]) -> UserError:

@@ -11,7 +11,6 @@ executor of sub-graphs.
 
 from __future__ import annotations
 
-import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -32,6 +31,7 @@ from minicc.frontends.onnx.reader import Model, Node, read_subgraph
 from minicc.ir import graph
 from minicc.ir.core import Array, Module
 from minicc.ir.types import DTYPES, TensorType
+from minicc.locks import lock
 from minicc.options import Options
 from minicc.recurrence import run_in_pieces
 from minicc.runtime.saved import Compilation
@@ -151,7 +151,7 @@ class Parts:
         self.options = options
         self.host: dict[str, str] = {}  # the nodes that run on the host, with why
         self._known = dict(known or {})
-        self._lock = threading.Lock()
+        self._lock = lock()
         self._inner: dict[tuple[str, ...], Parts] = {}
         names = tuple(n for n, _ in model.inputs)
         self._first = _Block((), model.nodes, self._known, names)

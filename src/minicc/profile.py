@@ -22,9 +22,12 @@ from minicc.backends.llvm.emitter import symbol_of
 from minicc.backends.llvm.link import link
 from minicc.compiled import store_of
 from minicc.compiler import lower
-from minicc.ir import program
+from minicc.ir import affine, program
+from minicc.ir.affine import Dim
 from minicc.ir.arrays import Array, aligned, empty
 from minicc.ir.core import Module, Value
+from minicc.ir.extents import binding_of, with_derived
+from minicc.ir.kernel import scratch_of
 from minicc.options import Options
 from minicc.runtime.execute import place_constants
 from minicc.runtime.image import Library, load
@@ -51,7 +54,11 @@ def profile(
     """The launches of a graph module in order, each with its best time of some rounds."""
     lowered = lower(module, options, binding)
     kept: list[Array] = list(inputs)
-    library, steps = _steps(lowered, options, store_of(options, options.machine), kept)
+    args = lowered.main.args[: len(inputs)]
+    given = binding_of([a.type.shape for a in args], [x.shape for x in inputs])
+    numbers = with_derived(given, lowered.main.attrs.get("derived", ()))
+    store = store_of(options, options.machine)
+    library, steps = _steps(lowered, options, store, kept, numbers)
     best = [float("inf")] * len(steps)
     for _ in range(rounds):
         for k, (_, call) in enumerate(steps):
@@ -60,12 +67,17 @@ def profile(
             best[k] = min(best[k], time.perf_counter() - began)
     library.close()
     return [
-        LaunchTime(op.kernel, op.loc, op.work, s) for (op, _), s in zip(steps, best, strict=True)
+        LaunchTime(op.kernel, op.loc, affine.evaluate(op.work, numbers), s)
+        for (op, _), s in zip(steps, best, strict=True)
     ]
 
 
 def _steps(
-    module: Module, options: Options, store: Store, kept: list[Array]
+    module: Module,
+    options: Options,
+    store: Store,
+    kept: list[Array],
+    numbers: Mapping[str, Dim],
 ) -> tuple[Library, list[tuple[program.Launch, Call]]]:
     """The code, and each launch with what calls it; `kept` holds the memory that must stay."""
     target = options.machine
@@ -73,40 +85,48 @@ def _steps(
     del texts["main"]
     objects = objects_of(texts.values(), target, store)
     library = load(link(objects, [symbol_of(name) for name in texts]))
-    grids = {f.name: f.attrs["grid"] for f in module.functions if f is not module.main}
-    checks = {f.name: len(checks_of(f)) for f in module.functions if f is not module.main}
-    at = _addresses(module, kept)
+    kernels = {f.name: f for f in module.functions if f is not module.main}
+
+    def number(value: Dim) -> int:
+        return int(affine.evaluate(value, numbers))
+
+    at = _addresses(module, kept, number)
+    scratch = aligned(max(1, number(module.main.attrs.get("scratch", 0))))
+    kept.append(scratch)
     steps: list[tuple[program.Launch, Call]] = []
     for op in module.main.body.ops:
         if not isinstance(op, program.Launch):
             continue
-        grid = grids[op.kernel]
-        kinds: list[Any] = [ctypes.c_void_p] * len(op.buffers)
-        kinds += [ctypes.c_int64] * (2 * len(grid))
-        kinds += [ctypes.c_void_p] if checks[op.kernel] else []
+        kernel = kernels[op.kernel]
+        pointers = [at[v] for v in op.buffers]
+        sizes = op.sizes_in(kernel)
+        grid = [number(affine.substitute(n, sizes)) for n in kernel.attrs["grid"]]
+        integers = [n for extent in grid for n in (0, extent)] + [number(n) for n in op.sizes]
+        others = [scratch.ctypes.data] if scratch_of(kernel) != 0 else []
+        if checked := len(checks_of(kernel)):
+            kept.append(clean_status(checked))
+            others.append(kept[-1].ctypes.data)
+        kinds: list[Any] = [ctypes.c_void_p] * len(pointers) + [ctypes.c_int64] * len(integers)
+        kinds += [ctypes.c_void_p] * len(others)
         function = ctypes.CFUNCTYPE(None, *kinds)(library[symbol_of(op.kernel)])
-        bounds = [n for extent in grid for n in (0, extent)]
-        args = [at[v] for v in op.buffers] + bounds
-        if checks[op.kernel]:
-            kept.append(clean_status(checks[op.kernel]))
-            args.append(kept[-1].ctypes.data)
+        args = [*pointers, *integers, *others]
         steps.append((op, partial(function, *args)))
     return library, steps
 
 
-def _addresses(module: Module, kept: list[Array]) -> dict[Value, int]:
+def _addresses(module: Module, kept: list[Array], number: Callable[[Dim], int]) -> dict[Value, int]:
     """Where each buffer of `main` lies: inputs first in `kept`, the rest is allocated."""
     main = module.main
     count: int = main.attrs["inputs"]
-    kept += [empty(a.type.extents, a.type.dtype.numpy) for a in main.args[count:]]
+    kept += [empty(tuple(map(number, a.type.shape)), a.type.dtype.numpy) for a in main.args[count:]]
     at = {a: array.ctypes.data for a, array in zip(main.args, kept, strict=True)}
-    arena = aligned(max(1, main.attrs["arena"]))
+    arena = aligned(max(1, number(main.attrs["arena"])))
     kept.append(arena)
     for op in main.body.ops:
         if isinstance(op, program.Alloc):
-            at[op.result] = arena.ctypes.data + op.offset
+            at[op.result] = arena.ctypes.data + number(op.offset)
         elif isinstance(op, program.View):
-            at[op.result] = at[op.buffer] + op.offset * op.type.dtype.bytes
+            at[op.result] = at[op.buffer] + number(op.offset) * op.type.dtype.bytes
         elif isinstance(op, program.Constant):
             (array,), (address,) = place_constants([op.value.array])
             kept.append(array)

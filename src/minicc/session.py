@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import os
 import sys
-import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
@@ -22,6 +21,7 @@ from minicc.ir.arrays import Array
 from minicc.ir.types import DType, TensorType
 from minicc.later import Later
 from minicc.limits import no_memory, require_array_fits, without_collection
+from minicc.locks import lock
 from minicc.node_args import NodeArg, declared_arg, elements_of, node_arg
 from minicc.options import Options, options_of
 from minicc.runtime.programs import Programs, is_program, open_program, state_from
@@ -39,6 +39,7 @@ else:
 
 _MOST = 64  # specialisations that are kept
 _ON_DISK = 4  # of a session, those whose programs are kept on disk, weights and all
+_MOST_SHAPES = 4096  # shapes of inputs that are remembered
 
 
 class InferenceSession:
@@ -88,7 +89,7 @@ class InferenceSession:
         self._import_seconds = time.perf_counter() - began
         self._compiled: dict[tuple[int, ...], Compilation] = {}
         self._others: dict[tuple[str, ...], InferenceSession] = {}
-        self._lock = threading.Lock()
+        self._lock = lock()
         self._symbols = self._facts.symbols
         self._args = [
             (name, type, type.dtype.numpy) for name, type in self.signature if type is not None
@@ -218,10 +219,10 @@ class InferenceSession:
         if self._parts is not None and len(self._args) < len(checked):
             return self._parts.run(checked)
         run: Callable[[list[Array]], list[Array]] = (
-            self._run_parts
-            if self._parts is not None
-            else self._compilation(self.binding(arrays)).executable.run
+            self._run_parts if self._parts is not None else self._program(arrays).executable.run
         )
+        if len(self._ready) >= _MOST_SHAPES:
+            self._ready.clear()
         self._ready[tuple(a.shape for a in arrays)] = run
         return run(arrays)
 
@@ -269,8 +270,16 @@ class InferenceSession:
                     binding[next(iter(extent.symbols()))] = n
         return binding
 
+    def _program(self, arrays: Sequence[Array]) -> Compilation:
+        """One program for all sizes; where ops run on the host or a guard fails, one for these."""
+        if not self._facts.hosted:
+            found = self._compilation({})
+            if found.executable.fits([a.shape for a in arrays]):
+                return found
+        return self._compilation(self.binding(arrays))
+
     def _compilation(self, binding: Mapping[str, int]) -> Compilation:
-        name = tuple(binding[s] for s in self._symbols)
+        name = tuple(binding[s] for s in self._symbols if s in binding)
         with self._lock:
             found = self._compiled.pop(name, None)
             if found is None:
@@ -311,7 +320,9 @@ class InferenceSession:
         how = "import" if self._saved is None else "opened compiled in"
         lines = [f"{how} {self._import_seconds * 1e3:.0f} ms, {self._facts.ops} graph ops"]
         for sizes, c in self._compiled.items():
-            shapes = sizes_of(dict(zip(self._symbols, sizes, strict=True)))
+            shapes = sizes_of(dict(zip(self._symbols, sizes, strict=False))) or (
+                f"any {', '.join(self._symbols)}" if self._symbols else "static shapes"
+            )
             seconds = dict(c.seconds)
             llvm = seconds.pop("llvm", 0.0)
             own = sum(seconds.values())
@@ -338,7 +349,7 @@ class InferenceSession:
 
 def sizes_of(binding: Mapping[str, int]) -> str:
     """Sizes of free dimensions in words."""
-    return ", ".join(f"{s}={n}" for s, n in binding.items()) or "static shapes"
+    return ", ".join(f"{s}={n}" for s, n in binding.items())
 
 
 def _is_static(type: TensorType) -> bool:

@@ -9,7 +9,10 @@ from __future__ import annotations
 
 import os
 import platform
+from collections.abc import Collection
 from functools import cache
+from math import ceil
+from pathlib import PurePosixPath
 
 # fmt: off
 _V3_FLAGS = frozenset((
@@ -173,17 +176,47 @@ def usable_cores() -> int:
 
     Twins count once because two threads of multiply-adds on one core run no faster than one.
     """
-    try:
-        allowed = os.sched_getaffinity(0)
-    except AttributeError:
-        return os.cpu_count() or 1
     cores = {
         _text(f"/sys/devices/system/cpu/cpu{n}/topology/thread_siblings_list", str(n))
-        for n in allowed
+        for n in _allowed()
     }
-    quota, _, period = _text("/sys/fs/cgroup/cpu.max", "max 100000").partition(" ")
-    limit = len(cores) if quota == "max" else int(quota) // int(period)
-    return max(1, min(len(cores), limit))
+    return max(1, min(len(cores), int(cpu_quota())))
+
+
+def usable_processors() -> int:
+    """Threads that can run at once in this process: as `usable_cores`, but twins count twice."""
+    return max(1, min(len(_allowed()), ceil(cpu_quota())))
+
+
+def _allowed() -> Collection[int]:
+    try:
+        return os.sched_getaffinity(0)
+    except AttributeError:
+        return range(os.cpu_count() or 1)
+
+
+def cpu_quota(cgroup: str = "/proc/self/cgroup", mount: str = "/sys/fs/cgroup") -> float:
+    """Processors' worth of time that this process' control group and those above it are given.
+
+    Both versions of control groups are looked at. In a container a group is often mounted as the
+    root whatever its name, so names that are not there are passed over.
+    """
+    quota = float(1 << 16)
+    for line in _text(cgroup, "0::/").splitlines():
+        _, controllers, group = line.split(":", 2)
+        if controllers and "cpu" not in controllers.split(","):
+            continue
+        path = PurePosixPath(group)
+        for parent in (path, *path.parents):
+            folder = f"{mount}/{controllers}{parent}".rstrip("/")
+            if controllers:
+                limit = _text(f"{folder}/cpu.cfs_quota_us", "-1")
+                period = _text(f"{folder}/cpu.cfs_period_us", "100000")
+            else:
+                limit, _, period = _text(f"{folder}/cpu.max", "max 100000").partition(" ")
+            if limit.isdecimal() and period.isdecimal() and int(period):
+                quota = min(quota, int(limit) / int(period))
+    return quota
 
 
 @cache

@@ -164,6 +164,10 @@ class _ByDefinition:
         self._options = options
         self._met: Met | None = met
 
+    def fits(self, shapes: Sequence[tuple[int, ...]]) -> bool:
+        """Whether the units are for inputs of these shapes; they are all bound."""
+        return True
+
     def run(self, inputs: Sequence[Array]) -> list[Array]:
         """The outputs, which are the caller's own."""
         met, self._met = self._met, None

@@ -195,6 +195,12 @@ def _movement() -> list[Case]:
         ),
         Case("graph.constant", graph.Constant, (), _emit(graph.Constant, value=whole)),
         Case("graph.iota", graph.Iota, (), _emit(graph.Iota, shape=(4, 37), axis=1, dtype=I64)),
+        Case(
+            "graph.sizes",
+            graph.Sizes,
+            (),
+            _emit(graph.Sizes, values=(7, -1, 1 << 40, 0), shape=(2, 2), dtype=I64),
+        ),
         Case("graph.iota-0", graph.Iota, (), _emit(graph.Iota, shape=(4, 37), axis=0, dtype=F32)),
     ]
 

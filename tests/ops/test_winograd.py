@@ -71,7 +71,7 @@ def test_the_ops_are_a_convolution(m: int, shape: tuple[int, ...], outputs: int)
     def body(b: Builder, x: Value, w: Value) -> Sequence[Value]:
         v = b.emit(graph.WinogradInput, x, outputs=m)
         u = b.emit(graph.WinogradWeights, w, outputs=m)
-        products = b.emit(graph.Contract, v, u, equation="xtc,xco->xto")
+        products = b.emit(graph.Contract, v, u, equation="xnijc,xco->xnijo")
         direct = b.emit(graph.Conv, x, w, strides=(1, 1), dilations=(1, 1), layout="channels_last")
         out = b.emit(graph.WinogradOutput, products, height=height, width=width, outputs=m)
         return [out, direct]

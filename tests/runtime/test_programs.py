@@ -82,10 +82,10 @@ def gathered() -> bytes:
     return saved(nodes, {"i": (INT, [4])}, {"y": (FLOAT, [4, 5])}, tensors)
 
 
-def with_host_ops() -> bytes:
+def with_host_ops(rows: int | str = 4) -> bytes:
     """Ops without a lowering between others; a constant of theirs, and one that is an output."""
     tensors = [
-        numpy_helper.from_array(np.ones((4, 5), np.float32), "ones"),
+        numpy_helper.from_array(np.ones((1, 5), np.float32), "ones"),
         numpy_helper.from_array(np.array([[0], [2]]), "places"),
         numpy_helper.from_array(floats([[9] * 5, [8] * 5]), "rows"),
     ]
@@ -98,8 +98,13 @@ def with_host_ops() -> bytes:
         helper.make_node("Identity", ["rows"], ["r"]),
     ]
     tensors.append(numpy_helper.from_array(np.array([2]), "two"))
-    outputs = {"y": (FLOAT, [4, 2]), "k": (INT, [4, 2]), "r": (FLOAT, [2, 5]), "s": (FLOAT, [4, 5])}
-    return saved(nodes, {"x": (FLOAT, [4, 5])}, outputs, tensors)
+    outputs = {
+        "y": (FLOAT, [rows, 2]),
+        "k": (INT, [rows, 2]),
+        "r": (FLOAT, [2, 5]),
+        "s": (FLOAT, [rows, 5]),
+    }
+    return saved(nodes, {"x": (FLOAT, [rows, 5])}, outputs, tensors)
 
 
 MODELS = {
@@ -244,25 +249,39 @@ def test_a_warm_start_imports_nothing_of_the_compiler(
     assert names == ["minicc.backends.llvm"] * ("minicc.backends.llvm" in loaded)
 
 
-def test_sizes_have_programs_of_their_own(
-    options: Options, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_one_program_serves_all_sizes(options: Options, monkeypatch: pytest.MonkeyPatch) -> None:
     data = dense("n")
     session = minicc.InferenceSession(data, options=options)
     assert len(kept(options)) == 1  # what is known of the model
     feeds = [{"x": np.resize(X, (rows, 24))} for rows in (1, 3, 17)]
     want = [bits(session.run(None, feed)) for feed in feeds]
-    assert len(kept(options)) == 4
+    assert len(kept(options)) == 1
     forbid(monkeypatch)
     warm = minicc.InferenceSession(data, options=options)
     assert [bits(warm.run(None, feed)) for feed in feeds] == want
     assert warm.get_inputs() == [("x", ["n", 24], "tensor(float)")]
-    assert warm.report().count("n=") == 3
+    assert "any n:" in warm.report()
+    assert warm.run(None, {"x": np.resize(X, (5, 24))})[0].shape == (5, 40)
     with pytest.raises(UserError, match="the input 'x' is 3x25"):
         warm.run(None, {"x": np.ones((3, 25), np.float32)})
-    monkeypatch.undo()
+
+
+def test_sizes_of_ops_on_the_host_have_programs_of_their_own(
+    options: Options, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data = with_host_ops("n")
+    session = minicc.InferenceSession(data, options=options)
+    assert len(kept(options)) == 1  # what is known of the model
+    feeds = [{"x": np.arange(5.0 * n, dtype=np.float32).reshape(n, 5)} for n in (3, 4, 17)]
+    want = [bits(session.run(None, feed)) for feed in feeds]
+    assert len(kept(options)) == 4
+    with monkeypatch.context() as m:
+        forbid(m)
+        warm = minicc.InferenceSession(data, options=options)
+        assert [bits(warm.run(None, feed)) for feed in feeds] == want
+        assert warm.report().count("n=") == 3
     # a size that nobody saw yet needs the model
-    assert warm.run(None, {"x": np.resize(X, (5, 24))})[0].shape == (5, 40)
+    assert warm.run(None, {"x": np.ones((6, 5), np.float32)})[0].shape == (6, 2)
 
 
 def test_a_key_is_made_of_all_that_decides(options: Options, tmp_path: Path) -> None:
@@ -416,17 +435,23 @@ def test_a_program_keeps_its_target_and_mathematics(options: Options, tmp_path: 
         minicc.InferenceSession(tmp_path / "strange.mcp")
 
 
-def test_free_dimensions_need_sizes_in_a_file(options: Options, tmp_path: Path) -> None:
-    model, file = tmp_path / "model.onnx", tmp_path / "model.mcp"
+def test_free_dimensions_in_a_file(options: Options, tmp_path: Path) -> None:
+    model, free, bound = (tmp_path / n for n in ("model.onnx", "free.mcp", "bound.mcp"))
     model.write_bytes(dense("n"))
-    with pytest.raises(UserError, match=r"MC0104"):
-        write_program(str(model), file, {}, options)
-    assert not file.exists()
-    write_program(str(model), file, {"x": (3, 24)}, options)
-    assert minicc.InferenceSession(file).run(None, {"x": X})[0].shape == (3, 40)
-    assert dict(open_program(str(file)).facts.sizes) == {"n": 3}
+    write_program(str(model), free, {}, options)
+    write_program(str(model), bound, {"x": (3, 24)}, options)
+    for n in (1, 3, 40):
+        feed = {"x": np.resize(X, (n, 24))}
+        want = bits(minicc.InferenceSession(model, options=options).run(None, feed))
+        assert bits(minicc.InferenceSession(free).run(None, feed)) == want
+    assert minicc.InferenceSession(bound).run(None, {"x": X})[0].shape == (3, 40)
+    assert dict(open_program(str(bound)).facts.sizes) == {"n": 3}
     with pytest.raises(UserError, match="the input 'x' is 4x24"):
-        minicc.InferenceSession(file).run(None, {"x": np.ones((4, 24), np.float32)})
+        minicc.InferenceSession(bound).run(None, {"x": np.ones((4, 24), np.float32)})
+    model.write_bytes(with_host_ops("n"))
+    with pytest.raises(UserError, match=r"MC0104"):
+        write_program(str(model), tmp_path / "absent.mcp", {}, options)
+    assert not (tmp_path / "absent.mcp").exists()
 
 
 # the cache

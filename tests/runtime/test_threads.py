@@ -1,133 +1,35 @@
-"""The thread team: barriers, hand-off, forks, endings."""
+"""The thread team: starts, forks, endings, and what is kept for the next run."""
 
-import ctypes
+import gc
 import os
 import subprocess
 import sys
 import threading
 import time
-from functools import cache
 
 import pytest
+from tests.runtime.native import PLACES, library, run_rounds
 
-from minicc.backends.llvm.link import link
-from minicc.backends.llvm.optimize import optimise
-from minicc.errors import CompilerBug, UserError
-from minicc.runtime.image import Library, load
-from minicc.runtime.threads import Team, barrier_ir, close_idle, give_team, take_team
-from minicc.target import Target
-
-# context: barrier, rounds, a counter that is not atomic, how often a thread saw it wrong
-ROUNDS = """
-define void @rounds(i64 %thread, i64 %threads, ptr %context) {
-entry:
-  %barrier = load ptr, ptr %context
-  %rounds.at = getelementptr i64, ptr %context, i64 1
-  %counter = getelementptr i64, ptr %context, i64 2
-  %wrong = getelementptr i64, ptr %context, i64 3
-  %rounds = load i64, ptr %rounds.at
-  br label %loop
-loop:
-  %i = phi i64 [0, %entry], [%next, %read]
-  %turn = urem i64 %i, %threads
-  %mine = icmp eq i64 %turn, %thread
-  br i1 %mine, label %write, label %meet
-write:
-  %old = load i64, ptr %counter
-  %new = add i64 %old, 1
-  store i64 %new, ptr %counter
-  br label %meet
-meet:
-  call void @minicc_barrier(ptr %barrier, i64 %threads)
-  %next = add i64 %i, 1
-  %seen = load i64, ptr %counter
-  %bad = icmp ne i64 %seen, %next
-  %one = zext i1 %bad to i64
-  atomicrmw add ptr %wrong, i64 %one monotonic
-  br label %read
-read:
-  call void @minicc_barrier(ptr %barrier, i64 %threads)
-  %done = icmp eq i64 %next, %rounds
-  br i1 %done, label %exit, label %loop
-exit:
-  ret void
-}
-
-; adds thread + 1 to context[0], and one to context[1]
-define void @visit(i64 %thread, i64 %threads, ptr %context) {
-  %value = add i64 %thread, 1
-  atomicrmw add ptr %context, i64 %value monotonic
-  %count = getelementptr i64, ptr %context, i64 1
-  atomicrmw add ptr %count, i64 1 monotonic
-  ret void
-}
-
-; a tenth of a second
-define void @nap(i64 %thread, i64 %threads, ptr %context) {
-  %span = alloca { i64, i64 }
-  store { i64, i64 } { i64 0, i64 100000000 }, ptr %span
-  call i64 (i64, ...) @syscall(i64 35, ptr %span, ptr null)
-  ret void
-}
-"""
+from minicc.errors import UserError
+from minicc.runtime.threads import Team, close_idle, give_team, take_team
 
 
-@cache
-def code() -> Library:
-    text = barrier_ir() + ROUNDS
-    return load(link([optimise(text, Target.named("x86-64"))], ["rounds", "visit", "nap"]))
-
-
-def visits(team: Team) -> tuple[int, int]:
-    """The sum of thread + 1, and the number of threads that came."""
-    context = (ctypes.c_int64 * 2)()
-    team.run(code()["visit"], ctypes.addressof(context))
-    return context[0], context[1]
-
-
-@pytest.mark.parametrize(("threads", "rounds"), [(1, 10_000), (2, 10_000), (3, 500), (7, 100)])
-def test_barrier_parts_the_rounds(threads: int, rounds: int) -> None:
-    team = Team(threads)
-    for _ in range(2):
-        context = (ctypes.c_int64 * 4)(team.barrier, rounds, 0, 0)
-        team.run(code()["rounds"], ctypes.addressof(context))
-        assert context[2:4] == [rounds, 0]
-    team.close()
-
-
-def test_barrier_parts_the_rounds_on_one_core() -> None:
-    allowed = os.sched_getaffinity(0)
-    team = Team(2)
-    try:
-        # Workers inherit the affinity of the thread that starts them.
-        os.sched_setaffinity(0, {min(allowed)})
-        context = (ctypes.c_int64 * 4)(team.barrier, 200, 0, 0)
-        team.run(code()["rounds"], ctypes.addressof(context))
-    finally:
-        os.sched_setaffinity(0, allowed)
-        team.close()
-    assert context[2:4] == [200, 0]
-
-
-@pytest.mark.parametrize("threads", [1, 2, 5])
-def test_every_thread_comes_once_a_run(threads: int) -> None:
-    team = Team(threads)
-    for _ in range(100):
-        assert visits(team) == (threads * (threads + 1) // 2, threads)
-    team.close()
+def works(team: Team) -> bool:
+    """Whether a short run gives what it must."""
+    return run_rounds(team, library(), 6, 40, 3_000_000)
 
 
 def test_a_team_of_one_starts_no_thread() -> None:
     before = threading.active_count()
     team = Team(1)
-    assert visits(team) == (1, 1)
+    assert works(team)
     assert threading.active_count() == before
 
 
 def test_parked_workers_wake() -> None:
     team = Team(2)
     for _ in range(3):
-        assert visits(team) == (3, 2)
+        assert works(team)
         time.sleep(0.02)
     team.close()
 
@@ -135,12 +37,12 @@ def test_parked_workers_wake() -> None:
 def test_close_ends_the_workers_and_a_run_starts_others() -> None:
     before = threading.active_count()
     team = Team(3)
-    assert visits(team) == (6, 3)
+    assert works(team)
     assert threading.active_count() == before + 2
     team.close()
     team.close()
     assert threading.active_count() == before
-    assert visits(team) == (6, 3)
+    assert works(team)
     team.close()
     assert threading.active_count() == before
 
@@ -148,38 +50,36 @@ def test_close_ends_the_workers_and_a_run_starts_others() -> None:
 def test_a_forgotten_team_ends_its_workers() -> None:
     before = threading.active_count()
     team = Team(3)
-    visits(team)
+    assert works(team)
     del team
+    gc.collect()
     assert threading.active_count() == before
 
 
-def test_a_team_is_entered_by_one_call_at_a_time() -> None:
-    team = Team(2)
-    visits(team)
-    other = threading.Thread(target=team.run, args=(code()["nap"], 0))
-    other.start()
-    time.sleep(0.03)
-    with pytest.raises(CompilerBug, match="MC0350"):
-        visits(team)
-    other.join()
-    assert visits(team) == (3, 2)
+def test_workers_that_rest_end_with_their_team() -> None:
+    allowed = os.sched_getaffinity(0)
+    before = threading.active_count()
+    team = Team(4)
+    try:
+        os.sched_setaffinity(0, {min(allowed)})
+        for _ in range(20):
+            assert run_rounds(team, library(), 100, 100, 10_000_000)
+    finally:
+        os.sched_setaffinity(0, allowed)
     team.close()
+    assert threading.active_count() == before
 
 
-def test_teams_run_at_the_same_time() -> None:
-    results: list[tuple[int, int]] = []
-
-    def work() -> None:
-        team = Team(2)
-        results.extend(visits(team) for _ in range(50))
-        team.close()
-
-    callers = [threading.Thread(target=work) for _ in range(3)]
-    for caller in callers:
-        caller.start()
-    for caller in callers:
-        caller.join()
-    assert results == [(3, 2)] * 150
+def test_one_worker_too_many_returns_at_once() -> None:
+    before = threading.active_count()
+    team = Team(2)
+    assert works(team)
+    extra = team._worker()
+    extra.join(30)
+    assert not extra.is_alive()
+    assert works(team)
+    team.close()
+    assert threading.active_count() == before
 
 
 def test_no_threads_left_is_the_users_error(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -193,16 +93,43 @@ def test_no_threads_left_is_the_users_error(monkeypatch: pytest.MonkeyPatch) -> 
 
     monkeypatch.setattr(threading.Thread, "start", refuse)
     with pytest.raises(UserError, match="threads=2 or fewer"):
-        visits(Team(4))
+        works(Team(4))
     assert threading.active_count() == before
+
+
+@pytest.mark.parametrize("after", [1, 2, 3])
+def test_an_interrupt_between_two_workers_leaves_a_good_team(
+    monkeypatch: pytest.MonkeyPatch, after: int
+) -> None:
+    start = threading.Thread.start
+    started = 0
+
+    def interrupted(thread: threading.Thread) -> None:
+        nonlocal started
+        start(thread)
+        started += 1
+        if started == after:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(threading.Thread, "start", interrupted)
+    before = threading.active_count()
+    team = Team(4)
+    with pytest.raises(KeyboardInterrupt):
+        works(team)
+    for _ in range(5):
+        assert works(team)
+    team.close()
+    while threading.active_count() > before:  # the one that is not in the team's list
+        time.sleep(0.001)
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
 @pytest.mark.parametrize("busy", [False, True])
 def test_a_child_of_a_fork_has_workers_of_its_own(busy: bool) -> None:
     team = Team(2)
-    assert visits(team) == (3, 2)
-    other = threading.Thread(target=team.run, args=(code()["nap"], 0))
+    assert works(team)
+    slow = library(1 << PLACES.index("claimed"), 20_000)
+    other = threading.Thread(target=run_rounds, args=(team, slow, 40, 20, 10_000_000))
     if busy:
         other.start()
         time.sleep(0.02)
@@ -210,7 +137,7 @@ def test_a_child_of_a_fork_has_workers_of_its_own(busy: bool) -> None:
     if child == 0:
         result = 1
         try:
-            result = 0 if visits(team) == (3, 2) and visits(Team(2)) == (3, 2) else 2
+            result = 0 if works(team) and works(Team(3)) and works(take_team(2)) else 2
             team.close()
         finally:
             os._exit(result)
@@ -218,24 +145,17 @@ def test_a_child_of_a_fork_has_workers_of_its_own(busy: bool) -> None:
     assert os.waitstatus_to_exitcode(status) == 0
     if busy:
         other.join()
-    assert visits(team) == (3, 2)
+    assert works(team)
     team.close()
 
 
 def test_the_process_ends_with_a_team_open() -> None:
     script = """
-import ctypes, threading
-from minicc.backends.llvm.link import link
-from minicc.backends.llvm.optimize import optimise
-from minicc.runtime.image import load
+import threading
 from minicc.runtime.threads import Team
-from minicc.target import Target
-text = "define void @main(i64 %t, i64 %n, ptr %c) { ret void }"
-library = load(link([optimise(text, Target.named("x86-64"))], ["main"]))
+from tests.runtime.native import library, run_rounds
 teams = [Team(2), Team(3)]
-for team in teams:
-    team.run(library["main"], 0)
-print(threading.active_count())
+print([run_rounds(team, library(), 6, 40, 3_000_000) for team in teams], threading.active_count())
 """
     path = os.pathsep.join(sys.path)
     done = subprocess.run(
@@ -243,10 +163,10 @@ print(threading.active_count())
         env={**os.environ, "PYTHONPATH": path},
         capture_output=True,
         text=True,
-        timeout=30,
+        timeout=60,
         check=False,
     )
-    assert (done.returncode, done.stdout, done.stderr) == (0, "4\n", "")
+    assert (done.returncode, done.stdout, done.stderr) == (0, "[True, True] 4\n", "")
 
 
 def test_teams_that_are_given_back_serve_again() -> None:
@@ -254,8 +174,9 @@ def test_teams_that_are_given_back_serve_again() -> None:
     second = take_team(2)
     assert first is not second
     give_team(first)
+    assert take_team(2, False) is not first
     assert take_team(2) is first
     give_team(second)
     give_team(first)
-    assert visits(take_team(2)) == (3, 2)
+    assert works(take_team(2))
     close_idle(2)

@@ -15,12 +15,14 @@ from minicc.ir import graph, interpret
 from minicc.ir.arith import identity_of
 from minicc.ir.build import Builder
 from minicc.ir.core import Function, Literal, Module, Region, Value
+from minicc.ir.program import Barrier, Launch
 from minicc.ir.types import F32, I32, I64, TensorType
 from minicc.ir.verify import verify
 from minicc.options import Options
+from minicc.passes.program.parallelize import parallelize
 from minicc.runtime.execute import NativeExecutable
-from minicc.runtime.threads import team_code
 from minicc.target import TARGETS
+from tests.runtime.native import EVERYWHERE, code
 
 Array = np.ndarray[Any, Any]
 Body = Callable[..., Sequence[Value]]
@@ -41,12 +43,31 @@ def constant(b: Builder, value: Any) -> Value:
     return b.emit(graph.Constant, value=Literal(np.asarray(value)))
 
 
+def team() -> Any:
+    """The thread team's code, once for all tests; it sleeps a little now and then."""
+    return code(EVERYWHERE, 50)
+
+
+def spread(program: Module) -> Module:
+    """The same program with all launches shared that can be, however small they are."""
+    main = program.main
+    ops = [
+        op.rebuilt(op.operands, work=1 << 30) if isinstance(op, Launch) else op
+        for op in main.body.ops
+        if not isinstance(op, Barrier)
+    ]
+    body = main.with_body(Region(main.args, ops, main.body.yields))
+    return parallelize(Module(program.level, [body if f is main else f for f in program.functions]))
+
+
 def machine_code(
     program: Module, target: str, inputs: Sequence[Array], threads: int
 ) -> list[Array]:
     """What the machine code of a program gives, denormals kept as the interpreter keeps them."""
-    image, layout = compile_program(program, TARGETS[target], False, team_code(), no_store)
+    image, layout = compile_program(program, TARGETS[target], False, team(), no_store)
     executable = NativeExecutable(image, layout, threads)
+    if executable.threads > 1:  # also where there are fewer processors
+        executable.threads = threads
     first = executable.run(inputs)
     again = executable.run(inputs)
     assert all(map(same_bits, first, again)), "a second run gave other bits"

@@ -54,6 +54,10 @@ class Executable(Protocol):
         """The outputs for C-contiguous inputs of the expected types, in the order of `main`."""
         ...
 
+    def fits(self, shapes: Sequence[tuple[int, ...]]) -> bool:
+        """Whether the program is for inputs of these shapes."""
+        ...
+
     def close(self) -> None:
         """End the threads that wait for a run; a later run starts them again."""
         ...

@@ -8,15 +8,18 @@ Mirrors: the executable layouts of IREE's HAL, the memory plan in an ExecuTorch 
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from minicc.ir.arrays import Array
 from minicc.ir.types import BufferType, TensorType
 
-# slots of the table: three of its own, then main's arguments, then the constants in their order
-ARENA, BARRIER, STATUS, FIRST = 0, 1, 2, 3
+if TYPE_CHECKING:
+    from minicc.ir.affine import Dim
+
+# slots of the table: three of its own, the sizes, main's arguments, the constants in their order
+ARENA, TEAM, STATUS, FIRST = 0, 1, 2, 3
 WORDS = 2  # of a check in the status: whether it failed, the least index
 _NONE = np.iinfo(np.int64).max
 
@@ -25,20 +28,25 @@ class Check(NamedTuple):
     """A check of a launch: the nodes that it is for, and the extent that indices stay below."""
 
     where: tuple[str, ...]
-    extent: int
+    extent: Dim
 
 
 class Layout(NamedTuple):
-    """The arena's bytes, the types of arguments, the points of all launches, checks, constants.
+    """The free dimensions, the memory that a run needs, types of arguments, checks, constants.
 
-    `work` counts the points of all iteration spaces; `checks` are those whose words are in the
-    status, in the order of these.
+    `sizes` are the free dimensions that the table says, `derived` what is computed of them, and
+    `guards` pairs that must be equal. `work` counts the points of all iteration spaces; `checks`
+    are those whose words are in the status, in the order of these.
     """
 
-    arena: int
+    sizes: tuple[str, ...]
+    derived: tuple[tuple[str, Dim], ...]
+    guards: tuple[tuple[Dim, Dim], ...]
+    arena: Dim
+    scratch: Dim
     inputs: tuple[BufferType | TensorType, ...]
     outputs: tuple[BufferType | TensorType, ...]
-    work: int
+    work: Dim
     checks: tuple[Check, ...]
     constants: tuple[Array, ...]
 

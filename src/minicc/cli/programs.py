@@ -26,6 +26,7 @@ from minicc.ir.types import TensorType
 from minicc.ir.verify import verify
 from minicc.observe import write_beside
 from minicc.options import Options
+from minicc.partition import host_ops
 from minicc.parts import what_data_decide
 from minicc.passes.graph.specialise import specialise
 from minicc.runtime.execute import NativeExecutable
@@ -40,7 +41,9 @@ _LIMIT = 1 << 62
 def write_program(
     model: str, path: Path, shapes: Mapping[str, tuple[int, ...]], options: Options
 ) -> None:
-    """Compile a model to a file; UserError where a dimension has no size.
+    """Compile a model to a file, for all sizes of dimensions that no shape binds.
+
+    UserError where one has no size, and ops run on the host.
 
     UnsupportedError where data decide what is compiled.
     """
@@ -54,7 +57,8 @@ def write_program(
         raise UnsupportedError(
             "MC0228", f"data decide in this model: {decided}", hint=hint
         ) from None
-    require_bound(module)
+    if host_ops(module):
+        require_bound(module)
     made = build(module, options, {})
     facts = made.facts(facts_of(signature_of(module.main), read.outputs, module, options), binding)
     facts = facts._replace(seconds={})  # which make one file of a model differ from the next
@@ -82,7 +86,7 @@ def described(saved: Saved) -> dict[str, Any]:
         "kernels": facts.kernels,
         "launches": facts.launches,
         "code_bytes": sum(len(s.image.code) for s in steps if isinstance(s, Segment)),
-        "arena_bytes": sum(layout.arena for layout in layouts),
+        "arena_bytes": sum(m.arena for m in layouts if isinstance(m.arena, int)),
         "constants": len(constants),
         "constant_bytes": sum(a.nbytes for a in constants.values()),
         "on_host": [on._asdict() for on in facts.host],
@@ -124,6 +128,9 @@ def verify_program(path: str, threads: tuple[int, ...]) -> list[tuple[str, list[
         assert built is not None
         segment = [s for s in built.steps if not isinstance(s, Host)][number - 1]
         layout = segment.layout
+        if layout.sizes:
+            text = f"its dimensions {', '.join(layout.sizes)} are free"
+            raise UserError("MC0104", text, hint="verify the model it was compiled from: --shape")
         types = [TensorType(t.dtype, t.shape) for t in layout.inputs]
         arrays = [random_input(t, {}, k, _LIMIT) for k, t in enumerate(types)]
         given = [np.ascontiguousarray(a) for a in arrays]

@@ -7,6 +7,10 @@ plain `int`, so `Dim = int | Expr` and the usual static case costs nothing.
 Expressions are immutable, hashable and in a normal form (terms sorted, like terms added, integer
 multiples of a divisor taken out of floor divisions and remainders), so equality is structural.
 
+A *size* is a symbol whose name begins with `$`: a free dimension of the program, which stands for
+one number all through a run. It may occur beside the dimensions of a space and the indices of a
+kernel, whose names are plain.
+
 Mirrors: MLIR's AffineExpr and AffineMap; TVM's arith. Ours names symbols instead of numbering them,
 and has `min`, which describes a last block that overlaps its neighbour.
 """
@@ -24,7 +28,8 @@ Atom = Union[str, "Compound"]
 
 # Words that mean something else where a symbol may stand in text.
 _RESERVED = frozenset({"dense", "false", "floordiv", "inf", "min", "mod", "nan", "none", "true"})
-_PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_PLAIN = re.compile(r"\$?[A-Za-z_][A-Za-z0-9_]*")
+TYPICAL = 128  # what a size is taken for where a choice needs a number
 
 
 @lru_cache(4096)
@@ -45,20 +50,33 @@ def escape(character: str) -> str:
 class Compound:
     """A non-linear atom: `floordiv` or `mod` by a positive number, or `min` of two expressions."""
 
-    __slots__ = ("_hash", "args", "kind")
+    __slots__ = ("_hash", "_spelled", "args", "kind")
 
     def __init__(self, kind: str, *args: Dim) -> None:
         self.kind = kind
         self.args = args
         self._hash = hash((kind, args))
+        self._spelled = ""
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Compound) and self.kind == other.kind and self.args == other.args
+        if self is other:
+            return True
+        return (
+            isinstance(other, Compound)
+            and self._hash == other._hash
+            and self.kind == other.kind
+            and self.args == other.args
+        )
 
     def __hash__(self) -> int:
         return self._hash
 
     def __repr__(self) -> str:
+        # kept: sums are sorted by what their terms are spelled
+        self._spelled = self._spelled or self._text()
+        return self._spelled
+
+    def _text(self) -> str:
         if self.kind == "min":
             return f"min({', '.join(map(str, self.args))})"
         left, right = self.args
@@ -78,12 +96,13 @@ def _text(atom: Atom) -> str:
 class Expr:
     """A non-constant sum `const + coefficient * monomial + ...` in the module's normal form."""
 
-    __slots__ = ("_hash", "const", "terms")
+    __slots__ = ("_hash", "_symbols", "const", "terms")
 
     def __init__(self, terms: tuple[tuple[Monomial, int], ...], const: int) -> None:
         self.terms = terms
         self.const = const
         self._hash = hash((terms, const))
+        self._symbols: frozenset[str] | None = None
 
     def is_atom(self) -> bool:
         """Whether this is one symbol or minimum, which needs no parentheses."""
@@ -97,8 +116,13 @@ class Expr:
         atom = self.terms[0][0][0]
         return isinstance(atom, str) or atom.kind == "min"
 
-    def symbols(self) -> set[str]:
+    def symbols(self) -> frozenset[str]:
         """All symbols that occur, also within divisions and minima."""
+        if self._symbols is None:
+            self._symbols = frozenset(self._found())
+        return self._symbols
+
+    def _found(self) -> set[str]:
         found: set[str] = set()
         for monomial, _ in self.terms:
             for atom in monomial:
@@ -110,7 +134,14 @@ class Expr:
         return found
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Expr) and self.terms == other.terms and self.const == other.const
+        if self is other:
+            return True
+        return (
+            isinstance(other, Expr)
+            and self._hash == other._hash
+            and self.const == other.const
+            and self.terms == other.terms
+        )
 
     def __hash__(self) -> int:
         return self._hash
@@ -125,6 +156,9 @@ class Expr:
 
     def __rsub__(self, other: Dim) -> Dim:
         return add(other, multiply(self, -1))
+
+    def __neg__(self) -> Dim:
+        return multiply(self, -1)
 
     def __mul__(self, other: Dim) -> Dim:
         return multiply(self, other)
@@ -159,7 +193,8 @@ def _binds_weakly(atom: Atom) -> bool:
     return isinstance(atom, Compound) and atom.kind != "min"
 
 
-def _make(terms: dict[Monomial, int], const: int) -> Dim:
+def build_sum(terms: dict[Monomial, int], const: int) -> Dim:
+    """The sum of multiples of monomials and a constant in normal form."""
     kept = [(m, c) for m, c in terms.items() if c]
     if not kept:
         return const
@@ -174,9 +209,45 @@ def symbol(name: str) -> Expr:
     return Expr((((name,), 1),), 0)
 
 
-def symbols(value: Dim) -> set[str]:
+def size(name: str) -> Expr:
+    """The expression that is the free dimension of that name."""
+    return symbol(spell_size(name))
+
+
+def spell_size(name: str) -> str:
+    """The name of the symbol that a free dimension of that name becomes."""
+    return name if is_size(name) else f"${name}"
+
+
+def is_size(name: str) -> bool:
+    """Whether a symbol is a free dimension of the program."""
+    return name.startswith("$")
+
+
+def sizes(value: Dim) -> set[str]:
+    """The free dimensions that an expression depends on."""
+    return {name for name in symbols(value) if is_size(name)}
+
+
+@lru_cache(4096)
+def typical(value: Dim) -> int:
+    """A number for an extent where a choice needs one: each size is taken for `TYPICAL`."""
+    if isinstance(value, int):
+        return value
+    number: int = evaluate(value, dict.fromkeys(value.symbols(), TYPICAL))
+    return number
+
+
+def number(value: Dim) -> int:
+    """An extent that has been bound; ValueError where it still depends on symbols."""
+    if not isinstance(value, int):
+        raise ValueError(f"the dimension {value} is not bound")
+    return value
+
+
+def symbols(value: Dim) -> frozenset[str]:
     """The symbols of a dimension; none for a number."""
-    return value.symbols() if isinstance(value, Expr) else set()
+    return value.symbols() if isinstance(value, Expr) else frozenset()
 
 
 def add(left: Dim, right: Dim) -> Dim:
@@ -187,10 +258,15 @@ def add(left: Dim, right: Dim) -> Dim:
         left, right = right, left
     if isinstance(right, int):
         return Expr(left.terms, left.const + right) if right else left
+    return _sum(left, right)
+
+
+@lru_cache(1 << 14)
+def _sum(left: Expr, right: Expr) -> Dim:
     terms = dict(left.terms)
     for monomial, coefficient in right.terms:
         terms[monomial] = terms.get(monomial, 0) + coefficient
-    return _make(terms, left.const + right.const)
+    return build_sum(terms, left.const + right.const)
 
 
 def multiply(left: Dim, right: Dim) -> Dim:
@@ -205,13 +281,18 @@ def multiply(left: Dim, right: Dim) -> Dim:
         if right == 1:
             return left
         return Expr(tuple((m, c * right) for m, c in left.terms), left.const * right)
+    return _product(left, right)
+
+
+@lru_cache(1 << 14)
+def _product(left: Expr, right: Expr) -> Dim:
     total: Dim = left.const * right.const
     for m, c in left.terms:
-        total = add(total, _make({m: c * right.const}, 0))
+        total = add(total, build_sum({m: c * right.const}, 0))
         for n, d in right.terms:
-            total = add(total, _make({tuple(sorted((*m, *n), key=_text)): c * d}, 0))
+            total = add(total, build_sum({tuple(sorted((*m, *n), key=_text)): c * d}, 0))
     for n, d in right.terms:
-        total = add(total, _make({n: d * left.const}, 0))
+        total = add(total, build_sum({n: d * left.const}, 0))
     return total
 
 
@@ -224,7 +305,7 @@ def _split_multiple(value: Expr, divisor: int) -> tuple[Dim, Dim]:
             quotient[monomial] = coefficient // divisor
         else:
             rest[monomial] = coefficient
-    return _make(quotient, value.const // divisor), _make(rest, value.const % divisor)
+    return build_sum(quotient, value.const // divisor), build_sum(rest, value.const % divisor)
 
 
 def floordiv(left: Dim, right: int) -> Dim:
@@ -233,8 +314,11 @@ def floordiv(left: Dim, right: int) -> Dim:
         raise ValueError(f"floor division by {right}: the divisor must be positive")
     if isinstance(left, int):
         return left // right
-    if right == 1:
-        return left
+    return left if right == 1 else _floor(left, right)
+
+
+@lru_cache(1 << 14)
+def _floor(left: Expr, right: int) -> Dim:
     quotient, rest = _split_multiple(left, right)
     if isinstance(rest, int):
         return add(quotient, rest // right)
@@ -255,6 +339,14 @@ def mod(left: Dim, right: int) -> Dim:
     return Expr((((Compound("mod", rest, right),), 1),), 0)
 
 
+def compound(kind: str, left: Dim, right: Dim) -> Dim:
+    """A floor division, remainder or minimum by its kind."""
+    if kind == "min":
+        return minimum(left, right)
+    assert isinstance(right, int)
+    return floordiv(left, right) if kind == "floordiv" else mod(left, right)
+
+
 def minimum(left: Dim, right: Dim) -> Dim:
     """The smaller of two."""
     if isinstance(left, int) and isinstance(right, int):
@@ -262,6 +354,16 @@ def minimum(left: Dim, right: Dim) -> Dim:
     if left == right:
         return left
     return Expr((((Compound("min", left, right),), 1),), 0)
+
+
+def maximum(left: Dim, right: Dim) -> Dim:
+    """The greater of two."""
+    return left + right - minimum(left, right)
+
+
+def ceildiv(left: Dim, right: int) -> Dim:
+    """The quotient by a positive number, rounded up."""
+    return floordiv(add(left, right - 1), right)
 
 
 def substitute(value: Dim, binding: Mapping[str, Dim]) -> Dim:
@@ -281,7 +383,7 @@ def substitute(value: Dim, binding: Mapping[str, Dim]) -> Dim:
             terms[m] = terms.get(m, 0) + coefficient * c
         const += 0 if new is None else coefficient * new.const
     else:  # a plain sum, as nearly all are
-        return _make(terms, const)
+        return build_sum(terms, const)
 
     def bound(name: str) -> Dim:
         return binding.get(name, symbol(name))
@@ -342,56 +444,3 @@ def fold(
             product = times(product, coefficient)
         total = product if total is None else plus(total, product)
     return plus(total, value.const) if value.const else total
-
-
-def linear(value: Dim, names: tuple[str, ...]) -> tuple[dict[str, int], Dim] | None:
-    """Split `value` into integer coefficients of `names` and a rest free of them.
-
-    None where it is not linear in them (a name under a division, a minimum, or in a product).
-    """
-    if isinstance(value, int):
-        return {}, value
-    coefficients: dict[str, int] = {}
-    rest: dict[Monomial, int] = {}
-    wanted = set(names)
-    for monomial, coefficient in value.terms:
-        if len(monomial) == 1 and isinstance(monomial[0], str) and monomial[0] in wanted:
-            coefficients[monomial[0]] = coefficient
-        elif any(symbols(Expr(((monomial, 1),), 0)) & wanted for _ in (0,)):
-            return None
-        else:
-            rest[monomial] = coefficient
-    return coefficients, _make(rest, value.const)
-
-
-def bounds(value: Dim, extents: Mapping[str, int]) -> tuple[int, int]:
-    """Least and greatest value when each symbol runs over `0 .. extent-1`.
-
-    Interval arithmetic: never too narrow, and too wide where a symbol occurs twice.
-    """
-
-    def of_atom(atom: Atom) -> tuple[int, int]:
-        if isinstance(atom, str):
-            return 0, extents[atom] - 1
-        low, high = bounds(atom.args[0], extents)
-        second = atom.args[1]
-        if atom.kind == "min":
-            other = bounds(second, extents)
-            return min(low, other[0]), min(high, other[1])
-        assert isinstance(second, int)
-        if atom.kind == "floordiv":
-            return low // second, high // second
-        return (low % second, high % second) if low // second == high // second else (0, second - 1)
-
-    if isinstance(value, int):
-        return value, value
-    low = high = value.const
-    for monomial, coefficient in value.terms:
-        least, most = 1, 1
-        for atom in monomial:
-            a, b = of_atom(atom)
-            products = (least * a, least * b, most * a, most * b)
-            least, most = min(products), max(products)
-        ends = (least * coefficient, most * coefficient)
-        low, high = low + min(ends), high + max(ends)
-    return low, high

@@ -9,6 +9,7 @@ Mirrors: MLIR's parser of affine expressions.
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from minicc.later import Later
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 else:
     affine = Later("minicc.ir.affine")
 
-_TOKEN = re.compile(r"\s*(?:(\d+)|'((?:\\.|[^'\\])*)'|([A-Za-z_]\w*)|([-+*(),]))", re.ASCII)
+_TOKEN = re.compile(r"\s*(?:(\d+)|'((?:\\.|[^'\\])*)'|(\$?[A-Za-z_]\w*)|([-+*(),]))", re.ASCII)
 _ESCAPE = re.compile(r"\\u([0-9a-f]{4})|\\U([0-9a-f]{8})")
 
 
@@ -39,6 +40,29 @@ def dim_of(text: object) -> Dim:
     if parser.next != "":
         raise ValueError(f"{text!r} is no dimension")
     return found
+
+
+def binding_of(shapes: Sequence[Sequence[Dim]], found: Sequence[Sequence[int]]) -> dict[str, int]:
+    """The sizes that symbols have where shapes that hold them are these numbers."""
+    binding: dict[str, int] = {}
+    for shape, numbers in zip(shapes, found, strict=True):
+        for extent, n in zip(shape, numbers, strict=True):
+            if not isinstance(extent, int) and extent.is_atom():
+                binding[next(iter(extent.symbols()))] = n
+    return binding
+
+
+def with_derived(binding: Mapping[str, Dim], derived: Sequence[tuple[str, Dim]]) -> dict[str, Dim]:
+    """A binding of sizes with those that are computed from them, in order."""
+    whole = dict(binding)
+    for name, value in derived:
+        whole[name] = affine.substitute(value, whole)
+    return whole
+
+
+def number_of(value: Dim, binding: Mapping[str, Dim]) -> int:
+    """The number that a dimension is under a binding of all its symbols."""
+    return value if isinstance(value, int) else int(affine.evaluate(value, binding))
 
 
 class _Parser:

@@ -12,14 +12,16 @@ Those run one level, ours all four, with the ops' own definitions.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
 from minicc.errors import CompilerBug
 from minicc.ir import kernel, program
-from minicc.ir.core import Array, Function, Module, Op, Region, Value
+from minicc.ir.bind import bind, bind_sizes
+from minicc.ir.core import Array, Function, Module, Op, Region, Value, walk
+from minicc.ir.extents import binding_of
 from minicc.ir.indices import OutOfRange
 from minicc.ir.types import BufferType
 
@@ -65,6 +67,8 @@ class Interpreter:
     def _launch(self, op: program.Launch, *buffers: kernel.Memory) -> tuple[Any, ...]:
         assert self.module is not None
         function = self.module.function(op.kernel)
+        if op.sizes:
+            function = bind(function, op.sizes_in(function))
         formals = function.args[len(function.attrs["grid"]) :]
         # a kernel's parameters say how it sees the memory, whatever the caller called it
         seen = [
@@ -82,8 +86,7 @@ class Interpreter:
         total = int(np.prod(grid))
         order = self.random.permutation(total)
         batch = max(1, _BATCH // largest_tile(function.body))
-        for start in range(0, total, batch):
-            chosen = order[start : start + batch]
+        for chosen in _batches(order, batch, grid, _deciding(function, len(grid))):
             self.instances = len(chosen)
             coordinates = np.unravel_index(chosen, grid) if grid else ()
             try:
@@ -94,6 +97,29 @@ class Interpreter:
                 raise CompilerBug(
                     "MC0304", f"kernel {function.name}: {error}", stage="interpret"
                 ) from error
+
+
+def _deciding(function: Function, rank: int) -> list[int]:
+    """The axes of the grid on which it depends how often a loop of the kernel runs."""
+    ends = {
+        v for op in walk(function.body) if isinstance(op, kernel.Range) for v in op.operands[:2]
+    }
+    makers = [op for op in walk(function.body) if isinstance(op, kernel.Index)]
+    used = {v for op in makers if op.result in ends for v in op.operands}
+    return [axis for axis in range(rank) if function.args[axis] in used]
+
+
+def _batches(
+    order: Array, most: int, grid: tuple[int, ...], axes: Sequence[int]
+) -> Iterator[Array]:
+    """Instances that run together: at most so many, with the same coordinates along some axes."""
+    if not axes:
+        yield from (order[start : start + most] for start in range(0, len(order), most))
+        return
+    coordinates = np.unravel_index(order, grid)
+    shared = np.ravel_multi_index([coordinates[a] for a in axes], [grid[a] for a in axes])
+    for place in np.unique(shared):
+        yield from _batches(order[shared == place], most, grid, ())
 
 
 def largest_tile(region: Region) -> int:
@@ -110,6 +136,10 @@ def largest_tile(region: Region) -> int:
 
 def run(module: Module, inputs: Sequence[Array], seed: int = 0) -> list[Array]:
     """The outputs of `main` for NumPy inputs, at whatever level the module is."""
+    shapes = [a.type.shape for a in module.main.args[: len(inputs)]]
+    binding = binding_of(shapes, [np.shape(x) for x in inputs])
+    if binding:
+        module = bind_sizes(module, binding)
     main = module.main
     interpreter = Interpreter(module, seed)
     if module.level in ("graph", "structured"):

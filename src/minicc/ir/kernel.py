@@ -31,9 +31,17 @@ import numpy as np
 from minicc.ir import affine
 from minicc.ir.affine import Dim
 from minicc.ir.arith import COMBINERS, reduce_array
-from minicc.ir.core import Array, Op, Region, RunRegion, Value
+from minicc.ir.core import Array, Function, Op, Region, RunRegion, Value, walk
 from minicc.ir.indices import counted
-from minicc.ir.types import I64, INDEX_TYPE, BufferType, TensorType, is_index, static_shape
+from minicc.ir.types import (
+    I64,
+    INDEX_TYPE,
+    BufferType,
+    TensorType,
+    buffer_bytes,
+    is_index,
+    static_shape,
+)
 
 
 class Memory:
@@ -105,8 +113,14 @@ def _check_addressing(
         raise TypeError(f"{op.opname} gives {len(at)} coordinates for {buffer}")
     known = {f"i{k}" for k in range(indices)} | {f"t{k}" for k in range(rank)}
     for expression in at:
-        if unknown := affine.symbols(expression) - known:
-            raise TypeError(f"{op.opname} uses the unknown {sorted(unknown)} in {expression}")
+        if unknown := _unknown(expression, known):
+            raise TypeError(f"{op.opname} uses the unknown {unknown} in {expression}")
+
+
+def _unknown(expression: Dim, known: set[str]) -> list[str]:
+    """The symbols that are neither known nor free dimensions of the program."""
+    names = affine.symbols(expression) - known
+    return sorted(name for name in names if not affine.is_size(name))
 
 
 class Index(Op, name="kernel.index"):
@@ -117,8 +131,8 @@ class Index(Op, name="kernel.index"):
 
     def infer(self) -> tuple[TensorType, ...]:
         known = {f"i{k}" for k in range(len(self.operands))}
-        if unknown := affine.symbols(self.value) - known:
-            raise TypeError(f"kernel.index uses the unknown {sorted(unknown)}")
+        if unknown := _unknown(self.value, known):
+            raise TypeError(f"kernel.index uses the unknown {unknown}")
         return (INDEX_TYPE,)
 
     def evaluate(self, run: RunRegion, *args: Any) -> tuple[Any, ...]:
@@ -134,17 +148,18 @@ class Check(Op, name="kernel.check"):
     """
 
     x: Value
-    extent: int
+    extent: Dim
     pure = False
 
     def infer(self) -> tuple[TensorType, ...]:
         t = self.x.type
-        if not is_index(t.dtype) or any(n != 1 for n in t.extents) or self.extent < 0:
+        negative = isinstance(self.extent, int) and self.extent < 0
+        if not is_index(t.dtype) or any(n != 1 for n in t.extents) or negative:
             raise TypeError(f"{self.opname} of {t} below {self.extent}")
         return (INDEX_TYPE,)
 
     def evaluate(self, run: RunRegion, *args: Any) -> tuple[Any, ...]:
-        return (counted(np.asarray(args[0]).reshape(-1), self.extent, self.loc),)
+        return (counted(np.asarray(args[0]).reshape(-1), affine.number(self.extent), self.loc),)
 
 
 class Coordinate(Op, name="kernel.coordinate"):
@@ -248,6 +263,11 @@ class Alloc(Op, name="kernel.alloc"):
     home: str = "L1"
     pure = False  # two allocations are two memories
 
+    @property
+    def is_free(self) -> bool:
+        """Whether its size is only known when the program runs."""
+        return not isinstance(self.type.reach(), int)
+
     def infer(self) -> tuple[BufferType, ...]:
         return (self.type,)
 
@@ -284,6 +304,40 @@ class For(Op, name="kernel.for"):
         for i in range(self.lo, self.hi, self.step):
             carried = run(self.body, (np.int64(i), *carried))
         return carried
+
+
+class Range(Op, name="kernel.range"):
+    """Run `body` for each index `start, start + step, ...` below `stop`, which may be none.
+
+    Values are carried from one round to the next. Where instances run together, `start` and `stop`
+    must be the same for all of them.
+    """
+
+    start: Value
+    stop: Value
+    inits: tuple[Value, ...]
+    step: int = 1
+    body: Region
+    pure = False
+
+    def infer(self) -> tuple[TensorType, ...]:
+        types = tuple(v.type for v in self.inits)
+        args = tuple(a.type for a in self.body.args)
+        if args != (INDEX_TYPE, *types) or tuple(y.type for y in self.body.yields) != types:
+            raise TypeError(
+                f"kernel.range carries {types}, but its body takes {args} and yields other types"
+            )
+        if self.start.type != INDEX_TYPE or self.stop.type != INDEX_TYPE or self.step < 1:
+            raise TypeError("kernel.range runs between indices, in steps of at least 1")
+        return types
+
+    def evaluate(self, run: RunRegion, *args: Any) -> tuple[Any, ...]:
+        start, stop, *carried = args
+        (ends,) = {(int(a), int(b)) for a, b in np.broadcast(start, stop)}
+        out = tuple(carried)
+        for i in range(*ends, self.step):
+            out = run(self.body, (np.int64(i), *out))
+        return out
 
 
 class Reduce(Op, name="kernel.reduce"):
@@ -379,3 +433,12 @@ class Concat(Op, name="kernel.concat"):
         batch = max(np.shape(a)[0] for a in args)
         whole = [np.broadcast_to(a, (batch, *np.shape(a)[1:])) for a in args]
         return (np.concatenate(whole, axis=self.axis + 1),)
+
+
+def scratch_of(function: Function) -> Dim:
+    """Bytes of a kernel's scratch of free sizes."""
+    total: Dim = 0
+    for op in walk(function.body):
+        if isinstance(op, Alloc) and op.is_free:
+            total = total + buffer_bytes(op.type)
+    return total

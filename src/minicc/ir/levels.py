@@ -83,6 +83,6 @@ def leftovers(module: Module, function: Function) -> Iterator[tuple[Op, str]]:
         for op in region.ops:
             if not level.allows(op, nested=nested, entry=entry):
                 yield op, f"{op.opname} is left over at the level {level.name}"
-            elif level.placed and op.opname == "program.alloc" and op.attrs["offset"] < 0:
+            elif level.placed and op.opname == "program.alloc" and op.attrs["offset"] == -1:
                 yield op, f"{op.opname} is not placed at the level {level.name}"
             pending += [(inner, True) for inner in op.regions]

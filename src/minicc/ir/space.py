@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from minicc.ir.affine import Dim, spell
+from minicc.ir.affine import Dim, spell, typical
 
 PARALLEL, REDUCTION, SEQUENTIAL = "parallel", "reduction", "sequential"
 KINDS = (PARALLEL, REDUCTION, SEQUENTIAL)
@@ -66,10 +66,19 @@ class Space:
     @property
     def extents(self) -> dict[str, int]:
         """Extents by name; ValueError where one is still a symbol."""
-        for i in self.iters:
-            if not isinstance(i.extent, int):
-                raise ValueError(f"the extent {i.extent} of dimension {i.name} is not bound")
-        return {i.name: i.extent for i in self.iters}  # type: ignore[misc]  # seen to be int above
+        return {i.name: self.extent_of(i.name) for i in self.iters}
+
+    def extent_of(self, name: str) -> int:
+        """One extent; ValueError where it is still a symbol."""
+        extent = self._index[name].extent
+        if not isinstance(extent, int):
+            raise ValueError(f"the extent {extent} of dimension {name} is not bound")
+        return extent
+
+    @property
+    def typical(self) -> dict[str, int]:
+        """Extents by name, with a typical number for those that are free."""
+        return {i.name: typical(i.extent) for i in self.iters}
 
     def renamed(self, names: Mapping[str, str]) -> Space:
         """The same space with some dimensions called otherwise."""

@@ -14,9 +14,10 @@ are reduced, in no stated order. A yield's map may visit an element twice (a las
 overlaps its neighbour) only with equal values, or along a sequential dimension, whose points run in
 order: the last one wins. An operand may be read where another one says (`indices`); of a yield the
 map alone says where it goes. Several yields may fill one result (`into`): a point makes a small
-block of it, as Winograd's transforms do. Values stay whole tensors; where they live is not said. A
-`structured.group` says which ops run together: for each point of the `shared` dimensions, all its
-ops in order; what passes between them is seen in full only after the group.
+block of it, as Winograd's transforms do, and of yields for one element the last one counts. Values
+stay whole tensors; where they live is not said. A `structured.group` says which ops run together:
+for each point of the `shared` dimensions, all its ops in order; what passes between them is seen in
+full only after the group.
 
 Mirrors: Linalg's generic, TE's compute, Halide's Func; the group is Halide's compute_at, XLA's
 fusion, IREE's dispatch. Linalg stands between StableHLO and loops, TE between Relax and TIR. Unlike
@@ -32,7 +33,7 @@ from typing import Any
 
 import numpy as np
 
-from minicc.ir import affine
+from minicc.ir import affine, affine_facts
 from minicc.ir.affine import Dim
 from minicc.ir.arith import COMBINERS, identity_of, reduce_array
 from minicc.ir.arrays import empty
@@ -54,8 +55,10 @@ def contiguous_name(m: Map) -> str | None:
     if not m or not isinstance(m[-1], affine.Expr):
         return None
     for monomial, coefficient in m[-1].terms:
-        if coefficient == 1 and len(monomial) == 1 and isinstance(monomial[0], str):
-            return monomial[0]
+        name = monomial[0]
+        plain = coefficient == 1 and len(monomial) == 1 and isinstance(name, str)
+        if plain and not affine.is_size(str(name)):
+            return str(name)
     return None
 
 
@@ -80,7 +83,7 @@ class Generic(Op, name="structured.generic"):
     combine: tuple[str | None, ...]
     into: tuple[int, ...] = ()
     coordinates: tuple[Dim, ...] = ()
-    indices: tuple[tuple[str, int, int], ...] = ()
+    indices: tuple[tuple[str, int, Dim], ...] = ()
     ahead: tuple[tuple[int, int], ...] = ()
     tile: tuple[tuple[str, int], ...] = ()
     blocks: tuple[tuple[str, int], ...] = ()
@@ -139,7 +142,7 @@ class Generic(Op, name="structured.generic"):
         self._verify_indices()
         ranks = [v.type.rank for v in self.operands] + [len(self.shapes[t]) for t in self.targets]
         for k, (m, rank) in enumerate(zip(self.maps, ranks, strict=True)):
-            unknown = names_of(m) - set(self.space.names)
+            unknown = {n for n in names_of(m) - set(self.space.names) if not affine.is_size(n)}
             if k < len(self.operands) and k not in {operand for _, operand, _ in self.indices}:
                 unknown -= {name for name, _, _ in self.indices}
             if len(m) != rank or unknown:
@@ -166,7 +169,8 @@ class Generic(Op, name="structured.generic"):
         if len({*names, *self.space.names}) != len(names) + len(self.space.names):
             raise ValueError(f"the indices {names} and dimensions are not named apart")
         for name, k, extent in self.indices:
-            if not 0 <= k < len(self.operands) or extent < 0:
+            negative = isinstance(extent, int) and extent < 0
+            if not 0 <= k < len(self.operands) or negative:
                 raise ValueError(f"the index {name} is of no operand, or below no extent")
             if not is_index(self.operands[k].type.dtype):
                 raise TypeError(f"the index {name} can't be of {self.operands[k].type}")
@@ -174,15 +178,21 @@ class Generic(Op, name="structured.generic"):
     def _verify_bounds(self) -> None:
         if any(isinstance(i.extent, affine.Expr) or i.extent == 0 for i in self.space.iters):
             return
-        extents = {**self.space.extents, **{name: n for name, _, n in self.indices}}
+        if any(isinstance(n, affine.Expr) for _, _, n in self.indices) or self._free_maps():
+            return
+        extents = {**self.space.extents}
+        extents.update((name, affine.number(n)) for name, _, n in self.indices)
         shapes = [v.type.shape for v in self.operands] + [self.shapes[t] for t in self.targets]
         for m, shape in zip(self.maps, shapes, strict=True):
             for e, n in zip(m, shape, strict=True):
-                low, high = affine.bounds(e, extents)
+                low, high = affine_facts.bounds(e, extents)
                 if low < 0 or (isinstance(n, int) and high >= n):
                     raise ValueError(
                         f"the map {m} leaves the shape {list(shape)} ({e} is {low}..{high})"
                     )
+
+    def _free_maps(self) -> bool:
+        return any(affine.is_size(n) for m in self.maps for n in names_of(m))
 
     def evaluate(self, run: RunRegion, *args: Any) -> tuple[Any, ...]:
         outs = [empty(r.type.extents, r.type.dtype.numpy) for r in self.results]
@@ -220,18 +230,19 @@ class Generic(Op, name="structured.generic"):
         if not out.size:
             return
         names = self.space.names
-        bent = [n for n in names if any(affine.linear(e, (n,)) is None for e in self.maps[0])]
+        bent = [n for n in names if any(affine_facts.linear(e, (n,)) is None for e in self.maps[0])]
         pairs: list[tuple[Array, Array]] = []
         for point in itertools.product(*[range(self.space.extents[n]) for n in bent]):
             fixed = dict(zip(bent, point, strict=True))
             start, strides = 0, dict.fromkeys(names, 0)
             for e, stride in zip(self.maps[0], x.strides, strict=True):
-                split = affine.linear(affine.substitute(e, fixed), names)
+                split = affine_facts.linear(affine.substitute(e, fixed), names)
                 assert split is not None
                 coefficients, rest = split
                 assert isinstance(rest, int)
                 start += rest * stride
                 for n, c in coefficients.items():
+                    assert isinstance(c, int)
                     strides[n] += c * stride
             where = tuple(fixed.get(n, slice(None)) for n in names)
             shape = [self.space.extents[n] for n in names if n not in fixed]
@@ -288,7 +299,10 @@ class Generic(Op, name="structured.generic"):
             x, m = np.asarray(args[k]), self.maps[k]
             return np.asarray(x[self._locate(m, ranges, indices)]) if m else x.reshape(one)
 
-        indices = {n: counted(read(k, {}), extent, self.loc) for n, k, extent in self.indices}
+        indices = {
+            n: counted(read(k, {}), affine.number(extent), self.loc)
+            for n, k, extent in self.indices
+        }
         elements = [read(k, indices) for k in range(len(args))]
         elements += [self._locate((e,), ranges)[0] for e in self.coordinates]
         shape = tuple(len(ranges[n]) for n in names)
@@ -344,12 +358,16 @@ class Group(Op, name="structured.group"):
     """Ops that run together for each point of the dimensions named in `shared`.
 
     The order of the names is the order of the grid.
-    `label` names the kernel that the group becomes.
+    `label` names the kernel that the group becomes. `cover` is the schedule's: for a shared
+    dimension whose extent is free, how many points an instance has, and the steps in which it goes
+    over them. It takes the first step as often as it fits; the rest is covered by the first of
+    the others that is no longer than the extent, whose last step then overlaps what is before it.
     """
 
     inputs: tuple[Value, ...]
     shared: tuple[str, ...]
     label: str = ""
+    cover: tuple[tuple[str, int, tuple[int, ...]], ...] = ()
     body: Region
 
     def infer(self) -> tuple[TensorType, ...]:

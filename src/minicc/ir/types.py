@@ -14,8 +14,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from minicc.ir.arrays import ALIGNMENT
+from minicc.later import Later
+
 if TYPE_CHECKING:
+    from minicc.ir import affine
     from minicc.ir.affine import Dim
+else:
+    affine = Later("minicc.ir.affine")
 
 
 class DType:
@@ -199,11 +205,17 @@ class BufferType(Type):
         return self.strides == dense_strides(self.shape)
 
     def span(self) -> int:
-        """Elements from the first to one behind the last, gaps included."""
-        if 0 in self.extents:
+        """Elements from the first to one after the last, gaps included; ValueError if not bound."""
+        return static_shape((self.reach(),))[0]
+
+    def reach(self) -> Dim:
+        """The span as an expression; of an empty buffer with gaps it may be negative."""
+        if 0 in self.shape:
             return 0
-        strides = static_shape(self.strides)
-        return 1 + sum((n - 1) * s for n, s in zip(self.extents, strides, strict=True))
+        total: Dim = 1
+        for n, stride in zip(self.shape, self.strides, strict=True):
+            total = total + (n - 1) * stride
+        return total
 
     def __eq__(self, other: object) -> bool:
         return (
@@ -228,6 +240,11 @@ class BufferType(Type):
 INDEX_TYPE = TensorType(INDEX)
 
 
+def buffer_bytes(type: BufferType) -> Dim:
+    """Bytes that a buffer takes, with padding to the alignment of memory."""
+    return affine.ceildiv(type.reach() * type.dtype.bytes, ALIGNMENT) * ALIGNMENT
+
+
 def is_index(element: DType) -> bool:
     """Whether all values of an element type are among those of i64, as an index wants it."""
     return element.is_integer and element is not U64
@@ -241,6 +258,11 @@ def static_shape(shape: tuple[Dim, ...]) -> tuple[int, ...]:
                 f"shape {list(shape)} has the unbound dimension {extent}; bind it with `specialise`"
             )
     return shape  # type: ignore[return-value]  # every element was just seen to be an int
+
+
+def is_free(shape: tuple[Dim, ...]) -> bool:
+    """Whether a shape depends on dimensions that are free."""
+    return any(not isinstance(n, int) for n in shape)
 
 
 @lru_cache(4096)

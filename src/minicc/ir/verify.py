@@ -12,7 +12,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from minicc.errors import CompilerBug
-from minicc.ir import program
+from minicc.ir import affine, program
+from minicc.ir.bind import bound
 from minicc.ir.core import Function, Module, Op, Region, Value
 from minicc.ir.levels import leftovers
 from minicc.ir.printer import print_function
@@ -37,9 +38,9 @@ def verify(module: Module) -> None:
 
 
 def _free(type: object) -> list[object]:
-    """The dimensions and strides of a type that are no numbers."""
+    """The dimensions and strides of a type that are neither numbers nor sizes of the program."""
     extents = (*getattr(type, "shape", ()), *getattr(type, "strides", ()))
-    return [n for n in extents if not isinstance(n, int)]
+    return [n for n in extents if not all(map(affine.is_size, affine.symbols(n)))]
 
 
 def _bug(code: str, message: str, function: Function, op: Op | None) -> CompilerBug:
@@ -59,7 +60,11 @@ def _launches(known: Mapping[str, Function], function: Function) -> None:
         kernel = known.get(op.kernel)
         if kernel is None or kernel is function:
             raise _bug("MC0310", f"no kernel is called @{op.kernel}", function, op)
-        taken = [a.type for a in kernel.args if isinstance(a.type, BufferType)]
+        if len(op.sizes) != len(kernel.attrs.get("sizes", ())):
+            text = f"@{op.kernel} takes {len(kernel.attrs.get('sizes', ()))} sizes"
+            raise _bug("MC0310", f"{text}, and is launched with {len(op.sizes)}", function, op)
+        sizes = op.sizes_in(kernel)
+        taken = [bound(a.type, sizes) for a in kernel.args if isinstance(a.type, BufferType)]
         given = [v.type for v in op.operands]
         if taken != given:
             types = [", ".join(map(str, t)) or "nothing" for t in (taken, given)]

@@ -10,28 +10,38 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Sequence
+from math import prod
+from typing import TYPE_CHECKING, Any, NamedTuple
 from weakref import WeakValueDictionary
 
 import numpy as np
 
 from minicc.backends.base import Image
-from minicc.backends.layout import ARENA, BARRIER, FIRST, STATUS, Check, Layout, clean_status
+from minicc.backends.layout import ARENA, FIRST, STATUS, TEAM, Layout, clean_status
 from minicc.errors import UserError
 from minicc.ir.arrays import Array, aligned, empty, is_aligned
+from minicc.ir.extents import binding_of, number_of, with_derived
 from minicc.ir.indices import out_of_range
 from minicc.ir.mapped import changes, copy
-from minicc.limits import no_memory
+from minicc.limits import no_memory, require_array_fits
 from minicc.runtime.image import load
 from minicc.runtime.threads import close_idle, give_team, take_team
+from minicc.target import usable_processors
+
+if TYPE_CHECKING:
+    from minicc.ir.affine import Dim
 
 # points of all iteration spaces; below that a second thread costs more than it brings
 _ALONE = 200_000
+
+_MAIN = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
 
 
 # Constants of all executables by their type and a sample of their bytes: specialisations of one
 # model have weights in common.
 _constants: WeakValueDictionary[tuple[object, ...], Array] = WeakValueDictionary()
 _SAMPLE = 4096
+_MOST_SIZES = 4096  # shapes of inputs that are remembered
 
 
 def place_constants(arrays: Sequence[Array]) -> tuple[list[Array], list[int]]:
@@ -62,39 +72,79 @@ def _placed(array: Array) -> Array:
 class _Context:
     """What one run needs for itself: an arena, a table, and the words that checks leave."""
 
-    __slots__ = ("arena", "status", "table")
+    __slots__ = ("arena", "sizes", "status", "table")
 
-    def __init__(self, arena: int, count: int, constants: Sequence[int], checks: int) -> None:
-        self.arena = aligned(max(1, arena))
+    def __init__(self, count: int, constants: Sequence[int], checks: int) -> None:
+        self.arena = aligned(0)
+        self.sizes: Sizes | None = None
         self.table = (ctypes.c_void_p * (FIRST + count + len(constants)))()
-        self.table[ARENA] = self.arena.ctypes.data
         self.status = clean_status(checks)
         self.table[STATUS] = self.status.ctypes.data
         for k, address in enumerate(constants):
             self.table[FIRST + count + k] = address
 
+    def fit(self, sizes: Sizes) -> None:
+        """Make room for a run with these sizes, and say them in the table."""
+        if self.arena.nbytes < sizes.arena:
+            self.arena = aligned(sizes.arena)
+            self.table[ARENA] = self.arena.ctypes.data
+        for k, n in enumerate(sizes.numbers):
+            self.table[FIRST + k] = n
+        self.sizes = sizes
 
-def _failure(context: _Context, checks: Sequence[Check]) -> UserError | None:
+
+class Sizes(NamedTuple):
+    """What depends on the free dimensions of a program.
+
+    Their numbers, shapes and dtypes of the outputs, bytes of the arena, and how many threads are
+    worthwhile.
+    """
+
+    numbers: tuple[int, ...]
+    outputs: tuple[tuple[tuple[int, ...], Any], ...]
+    arena: int
+    threads: int
+
+
+def _failure(context: _Context, layout: Layout, numbers: Sequence[int]) -> UserError | None:
     """The first check of a run that failed, as an error; the words are as before the run then."""
     (failed,) = context.status[:, 0].nonzero()
     if not failed.size:
         return None
-    check = checks[failed[0]]
+    check = layout.checks[failed[0]]
     index = int(context.status[failed[0], 1])
-    context.status[:] = clean_status(len(checks))
-    return UserError("MC0158", out_of_range(index, check.extent), where=check.where)
+    context.status[:] = clean_status(len(layout.checks))
+    binding = with_derived(dict(zip(layout.sizes, numbers, strict=True)), layout.derived)
+    extent = number_of(check.extent, binding)
+    return UserError("MC0158", out_of_range(index, extent), where=check.where)
 
 
 class NativeExecutable:
     """A native program with its constants in memory; implements `backends.base.Executable`."""
 
-    def __init__(self, image: Image, layout: Layout, threads: int) -> None:
-        self._library = load(image)
-        self._main = self._library["main"]
-        self._arena, self._outputs, self._checks = layout.arena, layout.outputs, layout.checks
-        self._count = len(layout.inputs) + len(layout.outputs)
-        self.threads = threads if layout.work > _ALONE else 1
+    def __init__(
+        self,
+        image: Image,
+        layout: Layout,
+        threads: int,
+        limit: int = 1 << 62,
+        *,
+        spin: bool = True,
+    ) -> None:
         self._arrays, self._constants = place_constants(layout.constants)
+        # without the constants, which are those before they are placed
+        layout = self._layout = layout._replace(constants=())
+        self.library = load(image)
+        self._main = _MAIN(self.library["main"])
+        self._checks = layout.checks
+        self._first = FIRST + len(layout.sizes)
+        self._count = len(layout.sizes) + len(layout.inputs) + len(layout.outputs)
+        # more threads than processors only take these from each other
+        self.threads = min(threads, usable_processors())
+        self._limit = limit
+        self._sizes: dict[tuple[tuple[int, ...], ...], Sizes] = {}
+        self._only = None if layout.sizes else self._sized(())
+        self.spin = spin
         self._free: list[_Context] = []
 
     def run(self, inputs: Sequence[Array]) -> list[Array]:
@@ -102,30 +152,66 @@ class NativeExecutable:
 
         UserError where an index among the data is out of range.
         """
+        sizes = self._only
+        if sizes is None:
+            shapes = tuple([a.shape for a in inputs])
+            sizes = self._sizes.get(shapes) or self._sized(shapes)
         try:
             try:
                 context = self._free.pop()
             except IndexError:
-                context = _Context(self._arena, self._count, self._constants, len(self._checks))
-            outputs = [empty(t.extents, t.dtype.numpy) for t in self._outputs]
+                context = _Context(self._count, self._constants, len(self._checks))
+            if context.sizes is not sizes:
+                context.fit(sizes)
+            outputs = [empty(shape, dtype) for shape, dtype in sizes.outputs]
         except MemoryError:
             raise no_memory("the outputs and the values in between") from None
-        table = context.table
+        table, first = context.table, self._first
         for k, array in enumerate((*inputs, *outputs)):
-            table[FIRST + k] = array.ctypes.data
-        team = take_team(self.threads, self._library)
-        table[BARRIER] = team.barrier
+            table[first + k] = array.ctypes.data
+        team = take_team(sizes.threads, self.spin, self.library)
         try:
-            team.run(self._main, ctypes.addressof(table))
+            table[TEAM] = team.start()
+            self._main(ctypes.addressof(table))
         finally:
             give_team(team)
-        failure = _failure(context, self._checks) if self._checks else None
+        failure = None
+        if self._checks:
+            failure = _failure(context, self._layout, sizes.numbers)
         self._free.append(context)
         if failure is not None:
             raise failure
         return outputs
 
+    def _sized(self, shapes: tuple[tuple[int, ...], ...]) -> Sizes:
+        """What depends on the sizes that inputs of these shapes have; MC0135 above the limit."""
+        layout = self._layout
+        given = binding_of([t.shape for t in layout.inputs], shapes) if shapes else {}
+        binding = with_derived(given, layout.derived)
+
+        def number(value: Dim) -> int:
+            return number_of(value, binding)
+
+        outputs = [(tuple(map(number, t.shape)), t.dtype.numpy) for t in layout.outputs]
+        threads = self.threads if number(layout.work) > _ALONE else 1
+        arena = number(layout.arena) + threads * number(layout.scratch)
+        needed = arena + sum(prod(shape) * dtype.itemsize for shape, dtype in outputs)
+        require_array_fits(needed, self._limit, "the model")
+        numbers = tuple(given[name] for name in layout.sizes)
+        made = Sizes(numbers, tuple(outputs), max(1, arena), threads)
+        if len(self._sizes) >= _MOST_SIZES:
+            self._sizes.clear()
+        self._sizes[shapes] = made
+        return made
+
+    def fits(self, shapes: Sequence[tuple[int, ...]]) -> bool:
+        """Whether the program is for inputs of these shapes: whether all its guards hold."""
+        layout = self._layout
+        given = binding_of([t.shape for t in layout.inputs], shapes)
+        sizes = with_derived(given, layout.derived)
+        return all(number_of(a, sizes) == number_of(b, sizes) for a, b in layout.guards)
+
     def close(self) -> None:
         """Forget the memory of runs, and end the threads that wait for one."""
         self._free.clear()
-        close_idle(self.threads)
+        close_idle(self.threads, self.spin)

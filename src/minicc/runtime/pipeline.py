@@ -45,6 +45,10 @@ class Pipeline:
         self.close = close
         self._constants = dict(constants)
 
+    def fits(self, shapes: Sequence[tuple[int, ...]]) -> bool:
+        """Whether the program is for inputs of these shapes; they are all bound."""
+        return True
+
     def run(self, inputs: Sequence[Array]) -> list[Array]:
         """The outputs for C-contiguous inputs of the expected types; they are the caller's own."""
         known: dict[int, Array] = {**self._constants}

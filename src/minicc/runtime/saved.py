@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from math import prod
 from typing import IO, TYPE_CHECKING, Any, NamedTuple
 
 from minicc.backends.base import Executable, Image
@@ -19,7 +20,7 @@ from minicc.backends.layout import Check, Layout
 from minicc.errors import UserError
 from minicc.ir.arrays import Array
 from minicc.ir.extents import dim_of, spelled
-from minicc.ir.types import DType, TensorType, dtype, tensor_of
+from minicc.ir.types import DType, TensorType, dtype, is_free, tensor_of
 from minicc.later import Later
 from minicc.options import Options
 from minicc.runtime.container import Container, Place, damaged, places_of, write
@@ -60,18 +61,12 @@ class Built(NamedTuple):
     constants: Mapping[int, Array]
 
     def bytes(self) -> int:
-        """What its arenas, constants and outputs take, whatever is run at the same time."""
+        """What arenas, constants and outputs take, as far as that does not depend on sizes."""
         layouts = [step.layout for step in self.steps if isinstance(step, Segment)]
         constants = sum(a.nbytes for layout in layouts for a in layout.constants)
-        outputs = (t for layout in layouts for t in layout.outputs)
-        return sum(m.arena for m in layouts) + constants + sum(map(_bytes, outputs))
-
-
-def _bytes(type: Any) -> int:
-    size: int = type.dtype.bytes
-    for n in type.extents:
-        size *= n
-    return size
+        outputs = (t for layout in layouts for t in layout.outputs if not is_free(t.shape))
+        arenas = sum(m.arena for m in layouts if isinstance(m.arena, int))
+        return arenas + constants + sum(prod(t.extents) * t.dtype.bytes for t in outputs)
 
 
 class OnHost(NamedTuple):
@@ -96,7 +91,8 @@ class Facts(NamedTuple):
     """What is known of a program beside what runs, for who uses it and for people.
 
     `inputs` have no type where any value will do, `symbols` are its free dimensions, `sizes`
-    those that they had when it was compiled. `ops` counts those of the graph.
+    those that they had when it was compiled. `ops` counts those of the graph; `hosted` says whether
+    some run on the host.
     """
 
     inputs: tuple[tuple[str, TensorType | None], ...]
@@ -104,6 +100,7 @@ class Facts(NamedTuple):
     symbols: tuple[str, ...]
     math: str
     ops: int
+    hosted: bool = False
     sizes: Mapping[str, int] = {}
     seconds: Mapping[str, float] = {}
     kernels: int = 0
@@ -111,24 +108,29 @@ class Facts(NamedTuple):
     host: tuple[OnHost, ...] = ()
 
 
-def executable_of(built: Built, threads: int) -> Executable:
-    """What runs a program with so many threads."""
+def executable_of(built: Built, options: Options) -> Executable:
+    """What runs a program as options say that do not decide its code."""
+
+    def native(s: Segment) -> NativeExecutable:
+        limit, spin = options.memory_limit, options.spin
+        return NativeExecutable(s.image, s.layout, options.threads, limit, spin=spin)
+
     first = built.steps[0] if built.steps else None
     if len(built.steps) == 1 and isinstance(first, Segment) and _is_all(built, first):
-        return NativeExecutable(first.image, first.layout, threads)
+        return native(first)
     steps: list[Step] = []
     natives: list[NativeExecutable] = []
     for step in built.steps:
         if isinstance(step, Segment):
-            natives.append(NativeExecutable(step.image, step.layout, threads))
+            natives.append(native(step))
             steps.append(Step(natives[-1].run, step.inputs, step.outputs, True))
         else:
             run = partial(host_ops.run_by_definition, step.function)
             steps.append(Step(run, step.inputs, step.outputs, False))
 
     def close() -> None:
-        for native in natives:
-            native.close()
+        for executable in natives:
+            executable.close()
 
     return Pipeline(built.args, built.results, steps, built.constants, close)
 
@@ -220,11 +222,15 @@ def _image(image: Image, start: int) -> list[Any]:
 
 def _layout(layout: Layout, keep: _Keeper) -> dict[str, Any]:
     return {
+        "sizes": list(layout.sizes),
+        "derived": [[name, spelled(n)] for name, n in layout.derived],
+        "guards": [[spelled(a), spelled(b)] for a, b in layout.guards],
         "arena": spelled(layout.arena),
+        "scratch": spelled(layout.scratch),
         "inputs": [_type(t) for t in layout.inputs],
         "outputs": [_type(t) for t in layout.outputs],
-        "work": layout.work,
-        "checks": [[list(check.where), check.extent] for check in layout.checks],
+        "work": spelled(layout.work),
+        "checks": [[list(check.where), spelled(check.extent)] for check in layout.checks],
         "constants": [keep(a, _element(a)) for a in layout.constants],
     }
 
@@ -282,9 +288,9 @@ class Saved:
         return Built(tuple(said["args"]), tuple(said["results"]), tuple(steps), constants)
 
     def serves(self, binding: Mapping[str, int]) -> bool:
-        """Whether the program runs free dimensions of these sizes."""
+        """Whether this is the program for these sizes; none stand for all sizes."""
         fixed = {s: n for s, n in self.facts.sizes.items() if s in self.facts.symbols}
-        return self.built is not None and all(binding.get(s) == n for s, n in fixed.items())
+        return self.built is not None and fixed == dict(binding)
 
     def texts(self) -> list[str]:
         """The program level's text of each segment; none where the file was written without."""
@@ -306,7 +312,7 @@ class Saved:
         built, facts = self.built, self.facts
         if built is None:
             raise damaged(self.container.name, "it has no program")
-        executable = executable_of(built, options.threads)
+        executable = executable_of(built, options)
         return Compilation(executable, facts.seconds, facts.kernels, facts.launches, facts.host)
 
 
@@ -334,14 +340,15 @@ def _type_of(said: Sequence[Any]) -> TensorType:
 
 
 def _layout_of(said: Any, arrays: Sequence[Array]) -> Layout:
-    arena = dim_of(said["arena"])
-    if not isinstance(arena, int):
-        raise ValueError("the arena's size is no number")
     return Layout(
-        arena,
+        tuple(said["sizes"]),
+        tuple((name, dim_of(n)) for name, n in said["derived"]),
+        tuple((dim_of(a), dim_of(b)) for a, b in said["guards"]),
+        dim_of(said["arena"]),
+        dim_of(said["scratch"]),
         tuple(map(_type_of, said["inputs"])),
         tuple(map(_type_of, said["outputs"])),
-        said["work"],
-        tuple(Check(tuple(where), extent) for where, extent in said["checks"]),
+        dim_of(said["work"]),
+        tuple(Check(tuple(where), dim_of(extent)) for where, extent in said["checks"]),
         tuple(arrays[number] for number in said["constants"]),
     )

@@ -4,7 +4,7 @@ Each `kernel.check` of each launch has two words of i64 in the status of a run: 
 and the least index that it met then. A kernel with checks takes the address of its launch's first
 words behind its other parameters. What fails is recorded by atomic instructions that give the same
 words in any order, so that what is told does not depend on threads; then the kernel goes on at
-index 0, and every thread reaches its barriers.
+index 0, and the run comes to its end.
 
 Mirrors: the sanitizers' checks in LLVM, device-side assertions of CUDA and Triton. Those end the
 program or the kernel; ours lets the run end, and the caller raises.
@@ -17,6 +17,7 @@ from minicc.backends.llvm.emitter import Emitter
 from minicc.backends.llvm.tiles import ELEMENT
 from minicc.backends.llvm.writer import Vec
 from minicc.ir import kernel, program
+from minicc.ir.affine import Expr, substitute
 from minicc.ir.core import Function, Module, walk
 
 STATUS = "%status"
@@ -30,13 +31,14 @@ def checks_of(function: Function) -> list[kernel.Check]:
 
 def checks_of_program(module: Module) -> tuple[Check, ...]:
     """The checks of all launches in the order of their words."""
-    kernels = {f.name: checks_of(f) for f in module.functions if f is not module.main}
-    return tuple(
-        Check(op.bound(check.loc), check.extent)
-        for op in module.main.body.ops
-        if isinstance(op, program.Launch)
-        for check in kernels[op.kernel]
-    )
+    kernels = {f.name: (f, checks_of(f)) for f in module.functions if f is not module.main}
+    found: list[Check] = []
+    for op in module.main.body.ops:
+        if isinstance(op, program.Launch):
+            kernel, checks = kernels[op.kernel]
+            sizes = op.sizes_in(kernel) if checks else {}
+            found += [Check(op.bound(c.loc), substitute(c.extent, sizes)) for c in checks]
+    return tuple(found)
 
 
 def check(e: Emitter, op: kernel.Check) -> None:
@@ -47,9 +49,10 @@ def check(e: Emitter, op: kernel.Check) -> None:
         extend = "sext" if dtype.kind == "i" else "zext"
         index = w.convert(extend, Vec(1, ELEMENT[dtype.name]), index, _I64)
     negative = w.compare("slt", _I64, index, "0")
-    behind = w.binary("add", _I64, index, str(op.extent))
+    extent = e.of_sizes(op.extent) if isinstance(op.extent, Expr) else str(op.extent)
+    behind = w.binary("add", _I64, index, extent)
     place = w.select(_I64, negative, behind, index)
-    inside = w.compare("ult", _I64, place, str(op.extent))
+    inside = w.compare("ult", _I64, place, extent)
     bad, good, before = w.fresh("bad"), w.fresh("good"), e.block
     w.line(f"br i1 {inside}, label %{good}, label %{bad}")
     e.start(bad)

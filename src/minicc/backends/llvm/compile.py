@@ -65,12 +65,16 @@ def objects_of(texts: Iterable[str], target: Target, store: Store) -> list[bytes
 
     On all cores that the process may use, each as soon as its text is there.
     """
-    with ThreadPoolExecutor(len(os.sched_getaffinity(0)), "minicc-llvm") as pool:
+    pool = ThreadPoolExecutor(len(os.sched_getaffinity(0)), "minicc-llvm")
+    try:
         made = [
             pool.submit(store, f"object {target.name}", text, partial(optimise, text, target))
             for text in texts
         ]
         return [future.result() for future in made]
+    finally:
+        # an interrupt must not wait for what has not begun
+        pool.shutdown(cancel_futures=True)
 
 
 def assemble(module: Module, target: Target, flush_denormals: bool) -> dict[str, str]:

@@ -1,7 +1,8 @@
 """A kernel to LLVM IR text: one emitter for each op of the kernel level, in one table.
 
-The function emitted is `void @name(ptr buffers..., i64 lo, hi for each axis of the grid)`, with
-`ptr status` behind where it has checks; it runs the instances of that part of the grid in row-major
+The function emitted is `void @name(ptr buffers..., i64 lo, hi for each axis of the grid)`, then the
+free dimensions that it depends on, `ptr scratch` where it has scratch of a free size, and `ptr
+status` where it has checks; it runs the instances of that part of the grid in row-major
 order. Loops are emitted in do-while form with carried tiles as phis, so that accumulators are
 registers by construction. Addresses are sums of index terms with constant strides; what does not
 change in a loop is left to LLVM's code generator to hoist.
@@ -19,30 +20,23 @@ import numpy as np
 from minicc.backends.llvm import checks, elementwise, memory, shapes
 from minicc.backends.llvm.emitter import Emit, Emitter, common_chunks, define_chunked, symbol_of
 from minicc.backends.llvm.narrow import is_narrow
+from minicc.backends.llvm.sizes import parameter
 from minicc.backends.llvm.tiles import ELEMENT, Tile, leading_map, splat, split_axis
 from minicc.backends.llvm.writer import Vec, constant
-from minicc.ir import arith, kernel
+from minicc.ir import affine, arith, kernel
+from minicc.ir.affine import Dim
 from minicc.ir.core import Function, Op, Region, Value, walk
 from minicc.ir.types import INDEX, TensorType
 from minicc.target import Target
 
 
 def _for(e: Emitter, op: kernel.For) -> None:
+    """A loop that runs at least once: what is carried is looked at after the body."""
     w = e.w
-    head, before = w.fresh("for"), e.block
-    index = f"%{w.fresh('i')}"
-    inits = [e.tile(v) for v in op.inits]
-    initial = [t.all_parts() for t in inits]
+    head, before, (index, inits, initial, names) = w.fresh("for"), e.block, _carried(e, op)
     w.line(f"br label %{head}")
     e.start(head)
     slot = len(w.lines)  # the phis are written when the values of the back edge are known
-    e.env[op.body.args[0]] = index
-    names: list[list[str]] = []
-    for arg, tile, parts in zip(op.body.args[1:], inits, initial, strict=True):
-        fresh = [f"%{w.fresh('c')}" for _ in parts]
-        names.append(fresh)
-        e.env[arg] = Tile(arg.type, e.lanes, list(fresh))
-        assert tile.shape == e.tile(arg).shape
     e.region(op.body)
     yielded = [e.tile(v).all_parts() for v in op.body.yields]
     following = w.inst(f"add nuw nsw i64 {index}, {op.step}")
@@ -51,14 +45,69 @@ def _for(e: Emitter, op: kernel.For) -> None:
     tail, done = e.block, w.fresh("done")
     w.line(f"br i1 {more}, label %{head}, label %{done}")
     phis = [f"  {index} = phi i64 [ {op.lo}, %{before} ], [ {following}, %{tail} ]"]
+    w.lines[slot:slot] = phis + _phis(inits, names, initial, before, yielded, tail)
+    e.start(done)
+    for result, parts in zip(op.results, yielded, strict=True):
+        e.define(result, list(parts))
+
+
+def _range(e: Emitter, op: kernel.Range) -> None:
+    """A loop that may have no rounds: what is carried is looked at in front of the body."""
+    w = e.w
+    head, inside, done = w.fresh("range"), w.fresh("round"), w.fresh("done")
+    before, (index, inits, initial, names) = e.block, _carried(e, op)
+    start, stop = e.env[op.start], e.env[op.stop]
+    w.line(f"br label %{head}")
+    e.start(head)
+    slot = len(w.lines)
+    more = w.inst(f"icmp slt i64 {index}, {stop}")
+    w.line(f"br i1 {more}, label %{inside}, label %{done}")
+    e.start(inside)
+    e.region(op.body)
+    yielded = [e.tile(v).all_parts() for v in op.body.yields]
+    following = w.inst(f"add nuw nsw i64 {index}, {op.step}")
+    tail = e.block
+    w.line(f"br label %{head}")
+    phis = [f"  {index} = phi i64 [ {start}, %{before} ], [ {following}, %{tail} ]"]
+    w.lines[slot:slot] = phis + _phis(inits, names, initial, before, yielded, tail)
+    e.start(done)
+    for result, parts in zip(op.results, names, strict=True):
+        e.define(result, list(parts))
+
+
+_Carried = tuple[str, list[Tile], list[list[str]], list[list[str]]]
+
+
+def _carried(e: Emitter, op: kernel.For | kernel.Range) -> _Carried:
+    """The index of a loop, what it carries at first, the vectors of that, and names within."""
+    index = f"%{e.w.fresh('i')}"
+    inits = [e.tile(v) for v in op.inits]
+    initial = [t.all_parts() for t in inits]
+    e.env[op.body.args[0]] = index
+    names: list[list[str]] = []
+    for arg, tile, parts in zip(op.body.args[1:], inits, initial, strict=True):
+        fresh = [f"%{e.w.fresh('c')}" for _ in parts]
+        names.append(fresh)
+        e.env[arg] = Tile(arg.type, e.lanes, list(fresh))
+        assert tile.shape == e.tile(arg).shape
+    return index, inits, initial, names
+
+
+def _phis(
+    inits: list[Tile],
+    names: list[list[str]],
+    initial: list[list[str]],
+    before: str,
+    yielded: list[list[str]],
+    tail: str,
+) -> list[str]:
+    """The phis of what a loop carries, from the block before it and from its last one."""
+    phis: list[str] = []
     for tile, ns, first, last in zip(inits, names, initial, yielded, strict=True):
         for k, name in enumerate(ns):
             vec = tile.vec(tile.chunks[k % len(tile.chunks)][1])
             phis.append(f"  {name} = phi {vec} [ {first[k]}, %{before} ], [ {last[k]}, %{tail} ]")
-    w.lines[slot:slot] = phis
-    e.start(done)
-    for result, parts in zip(op.results, yielded, strict=True):
-        e.define(result, list(parts))
+    return phis
 
 
 def _elementwise(e: Emitter, op: arith.Elementwise) -> None:
@@ -124,6 +173,7 @@ EMIT: dict[type[Op], Emit] = {
     kernel.Coordinate: memory.coordinate,
     kernel.Alloc: memory.alloc,
     kernel.For: _for,
+    kernel.Range: _range,
     kernel.Reduce: shapes.reduce,
     kernel.Broadcast: shapes.broadcast,
     kernel.Reshape: shapes.reshape,
@@ -159,14 +209,19 @@ def emit_kernel(function: Function, target: Target) -> str:
     """The LLVM module text of one kernel; see the module's text for the function's signature."""
     e = Emitter(target, EMIT, lanes_of(function, target))
     w = e.w
-    grid: tuple[int, ...] = function.attrs["grid"]
+    grid: tuple[Dim, ...] = function.attrs["grid"]
     coordinates, buffers = function.args[: len(grid)], function.args[len(grid) :]
     params = []
     for k, b in enumerate(buffers):
         e.env[b] = f"%b{k}"
         params.append(f"ptr noalias nocapture %b{k}")
     params += [f"i64 %{end}{axis}" for axis in range(len(grid)) for end in ("lo", "hi")]
+    for position, size in enumerate(function.attrs.get("sizes", ())):
+        e.sizes[affine.symbol(size)] = parameter(position)
+        params.append(f"i64 {parameter(position)}")
     _grid_loops(e, coordinates, function.body)
+    if e.scratch != 0:
+        params.append(f"ptr noalias nocapture {memory.SCRATCH}")
     if e.checks:
         params.append(f"ptr {checks.STATUS}")
     lines = [

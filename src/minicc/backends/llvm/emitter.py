@@ -8,10 +8,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from minicc.backends.llvm.sizes import evaluated
 from minicc.backends.llvm.tiles import Tile
 from minicc.backends.llvm.writer import Writer
 from minicc.errors import CompilerBug
 from minicc.ir import kernel
+from minicc.ir.affine import Dim
 from minicc.ir.core import Op, Region, Value
 from minicc.ir.rewrite import used_by
 from minicc.target import Target
@@ -43,6 +45,8 @@ class Emitter:
         self.block = "entry"
         self.lazy: set[Op] = set()
         self.checks = 0  # how many were emitted
+        self.scratch: Dim = 0  # bytes of scratch of free sizes
+        self.sizes: dict[Dim, str] = {}
 
     def tile(self, value: Value) -> Tile:
         """The tile that a value became."""
@@ -54,6 +58,13 @@ class Emitter:
     ) -> None:
         """Bind a value to its vectors."""
         self.env[value] = Tile(value.type, self.lanes, parts, make)
+
+    def of_sizes(self, expression: Dim) -> str:
+        """An expression over free dimensions alone as an i64, computed once in the entry."""
+        found = self.sizes.get(expression)
+        if found is None:
+            found = self.sizes[expression] = evaluated(expression, self.entry, self.sizes)
+        return found
 
     def start(self, label: str) -> None:
         """Begin a block."""

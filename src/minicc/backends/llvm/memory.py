@@ -18,10 +18,12 @@ from minicc.backends.llvm.tiles import memory_element, splat, split_axis
 from minicc.backends.llvm.transpose import transpose
 from minicc.backends.llvm.writer import Vec
 from minicc.errors import CompilerBug
-from minicc.ir import affine, kernel
+from minicc.ir import affine, affine_facts, kernel
 from minicc.ir.affine import Dim
 from minicc.ir.core import Value
-from minicc.ir.types import BufferType
+from minicc.ir.types import BufferType, buffer_bytes
+
+SCRATCH = "%scratch"
 
 
 def emit_index(e: Emitter, expression: Dim, indices: tuple[Value, ...]) -> str:
@@ -35,10 +37,16 @@ def emit_index(e: Emitter, expression: Dim, indices: tuple[Value, ...]) -> str:
 
         return emit
 
+    if not isinstance(expression, int) and all(map(affine.is_size, affine.symbols(expression))):
+        return e.of_sizes(expression)
     return str(
         affine.fold(
             expression,
-            lambda name: e.env[indices[int(name[1:])]],
+            lambda name: (
+                e.of_sizes(affine.symbol(name))
+                if affine.is_size(name)
+                else e.env[indices[int(name[1:])]]
+            ),
             lambda a, b: w.binary("add nsw", t, str(a), str(b)),
             lambda a, b: w.binary("mul nsw", t, str(a), str(b)),
             floor_operation(True),
@@ -55,13 +63,13 @@ def address(
     indices: tuple[Value, ...],
     rank: int,
     within: str = " inbounds",
-) -> tuple[str, list[int]]:
+) -> tuple[str, list[Dim]]:
     """The pointer to a tile's first element, and the step in elements along each of its axes."""
     type: BufferType = buffer.type
     total: Dim = 0
     for coordinate, stride in zip(at, type.strides, strict=True):
         total = total + coordinate * stride
-    split = affine.linear(total, tuple(f"t{k}" for k in range(rank)))
+    split = affine_facts.linear(total, tuple(f"t{k}" for k in range(rank)))
     if split is None:
         raise CompilerBug("MC0303", f"the address {total} is not linear in the tile's coordinates")
     steps, base = split
@@ -74,24 +82,24 @@ def address(
     return pointer, [steps.get(f"t{k}", 0) for k in range(rank)]
 
 
-def _offsets(shape: tuple[int, ...], steps: list[int]) -> list[int]:
+def _offsets(shape: tuple[int, ...], steps: list[Dim]) -> list[Dim]:
     """Element offsets of all leading indices of a tile, in row-major order."""
-    offsets = [0]
+    offsets: list[Dim] = [0]
     for extent, step in zip(shape[:-1], steps[:-1], strict=True):
         offsets = [o + k * step for o in offsets for k in range(extent)]
     return offsets
 
 
-def _at(e: Emitter, pointer: str, element: str, offset: int) -> str:
-    return (
-        pointer
-        if offset == 0
-        else e.w.inst(f"getelementptr inbounds {element}, ptr {pointer}, i64 {offset}")
+def _at(e: Emitter, pointer: str, element: str, offset: Dim) -> str:
+    if offset == 0:
+        return pointer
+    return e.w.inst(
+        f"getelementptr inbounds {element}, ptr {pointer}, i64 {emit_index(e, offset, ())}"
     )
 
 
 def _load_chunk(
-    e: Emitter, pointer: str, type: BufferType, offset: int, width: int, step: int
+    e: Emitter, pointer: str, type: BufferType, offset: Dim, width: int, step: Dim
 ) -> str:
     w, element = e.w, memory_element(type.dtype)
     size = type.dtype.bytes
@@ -114,7 +122,7 @@ def _load_chunk(
 _CROSSED = 4  # extents from which turning a block in registers beats reading element by element
 
 
-def crossing_axis(shape: tuple[int, ...], steps: list[int]) -> int | None:
+def crossing_axis(shape: tuple[int, ...], steps: list[Dim]) -> int | None:
     """The axis along which a tile lies side by side in memory, where that is not its last one."""
     if steps[-1] in (0, 1) or shape[-1] < _CROSSED:
         return None
@@ -123,7 +131,7 @@ def crossing_axis(shape: tuple[int, ...], steps: list[int]) -> int | None:
 
 
 def _load_crossed(
-    e: Emitter, pointer: str, type: BufferType, steps: list[int], shape: tuple[int, ...], axis: int
+    e: Emitter, pointer: str, type: BufferType, steps: list[Dim], shape: tuple[int, ...], axis: int
 ) -> list[str | None]:
     """Vectors along `axis` from memory, turned to vectors along the last axis in registers."""
     others = list(steps)
@@ -202,10 +210,12 @@ def prefetch(e: Emitter, op: kernel.Prefetch) -> None:
         "llvm.prefetch.p0", "declare void @llvm.prefetch.p0(ptr, i32, i32, i32)"
     )
     nearness = 3 if op.home == "L1" else 2
-    line = max(1, 64 // (op.buffer.type.dtype.bytes * max(1, steps[-1])))
+    last = steps[-1]
+    stride = max(1, last) if isinstance(last, int) else 64
+    line = max(1, 64 // (op.buffer.type.dtype.bytes * stride))
     for offset in _offsets(shape, steps):
         for start in range(0, shape[-1], line):
-            ahead = offset + start * steps[-1]
+            ahead = emit_index(e, offset + start * last, ())
             at = e.w.inst(f"getelementptr {element}, ptr {pointer}, i64 {ahead}")
             e.w.line(f"call void @llvm.prefetch.p0(ptr {at}, i32 0, i32 {nearness}, i32 1)")
 
@@ -216,8 +226,17 @@ def index(e: Emitter, op: kernel.Index) -> None:
 
 
 def alloc(e: Emitter, op: kernel.Alloc) -> None:
-    """Scratch is memory of the stack, taken once in the entry."""
+    """Scratch is memory of the stack, taken once in the entry.
+
+    If its size is free, it is part of what the thread has for that, one after the other.
+    """
     name = f"%{e.w.fresh('scratch')}"
+    if op.is_free:
+        offset = emit_index(e, e.scratch, ())
+        e.scratch = e.scratch + buffer_bytes(op.type)
+        e.entry.append(f"  {name} = getelementptr i8, ptr {SCRATCH}, i64 {offset}")
+        e.env[op.result] = name
+        return
     e.entry.append(
         f"  {name} = alloca [{op.type.span()} x {memory_element(op.type.dtype)}], align 64"
     )
@@ -227,18 +246,31 @@ def alloc(e: Emitter, op: kernel.Alloc) -> None:
 def coordinate(e: Emitter, op: kernel.Coordinate) -> None:
     """A tile of indices: the start in each lane, plus each lane's constant offset."""
     shape = op.shape or (1,)
-    split = affine.linear(op.value, tuple(f"t{k}" for k in range(len(op.shape))))
+    split = affine_facts.linear(op.value, tuple(f"t{k}" for k in range(len(op.shape))))
     if split is None:
         raise CompilerBug("MC0303", f"{op.value} is not linear in the tile's coordinates")
     coefficients, base = split
-    steps = [coefficients.get(f"t{k}", 0) for k in range(len(op.shape))] or [0]
+    steps: list[Dim] = [coefficients.get(f"t{k}", 0) for k in range(len(op.shape))] or [0]
     start = emit_index(e, base, op.indices)
     parts: list[str | None] = []
     for offset in _offsets(shape, steps):
         for first, width in split_axis(shape[-1], e.lanes):
             vec = Vec(width, "i64")
             numbers = [offset + (first + k) * steps[-1] for k in range(width)]
-            lanes = ", ".join(f"i64 {n}" for n in numbers)
-            added = f"<{lanes}>" if width > 1 else str(numbers[0])
+            added = _lanes(e, vec, numbers)
             parts.append(e.w.binary("add", vec, splat(e.w, vec, start), added))
     e.define(op.result, parts)
+
+
+def _lanes(e: Emitter, vec: Vec, numbers: list[Dim]) -> str:
+    """A vector of numbers, which may depend on free dimensions."""
+    if all(isinstance(n, int) for n in numbers):
+        lanes = ", ".join(f"i64 {n}" for n in numbers)
+        return f"<{lanes}>" if vec.lanes > 1 else str(numbers[0])
+    if vec.lanes == 1:
+        return emit_index(e, numbers[0], ())
+    out = "poison"
+    for k, n in enumerate(numbers):
+        element = emit_index(e, n, ())
+        out = e.w.inst(f"insertelement {vec} {out}, i64 {element}, i32 {k}")
+    return out

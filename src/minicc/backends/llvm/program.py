@@ -1,25 +1,34 @@
-"""`main` of the program level to LLVM IR: one native function that every thread runs.
+"""`main` of the program level to LLVM IR: one native function that the caller's thread runs.
 
-Its signature is `void main(i64 thread, i64 threads, ptr table)`; the table holds addresses: the
-arena, the barrier, the status, then main's arguments, then the constants in the order of their ops
-(`Layout`).
-A launch calls the kernel with its buffers and the part of the grid that is the thread's share; a
-barrier calls `minicc_barrier`.
+Its signature is `void main(ptr table)`; the table holds addresses: the arena, the thread team, the
+status, then the free dimensions (numbers, not addresses), main's arguments, and the constants in
+the order of their ops (`Layout`).
+A launch that is shared writes the kernel's arguments to a frame and hands the team a function that
+reads them there and runs the instances from lo to hi; any other launch is a call. A barrier waits
+until all is done that was handed out, as `main` does before it writes the frame again and before it
+returns. The team's functions are those of `runtime.claims`.
 
 Mirrors: IREE's VM with its native executables, XLA:CPU's thunk sequence, ORT's execution plan,
-compiled to one call.
+compiled to one call; the functions it hands out are those of OpenMP's outlined regions.
 """
 
 from __future__ import annotations
 
-from minicc.backends.layout import ARENA, BARRIER, FIRST, STATUS, WORDS, Layout
+from collections.abc import Sequence
+
+from minicc.backends.layout import ARENA, FIRST, STATUS, TEAM, WORDS, Layout
 from minicc.backends.llvm.checks import checks_of, checks_of_program
 from minicc.backends.llvm.emitter import symbol_of
+from minicc.backends.llvm.sizes import evaluated, parameter
 from minicc.errors import CompilerBug
-from minicc.ir import program
+from minicc.ir import affine, program
+from minicc.ir.affine import Dim
 from minicc.ir.core import Module, Value
+from minicc.ir.kernel import scratch_of
 
 _FLUSH = 0x8040  # MXCSR: denormal results and operands are zero
+_BARRIER = "  call void @minicc_barrier(ptr %team)"
+_SCRATCH, _PART = "ptr %scratch", "i64 %scratch.part"  # the caller's, and bytes of a thread's
 
 
 def layout_of(module: Module) -> Layout:
@@ -27,105 +36,196 @@ def layout_of(module: Module) -> Layout:
     main = module.main
     types = [a.type for a in main.args]
     count: int = main.attrs["inputs"]
+    work: Dim = 0
+    for op in main.body.ops:
+        if isinstance(op, program.Launch):
+            work = work + op.work
     return Layout(
-        main.attrs["arena"],
-        tuple(types[:count]),
-        tuple(types[count:]),
-        sum(op.work for op in main.body.ops if isinstance(op, program.Launch)),
-        checks_of_program(module),
-        tuple(op.value.array for op in main.body.ops if isinstance(op, program.Constant)),
+        sizes=main.attrs.get("sizes", ()),
+        derived=main.attrs.get("derived", ()),
+        guards=main.attrs.get("guards", ()),
+        arena=main.attrs["arena"],
+        scratch=main.attrs.get("scratch", 0),
+        inputs=tuple(types[:count]),
+        outputs=tuple(types[count:]),
+        work=work,
+        checks=checks_of_program(module),
+        constants=tuple(op.value.array for op in main.body.ops if isinstance(op, program.Constant)),
     )
 
 
 def emit_main(module: Module, flush_denormals: bool) -> str:
-    """The LLVM module of `main`, with the kernels and the barrier as external functions."""
+    """The LLVM module of `main`, with the kernels and the team's services as external functions."""
     main = module.main
-    grids = {f.name: f.attrs["grid"] for f in module.functions if f is not main}
+    kernels = {f.name: f for f in module.functions if f is not main}
     checks = {f.name: len(checks_of(f)) for f in module.functions if f is not main}
     checked = 0
     lines: list[str] = []
     names: dict[Value, str] = {}
-    slots = FIRST + len(main.args)
+    free = main.attrs.get("sizes", ())
+    first = FIRST + len(free)
+    sizes = _Sizes(free, main.attrs.get("derived", ()))
+    slots = first + len(main.args)
     for k, a in enumerate(main.args):
         names[a] = f"%arg{k}"
-        lines += _load_slot(f"arg{k}", FIRST + k)
+        lines += _load_slot(f"arg{k}", first + k)
     called: set[str] = set()
+    stubs: dict[str, str] = {}
+    width = 0
     for number, op in enumerate(main.body.ops):
         if isinstance(op, program.Alloc):
             names[op.result] = f"%m{number}"
-            lines.append(f"  %m{number} = getelementptr i8, ptr %arena, i64 {op.offset}")
+            offset = sizes.value(op.offset)
+            lines.append(f"  %m{number} = getelementptr i8, ptr %arena, i64 {offset}")
         elif isinstance(op, program.Constant):
             names[op.result] = f"%m{number}"
             lines += _load_slot(f"m{number}", slots)
             slots += 1
         elif isinstance(op, program.View):
             names[op.result] = f"%m{number}"
-            offset = op.offset * op.type.dtype.bytes
+            offset = sizes.value(op.offset * op.type.dtype.bytes)
             lines.append(f"  %m{number} = getelementptr i8, ptr {names[op.buffer]}, i64 {offset}")
         elif isinstance(op, program.Barrier):
-            lines.append("  call void @minicc_barrier(ptr %barrier, i64 %threads)")
+            lines.append(_BARRIER)
         elif isinstance(op, program.Launch):
             called.add(op.kernel)
-            status: list[str] = []
+            kernel = kernels[op.kernel]
+            actual = op.sizes_in(kernel)
+            grid = [sizes.value(affine.substitute(n, actual)) for n in kernel.attrs["grid"]]
+            rest = [f"i64 {sizes.value(n)}" for n in op.sizes]
+            if scratch_of(kernel) != 0:
+                rest.append(_SCRATCH)
             if checks[op.kernel]:
                 at = WORDS * checked
                 lines.append(f"  %s{number} = getelementptr i64, ptr %status, i64 {at}")
-                status.append(f"ptr %s{number}")
+                rest.append(f"ptr %s{number}")
             checked += checks[op.kernel]
-            lines += _launch(op, number, grids[op.kernel], names, status)
+            arguments = [*_arguments(op, grid, names), *rest]
+            if op.split < 0:
+                lines.append(f"  call void @{symbol_of(op.kernel)}({', '.join(arguments)})")
+            else:
+                stub, text = _stub(op, arguments)
+                stubs[stub] = text
+                width = max(width, len(arguments) + 1)
+                shared = grid[op.split], sizes.value(op.work)
+                lines += _shared(op, number, shared, stub, arguments)
         else:
             raise CompilerBug("MC0306", f"{op.opname} has no emission", where=op.loc)
+    if "scratch" in main.attrs:
+        lines = [*_thread_scratch(main.attrs["arena"], main.attrs["scratch"], sizes), *lines]
+    lines = [*sizes.loads, *lines]
     if checked:
         lines = [*_load_slot("status", STATUS), *lines]
-    return _module(lines, called, module, flush_denormals)
+    if stubs:
+        lines = [f"  %frame = alloca [{width} x i64], align 8", *lines, _BARRIER]
+    return _module(lines, list(stubs.values()), called, module, flush_denormals)
 
 
-def _load_slot(name: str, slot: int) -> list[str]:
+def _load_slot(name: str, slot: int, kind: str = "ptr") -> list[str]:
     return [
         f"  %{name}.at = getelementptr ptr, ptr %table, i64 {slot}",
-        f"  %{name} = load ptr, ptr %{name}.at",
+        f"  %{name} = load {kind}, ptr %{name}.at",
     ]
 
 
-def _launch(
-    op: program.Launch,
-    number: int,
-    grid: tuple[int, ...],
-    names: dict[Value, str],
-    status: list[str],
-) -> list[str]:
-    args = [f"ptr {names[v]}" for v in op.buffers]
-    lines: list[str] = []
-    for axis, extent in enumerate(grid):
-        lo, hi = "0", str(extent)
-        if axis == op.split:
-            n = f"%l{number}"
-            lines += [
-                f"  {n}.a = mul i64 %thread, {extent}",
-                f"  {n}.lo = udiv i64 {n}.a, %threads",
-                f"  {n}.b = add i64 {n}.a, {extent}",
-                f"  {n}.hi = udiv i64 {n}.b, %threads",
-            ]
-            lo, hi = f"{n}.lo", f"{n}.hi"
-        args += [f"i64 {lo}", f"i64 {hi}"]
-    call = f"  call void @{symbol_of(op.kernel)}({', '.join([*args, *status])})"
-    if op.split >= 0:
-        return [*lines, call]
+class _Sizes:
+    """The free dimensions of `main`, and what it computes of them, each thing once."""
+
+    def __init__(self, names: Sequence[str], derived: Sequence[tuple[str, Dim]]) -> None:
+        self.loads: list[str] = []
+        self.known: dict[Dim, str] = {}
+        for k, name in enumerate(names):
+            self.known[affine.symbol(name)] = parameter(k)
+            self.loads += _load_slot(parameter(k)[1:], FIRST + k, "i64")
+        for name, value in derived:
+            self.known[affine.symbol(name)] = self.value(value)
+
+    def value(self, expression: Dim) -> str:
+        """An expression as an i64; numbers come back as their digits."""
+        if isinstance(expression, int):
+            return str(expression)
+        if expression not in self.known:
+            self.known[expression] = evaluated(expression, self.loads, self.known)
+        return self.known[expression]
+
+
+def _thread_scratch(arena: Dim, scratch: Dim, sizes: _Sizes) -> list[str]:
+    """The scratch of the caller's thread lies after the arena, then that of each other one."""
+    start, part = sizes.value(arena), sizes.value(scratch)
     return [
-        f"  br i1 %first, label %alone{number}, label %behind{number}",
-        f"alone{number}:",
-        call,
-        f"  br label %behind{number}",
-        f"behind{number}:",
+        f"  %scratch = getelementptr i8, ptr %arena, i64 {start}",
+        f"  {_PART[4:]} = add i64 {part}, 0",
     ]
 
 
-def _module(lines: list[str], called: set[str], module: Module, flush: bool) -> str:
-    declarations = ["declare void @minicc_barrier(ptr, i64)"]
+def _arguments(op: program.Launch, grid: Sequence[str], names: dict[Value, str]) -> list[str]:
+    """What a kernel is called with, all of the grid for now."""
+    ends = [f"i64 {end}" for extent in grid for end in ("0", extent)]
+    return [*(f"ptr {names[v]}" for v in op.buffers), *ends]
+
+
+def _ends(op: program.Launch) -> tuple[int, int]:
+    """Where lo and hi of the shared axis stand among the arguments."""
+    lo = len(op.buffers) + 2 * op.split
+    return lo, lo + 1
+
+
+def _shared(
+    op: program.Launch, number: int, shared: tuple[str, str], stub: str, arguments: list[str]
+) -> list[str]:
+    """Write the frame when the one before is no longer read, and hand the launch out.
+
+    `shared` are the extent of the shared axis and the launch's work.
+    """
+    lines = [_BARRIER]
+    for k, argument in enumerate([*arguments, *([_PART] if _SCRATCH in arguments else [])]):
+        if k not in _ends(op):
+            at = f"%f{number}.{k}"
+            lines.append(f"  {at} = getelementptr i64, ptr %frame, i64 {k}")
+            lines.append(f"  store {argument}, ptr {at}")
+    call = f"ptr %team, ptr @{stub}, ptr %frame, i64 {shared[0]}, i64 {shared[1]}"
+    return [*lines, f"  call void @minicc_launch({call})"]
+
+
+def _stub(op: program.Launch, arguments: list[str]) -> tuple[str, str]:
+    """The function that runs a part of a launch, by name; one for all launches alike."""
+    name = f"share.{op.split}.{op.kernel}"
+    lines = [f"define internal void @{name}(ptr %frame, i64 %thread, i64 %lo, i64 %hi) nounwind {{"]
+    passed: list[str] = []
+    lo, hi = _ends(op)
+    for k, argument in enumerate(arguments):
+        kind = argument.partition(" ")[0]
+        if k in (lo, hi):
+            passed.append("i64 %lo" if k == lo else "i64 %hi")
+            continue
+        lines.append(f"  %a{k}.at = getelementptr i64, ptr %frame, i64 {k}")
+        lines.append(f"  %a{k} = load {kind}, ptr %a{k}.at")
+        passed.append(f"{kind} %a{k}")
+    if _SCRATCH in arguments:
+        passed[arguments.index(_SCRATCH)] = "ptr %own"
+        lines += [
+            f"  %part.at = getelementptr i64, ptr %frame, i64 {len(arguments)}",
+            "  %part = load i64, ptr %part.at",
+            "  %offset = mul i64 %thread, %part",
+            f"  %own = getelementptr i8, ptr %a{arguments.index(_SCRATCH)}, i64 %offset",
+        ]
+    lines += [f"  call void @{symbol_of(op.kernel)}({', '.join(passed)})", "  ret void", "}", ""]
+    return name, "\n".join(lines)
+
+
+def _module(
+    lines: list[str], functions: list[str], called: set[str], module: Module, flush: bool
+) -> str:
+    declarations = [
+        "declare void @minicc_launch(ptr, ptr, ptr, i64, i64)",
+        "declare void @minicc_barrier(ptr)",
+    ]
     for f in module.functions:
         if f.name in called:
             count = len(f.attrs["grid"])
             kinds = ["ptr"] * (len(f.args) - count) + ["i64"] * (2 * count)
+            kinds += ["i64"] * len(f.attrs.get("sizes", ()))
+            kinds += ["ptr"] if scratch_of(f) != 0 else []
             kinds += ["ptr"] if checks_of(f) else []
             declarations.append(f"declare void @{symbol_of(f.name)}({', '.join(kinds)})")
     begin, end = [], []
@@ -147,12 +247,12 @@ def _module(lines: list[str], called: set[str], module: Module, flush: bool) -> 
     return "\n".join(
         [
             *declarations,
-            "define void @main(i64 %thread, i64 %threads, ptr %table) nounwind {",
+            *functions,
+            "define void @main(ptr %table) nounwind {",
             "entry:",
             *begin,
-            "  %first = icmp eq i64 %thread, 0",
             *_load_slot("arena", ARENA),
-            *_load_slot("barrier", BARRIER),
+            *_load_slot("team", TEAM),
             *lines,
             *end,
             "  ret void",

@@ -5,8 +5,8 @@ op's own `evaluate`; so a shape, an axis or a padding may be computed from const
 enters the graph only when an op that stays uses it.
 
 Dimensions that are free are known as symbols: the shape of a tensor, and what is computed from it
-by moving, adding and multiplying, may be used wherever a shape is wanted (see `dims`), but is no
-tensor of the graph.
+by moving and arithmetic, may be used wherever a shape is wanted (see `dims`). They become a tensor
+of the graph (`graph.sizes`) where an op wants that.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from minicc.ir import graph
 from minicc.ir.affine import Dim, symbols
 from minicc.ir.build import Builder
 from minicc.ir.core import Array, Literal, Op, Region, Value
-from minicc.ir.types import I64, DType, TensorType
+from minicc.ir.types import I64, DType
 
 # Ops on constants of at most so many elements are evaluated at import.
 _SMALL = 1 << 16
@@ -50,7 +50,7 @@ class Context:
         self._node = Node("", "", (), (), {})
         self._operands: tuple[Value | None, ...] = ()
         self._arrays: dict[Value, Array] = {}
-        self._waiting: dict[Value, graph.Constant] = {}
+        self._waiting: dict[Value, graph.Constant | graph.Sizes] = {}
         self._dims: dict[Value, Array] = {}
 
     def stand_at(self, node: Node, operands: Sequence[Value | None], opset: int) -> None:
@@ -69,7 +69,9 @@ class Context:
         except (TypeError, ValueError, IndexError) as error:
             raise self.refused(str(error)) from error
         if self._dims and any(v in self._dims for v in op.operands):
-            return self._emit_dims(op)
+            found = self._computed(op)
+            if found is not None:
+                return found
         if op.operands and self._is_small_constant(op):
             return self.constant(self._evaluate(op))
         self.use(op.operands)
@@ -77,13 +79,11 @@ class Context:
         return op.result
 
     def use(self, values: Iterable[Value]) -> None:
-        """See to it that constants are in the graph; MC0225 where one is no tensor of it."""
+        """See to it that constants and sizes are in the graph."""
         for value in values:
             waiting = self._waiting.pop(value, None)
             if waiting is not None:
                 self.builder.add(waiting)
-            elif value in self._dims:
-                raise self._free(self._dims[value])
 
     def constant(self, array: Any) -> Value:
         """A tensor of known contents."""
@@ -174,22 +174,24 @@ class Context:
             raise self._free([dim], what)
         return dim
 
-    def of_dims(self, dims: Array) -> Value:
+    def of_dims(self, dims: Array, element: DType = I64) -> Value:
         """An array of dimensions as a value: a constant where all are numbers."""
         if all(isinstance(n, int) for n in dims.ravel()):
-            return self.constant(dims.astype(np.int64))
-        value = Value(TensorType(I64, dims.shape))
-        self._dims[value] = dims
-        return value
+            return self.constant(dims.astype(element.numpy))
+        values = tuple(dims.ravel().tolist())
+        op = graph.Sizes(values=values, shape=dims.shape, dtype=element, loc=self.builder.loc)
+        self._dims[op.result] = dims
+        self._waiting[op.result] = op
+        return op.result
 
-    def _emit_dims(self, op: Op) -> Value:
+    def _computed(self, op: Op) -> Value | None:
+        """What an op on dimensions gives, as dimensions; None where it has to be computed."""
         parts = [self._dims.get(v, self._arrays.get(v)) for v in op.operands]
         out = None if any(p is None for p in parts) else compute_dims(op, parts)
         if out is None:
-            raise self._free(
-                [n for v in op.operands if v in self._dims for n in self._dims[v].flat]
-            )
-        return self.constant(out) if out.dtype == np.bool_ else self.of_dims(out)
+            return None
+        element = op.result.type.dtype
+        return self.constant(out) if out.dtype == np.bool_ else self.of_dims(out, element)
 
     # complaints
 

@@ -12,8 +12,11 @@ from typing import Any
 import numpy as np
 
 from minicc.ir import graph
-from minicc.ir.affine import Dim, Expr, minimum
+from minicc.ir.affine import Dim, Expr, maximum, minimum
+from minicc.ir.affine_facts import at_least, exact_quotient
 from minicc.ir.core import Array, Op
+from minicc.ir.graph import product
+from minicc.ir.types import BOOL
 
 
 class _UnknownError(Exception):
@@ -28,6 +31,26 @@ def _divide(a: Dim, b: Dim) -> Dim:
             raise _UnknownError
         return quotient
     return a // b if isinstance(a, Expr) or a >= 0 else -(-a // b)
+
+
+def _modulo(a: Dim, b: Dim) -> Dim:
+    if not isinstance(b, int) or b <= 0:
+        raise _UnknownError
+    return a % b
+
+
+def _floor_divide(a: Dim, b: Dim) -> Dim:
+    if isinstance(a, int) and isinstance(b, int) and b:
+        return a // b
+    return _divide(a, b)
+
+
+def _less(a: Dim, b: Dim) -> bool:
+    if at_least(b, a + 1):
+        return True
+    if at_least(a, b):
+        return False
+    raise _UnknownError
 
 
 def _equal(a: Dim, b: Dim) -> bool:
@@ -49,7 +72,14 @@ _ELEMENTWISE: dict[type[Op], Callable[..., Any]] = {
     graph.Mul: operator.mul,
     graph.Div: _divide,
     graph.Min: minimum,
+    graph.Max: maximum,
+    graph.Mod: _modulo,
+    graph.FloorDiv: _floor_divide,
+    graph.Neg: operator.neg,
     graph.Eq: _equal,
+    graph.Ne: lambda a, b: not _equal(a, b),
+    graph.Lt: _less,
+    graph.Le: lambda a, b: not _less(b, a),
     graph.Select: lambda condition, a, b: a if condition else b,
 }
 
@@ -72,7 +102,7 @@ def compute_dims(op: Op, args: Sequence[Any]) -> Array | None:
         out = np.frompyfunc(function, len(objects), 1)(*objects)
     except _UnknownError:
         return None
-    return np.asarray(out, bool if isinstance(op, graph.Eq) else object)
+    return np.asarray(out, bool if op.result.type.dtype is BOOL else object)
 
 
 def _objects(array: Array) -> Array:
@@ -82,19 +112,14 @@ def _objects(array: Array) -> Array:
 def ratio(above: Sequence[Dim], below: Sequence[Dim]) -> Dim | None:
     """The product of some dimensions by that of others; None where it is not known to be whole."""
     rest = list(above)
-    divisor = 1
+    others: list[Dim] = []
     for dim in below:
         if dim in rest:
             rest.remove(dim)
-        elif isinstance(dim, int):
-            divisor *= dim
         else:
-            return None
-    total: Dim = 1
-    for dim in rest:
-        total = total * dim
-    if divisor == 1:
-        return total
-    if divisor == 0 or (isinstance(total, int) and total % divisor):
-        return None
-    return total // divisor
+            others.append(dim)
+    total, divisor = product(tuple(rest)), product(tuple(others))
+    quotient = exact_quotient(total, divisor)
+    if quotient is None and isinstance(total, Expr) and isinstance(divisor, int) and divisor > 0:
+        return total // divisor  # which sizes fit is seen when they are bound
+    return quotient

@@ -13,9 +13,8 @@ from minicc.frontends.onnx.context import Context
 from minicc.frontends.onnx.reader import Node
 from minicc.frontends.onnx.registry import operator
 from minicc.frontends.onnx.tensors import array_of
-from minicc.ir import graph
+from minicc.ir import affine, affine_facts, graph
 from minicc.ir.core import Value
-from minicc.ir.types import I64
 
 # A longer range is computed when the model runs.
 _MOST = 1 << 16
@@ -72,15 +71,27 @@ def size(ctx: Context, node: Node, x: Value) -> Value:
     return ctx.of_dims(np.array(graph.product(x.type.shape), object))
 
 
+def _free_range(ctx: Context, start: Value, limit: Value, delta: Value) -> Value:
+    """A range of integers between dimensions that may be free."""
+    (first,), (last,) = ctx.dims(start, "start"), ctx.dims(limit, "limit")
+    (step,) = ctx.integers(delta, "delta")
+    count = affine.ceildiv(last - first if step > 0 else first - last, abs(step))
+    count = count if affine_facts.at_least(count, 0) else affine.maximum(count, 0)
+    line = ctx.emit(graph.Iota, shape=(count,), axis=0, dtype=start.type.dtype)
+    if step != 1:
+        line = ctx.emit(graph.Mul, line, delta)
+    return line if first == 0 else ctx.emit(graph.Add, line, start)
+
+
 @operator("Range", attributes="stash_type")
 def range_(ctx: Context, node: Node, start: Value, limit: Value, delta: Value) -> Value:
     """The numbers from `start` on before `limit`, `delta` apart."""
-    first, step = ctx.known(start, "start").item(), ctx.known(delta, "delta").item()
-    last = ctx.array(limit)
-    if last is None and (first, step) == (0, 1):
-        return ctx.emit(graph.Iota, shape=ctx.dims(limit, "limit"), axis=0, dtype=I64)
+    step = ctx.known(delta, "delta").item()
     if step == 0:
         raise ctx.wrong("its delta is 0")
+    if start.type.dtype.is_integer and (ctx.array(start) is None or ctx.array(limit) is None):
+        return _free_range(ctx, start, limit, delta)
+    first = ctx.known(start, "start").item()
     count = max(0, int(np.ceil((ctx.known(limit, "limit").item() - first) / step)))
     element = start.type.dtype
     if count <= _MOST:

@@ -81,6 +81,7 @@ from minicc.ir.graph.movement import (
     Iota,
     Pad,
     Reshape,
+    Sizes,
     Slice,
     Transpose,
 )
@@ -144,6 +145,7 @@ __all__ = [
     "Select",
     "Sin",
     "Sinh",
+    "Sizes",
     "Slice",
     "Sqrt",
     "Sub",

@@ -52,6 +52,25 @@ class Iota(Op, name="graph.iota"):
         return (np.broadcast_to(counted, extents),)
 
 
+class Sizes(Op, name="graph.sizes"):
+    """Dimensions as a tensor: integers that may depend on what is free, in row-major order."""
+
+    values: tuple[Dim, ...]
+    shape: tuple[int, ...]
+    dtype: DType
+
+    def infer(self) -> tuple[TensorType, ...]:
+        if not self.dtype.is_integer:
+            raise TypeError(f"{self.opname} is not defined on {self.dtype}")
+        if product(self.shape) != len(self.values):
+            raise TypeError(f"{self.opname} has {len(self.values)} values for {show(self.shape)}")
+        return (TensorType(self.dtype, self.shape),)
+
+    def evaluate(self, run: RunRegion, *args: Any) -> tuple[Any, ...]:
+        numbers = np.array(static_shape(self.values), np.int64)
+        return (numbers.astype(self.dtype.numpy).reshape(self.shape),)
+
+
 class Reshape(Op, name="graph.reshape"):
     """The same elements in row-major order under another shape."""
 

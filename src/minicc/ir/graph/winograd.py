@@ -35,12 +35,12 @@ def tile_counts(height: Dim, width: Dim, m: int) -> tuple[Dim, Dim]:
 
 
 def tile_starts(extent: int, m: int) -> list[int]:
-    """The first output row (or column) of each tile."""
-    return [min(k, extent - m) for k in range(0, extent, m)]
+    """The first output row (or column) of each tile; one alone of an image that is smaller."""
+    return [max(0, min(k, extent - m)) for k in range(0, extent, m)]
 
 
 class WinogradInput(Op, name="graph.winograd_input"):
-    """The tiles of padded images [N, H+2, W+2, C], transformed: [n*n, N*tiles, C] for H x W."""
+    """The tiles of padded images [N, H+2, W+2, C], transformed: [n*n, N, down, across, C]."""
 
     x: Value
     outputs: int
@@ -53,16 +53,21 @@ class WinogradInput(Op, name="graph.winograd_input"):
         batch, height, width, channels = t.shape
         down, across = tile_counts(height - (TAPS - 1), width - (TAPS - 1), self.outputs)
         n = self.outputs + TAPS - 1
-        return (TensorType(t.dtype, (n * n, batch * down * across, channels)),)
+        return (TensorType(t.dtype, (n * n, batch, down, across, channels)),)
 
     def evaluate(self, run: RunRegion, *args: Any) -> tuple[Any, ...]:
         x, m = np.asarray(args[0]), self.outputs
         n, edge = m + TAPS - 1, TAPS - 1
         rows, columns = (tile_starts(e - edge, m) for e in x.shape[1:3])
         b = as_array(derive(m).input).astype(x.dtype)
-        tiles = np.stack([x[:, h : h + n, w : w + n] for h in rows for w in columns], axis=1)
-        out = np.einsum("ai,bj,ntijc->abntc", b, b, tiles, optimize=True)
-        return (out.reshape(n * n, -1, x.shape[3]),)
+        down, across = (
+            np.minimum(np.add.outer(np.array(starts, np.int64), np.arange(n)), e - 1)
+            for starts, e in zip((rows, columns), x.shape[1:3], strict=True)
+        )
+        tiles = x[:, down[:, None, :, None], across[None, :, None, :]]
+        out = np.einsum("ai,bj,nhwijc->abnhwc", b, b, tiles, optimize=True)
+        shape = (n * n, x.shape[0], len(rows), len(columns), x.shape[3])
+        return (out.reshape(shape),)
 
 
 class WinogradWeights(Op, name="graph.winograd_weights"):
@@ -90,7 +95,7 @@ class WinogradWeights(Op, name="graph.winograd_weights"):
 
 
 class WinogradOutput(Op, name="graph.winograd_output"):
-    """Images [N, H, W, O] from products [n*n, N*tiles, O]."""
+    """Images [N, H, W, O] from products [n*n, N, down, across, O]."""
 
     x: Value
     height: Dim
@@ -102,10 +107,10 @@ class WinogradOutput(Op, name="graph.winograd_output"):
         t: TensorType = self.x.type
         n = self.outputs + TAPS - 1
         down, across = tile_counts(self.height, self.width, self.outputs)
-        tiles = down * across
-        if t.rank != 3 or t.shape[0] != n * n or not isinstance(tiles, int):
-            raise TypeError(f"{self.opname} wants [{n * n}, tiles, O], not {t}")
-        return (TensorType(t.dtype, (t.shape[1] // tiles, self.height, self.width, t.shape[2])),)
+        if t.rank != 5 or (t.shape[0], *t.shape[2:4]) != (n * n, down, across):
+            raise TypeError(f"{self.opname} wants [{n * n}, N, {down}, {across}, O], not {t}")
+        _, batch, _, _, channels = t.shape
+        return (TensorType(t.dtype, (batch, self.height, self.width, channels)),)
 
     def evaluate(self, run: RunRegion, *args: Any) -> tuple[Any, ...]:
         x, m = np.asarray(args[0]), self.outputs
@@ -117,5 +122,5 @@ class WinogradOutput(Op, name="graph.winograd_output"):
         out = np.empty((batch, height, width, channels), x.dtype)
         corners = [(h, w) for h in tile_starts(height, m) for w in tile_starts(width, m)]
         for k, (h, w) in enumerate(corners):
-            out[:, h : h + m, w : w + m] = tiles[:, k]
+            out[:, h : h + m, w : w + m] = tiles[:, k, : height - h, : width - w]
         return (out,)

@@ -3,6 +3,8 @@
     %y = graph.conv %x, %w, 3x3, stride 1
     -->   winograd_output(contract(winograd_input(%x), winograd_weights(%w)))
 
+with the tiles of an image in one axis of the product.
+
 Legal where the kernel is 3x3 with stride, dilation and groups of 1 on channels-last float32, and
 the weights are constant. Profitable by a cost in multiply-adds: fewer products against the work of
 the transforms and against weights that grow by 36/9 (tiles of 4x4) or 16/9 (2x2) and are read once
@@ -19,6 +21,7 @@ from collections.abc import Sequence
 from math import inf
 
 from minicc.ir import graph
+from minicc.ir.affine import typical
 from minicc.ir.core import Function, Module, Op, Value
 from minicc.ir.graph.minimal_filters import POINTS, TAPS, derive, share
 from minicc.ir.graph.winograd import tile_counts
@@ -67,7 +70,7 @@ def cost(op: graph.Conv, outputs: int) -> float:
     """Multiply-adds, or what takes as long, of a convolution in tiles of `outputs`; 0 is direct."""
     result: TensorType = op.result.type
     weights: TensorType = op.w.type
-    batch, height, width, out = result.extents
+    batch, height, width, out = map(typical, result.shape)
     channels = weights.extents[1]
     if not outputs:
         taps = TAPS * TAPS
@@ -75,9 +78,7 @@ def cost(op: graph.Conv, outputs: int) -> float:
     if min(height, width) < outputs:
         return inf
     down, across = tile_counts(height, width, outputs)
-    assert isinstance(down, int)
-    assert isinstance(across, int)
-    tiles = batch * down * across
+    tiles = batch * typical(down) * typical(across)
     n = outputs + TAPS - 1
     matrices = derive(outputs)
     read = (n * n + n * n) * _MOVE + 2 * n * share(matrices.input).ops
@@ -95,7 +96,10 @@ def _apply(function: Function, plan: dict[Op, int]) -> Function:
         _, height, width, _ = op.result.type.shape
         v = b.emit(graph.WinogradInput, x, outputs=outputs)
         u = b.emit(graph.WinogradWeights, w, outputs=outputs)
-        m = b.emit(graph.Contract, v, u, equation="xtc,xco->xto")
+        taps, *tiles, channels = v.type.shape
+        rows = b.emit(graph.Reshape, v, shape=(taps, graph.product(tuple(tiles)), channels))
+        m = b.emit(graph.Contract, rows, u, equation="xtc,xco->xto")
+        m = b.emit(graph.Reshape, m, shape=(taps, *tiles, m.type.shape[2]))
         return (b.emit(graph.WinogradOutput, m, height=height, width=width, outputs=outputs),)
 
     return rebuild(function, visit) if plan else function

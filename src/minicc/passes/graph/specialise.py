@@ -1,22 +1,21 @@
-"""Bind the symbols of shapes to numbers, those of one call.
+"""Bind the free dimensions of shapes whose sizes are given; the others become sizes of the program.
 
     %y = graph.add %x, %b : f32[batch,64]   --batch=8-->   f32[8,64]
+                                            -- free -->    f32[$batch,64]
 
-Mirrors: JAX's shape-specialising jit, TorchDynamo's static shapes, Relax's BindSymbolicVars. JAX
-does it before tracing, Dynamo by guards, Relax as a pass at any time; ours is the first stage, and
-binds all.
+Mirrors: JAX's shape-polymorphic export with refinement, TorchDynamo's dynamic shapes, Relax's
+BindSymbolicVars. JAX's jit and Dynamo specialise by default; here a dimension that nobody gave a
+size stays one all the way down to machine code.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
-from minicc.errors import UserError
 from minicc.ir import affine
-from minicc.ir.affine import Dim, Expr
-from minicc.ir.core import Function, Module, Op, Region, Value
-from minicc.ir.types import TensorType
+from minicc.ir.affine import Dim
+from minicc.ir.bind import bind
+from minicc.ir.core import Function, Module
 
 
 def free_symbols(function: Function) -> tuple[str, ...]:
@@ -29,42 +28,18 @@ def free_symbols(function: Function) -> tuple[str, ...]:
 
 
 def specialise(module: Module, binding: Mapping[str, int]) -> Module:
-    """The module with symbols replaced.
+    """The module with numbers for some symbols, and all others named as sizes of the program.
 
     Types are inferred anew, so sizes that contradict each other are found here: UserError MC0142.
     """
-    if not binding:
-        return module
     return Module(module.level, [_bind(f, binding) for f in module.functions])
 
 
 def _bind(function: Function, binding: Mapping[str, int]) -> Function:
-    forward: dict[Value, Value] = {}
-    for a in function.args:
-        shape = tuple(affine.substitute(n, binding) for n in a.type.shape)
-        forward[a] = Value(TensorType(a.type.dtype, shape), a.hint)
-    ops: list[Op] = []
-    for op in function.body.ops:
-        attrs = {k: _bound(v, binding) for k, v in op.attrs.items()}
-        try:
-            fresh = op.make([forward[v] for v in op.operands], attrs, op.regions, op.loc)
-        except (TypeError, ValueError, IndexError) as error:
-            sizes = ", ".join(f"{name}={n}" for name, n in binding.items())
-            text = f"the sizes {sizes} do not fit the model: {op.opname}: {error}"
-            raise UserError(
-                "MC0142", text, hint="give inputs of other shapes", where=op.loc
-            ) from None
-        for old, new in zip(op.results, fresh.results, strict=True):
-            new.hint = old.hint
-            forward[old] = new
-        ops.append(fresh)
-    args = [forward[a] for a in function.args]
-    return function.with_body(Region(args, ops, [forward[v] for v in function.body.yields]))
-
-
-def _bound(value: Any, binding: Mapping[str, Dim]) -> Any:
-    if isinstance(value, Expr):
-        return affine.substitute(value, binding)
-    if isinstance(value, tuple):
-        return tuple(_bound(v, binding) for v in value)
-    return value
+    free = free_symbols(function)
+    if not free:
+        return function
+    sizes: dict[str, Dim] = {name: affine.size(name) for name in free}
+    for name, n in binding.items():
+        sizes |= {name: n, affine.spell_size(name): n}
+    return bind(function, sizes)

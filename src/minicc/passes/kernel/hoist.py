@@ -2,9 +2,8 @@
 
     for i { %c = load %b[0]; ... }   -->   %c = load %b[0]; for i { ... }
 
-Pure ops move when their operands come from outside; loads also want a loop that stores nothing. A
-loop runs at least once (`kernel.for` has no empty form), so nothing is computed that would not
-have been.
+Pure ops move when their operands come from outside; loads also want a loop that stores nothing and
+that runs at least once, as `kernel.for` does and `kernel.range` may not.
 
 Mirrors: LLVM's LICM, MLIR's loop-invariant-code-motion, Halide's LICM. LLVM's does it again on
 instructions; ours moves whole tiles, which LLVM sees as many.
@@ -34,9 +33,9 @@ def _region(region: Region, forward: dict[Value, Value]) -> Region:
     out: list[Op] = []
     for op in region.ops:
         operands = [forward.get(v, v) for v in op.operands]
-        if isinstance(op, kernel.For):
+        if isinstance(op, kernel.For | kernel.Range):
             body = _region(op.body, forward)
-            moved, kept = _split(body)
+            moved, kept = _split(body, isinstance(op, kernel.For))
             out += moved
             fresh: Op = op.rebuilt(operands, (Region(body.args, kept, body.yields),))
         elif all(a is b for a, b in zip(operands, op.operands, strict=True)):
@@ -52,10 +51,13 @@ def _renamed(op: Op, fresh: Op) -> Mapping[Value, Value]:
     return {} if op is fresh else dict(zip(op.results, fresh.results, strict=True))
 
 
-def _split(body: Region) -> tuple[list[Op], list[Op]]:
-    """The ops of a loop's body that can go in front of it, and those that stay."""
+def _split(body: Region, runs: bool) -> tuple[list[Op], list[Op]]:
+    """The ops of a loop's body that can go in front of it, and those that stay.
+
+    Of a loop that may have no rounds, loads stay: their memory may not be there.
+    """
     inside = set(body.args)
-    stores = any(isinstance(op, kernel.Store) for op in walk(body))
+    stores = not runs or any(isinstance(op, kernel.Store) for op in walk(body))
     moved: list[Op] = []
     kept: list[Op] = []
     for op in body.ops:

@@ -58,27 +58,30 @@ def _ops(b: Builder, region: Region, forward: dict[Value, Value]) -> None:
     for op in region.ops:
         b.loc = op.loc
         operands = [forward.get(v, v) for v in op.operands]
-        if isinstance(op, kernel.For):
-            results = _for(b, op, operands, forward)
+        if isinstance(op, kernel.For) and is_short(op):
+            results = _written_out(b, op, operands, forward)
+        elif op.regions:
+            results = _loop(b, op, operands, forward)
         else:
-            results = _copy(b, op, operands)
+            results = b.add(op.rebuilt(operands)).results
         forward.update(zip(op.results, results, strict=True))
 
 
-def _copy(b: Builder, op: Op, operands: list[Value]) -> tuple[Value, ...]:
-    return b.add(op.rebuilt(operands)).results
+def _loop(
+    b: Builder, op: Op, operands: list[Value], forward: dict[Value, Value]
+) -> tuple[Value, ...]:
+    inner = Builder(op.loc)
+    (body,) = op.regions
+    args = [Value(a.type, a.hint) for a in body.args]
+    forward.update(zip(body.args, args, strict=True))
+    _ops(inner, body, forward)
+    yields = [forward.get(v, v) for v in body.yields]
+    return b.add(op.rebuilt(operands, (Region(args, inner.ops, yields),))).results
 
 
-def _for(
+def _written_out(
     b: Builder, op: kernel.For, inits: list[Value], forward: dict[Value, Value]
 ) -> tuple[Value, ...]:
-    if not is_short(op):
-        inner = Builder(op.loc)
-        args = [Value(a.type, a.hint) for a in op.body.args]
-        forward.update(zip(op.body.args, args, strict=True))
-        _ops(inner, op.body, forward)
-        yields = [forward.get(v, v) for v in op.body.yields]
-        return b.add(op.rebuilt(inits, (Region(args, inner.ops, yields),))).results
     carried = inits
     for i in range(op.lo, op.hi, op.step):
         index = b.emit(kernel.Index, (), value=i)

@@ -1,15 +1,14 @@
-"""Make the program SPMD.
+"""Make the program parallel.
 
 Choose the axis along which threads share each launch, and put barriers between launches.
 
 The axis is the one whose extent falls into the most even shares; a launch that is too small to
-share is left to thread 0. A barrier stands before a launch that touches memory which another
-thread may have written, or may still read, since the last barrier. Shares change who computes,
-never what: results don't depend on the number of threads.
+share is left to the caller. A barrier stands before a launch that touches memory which another
+thread may have written, or may still read, since the last barrier. Who computes an instance never
+changes its bits: results don't depend on the number of threads.
 
-Mirrors: IREE's workgroup distribution, OpenMP's static schedules, XLA:CPU's parallel task
-assignment. IREE and XLA hand tasks to a pool; ours gives each thread a fixed share, with barriers
-where data crosses shares.
+Mirrors: IREE's workgroup distribution, OpenMP's loop schedules, XLA:CPU's parallel task assignment.
+IREE and XLA hand tasks to a pool; ours shares each launch, and waits where data crosses shares.
 """
 
 from __future__ import annotations
@@ -17,9 +16,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from minicc.ir import program
+from minicc.ir import affine, program
+from minicc.ir.affine import Dim
 from minicc.ir.core import Module, Op, Region, Value
-from minicc.passes.program.plan_memory import buffer_bytes, roots
+from minicc.ir.types import buffer_bytes
+from minicc.passes.program.plan_memory import roots
 
 _SMALL = 16384  # points of a launch below which a barrier costs more than the second thread saves
 
@@ -27,10 +28,11 @@ _SMALL = 16384  # points of a launch below which a barrier costs more than the s
 class Access(NamedTuple):
     """Memory that a launch touches.
 
-    Which memory (None is the arena), bytes from and to, and whether it writes.
+    Which memory (None is the arena, an expression the slot of it that begins there), bytes from and
+    to, and whether it writes.
     """
 
-    memory: Value | None
+    memory: Value | Dim | None
     start: int
     stop: int
     writes: bool
@@ -39,7 +41,7 @@ class Access(NamedTuple):
         """Whether the two must not be reordered."""
         return (
             (self.writes or other.writes)
-            and self.memory is other.memory
+            and self.memory == other.memory
             and self.start < other.stop
             and other.start < self.stop
         )
@@ -74,19 +76,21 @@ def parallelize(module: Module) -> Module:
     )
 
 
-def choose_split(grid: tuple[int, ...], work: int) -> int:
+def choose_split(grid: tuple[Dim, ...], work: Dim) -> int:
     """The axis with the most even shares for two and four threads.
 
     Or -1 where sharing does not pay.
     """
-    if work < _SMALL or not grid:
+    # of free sizes how much work there is, is looked at when the launch is handed out
+    if not grid or (isinstance(work, int) and work < _SMALL):
         return -1
+    extents = [affine.typical(n) for n in grid]
 
     def evenness(extent: int) -> float:
         return sum(extent / (n * -(-extent // n)) for n in (2, 4))
 
-    best = max(range(len(grid)), key=lambda axis: (round(evenness(grid[axis]), 2), grid[axis]))
-    return best if grid[best] > 1 else -1
+    best = max(range(len(grid)), key=lambda a: (round(evenness(extents[a]), 2), extents[a]))
+    return best if extents[best] > 1 else -1
 
 
 def _accesses(
@@ -98,5 +102,9 @@ def _accesses(
         writes = k >= op.outputs
         if alloc is None:
             yield Access(memory, 0, 1, writes)
+            continue
+        size = buffer_bytes(alloc.type)
+        if isinstance(size, int) and isinstance(alloc.offset, int):
+            yield Access(None, alloc.offset, alloc.offset + size, writes)
         else:
-            yield Access(None, alloc.offset, alloc.offset + buffer_bytes(alloc.type), writes)
+            yield Access(alloc.offset, 0, 1, writes)

@@ -6,6 +6,11 @@ A plan first: the first and last launch that touch each allocation, then offsets
 size, each at the lowest place that is free during its life. Applying writes the offsets into the
 ops.
 
+Allocations whose sizes are free can't be compared by number. They share slots: each takes the first
+one that is surely large enough and free during its life, and slots lie one after the other. Their
+offsets are expressions. What kernels want as scratch of a free size lies after all else, a part for
+each thread.
+
 Mirrors: TFLite's greedy-by-size planner (Pisarchyk and Lee), ExecuTorch's memory planning, XLA's
 heap simulator. These plan tensors of a graph by its order; ours plans buffers of launches, and
 views count as their root.
@@ -13,28 +18,31 @@ views count as their root.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
-from minicc.ir import program
-from minicc.ir.arrays import ALIGNMENT
+from minicc.ir import affine, affine_facts, program
+from minicc.ir.affine import Dim
 from minicc.ir.core import Function, Module, Op, Region, Value
-from minicc.ir.types import BufferType
+from minicc.ir.kernel import scratch_of
+from minicc.ir.types import buffer_bytes
 
 
 class Life(NamedTuple):
     """An allocation: the value, bytes with padding, and the positions of its first and last use."""
 
     value: Value
-    size: int
+    size: Dim
     first: int
     last: int
 
 
 class MemoryPlan(NamedTuple):
-    """Byte offsets of all allocations, and the bytes of the arena."""
+    """Byte offsets of all allocations, the bytes of the arena, and names for the free ones."""
 
-    offsets: dict[Value, int]
-    size: int
+    offsets: dict[Value, Dim]
+    size: Dim
+    derived: tuple[tuple[str, Dim], ...] = ()
 
 
 def plan_memory(module: Module) -> Module:
@@ -54,7 +62,18 @@ def plan_memory(module: Module) -> Module:
             forward[old] = new
         ops.append(fresh)
     body = Region(main.args, ops, main.body.yields)
+    kernels = {f.name: f for f in module.functions if f is not main}
+    launches = [op for op in main.body.ops if isinstance(op, program.Launch)]
+    scratch = largest_sum([
+        affine.substitute(scratch_of(k), op.sizes_in(k))
+        for op in launches
+        for k in (kernels[op.kernel],)
+    ])  # fmt: skip
     attrs = {**main.attrs, "arena": plan.size}
+    if scratch != 0:
+        attrs["scratch"] = scratch
+    if plan.derived:
+        attrs["derived"] = (*main.attrs.get("derived", ()), *plan.derived)
     placed = Function(main.name, body, attrs)
     return Module("program", [placed if f is main else f for f in module.functions])
 
@@ -85,24 +104,54 @@ def lifetimes(main: Function) -> list[Life]:
     return lives
 
 
-def buffer_bytes(type: BufferType) -> int:
-    """Bytes that a buffer takes in the arena."""
-    return -(-type.span() * type.dtype.bytes // ALIGNMENT) * ALIGNMENT
+def largest_sum(sizes: Sequence[Dim]) -> Dim:
+    """Bytes that are enough for each of some sizes: the sum of those that no other one covers."""
+    kept: list[Dim] = []
+    for size in sorted(dict.fromkeys(sizes), key=lambda n: (-affine.typical(n), str(n))):
+        if not any(affine_facts.at_least(other, size) for other in kept):
+            kept.append(size)
+    total: Dim = 0
+    for size in kept:
+        total = total + size
+    return total
 
 
 def plan_offsets(lives: list[Life]) -> MemoryPlan:
     """Offsets by decreasing size, each at the lowest place free during its life."""
-    placed: list[tuple[int, Life]] = []
+    fixed = [(life.size, life) for life in lives if isinstance(life.size, int)]
+    placed: list[tuple[int, int, Life]] = []
     total = 0
-    for life in sorted(lives, key=lambda x: (-x.size, x.first)):
+    for size, life in sorted(fixed, key=lambda x: (-x[0], x[1].first)):
         offset = 0
-        for other_offset, other in sorted(
-            ((o, x) for o, x in placed if x.first <= life.last and life.first <= x.last),
-            key=lambda p: p[0],
+        for start, end, _ in sorted(
+            ((o, o + n, x) for o, n, x in placed if _meet(x, life)), key=lambda p: p[0]
         ):
-            if offset + life.size <= other_offset:
+            if offset + size <= start:
                 break
-            offset = max(offset, other_offset + other.size)
-        placed.append((offset, life))
-        total = max(total, offset + life.size)
-    return MemoryPlan({life.value: offset for offset, life in placed}, total)
+            offset = max(offset, end)
+        placed.append((offset, size, life))
+        total = max(total, offset + size)
+    offsets: dict[Value, Dim] = {life.value: offset for offset, _, life in placed}
+    return _plan_slots([x for x in lives if not isinstance(x.size, int)], offsets, total)
+
+
+def _meet(a: Life, b: Life) -> bool:
+    return a.first <= b.last and b.first <= a.last
+
+
+def _plan_slots(lives: list[Life], offsets: dict[Value, Dim], total: Dim) -> MemoryPlan:
+    """Places for allocations of free sizes after what is placed already."""
+    slots: list[tuple[Dim, list[Life]]] = []
+    for life in sorted(lives, key=lambda x: (-affine.typical(x.size), x.first)):
+        for size, members in slots:
+            if affine_facts.at_least(size, life.size) and not any(_meet(x, life) for x in members):
+                members.append(life)
+                break
+        else:
+            slots.append((life.size, [life]))
+    derived: list[tuple[str, Dim]] = []
+    for k, (size, members) in enumerate(slots):
+        offsets |= {life.value: total for life in members}
+        derived.append((f"$at{k}", total + size))
+        total = affine.symbol(f"$at{k}")
+    return MemoryPlan(offsets, total, tuple(derived))

@@ -19,14 +19,15 @@ all places before it emits.
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
-from math import prod
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from minicc.errors import CompilerBug
 from minicc.ir import affine, arith, program
 from minicc.ir.affine import Dim
+from minicc.ir.bind import formal
 from minicc.ir.build import Builder
 from minicc.ir.core import Function, Literal, Module, Op, Region, Value, region_key
+from minicc.ir.graph.shapes import Shape, product
 from minicc.ir.space import Iter, Space
 from minicc.ir.structured import Concat, Constant, Generic, Group, Pad, Reshape
 from minicc.ir.types import BufferType, TensorType, dense_strides
@@ -40,7 +41,7 @@ class Place(NamedTuple):
     """
 
     root: Value
-    offset: int
+    offset: Dim
     strides: tuple[Dim, ...]
 
 
@@ -108,29 +109,36 @@ def _place_operands(
             copies.append((op, k))
 
 
-def shift_of(start: Sequence[int], strides: Sequence[Dim]) -> int:
+def shift_of(start: Sequence[Dim], strides: Sequence[Dim]) -> Dim:
     """Elements from the first of a buffer to the one at `start`."""
-    return sum(s * step for s, step in zip(start, strides, strict=True) if isinstance(step, int))
+    total: Dim = 0
+    for s, step in zip(start, strides, strict=True):
+        total = total + s * step
+    return total
 
 
-def points_of(group: Group) -> int:
+def points_of(group: Group) -> Dim:
     """The points of all iteration spaces of a group."""
-    return sum(prod(op.space.extents.values()) for op in group.body.ops if isinstance(op, Generic))
+    total: Dim = 0
+    for op in group.body.ops:
+        assert isinstance(op, Generic)
+        total = total + product(tuple(i.extent for i in op.space.iters))
+    return total
 
 
-def operand_starts(op: Pad | Concat) -> list[tuple[Value, tuple[int, ...]]]:
+def operand_starts(op: Pad | Concat) -> list[tuple[Value, tuple[Dim, ...]]]:
     """Each operand of a pad or concat with the coordinates at which it starts in the result.
 
-    An empty one starts at 0: behind an empty result's memory there is none.
+    An empty one starts at 0: after an empty result's memory there is none.
     """
     if isinstance(op, Pad):
-        return [(op.x, (0,) * len(op.low) if 0 in op.x.type.extents else op.low)]
-    out: list[tuple[Value, tuple[int, ...]]] = []
-    start = 0
+        return [(op.x, (0,) * len(op.low) if 0 in op.x.type.shape else op.low)]
+    out: list[tuple[Value, tuple[Dim, ...]]] = []
+    start: Dim = 0
     for v in op.xs:
-        at = 0 if 0 in v.type.extents else start
+        at = 0 if 0 in v.type.shape else start
         out.append((v, tuple(at if axis == op.axis else 0 for axis in range(v.type.rank))))
-        start += v.type.extents[op.axis]
+        start = start + v.type.shape[op.axis]
     return out
 
 
@@ -169,11 +177,14 @@ class _Emitter:
             elif not isinstance(op, Reshape):
                 raise CompilerBug("MC0305", f"{op.opname} can't be bufferised", where=op.loc)
         self.copy_outputs()
-        attrs = {"inputs": len(self.function.args)}
+        sizes = {n for a in self.function.args for e in a.type.shape for n in affine.sizes(e)}
+        attrs: dict[str, Any] = {"inputs": len(self.function.args)}
+        if sizes:
+            attrs |= {"sizes": tuple(sorted(sizes)), **self.function.attrs}
         main = Function("main", Region(args, self.b.ops, ()), attrs)
         return Module("kernel", [*self.kernels.values(), main])
 
-    def buffer(self, v: Value, part: BufferType | None = None, shift: int = 0) -> Value:
+    def buffer(self, v: Value, part: BufferType | None = None, shift: Dim = 0) -> Value:
         """The buffer of a tensor, as a view of its root where it is not all of it."""
         place = self.plan.places[v]
         root = self.roots.get(place.root)
@@ -191,17 +202,20 @@ class _Emitter:
 
     def launch_on(self, group: Group, ins: list[Value], outs: list[Value]) -> None:
         """The same on given buffers."""
-        types = tuple(v.type for v in ins), tuple(v.type for v in outs)
-        key = (group.shared, *types, region_key(group.body))
+        taken, types, names = formal(group, [v.type for v in (*ins, *outs)])
+        assert isinstance(taken, Group)
+        parts = tuple(types[: len(ins)]), tuple(types[len(ins) :])
+        key = (taken.shared, taken.cover, *parts, region_key(taken.body))
         made = self.of_group.get(key)
         if made is None:
-            made = self.of_group[key] = self.kernel(group, *types)
+            made = self.of_group[key] = self.kernel(taken, *parts)
         sources = tuple(op.loc for op in group.body.ops)
         launch = program.Launch(
             (*ins, *outs),
             kernel=made.name,
             outputs=len(ins),
             sources=sources,
+            sizes=tuple(affine.symbol(names[n]) for n in made.attrs.get("sizes", ())),
             work=points_of(group),
             loc=group.loc,
         )
@@ -246,9 +260,7 @@ class _Emitter:
                 self.buffer(op.result, BufferType(op.x.type.dtype, extents, whole.strides), shift)
             )
         if strips:
-            self.launch_on(
-                fill_group(op.value, [s.type.extents for s in strips], op.loc), [], strips
-            )
+            self.launch_on(fill_group(op.value, [s.type.shape for s in strips], op.loc), [], strips)
 
     def copy_outputs(self) -> None:
         """Outputs that are inputs, constants, views.
@@ -269,13 +281,13 @@ def _anonymous(function: Function) -> Function:
     return function
 
 
-def border(op: Pad) -> list[tuple[tuple[int, ...], tuple[int, ...]]]:
+def border(op: Pad) -> list[tuple[Shape, Shape]]:
     """The boxes (start, extents) around a pad's inside.
 
     Axes before the padded one inside, those behind it whole.
     """
-    whole, inside = op.result.type.extents, op.x.type.extents
-    boxes: list[tuple[tuple[int, ...], tuple[int, ...]]] = []
+    whole, inside = op.result.type.shape, op.x.type.shape
+    boxes: list[tuple[Shape, Shape]] = []
     for axis, (low, high) in enumerate(zip(op.low, op.high, strict=True)):
         for first, count in ((0, low), (whole[axis] - high, high)):
             extents = (*inside[:axis], count, *whole[axis + 1 :])
@@ -285,13 +297,14 @@ def border(op: Pad) -> list[tuple[tuple[int, ...], tuple[int, ...]]]:
     return boxes
 
 
-def _tile_last(extents: Sequence[int]) -> tuple[tuple[str, int], ...]:
-    return ((f"d{len(extents) - 1}", min(extents[-1], 64)),) if extents and extents[-1] > 1 else ()
+def _tile_last(extents: Shape) -> tuple[tuple[str, int], ...]:
+    last = min(affine.typical(extents[-1]), 64) if extents else 1
+    return ((f"d{len(extents) - 1}", last),) if last > 1 else ()
 
 
 def copy_group(v: Value, loc: tuple[str, ...]) -> Group:
     """A group that copies a tensor."""
-    extents = v.type.extents
+    extents = v.type.shape
     identity = tuple(affine.symbol(f"d{k}") for k in range(len(extents)))
     arg, element = Value(v.type), Value(TensorType(v.type.dtype))
     op = Generic(
@@ -308,7 +321,7 @@ def copy_group(v: Value, loc: tuple[str, ...]) -> Group:
     return Group((v,), shared=shared, label="copy", body=Region((arg,), (op,), op.results), loc=loc)
 
 
-def fill_group(value: Literal, strips: Sequence[tuple[int, ...]], loc: tuple[str, ...]) -> Group:
+def fill_group(value: Literal, strips: Sequence[Shape], loc: tuple[str, ...]) -> Group:
     """A group with no inputs that fills tensors of the given extents, in one instance."""
     ops: list[Op] = []
     for extents in strips:

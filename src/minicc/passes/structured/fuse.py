@@ -162,7 +162,7 @@ def align(draft: Draft, op: Generic) -> dict[str, str] | None:
         member = draft.defines.get(v)
         if member is None:
             continue
-        if any(n not in op.space for n in names_of(m)):
+        if any(n not in op.space and not affine.is_size(n) for n in names_of(m)):
             return None  # it may be read at any index: all of it is wanted first
         same = _same_point(member, v, m, op, draft)
         if same is not None:
@@ -194,7 +194,7 @@ def _same_point(
     written = member.op.maps_of(member.op.results.index(value))
     if written != (m,) or plain_names(m) is not None:
         return None
-    shared = {n for e in m for n in affine.symbols(e)}
+    shared = {n for n in names_of(m) if not affine.is_size(n)}
     kept = {n: member.names[n] for n in shared if member.names[n] in draft.shared}
     fits = all(n in op.space and op.space[n].extent == member.op.space[n].extent for n in shared)
     return kept if fits and all(op.space[n].kind == PARALLEL for n in shared) else None
@@ -217,7 +217,7 @@ def profitable(draft: Draft, op: Generic, aligned: Mapping[str, str]) -> bool:
     if all(e == 1 for e in lost.values()):
         return True
     passed = [
-        prod(e for n, e in m.op.space.extents.items() if m.names[n] not in kept)
+        prod(e for n, e in m.op.space.typical.items() if m.names[n] not in kept)
         for m in draft.members
     ]
     return max(passed) <= _SCRATCH
@@ -236,7 +236,7 @@ def _keeps_rows(member: Member, kept: set[str]) -> bool:
     So the scores of attention do for their soft-max: the rows are many, and what all of them are
     multiplied by stays near.
     """
-    op, extents = member.op, member.op.space.extents
+    op, extents = member.op, member.op.space.typical
     vector, wide = _wide(op)
     parallel = [i.name for i in op.space.of_kind(PARALLEL) if extents[i.name] != 1]
     return (
@@ -253,7 +253,7 @@ def _continues_rows(draft: Draft, op: Generic, aligned: Mapping[str, str]) -> bo
     first = draft.members[0]
     before, among = _wide(first.op)
     vector, wide = _wide(op)
-    if before is None or first.names[before] in draft.shared or first.op.space.extents[before] == 1:
+    if before is None or first.names[before] in draft.shared or first.op.space[before].extent == 1:
         return False
     inside = [v in draft.defines for v in op.operands]
     return (
@@ -267,11 +267,11 @@ def _continues_rows(draft: Draft, op: Generic, aligned: Mapping[str, str]) -> bo
 
 def _rest(op: Generic, names: Mapping[str, str], kept: set[str]) -> int:
     """The points of an op at one place of the kept dimensions."""
-    return prod(e for n, e in op.space.extents.items() if names.get(n) not in kept)
+    return prod(e for n, e in op.space.typical.items() if names.get(n) not in kept)
 
 
 def _points(space: Space) -> int:
-    return prod(space.extents.values())
+    return prod(space.typical.values())
 
 
 def _distinct(op: Generic, aligned: Mapping[str, str], draft: Draft) -> dict[str, str]:

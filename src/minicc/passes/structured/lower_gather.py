@@ -36,7 +36,7 @@ class Reading(NamedTuple):
     All over the result's dimensions d0, d1, ...; the data's map has at0, at1, ... besides.
     """
 
-    indices: tuple[tuple[Map, int], ...]
+    indices: tuple[tuple[Map, Dim], ...]
     data: Map
 
 
@@ -44,7 +44,7 @@ def _gather(b: Builder, op: graph.Gather, operands: tuple[Value, ...]) -> Value:
     x, i = operands
     dims, behind = _dims(op.result.type.rank), op.axis + i.type.rank
     data = (*dims[: op.axis], symbol("at0"), *dims[behind:])
-    where = (dims[op.axis : behind], x.type.extents[op.axis])
+    where = (dims[op.axis : behind], x.type.shape[op.axis])
     return _read(b, x, i, Reading((where,), data), op.result.type.shape)
 
 
@@ -52,7 +52,7 @@ def _gather_elements(b: Builder, op: graph.GatherElements, operands: tuple[Value
     x, i = operands
     dims = _dims(i.type.rank)
     data = (*dims[: op.axis], symbol("at0"), *dims[op.axis + 1 :])
-    where = (dims, x.type.extents[op.axis])
+    where = (dims, x.type.shape[op.axis])
     return _read(b, x, i, Reading((where,), data), op.result.type.shape)
 
 
@@ -60,7 +60,7 @@ def _gather_nd(b: Builder, op: graph.GatherND, operands: tuple[Value, ...]) -> V
     x, i = operands
     dims, front = _dims(op.result.type.rank), i.type.rank - 1
     axes = range(op.batch, op.batch + i.type.extents[-1])
-    where = [((*dims[:front], k), x.type.extents[axis]) for k, axis in enumerate(axes)]
+    where = [((*dims[:front], k), x.type.shape[axis]) for k, axis in enumerate(axes)]
     at = [symbol(f"at{k}") for k in range(len(axes))]
     data = (*dims[: op.batch], *at, *dims[front:])
     return _read(b, x, i, Reading(tuple(where), data), op.result.type.shape)
@@ -72,7 +72,7 @@ def _dims(rank: int) -> Map:
 
 def _read(b: Builder, x: Value, indices: Value, reading: Reading, shape: Shape) -> Value:
     """The data at the indices."""
-    if reading.indices and 0 in x.type.extents and 0 not in indices.type.extents:
+    if reading.indices and 0 in x.type.shape and 0 not in indices.type.shape:
         return _nothing(b, x, indices, reading, shape)
     maps = [m for m, _ in reading.indices]
     operands = [indices] * len(maps) + [x]
@@ -102,7 +102,7 @@ def _generic(
     maps: Sequence[Map],
     space: Mapping[str, Dim],
     body: Callable[[Builder, Sequence[Value]], Value],
-    indices: tuple[tuple[str, int, int], ...] = (),
+    indices: tuple[tuple[str, int, Dim], ...] = (),
 ) -> Value:
     """A generic whose result is indexed by the dimensions of its space."""
     inner = Builder(b.loc)

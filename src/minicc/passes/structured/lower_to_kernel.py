@@ -9,51 +9,24 @@ not divide get a second, smaller tile at the end. `add` of a product becomes a m
 Long sums are cut: `op.blocks` cuts a
 reduction into blocks, `op.cut` names loops, and each block or round starts from fresh accumulators.
 
+A shared dimension whose extent is free is covered by loops around all ops of the group, in the
+steps of `group.cover`; one of an op's own in shorter and shorter steps.
+
 Mirrors: Linalg's vectorisation of tiled ops, Triton's program bodies, TIR's blocks with init and
 update.
 """
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 
-from minicc.ir import affine, arith, kernel
-from minicc.ir.affine import Dim
-from minicc.ir.arith import COMBINERS, identity_of
-from minicc.ir.build import Builder
+from minicc.ir import affine, kernel
+from minicc.ir.affine import Dim, symbol
+from minicc.ir.bind import sizes_of
 from minicc.ir.core import Function, Region, Value
-from minicc.ir.space import REDUCTION
-from minicc.ir.structured import Generic, Group, Map, contiguous_name, names_of
+from minicc.ir.structured import Generic, Group
 from minicc.ir.types import INDEX_TYPE, BufferType
-
-Position = tuple[
-    "Value | int", int
-]  # where a dimension stands: index of the first point, and how many points
-Segment = tuple[int, int, int]  # lo, hi, step
-
-
-class Register:
-    """A value held as one tile; `axes` names the dimension of each axis."""
-
-    __slots__ = ("axes", "tile")
-
-    def __init__(self, tile: Value, axes: tuple[str, ...]) -> None:
-        self.tile = tile
-        self.axes = axes
-
-
-class Memory:
-    """A value in a buffer.
-
-    `axes` are the axes of the tensor that the buffer has (the others are the instance's).
-    """
-
-    __slots__ = ("axes", "buffer")
-
-    def __init__(self, buffer: Value, axes: tuple[int, ...]) -> None:
-        self.buffer = buffer
-        self.axes = axes
+from minicc.passes.structured.loop_nest import GroupState, Memory, Nest
 
 
 def lower_group(
@@ -66,402 +39,104 @@ def lower_group(
     ins = [Value(t, v.hint) for t, v in zip(inputs, group.body.args, strict=True)]
     outs = [Value(t, v.hint) for t, v in zip(outputs, group.body.yields, strict=True)]
     lowering = _Lowering(group, dict(zip(group.shared, grid, strict=True)))
+    points = {name: n for name, n, _ in group.cover}
     for v, buffer in zip((*group.body.args, *group.body.yields), (*ins, *outs), strict=True):
         lowering.memory[v] = Memory(buffer, tuple(range(buffer.type.rank)))
-    for number, op in enumerate(group.body.ops):
-        assert isinstance(op, Generic)
-        lowering.b.loc = (f"#{number}",)
-        lowering.generic(op)
-    extents = tuple(first.space[n].extent for n in group.shared)
+    lowering.scratch()
+    lowering.covered(0)
+    extents = tuple(affine.ceildiv(first.space[n].extent, points.get(n, 1)) for n in group.shared)
     body = Region((*grid, *ins, *outs), lowering.b.ops, ())
-    return Function(name, body, {"grid": extents})
+    sizes = sizes_of(body)
+    return Function(name, body, {"grid": extents} | ({"sizes": sizes} if sizes else {}))
 
 
-def segments(extent: int, step: int) -> list[Segment]:
-    """The extent in whole steps, and what is left as one smaller step."""
-    main = extent - extent % step
-    parts = [(0, main, step)] if main else []
-    return parts + ([(main, extent, extent - main)] if main < extent else [])
+class _Lowering(GroupState):
+    """The lowering of one group: its scratch, and the loops that all its ops share."""
 
-
-class _Lowering:
-    """The state while a group is lowered: the builder, and where values and dimensions are."""
-
-    def __init__(self, group: Group, shared: Mapping[str, Value]) -> None:
-        self.b = Builder(("#0",))
-        self.shared = shared
-        self.memory: dict[Value, Memory] = {}
-        self.registers: dict[Value, Register] = {}
-        self.axes: list[str] = []
-        self.readers: dict[Value, list[Map]] = {}
-        for op in group.body.ops:
+    def scratch(self) -> None:
+        """Allocate what passes from one op to another and does not fit a tile."""
+        for number, op in enumerate(self.group.body.ops):
             assert isinstance(op, Generic)
-            for v, m in zip(op.operands, op.input_maps, strict=True):
-                self.readers.setdefault(v, []).append(m)
-
-    def generic(self, op: Generic) -> None:
-        """Emit one op of the group."""
-        nest = _Nest(self, op)
-        for k, v in enumerate(op.results):
-            if v not in self.memory and not nest.fits_registers(k):
-                self._scratch(op, k, v)
-        nest.parallel(0)
+            self.b.loc = (f"#{number}",)
+            nest = Nest(self, op)
+            for k, v in enumerate(op.results):
+                if v not in self.memory and not nest.fits_registers(k):
+                    self._scratch(op, k, v)
 
     def _scratch(self, op: Generic, k: int, v: Value) -> None:
-        kept = [
-            axis
-            for axis, es in enumerate(zip(*op.maps_of(k), strict=True))
-            if not (
-                len({*es}) == 1
-                and affine.symbols(es[0])
-                and affine.symbols(es[0]) <= set(self.shared)
-            )
-        ]
-        extents = v.type.extents
-        type = BufferType(v.type.dtype, tuple(extents[a] for a in kept))
-        self.memory[v] = Memory(self.b.emit(kernel.Alloc, type=type), tuple(kept))
+        kept: list[int] = []
+        extents: list[Dim] = []
+        for axis, es in enumerate(zip(*op.maps_of(k), strict=True)):
+            names = affine.symbols(es[0])
+            if len({*es}) == 1 and names and names <= set(self.shared):
+                continue
+            steps = self.steps.get(str(es[0]))
+            kept.append(axis)
+            extents.append(steps[0] if steps else v.type.shape[axis])
+        buffer = self.b.emit(kernel.Alloc, type=BufferType(v.type.dtype, tuple(extents)))
+        self.memory[v] = Memory(buffer, tuple(kept), self.steps)
 
-
-class _Nest:
-    """The loops of one op."""
-
-    def __init__(self, lowering: _Lowering, op: Generic) -> None:
-        self.low = lowering
-        self.op = op
-        self.tiles = dict(op.tile)
-        self.blocks = dict(op.blocks)
-        own = [i for i in op.space.iters if i.name not in lowering.shared]
-        self.own_parallel = [i.name for i in own if i.kind != REDUCTION]
-        self.reductions = [i.name for i in own if i.kind == REDUCTION]
-        self.extents = op.space.extents
-        self.axes = self._axis_order()
-        self.at: dict[str, Position] = {n: (v, 1) for n, v in lowering.shared.items()}
-        self.checks: dict[int, list[tuple[str, int, int]]] = {}
-        for name, k, extent in op.indices:
-            self.checks.setdefault(self._depth(k), []).append((name, k, extent))
-        self.steps: dict[str, Segment] = {}
-
-    def _axis_order(self) -> tuple[str, ...]:
-        """What is contiguous last; dimensions that ops before this one had keep their order.
-
-        So tiles in registers never need to be transposed from one op to the next.
-        """
-        contiguous = [contiguous_name(m) for m in (*self.op.yield_maps, *self.op.input_maps)]
-        last = next((n for n in contiguous if n in self.tiles), None)
-        known = [n for n in self.low.axes if n in self.tiles]
-        fresh = sorted((n for n in self.tiles if n not in known), key=lambda n: n == last)
-        axes = known + fresh if last in fresh else fresh + known
-        self.low.axes += [n for n in axes if n not in self.low.axes]
-        return tuple(axes)
-
-    def fits_registers(self, k: int) -> bool:
-        """Whether one tile is all of an instance's result `k`.
-
-        And every reader wants it at the same point.
-        """
-        result = self.op.results[k]
-        m, *others = self.op.maps_of(k)
-        if others:
-            return False
-        names = set().union(*[affine.symbols(e) for e in m])
-        whole = all(
-            self.tiles.get(n, 1) == self.extents[n] for n in self.own_parallel if n in names
-        )
-        alone = all(n in names or self.extents[n] == 1 for n in self.own_parallel)
-        return whole and alone and all(r == m for r in self.low.readers.get(result, ()))
-
-    # parallel loops
-
-    def parallel(self, depth: int) -> None:
-        """Loops over the op's own parallel dimensions; within them the reductions."""
-        self.check(depth)
-        if depth == len(self.own_parallel):
-            self.reduce_and_finish()
+    def covered(self, depth: int) -> None:
+        """The loops over the covered dimensions from `depth` on; within them all ops."""
+        if depth < len(self.group.cover):
+            name, points, steps = self.group.cover[depth]
+            for step, start, stop, end, fetches in self._pieces(name, points, steps):
+                self.fetches = fetches
+                index = Value(INDEX_TYPE, name)
+                outer = self.enter()
+                at = index
+                if end is not None:
+                    inside = affine.minimum(symbol("i0"), symbol("i1") - step)
+                    at = self.b.emit(kernel.Index, (index, end), value=inside)
+                self.shared[name] = (at, step)
+                self.covered(depth + 1)
+                body = Region((index,), self.b.ops, ())
+                self.b = outer
+                self.b.add(kernel.Range(start, stop, (), step=step, body=body, loc=self.b.loc))
             return
-        name = self.own_parallel[depth]
-        for lo, hi, step in segments(self.extents[name], self.tiles.get(name, 1)):
-            if hi - lo == step:
-                self.at[name] = (lo, step)
-                self.parallel(depth + 1)
-                continue
-            index = Value(INDEX_TYPE, name)
-            self.at[name] = (index, step)
-            with_loop = self._enter()
-            self.parallel(depth + 1)
-            self._leave(with_loop, (index,), (), (lo, hi, step), ())
+        for number, op in enumerate(self.group.body.ops):
+            assert isinstance(op, Generic)
+            self.b.loc = (f"#{number}",)
+            Nest(self, op).parallel(0)
 
-    def _enter(self) -> Builder:
-        outer = self.low.b
-        self.low.b = Builder(outer.loc)
-        return outer
+    def _pieces(
+        self, name: str, points: int, steps: Sequence[int]
+    ) -> Iterator[tuple[int, Value, Value, Value | None, bool]]:
+        """Each step with the indices between which it is taken.
 
-    def _leave(
-        self,
-        outer: Builder,
-        args: Sequence[Value],
-        inits: Sequence[Value],
-        s: Segment,
-        yields: Sequence[Value],
-    ) -> tuple[Value, ...]:
-        body = Region(args, self.low.b.ops, yields)
-        self.low.b = outer
-        return outer.emit_all(kernel.For, tuple(inits), lo=s[0], hi=s[1], step=s[2], body=body)
-
-    def _depth(self, k: int) -> int:
-        """How many of the op's own loops stand around the read of operand `k` as an index."""
-        names = names_of(self.op.maps[k])
-        if names & set(self.reductions):
-            return len(self.own_parallel) + 1
-        return max((d + 1 for d, n in enumerate(self.own_parallel) if n in names), default=0)
-
-    def check(self, depth: int) -> None:
-        """Read the indices that are known within so many loops, and check them."""
-        for name, k, extent in self.checks.get(depth, ()):
-            element = self.read(self.op.operands[k], self.op.maps[k])
-            self.at[name] = (self.low.b.emit(kernel.Check, element, extent=extent), 1)
-
-    # reductions
-
-    def reduce_and_finish(self) -> None:
-        """All of the op at one place of its parallel dimensions, results stored or kept."""
-        combined = self._combining()
-        totals: list[Value] = []
-        for combination in self._reduction_segments():
-            self.steps = combination
-            for name, (_, _, step) in combination.items():
-                self.at[name] = (0, step)
-            found = self.loop(0, self._identities())
-            found = [self._reduce_lanes(k, v) for k, v in zip(combined, found, strict=True)]
-            totals = self._combined(totals, found) if totals else found
-        if combined and not totals:  # a reduction over nothing
-            self.at.update(dict.fromkeys(self.reductions, (0, 1)))
-            totals = self._identities()
-        for k, v in zip(combined, totals, strict=True):
-            self.finish(k, v)
-
-    def _reduction_segments(self) -> Iterator[dict[str, Segment]]:
-        choices = [segments(self.extents[n], self.tiles.get(n, 1)) for n in self.reductions]
-        for chosen in itertools.product(*choices):
-            yield dict(zip(self.reductions, chosen, strict=True))
-
-    def _shape(self, names: Sequence[str]) -> tuple[int, ...]:
-        """The tile's shape with extent 1 for axes not among `names`."""
-        return tuple(self.at[n][1] if n in names else 1 for n in self.axes)
-
-    def _identity(self, k: int) -> Value:
-        combine = self.combiner(k)
-        dtype = self.op.results[self.op.targets[k]].type.dtype
-        return self.low.b.emit(
-            arith.Constant, value=identity_of(combine, dtype), shape=self._shape(self.axes_of(k))
-        )
-
-    def combiner(self, k: int) -> str:
-        """The combiner of a reduced yield."""
-        combine = self.op.combine[k]
-        assert combine is not None
-        return combine
-
-    def axes_of(self, k: int) -> tuple[str, ...]:
-        """The tile axes that the accumulator of a yield has: all that its operands vary along."""
-        names = set().union(*[affine.symbols(e) for m in self.op.maps for e in m])
-        return tuple(n for n in self.axes if n in names)
-
-    def _combine(self, k: int, a: Value, b: Value) -> Value:
-        return self.low.b.emit(COMBINERS[self.combiner(k)], a, b)
-
-    def _reduce_lanes(self, k: int, v: Value) -> Value:
-        reduced = self.op.reduced(k)
-        for axis, name in enumerate(self.axes):
-            if name in reduced and v.type.shape[axis] != 1:
-                v = self.low.b.emit(kernel.Reduce, v, axis=axis, combine=self.combiner(k))
-        return v
-
-    def loop(self, depth: int, carried: list[Value]) -> list[Value]:
-        """The reductions from `depth` on; returns the accumulators."""
-        if depth == len(self.reductions):
-            return self.body(carried)
-        lo, hi, step = self.steps[self.reductions[depth]]
-        block = self.blocks.get(self.reductions[depth], 0)
-        if not block or hi - lo <= block:
-            return self._rounds(depth, carried, (lo, hi, step))
-        main = lo + (hi - lo) // block * block
-        totals = self._blocks(depth, carried, (lo, main, block), step)
-        if main < hi:
-            rest = self._rounds(depth, self._identities(), (main, hi, step))
-            totals = self._combined(totals, rest)
-        return totals
-
-    def _blocks(self, depth: int, carried: list[Value], s: Segment, step: int) -> list[Value]:
-        """A loop over blocks of a reduction, each summed from nothing before it joins the total."""
-        index = Value(INDEX_TYPE, self.reductions[depth])
-        args = [Value(v.type, "total") for v in carried]
-        fresh = self._identities()
-        outer = self._enter()
-        inner = self._rounds(depth, fresh, (0, s[2], step), index)
-        return list(self._leave(outer, (index, *args), carried, s, self._combined(args, inner)))
-
-    def _rounds(
-        self, depth: int, carried: list[Value], s: Segment, base: Value | None = None
-    ) -> list[Value]:
-        """One loop over a reduction, or its only round; indices count from `base`."""
-        name = self.reductions[depth]
-        lo, hi, step = s
-        if hi - lo == step:
-            self.at[name] = (lo if base is None else base, step)
-            return self.loop(depth + 1, carried)
-        index = Value(INDEX_TYPE, name)
-        args = [Value(v.type, "acc") for v in carried]
-        fresh = self._identities() if name in self.op.cut else []
-        outer = self._enter()
-        at = index
-        if base is not None:
-            total = affine.add(affine.symbol("i0"), affine.symbol("i1"))
-            at = self.low.b.emit(kernel.Index, (base, index), value=total)
-        self.at[name] = (at, step)
-        inner = self.loop(depth + 1, fresh or args)
-        if fresh:
-            inner = self._combined(args, inner)
-        return list(self._leave(outer, (index, *args), carried, s, inner))
-
-    def _combining(self) -> list[int]:
-        return [k for k, c in enumerate(self.op.combine) if c is not None]
-
-    def _identities(self) -> list[Value]:
-        return [self._identity(k) for k in self._combining()]
-
-    def _combined(self, left: Sequence[Value], right: Sequence[Value]) -> list[Value]:
-        parts = zip(self._combining(), left, right, strict=True)
-        return [self._combine(k, a, b) for k, a, b in parts]
-
-    # the body on tiles
-
-    def body(self, carried: list[Value]) -> list[Value]:
-        """The scalar body on tiles at the current point.
-
-        Parallel results are finished, others combined.
+        Then the end of the instance's points where the last one is shifted to end there, and
+        whether what comes next is fetched meanwhile: once is enough, so only the first of the
+        program's longest steps does it.
         """
-        op, b = self.op, self.low.b
-        self.check(len(self.own_parallel) + 1)
-        used = {*op.body.yields, *[v for inner in op.body.ops for v in inner.operands]}
-        loaded: dict[tuple[Value, Map], Value] = {}
-        tiles: dict[Value, Value] = {}
-        ahead = dict(op.ahead)
-        for k, (a, v, m) in enumerate(zip(op.body.args, op.operands, op.input_maps, strict=False)):
-            if a not in used:
-                continue  # an index
-            if (v, m) not in loaded:
-                if k in ahead:
-                    self.fetch(v, m, ahead[k])
-                loaded[v, m] = self.read(v, m)
-            tiles[a] = loaded[v, m]
-        for a, e in zip(op.body.args[len(op.operands) :], op.coordinates, strict=True):
-            tiles[a] = self.coordinate(e)
-        products = {op.body.yields[k] for k, c in enumerate(op.combine) if c == "add"}
-        products -= {v for inner in op.body.ops for v in inner.operands}
-        products -= {op.body.yields[k] for k, c in enumerate(op.combine) if c != "add"}
-        fused: dict[Value, tuple[Value, Value]] = {}
-        for inner in op.body.ops:
-            operands = [tiles[v] for v in inner.operands]
-            if isinstance(inner, arith.Constant):
-                tiles[inner.result] = b.emit(
-                    arith.Constant, value=inner.value, shape=(1,) * len(self.axes)
-                )
-            elif (
-                isinstance(inner, arith.Mul)
-                and inner.result in products
-                and inner.result.type.dtype.is_float
-            ):
-                fused[inner.result] = (operands[0], operands[1])
-            else:
-                tiles[inner.result] = b.emit(type(inner), *operands, **inner.attrs)
-        sums = iter(carried)
-        out: list[Value] = []
-        for k, y in enumerate(op.body.yields):
-            if op.combine[k] is None:
-                self.finish(k, tiles[y])
-            elif y in fused:
-                out.append(b.emit(arith.Fma, *fused[y], next(sums)))
-            else:
-                out.append(self._combine(k, next(sums), tiles[y]))
-        return out
+        first = self.group.body.ops[0]
+        assert isinstance(first, Generic)
+        extent = first.space[name].extent
+        lo = symbol("i0") * points
+        hi = affine.minimum(lo + points, extent)
+        done: Dim = lo
+        ends: list[tuple[int, Dim, Dim]] = []
+        step, following, *others = steps
+        again = 0
+        if step != following:
+            done = lo + (hi - lo) // step * step
+            fetching = any(op.ahead for op in self.group.body.ops if isinstance(op, Generic))
+            first_stop = affine.minimum((1 - affine.minimum(symbol("i0"), 1)) * step, done)
+            if fetching:
+                ends.append((step, lo, first_stop))
+                again = 1
+            ends.append((step, affine.maximum(lo, first_stop) if fetching else lo, done))
+        longer: Dim = 1
+        for step in (following, *others):
+            fits = affine.minimum(extent // step, 1) if step > 1 else 1
+            start = done if step == following else lo
+            ends.append((step, start, start + (hi - start) * (fits * longer)))
+            longer = longer - affine.minimum(extent // step, 1) * longer
+        block = (self.grid[name],)
 
-    def expressions(self, m: Map, axes: Sequence[int]) -> tuple[tuple[Dim, ...], list[Value]]:
-        """The coordinates of a map's axes over i0, i1, ...
+        def index(value: Dim) -> Value:
+            return self.b.emit(kernel.Index, block, value=value)
 
-        And t0, t1, ..., and the indices that i0, ... are.
-        """
-        indices: list[Value] = []
-        binding: dict[str, Dim] = {}
-        used = set().union(*[affine.symbols(m[a]) for a in axes]) if axes else set()
-        for name, (index, points) in self.at.items():
-            if name not in used:
-                continue
-            start: Dim
-            if isinstance(index, int):
-                start = index
-            else:
-                start = affine.symbol(f"i{len(indices)}")
-                indices.append(index)
-            if points > 1:
-                start = affine.add(start, affine.symbol(f"t{self.axes.index(name)}"))
-            binding[name] = start
-        return tuple(affine.substitute(m[a], binding) for a in axes), indices
-
-    def read(self, v: Value, m: Map) -> Value:
-        """The tile of a value at the current point."""
-        register = self.low.registers.get(v)
-        if register is not None:
-            return self.realign(register)
-        memory = self.low.memory[v]
-        at, indices = self.expressions(m, memory.axes)
-        names = set().union(*[affine.symbols(e) for e in m]) if m else set()
-        return self.low.b.emit(
-            kernel.Load, memory.buffer, tuple(indices), at=at, shape=self._shape(tuple(names))
-        )
-
-    def fetch(self, v: Value, m: Map, distance: int) -> None:
-        """Bring in the tile that lies so many elements behind the current one."""
-        memory = self.low.memory[v]
-        at, indices = self.expressions(m, memory.axes)
-        following = (*at[:-1], affine.add(at[-1], distance))
-        names = set().union(*[affine.symbols(e) for e in m])
-        self.low.b.add(
-            kernel.Prefetch(
-                memory.buffer,
-                tuple(indices),
-                at=following,
-                shape=self._shape(tuple(names)),
-                loc=self.low.b.loc,
-            )
-        )
-
-    def realign(self, register: Register) -> Value:
-        """A register's tile with the axes of this op: axes that it lacks get extent 1."""
-        extents = dict(zip(register.axes, register.tile.type.extents, strict=True))
-        if register.axes == self.axes:
-            return register.tile
-        shape = tuple(extents.get(n, 1) for n in self.axes)
-        return self.low.b.emit(kernel.Reshape, register.tile, shape=shape)
-
-    def coordinate(self, expression: Dim) -> Value:
-        """The values of an expression over the space as a tile of i64."""
-        (value,), indices = self.expressions((expression,), (0,))
-        shape = self._shape(tuple(affine.symbols(expression)))
-        return self.low.b.emit(kernel.Coordinate, tuple(indices), value=value, shape=shape)
-
-    def finish(self, k: int, tile: Value) -> None:
-        """Keep what yield `k` gave in its register, and store it if it has memory."""
-        target, m = self.op.targets[k], self.op.yield_maps[k]
-        v = self.op.results[target]
-        names = set().union(*[affine.symbols(e) for e in m]) if m else set()
-        shape = self._shape(tuple(names))
-        if tile.type.shape != shape:
-            tile = self.low.b.emit(kernel.Broadcast, tile, shape=shape)
-        memory = self.low.memory.get(v)
-        if memory is None or (self.fits_registers(target) and v in self.low.readers):
-            self.low.registers[v] = Register(tile, self.axes)
-        if memory is not None:
-            at, indices = self.expressions(m, memory.axes)
-            self.low.b.add(
-                kernel.Store(memory.buffer, tile, tuple(indices), at=at, loc=self.low.b.loc)
-            )
+        for k, (step, start, stop) in enumerate(ends):
+            shifted = step > 1 and (k > again or steps[0] == steps[1])
+            end = index(hi) if shifted else None
+            yield step, index(start), index(stop), end, k != again or not again

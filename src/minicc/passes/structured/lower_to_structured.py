@@ -6,7 +6,7 @@ Each whole-tensor op becomes a `structured.generic`:
                                                maps = [[d0, d1], [d1], [d0, d1]] } { arith.add }
 
 A constant of one element moves into the body. Data movement that is not an index map (reshape, pad,
-concat) stays an op of its own. Precondition: every shape is bound (`specialise`).
+concat) stays an op of its own. Sizes that are computed get names (`name_sizes`).
 
 Mirrors: StableHLO-to-Linalg, Relax's LegalizeOps to TE, ONNX-to-Krnl. These are dialect conversions
 with patterns and type converters; ours is one table from op to function, and leaves nothing of the
@@ -15,7 +15,7 @@ level above.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from minicc.errors import UnsupportedError
@@ -29,6 +29,7 @@ from minicc.ir.types import F32, F64, I64, TensorType, is_index
 from minicc.passes.structured.lower_circular import circular_body
 from minicc.passes.structured.lower_gather import GATHERS
 from minicc.passes.structured.lower_winograd import winograd_input, winograd_output
+from minicc.passes.structured.name_sizes import name_sizes
 
 Body = Callable[[Builder, Sequence[Value]], Value]
 Lower = Callable[[Rebuilder, Any, tuple[Value, ...]], Value]
@@ -73,7 +74,35 @@ def _lower_function(function: Function) -> Function:
             return (_circular(b, op, operands),)
         return (LOWER[type(op)](b, op, operands),)
 
-    return rebuild(function, visit)
+    equal = [pair for op in function.body.ops for pair in equal_extents(op)]
+    return name_sizes(rebuild(function, visit), equal)
+
+
+def equal_extents(op: Op) -> Iterator[tuple[Dim, Dim]]:
+    """The extents that must be equal for an op to be lowered as if they were."""
+    columns: Iterable[tuple[Dim, ...]]
+    if isinstance(op, graph.Elementwise | graph.Broadcast):
+        shapes = [v.type.shape for v in op.operands]
+        shapes += [op.shape] if isinstance(op, graph.Broadcast) else []
+        rank = max(map(len, shapes))
+        columns = zip(*[(1,) * (rank - len(s)) + s for s in shapes], strict=True)
+    elif isinstance(op, graph.Contract):
+        left, _, right = op.equation.partition("->")[0].partition(",")
+        found: dict[str, list[Dim]] = {}
+        for letters, v in zip((left, right), op.operands, strict=True):
+            for letter, n in zip(letters, v.type.shape, strict=True):
+                found.setdefault(letter, []).append(n)
+        columns = [tuple(extents) for extents in found.values()]
+    elif isinstance(op, graph.Reshape):
+        columns = [(graph.product(op.x.type.shape), graph.product(op.shape))]
+    elif isinstance(op, graph.Concat):
+        shapes = [v.type.shape for v in op.xs]
+        columns = (c for k, c in enumerate(zip(*shapes, strict=True)) if k != op.axis)
+    else:
+        return
+    for column in columns:
+        wide = [n for n in column if n != 1]
+        yield from ((wide[0], n) for n in wide[1:] if n != wide[0])
 
 
 def generic(
@@ -237,6 +266,18 @@ def _iota(b: Rebuilder, op: Any, operands: tuple[Value, ...]) -> Value:
     return generic(b, [], dims(shape), [identity(len(shape))], shape, body, coordinates=(axis,))
 
 
+def _sizes(b: Rebuilder, op: Any, operands: tuple[Value, ...]) -> Value:
+    """Each number a coordinate that depends on no dimension, one after the other."""
+
+    def body(inner: Builder, scalars: Sequence[Value]) -> Value:
+        return inner.emit(arith.Cast, scalars[0], dtype=op.dtype)
+
+    one = dims((1,))
+    parts = [generic(b, [], one, [identity(1)], (1,), body, coordinates=(n,)) for n in op.values]
+    line = parts[0] if len(parts) == 1 else b.emit(structured.Concat, tuple(parts), axis=0)
+    return b.emit(structured.Reshape, line, shape=op.shape)
+
+
 def _reduce(b: Rebuilder, op: Any, operands: tuple[Value, ...]) -> Value:
     shape = operands[0].type.shape
     axes = tuple(a % len(shape) for a in op.axes)
@@ -350,6 +391,7 @@ LOWER: dict[type[Op], Lower] = {
     graph.Pad: _pad,
     graph.Concat: _concat,
     graph.Iota: _iota,
+    graph.Sizes: _sizes,
     graph.Reduce: _reduce,
     graph.Window: _window,
     graph.Contract: _contract,

@@ -17,27 +17,28 @@ from typing import Any
 import numpy as np
 
 from minicc.ir import arith, structured
-from minicc.ir.affine import Dim, minimum, symbol
+from minicc.ir.affine import Dim, maximum, minimum, symbol
 from minicc.ir.build import Builder
 from minicc.ir.core import Literal, Value
 from minicc.ir.graph.minimal_filters import TAPS, Form, Matrix, derive, share
-from minicc.ir.graph.winograd import tile_counts
 from minicc.ir.space import PARALLEL, SEQUENTIAL, Iter, Space
 from minicc.ir.types import TensorType
 
-T, C = symbol("t"), symbol("c")
+IMAGE, DOWN, ACROSS, CHANNEL = (symbol(name) for name in "nijc")
 
 
 def winograd_input(b: Builder, op: Any, operands: tuple[Value, ...]) -> Value:
     """The generic of a `graph.winograd_input`."""
     (x,), m = operands, op.outputs
     n = m + TAPS - 1
-    _, height, width, channels = x.type.extents
-    batch, rows, columns = _corner(height - (TAPS - 1), width - (TAPS - 1), m)
-    reads = [(batch, rows + i, columns + j, C) for i in range(n) for j in range(n)]
-    writes = [(k, T, C) for k in range(n * n)]
-    tiles = op.result.type.shape[1]
-    space = Space([Iter("t", tiles), Iter("c", channels)])
+    _, height, width, channels = x.type.shape
+    edge = TAPS - 1
+    rows = _points(_corner(DOWN, height - edge, m), n, height)
+    columns = _points(_corner(ACROSS, width - edge, m), n, width)
+    reads = [(IMAGE, row, column, CHANNEL) for row in rows for column in columns]
+    writes = [(k, IMAGE, DOWN, ACROSS, CHANNEL) for k in range(n * n)]
+    _, batch, down, across, _ = op.result.type.shape
+    space = Space([Iter("n", batch), Iter("i", down), Iter("j", across), Iter("c", channels)])
     matrix = derive(m).input
     return _transform(b, x, space, (reads, writes), matrix, op.result.type.shape)
 
@@ -46,27 +47,35 @@ def winograd_output(b: Builder, op: Any, operands: tuple[Value, ...]) -> Value:
     """The generic of a `graph.winograd_output`; overlapping tiles must come in order."""
     (x,), m = operands, op.outputs
     n = m + TAPS - 1
-    _, height, width, channels = op.result.type.extents
-    batch, rows, columns = _corner(height, width, m)
-    reads = [(k, T, C) for k in range(n * n)]
-    writes = [(batch, rows + i, columns + j, C) for i in range(m) for j in range(m)]
-    kind = SEQUENTIAL if height % m or width % m else PARALLEL
-    space = Space([Iter("t", x.type.shape[1], kind), Iter("c", channels)])
+    batch, height, width, channels = op.result.type.shape
+    rows = _points(_corner(DOWN, height, m), m, height)
+    columns = _points(_corner(ACROSS, width, m), m, width)
+    reads = [(k, IMAGE, DOWN, ACROSS, CHANNEL) for k in range(n * n)]
+    writes = [(IMAGE, row, column, CHANNEL) for row in rows for column in columns]
+    kinds = [PARALLEL if extent % m == 0 else SEQUENTIAL for extent in (height, width)]
+    _, _, down, across, _ = x.type.shape
+    tiles = Iter("i", down, kinds[0]), Iter("j", across, kinds[1])
+    space = Space([Iter("n", batch), *tiles, Iter("c", channels)])
     matrix = derive(m).output
     return _transform(b, x, space, (reads, writes), matrix, op.result.type.shape)
 
 
-def _corner(height: int, width: int, m: int) -> tuple[Dim, Dim, Dim]:
-    """The image of tile t, and its first output row and column."""
-    down, across = tile_counts(height, width, m)
-    assert isinstance(down, int)
-    assert isinstance(across, int)
-    row, column = T // across % down * m, T % across * m
-    if height % m:
-        row = minimum(row, height - m)
-    if width % m:
-        column = minimum(column, width - m)
-    return T // (across * down), row, column
+def _corner(tile: Dim, extent: Dim, m: int) -> Dim:
+    """The first output row (or column) of a tile."""
+    start = tile * m
+    if extent % m == 0:
+        return start
+    start = minimum(start, extent - m)
+    return start if isinstance(extent, int) else maximum(start, 0)
+
+
+def _points(start: Dim, count: int, extent: Dim) -> list[Dim]:
+    """The rows (or columns) of a tile; of a free extent, which may be less, none is after its last.
+
+    What is read there is used by nothing that stays.
+    """
+    points = [start + k for k in range(count)]
+    return points if isinstance(extent, int) else [minimum(p, extent - 1) for p in points]
 
 
 def _transform(
@@ -79,19 +88,23 @@ def _transform(
 ) -> Value:
     """The generic that reads a tile, applies the matrix on both sides, and writes a tile."""
     reads, writes = maps
+    # of yields for one element the last one counts: of a tile that is larger than its image, the
+    # rows and columns that the image has come after the others
+    order = sorted(range(len(writes)), reverse=True)
     scalars = [Value(TensorType(x.type.dtype)) for _ in reads]
 
     def body(inner: Builder) -> Sequence[Value]:
         n = len(matrix[0])
         columns = [apply(inner, matrix, scalars[j::n]) for j in range(n)]
         rows = [apply(inner, matrix, list(row)) for row in zip(*columns, strict=True)]
-        return [v for row in rows for v in row]
+        made = [v for row in rows for v in row]
+        return [made[k] for k in order]
 
     return b.emit(
         structured.Generic,
         (x,) * len(reads),
         space=space,
-        maps=(*reads, *writes),
+        maps=(*reads, *[writes[k] for k in order]),
         shapes=(shape,),
         combine=(None,) * len(writes),
         into=(0,) * len(writes),

@@ -18,6 +18,7 @@ pattern driver, XLA by priorities; ours walks once from inputs to outputs.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from math import prod
 
 from minicc.ir import affine
 from minicc.ir.affine import Dim, Expr
@@ -43,6 +44,7 @@ def plain_names(m: Map) -> tuple[str, ...] | None:
             or e.const
             or not e.is_atom()
             or not isinstance(e.terms[0][0][0], str)
+            or affine.is_size(e.terms[0][0][0])
         ):
             return None
         names.append(e.terms[0][0][0])
@@ -129,10 +131,7 @@ def profitable(producer: Generic, consumer: Generic, value: Value, uses: int) ->
 
 
 def _points(space: Space) -> int:
-    total = 1
-    for n in space.extents.values():
-        total *= n
-    return total
+    return prod(space.typical.values())
 
 
 class _Reads:
@@ -290,14 +289,13 @@ def _siblings(first: Generic, second: Generic) -> bool:
     """
     if any(op.coordinates or op.indices or op.into for op in (first, second)):
         return False
-    extents = first.space.extents
-    if set(extents.values()) and sorted(second.space.extents.values()) != sorted(extents.values()):
+    if len(first.space.iters) != len(second.space.iters):
         return False
     names = _correspondence(first, second)
     if (
         names is None
         or set(names) != set(second.space.names)
-        or set(names.values()) != set(extents)
+        or set(names.values()) != set(first.space.names)
     ):
         return False
     reduced = [{*first.reduced(k)} for k, c in enumerate(first.combine) if c is not None]
@@ -306,7 +304,7 @@ def _siblings(first: Generic, second: Generic) -> bool:
             reduced.append({names[n] for n in second.reduced(k)})
     if any(dimensions != reduced[0] for dimensions in reduced):
         return False
-    return all(second.space[a].extent == extents[b] for a, b in names.items())
+    return all(second.space[a].extent == first.space[b].extent for a, b in names.items())
 
 
 def _correspondence(first: Generic, second: Generic) -> dict[str, str] | None:

@@ -30,6 +30,8 @@ from minicc.passes.structured.schedule import PACK_READS
 
 _NEAR = 1 << 18  # bytes of weights that stay in the second cache while a kernel runs
 _AHEAD = 1 << 17  # bytes that may wait there
+_LINE = 64  # elements of a free dimension that a copy handles at once
+_SQUARE = 16  # rows and columns that are turned in registers
 _FEW = 8  # blocks of rows; with more of them a panel comes soon enough by itself
 
 
@@ -110,14 +112,11 @@ def _worthwhile(op: Generic, operand: int, names: list[str], constant: bool) -> 
     """
     if constant:
         return True
-    if 0 in op.space.extents.values():
+    if any(i.extent == 0 for i in op.space.iters):
         return False
-    reads = 1
-    for i in op.space.iters:
-        if i.name not in names and i.name not in dict(op.tile):
-            assert isinstance(i.extent, int)
-            reads *= i.extent
-    return reads >= PACK_READS
+    tiles, extents = dict(op.tile), op.space.typical
+    others = [n for n in extents if n not in names]
+    return prod(-(-extents[n] // tiles.get(n, 1)) for n in others) >= PACK_READS
 
 
 def _distance(op: Generic, names: list[str], shared: tuple[str, ...]) -> int:
@@ -125,10 +124,12 @@ def _distance(op: Generic, names: list[str], shared: tuple[str, ...]) -> int:
 
     0 where memory brings it soon enough by itself.
     """
-    extents = op.space.extents
+    extents = op.space.typical
     size: int = op.results[0].type.dtype.bytes
     panel = prod(extents[n] for n in names if n not in shared)
-    blocks = prod(extents[n] for n in shared if n not in names)
+    # of rows whose number is free there may be few
+    rows = [n for n in shared if n not in names and isinstance(op.space[n].extent, int)]
+    blocks = prod(extents[n] for n in rows)
     if prod(extents[n] for n in names) * size <= _NEAR or blocks > _FEW:
         return 0
     return min(panel, _AHEAD // size)
@@ -152,13 +153,19 @@ def _copy(op: Generic, operand: int, names: list[str], source: Value) -> Generic
 def _alone(copy: Generic) -> Group:
     """The copy as a group of its own.
 
-    Rows are shared, the contiguous dimension is handled in vectors.
+    Rows are shared, the contiguous dimension is handled in vectors. Where the source is contiguous
+    along another one, squares of both are turned.
     """
-    names = copy.space.names
+    names, extents = copy.space.names, copy.space.typical
+    turned, last = contiguous_name(copy.input_maps[0]), names[-1]
+    tile = {last: extents[last] if isinstance(copy.space[last].extent, int) else _LINE}
+    if turned in names[:-1] and min(extents[str(turned)], extents[last]) >= _SQUARE:
+        tile = {str(turned): _SQUARE, last: _SQUARE}
     arg = Value(copy.operands[0].type)
-    inner = copy.rebuilt([arg], tile=((names[-1], copy.space.extents[names[-1]]),))
+    inner = copy.rebuilt([arg], tile=tuple(tile.items()))
     body = Region((arg,), (inner,), inner.results)
-    return Group(copy.operands, shared=names[:-1], label="pack", body=body, loc=copy.loc)
+    shared = tuple(n for n in names if n not in tile)
+    return Group(copy.operands, shared=shared, label="pack", body=body, loc=copy.loc)
 
 
 def _read_packed(

@@ -3,8 +3,10 @@
 A `Schedule` says, for one group, in which order its shared dimensions form the grid (`grid`), how
 many points of a dimension an instance handles at once (`tiles`, for shared and inner dimensions
 alike) and in which steps it walks through them (`steps`, where smaller), how wide the register
-tiles of contractions are along dimensions of their own (`widths`), and where long sums restart
-(`cuts`). It knows the target but not the number of threads, so results don't depend on threads.
+tiles of contractions are along dimensions of their own (`widths`), where long sums restart
+(`cuts`), and how shared dimensions whose extents are free are covered (`cover`, see
+`structured.group`). It knows the target but not the number of threads, so results don't depend on
+threads.
 
 Register tiles are chosen by a cost: the work with its rounding up, divided by how well the
 accumulators hide the latency of a multiply-add, plus what starting a tile costs.
@@ -16,7 +18,7 @@ formula a kernel, and knows the target but not the number of threads.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from math import inf, isqrt, prod
 from typing import NamedTuple
 
@@ -25,6 +27,7 @@ from minicc.ir.core import Module, Op, Value
 from minicc.ir.space import REDUCTION
 from minicc.ir.structured import Constant, Generic, Group, Map, contiguous_name, names_of
 from minicc.passes.structured.fuse import is_contraction
+from minicc.passes.structured.merge import plain_names
 from minicc.target import Target
 
 # terms summed in one chain before they join the total: keeps the error near that of a pairwise sum
@@ -32,16 +35,23 @@ _BLOCK, _LONGEST_CHAIN = 128, 256
 # the same for sums that are not of products: they cost little, and errors of one sign pile up
 _PLAIN_BLOCK, _PLAIN_CHAIN = 16, 16
 PACK_READS = 4  # reads of an element from which a copy in the tiles' order pays
+_ROWS = 48  # of a free dimension that an instance has, about
+_SAMPLES = (8, 21, 50, 128)  # extents that a tile of a free dimension is judged by
 _CHUNK = 2048  # elements of a long row that one instance handles
 _TALLEST = 12  # rows of a block that ops other than contractions handle at once
+_NEAR = 1 << 15  # bytes that stay in the first cache
+_FAR = 2.0  # cycles for a vector from the second one
 _START = 24.0  # cycles that a register tile costs besides its multiply-adds
 _JOIN = 0.5  # cycles for a vector of a total that is added to in memory
+
+
+Cover = tuple[str, int, tuple[int, ...]]
 
 
 class Schedule:
     """The decisions for one group; see the module's text."""
 
-    __slots__ = ("cuts", "grid", "steps", "tiles", "widths")
+    __slots__ = ("cover", "cuts", "grid", "steps", "tiles", "widths")
 
     def __init__(
         self,
@@ -51,6 +61,7 @@ class Schedule:
         steps: Mapping[str, int] | None = None,
         widths: Mapping[str, int] | None = None,
     ) -> None:
+        self.cover: tuple[Cover, ...] = ()
         self.grid = grid
         self.tiles = dict(tiles)
         self.cuts = cuts
@@ -61,7 +72,7 @@ class Schedule:
         sizes = ", ".join(f"{n}={t}" for n, t in self.tiles.items())
         return (
             f"schedule<grid=[{', '.join(self.grid)}], tiles=[{sizes}], steps={self.steps}, "
-            f"widths={self.widths}, cuts={list(self.cuts.values())}>"
+            f"widths={self.widths}, cuts={list(self.cuts.values())}, cover={list(self.cover)}>"
         )
 
 
@@ -90,7 +101,61 @@ def choose_schedule(
     for name in {n for op in ops for _, k, _ in op.indices for n in names_of(op.maps[k])}:
         chosen.tiles.pop(name, None)
         chosen.steps.pop(name, None)
+    _choose_cover(chosen, ops, group, target)
     return chosen
+
+
+def _choose_cover(chosen: Schedule, ops: Sequence[Generic], group: Group, target: Target) -> None:
+    """Cover the tiled shared dimensions whose extents are free.
+
+    A value that passes between ops lies where its instance is: it must be indexed plainly.
+    """
+    passed = {v for op in ops for v in op.results} - set(group.body.yields)
+    crooked = {
+        n
+        for op in ops
+        for k, v in enumerate(op.results)
+        if v in passed
+        for m in op.maps_of(k)
+        for e in m
+        if plain_names((e,)) is None
+        for n in names_of((e,))
+    }
+    vectors = {contiguous_name(m) for op in ops for m in op.yield_maps}
+    free = [n for n in chosen.grid if not isinstance(ops[0].space[n].extent, int)]
+    covered = [n for n in free if chosen.tiles.get(n, 1) > 1 and n not in crooked]
+    lanes = min(_lanes(op, target) for op in ops)
+    cover: list[Cover] = []
+    for name in free:
+        size = chosen.tiles.pop(name, 1)
+        step = chosen.steps.pop(name, size)
+        if name not in covered:
+            continue
+        steps: tuple[int, ...]
+        if len(covered) > 1:  # every step of one is written out for every step of the other
+            steps = (step, step, 1)
+        elif name in vectors and step >= lanes:
+            steps = step_chain(step, lanes)
+        else:
+            steps = (step, tail_step(step), 1)
+        points = size if name in vectors else step * max(1, _ROWS // step)
+        cover.append((name, points, tuple(dict.fromkeys(steps)) if steps[0] != steps[1] else steps))
+        chosen.tiles[name] = step
+    chosen.cover = tuple(cover)
+
+
+def tail_step(step: int) -> int:
+    """How many rows are handled at once of those that are left over by steps of so many."""
+    return max(1, round(step / 3))
+
+
+def step_chain(step: int, lanes: int) -> tuple[int, ...]:
+    """The steps that cover a dimension of vectors: as given, a vector, a part of one, an element.
+
+    At least two: the first may be given twice.
+    """
+    smaller = [n for n in (lanes, lanes // 4) if 1 < n < step]
+    return (step, *(smaller or [step]), 1) if step > 1 else (1, 1)
 
 
 def _schedule(group: Group, target: Target, constants: frozenset[Value]) -> Schedule:
@@ -98,7 +163,7 @@ def _schedule(group: Group, target: Target, constants: frozenset[Value]) -> Sche
     if not ops:
         return _rows(group, target)
     vector = contiguous_name(ops[0].yield_maps[0])
-    if vector is None or vector in group.shared or ops[0].space.extents[vector] == 1:
+    if vector is None or vector in group.shared or ops[0].space.typical[vector] == 1:
         return _contraction(group, ops[0], target, constants)
     return _whole_rows(group, ops, target)
 
@@ -111,7 +176,7 @@ def _lanes(op: Generic, target: Target) -> int:
 def _contraction(
     group: Group, op: Generic, target: Target, constants: frozenset[Value]
 ) -> Schedule:
-    extents = op.space.extents
+    extents = op.space.typical
     lanes = _lanes(op, target)
     vector = contiguous_name(op.yield_maps[0])
     if vector is None or not _reads_vectors(group, op, vector, constants):
@@ -128,9 +193,10 @@ def _contraction(
     ]
     batch = [n for n in group.shared if n != vector and n not in rows]
     depth = prod(extents[i.name] for i in op.space.of_kind(REDUCTION))
+    free = {n for n in rows if not isinstance(op.space[n].extent, int)}
     tiles = min(
         _register_tiles(rows, vector, extents, lanes, target.registers),
-        key=lambda t: _cost(t, rows, vector, extents, depth, lanes, target.registers),
+        key=lambda t: _cost(t, rows, vector, extents, depth, lanes, target.registers, free),
     )
     cuts = {op: cut_sums(op, tiles, _LONGEST_CHAIN, _BLOCK)}
     grid = (*batch, *([vector] if vector in group.shared else []), *rows)
@@ -148,29 +214,33 @@ def _whole_rows(group: Group, contractions: Sequence[Generic], target: Target) -
     narrow = _narrow_operand(first, contiguous_name(first.yield_maps[0]))
     row = max(
         (n for n in group.shared if not _mentions(first.input_maps[1 - narrow], n)),
-        key=lambda n: first.space.extents[n],
+        key=lambda n: first.space.typical[n],
     )
 
     def best(op: Generic, height: int) -> tuple[float, dict[str, int]]:
-        vector, extents = contiguous_name(op.yield_maps[0]), op.space.extents
+        vector, extents = contiguous_name(op.yield_maps[0]), op.space.typical
         assert vector is not None
         depth = prod(extents[i.name] for i in op.space.of_kind(REDUCTION))
+        free = set() if isinstance(op.space[row].extent, int) else {row}
         choices = [
-            (_cost(t, [row], vector, extents, depth, lanes, registers), t)
+            (_cost(t, [row], vector, extents, depth, lanes, registers, free), t)
             for t in _register_tiles([row], vector, extents, lanes, registers)
             if t[row] == height
         ]
         return min(choices, key=lambda c: c[0], default=(inf, {}))
 
-    heights = range(1, 1 + min(first.space.extents[row], _TALLEST))
+    heights = range(1, 1 + min(first.space.typical[row], _TALLEST))
     _, height = min((sum(best(op, h)[0] for op in contractions), h) for h in heights)
-    tiles, widths = {row: height}, {}
+    tiles = {row: height}
+    widths: dict[str, int] = {}
     for op in contractions:
-        widths.update({n: w for n, w in best(op, height)[1].items() if n != row})
+        for n, w in best(op, height)[1].items():
+            if n != row:
+                (widths if isinstance(op.space[n].extent, int) else tiles)[n] = w
     cuts: dict[Generic, Cuts] = {}
     for op in (o for o in group.body.ops if isinstance(o, Generic)):
         for name in _inner_tiles(op, group, lanes):
-            tiles.setdefault(name, min(op.space.extents[name], lanes))
+            tiles.setdefault(name, min(op.space.typical[name], lanes))
         if op in contractions:
             cuts[op] = cut_sums(op, tiles, _LONGEST_CHAIN, _BLOCK)
         elif "add" in op.combine:
@@ -184,7 +254,7 @@ def _reads_vectors(group: Group, op: Generic, vector: str, constants: frozenset[
 
     A matrix times a vector has not: it is better summed in vectors along the reduction.
     """
-    if op.space.extents[vector] < 2 or vector not in group.shared:
+    if op.space.typical[vector] < 2 or vector not in group.shared:
         return False
     for v, m in zip(op.operands, op.input_maps, strict=True):
         if not _mentions(m, vector):
@@ -192,7 +262,7 @@ def _reads_vectors(group: Group, op: Generic, vector: str, constants: frozenset[
         outer = group.operands[group.body.args.index(v)] if v in group.body.args else v
         others = {n for other in op.input_maps if other is not m for e in other for n in symbols(e)}
         reads = prod(
-            op.space.extents[n] for n in group.shared if n in others and not _mentions(m, n)
+            op.space.typical[n] for n in group.shared if n in others and not _mentions(m, n)
         )
         if contiguous_name(m) == vector or outer in constants or reads >= PACK_READS:
             return True
@@ -241,24 +311,41 @@ def _cost(
     depth: int,
     lanes: int,
     registers: int,
+    free: Set[str] = frozenset(),
 ) -> float:
-    """Cycles of a whole contraction, up to a factor.
-
-    Multiply-adds issued, loads, the start of each tile, and each block of its sums that joins
-    totals for which no registers are left.
-    """
+    """Cycles of a whole contraction, up to a factor; rows that are free have several extents."""
     vectors = -(-tiles[vector] // lanes)
     height = prod(tiles.get(n, 1) for n in rows)
-    count = -(-extents[vector] // tiles[vector])
+    count: float = -(-extents[vector] // tiles[vector])
     for n in rows:
-        count *= -(-extents[n] // tiles.get(n, 1))
+        if n not in free or tiles.get(n, 1) == 1:
+            count *= -(-extents[n] // tiles.get(n, 1))
+    # few rows at a time read the wide operand again and again, from beyond the first cache
+    far = 64 * lanes // 16 * vectors * depth > _NEAR and bool(free)
+    tile = _tile_cost(height, vectors, depth, registers, far)
+    for n in rows:
+        step = tiles.get(n, 1)
+        if n in free and step > 1:
+            rest = _tile_cost(height // step * tail_step(step), vectors, depth, registers, far)
+            whole = [s // step * tile + -(-(s % step) // tail_step(step)) * rest for s in _SAMPLES]
+            tile = extents[n] * sum(c / s for c, s in zip(whole, _SAMPLES, strict=True))
+            tile /= len(_SAMPLES)
+    return count * tile
+
+
+def _tile_cost(height: int, vectors: int, depth: int, registers: int, far: bool = False) -> float:
+    """Cycles of a register tile.
+
+    Multiply-adds issued, loads, its start, and each block of its sums that joins totals for which
+    no registers are left.
+    """
     accumulators = height * vectors
     # two multiply-adds a cycle with a latency of four: eight in flight; two loads a cycle
-    step = max(accumulators / 2, (height + vectors) / 2, 4.0)
+    step = max(accumulators / 2, (height + vectors) / 2, 4.0, vectors * _FAR if far else 0)
     spilled = max(0, 2 * accumulators + vectors + 1 - registers)
     joins = depth // _BLOCK if depth > _LONGEST_CHAIN else 0
     start = _START + 2 * accumulators + _JOIN * joins * spilled
-    return count * (depth * step * (1 + 0.01 / height) + start)
+    return depth * step * (1 + 0.01 / height) + start
 
 
 class Cuts(NamedTuple):
@@ -279,9 +366,10 @@ def cut_sums(op: Generic, tile: Mapping[str, int], chain: int, block: int) -> Cu
     length = 1
     for i in reversed(op.space.of_kind(REDUCTION)):
         step = tile.get(i.name, 1)
-        rounds = -(-op.space.extents[i.name] // step)
-        if rounds > chain:
-            size = _block_rounds(rounds, max(block, isqrt(rounds)))
+        rounds = -(-op.space.typical[i.name] // step)
+        free = not isinstance(i.extent, int)
+        if rounds > chain or free:
+            size = block if free else _block_rounds(rounds, max(block, isqrt(rounds)))
             blocks.append((i.name, size * step))
             rounds = -(-rounds // size)
             length = 1
@@ -304,10 +392,10 @@ def _rows(group: Group, target: Target) -> Schedule:
     Whole vectors along what is contiguous, a few rows at once.
     """
     ops = [op for op in group.body.ops if isinstance(op, Generic)]
-    main = max(ops, key=lambda o: prod(o.space.extents.values()))
+    main = max(ops, key=lambda o: prod(o.space.typical.values()))
     lanes = _lanes(main, target)
     vector = _vector_dimension(main)
-    extents = main.space.extents
+    extents = main.space.typical
     tiles: dict[str, int] = {}
     steps: dict[str, int] = {}
     # an op that makes a block of its result at a point has enough to do at once
@@ -347,9 +435,9 @@ def _crossed(op: Generic, vector: str, group: Group) -> str | None:
         return None
     for m in op.input_maps:
         name = contiguous_name(m)
-        whole = all(n == 1 or _mentions(m, i) for i, n in op.space.extents.items())
+        whole = all(n == 1 or _mentions(m, i) for i, n in op.space.typical.items())
         if name is not None and name != vector and name in group.shared and whole:
-            return name if op.space.extents[name] > 1 else None
+            return name if op.space.typical[name] > 1 else None
     return None
 
 
@@ -357,7 +445,7 @@ def _vector_dimension(op: Generic) -> str | None:
     """The contiguous dimension of the results, or of the operands where results have none."""
     for m in (*op.yield_maps, *op.input_maps):
         name = contiguous_name(m)
-        if name is not None and name in op.space and op.space.extents[name] > 1:
+        if name is not None and name in op.space and op.space.typical[name] > 1:
             return name
     return None
 
@@ -368,6 +456,6 @@ def _inner_tiles(op: Generic, group: Group, lanes: int) -> dict[str, int]:
         name = contiguous_name(m)
         if name is None or name in group.shared or name not in op.space:
             continue
-        if op.space.extents[name] > 1:
-            return {name: min(op.space.extents[name], 4 * lanes)}
+        if op.space.typical[name] > 1:
+            return {name: min(op.space.typical[name], 4 * lanes)}
     return {}

@@ -4,8 +4,9 @@
     -->   shared = [wo] with wo=4, and in each op w = min(14*wo, 41) + wi, wi < 14
 
 A last block overlaps its neighbour instead of being ragged: the same values are written twice, and
-no loop needs a bounds check. What passes between ops of the group is indexed by (wo, wi) from then
-on: each instance has its own.
+no loop needs a bounds check. A dimension whose extent is free stays as it is, and the kernel's own
+loops cover it (`Schedule.cover`). What passes between ops of the group is indexed by (wo, wi) from
+then on: each instance has its own.
 
 Mirrors: Linalg's tiling with a TilingPlan; Triton's programs over blocks; Halide's split with
 ShiftInwards. Linalg peels or masks what a tile does not divide; ours shifts the last block inwards,
@@ -15,6 +16,7 @@ so that no loop has a bound to check.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from math import inf
 
 from minicc.ir import affine
 from minicc.ir.affine import Dim
@@ -71,10 +73,11 @@ def tile_group(group: Group, schedule: Schedule) -> Group:
     """One group as its schedule says."""
     first = group.body.ops[0]
     assert isinstance(first, Generic)
+    covered = {name for name, _, _ in schedule.cover}
     splits = {
-        n: Split(n, first.space.extents[n], schedule.tiles[n])
+        n: Split(n, first.space.extent_of(n), schedule.tiles[n])
         for n in group.shared
-        if schedule.tiles.get(n, 1) > 1
+        if schedule.tiles.get(n, 1) > 1 and n not in covered
     }
     shared: list[str] = []
     for n in schedule.grid:
@@ -93,7 +96,7 @@ def tile_group(group: Group, schedule: Schedule) -> Group:
         ops.append(fresh)
     yields = [forward[v] for v in group.body.yields]
     body = Region(group.body.args, ops, yields)
-    return group.rebuilt(group.operands, (body,), shared=tuple(shared))
+    return group.rebuilt(group.operands, (body,), shared=tuple(shared), cover=schedule.cover)
 
 
 def _own_splits(op: Generic, schedule: Schedule) -> dict[str, Split]:
@@ -101,7 +104,7 @@ def _own_splits(op: Generic, schedule: Schedule) -> dict[str, Split]:
     if not is_contraction(op):
         return {}
     return {
-        i.name: Split(i.name, op.space.extents[i.name], schedule.widths[i.name])
+        i.name: Split(i.name, op.space.extent_of(i.name), schedule.widths[i.name])
         for i in op.space.of_kind(PARALLEL)
         if schedule.widths.get(i.name, 1) > 1
     }
@@ -138,7 +141,7 @@ def _tile_generic(
     tiles = {s.inner.name: schedule.steps.get(n, schedule.tiles[n]) for n, s in splits.items()}
     tiles.update({s.inner.name: schedule.widths[n] for n, s in own.items()})
     tiles.update({n: t for n, t in schedule.tiles.items() if n not in every and n in space})
-    limits = space.extents
+    limits = {i.name: i.extent if isinstance(i.extent, int) else inf for i in space.iters}
     cuts = schedule.cuts.get(op, Cuts())
     return op.rebuilt(
         [forward.get(v, v) for v in op.operands],
@@ -146,7 +149,9 @@ def _tile_generic(
         maps=tuple(maps),
         shapes=tuple(shapes),
         tile=tuple(
-            (n, min(t, limits[n])) for n, t in tiles.items() if n in space and min(t, limits[n]) > 1
+            (n, int(min(t, limits[n])))
+            for n, t in tiles.items()
+            if n in space and min(t, limits[n]) > 1
         ),
         coordinates=tuple(affine.substitute(e, binding) for e in op.coordinates),
         blocks=cuts.blocks,

@@ -1,4 +1,9 @@
-"""The budget of the text: 100,000 ops are printed and parsed in under 5 s."""
+"""How long 100,000 ops take to be printed and parsed; the budget is 5 s.
+
+python -m benchmarks.text_speed
+"""
+
+from __future__ import annotations
 
 import time
 
@@ -47,19 +52,21 @@ def large_module() -> Module:
     return Module("kernel", [Function("main", Region((x,), ops, (last,)))])
 
 
-def test_printing_and_parsing_stay_in_the_budget() -> None:
+def main() -> None:
+    """Print the best of three runs."""
     module = large_module()
     parse_module('module level = "kernel"\n')  # reading the grammar is not the question
-    seconds: list[float] = []
-    for _ in range(3):  # of three runs the best: the machine may be busy with other tests
+    best = (float("inf"), float("inf"))
+    for _ in range(3):
         start = time.process_time()
         text = print_module(module)
         printed = time.process_time()
         parsed = parse_module(text)
         done = time.process_time()
-        print(f"printed in {printed - start:.2f} s, parsed in {done - printed:.2f} s")
         assert same_module(parsed, module)
-        seconds.append(done - start)
-        if seconds[-1] < BUDGET_SECONDS:
-            return
-    raise AssertionError(f"printed and parsed in {seconds} s")
+        best = min(best, (printed - start, done - printed), key=sum)
+    print(f"printed in {best[0]:.2f} s, parsed in {best[1]:.2f} s; budget {BUDGET_SECONDS} s")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,108 @@
+"""What can be told of quasi-affine expressions: bounds, coefficients, quotients, comparisons.
+
+Mirrors: MLIR's ValueBoundsOpInterface and simplifyAffineExpr, TVM's arith.Analyzer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from minicc.ir.affine import Atom, Dim, Monomial, add, build_sum, symbols
+
+
+def exact_quotient(left: Dim, right: Dim) -> Dim | None:
+    """The quotient by a number or a multiple of one monomial, where that is surely whole."""
+    if isinstance(right, int):
+        if right == 0:
+            return None
+        if isinstance(left, int):
+            return left // right if left % right == 0 else None
+        whole = left.const % right == 0 and all(c % right == 0 for _, c in left.terms)
+        return (
+            build_sum({m: c // right for m, c in left.terms}, left.const // right)
+            if whole
+            else None
+        )
+    if isinstance(left, int):
+        return 0 if left == 0 else None
+    if len(right.terms) != 1 or right.const or left.const:
+        return 1 if left == right else None
+    ((atoms, divisor),) = right.terms
+    out: Dim = 0
+    for monomial, coefficient in left.terms:
+        rest = list(monomial)
+        for atom in atoms:
+            if atom not in rest:
+                return None
+            rest.remove(atom)
+        if coefficient % divisor:
+            return None
+        quotient = coefficient // divisor
+        out = add(out, build_sum({tuple(rest): quotient}, 0) if rest else quotient)
+    return out
+
+
+def at_least(left: Dim, right: Dim) -> bool:
+    """Whether the first is surely no smaller than the second; sizes are never negative."""
+    gap = left - right
+    if isinstance(gap, int):
+        return gap >= 0
+    return gap.const >= 0 and all(c >= 0 for _, c in gap.terms)
+
+
+def linear(value: Dim, names: tuple[str, ...]) -> tuple[dict[str, Dim], Dim] | None:
+    """Split `value` into coefficients of `names` and a rest, which are both free of them.
+
+    None where it is not linear in them (a name under a division, a minimum, or in a product with
+    another one).
+    """
+    if isinstance(value, int):
+        return {}, value
+    coefficients: dict[str, Dim] = {}
+    rest: dict[Monomial, int] = {}
+    wanted = set(names)
+    for monomial, coefficient in value.terms:
+        found = [atom for atom in monomial if isinstance(atom, str) and atom in wanted]
+        others = [atom for atom in monomial if not (isinstance(atom, str) and atom in wanted)]
+        free = not symbols(build_sum({tuple(others): 1}, 0)) & wanted if others else True
+        if len(found) > 1 or not free:
+            return None
+        if not found:
+            rest[monomial] = coefficient
+            continue
+        part = build_sum({tuple(others): coefficient}, 0) if others else coefficient
+        coefficients[str(found[0])] = add(coefficients.get(str(found[0]), 0), part)
+    return coefficients, build_sum(rest, value.const)
+
+
+def bounds(value: Dim, extents: Mapping[str, int]) -> tuple[int, int]:
+    """Least and greatest value when each symbol runs over `0 .. extent-1`.
+
+    Interval arithmetic: never too narrow, and too wide where a symbol occurs twice.
+    """
+
+    def of_atom(atom: Atom) -> tuple[int, int]:
+        if isinstance(atom, str):
+            return 0, extents[atom] - 1
+        low, high = bounds(atom.args[0], extents)
+        second = atom.args[1]
+        if atom.kind == "min":
+            other = bounds(second, extents)
+            return min(low, other[0]), min(high, other[1])
+        assert isinstance(second, int)
+        if atom.kind == "floordiv":
+            return low // second, high // second
+        return (low % second, high % second) if low // second == high // second else (0, second - 1)
+
+    if isinstance(value, int):
+        return value, value
+    low = high = value.const
+    for monomial, coefficient in value.terms:
+        least, most = 1, 1
+        for atom in monomial:
+            a, b = of_atom(atom)
+            products = (least * a, least * b, most * a, most * b)
+            least, most = min(products), max(products)
+        ends = (least * coefficient, most * coefficient)
+        low, high = low + min(ends), high + max(ends)
+    return low, high

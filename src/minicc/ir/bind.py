@@ -1,0 +1,143 @@
+"""Binding: a function with numbers, or other names, for the free dimensions in it.
+
+Works at every level, and within regions: what holds dimensions (types of arguments, attributes)
+is substituted, and each op is built again, so that its type rule looks at the new sizes.
+
+Mirrors: Relax's BindSymbolicVars, MLIR's symbol operands folded into maps.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+from minicc.errors import UserError
+from minicc.ir import affine
+from minicc.ir.affine import Dim, Expr
+from minicc.ir.core import Function, Module, Op, Region, Value
+from minicc.ir.extents import with_derived
+from minicc.ir.space import Iter, Space
+from minicc.ir.types import BufferType, TensorType
+
+Binding = Mapping[str, Dim]
+
+
+def bind_sizes(module: Module, numbers: Mapping[str, int]) -> Module:
+    """The module with numbers for its free dimensions, by their names with or without `$`.
+
+    The sizes of kernels are formal: what they stand for is said by each launch.
+    """
+    binding: dict[str, Dim] = {}
+    for name, n in numbers.items():
+        binding |= {name: n, affine.spell_size(name): n}
+    functions = [f if "grid" in f.attrs else bind(f, binding) for f in module.functions]
+    return Module(module.level, functions)
+
+
+def bind(function: Function, binding: Binding) -> Function:
+    """The function with symbols replaced; UserError MC0142 where sizes contradict each other."""
+    whole = with_derived(binding, function.attrs.get("derived", ()))
+    return bind_all(function, lambda value: affine.substitute(value, whole))
+
+
+def bind_all(function: Function, replace: Callable[[Dim], Dim]) -> Function:
+    """The function with each expression replaced; errors as of `bind`."""
+    binder = _Binder(replace)
+    attrs = {k: binder.attribute(v) for k, v in function.attrs.items()}
+    return Function(function.name, binder.region(function.body), attrs, function.result_names)
+
+
+def bound(type: Any, binding: Binding) -> Any:
+    """A type or attribute with symbols replaced."""
+    return _Binder(lambda value: affine.substitute(value, binding)).attribute(type)
+
+
+def formal(op: Op, types: Sequence[BufferType]) -> tuple[Op, list[BufferType], dict[str, str]]:
+    """An op and types with their sizes renamed by where they occur first, and what they were.
+
+    Ops that differ in the names of sizes alone become equal.
+    """
+    found: dict[str, None] = {}
+    _collect([*types, *[v.type for v in op.operands], op], found)
+    names = {name: f"$s{k}" for k, name in enumerate(found)}
+    if not names:
+        return op, list(types), {}
+    symbols = {old: affine.symbol(new) for old, new in names.items()}
+    binder = _Binder(lambda value: affine.substitute(value, symbols))
+    for v in op.operands:
+        binder.forward[v] = Value(binder.attribute(v.type), v.hint)
+    renamed = [binder.attribute(t) for t in types]
+    return binder.op(op), renamed, {new: old for old, new in names.items()}
+
+
+def sizes_of(region: Region) -> tuple[str, ...]:
+    """The sizes that occur in a region, sorted."""
+    found: dict[str, None] = {}
+    _collect([a.type for a in region.args], found)
+    _collect(region.ops, found)
+    return tuple(sorted(found))
+
+
+def _collect(values: Iterable[Any], found: dict[str, None]) -> None:
+    """Enter all sizes of types, attributes and ops in the order in which they occur."""
+    for value in values:
+        if isinstance(value, Expr):
+            found.update(dict.fromkeys(sorted(affine.sizes(value))))
+        elif isinstance(value, tuple):
+            _collect(value, found)
+        elif isinstance(value, TensorType):
+            _collect(value.shape, found)
+        elif isinstance(value, BufferType):
+            _collect((*value.shape, *value.strides), found)
+        elif isinstance(value, Space):
+            _collect([i.extent for i in value.iters], found)
+        elif isinstance(value, Op):
+            _collect(value.attrs.values(), found)
+            for region in value.regions:
+                _collect([a.type for a in region.args], found)
+                _collect(region.ops, found)
+
+
+class _Binder:
+    """What the values of the old function became."""
+
+    def __init__(self, replace: Callable[[Dim], Dim]) -> None:
+        self.replace = replace
+        self.forward: dict[Value, Value] = {}
+
+    def region(self, region: Region) -> Region:
+        """A region with new arguments and ops."""
+        args = [Value(self.attribute(a.type), a.hint) for a in region.args]
+        self.forward.update(zip(region.args, args, strict=True))
+        ops = [self.op(op) for op in region.ops]
+        return Region(args, ops, [self.forward[v] for v in region.yields])
+
+    def op(self, op: Op) -> Op:
+        """An op on the new values, its types inferred anew."""
+        attrs = {k: self.attribute(v) for k, v in op.attrs.items()}
+        regions = [self.region(r) for r in op.regions]
+        try:
+            fresh = op.make([self.forward[v] for v in op.operands], attrs, regions, op.loc)
+        except (TypeError, ValueError, IndexError) as error:
+            text = f"the sizes of its inputs do not fit the model: {op.opname}: {error}"
+            hint = "give inputs of other shapes"
+            raise UserError("MC0142", text, hint=hint, where=op.loc) from None
+        for old, new in zip(op.results, fresh.results, strict=True):
+            new.hint = old.hint
+            self.forward[old] = new
+        return fresh
+
+    def attribute(self, value: Any) -> Any:
+        """An attribute or type with symbols replaced."""
+        if isinstance(value, Expr):
+            return self.replace(value)
+        if isinstance(value, tuple):
+            return tuple([self.attribute(v) for v in value])
+        if isinstance(value, TensorType):
+            return TensorType(value.dtype, self.attribute(value.shape))
+        if isinstance(value, BufferType):
+            shape, strides = self.attribute(value.shape), self.attribute(value.strides)
+            return BufferType(value.dtype, shape, strides)
+        if isinstance(value, Space):
+            return Space(Iter(i.name, self.attribute(i.extent), i.kind) for i in value.iters)
+        return value

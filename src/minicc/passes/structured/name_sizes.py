@@ -1,0 +1,121 @@
+"""Give names to the sizes that are computed from free dimensions, and say which must be equal.
+
+    f32[$n, (($h + 1) floordiv 2 + 1) floordiv 2]
+    -->   f32[$n, $x1]   with derived = [["$x0", ($h + 1) floordiv 2],
+                                         ["$x1", ($x0 + 1) floordiv 2]]
+
+A quotient, remainder or minimum of sizes becomes a size of its own, computed once in a run. What
+follows sees sums of products of plain names alone, and groups that differ in such names alone are
+one kernel.
+
+Where an op wants two extents to be equal and that can't be told, it becomes a guard: the program is
+for sizes that fulfil all guards. One of the two is then written as the other.
+
+Mirrors: Relax's `ComputePrimValue` and match_cast, Dynamo's guards on symbolic shapes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from minicc.ir import affine
+from minicc.ir.affine import Atom, Compound, Dim, Expr, symbol
+from minicc.ir.bind import bind_all
+from minicc.ir.core import Function
+
+Pair = tuple[Dim, Dim]
+
+
+def name_sizes(function: Function, equal: Sequence[Pair]) -> Function:
+    """The function with names for its computed sizes.
+
+    Its attribute `derived` defines them; `guards` are pairs of expressions that must be equal,
+    of those that `equal` asks for.
+    """
+    names = _Names({n for a in function.args for e in a.type.shape for n in affine.sizes(e)})
+    for left, right in equal:
+        names.require(left, right)
+    named = bind_all(function, names.dim)
+    attrs = dict(named.attrs)
+    if names.derived:
+        attrs["derived"] = tuple(names.derived)
+    if names.guards:
+        attrs["guards"] = tuple(names.guards)
+    return Function(named.name, named.body, attrs, named.result_names)
+
+
+class _Names:
+    """The names given so far, by what they stand for, and names that are written as others."""
+
+    def __init__(self, taken: set[str]) -> None:
+        self.derived: list[tuple[str, Dim]] = []
+        self.guards: list[Pair] = []
+        self.known: dict[Compound, Dim] = {}
+        self.solved: dict[str, Dim] = {}
+        self.free: Iterator[str] = (n for k in range(1 << 30) if (n := f"$x{k}") not in taken)
+
+    def require(self, left: Dim, right: Dim) -> None:
+        """Enter that two extents are equal, and write a name in one by the rest of both."""
+        a, b = self.dim(left), self.dim(right)
+        gap = a - b
+        if isinstance(gap, int):
+            if gap:
+                self.guards.append((a, b))  # never fulfilled
+            return
+        self.guards.append((a, b))
+        for monomial, coefficient in reversed(gap.terms):
+            name = monomial[0]
+            alone = len(monomial) == 1 and isinstance(name, str) and abs(coefficient) == 1
+            if not alone or name not in dict(self.derived):
+                continue
+            rest = gap - symbol(str(name)) * coefficient
+            if name not in affine.symbols(rest):
+                self._solve(str(name), rest * -coefficient)
+                return
+
+    def _solve(self, name: str, value: Dim) -> None:
+        self.solved = {n: affine.substitute(v, {name: value}) for n, v in self.solved.items()}
+        self.solved[name] = value
+        self.known = {}  # a minimum of what is now the same is no longer one
+
+    def dim(self, value: Dim) -> Dim:
+        """An expression with names for what is computed of sizes alone."""
+        if not isinstance(value, Expr) or not affine.sizes(value):
+            return value
+        total: Dim = value.const
+        for monomial, coefficient in value.terms:
+            product: Dim = coefficient
+            for atom in monomial:
+                product = product * self._atom(atom)
+            total = total + product
+        return total
+
+    def _atom(self, atom: Atom) -> Dim:
+        if isinstance(atom, str):
+            return self.solved.get(atom, symbol(atom))
+        if atom not in self.known:
+            rebuilt = affine.compound(atom.kind, *map(self.dim, atom.args))
+            alone = all(map(affine.is_size, affine.symbols(rebuilt)))
+            # what is left of a sum may be a number, or may have got a name before
+            if alone and isinstance(rebuilt, Expr):
+                rebuilt = self._named(rebuilt)
+            self.known[atom] = rebuilt
+        return self.known[atom]
+
+    def _named(self, value: Expr) -> Dim:
+        total: Dim = value.const
+        for monomial, coefficient in value.terms:
+            product: Dim = coefficient
+            for atom in monomial:
+                product = product * (symbol(atom) if isinstance(atom, str) else self._name(atom))
+            total = total + product
+        return total
+
+    def _name(self, atom: Compound) -> Dim:
+        value = Expr((((atom,), 1),), 0)
+        for name, known in self.derived:
+            if known == value:
+                return self.solved.get(name, symbol(name))
+        name = next(self.free)
+        self.derived.append((name, value))
+        return symbol(name)

@@ -1,0 +1,480 @@
+"""How threads share a launch: chunks are claimed, and nobody waits for a thread that isn't there.
+
+`main` runs in one thread, the caller's. A shared launch is *published* in the team's block: its
+number, a function that runs some of its instances, and a share of them for each thread, cut in
+chunks. Then everybody claims chunks, its own share's from the front, then others' from the back, so
+that caches keep what they hold; the caller does as the workers do. What is left to wait for are
+chunks that somebody has begun and not finished. Who computes a chunk changes nothing in it.
+
+A share is one word of 64 bits: the launch's number (40), the next chunk at the front and the end at
+the back (12 each). A claim is one compare-and-swap on it. Numbers only grow, so no word is ever
+reset, and loops in `main` need no care. Invariants:
+
+1. The caller alone writes a launch's fields and opens its words, and only when all chunks of the
+   launch before are finished: its own, and as many of others' as were claimed by others (`goal`).
+2. A claim succeeds only on a word of the launch that is published. Who comes late, asleep since any
+   earlier launch or run, finds another number or nothing left; it has then read the block alone.
+3. Fields, the frame (`main`'s stack) and all that kernels touch are used only between a claim and
+   the count of the chunk as finished. So when `main` returns, no thread uses its code or memory.
+4. The count is a release and the caller's look at it an acquire; opening a word is a release and a
+   claim an acquire. So all that chunks of one launch wrote is seen by those of the next.
+5. The block and this code outlive the workers, which hold them. A worker that never wakes, never
+   started or stayed behind a fork costs speed and nothing else.
+
+What remains is a worker that the system takes off its core amid a chunk. Chunks are cut to 4 to 50
+microseconds where instances allow, a hundredth of a time slice or less; a worker that finds that it
+was taken off (`getrusage` counts that; asked for at most once in a millisecond), or that it woke on
+the caller's own core, rests for 1 ms, and twice as long each time it happens again soon, up to a
+quarter of a second. A caller that waits spins for 0.1 ms and then parks, so that the system may run
+the worker on its core.
+
+Mirrors: the chunked loops of OpenMP's dynamic schedule, TBB's affinity partitioner, Rayon and Cilk.
+Those steal tasks from queues; here a launch is one range a thread, and a claim one instruction.
+"""
+
+from __future__ import annotations
+
+import re
+
+# The block that a team shares, in bytes from its start. What one thread writes while others poll
+# stands apart from the rest by two cache lines, as processors fetch lines in pairs.
+LINE = 128
+OPEN, CLOSED, CPU = 0, 24, 32
+DONE = LINE
+STUB, FRAME, EXTENT, SHARES, PER_SHARE, MODE = (2 * LINE + 8 * k for k in range(6))
+THREADS, GOAL, ASLEEP, JOINED = (3 * LINE + 8 * k for k in range(4))
+FIRST_SHARE = 4 * LINE
+
+# A word to wait for is three i64: a count that only grows, whether somebody may sleep, and the
+# cycles of the time stamp counter (2 to 4 a nanosecond) to spin before parking.
+_SLEEPER, PATIENCE = 8, 16
+
+_SHARE = 8192  # points of work below which a share is not worth telling another thread of
+_CHUNK = 1 << 18  # points of a chunk: 4 us of a product, 50 of what memory bounds
+_WAKE = 100_000  # points that the caller does alone before it wakes those who sleep: waking is 5 us
+_CHECK = 3_000_000  # cycles between two looks at whether the system took the thread off its core
+_REST, _LONGEST_REST = 1_000_000, 256_000_000  # nanoseconds
+_SOON = 50_000_000  # cycles
+
+_FUTEX, _GETRUSAGE, _GETCPU = 202, 98, 309  # system calls of Linux on x86-64
+_WAIT, _WAKE_ALL = 128, 129  # operations on a futex that is the process's own
+_SWITCHES = 136  # in `struct rusage`: how often the thread was taken off its core
+
+
+def block_bytes(threads: int) -> int:
+    """The bytes of the block of so many threads."""
+    return FIRST_SHARE + threads * LINE
+
+
+def _get(name: str, offset: int, kind: str = "i64") -> str:
+    """LLVM IR of reading a word of the block."""
+    address = f"%{name}.at = getelementptr i8, ptr %team, i64 {offset}"
+    return f"{address}\n  %{name} = load {kind}, ptr %{name}.at"
+
+
+_WAITING = f"""
+declare i64 @syscall(i64, ...)
+declare i64 @llvm.readcyclecounter()
+declare void @llvm.x86.sse2.pause()
+declare void @llvm.x86.sse.stmxcsr(ptr)
+declare void @llvm.x86.sse.ldmxcsr(ptr)
+declare i64 @llvm.umin.i64(i64, i64)
+declare i64 @llvm.umax.i64(i64, i64)
+
+; wait until the count at %word is %goal or more; whether it parked
+define internal i1 @minicc_await(ptr %word, i64 %goal) nounwind noinline {{
+entry:
+  %first = load atomic i64, ptr %word acquire, align 8
+  %there = icmp sge i64 %first, %goal
+  br i1 %there, label %done, label %begin
+begin:
+  %start = call i64 @llvm.readcyclecounter()
+  %patience.at = getelementptr i8, ptr %word, i64 {PATIENCE}
+  %patience = load i64, ptr %patience.at
+  br label %idle
+idle:
+  %now = call i64 @llvm.readcyclecounter()
+  %spent = sub i64 %now, %start
+  %fresh = icmp ult i64 %spent, %patience
+  br i1 %fresh, label %poll, label %park
+poll:
+  call void @llvm.x86.sse2.pause()
+  %seen = load atomic i64, ptr %word acquire, align 8
+  %ready = icmp sge i64 %seen, %goal
+  br i1 %ready, label %done, label %idle
+park:
+  ; first say so, then look again: who changes the word looks for sleepers after the change
+  %sleeper = getelementptr i8, ptr %word, i64 {_SLEEPER}
+  atomicrmw xchg ptr %sleeper, i64 1 seq_cst
+  %last = load atomic i64, ptr %word seq_cst, align 8
+  %late = icmp sge i64 %last, %goal
+  br i1 %late, label %done, label %sleep
+sleep:
+  %low = trunc i64 %last to i32
+  call i64 (i64, ...) @syscall(i64 {_FUTEX}, ptr %word, i32 {_WAIT}, i32 %low, ptr null)
+  br label %park
+done:
+  %parked = phi i1 [false, %entry], [false, %poll], [true, %park]
+  ret i1 %parked
+}}
+
+; wake all who sleep at %word, once: who wakes them takes their mark
+define internal void @minicc_wake(ptr %word) nounwind {{
+  %sleeper = getelementptr i8, ptr %word, i64 {_SLEEPER}
+  %marked = load atomic i64, ptr %sleeper seq_cst, align 8
+  %none = icmp eq i64 %marked, 0
+  br i1 %none, label %done, label %take
+take:
+  %mark = atomicrmw xchg ptr %sleeper, i64 0 seq_cst
+  %taken = icmp eq i64 %mark, 0
+  br i1 %taken, label %done, label %wake
+wake:
+  call i64 (i64, ...) @syscall(i64 {_FUTEX}, ptr %word, i32 {_WAKE_ALL}, i32 2147483647)
+  br label %done
+done:
+  ret void
+}}
+"""
+
+# Claiming a chunk, running it, and helping with a launch.
+_CLAIMING = f"""
+; the number of a chunk of launch %launch that is now this thread's, else -1
+define internal i64 @minicc_claim(ptr %word, i64 %launch, i1 %front) nounwind {{
+entry:
+  %tag = shl i64 %launch, 24
+  %first = load atomic i64, ptr %word monotonic, align 8
+  br label %look
+look:
+  %seen = phi i64 [%first, %entry], [%now, %take]
+  %other = xor i64 %seen, %tag
+  %same = icmp ult i64 %other, {1 << 24}
+  br i1 %same, label %count, label %none
+count:
+  %fore = lshr i64 %other, 12
+  %end = and i64 %other, 4095
+  %left = icmp ult i64 %fore, %end
+  br i1 %left, label %take, label %none
+take:
+  %last = sub i64 %end, 1
+  %one = select i1 %front, i64 4096, i64 -1
+  %less = add i64 %seen, %one
+  %pair = cmpxchg ptr %word, i64 %seen, i64 %less acquire monotonic
+  %now = extractvalue {{i64, i1}} %pair, 0
+  %mine = extractvalue {{i64, i1}} %pair, 1
+  br i1 %mine, label %done, label %look
+done:
+  %chunk = select i1 %front, i64 %fore, i64 %last
+  ret i64 %chunk
+none:
+  ret i64 -1
+}}
+
+; run the instances of a chunk of a share
+define internal void @minicc_chunk(ptr %team, i64 %thread, i64 %share, i64 %chunk) nounwind {{
+  {_get("stub", STUB, "ptr")}
+  {_get("frame", FRAME, "ptr")}
+  {_get("extent", EXTENT)}
+  {_get("shares", SHARES)}
+  {_get("parts", PER_SHARE)}
+  %a = mul i64 %share, %extent
+  %b = add i64 %a, %extent
+  %from = udiv i64 %a, %shares
+  %to = udiv i64 %b, %shares
+  %length = sub i64 %to, %from
+  %c = mul i64 %chunk, %length
+  %d = add i64 %c, %length
+  %e = udiv i64 %c, %parts
+  %f = udiv i64 %d, %parts
+  %lo = add i64 %from, %e
+  %hi = add i64 %from, %f
+  call void %stub(ptr %frame, i64 %thread, i64 %lo, i64 %hi)
+  ret void
+}}
+
+; run chunks of a launch until none is left to claim; how many. %health is null for the caller
+define internal i64 @minicc_help(ptr %team, i64 %thread, i64 %threads, i64 %launch, ptr %health)
+    nounwind {{
+entry:
+  %worker = icmp ne ptr %health, null
+  %done.at = getelementptr i8, ptr %team, i64 {DONE}
+  %mode.at = getelementptr i8, ptr %team, i64 {MODE}
+  br label %next
+next:
+  %share = phi i64 [%thread, %entry], [%following, %empty]
+  %before = phi i64 [0, %entry], [%count, %empty]
+  %offset = mul i64 %share, {LINE}
+  %place = add i64 %offset, {FIRST_SHARE}
+  %word = getelementptr i8, ptr %team, i64 %place
+  %own = icmp eq i64 %share, %thread
+  br label %more
+more:
+  %count = phi i64 [%before, %next], [%after, %work], [%after, %say]
+  br i1 %worker, label %feel, label %claim
+feel:
+  %crowded = call i1 @minicc_crowded(ptr %team, ptr %health)
+  br i1 %crowded, label %leave, label %claim
+claim:
+  ; delay 0
+  %chunk = call i64 @minicc_claim(ptr %word, i64 %launch, i1 %own)
+  %none = icmp slt i64 %chunk, 0
+  br i1 %none, label %empty, label %claimed
+claimed:
+  ; delay 1
+  br i1 %worker, label %adopt, label %work
+adopt:
+  ; rounding and denormals as in the caller
+  call void @llvm.x86.sse.ldmxcsr(ptr %mode.at)
+  br label %work
+work:
+  call void @minicc_chunk(ptr %team, i64 %thread, i64 %share, i64 %chunk)
+  ; delay 2
+  %after = add i64 %count, 1
+  br i1 %worker, label %say, label %more
+say:
+  atomicrmw add ptr %done.at, i64 1 seq_cst
+  call void @minicc_wake(ptr %done.at)
+  br label %more
+empty:
+  %up = add i64 %share, 1
+  %wrap = icmp eq i64 %up, %threads
+  %following = select i1 %wrap, i64 0, i64 %up
+  %around = icmp eq i64 %following, %thread
+  br i1 %around, label %leave, label %next
+leave:
+  ret i64 %count
+}}
+"""
+
+# What `main` calls.
+_LAUNCHING = f"""
+define void @minicc_launch(ptr %team, ptr %stub, ptr %frame, i64 %extent, i64 %work) nounwind {{
+entry:
+  {_get("threads", THREADS)}
+  %worth = udiv i64 %work, {_SHARE}
+  %some = call i64 @llvm.umin.i64(i64 %threads, i64 %worth)
+  %shares = call i64 @llvm.umin.i64(i64 %some, i64 %extent)
+  %shared = icmp ugt i64 %shares, 1
+  br i1 %shared, label %publish, label %alone
+alone:
+  call void %stub(ptr %frame, i64 0, i64 0, i64 %extent)
+  ret void
+publish:
+  ; chunks of a share: by its work, and no more than its instances
+  %points = udiv i64 %work, %shares
+  %fine = udiv i64 %points, {_CHUNK}
+  %least = call i64 @llvm.umax.i64(i64 %fine, i64 1)
+  %above = add i64 %extent, %shares
+  %up = sub i64 %above, 1
+  %most = udiv i64 %up, %shares
+  %fitting = call i64 @llvm.umin.i64(i64 %least, i64 %most)
+  %parts = call i64 @llvm.umin.i64(i64 %fitting, i64 4095)
+  %last = load atomic i64, ptr %team monotonic, align 8
+  %launch = add i64 %last, 1
+  %stub.at = getelementptr i8, ptr %team, i64 {STUB}
+  %frame.at = getelementptr i8, ptr %team, i64 {FRAME}
+  %extent.at = getelementptr i8, ptr %team, i64 {EXTENT}
+  %shares.at = getelementptr i8, ptr %team, i64 {SHARES}
+  %parts.at = getelementptr i8, ptr %team, i64 {PER_SHARE}
+  %mode.at = getelementptr i8, ptr %team, i64 {MODE}
+  store ptr %stub, ptr %stub.at
+  store ptr %frame, ptr %frame.at
+  store i64 %extent, ptr %extent.at
+  store i64 %shares, ptr %shares.at
+  store i64 %parts, ptr %parts.at
+  call void @llvm.x86.sse.stmxcsr(ptr %mode.at)
+  %tag = shl i64 %launch, 24
+  %full = or i64 %tag, %parts
+  br label %open
+open:
+  %share = phi i64 [0, %publish], [%next, %open]
+  %offset = mul i64 %share, {LINE}
+  %place = add i64 %offset, {FIRST_SHARE}
+  %word = getelementptr i8, ptr %team, i64 %place
+  store atomic i64 %full, ptr %word release, align 8
+  %next = add i64 %share, 1
+  %more = icmp ult i64 %next, %shares
+  br i1 %more, label %open, label %tell
+tell:
+  ; delay 3
+  atomicrmw xchg ptr %team, i64 %launch seq_cst
+  call void @minicc_rouse(ptr %team, i64 %work)
+  %mine = call i64 @minicc_help(ptr %team, i64 0, i64 %threads, i64 %launch, ptr null)
+  %all = mul i64 %shares, %parts
+  %theirs = sub i64 %all, %mine
+  {_get("goal", GOAL)}
+  %sum = add i64 %goal, %theirs
+  store i64 %sum, ptr %goal.at
+  ret void
+}}
+
+; wake the workers that sleep, when the caller did enough alone; say on which core it runs
+define internal void @minicc_rouse(ptr %team, i64 %work) nounwind {{
+entry:
+  %sleeper = getelementptr i8, ptr %team, i64 {_SLEEPER}
+  %marked = load atomic i64, ptr %sleeper seq_cst, align 8
+  %awake = icmp eq i64 %marked, 0
+  br i1 %awake, label %done, label %asleep
+asleep:
+  %alone.at = getelementptr i8, ptr %team, i64 {ASLEEP}
+  %before = load i64, ptr %alone.at
+  %alone = add i64 %before, %work
+  %enough = icmp uge i64 %alone, {_WAKE}
+  %rest = select i1 %enough, i64 0, i64 %alone
+  store i64 %rest, ptr %alone.at
+  br i1 %enough, label %wake, label %done
+wake:
+  %cpu = getelementptr i8, ptr %team, i64 {CPU}
+  call i64 (i64, ...) @syscall(i64 {_GETCPU}, ptr %cpu, ptr null, ptr null)
+  call void @minicc_wake(ptr %team)
+  br label %done
+done:
+  ret void
+}}
+
+define void @minicc_barrier(ptr %team) nounwind {{
+  ; delay 4
+  {_get("goal", GOAL)}
+  %done = getelementptr i8, ptr %team, i64 {DONE}
+  call i1 @minicc_await(ptr %done, i64 %goal)
+  ret void
+}}
+"""
+
+# A worker's life: %health is when it last looked, its switches, its rests.
+_WORKING = f"""
+; how often the system took this thread off its core
+define internal i64 @minicc_switches() nounwind {{
+  %usage = alloca [18 x i64], align 8
+  %switches.at = getelementptr i8, ptr %usage, i64 {_SWITCHES}
+  store i64 0, ptr %switches.at
+  call i64 (i64, ...) @syscall(i64 {_GETRUSAGE}, i32 1, ptr %usage)
+  %switches = load i64, ptr %switches.at
+  ret i64 %switches
+}}
+
+; whether that happened since it last looked; it has rested then
+define internal i1 @minicc_crowded(ptr %team, ptr %health) nounwind {{
+entry:
+  %now = call i64 @llvm.readcyclecounter()
+  %looked = load i64, ptr %health
+  %since = sub i64 %now, %looked
+  %due = icmp ugt i64 %since, {_CHECK}
+  br i1 %due, label %look, label %no
+look:
+  store i64 %now, ptr %health
+  %switches = call i64 @minicc_switches()
+  %known.at = getelementptr i64, ptr %health, i64 1
+  %known = load i64, ptr %known.at
+  store i64 %switches, ptr %known.at
+  %same = icmp eq i64 %switches, %known
+  br i1 %same, label %no, label %rest
+rest:
+  call void @minicc_rest(ptr %team, ptr %health)
+  ret i1 true
+no:
+  ret i1 false
+}}
+
+; stay away for a while, unless the team is closed
+define internal void @minicc_rest(ptr %team, ptr %health) nounwind noinline {{
+  %time = alloca [2 x i64], align 8
+  %back.at = getelementptr i64, ptr %health, i64 2
+  %rest.at = getelementptr i64, ptr %health, i64 3
+  %begin = call i64 @llvm.readcyclecounter()
+  %back = load i64, ptr %back.at
+  %rest = load i64, ptr %rest.at
+  %since = sub i64 %begin, %back
+  %long = mul i64 %rest, 8
+  %limit = add i64 %long, {_SOON}
+  %soon = icmp ult i64 %since, %limit
+  %double = mul i64 %rest, 2
+  %longer = call i64 @llvm.umin.i64(i64 %double, i64 {_LONGEST_REST})
+  %chosen = select i1 %soon, i64 %longer, i64 {_REST}
+  store i64 %chosen, ptr %rest.at
+  store i64 0, ptr %time
+  %nanoseconds = getelementptr i64, ptr %time, i64 1
+  store i64 %chosen, ptr %nanoseconds
+  %closed = getelementptr i8, ptr %team, i64 {CLOSED}
+  call i64 (i64, ...) @syscall(i64 {_FUTEX}, ptr %closed, i32 {_WAIT}, i32 0, ptr %time)
+  %end = call i64 @llvm.readcyclecounter()
+  store i64 %end, ptr %back.at
+  ret void
+}}
+
+define void @minicc_worker(ptr %team) nounwind {{
+entry:
+  %joined.at = getelementptr i8, ptr %team, i64 {JOINED}
+  {_get("threads", THREADS)}
+  %before = atomicrmw add ptr %joined.at, i64 1 monotonic
+  %thread = add i64 %before, 1
+  %wanted = icmp ult i64 %thread, %threads
+  br i1 %wanted, label %join, label %done
+join:
+  %health = alloca [4 x i64], align 8
+  %known.at = getelementptr i64, ptr %health, i64 1
+  %back.at = getelementptr i64, ptr %health, i64 2
+  %rest.at = getelementptr i64, ptr %health, i64 3
+  %switches = call i64 @minicc_switches()
+  store i64 0, ptr %health
+  store i64 %switches, ptr %known.at
+  store i64 0, ptr %back.at
+  store i64 {_REST}, ptr %rest.at
+  %closed.at = getelementptr i8, ptr %team, i64 {CLOSED}
+  %cpu.at = getelementptr i8, ptr %team, i64 {CPU}
+  %own = alloca i32
+  store i32 -1, ptr %own
+  br label %next
+next:
+  %seen = phi i64 [-1, %join], [%launch, %share], [%launch, %stand]
+  %goal = add i64 %seen, 1
+  ; delay 5
+  %parked = call i1 @minicc_await(ptr %team, i64 %goal)
+  %launch = load atomic i64, ptr %team acquire, align 8
+  %closed = load atomic i32, ptr %closed.at monotonic, align 4
+  %open = icmp eq i32 %closed, 0
+  br i1 %open, label %go, label %done
+go:
+  br i1 %parked, label %place, label %share
+place:
+  ; who wakes on the caller's core keeps it from the caller
+  call i64 (i64, ...) @syscall(i64 {_GETCPU}, ptr %own, ptr null, ptr null)
+  %here = load i32, ptr %own
+  %there = load atomic i32, ptr %cpu.at monotonic, align 4
+  %together = icmp eq i32 %here, %there
+  br i1 %together, label %stand, label %share
+stand:
+  call void @minicc_rest(ptr %team, ptr %health)
+  br label %next
+share:
+  call i64 @minicc_help(ptr %team, i64 %thread, i64 %threads, i64 %launch, ptr %health)
+  br label %next
+done:
+  ret void
+}}
+
+define void @minicc_close(ptr %team) nounwind {{
+  %closed = getelementptr i8, ptr %team, i64 {CLOSED}
+  store atomic i32 1, ptr %closed seq_cst, align 4
+  atomicrmw add ptr %team, i64 1 seq_cst
+  call i64 (i64, ...) @syscall(i64 {_FUTEX}, ptr %closed, i32 {_WAKE_ALL}, i32 2147483647)
+  call void @minicc_wake(ptr %team)
+  ret void
+}}
+"""
+
+
+def team_ir(delay: str = "") -> str:
+    """LLVM IR of what `main` calls, of the worker's loop, and of its end.
+
+    `void minicc_launch(ptr team, ptr stub, ptr frame, i64 extent, i64 work)` has the instances from
+    0 to `extent` run by `void stub(ptr frame, i64 thread, i64 lo, i64 hi)`, and may return before
+    all are done; no two threads have one number, and the caller is 0.
+    `void minicc_barrier(ptr team)` waits until they are; it must be called before the next launch,
+    before a frame is written again, and at the end of `main`. `void minicc_worker(ptr team)` is
+    what a worker lives in until `void minicc_close(ptr team)`; one too many returns at once.
+
+    `delay` is the name of a function `void (i64 place)` for tests, called where a thread may be
+    overtaken.
+    """
+    text = _WAITING + _CLAIMING + _LAUNCHING + _WORKING
+    return re.sub(r"; delay (\d)", rf"call void @{delay}(i64 \1)", text) if delay else text

@@ -1,0 +1,181 @@
+"""Programs with free dimensions: one compilation, many sizes, at every level and as machine code.
+
+Sizes are 0, 1, and those below, at and above the tiles that schedules choose.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+import numpy as np
+import pytest
+
+from minicc.compiled import compile_module
+from minicc.compiler import lower
+from minicc.ir import graph
+from minicc.ir.affine import Dim, symbol
+from minicc.ir.arith import identity_of
+from minicc.ir.build import Builder
+from minicc.ir.core import Function, Module, Region, Value
+from minicc.ir.interpret import run
+from minicc.ir.parser import parse_module
+from minicc.ir.printer import print_module
+from minicc.ir.types import F32, I64, TensorType
+from minicc.options import Options
+from tests.stages.programs import Array, constant, same_bits
+
+Body = Callable[..., Sequence[Value]]
+N, M, H, W = (symbol(name) for name in "nmhw")
+ONE = [{"n": n, "m": n} for n in (0, 1, 2, 3, 4, 5, 12, 13, 14, 15, 16, 17, 40, 64, 65, 130)]
+TWO = [{"n": n, "m": m} for n in (0, 1, 5, 16, 17, 70) for m in (0, 1, 3, 16, 33)]
+IMAGES = [{"h": h, "w": w} for h in (1, 3, 4, 5, 13, 16) for w in (1, 2, 4, 7, 14, 29)]
+
+
+def _random(*shape: int) -> Array:
+    return np.random.default_rng(len(shape)).standard_normal(shape).astype(np.float32) / 4
+
+
+def _layer(b: Builder, x: Value) -> Sequence[Value]:
+    y = b.emit(graph.Contract, x, constant(b, _random(24, 40)), equation="nk,kc->nc")
+    y = b.emit(graph.Add, y, constant(b, _random(40)))
+    return [b.emit(graph.Tanh, y)]
+
+
+def _soft_max(b: Builder, x: Value) -> Sequence[Value]:
+    most = b.emit(graph.Reduce, x, axes=(1,), combine="max", keepdims=True)
+    e = b.emit(graph.Exp, b.emit(graph.Sub, x, most))
+    total = b.emit(graph.Reduce, e, axes=(1,), combine="add", keepdims=True)
+    return [b.emit(graph.Div, e, total)]
+
+
+def _attention(b: Builder, x: Value) -> Sequence[Value]:
+    scores = b.emit(graph.Contract, x, x, equation="nk,mk->nm")
+    (weights,) = _soft_max(b, scores)
+    return [b.emit(graph.Contract, weights, x, equation="nm,mk->nk")]
+
+
+def _turned(b: Builder, x: Value) -> Sequence[Value]:
+    turned = b.emit(graph.Transpose, x, perm=(1, 0))
+    return [b.emit(graph.Neg, turned), b.emit(graph.Concat, (x, x), axis=1)]
+
+
+def _sums(b: Builder, x: Value) -> Sequence[Value]:
+    columns = b.emit(graph.Reduce, x, axes=(0,), combine="add", keepdims=False)
+    return [columns, b.emit(graph.Reduce, x, axes=(0, 1), combine="add", keepdims=False)]
+
+
+def _rows(b: Builder, x: Value, at: Value) -> Sequence[Value]:
+    picked = b.emit(graph.Gather, x, at, axis=0)
+    flat = b.emit(graph.Reshape, picked, shape=(M * 24,))
+    part = b.emit(graph.Slice, flat, starts=(0,), stops=(M * 12,), steps=(1,))
+    return [part, b.emit(graph.Sizes, values=(N, 3, N * M), shape=(3,), dtype=I64)]
+
+
+def _images(channels: int) -> Body:
+    def body(b: Builder, x: Value) -> Sequence[Value]:
+        edge = (0, 0, 1, 1)
+        padded = b.emit(graph.Pad, x, low=edge, high=edge, value=identity_of("add", F32))
+        one = (1, 1)
+        weights = constant(b, _random(channels, channels, 3, 3))
+        y = b.emit(graph.Conv, padded, weights, strides=one, dilations=one)
+        y = b.emit(graph.Max, b.emit(graph.Add, y, x), constant(b, np.float32(0)))
+        pointwise = constant(b, _random(2 * channels, channels, 1, 1))
+        small = b.emit(graph.Conv, y, pointwise, strides=(2, 2), dilations=one)
+        return [y, b.emit(graph.Reduce, small, axes=(2, 3), combine="add", keepdims=True)]
+
+    return body
+
+
+CASES: Mapping[str, tuple[Body, list[TensorType], list[dict[str, int]]]] = {
+    "layer": (_layer, [TensorType(F32, (N, 24))], ONE),
+    "soft-max": (_soft_max, [TensorType(F32, (N, M))], [b for b in TWO if b["m"]]),
+    "attention": (_attention, [TensorType(F32, (N, 32))], ONE[1:]),
+    "turned": (_turned, [TensorType(F32, (N, M))], TWO),
+    "sums": (_sums, [TensorType(F32, (N, M))], TWO),
+    "rows": (_rows, [TensorType(F32, (N, 24)), TensorType(I64, (M,))], [b for b in TWO if b["n"]]),
+    "images": (_images(6), [TensorType(F32, (2, 6, H, W))], IMAGES),
+    "minimal filters": (_images(32), [TensorType(F32, (1, 32, H, W))], IMAGES),
+}
+
+
+def _module(name: str) -> tuple[Module, list[TensorType], list[dict[str, int]]]:
+    body, types, sizes = CASES[name]
+    b = Builder((name,))
+    args = [Value(t, f"x{k}") for k, t in enumerate(types)]
+    yields = body(b, *args)
+    return Module("graph", [Function("main", Region(args, b.ops, yields))]), types, sizes
+
+
+def _inputs(types: Sequence[TensorType], sizes: Mapping[str, int]) -> list[Array]:
+    rng = np.random.default_rng(sum(sizes.values()))
+    made: list[Array] = []
+    for t in types:
+        shape = [_number(n, sizes) for n in t.shape]
+        if t.dtype is I64:
+            made.append(rng.integers(-sizes["n"], sizes["n"], shape))
+        else:
+            made.append(rng.standard_normal(shape).astype(np.float32))
+    return made
+
+
+def _number(n: Dim, sizes: Mapping[str, int]) -> int:
+    return n if isinstance(n, int) else sizes[str(n)]
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_machine_code_at_many_sizes(name: str) -> None:
+    module, types, many = _module(name)
+    one, two = (compile_module(module, Options(threads=k), {}).executable for k in (1, 2))
+    for sizes in many:
+        inputs = _inputs(types, sizes)
+        wanted = run(module, inputs)
+        assert one.fits([x.shape for x in inputs])
+        got = one.run(inputs)
+        for y, want in zip(got, wanted, strict=True):
+            assert y.shape == want.shape
+            np.testing.assert_allclose(y, want, rtol=1e-4, atol=2e-4, err_msg=f"{name} {sizes}")
+        assert all(map(same_bits, two.run(inputs), got)), (name, sizes)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_every_stage_at_some_sizes(name: str) -> None:
+    module, types, many = _module(name)
+    chosen = [_inputs(types, sizes) for sizes in many[3 :: max(1, len(many) // 2)]]
+    wanted = [run(module, inputs) for inputs in chosen]
+    for stage, made in every_stage_free(module):
+        assert same_text(made)
+        for inputs, want in zip(chosen, wanted, strict=True):
+            for y, w in zip(run(made, inputs), want, strict=True):
+                np.testing.assert_allclose(y, w, rtol=1e-4, atol=2e-4, err_msg=stage)
+
+
+def every_stage_free(module: Module) -> list[tuple[str, Module]]:
+    found: list[tuple[str, Module]] = []
+    seen = {id(module)}
+
+    def observe(stage: object, before: Module, after: Module, seconds: float) -> None:
+        if after is not before and id(after) not in seen:
+            found.append((getattr(stage, "name", ""), after))
+
+    lower(module, Options(), {}, observe=observe)
+    return found
+
+
+def same_text(module: Module) -> bool:
+    literals = {
+        op.attrs["value"].digest: op.attrs["value"].array
+        for op in module.main.body.ops
+        if op.opname.endswith(".constant")
+    }
+    text = print_module(module)
+    return print_module(parse_module(text, literals)) == text
+
+
+def test_a_guard_says_which_sizes_a_program_is_for() -> None:
+    b = Builder(("add",))
+    args = [Value(TensorType(F32, (N, 4)), "x"), Value(TensorType(F32, (M, 4)), "y")]
+    total = b.emit(graph.Add, *args)
+    module = Module("graph", [Function("main", Region(args, b.ops, (total,)))])
+    executable = compile_module(module, Options(threads=1), {}).executable
+    assert executable.fits([(3, 4), (3, 4)])
+    assert not executable.fits([(3, 4), (1, 4)])
