@@ -23,9 +23,10 @@ import numpy as np
 import numpy.typing as npt
 
 from minicc.backends.llvm import math as vector_math
-from minicc.backends.llvm.jit import link
+from minicc.backends.llvm.link import link
 from minicc.backends.llvm.optimize import assembly, optimise
 from minicc.backends.llvm.writer import Vec, Writer
+from minicc.runtime.image import load
 from minicc.target import TARGETS, Target
 
 Array = npt.NDArray[Any]
@@ -52,7 +53,7 @@ class Loop:
         self.t = t
         text = self.text(name, target, t)
         self.assembly = assembly(text, target)
-        self.library = link([optimise(text, target)], ["loop"])
+        self.library = load(link([optimise(text, target)], ["loop"]))
         self.entry = LOOP(self.library["loop"])
 
     @staticmethod
@@ -106,16 +107,17 @@ def erf(x: Array) -> Array:
 
 def long_double_erf(x: Array) -> Array:
     """The erfl of the C library; ctypes would narrow its result, so a compiled loop calls it."""
-    text = """
-declare x86_fp80 @erfl(x86_fp80)
-define void @loop(ptr %in, ptr %out, i64 %n) {
+    library = ctypes.CDLL(ctypes.util.find_library("m"))
+    address = ctypes.cast(library.erfl, ctypes.c_void_p).value or 0
+    text = f"""
+define void @loop(ptr %in, ptr %out, i64 %n) {{
 entry:
   br label %body
 body:
   %i = phi i64 [ 0, %entry ], [ %next, %body ]
   %a = getelementptr x86_fp80, ptr %in, i64 %i
   %x = load x86_fp80, ptr %a
-  %y = call x86_fp80 @erfl(x86_fp80 %x)
+  %y = call x86_fp80 inttoptr (i64 {address} to ptr)(x86_fp80 %x)
   %b = getelementptr x86_fp80, ptr %out, i64 %i
   store x86_fp80 %y, ptr %b
   %next = add i64 %i, 1
@@ -123,10 +125,8 @@ body:
   br i1 %more, label %body, label %end
 end:
   ret void
-}"""
-    library = ctypes.CDLL(ctypes.util.find_library("m"))
-    address = ctypes.cast(library.erfl, ctypes.c_void_p).value or 0
-    code = link([optimise(text, TARGETS["x86-64"])], ["loop"], {"erfl": address})
+}}"""
+    code = load(link([optimise(text, TARGETS["x86-64"])], ["loop"]))
     out = np.empty_like(x)
     LOOP(code["loop"])(x.ctypes.data, out.ctypes.data, x.size)
     return out

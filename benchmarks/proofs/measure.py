@@ -13,11 +13,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from minicc.backends.llvm.emit import emit_kernel
-from minicc.backends.llvm.jit import link
+from minicc.backends.llvm.emitter import symbol_of
+from minicc.backends.llvm.link import link
 from minicc.backends.llvm.optimize import assembly, optimise
 from minicc.ir.core import Function, Module
 from minicc.ir.interpret import Interpreter
 from minicc.ir.kernel import Memory
+from minicc.runtime.image import load
 from minicc.target import Target
 
 Floats = NDArray[np.float32]
@@ -79,10 +81,10 @@ class Code:
         self.grid: tuple[int, ...] = kernel.attrs["grid"]
         self.target = target
         self.text = emit_kernel(kernel, target)
-        self.library = link([optimise(self.text, target)], [kernel.name])
+        self.library = load(link([optimise(self.text, target)], [symbol_of(kernel.name)]))
         buffers = len(kernel.args) - len(self.grid)
         types = [ctypes.c_void_p] * buffers + [ctypes.c_int64] * (2 * len(self.grid))
-        self.function: Any = ctypes.CFUNCTYPE(None, *types)(self.library[kernel.name])
+        self.function: Any = ctypes.CFUNCTYPE(None, *types)(self.library[symbol_of(kernel.name)])
 
     def bind(self, arrays: Sequence[Floats], part: int = 0, parts: int = 1) -> Callable[[], None]:
         """A call over the whole grid, or over one part of its longest axis."""

@@ -30,11 +30,12 @@ from benchmarks.proofs.measure import (
 )
 from benchmarks.proofs.write import ATTENTION, COLUMNS, CONVOLUTION, HERE, ROWS, WINOGRADS
 
-from minicc.backends.llvm.jit import link
+from minicc.backends.llvm.link import link
 from minicc.backends.llvm.optimize import optimise
 from minicc.ir.core import Function, Module
 from minicc.ir.parser import parse_module
 from minicc.ir.verify import verify
+from minicc.runtime.image import load
 from minicc.target import Target
 
 RUNS = 200
@@ -51,7 +52,8 @@ def read(name: str) -> Module:
 
 def yardstick_times(height: int, ic: int) -> Times:
     """The plain convolution at a square shape with as many output as input channels."""
-    library = link([optimise(yardstick.convolution(height, height, ic, ic), TARGET)], ["yardstick"])
+    text = yardstick.convolution(height, height, ic, ic)
+    library = load(link([optimise(text, TARGET)], ["yardstick"]))
     function = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 3)(library["yardstick"])
     case = convolution_case(Convolution(height, height, ic, ic, relu=False))
     x, w, bias, y = case.arrays

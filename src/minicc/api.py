@@ -3,9 +3,11 @@
 Mirrors: ONNX Runtime's and JAX's top-level packages.
 """
 
-from minicc.compiled import Compilation, compile_module
+from minicc.compiled import compile_module
 from minicc.jitted import Jitted, Lowered, jit
-from minicc.session import InferenceSession, NodeArg, check_inputs
+from minicc.node_args import NodeArg
+from minicc.runtime.saved import Compilation
+from minicc.session import InferenceSession, check_inputs
 
 __all__ = [
     "Compilation",

@@ -8,24 +8,34 @@ Mirrors: torch.compile's Inductor entry with its FX cache, JAX's compilation cac
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
-from functools import cache
-from typing import Any, NamedTuple
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple
 
-from minicc.backends.base import Executable, Store
-from minicc.backends.llvm.compile import compile_program
-from minicc.backends.llvm.optimize import optimise
+from minicc.backends.base import Store
+from minicc.backends.llvm.compile import Native, compile_program
 from minicc.compiler import Stage, lower
-from minicc.errors import UserError
-from minicc.ir.core import Module, Op
-from minicc.ir.program import launches as launches_of
-from minicc.memory import constant_bytes, give_back, without_collection
+from minicc.ir import graph
+from minicc.ir.core import Module, Value
+from minicc.ir.program import launches
+from minicc.ir.types import TensorType
+from minicc.limits import give_back, without_collection
+from minicc.memory import constant_bytes
 from minicc.options import Options
-from minicc.partition import HostOps, Part, PartitionPlan, Pipeline, plan_parts
-from minicc.runtime.cache import Cache, key
-from minicc.runtime.execute import NativeExecutable
-from minicc.runtime.threads import team_library
-from minicc.target import TARGETS, Target
+from minicc.partition import HostOps, host_ops, plan_parts
+from minicc.passes.graph.specialise import free_symbols
+from minicc.runtime.cache import cache_at, key
+from minicc.runtime.saved import (
+    Built,
+    Compilation,
+    Facts,
+    Host,
+    OnHost,
+    Segment,
+    cannot_run,
+    executable_of,
+)
+from minicc.runtime.threads import team_code
+from minicc.target import Target
 from minicc.version import VERSION
 
 _MUCH = 1 << 23  # bytes of constants, of which stages may have left copies about
@@ -33,10 +43,14 @@ _MUCH = 1 << 23  # bytes of constants, of which stages may have left copies abou
 
 def store_of(options: Options, target: Target) -> Store:
     """Object code from the cache on disk, made and kept where it is not there."""
-    folder = Cache(options.cache_dir, options.cache_bytes)
+    folder = cache_at(options.cache_dir, options.cache_bytes)
 
     def store(kind: str, text: str, make: Callable[[], bytes]) -> bytes:
-        name = key(VERSION, kind, target, text)
+        import llvmlite
+
+        machine = (target.name, target.cpu, target.features)
+        # LLVM's part is llvmlite's version, which fixes LLVM's
+        name = key("object", VERSION, str(llvmlite.__version__), kind, *machine, text)
         found = folder.get(name)
         if found is None:
             found = make()
@@ -46,95 +60,115 @@ def store_of(options: Options, target: Target) -> Store:
     return store
 
 
-@cache
-def _team_code(store: Store) -> Any:
-    base = TARGETS["x86-64"]
-    return team_library(lambda text: store("team", text, lambda: optimise(text, base)))
-
-
-_stores: dict[tuple[Any, ...], Store] = {}
-
-
-def _store(options: Options) -> Store:
-    target = options.machine
-    name = (options.cache_dir, options.cache_bytes, target.name)
-    if name not in _stores:
-        _stores[name] = store_of(options, target)
-    return _stores[name]
-
-
-class Compilation(NamedTuple):
-    """What compiling one specialisation gave: the executable, and seconds by stage.
-
-    `host` says of each op that runs on the host which it is and why.
-    """
-
-    executable: Executable
-    seconds: dict[str, float]
-    kernels: int
-    launches: int
-    host: tuple[tuple[Op, str], ...] = ()
-
-
 @without_collection()
-def compile_module(module: Module, options: Options, binding: Mapping[str, int]) -> Compilation:
-    """A graph module to something that runs on this machine.
+def compile_module(
+    module: Module,
+    options: Options,
+    binding: Mapping[str, int],
+    keep: Callable[[Made], None] | None = None,
+) -> Compilation:
+    """A graph module to something that runs on this machine; `keep` is shown the program as data.
 
     UserError where the target does not run here.
     """
-    target = options.machine
-    if not target.runs_here():
-        raise UserError(
-            "MC0106",
-            f"this machine can't run code for {target.name}",
-            hint="compile it only, or leave target out",
+    if not options.machine.runs_here():
+        raise cannot_run(options.machine.name)
+    made = build(module, options, binding)
+    if keep is not None:
+        keep(made)
+    executable = executable_of(made.built, options)
+    return Compilation(executable, made.seconds, made.kernels, made.launches, made.host)
+
+
+class Made(NamedTuple):
+    """A program as data, and what a `Compilation` says of it.
+
+    `programs` are the segments at the program level.
+    """
+
+    built: Built
+    seconds: dict[str, float]
+    kernels: int
+    launches: int
+    host: tuple[OnHost, ...]
+    programs: tuple[Module, ...]
+
+    def facts(self, model: Facts, sizes: Mapping[str, int]) -> Facts:
+        """What is known of the program, for what is known of its model."""
+        return model._replace(
+            sizes=dict(sizes),
+            seconds=self.seconds,
+            kernels=self.kernels,
+            launches=self.launches,
+            host=self.host,
         )
+
+
+def facts_of(
+    inputs: Sequence[tuple[str, TensorType | None]],
+    outputs: Sequence[str],
+    module: Module,
+    options: Options,
+) -> Facts:
+    """What is known of a model by its graph module."""
+    main = module.main
+    types = zip(outputs, (v.type for v in main.body.yields), strict=True)
+    symbols = free_symbols(main)
+    hosted = bool(host_ops(module))
+    return Facts(tuple(inputs), tuple(types), symbols, options.math, len(main.body.ops), hosted)
+
+
+@without_collection()
+def build(module: Module, options: Options, binding: Mapping[str, int]) -> Made:
+    """A graph module to a program for the target, which need not run here."""
     plan = plan_parts(module, binding, options.memory_limit)
-    if plan.host:
-        return _partitioned(plan, options)
-    return _native(plan.module, options, plan.binding)
+    seconds: dict[str, float] = {"llvm": 0.0}
+    steps: list[Segment | Host] = []
+    programs: list[Module] = []
+    numbers: dict[Value, int] = {}
+
+    def numbered(values: Sequence[Value]) -> tuple[int, ...]:
+        return tuple(numbers.setdefault(v, len(numbers)) for v in values)
+
+    main = plan.module.main
+    args = numbered(main.args)
+    for part in plan.parts:
+        passed = numbered(part.inputs), numbered(part.outputs)
+        if isinstance(part, HostOps):
+            steps.append(Host(part.function, *passed))
+            continue
+        lowered = Module("graph", [part.function]) if plan.host else plan.module
+        program, native = _native(lowered, options, plan.binding, seconds)
+        steps.append(Segment(*native, *passed))
+        programs.append(program)
+    results = numbered(main.body.yields)
+    constants = (op for op in main.body.ops if isinstance(op, graph.Constant))
+    known = {numbers[op.result]: op.value.array for op in constants if op.result in numbers}
+    return Made(
+        Built(args, results, tuple(steps), known if plan.host else {}),
+        seconds,
+        sum(len(p.functions) - 1 for p in programs),
+        sum(1 for p in programs for _ in launches(p.main.body)),
+        tuple(OnHost(op.opname, " ".join(op.loc), why) for op, why in plan.host),
+        tuple(programs),
+    )
 
 
-def _native(module: Module, options: Options, binding: Mapping[str, int]) -> Compilation:
-    seconds: dict[str, float] = {}
+def _native(
+    module: Module, options: Options, binding: Mapping[str, int], seconds: dict[str, float]
+) -> tuple[Module, Native]:
+    """The program of a graph module, and its machine code; adds to the seconds of each stage."""
 
     def observe(stage: Stage, before: Module, after: Module, taken: float) -> None:
-        seconds[stage.name] = taken
+        seconds[stage.name] = seconds.get(stage.name, 0.0) + taken
 
-    target = options.machine
     program = lower(module, options, binding, observe=observe)
     began = time.perf_counter()
     if constant_bytes(program) >= _MUCH:
         give_back()
-    store = _store(options)
-    library = _team_code(store)
-    native = compile_program(program, target, options.math == "fast", library, store)
-    seconds["llvm"] = time.perf_counter() - began
-    executable = NativeExecutable(
-        native, options.threads, library, options.memory_limit, spin=options.spin
+    fast = options.math == "fast"
+    native = compile_program(
+        program, options.machine, fast, team_code(), store_of(options, options.machine)
     )
-    launches = sum(1 for _ in launches_of(program.main.body))
-    return Compilation(executable, seconds, len(program.functions) - 1, launches)
-
-
-def _partitioned(plan: PartitionPlan, options: Options) -> Compilation:
-    """Native parts with the ops between them that run on the host."""
-    seconds: dict[str, float] = {"llvm": 0.0}
-    steps: list[tuple[Part, Executable | None]] = []
-    made: list[Compilation] = []
-    for part in plan.parts:
-        if isinstance(part, HostOps):
-            steps.append((part, None))
-            continue
-        made.append(_native(Module("graph", [part.function]), options, {}))
-        steps.append((part, made[-1].executable))
-        for name, taken in made[-1].seconds.items():
-            seconds[name] = seconds.get(name, 0.0) + taken
-
-    def close() -> None:
-        for c in made:
-            c.executable.close()
-
-    executable = Pipeline(plan.module.main, steps, close)
-    kernels, launches = sum(c.kernels for c in made), sum(c.launches for c in made)
-    return Compilation(executable, seconds, kernels, launches, plan.host)
+    seconds["llvm"] += time.perf_counter() - began
+    return program, native

@@ -13,7 +13,7 @@ import numpy as np
 from minicc.errors import UserError
 from minicc.frontends.onnx.reader import Node
 from minicc.ir.core import Array
-from minicc.memory import require_array_fits
+from minicc.limits import require_array_fits
 
 Body = Callable[[Sequence[Any]], list[Any]]
 

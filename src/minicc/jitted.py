@@ -15,7 +15,7 @@ from typing import Any, Never
 
 import numpy as np
 
-from minicc.compiled import Compilation, compile_module
+from minicc.compiled import compile_module
 from minicc.compiler import STAGES, lower
 from minicc.errors import UserError
 from minicc.frontends.trace import (
@@ -36,9 +36,10 @@ from minicc.frontends.trace.explain import Specialisation as Explained
 from minicc.ir.core import Function, Module, Region
 from minicc.ir.interpret import Interpreter
 from minicc.ir.printer import print_module
+from minicc.limits import no_memory
 from minicc.locks import lock
-from minicc.memory import no_memory
 from minicc.options import Options, options_of
+from minicc.runtime.saved import Compilation
 
 _CODES = 512  # segments whose code is shared among equal ones
 _SHOWN = 60  # characters of a value in an explanation

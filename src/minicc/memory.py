@@ -2,52 +2,25 @@
 
 What is surely in memory is looked at first, in the graph: arguments, results, constants, and what
 ops on the host take and make. What fusing leaves out of memory is known once all buffers have
-their place; only then is the program's own memory counted.
-
-Errors, all `UserError`: MC0135 more than the limit, MC0136 more than the machine gives.
+their place; only then is the program's own memory counted. Errors are those of `limits`.
 
 Mirrors: XLA's out-of-memory report at compile time, with its list of the largest allocations.
 """
 
 from __future__ import annotations
 
-import ctypes
-import gc
-import os
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable
 from math import prod
-from typing import Any, NamedTuple
+from typing import Any
 
-from minicc.errors import Problems, UserError
+from minicc.errors import Problems
 from minicc.ir import graph, program
-from minicc.ir.core import Loc, Module, Op
+from minicc.ir.core import Module, Op
 from minicc.ir.types import BufferType, TensorType, is_free
+from minicc.limits import NAMED, Holding, too_large
 
 # Elements that can be counted: those of a tensor that is never in memory are looped over at least.
 _MOST = 1 << 62
-_NAMED = 3
-_HINT = (
-    "use smaller shapes or batches, or allow more: Options(memory_limit=BYTES) or "
-    "MINICC_MEMORY_LIMIT"
-)
-
-
-class Holding(NamedTuple):
-    """Something in memory: its bytes, what it is in words, and the nodes that it is for."""
-
-    bytes: int
-    what: str
-    where: Loc = ()
-
-
-def spelled(count: int) -> str:
-    """Bytes as people write them: three digits and a unit."""
-    amount, units = float(count), ["bytes", "KiB", "MiB", "GiB", "TiB", "PiB"]
-    while amount >= 1000 and len(units) > 1:
-        amount /= 1024
-        del units[0]
-    return f"{amount:.3g} {units[0]}"
 
 
 def require_graph_fits(module: Module, limit: int, on_host: Iterable[Op] = ()) -> None:
@@ -73,8 +46,8 @@ def require_graph_fits(module: Module, limit: int, on_host: Iterable[Op] = ()) -
             found.append(Holding(size, what, makers[value].loc if value in makers else ()))
     if found:
         problems = Problems()
-        for h in sorted(found, key=lambda h: -h.bytes)[:_NAMED]:
-            problems.add(_too_large(h.what, h.bytes, limit, (), h.where))
+        for h in sorted(found, key=lambda h: -h.bytes)[:NAMED]:
+            problems.add(too_large(h.what, h.bytes, limit, (), h.where))
         problems.check()
 
 
@@ -99,40 +72,7 @@ def require_program_fits(module: Module, limit: int) -> None:
             found.append(Holding(array.nbytes, what, op.loc))
             needed += array.nbytes
     if needed > limit:
-        raise _too_large("the model", needed, limit, found)
-
-
-def no_memory(what: str) -> UserError:
-    """MC0136: the machine has no memory left for something, in words."""
-    text = f"the machine has no memory left for {what}"
-    return UserError("MC0136", text, hint="use smaller shapes or batches, or close other programs")
-
-
-def give_back() -> None:
-    """Return freed memory to the system.
-
-    The C library keeps what was freed between what is still used, which is much after weights were
-    copied from stage to stage. Nothing is done where it has no call for that.
-    """
-    trim = getattr(ctypes.CDLL(None), "malloc_trim", None) if os.name == "posix" else None
-    if trim is not None:
-        trim(0)
-
-
-@contextmanager
-def without_collection() -> Iterator[None]:
-    """Pause Python's search for cycles of garbage, also as a decorator.
-
-    While stages make module after module, it would walk over all that is alive again and again: a
-    tenth of the time of compiling. Modules have no cycles, so nothing is kept longer.
-    """
-    was = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was:
-            gc.enable()
+        raise too_large("the model", needed, limit, found)
 
 
 def constant_bytes(module: Module) -> int:
@@ -146,12 +86,6 @@ def tensor_bytes(type: TensorType) -> int:
     return prod(type.extents) * type.dtype.bytes
 
 
-def require_array_fits(nbytes: int, limit: int, what: str) -> None:
-    """MC0135 where one array, named in words, is larger than the limit."""
-    if nbytes > limit:
-        raise _too_large(what, nbytes, limit, ())
-
-
 def _span_bytes(type: Any) -> int:
     assert isinstance(type, BufferType)
     return type.span() * type.dtype.bytes
@@ -159,16 +93,3 @@ def _span_bytes(type: Any) -> int:
 
 def _tensor(type: BufferType) -> TensorType:
     return TensorType(type.dtype, type.shape)
-
-
-def _too_large(
-    what: str, needed: int, limit: int, found: Iterable[Holding], where: Loc = ()
-) -> UserError:
-    """The error; of what was found, those are named that matter."""
-    largest = [h for h in sorted(found, key=lambda h: -h.bytes)[:_NAMED] if h.bytes * 50 > needed]
-    text = f"{what} needs {spelled(needed)} of memory, and the limit is {spelled(limit)}"
-    if largest:
-        listed = "; ".join(f"{spelled(h.bytes)} for {h.what}" for h in largest)
-        text += f"; the largest: {listed}"
-    where = where or tuple(dict.fromkeys(name for h in largest for name in h.where))
-    return UserError("MC0135", text, hint=_HINT, where=where)

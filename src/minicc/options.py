@@ -10,16 +10,14 @@ costs half a millisecond at import.
 | MINICC_THREADS      | `threads`      | threads of a run; default: all cores it may use        |
 | MINICC_SPIN         | `spin`         | `1` (default) or `0`: threads that wait spin first     |
 | MINICC_TARGET       | `target`       | `avx512`, `avx2`, `x86-64`; default: the best here     |
-| MINICC_CACHE_DIR    | `cache_dir`    | folder of compiled code; empty or `off`: keep none     |
-| MINICC_CACHE_SIZE   | `cache_bytes`  | the most that folder may hold, in bytes; default 1 GiB |
+| MINICC_CACHE_DIR    | `cache_dir`    | folder of compiled programs; empty or `off`: keep none |
+| MINICC_CACHE_SIZE   | `cache_bytes`  | the most that folder may hold, in bytes; default 4 GiB |
 | MINICC_MEMORY_LIMIT | `memory_limit` | bytes that a model may need; default: all there is     |
 """
 
 from __future__ import annotations
 
-import difflib
 import os
-from pathlib import Path
 from typing import Any, Literal, Never
 
 from minicc.errors import Problems, UnsupportedError, UserError
@@ -49,7 +47,7 @@ class Options:
     threads: int
     spin: bool
     target: str | None
-    cache_dir: Path | None
+    cache_dir: str | None
     cache_bytes: int
     memory_limit: int
 
@@ -79,7 +77,7 @@ class Options:
         }
         problems.check()
         values["threads"] = values["threads"] or usable_cores()
-        values["cache_bytes"] = values["cache_bytes"] or 1 << 30
+        values["cache_bytes"] = values["cache_bytes"] or 4 << 30
         values["memory_limit"] = values["memory_limit"] or usable_memory()
         for name, value in values.items():
             object.__setattr__(self, name, value)
@@ -162,6 +160,8 @@ def _switch(problems: Problems, name: str, given: bool | None) -> bool:
 
 def _unknown(name: str, known: tuple[str, ...]) -> UserError:
     """There is no such option; the nearest that there is."""
+    import difflib
+
     near = difflib.get_close_matches(name, known, 1)
     hint = f"did you mean {near[0]}? " if near else ""
     hint += f"options: {', '.join(known)}"
@@ -180,21 +180,18 @@ def options_of(options: Options | None, **given: Any) -> Options:
     return options.replace(**changes) if changes else options
 
 
-def _folder(problems: Problems, given: str | os.PathLike[str] | None) -> Path | None:
+def _folder(problems: Problems, given: str | os.PathLike[str] | None) -> str | None:
     """The cache's folder: the argument, MINICC_CACHE_DIR, or the user's own cache folder."""
     if given is not None and not isinstance(given, (str, os.PathLike)):
         message = f"cache_dir is {given!r}, and must be a path, or False for no folder"
         problems.add(UserError("MC0101", message))
         return None
     if given is not None:
-        return Path(given).expanduser()
+        return os.path.expanduser(os.fsdecode(given))
     named = os.environ.get("MINICC_CACHE_DIR")
     if named is not None:
-        return None if named in ("", "off") else Path(named).expanduser()
+        return None if named in ("", "off") else os.path.expanduser(named)
     base = os.environ.get("XDG_CACHE_HOME", "")
-    try:
-        # The XDG rules: a path that is not absolute counts as not set.
-        root = Path(base) if os.path.isabs(base) else Path.home() / ".cache"
-    except RuntimeError:
-        return None
-    return root / "minicc"
+    # The XDG rules: a path that is not absolute counts as not set.
+    root = base if os.path.isabs(base) else os.path.expanduser("~/.cache")
+    return os.path.join(root, "minicc") if os.path.isabs(root) else None

@@ -9,17 +9,12 @@ Mirrors: ONNX Runtime's partition by execution providers, torch.compile's fallba
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
-import numpy as np
-
-from minicc.backends.base import Executable
 from minicc.compiler import require_bound
-from minicc.errors import UserError
 from minicc.ir import graph
-from minicc.ir.core import Array, Function, Literal, Module, Op, Region, Value
-from minicc.ir.indices import OutOfRange, out_of_range
+from minicc.ir.core import Function, Literal, Module, Op, Region, Value
 from minicc.ir.mapped import changes, own
 from minicc.ir.rewrite import Rebuilder, rebuild
 from minicc.ir.types import STORED
@@ -156,90 +151,3 @@ def _native(function: Function, ops: Sequence[Op], constants: Mapping[Value, Op]
     names = [f"y{k}" for k in range(len(outputs))]
     body = Region(inputs, everything, outputs)
     return Native(Function("main", body, result_names=names), inputs, outputs)
-
-
-class Pipeline:
-    """The parts of a function one after the other; implements `backends.base.Executable`."""
-
-    def __init__(
-        self,
-        function: Function,
-        steps: Sequence[tuple[Part, Executable | None]],
-        close: Callable[[], None],
-    ) -> None:
-        self._function = function
-        self._steps = steps
-        self._dead = _last_uses(function, [part for part, _ in steps])
-        native = (part for part, _ in steps if isinstance(part, Native))
-        self._fresh = {value for part in native for value in part.outputs}
-        self.close = close
-        self._constants = {
-            op.result: op.value.array for op in function.body.ops if isinstance(op, graph.Constant)
-        }
-
-    def fits(self, shapes: Sequence[tuple[int, ...]]) -> bool:
-        """Whether the program is for inputs of these shapes; they are all bound."""
-        return True
-
-    def run(self, inputs: Sequence[Array]) -> list[Array]:
-        """The outputs for C-contiguous inputs of the expected types; they are the caller's own."""
-        known: dict[Value, Array] = {**self._constants}
-        known.update(zip(self._function.args, inputs, strict=True))
-        others = {id(a) for a in known.values()}
-        for (part, executable), dead in zip(self._steps, self._dead, strict=True):
-            if executable is None:
-                made = run_by_definition(part.function, [known[v] for v in part.inputs])
-            else:
-                made = executable.run([np.require(known[v], requirements="C") for v in part.inputs])
-            known.update(zip(part.outputs, made, strict=True))
-            for value in dead:
-                del known[value]
-        outputs: list[Array] = []
-        for value in self._function.body.yields:
-            array = known[value]
-            if value not in self._fresh:  # what an op gives may be a view
-                array = np.require(array, requirements=["C", "O"])
-            outputs.append(array.copy() if id(array) in others else array)
-            others.add(id(array))
-        return outputs
-
-
-def _last_uses(function: Function, parts: Sequence[Part]) -> list[list[Value]]:
-    """For each part the values that nothing behind it uses."""
-    wanted = {*function.body.yields}
-    out: list[list[Value]] = []
-    for part in reversed(parts):
-        used = (*part.inputs, *part.outputs)
-        out.append([v for v in dict.fromkeys(used) if v not in wanted])
-        wanted.update(part.inputs)
-    return out[::-1]
-
-
-def run_by_definition(function: Function, inputs: Sequence[Array]) -> list[Array]:
-    """The outputs of a graph function of static shapes, op by op; they may be views of inputs.
-
-    UserError as of `evaluate`.
-    """
-    known: dict[Value, Array] = dict(zip(function.args, inputs, strict=True))
-    for op in function.body.ops:
-        known.update(zip(op.results, evaluate(op, known), strict=True))
-    return [known[v] for v in function.body.yields]
-
-
-def evaluate(op: Op, known: Mapping[Value, Any]) -> tuple[Array, ...]:
-    """An op by its own definition; UserError names it where its operands are out of range."""
-    operands = [known[v] for v in op.operands]
-    try:
-        with np.errstate(all="ignore"):
-            out: tuple[Any, ...] = op.evaluate(_run_region, *operands)
-    except OutOfRange as error:
-        text = out_of_range(error.index, error.extent)
-        raise UserError("MC0158", f"{op.opname}: {text}", where=op.loc) from error
-    return tuple(np.asarray(a) for a in out)
-
-
-def _run_region(region: Region, args: Sequence[Any]) -> tuple[Any, ...]:
-    known: dict[Value, Any] = dict(zip(region.args, args, strict=True))
-    for op in region.ops:
-        known.update(zip(op.results, evaluate(op, known), strict=True))
-    return tuple(known[v] for v in region.yields)

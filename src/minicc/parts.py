@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from minicc.compiled import Compilation, compile_module
+from minicc.compiled import compile_module
 from minicc.control import Body, loop, scan, sequence_map
 from minicc.errors import MiniccError, Problems, UserError
 from minicc.frontends.onnx.context import HostNodeError, NeedsValueError
@@ -32,6 +32,7 @@ from minicc.ir.core import Array, Module
 from minicc.ir.types import DTYPES, TensorType
 from minicc.locks import lock
 from minicc.options import Options
+from minicc.runtime.saved import Compilation
 
 Environment = dict[str, Any]
 Compile = Callable[[Module, Options, Mapping[str, int]], Compilation]

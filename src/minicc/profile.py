@@ -15,19 +15,22 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from minicc.backends.base import Store
-from minicc.backends.llvm.checks import checks_of, clean_status
+from minicc.backends.layout import clean_status
+from minicc.backends.llvm.checks import checks_of
 from minicc.backends.llvm.compile import emit, objects_of
-from minicc.backends.llvm.jit import Library, link
+from minicc.backends.llvm.emitter import symbol_of
+from minicc.backends.llvm.link import link
 from minicc.compiled import store_of
 from minicc.compiler import lower
 from minicc.ir import affine, program
 from minicc.ir.affine import Dim
 from minicc.ir.arrays import Array, aligned, empty
-from minicc.ir.bind import binding_of, with_derived
 from minicc.ir.core import Module, Region, Value, walk
+from minicc.ir.extents import binding_of, with_derived
 from minicc.ir.kernel import scratch_of
 from minicc.options import Options
 from minicc.runtime.execute import place_constants
+from minicc.runtime.image import Library, load
 
 Call = Callable[[], Any]
 
@@ -95,7 +98,7 @@ def _steps(
     texts = emit(module, target, False)
     del texts["main"]
     objects = objects_of(texts.values(), target, store)
-    library = link(objects, list(texts), {})
+    library = load(link(objects, [symbol_of(name) for name in texts]))
     kernels = {f.name: f for f in module.functions if f is not module.main}
 
     def number(value: Dim) -> int:
@@ -117,7 +120,7 @@ def _steps(
             others.append(kept[-1].ctypes.data)
         kinds: list[Any] = [ctypes.c_void_p] * len(pointers) + [ctypes.c_int64] * len(integers)
         kinds += [ctypes.c_void_p] * len(others)
-        function = ctypes.CFUNCTYPE(None, *kinds)(library[op.kernel])
+        function = ctypes.CFUNCTYPE(None, *kinds)(library[symbol_of(op.kernel)])
         args = [*pointers, *integers, *others]
         steps.append((op, partial(function, *args)))
     return library, steps

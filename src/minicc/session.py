@@ -2,62 +2,53 @@
 
 Mirrors: onnxruntime.InferenceSession; specialisation by shape is JAX's jit. Unlike ORT's, a session
 compiles when it is opened, or at the first call with new sizes, and holds no kernels of its own.
+A program that was compiled before is opened from its file, and nothing of the compiler is imported.
 """
 
 from __future__ import annotations
 
 import os
+import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple, Never
+from functools import partial
+from typing import TYPE_CHECKING, Any, Never
 
 import numpy as np
 
-from minicc.compiled import Compilation, compile_module
 from minicc.errors import MiniccError, Problems, UnsupportedError, UserError
-from minicc.frontends.onnx.importer import import_graph
-from minicc.frontends.onnx.reader import Model, read_model
-from minicc.frontends.onnx.tensors import ELEMENTS
-from minicc.ir import affine
-from minicc.ir.core import Array, Function, Module
+from minicc.ir.arrays import Array
 from minicc.ir.types import DType, TensorType
+from minicc.later import Later
+from minicc.limits import no_memory, require_array_fits, without_collection
 from minicc.locks import lock
-from minicc.memory import no_memory, require_array_fits, without_collection
+from minicc.node_args import NodeArg, declared_arg, elements_of, node_arg
 from minicc.options import Options, options_of
-from minicc.partition import host_ops
-from minicc.parts import Parts, what_data_decide
-from minicc.passes.graph.specialise import free_symbols
+from minicc.runtime.programs import Programs, is_program, open_program, state_from
+from minicc.runtime.saved import Compilation, Facts, Saved
 
-_ONNX_NAMES = {
-    "f16": "tensor(float16)",
-    "bf16": "tensor(bfloat16)",
-    "f32": "tensor(float)",
-    "f64": "tensor(double)",
-    "bool": "tensor(bool)",
-}
-
+if TYPE_CHECKING:
+    from minicc import compiled, parts
+    from minicc.compiled import Made
+    from minicc.frontends.onnx import importer, reader
+    from minicc.ir.core import Function, Module
+    from minicc.parts import Parts
+else:
+    compiled, parts = Later("minicc.compiled"), Later("minicc.parts")
+    importer, reader = (Later(f"minicc.frontends.onnx.{name}") for name in ("importer", "reader"))
 
 _MOST = 64  # specialisations that are kept
+_ON_DISK = 4  # of a session, those whose programs are kept on disk, weights and all
 _MOST_SHAPES = 4096  # shapes of inputs that are remembered
-
-
-class NodeArg(NamedTuple):
-    """An input or output of a session.
-
-    Name, shape (numbers, and names of free dimensions), type as ONNX spells it.
-    """
-
-    name: str
-    shape: list[int | str]
-    type: str
 
 
 class InferenceSession:
     """A compiled ONNX model, with ONNX Runtime's interface.
 
-    `model` is a path or the model's bytes. A model whose shapes are known is compiled at once; one
-    with free dimensions when `run` first sees each set of sizes. May be entered from several
-    Python threads at once.
+    `model` is a path or bytes, of an ONNX model or of a compiled program. A model whose shapes are
+    known is compiled at once; one with free dimensions when `run` first sees each set of sizes.
+    What was compiled before is opened from the cache. May be entered from several Python threads at
+    once.
     """
 
     def __init__(
@@ -77,66 +68,113 @@ class InferenceSession:
 
     @without_collection()
     def _open(self) -> None:
-        """Read the model; compile it if nothing has to be known before."""
+        """Find the program or read the model; compile it if nothing has to be known before."""
         began = time.perf_counter()
-        read = read_model(self._source, self._outputs)
-        # as plain values: a part of the file's message would keep all of it, weights and all
-        self._declared = {name: _declared(name, t) for name, t in read.declared.items()}
-        self.signature = tuple(read.inputs)
-        # of inputs of no known rank
-        self._elements = elements_of(read)
-        self._result_names = tuple(read.outputs)
         self._parts: Parts | None = None
         self._module: Module | None = None
-        if not all(type is not None and _is_static(type) for _, type in read.inputs):
-            read.hold()  # they are read again for each set of sizes
-        try:
-            self._module = import_graph(read)
-        except MiniccError as error:
-            what_data_decide(error)
-            read.settle()
-            self._parts = Parts(read, self.options)
-        del read  # the file's weights, which nothing needs while kernels are compiled
+        self._named = self._outputs is None and is_program(self._source)
+        if self._named:
+            self._saved: Saved | None = self._open_program()
+        else:
+            self._programs = Programs(self._source, self._outputs, self.options)
+            self._saved = self._programs.find()
+        if self._saved is None:
+            self._facts = self._import()
+            if self._facts.symbols:
+                self._programs.keep(None, None, self._facts, self._beside())
+        else:
+            self._facts = self._saved.facts
+        self.signature = self._facts.inputs
+        self._result_names = tuple(name for name, _ in self._facts.outputs)
         self._import_seconds = time.perf_counter() - began
         self._compiled: dict[tuple[int, ...], Compilation] = {}
         self._others: dict[tuple[str, ...], InferenceSession] = {}
         self._lock = lock()
-        self._symbols = () if self._module is None else free_symbols(self._module.main)
+        self._symbols = self._facts.symbols
         self._args = [
             (name, type, type.dtype.numpy) for name, type in self.signature if type is not None
         ]
         self._names = [(name, dtype) for name, _, dtype in self._args]
         # what runs inputs of shapes that were checked before
         self._ready: dict[tuple[tuple[int, ...], ...], Callable[[list[Array]], list[Array]]] = {}
-        if self._module is not None and not self._symbols:
+        if self._parts is None and not self._symbols:
             self._ready[tuple(type.extents for _, type, _ in self._args)] = self._compilation(
                 {}
             ).executable.run
+
+    def _open_program(self) -> Saved:
+        """The program that was given in place of a model; it decides what code is."""
+        saved = open_program(self._source)
+        saved.require_target()
+        target, built = saved.container.target, saved.built
+        if self.options.target not in (None, target):
+            text = f"the program was compiled for {target}, and target is {self.options.target}"
+            raise UserError("MC0163", text, hint="compile the model for that target")
+        if built is not None:
+            limit = self.options.memory_limit
+            require_array_fits(built.bytes(), limit, f"the program {saved.container.name}")
+        self.options = self.options.replace(math=saved.facts.math, target=target)
+        return saved
+
+    def _import(self) -> Facts:
+        """Read the model, and import its graph or what runs it in parts."""
+        read = reader.read_model(self._source, self._outputs)
+        # as plain values: a part of the file's message would keep all of it, weights and all
+        self._declared = {name: declared_arg(name, t) for name, t in read.declared.items()}
+        # of inputs of no known rank
+        self._elements = elements_of(read.declared)
+        self._files = read.files
+        if not all(type is not None and _is_static(type) for _, type in read.inputs):
+            read.hold()  # they are read again for each set of sizes
+        try:
+            self._module = importer.import_graph(read)
+        except MiniccError as error:
+            parts.what_data_decide(error)
+            read.settle()
+            self._parts = parts.Parts(read, self.options)
+            outputs = tuple((name, None) for name in read.outputs)
+            return Facts(tuple(read.inputs), outputs, (), self.options.math, 0)
+        return compiled.facts_of(read.inputs, read.outputs, self._module, self.options)
 
     @property
     def module(self) -> Module:
         """The graph module; UnsupportedError where the model can only be run in parts.
 
-        Its large constants may be views of the model's file.
+        Its large constants may be views of the model's file. UserError where the session was opened
+        from a compiled program, or the model's file changed since a program of it was opened.
         """
-        if self._module is None:
+        if self._parts is not None:
             text = "this model is compiled in parts, as data decide"
             raise UnsupportedError("MC0228", text, hint="run it; `report` tells of the parts")
+        if self._module is None:
+            self._need_model("the graph")
+            if self._programs.changed():
+                text = "the model's file changed since the session was opened"
+                raise UserError("MC0165", text, hint="open a new session")
+            self._import()
+        assert self._module is not None
         return self._module
+
+    def _need_model(self, what: str) -> None:
+        if self._named:
+            text = f"{what} can't be had of a compiled program"
+            raise UserError("MC0164", text, hint="open the model that it was compiled from")
 
     def get_inputs(self) -> list[NodeArg]:
         """The inputs in order."""
         return [
-            self._declared[name] if type is None else _node_arg(name, type)
+            self._declared[name] if type is None else node_arg(name, type)
             for name, type in self.signature
         ]
 
     def get_outputs(self) -> list[NodeArg]:
         """The outputs in order."""
-        if self._module is None:
-            return [self._declared.get(n, NodeArg(n, [], "")) for n in self._result_names]
-        values = self._module.main.body.yields
-        return [_node_arg(n, v.type) for n, v in zip(self._result_names, values, strict=True)]
+        return [
+            self._declared.get(name, NodeArg(name, [], ""))
+            if type is None
+            else node_arg(name, type)
+            for name, type in self._facts.outputs
+        ]
 
     def run(self, output_names: Sequence[str] | None, input_feed: Mapping[str, Any]) -> list[Array]:
         """The values of those names (all outputs with None) for arrays by input name.
@@ -172,7 +210,10 @@ class InferenceSession:
     def _run_checked(self, input_feed: Mapping[str, Any]) -> list[Array]:
         """What `run` does for shapes that it sees for the first time, and for odd inputs."""
         checked = check_inputs(
-            self.signature, input_feed, self.options.memory_limit, self._elements
+            self.signature,
+            input_feed,
+            self.options.memory_limit,
+            None if self._parts is None else self._elements,
         )
         arrays = list(checked.values())
         if self._parts is not None and len(self._args) < len(checked):
@@ -197,6 +238,7 @@ class InferenceSession:
         if set(names) <= {*self._result_names}:
             found = dict(zip(self._result_names, self.run(None, feed), strict=True))
             return [found[name] for name in names]
+        self._need_model(f"a value that is no output ({', '.join(names)})")
         key = tuple(dict.fromkeys(names))
         with self._lock:
             if key not in self._others:
@@ -224,13 +266,13 @@ class InferenceSession:
         binding: dict[str, int] = {}
         for (_, type, _), array in zip(self._args, arrays, strict=True):
             for extent, n in zip(type.shape, array.shape, strict=True):
-                if isinstance(extent, affine.Expr) and extent.is_atom():
+                if not isinstance(extent, int) and extent.is_atom():
                     binding[next(iter(extent.symbols()))] = n
         return binding
 
     def _program(self, arrays: Sequence[Array]) -> Compilation:
         """One program for all sizes; where ops run on the host or a guard fails, one for these."""
-        if not host_ops(self.module):
+        if not self._facts.hosted:
             found = self._compilation({})
             if found.executable.fits([a.shape for a in arrays]):
                 return found
@@ -241,93 +283,77 @@ class InferenceSession:
         with self._lock:
             found = self._compiled.pop(name, None)
             if found is None:
-                found = compile_module(self.module, self.options, binding)
+                found = self._made(binding)
             self._compiled[name] = found  # the last, which is forgotten last
             if len(self._compiled) > _MOST:
                 self._compiled.pop(next(iter(self._compiled)))
                 self._ready.clear()
         return found
 
+    def _made(self, binding: Mapping[str, int]) -> Compilation:
+        """What was compiled before, from a file, or what is compiled now and kept in one."""
+        saved = self._saved
+        if self._named and not (saved and saved.serves(binding)):
+            text = f"the program was compiled for {sizes_of(self._facts.sizes)}"
+            raise UserError("MC0166", text, hint="compile the model for these sizes: --shape")
+        if not self._named and not (saved and saved.serves(binding)):
+            saved = self._programs.find(binding)
+        if saved is not None:
+            return saved.compilation(self.options)
+        room = len(self._compiled) < _ON_DISK
+        return compiled.compile_module(
+            self.module, self.options, binding, partial(self._keep, binding) if room else None
+        )
+
+    def _keep(self, binding: Mapping[str, int], made: Made) -> None:
+        facts = made.facts(self._facts, binding)
+        self._programs.keep(binding or None, made.built, facts, self._beside())
+
+    def _beside(self) -> dict[str, tuple[int, ...]]:
+        """The files beside the model that were read, and their states then."""
+        return {name: state_from(found) for name, found in self._files.read.items()}
+
     def report(self) -> str:
         """What was compiled, how long each part took, and what runs on the host and why."""
         if self._parts is not None:
             return self._report_parts(self._parts)
-        count = len(self.module.main.body.ops)
-        lines = [f"import {self._import_seconds * 1e3:.0f} ms, {count} graph ops"]
+        how = "import" if self._saved is None else "opened compiled in"
+        lines = [f"{how} {self._import_seconds * 1e3:.0f} ms, {self._facts.ops} graph ops"]
         for sizes, c in self._compiled.items():
-            shapes = ", ".join(f"{s}={n}" for s, n in zip(self._symbols, sizes, strict=False)) or (
+            shapes = sizes_of(dict(zip(self._symbols, sizes, strict=False))) or (
                 f"any {', '.join(self._symbols)}" if self._symbols else "static shapes"
             )
-            own = sum(v for k, v in c.seconds.items() if k != "llvm")
+            seconds = dict(c.seconds)
+            llvm = seconds.pop("llvm", 0.0)
+            own = sum(seconds.values())
+            took = f", passes {own * 1e3:.0f} ms, LLVM {llvm * 1e3:.0f} ms" if seconds else ""
             lines.append(
                 f"{shapes}: {c.launches} launches of {c.kernels} kernels, "
-                f"target {self.options.machine.name}, passes {own * 1e3:.0f} ms, "
-                f"LLVM {c.seconds['llvm'] * 1e3:.0f} ms"
+                f"target {self.options.machine.name}{took}"
             )
-            lines += [f"  on the host: {' '.join(op.loc)}: {why}" for op, why in c.host]
+            lines += [f"  on the host: {on.where}: {on.why}" for on in c.host]
         return "\n".join(lines)
 
     def _report_parts(self, parts: Parts) -> str:
         made = parts.compiled
         launches, kernels = sum(c.launches for c in made), sum(c.kernels for c in made)
         lines = [
-            f"import {self._import_seconds * 1e3:.0f} ms; compiled in parts, as data decide",
+            f"import {self._import_seconds * 1e3:.0f} ms; compiled in parts, as data decide; only "
+            "the object code of kernels is kept on disk",
             f"{len(made)} parts so far: {launches} launches of {kernels} kernels, "
             f"target {self.options.machine.name}",
         ]
-        lines += [f"  on the host: {' '.join(op.loc)}: {w}" for c in made for op, w in c.host]
+        lines += [f"  on the host: {on.where}: {on.why}" for c in made for on in c.host]
         return "\n".join([*lines, *[f"  on the host: {n}: {w}" for n, w in parts.host.items()]])
 
 
-def _declared(name: str, proto: Any) -> NodeArg:
-    """An input or output as the model's file declares it."""
-    kind = proto.WhichOneof("value")
-    if kind != "tensor_type":
-        return NodeArg(name, [], _spelled(proto))
-    dims = proto.tensor_type.shape.dim
-    shape = [d.dim_value if d.HasField("dim_value") else d.dim_param or "?" for d in dims]
-    return NodeArg(name, shape, _spelled(proto))
-
-
-def elements_of(model: Model) -> dict[str, DType]:
-    """The element types that a model declares by name, also of what has no type."""
-    return {n: d for n, t in model.declared.items() if (d := _element(t))}
-
-
-def _element(proto: Any) -> DType | None:
-    """The element type of a tensor or of a sequence of tensors; None of anything else."""
-    kind = proto.WhichOneof("value")
-    if kind in ("sequence_type", "optional_type"):
-        return _element(getattr(proto, kind).elem_type)
-    return ELEMENTS.get(proto.tensor_type.elem_type) if kind == "tensor_type" else None
-
-
-def _spelled(proto: Any) -> str:
-    """A protobuf type as ONNX Runtime spells it."""
-    from onnx import TensorProto
-
-    kind = proto.WhichOneof("value")
-    if kind == "sequence_type":
-        return f"seq({_spelled(proto.sequence_type.elem_type)})"
-    if kind == "optional_type":
-        return f"optional({_spelled(proto.optional_type.elem_type)})"
-    if kind != "tensor_type":
-        return str(kind)
-    return f"tensor({TensorProto.DataType.Name(proto.tensor_type.elem_type).lower()})"
+def sizes_of(binding: Mapping[str, int]) -> str:
+    """Sizes of free dimensions in words."""
+    return ", ".join(f"{s}={n}" for s, n in binding.items())
 
 
 def _is_static(type: TensorType) -> bool:
     return all(isinstance(n, int) for n in type.shape)
-
-
-def _node_arg(name: str, type: TensorType) -> NodeArg:
-    shape = [n if isinstance(n, int) else str(n) for n in type.shape]
-    return NodeArg(name, shape, _ONNX_NAMES.get(type.dtype.name) or f"tensor({_integer(type)})")
-
-
-def _integer(type: TensorType) -> str:
-    name = type.dtype.name
-    return f"uint{name[1:]}" if name.startswith("u") else f"int{name[1:]}"
 
 
 Signature = Sequence[tuple[str, TensorType | None]]
@@ -376,7 +402,8 @@ def check_inputs(
 
 def _as_array(name: str, given: Any) -> Array:
     """An array of what was given as one."""
-    if np.ma.isMaskedArray(given) and np.any(given.mask):
+    # NumPy loads masked arrays when they are first asked for, which takes as long as a warm start
+    if "numpy.ma" in sys.modules and np.ma.isMaskedArray(given) and np.any(given.mask):
         text = f"the input {name!r} is a masked array, and some of its elements are masked"
         raise UserError("MC0143", text, hint=f"fill them: {name}.filled(0)")
     try:

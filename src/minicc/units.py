@@ -15,7 +15,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from minicc.compiled import Compilation
 from minicc.compiler import require_bound
 from minicc.errors import MiniccError
 from minicc.frontends.onnx.importer import import_graph
@@ -24,9 +23,11 @@ from minicc.ir import graph
 from minicc.ir.core import Array, Module, Op, Value
 from minicc.memory import require_graph_fits
 from minicc.options import Options
-from minicc.partition import HostOps, PartitionPlan, plan_parts, run_by_definition
+from minicc.partition import HostOps, PartitionPlan, plan_parts
 from minicc.parts import Parts, first_part, what_data_decide
 from minicc.passes.graph.specialise import specialise
+from minicc.runtime.host_ops import run_by_definition
+from minicc.runtime.saved import Compilation
 
 
 class Unit(NamedTuple):

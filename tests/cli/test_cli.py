@@ -345,7 +345,7 @@ def test_layers_name_every_stage_and_what_it_mirrors() -> None:
     flat = " ".join(told.split())
     for name in (*stage_names(), *(row.name for row in rows()), "Linalg"):
         assert name in flat
-    for part in ("llvm.compile", "llvm.jit", "runtime.threads", "ir.structured", "frontends.onnx"):
+    for part in ("llvm.compile", "llvm.link", "runtime.threads", "ir.structured", "frontends.onnx"):
         assert part in flat
     assert "XLA" in told
     assert max(map(len, told.splitlines())) <= 80

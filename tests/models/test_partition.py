@@ -42,7 +42,7 @@ def test_parts_run_in_turns() -> None:
     i = np.array([[3], [-1], [0], [0]])
     for got, want in zip(compiled.executable.run([x, i]), run(made, [x, i]), strict=True):
         np.testing.assert_allclose(got, want, rtol=1e-6)
-    assert [why for _, why in compiled.host] == ["graph.scatter_nd has no lowering"] * 3
+    assert [on.why for on in compiled.host] == ["graph.scatter_nd has no lowering"] * 3
     compiled.executable.close()
 
 

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.ops.test_level_types import check, values
-from tests.stages.programs import Array, constant, machine_code, module, same_bits, team
+from tests.stages.programs import Array, constant, machine_code, module, same_bits
 
 from minicc.backends.base import no_store
 from minicc.backends.llvm.compile import compile_program
@@ -30,6 +30,7 @@ from minicc.ir.types import DTYPES, STORED, DType, TensorType
 from minicc.ir.verify import verify
 from minicc.options import Options
 from minicc.runtime.execute import NativeExecutable
+from minicc.runtime.threads import team_code
 from minicc.target import TARGETS
 
 _RUNNABLE = [name for name, target in TARGETS.items() if target.runs_here()]
@@ -209,10 +210,8 @@ def test_the_next_run_is_as_good_as_the_first(threads: int) -> None:
     start, inputs = embedded()
     (want,) = run(start, inputs)
     program = lower(start, Options(math="strict"))
-    library = team()
-    machine = Options().machine
-    native = compile_program(program, machine, False, library, no_store)
-    executable = NativeExecutable(native, threads, library)
+    image, layout = compile_program(program, Options().machine, False, team_code(), no_store)
+    executable = NativeExecutable(image, layout, threads)
     wrong = [inputs[0].copy(), *inputs[1:]]
     wrong[0][1, 3] = 97
     for _ in range(3):

@@ -8,9 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from minicc.backends.llvm.jit import Library, link
+from minicc.backends.base import TeamCode
+from minicc.backends.llvm.link import link
 from minicc.backends.llvm.optimize import optimise
-from minicc.runtime.threads import Team, team_library
+from minicc.runtime.image import Library, load
+from minicc.runtime.threads import Team, team_code
 from minicc.target import TARGETS
 
 Array = np.ndarray[Any, Any]
@@ -135,26 +137,28 @@ define void @modes(ptr %table) nounwind {
 def _delay(places: int, microseconds: int) -> str:
     """A function that sleeps now and then, at those places whose bits are set."""
     return f"""
-@delays = internal global i64 88172645463325252
-declare i32 @usleep(i32)
 define internal void @delay(i64 %place) nounwind {{
   %bit = shl i64 1, %place
   %wanted = and i64 %bit, {places}
-  %old = atomicrmw add ptr @delays, i64 7046029254386353131 monotonic
-  %high = lshr i64 %old, 29
-  %mixed = xor i64 %old, %high
+  %now = call i64 @llvm.readcyclecounter()
+  %high = lshr i64 %now, 13
+  %mixed = xor i64 %now, %high
   %many = mul i64 %mixed, 2685821657736338717
   %random = lshr i64 %many, 40
   %eighth = and i64 %random, 7
   %rare = icmp eq i64 %eighth, 0
   %here = icmp ne i64 %wanted, 0
-  %now = and i1 %rare, %here
-  br i1 %now, label %sleep, label %done
+  %both = and i1 %rare, %here
+  br i1 %both, label %sleep, label %done
 sleep:
+  %span = alloca {{ i64, i64 }}
   %more = lshr i64 %random, 3
-  %time = urem i64 %more, {microseconds}
-  %short = trunc i64 %time to i32
-  call i32 @usleep(i32 %short)
+  %micro = urem i64 %more, {microseconds}
+  %nano = mul i64 %micro, 1000
+  %at = getelementptr i64, ptr %span, i64 1
+  store i64 0, ptr %span
+  store i64 %nano, ptr %at
+  call i64 (i64, ...) @syscall(i64 35, ptr %span, ptr null)
   br label %done
 done:
   ret void
@@ -162,28 +166,24 @@ done:
 """
 
 
-kept: list[Library] = []  # code that functions point into
-
-
-def _compiled(text: str) -> bytes:
-    return optimise(text, TARGETS["x86-64"])
+def code(places: int = 0, microseconds: int = 300) -> TeamCode:
+    """A team's code that sleeps at random at the places whose bits are set."""
+    return team_code("delay", _delay(places, microseconds)) if places else team_code()
 
 
 @cache
 def library(places: int = 0, microseconds: int = 300) -> Library:
-    """A team's code that sleeps at random at the places whose bits are set."""
-    if not places:
-        return team_library(_compiled)
-    return team_library(_compiled, "delay", _delay(places, microseconds))
+    """Such code with `rounds` and `modes`, in memory."""
+    texts = (code(places, microseconds).text, _ROUNDS, _MODES)
+    objects = [optimise(text, TARGETS["x86-64"]) for text in texts]
+    names = ("minicc_worker", "minicc_close", "minicc_launch", "minicc_barrier", "rounds", "modes")
+    return load(link(objects, names))
 
 
 @cache
 def main(name: str, team: Library) -> Any:
     """`rounds` or `modes` as a function of its table."""
-    services = {s: team[s] for s in ("minicc_launch", "minicc_barrier")}
-    code = link([_compiled({"rounds": _ROUNDS, "modes": _MODES}[name])], [name], services)
-    kept.append(code)
-    return ctypes.CFUNCTYPE(None, ctypes.c_void_p)(code[name])
+    return ctypes.CFUNCTYPE(None, ctypes.c_void_p)(team[name])
 
 
 def table(*words: int) -> Any:

@@ -22,7 +22,7 @@ from minicc.options import Options
 from minicc.passes.program.parallelize import parallelize
 from minicc.runtime.execute import NativeExecutable
 from minicc.target import TARGETS
-from tests.runtime.native import EVERYWHERE, library
+from tests.runtime.native import EVERYWHERE, code
 
 Array = np.ndarray[Any, Any]
 Body = Callable[..., Sequence[Value]]
@@ -45,7 +45,7 @@ def constant(b: Builder, value: Any) -> Value:
 
 def team() -> Any:
     """The thread team's code, once for all tests; it sleeps a little now and then."""
-    return library(EVERYWHERE, 50)
+    return code(EVERYWHERE, 50)
 
 
 def spread(program: Module) -> Module:
@@ -64,9 +64,8 @@ def machine_code(
     program: Module, target: str, inputs: Sequence[Array], threads: int
 ) -> list[Array]:
     """What the machine code of a program gives, denormals kept as the interpreter keeps them."""
-    code = team()
-    native = compile_program(program, TARGETS[target], False, code, no_store)
-    executable = NativeExecutable(native, threads, code)
+    image, layout = compile_program(program, TARGETS[target], False, team(), no_store)
+    executable = NativeExecutable(image, layout, threads)
     if executable.threads > 1:  # also where there are fewer processors
         executable.threads = threads
     first = executable.run(inputs)

@@ -1,4 +1,4 @@
-"""The contract of a backend: a module of the program level in, something that runs out.
+"""The contract of a backend: a module of the program level in, an image out, and what runs it.
 
 Mirrors: Triton's BaseBackend, IREE's HAL executables.
 """
@@ -6,7 +6,7 @@ Mirrors: Triton's BaseBackend, IREE's HAL executables.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -17,6 +17,34 @@ Store = Callable[[str, str, Callable[[], bytes]], bytes]
 def no_store(kind: str, text: str, make: Callable[[], bytes]) -> bytes:
     """A store that keeps nothing."""
     return make()
+
+
+# What images may call outside of themselves: functions of the C library that compute nothing but
+# their result, and the system call in which threads wait.
+OUTSIDE = (
+    *("memcpy", "memmove", "memset", "syscall"),
+    *("ceil", "ceilf", "floor", "floorf", "fmod", "fmodf", "rint", "rintf", "trunc", "truncf"),
+)
+TABLE_BYTES = 4096
+
+
+class Image(NamedTuple):
+    """Machine code and its constants, which run wherever they are in memory.
+
+    Right before them is a table of `TABLE_BYTES`; its first words are the addresses of `outside`,
+    functions by name. `symbols` are offsets into the code.
+    """
+
+    code: bytes
+    symbols: dict[str, int]
+    outside: tuple[str, ...]
+
+
+class TeamCode(NamedTuple):
+    """LLVM IR of what threads run a program with, and the functions of it that they are given."""
+
+    text: str
+    symbols: tuple[str, ...]
 
 
 class Executable(Protocol):

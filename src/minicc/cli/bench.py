@@ -24,7 +24,7 @@ from rich.table import Table
 
 from minicc.cli.inputs import complete_inputs, parse_inputs, parse_shapes
 from minicc.errors import UserError
-from minicc.ir.core import Array
+from minicc.ir.arrays import Array
 from minicc.options import Options
 from minicc.profile import profile
 from minicc.session import InferenceSession

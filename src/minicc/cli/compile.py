@@ -12,6 +12,7 @@ from typing import Any
 import click
 
 from minicc.cli.inputs import bind_shapes, complete_inputs, parse_inputs, parse_shapes
+from minicc.cli.programs import units_of_program, write_program
 from minicc.cli.report import show_report
 from minicc.cli.show import MACHINE, Asked, Show, Span, show_later
 from minicc.cli.stages import stage_or
@@ -20,9 +21,11 @@ from minicc.errors import UnsupportedError, UserError
 from minicc.frontends.onnx.reader import Model, read_model
 from minicc.ir.core import Module
 from minicc.ir.levels import LEVELS
+from minicc.node_args import elements_of
 from minicc.observe import load_dump
 from minicc.options import Options
-from minicc.session import check_inputs, elements_of
+from minicc.runtime.programs import is_program
+from minicc.session import check_inputs
 from minicc.target import TARGETS
 from minicc.units import Unit, Units, run_in_parts, units_before_run
 
@@ -57,7 +60,8 @@ from minicc.units import Unit, Units, run_in_parts, units_before_run
     "-o",
     "--output",
     metavar="PATH",
-    help="write there (a folder with --emit obj); of several parts, PATH with their numbers",
+    help="write there: FILE.mcp is the compiled program, any other file the text (a folder with "
+    "--emit obj); of several parts, PATH with their numbers",
 )
 @click.option(
     "--dump", metavar="DIR", help="write a numbered file for each stage, in a folder for each part"
@@ -79,7 +83,7 @@ from minicc.units import Unit, Units, run_in_parts, units_before_run
 @click.option("--math", type=click.Choice(["fast", "strict"]), help="fast may reassociate")
 @click.option("--target", type=click.Choice([*TARGETS]), help="default: the host's best")
 def compile_command(**given: Any) -> None:
-    """Run the stages on MODEL or a dumped FILE, and show them.
+    """Run the stages on MODEL or a dumped FILE, and show them; or write MODEL compiled.
 
     The program is printed where nothing else is asked for. A model of which some ops run on the
     host is shown part by part, each with what it takes and gives.
@@ -88,7 +92,12 @@ def compile_command(**given: Any) -> None:
     _check_usage(asked)
     options = Options(math=asked.math, target=asked.target)
     start = None
-    if asked.resume is not None:
+    if asked.whole is not None:
+        write_program(asked.model or "", asked.whole, parse_shapes(asked.shapes), options)
+        return
+    if asked.model is not None and is_program(asked.model):
+        start, units = units_of_program(asked.model)
+    elif asked.resume is not None:
         start, module = _resumed(asked.resume)
         units = Units((Unit(1, module, {}, (), ()),))
     else:
@@ -113,6 +122,8 @@ def _check_usage(asked: Asked) -> None:
         raise click.UsageError("a dumped FILE is one part already: leave out --input and --part")
     if asked.report and (resumed or asked.form is not None or asked.part):
         raise click.UsageError("--report tells of a MODEL: leave out --resume, --emit and --part")
+    if asked.whole is not None and (resumed or asked.inputs or asked.shows):
+        raise click.UsageError(f"-o {asked.output} writes a whole program and shows nothing")
     if asked.form == "obj" and asked.output is None:
         raise click.UsageError("--emit obj writes files: give a folder with -o")
 
@@ -124,7 +135,7 @@ def _units(model: Model, asked: Asked, options: Options) -> Units:
     units = units_before_run(model, options, bind_shapes(model.inputs, shapes))
     if units.later and asked.inputs:
         feed = complete_inputs(model.inputs, given, shapes, limit)
-        checked = check_inputs(model.inputs, feed, limit, elements_of(model))
+        checked = check_inputs(model.inputs, feed, limit, elements_of(model.declared))
         return run_in_parts(model, options, checked, lambda unit, inputs, outputs: None)
     if not units.known and not asked.report:
         raise UnsupportedError(

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from minicc.errors import UserError
-from minicc.ir.core import Array
+from minicc.ir.arrays import Array
 
 
 class Comparison(NamedTuple):

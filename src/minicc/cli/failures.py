@@ -11,7 +11,7 @@ import tempfile
 import traceback
 
 from minicc.errors import CompilerBug, MiniccError, UserError
-from minicc.memory import no_memory
+from minicc.limits import no_memory
 from minicc.version import VERSION
 
 _MOST_MARKED = 8

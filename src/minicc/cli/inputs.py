@@ -6,20 +6,24 @@ Mirrors: iree-run-module's --input, trtexec's --shapes and --loadInputs.
 from __future__ import annotations
 
 import re
-import zipfile
 from collections.abc import Sequence
 from math import prod
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 import numpy as np
 
 from minicc.errors import Problems, UserError
-from minicc.ir import affine
-from minicc.ir.core import Array
+from minicc.ir.arrays import Array
 from minicc.ir.types import DTYPES, INDEX, STORED
-from minicc.memory import require_array_fits
+from minicc.later import Later
+from minicc.limits import require_array_fits
 from minicc.session import Signature
+
+if TYPE_CHECKING:
+    from minicc.ir import affine
+else:
+    affine = Later("minicc.ir.affine")
 
 RANDOM = "random"
 _SPELLED = re.compile(r"(?P<dtype>\w+)(\[(?P<shape>[\d,\s]*)\])?=(?P<value>.+)")
@@ -51,6 +55,8 @@ def _wrong(text: str, option: str) -> UserError:
 
 
 def _load(path: str, option: str) -> Array:
+    import zipfile
+
     try:
         with open(path, "rb") as file:
             array = np.load(file, allow_pickle=False)
@@ -114,7 +120,7 @@ def bind_shapes(signature: Signature, shapes: dict[str, tuple[int, ...]]) -> dic
         for extent, n in zip(type.shape, shape, strict=False):
             if isinstance(extent, int):
                 fits &= extent == n
-            elif isinstance(extent, affine.Expr) and extent.is_atom():
+            elif extent.is_atom():
                 fits &= binding.setdefault(next(iter(extent.symbols())), n) == n
         if not fits:
             given = "x".join(map(str, shape)) or "a scalar"
@@ -128,7 +134,7 @@ def random_input(type: Any, binding: dict[str, int], seed: int, limit: int) -> A
 
     UserError where it takes more bytes than the limit.
     """
-    shape = [affine.substitute(n, binding) for n in type.shape]
+    shape = [n if isinstance(n, int) else affine.substitute(n, binding) for n in type.shape]
     if not all(isinstance(n, int) for n in shape):
         return None
     count = prod(int(str(n)) for n in shape)

@@ -14,6 +14,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from minicc.cli.programs import described, modules_of
 from minicc.errors import MiniccError
 from minicc.frontends.onnx.importer import import_graph
 from minicc.frontends.onnx.reader import Model, read_model
@@ -22,14 +23,21 @@ from minicc.ir.core import Module, walk
 from minicc.ir.printer import print_module
 from minicc.parts import what_data_decide
 from minicc.passes.graph.specialise import free_symbols
+from minicc.runtime.programs import is_program, open_program
 
 
 @click.command("inspect")
 @click.argument("model", type=click.Path(dir_okay=False))
 @click.option("--text", "as_text", is_flag=True, help="print the module of the graph level")
+@click.option("--check", is_flag=True, help="compare a compiled program's weights with their hash")
 @click.option("--json", "as_json", is_flag=True, help="print one JSON object")
-def inspect_command(model: str, as_text: bool, as_json: bool) -> None:
-    """Show what MODEL takes, gives and holds."""
+def inspect_command(model: str, as_text: bool, check: bool, as_json: bool) -> None:
+    """Show what MODEL takes, gives and holds; of a compiled program, --text is its own level's."""
+    if is_program(model):
+        _inspect_program(model, as_text, check, as_json)
+        return
+    if check:
+        raise click.UsageError("--check is for compiled programs: leave it out")
     read = read_model(model)
     try:
         module = import_graph(read)
@@ -46,6 +54,33 @@ def inspect_command(model: str, as_text: bool, as_json: bool) -> None:
         click.echo(json.dumps(told))
     else:
         _show(told)
+
+
+def _inspect_program(path: str, as_text: bool, check: bool, as_json: bool) -> None:
+    saved = open_program(path)
+    if check:
+        saved.container.check()
+    if as_text:
+        click.echo("".join(map(print_module, modules_of(saved))), nl=False)
+        return
+    told = described(saved)
+    if as_json:
+        click.echo(json.dumps(told))
+        return
+    console = Console()
+    _show_types(console, told)
+    sizes = ", ".join(f"{s}={n}" for s, n in told["sizes"].items())
+    where = f"compiled for {told['target']}, {told['math']} mathematics"
+    click.echo(f"{where}, sizes {sizes}" if sizes else where)
+    click.echo(
+        f"{told['launches']} launches of {told['kernels']} kernels, "
+        f"{told['code_bytes'] / 1e6:.2f} MB of code, arena {told['arena_bytes'] / 1e6:.2f} MB"
+    )
+    click.echo(f"{told['constants']} constants, {told['constant_bytes'] / 1e6:.1f} MB")
+    for on in told["on_host"]:
+        click.echo(f"on the host: {on['where']}: {on['why']}")
+    if check:
+        click.echo("the constants are as they were written")
 
 
 def describe(module: Module) -> dict[str, Any]:

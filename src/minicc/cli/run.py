@@ -1,4 +1,4 @@
-"""`minicc run`: compile an ONNX model, run it once, and tell about its outputs.
+"""`minicc run`: compile an ONNX model or open a program, run it once, and tell of its outputs.
 
 Mirrors: iree-run-module, polygraphy run.
 """
@@ -9,21 +9,26 @@ import json
 import sys
 import time
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 import numpy as np
-from rich.console import Console
-from rich.markup import escape
-from rich.table import Table
 
 from minicc.cli.expected import check_expected
 from minicc.cli.inputs import complete_inputs, parse_inputs, parse_shapes
-from minicc.ir.core import Array
-from minicc.observe import write_arrays
+from minicc.ir.arrays import Array
+from minicc.later import Later
 from minicc.options import Options
 from minicc.session import InferenceSession
 from minicc.target import TARGETS
+
+if TYPE_CHECKING:
+    from rich import console, markup, table
+
+    from minicc import observe
+else:
+    console, markup, table = (Later(f"rich.{name}") for name in ("console", "markup", "table"))
+    observe = Later("minicc.observe")
 
 
 @click.command("run")
@@ -87,7 +92,7 @@ def run_command(
     taken = time.perf_counter() - began
     named = dict(zip(names, outputs, strict=True))
     if save:
-        write_arrays(Path(save), named)
+        observe.write_arrays(Path(save), named)
     comparison = check_expected(named, wanted, rtol, atol)
     if as_json:
         rows = {name: describe(a) for name, a in named.items()}
@@ -142,11 +147,11 @@ def _spelled(value: float | int | str | None, digits: int) -> str:
 
 
 def _show(named: dict[str, Array]) -> None:
-    table = Table("output", "type", "min", "mean", "max", "NaN", "first values", box=None)
+    rows = table.Table("output", "type", "min", "mean", "max", "NaN", "first values", box=None)
     for name, a in named.items():
         d = describe(a)
         numbers = [_spelled(d[k], 6) for k in ("min", "mean", "max")]
         first = ", ".join(_spelled(v, 4) for v in d["first"])
         kind = f"{d['dtype']}{d['shape']}"
-        table.add_row(*map(escape, [name, kind, *numbers, str(d["nan"]), first]))
-    Console().print(table)
+        rows.add_row(*map(markup.escape, [name, kind, *numbers, str(d["nan"]), first]))
+    console.Console().print(rows)

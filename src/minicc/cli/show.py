@@ -23,6 +23,7 @@ from minicc.ir.printer import print_module, resources
 from minicc.observe import Observer, headed, make_folder, write_arrays, write_beside
 from minicc.options import Options
 from minicc.passes.graph.applications import Applications
+from minicc.runtime.programs import SUFFIX
 from minicc.units import Unit, Units
 
 MACHINE = ("llvm", "asm", "obj")
@@ -49,6 +50,18 @@ class Asked(NamedTuple):
     check: bool
     math: str | None
     target: str | None
+
+    @property
+    def whole(self) -> Path | None:
+        """The file that the whole program is written to."""
+        named = self.output is not None and self.output.endswith(SUFFIX) and self.form is None
+        return Path(self.output) if named and self.output is not None else None
+
+    @property
+    def shows(self) -> bool:
+        """Whether anything is asked for that is shown or written of single stages."""
+        asked = (self.part, self.stop, self.dump, self.print_after, self.listed, self.report)
+        return any(asked) or self.apply_first is not None or self.time_stages or self.check
 
     @property
     def prints(self) -> bool:

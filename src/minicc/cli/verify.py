@@ -26,6 +26,7 @@ from minicc.cli.inputs import (
     parse_shapes,
     random_input,
 )
+from minicc.cli.programs import verify_program
 from minicc.cli.stages import stages_of
 from minicc.compiled import compile_module
 from minicc.compiler import Stage, lower
@@ -34,12 +35,15 @@ from minicc.frontends.onnx.reader import read_model
 from minicc.ir import interpret
 from minicc.ir.core import Array, Function, Module
 from minicc.ir.verify import verify
+from minicc.node_args import elements_of
 from minicc.options import Options
-from minicc.session import check_inputs, elements_of, signature_of
+from minicc.runtime.programs import is_program
+from minicc.session import check_inputs, signature_of
 from minicc.units import Unit, run_in_parts, run_units, units_before_run
 
 # what reassociating sums and approximating functions may change, of the largest output
 _TOLERANCE = 1e-4
+_THREADS = (1, 2)
 
 
 def difference(got: list[Array], want: list[Array]) -> float:
@@ -86,6 +90,9 @@ def verify_command(
 
     And compare all; of a model in several parts, each part that is compiled.
     """
+    if is_program(model):
+        _verify_program(model)
+        return
     given = parse_inputs(inputs)
     sizes = {n: a.shape for n, a in given.items()} | parse_shapes(shapes)
     read = read_model(model)
@@ -96,7 +103,7 @@ def verify_command(
     if units.plan is None:
         limit = options.memory_limit
         feed = complete_inputs(read.inputs, given, sizes, limit)
-        checked = check_inputs(read.inputs, feed, limit, elements_of(read))
+        checked = check_inputs(read.inputs, feed, limit, elements_of(read.declared))
         for line in run_in_parts(read, options, checked, rows).between:
             click.echo(f"on the host, between parts: {line}")
     else:
@@ -106,6 +113,23 @@ def verify_command(
         click.echo("no part of this model is compiled: there is nothing to compare")
     if not rows.good:
         click.echo("a stage or the machine code differs by more than its class allows", err=True)
+        sys.exit(1)
+
+
+def _verify_program(path: str) -> None:
+    """Compare a program's machine code with its text, as the interpreter reads it."""
+    good = True
+    table = Table("segment", "threads", "difference", box=None)
+    for label, want, results in verify_program(path, _THREADS):
+        for threads, got in zip(_THREADS, results, strict=True):
+            off = difference(got, want)
+            table.add_row(label, str(threads), f"{off:.1e}")
+            good &= off <= _TOLERANCE
+        good &= len({b"".join(a.tobytes() for a in got) for got in results}) == 1
+    Console().print(table)
+    click.echo("the constants are as they were written")
+    if not good:
+        click.echo("the machine code differs from its text by more than it may", err=True)
         sys.exit(1)
 
 
@@ -169,7 +193,7 @@ def _compare(
         table.add_row(name, level, f"{time.perf_counter() - began:.2f}", f"{off:.1e}")
         good &= off <= _TOLERANCE
     results = []
-    for threads in (1, 2):
+    for threads in _THREADS:
         executable = compile_module(
             unit.module, options.replace(threads=threads), unit.binding
         ).executable

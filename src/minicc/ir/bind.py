@@ -15,28 +15,11 @@ from minicc.errors import UserError
 from minicc.ir import affine
 from minicc.ir.affine import Dim, Expr
 from minicc.ir.core import Function, Module, Op, Region, Value
+from minicc.ir.extents import with_derived
 from minicc.ir.space import Iter, Space
 from minicc.ir.types import BufferType, TensorType
 
 Binding = Mapping[str, Dim]
-
-
-def binding_of(shapes: Sequence[Sequence[Dim]], found: Sequence[Sequence[int]]) -> dict[str, int]:
-    """The sizes that symbols have where shapes that hold them are these numbers."""
-    binding: dict[str, int] = {}
-    for shape, numbers in zip(shapes, found, strict=True):
-        for extent, n in zip(shape, numbers, strict=True):
-            if isinstance(extent, Expr) and extent.is_atom():
-                binding[next(iter(extent.symbols()))] = n
-    return binding
-
-
-def with_derived(binding: Binding, derived: Sequence[tuple[str, Dim]]) -> dict[str, Dim]:
-    """A binding of sizes with those that are computed from them, in order."""
-    whole = dict(binding)
-    for name, value in derived:
-        whole[name] = affine.substitute(value, whole)
-    return whole
 
 
 def bind_sizes(module: Module, numbers: Mapping[str, int]) -> Module:

@@ -19,8 +19,9 @@ import numpy as np
 
 from minicc.errors import CompilerBug
 from minicc.ir import kernel, program
-from minicc.ir.bind import bind, bind_sizes, binding_of
+from minicc.ir.bind import bind, bind_sizes
 from minicc.ir.core import Array, Function, Module, Op, Region, Value, walk
+from minicc.ir.extents import binding_of
 from minicc.ir.indices import OutOfRange
 from minicc.ir.types import BufferType
 

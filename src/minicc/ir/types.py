@@ -9,30 +9,46 @@ Mirrors: StableHLO's tensor types, MLIR's memref with a strided layout, Triton's
 
 from __future__ import annotations
 
-from functools import lru_cache
-from typing import Any
+from functools import cache, lru_cache
+from typing import TYPE_CHECKING, Any
 
-import ml_dtypes
 import numpy as np
 
-from minicc.ir.affine import Dim, ceildiv
 from minicc.ir.arrays import ALIGNMENT
+from minicc.later import Later
+
+if TYPE_CHECKING:
+    from minicc.ir import affine
+    from minicc.ir.affine import Dim
+else:
+    affine = Later("minicc.ir.affine")
 
 
 class DType:
     """An element type: name as printed, width in bits as stored, kind, NumPy's dtype.
 
     The kind is `f`, `i`, `u` or `b`, as NumPy's `dtype.kind` has it, or `s` of what is stored only:
-    it is moved and cast, nothing is computed on it. NumPy gives an element a byte at least.
+    it is moved and cast, nothing is computed on it. NumPy gives an element a byte at least. A
+    dtype of ml_dtypes is given by its name, and imported when it is first asked for.
     """
 
-    __slots__ = ("bits", "kind", "name", "numpy")
+    __slots__ = ("_numpy", "bits", "kind", "name")
 
     def __init__(self, name: str, kind: str, bits: int, numpy_dtype: Any) -> None:
         self.name = name
         self.kind = kind
         self.bits = bits
-        self.numpy: np.dtype[Any] = np.dtype(numpy_dtype)
+        self._numpy: Any = numpy_dtype if isinstance(numpy_dtype, str) else np.dtype(numpy_dtype)
+
+    @property
+    def numpy(self) -> np.dtype[Any]:
+        """NumPy's dtype."""
+        if isinstance(self._numpy, str):
+            import ml_dtypes
+
+            self._numpy = np.dtype(getattr(ml_dtypes, self._numpy))
+        found: np.dtype[Any] = self._numpy
+        return found
 
     @property
     def bytes(self) -> int:
@@ -57,7 +73,7 @@ class DType:
 
 
 F16 = DType("f16", "f", 16, np.float16)
-BF16 = DType("bf16", "f", 16, ml_dtypes.bfloat16)
+BF16 = DType("bf16", "f", 16, "bfloat16")
 F32 = DType("f32", "f", 32, np.float32)
 F64 = DType("f64", "f", 64, np.float64)
 I8 = DType("i8", "i", 8, np.int8)
@@ -69,18 +85,18 @@ U16 = DType("u16", "u", 16, np.uint16)
 U32 = DType("u32", "u", 32, np.uint32)
 U64 = DType("u64", "u", 64, np.uint64)
 # Floats of 8 bits and less, and integers of less than 8, as the names of ml_dtypes have them.
-F8E4M3FN = DType("f8e4m3fn", "s", 8, ml_dtypes.float8_e4m3fn)
-F8E4M3FNUZ = DType("f8e4m3fnuz", "s", 8, ml_dtypes.float8_e4m3fnuz)
-F8E5M2 = DType("f8e5m2", "s", 8, ml_dtypes.float8_e5m2)
-F8E5M2FNUZ = DType("f8e5m2fnuz", "s", 8, ml_dtypes.float8_e5m2fnuz)
-F8E8M0FNU = DType("f8e8m0fnu", "s", 8, ml_dtypes.float8_e8m0fnu)
-F6E2M3FN = DType("f6e2m3fn", "s", 6, ml_dtypes.float6_e2m3fn)
-F6E3M2FN = DType("f6e3m2fn", "s", 6, ml_dtypes.float6_e3m2fn)
-F4E2M1FN = DType("f4e2m1fn", "s", 4, ml_dtypes.float4_e2m1fn)
-I4 = DType("i4", "s", 4, ml_dtypes.int4)
-U4 = DType("u4", "s", 4, ml_dtypes.uint4)
-I2 = DType("i2", "s", 2, ml_dtypes.int2)
-U2 = DType("u2", "s", 2, ml_dtypes.uint2)
+F8E4M3FN = DType("f8e4m3fn", "s", 8, "float8_e4m3fn")
+F8E4M3FNUZ = DType("f8e4m3fnuz", "s", 8, "float8_e4m3fnuz")
+F8E5M2 = DType("f8e5m2", "s", 8, "float8_e5m2")
+F8E5M2FNUZ = DType("f8e5m2fnuz", "s", 8, "float8_e5m2fnuz")
+F8E8M0FNU = DType("f8e8m0fnu", "s", 8, "float8_e8m0fnu")
+F6E2M3FN = DType("f6e2m3fn", "s", 6, "float6_e2m3fn")
+F6E3M2FN = DType("f6e3m2fn", "s", 6, "float6_e3m2fn")
+F4E2M1FN = DType("f4e2m1fn", "s", 4, "float4_e2m1fn")
+I4 = DType("i4", "s", 4, "int4")
+U4 = DType("u4", "s", 4, "uint4")
+I2 = DType("i2", "s", 2, "int2")
+U2 = DType("u2", "s", 2, "uint2")
 STORED = (
     F8E4M3FN, F8E4M3FNUZ, F8E5M2, F8E5M2FNUZ, F8E8M0FNU, F6E2M3FN, F6E3M2FN, F4E2M1FN,
     I4, U4, I2, U2,
@@ -90,7 +106,6 @@ INDEX = DType("index", "i", 64, np.int64)
 
 _COMPUTED = (F16, BF16, F32, F64, I8, I16, I32, I64, U8, U16, U32, U64, BOOL, INDEX)
 DTYPES = {d.name: d for d in (*_COMPUTED, *STORED)}
-_BY_NUMPY = {d.numpy: d for d in DTYPES.values() if d is not INDEX}
 
 
 def dtype(name: str) -> DType:
@@ -100,7 +115,18 @@ def dtype(name: str) -> DType:
 
 def from_numpy(numpy_dtype: Any) -> DType | None:
     """The element type that stores a NumPy dtype of any byte order; None where there is none."""
-    return _BY_NUMPY.get(np.dtype(numpy_dtype).newbyteorder("="))
+    wanted = np.dtype(numpy_dtype).newbyteorder("=")
+    return _plain().get(wanted) or _others().get(wanted)
+
+
+@cache
+def _plain() -> dict[np.dtype[Any], DType]:
+    return {d.numpy: d for d in _COMPUTED if d not in (BF16, INDEX)}
+
+
+@cache
+def _others() -> dict[np.dtype[Any], DType]:
+    return {d.numpy: d for d in (BF16, *STORED)}
 
 
 class Type:
@@ -216,7 +242,7 @@ INDEX_TYPE = TensorType(INDEX)
 
 def buffer_bytes(type: BufferType) -> Dim:
     """Bytes that a buffer takes, with padding to the alignment of memory."""
-    return ceildiv(type.reach() * type.dtype.bytes, ALIGNMENT) * ALIGNMENT
+    return affine.ceildiv(type.reach() * type.dtype.bytes, ALIGNMENT) * ALIGNMENT
 
 
 def is_index(element: DType) -> bool:

@@ -1,10 +1,12 @@
-"""A content-addressed store of bytes on disk: compiled code and packed weights of earlier runs.
+"""A content-addressed store of bytes on disk: compiled code and whole programs of earlier runs.
 
 A key is the hash of all that the bytes depend on, so an entry is never stale and needs no
 invalidation (as in ccache, Inductor's FX cache and numba's index). Entries are written beside
-their place and renamed: processes may share a folder without locks. Each entry starts with its
-length and hash; one that does not fit its head counts as missing and is written anew. Nothing is
-unpickled. Since entries are executed, a folder that others may write to is not used.
+their place and renamed: processes may share a folder without locks. Each entry of bytes starts with
+its length and a hash of its key and content; one that does not fit its head, or stands under
+another's name, counts as missing and is written anew. Programs are files of their own form, which
+check themselves (`container`). Nothing is unpickled. Since entries are executed, a folder that
+others may write to is not used.
 
 Mirrors: ccache, Inductor's FX graph cache and JAX's persistent compilation cache. Unlike
 Inductor's, it holds object code by the text of a kernel and not graphs.
@@ -14,33 +16,28 @@ from __future__ import annotations
 
 import hashlib
 import os
+import stat
 import threading
 import time
 import warnings
-from pathlib import Path
+from collections.abc import Callable
+from contextlib import suppress
+from functools import cache
+from typing import IO
 
-from minicc.target import Target
-
-_MAGIC = b"minicc 1"
+_MAGIC = b"minicc 2"
 _HEAD = len(_MAGIC) + 8 + 32
 _STALE_SECONDS = 3600.0
 
 
-def key(version: str, kind: str, target: Target, text: str | bytes) -> str:
-    """The key of what minicc's `version` makes of `text` for `target`, as 64 hex digits.
-
-    `kind` tells products of one text apart ("object", "assembly", ...). LLVM's part is llvmlite's
-    version: it fixes LLVM's.
-    """
-    import llvmlite
-
-    machine = (target.name, target.cpu, target.features)
-    data = text.encode() if isinstance(text, str) else text
+def key(*parts: str | bytes) -> str:
+    """The key of what depends on these parts, as 64 hex digits; the first says what it is."""
     digest = hashlib.sha256()
-    for part in (version, kind, *machine, str(llvmlite.__version__)):
-        # Each part with its length: ("ab", "c") and ("a", "bc") are two keys.
-        digest.update(b"%d:" % len(part.encode()) + part.encode())
-    digest.update(data)
+    for part in parts:
+        data = part.encode() if isinstance(part, str) else part
+        # each part with its length: ("ab", "c") and ("a", "bc") are two keys
+        digest.update(b"%d:" % len(data))
+        digest.update(data)
     return digest.hexdigest()
 
 
@@ -51,55 +48,86 @@ class Cache:
     (`RuntimeWarning`), and then the cache is empty. Safe under several threads and processes.
     """
 
-    def __init__(self, folder: Path | None, limit: int = 1 << 30) -> None:
-        self._folder = folder
+    def __init__(self, folder: str | os.PathLike[str] | None, limit: int = 4 << 30) -> None:
+        self._folder = None if folder is None else os.fspath(folder)
         self._limit = limit
         self._size: int | None = None
         self._checked = False
 
     def get(self, key: str) -> bytes | None:
         """The bytes put under `key`, or None: never put, evicted or damaged."""
-        folder = self._usable()
-        if folder is None:
+        path = self.path(key)
+        if path is None:
             return None
-        path = folder / key
         try:
-            entry = path.read_bytes()
-            # The time of last use, by which `put` evicts.
-            os.utime(path)
+            # a pipe must not be waited for
+            handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+            with open(handle, "rb") as file:
+                regular = stat.S_ISREG(os.fstat(handle).st_mode)
+                entry = file.read() if regular else b""
         except OSError:
             return None
+        self.used(path)
         data = entry[_HEAD:]
-        return data if entry[:_HEAD] == _head(data) else None
+        return data if entry[:_HEAD] == _head(key, data) else None
 
     def put(self, key: str, data: bytes) -> None:
         """Keep `data` under `key`; evicts the least recently used entries beyond the limit."""
+
+        def write(file: IO[bytes]) -> bool:
+            file.write(_head(key, data))
+            file.write(data)
+            return True
+
+        self.write(key, len(data) + _HEAD, write)
+
+    def path(self, name: str) -> str | None:
+        """Where an entry is or would be; None where there is no folder to use."""
         folder = self._usable()
-        if folder is None or len(data) + _HEAD > self._limit:
+        return None if folder is None else os.path.join(folder, name)
+
+    @staticmethod
+    def used(path: str) -> None:
+        """Note that an entry was used now, by which `write` evicts; as far as the disk lets us."""
+        with suppress(OSError):
+            os.utime(path)
+
+    def write(self, name: str, size: int, write: Callable[[IO[bytes]], bool]) -> None:
+        """Keep what `write` writes, about `size` bytes, as the file of that name, if it says so."""
+        path = self.path(name)
+        if path is None or size > self._limit:
             return
-        beside = folder / f".{key}.{os.getpid()}.{threading.get_ident()}"
+        folder = os.path.dirname(path)
+        beside = os.path.join(folder, f".{name}.{os.getpid()}.{threading.get_ident()}")
         try:
-            with open(os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
-                file.write(_head(data))
-                file.write(data)
-            os.replace(beside, folder / key)
+            try:
+                flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC
+                with open(os.open(beside, flags, 0o600), "wb") as file:
+                    good = write(file)
+                if not good:
+                    os.unlink(beside)
+                    return
+                os.replace(beside, path)
+            except BaseException:
+                with suppress(OSError):
+                    os.unlink(beside)
+                raise
         except OSError as error:
-            beside.unlink(missing_ok=True)
             self._disable(f"can't write to {folder} ({error.strerror})")
             return
         # Unlocked: a lost update delays an eviction, and a lock would not survive a fork.
         if self._size is not None:
-            self._size += len(data) + _HEAD
+            self._size += size
         if self._size is None or self._size > self._limit:
             self._size = _evict(folder, self._limit)
 
-    def _usable(self) -> Path | None:
+    def _usable(self) -> str | None:
         """The folder, made and checked at the first use; None when there is none to use."""
         if self._checked or self._folder is None:
             return self._folder
         try:
-            self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-            state = self._folder.stat()
+            os.makedirs(self._folder, mode=0o700, exist_ok=True)
+            state = os.stat(self._folder)
         except OSError as error:
             self._disable(f"can't use {self._folder} ({error.strerror})")
             return None
@@ -120,15 +148,24 @@ class Cache:
             )
 
 
-def _head(data: bytes) -> bytes:
-    """What stands before an entry's bytes: magic, length, SHA-256."""
-    return _MAGIC + len(data).to_bytes(8, "little") + hashlib.sha256(data).digest()
+@cache
+def cache_at(folder: str | None, limit: int) -> Cache:
+    """The process's store in a folder, which warns once of what is wrong with it."""
+    return Cache(folder, limit)
 
 
-def _evict(folder: Path, limit: int) -> int:
+def _head(key: str, data: bytes) -> bytes:
+    """What stands before an entry's bytes: magic, length, SHA-256 of its key and its bytes."""
+    digest = hashlib.sha256(key.encode())
+    digest.update(data)
+    return _MAGIC + len(data).to_bytes(8, "little") + digest.digest()
+
+
+def _evict(folder: str, limit: int) -> int:
     """Delete the oldest entries until nine tenths of `limit` are left; bytes then in use.
 
-    Other processes may delete at the same time, so that a file may be gone at any step.
+    Other processes may delete at the same time, so that a file may be gone at any step. What is
+    mapped stays where it is mapped.
     """
     found = []
     for entry in os.scandir(folder):
@@ -140,13 +177,15 @@ def _evict(folder: Path, limit: int) -> int:
             found.append((state.st_mtime, state.st_size, entry.path))
         elif time.time() - state.st_mtime > _STALE_SECONDS:
             # A writer that died left its half of a file.
-            Path(entry.path).unlink(missing_ok=True)
+            with suppress(OSError):
+                os.unlink(entry.path)
     size = sum(bytes_ for _, bytes_, _ in found)
     if size <= limit:
         return size
     for _, bytes_, path in sorted(found):
         if size <= limit * 9 // 10:
             break
-        Path(path).unlink(missing_ok=True)
-        size -= bytes_
+        with suppress(OSError):
+            os.unlink(path)
+            size -= bytes_
     return size

@@ -11,24 +11,25 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Sequence
 from math import prod
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 from weakref import WeakValueDictionary
 
 import numpy as np
 
-from minicc.backends.llvm.checks import clean_status
-from minicc.backends.llvm.compile import Native
-from minicc.backends.llvm.jit import Library
-from minicc.backends.llvm.program import ARENA, FIRST, STATUS, TEAM, Layout
+from minicc.backends.base import Image
+from minicc.backends.layout import ARENA, FIRST, STATUS, TEAM, Layout, clean_status
 from minicc.errors import UserError
-from minicc.ir import affine
 from minicc.ir.arrays import Array, aligned, empty, is_aligned
-from minicc.ir.bind import binding_of, with_derived
+from minicc.ir.extents import binding_of, number_of, with_derived
 from minicc.ir.indices import out_of_range
 from minicc.ir.mapped import changes, copy
-from minicc.memory import no_memory, require_array_fits
+from minicc.limits import no_memory, require_array_fits
+from minicc.runtime.image import load
 from minicc.runtime.threads import close_idle, give_team, take_team
 from minicc.target import usable_processors
+
+if TYPE_CHECKING:
+    from minicc.ir.affine import Dim
 
 # points of all iteration spaces; below that a second thread costs more than it brings
 _ALONE = 200_000
@@ -114,7 +115,7 @@ def _failure(context: _Context, layout: Layout, numbers: Sequence[int]) -> UserE
     index = int(context.status[failed[0], 1])
     context.status[:] = clean_status(len(layout.checks))
     binding = with_derived(dict(zip(layout.sizes, numbers, strict=True)), layout.derived)
-    extent = affine.evaluate(check.extent, binding)
+    extent = number_of(check.extent, binding)
     return UserError("MC0158", out_of_range(index, extent), where=check.where)
 
 
@@ -123,16 +124,18 @@ class NativeExecutable:
 
     def __init__(
         self,
-        native: Native,
+        image: Image,
+        layout: Layout,
         threads: int,
-        library: Library | None = None,
         limit: int = 1 << 62,
         *,
         spin: bool = True,
     ) -> None:
-        layout = self._layout = native.layout
-        # not `native` itself, whose constants are those before they are placed
-        self._code, self._main = native.library, _MAIN(native.main)
+        self._arrays, self._constants = place_constants(layout.constants)
+        # without the constants, which are those before they are placed
+        layout = self._layout = layout._replace(constants=())
+        self.library = load(image)
+        self._main = _MAIN(self.library["main"])
         self._checks = layout.checks
         self._first = FIRST + len(layout.sizes)
         self._count = len(layout.sizes) + len(layout.inputs) + len(layout.outputs)
@@ -141,8 +144,7 @@ class NativeExecutable:
         self._limit = limit
         self._sizes: dict[tuple[tuple[int, ...], ...], Sizes] = {}
         self._only = None if layout.sizes else self._sized(())
-        self.spin, self.library = spin, library
-        self._arrays, self._constants = place_constants([c.array for c in layout.constants])
+        self.spin = spin
         self._free: list[_Context] = []
 
     def run(self, inputs: Sequence[Array]) -> list[Array]:
@@ -187,8 +189,8 @@ class NativeExecutable:
         given = binding_of([t.shape for t in layout.inputs], shapes) if shapes else {}
         binding = with_derived(given, layout.derived)
 
-        def number(value: affine.Dim) -> int:
-            return int(affine.evaluate(value, binding))
+        def number(value: Dim) -> int:
+            return number_of(value, binding)
 
         outputs = [(tuple(map(number, t.shape)), t.dtype.numpy) for t in layout.outputs]
         threads = self.threads if number(layout.work) > _ALONE else 1
@@ -207,8 +209,7 @@ class NativeExecutable:
         layout = self._layout
         given = binding_of([t.shape for t in layout.inputs], shapes)
         sizes = with_derived(given, layout.derived)
-        pairs = [(affine.evaluate(a, sizes), affine.evaluate(b, sizes)) for a, b in layout.guards]
-        return all(a == b for a, b in pairs)
+        return all(number_of(a, sizes) == number_of(b, sizes) for a, b in layout.guards)
 
     def close(self) -> None:
         """Forget the memory of runs, and end the threads that wait for one."""

@@ -16,12 +16,19 @@ import threading
 import weakref
 from collections.abc import Callable
 from functools import cache
+from typing import TYPE_CHECKING
 
-from minicc.backends.llvm.jit import Library, link
-from minicc.backends.llvm.optimize import optimise
+from minicc.backends.base import TeamCode
 from minicc.errors import UserError
+from minicc.later import Later
 from minicc.runtime import claims
+from minicc.runtime.image import Library, load
 from minicc.target import TARGETS, usable_processors
+
+if TYPE_CHECKING:
+    from minicc.backends.llvm import link, optimize
+else:
+    link, optimize = Later("minicc.backends.llvm.link"), Later("minicc.backends.llvm.optimize")
 
 # Cycles of the time stamp counter (2 to 4 a nanosecond) to spin before parking: 1 ms for a worker,
 # 0.1 for a caller that waits. Waking a parked thread took 30 to 145 us on a virtual machine, a
@@ -35,19 +42,19 @@ _PATIENCE_SECONDS = 1.0
 _STACK_BYTES = 8 << 20
 
 
-def team_library(compile: Callable[[str], bytes], delay: str = "", more: str = "") -> Library:
-    """The team's native code, linked; `compile` makes object code of LLVM IR text.
+def team_code(delay: str = "", more: str = "") -> TeamCode:
+    """What each program's image has of the team.
 
     `more` is text that goes with it, in tests the function called `delay` (see `team_ir`).
     """
-    names = ("minicc_launch", "minicc_barrier", "minicc_worker", "minicc_close")
-    return link([compile(claims.team_ir(delay) + more)], names)
+    return TeamCode(claims.team_ir(delay) + more, ("minicc_worker", "minicc_close"))
 
 
 @cache
 def _own_library() -> Library:
     """The team's code for any x86-64, one for the process."""
-    return team_library(lambda text: optimise(text, TARGETS["x86-64"]))
+    code = team_code()
+    return load(link.link([optimize.optimise(code.text, TARGETS["x86-64"])], code.symbols))
 
 
 _NATIVE = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
@@ -61,7 +68,7 @@ class Team:
     Serves one run at a time: a session keeps several teams so that it may be entered from several
     threads. Workers start with the first run, and again in the child of a fork; they end with
     `close`, with the team, or with the process. With `spin` off who waits sleeps at once.
-    `library` is that of `team_library`; without one the process's own is made.
+    `library` is an image with `team_code`; without one the process's own is made.
     """
 
     def __init__(self, threads: int, spin: bool = True, library: Library | None = None) -> None:

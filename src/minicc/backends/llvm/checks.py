@@ -12,29 +12,16 @@ program or the kernel; ours lets the run end, and the caller raises.
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
-import numpy as np
-
+from minicc.backends.layout import WORDS, Check
 from minicc.backends.llvm.emitter import Emitter
 from minicc.backends.llvm.tiles import ELEMENT
 from minicc.backends.llvm.writer import Vec
 from minicc.ir import kernel, program
-from minicc.ir.affine import Dim, Expr, substitute
-from minicc.ir.arrays import Array
+from minicc.ir.affine import Expr, substitute
 from minicc.ir.core import Function, Module, walk
 
-WORDS = 2  # of a check: whether it failed, the least index
 STATUS = "%status"
-_NONE = np.iinfo(np.int64).max
 _I64 = Vec(1, "i64")
-
-
-class Check(NamedTuple):
-    """A check of a launch: the nodes that it is for, and the extent that indices stay below."""
-
-    where: tuple[str, ...]
-    extent: Dim
 
 
 def checks_of(function: Function) -> list[kernel.Check]:
@@ -42,7 +29,7 @@ def checks_of(function: Function) -> list[kernel.Check]:
     return [op for op in walk(function.body) if isinstance(op, kernel.Check)]
 
 
-def checks_of_program(module: Module) -> list[Check]:
+def checks_of_program(module: Module) -> tuple[Check, ...]:
     """The checks of all launches in the order of their words."""
     kernels = {f.name: (f, checks_of(f)) for f in module.functions if f is not module.main}
     found: list[Check] = []
@@ -50,12 +37,7 @@ def checks_of_program(module: Module) -> list[Check]:
         kernel, checks = kernels[op.kernel]
         sizes = op.sizes_in(kernel) if checks else {}
         found += [Check(op.bound(c.loc), substitute(c.extent, sizes)) for c in checks]
-    return found
-
-
-def clean_status(checks: int) -> Array:
-    """The words of a run in which nothing failed yet, a row a check."""
-    return np.tile(np.array([0, _NONE], np.int64), (checks, 1))
+    return tuple(found)
 
 
 def check(e: Emitter, op: kernel.Check) -> None:

@@ -1,4 +1,4 @@
-"""A module of the program level to linked machine code: emit, compile each kernel, link.
+"""A module of the program level to an image of machine code: emit, compile each kernel, link.
 
 Kernels are compiled one object each, so that an equal kernel of another model is found in the
 store.
@@ -14,25 +14,23 @@ import os
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
+from typing import NamedTuple
 
-from minicc.backends.base import Store
+from minicc.backends.base import Image, Store, TeamCode
+from minicc.backends.layout import Layout
 from minicc.backends.llvm.emit import emit_kernel
-from minicc.backends.llvm.jit import Library, link
+from minicc.backends.llvm.link import link
 from minicc.backends.llvm.optimize import assembly, optimise
-from minicc.backends.llvm.program import SERVICES, Layout, emit_main
+from minicc.backends.llvm.program import emit_main, layout_of
 from minicc.ir.core import Module
 from minicc.target import Target
 
 
-class Native:
-    """Machine code of a program: the address of `main`, and what its table must hold."""
+class Native(NamedTuple):
+    """Machine code of a program with `main`, and what the table of `main` must hold."""
 
-    __slots__ = ("layout", "library", "main")
-
-    def __init__(self, library: Library, layout: Layout) -> None:
-        self.library = library
-        self.main = library["main"]
-        self.layout = layout
+    image: Image
+    layout: Layout
 
 
 def emit(module: Module, target: Target, flush_denormals: bool) -> dict[str, str]:
@@ -48,13 +46,18 @@ def _texts(module: Module, target: Target, flush_denormals: bool) -> Iterator[tu
 
 
 def compile_program(
-    module: Module, target: Target, flush_denormals: bool, team: Library, store: Store
+    module: Module, target: Target, flush_denormals: bool, team: TeamCode, store: Store
 ) -> Native:
-    """Machine code of a program; `team` has the services that `main` calls, and must outlive it."""
+    """Machine code of a program, with that of the threads that run it."""
     texts = (text for _, text in _texts(module, target, flush_denormals))
     objects = objects_of(texts, target, store)
-    services = {name: team[name] for name in SERVICES}
-    return Native(link(objects, ["main"], services), Layout(module))
+    if (target, team) not in _team_objects:
+        (_team_objects[target, team],) = objects_of([team.text], target, store)
+    objects.append(_team_objects[target, team])
+    return Native(link(objects, ["main", *team.symbols]), layout_of(module))
+
+
+_team_objects: dict[tuple[Target, TeamCode], bytes] = {}
 
 
 def objects_of(texts: Iterable[str], target: Target, store: Store) -> list[bytes]:

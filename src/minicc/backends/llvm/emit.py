@@ -18,7 +18,7 @@ from math import prod
 import numpy as np
 
 from minicc.backends.llvm import checks, elementwise, memory, shapes
-from minicc.backends.llvm.emitter import Emit, Emitter, common_chunks, define_chunked
+from minicc.backends.llvm.emitter import Emit, Emitter, common_chunks, define_chunked, symbol_of
 from minicc.backends.llvm.narrow import is_narrow
 from minicc.backends.llvm.sizes import parameter
 from minicc.backends.llvm.tiles import ELEMENT, Tile, leading_map, splat, split_axis
@@ -225,7 +225,7 @@ def emit_kernel(function: Function, target: Target) -> str:
     if e.checks:
         params.append(f"ptr {checks.STATUS}")
     lines = [
-        f"define void @{function.name}({', '.join(params)}) nounwind {{",
+        f"define void @{symbol_of(function.name)}({', '.join(params)}) nounwind {{",
         "entry:",
         *e.entry,
         *w.lines,

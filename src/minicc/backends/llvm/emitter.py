@@ -27,6 +27,11 @@ def llvm_features(target: Target) -> tuple[str, ...]:
     return (*names, "avx512f", "avx512dq", "avx512vl") if target.vector_bits >= 512 else names
 
 
+def symbol_of(kernel: str) -> str:
+    """The name of a kernel in machine code, where the C library's functions have names too."""
+    return f"kernel.{kernel}"
+
+
 class Emitter:
     """The state while one kernel is emitted: the writer, and what each value became."""
 

@@ -6,7 +6,7 @@ the order of their ops (`Layout`).
 A launch that is shared writes the kernel's arguments to a frame and hands the team a function that
 reads them there and runs the instances from lo to hi; any other launch is a call. A barrier waits
 until all is done that was handed out, as `main` does before it writes the frame again and before it
-returns. The team's functions are `SERVICES` (see `runtime.claims`).
+returns. The team's functions are those of `runtime.claims`.
 
 Mirrors: IREE's VM with its native executables, XLA:CPU's thunk sequence, ORT's execution plan,
 compiled to one call; the functions it hands out are those of OpenMP's outlined regions.
@@ -17,47 +17,38 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from itertools import count as numbers
 
-from minicc.backends.llvm.checks import WORDS, checks_of, checks_of_program
+from minicc.backends.layout import ARENA, FIRST, STATUS, TEAM, WORDS, Layout
+from minicc.backends.llvm.checks import checks_of, checks_of_program
+from minicc.backends.llvm.emitter import symbol_of
 from minicc.backends.llvm.sizes import evaluated, parameter
 from minicc.errors import CompilerBug
 from minicc.ir import affine, program
 from minicc.ir.affine import Dim, symbol
-from minicc.ir.core import Function, Literal, Module, Op, Region, Value
+from minicc.ir.core import Function, Module, Op, Region, Value
 from minicc.ir.kernel import scratch_of
 
 _FLUSH = 0x8040  # MXCSR: denormal results and operands are zero
-ARENA, TEAM, STATUS, FIRST = 0, 1, 2, 3
-SERVICES = ("minicc_launch", "minicc_barrier")
 _BARRIER = "  call void @minicc_barrier(ptr %team)"
 _SCRATCH, _PART = "ptr %scratch", "i64 %scratch.part"  # the caller's, and bytes of a thread's
 
 
-class Layout:
-    """What stands where in the table of `main`, and what the memory behind it must hold.
-
-    `work` counts the points of all launches; `checks` are those whose words are in the status.
-    """
-
-    __slots__ = (
-        "arena", "checks", "constants", "derived", "guards", "inputs", "outputs", "scratch",
-        "sizes", "work",
-    )  # fmt: skip
-
-    def __init__(self, module: Module) -> None:
-        main = module.main
-        count: int = main.attrs["inputs"]
-        self.sizes: tuple[str, ...] = main.attrs.get("sizes", ())
-        self.derived: tuple[tuple[str, Dim], ...] = main.attrs.get("derived", ())
-        self.guards: tuple[tuple[Dim, Dim], ...] = main.attrs.get("guards", ())
-        self.arena: Dim = main.attrs["arena"]
-        self.scratch: Dim = main.attrs.get("scratch", 0)
-        self.inputs = [a.type for a in main.args[:count]]
-        self.outputs = [a.type for a in main.args[count:]]
-        self.work = _work(main.body)
-        self.checks = checks_of_program(module)
-        self.constants: list[Literal] = [
-            op.value for op in main.body.ops if isinstance(op, program.Constant)
-        ]
+def layout_of(module: Module) -> Layout:
+    """What stands where in the table of `main`."""
+    main = module.main
+    types = [a.type for a in main.args]
+    count: int = main.attrs["inputs"]
+    return Layout(
+        sizes=main.attrs.get("sizes", ()),
+        derived=main.attrs.get("derived", ()),
+        guards=main.attrs.get("guards", ()),
+        arena=main.attrs["arena"],
+        scratch=main.attrs.get("scratch", 0),
+        inputs=tuple(types[:count]),
+        outputs=tuple(types[count:]),
+        work=_work(main.body),
+        checks=checks_of_program(module),
+        constants=tuple(op.value.array for op in main.body.ops if isinstance(op, program.Constant)),
+    )
 
 
 def _work(region: Region) -> Dim:
@@ -161,7 +152,7 @@ class _Main:
         self.checked += self.checks[op.kernel]
         arguments = [*_arguments(op, grid, self.names), *rest]
         if op.split < 0:
-            self.lines.append(f"  call void @{op.kernel}({', '.join(arguments)})")
+            self.lines.append(f"  call void @{symbol_of(op.kernel)}({', '.join(arguments)})")
             return
         stub, text = _stub(op, arguments)
         self.stubs[stub] = text
@@ -289,7 +280,7 @@ def _stub(op: program.Launch, arguments: list[str]) -> tuple[str, str]:
             "  %offset = mul i64 %thread, %part",
             f"  %own = getelementptr i8, ptr %a{arguments.index(_SCRATCH)}, i64 %offset",
         ]
-    lines += [f"  call void @{op.kernel}({', '.join(passed)})", "  ret void", "}", ""]
+    lines += [f"  call void @{symbol_of(op.kernel)}({', '.join(passed)})", "  ret void", "}", ""]
     return name, "\n".join(lines)
 
 
@@ -307,7 +298,7 @@ def _module(
             kinds += ["i64"] * len(f.attrs.get("sizes", ()))
             kinds += ["ptr"] if scratch_of(f) != 0 else []
             kinds += ["ptr"] if checks_of(f) else []
-            declarations.append(f"declare void @{f.name}({', '.join(kinds)})")
+            declarations.append(f"declare void @{symbol_of(f.name)}({', '.join(kinds)})")
     begin, end = [], []
     if flush:
         declarations += [

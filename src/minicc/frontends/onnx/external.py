@@ -32,6 +32,8 @@ class Files:
 
     def __init__(self, model: str | os.PathLike[str] | None = None) -> None:
         self._folders: tuple[Path, ...] = ()
+        # those that were read, by location, each with what `stat` said of it then
+        self.read: dict[str, os.stat_result] = {}
         if model is not None:
             # a model may itself be a link into a store, where its data lie beside it
             path = Path(os.path.abspath(model))
@@ -52,7 +54,9 @@ class Files:
             message = f"{what} has {length} bytes of data in {location!r}, and needs {count}"
             raise UserError("MC0134", message, hint="export the model again", where=where)
         count = length if count is None else count
-        return _read(path, location, (start or 0, count), (what, where))
+        data, found = _read(path, location, (start or 0, count), (what, where))
+        self.read.setdefault(location, found)
+        return data
 
     def inlined(self, tensor: Any, where: str) -> Any:
         """A tensor that holds its own data, for one that may keep them in a file."""
@@ -88,13 +92,16 @@ def _number(text: str | None, what: str, where: str) -> int | None:
     return int(text)
 
 
-def _read(path: Path, location: str, span: tuple[int, int | None], of: tuple[str, str]) -> Array:
-    """So many bytes from a start on, or all of them."""
+def _read(
+    path: Path, location: str, span: tuple[int, int | None], of: tuple[str, str]
+) -> tuple[Array, os.stat_result]:
+    """So many bytes from a start on, or all of them; and the state of the file."""
     what, where = of
     start, count = span
     try:
         with open(path, "rb", opener=_plain) as file:
-            size = os.fstat(file.fileno()).st_size
+            found = os.fstat(file.fileno())
+            size = found.st_size
             count = max(0, size - start) if count is None else count
             if start + count > size:
                 message = (
@@ -103,9 +110,9 @@ def _read(path: Path, location: str, span: tuple[int, int | None], of: tuple[str
                 hint = "copy or download that file again"
                 raise UserError("MC0134", message, hint=hint, where=where)
             if count >= _MAPPED:
-                return map_data(file, start, count)
+                return map_data(file, start, count), found
             file.seek(start)
-            return np.frombuffer(file.read(count), np.uint8)
+            return np.frombuffer(file.read(count), np.uint8), found
     except OSError as error:
         reason = (error.strerror or str(error)).lower()
         message = f"{what} keeps its data in {location!r}, which can't be read: {reason}"

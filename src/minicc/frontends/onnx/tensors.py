@@ -45,7 +45,7 @@ from minicc.ir.types import (
     U64,
     DType,
 )
-from minicc.memory import require_array_fits
+from minicc.limits import require_array_fits
 from minicc.target import usable_memory
 
 # TensorProto.DataType and where the numbers stand that are not raw bytes

@@ -114,7 +114,7 @@ def graph_of(name: str, module: Module, compilation: Any) -> Graph:
     """The description of a module and of what it was compiled to."""
     ops = module.main.body.ops
     lines = sorted({place for op in ops for place in op.loc}, key=_order)
-    host = tuple(f"{op.opname}: {why}" for op, why in compilation.host)
+    host = tuple(f"{on.op}: {on.why}" for on in compilation.host)
     return Graph(
         name, module, len(ops), tuple(lines), compilation.kernels, compilation.launches, host
     )

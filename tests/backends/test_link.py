@@ -1,15 +1,17 @@
-"""Object code: what is generated for each target, and how objects are linked."""
+"""Object code: what is generated for each target, how objects are linked and images loaded."""
 
 import ctypes
 import gc
-import os
+import math
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from minicc.backends.llvm.jit import link
+from minicc.backends.base import OUTSIDE, Image
+from minicc.backends.llvm.link import link
 from minicc.backends.llvm.optimize import assembly, optimise
 from minicc.errors import CompilerBug
+from minicc.runtime.image import load
 from minicc.target import TARGETS, Target
 
 HOST = Target.host()
@@ -77,7 +79,7 @@ def test_baseline_uses_no_avx() -> None:
 
 
 def test_code_computes_in_every_lane() -> None:
-    library = link([optimise(dot_ir(HOST), HOST)], ["dot"])
+    library = load(link([optimise(dot_ir(HOST), HOST)], ["dot"]))
     lanes = HOST.lanes(32)
     numbers = [lane % 7 - 3.0 for lane in range(4 * lanes)]
     given = (ctypes.c_float * len(numbers))(*numbers)
@@ -88,27 +90,30 @@ def test_code_computes_in_every_lane() -> None:
     assert list(result) == expected
 
 
-def test_objects_call_each_other_and_the_process() -> None:
+def test_objects_call_each_other_and_the_c_library() -> None:
     many = 40
     kernels = [
         optimise(f"define i64 @kernel{i}(i64 %x) {{ %y = add i64 %x, {i} ret i64 %y }}", HOST)
         for i in range(many)
     ]
     lines = [f"declare i64 @kernel{i}(i64)" for i in range(many)]
-    lines += ["declare i32 @getpid()", "declare i64 @given(i64)"]
+    lines += ["declare double @floor(double)", "declare double @fmod(double, double)"]
     lines += ["define i64 @main(i64 %v0) {"]
     lines += [f"%v{i + 1} = call i64 @kernel{i}(i64 %v{i})" for i in range(many)]
     lines += [
-        "%pid = call i32 @getpid()",
-        "%p = zext i32 %pid to i64",
-        f"%s = add i64 %v{many}, %p",
+        f"%x = sitofp i64 %v{many} to double",
+        "%y = fadd double %x, 0.75",
+        "%z = call double @floor(double %y)",
+        "%m = call double @fmod(double %z, double 1000.0)",
+        "%r = fptosi double %m to i64",
+        "ret i64 %r }",
     ]
-    lines += ["%r = call i64 @given(i64 %s)", "ret i64 %r }"]
-    callback = LONG(lambda value: -value)
-    address = ctypes.cast(callback, ctypes.c_void_p).value or 0
-    main = optimise("\n".join(lines), HOST)
-    library = link([main, *kernels], ["main", "kernel7"], {"given": address})
-    assert LONG(library["main"])(1000) == -(1000 + sum(range(many)) + os.getpid())
+    image = link(
+        [optimise("\n".join(lines), Target.named("x86-64")), *kernels], ["main", "kernel7"]
+    )
+    assert {*image.outside} <= {"floor", "fmod"}
+    library = load(image)
+    assert LONG(library["main"])(1000) == math.fmod(1000 + sum(range(many)), 1000)
     assert LONG(library["kernel7"])(1) == 8
     assert "kernel8" not in library
 
@@ -123,7 +128,7 @@ define void @fill(ptr %a, ptr %b, i64 %n) {
   ret void
 }
 """
-    library = link([optimise(text, HOST)], ["fill"])
+    library = load(link([optimise(text, HOST)], ["fill"]))
     a, b = ctypes.create_string_buffer(5000), ctypes.create_string_buffer(5000)
     fill = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64)(library["fill"])
     fill(ctypes.addressof(a), ctypes.addressof(b), 4999)
@@ -131,10 +136,10 @@ define void @fill(ptr %a, ptr %b, i64 %n) {
 
 
 def test_libraries_are_independent_and_close() -> None:
-    def answer(value: int) -> bytes:
-        return optimise(f"define i64 @f(i64 %x) {{ ret i64 {value} }}", HOST)
+    def answer(value: int) -> Image:
+        return link([optimise(f"define i64 @f(i64 %x) {{ ret i64 {value} }}", HOST)], ["f"])
 
-    one, two = link([answer(1)], ["f"]), link([answer(2)], ["f"])
+    one, two = load(answer(1)), load(answer(2))
     f = LONG(two["f"])
     assert LONG(one["f"])(0) == 1
     one.close()
@@ -150,16 +155,60 @@ def test_libraries_are_independent_and_close() -> None:
         (["define void @f() { call void @nowhere() ret void } declare void @nowhere()"], ["f"],
          "nowhere"),
         (["define void @f() { ret void }"], ["f", "absent"], "absent"),
+        (["@v = global i32 7 define i32 @f() { %x = load i32, ptr @v ret i32 %x }"], ["f"],
+         ".data"),
+        (["@v = external global i32 define i32 @f() { %x = load i32, ptr @v ret i32 %x }"], ["f"],
+         "relocation 42 of v"),
+        (["declare i32 @getpid() define i32 @f() { %x = call i32 @getpid() ret i32 %x }"], ["f"],
+         "getpid"),
         (["define void @f() { ret void }", "define void @f() { ret void }"], ["f"], "f"),
     ],
 )  # fmt: skip
-def test_bad_links_are_bugs(
-    texts: list[str], symbols: list[str], culprit: str, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_bad_links_are_bugs(texts: list[str], symbols: list[str], culprit: str) -> None:
     with pytest.raises(CompilerBug) as caught:
         link([optimise(text, HOST) for text in texts], symbols)
     assert caught.value.code == "MC0302"
-    assert culprit in str(caught.value) + capfd.readouterr().err
+    assert culprit in str(caught.value)
+
+
+def test_tables_of_jumps_are_relative() -> None:
+    cases = "\n".join(f"i64 {i}, label %b{i}" for i in range(12))
+    blocks = "\n".join(f"b{i}:\n %y{i} = call i64 @g{i}(i64 %x)\n ret i64 %y{i}" for i in range(12))
+    functions = "\n".join(
+        f"define internal i64 @g{i}(i64 %x) noinline {{ %y = mul i64 %x, {i * i + 3} ret i64 %y }}"
+        for i in range(12)
+    )
+    text = (
+        f"{functions}\ndefine i64 @f(i64 %x) {{\nentry:\n switch i64 %x, label %else [ {cases} ]\n"
+        f"{blocks}\nelse:\n ret i64 -1\n}}"
+    )
+    f = LONG((library := load(link([optimise(text, HOST)], ["f"])))["f"])
+    assert [f(x) for x in range(13)] == [*[x * (x * x + 3) for x in range(12)], -1]
+    library.close()
+
+
+def test_every_function_outside_is_there() -> None:
+    load(Image(b"\xc3", {"f": 0}, OUTSIDE)).close()
+
+
+def test_no_other_function_is_given_to_an_image() -> None:
+    for names in (("system",), ("memset", "execve"), ("memset",) * 1000):
+        with pytest.raises(CompilerBug, match="an image wants"):
+            load(Image(b"\xc3", {"f": 0}, names))
+
+
+def test_code_and_its_table_are_written_by_nobody() -> None:
+    library = load(link([optimise(dot_ir(HOST), HOST)], ["dot"]))
+    start, end = (library["dot"] & ~4095) - 4096, library["dot"] + 1
+    with open("/proc/self/maps", encoding="ascii") as lines:
+        ranges = [line.split()[:2] for line in lines]
+    allowed = {
+        flags
+        for bounds, flags in ranges
+        for low, high in [(int(n, 16) for n in bounds.split("-"))]
+        if low < end and start < high
+    }
+    assert allowed == {"r--p", "r-xp"}
 
 
 @pytest.mark.parametrize(

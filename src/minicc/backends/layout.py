@@ -1,0 +1,56 @@
+"""What stands where in the table of a native program, and what the memory around it must hold.
+
+That is all that the runtime knows of a program beside its machine code. This module imports nothing
+of the compiler, since what opens a program from a file imports it.
+
+Mirrors: the executable layouts of IREE's HAL, the memory plan in an ExecuTorch file.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from minicc.ir.arrays import Array
+from minicc.ir.types import BufferType, TensorType
+
+if TYPE_CHECKING:
+    from minicc.ir.affine import Dim
+
+# slots of the table: three of its own, the sizes, main's arguments, the constants in their order
+ARENA, TEAM, STATUS, FIRST = 0, 1, 2, 3
+WORDS = 2  # of a check in the status: whether it failed, the least index
+_NONE = np.iinfo(np.int64).max
+
+
+class Check(NamedTuple):
+    """A check of a launch: the nodes that it is for, and the extent that indices stay below."""
+
+    where: tuple[str, ...]
+    extent: Dim
+
+
+class Layout(NamedTuple):
+    """The free dimensions, the memory that a run needs, types of arguments, checks, constants.
+
+    `sizes` are the free dimensions that the table says, `derived` what is computed of them, and
+    `guards` pairs that must be equal. `work` counts the points of all iteration spaces; `checks`
+    are those whose words are in the status, in the order of these.
+    """
+
+    sizes: tuple[str, ...]
+    derived: tuple[tuple[str, Dim], ...]
+    guards: tuple[tuple[Dim, Dim], ...]
+    arena: Dim
+    scratch: Dim
+    inputs: tuple[BufferType | TensorType, ...]
+    outputs: tuple[BufferType | TensorType, ...]
+    work: Dim
+    checks: tuple[Check, ...]
+    constants: tuple[Array, ...]
+
+
+def clean_status(checks: int) -> Array:
+    """The words of a run in which nothing failed yet, a row a check."""
+    return np.tile(np.array([0, _NONE], np.int64), (checks, 1))

@@ -1,0 +1,140 @@
+"""Dimensions from their text, as `str` of an expression spells them, by a parser of a page.
+
+Files of compiled programs say sizes as text (`64*n + 3`), and are opened without the parser of the
+IR and its grammar.
+
+Mirrors: MLIR's parser of affine expressions.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from minicc.later import Later
+
+if TYPE_CHECKING:
+    from minicc.ir import affine
+    from minicc.ir.affine import Dim
+else:
+    affine = Later("minicc.ir.affine")
+
+_TOKEN = re.compile(r"\s*(?:(\d+)|'((?:\\.|[^'\\])*)'|(\$?[A-Za-z_]\w*)|([-+*(),]))", re.ASCII)
+_ESCAPE = re.compile(r"\\u([0-9a-f]{4})|\\U([0-9a-f]{8})")
+
+
+def spelled(dim: Dim) -> int | str:
+    """A dimension as a number or as text that `dim_of` reads."""
+    return dim if isinstance(dim, int) else str(dim)
+
+
+def dim_of(text: object) -> Dim:
+    """The dimension that a number or a text says; ValueError where it says none."""
+    if isinstance(text, int) and not isinstance(text, bool):
+        return text
+    if not isinstance(text, str):
+        raise ValueError(f"{text!r} is no dimension")
+    parser = _Parser(text)
+    found = parser.sum()
+    if parser.next != "":
+        raise ValueError(f"{text!r} is no dimension")
+    return found
+
+
+def binding_of(shapes: Sequence[Sequence[Dim]], found: Sequence[Sequence[int]]) -> dict[str, int]:
+    """The sizes that symbols have where shapes that hold them are these numbers."""
+    binding: dict[str, int] = {}
+    for shape, numbers in zip(shapes, found, strict=True):
+        for extent, n in zip(shape, numbers, strict=True):
+            if not isinstance(extent, int) and extent.is_atom():
+                binding[next(iter(extent.symbols()))] = n
+    return binding
+
+
+def with_derived(binding: Mapping[str, Dim], derived: Sequence[tuple[str, Dim]]) -> dict[str, Dim]:
+    """A binding of sizes with those that are computed from them, in order."""
+    whole = dict(binding)
+    for name, value in derived:
+        whole[name] = affine.substitute(value, whole)
+    return whole
+
+
+def number_of(value: Dim, binding: Mapping[str, Dim]) -> int:
+    """The number that a dimension is under a binding of all its symbols."""
+    return value if isinstance(value, int) else int(affine.evaluate(value, binding))
+
+
+class _Parser:
+    """A recursive descent over the tokens of a text; `next` is the token ahead, "" at the end."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._at = 0
+        self.next = ""
+        self._name: str | None = None
+        self._step()
+
+    def _step(self) -> str:
+        """The token that was ahead."""
+        taken = self.next
+        match = _TOKEN.match(self._text, self._at)
+        if match is None:
+            if self._text[self._at :].strip():
+                raise ValueError(f"{self._text!r} is no dimension")
+            self.next, self._name = "", None
+            return taken
+        self._at = match.end()
+        number, quoted, word, sign = match.groups()
+        self._name = word
+        if quoted is not None:
+            self._name = _ESCAPE.sub(lambda m: chr(int(m[1] or m[2], 16)), quoted)
+        self.next = number or sign or word or "'"
+        return taken
+
+    def _expect(self, token: str) -> None:
+        if self._step() != token:
+            raise ValueError(f"{self._text!r} is no dimension")
+
+    def sum(self) -> Dim:
+        """Products with signs between them."""
+        sign = self._step() if self.next == "-" else "+"
+        total: Dim = 0
+        while True:
+            total = affine.add(total, affine.multiply(self.product(), -1 if sign == "-" else 1))
+            if self.next not in ("+", "-"):
+                return total
+            sign = self._step()
+
+    def product(self) -> Dim:
+        """Factors, then at most one division of all of them."""
+        total = self.factor()
+        while self.next == "*":
+            self._step()
+            total = affine.multiply(total, self.factor())
+        if self.next not in ("floordiv", "mod"):
+            return total
+        divide = affine.floordiv if self._step() == "floordiv" else affine.mod
+        divisor = self.factor()
+        if not isinstance(divisor, int):
+            raise ValueError(f"{self._text!r} divides by what is no number")
+        return divide(total, divisor)
+
+    def factor(self) -> Dim:
+        """A number, a symbol, a minimum, or a sum in parentheses."""
+        name = self._name
+        token = self._step()
+        if token.isdecimal():
+            return int(token)
+        if token == "(" or (token == "min" and self.next == "("):
+            if token == "min":
+                self._step()
+            inner = self.sum()
+            if token == "min":
+                self._expect(",")
+                inner = affine.minimum(inner, self.sum())
+            self._expect(")")
+            return inner
+        if name is None:
+            raise ValueError(f"{self._text!r} is no dimension")
+        return affine.symbol(name)

@@ -1,0 +1,84 @@
+"""Inputs and outputs as ONNX Runtime tells of them, and as a model's file declares them.
+
+Mirrors: onnxruntime.NodeArg.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from minicc.ir.types import DType, TensorType
+from minicc.later import Later
+
+if TYPE_CHECKING:
+    from minicc.frontends.onnx import tensors
+else:
+    tensors = Later("minicc.frontends.onnx.tensors")
+
+_ONNX_NAMES = {
+    "f16": "tensor(float16)",
+    "bf16": "tensor(bfloat16)",
+    "f32": "tensor(float)",
+    "f64": "tensor(double)",
+    "bool": "tensor(bool)",
+}
+
+
+class NodeArg(NamedTuple):
+    """An input or output of a session.
+
+    Name, shape (numbers, and names of free dimensions), type as ONNX spells it.
+    """
+
+    name: str
+    shape: list[int | str]
+    type: str
+
+
+def declared_arg(name: str, proto: Any) -> NodeArg:
+    """An input or output as the model's file declares it."""
+    kind = proto.WhichOneof("value")
+    if kind != "tensor_type":
+        return NodeArg(name, [], _spelled(proto))
+    dims = proto.tensor_type.shape.dim
+    shape = [d.dim_value if d.HasField("dim_value") else d.dim_param or "?" for d in dims]
+    return NodeArg(name, shape, _spelled(proto))
+
+
+def elements_of(declared: Mapping[str, Any]) -> dict[str, DType]:
+    """The element types of protobuf types by name, also of what minicc has no type for."""
+    return {n: d for n, t in declared.items() if (d := _element(t))}
+
+
+def _element(proto: Any) -> DType | None:
+    """The element type of a tensor or of a sequence of tensors; None of anything else."""
+    kind = proto.WhichOneof("value")
+    if kind in ("sequence_type", "optional_type"):
+        return _element(getattr(proto, kind).elem_type)
+    return tensors.ELEMENTS.get(proto.tensor_type.elem_type) if kind == "tensor_type" else None
+
+
+def _spelled(proto: Any) -> str:
+    """A protobuf type as ONNX Runtime spells it."""
+    from onnx import TensorProto
+
+    kind = proto.WhichOneof("value")
+    if kind == "sequence_type":
+        return f"seq({_spelled(proto.sequence_type.elem_type)})"
+    if kind == "optional_type":
+        return f"optional({_spelled(proto.optional_type.elem_type)})"
+    if kind != "tensor_type":
+        return str(kind)
+    return f"tensor({TensorProto.DataType.Name(proto.tensor_type.elem_type).lower()})"
+
+
+def node_arg(name: str, type: TensorType) -> NodeArg:
+    """An input or output of a known type."""
+    shape = [n if isinstance(n, int) else str(n) for n in type.shape]
+    return NodeArg(name, shape, _ONNX_NAMES.get(type.dtype.name) or f"tensor({_integer(type)})")
+
+
+def _integer(type: TensorType) -> str:
+    name = type.dtype.name
+    return f"uint{name[1:]}" if name.startswith("u") else f"int{name[1:]}"

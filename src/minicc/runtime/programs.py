@@ -1,0 +1,291 @@
+"""Whole programs in the cache: found by all that decides them, kept when they were made.
+
+A program's key is made of the model's bytes, of minicc itself, of the target, of the options that
+decide code, and of the sizes that were bound. A model's bytes are hashed; that 500 MB need not be
+hashed at each start, the digest of a file is kept under its path, size, times and number on its
+disk (`stat`), unless it was written so lately that a second write could bear the same times.
+
+Mirrors: ccache's direct mode, git's index, which knows files by their `stat` as well; JAX's
+persistent compilation cache.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import stat
+import threading
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cache, partial
+from importlib.util import find_spec
+from os import PathLike
+from typing import IO, TYPE_CHECKING, Any
+
+import numpy as np
+
+from minicc.errors import UserError
+from minicc.later import Later
+from minicc.options import Options
+from minicc.runtime.cache import cache_at, key
+from minicc.runtime.container import MAGIC, read
+from minicc.runtime.saved import Built, Facts, Saved, Segment, save
+from minicc.version import VERSION
+
+if TYPE_CHECKING:
+    from minicc.runtime import host_ops
+else:
+    host_ops = Later("minicc.runtime.host_ops")
+
+SUFFIX = ".mcp"
+State = tuple[int, ...]  # of a file: what `stat` says, as far as it tells one content from another
+# files beside a model that were read: their places from its folder on, and their states
+Files = Mapping[str, State]
+
+_NONE: Files = {}
+_LEAF, _AT_ONCE = 1 << 24, 1 << 20  # bytes that are hashed as one, and read as one
+_SETTLED_NS = 2_000_000_000  # after which a write has other times than one before it
+_ASIDE = 1 << 26  # bytes of a program that another thread writes, while the model runs already
+
+
+class Programs:
+    """The programs of one model, or of some values within it, in the cache.
+
+    Nothing is found or kept where the model can't be read.
+    """
+
+    def __init__(self, source: object, outputs: Sequence[str] | None, options: Options) -> None:
+        self._cache = cache_at(options.cache_dir, options.cache_bytes)
+        self._options = options
+        given = _given(source)
+        self._path = given if isinstance(given, str) else None
+        self._state: State = ()
+        self._parts: tuple[str, ...] | None = None
+        if options.cache_dir is None or self._cache.path("") is None:
+            return
+        digest: str | None = None
+        if isinstance(given, bytes):
+            digest = _digest(given)
+        elif given is not None:
+            self._state = state_of(given)
+            digest = self._digest_of(given)
+        if digest is not None:
+            target = options.machine
+            machine = (target.name, target.cpu, target.features)
+            self._parts = (made_by(), *machine, options.math, digest, repr(outputs))
+
+    def find(self, sizes: Mapping[str, int] | None = None) -> Saved | None:
+        """The program that was kept for these sizes, whole, and within the limit of memory.
+
+        With None that for all sizes, or what is known of the model where that is no program.
+        """
+        name = self._name(sizes)
+        path = self._cache.path(name) if name else None
+        if path is None:
+            return None
+        try:
+            saved = Saved(read(path))
+            if saved.says("key") != name or not self._same_files(saved.says("files")):
+                return None
+            if saved.built is not None and saved.built.bytes() > self._options.memory_limit:
+                return None  # who compiles it says what is too large
+        except (OSError, ValueError, UserError):
+            return None
+        self._cache.used(path)
+        return saved
+
+    def keep(
+        self,
+        sizes: Mapping[str, int] | None,
+        built: Built | None,
+        facts: Facts,
+        files: Files,
+    ) -> None:
+        """Keep a program; nothing is kept where a file changed since it was read."""
+        name = self._name(sizes)
+        if name is None or self.changed(files):
+            return
+        digests = {name: self._digest_of(self._beside(name)) for name in files}
+        more = {"key": name, "files": digests}
+
+        def write(file: IO[bytes]) -> bool:
+            save(file, built, facts, self._options.machine.name, more)
+            return not self.changed(files)
+
+        size = _size(built)
+        work = partial(self._write, name, size, write)
+        if size < _ASIDE:
+            work()
+        else:
+            threading.Thread(target=work, name="minicc-keep").start()
+
+    def _write(self, name: str, size: int, write: Any) -> None:
+        try:
+            self._cache.write(name, size, write)
+        except host_ops.NotPlainError:
+            return  # compiled anew at each start; its kernels are found in the cache
+
+    def _name(self, sizes: Mapping[str, int] | None) -> str | None:
+        if self._parts is None:
+            return None
+        bound = repr(sizes and sorted(sizes.items()))
+        return key("program", *self._parts, bound) + SUFFIX
+
+    def _beside(self, location: str) -> str:
+        """A file in the model's folder; "" where a link leads out of it."""
+        if self._path is None:
+            return ""
+        folder = os.path.dirname(self._path)
+        folders = os.path.realpath(folder), os.path.dirname(os.path.realpath(self._path))
+        place = os.path.realpath(os.path.join(folder, location))
+        return place if any(place.startswith(f.rstrip("/") + "/") for f in folders) else ""
+
+    def changed(self, files: Files = _NONE) -> bool:
+        """Whether the model or a file beside it is another than the one that was read."""
+        if self._path is None:
+            return False
+        others = (state != state_of(self._beside(name)) for name, state in files.items())
+        return self._state != state_of(self._path) or any(others)
+
+    def _same_files(self, digests: Any) -> bool:
+        found = (self._digest_of(self._beside(name)) == d for name, d in digests.items())
+        return not digests or all(found)
+
+    def _digest_of(self, path: str) -> str | None:
+        """The digest of a file's bytes, from the cache or made; None where it can't be read."""
+        state = state_of(path)
+        if not state:
+            return None
+        memo = key("digest", os.path.abspath(path), repr(state))
+        known = self._cache.get(memo)
+        if known is not None:
+            return known.decode()
+        try:
+            digest = _digest_of_file(path)
+        except OSError:
+            return None
+        settled = time.time_ns() - max(state[1:3]) > _SETTLED_NS
+        if settled and state_of(path) == state:
+            self._cache.put(memo, digest.encode())
+        return digest
+
+
+def state_of(path: str) -> State:
+    """What tells a file's content from another's, without reading it; () where it is no file."""
+    try:
+        found = os.stat(path)
+    except (OSError, ValueError):
+        return ()
+    return state_from(found) if stat.S_ISREG(found.st_mode) else ()
+
+
+def state_from(found: os.stat_result) -> State:
+    """The state of a file that is open."""
+    return found.st_size, found.st_mtime_ns, found.st_ctime_ns, found.st_ino, found.st_dev
+
+
+def _given(source: object) -> str | bytes | None:
+    """What a model is given as; None for what is neither bytes nor a path."""
+    if isinstance(source, bytes | bytearray | memoryview):
+        return bytes(source)
+    return os.path.abspath(os.fsdecode(source)) if isinstance(source, str | PathLike) else None
+
+
+def is_program(source: object) -> bool:
+    """Whether a file or bytes are a compiled program, by their first bytes or the file's name."""
+    given = _given(source)
+    if given is None:
+        return False
+    if isinstance(given, bytes):
+        return given.startswith(MAGIC)
+    if given.endswith(SUFFIX):
+        return True
+    if not state_of(given):
+        return False  # what a pipe gives can be read once alone
+    try:
+        handle = os.open(given, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    except (OSError, ValueError):
+        return False
+    try:
+        return os.pread(handle, len(MAGIC), 0) == MAGIC
+    except OSError:
+        return False
+    finally:
+        os.close(handle)
+
+
+def open_program(source: str | PathLike[str] | bytes) -> Saved:
+    """The program in a file or in bytes; UserError where it is none, or can't be read.
+
+    MC0162 a file that can't be read, and the errors of `container.read`.
+    """
+    try:
+        return Saved(read(_given(source) or ""))
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        text = f"the compiled program can't be read: {reason.lower()}"
+        raise UserError("MC0162", text, hint="check the path", where=str(source)) from error
+
+
+@cache
+def made_by() -> str:
+    """What stands for minicc itself in a key: its version, and the state of its own files.
+
+    Who changes a pass finds no program that was made before. Libraries that decide code count too.
+    """
+    root = os.path.dirname(os.path.dirname(__file__))
+    digest = hashlib.sha256(f"{VERSION} {np.__version__}".encode())
+    folders = [root]
+    while folders:
+        with os.scandir(folders.pop()) as entries:
+            for entry in sorted(entries, key=lambda e: e.name):
+                if entry.is_dir():
+                    folders.append(entry.path)
+                elif not entry.name.endswith(".pyc"):
+                    found = entry.stat()
+                    told = f"{entry.path[len(root) :]} {found.st_size} {found.st_mtime_ns} "
+                    digest.update(told.encode())
+    spec = find_spec("llvmlite")
+    if spec is not None and spec.origin:
+        digest.update(repr(state_of(spec.origin)[:2]).encode())
+    return digest.hexdigest()
+
+
+def _size(built: Built | None) -> int:
+    """About how many bytes a program takes in a file."""
+    segments = [] if built is None else [s for s in built.steps if isinstance(s, Segment)]
+    constants = sum(a.nbytes for s in segments for a in s.layout.constants)
+    return constants + sum(len(s.image.code) for s in segments) + (1 << 14)
+
+
+def _digest_of_file(path: str) -> str:
+    with open(path, "rb", buffering=0) as file:
+        size = os.fstat(file.fileno()).st_size
+        starts = range(0, size, _LEAF)
+        leaf = partial(_leaf, file.fileno())
+        if len(starts) < 4:
+            return _joined(map(leaf, starts))
+        # hashing leaves the interpreter's lock
+        from concurrent.futures import ThreadPoolExecutor
+
+        with ThreadPoolExecutor(len(os.sched_getaffinity(0)), "minicc-digest") as pool:
+            return _joined(pool.map(leaf, starts))
+
+
+def _leaf(handle: int, start: int) -> bytes:
+    digest = hashlib.sha256()
+    buffer = bytearray(_AT_ONCE)
+    for at in range(start, start + _LEAF, _AT_ONCE):
+        count = os.preadv(handle, [buffer], at)
+        digest.update(memoryview(buffer)[:count])
+    return digest.digest()
+
+
+def _digest(data: bytes) -> str:
+    view = memoryview(data)
+    starts = range(0, len(data), _LEAF)
+    return _joined(hashlib.sha256(view[s : s + _LEAF]).digest() for s in starts)
+
+
+def _joined(leaves: Iterable[bytes]) -> str:
+    return hashlib.sha256(b"".join(leaves)).hexdigest()
