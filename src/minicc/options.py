@@ -18,6 +18,7 @@ costs half a millisecond at import.
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal, Never
 
 from minicc.errors import Problems, UnsupportedError, UserError
@@ -37,11 +38,14 @@ class Options:
     `allow_spinning`. `target`: a named target, or
     None for the host's best. `cache_dir`: where compiled code is kept, None for nowhere;
     `cache_bytes`: the most that is kept there. `memory_limit`: the bytes of constants, outputs and
-    values in between that a model may need, else it is refused before any is allocated. Raises
+    values in between that a model may need, else it is refused before any is allocated. `sizes`:
+    numbers for free dimensions by their names; the program is compiled for these alone. Raises
     `UserError` naming all bad values at once.
     """
 
-    __slots__ = ("cache_bytes", "cache_dir", "math", "memory_limit", "spin", "target", "threads")
+    __slots__ = (
+        "cache_bytes", "cache_dir", "math", "memory_limit", "sizes", "spin", "target", "threads"
+    )  # fmt: skip
 
     math: Math
     threads: int
@@ -50,6 +54,7 @@ class Options:
     cache_dir: str | None
     cache_bytes: int
     memory_limit: int
+    sizes: tuple[tuple[str, int], ...]
 
     def __init__(
         self,
@@ -61,6 +66,7 @@ class Options:
         cache_dir: str | os.PathLike[str] | Literal[False] | None = None,
         cache_bytes: int | None = None,
         memory_limit: int | None = None,
+        sizes: Mapping[str, int] | Sequence[tuple[str, int]] = (),
         **unknown: Never,
     ) -> None:
         problems = Problems()
@@ -74,6 +80,7 @@ class Options:
             "cache_dir": None if cache_dir is False else _folder(problems, cache_dir),
             "cache_bytes": _count(problems, "cache_size", cache_bytes, 1 << 62),
             "memory_limit": _count(problems, "memory_limit", memory_limit, 1 << 62),
+            "sizes": _sizes(problems, sizes),
         }
         problems.check()
         values["threads"] = values["threads"] or usable_cores()
@@ -178,6 +185,21 @@ def options_of(options: Options | None, **given: Any) -> Options:
         raise UserError("MC0137", f"options is a {kind}, and must be an Options", hint=hint)
     changes = {name: value for name, value in given.items() if value is not None}
     return options.replace(**changes) if changes else options
+
+
+def _sizes(problems: Problems, given: Any) -> tuple[tuple[str, int], ...]:
+    """Numbers for free dimensions, sorted by their names."""
+    try:
+        sizes = dict(given)
+    except (TypeError, ValueError):
+        sizes = {"": given}
+    for name, n in sizes.items():
+        whole = isinstance(n, int) and not isinstance(n, bool)
+        if not isinstance(name, str) or not whole or not 0 <= n < 1 << 62:
+            hint = "give the names of free dimensions with their sizes: sizes={'batch': 1}"
+            problems.add(UserError("MC0101", f"sizes is {given!r}, and {n!r} is none", hint=hint))
+            return ()
+    return tuple(sorted(sizes.items()))
 
 
 def _folder(problems: Problems, given: str | os.PathLike[str] | None) -> str | None:

@@ -1,7 +1,8 @@
 """`InferenceSession`: a compiled ONNX model with ONNX Runtime's interface.
 
-Mirrors: onnxruntime.InferenceSession; specialisation by shape is JAX's jit. Unlike ORT's, a session
-compiles when it is opened, or at the first call with new sizes, and holds no kernels of its own.
+Mirrors: onnxruntime.InferenceSession; one program for all sizes is Relax's. Unlike ORT's, a session
+compiles when it is opened, or at its first run where dimensions are free, and holds no kernels of
+its own.
 A program that was compiled before is opened from its file, and nothing of the compiler is imported.
 """
 
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from minicc import compiled, parts
     from minicc.compiled import Made
     from minicc.frontends.onnx import importer, reader
+    from minicc.frontends.onnx.reader import Model
     from minicc.ir.core import Function, Module
     from minicc.parts import Parts
 else:
@@ -46,8 +48,9 @@ class InferenceSession:
     """A compiled ONNX model, with ONNX Runtime's interface.
 
     `model` is a path or bytes, of an ONNX model or of a compiled program. A model whose shapes are
-    known is compiled at once; one with free dimensions when `run` first sees each set of sizes.
-    What was compiled before is opened from the cache. May be entered from several Python threads at
+    known is compiled at once; one with free dimensions at its first run, for all sizes unless
+    `Options(sizes=...)` gives some. Sizes that a guard of the program refuses have their own. What
+    was compiled before is opened from the cache. May be entered from several Python threads at
     once.
     """
 
@@ -119,6 +122,8 @@ class InferenceSession:
     def _import(self) -> Facts:
         """Read the model, and import its graph or what runs it in parts."""
         read = reader.read_model(self._source, self._outputs)
+        if self.options.sizes:
+            _bind(read, dict(self.options.sizes))
         # as plain values: a part of the file's message would keep all of it, weights and all
         self._declared = {name: declared_arg(name, t) for name, t in read.declared.items()}
         # of inputs of no known rank
@@ -350,6 +355,17 @@ class InferenceSession:
 def sizes_of(binding: Mapping[str, int]) -> str:
     """Sizes of free dimensions in words."""
     return ", ".join(f"{s}={n}" for s, n in binding.items())
+
+
+def _bind(model: Model, sizes: dict[str, int]) -> None:
+    """Write sizes in for free dimensions of a model's inputs; MC0168 where one is not there."""
+    extents = [n for _, type in model.inputs if type is not None for n in type.shape]
+    free = {name for n in extents if not isinstance(n, int) for name in n.symbols()}
+    if unknown := sorted(set(sizes) - free):
+        there = f"free dimensions: {', '.join(sorted(free))}" if free else "there is none"
+        text = f"the model has no free dimension {', '.join(map(repr, unknown))}"
+        raise UserError("MC0168", text, hint=there)
+    model.inputs = list(importer.bound_types(model, sizes).items())
 
 
 def _is_static(type: TensorType) -> bool:

@@ -111,7 +111,7 @@ def test_free_dimensions_and_names_that_are_no_words(tmp_path: Path) -> None:
     result = invoke("run", path, *shape, "--save", out)
     assert "input in[a]: random (seed 0), float32[3, 4]" in result.stderr
     assert " y[red] " in result.stdout
-    assert "any batch: " in result.stdout
+    assert "static shapes: " in result.stdout
     with np.load(out) as saved:
         assert {name: saved[name].shape for name in saved.files} == {
             "file": (3, 4),

@@ -190,3 +190,17 @@ def test_equal_weights_are_in_memory_once() -> None:
     (other,), _ = place_constants([weights + (np.arange(5000) == 2500)])
     assert np.shares_memory(first, second)
     assert not np.shares_memory(first, other)
+
+
+def test_sizes_that_are_given_ahead() -> None:
+    options = Options(threads=1, sizes={"batch": 5})
+    session = minicc.InferenceSession(model(), options=options)
+    assert session.get_inputs() == [("x", [5, 24], "tensor(float)")]
+    x = np.random.default_rng(5).standard_normal((5, 24)).astype(np.float32)
+    np.testing.assert_allclose(session.run(None, {"x": x})[0], expected(x), rtol=1e-5, atol=1e-5)
+    with pytest.raises(minicc.UserError, match="must be f32\\[5,24\\]"):
+        session.run(None, {"x": x[:3]})
+    with pytest.raises(minicc.UserError, match=r"MC0168.*no free dimension 'seq'"):
+        minicc.InferenceSession(model(), options=options.replace(sizes={"seq": 1}))
+    with pytest.raises(minicc.UserError, match=r"MC0101.*sizes is"):
+        Options(sizes={"batch": -1})

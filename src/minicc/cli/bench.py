@@ -22,7 +22,7 @@ from rich.markup import escape
 from rich.progress import Progress
 from rich.table import Table
 
-from minicc.cli.inputs import complete_inputs, parse_inputs, parse_shapes
+from minicc.cli.inputs import bound_session, complete_inputs, parse_inputs, parse_shapes
 from minicc.errors import UserError
 from minicc.ir.arrays import Array
 from minicc.options import Options
@@ -32,6 +32,7 @@ from minicc.target import TARGETS
 
 Run = Callable[[], list[Any]]
 _PEERS = ("onnxruntime",)
+_FREE = "minicc, free sizes"
 
 
 @click.command("bench")
@@ -60,13 +61,18 @@ def bench_command(
     """Measure runs of MODEL, beside another engine's if asked."""
     options = Options(threads=threads, math=math, target=target)
     began = time.perf_counter()
-    session = InferenceSession(model, options=options)
-    feed = complete_inputs(
-        session.signature, parse_inputs(inputs), parse_shapes(shapes), options.memory_limit
-    )
+    bound = parse_shapes(shapes)
+    session = bound_session(model, options, bound)
+    feed = complete_inputs(session.signature, parse_inputs(inputs), bound, options.memory_limit)
     want = session.run(None, feed)
     engines: dict[str, Run] = {"minicc": lambda: session.run(None, feed)}
     ready = {"minicc": time.perf_counter() - began}
+    if session.options.sizes:  # what it gains that they are bound
+        began = time.perf_counter()
+        free = InferenceSession(model, options=options)
+        free.run(None, feed)
+        engines[_FREE] = lambda: free.run(None, feed)
+        ready[_FREE] = time.perf_counter() - began
     error: float | None = None
     if against is not None:
         began = time.perf_counter()
@@ -160,7 +166,8 @@ def _show(told: dict[str, Any]) -> None:
     table = Table("engine", "version", "ready s", "min ms", "median ms", "runs", box=None)
     for name, row in told["engines"].items():
         numbers = [f"{row['ready_s']:.2f}", f"{row['min_ms']:.4g}", f"{row['median_ms']:.4g}"]
-        table.add_row(name, importlib.metadata.version(name), *numbers, str(row["runs"]))
+        version = importlib.metadata.version("minicc" if name == _FREE else name)
+        table.add_row(name, version, *numbers, str(row["runs"]))
     console = Console()
     console.print(table)
     click.echo(f"{told['threads']} threads")

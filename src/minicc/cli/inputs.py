@@ -18,7 +18,9 @@ from minicc.ir.arrays import Array
 from minicc.ir.types import DTYPES, INDEX, STORED
 from minicc.later import Later
 from minicc.limits import require_array_fits
-from minicc.session import Signature
+from minicc.options import Options
+from minicc.runtime.programs import is_program
+from minicc.session import InferenceSession, Signature
 
 if TYPE_CHECKING:
     from minicc.ir import affine
@@ -95,6 +97,17 @@ def parse_shapes(texts: Sequence[str]) -> dict[str, tuple[int, ...]]:
             )
         shapes[name] = tuple(int(n) for n in value.split("x") if n)
     return shapes
+
+
+def bound_session(
+    model: str, options: Options, shapes: dict[str, tuple[int, ...]]
+) -> InferenceSession:
+    """A session of a model whose free dimensions have the sizes that shapes of inputs imply."""
+    session = InferenceSession(model, options=options)
+    sizes = bind_shapes(session.signature, shapes)
+    if not sizes or is_program(model):
+        return session
+    return InferenceSession(model, options=options.replace(sizes=sizes))
 
 
 def bind_shapes(signature: Signature, shapes: dict[str, tuple[int, ...]]) -> dict[str, int]:

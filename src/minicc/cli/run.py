@@ -15,11 +15,10 @@ import click
 import numpy as np
 
 from minicc.cli.expected import check_expected
-from minicc.cli.inputs import complete_inputs, parse_inputs, parse_shapes
+from minicc.cli.inputs import bound_session, complete_inputs, parse_inputs, parse_shapes
 from minicc.ir.arrays import Array
 from minicc.later import Later
 from minicc.options import Options
-from minicc.session import InferenceSession
 from minicc.target import TARGETS
 
 if TYPE_CHECKING:
@@ -80,7 +79,7 @@ def run_command(
     wanted = parse_inputs(expected, "--expected")
     options = Options(threads=threads, math=math, target=target)
     began = time.perf_counter()
-    session = InferenceSession(model, options=options)
+    session = bound_session(model, options, parse_shapes(shapes))
     feed = complete_inputs(session.signature, given, parse_shapes(shapes), options.memory_limit)
     names = [n for part in chosen for n in part.split(",")] or [
         o.name for o in session.get_outputs()

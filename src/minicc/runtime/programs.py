@@ -72,7 +72,8 @@ class Programs:
         if digest is not None:
             target = options.machine
             machine = (target.name, target.cpu, target.features)
-            self._parts = (made_by(), *machine, options.math, digest, repr(outputs))
+            asked = repr((outputs, options.sizes))
+            self._parts = (made_by(), *machine, options.math, digest, asked)
 
     def find(self, sizes: Mapping[str, int] | None = None) -> Saved | None:
         """The program that was kept for these sizes, whole, and within the limit of memory.
