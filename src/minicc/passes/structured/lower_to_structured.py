@@ -139,6 +139,9 @@ def equal_extents(op: Op) -> Iterator[tuple[Dim, Dim]]:
         columns = [tuple(extents) for extents in found.values()]
     elif isinstance(op, graph.Reshape):
         columns = [(graph.product(op.x.type.shape), graph.product(op.shape))]
+    elif isinstance(op, graph.Scan):
+        yield from ((a, b) for a, b in op.same_extents() if a != b)
+        return
     elif isinstance(op, graph.Concat):
         shapes = [v.type.shape for v in op.xs]
         columns = (c for k, c in enumerate(zip(*shapes, strict=True)) if k != op.axis)
