@@ -23,7 +23,7 @@ from minicc.ir.arrays import Array, aligned, empty, is_aligned
 from minicc.ir.extents import binding_of, number_of, with_derived
 from minicc.ir.indices import out_of_range
 from minicc.ir.mapped import changes, copy
-from minicc.limits import no_memory, require_array_fits
+from minicc.limits import Holding, no_memory, too_large
 from minicc.runtime.image import load
 from minicc.runtime.threads import close_idle, give_team, take_team
 from minicc.target import usable_processors
@@ -195,14 +195,23 @@ class NativeExecutable:
         outputs = [(tuple(map(number, t.shape)), t.dtype.numpy) for t in layout.outputs]
         threads = self.threads if number(layout.work) > _ALONE else 1
         arena = number(layout.arena) + threads * number(layout.scratch)
-        needed = arena + sum(prod(shape) * dtype.itemsize for shape, dtype in outputs)
-        require_array_fits(needed, self._limit, "the model")
+        self._require_fits(arena, outputs)
         numbers = tuple(given[name] for name in layout.sizes)
         made = Sizes(numbers, tuple(outputs), max(1, arena), threads)
         if len(self._sizes) >= _MOST_SIZES:
             self._sizes.clear()
         self._sizes[shapes] = made
         return made
+
+    def _require_fits(self, arena: int, outputs: Sequence[tuple[tuple[int, ...], Any]]) -> None:
+        found = [
+            Holding(prod(shape) * dtype.itemsize, f"{dtype}{list(shape)}, an output")
+            for shape, dtype in outputs
+        ]
+        needed = arena + sum(h.bytes for h in found)
+        if needed > self._limit:
+            found.append(Holding(arena, "the values in between"))
+            raise too_large("the model", needed, self._limit, found)
 
     def fits(self, shapes: Sequence[tuple[int, ...]]) -> bool:
         """Whether the program is for inputs of these shapes: whether all its guards hold."""
