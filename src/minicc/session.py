@@ -336,6 +336,7 @@ class InferenceSession:
                 f"{shapes}: {c.launches} launches of {c.kernels} kernels, "
                 f"target {self.options.machine.name}{took}"
             )
+            lines += [f"  where {guard}" for guard in c.executable.guards()]
             lines += [f"  on the host: {on.where}: {on.why}" for on in c.host]
         return "\n".join(lines)
 

@@ -23,13 +23,17 @@ from minicc.ir.arrays import Array, aligned, empty, is_aligned
 from minicc.ir.extents import binding_of, number_of, with_derived
 from minicc.ir.indices import out_of_range
 from minicc.ir.mapped import changes, copy
+from minicc.later import Later
 from minicc.limits import Holding, no_memory, too_large
 from minicc.runtime.image import load
 from minicc.runtime.threads import close_idle, give_team, take_team
 from minicc.target import usable_processors
 
 if TYPE_CHECKING:
+    from minicc.ir import affine
     from minicc.ir.affine import Dim
+else:
+    affine = Later("minicc.ir.affine")
 
 # points of all iteration spaces; below that a second thread costs more than it brings
 _ALONE = 200_000
@@ -219,6 +223,14 @@ class NativeExecutable:
         given = binding_of([t.shape for t in layout.inputs], shapes)
         sizes = with_derived(given, layout.derived)
         return all(number_of(a, sizes) == number_of(b, sizes) for a, b in layout.guards)
+
+    def guards(self) -> list[str]:
+        """What must be equal of the sizes of inputs, in their names."""
+        layout = self._layout
+        names = {n: affine.symbol(n.removeprefix("$")) for n in layout.sizes}
+        sizes = with_derived(names, layout.derived)
+        pairs = [[affine.substitute(n, sizes) for n in pair] for pair in layout.guards]
+        return list(dict.fromkeys(f"{a} = {b}" for a, b in pairs))
 
     def close(self) -> None:
         """Forget the memory of runs, and end the threads that wait for one."""
