@@ -19,11 +19,13 @@ from minicc.ir.core import Region, Value
 from minicc.ir.space import REDUCTION
 from minicc.ir.structured import Generic, Group, Map, contiguous_name, names_of
 from minicc.ir.types import INDEX_TYPE
+from minicc.passes.structured.fuse import is_contraction
 
 Position = tuple[
     "Value | Dim", int
 ]  # where a dimension stands: index of the first point, and how many points
 Segment = tuple[Dim, Dim, int]  # lo, hi, step
+_SUMS = 4  # of a vector, where one row is multiplied alone
 
 
 class Register:
@@ -86,6 +88,7 @@ class GroupState:
         self.registers: dict[Value, Register] = {}
         self.axes: list[str] = []
         self.fetches = True
+        self.alone = False  # whether there is one point of what is covered at a time
         self.held: dict[str, list[Value]] = {}
         self.readers: dict[Value, list[Map]] = {}
         for op in group.body.ops:
@@ -129,6 +132,9 @@ class Nest:
         self.own_parallel = [i.name for i in own if i.kind != REDUCTION]
         self.reductions = [i.name for i in own if i.kind == REDUCTION]
         self.extents = {i.name: i.extent for i in op.space.iters}
+        if lowering.alone and self.reductions and is_contraction(op):
+            # a row alone has too few sums to hide the latency of a multiply-add
+            self.tiles.setdefault(self.reductions[-1], _SUMS)
         self.axes = self._axis_order()
         self.at: dict[str, Position] = dict(lowering.shared)
         self.checks: dict[int, list[tuple[str, int, Dim]]] = {}

@@ -114,6 +114,7 @@ class _Lowering(GroupState):
             self.b.emit(kernel.Index, block, value=v) for v in (piece.start, piece.stop, piece.end)
         )
         self.fetches = piece.fetches
+        self.alone = piece.step == 1
         index = Value(INDEX_TYPE, name)
         outer = self.enter()
         at = index
@@ -157,8 +158,9 @@ class _Lowering(GroupState):
 
         if others == [HOLD]:
             yield Piece(following, done, done + (hi - done) * least(step), hi, SHIFTED)
-            below = 1 - least(following + 1)
+            below = least(2) - least(following + 1)
             yield Piece(following, lo, lo + (hi - lo) * below, hi, HELD)
+            yield Piece(1, lo, lo + (hi - lo) * (1 - least(2)), hi)
             between = least(following + 1) - least(step)
             yield Piece(step, lo, lo + (hi - lo) * between, hi, HELD)
             return
