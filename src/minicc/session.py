@@ -93,6 +93,7 @@ class InferenceSession:
         self._compiled: dict[tuple[int, ...], Compilation] = {}
         self._others: dict[tuple[str, ...], InferenceSession] = {}
         self._lock = lock()
+        self._contradictory = False
         self._symbols = self._facts.symbols
         self._args = [
             (name, type, type.dtype.numpy) for name, type in self.signature if type is not None
@@ -277,10 +278,16 @@ class InferenceSession:
 
     def _program(self, arrays: Sequence[Array]) -> Compilation:
         """One program for all sizes; where ops run on the host or a guard fails, one for these."""
-        if not self._facts.hosted:
-            found = self._compilation({})
-            if found.executable.fits([a.shape for a in arrays]):
-                return found
+        if not self._facts.hosted and not self._contradictory:
+            try:
+                found = self._compilation({})
+            except UserError as error:
+                self._contradictory = error.code == "MC0142"  # its ops want unlike sizes
+                if not self._contradictory:
+                    raise
+            else:
+                if found.executable.fits([a.shape for a in arrays]):
+                    return found
         return self._compilation(self.binding(arrays))
 
     def _compilation(self, binding: Mapping[str, int]) -> Compilation:
@@ -305,10 +312,26 @@ class InferenceSession:
             saved = self._programs.find(binding)
         if saved is not None:
             return saved.compilation(self.options)
-        room = len(self._compiled) < _ON_DISK
-        return compiled.compile_module(
-            self.module, self.options, binding, partial(self._keep, binding) if room else None
-        )
+        keep = partial(self._keep, binding) if len(self._compiled) < _ON_DISK else None
+        try:
+            return compiled.compile_module(self.module, self.options, binding, keep)
+        except UserError as error:
+            module = self._imported_for(binding) if error.code == "MC0142" else None
+            if module is None:
+                raise
+        return compiled.compile_module(module, self.options, {}, keep)
+
+    def _imported_for(self, binding: Mapping[str, int]) -> Module | None:
+        """The graph for sizes that the graph for all does not fit; None where the model doesn't."""
+        if not binding or self._programs.changed():
+            return None
+        read = reader.read_model(self._source, self._outputs)
+        if self.options.sizes:
+            _bind(read, dict(self.options.sizes))
+        try:
+            return importer.import_graph(read, binding)
+        except (UserError, UnsupportedError):
+            return None
 
     def _keep(self, binding: Mapping[str, int], made: Made) -> None:
         facts = made.facts(self._facts, binding)
