@@ -9,7 +9,6 @@ A program that was compiled before is opened from its file, and nothing of the c
 from __future__ import annotations
 
 import os
-import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
@@ -17,11 +16,12 @@ from typing import TYPE_CHECKING, Any, Never
 
 import numpy as np
 
-from minicc.errors import MiniccError, Problems, UnsupportedError, UserError
+from minicc.errors import MiniccError, UnsupportedError, UserError
+from minicc.inputs import check_inputs
 from minicc.ir.arrays import Array
-from minicc.ir.types import DType, TensorType
+from minicc.ir.types import TensorType
 from minicc.later import Later
-from minicc.limits import no_memory, require_array_fits, without_collection
+from minicc.limits import require_array_fits, without_collection
 from minicc.locks import lock
 from minicc.node_args import NodeArg, declared_arg, elements_of, node_arg
 from minicc.options import Options, options_of
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from minicc.compiled import Made
     from minicc.frontends.onnx import importer, reader
     from minicc.frontends.onnx.reader import Model
-    from minicc.ir.core import Function, Module
+    from minicc.ir.core import Module
     from minicc.parts import Parts
 else:
     compiled, parts = Later("minicc.compiled"), Later("minicc.parts")
@@ -93,6 +93,7 @@ class InferenceSession:
         self._compiled: dict[tuple[int, ...], Compilation] = {}
         self._others: dict[tuple[str, ...], InferenceSession] = {}
         self._lock = lock()
+        self._contradictory = False
         self._symbols = self._facts.symbols
         self._args = [
             (name, type, type.dtype.numpy) for name, type in self.signature if type is not None
@@ -277,10 +278,16 @@ class InferenceSession:
 
     def _program(self, arrays: Sequence[Array]) -> Compilation:
         """One program for all sizes; where ops run on the host or a guard fails, one for these."""
-        if not self._facts.hosted:
-            found = self._compilation({})
-            if found.executable.fits([a.shape for a in arrays]):
-                return found
+        if not self._facts.hosted and not self._contradictory:
+            try:
+                found = self._compilation({})
+            except UserError as error:
+                self._contradictory = error.code == "MC0142"  # its ops want unlike sizes
+                if not self._contradictory:
+                    raise
+            else:
+                if found.executable.fits([a.shape for a in arrays]):
+                    return found
         return self._compilation(self.binding(arrays))
 
     def _compilation(self, binding: Mapping[str, int]) -> Compilation:
@@ -305,10 +312,26 @@ class InferenceSession:
             saved = self._programs.find(binding)
         if saved is not None:
             return saved.compilation(self.options)
-        room = len(self._compiled) < _ON_DISK
-        return compiled.compile_module(
-            self.module, self.options, binding, partial(self._keep, binding) if room else None
-        )
+        keep = partial(self._keep, binding) if len(self._compiled) < _ON_DISK else None
+        try:
+            return compiled.compile_module(self.module, self.options, binding, keep)
+        except UserError as error:
+            module = self._imported_for(binding) if error.code == "MC0142" else None
+            if module is None:
+                raise
+        return compiled.compile_module(module, self.options, {}, keep)
+
+    def _imported_for(self, binding: Mapping[str, int]) -> Module | None:
+        """The graph for sizes that the graph for all does not fit; None where the model doesn't."""
+        if not binding or self._programs.changed():
+            return None
+        read = reader.read_model(self._source, self._outputs)
+        if self.options.sizes:
+            _bind(read, dict(self.options.sizes))
+        try:
+            return importer.import_graph(read, binding)
+        except (UserError, UnsupportedError):
+            return None
 
     def _keep(self, binding: Mapping[str, int], made: Made) -> None:
         facts = made.facts(self._facts, binding)
@@ -371,114 +394,3 @@ def _bind(model: Model, sizes: dict[str, int]) -> None:
 
 def _is_static(type: TensorType) -> bool:
     return all(isinstance(n, int) for n in type.shape)
-
-
-Signature = Sequence[tuple[str, TensorType | None]]
-
-
-def signature_of(main: Function) -> Signature:
-    """The inputs of a graph function by name."""
-    return [(a.hint, a.type) for a in main.args]
-
-
-def check_inputs(
-    signature: Signature,
-    feed: Mapping[str, Any],
-    limit: int = 1 << 62,
-    elements: Mapping[str, DType] | None = None,
-) -> dict[str, Any]:
-    """The inputs by name in order, arrays C-contiguous and native, which may take a copy.
-
-    `elements` are the element types of inputs that have no type. UserError lists all that is wrong,
-    a copy of more bytes than the limit too.
-    """
-    problems = Problems()
-    names = [name for name, _ in signature]
-    for name in feed:
-        if name not in names:
-            problems.add(
-                UserError(
-                    "MC0108", f"no input is called {name!r}", hint=f"inputs: {', '.join(names)}"
-                )
-            )
-    checked: dict[str, Any] = {}
-    sizes: dict[str, int] = {}
-    for name, type in signature:
-        if name not in feed:
-            what = "a value" if type is None else str(type)
-            problems.add(UserError("MC0109", f"the input {name!r} ({what}) is missing"))
-        elif type is None:
-            with problems.catch():
-                checked[name] = _untyped(name, feed[name], (elements or {}).get(name))
-        else:
-            with problems.catch():
-                checked[name] = _checked(name, type, feed[name], sizes, limit)
-    problems.check()
-    return checked
-
-
-def _as_array(name: str, given: Any) -> Array:
-    """An array of what was given as one."""
-    # NumPy loads masked arrays when they are first asked for, which takes as long as a warm start
-    if "numpy.ma" in sys.modules and np.ma.isMaskedArray(given) and np.any(given.mask):
-        text = f"the input {name!r} is a masked array, and some of its elements are masked"
-        raise UserError("MC0143", text, hint=f"fill them: {name}.filled(0)")
-    try:
-        return np.asarray(given)
-    except (ValueError, TypeError) as error:
-        text = f"the input {name!r} is no array: {error}"
-        raise UserError("MC0143", text, hint="give an array of numbers") from None
-
-
-def _untyped(name: str, value: Any, element: DType | None) -> Any:
-    """A sequence as a list of arrays, nothing as None, anything else as an array."""
-    if isinstance(value, list | tuple):
-        return [_untyped(name, v, element) for v in value]
-    if value is None:
-        return None
-    array = _as_array(name, value)
-    if array.dtype.kind in "USO":
-        return array.astype(object)
-    if element is not None:
-        _check_element(name, array, element)
-    return np.require(array, array.dtype.newbyteorder("="), ["C", "A"])
-
-
-def _check_element(name: str, array: Array, element: DType) -> None:
-    wanted = element.numpy
-    if array.dtype.newbyteorder("=") != wanted:
-        numbers = array.dtype.kind in "biufcV" and array.dtype.names is None
-        raise UserError(
-            "MC0140",
-            f"the input {name!r} is {array.dtype}, and must be {wanted}",
-            hint=f"convert it: {name}.astype('{wanted}')"
-            if numbers
-            else "give an array of numbers",
-        )
-
-
-def _checked(name: str, type: TensorType, given: Any, sizes: dict[str, int], limit: int) -> Array:
-    array = _as_array(name, given)
-    wanted = type.dtype.numpy
-    _check_element(name, array, type.dtype)
-    if not _shape_fits(type, array.shape, sizes):
-        shape = "x".join(map(str, array.shape)) or "a scalar"
-        raise UserError("MC0141", f"the input {name!r} is {shape}, and must be {type}")
-    if not array.flags.c_contiguous:
-        require_array_fits(array.nbytes, limit, f"a dense copy of the input {name!r}")
-    try:
-        return np.require(array, wanted, ["C", "A"])
-    except MemoryError:
-        raise no_memory(f"a dense copy of the input {name!r}") from None
-
-
-def _shape_fits(type: TensorType, shape: tuple[int, ...], sizes: dict[str, int]) -> bool:
-    if len(shape) != type.rank:
-        return False
-    for extent, n in zip(type.shape, shape, strict=True):
-        if isinstance(extent, int):
-            if extent != n:
-                return False
-        elif sizes.setdefault(str(extent), n) != n:
-            return False
-    return True

@@ -14,13 +14,14 @@ import click
 import numpy as np
 
 from minicc.errors import Problems, UserError
+from minicc.inputs import Signature
 from minicc.ir.arrays import Array
 from minicc.ir.types import DTYPES, INDEX, STORED
 from minicc.later import Later
 from minicc.limits import require_array_fits
 from minicc.options import Options
 from minicc.runtime.programs import is_program
-from minicc.session import InferenceSession, Signature
+from minicc.session import InferenceSession
 
 if TYPE_CHECKING:
     from minicc.ir import affine

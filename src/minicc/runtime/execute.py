@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Sequence
+from itertools import chain
 from math import prod
 from typing import TYPE_CHECKING, Any, NamedTuple
 from weakref import WeakValueDictionary
@@ -220,9 +221,11 @@ class NativeExecutable:
     def fits(self, shapes: Sequence[tuple[int, ...]]) -> bool:
         """Whether the program is for inputs of these shapes: whether all its guards hold."""
         layout = self._layout
-        given = binding_of([t.shape for t in layout.inputs], shapes)
-        sizes = with_derived(given, layout.derived)
-        return all(number_of(a, sizes) == number_of(b, sizes) for a, b in layout.guards)
+        wanted = [t.shape for t in layout.inputs]
+        sizes = with_derived(binding_of(wanted, shapes), layout.derived)
+        extents = zip(chain(*wanted), chain(*shapes), strict=True)
+        pairs = chain(extents, layout.guards)
+        return all(number_of(a, sizes) == number_of(b, sizes) for a, b in pairs)
 
     def guards(self) -> list[str]:
         """What must be equal of the sizes of inputs, in their names."""
