@@ -19,7 +19,7 @@ from minicc.ir.build import Builder
 from minicc.ir.core import Function, Module, Region, Value
 from minicc.ir.interpret import run
 from minicc.ir.parser import parse_module
-from minicc.ir.printer import print_module
+from minicc.ir.printer import print_module, resources
 from minicc.ir.types import F32, I64, TensorType
 from minicc.options import Options
 from tests.stages.programs import Array, constant, same_bits
@@ -86,6 +86,26 @@ def _images(channels: int) -> Body:
     return body
 
 
+def _loop(b: Builder, h: Value, x: Value) -> Sequence[Value]:
+    """As many rounds as there are rows, from the last on, for batches of any size."""
+    state, row = Value(h.type), Value(TensorType(F32, x.type.shape[1:]))
+    inner = Builder(b.loc)
+    weights = constant(inner, _random(24, 24))
+    product = inner.emit(graph.Contract, state, weights, equation="bh,hg->bg")
+    new = inner.emit(graph.Tanh, inner.emit(graph.Add, product, row))
+    scan = graph.Scan(
+        (h, x),
+        count=N,
+        states=1,
+        backwards=(True,),
+        turned=(True, False),
+        body=Region((state, row), inner.ops, (new, new, state)),
+        loc=b.loc,
+    )
+    last, every, before = b.add(scan).results
+    return [last, b.emit(graph.Concat, (every, before), axis=2)]
+
+
 CASES: Mapping[str, tuple[Body, list[TensorType], list[dict[str, int]]]] = {
     "layer": (_layer, [TensorType(F32, (N, 24))], ONE),
     "soft-max": (_soft_max, [TensorType(F32, (N, M))], [b for b in TWO if b["m"]]),
@@ -93,6 +113,7 @@ CASES: Mapping[str, tuple[Body, list[TensorType], list[dict[str, int]]]] = {
     "turned": (_turned, [TensorType(F32, (N, M))], TWO),
     "sums": (_sums, [TensorType(F32, (N, M))], TWO),
     "rows": (_rows, [TensorType(F32, (N, 24)), TensorType(I64, (M,))], [b for b in TWO if b["n"]]),
+    "loop": (_loop, [TensorType(F32, (M, 24)), TensorType(F32, (N, M, 24))], TWO),
     "images": (_images(6), [TensorType(F32, (2, 6, H, W))], IMAGES),
     "minimal filters": (_images(32), [TensorType(F32, (1, 32, H, W))], IMAGES),
 }
@@ -162,13 +183,8 @@ def every_stage_free(module: Module) -> list[tuple[str, Module]]:
 
 
 def same_text(module: Module) -> bool:
-    literals = {
-        op.attrs["value"].digest: op.attrs["value"].array
-        for op in module.main.body.ops
-        if op.opname.endswith(".constant")
-    }
     text = print_module(module)
-    return print_module(parse_module(text, literals)) == text
+    return print_module(parse_module(text, resources(module))) == text
 
 
 def test_a_guard_says_which_sizes_a_program_is_for() -> None:
@@ -179,3 +195,26 @@ def test_a_guard_says_which_sizes_a_program_is_for() -> None:
     executable = compile_module(module, Options(threads=1), {}).executable
     assert executable.fits([(3, 4), (3, 4)])
     assert not executable.fits([(3, 4), (1, 4)])
+
+
+def test_what_a_loop_scans_has_as_many_slices() -> None:
+    b = Builder(("loop",))
+    args = [Value(TensorType(F32, (N, 4)), "x"), Value(TensorType(F32, (M, 4)), "y")]
+    rows = [Value(TensorType(F32, (4,))) for _ in args]
+    inner = Builder(("loop",))
+    total = inner.emit(graph.Add, *rows)
+    scan = graph.Scan(
+        args,
+        count=N,
+        states=0,
+        backwards=(False, True),
+        turned=(False,),
+        body=Region(rows, inner.ops, (total,)),
+        loc=("loop",),
+    )
+    b.add(scan)
+    module = Module("graph", [Function("main", Region(args, b.ops, scan.results))])
+    executable = compile_module(module, Options(threads=1), {}).executable
+    assert executable.fits([(3, 4), (3, 4)])
+    assert not executable.fits([(3, 4), (1, 4)])
+    assert not executable.fits([(1, 4), (3, 4)])

@@ -27,7 +27,7 @@ from minicc.ir.graph.demands import equal_extents, natural_numbers
 from minicc.ir.rewrite import Rebuilder, rebuild
 from minicc.ir.scan import lift
 from minicc.ir.space import PARALLEL, REDUCTION, Iter, Space
-from minicc.ir.types import F32, F64, I64, TensorType, is_index
+from minicc.ir.types import F32, F64, I64, TensorType, is_free, is_index
 from minicc.passes.structured.lower_circular import circular_body
 from minicc.passes.structured.lower_gather import GATHERS
 from minicc.passes.structured.lower_winograd import winograd_input, winograd_output
@@ -43,9 +43,12 @@ def lower_to_structured(module: Module) -> Module:
 
 
 def _lower_function(function: Function) -> Function:
+    lowered = function.with_body(_lower(function.body))
+    if not any(is_free(a.type.shape) for a in function.args):
+        return lowered
     equal = [pair for op in walk(function.body) for pair in equal_extents(op)]
     least = [n for op in walk(function.body) for n in natural_numbers(op)]
-    return name_sizes(function.with_body(_lower(function.body)), equal, least)
+    return name_sizes(lowered, equal, least)
 
 
 def has_lowering(op: Op) -> bool:
