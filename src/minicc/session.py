@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from minicc import compiled, parts
     from minicc.compiled import Made
     from minicc.frontends.onnx import importer, reader
-    from minicc.frontends.onnx.reader import Model
     from minicc.ir.core import Module
     from minicc.parts import Parts
 else:
@@ -124,7 +123,7 @@ class InferenceSession:
         """Read the model, and import its graph or what runs it in parts."""
         read = reader.read_model(self._source, self._outputs)
         if self.options.sizes:
-            _bind(read, dict(self.options.sizes))
+            importer.bind_inputs(read, dict(self.options.sizes))
         # as plain values: a part of the file's message would keep all of it, weights and all
         self._declared = {name: declared_arg(name, t) for name, t in read.declared.items()}
         # of inputs of no known rank
@@ -316,22 +315,12 @@ class InferenceSession:
         try:
             return compiled.compile_module(self.module, self.options, binding, keep)
         except UserError as error:
-            module = self._imported_for(binding) if error.code == "MC0142" else None
+            if error.code != "MC0142" or not binding or self._programs.changed():
+                raise
+            module = importer.import_for(self._source, self._outputs, self.options.sizes, binding)
             if module is None:
                 raise
         return compiled.compile_module(module, self.options, {}, keep)
-
-    def _imported_for(self, binding: Mapping[str, int]) -> Module | None:
-        """The graph for sizes that the graph for all does not fit; None where the model doesn't."""
-        if not binding or self._programs.changed():
-            return None
-        read = reader.read_model(self._source, self._outputs)
-        if self.options.sizes:
-            _bind(read, dict(self.options.sizes))
-        try:
-            return importer.import_graph(read, binding)
-        except (UserError, UnsupportedError):
-            return None
 
     def _keep(self, binding: Mapping[str, int], made: Made) -> None:
         facts = made.facts(self._facts, binding)
@@ -379,17 +368,6 @@ class InferenceSession:
 def sizes_of(binding: Mapping[str, int]) -> str:
     """Sizes of free dimensions in words."""
     return ", ".join(f"{s}={n}" for s, n in binding.items())
-
-
-def _bind(model: Model, sizes: dict[str, int]) -> None:
-    """Write sizes in for free dimensions of a model's inputs; MC0168 where one is not there."""
-    extents = [n for _, type in model.inputs if type is not None for n in type.shape]
-    free = {name for n in extents if not isinstance(n, int) for name in n.symbols()}
-    if unknown := sorted(set(sizes) - free):
-        there = f"free dimensions: {', '.join(sorted(free))}" if free else "there is none"
-        text = f"the model has no free dimension {', '.join(map(repr, unknown))}"
-        raise UserError("MC0168", text, hint=there)
-    model.inputs = list(importer.bound_types(model, sizes).items())
 
 
 def _is_static(type: TensorType) -> bool:
