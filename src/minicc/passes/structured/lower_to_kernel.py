@@ -30,9 +30,16 @@ from minicc.passes.structured.loop_nest import GroupState, Memory, Nest
 
 
 def lower_group(
-    group: Group, inputs: Sequence[BufferType], outputs: Sequence[BufferType], name: str
+    group: Group,
+    inputs: Sequence[BufferType],
+    outputs: Sequence[BufferType],
+    name: str,
+    free: bool,
 ) -> Function:
-    """The kernel of a tiled group for buffers of the given types, inputs before outputs."""
+    """The kernel of a tiled group for buffers of the given types, inputs before outputs.
+
+    Of programs where no size is `free`, none is looked for.
+    """
     first = group.body.ops[0]
     assert isinstance(first, Generic)
     grid = [Value(INDEX_TYPE, n) for n in group.shared]
@@ -46,7 +53,7 @@ def lower_group(
     lowering.covered(0)
     extents = tuple(affine.ceildiv(first.space[n].extent, points.get(n, 1)) for n in group.shared)
     body = Region((*grid, *ins, *outs), lowering.b.ops, ())
-    sizes = sizes_of(body)
+    sizes = sizes_of(body) if free else ()
     return Function(name, body, {"grid": extents} | ({"sizes": sizes} if sizes else {}))
 
 
