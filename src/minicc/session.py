@@ -9,22 +9,22 @@ A program that was compiled before is opened from its file, and nothing of the c
 from __future__ import annotations
 
 import os
-import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Never
 
 import numpy as np
 
-from minicc.errors import MiniccError, Problems, UnsupportedError, UserError
+from minicc.errors import MiniccError, UnsupportedError, UserError
 from minicc.ir.arrays import Array
-from minicc.ir.types import DType, TensorType
+from minicc.ir.types import TensorType
 from minicc.later import Later
-from minicc.limits import no_memory, require_array_fits, without_collection
+from minicc.limits import require_array_fits, without_collection
 from minicc.locks import lock
 from minicc.node_args import NodeArg, declared_arg, elements_of, node_arg
 from minicc.options import Options, options_of
+from minicc.runtime.feeds import check_inputs
 from minicc.runtime.programs import Programs, is_program, open_program, state_from
 from minicc.runtime.saved import Compilation, Facts, Saved
 
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from minicc.compiled import Made
     from minicc.frontends.onnx import importer, reader
     from minicc.frontends.onnx.reader import Model
-    from minicc.ir.core import Function, Module
+    from minicc.ir.core import Module
     from minicc.parts import Parts
 else:
     compiled, parts = Later("minicc.compiled"), Later("minicc.parts")
@@ -49,9 +49,9 @@ class InferenceSession:
 
     `model` is a path or bytes, of an ONNX model or of a compiled program. A model whose shapes are
     known is compiled at once; one with free dimensions at its first run, for all sizes unless
-    `Options(sizes=...)` gives some. Sizes that a guard of the program refuses have their own. What
-    was compiled before is opened from the cache. May be entered from several Python threads at
-    once.
+    `Options(sizes=...)` gives some. Sizes that a guard of the program refuses have their own, and
+    so have all where nodes want numbers. What was compiled before is opened from the cache. May be
+    entered from several Python threads at once.
     """
 
     def __init__(
@@ -74,6 +74,8 @@ class InferenceSession:
         """Find the program or read the model; compile it if nothing has to be known before."""
         began = time.perf_counter()
         self._parts: Parts | None = None
+        self._read: Model | None = None  # where the graph is imported for each set of sizes
+        self._declared: dict[str, NodeArg] = {}
         self._module: Module | None = None
         self._named = self._outputs is None and is_program(self._source)
         if self._named:
@@ -136,9 +138,14 @@ class InferenceSession:
         except MiniccError as error:
             parts.what_data_decide(error)
             read.settle()
-            self._parts = parts.Parts(read, self.options)
+            symbols = free_dimensions(type for _, type in read.inputs)
+            if symbols:
+                self._read = read
+            else:
+                self._parts = parts.Parts(read, self.options)
             outputs = tuple((name, None) for name in read.outputs)
-            return Facts(tuple(read.inputs), outputs, (), self.options.math, 0)
+            math, sized = self.options.math, bool(symbols)
+            return Facts(tuple(read.inputs), outputs, symbols, math, 0, sized=sized)
         return compiled.facts_of(read.inputs, read.outputs, self._module, self.options)
 
     @property
@@ -148,17 +155,30 @@ class InferenceSession:
         Its large constants may be views of the model's file. UserError where the session was opened
         from a compiled program, or the model's file changed since a program of it was opened.
         """
-        if self._parts is not None:
-            text = "this model is compiled in parts, as data decide"
+        if self._parts is not None or self._facts.sized:
+            text = "this model is compiled as sizes and data decide"
             raise UnsupportedError("MC0228", text, hint="run it; `report` tells of the parts")
         if self._module is None:
-            self._need_model("the graph")
-            if self._programs.changed():
-                text = "the model's file changed since the session was opened"
-                raise UserError("MC0165", text, hint="open a new session")
-            self._import()
+            self._import_later("the graph")
         assert self._module is not None
         return self._module
+
+    def _import_later(self, what: str) -> None:
+        """Import the model, of which a program was opened."""
+        self._need_model(what)
+        if self._programs.changed():
+            text = "the model's file changed since the session was opened"
+            raise UserError("MC0165", text, hint="open a new session")
+        self._import()
+
+    def _module_for(self, binding: Mapping[str, int]) -> Module:
+        """The graph module for these sizes; an error where data decide in it all the same."""
+        if not self._facts.sized:
+            return self.module
+        if self._read is None:
+            self._import_later("the graph")
+        assert self._read is not None
+        return importer.import_graph(self._read, binding)
 
     def _need_model(self, what: str) -> None:
         if self._named:
@@ -174,6 +194,8 @@ class InferenceSession:
 
     def get_outputs(self) -> list[NodeArg]:
         """The outputs in order."""
+        if self._facts.sized and not self._declared:
+            self._import_later("the types of the outputs")
         return [
             self._declared.get(name, NodeArg(name, [], ""))
             if type is None
@@ -223,13 +245,27 @@ class InferenceSession:
         arrays = list(checked.values())
         if self._parts is not None and len(self._args) < len(checked):
             return self._parts.run(checked)
-        run: Callable[[list[Array]], list[Array]] = (
-            self._run_parts if self._parts is not None else self._program(arrays).executable.run
-        )
+        run = self._run_of(arrays)
         if len(self._ready) >= _MOST_SHAPES:
             self._ready.clear()
         self._ready[tuple(a.shape for a in arrays)] = run
         return run(arrays)
+
+    def _run_of(self, arrays: Sequence[Array]) -> Callable[[list[Array]], list[Array]]:
+        """What runs arrays of these shapes: a program, or parts where data decide for them."""
+        if self._parts is not None and not self._facts.sized:
+            return self._run_parts
+        try:
+            return self._program(arrays).executable.run
+        except UnsupportedError as error:
+            if not self._facts.sized:
+                raise
+            parts.what_data_decide(error)
+        with self._lock:
+            if self._parts is None:
+                assert self._read is not None
+                self._parts = parts.Parts(self._read, self.options)
+        return self._run_parts
 
     def _run_parts(self, arrays: Sequence[Array]) -> list[Array]:
         assert self._parts is not None
@@ -277,7 +313,7 @@ class InferenceSession:
 
     def _program(self, arrays: Sequence[Array]) -> Compilation:
         """One program for all sizes; where ops run on the host or a guard fails, one for these."""
-        if not self._facts.hosted:
+        if not self._facts.hosted and not self._facts.sized:
             found = self._compilation({})
             if found.executable.fits([a.shape for a in arrays]):
                 return found
@@ -306,8 +342,12 @@ class InferenceSession:
         if saved is not None:
             return saved.compilation(self.options)
         room = len(self._compiled) < _ON_DISK
+        module = self._module_for(binding)
         return compiled.compile_module(
-            self.module, self.options, binding, partial(self._keep, binding) if room else None
+            module,
+            self.options,
+            {} if self._facts.sized else binding,
+            partial(self._keep, binding) if room else None,
         )
 
     def _keep(self, binding: Mapping[str, int], made: Made) -> None:
@@ -320,10 +360,11 @@ class InferenceSession:
 
     def report(self) -> str:
         """What was compiled, how long each part took, and what runs on the host and why."""
-        if self._parts is not None:
+        if self._parts is not None and not self._compiled:
             return self._report_parts(self._parts)
         how = "import" if self._saved is None else "opened compiled in"
-        lines = [f"{how} {self._import_seconds * 1e3:.0f} ms, {self._facts.ops} graph ops"]
+        ops = "a graph for each size" if self._facts.sized else f"{self._facts.ops} graph ops"
+        lines = [f"{how} {self._import_seconds * 1e3:.0f} ms, {ops}"]
         for sizes, c in self._compiled.items():
             shapes = sizes_of(dict(zip(self._symbols, sizes, strict=False))) or (
                 f"any {', '.join(self._symbols)}" if self._symbols else "static shapes"
@@ -337,6 +378,8 @@ class InferenceSession:
                 f"target {self.options.machine.name}{took}"
             )
             lines += [f"  on the host: {on.where}: {on.why}" for on in c.host]
+        if self._parts is not None:
+            lines.append(f"other sizes: {self._report_parts(self._parts)}")
         return "\n".join(lines)
 
     def _report_parts(self, parts: Parts) -> str:
@@ -359,125 +402,21 @@ def sizes_of(binding: Mapping[str, int]) -> str:
 
 def _bind(model: Model, sizes: dict[str, int]) -> None:
     """Write sizes in for free dimensions of a model's inputs; MC0168 where one is not there."""
-    extents = [n for _, type in model.inputs if type is not None for n in type.shape]
-    free = {name for n in extents if not isinstance(n, int) for name in n.symbols()}
-    if unknown := sorted(set(sizes) - free):
+    free = free_dimensions(type for _, type in model.inputs if type is not None)
+    if unknown := sorted(set(sizes) - {*free}):
         there = f"free dimensions: {', '.join(sorted(free))}" if free else "there is none"
         text = f"the model has no free dimension {', '.join(map(repr, unknown))}"
         raise UserError("MC0168", text, hint=there)
     model.inputs = list(importer.bound_types(model, sizes).items())
 
 
+def free_dimensions(types: Iterable[TensorType | None]) -> tuple[str, ...]:
+    """The free dimensions of inputs in their order; none where an input has no type."""
+    given = list(types)
+    extents = [n for type in given if type is not None for n in type.shape]
+    names = (name for n in extents if not isinstance(n, int) for name in sorted(n.symbols()))
+    return () if None in given else tuple(dict.fromkeys(names))
+
+
 def _is_static(type: TensorType) -> bool:
     return all(isinstance(n, int) for n in type.shape)
-
-
-Signature = Sequence[tuple[str, TensorType | None]]
-
-
-def signature_of(main: Function) -> Signature:
-    """The inputs of a graph function by name."""
-    return [(a.hint, a.type) for a in main.args]
-
-
-def check_inputs(
-    signature: Signature,
-    feed: Mapping[str, Any],
-    limit: int = 1 << 62,
-    elements: Mapping[str, DType] | None = None,
-) -> dict[str, Any]:
-    """The inputs by name in order, arrays C-contiguous and native, which may take a copy.
-
-    `elements` are the element types of inputs that have no type. UserError lists all that is wrong,
-    a copy of more bytes than the limit too.
-    """
-    problems = Problems()
-    names = [name for name, _ in signature]
-    for name in feed:
-        if name not in names:
-            problems.add(
-                UserError(
-                    "MC0108", f"no input is called {name!r}", hint=f"inputs: {', '.join(names)}"
-                )
-            )
-    checked: dict[str, Any] = {}
-    sizes: dict[str, int] = {}
-    for name, type in signature:
-        if name not in feed:
-            what = "a value" if type is None else str(type)
-            problems.add(UserError("MC0109", f"the input {name!r} ({what}) is missing"))
-        elif type is None:
-            with problems.catch():
-                checked[name] = _untyped(name, feed[name], (elements or {}).get(name))
-        else:
-            with problems.catch():
-                checked[name] = _checked(name, type, feed[name], sizes, limit)
-    problems.check()
-    return checked
-
-
-def _as_array(name: str, given: Any) -> Array:
-    """An array of what was given as one."""
-    # NumPy loads masked arrays when they are first asked for, which takes as long as a warm start
-    if "numpy.ma" in sys.modules and np.ma.isMaskedArray(given) and np.any(given.mask):
-        text = f"the input {name!r} is a masked array, and some of its elements are masked"
-        raise UserError("MC0143", text, hint=f"fill them: {name}.filled(0)")
-    try:
-        return np.asarray(given)
-    except (ValueError, TypeError) as error:
-        text = f"the input {name!r} is no array: {error}"
-        raise UserError("MC0143", text, hint="give an array of numbers") from None
-
-
-def _untyped(name: str, value: Any, element: DType | None) -> Any:
-    """A sequence as a list of arrays, nothing as None, anything else as an array."""
-    if isinstance(value, list | tuple):
-        return [_untyped(name, v, element) for v in value]
-    if value is None:
-        return None
-    array = _as_array(name, value)
-    if array.dtype.kind in "USO":
-        return array.astype(object)
-    if element is not None:
-        _check_element(name, array, element)
-    return np.require(array, array.dtype.newbyteorder("="), ["C", "A"])
-
-
-def _check_element(name: str, array: Array, element: DType) -> None:
-    wanted = element.numpy
-    if array.dtype.newbyteorder("=") != wanted:
-        numbers = array.dtype.kind in "biufcV" and array.dtype.names is None
-        raise UserError(
-            "MC0140",
-            f"the input {name!r} is {array.dtype}, and must be {wanted}",
-            hint=f"convert it: {name}.astype('{wanted}')"
-            if numbers
-            else "give an array of numbers",
-        )
-
-
-def _checked(name: str, type: TensorType, given: Any, sizes: dict[str, int], limit: int) -> Array:
-    array = _as_array(name, given)
-    wanted = type.dtype.numpy
-    _check_element(name, array, type.dtype)
-    if not _shape_fits(type, array.shape, sizes):
-        shape = "x".join(map(str, array.shape)) or "a scalar"
-        raise UserError("MC0141", f"the input {name!r} is {shape}, and must be {type}")
-    if not array.flags.c_contiguous:
-        require_array_fits(array.nbytes, limit, f"a dense copy of the input {name!r}")
-    try:
-        return np.require(array, wanted, ["C", "A"])
-    except MemoryError:
-        raise no_memory(f"a dense copy of the input {name!r}") from None
-
-
-def _shape_fits(type: TensorType, shape: tuple[int, ...], sizes: dict[str, int]) -> bool:
-    if len(shape) != type.rank:
-        return False
-    for extent, n in zip(type.shape, shape, strict=True):
-        if isinstance(extent, int):
-            if extent != n:
-                return False
-        elif sizes.setdefault(str(extent), n) != n:
-            return False
-    return True

@@ -24,8 +24,8 @@ from minicc.ir.levels import LEVELS
 from minicc.node_args import elements_of
 from minicc.observe import load_dump
 from minicc.options import Options
+from minicc.runtime.feeds import check_inputs
 from minicc.runtime.programs import is_program
-from minicc.session import check_inputs
 from minicc.target import TARGETS
 from minicc.units import Unit, Units, run_in_parts, units_before_run
 

@@ -19,8 +19,9 @@ from minicc.ir.types import DTYPES, INDEX, STORED
 from minicc.later import Later
 from minicc.limits import require_array_fits
 from minicc.options import Options
+from minicc.runtime.feeds import Signature
 from minicc.runtime.programs import is_program
-from minicc.session import InferenceSession, Signature
+from minicc.session import InferenceSession
 
 if TYPE_CHECKING:
     from minicc.ir import affine

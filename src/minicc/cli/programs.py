@@ -30,9 +30,9 @@ from minicc.partition import host_ops
 from minicc.parts import what_data_decide
 from minicc.passes.graph.specialise import specialise
 from minicc.runtime.execute import NativeExecutable
+from minicc.runtime.feeds import signature_of
 from minicc.runtime.programs import open_program
 from minicc.runtime.saved import Host, Saved, Segment, save
-from minicc.session import signature_of
 from minicc.units import Unit, Units
 
 _LIMIT = 1 << 62

@@ -37,8 +37,8 @@ from minicc.ir.core import Array, Function, Module
 from minicc.ir.verify import verify
 from minicc.node_args import elements_of
 from minicc.options import Options
+from minicc.runtime.feeds import check_inputs, signature_of
 from minicc.runtime.programs import is_program
-from minicc.session import check_inputs, signature_of
 from minicc.units import Unit, run_in_parts, run_units, units_before_run
 
 # what reassociating sums and approximating functions may change, of the largest output

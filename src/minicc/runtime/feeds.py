@@ -1,0 +1,130 @@
+"""Inputs as compiled code wants them: checked against a model's types, dense and native.
+
+Mirrors: the checks of onnxruntime's `run`. ORT stops at the first mistake, ours tells all.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from minicc.errors import Problems, UserError
+from minicc.ir.arrays import Array
+from minicc.ir.types import DType, TensorType
+from minicc.limits import no_memory, require_array_fits
+
+if TYPE_CHECKING:
+    from minicc.ir.core import Function
+
+Signature = Sequence[tuple[str, TensorType | None]]
+
+
+def signature_of(main: Function) -> Signature:
+    """The inputs of a graph function by name."""
+    return [(a.hint, a.type) for a in main.args]
+
+
+def check_inputs(
+    signature: Signature,
+    feed: Mapping[str, Any],
+    limit: int = 1 << 62,
+    elements: Mapping[str, DType] | None = None,
+) -> dict[str, Any]:
+    """The inputs by name in order, arrays C-contiguous and native, which may take a copy.
+
+    `elements` are the element types of inputs that have no type. UserError lists all that is wrong,
+    a copy of more bytes than the limit too.
+    """
+    problems = Problems()
+    names = [name for name, _ in signature]
+    for name in feed:
+        if name not in names:
+            problems.add(
+                UserError(
+                    "MC0108", f"no input is called {name!r}", hint=f"inputs: {', '.join(names)}"
+                )
+            )
+    checked: dict[str, Any] = {}
+    sizes: dict[str, int] = {}
+    for name, type in signature:
+        if name not in feed:
+            what = "a value" if type is None else str(type)
+            problems.add(UserError("MC0109", f"the input {name!r} ({what}) is missing"))
+        elif type is None:
+            with problems.catch():
+                checked[name] = _untyped(name, feed[name], (elements or {}).get(name))
+        else:
+            with problems.catch():
+                checked[name] = _checked(name, type, feed[name], sizes, limit)
+    problems.check()
+    return checked
+
+
+def _as_array(name: str, given: Any) -> Array:
+    """An array of what was given as one."""
+    # NumPy loads masked arrays when they are first asked for, which takes as long as a warm start
+    if "numpy.ma" in sys.modules and np.ma.isMaskedArray(given) and np.any(given.mask):
+        text = f"the input {name!r} is a masked array, and some of its elements are masked"
+        raise UserError("MC0143", text, hint=f"fill them: {name}.filled(0)")
+    try:
+        return np.asarray(given)
+    except (ValueError, TypeError) as error:
+        text = f"the input {name!r} is no array: {error}"
+        raise UserError("MC0143", text, hint="give an array of numbers") from None
+
+
+def _untyped(name: str, value: Any, element: DType | None) -> Any:
+    """A sequence as a list of arrays, nothing as None, anything else as an array."""
+    if isinstance(value, list | tuple):
+        return [_untyped(name, v, element) for v in value]
+    if value is None:
+        return None
+    array = _as_array(name, value)
+    if array.dtype.kind in "USO":
+        return array.astype(object)
+    if element is not None:
+        _check_element(name, array, element)
+    return np.require(array, array.dtype.newbyteorder("="), ["C", "A"])
+
+
+def _check_element(name: str, array: Array, element: DType) -> None:
+    wanted = element.numpy
+    if array.dtype.newbyteorder("=") != wanted:
+        numbers = array.dtype.kind in "biufcV" and array.dtype.names is None
+        raise UserError(
+            "MC0140",
+            f"the input {name!r} is {array.dtype}, and must be {wanted}",
+            hint=f"convert it: {name}.astype('{wanted}')"
+            if numbers
+            else "give an array of numbers",
+        )
+
+
+def _checked(name: str, type: TensorType, given: Any, sizes: dict[str, int], limit: int) -> Array:
+    array = _as_array(name, given)
+    wanted = type.dtype.numpy
+    _check_element(name, array, type.dtype)
+    if not _shape_fits(type, array.shape, sizes):
+        shape = "x".join(map(str, array.shape)) or "a scalar"
+        raise UserError("MC0141", f"the input {name!r} is {shape}, and must be {type}")
+    if not array.flags.c_contiguous:
+        require_array_fits(array.nbytes, limit, f"a dense copy of the input {name!r}")
+    try:
+        return np.require(array, wanted, ["C", "A"])
+    except MemoryError:
+        raise no_memory(f"a dense copy of the input {name!r}") from None
+
+
+def _shape_fits(type: TensorType, shape: tuple[int, ...], sizes: dict[str, int]) -> bool:
+    if len(shape) != type.rank:
+        return False
+    for extent, n in zip(type.shape, shape, strict=True):
+        if isinstance(extent, int):
+            if extent != n:
+                return False
+        elif sizes.setdefault(str(extent), n) != n:
+            return False
+    return True
