@@ -4,9 +4,9 @@ Mirrors: ONNX Runtime's and JAX's top-level packages.
 """
 
 from minicc.compiled import compile_module
+from minicc.inputs import check_inputs
 from minicc.jitted import Jitted, Lowered, jit
 from minicc.node_args import NodeArg
-from minicc.runtime.feeds import check_inputs
 from minicc.runtime.saved import Compilation
 from minicc.session import InferenceSession
 

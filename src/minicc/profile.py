@@ -100,7 +100,7 @@ def _steps(
     target = options.machine
     texts = emit(module, target, False)
     del texts["main"]
-    objects = objects_of(texts.values(), target, store)
+    objects = objects_of(texts.items(), target, store)
     library = load(link(objects, [symbol_of(name) for name in texts]))
     kernels = {f.name: f for f in module.functions if f is not module.main}
 

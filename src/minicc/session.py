@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Never
 import numpy as np
 
 from minicc.errors import MiniccError, UnsupportedError, UserError
+from minicc.inputs import check_inputs
 from minicc.ir.arrays import Array
 from minicc.ir.types import TensorType
 from minicc.later import Later
@@ -24,7 +25,6 @@ from minicc.limits import require_array_fits, without_collection
 from minicc.locks import lock
 from minicc.node_args import NodeArg, declared_arg, elements_of, node_arg
 from minicc.options import Options, options_of
-from minicc.runtime.feeds import check_inputs
 from minicc.runtime.programs import Programs, is_program, open_program, state_from
 from minicc.runtime.saved import Compilation, Facts, Saved
 
@@ -95,6 +95,7 @@ class InferenceSession:
         self._compiled: dict[tuple[int, ...], Compilation] = {}
         self._others: dict[tuple[str, ...], InferenceSession] = {}
         self._lock = lock()
+        self._contradictory = False
         self._symbols = self._facts.symbols
         self._args = [
             (name, type, type.dtype.numpy) for name, type in self.signature if type is not None
@@ -170,15 +171,6 @@ class InferenceSession:
             text = "the model's file changed since the session was opened"
             raise UserError("MC0165", text, hint="open a new session")
         self._import()
-
-    def _module_for(self, binding: Mapping[str, int]) -> Module:
-        """The graph module for these sizes; an error where data decide in it all the same."""
-        if not self._facts.sized:
-            return self.module
-        if self._read is None:
-            self._import_later("the graph")
-        assert self._read is not None
-        return importer.import_graph(self._read, binding)
 
     def _need_model(self, what: str) -> None:
         if self._named:
@@ -313,10 +305,17 @@ class InferenceSession:
 
     def _program(self, arrays: Sequence[Array]) -> Compilation:
         """One program for all sizes; where ops run on the host or a guard fails, one for these."""
-        if not self._facts.hosted and not self._facts.sized:
-            found = self._compilation({})
-            if found.executable.fits([a.shape for a in arrays]):
-                return found
+        sized = self._facts.hosted or self._facts.sized
+        if not sized and not self._contradictory:
+            try:
+                found = self._compilation({})
+            except UserError as error:
+                self._contradictory = error.code == "MC0142"  # its ops want unlike sizes
+                if not self._contradictory:
+                    raise
+            else:
+                if found.executable.fits([a.shape for a in arrays]):
+                    return found
         return self._compilation(self.binding(arrays))
 
     def _compilation(self, binding: Mapping[str, int]) -> Compilation:
@@ -341,14 +340,31 @@ class InferenceSession:
             saved = self._programs.find(binding)
         if saved is not None:
             return saved.compilation(self.options)
-        room = len(self._compiled) < _ON_DISK
-        module = self._module_for(binding)
-        return compiled.compile_module(
-            module,
-            self.options,
-            {} if self._facts.sized else binding,
-            partial(self._keep, binding) if room else None,
-        )
+        keep = partial(self._keep, binding) if len(self._compiled) < _ON_DISK else None
+        try:
+            if not self._facts.sized:
+                return compiled.compile_module(self.module, self.options, binding, keep)
+        except UserError as error:
+            if error.code != "MC0142" or not binding or self._programs.changed():
+                raise
+            try:
+                module = self._imported_for(binding)
+            except (UserError, UnsupportedError):
+                raise error from None
+        else:
+            module = self._imported_for(binding)
+        return compiled.compile_module(module, self.options, {}, keep)
+
+    def _imported_for(self, binding: Mapping[str, int]) -> Module:
+        """The graph for sizes where one for all is not there, or does not fit; errors as of it."""
+        if self._facts.sized and self._read is None:
+            self._import_later("the graph")
+        read = self._read
+        if read is None:
+            read = reader.read_model(self._source, self._outputs)
+            if self.options.sizes:
+                _bind(read, dict(self.options.sizes))
+        return importer.import_graph(read, binding)
 
     def _keep(self, binding: Mapping[str, int], made: Made) -> None:
         facts = made.facts(self._facts, binding)
@@ -377,6 +393,7 @@ class InferenceSession:
                 f"{shapes}: {c.launches} launches of {c.kernels} kernels, "
                 f"target {self.options.machine.name}{took}"
             )
+            lines += [f"  where {guard}" for guard in c.executable.guards()]
             lines += [f"  on the host: {on.where}: {on.why}" for on in c.host]
         if self._parts is not None:
             lines.append(f"other sizes: {self._report_parts(self._parts)}")

@@ -164,6 +164,10 @@ class _ByDefinition:
         self._options = options
         self._met: Met | None = met
 
+    def guards(self) -> list[str]:
+        """Nothing: all sizes are bound."""
+        return []
+
     def fits(self, shapes: Sequence[tuple[int, ...]]) -> bool:
         """Whether the units are for inputs of these shapes; they are all bound."""
         return True

@@ -204,3 +204,27 @@ def test_sizes_that_are_given_ahead() -> None:
         minicc.InferenceSession(model(), options=options.replace(sizes={"seq": 1}))
     with pytest.raises(minicc.UserError, match=r"MC0101.*sizes is"):
         Options(sizes={"batch": -1})
+
+
+def test_sizes_are_values_of_their_types() -> None:
+    nodes = [
+        helper.make_node("Shape", ["x"], ["s"]),
+        helper.make_node("Cast", ["s"], ["f"], to=TensorProto.FLOAT),
+        helper.make_node("Cast", ["s"], ["i"], to=TensorProto.INT32),
+    ]
+    infos = [
+        helper.make_tensor_value_info(name, kind, None)
+        for name, kind in zip("sfi", (TensorProto.INT64, 1, TensorProto.INT32), strict=True)
+    ]
+    x = helper.make_tensor_value_info("x", TensorProto.FLOAT, ["n", 3])
+    made = helper.make_model(
+        helper.make_graph(nodes, "sizes", [x], infos),
+        opset_imports=[helper.make_opsetid("", 17)],
+        ir_version=10,
+    )
+    session = minicc.InferenceSession(made.SerializeToString(), threads=1)
+    for n in (0, 4):
+        for y in session.run(None, {"x": np.zeros((n, 3), np.float32)}):
+            assert y.tolist() == [n, 3]
+    found = session.run(None, {"x": np.zeros((2, 3), np.float32)})
+    assert [y.dtype for y in found] == [np.int64, np.float32, np.int32]

@@ -128,7 +128,10 @@ def test_sizes_that_the_model_computes() -> None:
 def test_sizes_of_the_inputs() -> None:
     made = model([node("MatMul", "x", "w")], {"w": np.ones((1, MANY), "f")}, ("n", 1))
     text = refusal(made, np.ones((MANY, 1), np.float32))
-    assert text == too_large("the output y (f32[1000000,1000000])", "3.64 TiB")
+    assert text == (
+        "MC0135 error: the model needs 3.64 TiB of memory, and the limit is 1 GiB; the largest: "
+        f"3.64 TiB for float32[1000000, 1000000], an output\n{HINT}"
+    )
 
 
 def test_an_input_that_would_be_copied() -> None:

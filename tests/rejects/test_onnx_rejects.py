@@ -403,25 +403,6 @@ CASES: dict[str, tuple[Any, type[MiniccError], str]] = {
             f"  hint: {CHECKER}"
         ),
     ),
-    "free dimension": (
-        model_of(node("Shape", "x", out="s"), node("Cast", "s", to=1), shape=["n", 3]),
-        UnsupportedError,
-        (
-            "MC0225 not supported: Cast (opset 17) on i64: it needs to know the free "
-            "dimension n\n"
-            "  at: it#1\n"
-            "  hint: give n a number in the shapes of the model's inputs"
-        ),
-    ),
-    "free dimension as output": (
-        model_of(node("Shape", "x"), shape=["n", 3]),
-        UnsupportedError,
-        (
-            "MC0225 not supported: the output y: it needs to know the free dimension n\n"
-            "  at: y\n"
-            "  hint: give n a number in the shapes of the model's inputs"
-        ),
-    ),
     "free dimension under a stride": (
         model_of(
             node("MaxPool", "x", kernel_shape=[2, 2], strides=[2, 2], ceil_mode=1),

@@ -142,7 +142,7 @@ def store(kind, text, make):
     threading.Event().wait(0.2)
     return b""
 try:
-    native.objects_of((str(k) for k in range(1000)), TARGETS["x86-64"], store)
+    native.objects_of((("f", str(k)) for k in range(1000)), TARGETS["x86-64"], store)
 except KeyboardInterrupt:
     print("interrupted", len(made) < 1000)
 """

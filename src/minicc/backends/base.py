@@ -58,6 +58,10 @@ class Executable(Protocol):
         """Whether the program is for inputs of these shapes."""
         ...
 
+    def guards(self) -> list[str]:
+        """What must be equal of the sizes of inputs for the program to be for them."""
+        ...
+
     def close(self) -> None:
         """End the threads that wait for a run; a later run starts them again."""
         ...

@@ -19,12 +19,12 @@ from minicc.cli.stages import stage_or
 from minicc.compiler import STAGES, stage_names
 from minicc.errors import UnsupportedError, UserError
 from minicc.frontends.onnx.reader import Model, read_model
+from minicc.inputs import check_inputs
 from minicc.ir.core import Module
 from minicc.ir.levels import LEVELS
 from minicc.node_args import elements_of
 from minicc.observe import load_dump
 from minicc.options import Options
-from minicc.runtime.feeds import check_inputs
 from minicc.runtime.programs import is_program
 from minicc.target import TARGETS
 from minicc.units import Unit, Units, run_in_parts, units_before_run

@@ -14,12 +14,12 @@ import click
 import numpy as np
 
 from minicc.errors import Problems, UserError
+from minicc.inputs import Signature
 from minicc.ir.arrays import Array
 from minicc.ir.types import DTYPES, INDEX, STORED
 from minicc.later import Later
 from minicc.limits import require_array_fits
 from minicc.options import Options
-from minicc.runtime.feeds import Signature
 from minicc.runtime.programs import is_program
 from minicc.session import InferenceSession
 

@@ -18,6 +18,7 @@ from minicc.compiler import STAGES, require_bound
 from minicc.errors import MiniccError, UnsupportedError, UserError
 from minicc.frontends.onnx.importer import import_graph
 from minicc.frontends.onnx.reader import read_model
+from minicc.inputs import signature_of
 from minicc.ir import interpret
 from minicc.ir.core import Array, Literal, Module
 from minicc.ir.parser import parse_module
@@ -30,7 +31,6 @@ from minicc.partition import host_ops
 from minicc.parts import what_data_decide
 from minicc.passes.graph.specialise import specialise
 from minicc.runtime.execute import NativeExecutable
-from minicc.runtime.feeds import signature_of
 from minicc.runtime.programs import open_program
 from minicc.runtime.saved import Host, Saved, Segment, save
 from minicc.units import Unit, Units

@@ -32,12 +32,12 @@ from minicc.compiled import compile_module
 from minicc.compiler import Stage, lower
 from minicc.errors import UserError
 from minicc.frontends.onnx.reader import read_model
+from minicc.inputs import check_inputs, signature_of
 from minicc.ir import interpret
 from minicc.ir.core import Array, Function, Module
 from minicc.ir.verify import verify
 from minicc.node_args import elements_of
 from minicc.options import Options
-from minicc.runtime.feeds import check_inputs, signature_of
 from minicc.runtime.programs import is_program
 from minicc.units import Unit, run_in_parts, run_units, units_before_run
 

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from functools import lru_cache
+from functools import cache, lru_cache, partial
 from typing import Any, Union
 
 Dim = Union[int, "Expr"]
@@ -390,6 +390,11 @@ def substitute(value: Dim, binding: Mapping[str, Dim]) -> Dim:
 
     replaced: Dim = fold(value, bound, add, multiply, floordiv, mod, minimum)
     return replaced
+
+
+def substitution(binding: Mapping[str, Dim]) -> Callable[[Dim], Dim]:
+    """`substitute` by one binding, which does equal expressions once."""
+    return cache(partial(substitute, binding=binding))
 
 
 def evaluate(value: Dim, binding: Mapping[str, Any]) -> Any:

@@ -56,6 +56,18 @@ def at_least(left: Dim, right: Dim) -> bool:
     return gap.const >= 0 and all(c >= 0 for _, c in gap.terms)
 
 
+def natural(value: Dim) -> bool:
+    """Whether an expression over sizes is surely not negative, and nor is what it divides."""
+    if isinstance(value, int):
+        return value >= 0
+    atoms = [atom for monomial, _ in value.terms for atom in monomial]
+    return at_least(value, 0) and all(
+        atom.kind == "mod" or all(map(natural, atom.args))
+        for atom in atoms
+        if not isinstance(atom, str)
+    )
+
+
 def linear(value: Dim, names: tuple[str, ...]) -> tuple[dict[str, Dim], Dim] | None:
     """Split `value` into coefficients of `names` and a rest, which are both free of them.
 

@@ -37,12 +37,14 @@ def bind_sizes(module: Module, numbers: Mapping[str, int]) -> Module:
 def bind(function: Function, binding: Binding) -> Function:
     """The function with symbols replaced; UserError MC0142 where sizes contradict each other."""
     whole = with_derived(binding, function.attrs.get("derived", ()))
-    return bind_all(function, lambda value: affine.substitute(value, whole))
+    told = {n.removeprefix("$"): v for n, v in binding.items() if isinstance(v, int)}
+    sizes = ", ".join(f"{name}={n}" for name, n in told.items())
+    return bind_all(function, lambda value: affine.substitute(value, whole), sizes)
 
 
-def bind_all(function: Function, replace: Callable[[Dim], Dim]) -> Function:
-    """The function with each expression replaced; errors as of `bind`."""
-    binder = _Binder(replace)
+def bind_all(function: Function, replace: Callable[[Dim], Dim], sizes: str = "") -> Function:
+    """The function with each expression replaced; errors as of `bind`, which name the sizes."""
+    binder = _Binder(replace, sizes)
     attrs = {k: binder.attribute(v) for k, v in function.attrs.items()}
     return Function(function.name, binder.region(function.body), attrs, function.result_names)
 
@@ -101,8 +103,9 @@ def _collect(values: Iterable[Any], found: dict[str, None]) -> None:
 class _Binder:
     """What the values of the old function became."""
 
-    def __init__(self, replace: Callable[[Dim], Dim]) -> None:
+    def __init__(self, replace: Callable[[Dim], Dim], sizes: str = "") -> None:
         self.replace = replace
+        self.sizes = sizes or "of its inputs"
         self.forward: dict[Value, Value] = {}
 
     def region(self, region: Region) -> Region:
@@ -119,7 +122,7 @@ class _Binder:
         try:
             fresh = op.make([self.forward[v] for v in op.operands], attrs, regions, op.loc)
         except (TypeError, ValueError, IndexError) as error:
-            text = f"the sizes of its inputs do not fit the model: {op.opname}: {error}"
+            text = f"the sizes {self.sizes} do not fit the model: {op.opname}: {error}"
             hint = "give inputs of other shapes"
             raise UserError("MC0142", text, hint=hint, where=op.loc) from None
         for old, new in zip(op.results, fresh.results, strict=True):

@@ -198,11 +198,26 @@ class Op:
         return op
 
     def rebuilt(
-        self, operands: Sequence[Value], regions: Sequence[Region] | None = None, **attrs: Any
+        self,
+        operands: Sequence[Value],
+        regions: Sequence[Region] | None = None,
+        loc: Loc | None = None,
+        **attrs: Any,
     ) -> Self:
-        """The same op on other operands, regions or attributes; its types are inferred anew."""
-        merged = {**self.attrs, **attrs} if attrs else self.attrs
-        return self.make(operands, merged, self.regions if regions is None else regions, self.loc)
+        """The same op on other operands, regions or attributes, or at another location.
+
+        Its types are inferred anew unless only operands differ, and in no type.
+        """
+        loc = self.loc if loc is None else loc
+        same_types = [v.type for v in operands] == [v.type for v in self.operands]
+        if attrs or regions is not None or not same_types:
+            merged = {**self.attrs, **attrs} if attrs else self.attrs
+            parts = self.regions if regions is None else regions
+            return self.make(operands, merged, parts, loc)
+        op = type(self).__new__(type(self))
+        op.operands, op.attrs, op.regions = tuple(operands), self.attrs, self.regions
+        op.loc, op.results = loc, tuple([Value(r.type) for r in self.results])
+        return op
 
     def with_regions(self, regions: Sequence[Region]) -> Self:
         """The same op, with the same results, over regions that yield the same types."""
@@ -328,13 +343,14 @@ def attribute_key(value: Any) -> Any:
 
     1, 1.0 and True differ, 0.0 and -0.0 differ, and so do NaNs with other bits.
     """
+    kind = type(value)
+    if kind is int:  # as most are
+        return kind, value
     if isinstance(value, tuple):
         return tuple([attribute_key(v) for v in value])
     if isinstance(value, float):
         return float, struct.pack("<d", value)
-    if isinstance(value, (bool, int)):
-        return type(value), value
-    return value
+    return (kind, value) if isinstance(value, int) else value
 
 
 def op_key(op: Op) -> tuple[Any, ...]:

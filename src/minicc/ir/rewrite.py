@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from minicc.ir.build import Builder
-from minicc.ir.core import Function, Op, Region, Value, op_key
+from minicc.ir.core import Function, Loc, Op, Region, Value, op_key
 
 Visit = Callable[["Rebuilder", Op, tuple[Value, ...]], "Sequence[Value] | None"]
 
@@ -114,12 +114,18 @@ def used_by(region: Region) -> set[Value]:
     return used
 
 
-def inline(builder: Builder, region: Region, args: Sequence[Value]) -> tuple[Value, ...]:
-    """Append copies of a region's ops with `args` for its arguments; returns what it yields."""
+def inline(
+    builder: Builder, region: Region, args: Sequence[Value], loc: Loc | None = None
+) -> tuple[Value, ...]:
+    """Append copies of a region's ops with `args` for its arguments; returns what it yields.
+
+    They stay where they are from, unless a location is given.
+    """
     forward: dict[Value, Value] = dict(zip(region.args, args, strict=True))
     for op in region.ops:
         operands = [forward.get(v, v) for v in op.operands]
-        copy = builder.add(op.rebuilt(operands, [_copied(r) for r in op.regions]))
+        regions = [_copied(r) for r in op.regions] if op.regions else None
+        copy = builder.add(op.rebuilt(operands, regions, loc))
         forward.update(zip(op.results, copy.results, strict=True))
     return tuple(forward.get(v, v) for v in region.yields)
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Sequence
+from itertools import chain
 from math import prod
 from typing import TYPE_CHECKING, Any, NamedTuple
 from weakref import WeakValueDictionary
@@ -23,13 +24,17 @@ from minicc.ir.arrays import Array, aligned, empty, is_aligned
 from minicc.ir.extents import binding_of, number_of, with_derived
 from minicc.ir.indices import out_of_range
 from minicc.ir.mapped import changes, copy
-from minicc.limits import no_memory, require_array_fits
+from minicc.later import Later
+from minicc.limits import Holding, no_memory, too_large
 from minicc.runtime.image import load
 from minicc.runtime.threads import close_idle, give_team, take_team
 from minicc.target import usable_processors
 
 if TYPE_CHECKING:
+    from minicc.ir import affine
     from minicc.ir.affine import Dim
+else:
+    affine = Later("minicc.ir.affine")
 
 # points of all iteration spaces; below that a second thread costs more than it brings
 _ALONE = 200_000
@@ -195,8 +200,7 @@ class NativeExecutable:
         outputs = [(tuple(map(number, t.shape)), t.dtype.numpy) for t in layout.outputs]
         threads = self.threads if number(layout.work) > _ALONE else 1
         arena = number(layout.arena) + threads * number(layout.scratch)
-        needed = arena + sum(prod(shape) * dtype.itemsize for shape, dtype in outputs)
-        require_array_fits(needed, self._limit, "the model")
+        self._require_fits(arena, outputs)
         numbers = tuple(given[name] for name in layout.sizes)
         made = Sizes(numbers, tuple(outputs), max(1, arena), threads)
         if len(self._sizes) >= _MOST_SIZES:
@@ -204,12 +208,32 @@ class NativeExecutable:
         self._sizes[shapes] = made
         return made
 
+    def _require_fits(self, arena: int, outputs: Sequence[tuple[tuple[int, ...], Any]]) -> None:
+        found = [
+            Holding(prod(shape) * dtype.itemsize, f"{dtype}{list(shape)}, an output")
+            for shape, dtype in outputs
+        ]
+        needed = arena + sum(h.bytes for h in found)
+        if needed > self._limit:
+            found.append(Holding(arena, "the values in between"))
+            raise too_large("the model", needed, self._limit, found)
+
     def fits(self, shapes: Sequence[tuple[int, ...]]) -> bool:
         """Whether the program is for inputs of these shapes: whether all its guards hold."""
         layout = self._layout
-        given = binding_of([t.shape for t in layout.inputs], shapes)
-        sizes = with_derived(given, layout.derived)
-        return all(number_of(a, sizes) == number_of(b, sizes) for a, b in layout.guards)
+        wanted = [t.shape for t in layout.inputs]
+        sizes = with_derived(binding_of(wanted, shapes), layout.derived)
+        extents = zip(chain(*wanted), chain(*shapes), strict=True)
+        pairs = chain(extents, layout.guards)
+        return all(number_of(a, sizes) == number_of(b, sizes) for a, b in pairs)
+
+    def guards(self) -> list[str]:
+        """What must be equal of the sizes of inputs, in their names."""
+        layout = self._layout
+        names = {n: affine.symbol(n.removeprefix("$")) for n in layout.sizes}
+        sizes = with_derived(names, layout.derived)
+        pairs = [[affine.substitute(n, sizes) for n in pair] for pair in layout.guards]
+        return list(dict.fromkeys(f"{a} = {b}" for a, b in pairs))
 
     def close(self) -> None:
         """Forget the memory of runs, and end the threads that wait for one."""

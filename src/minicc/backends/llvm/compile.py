@@ -14,6 +14,7 @@ import os
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
+from itertools import chain
 from typing import NamedTuple
 
 from minicc.backends.base import Image, Store, TeamCode
@@ -49,27 +50,35 @@ def compile_program(
     module: Module, target: Target, flush_denormals: bool, team: TeamCode, store: Store
 ) -> Native:
     """Machine code of a program, with that of the threads that run it."""
-    texts = (text for _, text in _texts(module, target, flush_denormals))
-    objects = objects_of(texts, target, store)
-    if (target, team) not in _team_objects:
-        (_team_objects[target, team],) = objects_of([team.text], target, store)
-    objects.append(_team_objects[target, team])
+    texts = _texts(module, target, flush_denormals)
+    known = _team_objects.get((target, team))
+    if known is None:
+        objects = objects_of(chain([("team", team.text)], texts), target, store)
+        _team_objects[target, team] = objects[0]
+    else:
+        objects = [known, *objects_of(texts, target, store)]
     return Native(link(objects, ["main", *team.symbols]), layout_of(module))
 
 
 _team_objects: dict[tuple[Target, TeamCode], bytes] = {}
 
 
-def objects_of(texts: Iterable[str], target: Target, store: Store) -> list[bytes]:
-    """Object code of texts of LLVM IR, from the store or made and stored.
+def objects_of(texts: Iterable[tuple[str, str]], target: Target, store: Store) -> list[bytes]:
+    """Object code of LLVM IR, each a name and a text, from the store or made and stored.
 
-    On all cores that the process may use, each as soon as its text is there.
+    On all cores that the process may use, each as soon as its text is there. `main` calls, and
+    computes nothing: optimised, its code is no faster, and ten times as long in the making.
     """
     pool = ThreadPoolExecutor(len(os.sched_getaffinity(0)), "minicc-llvm")
     try:
         made = [
-            pool.submit(store, f"object {target.name}", text, partial(optimise, text, target))
-            for text in texts
+            pool.submit(
+                store,
+                f"object {target.name}",
+                text,
+                partial(optimise, text, target, 0 if name == "main" else 2),
+            )
+            for name, text in texts
         ]
         return [future.result() for future in made]
     finally:

@@ -43,6 +43,7 @@ class Emitter:
         self.env: dict[Value, Any] = {}
         self.entry: list[str] = []
         self.block = "entry"
+        self.pointers: dict[object, str] = {}
         self.lazy: set[Op] = set()
         self.checks = 0  # how many were emitted
         self.scratch: Dim = 0  # bytes of scratch of free sizes

@@ -73,12 +73,19 @@ def address(
     if split is None:
         raise CompilerBug("MC0303", f"the address {total} is not linear in the tile's coordinates")
     steps, base = split
-    pointer = str(e.env[buffer])
-    offset = emit_index(e, base, indices)
-    if offset != "0":
-        pointer = e.w.inst(
-            f"getelementptr{within} {memory_element(type.dtype)}, ptr {pointer}, i64 {offset}"
-        )
+    pointer, element = str(e.env[buffer]), memory_element(type.dtype)
+    if not isinstance(base, int):
+        const, base = base.const, base - base.const
+        key = e.block, pointer, base, tuple([e.env[v] for v in indices])
+        if key not in e.pointers:
+            flags = "" if const else within  # the pointer alone may leave the buffer
+            offset = emit_index(e, base, indices)
+            e.pointers[key] = e.w.inst(
+                f"getelementptr{flags} {element}, ptr {pointer}, i64 {offset}"
+            )
+        pointer, base = e.pointers[key], const
+    if base:
+        pointer = e.w.inst(f"getelementptr{within} {element}, ptr {pointer}, i64 {base}")
     return pointer, [steps.get(f"t{k}", 0) for k in range(rank)]
 
 

@@ -41,42 +41,42 @@ from minicc.errors import CompilerBug
 from minicc.target import Target
 
 
-def optimise(ir_text: str, target: Target) -> bytes:
+def optimise(ir_text: str, target: Target, level: int = 2) -> bytes:
     """The object code (ELF) of a module of LLVM IR; `CompilerBug` where LLVM rejects the text.
 
-    Several threads may call it at once.
+    `level` is that of code generation. Several threads may call it at once.
     """
-    return _emit(ir_text, target, as_object=True)
+    return _emit(ir_text, target, level, as_object=True)
 
 
 def assembly(ir_text: str, target: Target) -> str:
     """The same code as assembler text, to be read and to be tested for spills."""
-    return _emit(ir_text, target, as_object=False).decode()
+    return _emit(ir_text, target, 2, as_object=False).decode()
 
 
-def target_machine(target: Target) -> Any:
+def target_machine(target: Target, level: int = 2) -> Any:
     """A code generator of LLVM's for `target`, to be used by one thread at a time."""
     import llvmlite.binding as llvm
 
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
     return llvm.Target.from_default_triple().create_target_machine(
-        cpu=target.cpu, features=target.features, opt=2, reloc="pic", codemodel="small"
+        cpu=target.cpu, features=target.features, opt=level, reloc="pic", codemodel="small"
     )
 
 
-_idle: dict[Target, list[Any]] = {}
+_idle: dict[tuple[Target, int], list[Any]] = {}
 
 
-def _emit(ir_text: str, target: Target, as_object: bool) -> bytes:
+def _emit(ir_text: str, target: Target, level: int, as_object: bool) -> bytes:
     """What the code generator makes of the text, which is verified first."""
     import llvmlite.binding as llvm
 
-    idle = _idle.setdefault(target, [])
+    idle = _idle.setdefault((target, level), [])
     try:
         machine = idle.pop()
     except IndexError:
-        machine = target_machine(target)
+        machine = target_machine(target, level)
     # A context of its own: names of types and constants would pile up in the global one. The module
     # is closed before it here and now; garbage collection might take them the other way round.
     with llvm.create_context() as context:

@@ -27,6 +27,8 @@ from minicc.ir.build import Builder
 from minicc.ir.core import Array, Literal, Op, Region, Value
 from minicc.ir.types import I64, DType
 
+# Complaints that other sizes may settle.
+_OF_SIZES = ("MC0127", "MC0128", "MC0136")
 # Ops on constants of at most so many elements are evaluated at import.
 _SMALL = 1 << 16
 # Tables that an operator makes from its attributes have at most so many elements.
@@ -232,6 +234,17 @@ class Context:
         hint = "`onnx.checker.check_model(path, full_check=True)` says more"
         message = f"{self._describe(shapes=True)}: {text}"
         return UserError("MC0128", message, hint=hint, where=self._node.name)
+
+    def undecided(self, error: UserError) -> UserError | NeedsValueError:
+        """A complaint about the node, as one that sizes settle where dimensions of it are free."""
+        dims: list[Dim] = []
+        for v in self._operands:
+            dims += () if v is None else (*v.type.shape, *self._dims.get(v, np.empty(0)).ravel())
+        names = sorted(set().union(*map(symbols, dims)))
+        if not names or error.code not in _OF_SIZES:
+            return error
+        hint = f"give {' and '.join(names)} a number, if it is not wrong for all: {error.hint}"
+        return NeedsValueError(error.code, error.message, hint=hint, where=error.where)
 
     def unsupported(self, text: str, hint: str) -> UnsupportedError:
         """A use of the operator that minicc does not compile (MC0221)."""

@@ -233,7 +233,16 @@ class Importer:
             return
         self._check_parts(node, entry, operands)
         try:
-            out = entry.run(self.ctx, node, *_trimmed(operands, entry))
+            out = self._run(node, entry, operands)
+        except UserError as error:
+            raise self.ctx.undecided(error) from error
+        self._bind(node, out if isinstance(out, tuple) else (out,))
+
+    def _run(
+        self, node: Node, entry: Operator, operands: list[Value | None]
+    ) -> Value | tuple[Value, ...]:
+        try:
+            return entry.run(self.ctx, node, *_trimmed(operands, entry))
         except MiniccError:
             raise
         except MemoryError:
@@ -243,7 +252,6 @@ class Importer:
             raise self.ctx.refused(str(error)) from error
         except Exception as error:
             raise self.ctx.bug(error) from error
-        self._bind(node, out if isinstance(out, tuple) else (out,))
 
     def _check_parts(self, node: Node, entry: Operator, operands: Sequence[Value | None]) -> None:
         strange = sorted(set(node.attributes) - entry.attributes)

@@ -31,7 +31,7 @@ from minicc.frontends.onnx.scans import (
 from minicc.ir import graph
 from minicc.ir.affine import Dim
 from minicc.ir.core import Value
-from minicc.ir.types import I64, is_free
+from minicc.ir.types import I64
 
 Emit = Callable[[Context, Loop, Body], tuple[Value, ...]]
 _MOST_NODES = 512  # that a loop is written out to
@@ -115,8 +115,7 @@ def _branches(importer: Importing, node: Node) -> tuple[Value, ...] | None:
             ctx.stand_at(node, [condition], model.opsets[""])
 
     chosen = ctx.reshape(condition, ())
-    fixed = not any(is_free(v.type.shape) for v in known.values())
-    results = iter(emit_if(ctx, chosen, emit, node.name if fixed else None))
+    results = iter(emit_if(ctx, chosen, emit, node.name))
     return tuple(next(results) if name else condition for name in node.outputs)
 
 

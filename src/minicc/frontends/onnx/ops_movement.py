@@ -19,6 +19,8 @@ from minicc.ir.core import Value
 
 # From here on an end of a slice means "to the end"; a start, stop and step.
 _FAR = (1 << 31) - 1
+# Sizes below that are imported for themselves where a slice begins outside.
+_NEAR = 8
 Range = tuple[Dim, Dim, int]
 
 
@@ -80,12 +82,12 @@ def _axes(ctx: Context, node: Node, axes: Value | None) -> tuple[int, ...] | Non
 def squeeze(ctx: Context, node: Node, x: Value, axes: Value | None = None) -> Value:
     """Without some axes of extent 1; without all of those where none are named."""
     shape, named = x.type.shape, _axes(ctx, node, axes)
-    gone = [k for k, n in enumerate(shape) if n == 1]
-    if named is not None:
-        asked = ctx.axes(named, x.type.rank)
-        if not set(asked) <= set(gone):
+    if named is None:
+        gone = [k for k, n in enumerate(shape) if ctx.static(n, "which axes have extent 1") == 1]
+    else:
+        gone = list(ctx.axes(named, x.type.rank))
+        if any(isinstance(shape[k], int) and shape[k] != 1 for k in gone):
             raise ctx.refused(f"not all of the axes {list(named)} have extent 1")
-        gone = list(asked)
     return ctx.reshape(x, [n for k, n in enumerate(shape) if k not in gone])
 
 
@@ -133,8 +135,9 @@ def _normal(extent: Dim, start: Dim, stop: Dim, step: int) -> Range:
     """A slice as `graph.slice` counts it.
 
     A start or stop that is free is an extent, or what is computed of some: it is not negative.
-    Of a free axis an end is clamped like any other. A start is taken to lie within it, and so is
-    a slice of one element: binding the axis to less is then an error, never another result.
+    Of a free axis an end is clamped like any other, and so is a start far from the first element
+    or the last. One that is near is taken to lie within, and so is a slice of one element: the
+    few sizes that are less than that do not fit the graph, and are imported for themselves.
     """
     if not isinstance(start, int) or not isinstance(stop, int):
         return _normal_free(extent, start, stop, step)
@@ -142,16 +145,21 @@ def _normal(extent: Dim, start: Dim, stop: Dim, step: int) -> Range:
         taken = range(*slice(start, stop, step).indices(extent))
         return (taken.start, taken.stop, step) if taken else (0, 0, 1)
     last = extent if step > 0 else extent - 1
-    first: Dim = last if start >= _FAR else start
+    first: Dim = last if start >= _FAR else start if start <= _NEAR else minimum(start, last)
     if start < 0:
-        first = 0 if start <= -_FAR else extent + start
+        first = 0 if start <= -_FAR else extent - _within(-start, extent)
     if stop <= -_FAR:
         return first, (0 if step > 0 else -1), step
     if stop < 0:
-        return first, extent + stop, step
+        return first, extent - _within(-stop, extent), step
     if stop >= _FAR or step < 0:
         return first, (last if stop >= _FAR else stop), step
     return first, (stop if first + 1 == stop else minimum(stop, extent)), step
+
+
+def _within(count: int, extent: Dim) -> Dim:
+    """How many elements those are of an axis, where it surely has as many if they are few."""
+    return count if count <= _NEAR else minimum(count, extent)
 
 
 def _normal_free(extent: Dim, start: Dim, stop: Dim, step: int) -> Range:

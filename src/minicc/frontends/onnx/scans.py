@@ -108,12 +108,12 @@ def _row(ctx: Context, x: Value, t: int) -> Value:
 
 
 def emit_if(
-    ctx: Context, condition: Value, branch: Callable[[bool], Sequence[Value]], only: str | None
+    ctx: Context, condition: Value, branch: Callable[[bool], Sequence[Value]], name: str
 ) -> Sequence[Value]:
     """A branch whose regions emit into the context as if they stood outside.
 
     MC0128 where they yield other types. Where one of them is wrong for these shapes, a run can only
-    choose the other one; then `only` names the branch. It is None where sizes are free.
+    choose the other one.
     """
     made: dict[bool, tuple[list[Op], Sequence[Value]]] = {}
     wrong: list[UserError] = []
@@ -126,13 +126,13 @@ def emit_if(
         except UserError as error:
             wrong.append(error)
     if wrong:
-        if not made or only is None:
+        if not made:
             raise wrong[0]
         ((taken, (ops, yields)),) = made.items()
         for op in ops:
             ctx.use(op.operands)
             ctx.builder.add(op)
-        place = f"{only}/{'else' if taken else 'then'}, which does not fit ({wrong[0].message})"
+        place = f"{name}/{'else' if taken else 'then'}, which does not fit ({wrong[0].message})"
         return _only(ctx, condition, yields, taken, place)
     closed = [_closed(ctx, (), *made[taken]) for taken in (True, False)]
     inside = [dict(zip(outer, region.args, strict=True)) for region, outer in closed]

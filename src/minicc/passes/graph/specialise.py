@@ -15,7 +15,8 @@ from collections.abc import Mapping
 from minicc.ir import affine
 from minicc.ir.affine import Dim
 from minicc.ir.bind import bind
-from minicc.ir.core import Function, Module
+from minicc.ir.core import Function, Module, walk
+from minicc.ir.graph.demands import equal_extents
 
 
 def free_symbols(function: Function) -> tuple[str, ...]:
@@ -42,4 +43,29 @@ def _bind(function: Function, binding: Mapping[str, int]) -> Function:
     sizes: dict[str, Dim] = {name: affine.size(name) for name in free}
     for name, n in binding.items():
         sizes |= {name: n, affine.spell_size(name): n}
-    return bind(function, sizes)
+    return _settled(bind(function, sizes))
+
+
+def _settled(function: Function) -> Function:
+    """The function with one name, or a number, for sizes that its ops want to be equal."""
+    solved: dict[str, Dim] = {}
+    for op in walk(function.body):
+        for pair in equal_extents(op):
+            left, right = sorted((affine.substitute(n, solved) for n in pair), key=_plainness)
+            name = _name(right)
+            if name and left != right and _plainness(left) < 2:
+                solved = {n: affine.substitute(v, {name: left}) for n, v in solved.items()}
+                solved[name] = left
+    return bind(function, solved) if solved else function
+
+
+def _name(value: Dim) -> str:
+    """The symbol that an expression is; "" where it is more or less than one."""
+    names = affine.symbols(value)
+    name = next(iter(names)) if len(names) == 1 else ""
+    return name if name and value == affine.symbol(name) else ""
+
+
+def _plainness(value: Dim) -> int:
+    """Numbers first, then symbols, which may be put in place of others; then what is neither."""
+    return 0 if isinstance(value, int) else 1 if _name(value) else 2

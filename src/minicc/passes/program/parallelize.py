@@ -100,10 +100,10 @@ class _Sharing:
                 ):
                     ops.append(program.Barrier(loc=op.loc))
                     touched = {}
-                touched.update(((a, split < 0), None) for a in accesses)
                 if isinstance(op, program.If):
-                    op, touched = self.branch(op, touched)
+                    op, touched = self.branch(op, touched)  # its condition has been read by then
                 else:
+                    touched.update(((a, split < 0), None) for a in accesses)
                     op = op.rebuilt(op.operands, split=split)
             ops.append(op)
         return Region(region.args, ops, region.yields), touched

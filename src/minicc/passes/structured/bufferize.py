@@ -55,6 +55,8 @@ class _Emitter:
     def __init__(self, function: Function, plan: BufferPlan) -> None:
         self.function = function
         self.plan = plan
+        shapes = [a.type.shape for a in function.args]
+        self.sizes = {n for shape in shapes for e in shape for n in affine.sizes(e)}
         self.b = self.top = Builder(())
         self.rounds: dict[str, Value] = {}
         self.roots: dict[Value, Value] = {}
@@ -72,10 +74,9 @@ class _Emitter:
             args.append(self.roots[root])
         self.region(self.function.body)
         self.copy_outputs()
-        sizes = {n for a in self.function.args for e in a.type.shape for n in affine.sizes(e)}
         attrs: dict[str, Any] = {"inputs": len(self.function.args)}
-        if sizes:
-            attrs |= {"sizes": tuple(sorted(sizes)), **self.function.attrs}
+        if self.sizes:
+            attrs |= {"sizes": tuple(sorted(self.sizes)), **self.function.attrs}
         main = Function("main", Region(args, self.b.ops, ()), attrs)
         return Module("kernel", [*self.kernels.values(), main])
 
@@ -152,7 +153,10 @@ class _Emitter:
 
     def launch_on(self, group: Group, ins: list[Value], outs: list[Value]) -> None:
         """The same on given buffers."""
-        taken, types, names = formal(group, [v.type for v in (*ins, *outs)])
+        types, names = [v.type for v in (*ins, *outs)], dict[str, str]()
+        taken: Op = group
+        if self.sizes:
+            taken, types, names = formal(group, types)
         assert isinstance(taken, Group)
         parts = tuple(types[: len(ins)]), tuple(types[len(ins) :])
         key = (taken.shared, taken.cover, *parts, region_key(taken.body))
@@ -175,7 +179,7 @@ class _Emitter:
         self, group: Group, ins: tuple[BufferType, ...], outs: tuple[BufferType, ...]
     ) -> Function:
         """The group as a kernel; groups may differ in names alone, and share one then."""
-        lowered = lower_group(group, ins, outs, "kernel")
+        lowered = lower_group(group, ins, outs, "kernel", free=bool(self.sizes))
         key = lowered.attrs["grid"], region_key(lowered.body)
         if key not in self.kernels:
             name, k = group.label or "kernel", 1

@@ -311,12 +311,14 @@ def _distinct(op: Generic, aligned: Mapping[str, str], draft: Draft) -> dict[str
 
 def renamed(op: Generic, operands: Sequence[Value], names: Mapping[str, str]) -> Generic:
     """The same op on other operands with its dimensions called otherwise."""
-    binding = {old: affine.symbol(new) for old, new in names.items()}
+    if all(old == new for old, new in names.items()):
+        return op.rebuilt(operands)
+    renaming = affine.substitution({old: affine.symbol(new) for old, new in names.items()})
     return op.rebuilt(
         operands,
         space=op.space.renamed(names),
-        maps=tuple(tuple(affine.substitute(e, binding) for e in m) for m in op.maps),
-        coordinates=tuple(affine.substitute(e, binding) for e in op.coordinates),
+        maps=tuple([tuple(map(renaming, m)) for m in op.maps]),
+        coordinates=tuple(map(renaming, op.coordinates)),
     )
 
 

@@ -19,11 +19,13 @@ from minicc.ir.core import Region, Value
 from minicc.ir.space import REDUCTION
 from minicc.ir.structured import Generic, Group, Map, contiguous_name, names_of
 from minicc.ir.types import INDEX_TYPE
+from minicc.passes.structured.fuse import is_contraction
 
 Position = tuple[
     "Value | Dim", int
 ]  # where a dimension stands: index of the first point, and how many points
 Segment = tuple[Dim, Dim, int]  # lo, hi, step
+_SUMS = 4  # of a vector, where one row is multiplied alone
 
 
 class Register:
@@ -86,6 +88,8 @@ class GroupState:
         self.registers: dict[Value, Register] = {}
         self.axes: list[str] = []
         self.fetches = True
+        self.alone = False  # whether there is one point of what is covered at a time
+        self.held: dict[str, list[Value]] = {}
         self.readers: dict[Value, list[Map]] = {}
         for op in group.body.ops:
             assert isinstance(op, Generic)
@@ -128,6 +132,9 @@ class Nest:
         self.own_parallel = [i.name for i in own if i.kind != REDUCTION]
         self.reductions = [i.name for i in own if i.kind == REDUCTION]
         self.extents = {i.name: i.extent for i in op.space.iters}
+        if lowering.alone and self.reductions and is_contraction(op):
+            # a row alone has too few sums to hide the latency of a multiply-add
+            self.tiles.setdefault(self.reductions[-1], _SUMS)
         self.axes = self._axis_order()
         self.at: dict[str, Position] = dict(lowering.shared)
         self.checks: dict[int, list[tuple[str, int, Dim]]] = {}
@@ -394,12 +401,29 @@ class Nest:
         register = self.low.registers.get(v)
         if register is not None:
             return self.realign(register)
+        names = set().union(*[affine.symbols(e) for e in m]) if m else set()
+        rows = self._held(names, self.low.memory[v])
+        if rows is None:
+            return self._load(v, m, names)
+        name, points = rows
+        tiles: list[Value] = []
+        for point in points:
+            self.at[name] = (point, 1)
+            tiles.append(self._load(v, m, names))
+        self.at[name] = self.low.shared[name]
+        return self.low.b.emit(kernel.Concat, tuple(tiles), axis=self.axes.index(name))
+
+    def _load(self, v: Value, m: Map, names: set[str]) -> Value:
         memory = self.low.memory[v]
         at, indices = self.expressions(m, memory.axes, memory.local)
-        names = set().union(*[affine.symbols(e) for e in m]) if m else set()
         return self.low.b.emit(
             kernel.Load, memory.buffer, tuple(indices), at=at, shape=self._shape(tuple(names))
         )
+
+    def _held(self, names: set[str], memory: Memory) -> tuple[str, list[Value]] | None:
+        """The dimension whose points are kept within its extent one by one, and where they are."""
+        found = [n for n in self.low.held if n in names and n not in memory.local]
+        return (found[0], self.low.held[found[0]]) if found else None
 
     def fetch(self, v: Value, m: Map, distance: int) -> None:
         """Bring in the tile that lies so many elements behind the current one."""
@@ -442,8 +466,19 @@ class Nest:
         memory = self.low.memory.get(v)
         if memory is None or (self.fits_registers(target) and v in self.low.readers):
             self.low.registers[v] = Register(tile, self.axes)
-        if memory is not None:
-            at, indices = self.expressions(m, memory.axes, memory.local)
-            self.low.b.add(
-                kernel.Store(memory.buffer, tile, tuple(indices), at=at, loc=self.low.b.loc)
-            )
+        if memory is None:
+            return
+        rows = self._held(names, memory)
+        if rows is None:
+            self._store(memory, m, tile)
+            return
+        name, points = rows
+        for k, point in enumerate(points):
+            self.at[name] = (point, 1)
+            row = self.low.b.emit(kernel.Slice, tile, axis=self.axes.index(name), start=k)
+            self._store(memory, m, row)
+        self.at[name] = self.low.shared[name]
+
+    def _store(self, memory: Memory, m: Map, tile: Value) -> None:
+        at, indices = self.expressions(m, memory.axes, memory.local)
+        self.low.b.add(kernel.Store(memory.buffer, tile, tuple(indices), at=at, loc=self.low.b.loc))

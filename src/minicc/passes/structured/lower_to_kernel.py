@@ -19,20 +19,46 @@ update.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
 from minicc.ir import affine, kernel
 from minicc.ir.affine import Dim, symbol
 from minicc.ir.bind import sizes_of
 from minicc.ir.core import Function, Region, Value
-from minicc.ir.structured import Generic, Group
+from minicc.ir.structured import HOLD, Generic, Group
 from minicc.ir.types import INDEX_TYPE, BufferType
 from minicc.passes.structured.loop_nest import GroupState, Memory, Nest
 
+EXACT, SHIFTED, HELD = "exact", "shifted", "held"
+
+
+class Piece(NamedTuple):
+    """A loop that covers some points of a dimension in equal steps.
+
+    `last` says what becomes of a last step that would go beyond `end`: there is none, it is shifted
+    to end there, or its points beyond are the last one. `fetches`: whether it fetches what comes
+    next.
+    """
+
+    step: int
+    start: Dim
+    stop: Dim
+    end: Dim
+    last: str = EXACT
+    fetches: bool = True
+
 
 def lower_group(
-    group: Group, inputs: Sequence[BufferType], outputs: Sequence[BufferType], name: str
+    group: Group,
+    inputs: Sequence[BufferType],
+    outputs: Sequence[BufferType],
+    name: str,
+    free: bool,
 ) -> Function:
-    """The kernel of a tiled group for buffers of the given types, inputs before outputs."""
+    """The kernel of a tiled group for buffers of the given types, inputs before outputs.
+
+    Of programs where no size is `free`, none is looked for.
+    """
     first = group.body.ops[0]
     assert isinstance(first, Generic)
     grid = [Value(INDEX_TYPE, n) for n in group.shared]
@@ -46,7 +72,7 @@ def lower_group(
     lowering.covered(0)
     extents = tuple(affine.ceildiv(first.space[n].extent, points.get(n, 1)) for n in group.shared)
     body = Region((*grid, *ins, *outs), lowering.b.ops, ())
-    sizes = sizes_of(body)
+    sizes = sizes_of(body) if free else ()
     return Function(name, body, {"grid": extents} | ({"sizes": sizes} if sizes else {}))
 
 
@@ -80,63 +106,74 @@ class _Lowering(GroupState):
         """The loops over the covered dimensions from `depth` on; within them all ops."""
         if depth < len(self.group.cover):
             name, points, steps = self.group.cover[depth]
-            for step, start, stop, end, fetches in self._pieces(name, points, steps):
-                self.fetches = fetches
-                index = Value(INDEX_TYPE, name)
-                outer = self.enter()
-                at = index
-                if end is not None:
-                    inside = affine.minimum(symbol("i0"), symbol("i1") - step)
-                    at = self.b.emit(kernel.Index, (index, end), value=inside)
-                self.shared[name] = (at, step)
-                self.covered(depth + 1)
-                body = Region((index,), self.b.ops, ())
-                self.b = outer
-                self.b.add(kernel.Range(start, stop, (), step=step, body=body, loc=self.b.loc))
+            for piece in self._pieces(name, points, steps):
+                self._piece(piece, name, depth)
             return
         for number, op in enumerate(self.group.body.ops):
             assert isinstance(op, Generic)
             self.b.loc = (f"#{number}",)
             Nest(self, op).parallel(0)
 
-    def _pieces(
-        self, name: str, points: int, steps: Sequence[int]
-    ) -> Iterator[tuple[int, Value, Value, Value | None, bool]]:
-        """Each step with the indices between which it is taken.
+    def _piece(self, piece: Piece, name: str, depth: int) -> None:
+        """The loop of one step over a covered dimension."""
+        step, block = piece.step, (self.grid[name],)
+        start, stop, end = (
+            self.b.emit(kernel.Index, block, value=v) for v in (piece.start, piece.stop, piece.end)
+        )
+        self.fetches = piece.fetches
+        self.alone = piece.step == 1
+        index = Value(INDEX_TYPE, name)
+        outer = self.enter()
+        at = index
+        if piece.last == SHIFTED:
+            inside = affine.minimum(symbol("i0"), symbol("i1") - step)
+            at = self.b.emit(kernel.Index, (index, end), value=inside)
+        elif piece.last == HELD:
+            points = [affine.minimum(symbol("i0") + k, symbol("i1") - 1) for k in range(step)]
+            self.held[name] = [
+                self.b.emit(kernel.Index, (index, end), value=point) for point in points
+            ]
+        self.shared[name] = (at, step)
+        self.covered(depth + 1)
+        self.held.pop(name, None)
+        body = Region((index,), self.b.ops, ())
+        self.b = outer
+        self.b.add(kernel.Range(start, stop, (), step=step, body=body, loc=self.b.loc))
 
-        Then the end of the instance's points where the last one is shifted to end there, and
-        whether what comes next is fetched meanwhile: once is enough, so only the first of the
-        program's longest steps does it.
-        """
+    def _pieces(self, name: str, points: int, steps: Sequence[int]) -> Iterator[Piece]:
+        """The loops that cover a dimension, over the number of the instance's block (i0)."""
         first = self.group.body.ops[0]
         assert isinstance(first, Generic)
         extent = first.space[name].extent
         lo = symbol("i0") * points
         hi = affine.minimum(lo + points, extent)
         done: Dim = lo
-        ends: list[tuple[int, Dim, Dim]] = []
         step, following, *others = steps
-        again = 0
         if step != following:
             done = lo + (hi - lo) // step * step
-            fetching = any(op.ahead for op in self.group.body.ops if isinstance(op, Generic))
-            first_stop = affine.minimum((1 - affine.minimum(symbol("i0"), 1)) * step, done)
-            if fetching:
-                ends.append((step, lo, first_stop))
-                again = 1
-            ends.append((step, affine.maximum(lo, first_stop) if fetching else lo, done))
+            again: Dim = lo
+            if any(op.ahead for op in self.group.body.ops if isinstance(op, Generic)):
+                # to fetch what comes next once is enough
+                again = affine.minimum((1 - affine.minimum(symbol("i0"), 1)) * step, done)
+                yield Piece(step, lo, again, hi)
+                again = affine.maximum(lo, again)
+            yield Piece(step, again, done, hi, fetches=again == lo)
+
+        def least(n: int) -> Dim:
+            """1 where the extent is at least that, else 0."""
+            return affine.minimum(extent // n, 1) if n > 1 else 1
+
+        if others == [HOLD]:
+            yield Piece(following, done, done + (hi - done) * least(step), hi, SHIFTED)
+            below = least(2) - least(following + 1)
+            yield Piece(following, lo, lo + (hi - lo) * below, hi, HELD)
+            yield Piece(1, lo, lo + (hi - lo) * (1 - least(2)), hi)
+            between = least(following + 1) - least(step)
+            yield Piece(step, lo, lo + (hi - lo) * between, hi, HELD)
+            return
         longer: Dim = 1
-        for step in (following, *others):
-            fits = affine.minimum(extent // step, 1) if step > 1 else 1
-            start = done if step == following else lo
-            ends.append((step, start, start + (hi - start) * (fits * longer)))
-            longer = longer - affine.minimum(extent // step, 1) * longer
-        block = (self.grid[name],)
-
-        def index(value: Dim) -> Value:
-            return self.b.emit(kernel.Index, block, value=value)
-
-        for k, (step, start, stop) in enumerate(ends):
-            shifted = step > 1 and (k > again or steps[0] == steps[1])
-            end = index(hi) if shifted else None
-            yield step, index(start), index(stop), end, k != again or not again
+        for n in (following, *others):
+            start = done if n == following else lo
+            last = SHIFTED if n > 1 else EXACT
+            yield Piece(n, start, start + (hi - start) * (least(n) * longer), hi, last)
+            longer = longer - least(n) * longer if n > 1 else 0

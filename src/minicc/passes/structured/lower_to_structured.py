@@ -15,7 +15,7 @@ level above.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from minicc.errors import UnsupportedError
@@ -23,6 +23,7 @@ from minicc.ir import arith, graph, structured
 from minicc.ir.affine import Dim, substitute, symbol
 from minicc.ir.build import Builder
 from minicc.ir.core import Function, Literal, Module, Op, Region, Value, walk
+from minicc.ir.graph.demands import equal_extents, natural_numbers
 from minicc.ir.rewrite import Rebuilder, rebuild
 from minicc.ir.scan import lift
 from minicc.ir.space import PARALLEL, REDUCTION, Iter, Space
@@ -46,7 +47,8 @@ def _lower_function(function: Function) -> Function:
     if not any(is_free(a.type.shape) for a in function.args):
         return lowered
     equal = [pair for op in walk(function.body) for pair in equal_extents(op)]
-    return name_sizes(lowered, equal)
+    least = [n for op in walk(function.body) for n in natural_numbers(op)]
+    return name_sizes(lowered, equal, least)
 
 
 def has_lowering(op: Op) -> bool:
@@ -129,36 +131,6 @@ def _scan(b: Rebuilder, op: graph.Scan, operands: tuple[Value, ...]) -> Sequence
     for made in moved:
         outside.update(zip(made.results, b.add(made).results, strict=True))
     return b.add(scan.rebuilt([outside.get(v, v) for v in scan.operands])).results
-
-
-def equal_extents(op: Op) -> Iterator[tuple[Dim, Dim]]:
-    """The extents that must be equal for an op to be lowered as if they were."""
-    columns: Iterable[tuple[Dim, ...]]
-    if isinstance(op, graph.Elementwise | graph.Broadcast):
-        shapes = [v.type.shape for v in op.operands]
-        shapes += [op.shape] if isinstance(op, graph.Broadcast) else []
-        rank = max(map(len, shapes))
-        columns = zip(*[(1,) * (rank - len(s)) + s for s in shapes], strict=True)
-    elif isinstance(op, graph.Contract):
-        left, _, right = op.equation.partition("->")[0].partition(",")
-        found: dict[str, list[Dim]] = {}
-        for letters, v in zip((left, right), op.operands, strict=True):
-            for letter, n in zip(letters, v.type.shape, strict=True):
-                found.setdefault(letter, []).append(n)
-        columns = [tuple(extents) for extents in found.values()]
-    elif isinstance(op, graph.Reshape):
-        columns = [(graph.product(op.x.type.shape), graph.product(op.shape))]
-    elif isinstance(op, graph.Scan | graph.If):
-        yield from ((a, b) for a, b in op.same_extents() if a != b)
-        return
-    elif isinstance(op, graph.Concat):
-        shapes = [v.type.shape for v in op.xs]
-        columns = (c for k, c in enumerate(zip(*shapes, strict=True)) if k != op.axis)
-    else:
-        return
-    for column in columns:
-        wide = [n for n in column if n != 1]
-        yield from ((wide[0], n) for n in wide[1:] if n != wide[0])
 
 
 def generic(

@@ -12,6 +12,7 @@ Mirrors: the hand-written transforms of ncnn and MNN; winograd_conv2d_transform 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -19,10 +20,11 @@ import numpy as np
 from minicc.ir import arith, structured
 from minicc.ir.affine import Dim, maximum, minimum, symbol
 from minicc.ir.build import Builder
-from minicc.ir.core import Literal, Value
+from minicc.ir.core import Literal, Region, Value
 from minicc.ir.graph.minimal_filters import TAPS, Form, Matrix, derive, share
+from minicc.ir.rewrite import inline
 from minicc.ir.space import PARALLEL, SEQUENTIAL, Iter, Space
-from minicc.ir.types import TensorType
+from minicc.ir.types import DType, TensorType
 
 IMAGE, DOWN, ACROSS, CHANNEL = (symbol(name) for name in "nijc")
 
@@ -39,8 +41,8 @@ def winograd_input(b: Builder, op: Any, operands: tuple[Value, ...]) -> Value:
     writes = [(k, IMAGE, DOWN, ACROSS, CHANNEL) for k in range(n * n)]
     _, batch, down, across, _ = op.result.type.shape
     space = Space([Iter("n", batch), Iter("i", down), Iter("j", across), Iter("c", channels)])
-    matrix = derive(m).input
-    return _transform(b, x, space, (reads, writes), matrix, op.result.type.shape)
+    body = _body(derive(m).input, x.type.dtype)
+    return _transform(b, x, space, (reads, writes), body, op.result.type.shape)
 
 
 def winograd_output(b: Builder, op: Any, operands: tuple[Value, ...]) -> Value:
@@ -56,8 +58,8 @@ def winograd_output(b: Builder, op: Any, operands: tuple[Value, ...]) -> Value:
     _, _, down, across, _ = x.type.shape
     tiles = Iter("i", down, kinds[0]), Iter("j", across, kinds[1])
     space = Space([Iter("n", batch), *tiles, Iter("c", channels)])
-    matrix = derive(m).output
-    return _transform(b, x, space, (reads, writes), matrix, op.result.type.shape)
+    body = _body(derive(m).output, x.type.dtype)
+    return _transform(b, x, space, (reads, writes), body, op.result.type.shape)
 
 
 def _corner(tile: Dim, extent: Dim, m: int) -> Dim:
@@ -83,21 +85,18 @@ def _transform(
     x: Value,
     space: Space,
     maps: tuple[Sequence[tuple[Dim, ...]], Sequence[tuple[Dim, ...]]],
-    matrix: Matrix,
+    body: Region,
     shape: tuple[Dim, ...],
 ) -> Value:
-    """The generic that reads a tile, applies the matrix on both sides, and writes a tile."""
+    """The generic that reads a tile, runs the body on it, and writes a tile."""
     reads, writes = maps
     # of yields for one element the last one counts: of a tile that is larger than its image, the
     # rows and columns that the image has come after the others
     order = sorted(range(len(writes)), reverse=True)
-    scalars = [Value(TensorType(x.type.dtype)) for _ in reads]
+    scalars = [Value(a.type) for a in body.args]
 
-    def body(inner: Builder) -> Sequence[Value]:
-        n = len(matrix[0])
-        columns = [apply(inner, matrix, scalars[j::n]) for j in range(n)]
-        rows = [apply(inner, matrix, list(row)) for row in zip(*columns, strict=True)]
-        made = [v for row in rows for v in row]
+    def copied(inner: Builder) -> Sequence[Value]:
+        made = inline(inner, body, scalars, b.loc)
         return [made[k] for k in order]
 
     return b.emit(
@@ -108,8 +107,18 @@ def _transform(
         shapes=(shape,),
         combine=(None,) * len(writes),
         into=(0,) * len(writes),
-        body=b.region(scalars, body),
+        body=b.region(scalars, copied),
     )
+
+
+@cache
+def _body(matrix: Matrix, dtype: DType) -> Region:
+    """The matrix on both sides of a tile, of which each op has a copy."""
+    b, n = Builder(()), len(matrix[0])
+    scalars = [Value(TensorType(dtype)) for _ in range(n * n)]
+    columns = [apply(b, matrix, scalars[j::n]) for j in range(n)]
+    rows = [apply(b, matrix, list(row)) for row in zip(*columns, strict=True)]
+    return Region(scalars, b.ops, [v for row in rows for v in row])
 
 
 def apply(b: Builder, matrix: Matrix, values: Sequence[Value]) -> list[Value]:

@@ -26,15 +26,18 @@ from minicc.ir.core import Function
 Pair = tuple[Dim, Dim]
 
 
-def name_sizes(function: Function, equal: Sequence[Pair]) -> Function:
+def name_sizes(function: Function, equal: Sequence[Pair], least: Sequence[Dim] = ()) -> Function:
     """The function with names for its computed sizes.
 
     Its attribute `derived` defines them; `guards` are pairs of expressions that must be equal,
-    of those that `equal` asks for.
+    of those that `equal` asks for; a number that is not to be negative, of `least`, is one whose
+    minimum with 0 is 0.
     """
     names = _Names({n for a in function.args for e in a.type.shape for n in affine.sizes(e)})
     for left, right in equal:
         names.require(left, right)
+    for value in least:
+        names.guard(affine.minimum(names.dim(value), 0), 0)
     named = bind_all(function, names.dim)
     attrs = dict(named.attrs)
     if names.derived:
@@ -58,11 +61,9 @@ class _Names:
         """Enter that two extents are equal, and write a name in one by the rest of both."""
         a, b = self.dim(left), self.dim(right)
         gap = a - b
+        self.guard(a, b)
         if isinstance(gap, int):
-            if gap:
-                self.guards.append((a, b))  # never fulfilled
             return
-        self.guards.append((a, b))
         for monomial, coefficient in reversed(gap.terms):
             name = monomial[0]
             alone = len(monomial) == 1 and isinstance(name, str) and abs(coefficient) == 1
@@ -72,6 +73,11 @@ class _Names:
             if name not in affine.symbols(rest):
                 self._solve(str(name), rest * -coefficient)
                 return
+
+    def guard(self, left: Dim, right: Dim) -> None:
+        """Enter a guard, which may be one that is never fulfilled."""
+        if left != right and (left, right) not in self.guards:
+            self.guards.append((left, right))
 
     def _solve(self, name: str, value: Dim) -> None:
         self.solved = {n: affine.substitute(v, {name: value}) for n, v in self.solved.items()}

@@ -25,7 +25,16 @@ from typing import NamedTuple
 from minicc.ir.affine import Expr, symbols
 from minicc.ir.core import Module, Op, Value, walk
 from minicc.ir.space import REDUCTION
-from minicc.ir.structured import Constant, Generic, Group, Map, Scan, contiguous_name, names_of
+from minicc.ir.structured import (
+    HOLD,
+    Constant,
+    Generic,
+    Group,
+    Map,
+    Scan,
+    contiguous_name,
+    names_of,
+)
 from minicc.passes.structured.fuse import is_contraction
 from minicc.passes.structured.merge import plain_names
 from minicc.target import Target
@@ -136,7 +145,9 @@ def _choose_cover(chosen: Schedule, ops: Sequence[Generic], group: Group, target
         elif name in vectors and step >= lanes:
             steps = step_chain(step, lanes)
         else:
-            steps = (step, tail_step(step), 1)
+            plain = any(name in names_of((e,)) for op in ops for e in op.coordinates)
+            product = any(is_contraction(op) for op in ops)
+            steps = (step, tail_step(step), HOLD if product and step > 2 and not plain else 1)
         points = size if name in vectors else step * max(1, _ROWS // step)
         cover.append((name, points, tuple(dict.fromkeys(steps)) if steps[0] != steps[1] else steps))
         chosen.tiles[name] = step
@@ -145,7 +156,7 @@ def _choose_cover(chosen: Schedule, ops: Sequence[Generic], group: Group, target
 
 def tail_step(step: int) -> int:
     """How many rows are handled at once of those that are left over by steps of so many."""
-    return max(1, round(step / 3))
+    return -(-step // 2)
 
 
 def step_chain(step: int, lanes: int) -> tuple[int, ...]:

@@ -15,7 +15,7 @@ so that no loop has a bound to check.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from math import inf
 
 from minicc.ir import affine
@@ -125,20 +125,20 @@ def _tile_generic(
 ) -> Generic:
     own = _own_splits(op, schedule)
     every = {**splits, **own}
-    binding = {n: s.expression for n, s in every.items()}
+    bound = affine.substitution({n: s.expression for n, s in every.items()})
     space = _split_space(op.space, every, shared)
     maps: list[Map] = []
     for v, m in zip(op.operands, op.input_maps, strict=True):
         if v in passed:
-            maps.append(_passed_map(m, axes[v], splits, binding))
+            maps.append(_passed_map(m, axes[v], splits, bound))
         else:
-            maps.append(tuple(affine.substitute(e, binding) for e in m))
+            maps.append(tuple(map(bound, m)))
     shapes: list[tuple[Dim, ...]] = []
     for m, target in zip(op.yield_maps, op.targets, strict=True):
         if op.results[target] in passed:
-            maps.append(_passed_map(m, m, splits, binding))
+            maps.append(_passed_map(m, m, splits, bound))
         else:
-            maps.append(tuple(affine.substitute(e, binding) for e in m))
+            maps.append(tuple(map(bound, m)))
     for k, (v, shape) in enumerate(zip(op.results, op.shapes, strict=True)):
         axes[v] = op.maps_of(k)[0]
         shapes.append(_passed_shape(axes[v], shape, splits) if v in passed else shape)
@@ -157,7 +157,7 @@ def _tile_generic(
             for n, t in tiles.items()
             if n in space and min(t, limits[n]) > 1
         ),
-        coordinates=tuple(affine.substitute(e, binding) for e in op.coordinates),
+        coordinates=tuple(map(bound, op.coordinates)),
         blocks=cuts.blocks,
         cut=cuts.cut,
     )
@@ -178,7 +178,7 @@ def _split_space(space: Space, splits: Mapping[str, Split], shared: list[str]) -
 
 
 def _passed_map(
-    m: Map, defined: Map, splits: Mapping[str, Split], binding: Mapping[str, Dim]
+    m: Map, defined: Map, splits: Mapping[str, Split], bound: Callable[[Dim], Dim]
 ) -> Map:
     """A map of a value that stays in the group.
 
@@ -189,7 +189,7 @@ def _passed_map(
         name = plain_names((axis,))
         split = splits.get(name[0]) if name else None
         if split is None:
-            out.append(affine.substitute(e, binding))
+            out.append(bound(e))
             continue
         if split.outer is not None:
             out.append(affine.symbol(split.outer.name))

@@ -1,6 +1,6 @@
-"""Inputs as compiled code wants them: checked against a model's types, dense and native.
+"""The inputs of a run: what a user gives, checked against the types that a model declares.
 
-Mirrors: the checks of onnxruntime's `run`. ORT stops at the first mistake, ours tells all.
+Mirrors: onnxruntime's feed checks. Unlike those, all that is wrong is told at once.
 """
 
 from __future__ import annotations

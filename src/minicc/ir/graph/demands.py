@@ -1,0 +1,107 @@
+"""What ops ask of sizes: extents that must be equal, and numbers that must not be negative.
+
+The type rules let pass what can't be told while symbols are free. A program for all sizes is one
+for those that fulfil these demands, which become its guards.
+
+Mirrors: Dynamo's guards on symbolic shapes, Relax's match_cast.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from minicc.ir.affine import Dim
+from minicc.ir.affine_facts import natural
+from minicc.ir.core import Op, Value
+from minicc.ir.graph.contract import Contract, Conv, parse_equation
+from minicc.ir.graph.control import If, Scan
+from minicc.ir.graph.elementwise import Elementwise
+from minicc.ir.graph.indexing import GatherND, ScatterElements, ScatterND
+from minicc.ir.graph.movement import Broadcast, Concat, Reshape, Slice
+from minicc.ir.graph.reduce import Window
+from minicc.ir.graph.shapes import product
+
+Column = tuple[Dim, ...]
+
+
+def equal_extents(op: Op) -> Iterator[tuple[Dim, Dim]]:
+    """The extents that must be equal for an op to be lowered as if they were."""
+    for column in _columns(op):
+        wide = [n for n in column if n != 1]
+        yield from ((wide[0], n) for n in wide[1:] if n != wide[0])
+
+
+def _columns(op: Op) -> Iterable[Column]:
+    """Extents that must be equal, but for those of 1, which are broadcast."""
+    if isinstance(op, Elementwise | Broadcast):
+        shapes = [v.type.shape for v in op.operands]
+        shapes += [op.shape] if isinstance(op, Broadcast) else []
+        rank = max(map(len, shapes))
+        return zip(*[(1,) * (rank - len(s)) + s for s in shapes], strict=True)
+    if isinstance(op, Contract):
+        left, right, _ = parse_equation(op.equation)
+        found: dict[str, list[Dim]] = {}
+        for letter, n in zip(left + right, op.a.type.shape + op.b.type.shape, strict=True):
+            found.setdefault(letter, []).append(n)
+        return map(tuple, found.values())
+    if isinstance(op, Conv):
+        channels = op.x.type.shape[-1 if op.layout == "channels_last" else 1]
+        return [(channels, op.w.type.shape[1] * op.groups)]
+    if isinstance(op, Reshape):
+        return [(product(op.x.type.shape), product(op.shape))]
+    if isinstance(op, Concat):
+        columns = zip(*[v.type.shape for v in op.xs], strict=True)
+        return (c for k, c in enumerate(columns) if k != op.axis)
+    return _of_loops_and_indices(op)
+
+
+def _of_loops_and_indices(op: Op) -> Iterable[Column]:
+    if isinstance(op, Scan):
+        held = list(zip(op.operands, op.body.args, strict=True))
+        pairs = held[: op.states] + held[op.first :]
+        pairs += zip(op.body.yields[: op.states], op.body.args[: op.states], strict=True)
+        sliced = [(v.type.shape[0], op.count) for v, _ in held[op.states : op.first]]
+        shapes = [(v.type.shape[1:], a.type.shape) for v, a in held[op.states : op.first]]
+        shapes += [(v.type.shape, a.type.shape) for v, a in pairs]
+        return [*sliced, *(pair for a, b in shapes for pair in zip(a, b, strict=True))]
+    if isinstance(op, If):
+        pairs = [*zip(op.captured * 2, op.then.args + op.other.args, strict=True)]
+        pairs += zip(op.then.yields, op.other.yields, strict=True)
+        return [pair for a, b in pairs for pair in zip(_shape(a), _shape(b), strict=True)]
+    if isinstance(op, GatherND):
+        return zip(_shape(op.x)[: op.batch], _shape(op.indices)[: op.batch], strict=True)
+    if isinstance(op, ScatterElements):
+        return zip(_shape(op.indices), _shape(op.updates), strict=True)
+    if isinstance(op, ScatterND):
+        *front, depth = _shape(op.indices)
+        wanted = (*front, *_shape(op.x)[depth:])
+        return zip(wanted, _shape(op.updates), strict=True)
+    return ()
+
+
+def _shape(v: Value) -> Any:
+    return v.type.shape
+
+
+def natural_numbers(op: Op) -> Iterator[Dim]:
+    """What must not be negative, and may be for some sizes: extents, distances, windows' room."""
+    wanted: list[Dim] = [n for v in op.results for n in v.type.shape]
+    if isinstance(op, Slice):
+        axes = zip(op.x.type.shape, op.starts, op.stops, op.steps, strict=True)
+        for extent, start, stop, step in axes:
+            ends = (0, start, stop, extent) if step > 0 else (0, stop + 1, start + 1, extent)
+            wanted += [b - a for a, b in itertools.pairwise(ends)]
+    elif isinstance(op, Window | Conv):
+        wanted += [n - 1 for n in _windows(op)]
+    return (n for n in wanted if not natural(n))
+
+
+def _windows(op: Window | Conv) -> Iterator[Dim]:
+    """The extents of which windows of several elements are cut."""
+    size: Column = op.size if isinstance(op, Window) else (1, 1, *op.w.type.shape[2:])
+    shape = op.result.type.shape
+    if isinstance(op, Conv) and op.layout == "channels_last":
+        size = (1, *size[2:], 1)
+    return (n for n, taps in zip(shape, size, strict=True) if taps != 1)
