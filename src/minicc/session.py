@@ -126,7 +126,7 @@ class InferenceSession:
         """Read the model, and import its graph or what runs it in parts."""
         read = reader.read_model(self._source, self._outputs)
         if self.options.sizes:
-            _bind(read, dict(self.options.sizes))
+            importer.bind_inputs(read, dict(self.options.sizes))
         # as plain values: a part of the file's message would keep all of it, weights and all
         self._declared = {name: declared_arg(name, t) for name, t in read.declared.items()}
         # of inputs of no known rank
@@ -347,24 +347,19 @@ class InferenceSession:
         except UserError as error:
             if error.code != "MC0142" or not binding or self._programs.changed():
                 raise
-            try:
-                module = self._imported_for(binding)
-            except (UserError, UnsupportedError):
-                raise error from None
+            module = importer.import_for(self._source, self._outputs, self.options.sizes, binding)
+            if module is None:
+                raise
         else:
             module = self._imported_for(binding)
         return compiled.compile_module(module, self.options, {}, keep)
 
     def _imported_for(self, binding: Mapping[str, int]) -> Module:
-        """The graph for sizes where one for all is not there, or does not fit; errors as of it."""
-        if self._facts.sized and self._read is None:
+        """The graph for sizes where one for all is not there; errors as of an import."""
+        if self._read is None:
             self._import_later("the graph")
-        read = self._read
-        if read is None:
-            read = reader.read_model(self._source, self._outputs)
-            if self.options.sizes:
-                _bind(read, dict(self.options.sizes))
-        return importer.import_graph(read, binding)
+        assert self._read is not None
+        return importer.import_graph(self._read, binding)
 
     def _keep(self, binding: Mapping[str, int], made: Made) -> None:
         facts = made.facts(self._facts, binding)
@@ -415,16 +410,6 @@ class InferenceSession:
 def sizes_of(binding: Mapping[str, int]) -> str:
     """Sizes of free dimensions in words."""
     return ", ".join(f"{s}={n}" for s, n in binding.items())
-
-
-def _bind(model: Model, sizes: dict[str, int]) -> None:
-    """Write sizes in for free dimensions of a model's inputs; MC0168 where one is not there."""
-    free = free_dimensions(type for _, type in model.inputs if type is not None)
-    if unknown := sorted(set(sizes) - {*free}):
-        there = f"free dimensions: {', '.join(sorted(free))}" if free else "there is none"
-        text = f"the model has no free dimension {', '.join(map(repr, unknown))}"
-        raise UserError("MC0168", text, hint=there)
-    model.inputs = list(importer.bound_types(model, sizes).items())
 
 
 def free_dimensions(types: Iterable[TensorType | None]) -> tuple[str, ...]:

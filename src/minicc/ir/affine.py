@@ -231,11 +231,14 @@ def sizes(value: Dim) -> set[str]:
 
 @lru_cache(4096)
 def typical(value: Dim) -> int:
-    """A number for an extent where a choice needs one: each size is taken for `TYPICAL`."""
+    """A number for an extent where a choice needs one: each size is taken for `TYPICAL`.
+
+    At least 1, as computed sizes may not be as typical together as they are alone.
+    """
     if isinstance(value, int):
         return value
     number: int = evaluate(value, dict.fromkeys(value.symbols(), TYPICAL))
-    return number
+    return max(1, number)
 
 
 def number(value: Dim) -> int:

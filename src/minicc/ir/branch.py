@@ -15,9 +15,10 @@ as well; under vmap both of its branches run, ours never do.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
+from minicc.ir.affine import Dim
 from minicc.ir.core import Op, Region, RunRegion, Value
 from minicc.ir.scan import require_closed, surely_differ
 from minicc.ir.types import BOOL, TensorType
@@ -52,6 +53,13 @@ class Branching(Op):
             same = x.type.dtype is y.type.dtype and x.type.rank == y.type.rank
             if not same or any(map(surely_differ, x.type.shape, y.type.shape)):
                 raise TypeError(f"a branch of {self.opname} {what} {y.type}, not {x.type}")
+
+    def same_extents(self) -> Iterator[tuple[Dim, Dim]]:
+        """The extents that must be one: of what the branches take and are given, and yield."""
+        pairs = [*zip(self.captured * 2, (*self.then.args, *self.other.args), strict=True)]
+        pairs += zip(self.then.yields, self.other.yields, strict=True)
+        for x, y in pairs:
+            yield from zip(x.type.shape, y.type.shape, strict=True)
 
     def evaluate(self, run: RunRegion, *args: Any) -> tuple[Any, ...]:
         condition, *captured = args

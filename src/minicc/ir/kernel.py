@@ -275,6 +275,17 @@ class Alloc(Op, name="kernel.alloc"):
         raise RuntimeError("kernel.alloc needs the number of instances; the interpreter serves it")
 
 
+def _carried(op: For | Range) -> tuple[TensorType, ...]:
+    """The types that a loop carries; TypeError where its body takes or yields others."""
+    types = tuple(v.type for v in op.inits)
+    args = tuple(a.type for a in op.body.args)
+    if args != (INDEX_TYPE, *types) or tuple(y.type for y in op.body.yields) != types:
+        raise TypeError(
+            f"{op.opname} carries {types}, but its body takes {args} and yields other types"
+        )
+    return types
+
+
 class For(Op, name="kernel.for"):
     """Run `body` for each index `lo, lo+step, ...
 
@@ -289,12 +300,7 @@ class For(Op, name="kernel.for"):
     pure = False
 
     def infer(self) -> tuple[TensorType, ...]:
-        types = tuple(v.type for v in self.inits)
-        args = tuple(a.type for a in self.body.args)
-        if args != (INDEX_TYPE, *types) or tuple(y.type for y in self.body.yields) != types:
-            raise TypeError(
-                f"kernel.for carries {types}, but its body takes {args} and yields other types"
-            )
+        types = _carried(self)
         if self.hi <= self.lo or self.step < 1:
             raise ValueError(f"kernel.for from {self.lo} to {self.hi} by {self.step} never runs")
         return types
@@ -321,12 +327,7 @@ class Range(Op, name="kernel.range"):
     pure = False
 
     def infer(self) -> tuple[TensorType, ...]:
-        types = tuple(v.type for v in self.inits)
-        args = tuple(a.type for a in self.body.args)
-        if args != (INDEX_TYPE, *types) or tuple(y.type for y in self.body.yields) != types:
-            raise TypeError(
-                f"kernel.range carries {types}, but its body takes {args} and yields other types"
-            )
+        types = _carried(self)
         if self.start.type != INDEX_TYPE or self.stop.type != INDEX_TYPE or self.step < 1:
             raise TypeError("kernel.range runs between indices, in steps of at least 1")
         return types

@@ -15,7 +15,7 @@ captures become operands too; MLIR's bodies may use what is outside.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
 
 import numpy as np
@@ -70,6 +70,15 @@ class Scanning(Op):
                 raise TypeError(f"the body of {self.opname} takes {want}, and is given {have}")
         rows = [TensorType(t.dtype, (self.count, *t.shape)) for t in made[n:]]
         return (*taken[:n], *rows)
+
+    def same_extents(self) -> Iterator[tuple[Dim, Dim]]:
+        """The extents that must be one: of what the body takes, and is given, and yields for it."""
+        n, args = self.states, self.body.args
+        for k, (v, a) in enumerate(zip(self.operands, args, strict=True)):
+            scanned = n <= k < self.first
+            yield from zip(v.type.shape, (self.count,) * scanned + a.type.shape, strict=True)
+        for y, a in zip(self.body.yields[:n], args[:n], strict=True):
+            yield from zip(y.type.shape, a.type.shape, strict=True)
 
     def evaluate(self, run: RunRegion, *args: Any) -> tuple[Any, ...]:
         (count,) = static_shape((self.count,))

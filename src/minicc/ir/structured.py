@@ -366,8 +366,8 @@ class Group(Op, name="structured.group"):
     dimension whose extent is free, how many points an instance has, and the steps in which it goes
     over them. It takes the first step as often as it fits; the rest is covered by the first of
     the others that is no longer than the extent, whose last step then overlaps what is before it.
-    A last step of `HOLD` says that an extent below the first step is one step: of 1, or the
-    shortest that is no less, whose points beyond the end are the last one.
+    A last step of `HOLD` says that an extent below both is one step: of 1, or of the second,
+    whose points beyond the end are the last one.
     """
 
     inputs: tuple[Value, ...]

@@ -228,12 +228,12 @@ class NativeExecutable:
         return all(number_of(a, sizes) == number_of(b, sizes) for a, b in pairs)
 
     def guards(self) -> list[str]:
-        """What must be equal of the sizes of inputs, in their names."""
+        """What must be equal of the sizes of inputs, or not less than 0, in their names."""
         layout = self._layout
         names = {n: affine.symbol(n.removeprefix("$")) for n in layout.sizes}
         sizes = with_derived(names, layout.derived)
         pairs = [[affine.substitute(n, sizes) for n in pair] for pair in layout.guards]
-        return list(dict.fromkeys(f"{a} = {b}" for a, b in pairs))
+        return list(dict.fromkeys(f"{a} = {b}" for a, b in pairs))  # min(n, 0) = 0: n is at least 0
 
     def close(self) -> None:
         """Forget the memory of runs, and end the threads that wait for one."""

@@ -128,6 +128,36 @@ def import_graph(model: Model, binding: Mapping[str, int] | None = None) -> Modu
     return Module("graph", [Function("main", body, result_names=model.outputs)])
 
 
+def import_for(
+    source: str | os.PathLike[str] | bytes,
+    outputs: Sequence[str] | None,
+    sizes: Sequence[tuple[str, int]],
+    binding: Mapping[str, int],
+) -> Module | None:
+    """The graph for sizes that the graph for all does not fit; None where the model doesn't.
+
+    `sizes` were bound ahead of the other import, too.
+    """
+    model = read_model(source, outputs)
+    if sizes:
+        bind_inputs(model, dict(sizes))
+    try:
+        return import_graph(model, binding)
+    except (UserError, UnsupportedError):
+        return None
+
+
+def bind_inputs(model: Model, sizes: dict[str, int]) -> None:
+    """Write sizes in for free dimensions of a model's inputs; MC0168 where one is not there."""
+    extents = [n for _, type in model.inputs if type is not None for n in type.shape]
+    free = {name for n in extents if not isinstance(n, int) for name in n.symbols()}
+    if unknown := sorted(set(sizes) - free):
+        there = f"free dimensions: {', '.join(sorted(free))}" if free else "there is none"
+        text = f"the model has no free dimension {', '.join(map(repr, unknown))}"
+        raise UserError("MC0168", text, hint=there)
+    model.inputs = list(bound_types(model, sizes).items())
+
+
 def bound_types(model: Model, binding: Mapping[str, int]) -> dict[str, TensorType | None]:
     """The types of a model's inputs with these sizes of free dimensions; None of what has none."""
     types: dict[str, TensorType | None] = {}

@@ -142,12 +142,16 @@ def _normal(extent: Dim, start: Dim, stop: Dim, step: int) -> Range:
     if not isinstance(start, int) or not isinstance(stop, int):
         return _normal_free(extent, start, stop, step)
     if isinstance(extent, int):
+        if step < 0 < extent:
+            start = max(start, -extent)  # backwards from before the first is from the first
         taken = range(*slice(start, stop, step).indices(extent))
         return (taken.start, taken.stop, step) if taken else (0, 0, 1)
     last = extent if step > 0 else extent - 1
     first: Dim = last if start >= _FAR else start if start <= _NEAR else minimum(start, last)
     if start < 0:
-        first = 0 if start <= -_FAR else extent - _within(-start, extent)
+        surely = step > 0 or start == -1
+        count = _within(-start, extent) if surely else minimum(-start, extent)
+        first = 0 if start <= -_FAR else extent - count
     if stop <= -_FAR:
         return first, (0 if step > 0 else -1), step
     if stop < 0:

@@ -8,8 +8,8 @@ Mirrors: Dynamo's guards on symbolic shapes, Relax's match_cast.
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Iterable, Iterator
+from itertools import pairwise, zip_longest
 from typing import Any
 
 from minicc.ir.affine import Dim
@@ -28,18 +28,18 @@ Column = tuple[Dim, ...]
 
 def equal_extents(op: Op) -> Iterator[tuple[Dim, Dim]]:
     """The extents that must be equal for an op to be lowered as if they were."""
-    for column in _columns(op):
-        wide = [n for n in column if n != 1]
-        yield from ((wide[0], n) for n in wide[1:] if n != wide[0])
+    for first, *others in _columns(op):
+        yield from ((first, n) for n in others if n != first)
 
 
 def _columns(op: Op) -> Iterable[Column]:
-    """Extents that must be equal, but for those of 1, which are broadcast."""
-    if isinstance(op, Elementwise | Broadcast):
-        shapes = [v.type.shape for v in op.operands]
-        shapes += [op.shape] if isinstance(op, Broadcast) else []
-        rank = max(map(len, shapes))
-        return zip(*[(1,) * (rank - len(s)) + s for s in shapes], strict=True)
+    if isinstance(op, Elementwise):
+        shapes = [v.type.shape[::-1] for v in op.operands]
+        columns = zip_longest(*shapes, fillvalue=1)
+        return filter(None, (tuple(n for n in column if n != 1) for column in columns))
+    if isinstance(op, Broadcast):
+        pairs = zip(op.x.type.shape[::-1], op.shape[::-1], strict=False)
+        return (pair for pair in pairs if pair[0] != 1)
     if isinstance(op, Contract):
         left, right, _ = parse_equation(op.equation)
         found: dict[str, list[Dim]] = {}
@@ -52,24 +52,14 @@ def _columns(op: Op) -> Iterable[Column]:
     if isinstance(op, Reshape):
         return [(product(op.x.type.shape), product(op.shape))]
     if isinstance(op, Concat):
-        columns = zip(*[v.type.shape for v in op.xs], strict=True)
-        return (c for k, c in enumerate(columns) if k != op.axis)
-    return _of_loops_and_indices(op)
+        joined = zip(*[v.type.shape for v in op.xs], strict=True)
+        return (c for k, c in enumerate(joined) if k != op.axis)
+    return _of_other_ops(op)
 
 
-def _of_loops_and_indices(op: Op) -> Iterable[Column]:
-    if isinstance(op, Scan):
-        held = list(zip(op.operands, op.body.args, strict=True))
-        pairs = held[: op.states] + held[op.first :]
-        pairs += zip(op.body.yields[: op.states], op.body.args[: op.states], strict=True)
-        sliced = [(v.type.shape[0], op.count) for v, _ in held[op.states : op.first]]
-        shapes = [(v.type.shape[1:], a.type.shape) for v, a in held[op.states : op.first]]
-        shapes += [(v.type.shape, a.type.shape) for v, a in pairs]
-        return [*sliced, *(pair for a, b in shapes for pair in zip(a, b, strict=True))]
-    if isinstance(op, If):
-        pairs = [*zip(op.captured * 2, op.then.args + op.other.args, strict=True)]
-        pairs += zip(op.then.yields, op.other.yields, strict=True)
-        return [pair for a, b in pairs for pair in zip(_shape(a), _shape(b), strict=True)]
+def _of_other_ops(op: Op) -> Iterable[Column]:
+    if isinstance(op, Scan | If):
+        return op.same_extents()
     if isinstance(op, GatherND):
         return zip(_shape(op.x)[: op.batch], _shape(op.indices)[: op.batch], strict=True)
     if isinstance(op, ScatterElements):
@@ -92,7 +82,7 @@ def natural_numbers(op: Op) -> Iterator[Dim]:
         axes = zip(op.x.type.shape, op.starts, op.stops, op.steps, strict=True)
         for extent, start, stop, step in axes:
             ends = (0, start, stop, extent) if step > 0 else (0, stop + 1, start + 1, extent)
-            wanted += [b - a for a, b in itertools.pairwise(ends)]
+            wanted += [b - a for a, b in pairwise(ends)]
     elif isinstance(op, Window | Conv):
         wanted += [n - 1 for n in _windows(op)]
     return (n for n in wanted if not natural(n))

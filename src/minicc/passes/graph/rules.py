@@ -127,7 +127,12 @@ def _match_scaled_conv(op: graph.Mul, producer: Producer) -> Any:
 def _build_scaled_conv(b: Builder, op: Any, found: Any) -> Value:
     conv, weights, scale = found
     scaled = weights * scale.reshape((-1,) + (1,) * (weights.ndim - 1))
-    return b.emit(graph.Conv, conv.x, _emit_constant(b, scaled.astype(weights.dtype)), **conv.attrs)
+    return b.emit(
+        graph.Conv,
+        conv.x,
+        _emit_constant(b, scaled.astype(weights.dtype, copy=False)),
+        **conv.attrs,
+    )
 
 
 def _match_chained(outer: type[Op], inner: type[Op]) -> Callable[[Any, Producer], Any]:

@@ -164,12 +164,10 @@ class _Lowering(GroupState):
             return affine.minimum(extent // n, 1) if n > 1 else 1
 
         if others == [HOLD]:
-            yield Piece(following, done, done + (hi - done) * least(step), hi, SHIFTED)
-            below = least(2) - least(following + 1)
+            yield Piece(following, done, done + (hi - done) * least(following), hi, SHIFTED)
+            below = least(2) - least(following)
             yield Piece(following, lo, lo + (hi - lo) * below, hi, HELD)
             yield Piece(1, lo, lo + (hi - lo) * (1 - least(2)), hi)
-            between = least(following + 1) - least(step)
-            yield Piece(step, lo, lo + (hi - lo) * between, hi, HELD)
             return
         longer: Dim = 1
         for n in (following, *others):

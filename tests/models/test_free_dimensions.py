@@ -1,0 +1,249 @@
+"""ONNX models with free dimensions: one session each, many sizes, as exporters write such models.
+
+What sizes settle is not refused when a session is opened, and never gives another result.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+from onnx import ModelProto, NodeProto, TensorProto, helper, numpy_helper
+from onnx.reference import ReferenceEvaluator
+
+from minicc.errors import MiniccError
+from minicc.session import InferenceSession
+
+Array = np.ndarray[Any, Any]
+Shapes = Mapping[str, Sequence[int | str]]
+Case = tuple[Sequence[NodeProto], Shapes, Mapping[str, Any], Sequence[tuple[int, ...]]]
+SIZES = [(0,), (1,), (2,), (3,), (5,), (17,)]
+BIG = 2**63 - 1
+
+
+def node(op: str, inputs: str, output: str = "y", **attributes: Any) -> NodeProto:
+    names = [name if name != "-" else "" for name in inputs.split()]
+    return helper.make_node(op, names, output.split(), **attributes)
+
+
+def sizes_of(element: int, *more: NodeProto) -> Sequence[NodeProto]:
+    """The extent of `x` as tf2onnx writes it, called `n`, of rank 0; `more` nodes use it."""
+    return [
+        node("Shape", "x", "s"),
+        node("Cast", "s", "c", to=element),
+        node("Gather", "c zero", "n"),
+        *more,
+    ]
+
+
+def shaped(*more: NodeProto) -> Sequence[NodeProto]:
+    """As `sizes_of` in int32, as a vector `v` that `more` join to a shape `t`, then in int64."""
+    wide = node("Cast", "t", "t64", to=TensorProto.INT64)
+    return [
+        *sizes_of(TensorProto.INT32),
+        node("Unsqueeze", "n axis", "v"),
+        *more[:-1],
+        wide,
+        more[-1],
+    ]
+
+
+def i32(*numbers: int) -> Array:
+    return np.array(numbers, np.int32)
+
+
+def i64(*numbers: int) -> Array:
+    return np.array(numbers, np.int64)
+
+
+AT = {"zero": i64(0)[0], "axis": i64(0)}
+X: Shapes = {"x": ["n", 4, 2]}
+TWO: Shapes = {"x": ["n", 4], "z": ["m", 4]}
+PAIRS = [(1, 1), (1, 5), (5, 1), (3, 3), (0, 1), (0, 0), (17, 17)]
+CASES: dict[str, Case] = {
+    "int32 sizes into Concat and Reshape": (
+        shaped(node("Concat", "v k", "t", axis=0), node("Reshape", "x t64")),
+        X,
+        {**AT, "k": i32(8)},
+        SIZES,
+    ),
+    "int32 sizes multiplied": (
+        shaped(node("Mul", "v k", "t"), node("Reshape", "x t64")),
+        X,
+        {**AT, "k": i32(8)},
+        SIZES,
+    ),
+    "int32 sizes divided": (
+        shaped(
+            node("Mul", "v k", "p"),
+            node("Div", "p two", "d"),
+            node("Concat", "d two", "t", axis=0),
+            node("Reshape", "x t64"),
+        ),
+        X,
+        {**AT, "k": i32(8), "two": i32(2)},
+        SIZES,
+    ),
+    "int32 sizes into Expand": (
+        shaped(node("Concat", "v k", "t", axis=0), node("Expand", "b t64")),
+        X,
+        {**AT, "k": i32(3), "b": np.arange(3, dtype=np.float32)},
+        SIZES,
+    ),
+    "int32 sizes into ConstantOfShape": (
+        shaped(node("Concat", "v k", "t", axis=0), node("ConstantOfShape", "t64")),
+        X,
+        {**AT, "k": i32(3)},
+        SIZES,
+    ),
+    "int32 sizes into Range": (
+        sizes_of(TensorProto.INT32, node("Range", "first n one")),
+        X,
+        {**AT, "first": i32(0)[0], "one": i32(1)[0]},
+        SIZES,
+    ),
+    "int64 sizes into Range": (
+        sizes_of(TensorProto.INT64, node("Range", "zero n one")),
+        X,
+        {**AT, "one": i64(1)[0]},
+        SIZES,
+    ),
+    "sizes into Tile": (
+        [node("Shape", "x", "s"), node("Tile", "b s")],
+        {"x": ["n", 2]},
+        {"b": np.ones((2, 3), np.float32)},
+        SIZES,
+    ),
+    "heads behind the batch": (
+        [
+            node("Shape", "z", "s"),
+            node("Slice", "s axis one", "v"),
+            node("Concat", "v six least", "a", axis=0),
+            node("Slice", "s one two", "w"),
+            node("Concat", "a w", "t", axis=0),
+            node("Concat", "z z z z z z", "big", axis=0),
+            node("Unsqueeze", "big one", "x"),
+            node("Reshape", "x t"),
+        ],
+        {"z": ["n", "m"]},
+        {"six": i64(6), "least": i64(-1), "axis": i64(0), "one": i64(1), "two": i64(2)},
+        [(1, 1), (2, 7), (3, 16)],
+    ),
+    "Squeeze of all": ([node("Squeeze", "x")], X, {}, SIZES),
+    "Squeeze of a free one": ([node("Squeeze", "x a")], X, {"a": i64(0)}, [(1,)]),
+    "MatMul over a batch of 1": (
+        [node("MatMul", "x w")],
+        {"x": ["n", 2, 3]},
+        {"w": np.ones((4, 3, 2), np.float32)},
+        [(1,), (4,)],
+    ),
+    "MatMul of two batches": (
+        [node("Transpose", "z", "t", perm=[0, 2, 1]), node("MatMul", "x t")],
+        {"x": ["n", 2, 4], "z": ["m", 3, 4]},
+        {},
+        PAIRS,
+    ),
+    "sums of two sizes": ([node("Add", "x z", "u"), node("Mul", "u u")], TWO, {}, PAIRS),
+    "Where of two sizes": (
+        [node("Greater", "x z", "c"), node("Where", "c x z")],
+        TWO,
+        {},
+        PAIRS,
+    ),
+    "Gather at a size": (
+        sizes_of(TensorProto.INT64, node("Sub", "n one", "l"), node("Gather", "x l")),
+        X,
+        {**AT, "one": i64(1)[0]},
+        SIZES[1:],
+    ),
+    "Pad by a size": (
+        [node("Shape", "x", "s"), node("Concat", "s s", "p", axis=0), node("Pad", "x p")],
+        {"x": ["n", 2]},
+        {},
+        SIZES,
+    ),
+    "Split in two": (
+        [node("Split", "x", "a b", num_outputs=2), node("Concat", "b a", axis=1)],
+        {"x": ["n", 4]},
+        {},
+        [(2,), (4,), (16,)],
+    ),
+    "Resize by scales": (
+        [node("Resize", "x - f", mode="nearest")],
+        {"x": [1, 2, "n", 3]},
+        {"f": np.array([1, 1, 2, 2], np.float32)},
+        SIZES[1:],
+    ),
+    "TopK of a size": (
+        [
+            node("Shape", "x", "s"),
+            node("Slice", "s axis one", "k"),
+            node("TopK", "x k", "y i", axis=0),
+        ],
+        X,
+        {"axis": i64(0), "one": i64(1)},
+        SIZES[1:],
+    ),
+}
+for start, end, step in [
+    *[(-4, BIG, 1), (2, BIG, 1), (0, -4, 1), (1, -1, 1), (2, 4, 1), (-3, -1, 1), (0, BIG, 2)],
+    *[(-1, -BIG, -1), (BIG, -BIG, -1), (3, 0, -1), (5, 1, -2), (-20, BIG, 1)],
+    *[(20, BIG, 1), (0, -20, 1), (3, -1, 1)],
+]:
+    CASES[f"x[{start}:{end}:{step}]"] = (
+        [node("Slice", "x s e a t")],
+        {"x": ["n", 3]},
+        {"s": i64(start), "e": i64(end), "a": i64(0), "t": i64(step)},
+        [*SIZES, (4,), (20,), (25,)],
+    )
+
+
+def model_of(case: Case) -> ModelProto:
+    nodes, shapes, constants, _ = case
+    given = [helper.make_tensor_value_info(k, TensorProto.FLOAT, v) for k, v in shapes.items()]
+    held = [numpy_helper.from_array(np.asarray(v), k) for k, v in constants.items()]
+    results = [helper.make_tensor_value_info("y", TensorProto.UNDEFINED, None)]
+    body = helper.make_graph(nodes, "test", given, results, held)
+    return helper.make_model(body, opset_imports=[helper.make_opsetid("", 18)], ir_version=9)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_many_sizes(name: str) -> None:
+    model, (_, shapes, _, many) = model_of(CASES[name]), CASES[name]
+    session, reference = InferenceSession(model.SerializeToString()), ReferenceEvaluator(model)
+    for numbers in many:
+        sizes = dict(zip("nm", numbers, strict=False))
+        feed = {
+            k: np.random.default_rng(3)
+            .standard_normal([n if isinstance(n, int) else sizes[n] for n in v])
+            .astype(np.float32)
+            for k, v in shapes.items()
+        }
+        want: Any = next(iter(reference.run(None, feed)))
+        (got,) = session.run(None, feed)
+        assert (got.shape, got.dtype) == (want.shape, want.dtype), sizes
+        np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-6, err_msg=str(sizes))
+
+
+@pytest.mark.parametrize("start", [-5, -2])
+@pytest.mark.parametrize("free", [True, False])
+def test_backwards_from_before_the_first_is_from_the_first(start: int, free: bool) -> None:
+    """ONNX clamps the start to the first element, where NumPy takes nothing."""
+    x = np.arange(18, dtype=np.float32).reshape(6, 3)
+    case = CASES["x[3:0:-1]"]
+    constants = {**case[2], "s": i64(start), "e": i64(-BIG)}
+    for n in (1, 2, 3, 4, 5, 6):
+        model = model_of((case[0], {"x": ["n" if free else n, 3]}, constants, ()))
+        (got,) = InferenceSession(model.SerializeToString()).run(None, {"x": x[:n]})
+        assert np.array_equal(got, x[max(n + start, 0) :: -1]), n
+
+
+def test_sizes_that_no_model_fits_are_refused_when_it_runs() -> None:
+    model = model_of(CASES["sums of two sizes"])
+    session = InferenceSession(model.SerializeToString())
+    x = np.ones((3, 4), np.float32)
+    with pytest.raises(MiniccError, match=r"MC0142 error: .*do not broadcast"):
+        session.run(None, {"x": x, "z": x[:2]})
+    assert session.run(None, {"x": x, "z": x[:1]})[0].shape == (3, 4)
