@@ -93,7 +93,7 @@ STAGES: tuple[Stage, ...] = (
     _stage("simplify", "apply the named algebraic rules", "graph", simplify, _simplify),
     _stage(
         "simplify-loops",
-        "take out of loops what stays the same, write short ones out",
+        "take out of loops what stays the same, write short ones out, choose known branches",
         "graph",
         simplify_loops,
     ),

@@ -47,8 +47,9 @@ _EARLY = (graph.WinogradWeights,)  # of constants, and folded before anything is
 
 def runs_on_host(op: Op) -> str:
     """Why an op does not become machine code, in words; empty where it does."""
-    if isinstance(op, graph.Scan):
-        inside = [why for inner in op.body.ops if (why := runs_on_host(inner))]
+    if op.control:
+        ops = (inner for region in op.regions for inner in region.ops)
+        inside = [why for inner in ops if (why := runs_on_host(inner))]
         return f"in its body {inside[0]}" if inside else ""
     elements = [v.type.dtype for v in (*op.operands, *op.results)]
     stored = [d for d in elements if d in STORED]

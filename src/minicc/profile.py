@@ -84,6 +84,9 @@ def _rounds(region: Region, outer: int, numbers: Mapping[str, Dim]) -> Iterator[
             yield from _rounds(op.body, outer * count, numbers)
         elif isinstance(op, program.Launch):
             yield outer
+        elif isinstance(op, program.If):  # as if both branches ran: which one does, data say
+            for branch in op.regions:
+                yield from _rounds(branch, outer, numbers)
 
 
 def _steps(

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Never
 
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from minicc import compiled, parts
     from minicc.compiled import Made
     from minicc.frontends.onnx import importer, reader
+    from minicc.frontends.onnx.reader import Model
     from minicc.ir.core import Module
     from minicc.parts import Parts
 else:
@@ -48,9 +49,9 @@ class InferenceSession:
 
     `model` is a path or bytes, of an ONNX model or of a compiled program. A model whose shapes are
     known is compiled at once; one with free dimensions at its first run, for all sizes unless
-    `Options(sizes=...)` gives some. Sizes that a guard of the program refuses have their own. What
-    was compiled before is opened from the cache. May be entered from several Python threads at
-    once.
+    `Options(sizes=...)` gives some. Sizes that a guard of the program refuses have their own, and
+    so have all where nodes want numbers. What was compiled before is opened from the cache. May be
+    entered from several Python threads at once.
     """
 
     def __init__(
@@ -73,6 +74,8 @@ class InferenceSession:
         """Find the program or read the model; compile it if nothing has to be known before."""
         began = time.perf_counter()
         self._parts: Parts | None = None
+        self._read: Model | None = None  # where the graph is imported for each set of sizes
+        self._declared: dict[str, NodeArg] = {}
         self._module: Module | None = None
         self._named = self._outputs is None and is_program(self._source)
         if self._named:
@@ -136,9 +139,14 @@ class InferenceSession:
         except MiniccError as error:
             parts.what_data_decide(error)
             read.settle()
-            self._parts = parts.Parts(read, self.options)
+            symbols = free_dimensions(type for _, type in read.inputs)
+            if symbols:
+                self._read = read
+            else:
+                self._parts = parts.Parts(read, self.options)
             outputs = tuple((name, None) for name in read.outputs)
-            return Facts(tuple(read.inputs), outputs, (), self.options.math, 0)
+            math, sized = self.options.math, bool(symbols)
+            return Facts(tuple(read.inputs), outputs, symbols, math, 0, sized=sized)
         return compiled.facts_of(read.inputs, read.outputs, self._module, self.options)
 
     @property
@@ -148,17 +156,21 @@ class InferenceSession:
         Its large constants may be views of the model's file. UserError where the session was opened
         from a compiled program, or the model's file changed since a program of it was opened.
         """
-        if self._parts is not None:
-            text = "this model is compiled in parts, as data decide"
+        if self._parts is not None or self._facts.sized:
+            text = "this model is compiled as sizes and data decide"
             raise UnsupportedError("MC0228", text, hint="run it; `report` tells of the parts")
         if self._module is None:
-            self._need_model("the graph")
-            if self._programs.changed():
-                text = "the model's file changed since the session was opened"
-                raise UserError("MC0165", text, hint="open a new session")
-            self._import()
+            self._import_later("the graph")
         assert self._module is not None
         return self._module
+
+    def _import_later(self, what: str) -> None:
+        """Import the model, of which a program was opened."""
+        self._need_model(what)
+        if self._programs.changed():
+            text = "the model's file changed since the session was opened"
+            raise UserError("MC0165", text, hint="open a new session")
+        self._import()
 
     def _need_model(self, what: str) -> None:
         if self._named:
@@ -174,6 +186,8 @@ class InferenceSession:
 
     def get_outputs(self) -> list[NodeArg]:
         """The outputs in order."""
+        if self._facts.sized and not self._declared:
+            self._import_later("the types of the outputs")
         return [
             self._declared.get(name, NodeArg(name, [], ""))
             if type is None
@@ -223,13 +237,27 @@ class InferenceSession:
         arrays = list(checked.values())
         if self._parts is not None and len(self._args) < len(checked):
             return self._parts.run(checked)
-        run: Callable[[list[Array]], list[Array]] = (
-            self._run_parts if self._parts is not None else self._program(arrays).executable.run
-        )
+        run = self._run_of(arrays)
         if len(self._ready) >= _MOST_SHAPES:
             self._ready.clear()
         self._ready[tuple(a.shape for a in arrays)] = run
         return run(arrays)
+
+    def _run_of(self, arrays: Sequence[Array]) -> Callable[[list[Array]], list[Array]]:
+        """What runs arrays of these shapes: a program, or parts where data decide for them."""
+        if self._parts is not None and not self._facts.sized:
+            return self._run_parts
+        try:
+            return self._program(arrays).executable.run
+        except UnsupportedError as error:
+            if not self._facts.sized:
+                raise
+            parts.what_data_decide(error)
+        with self._lock:
+            if self._parts is None:
+                assert self._read is not None
+                self._parts = parts.Parts(self._read, self.options)
+        return self._run_parts
 
     def _run_parts(self, arrays: Sequence[Array]) -> list[Array]:
         assert self._parts is not None
@@ -277,7 +305,8 @@ class InferenceSession:
 
     def _program(self, arrays: Sequence[Array]) -> Compilation:
         """One program for all sizes; where ops run on the host or a guard fails, one for these."""
-        if not self._facts.hosted and not self._contradictory:
+        sized = self._facts.hosted or self._facts.sized
+        if not sized and not self._contradictory:
             try:
                 found = self._compilation({})
             except UserError as error:
@@ -313,14 +342,24 @@ class InferenceSession:
             return saved.compilation(self.options)
         keep = partial(self._keep, binding) if len(self._compiled) < _ON_DISK else None
         try:
-            return compiled.compile_module(self.module, self.options, binding, keep)
+            if not self._facts.sized:
+                return compiled.compile_module(self.module, self.options, binding, keep)
         except UserError as error:
             if error.code != "MC0142" or not binding or self._programs.changed():
                 raise
             module = importer.import_for(self._source, self._outputs, self.options.sizes, binding)
             if module is None:
                 raise
+        else:
+            module = self._imported_for(binding)
         return compiled.compile_module(module, self.options, {}, keep)
+
+    def _imported_for(self, binding: Mapping[str, int]) -> Module:
+        """The graph for sizes where one for all is not there; errors as of an import."""
+        if self._read is None:
+            self._import_later("the graph")
+        assert self._read is not None
+        return importer.import_graph(self._read, binding)
 
     def _keep(self, binding: Mapping[str, int], made: Made) -> None:
         facts = made.facts(self._facts, binding)
@@ -332,10 +371,11 @@ class InferenceSession:
 
     def report(self) -> str:
         """What was compiled, how long each part took, and what runs on the host and why."""
-        if self._parts is not None:
+        if self._parts is not None and not self._compiled:
             return self._report_parts(self._parts)
         how = "import" if self._saved is None else "opened compiled in"
-        lines = [f"{how} {self._import_seconds * 1e3:.0f} ms, {self._facts.ops} graph ops"]
+        ops = "a graph for each size" if self._facts.sized else f"{self._facts.ops} graph ops"
+        lines = [f"{how} {self._import_seconds * 1e3:.0f} ms, {ops}"]
         for sizes, c in self._compiled.items():
             shapes = sizes_of(dict(zip(self._symbols, sizes, strict=False))) or (
                 f"any {', '.join(self._symbols)}" if self._symbols else "static shapes"
@@ -350,6 +390,8 @@ class InferenceSession:
             )
             lines += [f"  where {guard}" for guard in c.executable.guards()]
             lines += [f"  on the host: {on.where}: {on.why}" for on in c.host]
+        if self._parts is not None:
+            lines.append(f"other sizes: {self._report_parts(self._parts)}")
         return "\n".join(lines)
 
     def _report_parts(self, parts: Parts) -> str:
@@ -368,6 +410,14 @@ class InferenceSession:
 def sizes_of(binding: Mapping[str, int]) -> str:
     """Sizes of free dimensions in words."""
     return ", ".join(f"{s}={n}" for s, n in binding.items())
+
+
+def free_dimensions(types: Iterable[TensorType | None]) -> tuple[str, ...]:
+    """The free dimensions of inputs in their order; none where an input has no type."""
+    given = list(types)
+    extents = [n for type in given if type is not None for n in type.shape]
+    names = (name for n in extents if not isinstance(n, int) for name in sorted(n.symbols()))
+    return () if None in given else tuple(dict.fromkeys(names))
 
 
 def _is_static(type: TensorType) -> bool:

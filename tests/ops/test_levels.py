@@ -267,7 +267,8 @@ NOT_LOWERED: tuple[type[Op], ...] = (
     graph.BitCast,
 )
 
-ELSEWHERE = (  # test_winograd, test_gather, test_scan
+ELSEWHERE = (  # test_winograd, test_gather, test_scan, test_if
+    graph.If,
     graph.Scan,
     graph.WinogradInput,
     graph.WinogradOutput,

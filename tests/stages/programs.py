@@ -50,13 +50,19 @@ def team() -> Any:
 
 def spread(program: Module) -> Module:
     """The same program with all launches shared that can be, however small they are."""
+
+    def within(region: Region) -> Region:
+        ops = [
+            op.rebuilt(op.operands, work=1 << 30)
+            if isinstance(op, Launch)
+            else op.with_regions([within(r) for r in op.regions])
+            for op in region.ops
+            if not isinstance(op, Barrier)
+        ]
+        return Region(region.args, ops, region.yields)
+
     main = program.main
-    ops = [
-        op.rebuilt(op.operands, work=1 << 30) if isinstance(op, Launch) else op
-        for op in main.body.ops
-        if not isinstance(op, Barrier)
-    ]
-    body = main.with_body(Region(main.args, ops, main.body.yields))
+    body = main.with_body(within(main.body))
     return parallelize(Module(program.level, [body if f is main else f for f in program.functions]))
 
 
@@ -268,6 +274,37 @@ def _scan(draw: Any, b: Builder, values: list[Value], deep: bool = False) -> Val
     return results[0]
 
 
+def _branch(draw: Any, b: Builder, values: list[Value], deep: bool = False) -> Value:
+    """A branch on a condition of the first argument, whose results may be what it captures."""
+    first = values[0]
+    captured = [first, *draw(st.lists(st.sampled_from(values), max_size=3))]
+    corner = b.emit(
+        graph.Slice,
+        first,
+        starts=(0,) * first.type.rank,
+        stops=(1,) * first.type.rank,
+        steps=(1,) * first.type.rank,
+    )
+    number = b.emit(graph.Reshape, corner, shape=())
+    condition = b.emit(graph.Lt, number, constant(b, np.float32(draw(st.floats(-1, 1, width=32)))))
+    like = draw(st.sampled_from(captured)).type
+    count = draw(st.integers(1, 2))
+    regions: list[Region] = []
+    for _ in range(2):
+        args = [Value(v.type) for v in captured]
+        inner = Builder(("test.py:3",))
+        within = list(args)
+        _steps(draw, inner, within, 3, deep)
+        fitting = [v for v in within if v.type == like]
+        regions.append(
+            Region(args, inner.ops, [draw(st.sampled_from(fitting)) for _ in range(count)])
+        )
+    op = graph.If(condition, captured, then=regions[0], other=regions[1], loc=("test.py:1",))
+    results = b.add(op).results
+    values.extend(results[1:])
+    return results[0]
+
+
 _ROUNDS = 5
 _STEPS = (_elementwise, _elementwise, _reduce, _softmax, _move, _contract, _convolve, _gather)
 
@@ -275,7 +312,7 @@ _STEPS = (_elementwise, _elementwise, _reduce, _softmax, _move, _contract, _conv
 def _steps(draw: Any, b: Builder, values: list[Value], most: int, loops: bool) -> None:
     """A few random ops on the values, which are joined by theirs."""
     for _ in range(draw(st.integers(1, most))):
-        step = draw(st.sampled_from((*_STEPS, _scan, _scan) if loops else _STEPS))
+        step = draw(st.sampled_from((*_STEPS, _scan, _branch) if loops else _STEPS))
         if step in (_reduce, _softmax, _move, _contract, _gather) and not any(
             v.type.rank for v in values
         ):
@@ -289,7 +326,7 @@ def _steps(draw: Any, b: Builder, values: list[Value], most: int, loops: bool) -
 def programs(draw: Any, loops: bool = False) -> tuple[Module, list[Array]]:
     """A random program of a few ops on float32, and inputs; some values are given out twice.
 
-    With `loops` it has loops, and these may have loops of their own.
+    With `loops` it has loops and branches, and these may have such of their own.
     """
     rank = draw(st.sampled_from([1, 2, 3, 4, 4]))
     shape = tuple(draw(_EXTENTS) for _ in range(rank))
@@ -302,7 +339,8 @@ def programs(draw: Any, loops: bool = False) -> tuple[Module, list[Array]]:
         values = list(args)
         _steps(draw, b, values, 5 if loops else 10, loops)
         if loops:
-            values.append(_scan(draw, b, values, deep=draw(st.booleans())))
+            control = draw(st.sampled_from([_scan, _branch]))
+            values.append(control(draw, b, values, deep=draw(st.booleans())))
         results = draw(st.lists(st.sampled_from(values), min_size=1, max_size=3))
         return [values[-1], *results]
 

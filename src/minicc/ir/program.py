@@ -7,7 +7,8 @@ hands the instances of its grid to all threads, cut along that axis, and may ret
 done; any other launch is done by the caller. `program.barrier` stands where data of a shared launch
 is needed, or memory that it uses.
 
-A loop runs its body round by round; views of what it scans move with the round.
+A loop runs its body round by round; views of what it scans move with the round. A branch is chosen
+by the caller's thread, which reads the condition where it stands.
 
 Laws. Instances of the launches between two barriers that are shared touch nothing that another of
 these writes, but for equal bits, and nothing that the caller writes meanwhile. Memory of
@@ -30,7 +31,7 @@ from minicc.ir import affine, affine_facts
 from minicc.ir.affine import Dim
 from minicc.ir.core import Function, Literal, Op, Region, RunRegion, Value, walk
 from minicc.ir.kernel import Memory
-from minicc.ir.types import INDEX_TYPE, BufferType, static_shape, tensor_of
+from minicc.ir.types import BOOL, INDEX_TYPE, BufferType, static_shape, tensor_of
 
 
 def launches(region: Region) -> Iterator[Launch]:
@@ -164,14 +165,49 @@ class Loop(Op, name="program.loop"):
             return
         count = affine.number(self.count)
         counts = {**outer, self.body.args[0]: count}
-        for op in self.body.ops if count else ():
-            if isinstance(op, (View, Loop)) and counts.keys() >= set(op.operands[1:]):
-                op.require_inside(counts)
+        if count:
+            _require_inside(self.body, counts)
 
     def evaluate(self, run: RunRegion, *args: Any) -> tuple[Any, ...]:
         for t in range(*static_shape((self.count,))):
             run(self.body, [t])
         return ()
+
+
+class If(Op, name="program.if"):
+    """Run the first region where the condition's byte is not 0, else the second one.
+
+    They use buffers from outside; memory that they allocate is allocated outside, too.
+    """
+
+    condition: Value
+    then: Region
+    other: Region
+    pure = False
+    control = True
+
+    def infer(self) -> tuple[BufferType, ...]:
+        if self.condition.type != BufferType(BOOL, ()):
+            raise TypeError(f"the condition of {self.opname} is {self.condition.type}")
+        if any(r.args or r.yields for r in self.regions):
+            raise TypeError(f"the branches of {self.opname} take and yield nothing")
+        return ()
+
+    def require_inside(self, outer: Mapping[Value, int]) -> None:
+        """TypeError where a view within leaves its buffer; `outer` are the loops around."""
+        for region in self.regions:
+            _require_inside(region, outer)
+
+    def evaluate(self, run: RunRegion, *args: Any) -> tuple[Any, ...]:
+        memory: Memory = args[0]
+        return run(self.then if memory.flat[0, memory.base] else self.other, ())
+
+
+def _require_inside(region: Region, counts: Mapping[Value, int]) -> None:
+    for op in region.ops:
+        rounds = op.rounds if isinstance(op, View) else ()
+        if isinstance(op, (View, Loop, If)) and counts.keys() >= set(rounds):
+            op.require_inside(counts)
 
 
 class Barrier(Op, name="program.barrier"):

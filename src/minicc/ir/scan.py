@@ -52,13 +52,13 @@ class Scanning(Op):
         taken: list[TensorType] = [a.type for a in self.body.args]
         made: list[TensorType] = [y.type for y in self.body.yields]
         n = self.states
-        self._require_closed()
+        require_closed(self)
         if isinstance(self.count, int) and self.count < 0:
             raise ValueError(f"{self.opname} of {self.count} rounds")
         if len(given) != len(taken) or len(given) < self.first:
             raise TypeError(f"the body of {self.opname} takes {len(taken)} of {len(given)} values")
         for k in range(n, self.first):
-            if not given[k].rank or _differ(given[k].shape[0], self.count):
+            if not given[k].rank or surely_differ(given[k].shape[0], self.count):
                 raise TypeError(f"{given[k]} has not {self.count} slices")
             given[k] = TensorType(given[k].dtype, given[k].shape[1:])
         if len(made) != n + len(self.turned):
@@ -66,7 +66,7 @@ class Scanning(Op):
         for have, want in zip((*given, *made[:n]), (*taken, *taken[:n]), strict=True):
             pairs = zip(have.shape, want.shape, strict=False)
             same = have.dtype is want.dtype and have.rank == want.rank
-            if not same or any(_differ(a, b) for a, b in pairs):
+            if not same or any(surely_differ(a, b) for a, b in pairs):
                 raise TypeError(f"the body of {self.opname} takes {want}, and is given {have}")
         rows = [TensorType(t.dtype, (self.count, *t.shape)) for t in made[n:]]
         return (*taken[:n], *rows)
@@ -79,15 +79,6 @@ class Scanning(Op):
             yield from zip(v.type.shape, (self.count,) * scanned + a.type.shape, strict=True)
         for y, a in zip(self.body.yields[:n], args[:n], strict=True):
             yield from zip(y.type.shape, a.type.shape, strict=True)
-
-    def _require_closed(self) -> None:
-        known = set(self.body.args)
-        for op in self.body.ops:
-            if not known.issuperset(op.operands):
-                raise ValueError(f"{op.opname} uses what is outside of the body of {self.opname}")
-            known.update(op.results)
-        if not known.issuperset(self.body.yields):
-            raise ValueError(f"the body of {self.opname} yields what is outside of it")
 
     def evaluate(self, run: RunRegion, *args: Any) -> tuple[Any, ...]:
         (count,) = static_shape((self.count,))
@@ -109,7 +100,19 @@ class Scanning(Op):
 Loop = TypeVar("Loop", bound=Scanning)
 
 
-def _differ(left: Dim, right: Dim) -> bool:
+def require_closed(owner: Op) -> None:
+    """ValueError where a region of an op uses what is neither its argument nor made in it."""
+    for region in owner.regions:
+        known = set(region.args)
+        for op in region.ops:
+            if not known.issuperset(op.operands):
+                raise ValueError(f"{op.opname} uses what is outside of the body of {owner.opname}")
+            known.update(op.results)
+        if not known.issuperset(region.yields):
+            raise ValueError(f"the body of {owner.opname} yields what is outside of it")
+
+
+def surely_differ(left: Dim, right: Dim) -> bool:
     """Whether two extents are different whatever the symbols are."""
     gap = affine.add(left, affine.multiply(right, -1))
     return isinstance(gap, int) and gap != 0

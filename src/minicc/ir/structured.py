@@ -38,6 +38,7 @@ from minicc.ir import affine, affine_facts
 from minicc.ir.affine import Dim
 from minicc.ir.arith import COMBINERS, identity_of, reduce_array
 from minicc.ir.arrays import empty
+from minicc.ir.branch import Branching
 from minicc.ir.core import Array, Literal, Op, Region, RunRegion, Value
 from minicc.ir.indices import counted
 from minicc.ir.mapped import copy
@@ -408,6 +409,10 @@ class Scan(Scanning, name="structured.scan"):
         }
         if len({*yields}) < len(yields) or not made.issuperset(yields):
             raise ValueError(f"the body of {self.opname} does not make each of its yields")
+
+
+class If(Branching, name="structured.if"):
+    """Run one of two regions, as a condition says; see `ir.branch`."""
 
 
 class Constant(Op, name="structured.constant"):

@@ -92,7 +92,7 @@ class Facts(NamedTuple):
 
     `inputs` have no type where any value will do, `symbols` are its free dimensions, `sizes`
     those that they had when it was compiled. `ops` counts those of the graph; `hosted` says whether
-    some run on the host.
+    some run on the host, `sized` whether the graph stands only when all sizes are known.
     """
 
     inputs: tuple[tuple[str, TensorType | None], ...]
@@ -101,6 +101,7 @@ class Facts(NamedTuple):
     math: str
     ops: int
     hosted: bool = False
+    sized: bool = False
     sizes: Mapping[str, int] = {}
     seconds: Mapping[str, float] = {}
     kernels: int = 0

@@ -52,13 +52,15 @@ def layout_of(module: Module) -> Layout:
 
 
 def _work(region: Region) -> Dim:
-    """The points of all launches, those of loops once a round."""
+    """The points of all launches, those of loops once a round, those of the larger branch."""
     work: Dim = 0
     for op in region.ops:
         if isinstance(op, program.Launch):
             work = work + op.work
         elif isinstance(op, program.Loop):
             work = work + op.count * _work(op.body)
+        elif isinstance(op, program.If):
+            work = work + max(map(_work, op.regions), key=affine.typical)
     return work
 
 
@@ -133,6 +135,8 @@ class _Main:
             self.launch(op, number)
         elif isinstance(op, program.Loop):
             self.loop(op, f"r{number}")
+        elif isinstance(op, program.If):
+            self.branch(op, f"c{number}")
         else:
             raise CompilerBug("MC0306", f"{op.opname} has no emission", where=op.loc)
 
@@ -159,6 +163,19 @@ class _Main:
         self.width = max(self.width, len(arguments) + 1)
         shared = grid[op.split], self.sizes.value(op.work)
         self.lines += _shared(op, number, shared, stub, arguments)
+
+    def branch(self, op: program.If, name: str) -> None:
+        """One of two regions, as a byte of memory says."""
+        self.lines += [
+            f"  %{name} = load i8, ptr {self.names[op.condition]}",
+            f"  %{name}.holds = icmp ne i8 %{name}, 0",
+            f"  br i1 %{name}.holds, label %{name}.then, label %{name}.other",
+        ]
+        for region, label in ((op.then, "then"), (op.other, "other")):
+            self.lines.append(f"{name}.{label}:")
+            self.region(region)
+            self.lines.append(f"  br label %{name}.after")
+        self.lines.append(f"{name}.after:")
 
     def loop(self, op: program.Loop, name: str) -> None:
         """A loop of the caller."""

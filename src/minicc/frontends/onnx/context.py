@@ -132,22 +132,25 @@ class Context:
 
     @contextmanager
     def apart(self) -> Iterator[Builder]:
-        """Emit into another builder meanwhile, all but constants, which all may use."""
+        """Emit into another builder meanwhile, all but what is known, which all may use."""
         outer = self.builder
         self.builder = Builder(outer.loc)
         try:
             yield self.builder
         finally:
             inner = self.builder.ops
-            used = [op for op in inner if isinstance(op, graph.Constant)]
-            inner[:] = [op for op in inner if not isinstance(op, graph.Constant)]
+            used = [op for op in inner if isinstance(op, graph.Constant | graph.Sizes)]
+            inner[:] = [op for op in inner if not isinstance(op, graph.Constant | graph.Sizes)]
             self.builder = outer
             self._waiting.update((op.result, op) for op in used)
 
-    def constant_op(self, value: Value) -> graph.Constant | None:
-        """A new constant with the contents of a value; None where these are not known."""
-        array = self._arrays.get(value)
-        return None if array is None else graph.Constant(Literal(array), loc=self.builder.loc)
+    def known_op(self, value: Value) -> graph.Constant | graph.Sizes | None:
+        """A new op that gives the contents of a value; None where these are not known."""
+        array, dims, loc = self._arrays.get(value), self._dims.get(value), self.builder.loc
+        if dims is not None:
+            values = tuple(dims.ravel().tolist())
+            return graph.Sizes(values, shape=dims.shape, dtype=value.type.dtype, loc=loc)
+        return None if array is None else graph.Constant(Literal(array), loc=loc)
 
     # known contents
 

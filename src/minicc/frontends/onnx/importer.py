@@ -203,8 +203,10 @@ class Importer:
         self._node(node)
 
     def looped(self, node: Node) -> bool:
-        """Import a Loop or Scan whose rounds are known; whether it is one."""
-        if node.op not in ("Loop", "Scan") or (self.untyped | self.failed).intersection(node.uses):
+        """Import a Loop, Scan or If that the graph can hold; whether it is one."""
+        if node.op not in ("Loop", "Scan", "If") or (self.untyped | self.failed).intersection(
+            node.uses
+        ):
             return False
         made = loop_outputs(self, node)
         if made is not None:

@@ -1,8 +1,9 @@
-"""Loop and Scan nodes as loops of the graph, where all rounds have the same shapes.
+"""Loop, Scan and If nodes as loops and branches of the graph, where shapes don't change.
 
 The body's nodes are imported once, under names of their own. That fails where a round must know its
 number or where shapes change; then few rounds are written out one after the other. Where data
-decide how many rounds there are, neither can be, and nothing is left behind.
+decide how many rounds there are, neither can be, and nothing is left behind. An If whose condition
+is computed is a branch where both of its graphs give the same types.
 
 Mirrors: torch.onnx's scan export read backwards; JAX's `fori_loop` as a scan.
 """
@@ -16,13 +17,14 @@ import numpy as np
 
 from minicc.errors import CompilerBug, MiniccError
 from minicc.frontends.onnx.context import Context, HostNodeError, NeedsValueError
-from minicc.frontends.onnx.nested import rename
+from minicc.frontends.onnx.nested import branch, rename
 from minicc.frontends.onnx.reader import Model, Node, read_subgraph
 from minicc.frontends.onnx.scans import (
     MOST_ROUNDS,
     Body,
     Loop,
     TooManyError,
+    emit_if,
     emit_rounds,
     emit_scan,
 )
@@ -50,8 +52,17 @@ class Importing(Protocol):
 
 
 def loop_outputs(importer: Importing, node: Node) -> tuple[Value, ...] | None:
-    """The outputs of a Loop or Scan, as one loop or written out; None where neither can be."""
+    """The outputs of a Loop, Scan or If in the graph; None where it can't be there."""
     known = dict(importer.values)
+    if node.op == "If":
+        try:
+            return _branches(importer, node)
+        except CompilerBug:
+            raise
+        except (MiniccError, KeyError, IndexError, ValueError, AttributeError):
+            return None  # what is wrong with a branch is said when it is chosen
+        finally:
+            _forget(importer, known)
     try:
         return _outputs(importer, node, emit_scan, None)
     except CompilerBug:
@@ -84,6 +95,28 @@ def _outputs(
     if model.opsets[""] >= 9:
         return _scan(ctx, node, body, [v for v in operands if v is not None], emit)
     return _batches(ctx, node, body, [v for v in operands[1:] if v is not None], emit)
+
+
+def _branches(importer: Importing, node: Node) -> tuple[Value, ...] | None:
+    """The outputs of an If whose condition is computed; None where it is known."""
+    ctx, model, known = importer.ctx, importer.model, dict(importer.values)
+    condition = importer.value(node.inputs[0], node.name)
+    ctx.stand_at(node, [condition], model.opsets[""])
+    if ctx.array(condition) is not None:
+        return None
+
+    def emit(taken: bool) -> list[Value]:
+        try:
+            for inner in branch(node, taken, model):
+                importer.node(inner)
+            return [importer.value(name, node.name) for name in filter(None, node.outputs)]
+        finally:
+            _forget(importer, known)
+            ctx.stand_at(node, [condition], model.opsets[""])
+
+    chosen = ctx.reshape(condition, ())
+    results = iter(emit_if(ctx, chosen, emit, node.name))
+    return tuple(next(results) if name else condition for name in node.outputs)
 
 
 class _Body:

@@ -31,7 +31,7 @@ from minicc.ir.graph.circular import (
     Tan,
 )
 from minicc.ir.graph.contract import LAYOUTS, Contract, Conv, parse_equation
-from minicc.ir.graph.control import Scan
+from minicc.ir.graph.control import If, Scan
 from minicc.ir.graph.elementwise import (
     Abs,
     Add,
@@ -124,6 +124,7 @@ __all__ = [
     "Gather",
     "GatherElements",
     "GatherND",
+    "If",
     "Iota",
     "Le",
     "Log",

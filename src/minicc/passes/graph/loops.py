@@ -7,7 +7,8 @@ Constants go into the body, where rules and folding see them; what depends on no
 in a round goes out, to be computed once; so do states that stay what they are. Products of slices
 with what stays the same are made for all rounds ahead. Results that nobody
 reads vanish, with what only they need. Loops of few rounds, or of few operations in all rounds,
-are written out: their rounds are then fused as any other ops.
+are written out: their rounds are then fused as any other ops. Branches are made small on the way
+(see `branches`).
 
 Mirrors: XLA's while-loop simplifier, invariant code motion and unroller; JAX's partial evaluation
 of scans. XLA's are passes of their own that look at conditions; ours knows the number of rounds.
@@ -26,6 +27,7 @@ from minicc.ir.core import Function, Literal, Module, Op, Region, Value
 from minicc.ir.rewrite import Rebuilder, inline, live, rebuild, substituted
 from minicc.ir.scan import lift
 from minicc.ir.types import static_shape
+from minicc.passes.graph.branches import simplify_branch
 
 _FEW_ROUNDS = 3
 _FEW_OPS = 48  # of all rounds together
@@ -46,6 +48,12 @@ def _simplify(function: Function) -> Function:
             constants[made.results[0]] = op
             return made.results
         kept = [r in used for r in op.results]
+        if isinstance(op, graph.If) and any(kept):
+            branches = [_simplify(Function("branch", region)).body for region in op.regions]
+            start = len(b.ops)
+            became = simplify_branch(b, op.rebuilt(operands, branches), constants, kept)
+            constants.update((o.result, o) for o in b.ops[start:] if isinstance(o, graph.Constant))
+            return [new or old for new, old in zip(became, op.results, strict=True)]
         if not isinstance(op, graph.Scan) or not any(kept):
             return None
         body = _simplify(Function("body", op.body)).body
@@ -186,7 +194,8 @@ def is_short(scan: graph.Scan) -> bool:
     """
     if not isinstance(scan.count, int):
         return False
-    heavy = any(isinstance(op, (graph.Contract, graph.Conv, graph.Scan)) for op in scan.body.ops)
+    large = (graph.Contract, graph.Conv)
+    heavy = any(isinstance(op, large) or op.control for op in scan.body.ops)
     size = sum(not isinstance(op, graph.Constant) for op in scan.body.ops)
     return scan.count <= _FEW_ROUNDS or (not heavy and scan.count * size <= _FEW_OPS)
 

@@ -3,9 +3,10 @@
 Choose the axis along which threads share each launch, and put barriers between launches.
 
 The axis is the one whose extent falls into the most even shares; a launch that is too small to
-share is left to the caller. A barrier stands before a launch that touches memory which another
-thread may have written, or may still read, since the last barrier. Who computes an instance never
-changes its bits: results don't depend on the number of threads.
+share is left to the caller. A barrier stands before a launch (or a branch, which reads its
+condition) that touches memory which another thread may have written, or may still read, since the
+last barrier. Who computes an instance never changes its bits: results don't depend on the number of
+threads.
 
 Mirrors: IREE's workgroup distribution, OpenMP's loop schedules, XLA:CPU's parallel task assignment.
 IREE and XLA hand tasks to a pool; ours shares each launch, and waits where data crosses shares.
@@ -87,8 +88,10 @@ class _Sharing:
                 body, touched = self.loop(op, touched)
                 ops.append(op.with_regions([body]))
                 continue
-            if isinstance(op, program.Launch):
-                split = choose_split(self.grids[op.kernel], op.work)
+            if isinstance(op, (program.Launch, program.If)):
+                split = -1
+                if isinstance(op, program.Launch):
+                    split = choose_split(self.grids[op.kernel], op.work)
                 accesses = list(_accesses(op, self.root, self.offsets))
                 if any(
                     a.conflicts(b) and not (alone and split < 0)
@@ -97,10 +100,19 @@ class _Sharing:
                 ):
                     ops.append(program.Barrier(loc=op.loc))
                     touched = {}
-                touched.update(((a, split < 0), None) for a in accesses)
-                op = op.rebuilt(op.operands, split=split)
+                if isinstance(op, program.If):
+                    op, touched = self.branch(op, touched)  # its condition has been read by then
+                else:
+                    touched.update(((a, split < 0), None) for a in accesses)
+                    op = op.rebuilt(op.operands, split=split)
             ops.append(op)
         return Region(region.args, ops, region.yields), touched
+
+    def branch(self, op: program.If, entered: Open) -> tuple[program.If, Open]:
+        """Both branches; behind them is open what either leaves."""
+        made = [self.region(r, entered) for r in op.regions]
+        left = {access: None for _, left in made for access in left}
+        return op.with_regions([region for region, _ in made]), left
 
     def loop(self, op: program.Loop, entered: Open) -> tuple[Region, Open]:
         """A loop's body for any round; behind it is open what some round leaves, or none ran."""
@@ -130,12 +142,14 @@ def choose_split(grid: tuple[Dim, ...], work: Dim) -> int:
 
 
 def _accesses(
-    op: program.Launch, root: Mapping[Value, Value], offsets: Mapping[Value, program.Alloc]
+    op: program.Launch | program.If,
+    root: Mapping[Value, Value],
+    offsets: Mapping[Value, program.Alloc],
 ) -> Iterable[Access]:
-    for k, v in enumerate(op.buffers):
+    for k, v in enumerate(op.operands):
         memory = root[v]
         alloc = offsets.get(memory)
-        writes = k >= op.outputs
+        writes = isinstance(op, program.Launch) and k >= op.outputs
         if alloc is None:
             yield Access(memory, 0, 1, writes)
             continue

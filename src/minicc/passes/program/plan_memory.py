@@ -101,10 +101,10 @@ def lifetimes(main: Function) -> list[Life]:
     root = roots(main)
     uses: dict[Value, list[tuple[int, Loops]]] = {}
     within: dict[program.Loop, list[int]] = {}
-    for position, (launch, loops) in enumerate(_launches(main.body, ())):
+    for position, (op, loops) in enumerate(_users(main.body, ())):
         for loop in loops:
             within.setdefault(loop, []).append(position)
-        for v in launch.operands:
+        for v in op.operands:
             uses.setdefault(root[v], []).append((position, loops))
     span: dict[Value, tuple[int, int]] = {}
     for v, found in uses.items():
@@ -113,10 +113,10 @@ def lifetimes(main: Function) -> list[Life]:
         whole = [within[loops[shared]] if loops[shared:] else [p] for p, loops in found]
         span[v] = min(p[0] for p in whole), max(p[-1] for p in whole)
     lives: list[Life] = []
-    for op in main.body.ops:
-        if isinstance(op, program.Alloc):
-            first, last = span.get(op.result, (0, 0))
-            lives.append(Life(op.result, buffer_bytes(op.type), first, last))
+    for made in main.body.ops:
+        if isinstance(made, program.Alloc):
+            first, last = span.get(made.result, (0, 0))
+            lives.append(Life(made.result, buffer_bytes(made.type), first, last))
     return lives
 
 
@@ -132,13 +132,17 @@ def largest_sum(sizes: Sequence[Dim]) -> Dim:
     return total
 
 
-def _launches(region: Region, loops: Loops) -> Iterator[tuple[program.Launch, Loops]]:
-    """The launches in order, each with the loops around it."""
+def _users(region: Region, loops: Loops) -> Iterator[tuple[program.Launch | program.If, Loops]]:
+    """What reads or writes memory in order, each with the loops around it.
+
+    One branch stands after the other: as only one of them runs, both may use the same memory.
+    """
     for op in region.ops:
-        if isinstance(op, program.Launch):
+        if isinstance(op, (program.Launch, program.If)):
             yield op, loops
-        elif isinstance(op, program.Loop):
-            yield from _launches(op.body, (*loops, op))
+        inside = (*loops, op) if isinstance(op, program.Loop) else loops
+        for inner in op.regions:
+            yield from _users(inner, inside)
 
 
 def plan_offsets(lives: list[Life]) -> MemoryPlan:

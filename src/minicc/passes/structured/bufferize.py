@@ -3,7 +3,7 @@
 Every tensor gets memory, and every group becomes a kernel and a launch.
 
 A plan first (`buffers`): where each tensor lies. Then `bufferize` emits `main` and the kernels;
-equal kernels are made once. A loop becomes a `program.loop` around its launches.
+equal kernels are made once. Loops and branches become ops around their launches.
 
 The border of a padded buffer is filled in each run, since the arena reuses memory.
 
@@ -24,7 +24,7 @@ from minicc.ir.build import Builder
 from minicc.ir.core import Function, Literal, Module, Op, Region, Value, region_key
 from minicc.ir.graph.shapes import Shape, product
 from minicc.ir.space import Iter, Space
-from minicc.ir.structured import Concat, Constant, Generic, Group, Pad, Reshape, Scan
+from minicc.ir.structured import Concat, Constant, Generic, Group, If, Pad, Reshape, Scan
 from minicc.ir.types import INDEX_TYPE, BufferType, TensorType
 from minicc.passes.structured.buffers import (
     BufferPlan,
@@ -92,6 +92,8 @@ class _Emitter:
                 self.movement(op)
             elif isinstance(op, Scan):
                 self.loop(op)
+            elif isinstance(op, If):
+                self.branch(op)
             elif not isinstance(op, Reshape):
                 raise CompilerBug("MC0305", f"{op.opname} can't be bufferised", where=op.loc)
 
@@ -108,6 +110,22 @@ class _Emitter:
         body = Region((self.rounds[name],), self.b.ops, ())
         self.b = outer
         self.b.add(program.Loop(count=op.count, body=body, loc=op.loc))
+
+    def branch(self, op: If) -> None:
+        """Two regions, which leave their results in the same memory."""
+        condition = self.buffer(op.condition)
+        outer = self.b
+        made: list[Region] = []
+        for region in op.regions:
+            self.b = Builder(op.loc)
+            self.region(region)
+            for v, result in zip(region.yields, op.results, strict=True):
+                there = self.plan.places[result]
+                if self.plan.places[v] != there:
+                    self.launch_on(copy_group(v, op.loc), [self.buffer(v)], [self.at(there, v)])
+            made.append(Region((), self.b.ops, ()))
+        self.b = outer
+        self.b.add(program.If(condition, then=made[0], other=made[1], loc=op.loc))
 
     def buffer(self, v: Value, part: BufferType | None = None, shift: Dim = 0) -> Value:
         """The buffer of a tensor, as a view of its root where it is not all of it."""

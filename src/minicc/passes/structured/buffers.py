@@ -7,7 +7,8 @@ caller's buffer. What can't be placed is copied.
 
 In a loop, places move with the round: a slice lies in what is scanned, a row in what is stacked,
 and a state in one half of a buffer while the round writes the other half. Whatever makes the first
-state writes it into the first half where nobody else reads it.
+state writes it into the first half where nobody else reads it. Both branches of an `if` write their
+results into the same place.
 
 Mirrors: MLIR's one-shot bufferisation with destination passing, XLA's buffer assignment with
 aliasing. XLA gives a loop's state one buffer and copies where a round reads it late; ours
@@ -23,7 +24,7 @@ from typing import NamedTuple
 from minicc.ir import affine
 from minicc.ir.affine import Dim
 from minicc.ir.core import Function, Op, Region, Value, walk
-from minicc.ir.structured import Concat, Constant, Group, Pad, Reshape, Scan
+from minicc.ir.structured import Concat, Constant, Group, If, Pad, Reshape, Scan
 from minicc.ir.types import BufferType, dense_strides
 
 
@@ -83,11 +84,13 @@ class _Planner:
         places = self.plan.places
         makers = {r: op for op in region.ops for r in op.results}
         viewed = {op.x for op in region.ops if isinstance(op, Reshape)}
-        for scan in (op for op in region.ops if isinstance(op, Scan)):
-            if any(isinstance(op, Reshape) for op in walk(scan.body)):
-                viewed.update(scan.operands)
+        for outer in (op for op in region.ops if op.control):
+            if any(isinstance(op, Reshape) for inner in outer.regions for op in walk(inner)):
+                viewed.update(outer.operands)
         for v, target in zip(region.yields, targets, strict=True):
-            if v not in places and _writes_anywhere(makers.get(v), v):
+            dense = target.strides == dense_strides(v.type.shape)
+            free = v not in places and (dense or v not in viewed)
+            if free and _writes_anywhere(makers.get(v), v):
                 places[v] = target
         for op in reversed(region.ops):
             if isinstance(op, Constant):
@@ -105,6 +108,11 @@ class _Planner:
                 places[op.result] = Place(root, offset, dense_strides(op.result.type.shape))
             elif isinstance(op, Scan):
                 self.body(op)
+            elif isinstance(op, If):
+                given = [places[v] for v in op.captured]
+                for inner in op.regions:
+                    places.update(zip(inner.args, given, strict=True))
+                    self.region(inner, [places[r] for r in op.results])
 
     def operands(self, op: Pad | Concat, makers: Mapping[Value, Op], viewed: set[Value]) -> None:
         """Let the producers of an op's operands write into its result where nothing forbids it."""
@@ -156,7 +164,7 @@ def _writes_anywhere(maker: Op | None, v: Value) -> bool:
     """Whether what makes a value can write it to a place that somebody else chooses."""
     if isinstance(maker, Scan):
         return v not in maker.results[: maker.states]
-    return isinstance(maker, (Group, Pad, Concat))
+    return isinstance(maker, (Group, Pad, Concat, If))
 
 
 def _fresh(v: Value, twice: bool) -> Place:

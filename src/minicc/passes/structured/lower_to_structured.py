@@ -56,8 +56,8 @@ def has_lowering(op: Op) -> bool:
 
     Nor can circular functions of f64, and indices that are not all among those of i64.
     """
-    if isinstance(op, graph.Scan):
-        return all(has_lowering(inner) for inner in op.body.ops)
+    if op.control:
+        return all(has_lowering(inner) for region in op.regions for inner in region.ops)
     known = isinstance(op, (graph.Elementwise, graph.Reshape)) or type(op) in LOWER
     if isinstance(op, graph.Circular):
         known = op.x.type.dtype is not F64
@@ -89,6 +89,9 @@ def _lower(region: Region) -> Region:
             return (_circular(b, op, operands),)
         if isinstance(op, graph.Scan):
             return _scan(b, op, operands)
+        if isinstance(op, graph.If):
+            branches = [_lower(region) for region in op.regions]
+            return b.add(structured.If.make(operands, {}, branches, op.loc)).results
         if isinstance(op, graph.Reshape):
             return (_reshape(b, op, operands, slices),)
         made = LOWER[type(op)](b, op, operands)
@@ -111,7 +114,10 @@ def _scan(b: Rebuilder, op: graph.Scan, operands: tuple[Value, ...]) -> Sequence
         for r in made.results
     }
     placed -= {
-        v for made in body.ops if isinstance(made, structured.Reshape) for v in made.operands
+        v
+        for made in body.ops
+        if isinstance(made, structured.Reshape) or made.control
+        for v in made.operands
     }
     yields: list[Value] = []
     for v in body.yields:

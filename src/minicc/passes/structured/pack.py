@@ -24,7 +24,7 @@ from minicc.ir.core import Literal, Module, Op, Region, Value
 from minicc.ir.rewrite import live
 from minicc.ir.scan import lift
 from minicc.ir.space import PARALLEL, Iter, Space
-from minicc.ir.structured import Constant, Generic, Group, Scan, contiguous_name
+from minicc.ir.structured import Constant, Generic, Group, If, Scan, contiguous_name
 from minicc.ir.types import TensorType
 from minicc.passes.structured.fuse import is_contraction
 from minicc.passes.structured.schedule import PACK_READS
@@ -55,6 +55,11 @@ def _pack_region(
         elif isinstance(fresh, Scan):
             moved, fresh = _pack_scan(fresh, constants)
             out += moved
+        elif isinstance(fresh, If):
+            for inner in fresh.regions:
+                pairs = zip(inner.args, fresh.captured, strict=True)
+                constants.update({a: constants[v] for a, v in pairs if v in constants})
+            fresh = fresh.with_regions([_pack_region(r, constants) for r in fresh.regions])
         elif isinstance(fresh, Constant):
             constants[fresh.result] = fresh.value
         for old, new in zip(op.results, fresh.results, strict=True):

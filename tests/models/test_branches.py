@@ -1,0 +1,216 @@
+"""ONNX's If is a branch of the graph, compiled with the rest, where both sides give one type."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from onnx import helper, numpy_helper
+from tests.models.test_parts import INT, Array, B, F, info
+
+import minicc
+from minicc.errors import UserError
+from minicc.ir import graph
+from minicc.ir.core import walk
+from minicc.options import Options
+
+X = np.arange(1, 7, dtype=np.float32)
+W = np.random.default_rng(0).standard_normal((6, 6)).astype(np.float32)
+
+
+def branch(nodes: Sequence[Any], result: str, *constants: Any) -> Any:
+    """A graph that gives one value."""
+    return helper.make_graph(nodes, result, [], [info(result, F)], constants)
+
+
+def scaled(factor: float, source: str = "x") -> Any:
+    """`source` times a number that only this graph knows."""
+    number = numpy_helper.from_array(np.array(factor, np.float32), "number")
+    return branch([helper.make_node("Mul", [source, "number"], ["s"])], "s", number)
+
+
+def either(condition: str, out: str, then: Any, other: Any) -> Any:
+    """An If."""
+    return helper.make_node(
+        "If", [condition], [out], name=f"if {out}", then_branch=then, else_branch=other
+    )
+
+
+def model(
+    nodes: Sequence[Any], inputs: Sequence[Any], outputs: Sequence[Any], *constants: Any
+) -> bytes:
+    made = helper.make_graph(nodes, "g", inputs, outputs, constants)
+    opsets = [helper.make_opsetid("", 17)]
+    proto = helper.make_model(made, opset_imports=opsets, ir_version=9)
+    return bytes(proto.SerializeToString())
+
+
+def session(
+    nodes: Sequence[Any], inputs: Sequence[Any], outputs: Sequence[Any], *constants: Any
+) -> minicc.InferenceSession:
+    """A session whose model is one program."""
+    s = minicc.InferenceSession(model(nodes, inputs, outputs, *constants), threads=1)
+    assert any(isinstance(op, graph.If) for op in walk(s.module.main.body))
+    assert "parts" not in s.report()
+    return s
+
+
+@pytest.mark.parametrize("shape", [[], [1], [1, 1]])
+def test_both_outcomes(shape: list[int]) -> None:
+    product = branch([helper.make_node("MatMul", ["x", "w"], ["p"])], "p")
+    same = branch([helper.make_node("Identity", ["x"], ["i"])], "i")
+    nodes = [either("c", "b", product, same), helper.make_node("Neg", ["b"], ["y"])]
+    weights = numpy_helper.from_array(W, "w")
+    s = session(nodes, [info("x", F, [6]), info("c", B, shape)], [info("y", F)], weights)
+    for c in (True, False, True):
+        (y,) = s.run(None, {"x": X, "c": np.full(shape, c)})
+        np.testing.assert_allclose(y, -(X @ W) if c else -X, rtol=1e-5)
+
+
+def test_nested() -> None:
+    inner = [either("d", out, scaled(k), scaled(k + 1)) for k, out in ((2, "a"), (4, "e"))]
+    nodes = [either("c", "y", *[branch([n], n.output[0]) for n in inner])]
+    inputs = [info("x", F, [6]), info("c", B, []), info("d", B, [])]
+    s = session(nodes, inputs, [info("y", F)])
+    for c in (True, False):
+        for d in (True, False):
+            (y,) = s.run(None, {"x": X, "c": np.array(c), "d": np.array(d)})
+            np.testing.assert_array_equal(y, X * ((2 if c else 4) + (not d)))
+
+
+@pytest.mark.parametrize("op", ["Loop", "Scan"])
+def test_within_a_loop(op: str) -> None:
+    """v becomes 3 v where its sum is less than the row's largest, else half of v."""
+    nodes = [
+        helper.make_node("ReduceSum", ["v"], ["total"], keepdims=0),
+        helper.make_node("ReduceMax", ["row"], ["most"], keepdims=0),
+        helper.make_node("Less", ["total", "most"], ["small"]),
+        either("small", "next", scaled(3, "v"), scaled(0.5, "v")),
+        helper.make_node("Identity", ["next"], ["kept"]),
+    ]
+    outputs = [info("next", F, [6]), info("kept", F, [6])]
+    if op == "Loop":
+        nodes.insert(0, helper.make_node("Gather", ["rows", "k"], ["row"]))
+        nodes.append(helper.make_node("Identity", ["on"], ["still"]))
+        taken = [info("k", INT, []), info("on", B, []), info("v", F, [6])]
+        body = helper.make_graph(nodes, "body", taken, [info("still", B, []), *outputs])
+        node = helper.make_node("Loop", ["n", "", "x"], ["last", "all"], body=body)
+    else:
+        taken = [info("v", F, [6]), info("row", F, [6])]
+        body = helper.make_graph(nodes, "body", taken, outputs)
+        node = helper.make_node(
+            "Scan", ["x", "rows"], ["last", "all"], body=body, num_scan_inputs=1
+        )
+    inputs = [info("x", F, [6]), info("rows", F, [20, 6])]
+    count = numpy_helper.from_array(np.array(20), "n")
+    s = session([node], inputs, [info("last", F), info("all", F)], count)
+    rows = np.random.default_rng(1).uniform(0, 60, (20, 6)).astype(np.float32)
+    want: list[Array] = []
+    v = X
+    for row in rows:
+        v = (v * np.float32(3 if v.sum() < row.max() else 0.5)).astype(np.float32)
+        want.append(v)
+    last, everything = s.run(None, {"x": X, "rows": rows})
+    np.testing.assert_array_equal(everything, np.stack(want))
+    np.testing.assert_array_equal(last, v)
+
+
+def test_what_decides_is_the_callers_own() -> None:
+    nodes = [
+        helper.make_node("ReduceSum", ["x"], ["total"], keepdims=0),
+        helper.make_node("Less", ["total", "limit"], ["c"]),
+        either("c", "y", scaled(2), scaled(3)),
+    ]
+    inputs = [info("x", F, [6]), info("limit", F, [])]
+    s = session(nodes, inputs, [info("y", F), info("c", B)])
+    for limit, factor in ((100, 2), (0, 3), (100, 2)):
+        y, c = s.run(None, {"x": X, "limit": np.array(limit, np.float32)})
+        np.testing.assert_array_equal(y, factor * X)
+        assert c == (factor == 2)
+        c[...] = not c
+        y[:] = -1
+
+
+def test_a_branch_that_does_not_fit_the_shapes() -> None:
+    apart = branch([helper.make_node("Reshape", ["x", "shape"], ["r"])], "r")
+    nodes = [either("c", "y", scaled(2), apart)]
+    shape = numpy_helper.from_array(np.array([4, 5]), "shape")
+    inputs = [info("x", F, [6]), info("c", B, [])]
+    s = minicc.InferenceSession(model(nodes, inputs, [info("y", F)], shape), threads=1)
+    assert "parts" not in s.report()
+    for _ in range(2):
+        np.testing.assert_array_equal(s.run(None, {"x": X, "c": np.array(True)})[0], 2 * X)
+        with pytest.raises(UserError, match="does not fit") as caught:
+            s.run(None, {"x": X, "c": np.array(False)})
+        assert caught.value.code == "MC0158"
+        assert "if y/else" in str(caught.value)
+
+
+def by_size() -> bytes:
+    """A row's squares where there is one row, else the rows' sum or their largest, as data say."""
+    flat = branch([helper.make_node("Squeeze", ["x", "zero"], ["q"])], "q")
+    total = branch([helper.make_node("ReduceSum", ["x", "zero"], ["t"], keepdims=0)], "t")
+    most = branch([helper.make_node("ReduceMax", ["x"], ["m"], axes=[0], keepdims=0)], "m")
+    least = branch([helper.make_node("ReduceMin", ["x"], ["l"], axes=[0], keepdims=0)], "l")
+    nodes = [
+        helper.make_node("Shape", ["x"], ["shape"]),
+        helper.make_node("Gather", ["shape", "zero"], ["rows"]),
+        helper.make_node("Equal", ["rows", "one"], ["alone"]),
+        either("alone", "a", flat, total),
+        either("c", "b", most, least),
+        helper.make_node("Add", ["a", "b"], ["y"]),
+    ]
+    constants = [numpy_helper.from_array(np.array([n]), s) for n, s in ((0, "zero"), (1, "one"))]
+    return model(nodes, [info("x", F, ["n", 6]), info("c", B, [])], [info("y", F)], *constants)
+
+
+def test_sizes_that_decide(tmp_path: Path) -> None:
+    """What wants the sizes is compiled for them, and kept on disk."""
+    file = tmp_path / "model.onnx"
+    file.write_bytes(by_size())
+    options = Options(threads=1, cache_dir=tmp_path / "cache")
+    for k in range(2):
+        s = minicc.InferenceSession(file, options=options)
+        assert [o.name for o in s.get_outputs()] == ["y"]
+        for n in (1, 3, 1):
+            x = np.random.default_rng(n).standard_normal((n, 6)).astype(np.float32)
+            for c in (True, False):
+                (y,) = s.run(None, {"x": x, "c": np.array(c)})
+                want = x.sum(axis=0) + (x.max(axis=0) if c else x.min(axis=0))
+                np.testing.assert_allclose(y, want, rtol=1e-5, atol=1e-6)
+        assert "in parts" not in s.report()
+        assert s.report().startswith("opened compiled" if k else "import")
+
+
+def test_outputs_that_nobody_wants() -> None:
+    def two(*names: str) -> Any:
+        nodes = [helper.make_node("Exp", ["x"], ["e"]), helper.make_node("Neg", ["x"], ["n"])]
+        return helper.make_graph(nodes, "two", [], [info(name, F) for name in names])
+
+    node = helper.make_node(
+        "If", ["c"], ["", "y"], then_branch=two("e", "n"), else_branch=two("n", "e")
+    )
+    s = session([node], [info("x", F, [6]), info("c", B, [])], [info("y", F)])
+    np.testing.assert_array_equal(s.run(None, {"x": X, "c": np.array(True)})[0], -X)
+    np.testing.assert_allclose(s.run(None, {"x": X, "c": np.array(False)})[0], np.exp(X), 1e-5)
+
+
+def test_a_compiled_program(tmp_path: Path) -> None:
+    from click.testing import CliRunner
+
+    from minicc.cli import commands
+
+    file, program = tmp_path / "model.onnx", tmp_path / "model.mcp"
+    nodes = [either("c", "y", scaled(2), scaled(3))]
+    file.write_bytes(model(nodes, [info("x", F, [6]), info("c", B, [])], [info("y", F)]))
+    made = CliRunner().invoke(commands, ["compile", str(file), "-o", str(program)])
+    assert made.exit_code == 0, made.output
+    s = minicc.InferenceSession(program, threads=1)
+    for c in (True, False):
+        (y,) = s.run(None, {"x": X, "c": np.array(c)})
+        np.testing.assert_array_equal(y, (2 if c else 3) * X)
+    checked = CliRunner().invoke(commands, ["verify", str(file)])
+    assert checked.exit_code == 0, checked.output
