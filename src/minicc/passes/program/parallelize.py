@@ -24,6 +24,7 @@ from minicc.ir.types import buffer_bytes
 from minicc.passes.program.plan_memory import roots
 
 _SMALL = 16384  # points of a launch below which a barrier costs more than the second thread saves
+_EVEN = 1.5  # of the sum of two and four threads' evenness: what shares well enough
 
 
 class Access(NamedTuple):
@@ -137,7 +138,12 @@ def choose_split(grid: tuple[Dim, ...], work: Dim) -> int:
     def evenness(extent: int) -> float:
         return sum(extent / (n * -(-extent // n)) for n in (2, 4))
 
-    best = max(range(len(grid)), key=lambda a: (round(evenness(extents[a]), 2), extents[a]))
+    # A free extent may be 1, as a batch often is, which comes first; a known one is sure.
+    def merit(axis: int) -> tuple[bool, float, int, int]:
+        even, known = round(evenness(extents[axis]), 2), isinstance(grid[axis], int)
+        return known and even >= _EVEN, even, extents[axis], 0 if known else axis
+
+    best = max(range(len(grid)), key=merit)
     return best if extents[best] > 1 else -1
 
 
