@@ -53,7 +53,9 @@ _SLEEPER, PATIENCE = 8, 16
 _SHARE = 8192  # points of work below which a share is not worth telling another thread of
 _CHUNK = 1 << 18  # points of a chunk: 4 us of a product, 50 of what memory bounds
 _WAKE = 100_000  # points that the caller does alone before it wakes those who sleep: waking is 5 us
-_STOLEN = 1_000_000  # cycles of a chunk from which it is asked whether the thread was off its core
+# cycles of a chunk, 1 to 2 ms, from which it is asked whether the thread was off its core: shorter
+# than a time slice, and longer than most chunks that are merely long
+_STOLEN = 4_000_000
 _SOON = 100_000_000  # cycles
 _STAND, _LONGEST_STAND, _REST, _LONGEST_REST = 4_000_000, 32_000_000, 2_000_000, 256_000_000  # ns
 
