@@ -6,7 +6,7 @@ Mirrors: onnxruntime's feed checks. Unlike those, all that is wrong is told at o
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -27,6 +27,18 @@ def signature_of(main: Function) -> Signature:
     return [(a.hint, a.type) for a in main.args]
 
 
+def check_names(signature: Signature, given: Iterable[str], problems: Problems) -> None:
+    """Add to the problems each given name that no input has."""
+    names = [name for name, _ in signature]
+    for name in given:
+        if name not in names:
+            problems.add(
+                UserError(
+                    "MC0108", f"no input is called {name!r}", hint=f"inputs: {', '.join(names)}"
+                )
+            )
+
+
 def check_inputs(
     signature: Signature,
     feed: Mapping[str, Any],
@@ -39,14 +51,7 @@ def check_inputs(
     a copy of more bytes than the limit too.
     """
     problems = Problems()
-    names = [name for name, _ in signature]
-    for name in feed:
-        if name not in names:
-            problems.add(
-                UserError(
-                    "MC0108", f"no input is called {name!r}", hint=f"inputs: {', '.join(names)}"
-                )
-            )
+    check_names(signature, feed, problems)
     checked: dict[str, Any] = {}
     sizes: dict[str, int] = {}
     for name, type in signature:

@@ -14,7 +14,7 @@ import click
 import numpy as np
 
 from minicc.errors import Problems, UserError
-from minicc.inputs import Signature
+from minicc.inputs import Signature, check_names
 from minicc.ir.arrays import Array
 from minicc.ir.types import DTYPES, INDEX, STORED
 from minicc.later import Later
@@ -118,14 +118,7 @@ def bind_shapes(signature: Signature, shapes: dict[str, tuple[int, ...]]) -> dic
     """
     problems = Problems()
     binding: dict[str, int] = {}
-    names = [name for name, _ in signature]
-    for name in shapes:
-        if name not in names:
-            problems.add(
-                UserError(
-                    "MC0108", f"no input is called {name!r}", hint=f"inputs: {', '.join(names)}"
-                )
-            )
+    check_names(signature, shapes, problems)
     for name, type in signature:
         shape = shapes.get(name)
         if shape is None or type is None:
