@@ -14,16 +14,18 @@ from typing import NamedTuple
 from minicc.backends.base import Store
 from minicc.backends.llvm.compile import Native, compile_program
 from minicc.compiler import Stage, lower
-from minicc.ir import graph
-from minicc.ir.core import Module, Value
+from minicc.ir import affine, graph
+from minicc.ir.core import Function, Module, Value
 from minicc.ir.program import launches
-from minicc.ir.types import TensorType
+from minicc.ir.types import OPAQUE, TensorType
 from minicc.limits import give_back, without_collection
 from minicc.memory import constant_bytes
 from minicc.options import Options
-from minicc.partition import HostOps, host_ops, plan_parts
+from minicc.partition import Control, HostOps, Part, PartitionPlan, plan_parts
 from minicc.passes.graph.specialise import free_symbols
+from minicc.runtime import saved
 from minicc.runtime.cache import cache_at, key
+from minicc.runtime.host_ops import hollow
 from minicc.runtime.saved import (
     Built,
     Compilation,
@@ -112,46 +114,70 @@ def facts_of(
 ) -> Facts:
     """What is known of a model by its graph module."""
     main = module.main
-    types = zip(outputs, (v.type for v in main.body.yields), strict=True)
-    symbols = free_symbols(main)
-    hosted = bool(host_ops(module))
-    return Facts(tuple(inputs), tuple(types), symbols, options.math, len(main.body.ops), hosted)
+    types = (v.type if _is_stated(v.type) else None for v in main.body.yields)
+    named = tuple(zip(outputs, types, strict=True))
+    return Facts(tuple(inputs), named, free_symbols(main), options.math, len(main.body.ops))
+
+
+def _is_stated(type: TensorType) -> bool:
+    """Whether a type tells more than the model's own declaration, which knows no bound sizes."""
+    return type.dtype is not OPAQUE and not any(affine.sizes(n) for n in type.shape)
 
 
 @without_collection()
 def build(module: Module, options: Options, binding: Mapping[str, int]) -> Made:
     """A graph module to a program for the target, which need not run here."""
     plan = plan_parts(module, binding, options.memory_limit)
-    seconds: dict[str, float] = {"llvm": 0.0}
-    steps: list[Segment | Host] = []
-    programs: list[Module] = []
-    numbers: dict[Value, int] = {}
-
-    def numbered(values: Sequence[Value]) -> tuple[int, ...]:
-        return tuple(numbers.setdefault(v, len(numbers)) for v in values)
-
-    main = plan.module.main
-    args = numbered(main.args)
-    for part in plan.parts:
-        passed = numbered(part.inputs), numbered(part.outputs)
-        if isinstance(part, HostOps):
-            steps.append(Host(part.function, *passed))
-            continue
-        lowered = Module("graph", [part.function]) if plan.host else plan.module
-        program, native = _native(lowered, options, plan.binding, seconds)
-        steps.append(Segment(*native, *passed))
-        programs.append(program)
-    results = numbered(main.body.yields)
-    constants = (op for op in main.body.ops if isinstance(op, graph.Constant))
-    known = {numbers[op.result]: op.value.array for op in constants if op.result in numbers}
+    building = _Building(options, plan)
+    built = building.built(plan.module.main, plan.parts)
+    programs = building.programs
     return Made(
-        Built(args, results, tuple(steps), known if plan.host else {}),
-        seconds,
+        built,
+        building.seconds,
         sum(len(p.functions) - 1 for p in programs),
         sum(1 for p in programs for _ in launches(p.main.body)),
         tuple(OnHost(op.opname, " ".join(op.loc), why) for op, why in plan.host),
         tuple(programs),
     )
+
+
+class _Building:
+    """The native stretches of a plan as they are compiled, one after the other."""
+
+    def __init__(self, options: Options, plan: PartitionPlan) -> None:
+        self.options = options
+        self.plan = plan
+        self.seconds: dict[str, float] = {"llvm": 0.0}
+        self.programs: list[Module] = []
+
+    def built(self, function: Function, parts: Sequence[Part]) -> Built:
+        """A function that was cut into parts, as data."""
+        steps: list[Segment | Host | saved.Control] = []
+        numbers: dict[Value, int] = {}
+
+        def numbered(values: Sequence[Value]) -> tuple[int, ...]:
+            return tuple(numbers.setdefault(v, len(numbers)) for v in values)
+
+        args, types = numbered(function.args), tuple(a.type for a in function.args)
+        for part in parts:
+            passed = numbered(part.inputs), numbered(part.outputs)
+            if isinstance(part, HostOps):
+                steps.append(Host(part.function, *passed))
+            elif isinstance(part, Control):
+                bodies = tuple(self.built(*body) for body in part.bodies)
+                steps.append(saved.Control(hollow(part.op), bodies, *passed))
+            else:
+                steps.append(Segment(*self._native(part.function), *passed))
+        results = numbered(function.body.yields)
+        constants = (op for op in function.body.ops if isinstance(op, graph.Constant))
+        known = {numbers[op.result]: op.value.array for op in constants if op.result in numbers}
+        return Built(args, types, results, tuple(steps), known if self.plan.host else {})
+
+    def _native(self, function: Function) -> Native:
+        module = Module("graph", [function]) if self.plan.host else self.plan.module
+        program, native = _native(module, self.options, self.plan.binding, self.seconds)
+        self.programs.append(program)
+        return native
 
 
 def _native(

@@ -13,7 +13,7 @@ import numpy as np
 
 from minicc.errors import Problems, UserError
 from minicc.ir.arrays import Array
-from minicc.ir.types import DType, TensorType
+from minicc.ir.types import OPAQUE, DType, TensorType
 from minicc.limits import no_memory, require_array_fits
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ Signature = Sequence[tuple[str, TensorType | None]]
 
 def signature_of(main: Function) -> Signature:
     """The inputs of a graph function by name."""
-    return [(a.hint, a.type) for a in main.args]
+    return [(a.hint, None if a.type.dtype is OPAQUE else a.type) for a in main.args]
 
 
 def check_names(signature: Signature, given: Iterable[str], problems: Problems) -> None:

@@ -51,6 +51,15 @@ def elements_of(declared: Mapping[str, Any]) -> dict[str, DType]:
     return {n: d for n, t in declared.items() if (d := _element(t))}
 
 
+def declared_of(protos: Mapping[str, Any]) -> dict[str, tuple[list[int | str], str, str]]:
+    """What a model declares, for `Facts`: shape, type as ONNX spells it, name of element type."""
+    found: dict[str, tuple[list[int | str], str, str]] = {}
+    for name, proto in protos.items():
+        arg, element = declared_arg(name, proto), _element(proto)
+        found[name] = (arg.shape, arg.type, element.name if element else "")
+    return found
+
+
 def _element(proto: Any) -> DType | None:
     """The element type of a tensor or of a sequence of tensors; None of anything else."""
     kind = proto.WhichOneof("value")

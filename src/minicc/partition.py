@@ -9,15 +9,17 @@ Mirrors: ONNX Runtime's partition by execution providers, torch.compile's fallba
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import groupby
 from typing import NamedTuple
 
-from minicc.compiler import require_bound
-from minicc.ir import graph
+from minicc.ir import affine, graph
+from minicc.ir.bind import sizes_in, sizes_of
 from minicc.ir.core import Function, Literal, Module, Op, Region, Value
+from minicc.ir.extents import is_symbol
 from minicc.ir.mapped import changes, own
-from minicc.ir.rewrite import Rebuilder, rebuild
-from minicc.ir.types import STORED
+from minicc.ir.rewrite import Rebuilder, everywhere, rebuild
+from minicc.ir.types import OPAQUE, STORED
 from minicc.memory import require_graph_fits
 from minicc.passes.graph.fold_constants import fold_constants
 from minicc.passes.graph.specialise import specialise
@@ -41,17 +43,35 @@ class Native(NamedTuple):
     outputs: tuple[Value, ...]
 
 
-Part = HostOps | Native
+class Control(NamedTuple):
+    """A loop or branch that the host runs; each of its regions is cut into parts of its own."""
+
+    op: Op
+    bodies: tuple[tuple[Function, tuple[Part, ...]], ...]
+    inputs: tuple[Value, ...]
+    outputs: tuple[Value, ...]
+    why: tuple[tuple[Op, str], ...]
+
+
+Part = HostOps | Native | Control
 _EARLY = (graph.WinogradWeights,)  # of constants, and folded before anything is lowered
 
 
 def runs_on_host(op: Op) -> str:
     """Why an op does not become machine code, in words; empty where it does."""
+    if isinstance(op, graph.Host):
+        return f"{op.operator.partition('.')[2]} runs on the host"
+    if isinstance(op, graph.While):
+        return "data decide how often it runs, or what its rounds give"
+    if isinstance(op, graph.If) and op.types:
+        return "its branches give values of different shapes"
+    elements = [v.type.dtype for v in (*op.operands, *op.results)]
+    if OPAQUE in elements:
+        return "of what is no tensor of numbers"
     if op.control:
         ops = (inner for region in op.regions for inner in region.ops)
         inside = [why for inner in ops if (why := runs_on_host(inner))]
-        return f"in its body {inside[0]}" if inside else ""
-    elements = [v.type.dtype for v in (*op.operands, *op.results)]
+        return f"in its body: {inside[0]}" if inside else ""
     stored = [d for d in elements if d in STORED]
     if stored and not isinstance(op, graph.Constant):
         return f"{stored[0]} is stored but not computed with"
@@ -79,23 +99,30 @@ class PartitionPlan(NamedTuple):
     @property
     def host(self) -> tuple[tuple[Op, str], ...]:
         """The ops that run on the host, each with why."""
-        return tuple(pair for p in self.parts if isinstance(p, HostOps) for pair in p.why)
+        return tuple(_whys(self.parts))
+
+
+def _whys(parts: Sequence[Part]) -> Iterator[tuple[Op, str]]:
+    for part in parts:
+        if not isinstance(part, Native):
+            yield from part.why
+        if isinstance(part, Control):
+            for _, inner in part.bodies:
+                yield from _whys(inner)
 
 
 def plan_parts(module: Module, binding: Mapping[str, int], limit: int) -> PartitionPlan:
     """The parts of a graph module for these sizes of its free dimensions.
 
-    With ops on the host, UserError where a dimension stays free, or a value of theirs is larger
-    than so many bytes.
+    UserError where a value of an op on the host is larger than so many bytes.
     """
     if host_ops(module):
         module, binding = specialise(module, binding), {}
-        require_bound(module)
         require_graph_fits(module, limit, [op for op, _ in host_ops(module)])
         # what depends on constants alone needs no host when the model runs
         module = fold_constants(module)
         if host_ops(module):
-            module = Module(module.level, [_held(module.main)])
+            module = Module(module.level, [everywhere(module.main, _held)])
             return PartitionPlan(module, binding, tuple(partition(module.main)))
     main = module.main
     whole = Native(main, tuple(main.args), tuple(main.body.yields))
@@ -116,8 +143,11 @@ def _held(function: Function) -> Function:
 
 
 def partition(function: Function) -> list[Part]:
-    """The parts of a function in the order in which they run."""
-    place: dict[Value, int] = {}
+    """The parts of a function in the order in which they run.
+
+    An op stands after those that make its operands, and after those that bind the sizes in it.
+    """
+    place: dict[Value | str, int] = {}
     parts: dict[int, list[Op]] = {}
     constants: dict[Value, Op] = {}
     for op in function.body.ops:
@@ -126,16 +156,34 @@ def partition(function: Function) -> list[Part]:
             continue
         # even places are native, odd ones on the host
         odd = 1 if runs_on_host(op) else 0
-        at = max((place.get(v, 0) for v in op.operands), default=0)
+        bound = graph.bound_by(op)
+        needs: tuple[Value | str, ...] = (
+            *op.operands,
+            *[n for n in sizes_in(op) if n not in bound],
+        )
+        at = max((place.get(v, 0) for v in needs), default=0)
         at += (at % 2) ^ odd
         parts.setdefault(at, []).append(op)
-        place.update(dict.fromkeys(op.results, at))
+        place.update(dict.fromkeys((*op.results, *bound), at))
     out: list[Part] = []
     for at in sorted(parts):
-        native = _native(function, parts[at], constants)
-        why = tuple((op, runs_on_host(op)) for op in parts[at])
-        out.append(HostOps(*native, why) if at % 2 else native)
+        if at % 2 == 0:
+            out.append(_native(function, parts[at], constants))
+            continue
+        for control, ops in groupby(parts[at], lambda op: op.control):
+            if control:
+                out += [_control(op) for op in ops]
+            else:
+                here = tuple(ops)
+                why = tuple((op, runs_on_host(op)) for op in here)
+                out.append(HostOps(*_native(function, here, constants), why))
     return out
+
+
+def _control(op: Op) -> Control:
+    functions = [Function("main", region) for region in op.regions]
+    bodies = tuple((f, tuple(partition(f))) for f in functions)
+    return Control(op, bodies, op.operands, op.results, ((op, runs_on_host(op)),))
 
 
 def _native(function: Function, ops: Sequence[Op], constants: Mapping[Value, Op]) -> Native:
@@ -151,4 +199,7 @@ def _native(function: Function, ops: Sequence[Op], constants: Mapping[Value, Op]
     everything = [constants[v] for v in used if v in constants] + list(ops)
     names = [f"y{k}" for k in range(len(outputs))]
     body = Region(inputs, everything, outputs)
-    return Native(Function("main", body, result_names=names), inputs, outputs)
+    had = {s for v in inputs for n in v.type.shape if is_symbol(n) for s in affine.sizes(n)}
+    sizes = tuple(s for s in sizes_of(body) if s not in had)
+    attrs = {"sizes": sizes} if sizes else {}
+    return Native(Function("main", body, attrs, names), inputs, outputs)

@@ -18,25 +18,26 @@ import numpy as np
 
 from minicc.errors import MiniccError, UnsupportedError, UserError
 from minicc.inputs import check_inputs
+from minicc.ir import types
 from minicc.ir.arrays import Array
-from minicc.ir.types import TensorType
+from minicc.ir.extents import binding_of, extents_of
+from minicc.ir.types import DType, TensorType
 from minicc.later import Later
 from minicc.limits import require_array_fits, without_collection
 from minicc.locks import lock
-from minicc.node_args import NodeArg, declared_arg, elements_of, node_arg
+from minicc.node_args import NodeArg, declared_of, node_arg
 from minicc.options import Options, options_of
 from minicc.runtime.programs import Programs, is_program, open_program, state_from
 from minicc.runtime.saved import Compilation, Facts, Saved
 
 if TYPE_CHECKING:
-    from minicc import compiled, parts
+    from minicc import compiled
     from minicc.compiled import Made
     from minicc.frontends.onnx import importer, reader
     from minicc.frontends.onnx.reader import Model
     from minicc.ir.core import Module
-    from minicc.parts import Parts
 else:
-    compiled, parts = Later("minicc.compiled"), Later("minicc.parts")
+    compiled = Later("minicc.compiled")
     importer, reader = (Later(f"minicc.frontends.onnx.{name}") for name in ("importer", "reader"))
 
 _MOST = 64  # specialisations that are kept
@@ -73,9 +74,7 @@ class InferenceSession:
     def _open(self) -> None:
         """Find the program or read the model; compile it if nothing has to be known before."""
         began = time.perf_counter()
-        self._parts: Parts | None = None
         self._read: Model | None = None  # where the graph is imported for each set of sizes
-        self._declared: dict[str, NodeArg] = {}
         self._module: Module | None = None
         self._named = self._outputs is None and is_program(self._source)
         if self._named:
@@ -92,7 +91,7 @@ class InferenceSession:
         self.signature = self._facts.inputs
         self._result_names = tuple(name for name, _ in self._facts.outputs)
         self._import_seconds = time.perf_counter() - began
-        self._compiled: dict[tuple[int, ...], Compilation] = {}
+        self._compiled: dict[tuple[tuple[str, int], ...], Compilation] = {}
         self._others: dict[tuple[str, ...], InferenceSession] = {}
         self._lock = lock()
         self._contradictory = False
@@ -103,10 +102,10 @@ class InferenceSession:
         self._names = [(name, dtype) for name, _, dtype in self._args]
         # what runs inputs of shapes that were checked before
         self._ready: dict[tuple[tuple[int, ...], ...], Callable[[list[Array]], list[Array]]] = {}
-        if self._parts is None and not self._symbols:
-            self._ready[tuple(type.extents for _, type, _ in self._args)] = self._compilation(
-                {}
-            ).executable.run
+        if not self._symbols and not self._facts.sized:
+            run = self._compilation({}).executable.run
+            if len(self._args) == len(self.signature):
+                self._ready[tuple(type.extents for _, type, _ in self._args)] = run
 
     def _open_program(self) -> Saved:
         """The program that was given in place of a model; it decides what code is."""
@@ -123,42 +122,38 @@ class InferenceSession:
         return saved
 
     def _import(self) -> Facts:
-        """Read the model, and import its graph or what runs it in parts."""
+        """Read the model, and import its graph, unless that needs to know all sizes."""
         read = reader.read_model(self._source, self._outputs)
         if self.options.sizes:
             importer.bind_inputs(read, dict(self.options.sizes))
-        # as plain values: a part of the file's message would keep all of it, weights and all
-        self._declared = {name: declared_arg(name, t) for name, t in read.declared.items()}
-        # of inputs of no known rank
-        self._elements = elements_of(read.declared)
         self._files = read.files
         if not all(type is not None and _is_static(type) for _, type in read.inputs):
             read.hold()  # they are read again for each set of sizes
         try:
             self._module = importer.import_graph(read)
         except MiniccError as error:
-            parts.what_data_decide(error)
+            importer.require_size_error(error)
             read.settle()
-            symbols = free_dimensions(type for _, type in read.inputs)
-            if symbols:
-                self._read = read
-            else:
-                self._parts = parts.Parts(read, self.options)
+            self._read = read
             outputs = tuple((name, None) for name in read.outputs)
-            math, sized = self.options.math, bool(symbols)
-            return Facts(tuple(read.inputs), outputs, symbols, math, 0, sized=sized)
-        return compiled.facts_of(read.inputs, read.outputs, self._module, self.options)
+            symbols = free_dimensions(type for _, type in read.inputs)
+            facts = Facts(tuple(read.inputs), outputs, symbols, self.options.math, 0, sized=True)
+        else:
+            facts = compiled.facts_of(read.inputs, read.outputs, self._module, self.options)
+        declared = declared_of(read.declared)
+        untyped = [name for name, type in (*facts.inputs, *facts.outputs) if type is None]
+        return facts._replace(declared={n: declared[n] for n in untyped if n in declared})
 
     @property
     def module(self) -> Module:
-        """The graph module; UnsupportedError where the model can only be run in parts.
+        """The graph module; UnsupportedError where each set of sizes has one of its own.
 
         Its large constants may be views of the model's file. UserError where the session was opened
         from a compiled program, or the model's file changed since a program of it was opened.
         """
-        if self._parts is not None or self._facts.sized:
-            text = "this model is compiled as sizes and data decide"
-            raise UnsupportedError("MC0228", text, hint="run it; `report` tells of the parts")
+        if self._facts.sized:
+            text = "this model has a graph for each set of sizes"
+            raise UnsupportedError("MC0228", text, hint="bind the free dimensions: sizes={...}")
         if self._module is None:
             self._import_later("the graph")
         assert self._module is not None
@@ -180,20 +175,21 @@ class InferenceSession:
     def get_inputs(self) -> list[NodeArg]:
         """The inputs in order."""
         return [
-            self._declared[name] if type is None else node_arg(name, type)
+            self._declared(name) if type is None else node_arg(name, type)
             for name, type in self.signature
         ]
 
     def get_outputs(self) -> list[NodeArg]:
         """The outputs in order."""
-        if self._facts.sized and not self._declared:
-            self._import_later("the types of the outputs")
         return [
-            self._declared.get(name, NodeArg(name, [], ""))
-            if type is None
-            else node_arg(name, type)
+            self._declared(name) if type is None else node_arg(name, type)
             for name, type in self._facts.outputs
         ]
+
+    def _declared(self, name: str) -> NodeArg:
+        """What the model declares of an input or output that has no type for us."""
+        shape, type, _ = self._facts.declared.get(name, ([], "", ""))
+        return NodeArg(name, list(shape), type)
 
     def run(self, output_names: Sequence[str] | None, input_feed: Mapping[str, Any]) -> list[Array]:
         """The values of those names (all outputs with None) for arrays by input name.
@@ -229,39 +225,23 @@ class InferenceSession:
     def _run_checked(self, input_feed: Mapping[str, Any]) -> list[Array]:
         """What `run` does for shapes that it sees for the first time, and for odd inputs."""
         checked = check_inputs(
-            self.signature,
-            input_feed,
-            self.options.memory_limit,
-            None if self._parts is None else self._elements,
+            self.signature, input_feed, self.options.memory_limit, self._elements()
         )
         arrays = list(checked.values())
-        if self._parts is not None and len(self._args) < len(checked):
-            return self._parts.run(checked)
-        run = self._run_of(arrays)
-        if len(self._ready) >= _MOST_SHAPES:
-            self._ready.clear()
-        self._ready[tuple(a.shape for a in arrays)] = run
+        run = self._program(checked).executable.run
+        if len(self._args) == len(self.signature):
+            if len(self._ready) >= _MOST_SHAPES:
+                self._ready.clear()
+            self._ready[tuple(a.shape for a in arrays)] = run
         return run(arrays)
 
-    def _run_of(self, arrays: Sequence[Array]) -> Callable[[list[Array]], list[Array]]:
-        """What runs arrays of these shapes: a program, or parts where data decide for them."""
-        if self._parts is not None and not self._facts.sized:
-            return self._run_parts
-        try:
-            return self._program(arrays).executable.run
-        except UnsupportedError as error:
-            if not self._facts.sized:
-                raise
-            parts.what_data_decide(error)
-        with self._lock:
-            if self._parts is None:
-                assert self._read is not None
-                self._parts = parts.Parts(self._read, self.options)
-        return self._run_parts
-
-    def _run_parts(self, arrays: Sequence[Array]) -> list[Array]:
-        assert self._parts is not None
-        return self._parts.run({n: a for (n, _), a in zip(self._names, arrays, strict=True)})
+    def _elements(self) -> dict[str, DType]:
+        """The element types of inputs that have no type."""
+        said = self._facts.declared
+        names = (name for name, type in self.signature if type is None)
+        return {
+            name: types.dtype(said[name][2]) for name in names if name in said and said[name][2]
+        }
 
     def _choose(self, names: Sequence[str], feed: Mapping[str, Any]) -> list[Any]:
         """Some of the outputs, or values from within, for which another session is opened."""
@@ -294,19 +274,19 @@ class InferenceSession:
             raise UserError("MC0107", text, hint=hint) from None
         return other
 
-    def binding(self, arrays: Sequence[Array]) -> dict[str, int]:
-        """The sizes of the free dimensions that arrays in the order of the inputs have."""
-        binding: dict[str, int] = {}
-        for (_, type, _), array in zip(self._args, arrays, strict=True):
-            for extent, n in zip(type.shape, array.shape, strict=True):
-                if not isinstance(extent, int) and extent.is_atom():
-                    binding[next(iter(extent.symbols()))] = n
+    def binding(self, inputs: Mapping[str, Any]) -> dict[str, int]:
+        """The sizes that inputs have by name: of free dimensions, and of those of no known rank."""
+        typed = [(type.shape, inputs[name].shape) for name, type, _ in self._args]
+        binding = binding_of([s for s, _ in typed], [s for _, s in typed])
+        if self._facts.sized:
+            for name, type in self.signature:
+                if type is None and isinstance(inputs[name], np.ndarray):
+                    binding |= extents_of(name, inputs[name].shape)
         return binding
 
-    def _program(self, arrays: Sequence[Array]) -> Compilation:
-        """One program for all sizes; where ops run on the host or a guard fails, one for these."""
-        sized = self._facts.hosted or self._facts.sized
-        if not sized and not self._contradictory:
+    def _program(self, inputs: Mapping[str, Any]) -> Compilation:
+        """One program for all sizes; where it is not for these, one for these."""
+        if not self._facts.sized and not self._contradictory:
             try:
                 found = self._compilation({})
             except UserError as error:
@@ -314,12 +294,13 @@ class InferenceSession:
                 if not self._contradictory:
                     raise
             else:
-                if found.executable.fits([a.shape for a in arrays]):
+                shapes = [() if type is None else inputs[n].shape for n, type in self.signature]
+                if not self._symbols or found.executable.fits(shapes):
                     return found
-        return self._compilation(self.binding(arrays))
+        return self._compilation(self.binding(inputs))
 
     def _compilation(self, binding: Mapping[str, int]) -> Compilation:
-        name = tuple(binding[s] for s in self._symbols if s in binding)
+        name = tuple(binding.items())
         with self._lock:
             found = self._compiled.pop(name, None)
             if found is None:
@@ -371,13 +352,11 @@ class InferenceSession:
 
     def report(self) -> str:
         """What was compiled, how long each part took, and what runs on the host and why."""
-        if self._parts is not None and not self._compiled:
-            return self._report_parts(self._parts)
         how = "import" if self._saved is None else "opened compiled in"
         ops = "a graph for each size" if self._facts.sized else f"{self._facts.ops} graph ops"
         lines = [f"{how} {self._import_seconds * 1e3:.0f} ms, {ops}"]
         for sizes, c in self._compiled.items():
-            shapes = sizes_of(dict(zip(self._symbols, sizes, strict=False))) or (
+            shapes = sizes_of(dict(sizes)) or (
                 f"any {', '.join(self._symbols)}" if self._symbols else "static shapes"
             )
             seconds = dict(c.seconds)
@@ -390,21 +369,7 @@ class InferenceSession:
             )
             lines += [f"  where {guard}" for guard in c.executable.guards()]
             lines += [f"  on the host: {on.where}: {on.why}" for on in c.host]
-        if self._parts is not None:
-            lines.append(f"other sizes: {self._report_parts(self._parts)}")
         return "\n".join(lines)
-
-    def _report_parts(self, parts: Parts) -> str:
-        made = parts.compiled
-        launches, kernels = sum(c.launches for c in made), sum(c.kernels for c in made)
-        lines = [
-            f"import {self._import_seconds * 1e3:.0f} ms; compiled in parts, as data decide; only "
-            "the object code of kernels is kept on disk",
-            f"{len(made)} parts so far: {launches} launches of {kernels} kernels, "
-            f"target {self.options.machine.name}",
-        ]
-        lines += [f"  on the host: {on.where}: {on.why}" for c in made for on in c.host]
-        return "\n".join([*lines, *[f"  on the host: {n}: {w}" for n, w in parts.host.items()]])
 
 
 def sizes_of(binding: Mapping[str, int]) -> str:

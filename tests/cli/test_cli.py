@@ -438,7 +438,7 @@ def test_an_error_that_nobody_foresaw_is_a_bug(
     def boom(*args: object) -> Module:
         raise RuntimeError("boom")
 
-    monkeypatch.setattr(sys.modules["minicc.cli.compile"], "units_before_run", boom)
+    monkeypatch.setattr(sys.modules["minicc.cli.compile"], "units_of", boom)
     result = invoke("compile", MODEL)
     assert result.exit_code == 1
     (file,) = tmp_path.iterdir()

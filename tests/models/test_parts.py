@@ -33,8 +33,8 @@ def session(
     return minicc.InferenceSession(model.SerializeToString(), threads=1)
 
 
-def parts_of(s: minicc.InferenceSession) -> int:
-    return int(s.report().split("\n")[1].split()[0])
+def programs_of(s: minicc.InferenceSession) -> int:
+    return s.report().count(" launches of ")
 
 
 X = np.arange(12, dtype=np.float32).reshape(3, 4)
@@ -49,9 +49,7 @@ def test_a_shape_that_is_an_input() -> None:
     for shape in ((4, 3), (2, 6), (12, 1), (4, 3)):
         (y,) = s.run(None, {"x": X, "shape": np.array(shape)})
         np.testing.assert_array_equal(y, X.reshape(shape))
-    known = parts_of(s)
-    s.run(None, {"x": X + 1, "shape": np.array((2, 6))})
-    assert parts_of(s) == known, "a shape that was met before compiles nothing"
+    assert programs_of(s) == 1
 
 
 def test_a_size_that_is_computed() -> None:
@@ -96,7 +94,7 @@ def test_a_branch_by_an_input() -> None:
         np.testing.assert_array_equal(y, 2 * X)
         (y,) = s.run(None, {"x": -X, "c": np.array(False)})
         np.testing.assert_array_equal(y, X[0])
-    assert parts_of(s) == 2
+    assert programs_of(s) == 1
 
 
 def test_a_branch_that_is_known_is_compiled_whole() -> None:

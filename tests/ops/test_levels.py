@@ -267,9 +267,11 @@ NOT_LOWERED: tuple[type[Op], ...] = (
     graph.BitCast,
 )
 
-ELSEWHERE = (  # test_winograd, test_gather, test_scan, test_if
+ELSEWHERE = (  # test_winograd, test_gather, test_scan, test_if, test_host
+    graph.Host,
     graph.If,
     graph.Scan,
+    graph.While,
     graph.WinogradInput,
     graph.WinogradOutput,
     graph.WinogradWeights,

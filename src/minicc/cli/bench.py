@@ -146,7 +146,7 @@ def _measure(engines: dict[str, Run], seconds: float, quiet: bool) -> dict[str, 
 
 def _launches(session: InferenceSession, feed: dict[str, Array], count: int) -> list[Any]:
     arrays = [np.ascontiguousarray(feed[a.hint]) for a in session.module.main.args]
-    binding = session.binding(arrays)
+    binding = session.binding(feed)
     found = profile(session.module, session.options, binding, arrays)
     total = sum(launch.seconds for launch in found)
     longest = sorted(found, key=lambda launch: -launch.seconds)[:count]

@@ -11,23 +11,22 @@ from typing import Any
 
 import click
 
-from minicc.cli.inputs import bind_shapes, complete_inputs, parse_inputs, parse_shapes
+from minicc.cli.inputs import bind_shapes, parse_inputs, parse_shapes
 from minicc.cli.programs import units_of_program, write_program
 from minicc.cli.report import show_report
-from minicc.cli.show import MACHINE, Asked, Show, Span, show_later
+from minicc.cli.show import MACHINE, Asked, Show, Span
 from minicc.cli.stages import stage_or
 from minicc.compiler import STAGES, stage_names
-from minicc.errors import UnsupportedError, UserError
+from minicc.errors import UserError
+from minicc.frontends.onnx.importer import import_graph
 from minicc.frontends.onnx.reader import Model, read_model
-from minicc.inputs import check_inputs
 from minicc.ir.core import Module
 from minicc.ir.levels import LEVELS
-from minicc.node_args import elements_of
 from minicc.observe import load_dump
 from minicc.options import Options
 from minicc.runtime.programs import is_program
 from minicc.target import TARGETS
-from minicc.units import Unit, Units, run_in_parts, units_before_run
+from minicc.units import Unit, Units, units_of
 
 
 @click.command("compile")
@@ -38,7 +37,7 @@ from minicc.units import Unit, Units, run_in_parts, units_before_run
     "inputs",
     multiple=True,
     metavar="X=@x.npy",
-    help="a value to run with, where data decide what is compiled; as for `minicc run`",
+    help="a value whose shape binds free dimensions; as for `minicc run`",
 )
 @click.option(
     "--part", type=click.IntRange(1), metavar="N", help="of a model in several parts, that one"
@@ -108,8 +107,6 @@ def compile_command(**given: Any) -> None:
         return
     chosen = _chosen(units, asked)
     Show(chosen, asked, options, span, units.several).run()
-    if asked.part is None:
-        show_later(units, asked)
 
 
 def _check_usage(asked: Asked) -> None:
@@ -129,21 +126,11 @@ def _check_usage(asked: Asked) -> None:
 
 
 def _units(model: Model, asked: Asked, options: Options) -> Units:
-    """The units of a model: those known before it runs, or with --input those that a run meets."""
-    given, limit = parse_inputs(asked.inputs), options.memory_limit
-    shapes = {name: a.shape for name, a in given.items()} | parse_shapes(asked.shapes)
-    units = units_before_run(model, options, bind_shapes(model.inputs, shapes))
-    if units.later and asked.inputs:
-        feed = complete_inputs(model.inputs, given, shapes, limit)
-        checked = check_inputs(model.inputs, feed, limit, elements_of(model.declared))
-        return run_in_parts(model, options, checked, lambda unit, inputs, outputs: None)
-    if not units.known and not asked.report:
-        raise UnsupportedError(
-            "MC0228",
-            f"data decide all of this model: {'; '.join(units.later)}",
-            hint="give what it runs with: --input x=@x.npy; `minicc run` runs it as it is",
-        )
-    return units
+    """The units of a model, for the sizes that were given."""
+    shapes = {n: a.shape for n, a in parse_inputs(asked.inputs).items()}
+    shapes |= parse_shapes(asked.shapes)
+    binding = bind_shapes(model.inputs, shapes)
+    return units_of(import_graph(model, binding), options, binding)
 
 
 def _chosen(units: Units, asked: Asked) -> tuple[Unit, ...]:
@@ -152,7 +139,7 @@ def _chosen(units: Units, asked: Asked) -> tuple[Unit, ...]:
         return units.known
     if asked.part > len(units.known):
         numbers = ", ".join(str(u.number) for u in units.known) or "none"
-        raise click.UsageError(f"--part {asked.part}: the parts that are known: {numbers}")
+        raise click.UsageError(f"--part {asked.part}: the parts there are: {numbers}")
     unit = units.known[asked.part - 1]
     if unit.host and (asked.form not in (None, "graph") or asked.stop or asked.print_after):
         native = ", ".join(str(u.number) for u in units.known if not u.host)

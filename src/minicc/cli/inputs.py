@@ -16,6 +16,7 @@ import numpy as np
 from minicc.errors import Problems, UserError
 from minicc.inputs import Signature, check_names
 from minicc.ir.arrays import Array
+from minicc.ir.extents import extents_of
 from minicc.ir.types import DTYPES, INDEX, STORED
 from minicc.later import Later
 from minicc.limits import require_array_fits
@@ -121,7 +122,10 @@ def bind_shapes(signature: Signature, shapes: dict[str, tuple[int, ...]]) -> dic
     check_names(signature, shapes, problems)
     for name, type in signature:
         shape = shapes.get(name)
-        if shape is None or type is None:
+        if shape is None:
+            continue
+        if type is None:
+            binding |= extents_of(name, shape)
             continue
         fits = len(shape) == type.rank
         for extent, n in zip(type.shape, shape, strict=False):

@@ -16,12 +16,12 @@ from rich.table import Table
 
 from minicc.cli.programs import described, modules_of
 from minicc.errors import MiniccError
-from minicc.frontends.onnx.importer import import_graph
+from minicc.frontends.onnx.importer import import_graph, require_size_error
 from minicc.frontends.onnx.reader import Model, read_model
 from minicc.ir import graph
 from minicc.ir.core import Module, walk
 from minicc.ir.printer import print_module
-from minicc.parts import what_data_decide
+from minicc.ir.types import OPAQUE, TensorType
 from minicc.passes.graph.specialise import free_symbols
 from minicc.runtime.programs import is_program, open_program
 
@@ -44,7 +44,8 @@ def inspect_command(model: str, as_text: bool, check: bool, as_json: bool) -> No
     except MiniccError as error:
         if as_text:
             raise
-        told = describe_parts(read, what_data_decide(error))
+        require_size_error(error)
+        told = describe_nodes(read, error)
     else:
         if as_text:
             click.echo(print_module(module), nl=False)
@@ -91,8 +92,8 @@ def describe(module: Module) -> dict[str, Any]:
     counted = Counter(op.opname for op in ops if not isinstance(op, graph.Constant))
     results = zip(main.result_names, main.body.yields, strict=True)
     return {
-        "inputs": {a.hint: str(a.type) for a in main.args},
-        "outputs": {name: str(v.type) for name, v in results},
+        "inputs": {a.hint: _spelled(a.type) for a in main.args},
+        "outputs": {name: _spelled(v.type) for name, v in results},
         "free_dimensions": list(free_symbols(main)),
         "constants": len(constants),
         "parameters": sum(a.size for a in constants),
@@ -101,23 +102,27 @@ def describe(module: Module) -> dict[str, Any]:
     }
 
 
-def describe_parts(model: Model, decided: list[str]) -> dict[str, Any]:
-    """The same of a model that is compiled in parts, and what data decide in it."""
+def _spelled(type: TensorType) -> str:
+    return "any" if type.dtype is OPAQUE else str(type)
+
+
+def describe_nodes(model: Model, error: MiniccError) -> dict[str, Any]:
+    """The same of a model that has a graph for each set of sizes, and what wants to know these."""
     types = {name: "any" if type is None else str(type) for name, type in model.inputs}
     return {
         "inputs": types,
-        "outputs": dict.fromkeys(model.outputs, "as data decide"),
+        "outputs": dict.fromkeys(model.outputs, "as sizes decide"),
         "operators": dict(Counter(node.op for node in model.nodes).most_common()),
-        "in_parts": decided,
+        "wants_sizes": [f"{', '.join(e.where)}: {e.message}" for e in error.parts],
     }
 
 
 def _show(told: dict[str, Any]) -> None:
     console = Console()
     _show_types(console, told)
-    if "in_parts" in told:
-        click.echo("compiled in parts when it runs, for data decide:")
-        for line in told["in_parts"]:
+    if "wants_sizes" in told:
+        click.echo("compiled for each set of sizes, which nodes want to know:")
+        for line in told["wants_sizes"]:
             click.echo(f"  {line}")
         click.echo()
         _show_counts(console, "operator", told["operators"])

@@ -12,30 +12,32 @@ from typing import IO, Any
 
 import numpy as np
 
+from minicc.backends.layout import Layout
 from minicc.cli.inputs import bind_shapes, random_input
 from minicc.compiled import build, facts_of
-from minicc.compiler import STAGES, require_bound
-from minicc.errors import MiniccError, UnsupportedError, UserError
+from minicc.compiler import STAGES
+from minicc.errors import UserError
 from minicc.frontends.onnx.importer import import_graph
 from minicc.frontends.onnx.reader import read_model
 from minicc.inputs import signature_of
 from minicc.ir import interpret
+from minicc.ir.bind import bind_sizes
 from minicc.ir.core import Array, Literal, Module
 from minicc.ir.parser import parse_module
 from minicc.ir.printer import print_module
 from minicc.ir.types import TensorType
 from minicc.ir.verify import verify
+from minicc.node_args import declared_of
 from minicc.observe import write_beside
 from minicc.options import Options
-from minicc.partition import host_ops
-from minicc.parts import what_data_decide
 from minicc.passes.graph.specialise import specialise
 from minicc.runtime.execute import NativeExecutable
 from minicc.runtime.programs import open_program
-from minicc.runtime.saved import Host, Saved, Segment, save
+from minicc.runtime.saved import Saved, save
 from minicc.units import Unit, Units
 
 _LIMIT = 1 << 62
+_SIZES = (40, 64, 7, 1)  # that free dimensions are given, the first that a program is for
 
 
 def write_program(
@@ -43,24 +45,14 @@ def write_program(
 ) -> None:
     """Compile a model to a file, for all sizes of dimensions that no shape binds.
 
-    UserError where one has no size, and ops run on the host.
-
-    UnsupportedError where data decide what is compiled.
+    UnsupportedError where nodes need to know sizes that have none.
     """
     read = read_model(model)
     binding = bind_shapes(read.inputs, dict(shapes))
-    try:
-        module = specialise(import_graph(read, binding), binding)
-    except MiniccError as error:
-        decided = "; ".join(what_data_decide(error))
-        hint = "give the sizes of all inputs: --shape x=1x3x8x8; `minicc run` runs it as it is"
-        raise UnsupportedError(
-            "MC0228", f"data decide in this model: {decided}", hint=hint
-        ) from None
-    if host_ops(module):
-        require_bound(module)
+    module = specialise(import_graph(read, binding), binding)
     made = build(module, options, {})
-    facts = made.facts(facts_of(signature_of(module.main), read.outputs, module, options), binding)
+    known = facts_of(signature_of(module.main), read.outputs, module, options)
+    facts = made.facts(known._replace(declared=declared_of(read.declared)), binding)
     facts = facts._replace(seconds={})  # which make one file of a model differ from the next
     texts = [print_module(program) for program in made.programs]
 
@@ -73,8 +65,8 @@ def write_program(
 def described(saved: Saved) -> dict[str, Any]:
     """What a program takes, gives and holds."""
     facts, built = saved.facts, saved.built
-    steps = () if built is None else built.steps
-    layouts = [step.layout for step in steps if isinstance(step, Segment)]
+    segments = [] if built is None else list(built.segments())
+    layouts = [segment.layout for segment in segments]
     constants = {a.ctypes.data: a for layout in layouts for a in layout.constants}
     return {
         "inputs": {name: str(type) for name, type in facts.inputs},
@@ -85,7 +77,7 @@ def described(saved: Saved) -> dict[str, Any]:
         "math": facts.math,
         "kernels": facts.kernels,
         "launches": facts.launches,
-        "code_bytes": sum(len(s.image.code) for s in steps if isinstance(s, Segment)),
+        "code_bytes": sum(len(s.image.code) for s in segments),
         "arena_bytes": sum(m.arena for m in layouts if isinstance(m.arena, int)),
         "constants": len(constants),
         "constant_bytes": sum(a.nbytes for a in constants.values()),
@@ -99,7 +91,7 @@ def modules_of(saved: Saved) -> list[Module]:
     if not texts or built is None:
         text = f"{saved.container.name} has no text of its program"
         raise UserError("MC0167", text, hint="write it with minicc compile MODEL -o FILE.mcp")
-    layouts = [step.layout for step in built.steps if isinstance(step, Segment)]
+    layouts = [segment.layout for segment in built.segments()]
     arrays = {Literal(a).digest: a for layout in layouts for a in layout.constants}
     modules = [parse_module(t, arrays, source=saved.container.name) for t in texts]
     for module in modules:
@@ -123,18 +115,24 @@ def verify_program(path: str, threads: tuple[int, ...]) -> list[tuple[str, list[
     saved = open_program(path)
     saved.container.check()
     built = saved.built
+    assert built is not None
     rows: list[tuple[str, list[Array], list[Any]]] = []
-    for number, module in enumerate(modules_of(saved), 1):
-        assert built is not None
-        segment = [s for s in built.steps if not isinstance(s, Host)][number - 1]
+    pairs = zip(modules_of(saved), built.segments(), strict=True)
+    for number, (module, segment) in enumerate(pairs, 1):
         layout = segment.layout
-        if layout.sizes:
-            text = f"its dimensions {', '.join(layout.sizes)} are free"
+        machines = [NativeExecutable(segment.image, layout, n) for n in threads]
+        sizes = next((s for n in _SIZES if machines[0].may_fit(s := _all(layout, n))), None)
+        if sizes is None:
+            text = f"none of the sizes {_SIZES} fits its dimensions {', '.join(layout.sizes)}"
             raise UserError("MC0104", text, hint="verify the model it was compiled from: --shape")
         types = [TensorType(t.dtype, t.shape) for t in layout.inputs]
-        arrays = [random_input(t, {}, k, _LIMIT) for k, t in enumerate(types)]
+        arrays = [random_input(t, sizes, k, _LIMIT) for k, t in enumerate(types)]
         given = [np.ascontiguousarray(a) for a in arrays]
-        want = interpret.run(module, given)
-        got = [NativeExecutable(segment.image, layout, n).run(given) for n in threads]
+        want = interpret.run(bind_sizes(module, sizes), given)
+        got = [machine.run(given, sizes) for machine in machines]
         rows.append((f"segment {number}", want, got))
     return rows
+
+
+def _all(layout: Layout, n: int) -> dict[str, int]:
+    return dict.fromkeys(layout.sizes, n)

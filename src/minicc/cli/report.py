@@ -19,17 +19,13 @@ from minicc.ir.core import Module
 from minicc.options import Options
 from minicc.units import Unit, Units
 
-LATER = "compiled when the model runs, for data decide (--input X=@x.npy shows it for that input):"
-
 
 def show_report(units: Units, options: Options) -> None:
-    """Print the report of the units of a model, and what is known only when it runs."""
+    """Print the report of the units of a model."""
     host = [pair for unit in units.known for pair in unit.host]
     ops = sum(map(_count, units.known))
-    known = "known before the model runs: " if units.later else ""
     click.echo(
-        f"{known}{ops - len(host)} of {ops} graph ops become machine code, "
-        f"{len(host)} stay on the host"
+        f"{ops - len(host)} of {ops} graph ops become machine code, {len(host)} stay on the host"
     )
     reasons = Counter(why for _, why in host)
     for why, count in reasons.most_common():
@@ -40,12 +36,6 @@ def show_report(units: Units, options: Options) -> None:
         table.add_row(str(unit.number), *_row(unit, options))
     if units.known:
         Console().print(table)
-    if units.later:
-        click.echo(LATER)
-    for line in units.later:
-        click.echo(f"  {line}")
-    for line in units.between:
-        click.echo(f"  on the host: {line}")
     click.echo(f"target {escape(options.machine.name)}, {options.math} mathematics")
 
 

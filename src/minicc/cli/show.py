@@ -16,7 +16,6 @@ from rich.table import Table
 
 from minicc.backends.llvm.compile import assemble, emit
 from minicc.backends.llvm.optimize import optimise
-from minicc.cli.report import LATER
 from minicc.compiler import STAGES, lower, mirrors_of
 from minicc.ir.core import Module
 from minicc.ir.printer import print_module, resources
@@ -24,7 +23,7 @@ from minicc.observe import Observer, headed, make_folder, write_arrays, write_be
 from minicc.options import Options
 from minicc.passes.graph.applications import Applications
 from minicc.runtime.programs import SUFFIX
-from minicc.units import Unit, Units
+from minicc.units import Unit
 
 MACHINE = ("llvm", "asm", "obj")
 _COMMENT = {"llvm": ";", "asm": "#"}
@@ -77,15 +76,6 @@ class Span(NamedTuple):
 
     first: int
     last: int
-
-
-def show_later(units: Units, asked: Asked) -> None:
-    """What a run decides, and what it ran on the host between units; beside text a comment."""
-    lines = [LATER, *(f"  {line}" for line in units.later)] if units.later else []
-    if units.between:
-        lines += ["on the host, between parts:", *(f"  {line}" for line in units.between)]
-    if lines:
-        click.echo(_comment(lines, asked), nl=False, err=not asked.prints)
 
 
 class Show:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import click
 import numpy as np
@@ -24,22 +24,21 @@ from minicc.cli.inputs import (
     complete_inputs,
     parse_inputs,
     parse_shapes,
-    random_input,
 )
 from minicc.cli.programs import verify_program
 from minicc.cli.stages import stages_of
 from minicc.compiled import compile_module
 from minicc.compiler import Stage, lower
-from minicc.errors import UserError
+from minicc.frontends.onnx.importer import import_graph
 from minicc.frontends.onnx.reader import read_model
-from minicc.inputs import check_inputs, signature_of
+from minicc.inputs import check_inputs
 from minicc.ir import interpret
-from minicc.ir.core import Array, Function, Module
+from minicc.ir.core import Array, Module
 from minicc.ir.verify import verify
 from minicc.node_args import elements_of
 from minicc.options import Options
 from minicc.runtime.programs import is_program
-from minicc.units import Unit, run_in_parts, run_units, units_before_run
+from minicc.units import Unit, run_units, units_of
 
 # what reassociating sums and approximating functions may change, of the largest output
 _TOLERANCE = 1e-4
@@ -98,17 +97,12 @@ def verify_command(
     read = read_model(model)
     binding = bind_shapes(read.inputs, sizes)
     options = Options(math=math)
-    units = units_before_run(read, options, binding)
+    units = units_of(import_graph(read, binding), options, binding)
     rows = _Comparison(options, chosen, units.several)
-    if units.plan is None:
-        limit = options.memory_limit
-        feed = complete_inputs(read.inputs, given, sizes, limit)
-        checked = check_inputs(read.inputs, feed, limit, elements_of(read.declared))
-        for line in run_in_parts(read, options, checked, rows).between:
-            click.echo(f"on the host, between parts: {line}")
-    else:
-        main = units.plan.module.main
-        run_units(units, _arrays(main, given, binding, options.memory_limit), options, rows)
+    limit = options.memory_limit
+    feed = complete_inputs(read.inputs, given, sizes, limit)
+    checked = check_inputs(read.inputs, feed, limit, elements_of(read.declared))
+    run_units(units, list(checked.values()), options, rows)
     if not rows.compared:
         click.echo("no part of this model is compiled: there is nothing to compare")
     if not rows.good:
@@ -131,23 +125,6 @@ def _verify_program(path: str) -> None:
     if not good:
         click.echo("the machine code differs from its text by more than it may", err=True)
         sys.exit(1)
-
-
-def _arrays(
-    main: Function, given: Mapping[str, Array], binding: dict[str, int], limit: int
-) -> list[Array]:
-    """The inputs that are given, and random ones for the others, in order."""
-    feed = dict(given)
-    for k, a in enumerate(main.args):
-        if a.hint in feed:
-            continue
-        array = random_input(a.type, binding, k, limit)
-        if array is None:
-            raise UserError(
-                "MC0155", f"the shape of {a.hint!r} ({a.type}) is not known", hint="give --shape"
-            )
-        feed[a.hint] = array
-    return list(check_inputs(signature_of(main), feed, limit).values())
 
 
 class _Comparison:

@@ -80,6 +80,23 @@ def sizes_of(region: Region) -> tuple[str, ...]:
     return tuple(sorted(found))
 
 
+def sizes_in(op: Op) -> tuple[str, ...]:
+    """The sizes that occur in an op's attributes, regions and types."""
+    found: dict[str, None] = {}
+    _collect([op, *[v.type for v in (*op.operands, *op.results)]], found)
+    return tuple(found)
+
+
+def bound_op(op: Op, binding: Mapping[str, int]) -> Op:
+    """The op with numbers for the symbols in its attributes and regions; MC0142 as of `bind`."""
+    if not op.attrs and not op.regions:
+        return op
+    whole = {name: n for s, n in binding.items() for name in (s, affine.spell_size(s))}
+    binder = _Binder(lambda value: affine.substitute(value, whole))
+    binder.forward = {v: Value(binder.attribute(v.type)) for v in op.operands}
+    return binder.op(op)
+
+
 def _collect(values: Iterable[Any], found: dict[str, None]) -> None:
     """Enter all sizes of types, attributes and ops in the order in which they occur."""
     for value in values:

@@ -10,7 +10,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from minicc.later import Later
 
@@ -42,12 +44,18 @@ def dim_of(text: object) -> Dim:
     return found
 
 
+def is_symbol(extent: Dim) -> bool:
+    """Whether an extent is a symbol alone, for which a shape says the number."""
+    names = () if isinstance(extent, int) else extent.symbols()
+    return len(names) == 1 and extent == affine.symbol(next(iter(names)))
+
+
 def binding_of(shapes: Sequence[Sequence[Dim]], found: Sequence[Sequence[int]]) -> dict[str, int]:
     """The sizes that symbols have where shapes that hold them are these numbers."""
     binding: dict[str, int] = {}
     for shape, numbers in zip(shapes, found, strict=True):
         for extent, n in zip(shape, numbers, strict=True):
-            if not isinstance(extent, int) and extent.is_atom():
+            if not isinstance(extent, int) and is_symbol(extent):
                 binding[next(iter(extent.symbols()))] = n
     return binding
 
@@ -63,6 +71,17 @@ def with_derived(binding: Mapping[str, Dim], derived: Sequence[tuple[str, Dim]])
 def number_of(value: Dim, binding: Mapping[str, Dim]) -> int:
     """The number that a dimension is under a binding of all its symbols."""
     return value if isinstance(value, int) else int(affine.evaluate(value, binding))
+
+
+def sizes_at(shapes: Sequence[Sequence[Dim]], values: Sequence[Any]) -> dict[str, int]:
+    """The same for values, of which those with no extents may be anything."""
+    pairs = [(s, np.shape(v)) for s, v in zip(shapes, values, strict=True) if s]
+    return binding_of([s for s, _ in pairs], [n for _, n in pairs])
+
+
+def extents_of(name: str, shape: Sequence[int]) -> dict[str, int]:
+    """The shape of an input whose rank is not known, as sizes: its rank, and each extent."""
+    return {f"{name}#": len(shape), **{f"{name}#{k}": n for k, n in enumerate(shape)}}
 
 
 class _Parser:

@@ -18,13 +18,14 @@ from typing import Any
 import numpy as np
 
 from minicc.errors import CompilerBug
-from minicc.ir import kernel, program
-from minicc.ir.bind import bind, bind_sizes
+from minicc.ir import graph, kernel, program
+from minicc.ir.bind import bind, bind_sizes, bound_op, sizes_in
 from minicc.ir.core import Array, Function, Module, Op, Region, Value, walk
-from minicc.ir.extents import binding_of
+from minicc.ir.extents import sizes_at
 from minicc.ir.indices import OutOfRange
-from minicc.ir.types import BufferType
+from minicc.ir.types import OPAQUE, BufferType
 
+_MOST_BOUND = 4096  # ops bound to sizes that are kept
 _BATCH = 1 << 19  # elements of a batch's largest tile
 Special = Callable[..., tuple[Any, ...]]
 
@@ -37,25 +38,68 @@ class Interpreter:
 
     def __init__(self, module: Module | None = None, seed: int = 0) -> None:
         self.module = module
-        self.random = np.random.default_rng(seed)
+        self.seed = seed
+        self._random: np.random.Generator | None = None
         self.instances = 1
         self.special: dict[type[Op], Special] = {
             program.Launch: self._launch,
             kernel.Alloc: self._alloc,
         }
+        self.sizes: dict[str, int] = {}  # what ops on the host bound
+        self.named: dict[Op, tuple[str, ...]] = {}  # the sizes in ops
+        self.bound: dict[tuple[Any, ...], Op] = {}  # ops by the numbers that stand for these
+
+    @property
+    def random(self) -> np.random.Generator:
+        """What shuffles instances; made when it is first asked for."""
+        if self._random is None:
+            self._random = np.random.default_rng(self.seed)
+        return self._random
 
     def region(self, region: Region, args: Sequence[Any], env: dict[Value, Any]) -> tuple[Any, ...]:
         """The yielded values of a region for its arguments."""
         env.update(zip(region.args, args, strict=True))
         for op in region.ops:
             operands = [env[v] for v in op.operands]
-            special = self.special.get(type(op))
-            if special is not None:
-                results = special(op, *operands)
-            else:
-                results = op.evaluate(lambda r, a: self.region(r, a, env), *operands)
-            env.update(zip(op.results, results, strict=True))
+            env.update(zip(op.results, self.op(op, operands, env), strict=True))
         return tuple(env[v] for v in region.yields)
+
+    def op(self, op: Op, operands: Sequence[Any], env: dict[Value, Any]) -> Sequence[Any]:
+        """The results of an op for its operands."""
+        special = self.special.get(type(op))
+        if special is not None:
+            return special(op, *operands)
+        for name in graph.bound_by(op):  # in a loop the round before may have bound it
+            self.sizes.pop(name, None)
+        run = self.scope if op.control else self.region
+        results = self._bound(op).evaluate(lambda r, a: run(r, a, env), *operands)
+        if isinstance(op, (graph.Host, graph.If, graph.While)):
+            graph.bind_values([r.type for r in op.results], results, self.sizes, op.loc)
+        return results
+
+    def _bound(self, op: Op) -> Op:
+        """The op with numbers for the sizes in its attributes and regions."""
+        if not self.sizes or isinstance(op, graph.Host):
+            return op
+        names = self.named.get(op)
+        if names is None:
+            names = self.named[op] = sizes_in(op)
+        key = (op, *map(self.sizes.get, names))
+        found = self.bound.get(key) if names else op
+        if found is None:
+            if len(self.bound) >= _MOST_BOUND:
+                self.bound.clear()
+            found = self.bound[key] = bound_op(op, self.sizes)
+        return found
+
+    def scope(self, region: Region, args: Sequence[Any], env: dict[Value, Any]) -> tuple[Any, ...]:
+        """What `region` gives, where the sizes that are bound within are those of this entry."""
+        outer = self.sizes
+        self.sizes = {**outer, **sizes_at([a.type.shape for a in region.args], args)}
+        try:
+            return self.region(region, args, env)
+        finally:
+            self.sizes = outer
 
     def _alloc(self, op: kernel.Alloc) -> tuple[Any, ...]:
         type: BufferType = op.type
@@ -137,13 +181,14 @@ def largest_tile(region: Region) -> int:
 def run(module: Module, inputs: Sequence[Array], seed: int = 0) -> list[Array]:
     """The outputs of `main` for NumPy inputs, at whatever level the module is."""
     shapes = [a.type.shape for a in module.main.args[: len(inputs)]]
-    binding = binding_of(shapes, [np.shape(x) for x in inputs])
+    binding = sizes_at(shapes, inputs)
     if binding:
         module = bind_sizes(module, binding)
     main = module.main
     interpreter = Interpreter(module, seed)
     if module.level in ("graph", "structured"):
-        return [np.asarray(v) for v in interpreter.region(main.body, inputs, {})]
+        found = zip(interpreter.region(main.body, inputs, {}), main.body.yields, strict=True)
+        return [a if v.type.dtype is OPAQUE else np.asarray(a) for a, v in found]
     outputs = [np.empty(a.type.extents, a.type.dtype.numpy) for a in main.args[len(inputs) :]]
     memories = [
         kernel.Memory(np.ascontiguousarray(x).reshape(1, -1), a.type)

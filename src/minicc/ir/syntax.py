@@ -16,7 +16,7 @@ from minicc.ir import affine
 from minicc.ir.affine import Dim
 from minicc.ir.core import Literal
 from minicc.ir.space import KINDS, Iter, Space
-from minicc.ir.types import DTYPES, BufferType, DType, TensorType, Type
+from minicc.ir.types import BufferType, DType, TensorType, Type, dtype
 
 _ESCAPE = re.compile(r"\\(u[0-9a-fA-F]{4}|U[0-9a-fA-F]{8}|.)")
 _MEANINGS = {"n": "\n", "t": "\t", "r": "\r"}
@@ -65,7 +65,7 @@ class Refused(ValueError):
 
 def _dtype(word: Any) -> DType:
     try:
-        return DTYPES[word]
+        return dtype(word)
     except KeyError:
         raise Refused(f"no element type is called {word}", word.start_pos) from None
 

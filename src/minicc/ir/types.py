@@ -102,6 +102,9 @@ STORED = (
     I4, U4, I2, U2,
 )  # fmt: skip
 BOOL = DType("bool", "b", 8, np.bool_)
+# Of what is no tensor of numbers (texts, sequences, an absent value) or of no known rank: such a
+# value passes between ops on the host as it is, as if it were one element.
+OPAQUE = DType("opaque", "s", 64, np.object_)
 INDEX = DType("index", "i", 64, np.int64)
 
 _COMPUTED = (F16, BF16, F32, F64, I8, I16, I32, I64, U8, U16, U32, U64, BOOL, INDEX)
@@ -110,7 +113,7 @@ DTYPES = {d.name: d for d in (*_COMPUTED, *STORED)}
 
 def dtype(name: str) -> DType:
     """The element type of that printed name; KeyError where there is none."""
-    return DTYPES[name]
+    return OPAQUE if name == OPAQUE.name else DTYPES[name]
 
 
 def from_numpy(numpy_dtype: Any) -> DType | None:

@@ -9,7 +9,7 @@ Unlike IREE's, nothing is recorded or submitted; the call returns when all is do
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import chain
 from math import prod
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -147,20 +147,26 @@ class NativeExecutable:
         # more threads than processors only take these from each other
         self.threads = min(threads, usable_processors())
         self._limit = limit
-        self._sizes: dict[tuple[tuple[int, ...], ...], Sizes] = {}
-        self._only = None if layout.sizes else self._sized(())
+        self._sizes: dict[tuple[Any, ...], Sizes] = {}
+        self._only = None if layout.sizes else self._sized((), ())
         self.spin = spin
         self._free: list[_Context] = []
 
-    def run(self, inputs: Sequence[Array]) -> list[Array]:
+    def run(self, inputs: Sequence[Array], given: Mapping[str, int] | None = None) -> list[Array]:
         """The outputs for C-contiguous inputs of the expected types; allocates the outputs.
 
-        UserError where an index among the data is out of range.
+        `given` are the sizes of a run of which this is a part; without it, shapes say them.
+        UserError where an index among the data is out of range, and MC0142 where the program is
+        not for the sizes that are given.
         """
         sizes = self._only
         if sizes is None:
-            shapes = tuple([a.shape for a in inputs])
-            sizes = self._sizes.get(shapes) or self._sized(shapes)
+            if given is None:
+                shapes = tuple([a.shape for a in inputs])
+                sizes = self._sizes.get(shapes) or self._sized(shapes, shapes)
+            else:
+                numbers = tuple([given[name] for name in self._layout.sizes])
+                sizes = self._sizes.get(numbers) or self._sized(numbers, None, given)
         try:
             try:
                 context = self._free.pop()
@@ -188,10 +194,19 @@ class NativeExecutable:
             raise failure
         return outputs
 
-    def _sized(self, shapes: tuple[tuple[int, ...], ...]) -> Sizes:
-        """What depends on the sizes that inputs of these shapes have; MC0135 above the limit."""
+    def _sized(
+        self,
+        key: tuple[Any, ...],
+        shapes: tuple[tuple[int, ...], ...] | None,
+        given: Mapping[str, int] | None = None,
+    ) -> Sizes:
+        """What depends on sizes, given or as shapes say them; MC0135 above the limit of memory."""
         layout = self._layout
-        given = binding_of([t.shape for t in layout.inputs], shapes) if shapes else {}
+        if given is None:
+            given = binding_of([t.shape for t in layout.inputs], shapes) if shapes else {}
+        elif failed := self._contradicted(given):
+            text = f"{failed} does not hold for sizes that the run's data decide"
+            raise UserError("MC0142", text, hint="give other inputs")
         binding = with_derived(given, layout.derived)
 
         def number(value: Dim) -> int:
@@ -205,8 +220,18 @@ class NativeExecutable:
         made = Sizes(numbers, tuple(outputs), max(1, arena), threads)
         if len(self._sizes) >= _MOST_SIZES:
             self._sizes.clear()
-        self._sizes[shapes] = made
+        self._sizes[key] = made
         return made
+
+    def _contradicted(self, given: Mapping[str, int]) -> str:
+        """A guard that does not hold, in words; empty where all do, as far as sizes are given."""
+        layout = self._layout
+        sizes = with_derived(given, layout.derived)
+        for guard in layout.guards:
+            a, b = (affine.substitute(n, sizes) for n in guard)
+            if isinstance(a, int) and isinstance(b, int) and a != b:
+                return f"{guard[0]} = {guard[1]}"
+        return ""
 
     def _require_fits(self, arena: int, outputs: Sequence[tuple[tuple[int, ...], Any]]) -> None:
         found = [
@@ -226,6 +251,10 @@ class NativeExecutable:
         extents = zip(chain(*wanted), chain(*shapes), strict=True)
         pairs = chain(extents, layout.guards)
         return all(number_of(a, sizes) == number_of(b, sizes) for a, b in pairs)
+
+    def may_fit(self, given: Mapping[str, int]) -> bool:
+        """Whether no guard is known not to hold, where some of the sizes are given."""
+        return not self._contradicted(given)
 
     def guards(self) -> list[str]:
         """What must be equal of the sizes of inputs, or not less than 0, in their names."""

@@ -6,48 +6,132 @@ Mirrors: torch.compile's fallback to eager ops, ONNX Runtime's CPU provider behi
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from minicc.errors import UserError
 from minicc.ir import affine, graph
+from minicc.ir.bind import bound_op, sizes_in
 from minicc.ir.core import REGISTRY, Array, Function, Literal, Op, Region, Value
 from minicc.ir.extents import dim_of, spelled
+from minicc.ir.graph.host import DEFINITIONS
 from minicc.ir.indices import OutOfRange, out_of_range
-from minicc.ir.types import DType, TensorType, dtype, tensor_of
+from minicc.ir.interpret import Interpreter
+from minicc.ir.types import OPAQUE, DType, TensorType, dtype, tensor_of
+from minicc.later import Later
+from minicc.limits import no_memory, require_array_fits
+
+if TYPE_CHECKING:
+    from minicc.frontends.onnx import eager
+else:
+    eager = Later("minicc.frontends.onnx.eager")
 
 assert graph.Constant.opname in REGISTRY  # reading below needs the ops of graph
 
 
-def run_by_definition(function: Function, inputs: Sequence[Array]) -> list[Array]:
-    """The outputs of a graph function of static shapes, op by op; they may be views of inputs.
+_NO_LIMIT = 1 << 62
 
-    UserError as of `evaluate`.
+
+class _Definitions(Interpreter):
+    """Runs ops of the graph by their definitions, and tells users which one could not be run."""
+
+    def __init__(self, limit: int) -> None:
+        super().__init__()
+        self.limit = limit
+
+    def op(self, op: Op, operands: Sequence[Any], env: dict[Value, Any]) -> Sequence[Any]:
+        try:
+            with np.errstate(all="ignore"):
+                found = super().op(op, operands, env)
+        except MemoryError:
+            raise no_memory(f"what {' '.join(op.loc)} gives") from None
+        except OutOfRange as error:
+            text = out_of_range(error.index, error.extent)
+            raise UserError("MC0158", f"{op.opname}: {text}", where=op.loc) from error
+        require_array_fits(_bytes(found), self.limit, f"what {' '.join(op.loc)} gives")
+        pairs = zip(found, op.results, strict=True)
+        return [a if r.type.dtype is OPAQUE else np.asarray(a) for a, r in pairs]
+
+
+def _bytes(values: Sequence[Any]) -> int:
+    """What arrays take, and sequences of them; a view counts as if it were none."""
+    inner = (_bytes(v) if isinstance(v, list) else getattr(v, "nbytes", 0) for v in values)
+    return sum(inner)
+
+
+def run_by_definition(
+    function: Function, inputs: Sequence[Any], sizes: dict[str, int]
+) -> list[Any]:
+    """The outputs of a graph function, op by op; they may be views of inputs.
+
+    `sizes` are those of the run, to which the ops add what they bind. UserError names an op whose
+    operands are out of range, and one that gives what is not of its type.
     """
-    known: dict[Value, Array] = dict(zip(function.args, inputs, strict=True))
-    for op in function.body.ops:
-        known.update(zip(op.results, evaluate(op, known), strict=True))
-    return [known[v] for v in function.body.yields]
+    return runner(function, _NO_LIMIT)(inputs, sizes)
 
 
-def evaluate(op: Op, known: Mapping[Value, Any]) -> tuple[Array, ...]:
-    """An op by its own definition; UserError names it where its operands are out of range."""
-    operands = [known[v] for v in op.operands]
-    try:
-        with np.errstate(all="ignore"):
-            out: tuple[Any, ...] = op.evaluate(_run_region, *operands)
-    except OutOfRange as error:
-        text = out_of_range(error.index, error.extent)
-        raise UserError("MC0158", f"{op.opname}: {text}", where=op.loc) from error
-    return tuple(np.asarray(a) for a in out)
+def runner(function: Function, limit: int) -> Callable[[Sequence[Any], dict[str, int]], list[Any]]:
+    """What runs a function as `run_by_definition`, and remembers what depends on sizes alone.
+
+    MC0135 where a value is more than so many bytes.
+    """
+    first = _Definitions(limit)
+
+    def run(inputs: Sequence[Any], sizes: dict[str, int]) -> list[Any]:
+        interpreter = _Definitions(limit)
+        interpreter.named, interpreter.bound = first.named, first.bound
+        interpreter.sizes = sizes
+        return list(interpreter.region(function.body, inputs, {}))
+
+    return run
 
 
-def _run_region(region: Region, args: Sequence[Any]) -> tuple[Any, ...]:
-    known: dict[Value, Any] = dict(zip(region.args, args, strict=True))
-    for op in region.ops:
-        known.update(zip(op.results, evaluate(op, known), strict=True))
-    return tuple(known[v] for v in region.yields)
+Values = Callable[[Sequence[Any], Mapping[str, int]], Sequence[Any]]
+
+
+def run_control(
+    function: Function, bodies: Sequence[Values], limit: int
+) -> Callable[[Sequence[Any], dict[str, int]], Sequence[Any]]:
+    """What runs the loop or branch that a function holds, with `bodies` for its regions.
+
+    MC0135 where what the rounds of a loop leave is more than so many bytes.
+    """
+    (op,) = function.body.ops
+    named = sizes_in(op)
+
+    def run(inputs: Sequence[Any], sizes: dict[str, int]) -> Sequence[Any]:
+        bound = bound_op(op, sizes) if named else op
+        of_region = dict(zip(map(id, bound.regions), bodies, strict=True))
+        rows = 1 + bound.states if isinstance(bound, graph.While) else 0
+        held = 0
+
+        def each(region: Region, args: Sequence[Any]) -> tuple[Any, ...]:
+            nonlocal held
+            made = tuple(of_region[id(region)](args, sizes))
+            held += _bytes(made[rows:]) if rows else 0
+            require_array_fits(held, limit, f"what the rounds of {' '.join(op.loc)} give")
+            return made
+
+        found = bound.evaluate(each, *inputs)
+        graph.bind_values([r.type for r in op.results], found, sizes, op.loc)
+        return found
+
+    return run
+
+
+def hollow(op: Op) -> Function:
+    """A function of a loop or branch alone, whose regions say no more than types."""
+    regions: list[Region] = []
+    for region in op.regions:
+        args = [Value(a.type, a.hint) for a in region.args]
+        types = tuple(v.type for v in region.yields)
+        places = tuple(range(len(args)))
+        inner = graph.Host(tuple(args), operator="", places=places, types=types, loc=op.loc)
+        regions.append(Region(args, [inner], inner.results))
+    args = [Value(v.type, v.hint) for v in op.operands]
+    alone = op.rebuilt(args, regions)
+    return Function("main", Region(args, [alone], alone.results))
 
 
 class NotPlainError(Exception):
@@ -93,6 +177,8 @@ def region_of(said: Mapping[str, Any], find: Find) -> Region:
     for name, operands, attrs, bodies, loc in said["ops"]:
         values = {key: _read(value, find) for key, value in attrs.items()}
         regions = [region_of(body, find) for body in bodies]
+        if name == graph.Host.opname:
+            DEFINITIONS.setdefault("onnx", eager.run_node)
         op = REGISTRY[name].make([known[k] for k in operands], values, regions, tuple(loc))
         ops.append(op)
         known += op.results

@@ -1,78 +1,107 @@
 """The parts of a program one after the other: machine code, and ops that run on the host.
 
-Mirrors: ONNX Runtime's sequential executor over the partitions of its providers.
+What data decide is known between parts: the sizes that ops on the host bind pass from one part to
+those after it, as values do.
+
+Mirrors: ONNX Runtime's sequential executor over the partitions of its providers; Relax's VM, whose
+shape heap holds what match_cast binds.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from minicc.ir.arrays import Array
+from minicc.ir.extents import binding_of, number_of, sizes_at
+from minicc.ir.types import TensorType
+
+Sizes = dict[str, int]
+Fits = Callable[[Mapping[str, int]], bool]
 
 
 class Step(NamedTuple):
-    """A part that runs: values by number that it takes and gives; `run` wants dense arrays.
+    """A part that runs: values by number that it takes and gives; `run` enters sizes it binds.
 
-    What `fresh` parts give are arrays of their own; others may give views of what they take.
+    What `native` parts give are arrays of their own, and they want dense ones; others may give
+    views of what they take.
     """
 
-    run: Callable[[Sequence[Array]], Sequence[Array]]
+    run: Callable[[Sequence[Any], Sizes], Sequence[Any]]
     inputs: tuple[int, ...]
     outputs: tuple[int, ...]
-    fresh: bool
+    native: bool
 
 
 class Pipeline:
     """Steps in the order in which they run; implements `backends.base.Executable`.
 
-    Values have numbers: `args` those of the inputs, `results` those of the outputs.
+    Values have numbers: `args` those of the inputs, whose types are `types`, `results` those of the
+    outputs. `fits` say of the parts whether they are for sizes, as far as these are given.
     """
 
     def __init__(
         self,
         args: Sequence[int],
+        types: Sequence[TensorType],
         results: Sequence[int],
         steps: Sequence[Step],
         constants: Mapping[int, Array],
+        fits: Iterable[Fits],
         close: Callable[[], None],
     ) -> None:
         self._args, self._results, self._steps = tuple(args), tuple(results), tuple(steps)
+        self._shapes = [t.shape for t in types]
         self._dead = _last_uses(self._results, self._steps)
-        self._fresh = {value for step in steps if step.fresh for value in step.outputs}
+        self._made = {value for step in steps if step.native for value in step.outputs}
+        self._fits = tuple(fits)
         self.close = close
         self._constants = dict(constants)
 
     def guards(self) -> list[str]:
-        """Nothing: all sizes are bound."""
+        """Nothing: what data decide is looked at when it is known."""
         return []
 
     def fits(self, shapes: Sequence[tuple[int, ...]]) -> bool:
-        """Whether the program is for inputs of these shapes; they are all bound."""
-        return True
+        """Whether the program is for inputs of these shapes, as far as these say."""
+        sizes = binding_of(self._shapes, shapes)
+        pairs = zip(self._shapes, shapes, strict=True)
+        same = (number_of(a, sizes) == b for s, t in pairs for a, b in zip(s, t, strict=True))
+        return all(same) and all(fits(sizes) for fits in self._fits)
 
-    def run(self, inputs: Sequence[Array]) -> list[Array]:
+    def run(self, inputs: Sequence[Any]) -> list[Any]:
         """The outputs for C-contiguous inputs of the expected types; they are the caller's own."""
-        known: dict[int, Array] = {**self._constants}
-        known.update(zip(self._args, inputs, strict=True))
-        others = {id(a) for a in known.values()}
-        for step, dead in zip(self._steps, self._dead, strict=True):
-            given = [known[v] for v in step.inputs]
-            if step.fresh:
-                given = [np.require(a, requirements="C") for a in given]
-            known.update(zip(step.outputs, step.run(given), strict=True))
-            for value in dead:
-                del known[value]
-        outputs: list[Array] = []
-        for value in self._results:
-            array = known[value]
-            if value not in self._fresh:  # what an op gives may be a view
-                array = np.require(array, requirements=["C", "O"])
-            outputs.append(array.copy() if id(array) in others else array)
+        others = {id(a) for a in (*inputs, *self._constants.values())}
+        outputs: list[Any] = []
+        for value, array in zip(self._results, self.values(inputs, {}), strict=True):
+            if value not in self._made or id(array) in others:
+                array = _copied(array)  # what an op gives may be a view
+            outputs.append(array)
             others.add(id(array))
         return outputs
+
+    def values(self, inputs: Sequence[Any], around: Mapping[str, int]) -> list[Any]:
+        """The outputs, which may be inputs, constants or views; `around` are sizes bound before."""
+        sizes = {**around, **sizes_at(self._shapes, inputs)}
+        known: dict[int, Any] = {**self._constants}
+        known.update(zip(self._args, inputs, strict=True))
+        for step, dead in zip(self._steps, self._dead, strict=True):
+            given = [known[v] for v in step.inputs]
+            if step.native:
+                given = [np.require(a, requirements=["C", "A"]) for a in given]
+            known.update(zip(step.outputs, step.run(given, sizes), strict=True))
+            for value in dead:
+                del known[value]
+        return [known[value] for value in self._results]
+
+
+def _copied(value: Any) -> Any:
+    """An array of the caller's own; of a sequence each item."""
+    if isinstance(value, list):
+        return [_copied(v) for v in value]
+    return np.array(value, order="C") if isinstance(value, np.ndarray) else value
 
 
 def _last_uses(results: Sequence[int], steps: Sequence[Step]) -> list[list[int]]:

@@ -10,8 +10,7 @@ Mirrors: ExecuTorch's program with its execution plan, torch.export's archives.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from functools import partial
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from math import prod
 from typing import IO, TYPE_CHECKING, Any, NamedTuple
 
@@ -52,17 +51,46 @@ class Host(NamedTuple):
     outputs: tuple[int, ...]
 
 
+class Control(NamedTuple):
+    """A loop or branch that the host runs, and the values it takes and gives.
+
+    `function` is that op alone, over regions that say no more than types; `bodies` are what runs
+    in place of them.
+    """
+
+    function: Function
+    bodies: tuple[Built, ...]
+    inputs: tuple[int, ...]
+    outputs: tuple[int, ...]
+
+
+Part = Segment | Host | Control
+
+
 class Built(NamedTuple):
-    """A program as data; values have numbers, and `constants` are those that are results."""
+    """A program as data; values have numbers, and `constants` are those that parts share.
+
+    `types` are those of `args`, the inputs.
+    """
 
     args: tuple[int, ...]
+    types: tuple[TensorType, ...]
     results: tuple[int, ...]
-    steps: tuple[Segment | Host, ...]
+    steps: tuple[Part, ...]
     constants: Mapping[int, Array]
+
+    def segments(self) -> Iterator[Segment]:
+        """All native stretches, those of loops and branches included."""
+        for step in self.steps:
+            if isinstance(step, Segment):
+                yield step
+            elif isinstance(step, Control):
+                for body in step.bodies:
+                    yield from body.segments()
 
     def bytes(self) -> int:
         """What arenas, constants and outputs take, as far as that does not depend on sizes."""
-        layouts = [step.layout for step in self.steps if isinstance(step, Segment)]
+        layouts = [segment.layout for segment in self.segments()]
         constants = sum(a.nbytes for layout in layouts for a in layout.constants)
         outputs = (t for layout in layouts for t in layout.outputs if not is_free(t.shape))
         arenas = sum(m.arena for m in layouts if isinstance(m.arena, int))
@@ -91,8 +119,9 @@ class Facts(NamedTuple):
     """What is known of a program beside what runs, for who uses it and for people.
 
     `inputs` have no type where any value will do, `symbols` are its free dimensions, `sizes`
-    those that they had when it was compiled. `ops` counts those of the graph; `hosted` says whether
-    some run on the host, `sized` whether the graph stands only when all sizes are known.
+    those that they had when it was compiled. `ops` counts those of the graph; `sized` says whether
+    this stands only when all sizes are known. Of what has no type `declared` is what the model
+    declares: shape, type as ONNX spells it, and element type ("" for none).
     """
 
     inputs: tuple[tuple[str, TensorType | None], ...]
@@ -100,8 +129,8 @@ class Facts(NamedTuple):
     symbols: tuple[str, ...]
     math: str
     ops: int
-    hosted: bool = False
     sized: bool = False
+    declared: Mapping[str, tuple[Sequence[int | str], str, str]] = {}
     sizes: Mapping[str, int] = {}
     seconds: Mapping[str, float] = {}
     kernels: int = 0
@@ -111,29 +140,40 @@ class Facts(NamedTuple):
 
 def executable_of(built: Built, options: Options) -> Executable:
     """What runs a program as options say that do not decide its code."""
+    limit = options.memory_limit
 
     def native(s: Segment) -> NativeExecutable:
-        limit, spin = options.memory_limit, options.spin
-        return NativeExecutable(s.image, s.layout, options.threads, limit, spin=spin)
+        return NativeExecutable(s.image, s.layout, options.threads, limit, spin=options.spin)
 
     first = built.steps[0] if built.steps else None
     if len(built.steps) == 1 and isinstance(first, Segment) and _is_all(built, first):
         return native(first)
-    steps: list[Step] = []
     natives: list[NativeExecutable] = []
-    for step in built.steps:
-        if isinstance(step, Segment):
-            natives.append(native(step))
-            steps.append(Step(natives[-1].run, step.inputs, step.outputs, True))
-        else:
-            run = partial(host_ops.run_by_definition, step.function)
-            steps.append(Step(run, step.inputs, step.outputs, False))
 
     def close() -> None:
         for executable in natives:
             executable.close()
 
-    return Pipeline(built.args, built.results, steps, built.constants, close)
+    def pipeline(built: Built) -> Pipeline:
+        steps: list[Step] = []
+        here: list[NativeExecutable] = []
+        for step in built.steps:
+            passed = (step.inputs, step.outputs)
+            if isinstance(step, Segment):
+                here.append(native(step))
+                steps.append(Step(here[-1].run, *passed, True))
+            elif isinstance(step, Host):
+                steps.append(Step(host_ops.runner(step.function, limit), *passed, False))
+            else:
+                bodies = [pipeline(body).values for body in step.bodies]
+                run = host_ops.run_control(step.function, bodies, limit)
+                steps.append(Step(run, *passed, False))
+        natives.extend(here)
+        fits = [executable.may_fit for executable in here]
+        args, results = (built.args, built.results)
+        return Pipeline(args, built.types, results, steps, built.constants, fits, close)
+
+    return pipeline(built)
 
 
 def _is_all(built: Built, only: Segment) -> bool:
@@ -202,15 +242,20 @@ def _program(built: Built, keep: _Keeper, code: bytearray) -> dict[str, Any]:
     steps: list[Any] = []
     for step in built.steps:
         passed = [list(step.inputs), list(step.outputs)]
-        if isinstance(step, Host):
-            steps.append([*passed, host_ops.told(step.function.body, keep)])
+        if not isinstance(step, Segment):
+            function = host_ops.told(step.function.body, keep)
+            inner = step.bodies if isinstance(step, Control) else ()
+            bodies = [_program(body, keep, code) for body in inner]
+            steps.append([*passed, "host", function, bodies])
             continue
         code += bytes(-len(code) % 64)
-        steps.append([*passed, _image(step.image, len(code)), _layout(step.layout, keep)])
+        said = [_image(step.image, len(code)), _layout(step.layout, keep)]
+        steps.append([*passed, "native", *said])
         code += step.image.code
     constants = {str(k): keep(a, _element(a)) for k, a in built.constants.items()}
     return {
         "args": list(built.args),
+        "types": [_type(t) for t in built.types],
         "results": list(built.results),
         "steps": steps,
         "constants": constants,
@@ -272,21 +317,27 @@ class Saved:
         return self._built
 
     def _read(self) -> Built:
-        said = self._manifest["program"]
         places = [Place(at, name, tuple(s)) for at, name, s in self._manifest["constants"]]
         arrays = [self.container.array(place) for place in places]
+        return self._read_program(self._manifest["program"], arrays)
+
+    def _read_program(self, said: Any, arrays: Sequence[Array]) -> Built:
         code = self.container.code
-        steps: list[Segment | Host] = []
-        for inputs, outputs, *rest in said["steps"]:
+        steps: list[Part] = []
+        for inputs, outputs, kind, *rest in said["steps"]:
             passed = (tuple(inputs), tuple(outputs))
-            if len(rest) == 1:
-                steps.append(Host(host_ops.function_of(rest[0], arrays.__getitem__), *passed))
+            if kind == "host":
+                function = host_ops.function_of(rest[0], arrays.__getitem__)
+                bodies = tuple(self._read_program(body, arrays) for body in rest[1])
+                control = Control(function, bodies, *passed)
+                steps.append(control if bodies else Host(function, *passed))
                 continue
             start, size, symbols, outside = rest[0]
             image = Image(code[start : start + size], symbols, tuple(outside))
             steps.append(Segment(image, _layout_of(rest[1], arrays), *passed))
         constants = {int(k): arrays[number] for k, number in said["constants"].items()}
-        return Built(tuple(said["args"]), tuple(said["results"]), tuple(steps), constants)
+        types = tuple(map(_type_of, said["types"]))
+        return Built(tuple(said["args"]), types, tuple(said["results"]), tuple(steps), constants)
 
     def serves(self, binding: Mapping[str, int]) -> bool:
         """Whether this is the program for these sizes; none stand for all sizes."""

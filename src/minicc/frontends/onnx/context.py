@@ -38,10 +38,11 @@ _LARGEST = 1 << 28
 class NeedsValueError(UnsupportedError):
     """A node can't be imported before the contents of values are known; `values` are these.
 
-    With sizes that are free it is MC0225, else MC0223. Who runs a model in parts may know later.
+    With sizes that are free, `names`, it is MC0225, else MC0223. The node may run on the host then.
     """
 
     values: tuple[Value, ...] = ()
+    names: tuple[str, ...] = ()
 
 
 class HostNodeError(UnsupportedError):
@@ -244,7 +245,9 @@ class Context:
         if not names or error.code not in _OF_SIZES:
             return error
         hint = f"give {' and '.join(names)} a number, if it is not wrong for all: {error.hint}"
-        return NeedsValueError(error.code, error.message, hint=hint, where=error.where)
+        found = NeedsValueError(error.code, error.message, hint=hint, where=error.where)
+        found.names = tuple(names)
+        return found
 
     def unsupported(self, text: str, hint: str) -> UnsupportedError:
         """A use of the operator that minicc does not compile (MC0221)."""
@@ -271,7 +274,9 @@ class Context:
         text = f"{what} needs to know the free dimension {', '.join(names)}"
         hint = f"give {' and '.join(names)} a number in the shapes of the model's inputs"
         message = f"{self._describe()}: {text}"
-        return NeedsValueError("MC0225", message, hint=hint, where=self._node.name)
+        error = NeedsValueError("MC0225", message, hint=hint, where=self._node.name)
+        error.names = tuple(names)
+        return error
 
     def _describe(self, shapes: bool = False) -> str:
         types = [v.type if shapes else v.type.dtype for v in self._operands if v is not None]

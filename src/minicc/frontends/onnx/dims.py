@@ -120,6 +120,13 @@ def ratio(above: Sequence[Dim], below: Sequence[Dim]) -> Dim | None:
             others.append(dim)
     total, divisor = product(tuple(rest)), product(tuple(others))
     quotient = exact_quotient(total, divisor)
-    if quotient is None and isinstance(total, Expr) and isinstance(divisor, int) and divisor > 0:
-        return total // divisor  # which sizes fit is seen when they are bound
-    return quotient
+    if quotient is not None or not isinstance(total, Expr):
+        return quotient
+    if isinstance(divisor, Expr) and len(divisor.terms) == 1 and not divisor.const:
+        ((atoms, number),) = divisor.terms
+        rest_of = exact_quotient(total, Expr(((atoms, 1),), 0))
+        if rest_of is None:
+            return None
+        total, divisor = rest_of, number
+    # which sizes fit is seen when they are bound
+    return total // divisor if isinstance(divisor, int) and divisor > 0 else None

@@ -1,6 +1,6 @@
 """The table of operators that run on the host: on NumPy arrays, lists (sequences) and None.
 
-They stand between compiled parts of a model, because what comes out of them has extents that
+They stand between native stretches of a program, because what comes out of them has extents that
 depend on data, or is no tensor. A function takes the node and the values of its inputs, and
 returns its output or a tuple of them.
 

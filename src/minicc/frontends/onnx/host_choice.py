@@ -5,13 +5,13 @@ Mirrors: ONNX's NonZero, Compress, Unique and NonMaxSuppression.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from minicc.frontends.onnx.host import host_operator
 from minicc.frontends.onnx.reader import Node
 from minicc.ir.core import Array
+
+_BLOCK = 64  # boxes that are compared with one another at once
 
 
 @host_operator("NonZero")
@@ -66,13 +66,7 @@ def non_max_suppression(
             order = np.argsort(-score, kind="stable")
             if least is not None:
                 order = order[score[order] > least.reshape(-1)[0]]
-            kept: list[int] = []
-            for box in order:
-                if len(kept) >= count:
-                    break
-                if not (_overlap(corners[box], corners[kept]) > limit).any():
-                    kept.append(int(box))
-            chosen += [(image, kind, box) for box in kept]
+            chosen += [(image, kind, box) for box in _apart(corners, order, limit, count)]
     return np.array(chosen, np.int64).reshape(-1, 3)
 
 
@@ -85,13 +79,31 @@ def _corners(boxes: Array, centred: bool) -> Array:
     return np.concatenate([np.minimum(*pair), np.maximum(*pair)], axis=1)
 
 
-def _overlap(box: Array, others: Array) -> Array:
-    """The area that a box and others share over the area that they cover together."""
-    shared = np.minimum(box[2:], others[:, 2:]) - np.maximum(box[:2], others[:, :2])
-    common = np.prod(np.maximum(shared, 0), axis=1)
-    areas = np.prod(others[:, 2:] - others[:, :2], axis=1)
-    own: Any = np.prod(box[2:] - box[:2])
-    together = areas + own - common
+def _apart(corners: Array, order: Array, limit: float, most: int) -> list[int]:
+    """Boxes in order, at most so many, each unless one before overlaps it by more than a limit."""
+    kept: list[int] = []
+    while order.size and len(kept) < most:
+        block, order = order[:_BLOCK], order[_BLOCK:]
+        clash = _overlap(corners[block], corners[block]) > limit
+        open_ = np.ones(len(block), bool)
+        first = len(kept)
+        for k in range(len(block)):
+            if open_[k] and len(kept) < most:
+                kept.append(int(block[k]))
+                open_ &= ~clash[k]
+        if order.size:
+            order = order[~(_overlap(corners[order], corners[kept[first:]]) > limit).any(axis=1)]
+    return kept
+
+
+def _overlap(boxes: Array, others: Array) -> Array:
+    """The area that each box and each other share over the area that they cover together."""
+    one, two = boxes[:, None], others[None]
+    sides = np.minimum(one[..., 2:], two[..., 2:]) - np.maximum(one[..., :2], two[..., :2])
+    sides = np.maximum(sides, 0)
+    common = sides[..., 0] * sides[..., 1]
+    areas = [(b[..., 2] - b[..., 0]) * (b[..., 3] - b[..., 1]) for b in (two, one)]
+    together = areas[0] + areas[1] - common
     return np.where(together > 0, common / np.where(together > 0, together, 1), 0)
 
 

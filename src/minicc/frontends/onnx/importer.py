@@ -46,8 +46,9 @@ from minicc.frontends.onnx import (
     ops_transposed,
     ops_window,
 )
-from minicc.frontends.onnx.context import Context, HostNodeError, describe
+from minicc.frontends.onnx.context import Context, HostNodeError, NeedsValueError, describe
 from minicc.frontends.onnx.host import HOST
+from minicc.frontends.onnx.hosted import ANYTHING, Symbols, Types, emit_hosted
 from minicc.frontends.onnx.loops import loop_outputs
 from minicc.frontends.onnx.nested import (
     CONTROL,
@@ -56,9 +57,22 @@ from minicc.frontends.onnx.nested import (
 )
 from minicc.frontends.onnx.reader import Model, Node, read_model
 from minicc.frontends.onnx.registry import OPERATORS, Operator
-from minicc.ir.affine import substitute
+from minicc.ir.affine import substitute, symbols
 from minicc.ir.core import Array, Function, Module, Region, Value
-from minicc.ir.types import TensorType
+from minicc.ir.types import OPAQUE, TensorType
+
+_STRING = 8  # TensorProto.DataType
+_MOST_TAILS = 3  # Ifs within one another after which all that follows is imported in both branches
+# Operators that do little for each element: of sizes that they can't leave open the host runs them,
+# and the model has one program; for others each set of sizes has a program of its own.
+_LIGHT = frozenset(
+    (
+        *("ArgMax", "ArgMin", "CenterCropPad", "ConstantOfShape", "CumProd", "CumSum"),
+        *("DepthToSpace", "Expand", "EyeLike", "GatherND", "Hardmax", "OneHot", "Pad", "Range"),
+        *("Reshape", "ReverseSequence", "ScatterElements", "ScatterND", "Slice", "SpaceToDepth"),
+        *("Split", "Squeeze", "TensorScatter", "Tile", "TopK", "Trilu", "Unsqueeze"),
+    )
+)
 
 # Importing a family enters its operators into the table.
 FAMILIES = (
@@ -114,15 +128,13 @@ def import_graph(model: Model, binding: Mapping[str, int] | None = None) -> Modu
 
     `binding` gives free dimensions their sizes before the import, which some nodes need.
     """
-    importer = Importer(model, bound_types(model, binding or {}))
+    types = bound_types(model, binding or {})
     problems = Problems()
-    for node in model.nodes:
-        try:
-            importer.node(node)
-        except MiniccError as error:
-            problems.add(error)
-            importer.failed.update(node.outputs)
-    outputs = importer.outputs(problems)
+    for name, type in types.items():
+        if type is None and model.element(name) is not None:
+            problems.add(_of_no_rank(name))
+    importer = Importer(model, types, hosting=True)
+    outputs = importer.rest(model.nodes, problems)
     problems.check()
     body = Region(importer.args, importer.ctx.builder.ops, outputs)
     return Module("graph", [Function("main", body, result_names=model.outputs)])
@@ -147,6 +159,12 @@ def import_for(
         return None
 
 
+def _of_no_rank(name: str) -> NeedsValueError:
+    """An input whose type says an element type, and no rank."""
+    text = f"the input {name} has no known rank"
+    return NeedsValueError("MC0225", text, hint=f"give it a shape: --shape {name}=1x3", where=name)
+
+
 def bind_inputs(model: Model, sizes: dict[str, int]) -> None:
     """Write sizes in for free dimensions of a model's inputs; MC0168 where one is not there."""
     extents = [n for _, type in model.inputs if type is not None for n in type.shape]
@@ -159,20 +177,36 @@ def bind_inputs(model: Model, sizes: dict[str, int]) -> None:
 
 
 def bound_types(model: Model, binding: Mapping[str, int]) -> dict[str, TensorType | None]:
-    """The types of a model's inputs with these sizes of free dimensions; None of what has none."""
+    """The types of a model's inputs with these sizes of free dimensions; None of what has none.
+
+    An input of no known rank has the shape whose extents are given as `extents_of` does.
+    """
     types: dict[str, TensorType | None] = {}
     for name, type in model.inputs:
-        if type is not None and binding:
+        element = model.element(name) if type is None and binding else None
+        if element is not None and f"{name}#" in binding:
+            axes = range(binding[f"{name}#"])
+            type = TensorType(element, tuple(binding[f"{name}#{k}"] for k in axes))
+        elif type is not None and binding:
             type = TensorType(type.dtype, tuple(substitute(n, binding) for n in type.shape))
         types[name] = type
     return types
+
+
+def require_size_error(error: MiniccError) -> None:
+    """Raise what is wrong with a model unless sizes of its free dimensions would settle it."""
+    problems = Problems()
+    for e in error.parts:
+        if not isinstance(e, NeedsValueError):
+            problems.add(e)
+    problems.check()
 
 
 class Importer:
     """One import: the values by their names, and those that failed.
 
     `types` are the inputs; one without a type only nodes on the host can use. `known` are values
-    whose contents are known.
+    whose contents are known. With `hosting` nodes may run on the host.
     """
 
     def __init__(
@@ -180,16 +214,53 @@ class Importer:
         model: Model,
         types: Mapping[str, TensorType | None],
         known: Mapping[str, Array] | None = None,
+        *,
+        hosting: bool = False,
     ) -> None:
         self.model = model
         self.ctx = Context(model.opsets[""])
-        self.args = [Value(type, name) for name, type in types.items() if type is not None]
+        self.args = [Value(type or ANYTHING, name) for name, type in types.items()]
         self.values: dict[str, Value] = {v.hint: v for v in self.args}
-        self.untyped = {name for name, type in types.items() if type is None}
         self.failed: set[str] = set()
+        self.hosting = hosting
+        # what follows an If, where it may be imported in both branches; what it gave then
+        self.tail: Sequence[Node] | None = None
+        self.ended: list[Value] | None = None
+        self._tails = 0
+        extents = [n for v in self.args for n in v.type.shape]
+        self.types = Types(Symbols(set().union(*map(symbols, extents))))
+        self.types.protos = {v: model.declared[v.hint] for v in self.args if v.type is ANYTHING}
         for name, array in (known or {}).items():
             self.values[name] = self.ctx.constant(array)
             self.values[name].hint = name
+
+    def rest(self, nodes: Sequence[Node], problems: Problems | None = None) -> list[Value]:
+        """Import nodes up to the end of the model, and return its outputs.
+
+        Errors are raised at once, unless they are to be gathered.
+        """
+        for k, node in enumerate(nodes):
+            unlike = node.op == "If" and self.hosting and self._tails < _MOST_TAILS
+            self.tail = nodes[k + 1 :] if unlike else None
+            self._tails += unlike
+            try:
+                self.node(node)
+            except MiniccError as error:
+                if problems is None:
+                    raise
+                problems.add(error)
+                self.failed.update(node.outputs)
+            finally:
+                self._tails -= unlike
+                self.tail = None
+            ended, self.ended = self.ended, None
+            if ended is not None:
+                return ended
+        found = Problems() if problems is None else problems
+        outputs = self.outputs(found)
+        if problems is None:
+            found.check()
+        return outputs
 
     def node(self, node: Node) -> None:
         """Import one node, or what stands for it: a branch, or the body of its operator."""
@@ -204,9 +275,7 @@ class Importer:
 
     def looped(self, node: Node) -> bool:
         """Import a Loop, Scan or If that the graph can hold; whether it is one."""
-        if node.op not in ("Loop", "Scan", "If") or (self.untyped | self.failed).intersection(
-            node.uses
-        ):
+        if node.op not in CONTROL or self.failed.intersection(node.uses):
             return False
         made = loop_outputs(self, node)
         if made is not None:
@@ -226,47 +295,87 @@ class Importer:
             condition = self.ctx.array(self.value(node.inputs[0], node.name))
             if condition is not None and condition.size == 1:
                 return branch(node, bool(condition.reshape(())), self.model)
-        if node.op in OPERATORS or node.op in HOST or node.op in CONTROL:
+        if node.op in OPERATORS or node.op in HOST:
             return None
 
-        def types() -> list[TensorType | None]:
-            return [self.value(n, node.name).type if n else None for n in node.inputs]
+        def types() -> list[Any]:
+            return [self.types.proto(self.value(n, node.name) if n else None) for n in node.inputs]
 
         return function_body(node, self.model.opsets.get(node.op.rpartition(".")[0], 0), types)
 
     def on_host(self, node: Node) -> bool:
-        """Whether a node runs on the host: by its operator or its inputs."""
-        if node.op in OPERATORS and not self.untyped.intersection(node.inputs):
-            return False
-        return node.op in HOST or node.op in CONTROL
+        """Whether a node can't be compiled, by its operator or its inputs."""
+        if node.op not in OPERATORS:
+            return node.op in HOST
+        values = (self.values.get(name) for name in node.inputs)
+        opaque = any(v is not None and v.type.dtype is OPAQUE for v in values)
+        return opaque or any(self._text(name) is not None for name in node.inputs)
 
     def _node(self, node: Node) -> None:
         domain = node.op.rpartition(".")[0]
         opset = self.model.opsets.get(domain, 0)
         entry = OPERATORS.get(node.op)
         operands: list[Value | None] = []
-        ready = not self.failed.intersection(node.inputs)
-        if self.on_host(node):
-            what = "its condition is computed when the model runs"
-            what = what if node.op == "If" else "it runs between compiled parts"
-            text = f"{describe(node, opset)}: {what}"
-            hint = "an InferenceSession runs it"
-            raise HostNodeError("MC0227", text, hint=hint, where=node.name)
+        ready = not self.failed.intersection(node.uses)
+        if ready and self.on_host(node):
+            if not self.hosting:
+                text = f"{describe(node, opset)}: it runs on the host"
+                raise HostNodeError("MC0227", text, where=node.name)
+            self._host(node)
+            return
         if ready:
             self.ctx.stand_at(node, (), opset)
             operands = [self.value(name, node.name) if name else None for name in node.inputs]
             self.ctx.stand_at(node, operands, opset)
-        if entry is None:
+        if entry is None and (ready or not _is_onnx(node.op, opset)):
             raise _unknown(node, opset, operands)
-        if not ready:
+        if entry is None or not ready:
             self.failed.update(node.outputs)
             return
         self._check_parts(node, entry, operands)
         try:
-            out = self._run(node, entry, operands)
-        except UserError as error:
-            raise self.ctx.undecided(error) from error
-        self._bind(node, out if isinstance(out, tuple) else (out,))
+            try:
+                out = self._run(node, entry, operands)
+            except UserError as error:
+                raise self.ctx.undecided(error) from error
+        except NeedsValueError as error:
+            if not self._may_host(node, error):
+                raise
+            self._host(node)
+        else:
+            self._bind(node, out if isinstance(out, tuple) else (out,))
+
+    def _may_host(self, node: Node, error: NeedsValueError) -> bool:
+        """Whether the host may run a node that wants to know more than there is.
+
+        It may where data decide that; where sizes of the inputs do, if the work is little.
+        """
+        if not self.hosting:
+            return False
+        of_data = not error.names or not self.types.symbols.made.isdisjoint(error.names)
+        return of_data or node.op in _LIGHT
+
+    def _host(self, node: Node) -> None:
+        """Leave a node to the host."""
+        domain = node.op.rpartition(".")[0]
+        texts = {k: t for k, n in enumerate(node.inputs) if (t := self._text(n)) is not None}
+        operands = [
+            self.value(n, node.name) if n and k not in texts else None
+            for k, n in enumerate(node.inputs)
+        ]
+        given = [v for v in operands if v is not None]
+        if node.op not in HOST and any(self.types.is_no_tensor(v) for v in given):
+            raise UserError("MC0159", f"{node.op} of what is no tensor of numbers", where=node.name)
+        self.ctx.use(given)
+        versions = (self.model.opsets[""], self.model.opsets.get(domain, 0))
+        loc = self.ctx.builder.loc = (node.name,)
+        op = emit_hosted(node, operands, texts, self.types, versions, self.ctx.array, loc)
+        self._bind(node, self.ctx.builder.add(op).results)
+
+    def _text(self, name: str) -> Any:
+        """The protobuf tensor of an initialiser that holds texts."""
+        found = None if name in self.values else self.model.initialisers.get(name)
+        return found if getattr(found, "data_type", 0) == _STRING else None
 
     def _run(
         self, node: Node, entry: Operator, operands: list[Value | None]
@@ -313,10 +422,6 @@ class Importer:
         """The value of a name; an initialiser becomes a constant when it is first used."""
         found = self.values.get(name)
         if found is None:
-            if name in self.untyped:
-                text = f"the input {name} is no tensor of numbers of a known rank"
-                hint = "give it a shape, or an operator that takes it"
-                raise HostNodeError("MC0227", text, hint=hint, where=where)
             found = self.ctx.constant(self.model.array(name, where))
             found.hint = name
             self.values[name] = found

@@ -17,21 +17,26 @@ import numpy as np
 
 from minicc.errors import CompilerBug, MiniccError
 from minicc.frontends.onnx.context import Context, HostNodeError, NeedsValueError
+from minicc.frontends.onnx.hosted import Types
 from minicc.frontends.onnx.nested import branch, rename
 from minicc.frontends.onnx.reader import Model, Node, read_subgraph
 from minicc.frontends.onnx.scans import (
     MOST_ROUNDS,
     Body,
     Loop,
+    Rounds,
     TooManyError,
+    UnlikeError,
     emit_if,
+    emit_on_host,
     emit_rounds,
     emit_scan,
+    emit_while,
 )
 from minicc.ir import graph
 from minicc.ir.affine import Dim
 from minicc.ir.core import Value
-from minicc.ir.types import I64
+from minicc.ir.types import I64, OPAQUE
 
 Emit = Callable[[Context, Loop, Body], tuple[Value, ...]]
 _MOST_NODES = 512  # that a loop is written out to
@@ -43,6 +48,13 @@ class Importing(Protocol):
     model: Model
     ctx: Context
     values: dict[str, Value]
+    types: Types
+    hosting: bool
+    tail: Sequence[Node] | None
+    ended: list[Value] | None
+
+    def rest(self, nodes: Sequence[Node]) -> list[Value]:
+        """Import nodes up to the end of the model, and return its outputs."""
 
     def node(self, node: Node) -> None:
         """Import a node."""
@@ -53,7 +65,32 @@ class Importing(Protocol):
 
 def loop_outputs(importer: Importing, node: Node) -> tuple[Value, ...] | None:
     """The outputs of a Loop, Scan or If in the graph; None where it can't be there."""
+    hosting, importer.hosting = importer.hosting, False
+    try:
+        made = _compiled(importer, node)
+    finally:
+        importer.hosting = hosting
+    if made is not None or not hosting:
+        return made
     known = dict(importer.values)
+    try:
+        if node.op == "If":
+            return _branches(importer, node, importer.types)
+        if node.op == "Loop":
+            return _while(importer, node)
+        return _outputs(importer, node, emit_on_host(importer.types), None)
+    except (KeyError, IndexError, ValueError, AttributeError) as error:
+        raise importer.ctx.wrong(f"its graph does not fit it ({error})") from error
+    finally:
+        _forget(importer, known)
+
+
+def _compiled(importer: Importing, node: Node) -> tuple[Value, ...] | None:
+    """The outputs of a node as a loop or branch of which all becomes machine code, or None."""
+    known = dict(importer.values)
+    operands = [importer.value(name, node.name) for name in node.inputs if name]
+    if any(v.type.dtype is OPAQUE for v in operands):
+        return None
     if node.op == "If":
         try:
             return _branches(importer, node)
@@ -78,6 +115,30 @@ def loop_outputs(importer: Importing, node: Node) -> tuple[Value, ...] | None:
         raise importer.ctx.wrong(f"its graph does not fit it ({error})") from error
 
 
+def _while(importer: Importing, node: Node) -> tuple[Value, ...]:
+    """The outputs of a Loop whose rounds data decide, or that has ops on the host."""
+    ctx = importer.ctx
+    most, condition, *carried = (
+        importer.value(name, node.name) if name else None
+        for name in (*node.inputs, "", "")[: max(2, len(node.inputs))]
+    )
+    states = [v for v in carried if v is not None]
+    ctx.stand_at(node, [most, condition, *states], importer.model.opsets[""])
+    if len(states) < len(carried):
+        raise ctx.wrong("a state has no first value")
+    body = _Body(importer, node, None)
+    limit = ctx.constant(np.array(np.iinfo(np.int64).max)) if most is None else most
+    holds = ctx.constant(np.array(True)) if condition is None else condition
+
+    def each(
+        number: Value, goes_on: Value, states: Sequence[Value]
+    ) -> tuple[Value, Sequence[Value], Sequence[Value]]:
+        goes_on, *made = body.emit([number, goes_on, *states])
+        return goes_on, made[: len(states)], made[len(states) :]
+
+    return emit_while(ctx, importer.types, Rounds(limit, holds, states), each)
+
+
 def _forget(importer: Importing, known: Mapping[str, Value]) -> None:
     importer.values.clear()
     importer.values.update(known)
@@ -97,13 +158,23 @@ def _outputs(
     return _batches(ctx, node, body, [v for v in operands[1:] if v is not None], emit)
 
 
-def _branches(importer: Importing, node: Node) -> tuple[Value, ...] | None:
-    """The outputs of an If whose condition is computed; None where it is known."""
+def _branches(
+    importer: Importing, node: Node, types: Types | None = None
+) -> tuple[Value, ...] | None:
+    """The outputs of an If whose condition is computed; None where it is known.
+
+    Without `types`, which say what values of two types have in common, all is to be compiled.
+    Where a value has another rank in each branch, what follows the If is imported in both.
+    """
     ctx, model, known = importer.ctx, importer.model, dict(importer.values)
     condition = importer.value(node.inputs[0], node.name)
     ctx.stand_at(node, [condition], model.opsets[""])
     if ctx.array(condition) is not None:
         return None
+
+    tail = None
+    if types is not None:
+        tail, importer.tail = importer.tail, None
 
     def emit(taken: bool) -> list[Value]:
         try:
@@ -114,8 +185,22 @@ def _branches(importer: Importing, node: Node) -> tuple[Value, ...] | None:
             _forget(importer, known)
             ctx.stand_at(node, [condition], model.opsets[""])
 
+    def emit_all(taken: bool) -> list[Value]:
+        try:
+            for inner in branch(node, taken, model):
+                importer.node(inner)
+            return importer.rest(tail or ())
+        finally:
+            _forget(importer, known)
+            ctx.stand_at(node, [condition], model.opsets[""])
+
     chosen = ctx.reshape(condition, ())
-    results = iter(emit_if(ctx, chosen, emit, node.name))
+    try:
+        made = emit_if(ctx, chosen, emit, node.name, types, alike=tail is not None)
+    except UnlikeError:
+        importer.ended = list(emit_if(ctx, chosen, emit_all, node.name, types))
+        return tuple(condition for _ in node.outputs)
+    results = iter(made)
     return tuple(next(results) if name else condition for name in node.outputs)
 
 

@@ -12,11 +12,9 @@ from dataclasses import replace
 from typing import Any
 
 from minicc.frontends.onnx.reader import Model, Node, read_node, read_subgraph
-from minicc.frontends.onnx.tensors import element_number
-from minicc.ir.types import TensorType
 
 # operators whose sub-graphs run as often as data say
-CONTROL = ("If", "Loop", "Scan", "SequenceMap")
+CONTROL = ("If", "Loop", "Scan")
 
 
 def branch(node: Node, taken: bool, model: Model) -> list[Node]:
@@ -70,17 +68,11 @@ def _renamed_graph(value: Any, names: Mapping[str, str]) -> Any:
     return out
 
 
-def _written_for(schema: Any, node: Node, opset: int, types: Sequence[TensorType | None]) -> Any:
-    """The function that a schema writes for a node on operands of these types."""
-    from onnx import FunctionProto, TypeProto, helper
+def _written_for(schema: Any, node: Node, opset: int, types: Sequence[Any]) -> Any:
+    """The function that a schema writes for a node on operands of these protobuf types."""
+    from onnx import FunctionProto, helper
 
-    known: list[bytes] = []
-    for type_ in types:
-        proto = TypeProto()
-        if type_ is not None:
-            shape = [n if isinstance(n, int) else None for n in type_.shape]
-            proto = helper.make_tensor_type_proto(element_number(type_.dtype), shape)
-        known.append(proto.SerializeToString())
+    known = [_without_names(proto).SerializeToString() for proto in types]
     domain, _, op = node.op.rpartition(".")
     made = helper.make_node(op, node.inputs, node.outputs, domain=domain, **node.attributes)
     versions = schema.context_dependent_function_opset_versions
@@ -91,12 +83,20 @@ def _written_for(schema: Any, node: Node, opset: int, types: Sequence[TensorType
     return FunctionProto.FromString(written)
 
 
-def function_body(
-    node: Node, opset: int, types: Callable[[], Sequence[TensorType | None]]
-) -> list[Node] | None:
+def _without_names(proto: Any) -> Any:
+    """A type whose free dimensions have no names."""
+    out = type(proto)()
+    out.CopyFrom(proto)
+    for dim in out.tensor_type.shape.dim if out.HasField("tensor_type") else ():
+        if not dim.HasField("dim_value"):
+            dim.Clear()
+    return out
+
+
+def function_body(node: Node, opset: int, types: Callable[[], Sequence[Any]]) -> list[Node] | None:
     """The nodes of the function that an operator's schema holds; None where it has none.
 
-    Some schemas write it when they are told the `types` of the operands.
+    Some schemas write it when they are told the protobuf `types` of the operands.
     """
     from onnx import defs
 

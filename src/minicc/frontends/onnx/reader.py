@@ -26,12 +26,12 @@ import numpy as np
 
 from minicc.errors import MiniccError, Problems, UnsupportedError, UserError
 from minicc.frontends.onnx.external import Files
-from minicc.frontends.onnx.tensors import array_of, element_type, viewed
+from minicc.frontends.onnx.tensors import ELEMENTS, array_of, element_type, viewed
 from minicc.frontends.onnx.wire import cut_short, without_weights
 from minicc.ir.affine import Dim, symbol
 from minicc.ir.core import Array
 from minicc.ir.mapped import let_go, map_model, own
-from minicc.ir.types import TensorType
+from minicc.ir.types import DType, TensorType
 
 NEWEST_OPSET = 28
 # bytes of a model that is mapped, and of an initialiser that stays where it is
@@ -119,6 +119,13 @@ class Model:
             self.initialisers[name] = found
         return found
 
+    def element(self, name: str) -> DType | None:
+        """The element type of an input whose type is a tensor's of numbers."""
+        declared = self.declared.get(name)
+        if declared is None or not declared.HasField("tensor_type"):
+            return None
+        return ELEMENTS.get(declared.tensor_type.elem_type)
+
     def hold(self) -> None:
         """Copy the initialisers that lie in the model's file, for one who reads them later.
 
@@ -128,8 +135,7 @@ class Model:
         self.initialisers = {**self.initialisers, **arrays}
 
     def settle(self) -> None:
-        """Let go of the file and of its message; what is left of them is copied."""
-        self.declared = {}
+        """Let go of the file and of its message; what is left of that is copied."""
         self.initialisers = {name: _copied(t) for name, t in self.initialisers.items()}
         self.hold()
 
@@ -169,7 +175,7 @@ def read_model(
     known = {i.name for i in graph.input} | set(initialisers)
     nodes = _ordered(nodes, known, wanted, problems)
     problems.check()
-    declared = {v.name: v.type for v in (*graph.input, *graph.output)}
+    declared = {v.name: _copied(v.type) for v in (*graph.input, *graph.output)}
     return Model(opsets, nodes, inputs, wanted, initialisers, declared, files)
 
 

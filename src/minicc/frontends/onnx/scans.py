@@ -8,13 +8,16 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
+import numpy as np
+
 from minicc.errors import UserError
 from minicc.frontends.onnx.context import Context
+from minicc.frontends.onnx.hosted import Types
 from minicc.ir import graph
-from minicc.ir.affine import Dim
+from minicc.ir.affine import Dim, symbols
 from minicc.ir.core import Op, Region, Value
 from minicc.ir.rewrite import substituted
-from minicc.ir.types import I64, TensorType
+from minicc.ir.types import BOOL, I64, OPAQUE, TensorType
 
 Body = Callable[[Sequence[Value], Sequence[Value]], tuple[Sequence[Value], Sequence[Value]]]
 
@@ -24,6 +27,10 @@ MOST_ROUNDS = 16  # that are written out
 
 class TooManyError(Exception):
     """A loop has more rounds than are written out."""
+
+
+class UnlikeError(Exception):
+    """The branches of an If give tensors of unlike ranks or element types."""
 
 
 class Loop(NamedTuple):
@@ -107,14 +114,140 @@ def _row(ctx: Context, x: Value, t: int) -> Value:
     return ctx.reshape(row, rest)
 
 
+Round = Callable[[Value, Value, Sequence[Value]], tuple[Value, Sequence[Value], Sequence[Value]]]
+
+
+class Rounds(NamedTuple):
+    """A loop to be whose rounds data decide: their most, whether there is a first, its states."""
+
+    limit: Value
+    condition: Value
+    states: Sequence[Value]
+
+
+def emit_while(ctx: Context, types: Types, loop: Rounds, body: Round) -> tuple[Value, ...]:
+    """A loop on the host whose body emits into the context as if it stood outside.
+
+    `body` gets the round's number, whether the last one said to go on, and the states; it returns
+    whether to go on, new states and rows. What is known of a state is what holds in each round.
+    """
+    taken = [v.type for v in loop.states]
+    given: list[Sequence[Value]] = []  # what rounds made of the states
+    own: set[str] = set()  # the sizes of states that change from round to round
+    while True:
+        states = [Value(t, v.hint) for t, v in zip(taken, loop.states, strict=True)]
+        types.adopt(states, loop.states, *given)
+        args = [Value(TensorType(I64), "round"), Value(TensorType(BOOL), "goes_on"), *states]
+        before = set(types.symbols.made)
+        with ctx.apart() as inner:
+            holds, made, rows = body(args[0], args[1], states)
+            yields = [ctx.reshape(holds, ()), *made, *rows]
+            ctx.use(yields)
+        inside = types.symbols.made - before
+        joined: list[TensorType] = []
+        for t, v in zip(taken, made, strict=True):
+            free = {s for n in t.shape for s in symbols(n)} & own
+            same = t == v.type or t.dtype is OPAQUE
+            joined.append(t if same else types.joined(t, _opened(v.type, t, free), inside, v.hint))
+        if joined == taken and _is_known(types, states, made):
+            break
+        given.append(made)
+        own |= types.symbols.made - before - inside
+        taken = joined
+    inside |= own
+    results = [types.joined(t, t, inside, v.hint) for t, v in zip(taken, made, strict=True)]
+    for v in rows:
+        row = types.joined(v.type, v.type, inside, v.hint)
+        count = types.symbols.fresh(v.hint, 0)
+        results.append(row if row.dtype is OPAQUE else TensorType(row.dtype, (count, *row.shape)))
+    region, captured = _closed(ctx, args, inner.ops, yields)
+    operands = (ctx.reshape(loop.limit, ()), ctx.reshape(loop.condition, ()), *loop.states)
+    ctx.use((*operands, *captured))
+    op = graph.While(
+        (*operands, *captured),
+        states=len(states),
+        types=tuple(results),
+        body=region,
+        loc=ctx.builder.loc,
+    )
+    n = len(states)
+    types.adopt(op.results[:n], loop.states, made)
+    return ctx.builder.add(op).results
+
+
+def _is_known(types: Types, states: Sequence[Value], made: Sequence[Value]) -> bool:
+    """Whether all that was taken to be known of opaque states is so of what a round makes."""
+    pairs = zip(states, made, strict=True)
+    opaque = [(s, m) for s, m in pairs if s.type.dtype is OPAQUE]
+    again = [Value(s.type) for s, _ in opaque]
+    types.adopt(again, [s for s, _ in opaque], [m for _, m in opaque])
+    return all(types.proto(a) == types.proto(s) for a, (s, _) in zip(again, opaque, strict=True))
+
+
+def _opened(made: TensorType, taken: TensorType, free: set[str]) -> TensorType:
+    """The type that a round makes, with the extents that it takes where these may be any."""
+    if made.rank != taken.rank:
+        return made
+    pairs = zip(made.shape, taken.shape, strict=True)
+    shape = tuple(t if free.intersection(symbols(t)) else m for m, t in pairs)
+    return TensorType(made.dtype, shape)
+
+
+def emit_on_host(types: Types) -> Callable[[Context, Loop, Body], tuple[Value, ...]]:
+    """What emits a loop of which some ops run on the host, in the manner of `emit_scan`."""
+
+    def emit(ctx: Context, loop: Loop, body: Body) -> tuple[Value, ...]:
+        count = ctx.of_dims(np.array(loop.rounds, object))
+
+        def each(
+            number: Value, holds: Value, states: Sequence[Value]
+        ) -> tuple[Value, Sequence[Value], Sequence[Value]]:
+            last = ctx.of_dims(np.array(loop.rounds - 1, object))
+            back = ctx.emit(graph.Sub, last, number) if loop.backwards else number
+            slices = [
+                ctx.emit(graph.Gather, x, back if k in loop.backwards else number, axis=0)
+                for k, x in enumerate(loop.scanned)
+            ]
+            return holds, *body(states, slices)
+
+        always = ctx.constant(np.array(True))
+        made = emit_while(ctx, types, Rounds(count, always, loop.states), each)
+        n = len(loop.states)
+        rows = [_turned(ctx, v) if k in loop.turned else v for k, v in enumerate(made[n:])]
+        return (*made[:n], *rows)
+
+    return emit
+
+
+def _turned(ctx: Context, x: Value) -> Value:
+    """The rows of a tensor, the last one first."""
+    count, *rest = x.type.shape
+    nothing, steps = (0 for _ in rest), (1 for _ in rest)
+    return ctx.emit(
+        graph.Slice,
+        x,
+        starts=(count - 1, *nothing),
+        stops=(-1, *rest),
+        steps=(-1, *steps),
+    )
+
+
 def emit_if(
-    ctx: Context, condition: Value, branch: Callable[[bool], Sequence[Value]], name: str
+    ctx: Context,
+    condition: Value,
+    branch: Callable[[bool], Sequence[Value]],
+    name: str,
+    types: Types | None = None,
+    *,
+    alike: bool = False,
 ) -> Sequence[Value]:
     """A branch whose regions emit into the context as if they stood outside.
 
-    MC0128 where they yield other types. Where one of them is wrong for these shapes, a run can only
-    choose the other one.
+    MC0128 where they yield other types, unless `types` says what both of them are. Where one of
+    them is wrong for these shapes, a run can only choose the other one. UnlikeError where tensors
+    that are to be `alike` have nothing in common.
     """
+    before = set() if types is None else set(types.symbols.made)
     made: dict[bool, tuple[list[Op], Sequence[Value]]] = {}
     wrong: list[UserError] = []
     for taken in (True, False):
@@ -144,10 +277,29 @@ def emit_if(
     )
     # of free sizes that are written in two ways, no guard can say that they are equal: which of
     # the branches runs may depend on them
-    if [v.type for v in then.yields] != [v.type for v in other.yields]:
+    pairs = list(zip(then.yields, other.yields, strict=True))
+    stated: tuple[TensorType, ...] = ()
+    if types is not None:
+        stated = _stated(types, pairs, types.symbols.made - before, alike)
+    elif any(a.type != b.type for a, b in pairs):
         raise ctx.refused("its branches give values of different types")
-    op = graph.If(condition, captured, then=then, other=other, loc=ctx.builder.loc)
+    parts = {"then": then, "other": other, "types": stated}
+    op = graph.If(condition, captured, **parts, loc=ctx.builder.loc)
+    if types is not None:
+        types.adopt(op.results, made[True][1], made[False][1])
     return ctx.builder.add(op).results
+
+
+def _stated(
+    types: Types, pairs: Sequence[tuple[Value, Value]], inside: set[str], alike: bool
+) -> tuple[TensorType, ...]:
+    """The types of what two branches give, with nothing known of `inside`; none if they agree."""
+    stated = tuple(types.joined(a.type, b.type, inside, a.hint) for a, b in pairs)
+    for (a, b), t in zip(pairs, stated, strict=True):
+        if alike and t.dtype is OPAQUE and OPAQUE not in (a.type.dtype, b.type.dtype):
+            raise UnlikeError
+    same = [(t, t) for t in stated] == [(a.type, b.type) for a, b in pairs]
+    return () if same else stated
 
 
 def _only(
@@ -184,4 +336,14 @@ def _closed(
             inside[v] = Value(v.type, v.hint)
     kept, results = substituted(ops, yields, inside)
     arguments = [*args, *[inside[v] for v in captured]]
-    return Region(arguments, [*constants, *kept], results), captured
+    return Region(arguments, _placed(constants, kept), results), captured
+
+
+def _placed(constants: Sequence[Op], ops: Sequence[Op]) -> list[Op]:
+    """Ops with each constant before the first that uses it, as a size is bound by then."""
+    waiting = {op.results[0]: op for op in constants}
+    placed: list[Op] = []
+    for op in ops:
+        placed += [waiting.pop(v) for v in dict.fromkeys(op.operands) if v in waiting]
+        placed.append(op)
+    return [*placed, *waiting.values()]

@@ -31,7 +31,7 @@ from minicc.ir.graph.circular import (
     Tan,
 )
 from minicc.ir.graph.contract import LAYOUTS, Contract, Conv, parse_equation
-from minicc.ir.graph.control import If, Scan
+from minicc.ir.graph.control import If, Scan, While, bound_by
 from minicc.ir.graph.elementwise import (
     Abs,
     Add,
@@ -67,6 +67,7 @@ from minicc.ir.graph.elementwise import (
     Unary,
     Xor,
 )
+from minicc.ir.graph.host import Host, bind_values
 from minicc.ir.graph.indexing import (
     GatherElements,
     GatherND,
@@ -124,6 +125,7 @@ __all__ = [
     "Gather",
     "GatherElements",
     "GatherND",
+    "Host",
     "If",
     "Iota",
     "Le",
@@ -157,11 +159,14 @@ __all__ = [
     "TopK",
     "Transpose",
     "Unary",
+    "While",
     "Window",
     "WinogradInput",
     "WinogradOutput",
     "WinogradWeights",
     "Xor",
+    "bind_values",
+    "bound_by",
     "broadcast_shapes",
     "parse_equation",
     "product",

@@ -1,10 +1,23 @@
 """Loops and branches over whole tensors.
 
-Mirrors: ONNX's Scan, JAX's `lax.scan`, StableHLO's while with its trip count known; ONNX's If.
+Mirrors: ONNX's Scan, JAX's `lax.scan`, StableHLO's while with its trip count known; ONNX's If and
+Loop, of which StableHLO's while has the condition, but states that never change their shape.
 """
 
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from minicc.errors import UserError
+from minicc.ir.affine import Dim, symbols
 from minicc.ir.branch import Branching
-from minicc.ir.scan import Scanning
+from minicc.ir.core import Op, Region, RunRegion, Value
+from minicc.ir.graph.host import Host
+from minicc.ir.scan import Scanning, require_closed, surely_differ
+from minicc.ir.types import BOOL, I64, OPAQUE, TensorType, is_free
 
 
 class Scan(Scanning, name="graph.scan"):
@@ -12,4 +25,131 @@ class Scan(Scanning, name="graph.scan"):
 
 
 class If(Branching, name="graph.if"):
-    """Run one of two regions, as a condition says; see `ir.branch`."""
+    """Run one of two regions, as a condition says; see `ir.branch`.
+
+    With `types` the results have these, though the regions yield other ones: an extent that is not
+    the same in both is a size that the op binds. Such a branch runs on the host.
+    """
+
+    types: tuple[TensorType, ...] = ()
+
+    @property
+    def pure(self) -> bool:  # type: ignore[override]  # of most ops it is the class's
+        """Whether it may vanish when nobody reads it: whether it surely binds no size."""
+        return not any(is_free(t.shape) for t in self.types)
+
+    def infer(self) -> tuple[TensorType, ...]:
+        if not self.types:
+            return super().infer()
+        require_closed(self)
+        for region in self.regions:
+            _require_given(self, [v.type for v in self.captured], region)
+            _require_made(self, [v.type for v in region.yields], self.types)
+        return self.types
+
+    def same_extents(self) -> Iterator[tuple[Dim, Dim]]:
+        """The extents that must be one; what the branches yield need not be, where `types` say."""
+        if not self.types:
+            yield from super().same_extents()
+
+
+class While(Op, name="graph.while"):
+    """Run the body while a condition holds, at most so many times, and stack its rows.
+
+        %n, %rows = graph.while %limit, %go, %x, %w {states = 1, types = [...]} {
+        ^(%i: i64, %go: bool, %x: f32[$x_0], %w: f32[8]): ... yield %goes_on, %new, %row
+        }
+
+    The operands are the limit, the condition of the first round, the states and what is captured.
+    The body takes the round's number and condition in place of the first two. A state's extent that
+    changes from round to round is a size of the body, bound when it is entered. `types` are those
+    of the results: the states, then the rows, stacked along a new axis 0.
+    """
+
+    inputs: tuple[Value, ...]
+    states: int
+    types: tuple[TensorType, ...]
+    body: Region
+    control = True
+
+    @property
+    def pure(self) -> bool:  # type: ignore[override]  # of most ops it is the class's
+        """Whether it may vanish when nobody reads it: whether it surely binds no size."""
+        return not any(is_free(t.shape) for t in self.types)
+
+    def infer(self) -> tuple[TensorType, ...]:
+        require_closed(self)
+        scalars = [TensorType(I64), TensorType(BOOL)]
+        if [v.type for v in self.operands[:2]] != scalars:
+            raise TypeError(f"{self.opname} wants a limit and a condition, {scalars}")
+        given = [v.type for v in self.operands]
+        _require_given(self, given, self.body)
+        made = [v.type for v in self.body.yields]
+        if made[:1] != scalars[1:] or len(made) != 1 + len(self.types):
+            raise TypeError(f"the body of {self.opname} yields {made}")
+        n = self.states
+        _require_made(self, made[1 : 1 + n], self.types[:n])
+        rows = [t if t.dtype is OPAQUE else _row(t) for t in self.types[n:]]
+        _require_made(self, made[1 + n :], rows)
+        return self.types
+
+    def evaluate(self, run: RunRegion, *args: Any) -> tuple[Any, ...]:
+        limit, holds, n = int(args[0]), bool(args[1]), int(self.states)
+        states, captured = list(args[2 : 2 + n]), args[2 + n :]
+        rounds: list[Sequence[Any]] = []
+        while holds and len(rounds) < limit:
+            number, goes_on = np.array(len(rounds)), np.array(holds)
+            made = run(self.body, [number, goes_on, *states, *captured])
+            holds, states = bool(made[0]), list(made[1 : 1 + n])
+            rounds.append(made[1 + n :])
+        return (*states, *[self._stacked(rounds, k) for k in range(len(self.types) - n)])
+
+    def _stacked(self, rounds: Sequence[Sequence[Any]], position: int) -> Any:
+        """The rows of all rounds upon one another; none for no rounds."""
+        type = self.types[self.states + position]
+        if not rounds:
+            # of an extent that only a round would tell there is nothing
+            shape = (0, *[n if isinstance(n, int) else 0 for n in type.shape[1:]])
+            element = np.float32 if type.dtype is OPAQUE else type.dtype.numpy
+            return np.zeros(shape, element)
+        try:
+            return np.stack([row[position] for row in rounds])
+        except ValueError as error:
+            text = f"what its rounds give has different shapes: {error}"
+            raise UserError("MC0158", text, where=self.loc) from error
+
+
+def bound_by(op: Op) -> tuple[str, ...]:
+    """The symbols that an op binds, in the order in which they occur.
+
+    Those are in the type of a result that its front end stated, and in that of no operand.
+    """
+    if not isinstance(op, (Host, If, While)):
+        return ()
+    given = {s for v in op.operands for n in v.type.shape for s in symbols(n)}
+    found = (s for t in op.types for n in t.shape for s in sorted(symbols(n)))
+    return tuple(dict.fromkeys(s for s in found if s not in given))
+
+
+def _row(type: TensorType) -> TensorType:
+    return TensorType(type.dtype, type.shape[1:])
+
+
+def _require_given(op: Op, given: Sequence[TensorType], region: Region) -> None:
+    """TypeError where a region takes other values than it is given."""
+    taken = [a.type for a in region.args]
+    if len(given) != len(taken):
+        raise TypeError(f"a body of {op.opname} takes {len(taken)} values, and gets {len(given)}")
+    _require_made(op, given, taken)
+
+
+def _require_made(op: Op, made: Sequence[TensorType], wanted: Sequence[TensorType]) -> None:
+    """TypeError where values do not fit types, which may say less than is known of them."""
+    if len(made) != len(wanted):
+        raise TypeError(f"a body of {op.opname} has {len(made)} values, not {len(wanted)}")
+    for have, want in zip(made, wanted, strict=True):
+        if want.dtype is OPAQUE:
+            continue
+        same = have.dtype is want.dtype and have.rank == want.rank
+        if not same or any(map(surely_differ, have.shape, want.shape)):
+            raise TypeError(f"a body of {op.opname} has {have}, and {want} is wanted")

@@ -17,7 +17,7 @@ from minicc.ir.affine import Dim
 from minicc.ir.core import Array, Op, RunRegion, Value
 from minicc.ir.graph.shapes import differ
 from minicc.ir.indices import counted
-from minicc.ir.types import I64, TensorType
+from minicc.ir.types import I64, TensorType, static_shape
 
 _COMBINE: dict[str, Any] = {
     "add": np.add,
@@ -211,14 +211,14 @@ class TopK(Op, name="graph.top_k"):
 
     x: Value
     axis: int
-    k: int
+    k: Dim
     largest: bool = True
 
     def infer(self) -> tuple[TensorType, ...]:
         t: TensorType = self.x.type
         _check_axis(self, self.axis, t.rank)
-        extent = t.shape[self.axis]
-        if self.k < 0 or (isinstance(extent, int) and self.k > extent):
+        room = t.shape[self.axis] - self.k
+        if (isinstance(self.k, int) and self.k < 0) or (isinstance(room, int) and room < 0):
             raise ValueError(f"{self.opname} of {self.k} elements along axis {self.axis} of {t}")
         shape = (*t.shape[: self.axis], self.k, *t.shape[self.axis + 1 :])
         return TensorType(t.dtype, shape), TensorType(I64, shape)
@@ -232,5 +232,6 @@ class TopK(Op, name="graph.top_k"):
             order = x.shape[self.axis] - 1 - np.flip(mirrored, self.axis)
         else:
             order = np.argsort(wide, axis=self.axis, kind="stable")
-        first = np.take(order, range(self.k), axis=self.axis).astype(np.int64)
+        (count,) = static_shape((self.k,))
+        first = np.take(order, range(count), axis=self.axis).astype(np.int64)
         return np.take_along_axis(x, first, self.axis), first

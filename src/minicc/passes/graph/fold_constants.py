@@ -22,7 +22,7 @@ from minicc.ir.core import Array, Function, Literal, Module, Op, Region, Value
 from minicc.ir.indices import OutOfRange
 from minicc.ir.mapped import let_go
 from minicc.ir.rewrite import Rebuilder, everywhere, rebuild
-from minicc.ir.types import is_free
+from minicc.ir.types import OPAQUE, is_free
 
 _GROWTH = 4096  # elements that a result may have more than its operands
 
@@ -43,7 +43,7 @@ def _fold(function: Function) -> Function:
         if not op.pure or op.regions or not operands or any(v not in known for v in operands):
             return None
         arrays = [known[v] for v in operands]
-        if any(is_free(r.type.shape) for r in op.results):
+        if any(is_free(r.type.shape) or r.type.dtype is OPAQUE for r in op.results):
             return None
         grown = sum(int(np.prod(r.type.shape)) for r in op.results) - sum(a.size for a in arrays)
         if grown > _GROWTH and not isinstance(op, graph.WinogradWeights):

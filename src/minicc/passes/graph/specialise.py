@@ -16,6 +16,7 @@ from minicc.ir import affine
 from minicc.ir.affine import Dim
 from minicc.ir.bind import bind
 from minicc.ir.core import Function, Module, walk
+from minicc.ir.graph import bound_by
 from minicc.ir.graph.demands import equal_extents
 
 
@@ -38,22 +39,31 @@ def specialise(module: Module, binding: Mapping[str, int]) -> Module:
 
 def _bind(function: Function, binding: Mapping[str, int]) -> Function:
     free = free_symbols(function)
-    if not free:
+    inside = "sizes" in function.attrs or any(map(bound_by, walk(function.body)))
+    if not free and not inside:
         return function
     sizes: dict[str, Dim] = {name: affine.size(name) for name in free}
     for name, n in binding.items():
         sizes |= {name: n, affine.spell_size(name): n}
-    return _settled(bind(function, sizes))
+    left = tuple(n for n in function.attrs.get("sizes", ()) if not isinstance(sizes.get(n), int))
+    bound = bind(function, sizes)
+    if "sizes" in bound.attrs:
+        rest = {k: v for k, v in bound.attrs.items() if k != "sizes"}
+        attrs = {**rest, "sizes": left} if left else rest
+        bound = Function(bound.name, bound.body, attrs, bound.result_names)
+    return _settled(bound)
 
 
 def _settled(function: Function) -> Function:
     """The function with one name, or a number, for sizes that its ops want to be equal."""
     solved: dict[str, Dim] = {}
+    # those that no argument has are bound where no type can say that they are equal to others
+    given = function.attrs.get("sizes", ())
     for op in walk(function.body):
         for pair in equal_extents(op):
             left, right = sorted((affine.substitute(n, solved) for n in pair), key=_plainness)
             name = _name(right)
-            if name and left != right and _plainness(left) < 2:
+            if name and name not in given and left != right and _plainness(left) < 2:
                 solved = {n: affine.substitute(v, {name: left}) for n, v in solved.items()}
                 solved[name] = left
     return bind(function, solved) if solved else function

@@ -57,6 +57,8 @@ class _Emitter:
         self.plan = plan
         shapes = [a.type.shape for a in function.args]
         self.sizes = {n for shape in shapes for e in shape for n in affine.sizes(e)}
+        self.sizes.update(function.attrs.get("sizes", ()))
+        self.sizes.difference_update(name for name, _ in function.attrs.get("derived", ()))
         self.b = self.top = Builder(())
         self.rounds: dict[str, Value] = {}
         self.roots: dict[Value, Value] = {}
@@ -76,7 +78,7 @@ class _Emitter:
         self.copy_outputs()
         attrs: dict[str, Any] = {"inputs": len(self.function.args)}
         if self.sizes:
-            attrs |= {"sizes": tuple(sorted(self.sizes)), **self.function.attrs}
+            attrs |= {**self.function.attrs, "sizes": tuple(sorted(self.sizes))}
         main = Function("main", Region(args, self.b.ops, ()), attrs)
         return Module("kernel", [*self.kernels.values(), main])
 

@@ -24,7 +24,7 @@ from minicc.ir.build import Builder
 from minicc.ir.core import Literal, Op, Region, Value
 from minicc.ir.space import Iter, Space
 from minicc.ir.structured import Map, names_of
-from minicc.ir.types import TensorType
+from minicc.ir.types import TensorType, static_shape
 
 Shape = tuple[Dim, ...]
 Lower = Callable[[Builder, Any, tuple[Value, ...]], Value]
@@ -59,7 +59,8 @@ def _gather_elements(b: Builder, op: graph.GatherElements, operands: tuple[Value
 def _gather_nd(b: Builder, op: graph.GatherND, operands: tuple[Value, ...]) -> Value:
     x, i = operands
     dims, front = _dims(op.result.type.rank), i.type.rank - 1
-    axes = range(op.batch, op.batch + i.type.extents[-1])
+    (depth,) = static_shape(i.type.shape[-1:])
+    axes = range(op.batch, op.batch + depth)
     where = [((*dims[:front], k), x.type.shape[axis]) for k, axis in enumerate(axes)]
     at = [symbol(f"at{k}") for k in range(len(axes))]
     data = (*dims[: op.batch], *at, *dims[front:])

@@ -44,7 +44,7 @@ def lower_to_structured(module: Module) -> Module:
 
 def _lower_function(function: Function) -> Function:
     lowered = function.with_body(_lower(function.body))
-    if not any(is_free(a.type.shape) for a in function.args):
+    if "sizes" not in function.attrs and not any(is_free(a.type.shape) for a in function.args):
         return lowered
     equal = [pair for op in walk(function.body) for pair in equal_extents(op)]
     least = [n for op in walk(function.body) for n in natural_numbers(op)]

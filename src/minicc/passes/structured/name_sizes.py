@@ -33,7 +33,8 @@ def name_sizes(function: Function, equal: Sequence[Pair], least: Sequence[Dim] =
     of those that `equal` asks for; a number that is not to be negative, of `least`, is one whose
     minimum with 0 is 0.
     """
-    names = _Names({n for a in function.args for e in a.type.shape for n in affine.sizes(e)})
+    taken = {n for a in function.args for e in a.type.shape for n in affine.sizes(e)}
+    names = _Names(taken.union(function.attrs.get("sizes", ())))
     for left, right in equal:
         names.require(left, right)
     for value in least:

@@ -1,0 +1,266 @@
+"""Nodes that run on the host: their types, as far as ONNX's own inference or a rule tells them.
+
+An extent that is decided by data is a symbol that the op binds. What is no tensor of numbers, or of
+no known rank, is opaque; what it is for ONNX is kept aside, for the inference of what uses it.
+
+Mirrors: torch.export's unbacked symbols, which a fake tensor gets for an extent that data decide.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from functools import reduce
+from typing import Any
+
+from minicc.frontends.onnx import eager
+from minicc.frontends.onnx.options import options_of
+from minicc.frontends.onnx.reader import Node
+from minicc.frontends.onnx.tensors import ELEMENTS, element_number
+from minicc.ir import graph
+from minicc.ir.affine import Dim, size, spell_size, symbols
+from minicc.ir.core import Array, Value
+from minicc.ir.graph.host import DEFINITIONS
+from minicc.ir.types import OPAQUE, TensorType
+
+assert DEFINITIONS["onnx"] is eager.run_node
+ANYTHING = TensorType(OPAQUE)
+_KNOWN = 1 << 10  # elements of a constant that inference is shown
+Operands = Sequence[Value | None]
+
+
+class Symbols:
+    """Names for extents that data decide; each is given once."""
+
+    def __init__(self, taken: set[str]) -> None:
+        self.made: set[str] = set()
+        self._taken = taken
+
+    def fresh(self, value: str, axis: int) -> Dim:
+        """A symbol for an extent of a value."""
+        base = re.sub(r"\W", "_", f"{value}_{axis}", flags=re.ASCII)
+        base = base if base[:1].isalpha() else f"n{base}"
+        name, tries = base, 0
+        while name in self._taken:
+            tries += 1
+            name = f"{base}_{tries}"
+        self._taken.add(name)
+        self.made.add(spell_size(name))
+        return size(name)
+
+
+def _common(one: Any, other: Any) -> Any:
+    """What a protobuf type says that is so of another one too."""
+    if one == other:
+        return one
+    made = type(one)()
+    if one.HasField("tensor_type") and other.HasField("tensor_type"):
+        if one.tensor_type.elem_type == other.tensor_type.elem_type:
+            made.tensor_type.elem_type = one.tensor_type.elem_type
+    elif one.HasField("sequence_type") and other.HasField("sequence_type"):
+        inner = _common(one.sequence_type.elem_type, other.sequence_type.elem_type)
+        made.sequence_type.elem_type.CopyFrom(inner)
+    return made
+
+
+class Types:
+    """What values are for ONNX: the protobuf types of the opaque ones."""
+
+    def __init__(self, symbols: Symbols) -> None:
+        self.symbols = symbols
+        self.protos: dict[Value, Any] = {}
+
+    def adopt(self, values: Sequence[Value], *others: Sequence[Value]) -> None:
+        """Take opaque values for what others are to ONNX, each for one of its column."""
+        for value, *known in zip(values, *others, strict=True):
+            if value.type.dtype is OPAQUE:
+                self.protos[value] = reduce(_common, map(self.proto, known))
+
+    def proto(self, value: Value | None) -> Any:
+        """The protobuf type of a value, empty for none; free extents stand in it as text."""
+        from onnx import TypeProto, helper
+
+        if value is None:
+            return TypeProto()
+        if value.type.dtype is OPAQUE:
+            return self.protos.get(value, TypeProto())
+        shape = [n if isinstance(n, int) else str(n) for n in value.type.shape]
+        return helper.make_tensor_type_proto(element_number(value.type.dtype), shape)
+
+    def is_no_tensor(self, value: Value) -> bool:
+        """Whether a value is surely something else than a tensor: a sequence or an optional."""
+        kind = self.protos[value].WhichOneof("value") if value in self.protos else None
+        return kind not in (None, "tensor_type")
+
+    def read(self, proto: Any, name: str, known: Mapping[str, Dim]) -> TensorType:
+        """The type that a protobuf type says; opaque where it is no tensor of a known rank."""
+        tensor = proto.tensor_type if proto is not None else None
+        is_tensor = proto is not None and proto.HasField("tensor_type")
+        if tensor is None or not is_tensor or not tensor.HasField("shape"):
+            return ANYTHING
+        element = ELEMENTS.get(tensor.elem_type)
+        if element is None:
+            return ANYTHING
+        shape: list[Dim] = []
+        for axis, dim in enumerate(tensor.shape.dim):
+            if dim.HasField("dim_value"):
+                shape.append(dim.dim_value)
+            else:
+                shape.append(known.get(dim.dim_param) or self.symbols.fresh(name, axis))
+        return TensorType(element, tuple(shape))
+
+    def joined(self, one: TensorType, other: TensorType, inner: set[str], name: str) -> TensorType:
+        """What is known of a value that is one or the other.
+
+        An extent that they do not share, or that depends on a symbol of `inner`, gets a new symbol.
+        """
+        if OPAQUE in (one.dtype, other.dtype) or one.dtype is not other.dtype:
+            return ANYTHING
+        if one.rank != other.rank:
+            return ANYTHING
+        shape: list[Dim] = []
+        for axis, (a, b) in enumerate(zip(one.shape, other.shape, strict=True)):
+            known = a == b and inner.isdisjoint(symbols(a))
+            shape.append(a if known else self.symbols.fresh(name, axis))
+        return TensorType(one.dtype, tuple(shape))
+
+
+def emit_hosted(
+    node: Node,
+    operands: Operands,
+    texts: Mapping[int, Any],
+    types: Types,
+    versions: tuple[int, int],
+    array: Callable[[Value], Array | None],
+    loc: tuple[str, ...],
+) -> graph.Host:
+    """The op that runs a node on the host; `texts` are inputs that are constant texts.
+
+    `array` gives the contents of a value, where they are known.
+    """
+    given = {k: v for k, v in enumerate(operands) if v is not None}
+    found = _inferred(node, given, texts, types, versions, array)
+    known = {str(n): n for v in given.values() for n in v.type.shape if not isinstance(n, int)}
+    results: list[TensorType] = []
+    protos: list[Any] = []
+    for k, name in enumerate(node.outputs):
+        proto = found.get(f"output{k}") if name else None
+        type = types.read(proto, name, known)
+        if type is ANYTHING and name:
+            type = _by_rule(node, given, name, types, k) or type
+        results.append(type)
+        protos.append(proto)
+    op = graph.Host(
+        tuple(given.values()),
+        operator=f"onnx.{node.op}",
+        places=tuple(given),
+        types=tuple(results),
+        options=options_of(node.attributes, texts, node.name),
+        versions=versions,
+        loc=loc,
+    )
+    types.protos.update(
+        (r, proto)
+        for r, proto in zip(op.results, protos, strict=True)
+        if r.type.dtype is OPAQUE and proto is not None
+    )
+    return op
+
+
+def _inferred(
+    node: Node,
+    given: Mapping[int, Value],
+    texts: Mapping[int, Any],
+    types: Types,
+    versions: tuple[int, int],
+    array: Callable[[Value], Array | None],
+) -> Mapping[str, Any]:
+    """The protobuf types of a node's outputs by ONNX's inference; none where it knows none."""
+    from onnx import AttributeProto, checker, defs, helper, shape_inference
+    from onnx.numpy_helper import from_array
+
+    domain, _, op = node.op.rpartition(".")
+    own, version = versions
+    if not version or not defs.has(op, version, domain):
+        return {}
+    count = max((*given, *texts), default=-1) + 1
+    inputs = [f"input{k}" if k in given or k in texts else "" for k in range(count)]
+    outputs = [f"output{k}" if name else "" for k, name in enumerate(node.outputs)]
+    plain = {k: v for k, v in node.attributes.items() if not isinstance(v, AttributeProto)}
+    made = helper.make_node(op, inputs, outputs, domain=domain, **plain)
+    made.attribute.extend(v for v in node.attributes.values() if isinstance(v, AttributeProto))
+    protos = {f"input{k}": types.proto(v) for k, v in given.items()}
+    protos |= {
+        f"input{k}": helper.make_tensor_type_proto(t.data_type, t.dims) for k, t in texts.items()
+    }
+    contents = {f"input{k}": array(v) for k, v in given.items()}
+    data = {
+        name: from_array(a) for name, a in contents.items() if a is not None and a.size < _KNOWN
+    }
+    opsets = [helper.make_opsetid("", own), helper.make_opsetid(domain, version)]
+    try:
+        schema = defs.get_schema(op, version, domain)
+        return shape_inference.infer_node_outputs(schema, made, protos, data, None, opsets)
+    except (shape_inference.InferenceError, checker.ValidationError, RuntimeError, ValueError):
+        return {}  # what is wrong with the node is said when it runs
+
+
+def _by_rule(
+    node: Node, given: Mapping[int, Value], name: str, types: Types, output: int
+) -> TensorType | None:
+    """The type of an output of which the rank is known though ONNX's inference tells none."""
+    x = given.get(0)
+    if x is None or x.type.dtype is OPAQUE:
+        return None
+    rule = _RANKS.get(node.op.removeprefix("ai.onnx."))
+    rank = None if rule is None else rule(node, given)
+    if rank is None or rank < 0:
+        return None
+    fresh = (types.symbols.fresh(name, axis) for axis in range(rank))
+    return TensorType(x.type.dtype, tuple(fresh))
+
+
+def _length(value: Value | None) -> int | None:
+    """How many elements a vector has, where that is a number; a scalar has one."""
+    if value is None or value.type.rank > 1:
+        return None
+    n = value.type.shape[0] if value.type.rank else 1
+    return n if isinstance(n, int) else None
+
+
+def _plus(rank: int, value: Value | None, sign: int) -> int | None:
+    n = _length(value)
+    return None if n is None else rank + sign * n
+
+
+def _reduced(node: Node, given: Mapping[int, Value]) -> int | None:
+    rank = given[0].type.rank
+    if node.integer("keepdims", 1):
+        return int(rank)
+    n = _length(given.get(1))
+    if n == 0:
+        return int(rank) if node.integer("noop_with_empty_axes", 0) else 0
+    return None if n is None else rank - n
+
+
+def _expanded(node: Node, given: Mapping[int, Value]) -> int | None:
+    n = _length(given.get(1))
+    return None if n is None else max(given[0].type.rank, n)
+
+
+_RANKS: dict[str, Callable[[Node, Mapping[int, Value]], int | None]] = {
+    "Reshape": lambda node, given: _length(given.get(1)),
+    "Expand": _expanded,
+    "Squeeze": lambda node, given: _plus(given[0].type.rank, given.get(1), -1),
+    "Unsqueeze": lambda node, given: _plus(given[0].type.rank, given.get(1), 1),
+    "Col2Im": lambda node, given: _plus(2, given.get(1), 1),
+    **{
+        f"Reduce{kind}": _reduced
+        for kind in ("L1", "L2", "LogSum", "LogSumExp", "Max", "Mean", "Min", "Prod", "Sum")
+    },
+    "ReduceSumSquare": _reduced,
+    **{
+        name: lambda node, given: given[0].type.rank
+        for name in ("CenterCropPad", "MaxUnpool", "DFT", "Pad", "Resize", "Upsample", "Tile")
+    },
+}

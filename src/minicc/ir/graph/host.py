@@ -1,0 +1,76 @@
+"""Operators that run on the host, as their front end defines them.
+
+    %at = graph.host %x {operator = "onnx.NonZero", types = [!i64[2,$at_1]], ...} : i64[2,$at_1]
+
+Their results' extents, or that they are no tensors of numbers, is decided by data. A symbol that
+stands in the type of a result and in that of no operand is *bound* by the op: it is a size of all
+that follows, as one of the inputs' is.
+
+Mirrors: Relax's call_dps_packed with match_cast, torch.export's unbacked symbols, IREE's
+`flow.dispatch.workgroup.count` from tensors.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from minicc.errors import UserError
+from minicc.ir.affine import symbols
+from minicc.ir.core import Loc, Op, RunRegion, Value
+from minicc.ir.extents import is_symbol, number_of
+from minicc.ir.types import OPAQUE, TensorType, is_free
+
+Definition = Callable[["Host", Sequence[Any]], Sequence[Any]]
+# What runs the operators of a front end, by its name.
+DEFINITIONS: dict[str, Definition] = {}
+
+
+class Host(Op, name="graph.host"):
+    """An operator of a front end, run by that front end's definition.
+
+    `operator` is its name with that of the front end before it, `places` which of its inputs the
+    operands are, `options` its attributes, `versions` those of its operator sets (ONNX's own, that
+    of its domain), and `types` those of its results.
+    """
+
+    xs: tuple[Value, ...]
+    operator: str
+    places: tuple[int, ...]
+    types: tuple[TensorType, ...]
+    options: tuple[tuple[str, Any], ...] = ()
+    versions: tuple[int, ...] = ()
+
+    def infer(self) -> tuple[TensorType, ...]:
+        if len(self.places) != len(self.operands):
+            text = f"{self.opname} has {len(self.places)} places for {len(self.operands)} operands"
+            raise TypeError(text)
+        return self.types
+
+    @property
+    def pure(self) -> bool:  # type: ignore[override]  # of most ops it is the class's
+        """Whether it may vanish when nobody reads it: whether it surely binds no size."""
+        return not any(is_free(t.shape) for t in self.types)
+
+    def evaluate(self, run: RunRegion, *args: Any) -> tuple[Any, ...]:
+        return tuple(DEFINITIONS[self.operator.partition(".")[0]](self, args))
+
+
+def bind_values(
+    types: Sequence[TensorType], values: Sequence[Any], sizes: dict[str, int], where: Loc
+) -> None:
+    """Enter the sizes that values of these types bind; MC0142 where one is not of its type."""
+    for type, value in zip(types, values, strict=True):
+        if type.dtype is OPAQUE:
+            continue
+        found = np.asarray(value)
+        fits = found.ndim == type.rank and found.dtype == type.dtype.numpy
+        pairs = list(zip(type.shape, found.shape, strict=True)) if fits else []
+        for extent, n in pairs:
+            if is_symbol(extent):
+                sizes.setdefault(next(iter(symbols(extent))), n)
+        if not fits or any(number_of(a, sizes) != n for a, n in pairs):
+            text = f"a value has the type {found.dtype}{list(found.shape)} where {type} is wanted"
+            raise UserError("MC0142", text, where=where)

@@ -1,0 +1,292 @@
+"""Sizes that data decide: ops on the host bind them, and one program serves all of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from onnx import TensorProto, helper, numpy_helper
+
+import minicc
+from minicc.cli.programs import write_program
+from minicc.frontends.onnx.importer import import_model
+from minicc.ir import interpret
+from minicc.ir.parser import parse_module
+from minicc.ir.printer import print_module, resources
+from minicc.ir.verify import verify
+from minicc.options import Options
+
+Array = np.ndarray[Any, Any]
+F, INT, B = TensorProto.FLOAT, TensorProto.INT64, TensorProto.BOOL
+NODE = helper.make_node
+SIZES = (0, 1, 2, 7, 8, 9, 16, 33, 100)
+
+
+def info(name: str, kind: int = F, shape: Sequence[int | str] | None = None) -> Any:
+    return helper.make_tensor_value_info(name, kind, shape)
+
+
+def model(
+    nodes: Sequence[Any],
+    inputs: Sequence[Any],
+    outputs: Sequence[Any],
+    constants: dict[str, Any] | None = None,
+) -> bytes:
+    held = [numpy_helper.from_array(np.asarray(a), name) for name, a in (constants or {}).items()]
+    graph = helper.make_graph(nodes, "g", inputs, outputs, held)
+    opsets = [helper.make_opsetid("", 18)]
+    made: bytes = helper.make_model(graph, opset_imports=opsets, ir_version=9).SerializeToString()
+    return made
+
+
+W = np.random.default_rng(0).standard_normal((8, 16)).astype(np.float32)
+
+
+def chosen_rows() -> bytes:
+    """Rows whose score is positive, through a layer, and how many there are."""
+    nodes = [
+        NODE("Greater", ["s", "zero"], ["m"]),
+        NODE("NonZero", ["m"], ["at"], name="places"),
+        NODE("Transpose", ["at"], ["rows"]),
+        NODE("GatherND", ["x", "rows"], ["kept"]),
+        NODE("MatMul", ["kept", "w"], ["z"]),
+        NODE("Relu", ["z"], ["y"]),
+        NODE("Shape", ["y"], ["count"], end=1),
+        NODE("ReduceSum", ["y"], ["total"], keepdims=0),
+    ]
+    inputs = [info("x", F, ["n", 8]), info("s", F, ["n"])]
+    outputs = [info("y"), info("count", INT), info("total")]
+    return model(nodes, inputs, outputs, {"zero": np.float32(0), "w": W})
+
+
+def best_rows() -> bytes:
+    """The best rows, at most 10 of them, sorted; as many elements of a line as their best says."""
+    nodes = [
+        NODE("Shape", ["s"], ["n"]),
+        NODE("Min", ["n", "ten"], ["k"]),
+        NODE("TopK", ["s", "k"], ["v", "i"], axis=0),
+        NODE("Gather", ["x", "i"], ["y"], axis=0),
+        NODE("Exp", ["y"], ["e"]),
+        NODE("ReduceMax", ["i"], ["far"], keepdims=0),
+        NODE("Range", ["none", "far", "one"], ["line"]),
+        NODE("Mul", ["line", "line"], ["squares"]),
+    ]
+    inputs = [info("x", F, ["n", 8]), info("s", F, ["n"])]
+    held = {"ten": np.array([10]), "none": np.array(0), "one": np.array(1)}
+    return model(nodes, inputs, [info("e"), info("squares", INT)], held)
+
+
+def grown() -> bytes:
+    """A loop whose state has a row more after each round, as often as data say."""
+    body = helper.make_graph(
+        [
+            NODE("Slice", ["h", "last", "end"], ["row"]),
+            NODE("Mul", ["row", "half"], ["next"]),
+            NODE("Concat", ["h", "next"], ["more"], axis=0),
+            NODE("ReduceSum", ["more"], ["sum"], keepdims=0),
+            NODE("Less", ["sum", "enough"], ["on"]),
+        ],
+        "body",
+        [info("k", INT, []), info("c", B, []), info("h")],
+        [info("on", B), info("more"), info("sum")],
+    )
+    nodes = [
+        NODE("Loop", ["most", "", "x"], ["h", "sums"], body=body, name="rounds"),
+        NODE("MatMul", ["h", "w"], ["y"]),
+    ]
+    held = {
+        "last": np.array([-1]),
+        "end": np.array([np.iinfo(np.int64).max]),
+        "half": np.float32(0.5),
+        "enough": np.float32(100),
+        "w": W,
+    }
+    inputs = [info("x", F, ["n", 8]), info("most", INT, [])]
+    return model(nodes, inputs, [info("y"), info("sums")], held)
+
+
+def want_grown(x: Array, most: Array) -> list[Array]:
+    h, sums = x, []
+    for _ in range(int(most)):
+        h = np.concatenate([h, h[-1:] * np.float32(0.5)])
+        sums.append(h.sum())
+        if sums[-1] >= 100:
+            break
+    return [h @ W, np.array(sums, np.float32)]
+
+
+def want_chosen(x: Array, s: Array) -> list[Array]:
+    y = np.maximum(x[s > 0] @ W, 0)
+    return [y, np.array([len(y)]), y.sum()]
+
+
+def want_best(x: Array, s: Array) -> list[Array]:
+    order = np.argsort(-s, kind="stable")[:10]
+    return [np.exp(x[order]), np.arange(order.max(initial=0)) ** 2]
+
+
+def feed_rows(n: int) -> dict[str, Array]:
+    rng = np.random.default_rng(n)
+    return {
+        "x": rng.standard_normal((n, 8)).astype(np.float32),
+        "s": rng.standard_normal(n).astype(np.float32),
+    }
+
+
+def feed_grown(n: int) -> dict[str, Array]:
+    rng = np.random.default_rng(n)
+    return {"x": rng.random((n + 1, 8)).astype(np.float32), "most": np.array(n % 5)}
+
+
+Case = tuple[Callable[[], bytes], Callable[..., list[Array]], Callable[[int], dict[str, Array]]]
+CASES: dict[str, Case] = {
+    "chosen": (chosen_rows, want_chosen, feed_rows),
+    "best": (best_rows, want_best, lambda n: feed_rows(n + 1)),
+    "grown": (grown, want_grown, feed_grown),
+}
+
+
+def close(got: Sequence[Array], want: Sequence[Array]) -> None:
+    for a, b in zip(got, want, strict=True):
+        assert np.shape(a) == np.shape(b)
+        np.testing.assert_allclose(a, b, rtol=2e-4, atol=2e-4)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_one_program_serves_all_sizes(name: str, tmp_path: Path) -> None:
+    make, want, feed = CASES[name]
+    path = tmp_path / "m.onnx"
+    path.write_bytes(make())
+    options = Options(threads=2, cache_dir=None)
+    session = minicc.InferenceSession(path, options=options)
+    write_program(str(path), tmp_path / "m.mcp", {}, options)
+    saved = minicc.InferenceSession(tmp_path / "m.mcp", threads=1)
+    for n in SIZES:
+        inputs = feed(n)
+        got = session.run(None, inputs)
+        close(got, want(**inputs))
+        for a, b in zip(got, saved.run(None, inputs), strict=True):
+            np.testing.assert_array_equal(a, b)
+    assert session.report().count(" launches of ") == 1
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_the_graph_means_the_same_printed_parsed_and_interpreted(name: str) -> None:
+    make, want, feed = CASES[name]
+    module = import_model(make())
+    verify(module)
+    text = print_module(module)
+    again = parse_module(text, resources(module))
+    assert print_module(again) == text
+    for n in SIZES:
+        inputs = feed(n)
+        ordered = [inputs[a.hint] for a in again.main.args]
+        close(interpret.run(again, ordered), want(**inputs))
+
+
+def test_a_size_that_is_used_before_it_is_bound_is_no_module() -> None:
+    """What binds a size stays, though nobody reads the values that bind it."""
+    nodes = [
+        NODE("NonZero", ["x"], ["at"]),
+        NODE("Shape", ["at"], ["shape"]),
+        NODE("ConstantOfShape", ["shape"], ["zeros"]),
+        NODE("Exp", ["zeros"], ["y"]),
+    ]
+    session = minicc.InferenceSession(model(nodes, [info("x", F, ["n"])], [info("y")]))
+    for n in SIZES:
+        x = (np.arange(n) % 3).astype(np.float32)
+        (y,) = session.run(None, {"x": x})
+        assert y.shape == (1, np.count_nonzero(x))
+        assert (y == 1).all()
+
+
+def test_what_follows_branches_of_unlike_ranks_is_compiled_in_both() -> None:
+    squeezed = helper.make_graph([NODE("Squeeze", ["x", "first"], ["a"])], "t", [], [info("a")])
+    kept = helper.make_graph([NODE("Identity", ["x"], ["b"])], "e", [], [info("b")])
+    nodes = [
+        NODE("Shape", ["x"], ["n"], end=1),
+        NODE("Equal", ["n", "one"], ["flat"]),
+        NODE("If", ["flat"], ["v"], then_branch=squeezed, else_branch=kept),
+        NODE("MatMul", ["v", "w"], ["z"]),
+        NODE("Relu", ["z"], ["y"]),
+    ]
+    held = {"first": np.array([0]), "one": np.array([1]), "w": W}
+    session = minicc.InferenceSession(
+        model(nodes, [info("x", F, ["n", 8])], [info("y")], held), threads=1
+    )
+    for n in (1, 2, 5, 1):
+        x = np.random.default_rng(n).standard_normal((n, 8)).astype(np.float32)
+        (y,) = session.run(None, {"x": x})
+        close([y], [np.maximum((x[0] if n == 1 else x) @ W, 0)])
+    assert session.report().count(" launches of ") == 1
+
+
+STEPS: dict[str, Callable[[Array], Array]] = {
+    "Exp": lambda x: np.exp(np.clip(x, -3, 3)),
+    "compress": lambda x: x[x[:, 0] > 0],
+    "layer": lambda x: np.tanh(x @ W[:, :8]),
+    "unique": lambda x: np.unique(np.round(x), axis=0),
+    "centred": lambda x: x - (x.mean(0, keepdims=True) if len(x) else 0),
+    "twice": lambda x: np.concatenate([x, x]),
+}
+
+
+def step(name: str, value: str, out: str) -> list[Any]:
+    match name:
+        case "Exp":
+            return [
+                NODE("Clip", [value, "low", "high"], [f"{out}c"]),
+                NODE("Exp", [f"{out}c"], [out]),
+            ]
+        case "compress":
+            return [
+                NODE("Gather", [value, "zero"], [f"{out}f"], axis=1),
+                NODE("Greater", [f"{out}f", "none"], [f"{out}m"]),
+                NODE("Compress", [value, f"{out}m"], [out], axis=0),
+            ]
+        case "layer":
+            return [NODE("MatMul", [value, "w"], [f"{out}z"]), NODE("Tanh", [f"{out}z"], [out])]
+        case "unique":
+            return [NODE("Round", [value], [f"{out}r"]), NODE("Unique", [f"{out}r"], [out], axis=0)]
+        case "centred":
+            return [
+                NODE("ReduceMean", [value, "rows"], [f"{out}m"]),
+                NODE("Sub", [value, f"{out}m"], [out]),
+            ]
+        case _:
+            return [NODE("Concat", [value, value], [out], axis=0)]
+
+
+@settings(max_examples=12, deadline=None)
+@given(st.lists(st.sampled_from(list(STEPS)), min_size=1, max_size=5))
+def test_random_programs(names: list[str]) -> None:
+    nodes: list[Any] = []
+    for k, name in enumerate(names):
+        nodes += step(name, f"v{k}", f"v{k + 1}")
+    held = {
+        "low": np.float32(-3),
+        "high": np.float32(3),
+        "none": np.float32(0),
+        "zero": np.array(0),
+        "rows": np.array([0]),
+        "w": W[:, :8],
+    }
+    last = f"v{len(names)}"
+    session = minicc.InferenceSession(
+        model(nodes, [info("v0", F, ["n", 8])], [info(last)], held), threads=1
+    )
+    for n in (0, 1, 2, 7, 8, 13, 40):
+        x = np.random.default_rng(n).standard_normal((n, 8)).astype(np.float32)
+        want = x
+        for name in names:
+            want = STEPS[name](want)
+        (got,) = session.run(None, {"v0": x})
+        assert got.shape == want.shape
+        if len(want) == len(x):  # else a rounding may have chosen other rows
+            np.testing.assert_allclose(got, want, rtol=1e-3, atol=1e-3)
+    assert session.report().count(" launches of ") <= 1
