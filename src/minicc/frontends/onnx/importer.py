@@ -268,8 +268,13 @@ class Importer:
             return
         replaced = None if self.failed.intersection(node.uses) else self.replaced(node)
         if replaced is not None:
-            for inner in replaced:
+            tail = self.tail
+            for k, inner in enumerate(replaced):
+                within = tail is not None and inner.op == "If"
+                self.tail = [*replaced[k + 1 :], *(tail or ())] if within else None
                 self.node(inner)
+                if self.ended is not None:
+                    break
             return
         self._node(node)
 
