@@ -20,13 +20,14 @@ from minicc.errors import MiniccError, UnsupportedError, UserError
 from minicc.inputs import check_inputs
 from minicc.ir import types
 from minicc.ir.arrays import Array
-from minicc.ir.extents import binding_of, extents_of
+from minicc.ir.extents import binding_of, extents_of, sizes_at
 from minicc.ir.types import DType, TensorType
 from minicc.later import Later
 from minicc.limits import require_array_fits, without_collection
 from minicc.locks import lock
 from minicc.node_args import NodeArg, declared_of, node_arg
 from minicc.options import Options, options_of
+from minicc.runtime.pipeline import owned
 from minicc.runtime.programs import Programs, is_program, open_program, state_from
 from minicc.runtime.saved import Compilation, Facts, Saved
 
@@ -36,8 +37,9 @@ if TYPE_CHECKING:
     from minicc.frontends.onnx import importer, reader
     from minicc.frontends.onnx.reader import Model
     from minicc.ir.core import Module
+    from minicc.runtime import host_ops
 else:
-    compiled = Later("minicc.compiled")
+    compiled, host_ops = Later("minicc.compiled"), Later("minicc.runtime.host_ops")
     importer, reader = (Later(f"minicc.frontends.onnx.{name}") for name in ("importer", "reader"))
 
 _MOST = 64  # specialisations that are kept
@@ -103,7 +105,7 @@ class InferenceSession:
         # what runs inputs of shapes that were checked before
         self._ready: dict[tuple[tuple[int, ...], ...], Callable[[list[Array]], list[Array]]] = {}
         if not self._symbols and not self._facts.sized:
-            run = self._compilation({}).executable.run
+            run = self._run_of(self._compilation({}))
             if len(self._args) == len(self.signature):
                 self._ready[tuple(type.extents for _, type, _ in self._args)] = run
 
@@ -228,12 +230,33 @@ class InferenceSession:
             self.signature, input_feed, self.options.memory_limit, self._elements()
         )
         arrays = list(checked.values())
-        run = self._program(checked).executable.run
+        run = self._run_of(self._program(checked))
         if len(self._args) == len(self.signature):
             if len(self._ready) >= _MOST_SHAPES:
                 self._ready.clear()
             self._ready[tuple(a.shape for a in arrays)] = run
         return run(arrays)
+
+    def _run_of(self, compilation: Compilation) -> Callable[[list[Any]], list[Any]]:
+        """What runs a program; what it is not for, where data decide that, runs by definition."""
+        run = compilation.executable.run
+        if not compilation.host or self._named:
+            return run
+
+        def guarded(arrays: list[Any]) -> list[Any]:
+            try:
+                return run(arrays)
+            except UserError as error:
+                if error.code != "MC0142":
+                    raise
+                main = self.module.main
+                sizes = sizes_at([a.type.shape for a in main.args], arrays)
+                try:
+                    return [owned(v) for v in host_ops.run_by_definition(main, arrays, sizes)]
+                except (TypeError, ValueError, UserError):
+                    raise error from None
+
+        return guarded
 
     def _elements(self) -> dict[str, DType]:
         """The element types of inputs that have no type."""

@@ -14,6 +14,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 import minicc
 from minicc.cli.programs import write_program
+from minicc.errors import UserError
 from minicc.frontends.onnx.importer import import_model
 from minicc.ir import interpret
 from minicc.ir.parser import parse_module
@@ -290,3 +291,53 @@ def test_random_programs(names: list[str]) -> None:
         if len(want) == len(x):  # else a rounding may have chosen other rows
             np.testing.assert_allclose(got, want, rtol=1e-3, atol=1e-3)
     assert session.report().count(" launches of ") <= 1
+
+
+def test_extents_that_are_1_in_some_runs() -> None:
+    """Rows are added to rows of which there may be as many or one: no program can be for both."""
+    nodes = [
+        NODE("Compress", ["x", "a"], ["one"], axis=0),
+        NODE("Compress", ["x", "b"], ["other"], axis=0),
+        NODE("Add", ["one", "other"], ["y"], name="add"),
+    ]
+    inputs = [info("x", F, ["n", 3]), info("a", B, ["n"]), info("b", B, ["n"])]
+    session = minicc.InferenceSession(model(nodes, inputs, [info("y")]), threads=1)
+    x = np.arange(12, dtype=np.float32).reshape(4, 3)
+    for a, b in (((1, 1, 0, 1), (0, 1, 1, 1)), ((1, 1, 1, 1), (0, 1, 0, 0)), ((1, 0, 0, 0),) * 2):
+        rows = np.array(a, bool), np.array(b, bool)
+        (y,) = session.run(None, {"x": x, "a": rows[0], "b": rows[1]})
+        np.testing.assert_array_equal(y, x[rows[0]] + x[rows[1]])
+    with pytest.raises(UserError, match="MC0142"):
+        session.run(None, {"x": x, "a": np.array([1, 1, 1, 0], bool), "b": rows[1] + True})
+
+
+def test_a_sequence_that_a_loop_fills() -> None:
+    """The items of a sequence that begins empty are of the rank of what is put in."""
+    body = helper.make_graph(
+        [
+            NODE("Gather", ["x", "k"], ["row"], axis=0),
+            NODE("Exp", ["row"], ["e"]),
+            NODE("SequenceInsert", ["items", "e"], ["more"]),
+            NODE("Identity", ["c"], ["on"]),
+        ],
+        "body",
+        [
+            info("k", INT, []),
+            info("c", B, []),
+            helper.make_tensor_sequence_value_info("items", F, None),
+        ],
+        [info("on", B), helper.make_tensor_sequence_value_info("more", F, None)],
+    )
+    nodes = [
+        NODE("SequenceEmpty", [], ["none"], dtype=F),
+        NODE("Shape", ["x"], ["n"], end=1),
+        NODE("Loop", ["n", "", "none"], ["items"], body=body),
+        NODE("ConcatFromSequence", ["items"], ["rows"], axis=0, new_axis=1),
+        NODE("MatMul", ["rows", "w"], ["y"], name="layer"),
+    ]
+    data = model(nodes, [info("x", F, ["n", 8])], [info("y")], {"w": W})
+    session = minicc.InferenceSession(data, threads=1)
+    for n in (1, 3, 8):
+        x = np.random.default_rng(n).standard_normal((n, 8)).astype(np.float32)
+        close(session.run(None, {"x": x}), [np.exp(x) @ W])
+    assert "layer" not in session.report(), "the layer is compiled"

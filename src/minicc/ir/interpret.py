@@ -69,8 +69,6 @@ class Interpreter:
         special = self.special.get(type(op))
         if special is not None:
             return special(op, *operands)
-        for name in graph.bound_by(op):  # in a loop the round before may have bound it
-            self.sizes.pop(name, None)
         run = self.scope if op.control else self.region
         results = self._bound(op).evaluate(lambda r, a: run(r, a, env), *operands)
         if isinstance(op, (graph.Host, graph.If, graph.While)):

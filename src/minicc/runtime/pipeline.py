@@ -77,7 +77,7 @@ class Pipeline:
         outputs: list[Any] = []
         for value, array in zip(self._results, self.values(inputs, {}), strict=True):
             if value not in self._made or id(array) in others:
-                array = _copied(array)  # what an op gives may be a view
+                array = owned(array)  # what an op gives may be a view
             outputs.append(array)
             others.add(id(array))
         return outputs
@@ -97,10 +97,10 @@ class Pipeline:
         return [known[value] for value in self._results]
 
 
-def _copied(value: Any) -> Any:
+def owned(value: Any) -> Any:
     """An array of the caller's own; of a sequence each item."""
     if isinstance(value, list):
-        return [_copied(v) for v in value]
+        return [owned(v) for v in value]
     return np.array(value, order="C") if isinstance(value, np.ndarray) else value
 
 

@@ -14,6 +14,7 @@ from functools import reduce
 from typing import Any
 
 from minicc.frontends.onnx import eager
+from minicc.frontends.onnx.nested import without_names
 from minicc.frontends.onnx.options import options_of
 from minicc.frontends.onnx.reader import Node
 from minicc.frontends.onnx.tensors import ELEMENTS, element_number
@@ -69,12 +70,17 @@ class Types:
     def __init__(self, symbols: Symbols) -> None:
         self.symbols = symbols
         self.protos: dict[Value, Any] = {}
+        self.empty: set[Value] = set()  # sequences of nothing, of which any items are the first
 
     def adopt(self, values: Sequence[Value], *others: Sequence[Value]) -> None:
         """Take opaque values for what others are to ONNX, each for one of its column."""
         for value, *known in zip(values, *others, strict=True):
-            if value.type.dtype is OPAQUE:
-                self.protos[value] = reduce(_common, map(self.proto, known))
+            if value.type.dtype is not OPAQUE:
+                continue
+            filled = [v for v in known if v not in self.empty]
+            self.protos[value] = reduce(_common, map(self.proto, filled or known))
+            if not filled:
+                self.empty.add(value)
 
     def proto(self, value: Value | None) -> Any:
         """The protobuf type of a value, empty for none; free extents stand in it as text."""
@@ -145,10 +151,10 @@ def emit_hosted(
     protos: list[Any] = []
     for k, name in enumerate(node.outputs):
         proto = found.get(f"output{k}") if name else None
-        type = types.read(proto, name, known)
-        if type is ANYTHING and name:
-            type = _by_rule(node, given, name, types, k) or type
-        results.append(type)
+        result = types.read(proto, name, known)
+        if result is ANYTHING and name:
+            result = _by_rule(node, given, name, types, k) or result
+        results.append(result)
         protos.append(proto)
     op = graph.Host(
         tuple(given.values()),
@@ -159,11 +165,15 @@ def emit_hosted(
         versions=versions,
         loc=loc,
     )
-    types.protos.update(
-        (r, proto)
-        for r, proto in zip(op.results, protos, strict=True)
-        if r.type.dtype is OPAQUE and proto is not None
-    )
+    for r, proto in zip(op.results, protos, strict=True):
+        if r.type.dtype is OPAQUE and proto is not None:
+            types.protos[r] = proto
+    if node.op == "SequenceEmpty":
+        types.empty.update(op.results)
+    elif node.op == "SequenceInsert" and given[0] in types.empty:
+        first = type(types.proto(given[0]))()
+        first.sequence_type.elem_type.CopyFrom(without_names(types.proto(given[1])))
+        types.protos[op.result] = first
     return op
 
 

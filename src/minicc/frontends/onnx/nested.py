@@ -72,7 +72,7 @@ def _written_for(schema: Any, node: Node, opset: int, types: Sequence[Any]) -> A
     """The function that a schema writes for a node on operands of these protobuf types."""
     from onnx import FunctionProto, helper
 
-    known = [_without_names(proto).SerializeToString() for proto in types]
+    known = [without_names(proto).SerializeToString() for proto in types]
     domain, _, op = node.op.rpartition(".")
     made = helper.make_node(op, node.inputs, node.outputs, domain=domain, **node.attributes)
     versions = schema.context_dependent_function_opset_versions
@@ -83,7 +83,7 @@ def _written_for(schema: Any, node: Node, opset: int, types: Sequence[Any]) -> A
     return FunctionProto.FromString(written)
 
 
-def _without_names(proto: Any) -> Any:
+def without_names(proto: Any) -> Any:
     """A type whose free dimensions have no names."""
     out = type(proto)()
     out.CopyFrom(proto)
