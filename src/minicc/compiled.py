@@ -9,13 +9,15 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from minicc.backends.base import Store
 from minicc.backends.llvm.compile import Native, compile_program
 from minicc.compiler import Stage, lower
 from minicc.ir import affine, graph
-from minicc.ir.core import Function, Module, Value
+from minicc.ir.bind import bind_sizes
+from minicc.ir.core import Function, Module, Value, walk
+from minicc.ir.extents import sizes_at
 from minicc.ir.program import launches
 from minicc.ir.types import OPAQUE, TensorType
 from minicc.limits import give_back, without_collection
@@ -80,6 +82,17 @@ def compile_module(
         keep(made)
     executable = executable_of(made.built, options)
     return Compilation(executable, made.seconds, made.kernels, made.launches, made.host)
+
+
+def is_hosted(module: Module) -> bool:
+    """Whether the host runs operators of a graph as its front end defines them."""
+    return any(isinstance(op, graph.Host) for op in walk(module.main.body))
+
+
+def bound_to(module: Module, inputs: Sequence[Any]) -> Function:
+    """The entry of a module for the sizes that inputs have; UserError as of `bind`."""
+    sizes = sizes_at([a.type.shape for a in module.main.args], inputs)
+    return bind_sizes(module, sizes).main
 
 
 class Made(NamedTuple):

@@ -20,7 +20,7 @@ from minicc.errors import MiniccError, UnsupportedError, UserError
 from minicc.inputs import check_inputs
 from minicc.ir import types
 from minicc.ir.arrays import Array
-from minicc.ir.extents import binding_of, extents_of, sizes_at
+from minicc.ir.extents import binding_of, extents_of
 from minicc.ir.types import DType, TensorType
 from minicc.later import Later
 from minicc.limits import require_array_fits, without_collection
@@ -45,6 +45,8 @@ else:
 _MOST = 64  # specialisations that are kept
 _ON_DISK = 4  # of a session, those whose programs are kept on disk, weights and all
 _MOST_SHAPES = 4096  # shapes of inputs that are remembered
+
+Run = Callable[[list[Array]], list[Array]]
 
 
 class InferenceSession:
@@ -103,7 +105,7 @@ class InferenceSession:
         ]
         self._names = [(name, dtype) for name, _, dtype in self._args]
         # what runs inputs of shapes that were checked before
-        self._ready: dict[tuple[tuple[int, ...], ...], Callable[[list[Array]], list[Array]]] = {}
+        self._ready: dict[tuple[tuple[int, ...], ...], Run] = {}
         if not self._symbols and not self._facts.sized:
             run = self._run_of(self._compilation({}))
             if len(self._args) == len(self.signature):
@@ -237,8 +239,12 @@ class InferenceSession:
             self._ready[tuple(a.shape for a in arrays)] = run
         return run(arrays)
 
-    def _run_of(self, compilation: Compilation) -> Callable[[list[Any]], list[Any]]:
-        """What runs a program; what it is not for, where data decide that, runs by definition."""
+    def _run_of(self, compilation: Compilation) -> Run:
+        """What runs a program of which data may decide that it is not for them.
+
+        Those sizes have a program of their own then; where that is not for the data either, the
+        ops run by definition.
+        """
         run = compilation.executable.run
         if not compilation.host or self._named:
             return run
@@ -249,14 +255,22 @@ class InferenceSession:
             except UserError as error:
                 if error.code != "MC0142":
                     raise
-                main = self.module.main
-                sizes = sizes_at([a.type.shape for a in main.args], arrays)
-                try:
-                    return [owned(v) for v in host_ops.run_by_definition(main, arrays, sizes)]
-                except (TypeError, ValueError, UserError):
-                    raise error from None
+                names = (name for name, _ in self.signature)
+                binding = self.binding(dict(zip(names, arrays, strict=True)))
+                own = self._compilation(binding)
+                if own is not compilation:
+                    return self._run_of(own)(arrays)
+                return self._by_definition(arrays, error)
 
         return guarded
+
+    def _by_definition(self, arrays: list[Any], refused: UserError) -> list[Any]:
+        """What the graph means for inputs that no program is for; the error where it is nothing."""
+        try:
+            main = compiled.bound_to(self.module, arrays)
+            return [owned(v) for v in host_ops.run_by_definition(main, arrays, {})]
+        except (TypeError, ValueError, UserError):
+            raise refused from None
 
     def _elements(self) -> dict[str, DType]:
         """The element types of inputs that have no type."""
@@ -345,18 +359,26 @@ class InferenceSession:
         if saved is not None:
             return saved.compilation(self.options)
         keep = partial(self._keep, binding) if len(self._compiled) < _ON_DISK else None
-        try:
-            if not self._facts.sized:
+        if self._facts.sized:
+            return compiled.compile_module(self._imported_for(binding), self.options, {}, keep)
+        # a graph of which data decide sizes may be one of which they don't where these are known
+        if not (binding and compiled.is_hosted(self.module)):
+            try:
                 return compiled.compile_module(self.module, self.options, binding, keep)
-        except UserError as error:
-            if error.code != "MC0142" or not binding or self._programs.changed():
-                raise
-            module = importer.import_for(self._source, self._outputs, self.options.sizes, binding)
-            if module is None:
-                raise
+            except UserError as error:
+                if error.code != "MC0142" or not binding:
+                    raise
+                refused = error
         else:
-            module = self._imported_for(binding)
-        return compiled.compile_module(module, self.options, {}, keep)
+            refused = None
+        module = None
+        if not self._programs.changed():
+            module = importer.import_for(self._source, self._outputs, self.options.sizes, binding)
+        if module is not None:
+            return compiled.compile_module(module, self.options, {}, keep)
+        if refused is not None:
+            raise refused
+        return compiled.compile_module(self.module, self.options, binding, keep)
 
     def _imported_for(self, binding: Mapping[str, int]) -> Module:
         """The graph for sizes where one for all is not there; errors as of an import."""
