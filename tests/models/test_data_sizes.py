@@ -341,3 +341,26 @@ def test_a_sequence_that_a_loop_fills() -> None:
         x = np.random.default_rng(n).standard_normal((n, 8)).astype(np.float32)
         close(session.run(None, {"x": x}), [np.exp(x) @ W])
     assert "layer" not in session.report(), "the layer is compiled"
+
+
+def types_of(nodes: list[Any], held: dict[str, Any], result: str = "y") -> str:
+    """The type of a result of nodes on x: f32[n,8] and d: i64[1]."""
+    inputs = [info("x", F, ["n", 8]), info("d", INT, [1])]
+    module = import_model(model(nodes, inputs, [info(result)], held))
+    return str(module.main.body.yields[0].type)
+
+
+def test_extents_that_are_known_beside_those_that_data_decide() -> None:
+    """A contraction over a known axis stays one, whatever data decide of the others."""
+    shape = [NODE("Concat", ["d", "eight"], ["s"], axis=0), NODE("Cast", ["s"], ["t"], to=INT)]
+    held = {"eight": np.array([8]), "one": np.array([1]), "zero": np.array([0])}
+    assert types_of([*shape, NODE("Reshape", ["x", "t"], ["y"])], held) == "f32[$y_0,8]"
+    assert types_of([*shape, NODE("ConstantOfShape", ["t"], ["y"])], held) == "f32[$y_0,8]"
+    assert types_of([NODE("Slice", ["x", "zero", "d", "zero"], ["y"])], held) == "f32[$y_0,8]"
+    assert types_of([NODE("Slice", ["x", "zero", "d"], ["y"])], held) == "f32[$y_0,8]"
+    shape = [NODE("Concat", ["d", "one"], ["s"], axis=0)]
+    assert types_of([*shape, NODE("Expand", ["x", "s"], ["y"])], held) == "f32[$y_0,8]"
+    assert types_of([*shape, NODE("Tile", ["x", "s"], ["y"])], held) == "f32[$y_0,8]"
+    nothing = {"none": np.array([0, 0]), **held}
+    pads = [NODE("Concat", ["d", "zero", "none"], ["s"], axis=0)]
+    assert types_of([*pads, NODE("Pad", ["x", "s"], ["y"])], nothing) == "f32[$y_0,8]"

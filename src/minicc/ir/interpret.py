@@ -71,7 +71,7 @@ class Interpreter:
             return special(op, *operands)
         run = self.scope if op.control else self.region
         results = self._bound(op).evaluate(lambda r, a: run(r, a, env), *operands)
-        if isinstance(op, (graph.Host, graph.If, graph.While)):
+        if isinstance(op, graph.Stating):
             graph.bind_values([r.type for r in op.results], results, self.sizes, op.loc)
         return results
 

@@ -176,6 +176,19 @@ class Context:
         """The contents of a value as integers; MC0223 where they are not known."""
         return tuple(int(n) for n in np.ravel(self.known(value, what)))
 
+    def partly(self, value: Value) -> list[Dim | None]:
+        """The elements of a vector of known length or a scalar, None where they are not known."""
+        found = self._dims.get(value, self._arrays.get(value))
+        if found is not None:
+            return list(found.ravel().tolist())
+        maker = next((op for op in reversed(self.builder.ops) if value in op.results), None)
+        if isinstance(maker, graph.Concat):
+            return [n for part in maker.xs for n in self.partly(part)]
+        if isinstance(maker, graph.Cast | graph.Reshape) and maker.x.type.rank <= 1:
+            return self.partly(maker.x)
+        (count,) = value.type.shape or (1,)
+        return [None] * (count if isinstance(count, int) else 0)
+
     def axes(self, named: Iterable[int], rank: int) -> tuple[int, ...]:
         """Axes counted from the front and in order; MC0127 where one is outside or twice."""
         given = tuple(named)

@@ -14,13 +14,14 @@ from functools import reduce
 from typing import Any
 
 from minicc.frontends.onnx import eager
+from minicc.frontends.onnx.context import Context
 from minicc.frontends.onnx.nested import without_names
 from minicc.frontends.onnx.options import options_of
 from minicc.frontends.onnx.reader import Node
 from minicc.frontends.onnx.tensors import ELEMENTS, element_number
 from minicc.ir import graph
-from minicc.ir.affine import Dim, size, spell_size, symbols
-from minicc.ir.core import Array, Value
+from minicc.ir.affine import Dim, multiply, size, spell_size, symbols
+from minicc.ir.core import Value
 from minicc.ir.graph.host import DEFINITIONS
 from minicc.ir.types import OPAQUE, TensorType
 
@@ -132,29 +133,23 @@ class Types:
 
 
 def emit_hosted(
+    ctx: Context,
     node: Node,
     operands: Operands,
     texts: Mapping[int, Any],
     types: Types,
     versions: tuple[int, int],
-    array: Callable[[Value], Array | None],
-    loc: tuple[str, ...],
 ) -> graph.Host:
-    """The op that runs a node on the host; `texts` are inputs that are constant texts.
-
-    `array` gives the contents of a value, where they are known.
-    """
+    """The op that runs a node on the host; `texts` are inputs that are constant texts."""
     given = {k: v for k, v in enumerate(operands) if v is not None}
-    found = _inferred(node, given, texts, types, versions, array)
+    found = _inferred(ctx, node, given, texts, types, versions)
     known = {str(n): n for v in given.values() for n in v.type.shape if not isinstance(n, int)}
     results: list[TensorType] = []
     protos: list[Any] = []
     for k, name in enumerate(node.outputs):
         proto = found.get(f"output{k}") if name else None
         result = types.read(proto, name, known)
-        if result is ANYTHING and name:
-            result = _by_rule(node, given, name, types, k) or result
-        results.append(result)
+        results.append(_refined(ctx, node, given, name, types, result) if name else result)
         protos.append(proto)
     op = graph.Host(
         tuple(given.values()),
@@ -163,7 +158,7 @@ def emit_hosted(
         types=tuple(results),
         options=options_of(node.attributes, texts, node.name),
         versions=versions,
-        loc=loc,
+        loc=ctx.builder.loc,
     )
     for r, proto in zip(op.results, protos, strict=True):
         if r.type.dtype is OPAQUE and proto is not None:
@@ -178,12 +173,12 @@ def emit_hosted(
 
 
 def _inferred(
+    ctx: Context,
     node: Node,
     given: Mapping[int, Value],
     texts: Mapping[int, Any],
     types: Types,
     versions: tuple[int, int],
-    array: Callable[[Value], Array | None],
 ) -> Mapping[str, Any]:
     """The protobuf types of a node's outputs by ONNX's inference; none where it knows none."""
     from onnx import AttributeProto, checker, defs, helper, shape_inference
@@ -203,7 +198,7 @@ def _inferred(
     protos |= {
         f"input{k}": helper.make_tensor_type_proto(t.data_type, t.dims) for k, t in texts.items()
     }
-    contents = {f"input{k}": array(v) for k, v in given.items()}
+    contents = {f"input{k}": ctx.array(v) for k, v in given.items()}
     data = {
         name: from_array(a) for name, a in contents.items() if a is not None and a.size < _KNOWN
     }
@@ -215,62 +210,134 @@ def _inferred(
         return {}  # what is wrong with the node is said when it runs
 
 
-def _by_rule(
-    node: Node, given: Mapping[int, Value], name: str, types: Types, output: int
-) -> TensorType | None:
-    """The type of an output of which the rank is known though ONNX's inference tells none."""
-    x = given.get(0)
-    if x is None or x.type.dtype is OPAQUE:
-        return None
-    rule = _RANKS.get(node.op.removeprefix("ai.onnx."))
-    rank = None if rule is None else rule(node, given)
-    if rank is None or rank < 0:
-        return None
-    fresh = (types.symbols.fresh(name, axis) for axis in range(rank))
-    return TensorType(x.type.dtype, tuple(fresh))
+def _refined(
+    ctx: Context,
+    node: Node,
+    given: Mapping[int, Value],
+    name: str,
+    types: Types,
+    inferred: TensorType,
+) -> TensorType:
+    """The type of an output with what a rule knows of its extents and inference does not."""
+    x, rule = given.get(0), _EXTENTS.get(node.op)
+    if x is None or x.type.dtype is OPAQUE or rule is None:
+        return inferred
+    known = rule(ctx, node, given)
+    if known is None or (inferred is not ANYTHING and inferred.rank != len(known)):
+        return inferred
+    if inferred is ANYTHING:
+        inferred = TensorType(x.type.dtype, (-1,) * len(known))
+    pairs = enumerate(zip(known, inferred.shape, strict=True))
+    shape = [
+        types.symbols.fresh(name, axis) if (n := b if a is None else a) == -1 else n
+        for axis, (a, b) in pairs
+    ]
+    return TensorType(inferred.dtype, tuple(shape))
 
 
-def _length(value: Value | None) -> int | None:
-    """How many elements a vector has, where that is a number; a scalar has one."""
+Given = Mapping[int, Value]
+Extents = list[Dim | None] | None  # of each axis what is known of it; None where the rank is not
+
+
+def _parts(ctx: Context, given: Given, position: int) -> Extents:
+    """What is known of the elements of a vector."""
+    value = given.get(position)
     if value is None or value.type.rank > 1:
         return None
     n = value.type.shape[0] if value.type.rank else 1
-    return n if isinstance(n, int) else None
+    return ctx.partly(value) if isinstance(n, int) else None
 
 
-def _plus(rank: int, value: Value | None, sign: int) -> int | None:
-    n = _length(value)
-    return None if n is None else rank + sign * n
+def _of_rank(given: Given, more: Extents, sign: int) -> Extents:
+    rank = -1 if more is None else given[0].type.rank + sign * len(more)
+    return None if rank < 0 else [None] * rank
 
 
-def _reduced(node: Node, given: Mapping[int, Value]) -> int | None:
-    rank = given[0].type.rank
+def _reshaped(ctx: Context, node: Node, given: Given) -> Extents:
+    wanted, own = _parts(ctx, given, 1), given[0].type.shape
+    if wanted is None:
+        return None
+    kept = [
+        n == 0 and not node.integer("allowzero", 0) and k < len(own) for k, n in enumerate(wanted)
+    ]
+    return [own[k] if kept[k] else None if n == -1 else n for k, n in enumerate(wanted)]
+
+
+def _expanded(ctx: Context, node: Node, given: Given) -> Extents:
+    wanted, own = _parts(ctx, given, 1), list(given[0].type.shape)
+    if wanted is None:
+        return None
+    rank = max(len(wanted), len(own))
+    pairs = zip([1] * (rank - len(own)) + own, [1] * (rank - len(wanted)) + wanted, strict=True)
+    return [_broadcast(a, b) for a, b in pairs]
+
+
+def _broadcast(own: Dim, wanted: Dim | None) -> Dim | None:
+    """The extent that an axis is expanded to, where it is known."""
+    if own == 1:
+        return wanted
+    if wanted == 1 or isinstance(own, int):
+        return own
+    return wanted if isinstance(wanted, int) else None
+
+
+def _tiled(ctx: Context, node: Node, given: Given) -> Extents:
+    times, own = _parts(ctx, given, 1), given[0].type.shape
+    if times is None or len(times) != len(own):
+        return [None] * len(own)
+    return [None if n is None else multiply(n, a) for n, a in zip(times, own, strict=True)]
+
+
+def _sliced(ctx: Context, node: Node, given: Given) -> Extents:
+    starts, own = _parts(ctx, given, 1), list(given[0].type.shape)
+    axes = ctx.array(given[3]) if 3 in given else None
+    if starts is None or (3 in given and axes is None):
+        return [None] * len(own)
+    cut = range(len(starts)) if axes is None else [int(a) % len(own) for a in axes.ravel()]
+    return [None if k in cut else n for k, n in enumerate(own)]
+
+
+def _padded(ctx: Context, node: Node, given: Given) -> Extents:
+    pads, own = _parts(ctx, given, 1), given[0].type.shape
+    rank = len(own)
+    if pads is None or 3 in given or len(pads) != 2 * rank:
+        return [None] * rank
+    both = zip(own, pads[:rank], pads[rank:], strict=True)
+    return [None if a is None or b is None else n + a + b for n, a, b in both]
+
+
+def _reduced(ctx: Context, node: Node, given: Given) -> Extents:
+    rank, axes = given[0].type.rank, _parts(ctx, given, 1)
     if node.integer("keepdims", 1):
-        return int(rank)
-    n = _length(given.get(1))
-    if n == 0:
-        return int(rank) if node.integer("noop_with_empty_axes", 0) else 0
-    return None if n is None else rank - n
+        return [None] * rank
+    if axes == []:
+        return [None] * rank if node.integer("noop_with_empty_axes", 0) else []
+    return _of_rank(given, axes, -1)
 
 
-def _expanded(node: Node, given: Mapping[int, Value]) -> int | None:
-    n = _length(given.get(1))
-    return None if n is None else max(given[0].type.rank, n)
+def _col2im(ctx: Context, node: Node, given: Given) -> Extents:
+    image = _parts(ctx, given, 1)
+    return None if image is None else [given[0].type.shape[0], None, *image]
 
 
-_RANKS: dict[str, Callable[[Node, Mapping[int, Value]], int | None]] = {
-    "Reshape": lambda node, given: _length(given.get(1)),
+def _same_rank(ctx: Context, node: Node, given: Given) -> Extents:
+    return [None] * given[0].type.rank
+
+
+_EXTENTS: dict[str, Callable[[Context, Node, Given], Extents]] = {
+    "Reshape": _reshaped,
     "Expand": _expanded,
-    "Squeeze": lambda node, given: _plus(given[0].type.rank, given.get(1), -1),
-    "Unsqueeze": lambda node, given: _plus(given[0].type.rank, given.get(1), 1),
-    "Col2Im": lambda node, given: _plus(2, given.get(1), 1),
+    "ConstantOfShape": lambda ctx, node, given: _parts(ctx, given, 0),
+    "Tile": _tiled,
+    "Slice": _sliced,
+    "Pad": _padded,
+    "Squeeze": lambda ctx, node, given: _of_rank(given, _parts(ctx, given, 1), -1),
+    "Unsqueeze": lambda ctx, node, given: _of_rank(given, _parts(ctx, given, 1), 1),
+    "Col2Im": _col2im,
     **{
         f"Reduce{kind}": _reduced
         for kind in ("L1", "L2", "LogSum", "LogSumExp", "Max", "Mean", "Min", "Prod", "Sum")
     },
     "ReduceSumSquare": _reduced,
-    **{
-        name: lambda node, given: given[0].type.rank
-        for name in ("CenterCropPad", "MaxUnpool", "DFT", "Pad", "Resize", "Upsample", "Tile")
-    },
+    **dict.fromkeys(("CenterCropPad", "MaxUnpool", "DFT", "Resize", "Upsample"), _same_rank),
 }

@@ -322,7 +322,7 @@ class Importer:
         entry = OPERATORS.get(node.op)
         operands: list[Value | None] = []
         ready = not self.failed.intersection(node.uses)
-        if ready and self.on_host(node):
+        if ready and (self.on_host(node) or node.op in CONTROL):
             if not self.hosting:
                 text = f"{describe(node, opset)}: it runs on the host"
                 raise HostNodeError("MC0227", text, where=node.name)
@@ -373,8 +373,8 @@ class Importer:
             raise UserError("MC0159", f"{node.op} of what is no tensor of numbers", where=node.name)
         self.ctx.use(given)
         versions = (self.model.opsets[""], self.model.opsets.get(domain, 0))
-        loc = self.ctx.builder.loc = (node.name,)
-        op = emit_hosted(node, operands, texts, self.types, versions, self.ctx.array, loc)
+        self.ctx.builder.loc = (node.name,)
+        op = emit_hosted(self.ctx, node, operands, texts, self.types, versions)
         self._bind(node, self.ctx.builder.add(op).results)
 
     def _text(self, name: str) -> Any:

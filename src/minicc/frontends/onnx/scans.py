@@ -14,7 +14,8 @@ from minicc.errors import UserError
 from minicc.frontends.onnx.context import Context
 from minicc.frontends.onnx.hosted import Types
 from minicc.ir import graph
-from minicc.ir.affine import Dim, symbols
+from minicc.ir.affine import Dim, sizes, symbols
+from minicc.ir.affine_facts import at_least
 from minicc.ir.core import Op, Region, Value
 from minicc.ir.rewrite import substituted
 from minicc.ir.types import BOOL, I64, OPAQUE, TensorType
@@ -59,6 +60,9 @@ def emit_scan(ctx: Context, loop: Loop, body: Body) -> tuple[Value, ...]:
         made, rows = body(states, slices)
         yields = [*made, *rows]
         ctx.use(yields)
+    for old, new in zip(states, made, strict=True):
+        if any(map(_may_differ, old.type.shape, new.type.shape)):
+            raise ctx.refused(f"a round takes {old.type}, and leaves {new.type}")
     region, captured = _closed(ctx, [*states, *slices], inner.ops, yields)
     operands = (*loop.states, *loop.scanned, *captured)
     ctx.use(operands)
@@ -75,6 +79,15 @@ def emit_scan(ctx: Context, loop: Loop, body: Body) -> tuple[Value, ...]:
     except (TypeError, ValueError) as error:
         raise ctx.refused(str(error)) from error
     return ctx.builder.add(op).results
+
+
+def _may_differ(left: Dim, right: Dim) -> bool:
+    """Whether two extents are unlike for data, for all sizes, or for all but 0.
+
+    Where sizes of inputs may make them equal, that is a guard.
+    """
+    of_data = bool(sizes(left) or sizes(right))
+    return left != right and (of_data or at_least(left, right) or at_least(right, left))
 
 
 def emit_rounds(ctx: Context, loop: Loop, body: Body) -> tuple[Value, ...]:

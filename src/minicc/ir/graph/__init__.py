@@ -31,7 +31,7 @@ from minicc.ir.graph.circular import (
     Tan,
 )
 from minicc.ir.graph.contract import LAYOUTS, Contract, Conv, parse_equation
-from minicc.ir.graph.control import If, Scan, While, bound_by
+from minicc.ir.graph.control import If, Scan, While
 from minicc.ir.graph.elementwise import (
     Abs,
     Add,
@@ -67,7 +67,7 @@ from minicc.ir.graph.elementwise import (
     Unary,
     Xor,
 )
-from minicc.ir.graph.host import Host, bind_values
+from minicc.ir.graph.host import Host, Stating, bind_values, bound_by
 from minicc.ir.graph.indexing import (
     GatherElements,
     GatherND,
@@ -153,6 +153,7 @@ __all__ = [
     "Sizes",
     "Slice",
     "Sqrt",
+    "Stating",
     "Sub",
     "Tan",
     "Tanh",

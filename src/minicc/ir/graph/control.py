@@ -12,19 +12,19 @@ from typing import Any
 import numpy as np
 
 from minicc.errors import UserError
-from minicc.ir.affine import Dim, symbols
+from minicc.ir.affine import Dim
 from minicc.ir.branch import Branching
 from minicc.ir.core import Op, Region, RunRegion, Value
-from minicc.ir.graph.host import Host
+from minicc.ir.graph.host import Stating
 from minicc.ir.scan import Scanning, require_closed, surely_differ
-from minicc.ir.types import BOOL, I64, OPAQUE, TensorType, is_free
+from minicc.ir.types import BOOL, I64, OPAQUE, TensorType
 
 
 class Scan(Scanning, name="graph.scan"):
     """Run the body `count` times, hand on its states, and stack its rows; see `ir.scan`."""
 
 
-class If(Branching, name="graph.if"):
+class If(Branching, Stating, name="graph.if"):
     """Run one of two regions, as a condition says; see `ir.branch`.
 
     With `types` the results have these, though the regions yield other ones: an extent that is not
@@ -32,11 +32,6 @@ class If(Branching, name="graph.if"):
     """
 
     types: tuple[TensorType, ...] = ()
-
-    @property
-    def pure(self) -> bool:  # type: ignore[override]  # of most ops it is the class's
-        """Whether it may vanish when nobody reads it: whether it surely binds no size."""
-        return not any(is_free(t.shape) for t in self.types)
 
     def infer(self) -> tuple[TensorType, ...]:
         if not self.types:
@@ -53,7 +48,7 @@ class If(Branching, name="graph.if"):
             yield from super().same_extents()
 
 
-class While(Op, name="graph.while"):
+class While(Stating, name="graph.while"):
     """Run the body while a condition holds, at most so many times, and stack its rows.
 
         %n, %rows = graph.while %limit, %go, %x, %w {states = 1, types = [...]} {
@@ -71,11 +66,6 @@ class While(Op, name="graph.while"):
     types: tuple[TensorType, ...]
     body: Region
     control = True
-
-    @property
-    def pure(self) -> bool:  # type: ignore[override]  # of most ops it is the class's
-        """Whether it may vanish when nobody reads it: whether it surely binds no size."""
-        return not any(is_free(t.shape) for t in self.types)
 
     def infer(self) -> tuple[TensorType, ...]:
         require_closed(self)
@@ -117,18 +107,6 @@ class While(Op, name="graph.while"):
         except ValueError as error:
             text = f"what its rounds give has different shapes: {error}"
             raise UserError("MC0158", text, where=self.loc) from error
-
-
-def bound_by(op: Op) -> tuple[str, ...]:
-    """The symbols that an op binds, in the order in which they occur.
-
-    Those are in the type of a result that its front end stated, and in that of no operand.
-    """
-    if not isinstance(op, (Host, If, While)):
-        return ()
-    given = {s for v in op.operands for n in v.type.shape for s in symbols(n)}
-    found = (s for t in op.types for n in t.shape for s in sorted(symbols(n)))
-    return tuple(dict.fromkeys(s for s in found if s not in given))
 
 
 def _row(type: TensorType) -> TensorType:

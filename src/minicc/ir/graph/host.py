@@ -13,7 +13,7 @@ Mirrors: Relax's call_dps_packed with match_cast, torch.export's unbacked symbol
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -28,7 +28,19 @@ Definition = Callable[["Host", Sequence[Any]], Sequence[Any]]
 DEFINITIONS: dict[str, Definition] = {}
 
 
-class Host(Op, name="graph.host"):
+class Stating(Op):
+    """Base of ops whose results' types their front end states, as the attribute `types`."""
+
+    if TYPE_CHECKING:  # each op declares it where it stands among its parts
+        types: tuple[TensorType, ...]
+
+    @property
+    def pure(self) -> bool:  # type: ignore[override]  # of most ops it is the class's
+        """Whether it may vanish when nobody reads it: whether it surely binds no size."""
+        return not any(is_free(t.shape) for t in self.types)
+
+
+class Host(Stating, name="graph.host"):
     """An operator of a front end, run by that front end's definition.
 
     `operator` is its name with that of the front end before it, `places` which of its inputs the
@@ -49,13 +61,20 @@ class Host(Op, name="graph.host"):
             raise TypeError(text)
         return self.types
 
-    @property
-    def pure(self) -> bool:  # type: ignore[override]  # of most ops it is the class's
-        """Whether it may vanish when nobody reads it: whether it surely binds no size."""
-        return not any(is_free(t.shape) for t in self.types)
-
     def evaluate(self, run: RunRegion, *args: Any) -> tuple[Any, ...]:
         return tuple(DEFINITIONS[self.operator.partition(".")[0]](self, args))
+
+
+def bound_by(op: Op) -> tuple[str, ...]:
+    """The symbols that an op binds, in the order in which they occur.
+
+    Those are in the stated type of a result, and in that of no operand.
+    """
+    if not isinstance(op, Stating):
+        return ()
+    given = {s for v in op.operands for n in v.type.shape for s in symbols(n)}
+    found = (s for t in op.types for n in t.shape for s in sorted(symbols(n)))
+    return tuple(dict.fromkeys(s for s in found if s not in given))
 
 
 def bind_values(
