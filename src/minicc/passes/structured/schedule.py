@@ -156,7 +156,7 @@ def _choose_cover(chosen: Schedule, ops: Sequence[Generic], group: Group, target
                 steps = (*dict.fromkeys(lengths), *alone, HOLD)
             else:
                 steps = (step, tail_step(step), 1)
-        points = size if name in vectors else step * max(1, _ROWS // step)
+        points = size if name in vectors else step * max(1, round(_ROWS / step))
         cover.append((name, points, tuple(dict.fromkeys(steps)) if steps[0] != steps[1] else steps))
         chosen.tiles[name] = step
     chosen.cover = tuple(cover)

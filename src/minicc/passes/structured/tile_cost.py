@@ -25,6 +25,7 @@ _FAR = 2.5  # cycles for a vector from there
 _STALL = 0.75  # cycles of it that go beside no multiply-adds
 _MEMORY = 5  # rows that take as long as to bring in what they are multiplied by
 _START = 24.0  # cycles that a register tile costs besides its multiply-adds
+_ADDRESS = 6.0  # cycles for the address of a row of a step that is not a long one
 _JOIN = 0.5  # cycles for a vector of a total that is added to in memory
 
 
@@ -97,7 +98,9 @@ def free_cost(
 ) -> tuple[float, Steps]:
     """Cycles for one of some rows whose number is free, and the best lengths of steps over them."""
     lengths = {
-        n: _tile_cost(n * others, vectors, depth, registers, where) for n in range(1, step + 1)
+        n: _tile_cost(n * others, vectors, depth, registers, where)
+        + (_ADDRESS * n if n < step else 0)
+        for n in range(1, step + 1)
     }
     more = 0 if where == Place.FIRST else _MEMORY
 
