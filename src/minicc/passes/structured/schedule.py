@@ -236,9 +236,14 @@ def _whole_rows(group: Group, contractions: Sequence[Generic], target: Target) -
     first = contractions[0]
     lanes, registers = _lanes(first, target), target.registers
     narrow = _narrow_operand(first, contiguous_name(first.yield_maps[0]))
+    candidates = [n for n in group.shared if not _mentions(first.input_maps[1 - narrow], n)]
+    # among those that are free the innermost: the one before it is a batch, and often 1
     row = max(
-        (n for n in group.shared if not _mentions(first.input_maps[1 - narrow], n)),
-        key=lambda n: first.space.typical[n],
+        candidates,
+        key=lambda n: (
+            first.space.typical[n],
+            0 if isinstance(first.space[n].extent, int) else candidates.index(n),
+        ),
     )
 
     def best(op: Generic, height: int) -> tuple[float, dict[str, int]]:
