@@ -13,10 +13,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cache
-from statistics import fmean
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from minicc.ir.affine import Dim, number
+import numpy as np
+
+from minicc.ir.affine import Dim
 
 _FEWEST, _MOST = 2, 36  # numbers of rows that lengths of steps are judged by
 _ADDRESSES = 12  # rows that may have addresses of their own: more don't fit the registers
@@ -52,34 +53,45 @@ def long_steps(rows: Dim, steps: Steps) -> Dim:
     What is left over are at most as many rows as a middle step and a short one have.
     """
     long, middle, short = steps
-    spare = max(0, middle + short - long)  # rows beyond a long step for which these two do
+    count: Dim = _long_steps(rows, long, middle, max(0, middle + short - long))
+    return count
+
+
+def _long_steps(rows: Any, long: int, middle: Any, spare: Any) -> Any:
+    """As above, of numbers and of arrays; the other two do for `spare` rows beyond a long step."""
     count = (rows + (long - spare - 1)) // long - (rows - 1) // long
     return count + (rows + (long - middle - 1)) // long - 1
 
 
-def _counts(rows: int, steps: Steps) -> tuple[int, int, int]:
-    if rows <= steps.middle:
-        return (0, 1, 0) if rows > steps.short else (0, 0, 1)
-    long = max(0, number(long_steps(rows, steps))) if rows >= steps.least else 0
-    left = max(0, rows - long * steps.long)
-    middle = int(left > steps.short)
-    return long, middle, -(-max(0, left - middle * steps.middle) // steps.short)
+class Choice(NamedTuple):
+    """Lengths of steps, and how many of each length there are for a row, on average."""
+
+    steps: Steps
+    counts: tuple[float, float, float]
 
 
 @cache
-def average_counts(steps: Steps, more: int) -> tuple[float, float, float]:
-    """The steps of each kind for a row, on average over few rows and as often over many.
+def choices(long: int, three: bool, more: int) -> tuple[Choice, ...]:
+    """Lengths of middle and short steps beside long ones, of which the shorter two may differ.
 
-    What there is to do but for the steps takes as long as some rows `more`.
+    The average is over few rows and as often over many. What there is to do but for the steps
+    takes as long as some rows `more`.
     """
-    numbers = range(_FEWEST, _MOST)
-    counts = [(_counts(n, steps), n + more) for n in numbers]
-    few = [fmean(c[k] / n for c, n in counts) for k in range(3)]
-    return (few[0] + 1 / steps.long) / 2, few[1] / 2, few[2] / 2
-
-
-@cache
-def choices(long: int, three: bool) -> tuple[Steps, ...]:
-    """Lengths of middle and short steps beside long ones, of which the shorter two may differ."""
     lengths = range(min(3, -(-long // 2)), max(min(long, _ADDRESSES + 1), 2))
-    return tuple(Steps(long, m, s) for m in lengths for s in lengths if s == m or (three and s < m))
+    found = [Steps(long, m, s) for m in lengths for s in lengths if s == m or (three and s < m)]
+    middle, short, least = (
+        np.array(column)[:, None]
+        for column in zip(*[(k.middle, k.short, k.least) for k in found], strict=True)
+    )
+    rows = np.arange(_FEWEST, _MOST)
+    counted = _long_steps(rows, long, middle, np.maximum(0, middle + short - long))
+    first = np.where(rows >= least, np.maximum(counted, 0), 0)
+    left = np.maximum(rows - first * long, 0)
+    second = (left > short) * 1
+    third = -(-np.maximum(left - second * middle, 0) // short)
+    few = [(count / (rows + more)).mean(axis=1) / 2 for count in (first, second, third)]
+    few[0] = few[0] + 1 / (2 * long)
+    return tuple(
+        Choice(k, (a, b, c))
+        for k, a, b, c in zip(found, *(column.tolist() for column in few), strict=True)
+    )

@@ -15,7 +15,7 @@ from enum import Enum
 from functools import cache
 from math import prod
 
-from minicc.passes.structured.rows import Steps, average_counts, choices
+from minicc.passes.structured.rows import Steps, choices
 
 # terms summed in one chain before they join the total: keeps the error near that of a pairwise sum
 BLOCK, LONGEST_CHAIN = 128, 256
@@ -104,10 +104,10 @@ def free_cost(
     }
     more = 0 if where == Place.FIRST else _MEMORY
 
-    def cost(steps: Steps) -> float:
-        return sum(n * lengths[k] for n, k in zip(average_counts(steps, more), steps, strict=True))
-
-    return min((cost(steps), steps) for steps in choices(step, where == Place.MEMORY))
+    return min(
+        (sum(n * lengths[k] for n, k in zip(counts, steps, strict=True)), steps)
+        for steps, counts in choices(step, where == Place.MEMORY, more)
+    )
 
 
 def _tile_cost(height: int, vectors: int, depth: int, registers: int, where: Place) -> float:
