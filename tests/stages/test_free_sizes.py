@@ -35,10 +35,14 @@ def _random(*shape: int) -> Array:
     return np.random.default_rng(len(shape)).standard_normal(shape).astype(np.float32) / 4
 
 
-def _layer(b: Builder, x: Value) -> Sequence[Value]:
-    y = b.emit(graph.Contract, x, constant(b, _random(24, 40)), equation="nk,kc->nc")
-    y = b.emit(graph.Add, y, constant(b, _random(40)))
-    return [b.emit(graph.Tanh, y)]
+def _layer(depth: int, columns: int) -> Body:
+    def body(b: Builder, x: Value) -> Sequence[Value]:
+        weights = constant(b, _random(depth, columns))
+        y = b.emit(graph.Contract, x, weights, equation="nk,kc->nc")
+        y = b.emit(graph.Add, y, constant(b, _random(columns)))
+        return [b.emit(graph.Tanh, y)]
+
+    return body
 
 
 def _soft_max(b: Builder, x: Value) -> Sequence[Value]:
@@ -107,7 +111,12 @@ def _loop(b: Builder, h: Value, x: Value) -> Sequence[Value]:
 
 
 CASES: Mapping[str, tuple[Body, list[TensorType], list[dict[str, int]]]] = {
-    "layer": (_layer, [TensorType(F32, (N, 24))], ONE),
+    "layer": (_layer(24, 40), [TensorType(F32, (N, 24))], ONE),
+    "layer of many weights": (
+        _layer(384, 192),
+        [TensorType(F32, (N, 384))],
+        [{"n": n} for n in (*range(64), 96, 107, 131)],
+    ),
     "soft-max": (_soft_max, [TensorType(F32, (N, M))], [b for b in TWO if b["m"]]),
     "attention": (_attention, [TensorType(F32, (N, 32))], ONE[1:]),
     "turned": (_turned, [TensorType(F32, (N, M))], TWO),

@@ -366,8 +366,9 @@ class Group(Op, name="structured.group"):
     dimension whose extent is free, how many points an instance has, and the steps in which it goes
     over them. It takes the first step as often as it fits; the rest is covered by the first of
     the others that is no longer than the extent, whose last step then overlaps what is before it.
-    A last step of `HOLD` says that an extent below both is one step: of 1, or of the second,
-    whose points beyond the end are the last one.
+    A last step of `HOLD` says that the steps are those of `passes.structured.rows`: all of them
+    may be the last one, which overlaps what is before it, or has points beyond the end that are
+    the last one again. With a step of 1 before it a point alone is handled apart.
     """
 
     inputs: tuple[Value, ...]

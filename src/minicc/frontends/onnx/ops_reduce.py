@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import numpy as np
+
 from minicc.frontends.onnx.context import Context
 from minicc.frontends.onnx.ops_activation import first_extreme
 from minicc.frontends.onnx.reader import Node
@@ -14,6 +16,7 @@ from minicc.frontends.onnx.registry import Importer, operator, register
 from minicc.frontends.onnx.widen import widened
 from minicc.ir import graph
 from minicc.ir.core import Value
+from minicc.ir.graph.shapes import product
 
 Step = Callable[[Context, Value], Value]
 
@@ -30,14 +33,11 @@ def reduce_axes(ctx: Context, node: Node, x: Value, axes: Value | None) -> tuple
 
 def count_of(ctx: Context, x: Value, axes: tuple[int, ...]) -> Value:
     """How many elements of `x` the axes have together, in its element type."""
-    extents = [x.type.shape[a] for a in axes]
-    total = 1
-    for n in extents:
-        if not isinstance(n, int):
-            ones = ctx.emit(graph.Broadcast, ctx.scalar(1, x), shape=tuple(extents))
-            return ctx.emit(graph.Reduce, ones, axes=tuple(range(len(axes))), combine="add")
-        total *= n
-    return ctx.scalar(total, x)
+    total = product(tuple(x.type.shape[a] for a in axes))
+    if isinstance(total, int):
+        return ctx.scalar(total, x)
+    number = ctx.of_dims(np.array(total, object))
+    return ctx.emit(graph.Cast, number, dtype=x.type.dtype)
 
 
 def mean_of(ctx: Context, x: Value, axes: tuple[int, ...], keepdims: bool) -> Value:

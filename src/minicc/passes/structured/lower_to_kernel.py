@@ -28,6 +28,7 @@ from minicc.ir.core import Function, Region, Value
 from minicc.ir.structured import HOLD, Generic, Group
 from minicc.ir.types import INDEX_TYPE, BufferType
 from minicc.passes.structured.loop_nest import GroupState, Memory, Nest
+from minicc.passes.structured.rows import Steps, long_steps, steps_of
 
 EXACT, SHIFTED, HELD = "exact", "shifted", "held"
 
@@ -36,8 +37,8 @@ class Piece(NamedTuple):
     """A loop that covers some points of a dimension in equal steps.
 
     `last` says what becomes of a last step that would go beyond `end`: there is none, it is shifted
-    to end there, or its points beyond are the last one. `fetches`: whether it fetches what comes
-    next.
+    to end there, or that too and, where there are fewer points in all, those beyond are the last
+    one. `fetches`: whether it fetches what comes next.
     """
 
     step: int
@@ -129,7 +130,8 @@ class _Lowering(GroupState):
             inside = affine.minimum(symbol("i0"), symbol("i1") - step)
             at = self.b.emit(kernel.Index, (index, end), value=inside)
         elif piece.last == HELD:
-            points = [affine.minimum(symbol("i0") + k, symbol("i1") - 1) for k in range(step)]
+            inside = affine.maximum(affine.minimum(symbol("i0"), symbol("i1") - step), 0)
+            points = [affine.minimum(inside + k, symbol("i1") - 1) for k in range(step)]
             self.held[name] = [
                 self.b.emit(kernel.Index, (index, end), value=point) for point in points
             ]
@@ -147,31 +149,67 @@ class _Lowering(GroupState):
         extent = first.space[name].extent
         lo = symbol("i0") * points
         hi = affine.minimum(lo + points, extent)
-        done: Dim = lo
+        if steps[-1] == HOLD:
+            yield from self._rows(extent, lo, hi, steps_of(steps), 1 in steps)
+            return
         step, following, *others = steps
+        done: Dim = lo
         if step != following:
             done = lo + (hi - lo) // step * step
-            again: Dim = lo
-            if any(op.ahead for op in self.group.body.ops if isinstance(op, Generic)):
-                # to fetch what comes next once is enough
-                again = affine.minimum((1 - affine.minimum(symbol("i0"), 1)) * step, done)
-                yield Piece(step, lo, again, hi)
-                again = affine.maximum(lo, again)
-            yield Piece(step, again, done, hi, fetches=again == lo)
-
-        def least(n: int) -> Dim:
-            """1 where the extent is at least that, else 0."""
-            return affine.minimum(extent // n, 1) if n > 1 else 1
-
-        if others == [HOLD]:
-            yield Piece(following, done, done + (hi - done) * least(following), hi, SHIFTED)
-            below = least(2) - least(following)
-            yield Piece(following, lo, lo + (hi - lo) * below, hi, HELD)
-            yield Piece(1, lo, lo + (hi - lo) * (1 - least(2)), hi)
-            return
+            yield from self._repeated(step, lo, done, hi, EXACT)
         longer: Dim = 1
         for n in (following, *others):
             start = done if n == following else lo
             last = SHIFTED if n > 1 else EXACT
-            yield Piece(n, start, start + (hi - start) * (least(n) * longer), hi, last)
-            longer = longer - least(n) * longer if n > 1 else 0
+            yield Piece(n, start, start + (hi - start) * (_least(extent, n) * longer), hi, last)
+            longer = longer - _least(extent, n) * longer if n > 1 else 0
+
+    def _rows(self, extent: Dim, lo: Dim, hi: Dim, steps: Steps, alone: bool) -> Iterator[Piece]:
+        """Steps over any number of rows, as `long_steps` counts them.
+
+        The last step is shifted back to end with the rows. Where there are fewer rows than its own
+        in all, those beyond the end are the last one. A row `alone` may have a step of its own.
+        """
+        long, middle, short = steps
+        whole, most, some, two = (
+            _least(extent, n) for n in (long, steps.least, short + 1, 1 + alone)
+        )
+        done = lo + affine.maximum(long_steps(hi - lo, steps), 0) * long * whole
+        if steps.least < long:
+            first, again = lo + (hi - lo) * (most - whole), lo
+            if self._fetches_ahead():
+                again = affine.minimum((1 - affine.minimum(symbol("i0"), 1)) * long, done)
+                first, again = first + again, affine.maximum(lo, again)
+            yield Piece(long, lo, first, hi, HELD)
+            yield Piece(long, again, done, hi, SHIFTED, fetches=again == lo)
+        else:
+            yield from self._repeated(long, lo, done, hi, SHIFTED)
+        if middle != short:
+            left = affine.maximum(hi - done - short, 0)
+            middles = affine.ceildiv(left, middle) * middle * (whole + some - most)
+            yield Piece(middle, done, done + middles, hi, HELD)
+            done = done + middles
+        few = two
+        if self._fetches_ahead():
+            yield Piece(short, lo, lo + (hi - lo) * (two - some), hi, HELD)
+            few = some
+        yield Piece(short, done, done + (hi - done) * (whole + few - most), hi, HELD, few == two)
+        if alone:
+            yield Piece(1, lo, lo + (hi - lo) * (1 - two), hi)
+
+    def _fetches_ahead(self) -> bool:
+        return any(op.ahead for op in self.group.body.ops if isinstance(op, Generic))
+
+    def _repeated(self, step: int, lo: Dim, stop: Dim, hi: Dim, last: str) -> Iterator[Piece]:
+        """Steps of one length from `lo`; to fetch what comes next once is enough."""
+        again: Dim = lo
+        if self._fetches_ahead():
+            again = affine.minimum((1 - affine.minimum(symbol("i0"), 1)) * step, stop)
+            yield Piece(step, lo, again, hi, last)
+            again = affine.maximum(lo, again)
+        yield Piece(step, again, stop, hi, last, fetches=again == lo)
+
+
+def _least(extent: Dim, n: int) -> Dim:
+    """1 where the extent is at least `n`, else 0."""
+    return affine.minimum(extent // n, 1) if n > 1 else 1

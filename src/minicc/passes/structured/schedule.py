@@ -8,8 +8,7 @@ tiles of contractions are along dimensions of their own (`widths`), where long s
 `structured.group`). It knows the target but not the number of threads, so results don't depend on
 threads.
 
-Register tiles are chosen by a cost: the work with its rounding up, divided by how well the
-accumulators hide the latency of a multiply-add, plus what starting a tile costs.
+Register tiles are chosen by a cost (see `tile_cost`).
 
 Mirrors: IREE's lowering configs, Halide's auto-scheduler, tinygrad's Opt list; cost terms as in
 BLIS' analytical model. Halide's and Ansor's search with measurements or learned costs; ours is a
@@ -18,7 +17,7 @@ formula a kernel, and knows the target but not the number of threads.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence, Set
+from collections.abc import Mapping, Sequence
 from math import inf, isqrt, prod
 from typing import NamedTuple
 
@@ -37,21 +36,23 @@ from minicc.ir.structured import (
 )
 from minicc.passes.structured.fuse import is_contraction
 from minicc.passes.structured.merge import plain_names
+from minicc.passes.structured.rows import Steps
+from minicc.passes.structured.tile_cost import (
+    BLOCK,
+    LONGEST_CHAIN,
+    cost_of,
+    free_cost,
+    place_of,
+    register_tiles,
+)
 from minicc.target import Target
 
-# terms summed in one chain before they join the total: keeps the error near that of a pairwise sum
-_BLOCK, _LONGEST_CHAIN = 128, 256
-# the same for sums that are not of products: they cost little, and errors of one sign pile up
+# LONGEST_CHAIN for sums that are not of products: they cost little, and errors of one sign pile up
 _PLAIN_BLOCK, _PLAIN_CHAIN = 16, 16
 PACK_READS = 4  # reads of an element from which a copy in the tiles' order pays
 _ROWS = 48  # of a free dimension that an instance has, about
-_SAMPLES = (8, 21, 50, 128)  # extents that a tile of a free dimension is judged by
 _CHUNK = 2048  # elements of a long row that one instance handles
 _TALLEST = 12  # rows of a block that ops other than contractions handle at once
-_NEAR = 1 << 15  # bytes that stay in the first cache
-_FAR = 2.0  # cycles for a vector from the second one
-_START = 24.0  # cycles that a register tile costs besides its multiply-adds
-_JOIN = 0.5  # cycles for a vector of a total that is added to in memory
 
 
 Cover = tuple[str, int, tuple[int, ...]]
@@ -60,7 +61,7 @@ Cover = tuple[str, int, tuple[int, ...]]
 class Schedule:
     """The decisions for one group; see the module's text."""
 
-    __slots__ = ("cover", "cuts", "grid", "steps", "tiles", "widths")
+    __slots__ = ("cover", "cuts", "grid", "lengths", "steps", "tiles", "widths")
 
     def __init__(
         self,
@@ -71,6 +72,7 @@ class Schedule:
         widths: Mapping[str, int] | None = None,
     ) -> None:
         self.cover: tuple[Cover, ...] = ()
+        self.lengths: dict[str, Steps] = {}
         self.grid = grid
         self.tiles = dict(tiles)
         self.cuts = cuts
@@ -146,9 +148,15 @@ def _choose_cover(chosen: Schedule, ops: Sequence[Generic], group: Group, target
             steps = step_chain(step, lanes)
         else:
             plain = any(name in names_of((e,)) for op in ops for e in op.coordinates)
-            product = any(is_contraction(op) for op in ops)
-            steps = (step, tail_step(step), HOLD if product and step > 2 and not plain else 1)
-        points = size if name in vectors else step * max(1, _ROWS // step)
+            if any(is_contraction(op) for op in ops) and step > 2 and not plain:
+                short = tail_step(step)
+                # of several products, a row alone is worth no code of its own
+                alone = (1,) if sum(is_contraction(op) for op in ops) == 1 else ()
+                lengths = chosen.lengths.get(name, (step, short))
+                steps = (*dict.fromkeys(lengths), *alone, HOLD)
+            else:
+                steps = (step, tail_step(step), 1)
+        points = size if name in vectors else step * max(1, round(_ROWS / step))
         cover.append((name, points, tuple(dict.fromkeys(steps)) if steps[0] != steps[1] else steps))
         chosen.tiles[name] = step
     chosen.cover = tuple(cover)
@@ -205,12 +213,18 @@ def _contraction(
     depth = prod(extents[i.name] for i in op.space.of_kind(REDUCTION))
     free = {n for n in rows if not isinstance(op.space[n].extent, int)}
     tiles = min(
-        _register_tiles(rows, vector, extents, lanes, target.registers),
-        key=lambda t: _cost(t, rows, vector, extents, depth, lanes, target.registers, free),
+        register_tiles(rows, vector, extents, lanes, target.registers),
+        key=lambda t: cost_of(t, rows, vector, extents, depth, lanes, target.registers, free),
     )
-    cuts = {op: cut_sums(op, tiles, _LONGEST_CHAIN, _BLOCK)}
+    cuts = {op: cut_sums(op, tiles, LONGEST_CHAIN, BLOCK)}
     grid = (*batch, *([vector] if vector in group.shared else []), *rows)
-    return Schedule(grid, tiles, cuts)
+    chosen = Schedule(grid, tiles, cuts)
+    for n in free & tiles.keys():
+        others = prod(tiles[m] for m in rows if m != n and m in tiles)
+        where = place_of(tiles[vector], extents[vector], depth, lanes)
+        vectors = -(-tiles[vector] // lanes)
+        chosen.lengths[n] = free_cost(tiles[n], others, vectors, depth, target.registers, where)[1]
+    return chosen
 
 
 def _whole_rows(group: Group, contractions: Sequence[Generic], target: Target) -> Schedule:
@@ -222,9 +236,14 @@ def _whole_rows(group: Group, contractions: Sequence[Generic], target: Target) -
     first = contractions[0]
     lanes, registers = _lanes(first, target), target.registers
     narrow = _narrow_operand(first, contiguous_name(first.yield_maps[0]))
+    candidates = [n for n in group.shared if not _mentions(first.input_maps[1 - narrow], n)]
+    # among those that are free the innermost: the one before it is a batch, and often 1
     row = max(
-        (n for n in group.shared if not _mentions(first.input_maps[1 - narrow], n)),
-        key=lambda n: first.space.typical[n],
+        candidates,
+        key=lambda n: (
+            first.space.typical[n],
+            0 if isinstance(first.space[n].extent, int) else candidates.index(n),
+        ),
     )
 
     def best(op: Generic, height: int) -> tuple[float, dict[str, int]]:
@@ -233,8 +252,8 @@ def _whole_rows(group: Group, contractions: Sequence[Generic], target: Target) -
         depth = prod(extents[i.name] for i in op.space.of_kind(REDUCTION))
         free = set() if isinstance(op.space[row].extent, int) else {row}
         choices = [
-            (_cost(t, [row], vector, extents, depth, lanes, registers, free), t)
-            for t in _register_tiles([row], vector, extents, lanes, registers)
+            (cost_of(t, [row], vector, extents, depth, lanes, registers, free), t)
+            for t in register_tiles([row], vector, extents, lanes, registers)
             if t[row] == height
         ]
         return min(choices, key=lambda c: c[0], default=(inf, {}))
@@ -252,11 +271,17 @@ def _whole_rows(group: Group, contractions: Sequence[Generic], target: Target) -
         for name in _inner_tiles(op, group, lanes):
             tiles.setdefault(name, min(op.space.typical[name], lanes))
         if op in contractions:
-            cuts[op] = cut_sums(op, tiles, _LONGEST_CHAIN, _BLOCK)
+            cuts[op] = cut_sums(op, tiles, LONGEST_CHAIN, BLOCK)
         elif "add" in op.combine:
             cuts[op] = cut_sums(op, tiles, _PLAIN_CHAIN, _PLAIN_BLOCK)
     grid = (*[n for n in group.shared if n != row], row)
-    return Schedule(grid, tiles, cuts, widths=widths)
+    chosen = Schedule(grid, tiles, cuts, widths=widths)
+    vector = str(contiguous_name(first.yield_maps[0]))
+    depth = prod(first.space.typical[i.name] for i in first.space.of_kind(REDUCTION))
+    width = best(first, height)[1][vector]
+    where = place_of(width, first.space.typical[vector], depth, lanes)
+    chosen.lengths[row] = free_cost(height, 1, -(-width // lanes), depth, registers, where)[1]
+    return chosen
 
 
 def _reads_vectors(group: Group, op: Generic, vector: str, constants: frozenset[Value]) -> bool:
@@ -290,72 +315,6 @@ def _narrow_operand(op: Generic, vector: str | None) -> int:
     """
     wide = [k for k, m in enumerate(op.input_maps) if vector is not None and _mentions(m, vector)]
     return 1 - wide[-1] if wide and wide[-1] < 2 else 0
-
-
-def _register_tiles(
-    rows: list[str], vector: str, extents: Mapping[str, int], lanes: int, registers: int
-) -> Iterator[dict[str, int]]:
-    """Tiles whose accumulators, one row of the wide operand and one broadcast fit the registers."""
-    widths = sorted({min(extents[vector], v * lanes) for v in range(1, 9)})
-    for width in widths:
-        vectors = -(-width // lanes)
-        most = (registers - 1 - vectors) // vectors
-        if most < 1:
-            continue
-        if not rows:
-            yield {vector: width}
-            continue
-        last = rows[-1]
-        for count in range(1, min(extents[last], most) + 1):
-            yield {last: count, vector: width}
-        if len(rows) > 1 and extents[last] <= most // 2:
-            for outer in range(2, min(extents[rows[-2]], most // extents[last]) + 1):
-                yield {rows[-2]: outer, last: extents[last], vector: width}
-
-
-def _cost(
-    tiles: Mapping[str, int],
-    rows: list[str],
-    vector: str,
-    extents: Mapping[str, int],
-    depth: int,
-    lanes: int,
-    registers: int,
-    free: Set[str] = frozenset(),
-) -> float:
-    """Cycles of a whole contraction, up to a factor; rows that are free have several extents."""
-    vectors = -(-tiles[vector] // lanes)
-    height = prod(tiles.get(n, 1) for n in rows)
-    count: float = -(-extents[vector] // tiles[vector])
-    for n in rows:
-        if n not in free or tiles.get(n, 1) == 1:
-            count *= -(-extents[n] // tiles.get(n, 1))
-    # few rows at a time read the wide operand again and again, from beyond the first cache
-    far = 64 * lanes // 16 * vectors * depth > _NEAR and bool(free)
-    tile = _tile_cost(height, vectors, depth, registers, far)
-    for n in rows:
-        step = tiles.get(n, 1)
-        if n in free and step > 1:
-            rest = _tile_cost(height // step * tail_step(step), vectors, depth, registers, far)
-            whole = [s // step * tile + -(-(s % step) // tail_step(step)) * rest for s in _SAMPLES]
-            tile = extents[n] * sum(c / s for c, s in zip(whole, _SAMPLES, strict=True))
-            tile /= len(_SAMPLES)
-    return count * tile
-
-
-def _tile_cost(height: int, vectors: int, depth: int, registers: int, far: bool = False) -> float:
-    """Cycles of a register tile.
-
-    Multiply-adds issued, loads, its start, and each block of its sums that joins totals for which
-    no registers are left.
-    """
-    accumulators = height * vectors
-    # two multiply-adds a cycle with a latency of four: eight in flight; two loads a cycle
-    step = max(accumulators / 2, (height + vectors) / 2, 4.0, vectors * _FAR if far else 0)
-    spilled = max(0, 2 * accumulators + vectors + 1 - registers)
-    joins = depth // _BLOCK if depth > _LONGEST_CHAIN else 0
-    start = _START + 2 * accumulators + _JOIN * joins * spilled
-    return depth * step * (1 + 0.01 / height) + start
 
 
 class Cuts(NamedTuple):

@@ -1,0 +1,97 @@
+"""Cover rows whose number is free by steps of a few lengths.
+
+Most rows are handled in long steps. What is left over is one short step, or a middle one, or both
+in the place of a long one, or one more long step: whichever computes the fewest rows more than
+there are. So nine rows are two steps of five where steps are of eight and of five, and what the
+rows are multiplied by is read no more often than it must be.
+
+Mirrors: the kernels for what is left over in BLIS and XNNPACK, which have one for each number of
+rows; ours are two or three for all numbers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cache
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from minicc.ir.affine import Dim
+
+_FEWEST, _MOST = 2, 36  # numbers of rows that lengths of steps are judged by
+_ADDRESSES = 12  # rows that may have addresses of their own: more don't fit the registers
+
+
+class Steps(NamedTuple):
+    """How many rows the steps have: long ones, middle ones, short ones; two may be the same."""
+
+    long: int
+    middle: int
+    short: int
+
+    @property
+    def least(self) -> int:
+        """The fewest rows for which there are long steps.
+
+        Where there are middle ones, too, reading what the rows are multiplied by takes long, and a
+        long step may have rows beyond the end.
+        """
+        holds = self.short < self.middle and self.long <= _ADDRESSES
+        return self.middle + 1 if holds else self.long
+
+
+def steps_of(cover: Sequence[int]) -> Steps:
+    """The lengths that a cover of rows has, but for that of a row alone."""
+    long, *others = (n for n in cover if n > 1)
+    return Steps(long, others[0], others[-1])
+
+
+def long_steps(rows: Dim, steps: Steps) -> Dim:
+    """How many long steps cover so many rows; below 0 where one less than none would do.
+
+    What is left over are at most as many rows as a middle step and a short one have.
+    """
+    long, middle, short = steps
+    count: Dim = _long_steps(rows, long, middle, max(0, middle + short - long))
+    return count
+
+
+def _long_steps(rows: Any, long: int, middle: Any, spare: Any) -> Any:
+    """As above, of numbers and of arrays; the other two do for `spare` rows beyond a long step."""
+    count = (rows + (long - spare - 1)) // long - (rows - 1) // long
+    return count + (rows + (long - middle - 1)) // long - 1
+
+
+class Choice(NamedTuple):
+    """Lengths of steps, and how many of each length there are for a row, on average."""
+
+    steps: Steps
+    counts: tuple[float, float, float]
+
+
+@cache
+def choices(long: int, three: bool, more: int) -> tuple[Choice, ...]:
+    """Lengths of middle and short steps beside long ones, of which the shorter two may differ.
+
+    The average is over few rows and as often over many. What there is to do but for the steps
+    takes as long as some rows `more`.
+    """
+    lengths = range(min(3, -(-long // 2)), max(min(long, _ADDRESSES + 1), 2))
+    found = [Steps(long, m, s) for m in lengths for s in lengths if s == m or (three and s < m)]
+    middle, short, least = (
+        np.array(column)[:, None]
+        for column in zip(*[(k.middle, k.short, k.least) for k in found], strict=True)
+    )
+    rows = np.arange(_FEWEST, _MOST)
+    counted = _long_steps(rows, long, middle, np.maximum(0, middle + short - long))
+    first = np.where(rows >= least, np.maximum(counted, 0), 0)
+    left = np.maximum(rows - first * long, 0)
+    second = (left > short) * 1
+    third = -(-np.maximum(left - second * middle, 0) // short)
+    few = [(count / (rows + more)).mean(axis=1) / 2 for count in (first, second, third)]
+    few[0] = few[0] + 1 / (2 * long)
+    return tuple(
+        Choice(k, (a, b, c))
+        for k, a, b, c in zip(found, *(column.tolist() for column in few), strict=True)
+    )

@@ -1,0 +1,127 @@
+"""What a register tile of a contraction costs, by which schedules choose among them.
+
+The work with its rounding up, divided by how well the accumulators hide the latency of a
+multiply-add, plus what starting a tile costs. Where the number of rows is free, it is what several
+numbers cost on average, with the lengths of steps that are best for them; and few rows at a time
+read the wide operand again and again, from wherever it is.
+
+Mirrors: the analytical model of BLIS for register tiles and the levels of caches.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Set
+from enum import Enum
+from functools import cache
+from math import prod
+
+from minicc.passes.structured.rows import Steps, choices
+
+# terms summed in one chain before they join the total: keeps the error near that of a pairwise sum
+BLOCK, LONGEST_CHAIN = 128, 256
+_NEAR = 1 << 15  # bytes that stay in the first cache
+_SECOND = 1 << 18  # bytes that stay in the second one while a kernel runs
+_FAR = 2.5  # cycles for a vector from there
+_STALL = 0.75  # cycles of it that go beside no multiply-adds
+_MEMORY = 5  # rows that take as long as to bring in what they are multiplied by
+_START = 24.0  # cycles that a register tile costs besides its multiply-adds
+_ADDRESS = 6.0  # cycles for the address of a row of a step that is not a long one
+_JOIN = 0.5  # cycles for a vector of a total that is added to in memory
+
+
+class Place(Enum):
+    """Where the wide operand is when a step of rows begins."""
+
+    FIRST = "first cache"
+    SECOND = "second cache"
+    MEMORY = "memory"
+
+
+def place_of(width: int, columns: int, depth: int, lanes: int) -> Place:
+    """Where columns of the wide operand are of which a tile has `width`."""
+    vector = 64 * lanes // 16
+    if vector * -(-width // lanes) * depth <= _NEAR:
+        return Place.FIRST
+    return Place.SECOND if vector * -(-columns // lanes) * depth <= _SECOND else Place.MEMORY
+
+
+def register_tiles(
+    rows: list[str], vector: str, extents: Mapping[str, int], lanes: int, registers: int
+) -> Iterator[dict[str, int]]:
+    """Tiles whose accumulators, one row of the wide operand and one broadcast fit the registers."""
+    widths = sorted({min(extents[vector], v * lanes) for v in range(1, 9)})
+    for width in widths:
+        vectors = -(-width // lanes)
+        most = (registers - 1 - vectors) // vectors
+        if most < 1:
+            continue
+        if not rows:
+            yield {vector: width}
+            continue
+        last = rows[-1]
+        for count in range(1, min(extents[last], most) + 1):
+            yield {last: count, vector: width}
+        if len(rows) > 1 and extents[last] <= most // 2:
+            for outer in range(2, min(extents[rows[-2]], most // extents[last]) + 1):
+                yield {rows[-2]: outer, last: extents[last], vector: width}
+
+
+def cost_of(
+    tiles: Mapping[str, int],
+    rows: list[str],
+    vector: str,
+    extents: Mapping[str, int],
+    depth: int,
+    lanes: int,
+    registers: int,
+    free: Set[str] = frozenset(),
+) -> float:
+    """Cycles of a whole contraction, up to a factor; rows that are free have several extents."""
+    vectors = -(-tiles[vector] // lanes)
+    height = prod(tiles.get(n, 1) for n in rows)
+    count: float = -(-extents[vector] // tiles[vector])
+    for n in rows:
+        if n not in free or tiles.get(n, 1) == 1:
+            count *= -(-extents[n] // tiles.get(n, 1))
+    where = place_of(tiles[vector], extents[vector], depth, lanes) if free else Place.FIRST
+    tile = _tile_cost(height, vectors, depth, registers, where)
+    for n in rows:
+        step = tiles.get(n, 1)
+        if n in free and step > 1:
+            tile = extents[n] * free_cost(step, height // step, vectors, depth, registers, where)[0]
+    return count * tile
+
+
+@cache
+def free_cost(
+    step: int, others: int, vectors: int, depth: int, registers: int, where: Place
+) -> tuple[float, Steps]:
+    """Cycles for one of some rows whose number is free, and the best lengths of steps over them."""
+    lengths = {
+        n: _tile_cost(n * others, vectors, depth, registers, where)
+        + (_ADDRESS * n if n < step else 0)
+        for n in range(1, step + 1)
+    }
+    more = 0 if where == Place.FIRST else _MEMORY
+
+    return min(
+        (sum(n * lengths[k] for n, k in zip(counts, steps, strict=True)), steps)
+        for steps, counts in choices(step, where == Place.MEMORY, more)
+    )
+
+
+def _tile_cost(height: int, vectors: int, depth: int, registers: int, where: Place) -> float:
+    """Cycles of a register tile.
+
+    Multiply-adds issued, loads, its start, and each block of its sums that joins totals for which
+    no registers are left.
+    """
+    accumulators = height * vectors
+    # two multiply-adds a cycle with a latency of four: eight in flight; two loads a cycle
+    step = max(accumulators / 2, (height + vectors) / 2, 4.0)
+    if where != Place.FIRST:
+        step = max(step + vectors * _STALL, vectors * _FAR)
+    spilled = max(0, 2 * accumulators + vectors + 1 - registers)
+    joins = depth // BLOCK if depth > LONGEST_CHAIN else 0
+    start = _START + 2 * accumulators + _JOIN * joins * spilled
+    return depth * step * (1 + 0.01 / height) + start

@@ -1,0 +1,49 @@
+"""Steps over rows whose number is free: all rows are covered, and few more than there are."""
+
+from __future__ import annotations
+
+import pytest
+
+from minicc.ir.affine import evaluate, number, symbol
+from minicc.passes.structured.rows import Steps, choices, long_steps, steps_of
+
+CHOICES = [choice for long in range(3, 29) for choice in choices(long, three=True, more=0)]
+ALL = [steps for steps, _ in CHOICES]
+
+
+@pytest.mark.parametrize("steps", ALL[::7], ids=str)
+def test_what_long_steps_leave_is_for_the_other_two(steps: Steps) -> None:
+    counted = long_steps(symbol("n"), steps)
+    for rows in range(1, 4 * steps.long):
+        count = number(long_steps(rows, steps))
+        assert evaluate(counted, {"n": rows}) == count >= -1
+        left = rows - max(count, 0) * steps.long
+        assert -steps.long < left <= steps.middle + steps.short
+        assert count <= 0 or rows > steps.middle
+
+
+def test_few_rows_more_than_there_are_are_computed() -> None:
+    steps = Steps(12, 9, 5)
+    computed = []
+    for rows in range(13, 37):
+        count = number(long_steps(rows, steps))
+        left = rows - count * steps.long
+        middle = int(left > steps.short)
+        short = int(left - middle * steps.middle > 0)
+        computed.append(count * 12 + middle * 9 * (left > 0) + short * 5 * (left > 0) - rows)
+    assert max(computed) <= 3
+    assert sum(computed) < 30
+
+
+def test_steps_are_read_off_a_cover() -> None:
+    assert steps_of((12, 9, 5, 1, 0)) == Steps(12, 9, 5)
+    assert steps_of((6, 4, 0)) == Steps(6, 4, 4)
+    assert Steps(12, 9, 5).least == 10
+    assert Steps(6, 4, 4).least == 6
+    assert Steps(14, 9, 5).least == 14
+
+
+def test_counts_are_for_a_row() -> None:
+    for steps, counts in CHOICES:
+        covered = sum(n * c for n, c in zip(steps, counts, strict=True))
+        assert 0.999 < covered < 2.5
