@@ -1,8 +1,8 @@
 """From LLVM IR text to object code: which target machine, and which passes (none).
 
-The kernels that arrive here are already vectorised, in SSA form, with their loops in order, so
-that instruction selection, LLVM's own loop strength reduction in code generation, and register
-allocation are all that is left to do. Measured with LLVM 22 on a direct convolution (3x3, 64
+The kernels that arrive here are already vectorised, in SSA form, with their loops in order and
+their addresses in parts (see `address`), so that instruction selection and register allocation are
+nearly all that is left to do. Measured with LLVM 22 on a direct convolution (3x3, 64
 channels, a register tile of 14 x 32, on a core whose roof is about 265 GFLOP/s); the second figure
 is the same kernel with each address computed in full from indices at each access:
 
