@@ -13,6 +13,7 @@ Mirrors: MLIR's memref-to-llvm and expand-strided-metadata, LLVM's separate-cons
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Any
 
 from minicc.backends.llvm.emitter import Emitter
@@ -75,34 +76,44 @@ def address(
 ) -> tuple[str, list[Dim]]:
     """The pointer to a tile's first element, and the step in elements along each of its axes."""
     type: BufferType = buffer.type
+    steps, base = _parts(at, type.strides, rank)
+    base = _named(e, base, indices)
+    pointer, element = str(e.env[buffer]), memory_element(type.dtype)
+    if isinstance(base, Expr):
+        pointer = _pointer(e, pointer, element, Expr(base.terms, 0))
+        base = base.const
+    if base:
+        pointer = e.w.inst(f"getelementptr{within} {element}, ptr {pointer}, i64 {base}")
+    return pointer, list(steps)
+
+
+@lru_cache(1024)
+def _parts(at: tuple[Dim, ...], strides: tuple[Dim, ...], rank: int) -> tuple[tuple[Dim, ...], Dim]:
+    """The step in elements along each axis of a tile, and where its first element lies."""
     total: Dim = 0
-    for coordinate, stride in zip(at, type.strides, strict=True):
+    for coordinate, stride in zip(at, strides, strict=True):
         total = total + coordinate * stride
-    split = affine_facts.linear(_named(e, total, indices), tuple(f"t{k}" for k in range(rank)))
+    axes = tuple(f"t{k}" for k in range(rank))
+    split = affine_facts.linear(total, axes)
     if split is None:
         raise CompilerBug("MC0303", f"the address {total} is not linear in the tile's coordinates")
     steps, base = split
-    pointer, element = str(e.env[buffer]), memory_element(type.dtype)
-    if not isinstance(base, int):
-        const, base = base.const, base - base.const
-        pointer, base = _pointer(e, pointer, element, base), const
-    if base:
-        pointer = e.w.inst(f"getelementptr{within} {element}, ptr {pointer}, i64 {base}")
-    return pointer, [steps.get(f"t{k}", 0) for k in range(rank)]
+    return tuple([steps.get(axis, 0) for axis in axes]), base
 
 
-def _pointer(e: Emitter, pointer: str, element: str, offset: Dim) -> str:
+def _pointer(e: Emitter, pointer: str, element: str, offset: Expr) -> str:
     """A pointer so many elements further, which is made once in a block."""
-    if e.loop is not None:
-        offset, steady = _split(offset, e.loop.own)
-        if steady != 0:
-            inside, e.w.lines = e.w.lines, e.loop.lines
-            pointer = _moved(e, e.loop, pointer, element, steady)
-            e.w.lines = inside
-    return _moved(e, e.block, pointer, element, offset) if offset != 0 else pointer
+    if e.loop is None:
+        return _moved(e, e.block, pointer, element, offset)
+    changing, steady = _split(offset, e.loop.own)
+    if steady is not None:
+        inside, e.w.lines = e.w.lines, e.loop.lines
+        pointer = _moved(e, e.loop, pointer, element, steady)
+        e.w.lines = inside
+    return pointer if changing is None else _moved(e, e.block, pointer, element, changing)
 
 
-def _moved(e: Emitter, place: object, pointer: str, element: str, offset: Dim) -> str:
+def _moved(e: Emitter, place: object, pointer: str, element: str, offset: Expr) -> str:
     """A pointer moved by an offset, from those that were made in a place or new."""
     key = place, pointer, offset
     if key not in e.pointers:
@@ -112,12 +123,19 @@ def _moved(e: Emitter, place: object, pointer: str, element: str, offset: Dim) -
     return e.pointers[key]
 
 
-def _split(offset: Dim, own: set[str]) -> tuple[Dim, Dim]:
+def _split(offset: Expr, own: set[str]) -> tuple[Expr | None, Expr | None]:
     """The terms of an offset that depend on some names, and those that don't."""
-    assert isinstance(offset, Expr)
-    changing: dict[Monomial, int] = {}
-    steady: dict[Monomial, int] = {}
-    for monomial, coefficient in offset.terms:
-        names = Expr(((monomial, coefficient),), 0).symbols()
-        (steady if own.isdisjoint(names) else changing)[monomial] = coefficient
-    return affine.build_sum(changing, 0), affine.build_sum(steady, 0)
+    changing: list[tuple[Monomial, int]] = []
+    steady: list[tuple[Monomial, int]] = []
+    for term in offset.terms:
+        (steady if own.isdisjoint(_names(term[0])) else changing).append(term)
+    return _sum(changing), _sum(steady)
+
+
+def _names(monomial: Monomial) -> frozenset[str]:
+    """The symbols of a product."""
+    return Expr(((monomial, 1),), 0).symbols()
+
+
+def _sum(terms: list[tuple[Monomial, int]]) -> Expr | None:
+    return Expr(tuple(terms), 0) if terms else None
