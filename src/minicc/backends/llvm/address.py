@@ -1,7 +1,7 @@
 """Indices and addresses as LLVM instructions.
 
-An address is a pointer to which terms with constant strides are added: what the innermost loop does
-not change before that loop, the rest within it.
+An address is a pointer to which terms with constant strides are added, each one before the
+outermost loop that does not change it.
 
 LLVM's loop strength reduction would take these sums apart again, for every access and for each loop
 around it, and search for a cheaper way to write all of them: that took it up to nine tenths of the
@@ -16,7 +16,7 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
 
-from minicc.backends.llvm.emitter import Emitter
+from minicc.backends.llvm.emitter import Emitter, Loop
 from minicc.backends.llvm.tiles import memory_element
 from minicc.backends.llvm.writer import Vec
 from minicc.errors import CompilerBug
@@ -102,15 +102,31 @@ def _parts(at: tuple[Dim, ...], strides: tuple[Dim, ...], rank: int) -> tuple[tu
 
 
 def _pointer(e: Emitter, pointer: str, element: str, offset: Expr) -> str:
-    """A pointer so many elements further, which is made once in a block."""
-    if e.loop is None:
-        return _moved(e, e.block, pointer, element, offset)
-    changing, steady = _split(offset, e.loop.own)
-    if steady is not None:
-        inside, e.w.lines = e.w.lines, e.loop.lines
-        pointer = _moved(e, e.loop, pointer, element, steady)
-        e.w.lines = inside
-    return pointer if changing is None else _moved(e, e.block, pointer, element, changing)
+    """A pointer so many elements further; each term is added before the loops that keep it."""
+    return _reached(e, pointer, element, offset, e.loop, e.block, e.w.lines)
+
+
+def _reached(
+    e: Emitter,
+    pointer: str,
+    element: str,
+    offset: Expr,
+    loop: Loop | None,
+    place: object,
+    lines: list[str],
+) -> str:
+    """The same in a place within a loop: what stands for the place, and its lines."""
+    changing: Expr | None = offset
+    if loop is not None:
+        changing, steady = _split(offset, loop.own)
+        if steady is not None:
+            pointer = _reached(e, pointer, element, steady, loop.outer, loop, loop.lines)
+    if changing is None:
+        return pointer
+    inside, e.w.lines = e.w.lines, lines
+    moved = _moved(e, place, pointer, element, changing)
+    e.w.lines = inside
+    return moved
 
 
 def _moved(e: Emitter, place: object, pointer: str, element: str, offset: Expr) -> str:

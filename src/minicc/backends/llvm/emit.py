@@ -41,7 +41,7 @@ def _for(e: Emitter, op: kernel.For) -> None:
     """A loop that runs at least once: what is carried is looked at after the body."""
     w = e.w
     head, before, (index, inits, initial, names) = w.fresh("for"), e.block, _carried(e, op)
-    outer, e.loop, first = e.loop, Loop(index), len(w.lines)
+    outer, e.loop, first = e.loop, Loop(index, e.loop), len(w.lines)
     w.line(f"br label %{head}")
     e.start(head)
     slot = len(w.lines)  # the phis are written when the values of the back edge are known
@@ -67,7 +67,7 @@ def _range(e: Emitter, op: kernel.Range) -> None:
     head, inside, done = w.fresh("range"), w.fresh("round"), w.fresh("done")
     before, (index, inits, initial, names) = e.block, _carried(e, op)
     start, stop = e.env[op.start], e.env[op.stop]
-    outer, e.loop, first = e.loop, Loop(index), len(w.lines)
+    outer, e.loop, first = e.loop, Loop(index, e.loop), len(w.lines)
     w.line(f"br label %{head}")
     e.start(head)
     slot = len(w.lines)

@@ -35,10 +35,12 @@ def symbol_of(kernel: str) -> str:
 class Loop:
     """The innermost loop that is being emitted.
 
-    `own` are the numbers that change in it, `lines` what is computed before it.
+    `own` are the numbers that change in it, `lines` what is computed before it, `outer` is the loop
+    around it.
     """
 
-    def __init__(self, index: str) -> None:
+    def __init__(self, index: str, outer: Loop | None) -> None:
+        self.outer = outer
         self.own = {index}
         self.lines: list[str] = []
 
