@@ -51,13 +51,14 @@ _SAMPLE = 256  # bytes of a literal that its hash looks at
 class Literal:
     """A constant array as an attribute; equal when type and bytes are equal, so -0.0 is not 0.0."""
 
-    __slots__ = ("_digest", "array")
+    __slots__ = ("_digest", "_hash", "array")
 
     def __init__(self, array: Any) -> None:
         given = np.asarray(array)
         native = given.dtype.newbyteorder("=")
         self.array: Array = given.astype(native, order="C", copy=False)
         self._digest: str | None = None
+        self._hash: int | None = None
 
     @property
     def digest(self) -> str:
@@ -79,11 +80,12 @@ class Literal:
         return a is b or (same_type and np.array_equal(self._bytes(), other._bytes()))
 
     def __hash__(self) -> int:
-        # of weights a part will do: equality looks at all
-        raw = self._bytes()
-        return hash(
-            (self.array.shape, self.array.dtype, raw[:_SAMPLE].tobytes(), raw[-8:].tobytes())
-        )
+        if self._hash is None:
+            # of weights a part will do: equality looks at all
+            raw = self._bytes()
+            sample = raw[:_SAMPLE].tobytes(), raw[-8:].tobytes()
+            self._hash = hash((self.array.shape, self.array.dtype, *sample))
+        return self._hash
 
 
 class Region:
@@ -366,11 +368,13 @@ def region_key(region: Region, numbers: dict[Value, int] | None = None) -> tuple
     numbers = {} if numbers is None else numbers
     for a in region.args:
         numbers[a] = len(numbers)
-    ops: list[tuple[Any, ...]] = []
+    ops: list[Any] = []
     for op in region.ops:
-        attrs = [(k, attribute_key(v)) for k, v in op.attrs.items()]
-        inner = [region_key(r, numbers) for r in op.regions]
-        ops.append((type(op), tuple([numbers[v] for v in op.operands]), *attrs, *inner))
+        ops += type(op), tuple([numbers[v] for v in op.operands])
+        if op.attrs:
+            ops.append(tuple([(k, attribute_key(v)) for k, v in op.attrs.items()]))
+        if op.regions:
+            ops.append(tuple([region_key(r, numbers) for r in op.regions]))
         for r in op.results:
             numbers[r] = len(numbers)
     types = tuple([a.type for a in region.args])

@@ -61,5 +61,5 @@ def check(e: Emitter, op: kernel.Check) -> None:
     w.inst(f"atomicrmw min ptr {least}, i64 {index} monotonic")
     w.line(f"br label %{good}")
     e.start(good)
-    e.env[op.result] = w.inst(f"phi i64 [ {place}, %{before} ], [ 0, %{bad} ]")
+    e.number(op.result, w.inst(f"phi i64 [ {place}, %{before} ], [ 0, %{bad} ]"))
     e.checks += 1

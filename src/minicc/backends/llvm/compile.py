@@ -15,6 +15,7 @@ from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from itertools import chain
+from threading import Event, Lock
 from typing import NamedTuple
 
 from minicc.backends.base import Image, Store, TeamCode
@@ -23,7 +24,7 @@ from minicc.backends.llvm.emit import emit_kernel
 from minicc.backends.llvm.link import link
 from minicc.backends.llvm.optimize import assembly, optimise
 from minicc.backends.llvm.program import emit_main, layout_of
-from minicc.ir.core import Module
+from minicc.ir.core import Function, Module, walk
 from minicc.target import Target
 
 
@@ -35,15 +36,19 @@ class Native(NamedTuple):
 
 
 def emit(module: Module, target: Target, flush_denormals: bool) -> dict[str, str]:
-    """LLVM IR text of each kernel and of `main`, by name."""
+    """LLVM IR text of `main` and of each kernel, by name."""
     return dict(_texts(module, target, flush_denormals))
 
 
 def _texts(module: Module, target: Target, flush_denormals: bool) -> Iterator[tuple[str, str]]:
-    for function in module.functions:
-        if function is not module.main:
-            yield function.name, emit_kernel(function, target)
     yield "main", emit_main(module, flush_denormals)
+    kernels = [f for f in module.functions if f is not module.main]
+    for function in sorted(kernels, key=_ops, reverse=True):
+        yield function.name, emit_kernel(function, target)
+
+
+def _ops(function: Function) -> int:
+    return sum(1 for _ in walk(function.body))
 
 
 def compile_program(
@@ -66,24 +71,32 @@ _team_objects: dict[tuple[Target, TeamCode], bytes] = {}
 def objects_of(texts: Iterable[tuple[str, str]], target: Target, store: Store) -> list[bytes]:
     """Object code of LLVM IR, each a name and a text, from the store or made and stored.
 
-    On all cores that the process may use, each as soon as its text is there. `main` calls, and
+    On all cores that the process may use; each thread takes a text, which may be made then, and
+    goes on with it. So only one of them runs Python while the others are in LLVM. `main` calls, and
     computes nothing: optimised, its code is no faster, and ten times as long in the making.
     """
-    pool = ThreadPoolExecutor(len(os.sched_getaffinity(0)), "minicc-llvm")
+    cores = len(os.sched_getaffinity(0))
+    source, taken, stopped = enumerate(texts), Lock(), Event()
+    made: dict[int, bytes] = {}
+
+    def work() -> None:
+        while not stopped.is_set():
+            with taken:
+                number, (name, text) = next(source, (-1, ("", "")))
+            if number < 0:
+                return
+            make = partial(optimise, text, target, 0 if name == "main" else 2)
+            made[number] = store(f"object {target.name}", text, make)
+
+    pool = ThreadPoolExecutor(cores, "minicc-llvm")
     try:
-        made = [
-            pool.submit(
-                store,
-                f"object {target.name}",
-                text,
-                partial(optimise, text, target, 0 if name == "main" else 2),
-            )
-            for name, text in texts
-        ]
-        return [future.result() for future in made]
+        for worker in [pool.submit(work) for _ in range(cores)]:
+            worker.result()
     finally:
         # an interrupt must not wait for what has not begun
-        pool.shutdown(cancel_futures=True)
+        stopped.set()
+        pool.shutdown()
+    return [made[number] for number in range(len(made))]
 
 
 def assemble(module: Module, target: Target, flush_denormals: bool) -> dict[str, str]:

@@ -4,8 +4,8 @@ The function emitted is `void @name(ptr buffers..., i64 lo, hi for each axis of 
 free dimensions that it depends on, `ptr scratch` where it has scratch of a free size, and `ptr
 status` where it has checks; it runs the instances of that part of the grid in row-major
 order. Loops are emitted in do-while form with carried tiles as phis, so that accumulators are
-registers by construction. Addresses are sums of index terms with constant strides; what does not
-change in a loop is left to LLVM's code generator to hoist.
+registers by construction. What of an address does not change in a loop is added before it (see
+`address`); other values that don't change are moved by `passes.kernel.hoist`.
 
 Mirrors: Triton's TritonGPU-to-LLVM, IREE's ConvertToLLVM, XLA:CPU's kernel emitters. Unlike those,
 it emits text and no dialect of LLVM stands between.
@@ -18,7 +18,14 @@ from math import prod
 import numpy as np
 
 from minicc.backends.llvm import checks, elementwise, memory, shapes
-from minicc.backends.llvm.emitter import Emit, Emitter, common_chunks, define_chunked, symbol_of
+from minicc.backends.llvm.emitter import (
+    Emit,
+    Emitter,
+    Loop,
+    common_chunks,
+    define_chunked,
+    symbol_of,
+)
 from minicc.backends.llvm.narrow import is_narrow
 from minicc.backends.llvm.sizes import parameter
 from minicc.backends.llvm.tiles import ELEMENT, Tile, leading_map, splat, split_axis
@@ -34,6 +41,7 @@ def _for(e: Emitter, op: kernel.For) -> None:
     """A loop that runs at least once: what is carried is looked at after the body."""
     w = e.w
     head, before, (index, inits, initial, names) = w.fresh("for"), e.block, _carried(e, op)
+    outer, e.loop, first = e.loop, Loop(index, e.loop), len(w.lines)
     w.line(f"br label %{head}")
     e.start(head)
     slot = len(w.lines)  # the phis are written when the values of the back edge are known
@@ -46,6 +54,8 @@ def _for(e: Emitter, op: kernel.For) -> None:
     w.line(f"br i1 {more}, label %{head}, label %{done}")
     phis = [f"  {index} = phi i64 [ {op.lo}, %{before} ], [ {following}, %{tail} ]"]
     w.lines[slot:slot] = phis + _phis(inits, names, initial, before, yielded, tail)
+    w.lines[first:first] = e.loop.lines
+    e.loop = outer
     e.start(done)
     for result, parts in zip(op.results, yielded, strict=True):
         e.define(result, list(parts))
@@ -57,6 +67,7 @@ def _range(e: Emitter, op: kernel.Range) -> None:
     head, inside, done = w.fresh("range"), w.fresh("round"), w.fresh("done")
     before, (index, inits, initial, names) = e.block, _carried(e, op)
     start, stop = e.env[op.start], e.env[op.stop]
+    outer, e.loop, first = e.loop, Loop(index, e.loop), len(w.lines)
     w.line(f"br label %{head}")
     e.start(head)
     slot = len(w.lines)
@@ -70,6 +81,8 @@ def _range(e: Emitter, op: kernel.Range) -> None:
     w.line(f"br label %{head}")
     phis = [f"  {index} = phi i64 [ {start}, %{before} ], [ {following}, %{tail} ]"]
     w.lines[slot:slot] = phis + _phis(inits, names, initial, before, yielded, tail)
+    w.lines[first:first] = e.loop.lines
+    e.loop = outer
     e.start(done)
     for result, parts in zip(op.results, names, strict=True):
         e.define(result, list(parts))

@@ -32,6 +32,19 @@ def symbol_of(kernel: str) -> str:
     return f"kernel.{kernel}"
 
 
+class Loop:
+    """The innermost loop that is being emitted.
+
+    `own` are the numbers that change in it, `lines` what is computed before it, `outer` is the loop
+    around it.
+    """
+
+    def __init__(self, index: str, outer: Loop | None) -> None:
+        self.outer = outer
+        self.own = {index}
+        self.lines: list[str] = []
+
+
 class Emitter:
     """The state while one kernel is emitted: the writer, and what each value became."""
 
@@ -44,6 +57,7 @@ class Emitter:
         self.entry: list[str] = []
         self.block = "entry"
         self.pointers: dict[object, str] = {}
+        self.loop: Loop | None = None
         self.lazy: set[Op] = set()
         self.checks = 0  # how many were emitted
         self.scratch: Dim = 0  # bytes of scratch of free sizes
@@ -59,6 +73,12 @@ class Emitter:
     ) -> None:
         """Bind a value to its vectors."""
         self.env[value] = Tile(value.type, self.lanes, parts, make)
+
+    def number(self, value: Value, name: str) -> None:
+        """Bind an index to an i64 that was computed here."""
+        self.env[value] = name
+        if self.loop is not None:
+            self.loop.own.add(name)
 
     def of_sizes(self, expression: Dim) -> str:
         """An expression over free dimensions alone as an i64, computed once in the entry."""

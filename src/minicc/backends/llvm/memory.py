@@ -1,92 +1,26 @@
-"""Loads, stores, scratch and index arithmetic of kernels as LLVM instructions.
+"""Loads, stores, scratch and indices of kernels as LLVM instructions.
 
-An address is a sum of index terms with constant strides; along a tile's last axis a step of 1 is a
-vector access. Where another axis has that step, vectors along it are turned in registers; any
-other access is done element by element.
+Along a tile's last axis a step of 1 is a vector access. Where another axis has that step, vectors
+along it are turned in registers; any other access is done element by element.
 
 Mirrors: MLIR's vector.transfer lowering and memref-to-llvm, Triton's load and store lowering.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from math import prod
-from typing import Any
 
+from minicc.backends.llvm.address import address, emit_index
 from minicc.backends.llvm.emitter import Emitter
 from minicc.backends.llvm.tiles import memory_element, splat, split_axis
 from minicc.backends.llvm.transpose import transpose
 from minicc.backends.llvm.writer import Vec
 from minicc.errors import CompilerBug
-from minicc.ir import affine, affine_facts, kernel
+from minicc.ir import affine_facts, kernel
 from minicc.ir.affine import Dim
-from minicc.ir.core import Value
 from minicc.ir.types import BufferType, buffer_bytes
 
 SCRATCH = "%scratch"
-
-
-def emit_index(e: Emitter, expression: Dim, indices: tuple[Value, ...]) -> str:
-    """An affine expression over i0, i1, ... as an i64; constants come back as their digits."""
-    w, t = e.w, Vec(1, "i64")
-
-    def floor_operation(divide: bool) -> Callable[[Any, int], str]:
-        def emit(a: Any, n: int) -> str:
-            # indices that are divided are never negative, so the unsigned instruction is the floor
-            return w.inst(f"{'udiv' if divide else 'urem'} i64 {a}, {n}")
-
-        return emit
-
-    if not isinstance(expression, int) and all(map(affine.is_size, affine.symbols(expression))):
-        return e.of_sizes(expression)
-    return str(
-        affine.fold(
-            expression,
-            lambda name: (
-                e.of_sizes(affine.symbol(name))
-                if affine.is_size(name)
-                else e.env[indices[int(name[1:])]]
-            ),
-            lambda a, b: w.binary("add nsw", t, str(a), str(b)),
-            lambda a, b: w.binary("mul nsw", t, str(a), str(b)),
-            floor_operation(True),
-            floor_operation(False),
-            lambda a, b: w.intrinsic("llvm.smin.i64", t, (t, str(a)), (t, str(b))),
-        )
-    )
-
-
-def address(
-    e: Emitter,
-    buffer: Value,
-    at: tuple[Dim, ...],
-    indices: tuple[Value, ...],
-    rank: int,
-    within: str = " inbounds",
-) -> tuple[str, list[Dim]]:
-    """The pointer to a tile's first element, and the step in elements along each of its axes."""
-    type: BufferType = buffer.type
-    total: Dim = 0
-    for coordinate, stride in zip(at, type.strides, strict=True):
-        total = total + coordinate * stride
-    split = affine_facts.linear(total, tuple(f"t{k}" for k in range(rank)))
-    if split is None:
-        raise CompilerBug("MC0303", f"the address {total} is not linear in the tile's coordinates")
-    steps, base = split
-    pointer, element = str(e.env[buffer]), memory_element(type.dtype)
-    if not isinstance(base, int):
-        const, base = base.const, base - base.const
-        key = e.block, pointer, base, tuple([e.env[v] for v in indices])
-        if key not in e.pointers:
-            flags = "" if const else within  # the pointer alone may leave the buffer
-            offset = emit_index(e, base, indices)
-            e.pointers[key] = e.w.inst(
-                f"getelementptr{flags} {element}, ptr {pointer}, i64 {offset}"
-            )
-        pointer, base = e.pointers[key], const
-    if base:
-        pointer = e.w.inst(f"getelementptr{within} {element}, ptr {pointer}, i64 {base}")
-    return pointer, [steps.get(f"t{k}", 0) for k in range(rank)]
 
 
 def _offsets(shape: tuple[int, ...], steps: list[Dim]) -> list[Dim]:
@@ -229,7 +163,7 @@ def prefetch(e: Emitter, op: kernel.Prefetch) -> None:
 
 def index(e: Emitter, op: kernel.Index) -> None:
     """An index is an i64, or digits where it is constant."""
-    e.env[op.result] = emit_index(e, op.value, op.indices)
+    e.number(op.result, emit_index(e, op.value, op.indices))
 
 
 def alloc(e: Emitter, op: kernel.Alloc) -> None:

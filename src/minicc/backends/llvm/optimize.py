@@ -1,8 +1,8 @@
 """From LLVM IR text to object code: which target machine, and which passes (none).
 
-The kernels that arrive here are already vectorised, in SSA form, with their loops in order, so
-that instruction selection, LLVM's own loop strength reduction in code generation, and register
-allocation are all that is left to do. Measured with LLVM 22 on a direct convolution (3x3, 64
+The kernels that arrive here are already vectorised, in SSA form, with their loops in order and
+their addresses in parts (see `address`), so that instruction selection and register allocation are
+nearly all that is left to do. Measured with LLVM 22 on a direct convolution (3x3, 64
 channels, a register tile of 14 x 32, on a core whose roof is about 265 GFLOP/s); the second figure
 is the same kernel with each address computed in full from indices at each access:
 
@@ -24,8 +24,8 @@ LLVM's usual choice for a JIT, the large model, would load 64-bit addresses (`mo
 loops.
 
 Code is generated on several threads at once, each with a context and a target machine of its own.
-llvmlite locks every call against every other; the one long call is therefore declared here a second
-time, without its lock.
+llvmlite locks every call against every other; those that are needed for a kernel are therefore
+declared here a second time, without its lock.
 
 Mirrors: XLA:CPU's IR compiler and Inductor's clang call, which run whole O3 pipelines; numba runs
 O3 twice. Ours runs few passes and no vectoriser, since vectors are there already.
@@ -65,55 +65,83 @@ def target_machine(target: Target, level: int = 2) -> Any:
     )
 
 
-_idle: dict[tuple[Target, int], list[Any]] = {}
+class _Machine:
+    """A target machine, and the lines that say so at the head of a module for it."""
+
+    def __init__(self, target: Target, level: int) -> None:
+        self.handle = target_machine(target, level)
+        layout, triple = self.handle.target_data, self.handle.triple
+        self.head = f'target datalayout = "{layout}"\ntarget triple = "{triple}"\n'
+
+
+_idle: dict[tuple[Target, int], list[_Machine]] = {}
 
 
 def _emit(ir_text: str, target: Target, level: int, as_object: bool) -> bytes:
     """What the code generator makes of the text, which is verified first."""
-    import llvmlite.binding as llvm
-
     idle = _idle.setdefault((target, level), [])
     try:
         machine = idle.pop()
     except IndexError:
-        machine = target_machine(target, level)
-    # A context of its own: names of types and constants would pile up in the global one. The module
-    # is closed before it here and now; garbage collection might take them the other way round.
-    with llvm.create_context() as context:
-        try:
-            with llvm.parse_assembly(ir_text, context) as module:
-                module.verify()
-                # Which library functions exist is decided by the module's triple.
-                module.triple = machine.triple
-                module.data_layout = str(machine.target_data)
-                return _generate(machine, module, as_object)
-        except RuntimeError as error:
-            message = f"LLVM rejects the IR: {error}"
-            raise CompilerBug("MC0301", message, stage="llvm", ir=ir_text) from error
-        finally:
-            idle.append(machine)
+        machine = _Machine(target, level)
+    try:
+        # Which library functions exist is decided by the module's triple.
+        return _generate(machine.handle, machine.head + ir_text, as_object)
+    except RuntimeError as error:
+        message = f"LLVM rejects the IR: {error}"
+        raise CompilerBug("MC0301", message, stage="llvm", ir=ir_text) from error
+    finally:
+        idle.append(machine)
+
+
+_BRIEF = (
+    *("ContextCreate", "ContextDispose", "VerifyModule", "DisposeModule", "DisposeString"),
+    *("GetBufferSize", "GetBufferStart", "DisposeMemoryBuffer"),
+)
+_LONG = ("ParseAssembly", "TargetMachineEmitToMemory")
 
 
 @cache
-def _generator() -> Any:
-    """LLVM's code generation as llvmlite's library has it, without llvmlite's lock."""
+def _functions() -> dict[str, Any]:
+    """Functions of LLVM's as llvmlite's library has them, without llvmlite's lock.
+
+    Python's lock is let go in long ones only: where other threads are busy, it takes milliseconds
+    to come back.
+    """
     from llvmlite.binding import ffi
 
-    locked = ffi.lib.LLVMPY_TargetMachineEmitToMemory
-    function = ctypes.CDLL(ffi.lib._name).LLVMPY_TargetMachineEmitToMemory
-    function.argtypes, function.restype = locked.argtypes, locked.restype
-    return function
+    found: dict[str, Any] = {}
+    for names, library in ((_BRIEF, ctypes.PyDLL), (_LONG, ctypes.CDLL)):
+        handle = library(ffi.lib._name)
+        for name in names:
+            declared = getattr(ffi.lib, f"LLVMPY_{name}")
+            found[name] = function = getattr(handle, f"LLVMPY_{name}")
+            function.argtypes, function.restype = declared.argtypes, declared.restype
+    return found
 
 
-def _generate(machine: Any, module: Any, as_object: bool) -> bytes:
-    from llvmlite.binding import ffi
-
-    with ffi.OutputString() as problem:
-        buffer = _generator()(machine, module, int(as_object), problem)
-        if not buffer:
-            raise RuntimeError(str(problem))
+def _generate(machine: Any, text: str, as_object: bool) -> bytes:
+    """The code of a module of LLVM IR; RuntimeError says why there is none."""
+    call = _functions()
+    problem = ctypes.c_char_p()
+    # A context of its own: names of types and constants would pile up in the global one.
+    context = call["ContextCreate"]()
+    module = buffer = None
     try:
-        size = ffi.lib.LLVMPY_GetBufferSize(buffer)
-        return ctypes.string_at(ffi.lib.LLVMPY_GetBufferStart(buffer), size)
+        module = call["ParseAssembly"](context, text.encode(), ctypes.byref(problem))
+        if not problem and not call["VerifyModule"](module, ctypes.byref(problem)):
+            buffer = call["TargetMachineEmitToMemory"](
+                machine, module, int(as_object), ctypes.byref(problem)
+            )
+        if not buffer:
+            raise RuntimeError((problem.value or b"").decode(errors="replace"))
+        size = call["GetBufferSize"](buffer)
+        return ctypes.string_at(call["GetBufferStart"](buffer), size)
     finally:
-        ffi.lib.LLVMPY_DisposeMemoryBuffer(buffer)
+        if problem:
+            call["DisposeString"](problem)
+        if buffer:
+            call["DisposeMemoryBuffer"](buffer)
+        if module:
+            call["DisposeModule"](module)
+        call["ContextDispose"](context)

@@ -1,0 +1,157 @@
+"""Indices and addresses as LLVM instructions.
+
+An address is a pointer to which terms with constant strides are added, each one before the
+outermost loop that does not change it.
+
+LLVM's loop strength reduction would take these sums apart again, for every access and for each loop
+around it, and search for a cheaper way to write all of them: that took it up to nine tenths of the
+time of a kernel. It leaves alone what depends on a `freeze`, which changes no defined value.
+
+Mirrors: MLIR's memref-to-llvm and expand-strided-metadata, LLVM's separate-const-offset-from-gep.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Any
+
+from minicc.backends.llvm.emitter import Emitter, Loop
+from minicc.backends.llvm.tiles import memory_element
+from minicc.backends.llvm.writer import Vec
+from minicc.errors import CompilerBug
+from minicc.ir import affine, affine_facts
+from minicc.ir.affine import Dim, Expr, Monomial
+from minicc.ir.core import Value
+from minicc.ir.types import BufferType
+
+
+def emit_index(e: Emitter, expression: Dim, indices: tuple[Value, ...]) -> str:
+    """An affine expression over i0, i1, ... as an i64; constants come back as their digits."""
+    return _computed(e, _named(e, expression, indices))
+
+
+def _named(e: Emitter, expression: Dim, indices: tuple[Value, ...]) -> Dim:
+    """An expression over i0, i1, ... as one over the names of numbers in LLVM IR."""
+    binding: dict[str, Dim] = {}
+    for k, v in enumerate(indices):
+        name = e.env[v]
+        binding[f"i{k}"] = affine.symbol(name) if name.startswith("%") else int(name)
+    return affine.substitute(expression, binding)
+
+
+def _computed(e: Emitter, expression: Dim) -> str:
+    """The value of an expression over sizes and names of numbers."""
+    w, t = e.w, Vec(1, "i64")
+
+    def floor_operation(divide: bool) -> Callable[[Any, int], str]:
+        def emit(a: Any, n: int) -> str:
+            # indices that are divided are never negative, so the unsigned instruction is the floor
+            return w.inst(f"{'udiv' if divide else 'urem'} i64 {a}, {n}")
+
+        return emit
+
+    if not isinstance(expression, int) and all(map(affine.is_size, affine.symbols(expression))):
+        return e.of_sizes(expression)
+    return str(
+        affine.fold(
+            expression,
+            lambda name: e.of_sizes(affine.symbol(name)) if affine.is_size(name) else name,
+            lambda a, b: w.binary("add nsw", t, str(a), str(b)),
+            lambda a, b: w.binary("mul nsw", t, str(a), str(b)),
+            floor_operation(True),
+            floor_operation(False),
+            lambda a, b: w.intrinsic("llvm.smin.i64", t, (t, str(a)), (t, str(b))),
+        )
+    )
+
+
+def address(
+    e: Emitter,
+    buffer: Value,
+    at: tuple[Dim, ...],
+    indices: tuple[Value, ...],
+    rank: int,
+    within: str = " inbounds",
+) -> tuple[str, list[Dim]]:
+    """The pointer to a tile's first element, and the step in elements along each of its axes."""
+    type: BufferType = buffer.type
+    steps, base = _parts(at, type.strides, rank)
+    base = _named(e, base, indices)
+    pointer, element = str(e.env[buffer]), memory_element(type.dtype)
+    if isinstance(base, Expr):
+        pointer = _pointer(e, pointer, element, Expr(base.terms, 0))
+        base = base.const
+    if base:
+        pointer = e.w.inst(f"getelementptr{within} {element}, ptr {pointer}, i64 {base}")
+    return pointer, list(steps)
+
+
+@lru_cache(1024)
+def _parts(at: tuple[Dim, ...], strides: tuple[Dim, ...], rank: int) -> tuple[tuple[Dim, ...], Dim]:
+    """The step in elements along each axis of a tile, and where its first element lies."""
+    total: Dim = 0
+    for coordinate, stride in zip(at, strides, strict=True):
+        total = total + coordinate * stride
+    axes = tuple(f"t{k}" for k in range(rank))
+    split = affine_facts.linear(total, axes)
+    if split is None:
+        raise CompilerBug("MC0303", f"the address {total} is not linear in the tile's coordinates")
+    steps, base = split
+    return tuple([steps.get(axis, 0) for axis in axes]), base
+
+
+def _pointer(e: Emitter, pointer: str, element: str, offset: Expr) -> str:
+    """A pointer so many elements further; each term is added before the loops that keep it."""
+    return _reached(e, pointer, element, offset, e.loop, e.block, e.w.lines)
+
+
+def _reached(
+    e: Emitter,
+    pointer: str,
+    element: str,
+    offset: Expr,
+    loop: Loop | None,
+    place: object,
+    lines: list[str],
+) -> str:
+    """The same in a place within a loop: what stands for the place, and its lines."""
+    changing: Expr | None = offset
+    if loop is not None:
+        changing, steady = _split(offset, loop.own)
+        if steady is not None:
+            pointer = _reached(e, pointer, element, steady, loop.outer, loop, loop.lines)
+    if changing is None:
+        return pointer
+    inside, e.w.lines = e.w.lines, lines
+    moved = _moved(e, place, pointer, element, changing)
+    e.w.lines = inside
+    return moved
+
+
+def _moved(e: Emitter, place: object, pointer: str, element: str, offset: Expr) -> str:
+    """A pointer moved by an offset, from those that were made in a place or new."""
+    key = place, pointer, offset
+    if key not in e.pointers:
+        # it may leave the buffer, where only a constant that is added later brings it back
+        there = e.w.inst(f"getelementptr {element}, ptr {pointer}, i64 {_computed(e, offset)}")
+        e.pointers[key] = e.w.inst(f"freeze ptr {there}")
+    return e.pointers[key]
+
+
+def _split(offset: Expr, own: set[str]) -> tuple[Expr | None, Expr | None]:
+    """The terms of an offset that depend on some names, and those that don't."""
+    changing: list[tuple[Monomial, int]] = []
+    steady: list[tuple[Monomial, int]] = []
+    for term in offset.terms:
+        (steady if own.isdisjoint(_names(term[0])) else changing).append(term)
+    return _sum(changing), _sum(steady)
+
+
+def _names(monomial: Monomial) -> frozenset[str]:
+    """The symbols of a product."""
+    return Expr(((monomial, 1),), 0).symbols()
+
+
+def _sum(terms: list[tuple[Monomial, int]]) -> Expr | None:
+    return Expr(tuple(terms), 0) if terms else None
