@@ -1,20 +1,23 @@
 """What `graph.host` runs for ONNX: a node at a time, on what its operands hold in that run.
 
-An operator of the host's own table runs as that says. Of any other all operands are known then, as
-if they were constants of the model, and what the importer makes of the node is evaluated by its
-definition.
+An operator of the host's own table runs as that says. Of any other the small operands, or all where
+that is not enough, are known then, as if they were constants of the model, and what the importer
+makes of the node is evaluated by its definition.
 
 Mirrors: PyTorch's eager mode beneath a compiled graph; ONNX's reference evaluator.
 """
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
 from minicc.errors import UserError
+from minicc.frontends.onnx.context import NeedsValueError
 from minicc.frontends.onnx.host import HOST, run_host
 from minicc.frontends.onnx.options import attributes_of
 from minicc.frontends.onnx.reader import Model, Node
@@ -23,7 +26,7 @@ from minicc.ir import graph
 from minicc.ir.core import Array, Region
 from minicc.ir.graph.host import DEFINITIONS
 from minicc.ir.interpret import Interpreter
-from minicc.ir.types import OPAQUE, from_numpy
+from minicc.ir.types import OPAQUE, from_numpy, tensor_of
 from minicc.later import Later
 
 if TYPE_CHECKING:
@@ -32,43 +35,79 @@ else:  # which imports this module
     importer = Later("minicc.frontends.onnx.importer")
 
 
+_SMALL, _KEPT = 64, 64  # elements of what decides an import, and imports that an op keeps
+
+
+class _Node:
+    """The node that an op stands for, and what it became for operands that were met."""
+
+    def __init__(self, op: graph.Host) -> None:
+        name = op.operator.partition(".")[2]
+        attributes, self.texts = attributes_of(op.options)
+        places = {*op.places, *self.texts}
+        inputs = tuple(
+            f"input{k}" if k in places else "" for k in range(max(places, default=-1) + 1)
+        )
+        outputs = tuple(f"output{k}" for k in range(len(op.types)))
+        self.node = Node(name, " ".join(op.loc), inputs, outputs, attributes)
+        own, domain = op.versions
+        self.model = Model({"": own, name.rpartition(".")[0]: domain}, [self.node], [], outputs, {})
+        self.regions: OrderedDict[tuple[Any, ...], Region | None] = OrderedDict()
+
+    def evaluated(self, arrays: dict[str, Array]) -> Sequence[Any]:
+        """What the importer makes of the node, evaluated; kept for other data of large operands."""
+        small = {n: a for n, a in arrays.items() if a.size <= _SMALL and a.dtype.kind in "iub"}
+        large = {n: a for n, a in arrays.items() if n not in small}
+        types = tuple((n, a.dtype, a.shape) for n, a in large.items())
+        key = (types, *[(n, a.dtype, a.shape, a.tobytes()) for n, a in small.items()])
+        if key not in self.regions:
+            try:
+                self.regions[key] = self._imported(small, large)
+            except NeedsValueError:
+                self.regions[key] = None
+            if len(self.regions) > _KEPT:
+                self.regions.popitem(last=False)
+        region = self.regions.get(key)
+        if region is None:
+            region, large = self._imported(arrays, {}), {}
+        with np.errstate(all="ignore"):
+            return Interpreter().region(region, list(large.values()), {})
+
+    def _imported(self, known: dict[str, Array], others: dict[str, Array]) -> Region:
+        """The ops that do what the node does on others, with what is known as constants."""
+        types = {n: tensor_of(a) for n, a in others.items()}
+        made = importer.Importer(self.model, types, known)
+        made.node(self.node)
+        found = [made.values[name] for name in self.node.outputs if name in made.values]
+        made.ctx.use(found)
+        return Region(made.args, made.ctx.builder.ops, found)
+
+
+_nodes: WeakKeyDictionary[graph.Host, _Node] = WeakKeyDictionary()
+
+
 def run_node(op: graph.Host, args: Sequence[Any]) -> tuple[Any, ...]:
     """The outputs of the node that an op stands for; UserError as of an import, or MC0158."""
-    name = op.operator.partition(".")[2]
-    attributes, texts = attributes_of(op.options)
-    given: dict[int, Any] = {**texts, **dict(zip(op.places, args, strict=True))}
-    inputs = tuple(f"input{k}" if k in given else "" for k in range(max(given, default=-1) + 1))
-    outputs = tuple(f"output{k}" for k in range(len(op.types)))
-    node = Node(name, " ".join(op.loc), inputs, outputs, attributes)
+    found = _nodes.get(op)
+    if found is None:
+        found = _nodes[op] = _Node(op)
+    node = found.node
+    given: dict[int, Any] = {**found.texts, **dict(zip(op.places, args, strict=True))}
     arrays = (v for v in given.values() if isinstance(v, np.ndarray | np.generic))
     numbers = sum(from_numpy(v.dtype) is not None for v in arrays) == len(given)
     values: Sequence[Any]
-    if name in HOST and not (numbers and name in OPERATORS):
-        values = run_host(node, [given.get(k) for k in range(len(inputs))])
+    if node.op in HOST and not (numbers and node.op in OPERATORS):
+        values = run_host(node, [given.get(k) for k in range(len(node.inputs))])
     elif numbers:
-        named = {f"input{k}": np.asarray(v) for k, v in given.items()}
-        values = _evaluated(node, named, op.versions)
+        values = found.evaluated({f"input{k}": np.asarray(v) for k, v in given.items()})
     else:
         kinds = ", ".join(sorted({type(v).__name__ for v in given.values()}))
-        text = f"{name} of what is no tensor of numbers ({kinds})"
+        text = f"{node.op} of what is no tensor of numbers ({kinds})"
         raise UserError("MC0159", text, where=op.loc)
     values = [*values, *[None] * (len(op.types) - len(values))]
     return tuple(
         v if t.dtype is OPAQUE else np.asarray(v) for v, t in zip(values, op.types, strict=False)
     )
-
-
-def _evaluated(node: Node, known: dict[str, Array], versions: Sequence[int]) -> list[Any]:
-    """What the importer makes of a node on constants, evaluated."""
-    own, domain = versions
-    opsets = {"": own, node.op.rpartition(".")[0]: domain}
-    made = importer.Importer(Model(opsets, [node], [], node.outputs, {}), {}, known)
-    made.node(node)
-    found = [made.values[name] for name in node.outputs if name in made.values]
-    made.ctx.use(found)
-    region = Region((), made.ctx.builder.ops, found)
-    with np.errstate(all="ignore"):
-        return list(Interpreter().region(region, (), {}))
 
 
 DEFINITIONS["onnx"] = run_node

@@ -67,7 +67,7 @@ _MOST_TAILS = 3  # Ifs within one another after which all that follows is import
 # and the model has one program; for others each set of sizes has a program of its own.
 _LIGHT = frozenset(
     (
-        *("ArgMax", "ArgMin", "CenterCropPad", "ConstantOfShape", "CumProd", "CumSum"),
+        *("ArgMax", "ArgMin", "CenterCropPad", "ConstantOfShape"),
         *("DepthToSpace", "Expand", "EyeLike", "GatherND", "Hardmax", "OneHot", "Pad", "Range"),
         *("Reshape", "ReverseSequence", "ScatterElements", "ScatterND", "Slice", "SpaceToDepth"),
         *("Split", "Squeeze", "TensorScatter", "Tile", "TopK", "Trilu", "Unsqueeze"),

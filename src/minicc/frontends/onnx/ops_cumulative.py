@@ -3,18 +3,21 @@
 Blocks of 32 elements are combined by windows, then the blocks' totals by the same means: about 32
 steps an element for each factor of 32 in the length, all of them independent, and an element
 enters only the results behind it (a product with a triangle would let a NaN reach all of them).
+Along an axis of free extent a loop of the program goes from element to element.
 
 Mirrors: ONNX's CumSum and CumProd; the two-level scans of parallel machines.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from minicc.frontends.onnx.context import Context
 from minicc.frontends.onnx.ops_movement import cut
 from minicc.frontends.onnx.reader import Node
 from minicc.frontends.onnx.registry import Importer, register
+from minicc.frontends.onnx.scans import Loop, emit_scan
 from minicc.ir import graph
 from minicc.ir.arith import COMBINERS, identity_of
 from minicc.ir.core import Literal, Op, Value
@@ -67,13 +70,37 @@ def _window(ctx: Context, x: Value, axis: int, n: int, combine: str, neutral: Li
     )
 
 
+def _in_a_loop(
+    ctx: Context, x: Value, axis: int, combine: str, exclusive: bool, reverse: bool
+) -> Value:
+    """The same along an axis of free extent, a round for each of its slices."""
+    rank = x.type.rank
+    order = (axis, *(a for a in range(rank) if a != axis))
+    slices = ctx.emit(graph.Transpose, x, perm=order) if axis else x
+    neutral = ctx.constant(identity_of(combine, x.type.dtype).array)
+    start = ctx.emit(graph.Broadcast, neutral, shape=slices.type.shape[1:]) if rank > 1 else neutral
+    ends = frozenset({0} if reverse else ())
+
+    def each(states: Sequence[Value], rows: Sequence[Value]) -> tuple[list[Value], list[Value]]:
+        made = ctx.emit(_OPS[combine], states[0], rows[0])
+        return [made], [states[0] if exclusive else made]
+
+    loop = Loop(slices.type.shape[0], [start], [slices], ends, ends)
+    _, whole = emit_scan(ctx, loop, each)
+    back = tuple(order.index(a) for a in range(rank))
+    return ctx.emit(graph.Transpose, whole, perm=back) if axis else whole
+
+
 def _cumulative(combine: str) -> Importer:
     def run(ctx: Context, node: Node, x: Value, axis: Value) -> Value:
         (named,) = ctx.integers(axis, "axis")
         (along,) = ctx.axes((named,), x.type.rank)
         element = x.type.dtype
         wide = ctx.cast(x, F32) if element in (F16, BF16) else x
-        n = ctx.static(x.type.shape[along], "the axis")
+        n = x.type.shape[along]
+        if not isinstance(n, int):
+            first = bool(node.integer("exclusive", 0)), bool(node.integer("reverse", 0))
+            return ctx.cast(_in_a_loop(ctx, wide, along, combine, *first), element)
         back: Any = {along: (n - 1, -1, -1)}
         reverse = bool(node.integer("reverse", 0)) and n > 1
         wide = cut(ctx, wide, back) if reverse else wide
