@@ -129,7 +129,9 @@ def facts_of(
     main = module.main
     types = (v.type if _is_stated(v.type) else None for v in main.body.yields)
     named = tuple(zip(outputs, types, strict=True))
-    return Facts(tuple(inputs), named, free_symbols(main), options.math, len(main.body.ops))
+    symbols, wants = free_symbols(main), main.attrs.get("wants", ())
+    known = (tuple(inputs), named, symbols, options.math, len(main.body.ops))
+    return Facts(*known, wants=tuple(s for s in wants if s in symbols))
 
 
 def _is_stated(type: TensorType) -> bool:

@@ -44,6 +44,7 @@ else:
 
 _MOST = 64  # specialisations that are kept
 _ON_DISK = 4  # of a session, those whose programs are kept on disk, weights and all
+_OWN = 4  # sizes that have a program of their own, where that runs less on the host
 _MOST_SHAPES = 4096  # shapes of inputs that are remembered
 
 Run = Callable[[list[Array]], list[Array]]
@@ -322,7 +323,9 @@ class InferenceSession:
         return binding
 
     def _program(self, inputs: Mapping[str, Any]) -> Compilation:
-        """One program for all sizes; where it is not for these, one for these."""
+        """One program for all sizes; where it is not for these, or for few, one for these."""
+        if self._is_for_few(inputs):
+            return self._compilation(self.binding(inputs))
         if not self._facts.sized and not self._contradictory:
             try:
                 found = self._compilation({})
@@ -335,6 +338,16 @@ class InferenceSession:
                 if not self._symbols or found.executable.fits(shapes):
                     return found
         return self._compilation(self.binding(inputs))
+
+    def _is_for_few(self, inputs: Mapping[str, Any]) -> bool:
+        """Whether these sizes have a program of their own, with which less runs on the host.
+
+        The first sizes have that where it helps, as long as they are few.
+        """
+        if self._named or not self._facts.wants:
+            return False
+        own = sum(1 for sizes in self._compiled if sizes)
+        return own < _OWN or tuple(self.binding(inputs).items()) in self._compiled
 
     def _compilation(self, binding: Mapping[str, int]) -> Compilation:
         name = tuple(binding.items())

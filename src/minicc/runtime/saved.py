@@ -119,7 +119,8 @@ class Facts(NamedTuple):
     """What is known of a program beside what runs, for who uses it and for people.
 
     `inputs` have no type where any value will do, `symbols` are its free dimensions, `sizes`
-    those that they had when it was compiled. `ops` counts those of the graph; `sized` says whether
+    those that they had when it was compiled, `wants` those with which less would run on the host.
+    `ops` counts those of the graph; `sized` says whether
     this stands only when all sizes are known. Of what has no type `declared` is what the model
     declares: shape, type as ONNX spells it, and element type ("" for none).
     """
@@ -130,6 +131,7 @@ class Facts(NamedTuple):
     math: str
     ops: int
     sized: bool = False
+    wants: tuple[str, ...] = ()
     declared: Mapping[str, tuple[Sequence[int | str], str, str]] = {}
     sizes: Mapping[str, int] = {}
     seconds: Mapping[str, float] = {}
@@ -381,6 +383,7 @@ def _facts_of(said: Any) -> Facts:
             "inputs": tuple((name, type and _type_of(type)) for name, type in said["inputs"]),
             "outputs": tuple((name, type and _type_of(type)) for name, type in said["outputs"]),
             "symbols": tuple(said["symbols"]),
+            "wants": tuple(said["wants"]),
             "host": tuple(OnHost(*row) for row in said["host"]),
         }
     )

@@ -60,6 +60,7 @@ class Context:
         self._arrays: dict[Value, Array] = {}
         self._waiting: dict[Value, graph.Constant | graph.Sizes] = {}
         self._dims: dict[Value, Array] = {}
+        self._makers: dict[Value, Op] = {}
 
     def stand_at(self, node: Node, operands: Sequence[Value | None], opset: int) -> None:
         """Go to a node: what is emitted and complained of from now on is about it."""
@@ -84,6 +85,7 @@ class Context:
             return self.constant(self._evaluate(op))
         self.use(op.operands)
         self.builder.add(op)
+        self._makers[op.result] = op
         return op.result
 
     def use(self, values: Iterable[Value]) -> None:
@@ -181,13 +183,24 @@ class Context:
         found = self._dims.get(value, self._arrays.get(value))
         if found is not None:
             return list(found.ravel().tolist())
-        maker = next((op for op in reversed(self.builder.ops) if value in op.results), None)
+        maker = self._makers.get(value)
         if isinstance(maker, graph.Concat):
             return [n for part in maker.xs for n in self.partly(part)]
         if isinstance(maker, graph.Cast | graph.Reshape) and maker.x.type.rank <= 1:
             return self.partly(maker.x)
         (count,) = value.type.shape or (1,)
         return [None] * (count if isinstance(count, int) else 0)
+
+    def sizes_behind(self, value: Value) -> set[str] | None:
+        """The symbols that a value is computed from; None where it is of other data, too."""
+        found = self._dims.get(value)
+        if found is not None or value in self._arrays:
+            return set().union(*map(symbols, () if found is None else found.ravel()))
+        maker = self._makers.get(value)
+        if maker is None or not maker.operands:
+            return None
+        parts = [self.sizes_behind(v) for v in maker.operands]
+        return None if None in parts else set().union(*[part or () for part in parts])
 
     def axes(self, named: Iterable[int], rank: int) -> tuple[int, ...]:
         """Axes counted from the front and in order; MC0127 where one is outside or twice."""

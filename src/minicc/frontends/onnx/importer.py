@@ -137,7 +137,8 @@ def import_graph(model: Model, binding: Mapping[str, int] | None = None) -> Modu
     outputs = importer.rest(model.nodes, problems)
     problems.check()
     body = Region(importer.args, importer.ctx.builder.ops, outputs)
-    return Module("graph", [Function("main", body, result_names=model.outputs)])
+    attrs = {"wants": tuple(sorted(importer.wants))} if importer.wants else {}
+    return Module("graph", [Function("main", body, attrs, model.outputs)])
 
 
 def import_for(
@@ -227,6 +228,7 @@ class Importer:
         self.tail: Sequence[Node] | None = None
         self.ended: list[Value] | None = None
         self._tails = 0
+        self.wants: set[str] = set()  # sizes of inputs with which less would run on the host
         extents = [n for v in self.args for n in v.type.shape]
         self.types = Types(Symbols(set().union(*map(symbols, extents))))
         self.types.protos = {v: model.declared[v.hint] for v in self.args if v.type is ANYTHING}
@@ -357,8 +359,16 @@ class Importer:
         """
         if not self.hosting:
             return False
-        of_data = not error.names or not self.types.symbols.made.isdisjoint(error.names)
-        return of_data or node.op in _LIGHT
+        names = set(error.names)
+        for value in error.values:
+            behind = self.ctx.sizes_behind(value)
+            if behind is None:
+                return True
+            names |= behind
+        if not names or not self.types.symbols.made.isdisjoint(names):
+            return True
+        self.wants |= names
+        return node.op in _LIGHT
 
     def _host(self, node: Node) -> None:
         """Leave a node to the host."""

@@ -52,6 +52,7 @@ class Importing(Protocol):
     hosting: bool
     tail: Sequence[Node] | None
     ended: list[Value] | None
+    wants: set[str]
 
     def rest(self, nodes: Sequence[Node]) -> list[Value]:
         """Import nodes up to the end of the model, and return its outputs."""
@@ -198,8 +199,11 @@ def _branches(
     try:
         made = emit_if(ctx, chosen, emit, node.name, types, alike=tail is not None)
     except UnlikeError:
+        importer.wants |= ctx.sizes_behind(condition) or set()
         importer.ended = list(emit_if(ctx, chosen, emit_all, node.name, types))
         return tuple(condition for _ in node.outputs)
+    if types is not None and any(v.type.dtype is OPAQUE for v in made):
+        importer.wants |= ctx.sizes_behind(condition) or set()
     results = iter(made)
     return tuple(next(results) if name else condition for name in node.outputs)
 
