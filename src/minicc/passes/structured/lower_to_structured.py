@@ -311,6 +311,8 @@ def _sizes(b: Rebuilder, op: Any, operands: tuple[Value, ...]) -> Value:
     def body(inner: Builder, scalars: Sequence[Value]) -> Value:
         return inner.emit(arith.Cast, scalars[0], dtype=op.dtype)
 
+    if not op.shape:
+        return generic(b, [], dims(()), [()], (), body, coordinates=op.values)
     one = dims((1,))
     parts = [generic(b, [], one, [identity(1)], (1,), body, coordinates=(n,)) for n in op.values]
     line = parts[0] if len(parts) == 1 else b.emit(structured.Concat, tuple(parts), axis=0)
