@@ -124,11 +124,11 @@ def _by_index(ctx: Context, x: Value, low: Shape, high: Shape, mode: Any) -> Val
                 raise ctx.refused(f"axis {axis} can't be padded by {max(a, b)} of its elements")
             x = take(ctx, x, np.pad(np.arange(extent), (a, b), mode=mode), axis)
         else:
-            x = _by_slices(ctx, x, axis, a, b, mode)
+            x = padded_by_slices(ctx, x, axis, a, b, mode)
     return x
 
 
-def _by_slices(ctx: Context, x: Value, axis: int, low: Dim, high: Dim, mode: str) -> Value:
+def padded_by_slices(ctx: Context, x: Value, axis: int, low: Dim, high: Dim, mode: str) -> Value:
     """The same of free extents, of which there are enough: the ends of the axis around it."""
     n = x.type.shape[axis]
     ends: dict[str, tuple[Range, Range]] = {
