@@ -17,7 +17,8 @@ from onnx import ModelProto, NodeProto, TensorProto, helper, numpy_helper
 from minicc.errors import MiniccError
 from minicc.frontends.onnx.importer import import_graph
 from minicc.frontends.onnx.reader import read_model
-from minicc.ir import interpret
+from minicc.ir import graph, interpret
+from minicc.ir.core import walk
 from minicc.session import InferenceSession
 
 Array = np.ndarray[Any, Any]
@@ -27,9 +28,9 @@ class Case(NamedTuple):
     """Nodes from `x`, and more inputs, to `y`; extents by letters, and numbers for these."""
 
     nodes: Sequence[NodeProto]
-    shapes: Mapping[str, Sequence[int | str]]
+    shapes: Mapping[str, Any]
     sizes: Sequence[Mapping[str, int]]
-    constants: Mapping[str, Any] = {}
+    constants: Any = ()
     results: Sequence[str] = ("y",)
     opset: int = 22
     elements: Mapping[str, Any] = {}
@@ -45,7 +46,7 @@ def model_of(case: Case) -> ModelProto:
         return helper.np_dtype_to_tensor_dtype(np.dtype(case.elements.get(name, np.float32)))
 
     given = [helper.make_tensor_value_info(k, type_of(k), v) for k, v in case.shapes.items()]
-    held = [numpy_helper.from_array(np.asarray(v), k) for k, v in case.constants.items()]
+    held = [numpy_helper.from_array(np.asarray(v), k) for k, v in dict(case.constants).items()]
     results = [helper.make_tensor_value_info(n, TensorProto.UNDEFINED, None) for n in case.results]
     body = helper.make_graph(case.nodes, "test", given, results, held)
     opsets = [helper.make_opsetid("", case.opset)]
@@ -71,6 +72,8 @@ def feed_of(case: Case, sizes: Mapping[str, int]) -> dict[str, Array]:
 
 def check(case: Case) -> None:
     source = model_of(case).SerializeToString()
+    module = import_graph(read_model(source))
+    assert not any(isinstance(op, graph.Host) for op in walk(module.functions[0].body))
     session = InferenceSession(source)
     for sizes in case.sizes:
         feed = feed_of(case, sizes)
@@ -130,8 +133,8 @@ def windows() -> Iterator[tuple[str, Case]]:
 
 LINE = ("n", 2, "h")
 LINES = [{"n": n, "h": h} for n, h in [(1, 5), (2, 4), (1, 13), (3, 7), (1, 21), (2, 48), (1, 99)]]
-COORDINATES = ("half_pixel", "pytorch_half_pixel", "half_pixel_symmetric", "align_corners")
-COORDINATES += ("asymmetric", "tf_crop_and_resize")
+COORDINATES = ["half_pixel", "pytorch_half_pixel", "half_pixel_symmetric", "align_corners"]
+COORDINATES += ["asymmetric", "tf_crop_and_resize"]
 ROUNDINGS = ("round_prefer_floor", "round_prefer_ceil", "floor", "ceil")
 SCALES = (2.0, 3.0, 0.5, 0.25, 1.5, 0.6, 2.3)
 
@@ -186,7 +189,119 @@ def resizes() -> Iterator[tuple[str, Case]]:
         yield f"linear {element.__name__}", case._replace(elements={"x": element})
 
 
-CASES = {**dict(windows()), **dict(resizes())}
+STEPS = [(1, 1), (1, 7), (2, 4), (3, 16), (1, 33)]
+
+
+def attentions() -> Iterator[tuple[str, Case]]:
+    """Attention over a free batch, of free numbers of queries, keys and steps before."""
+    way: dict[str, Any]
+    shapes: dict[str, Any]
+    sizes = [{"n": n, "s": s, "t": s + 2, "p": 3, "m": s + 3} for n, s in STEPS]
+    masks: dict[str, tuple[tuple[int | str, ...], Any]] = {
+        "": ((), None),
+        "of numbers": (("s", "t"), np.float32),
+        "of booleans": (("n", 1, "s", "t"), bool),
+    }
+    ways: list[dict[str, Any]] = [{}, {"is_causal": 1}, {"left_window_size": 2, "is_causal": 1}]
+    for (mask, (shape, element)), way, heads in product(masks.items(), ways, (2, 4)):
+        shapes = {"q": ("n", 4, "s", 8), "k": ("n", heads, "t", 8)}
+        shapes |= {"v": ("n", heads, "t", 5)} | ({"mask": shape} if mask else {})
+        opset = 26 if "left_window_size" in way else 23
+        nodes = [node("Attention", " ".join(shapes), **way)]
+        case = Case(nodes, shapes, sizes, opset=opset, elements={"mask": element})
+        yield f"attention {way} {heads} mask {mask}", case
+    flat = {"q": ("n", "s", 32), "k": ("n", "s", 16), "v": ("n", "s", 16)}
+    for causal in (0, 1):
+        way = {"q_num_heads": 4, "kv_num_heads": 2, "is_causal": causal}
+        case = Case([node("Attention", "q k v", **way)], flat, sizes, opset=23)
+        yield f"attention of rank 3 {way}", case
+        past = {**flat, "a": ("n", 2, "p", 8), "b": ("n", 2, "p", 8)}
+        nodes = [node("Attention", "q k v - a b", "y c d", **way)]
+        yield f"attention with past {way}", Case(nodes, past, sizes, (), ("y", "c", "d"), 23)
+        masked = {**past, "mask": ("n", 1, "s", "m")}
+        nodes = [node("Attention", "q k v mask a b", "y c d", **way)]
+        yield f"masked, with past {way}", Case(nodes, masked, sizes, (), ("y", "c", "d"), 23)
+    for pairs, turned in product((0, 1), (0, 4)):
+        way = {"interleaved": pairs, "rotary_embedding_dim": turned, "num_heads": 4}
+        shapes = {"x": ("n", "s", 32), "c": ("n", "s", 2 if turned else 4)}
+        shapes["z"] = shapes["c"]
+        yield (
+            f"rotary {way}",
+            Case([node("RotaryEmbedding", "x c z", **way)], shapes, sizes, opset=23),
+        )
+        held = {k: np.random.default_rng(1).uniform(-1, 1, (9, 4)) for k in ("c", "z")}
+        held = {k: v[:, : 2 if turned else 4].astype(np.float32) for k, v in held.items()}
+        shapes = {"x": ("n", 4, "s", 8), "i": ("n", "s")}
+        nodes = [node("RotaryEmbedding", "x c z i", **way)]
+        elements = {"i": np.int64}
+        yield f"rotary at {way}", Case(nodes, shapes, sizes, held, opset=23, elements=elements)
+
+
+def samplings() -> Iterator[tuple[str, Case]]:
+    """Elements at places that are data, of images of a free size."""
+    way: dict[str, Any]
+    shapes: dict[str, Any]
+    sizes = [{**size, "r": 5, "k": 4, "l": n} for n, size in enumerate(IMAGES, 1)]
+    sizes.append({"n": 1, "h": 1, "w": 3, "r": 2, "k": 2, "l": 2})
+    modes, paddings = ("nearest", "linear", "cubic"), ("zeros", "border", "reflection")
+    for mode, padding, corners in product(modes, paddings, (0, 1)):
+        way = {"mode": mode, "padding_mode": padding, "align_corners": corners}
+        shapes = {"x": NCHW, "g": ("n", "k", "l", 2)}
+        yield f"GridSample {way}", Case([node("GridSample", "x g", **way)], shapes, sizes)
+    for mode, moved in product(("avg", "max"), ("half_pixel", "output_half_pixel")):
+        way = {"mode": mode, "coordinate_transformation_mode": moved, "sampling_ratio": 2}
+        way |= {"output_height": 3, "output_width": 2, "spatial_scale": 4.0}
+        nodes = [node("Abs", "b", "c"), node("RoiAlign", "x c i", **way)]
+        shapes = {"x": ("n", 3, "h", "w"), "b": ("r", 4)}
+        held = {"i": np.zeros(5, np.int64)}
+        many = [size for size in sizes if size["r"] == 5]
+        yield f"RoiAlign {way}", Case(nodes, shapes, many, held)
+    w = {"w": np.random.default_rng(0).standard_normal((3, 4, 3, 3)).astype(np.float32)}
+    for auto, s, d in product(("SAME_UPPER", "SAME_LOWER", "VALID"), (1, 2), (1, 2)):
+        way = {"auto_pad": auto, "strides": [s, s], "dilations": [d, d]}
+        yield (
+            f"ConvTranspose {way}",
+            Case([node("ConvTranspose", "x w", **way)], {"x": NCHW}, IMAGES, w),
+        )
+    nodes = [
+        node("MaxPool", "x", "a i", kernel_shape=[2, 2], strides=[2, 2]),
+        node("MaxUnpool", "a i", kernel_shape=[2, 2], strides=[2, 2]),
+    ]
+    yield "MaxUnpool", Case(nodes, {"x": NCHW}, IMAGES[1:2])
+
+
+def rest() -> Iterator[tuple[str, Case]]:
+    """Extremes, pads by elements of an axis, and blocks."""
+    for op, last, axis in product(("ArgMax", "ArgMin"), (0, 1), (0, 2, 3)):
+        nodes = [node("Round", "x", "r"), node(op, "r", axis=axis, select_last_index=last)]
+        yield f"{op} {last} {axis}", Case(nodes, {"x": NCHW}, IMAGES)
+    yield "Hardmax", Case([node("Round", "x", "r"), node("Hardmax", "r")], {"x": NCHW}, IMAGES)
+    for mode, pads in product(
+        ("reflect", "edge", "wrap"), ((1, 2, 3, 0), (0, 1, 2, -1), (2, 2, 2, 2))
+    ):
+        held = {"p": np.array([0, 0, *pads[:2], 0, 0, *pads[2:]])}
+        yield f"Pad {mode} {pads}", Case([node("Pad", "x p", mode=mode)], {"x": NCHW}, IMAGES, held)
+    for mode in ("constant", "reflect", "edge", "wrap"):
+        nodes = [
+            node("Shape", "x", "s", start=2),
+            node("Neg", "s", "o"),
+            node("Mod", "o four", "m"),
+            node("Concat", "zeros m", "p", axis=0),
+            node("Pad", "x p", mode=mode),
+        ]
+        held = {"four": np.array([4]), "zeros": np.zeros(6, np.int64)}
+        yield f"Pad {mode} to blocks", Case(nodes, {"x": NCHW}, IMAGES, held)
+    for op in ("SpaceToDepth", "DepthToSpace"):
+        nodes = [node("Concat", "x x x x", "c", axis=1), node("Concat", "c c", "d", axis=2)]
+        nodes += [node("Concat", "d d", "e", axis=3), node(op, "e", blocksize=2)]
+        yield op, Case(nodes, {"x": NCHW}, IMAGES)
+    nodes = [node("CenterCropPad", "x t", axes=[2, 3])]
+    held = {"t": np.array([6, 9])}
+    yield "CenterCropPad", Case(nodes, {"x": NCHW}, IMAGES, held)
+
+
+FAMILIES = (windows, resizes, attentions, samplings, rest)
+CASES = {name: case for family in FAMILIES for name, case in family()}
 
 
 @pytest.mark.parametrize("name", CASES)

@@ -19,7 +19,9 @@ from minicc.frontends.onnx.ops_normalize import per_channel
 from minicc.frontends.onnx.reader import Node
 from minicc.frontends.onnx.registry import operator
 from minicc.ir import graph
+from minicc.ir.affine import Dim
 from minicc.ir.core import Array, Op, Value
+from minicc.ir.graph.shapes import Shape
 from minicc.ir.types import BF16, F16, F32, I64
 
 _ALPHA = -0.75  # of cubic interpolation
@@ -65,29 +67,32 @@ def _taps(ctx: Context, x: Value, mode: str) -> list[Tap]:
     return [Tap(_op(ctx, graph.Add, left, k - 1), w) for k, w in enumerate(weights)]
 
 
-def _reflected(ctx: Context, x: Value, low: float, high: float) -> Value:
-    """Thrown back at the borders until it lies within."""
-    width = high - low
-    if width <= 0:
+def _reflected(ctx: Context, x: Value, low: float, width: Dim) -> Value:
+    """Thrown back at the borders, that are so far apart, until it lies within."""
+    if width == 0:
         return ctx.emit(graph.Mul, x, ctx.scalar(0, x)) if low == 0 else x
     # twice the width is a period, of which the second half runs backwards
     less = _op(ctx, graph.Sub, x, low)
-    within = _op(ctx, graph.Mod, less, 2 * width)
-    back = ctx.emit(graph.Sub, ctx.scalar(2 * width, x), within)
-    return _op(ctx, graph.Add, ctx.emit(graph.Min, within, back), low)
+    period = ctx.extent(2 * width, x)
+    within = ctx.emit(graph.Mod, less, period)
+    back = ctx.emit(graph.Sub, period, within)
+    out = ctx.emit(graph.Min, within, back)
+    if not isinstance(width, int) and low == 0:
+        # a point has no width: all is thrown back there
+        out = ctx.emit(graph.Select, _op(ctx, graph.Eq, period, 0), ctx.scalar(0, x), out)
+    return _op(ctx, graph.Add, out, low)
 
 
-def _within(ctx: Context, x: Value, extent: int, padding: str, corners: bool) -> Value:
+def _within(ctx: Context, x: Value, extent: Dim, padding: str, corners: bool) -> Value:
     """A coordinate as the padding brings it back; as it is where zeros are around."""
     if padding == "border":
-        return _op(ctx, graph.Min, _op(ctx, graph.Max, x, 0), extent - 1)
+        return ctx.emit(graph.Min, _op(ctx, graph.Max, x, 0), ctx.extent(extent - 1, x))
     if padding != "reflection":
         return x
-    low, high = (0.0, extent - 1.0) if corners else (-0.5, extent - 0.5)
-    outside = ctx.emit(
-        graph.Or, _op(ctx, graph.Lt, x, low), ctx.emit(graph.Lt, ctx.scalar(high, x), x)
-    )
-    return ctx.emit(graph.Select, outside, _reflected(ctx, x, low, high), x)
+    low, width = (0.0, extent - 1) if corners else (-0.5, extent)
+    high = _op(ctx, graph.Add, ctx.extent(width, x), low)
+    outside = ctx.emit(graph.Or, _op(ctx, graph.Lt, x, low), ctx.emit(graph.Lt, high, x))
+    return ctx.emit(graph.Select, outside, _reflected(ctx, x, low, width), x)
 
 
 class Neighbours(NamedTuple):
@@ -102,7 +107,7 @@ def neighbours(
 ) -> Neighbours:
     """The neighbours in [N, C, spatial...] of coordinates [N, P] along each spatial axis."""
     batch, channels = x.type.shape[:2]
-    extents = [ctx.static(n, "the extents that are sampled") for n in x.type.shape[2:]]
+    extents: Shape = x.type.shape[2:]
     per_axis: list[list[Tap]] = []
     for place, n in zip(places, extents, strict=True):
         at = ctx.emit(graph.Round, place) if mode == "nearest" else place
@@ -120,7 +125,7 @@ def neighbours(
         if factors:
             together = reduce(lambda a, b: ctx.emit(graph.Mul, a, b), factors)
             weights.append(ctx.reshape(together, points))
-    flat = ctx.reshape(x, (batch, channels, prod(extents)))
+    flat = ctx.reshape(x, (batch, channels, graph.product(extents)))
     rows = ctx.emit(graph.Transpose, flat, perm=(0, 2, 1))
     index = _stacked(ctx, indices)
     vectors = ctx.reshape(index, (*index.type.shape, 1))
@@ -148,7 +153,7 @@ def _stacked(ctx: Context, parts: Sequence[Value]) -> Value:
 
 
 def _index(
-    ctx: Context, taps: Sequence[Tap], extents: Sequence[int], padding: str, corners: bool
+    ctx: Context, taps: Sequence[Tap], extents: Shape, padding: str, corners: bool
 ) -> tuple[Value, Value | None]:
     """Where a neighbour stands among all elements; with zeros around, whether it is one."""
     kept: Value | None = None
@@ -157,13 +162,14 @@ def _index(
         place = _within(ctx, tap.place, n, padding, corners)
         if padding == "zeros":
             above = ctx.emit(graph.Le, ctx.scalar(0, place), place)
-            here = ctx.emit(graph.And, above, _op(ctx, graph.Le, place, n - 1))
+            here = ctx.emit(graph.And, above, ctx.emit(graph.Le, place, ctx.extent(n - 1, place)))
             kept = here if kept is None else ctx.emit(graph.And, kept, here)
             place = ctx.emit(graph.Select, here, place, ctx.scalar(0, place))
         # also what is no number must not lead out of the tensor
         whole = ctx.cast(place, I64)
-        whole = _op(ctx, graph.Min, _op(ctx, graph.Max, whole, 0), n - 1)
-        part = _op(ctx, graph.Mul, whole, prod(extents[k + 1 :]))
+        last = ctx.extent(n - 1, whole)
+        whole = ctx.emit(graph.Min, _op(ctx, graph.Max, whole, 0), last)
+        part = ctx.emit(graph.Mul, whole, ctx.extent(graph.product(extents[k + 1 :]), whole))
         index = part if index is None else ctx.emit(graph.Add, index, part)
     assert index is not None
     return index, kept
@@ -194,12 +200,13 @@ def grid_sample(ctx: Context, node: Node, x: Value, grid: Value) -> Value:
     for axis in range(rank):
         k = rank - 1 - axis
         along = ctx.reshape(cut(ctx, flat, {2: (k, k + 1, 1)}), (batch, points))
-        n = ctx.static(x.type.shape[2 + axis], "the extents that are sampled")
+        n = x.type.shape[2 + axis]
         from_low = _op(ctx, graph.Add, along, 1)
+        width = ctx.extent(n - 1 if corners else n, along)
         if corners:
-            places.append(_op(ctx, graph.Mul, _op(ctx, graph.Mul, from_low, 0.5), n - 1))
+            places.append(ctx.emit(graph.Mul, _op(ctx, graph.Mul, from_low, 0.5), width))
         else:
-            far = _op(ctx, graph.Sub, _op(ctx, graph.Mul, from_low, n), 1)
+            far = _op(ctx, graph.Sub, ctx.emit(graph.Mul, from_low, width), 1)
             places.append(_op(ctx, graph.Mul, far, 0.5))
     out = sampled(ctx, ctx.cast(wide, exact), places, mode, padding, corners)
     return ctx.reshape(ctx.cast(out, element), (*x.type.shape[:2], *shape[1:-1]))
@@ -235,7 +242,7 @@ def deform_conv(
 ) -> Value:
     """A convolution whose taps are moved by offsets, and weighted by a mask."""
     rank = x.type.rank - 2
-    batch, channels = (ctx.static(n, "its shape") for n in x.type.shape[:2])
+    batch, channels = x.type.shape[0], ctx.static(x.type.shape[1], "the number of channels")
     outputs, width, *kernel = (ctx.static(n, "the weights' shape") for n in w.type.shape)
     counts = [ctx.static(n, "the offsets' shape") for n in offset.type.shape[2:]]
     groups, moved = node.integer("group", 1), node.integer("offset_group", 1)

@@ -80,7 +80,6 @@ def frame_of(ctx: Context, node: Node, x: Value, size: tuple[int, ...]) -> Frame
 
 def _same(n: Dim, span: int, stride: int) -> tuple[Dim, Dim]:
     """The lesser and the greater half of the padding that gives ceil(n / stride) windows."""
-    # no negative number is divided, which a program could not do
     lack: Dim = span - stride + (stride - 1) * n % stride
     if span < stride:
         lack = 0 if span == 1 else maximum(lack, 0)
