@@ -16,6 +16,7 @@ from minicc.frontends.onnx.ops_movement import cut
 from minicc.frontends.onnx.reader import Node
 from minicc.frontends.onnx.registry import Importer, register
 from minicc.ir import graph
+from minicc.ir.affine import Dim, ceildiv
 from minicc.ir.arith import COMBINERS, identity_of
 from minicc.ir.core import Literal, Op, Value
 from minicc.ir.types import BF16, F16, F32
@@ -24,26 +25,33 @@ _BLOCK = 32
 _OPS: dict[str, type[Op]] = {"add": graph.Add, "mul": graph.Mul}
 
 
-def scan(ctx: Context, x: Value, axis: int, combine: str) -> Value:
-    """The combination of all elements up to each along an axis of known extent."""
+def scan(ctx: Context, x: Value, axis: int, combine: str, levels: int = 2) -> Value:
+    """The combination of all elements up to each along an axis.
+
+    A free one has so many levels of blocks, which are enough for all but extents that are rare.
+    """
     assert combine in COMBINERS
-    n = ctx.static(x.type.shape[axis], "the axis")
     shape = x.type.shape
+    n: Dim = shape[axis]
     neutral = identity_of(combine, x.type.dtype)
-    if n <= _BLOCK:
+    if isinstance(n, int) and n <= _BLOCK:
         return _window(ctx, x, axis, n, combine, neutral)
-    blocks = -(-n // _BLOCK)
+    if not isinstance(n, int) and not levels:
+        filled = _padded(ctx, x, axis, 0, _BLOCK - n, neutral)
+        out = _window(ctx, filled, axis, _BLOCK, combine, neutral)
+        return cut(ctx, out, {axis: (0, n, 1)})
+    blocks = ceildiv(n, _BLOCK)
     filled = _padded(ctx, x, axis, 0, blocks * _BLOCK - n, neutral)
     apart = ctx.reshape(filled, (*shape[:axis], blocks, _BLOCK, *shape[axis + 1 :]))
     within = _window(ctx, apart, axis + 1, _BLOCK, combine, neutral)
     totals = cut(ctx, within, {axis + 1: (_BLOCK - 1, _BLOCK, 1)})
     before = _padded(ctx, cut(ctx, totals, {axis: (0, blocks - 1, 1)}), axis, 1, 0, neutral)
-    whole = ctx.emit(_OPS[combine], scan(ctx, before, axis, combine), within)
+    whole = ctx.emit(_OPS[combine], scan(ctx, before, axis, combine, levels - 1), within)
     flat = ctx.reshape(whole, (*shape[:axis], blocks * _BLOCK, *shape[axis + 1 :]))
     return cut(ctx, flat, {axis: (0, n, 1)})
 
 
-def _padded(ctx: Context, x: Value, axis: int, low: int, high: int, value: Literal) -> Value:
+def _padded(ctx: Context, x: Value, axis: int, low: Dim, high: Dim, value: Literal) -> Value:
     if not low and not high:
         return x
     widths = {
@@ -73,9 +81,9 @@ def _cumulative(combine: str) -> Importer:
         (along,) = ctx.axes((named,), x.type.rank)
         element = x.type.dtype
         wide = ctx.cast(x, F32) if element in (F16, BF16) else x
-        n = ctx.static(x.type.shape[along], "the axis")
+        n: Dim = x.type.shape[along]
         back: Any = {along: (n - 1, -1, -1)}
-        reverse = bool(node.integer("reverse", 0)) and n > 1
+        reverse = bool(node.integer("reverse", 0)) and n not in (0, 1)
         wide = cut(ctx, wide, back) if reverse else wide
         if node.integer("exclusive", 0) and n:
             less = cut(ctx, wide, {along: (0, n - 1, 1)})

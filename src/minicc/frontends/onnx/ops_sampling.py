@@ -9,11 +9,12 @@ import itertools
 from collections.abc import Sequence
 from functools import reduce
 from math import prod
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from minicc.frontends.onnx.context import Context
+from minicc.frontends.onnx.lazy import Lazy
 from minicc.frontends.onnx.ops_movement import cut
 from minicc.frontends.onnx.ops_normalize import per_channel
 from minicc.frontends.onnx.reader import Node
@@ -22,7 +23,7 @@ from minicc.ir import graph
 from minicc.ir.affine import Dim
 from minicc.ir.core import Array, Op, Value
 from minicc.ir.graph.shapes import Shape
-from minicc.ir.types import BF16, F16, F32, I64
+from minicc.ir.types import BF16, F16, F32, F64, I64
 
 _ALPHA = -0.75  # of cubic interpolation
 
@@ -215,19 +216,57 @@ def grid_sample(ctx: Context, node: Node, x: Value, grid: Value) -> Value:
 @operator("AffineGrid", attributes="align_corners")
 def affine_grid(ctx: Context, node: Node, theta: Value, size: Value) -> Value:
     """The places of a grid's points under an affine map each, for GridSample."""
-    _, _, *extents = ctx.integers(size, "size")
-    ctx.room(*extents, len(extents) + 1)
-    lines: list[Array] = []
-    for n in extents:
-        if node.integer("align_corners", 0):
-            lines.append(np.linspace(-1, 1, n) if n > 1 else np.zeros(n))
-        else:
-            lines.append((2 * np.arange(n) + 1) / n - 1)
-    columns = [c.ravel() for c in reversed(np.meshgrid(*lines, indexing="ij"))]
-    points = np.stack([*columns, np.ones(prod(extents))], axis=1)
-    known = ctx.constant(points.astype(theta.type.dtype.numpy))
+    _, _, *extents = ctx.dims(size, "size")
+    corners = bool(node.integer("align_corners", 0))
+    sides = [n for n in extents if isinstance(n, int)]
+    if len(sides) < len(extents):
+        known = _free_points(ctx, extents, corners, theta)
+    else:
+        ctx.room(*sides, len(sides) + 1)
+        lines: list[Array] = []
+        for n in sides:
+            if corners:
+                lines.append(np.linspace(-1, 1, n) if n > 1 else np.zeros(n))
+            else:
+                lines.append((2 * np.arange(n) + 1) / n - 1)
+        columns = [c.ravel() for c in reversed(np.meshgrid(*lines, indexing="ij"))]
+        points = np.stack([*columns, np.ones(prod(sides))], axis=1)
+        known = ctx.constant(points.astype(theta.type.dtype.numpy))
     out = ctx.emit(graph.Contract, known, theta, equation="ph,nah->npa")
     return ctx.reshape(out, (theta.type.shape[0], *extents, len(extents)))
+
+
+def _free_points(ctx: Context, extents: Sequence[Dim], corners: bool, like: Value) -> Value:
+    """The points of a grid of free extents, each with a 1 behind its coordinates."""
+    count = graph.product(tuple(extents))
+    columns = [ctx.emit(graph.Broadcast, ctx.scalar(1, like), shape=(count, 1))]
+    for k, m in enumerate(extents):
+        shape = (m, *(1,) * (len(extents) - k - 1))
+        x: Any = Lazy(ctx, ctx.emit(graph.Iota, shape=shape, axis=0, dtype=F64))
+        n: Any = Lazy(ctx, ctx.extent(m, F64))
+        line: Any = (x * 2 + 1) / n - 1
+        if corners:
+            line = np.where(np.equal(n, 1), x * 0, x * 2 / (n - 1) - 1)
+        wide = ctx.emit(graph.Broadcast, line.cast(like.type.dtype), shape=tuple(extents))
+        columns.insert(0, ctx.reshape(wide, (count, 1)))
+    return ctx.emit(graph.Concat, tuple(columns), axis=1)
+
+
+def _grid(ctx: Context, at: Array, axis: int, stride: int, shape: Shape, like: Value) -> Value:
+    """Where the taps of an axis are, for each tap of a kernel and each place that it stands at."""
+    rank = len(shape) // 2
+    count = shape[rank + axis]
+    first = at.reshape(-1, *(1,) * (2 * rank - axis - 1))
+    behind = (1,) * (rank - axis - 1)
+    sides = [n for n in shape if isinstance(n, int)]
+    if isinstance(count, int) and len(sides) == 2 * rank:
+        whole = first + (np.arange(count) * stride).reshape(-1, *behind)
+        flat = np.broadcast_to(whole, sides).reshape(1, -1)
+        return ctx.constant(flat.astype(like.type.dtype.numpy))
+    step = ctx.emit(graph.Iota, shape=(count, *behind), axis=0, dtype=like.type.dtype)
+    start = ctx.constant(first.astype(like.type.dtype.numpy))
+    line = ctx.emit(graph.Add, start, _op(ctx, graph.Mul, step, stride))
+    return ctx.reshape(ctx.emit(graph.Broadcast, line, shape=shape), (1, graph.product(shape)))
 
 
 @operator("DeformConv", attributes="dilations group kernel_shape offset_group pads strides")
@@ -244,26 +283,23 @@ def deform_conv(
     rank = x.type.rank - 2
     batch, channels = x.type.shape[0], ctx.static(x.type.shape[1], "the number of channels")
     outputs, width, *kernel = (ctx.static(n, "the weights' shape") for n in w.type.shape)
-    counts = [ctx.static(n, "the offsets' shape") for n in offset.type.shape[2:]]
+    counts: Shape = offset.type.shape[2:]
     groups, moved = node.integer("group", 1), node.integer("offset_group", 1)
     strides = node.integers("strides") or (1,) * rank
     dilations = node.integers("dilations") or (1,) * rank
     pads = node.integers("pads") or (0,) * (2 * rank)
-    taps, points = prod(kernel), prod(counts)
+    taps, points = prod(kernel), graph.product(counts)
     if groups < 1 or moved < 1 or channels % moved or width * groups != channels:
         raise ctx.refused(f"{groups} groups and {moved} groups of offsets")
     apart = ctx.reshape(offset, (batch * moved, taps, rank, points))
     places: list[Value] = []
     for axis in range(rank):
-        at = np.arange(kernel[axis])[:, None] * dilations[axis]
-        at = at + np.arange(counts[axis]) * strides[axis] - pads[axis]
-        column = [kernel[k] if k == axis else 1 for k in range(rank)]
-        column += [counts[k] if k == axis else 1 for k in range(rank)]
-        whole = np.broadcast_to(at.reshape(column), (*kernel, *counts)).reshape(1, taps * points)
         here = ctx.reshape(
             cut(ctx, apart, {2: (axis, axis + 1, 1)}), (batch * moved, taps * points)
         )
-        places.append(ctx.emit(graph.Add, here, ctx.constant(whole.astype(here.type.dtype.numpy))))
+        at = np.arange(kernel[axis]) * dilations[axis] - pads[axis]
+        grid = _grid(ctx, at, axis, strides[axis], (*kernel, *counts), here)
+        places.append(ctx.emit(graph.Add, here, grid))
     image = ctx.reshape(x, (batch * moved, channels // moved, *x.type.shape[2:]))
     found = sampled(ctx, image, places, "linear", "zeros", True)
     if mask is not None:
