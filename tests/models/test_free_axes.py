@@ -179,6 +179,15 @@ def resizes() -> Iterator[tuple[str, Case]]:
     for mode, way in product(("nearest", "linear", "cubic"), COORDINATES[:-1]):
         attributes = {"coordinate_transformation_mode": way, "mode": mode}
         yield f"{mode} {way} as another", sized(**attributes)
+        pyramid = sized(**attributes)
+        first = node("Conv", "x u", "c", auto_pad="SAME_UPPER", strides=[2, 2])
+        *rest, last = pyramid.nodes
+        last = node("Resize", "c - - t", "r", **attributes)
+        nodes = [first, *rest, last, node("Conv", "r u")]
+        filters = {"u": np.random.default_rng(0).standard_normal((3, 3, 3, 3)).astype(np.float32)}
+        pyramid = pyramid._replace(sizes=[s for s in pyramid.sizes if s["k"] > 2 and s["l"] > 2])
+        case = pyramid._replace(nodes=nodes, constants=filters)
+        yield f"{mode} {way} in a pyramid", case
     factors = {"s": np.array([1, 1, 2, 1.5], np.float32)}
     for op, opset, mode in product(("Upsample", "Resize"), (9, 10), ("nearest", "linear")):
         if opset == (9 if op == "Upsample" else 10):
@@ -221,6 +230,10 @@ def attentions() -> Iterator[tuple[str, Case]]:
         masked = {**past, "mask": ("n", 1, "s", "m")}
         nodes = [node("Attention", "q k v mask a b", "y c d", **way)]
         yield f"masked, with past {way}", Case(nodes, masked, sizes, (), ("y", "c", "d"), 23)
+        ends = {"q": ("n", 4, "s", 8), "k": ("n", 2, "t", 8), "v": ("n", 2, "t", 8), "l": ("n",)}
+        nodes = [node("Attention", "q k v - - - l", is_causal=causal)]
+        elements = {"l": np.int64}
+        yield f"to lengths {causal}", Case(nodes, ends, sizes, opset=24, elements=elements)
     for pairs, turned in product((0, 1), (0, 4)):
         way = {"interleaved": pairs, "rotary_embedding_dim": turned, "num_heads": 4}
         shapes = {"x": ("n", "s", 32), "c": ("n", "s", 2 if turned else 4)}

@@ -181,14 +181,14 @@ def _factor(m: Dim, n: Dim) -> float | None:
 
 
 def _resized(ctx: Context, x: Value, plans: dict[int, Axis], fill: float) -> Value:
-    """Each axis after the other, those that shrink first; integers by way of f32."""
+    """Each axis after the other, in the order of `_turn`; integers by way of f32."""
     element = x.type.dtype
     modes = {plan.mode for plan in plans.values()}
     if not modes <= {"nearest", "linear", "cubic"}:
         raise ctx.wrong(f"attribute mode is {modes.pop()!r}")
     exact = modes == {"nearest"}
     wide = x if exact or element.name in ("f32", "f64") else ctx.cast(x, F32)
-    for axis, plan in sorted(plans.items(), key=lambda item: item[1].scale or 1.0):
+    for axis, plan in sorted(plans.items(), key=_turn):
         if plan.scale == 1 and plan.extent == plan.length and plan.roi == (0, 1):
             continue
         try:
@@ -213,6 +213,13 @@ def _resized(ctx: Context, x: Value, plans: dict[int, Axis], fill: float) -> Val
         wide = ctx.emit(graph.Max, wide, ctx.scalar(float(limits.min), wide))
         wide = ctx.emit(graph.Min, wide, ctx.scalar(float(limits.max), wide))
     return ctx.cast(wide, element)
+
+
+def _turn(item: tuple[int, Axis]) -> tuple[float, int]:
+    """Axes that shrink go first, and of free ones the last, whose elements are gathered singly."""
+    axis, plan = item
+    known = isinstance(plan.extent, int) and isinstance(plan.length, int)
+    return plan.scale or 1.0, axis if known else -axis
 
 
 def _free(ctx: Context, x: Value, axis: int, plan: Axis, fill: float) -> Value:
