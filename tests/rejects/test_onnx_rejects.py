@@ -380,14 +380,11 @@ CASES: dict[str, tuple[Any, type[MiniccError], str]] = {
             f"  hint: {CHECKER}"
         ),
     ),
-    "free dimension under a stride": (
-        model_of(
-            node("MaxPool", "x", kernel_shape=[2, 2], strides=[2, 2], ceil_mode=1),
-            shape=[1, 3, "h", 8],
-        ),
+    "free dimension under a transform": (
+        model_of(node("DFT", "x", axis=1), shape=[1, "h", 1]),
         UnsupportedError,
         (
-            "MC0225 not supported: MaxPool (opset 17) on f32: ceil_mode with strides needs "
+            "MC0225 not supported: DFT (opset 17) on f32: the axis that is transformed needs "
             "to know the free dimension h\n"
             "  at: it\n"
             "  hint: give h a number in the shapes of the model's inputs"

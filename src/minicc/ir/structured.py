@@ -44,7 +44,7 @@ from minicc.ir.indices import counted
 from minicc.ir.mapped import copy
 from minicc.ir.scan import Scanning
 from minicc.ir.space import REDUCTION, SEQUENTIAL, Space
-from minicc.ir.types import I64, TensorType, is_index, tensor_of
+from minicc.ir.types import I64, TensorType, is_index, static_shape, tensor_of
 
 Map = tuple[Dim, ...]
 HOLD = 0  # in place of a step
@@ -449,8 +449,8 @@ class Pad(Op, name="structured.pad"):
     """
 
     x: Value
-    low: tuple[int, ...]
-    high: tuple[int, ...]
+    low: tuple[Dim, ...]
+    high: tuple[Dim, ...]
     value: Literal
 
     def infer(self) -> tuple[TensorType, ...]:
@@ -459,7 +459,7 @@ class Pad(Op, name="structured.pad"):
         return (TensorType(t.dtype, shape),)
 
     def evaluate(self, run: RunRegion, *args: Any) -> tuple[Any, ...]:
-        width = list(zip(self.low, self.high, strict=True))
+        width = list(zip(static_shape(self.low), static_shape(self.high), strict=True))
         return (np.pad(args[0], width, constant_values=self.value.array[()]),)
 
 

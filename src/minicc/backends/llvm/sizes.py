@@ -37,14 +37,27 @@ def evaluated(
         less = inst(f"icmp slt i64 {a}, {b}")
         return inst(f"select i1 {less}, i64 {a}, i64 {b}")
 
+    def remainder(a: object, n: int) -> str:
+        if n & (n - 1) == 0:
+            return inst(f"and i64 {a}, {n - 1}")
+        rest = inst(f"srem i64 {a}, {n}")
+        negative = inst(f"icmp slt i64 {rest}, 0")
+        above = inst(f"add nsw i64 {rest}, {n}")
+        return inst(f"select i1 {negative}, i64 {above}, i64 {rest}")
+
+    def quotient(a: object, n: int) -> str:
+        if n & (n - 1) == 0:
+            return inst(f"ashr i64 {a}, {n.bit_length() - 1}")
+        whole = inst(f"sub nsw i64 {a}, {remainder(a, n)}")
+        return inst(f"sdiv exact i64 {whole}, {n}")
+
     value = affine.fold(
         expression,
         lambda name: known[affine.symbol(name)],
         lambda a, b: inst(f"add nsw i64 {a}, {b}"),
         lambda a, b: inst(f"mul nsw i64 {a}, {b}"),
-        # sizes that are divided are never negative, so the unsigned instruction is the floor
-        lambda a, n: inst(f"udiv i64 {a}, {n}"),
-        lambda a, n: inst(f"urem i64 {a}, {n}"),
+        quotient,
+        remainder,
         smaller,
     )
     return str(value)

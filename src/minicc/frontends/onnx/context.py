@@ -230,6 +230,13 @@ class Context:
             raise self._free([dim], what)
         return dim
 
+    def extent(self, dim: Dim, like: Value | DType) -> Value:
+        """A dimension as a tensor of rank 0 with the element type of `like`."""
+        if isinstance(dim, int):
+            return self.scalar(dim, like)
+        element = like if isinstance(like, DType) else like.type.dtype
+        return self.cast(self.of_dims(np.array(dim, object)), element)
+
     def of_dims(self, dims: Array, element: DType = I64) -> Value:
         """An array of dimensions as a value: a constant where all are numbers."""
         if all(isinstance(n, int) for n in dims.ravel()):

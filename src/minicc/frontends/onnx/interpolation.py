@@ -1,4 +1,6 @@
-"""Where the elements of a resized axis come from, and with what weights: numbers, no graph.
+"""Where the elements of a resized axis come from, and with what weights.
+
+These are numbers where the extents are, and else what `Lazy` makes of the same formulas.
 
 Mirrors: ONNX's Resize as its reference computes it, in float64.
 """
@@ -7,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -15,11 +18,14 @@ from minicc.ir.core import Array
 
 @dataclass(frozen=True, slots=True)
 class Axis:
-    """How one axis is resized: its extents, the scale as given, and the node's attributes."""
+    """How one axis is resized: its extents, the scale as given, and the node's attributes.
 
-    extent: int
-    length: int
-    scale: float
+    What is free of these three is `Lazy`, and so are the taps then.
+    """
+
+    extent: Any
+    length: Any
+    scale: Any
     mode: str
     coordinates: str
     nearest: str
@@ -29,96 +35,117 @@ class Axis:
     roi: tuple[float, float]
 
 
-@dataclass(frozen=True, slots=True)
-class Taps:
+class Taps(NamedTuple):
     """For each element of the result: the elements it is made of, and their weights.
 
-    `indices` may leave the axis, which is repeated at its edges; `outside` marks what the
-    extrapolation value stands for.
+    There is an array of each a tap. `indices` may leave the axis, which is repeated at its edges;
+    `outside` marks what the extrapolation value stands for, if there may be such.
     """
+
+    indices: list[Any]
+    weights: list[Any]
+    outside: Any
+
+
+def source_of(axis: Axis, x: Any) -> Any:
+    """The coordinate in the original of each element `x` of the result; ValueError for a mode."""
+    n, scale = axis.extent, axis.scale
+    width = scale * n
+    low, high = axis.roi
+    if axis.coordinates == "half_pixel":
+        return (x + 0.5) / scale - 0.5
+    if axis.coordinates == "pytorch_half_pixel":
+        return np.where(np.equal(width, 1), x * 0 - 0.5, (x + 0.5) / scale - 0.5)
+    if axis.coordinates == "half_pixel_symmetric":
+        offset = n / 2 * (1 - axis.length / width)
+        return offset + (x + 0.5) / scale - 0.5
+    if axis.coordinates == "tf_half_pixel_for_nn":
+        return (x + 0.5) / scale
+    if axis.coordinates == "align_corners":
+        return np.where(np.equal(width, 1), x * 0, x * (n - 1) / (width - 1))
+    if axis.coordinates == "asymmetric":
+        return x / scale
+    if axis.coordinates == "tf_crop_and_resize":
+        reach = (high - low) * (n - 1)
+        inner = np.where(np.equal(width, 1), x * 0 + reach / 2, x * reach / (width - 1))
+        return low * (n - 1) + inner
+    raise ValueError(f"coordinate_transformation_mode {axis.coordinates!r}")
+
+
+# What is then cut off behind the point.
+_NEAREST: dict[str, Callable[[Any], Any]] = {
+    "round_prefer_floor": lambda x: np.ceil(x - 0.5),
+    "round_prefer_ceil": lambda x: np.floor(x + 0.5),
+    "floor": np.floor,
+    "ceil": np.ceil,
+    "simple": lambda x: x,
+}
+
+
+def taps_of(axis: Axis, x: Any) -> Taps:
+    """The taps of elements `x` of the result, as floats; ValueError for an unknown mode."""
+    with np.errstate(all="ignore"):
+        source = source_of(axis, x)
+    outside = None
+    if axis.coordinates == "tf_crop_and_resize":
+        outside = (source < 0) | (source > axis.extent - 1)
+    if axis.mode == "nearest":
+        if axis.nearest not in _NEAREST:
+            raise ValueError(f"nearest_mode {axis.nearest!r}")
+        return Taps([_NEAREST[axis.nearest](source)], [1.0], outside)
+    scale = min(axis.scale, 1.0) if axis.antialias else 1.0
+    reach = 1 if axis.mode == "linear" else 2
+    first = int(np.floor(-reach / scale)) + 1
+    # an element that stands where one of the original does lies at the end of its interval
+    left = np.ceil(source) - 1
+    indices: list[Any] = []
+    weights: list[Any] = []
+    for offset in range(first, 2 - first):
+        distance = np.abs(offset - (source - left)) * scale
+        indices.append(left + offset)
+        linear = axis.mode == "linear"
+        weights.append(_linear(distance) if linear else _cubic(distance, axis.cubic))
+    if axis.antialias:
+        total = sum(weights)
+        weights = [w / total for w in weights]
+    if axis.exclude_outside:
+        pairs = zip(indices, weights, strict=True)
+        weights = [np.where((k < 0) | (k > axis.extent - 1), 0.0, w) for k, w in pairs]
+        total = sum(weights)
+        weights = [w / np.where(np.equal(total, 0), 1.0, total) for w in weights]
+    return Taps(indices, weights, outside)
+
+
+def _linear(distance: Any) -> Any:
+    return np.maximum(1 - distance, 0.0)
+
+
+def _cubic(distance: Any, a: float) -> Any:
+    d = distance
+    near = (a + 2) * d**3 - (a + 3) * d**2 + 1
+    far = a * d**3 - 5 * a * d**2 + 8 * a * d - 4 * a
+    return np.where(d > 1, np.where(d < 2, far, 0.0), near)
+
+
+class Table(NamedTuple):
+    """Taps whose numbers are known: a row each element of the result."""
 
     indices: Array
     weights: Array
     outside: Array
 
 
-def source_of(axis: Axis) -> Array:
-    """The coordinate in the original of each element of the result; ValueError for a mode."""
-    x, n, scale = np.arange(axis.length, dtype=np.float64), axis.extent, axis.scale
-    width = scale * n
-    one = np.zeros_like(x)
-    low, high = axis.roi
-    if axis.coordinates == "half_pixel":
-        return np.asarray((x + 0.5) / scale - 0.5)
-    if axis.coordinates == "pytorch_half_pixel":
-        return one - 0.5 if width == 1 else np.asarray((x + 0.5) / scale - 0.5)
-    if axis.coordinates == "half_pixel_symmetric":
-        offset = n / 2 * (1 - axis.length / width)
-        return np.asarray(offset + (x + 0.5) / scale - 0.5)
-    if axis.coordinates == "tf_half_pixel_for_nn":
-        return np.asarray((x + 0.5) / scale)
-    if axis.coordinates == "align_corners":
-        return one if width == 1 else np.asarray(x * (n - 1) / (width - 1))
-    if axis.coordinates == "asymmetric":
-        return np.asarray(x / scale)
-    if axis.coordinates == "tf_crop_and_resize":
-        reach = (high - low) * (n - 1)
-        return np.asarray(
-            low * (n - 1) + (one + reach / 2 if width == 1 else x * reach / (width - 1))
-        )
-    raise ValueError(f"coordinate_transformation_mode {axis.coordinates!r}")
-
-
-_NEAREST: dict[str, Callable[[Array], Array]] = {
-    "round_prefer_floor": lambda x: np.ceil(x - 0.5),
-    "round_prefer_ceil": lambda x: np.floor(x + 0.5),
-    "floor": np.floor,
-    "ceil": np.ceil,
-    "simple": np.trunc,
-}
-
-
-def taps_of(axis: Axis) -> Taps:
+def table_of(axis: Axis) -> Table:
     """The taps of each element of the result; ValueError for an unknown mode."""
-    source = source_of(axis)
-    outside = np.zeros(axis.length, bool)
-    if axis.coordinates == "tf_crop_and_resize":
-        outside = (source < 0) | (source > axis.extent - 1)
-    if axis.mode == "nearest":
-        if axis.nearest not in _NEAREST:
-            raise ValueError(f"nearest_mode {axis.nearest!r}")
-        indices = _NEAREST[axis.nearest](source).astype(np.int64)[:, None]
-        return Taps(indices, np.ones(indices.shape), outside)
-    scale = min(axis.scale, 1.0) if axis.antialias else 1.0
-    reach = 1 if axis.mode == "linear" else 2
-    first = int(np.floor(-reach / scale)) + 1
-    offsets = np.arange(first, 2 - first)
-    # an element that stands where one of the original does lies at the end of its interval
-    left = np.ceil(source) - 1
-    distance = np.abs(offsets[None, :] - (source - left)[:, None]) * scale
-    weights = _linear(distance) if axis.mode == "linear" else _cubic(distance, axis.cubic)
-    if axis.antialias:
-        weights = weights / weights.sum(1, keepdims=True)
-    indices = left.astype(np.int64)[:, None] + offsets
-    if axis.exclude_outside:
-        weights = np.where((indices < 0) | (indices >= axis.extent), 0, weights)
-        total = weights.sum(1, keepdims=True)
-        weights = weights / np.where(total == 0, 1, total)
-    return Taps(indices, weights, outside)
+    x = np.arange(axis.length, dtype=np.float64)
+    indices, weights, outside = taps_of(axis, x)
+    weights = [np.broadcast_to(w, x.shape) for w in weights]
+    whole = np.stack(indices, axis=1).astype(np.int64)
+    outside = np.zeros(x.shape, bool) if outside is None else outside
+    return Table(whole, np.stack(weights, axis=1), outside)
 
 
-def _linear(distance: Array) -> Array:
-    return np.asarray(np.clip(1 - distance, 0, 1))
-
-
-def _cubic(distance: Array, a: float) -> Array:
-    d = distance
-    near = (a + 2) * d**3 - (a + 3) * d**2 + 1
-    far = a * d**3 - 5 * a * d**2 + 8 * a * d - 4 * a
-    return np.where(d <= 1, near, np.where(d < 2, far, 0))
-
-
-def matrix_of(taps: Taps, extent: int) -> Array:
+def matrix_of(taps: Table, extent: int) -> Array:
     """The matrix that makes the result of the axis, which is repeated at its edges."""
     matrix = np.zeros((len(taps.indices), extent))
     rows = np.arange(len(taps.indices))[:, None] + np.zeros_like(taps.indices)
@@ -126,7 +153,7 @@ def matrix_of(taps: Taps, extent: int) -> Array:
     return matrix
 
 
-def period_of(taps: Taps) -> tuple[int, int]:
+def period_of(taps: Table) -> tuple[int, int]:
     """After how many elements of the result taps repeat, and by how much they have moved.
 
     (length of the result, 0) where they do not.

@@ -246,7 +246,6 @@ def first_extreme(ctx: Context, x: Value, axis: int, combine: str, last: bool = 
     from_end = "max" if last else "min"
     best = ctx.emit(graph.Reduce, x, axes=(axis,), combine=combine, keepdims=True)
     index = ctx.emit(graph.Iota, shape=x.type.shape, axis=axis, dtype=I64)
-    extent = ctx.static(x.type.shape[axis], "the axis")
-    never = ctx.scalar(-1 if last else extent, index)
+    never = ctx.extent(-1 if last else x.type.shape[axis], index)
     here = ctx.emit(graph.Select, ctx.emit(graph.Eq, x, best), index, never)
     return ctx.emit(graph.Reduce, here, axes=(axis,), combine=from_end, keepdims=True)

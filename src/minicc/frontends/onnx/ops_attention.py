@@ -17,6 +17,8 @@ from minicc.frontends.onnx.reader import Node
 from minicc.frontends.onnx.registry import operator
 from minicc.frontends.onnx.tensors import element_type
 from minicc.ir import graph
+from minicc.ir.affine import Dim
+from minicc.ir.affine_facts import at_least
 from minicc.ir.core import Literal, Value
 from minicc.ir.types import BOOL, I64
 
@@ -149,7 +151,7 @@ def _bias(
     steps, seen = q.type.shape[2], k.type.shape[2]
     allowed: list[Value] = []
     if mask is not None:
-        mask = _as_long(ctx, mask, ctx.static(seen, "the number of keys"))
+        mask = _as_long(ctx, mask, seen)
         if mask.type.dtype is BOOL:
             allowed.append(mask)
             mask = None
@@ -164,11 +166,10 @@ def _bias(
     column_ = ctx.emit(graph.Iota, shape=(1, seen), axis=1, dtype=I64)
     place = row
     if before is not None:
-        at = ctx.static(before, "the number of steps so far")
-        place = ctx.emit(graph.Add, row, ctx.scalar(at, I64))
+        place = ctx.emit(graph.Add, row, ctx.extent(before, I64))
     elif last is not None:
-        count = ctx.scalar(ctx.static(steps, "the number of queries"), I64)
-        place = ctx.emit(graph.Add, row, ctx.emit(graph.Sub, last, count))
+        first = ctx.emit(graph.Sub, last, ctx.extent(steps, I64))
+        place = ctx.emit(graph.Add, row, first)
     if windows[0] >= 0:
         oldest = ctx.emit(graph.Sub, place, ctx.scalar(windows[0], I64))
         allowed.append(ctx.emit(graph.Le, oldest, column_))
@@ -186,10 +187,13 @@ def _bias(
     return ctx.emit(graph.Select, together, base, ctx.scalar(-np.inf, q))
 
 
-def _as_long(ctx: Context, mask: Value, seen: int) -> Value:
-    """A mask for all keys; those beyond its end may not be seen."""
-    lack = seen - ctx.static(mask.type.shape[-1], "the length of the mask")
-    if lack <= 0:
+def _as_long(ctx: Context, mask: Value, seen: Dim) -> Value:
+    """A mask for all keys; those beyond its end may not be seen.
+
+    One of another symbol's length is as long as the keys: else the sizes don't fit the graph.
+    """
+    lack = seen - mask.type.shape[-1]
+    if lack == 0 or not at_least(lack, 0):
         return mask
     hidden = np.zeros((), bool) if mask.type.dtype is BOOL else np.array(-np.inf)
     rest = (0,) * (mask.type.rank - 1)

@@ -14,6 +14,7 @@ from minicc.frontends.onnx.reader import Node
 from minicc.frontends.onnx.registry import operator
 from minicc.frontends.onnx.take import take
 from minicc.ir import graph
+from minicc.ir.affine import Dim, maximum
 from minicc.ir.core import Op, Value
 from minicc.ir.types import I64
 
@@ -100,21 +101,25 @@ def tensor_scatter(
     """A cache with new steps from the given step of each sequence on, which may wrap around."""
     rank = cache.type.rank
     axis = ctx.axis("axis", -2, rank)
-    most = ctx.static(cache.type.shape[axis], "the length of the cache")
-    steps = ctx.static(update.type.shape[axis], "the length of the update")
+    most: Dim = cache.type.shape[axis]
+    steps: Dim = update.type.shape[axis]
     column = [1] * rank
     first = ctx.scalar(0, I64)
     if where is not None:
         first = ctx.reshape(ctx.cast(where, I64), (*where.type.shape, *column[1:]))
-    line = ctx.constant(np.arange(most).reshape([most if a == axis else 1 for a in range(rank)]))
+    if isinstance(most, int):
+        line = ctx.constant(np.arange(most))
+    else:
+        line = ctx.emit(graph.Iota, shape=(most,), axis=0, dtype=I64)
+    line = ctx.reshape(line, [most if a == axis else 1 for a in range(rank)])
     place = ctx.emit(graph.Sub, line, first)
     if node.text("mode", "linear") == "circular":
-        place = ctx.emit(graph.Mod, place, ctx.scalar(most, I64))
-    elif where is not None:
+        place = ctx.emit(graph.Mod, place, ctx.extent(most, I64))
+    elif where is not None and isinstance(most, int) and isinstance(steps, int):
         _check_place(ctx, ctx.array(where), steps, most)
-    zero, last = ctx.scalar(0, I64), ctx.scalar(max(steps - 1, 0), I64)
+    zero, last = ctx.scalar(0, I64), ctx.extent(maximum(steps - 1, 0), I64)
     inside = ctx.emit(graph.And, ctx.emit(graph.Le, zero, place), ctx.emit(graph.Le, place, last))
-    if not steps:
+    if steps == 0:
         return cache
     index = ctx.emit(graph.Min, ctx.emit(graph.Max, place, zero), last)
     wide = ctx.emit(graph.Broadcast, index, shape=cache.type.shape)

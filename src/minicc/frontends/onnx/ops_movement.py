@@ -5,7 +5,8 @@ Mirrors: ONNX's shape operators. A shape may hold free dimensions, also one comp
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from functools import reduce
 from itertools import accumulate
 
 from minicc.frontends.onnx.context import Context
@@ -14,8 +15,9 @@ from minicc.frontends.onnx.reader import Node
 from minicc.frontends.onnx.registry import operator
 from minicc.frontends.onnx.take import take
 from minicc.ir import graph
-from minicc.ir.affine import Dim, minimum
+from minicc.ir.affine import Dim, add, ceildiv, minimum
 from minicc.ir.core import Value
+from minicc.ir.graph.shapes import differ
 
 # From here on an end of a slice means "to the end"; a start, stop and step.
 _FAR = (1 << 31) - 1
@@ -214,18 +216,22 @@ def slice_(
 def split(ctx: Context, node: Node, x: Value, sizes: Value | None = None) -> tuple[Value, ...]:
     """Parts of an axis, of given sizes or as many as there are outputs."""
     axis = ctx.axis("axis", 0, x.type.rank)
-    given = node.integers("split") if sizes is None else ctx.integers(sizes, "sizes")
+    total: Dim = x.type.shape[axis]
+    given: Sequence[Dim] | None
+    given = node.integers("split") if sizes is None else ctx.dims(sizes, "sizes")
     if given is None:
-        extent = ctx.static(x.type.shape[axis], "the axis that is split")
         count = node.integer("num_outputs", len(node.outputs))
         if count != len(node.outputs):
             raise ctx.wrong(f"num_outputs is {count} for {len(node.outputs)} outputs")
-        width = -(-extent // count)
-        given = tuple(min(width, extent - k * width) for k in range(count))
-    total = x.type.shape[axis]
-    if min(given, default=0) < 0 or (isinstance(total, int) and sum(given) != total):
+        width = ceildiv(total, count)
+        given = [minimum(width, total - k * width) for k in range(count)]
+        if not isinstance(total, int):
+            # no part but the last is shorter
+            given = [width] * (count - 1) + [total - width * (count - 1)]
+    below = any(isinstance(n, int) and n < 0 for n in given)
+    if below or not given or differ(reduce(add, given), total):
         raise ctx.refused(f"parts of {list(given)} of axis {axis}")
-    ends = list(accumulate(given))
+    ends = list(accumulate(given, add))
     return tuple(cut(ctx, x, {axis: (end - n, end, 1)}) for n, end in zip(given, ends, strict=True))
 
 

@@ -1,5 +1,7 @@
 """Padding: constant, reflected, repeated at the edge, or wrapped around.
 
+Widths may be free, and so may the axes.
+
 Mirrors: ONNX's Pad, NumPy's pad. A negative width cuts.
 """
 
@@ -10,16 +12,18 @@ from typing import Any
 import numpy as np
 
 from minicc.frontends.onnx.context import Context
-from minicc.frontends.onnx.ops_movement import cut
+from minicc.frontends.onnx.ops_movement import Range, cut
 from minicc.frontends.onnx.reader import Node
 from minicc.frontends.onnx.registry import operator
 from minicc.frontends.onnx.take import take
 from minicc.ir import graph
+from minicc.ir.affine import Dim, maximum, minimum
 from minicc.ir.core import Array, Literal, Value
+from minicc.ir.graph.shapes import Shape
 
 # More elements than that are not made of an axis' own.
 _MOST = 1 << 24
-_MODES: dict[str, Any] = {"reflect": "reflect", "edge": "edge", "wrap": "wrap"}
+_MODES = ("reflect", "edge", "wrap")
 
 
 @operator("Pad", attributes="mode pads paddings value")
@@ -37,16 +41,16 @@ def pad(
     if mode != "constant" and mode not in _MODES:
         raise ctx.wrong(f"attribute mode is {mode!r}")
     cuts = {
-        axis: (max(-a, 0), extent - max(-b, 0), 1)
+        axis: (_less(a), extent - _less(b), 1)
         for axis, (a, b, extent) in enumerate(zip(low, high, x.type.shape, strict=True))
-        if a < 0 or b < 0
+        if _less(a) or _less(b)
     }
     x = cut(ctx, x, cuts)
-    low, high = tuple(max(n, 0) for n in low), tuple(max(n, 0) for n in high)
+    low, high = tuple(n + _less(n) for n in low), tuple(n + _less(n) for n in high)
     if not any((*low, *high)):
         return x
     if mode != "constant":
-        return _by_index(ctx, x, low, high, _MODES[mode])
+        return _by_index(ctx, x, low, high, mode)
     literal = Literal(_fill(ctx, node, x, value))
     return ctx.emit(graph.Pad, x, low=low, high=high, value=literal)
 
@@ -56,36 +60,44 @@ def center_crop_pad(ctx: Context, node: Node, x: Value, shape: Value) -> Value:
     """Each axis cut or filled with zeros, the same at both ends as nearly as may be."""
     named = node.integers("axes")
     axes = tuple(range(x.type.rank)) if named is None else tuple(a % x.type.rank for a in named)
-    wanted = ctx.integers(shape, "shape")
+    wanted = ctx.dims(shape, "shape")
     if len(wanted) != len(axes):
         raise ctx.refused(f"{len(wanted)} extents for {len(axes)} axes")
-    low, high = [0] * x.type.rank, [0] * x.type.rank
+    low: list[Dim] = [0] * x.type.rank
+    high = low[:]
     for axis, n in zip(axes, wanted, strict=True):
-        own = ctx.static(x.type.shape[axis], "an axis that is cut or filled")
-        first = (own - n) // 2 if n < own else 0
-        x = cut(ctx, x, {axis: (first, first + min(n, own), 1)})
-        low[axis] = max(n - own, 0) // 2
-        high[axis] = max(n - own, 0) - low[axis]
+        own = x.type.shape[axis]
+        first = maximum(own - n, 0) // 2
+        x = cut(ctx, x, {axis: (first, first + minimum(n, own), 1)})
+        low[axis] = maximum(n - own, 0) // 2
+        high[axis] = maximum(n - own, 0) - low[axis]
     if not any((*low, *high)):
         return x
     zero = Literal(np.zeros((), x.type.dtype.numpy))
     return ctx.emit(graph.Pad, x, low=tuple(low), high=tuple(high), value=zero)
 
 
+def _less(width: Dim) -> int:
+    """How much a width cuts off; one that is free is taken not to be negative."""
+    return max(-width, 0) if isinstance(width, int) else 0
+
+
 def _widths(
     ctx: Context, node: Node, x: Value, pads: Value | None, axes: Value | None
-) -> tuple[tuple[int, ...], tuple[int, ...]]:
+) -> tuple[Shape, Shape]:
     """The widths before and behind, an entry an axis."""
     rank = x.type.rank
+    given: Shape | None
     if pads is None:
         given = node.integers("pads") or node.integers("paddings")
     else:
-        given = ctx.integers(pads, "pads")
+        given = ctx.dims(pads, "pads")
     named = tuple(range(rank)) if axes is None else ctx.integers(axes, "axes")
     if given is None or len(given) != 2 * len(named):
         raise ctx.wrong(f"pads {list(given or ())} for {len(named)} axes")
     ctx.axes(named, rank)
-    low, high = [0] * rank, [0] * rank
+    low: list[Dim] = [0] * rank
+    high = low[:]
     for k, axis in enumerate(named):
         low[axis], high[axis] = given[k], given[k + len(named)]
     return tuple(low), tuple(high)
@@ -101,14 +113,35 @@ def _fill(ctx: Context, node: Node, x: Value, value: Value | None) -> Array:
     return known.reshape(()).astype(element)
 
 
-def _by_index(
-    ctx: Context, x: Value, low: tuple[int, ...], high: tuple[int, ...], mode: Any
-) -> Value:
+def _by_index(ctx: Context, x: Value, low: Shape, high: Shape, mode: Any) -> Value:
     """Take the elements that NumPy's padding of the indices names, an axis after the other."""
-    for axis, width in enumerate(zip(low, high, strict=True)):
-        if any(width):
-            extent = ctx.static(x.type.shape[axis], "an axis that is padded by its own elements")
-            if max(width) > _MOST:
-                raise ctx.refused(f"axis {axis} can't be padded by {max(width)} of its elements")
-            x = take(ctx, x, np.pad(np.arange(extent), width, mode=mode), axis)
+    for axis, (a, b) in enumerate(zip(low, high, strict=True)):
+        if not a and not b:
+            continue
+        extent = x.type.shape[axis]
+        if isinstance(extent, int) and isinstance(a, int) and isinstance(b, int):
+            if max(a, b) > _MOST:
+                raise ctx.refused(f"axis {axis} can't be padded by {max(a, b)} of its elements")
+            x = take(ctx, x, np.pad(np.arange(extent), (a, b), mode=mode), axis)
+        else:
+            x = padded_by_slices(ctx, x, axis, a, b, mode)
     return x
+
+
+def padded_by_slices(ctx: Context, x: Value, axis: int, low: Dim, high: Dim, mode: str) -> Value:
+    """The same of free extents, of which there are enough: the ends of the axis around it."""
+    n = x.type.shape[axis]
+    ends: dict[str, tuple[Range, Range]] = {
+        "reflect": ((low, 0, -1), (n - 2, n - 2 - high, -1)),
+        "wrap": ((n - low, n, 1), (0, high, 1)),
+        "edge": ((0, 1, 1), (n - 1, n, 1)),
+    }
+    parts = [x]
+    for end, width, first in zip(ends[mode], (low, high), (True, False), strict=True):
+        if width:
+            part = cut(ctx, x, {axis: end})
+            if mode == "edge":
+                wide = (*x.type.shape[:axis], width, *x.type.shape[axis + 1 :])
+                part = ctx.emit(graph.Broadcast, part, shape=wide)
+            parts = [part, *parts] if first else [*parts, part]
+    return ctx.emit(graph.Concat, tuple(parts), axis=axis)

@@ -14,6 +14,7 @@ from minicc.frontends.onnx.tensors import element_type
 from minicc.ir import graph
 from minicc.ir.affine import Dim
 from minicc.ir.core import Value
+from minicc.ir.graph.shapes import Shape
 from minicc.ir.types import BOOL, I64
 
 
@@ -31,19 +32,19 @@ def tile(ctx: Context, node: Node, x: Value, repeats: Value) -> Value:
     return ctx.reshape(spread, [a * b for a, b in pairs])
 
 
-def _split_space(ctx: Context, node: Node, x: Value) -> tuple[Dim, int, int, int, int]:
-    """The batch, and the other extents and the block size as numbers."""
+def _split_space(ctx: Context, node: Node, x: Value) -> tuple[Dim, Dim, Dim, Dim, int]:
+    """The extents and the block size."""
     if x.type.rank != 4:
         raise ctx.refused(f"{node.op} wants [N, C, H, W]")
-    batch, *rest = x.type.shape
-    c, h, w = (ctx.static(n, "its shape") for n in rest)
-    return batch, c, h, w, node.integer("blocksize", 1)
+    n, c, h, w = x.type.shape
+    return n, c, h, w, node.integer("blocksize", 1)
 
 
 @operator("DepthToSpace", attributes="blocksize mode")
 def depth_to_space(ctx: Context, node: Node, x: Value) -> Value:
     """Blocks of channels become blocks of pixels."""
     n, c, h, w, b = _split_space(ctx, node, x)
+    apart: Shape
     if node.text("mode", "DCR") == "DCR":
         apart, perm = (n, b, b, c // b**2, h, w), (0, 3, 4, 1, 5, 2)
     else:
@@ -65,14 +66,13 @@ def space_to_depth(ctx: Context, node: Node, x: Value) -> Value:
 @operator("OneHot", attributes="axis")
 def one_hot(ctx: Context, node: Node, indices: Value, depth: Value, values: Value) -> Value:
     """The second value at the index along a new axis, the first elsewhere."""
-    (count,) = ctx.dims(depth, "depth")
+    (extent,) = ctx.dims(depth, "depth")
     rank = indices.type.rank + 1
     axis = ctx.axis("axis", -1, rank)
-    extent = ctx.static(count, "depth")
     shape = list(indices.type.shape)
     index = ctx.reshape(ctx.cast(indices, I64), [*shape[:axis], 1, *shape[axis:]])
     below = ctx.emit(graph.Lt, index, ctx.scalar(0, I64))
-    from_end = ctx.emit(graph.Add, index, ctx.scalar(extent, I64))
+    from_end = ctx.emit(graph.Add, index, ctx.extent(extent, I64))
     index = ctx.emit(graph.Select, below, from_end, index)
     column = (extent, *(1,) * (rank - 1 - axis))
     line = ctx.emit(graph.Iota, shape=column, axis=0, dtype=I64)

@@ -16,6 +16,7 @@ from minicc.frontends.onnx.ops_sampling import neighbours
 from minicc.frontends.onnx.reader import Node
 from minicc.frontends.onnx.registry import operator
 from minicc.ir import graph
+from minicc.ir.affine import Dim
 from minicc.ir.core import Value
 
 _ATTRIBUTES = "coordinate_transformation_mode mode output_height output_width sampling_ratio "
@@ -72,7 +73,7 @@ def roi_align(ctx: Context, node: Node, x: Value, regions: Value, images: Value)
 
 
 def _line(
-    ctx: Context, regions: Value, axis: int, cells: int, ratio: int, moved: bool, extent: Any
+    ctx: Context, regions: Value, axis: int, cells: int, ratio: int, moved: bool, extent: Dim
 ) -> tuple[Value, Value]:
     """The samples' coordinates [regions, samples] along an axis, and whether they count."""
     first, last = (cut(ctx, regions, {1: (k, k + 1, 1)}) for k in (axis, axis + 2))
@@ -82,9 +83,9 @@ def _line(
     share = (np.arange(cells * ratio) + 0.5) / (cells * ratio)
     steps = ctx.constant(share.reshape(1, -1).astype(regions.type.dtype.numpy))
     place = ctx.emit(graph.Add, first, ctx.emit(graph.Mul, length, steps))
-    n = ctx.static(extent, "the extents of the image")
     low = ctx.emit(graph.Le, ctx.scalar(-1, place), place)
-    return place, ctx.emit(graph.And, low, ctx.emit(graph.Le, place, ctx.scalar(n, place)))
+    high = ctx.emit(graph.Le, place, ctx.extent(extent, place))
+    return place, ctx.emit(graph.And, low, high)
 
 
 @operator("CausalConvWithState", attributes="activation")

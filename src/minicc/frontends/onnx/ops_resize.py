@@ -15,14 +15,22 @@ from functools import reduce
 import numpy as np
 
 from minicc.frontends.onnx.context import Context
-from minicc.frontends.onnx.interpolation import Axis, Taps, matrix_of, period_of, taps_of
+from minicc.frontends.onnx.interpolation import Axis, Table, matrix_of, period_of, table_of
 from minicc.frontends.onnx.reader import Node
 from minicc.frontends.onnx.registry import operator
+from minicc.frontends.onnx.resize_free import resized_free
 from minicc.frontends.onnx.take import take
 from minicc.ir import graph
+from minicc.ir.affine import Dim
+from minicc.ir.affine_facts import exact_quotient
 from minicc.ir.core import Array, Value
 from minicc.ir.types import F32
 
+# Where elements are only repeated at a whole scale: coordinates, and how they are rounded.
+_PLAIN = {("asymmetric", "floor")}
+_PLAIN |= {("half_pixel", f"round_prefer_{side}") for side in ("floor", "ceil")}
+# A free extent times that is still a number of 64 bits.
+_LARGEST_FACTOR = 1 << 32
 # Interpolations with more slices than that are products with a matrix.
 _MOST_SLICES = 24
 _ATTRIBUTES = "antialias axes coordinate_transformation_mode cubic_coeff_a exclude_outside "
@@ -49,7 +57,7 @@ def resize(
         for axis, times in zip(axes, repeats, strict=True):
             x = repeated(ctx, x, axis, times)
         return x
-    extents = [ctx.static(x.type.shape[a], "an axis that is resized") for a in axes]
+    extents = [x.type.shape[a] for a in axes]
     factors, lengths = _lengths(ctx, node, extents, scales, sizes)
     mode = node.text("coordinate_transformation_mode", "half_pixel")
     crop = [0.0] * len(axes) + [1.0] * len(axes)
@@ -82,13 +90,11 @@ def upsample(ctx: Context, node: Node, x: Value, scales: Value | None = None) ->
 def _repeats(ctx: Context, node: Node, scales: Value | None) -> tuple[int, ...] | None:
     """How often each element stands along each axis, where that is all that a node does."""
     known = ctx.array(scales)
-    plain = {("asymmetric", "floor")}
-    plain |= {("half_pixel", f"round_prefer_{side}") for side in ("floor", "ceil")}
     place = node.text("coordinate_transformation_mode", "half_pixel")
     way = (place, node.text("nearest_mode", "round_prefer_floor"))
     if known is None or not known.size or node.text("mode", "nearest") != "nearest":
         return None
-    if way not in plain or (known < 1).any() or (known % 1).any():
+    if way not in _PLAIN or (known < 1).any() or (known % 1).any():
         return None
     return tuple(int(n) for n in known.ravel())
 
@@ -118,51 +124,78 @@ def _by_scales(ctx: Context, node: Node, x: Value, scales: Value | None) -> Valu
     plans: dict[int, Axis] = {}
     for axis, factor in enumerate(factors):
         if factor != 1:
-            n = ctx.static(x.type.shape[axis], "an axis that is resized")
-            sides = (n, int(n * factor), factor)
+            n = x.type.shape[axis]
+            sides = (n, _scaled_extent(ctx, n, factor), factor)
             plans[axis] = Axis(*sides, mode, "asymmetric", "floor", -0.75, False, False, (0, 1))
     return _resized(ctx, x, plans, 0.0)
 
 
 def _lengths(
-    ctx: Context, node: Node, extents: Sequence[int], scales: Value | None, sizes: Value | None
-) -> tuple[list[float], list[int]]:
-    """The scale and the new extent of each axis."""
+    ctx: Context, node: Node, extents: Sequence[Dim], scales: Value | None, sizes: Value | None
+) -> tuple[list[float | None], list[Dim]]:
+    """The scale of each axis, None where it is known when the model runs, and the new extent."""
     count = len(extents)
     known = None if scales is None else ctx.known(scales, "scales")
     if known is not None and known.size:
-        factors = [float(n) for n in known.ravel()]
-        if len(factors) != count:
-            raise ctx.refused(f"{len(factors)} scales for {count} axes")
-        return factors, [int(f * n) for f, n in zip(factors, extents, strict=True)]
+        given = [float(n) for n in known.ravel()]
+        if len(given) != count:
+            raise ctx.refused(f"{len(given)} scales for {count} axes")
+        pairs = zip(extents, given, strict=True)
+        return [*given], [_scaled_extent(ctx, n, f) for n, f in pairs]
     if sizes is None:
         raise ctx.wrong("it has neither scales nor sizes")
-    lengths = list(ctx.integers(sizes, "sizes"))
+    lengths = list(ctx.dims(sizes, "sizes"))
     if len(lengths) != count:
         raise ctx.refused(f"{len(lengths)} sizes for {count} axes")
-    factors = [m / n if n else 1.0 for m, n in zip(lengths, extents, strict=True)]
     policy = node.text("keep_aspect_ratio_policy", "stretch")
     if policy == "stretch":
-        return factors, lengths
+        return [_factor(m, n) for m, n in zip(lengths, extents, strict=True)], lengths
     if policy not in ("not_larger", "not_smaller"):
         raise ctx.wrong(f"attribute keep_aspect_ratio_policy is {policy!r}")
+    sides = [ctx.static(n, f"keep_aspect_ratio_policy {policy}") for n in (*lengths, *extents)]
+    factors = [m / n if n else 1.0 for m, n in zip(sides[:count], sides[count:], strict=True)]
     factor = min(factors) if policy == "not_larger" else max(factors)
-    return [factor] * count, [int(factor * n + 0.5) for n in extents]
+    return [factor] * count, [int(factor * n + 0.5) for n in sides[count:]]
+
+
+def _scaled_extent(ctx: Context, n: Dim, factor: float) -> Dim:
+    """The whole part of an extent times a factor."""
+    if isinstance(n, int):
+        return int(n * factor)
+    above, below = factor.as_integer_ratio()
+    if max(above, below) > _LARGEST_FACTOR or above < 1:
+        ctx.static(n, "an axis with such a scale")
+    return n * above // below
+
+
+def _factor(m: Dim, n: Dim) -> float | None:
+    """The quotient of two extents, as far as it is known."""
+    if isinstance(m, int) and isinstance(n, int):
+        return m / n if n else 1.0
+    if m == n:
+        return 1.0
+    whole, part = exact_quotient(m, n), exact_quotient(n, m)
+    if isinstance(whole, int):
+        return float(whole)
+    return 1 / part if isinstance(part, int) else None
 
 
 def _resized(ctx: Context, x: Value, plans: dict[int, Axis], fill: float) -> Value:
-    """Each axis after the other, those that shrink first; integers by way of f32."""
+    """Each axis after the other, in the order of `_turn`; integers by way of f32."""
     element = x.type.dtype
     modes = {plan.mode for plan in plans.values()}
     if not modes <= {"nearest", "linear", "cubic"}:
         raise ctx.wrong(f"attribute mode is {modes.pop()!r}")
     exact = modes == {"nearest"}
     wide = x if exact or element.name in ("f32", "f64") else ctx.cast(x, F32)
-    for axis, plan in sorted(plans.items(), key=lambda item: item[1].scale):
+    for axis, plan in sorted(plans.items(), key=_turn):
         if plan.scale == 1 and plan.extent == plan.length and plan.roi == (0, 1):
             continue
         try:
-            taps = taps_of(plan)
+            if not isinstance(plan.extent, int) or not isinstance(plan.length, int):
+                wide = _free(ctx, wide, axis, plan, fill)
+                continue
+            taps = table_of(plan)
         except ValueError as error:
             raise ctx.wrong(str(error)) from error
         if not plan.extent or not plan.length:
@@ -182,7 +215,23 @@ def _resized(ctx: Context, x: Value, plans: dict[int, Axis], fill: float) -> Val
     return ctx.cast(wide, element)
 
 
-def _along(ctx: Context, x: Value, axis: int, extent: int, taps: Taps) -> Value:
+def _turn(item: tuple[int, Axis]) -> tuple[float, int]:
+    """Axes that shrink go first, and of free ones the last, whose elements are gathered singly."""
+    axis, plan = item
+    known = isinstance(plan.extent, int) and isinstance(plan.length, int)
+    return plan.scale or 1.0, axis if known else -axis
+
+
+def _free(ctx: Context, x: Value, axis: int, plan: Axis, fill: float) -> Value:
+    """An axis of which an extent is free."""
+    plain = plan.mode == "nearest" and (plan.coordinates, plan.nearest) in _PLAIN
+    times = int(plan.scale or 0)
+    if plain and times and times == plan.scale:
+        return repeated(ctx, x, axis, times)
+    return resized_free(ctx, x, axis, plan, fill)
+
+
+def _along(ctx: Context, x: Value, axis: int, extent: int, taps: Table) -> Value:
     """One axis, whose taps are known."""
     inside = np.clip(taps.indices, 0, extent - 1)
     if taps.indices.shape[1] == 1:
@@ -196,7 +245,7 @@ def _along(ctx: Context, x: Value, axis: int, extent: int, taps: Taps) -> Value:
     return ctx.emit(graph.Contract, x, matrix, equation=f"{letters},z{letters[axis]}->{out}")
 
 
-def _by_phases(ctx: Context, x: Value, axis: int, extent: int, taps: Taps, period: int) -> Value:
+def _by_phases(ctx: Context, x: Value, axis: int, extent: int, taps: Table, period: int) -> Value:
     """A sum of slices for each phase; then the phases, one beside the other."""
     low = int(taps.indices.min())
     edges = np.clip(np.arange(min(low, 0), max(int(taps.indices.max()) + 1, extent)), 0, extent - 1)

@@ -9,18 +9,21 @@ import itertools
 from collections.abc import Sequence
 from functools import reduce
 from math import prod
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from minicc.frontends.onnx.context import Context
+from minicc.frontends.onnx.lazy import Lazy
 from minicc.frontends.onnx.ops_movement import cut
 from minicc.frontends.onnx.ops_normalize import per_channel
 from minicc.frontends.onnx.reader import Node
 from minicc.frontends.onnx.registry import operator
 from minicc.ir import graph
+from minicc.ir.affine import Dim
 from minicc.ir.core import Array, Op, Value
-from minicc.ir.types import BF16, F16, F32, I64
+from minicc.ir.graph.shapes import Shape
+from minicc.ir.types import BF16, F16, F32, F64, I64
 
 _ALPHA = -0.75  # of cubic interpolation
 
@@ -65,29 +68,32 @@ def _taps(ctx: Context, x: Value, mode: str) -> list[Tap]:
     return [Tap(_op(ctx, graph.Add, left, k - 1), w) for k, w in enumerate(weights)]
 
 
-def _reflected(ctx: Context, x: Value, low: float, high: float) -> Value:
-    """Thrown back at the borders until it lies within."""
-    width = high - low
-    if width <= 0:
+def _reflected(ctx: Context, x: Value, low: float, width: Dim) -> Value:
+    """Thrown back at the borders, that are so far apart, until it lies within."""
+    if width == 0:
         return ctx.emit(graph.Mul, x, ctx.scalar(0, x)) if low == 0 else x
     # twice the width is a period, of which the second half runs backwards
     less = _op(ctx, graph.Sub, x, low)
-    within = _op(ctx, graph.Mod, less, 2 * width)
-    back = ctx.emit(graph.Sub, ctx.scalar(2 * width, x), within)
-    return _op(ctx, graph.Add, ctx.emit(graph.Min, within, back), low)
+    period = ctx.extent(2 * width, x)
+    within = ctx.emit(graph.Mod, less, period)
+    back = ctx.emit(graph.Sub, period, within)
+    out = ctx.emit(graph.Min, within, back)
+    if not isinstance(width, int) and low == 0:
+        # a point has no width: all is thrown back there
+        out = ctx.emit(graph.Select, _op(ctx, graph.Eq, period, 0), ctx.scalar(0, x), out)
+    return _op(ctx, graph.Add, out, low)
 
 
-def _within(ctx: Context, x: Value, extent: int, padding: str, corners: bool) -> Value:
+def _within(ctx: Context, x: Value, extent: Dim, padding: str, corners: bool) -> Value:
     """A coordinate as the padding brings it back; as it is where zeros are around."""
     if padding == "border":
-        return _op(ctx, graph.Min, _op(ctx, graph.Max, x, 0), extent - 1)
+        return ctx.emit(graph.Min, _op(ctx, graph.Max, x, 0), ctx.extent(extent - 1, x))
     if padding != "reflection":
         return x
-    low, high = (0.0, extent - 1.0) if corners else (-0.5, extent - 0.5)
-    outside = ctx.emit(
-        graph.Or, _op(ctx, graph.Lt, x, low), ctx.emit(graph.Lt, ctx.scalar(high, x), x)
-    )
-    return ctx.emit(graph.Select, outside, _reflected(ctx, x, low, high), x)
+    low, width = (0.0, extent - 1) if corners else (-0.5, extent)
+    high = _op(ctx, graph.Add, ctx.extent(width, x), low)
+    outside = ctx.emit(graph.Or, _op(ctx, graph.Lt, x, low), ctx.emit(graph.Lt, high, x))
+    return ctx.emit(graph.Select, outside, _reflected(ctx, x, low, width), x)
 
 
 class Neighbours(NamedTuple):
@@ -102,7 +108,7 @@ def neighbours(
 ) -> Neighbours:
     """The neighbours in [N, C, spatial...] of coordinates [N, P] along each spatial axis."""
     batch, channels = x.type.shape[:2]
-    extents = [ctx.static(n, "the extents that are sampled") for n in x.type.shape[2:]]
+    extents: Shape = x.type.shape[2:]
     per_axis: list[list[Tap]] = []
     for place, n in zip(places, extents, strict=True):
         at = ctx.emit(graph.Round, place) if mode == "nearest" else place
@@ -120,7 +126,7 @@ def neighbours(
         if factors:
             together = reduce(lambda a, b: ctx.emit(graph.Mul, a, b), factors)
             weights.append(ctx.reshape(together, points))
-    flat = ctx.reshape(x, (batch, channels, prod(extents)))
+    flat = ctx.reshape(x, (batch, channels, graph.product(extents)))
     rows = ctx.emit(graph.Transpose, flat, perm=(0, 2, 1))
     index = _stacked(ctx, indices)
     vectors = ctx.reshape(index, (*index.type.shape, 1))
@@ -148,7 +154,7 @@ def _stacked(ctx: Context, parts: Sequence[Value]) -> Value:
 
 
 def _index(
-    ctx: Context, taps: Sequence[Tap], extents: Sequence[int], padding: str, corners: bool
+    ctx: Context, taps: Sequence[Tap], extents: Shape, padding: str, corners: bool
 ) -> tuple[Value, Value | None]:
     """Where a neighbour stands among all elements; with zeros around, whether it is one."""
     kept: Value | None = None
@@ -157,13 +163,14 @@ def _index(
         place = _within(ctx, tap.place, n, padding, corners)
         if padding == "zeros":
             above = ctx.emit(graph.Le, ctx.scalar(0, place), place)
-            here = ctx.emit(graph.And, above, _op(ctx, graph.Le, place, n - 1))
+            here = ctx.emit(graph.And, above, ctx.emit(graph.Le, place, ctx.extent(n - 1, place)))
             kept = here if kept is None else ctx.emit(graph.And, kept, here)
             place = ctx.emit(graph.Select, here, place, ctx.scalar(0, place))
         # also what is no number must not lead out of the tensor
         whole = ctx.cast(place, I64)
-        whole = _op(ctx, graph.Min, _op(ctx, graph.Max, whole, 0), n - 1)
-        part = _op(ctx, graph.Mul, whole, prod(extents[k + 1 :]))
+        last = ctx.extent(n - 1, whole)
+        whole = ctx.emit(graph.Min, _op(ctx, graph.Max, whole, 0), last)
+        part = ctx.emit(graph.Mul, whole, ctx.extent(graph.product(extents[k + 1 :]), whole))
         index = part if index is None else ctx.emit(graph.Add, index, part)
     assert index is not None
     return index, kept
@@ -194,12 +201,13 @@ def grid_sample(ctx: Context, node: Node, x: Value, grid: Value) -> Value:
     for axis in range(rank):
         k = rank - 1 - axis
         along = ctx.reshape(cut(ctx, flat, {2: (k, k + 1, 1)}), (batch, points))
-        n = ctx.static(x.type.shape[2 + axis], "the extents that are sampled")
+        n = x.type.shape[2 + axis]
         from_low = _op(ctx, graph.Add, along, 1)
+        width = ctx.extent(n - 1 if corners else n, along)
         if corners:
-            places.append(_op(ctx, graph.Mul, _op(ctx, graph.Mul, from_low, 0.5), n - 1))
+            places.append(ctx.emit(graph.Mul, _op(ctx, graph.Mul, from_low, 0.5), width))
         else:
-            far = _op(ctx, graph.Sub, _op(ctx, graph.Mul, from_low, n), 1)
+            far = _op(ctx, graph.Sub, ctx.emit(graph.Mul, from_low, width), 1)
             places.append(_op(ctx, graph.Mul, far, 0.5))
     out = sampled(ctx, ctx.cast(wide, exact), places, mode, padding, corners)
     return ctx.reshape(ctx.cast(out, element), (*x.type.shape[:2], *shape[1:-1]))
@@ -208,19 +216,57 @@ def grid_sample(ctx: Context, node: Node, x: Value, grid: Value) -> Value:
 @operator("AffineGrid", attributes="align_corners")
 def affine_grid(ctx: Context, node: Node, theta: Value, size: Value) -> Value:
     """The places of a grid's points under an affine map each, for GridSample."""
-    _, _, *extents = ctx.integers(size, "size")
-    ctx.room(*extents, len(extents) + 1)
-    lines: list[Array] = []
-    for n in extents:
-        if node.integer("align_corners", 0):
-            lines.append(np.linspace(-1, 1, n) if n > 1 else np.zeros(n))
-        else:
-            lines.append((2 * np.arange(n) + 1) / n - 1)
-    columns = [c.ravel() for c in reversed(np.meshgrid(*lines, indexing="ij"))]
-    points = np.stack([*columns, np.ones(prod(extents))], axis=1)
-    known = ctx.constant(points.astype(theta.type.dtype.numpy))
+    _, _, *extents = ctx.dims(size, "size")
+    corners = bool(node.integer("align_corners", 0))
+    sides = [n for n in extents if isinstance(n, int)]
+    if len(sides) < len(extents):
+        known = _free_points(ctx, extents, corners, theta)
+    else:
+        ctx.room(*sides, len(sides) + 1)
+        lines: list[Array] = []
+        for n in sides:
+            if corners:
+                lines.append(np.linspace(-1, 1, n) if n > 1 else np.zeros(n))
+            else:
+                lines.append((2 * np.arange(n) + 1) / n - 1)
+        columns = [c.ravel() for c in reversed(np.meshgrid(*lines, indexing="ij"))]
+        points = np.stack([*columns, np.ones(prod(sides))], axis=1)
+        known = ctx.constant(points.astype(theta.type.dtype.numpy))
     out = ctx.emit(graph.Contract, known, theta, equation="ph,nah->npa")
     return ctx.reshape(out, (theta.type.shape[0], *extents, len(extents)))
+
+
+def _free_points(ctx: Context, extents: Sequence[Dim], corners: bool, like: Value) -> Value:
+    """The points of a grid of free extents, each with a 1 behind its coordinates."""
+    count = graph.product(tuple(extents))
+    columns = [ctx.emit(graph.Broadcast, ctx.scalar(1, like), shape=(count, 1))]
+    for k, m in enumerate(extents):
+        shape = (m, *(1,) * (len(extents) - k - 1))
+        x: Any = Lazy(ctx, ctx.emit(graph.Iota, shape=shape, axis=0, dtype=F64))
+        n: Any = Lazy(ctx, ctx.extent(m, F64))
+        line: Any = (x * 2 + 1) / n - 1
+        if corners:
+            line = np.where(np.equal(n, 1), x * 0, x * 2 / (n - 1) - 1)
+        wide = ctx.emit(graph.Broadcast, line.cast(like.type.dtype), shape=tuple(extents))
+        columns.insert(0, ctx.reshape(wide, (count, 1)))
+    return ctx.emit(graph.Concat, tuple(columns), axis=1)
+
+
+def _grid(ctx: Context, at: Array, axis: int, stride: int, shape: Shape, like: Value) -> Value:
+    """Where the taps of an axis are, for each tap of a kernel and each place that it stands at."""
+    rank = len(shape) // 2
+    count = shape[rank + axis]
+    first = at.reshape(-1, *(1,) * (2 * rank - axis - 1))
+    behind = (1,) * (rank - axis - 1)
+    sides = [n for n in shape if isinstance(n, int)]
+    if isinstance(count, int) and len(sides) == 2 * rank:
+        whole = first + (np.arange(count) * stride).reshape(-1, *behind)
+        flat = np.broadcast_to(whole, sides).reshape(1, -1)
+        return ctx.constant(flat.astype(like.type.dtype.numpy))
+    step = ctx.emit(graph.Iota, shape=(count, *behind), axis=0, dtype=like.type.dtype)
+    start = ctx.constant(first.astype(like.type.dtype.numpy))
+    line = ctx.emit(graph.Add, start, _op(ctx, graph.Mul, step, stride))
+    return ctx.reshape(ctx.emit(graph.Broadcast, line, shape=shape), (1, graph.product(shape)))
 
 
 @operator("DeformConv", attributes="dilations group kernel_shape offset_group pads strides")
@@ -235,28 +281,25 @@ def deform_conv(
 ) -> Value:
     """A convolution whose taps are moved by offsets, and weighted by a mask."""
     rank = x.type.rank - 2
-    batch, channels = (ctx.static(n, "its shape") for n in x.type.shape[:2])
+    batch, channels = x.type.shape[0], ctx.static(x.type.shape[1], "the number of channels")
     outputs, width, *kernel = (ctx.static(n, "the weights' shape") for n in w.type.shape)
-    counts = [ctx.static(n, "the offsets' shape") for n in offset.type.shape[2:]]
+    counts: Shape = offset.type.shape[2:]
     groups, moved = node.integer("group", 1), node.integer("offset_group", 1)
     strides = node.integers("strides") or (1,) * rank
     dilations = node.integers("dilations") or (1,) * rank
     pads = node.integers("pads") or (0,) * (2 * rank)
-    taps, points = prod(kernel), prod(counts)
+    taps, points = prod(kernel), graph.product(counts)
     if groups < 1 or moved < 1 or channels % moved or width * groups != channels:
         raise ctx.refused(f"{groups} groups and {moved} groups of offsets")
     apart = ctx.reshape(offset, (batch * moved, taps, rank, points))
     places: list[Value] = []
     for axis in range(rank):
-        at = np.arange(kernel[axis])[:, None] * dilations[axis]
-        at = at + np.arange(counts[axis]) * strides[axis] - pads[axis]
-        column = [kernel[k] if k == axis else 1 for k in range(rank)]
-        column += [counts[k] if k == axis else 1 for k in range(rank)]
-        whole = np.broadcast_to(at.reshape(column), (*kernel, *counts)).reshape(1, taps * points)
         here = ctx.reshape(
             cut(ctx, apart, {2: (axis, axis + 1, 1)}), (batch * moved, taps * points)
         )
-        places.append(ctx.emit(graph.Add, here, ctx.constant(whole.astype(here.type.dtype.numpy))))
+        at = np.arange(kernel[axis]) * dilations[axis] - pads[axis]
+        grid = _grid(ctx, at, axis, strides[axis], (*kernel, *counts), here)
+        places.append(ctx.emit(graph.Add, here, grid))
     image = ctx.reshape(x, (batch * moved, channels // moved, *x.type.shape[2:]))
     found = sampled(ctx, image, places, "linear", "zeros", True)
     if mask is not None:

@@ -24,6 +24,7 @@ from minicc.frontends.onnx.reader import Node
 from minicc.frontends.onnx.registry import operator
 from minicc.ir import graph
 from minicc.ir.core import Literal, Value
+from minicc.ir.graph.shapes import Shape
 
 _ATTRIBUTES = "auto_pad dilations group kernel_shape output_padding output_shape pads strides"
 
@@ -86,14 +87,13 @@ def _frame(
     high = [b - e for b, e in zip(pads[rank:], extra, strict=True)]
     if wanted is None and auto not in ("SAME_UPPER", "SAME_LOWER"):
         return strides, dilations, low, high
-    spatial = [ctx.static(n, "auto_pad and output_shape") for n in x.type.shape[2:]]
-    if wanted is None:
-        wanted = tuple(n * s for n, s in zip(spatial, strides, strict=True))
-    if len(wanted) != rank:
-        wanted = wanted[-rank:]
+    spatial: Shape = x.type.shape[2:]
+    sides: Shape = wanted or tuple(n * s for n, s in zip(spatial, strides, strict=True))
+    if len(sides) != rank:
+        sides = sides[-rank:]
     for k in range(rank):
         full = strides[k] * (spatial[k] - 1) + (size[k] - 1) * dilations[k] + 1 + extra[k]
-        total = full - wanted[k]
+        total = ctx.static(full - sides[k], "what output_shape cuts off")
         less = total // 2
         low[k] = less if auto == "SAME_UPPER" else total - less
         high[k] = total - low[k] - extra[k]
@@ -214,17 +214,17 @@ def max_unpool(
     rank = len(size)
     strides = node.integers("strides") or (1,) * rank
     pads = node.integers("pads") or (0,) * (2 * rank)
-    own = [ctx.static(n, "its shape") for n in x.type.shape]
-    full = own[:2]
+    own: Shape = x.type.shape
+    full = [*own[:2]]
     for k, (n, s) in enumerate(zip(own[2:], strides, strict=True)):
         full.append((n - 1) * s - pads[k] - pads[k + rank] + size[k])
-    zeros = ctx.emit(graph.Broadcast, ctx.scalar(0, x), shape=(prod(full),))
-    where, what = (ctx.reshape(v, (prod(own),)) for v in (places, x))
+    zeros = ctx.emit(graph.Broadcast, ctx.scalar(0, x), shape=(graph.product(tuple(full)),))
+    where, what = (ctx.reshape(v, (graph.product(own),)) for v in (places, x))
     out = ctx.reshape(ctx.emit(graph.ScatterElements, zeros, where, what, axis=0), full)
     if shape is None:
         return out
-    wanted = ctx.integers(shape, "output_shape")
+    wanted = ctx.dims(shape, "output_shape")
     if len(wanted) != len(full):
         raise ctx.refused(f"an output_shape of {len(wanted)} extents")
-    more = [n - m for n, m in zip(wanted, full, strict=True)]
+    more = [ctx.static(n - m, "its shape") for n, m in zip(wanted, full, strict=True)]
     return fitted(ctx, out, [0] * len(full), more, 0)

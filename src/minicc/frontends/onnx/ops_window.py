@@ -21,9 +21,12 @@ from minicc.frontends.onnx.reader import Node
 from minicc.frontends.onnx.registry import operator
 from minicc.frontends.onnx.widen import widened
 from minicc.ir import graph
-from minicc.ir.affine import Dim
+from minicc.ir.affine import Dim, ceildiv, maximum, minimum, number
+from minicc.ir.affine_facts import at_least
 from minicc.ir.arith import identity_of
 from minicc.ir.core import Array, Literal, Value
+from minicc.ir.graph.shapes import Shape, product
+from minicc.ir.types import I64, static_shape
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,15 +34,16 @@ class Frame:
     """How windows lie, an entry a spatial axis.
 
     `low` and `high` are the padding as the node has it; `reached` is the part of `high` that
-    windows reach, which may also lie beyond `high` where `ceil_mode` rounds up.
+    windows reach, which may also lie beyond `high` where `ceil_mode` rounds up. On a free axis a
+    few elements more may be, into which no window fits.
     """
 
     size: tuple[int, ...]
     strides: tuple[int, ...]
     dilations: tuple[int, ...]
-    low: tuple[int, ...]
-    high: tuple[int, ...]
-    reached: tuple[int, ...]
+    low: Shape
+    high: Shape
+    reached: Shape
 
 
 def frame_of(ctx: Context, node: Node, x: Value, size: tuple[int, ...]) -> Frame:
@@ -56,37 +60,39 @@ def frame_of(ctx: Context, node: Node, x: Value, size: tuple[int, ...]) -> Frame
         text = f"kernel {list(size)}, strides {list(strides)}, dilations {list(dilations)}"
         raise ctx.wrong(f"{text}, pads {list(pads)} do not fit {rank} spatial axes")
     spans = tuple((k - 1) * d + 1 for k, d in zip(size, dilations, strict=True))
-    low, high = pads[:rank], pads[rank:]
+    low: Shape = pads[:rank]
+    high: Shape = pads[rank:]
     auto = node.text("auto_pad", "NOTSET")
     if auto in ("SAME_UPPER", "SAME_LOWER"):
-        total = [_same(ctx, *part) for part in zip(spatial, spans, strides, strict=True)]
-        less, more = tuple(t // 2 for t in total), tuple(t - t // 2 for t in total)
+        parts = zip(spatial, spans, strides, strict=True)
+        less, more = zip(*[_same(*part) for part in parts], strict=True)
         low, high = (less, more) if auto == "SAME_UPPER" else (more, less)
     elif auto == "VALID":
         low = high = (0,) * rank
     elif auto not in ("NOTSET", ""):
         raise ctx.wrong(f"attribute auto_pad is {auto!r}")
-    ceil = bool(node.integer("ceil_mode", 0))
-    parts = zip(spatial, spans, strides, low, high, strict=True)
-    reached = tuple(_reached(ctx, *part, ceil) for part in parts)
+    # as many windows as strides begin within an axis need no rounding
+    ceil = bool(node.integer("ceil_mode", 0)) and auto not in ("SAME_UPPER", "SAME_LOWER")
+    axes = zip(spatial, spans, strides, low, high, strict=True)
+    reached = tuple(_reached(ctx, *axis, ceil) for axis in axes)
     return Frame(size, strides, dilations, low, high, reached)
 
 
-def _same(ctx: Context, extent: Dim, span: int, stride: int) -> int:
-    """All the padding that gives ceil(extent / stride) windows."""
-    if stride == 1:
-        return span - 1
-    n = ctx.static(extent, "auto_pad with strides")
-    return max((-(-n // stride) - 1) * stride + span - n, 0)
+def _same(n: Dim, span: int, stride: int) -> tuple[Dim, Dim]:
+    """The lesser and the greater half of the padding that gives ceil(n / stride) windows."""
+    lack: Dim = span - stride + (stride - 1) * n % stride
+    if span < stride:
+        lack = 0 if span == 1 else maximum(lack, 0)
+        return lack // 2, lack - lack // 2
+    # the same, but such that the extent with its padding is simple
+    whole = ceildiv(n, stride) * stride + span - stride
+    return lack // 2, whole - n - lack // 2
 
 
-def _reached(
-    ctx: Context, extent: Dim, span: int, stride: int, low: int, high: int, ceil: bool
-) -> int:
+def _reached(ctx: Context, n: Dim, span: int, stride: int, low: Dim, high: Dim, ceil: bool) -> Dim:
     """How many elements behind an axis its windows reach."""
-    if not isinstance(extent, int) and (stride == 1 or not ceil):
-        return high
-    n = ctx.static(extent, "ceil_mode with strides")
+    if not isinstance(n, int) or not isinstance(low, int) or not isinstance(high, int):
+        return _reached_of(n, span, stride, low, high) if ceil and stride > 1 else high
     room = n + low + high - span
     last = -(-room // stride) if ceil else room // stride
     # a window that would begin in the padding behind is left out
@@ -97,9 +103,16 @@ def _reached(
     return max(last * stride + span - n - low, 0)
 
 
-def padded(
-    ctx: Context, x: Value, low: tuple[int, ...], high: tuple[int, ...], value: Literal
-) -> Value:
+def _reached_of(n: Dim, span: int, stride: int, low: Dim, high: Dim) -> Dim:
+    """The same of a free axis in `ceil_mode`: for as many windows, with up to a stride more."""
+    if isinstance(high, int) and high + stride <= span:
+        # the last window begins before the padding behind
+        return high + stride - 1
+    count = minimum(ceildiv(n + low + high - span, stride) + 1, ceildiv(n + low, stride))
+    return count * stride + span - 1 - n - low
+
+
+def padded(ctx: Context, x: Value, low: Shape, high: Shape, value: Literal) -> Value:
     """`x` with padding around its spatial axes; itself where there is none."""
     if not any((*low, *high)):
         return x
@@ -170,25 +183,25 @@ def max_pool(ctx: Context, node: Node, x: Value) -> tuple[Value, ...]:
 
 def _places(ctx: Context, x: Value, frame: Frame, columns: bool) -> Value:
     """The index of the first maximum of each window; axes count in reverse in column order."""
-    extents = [ctx.static(n, "the indices of a pooling") for n in x.type.shape]
-    spatial = extents[2:]
-    strides = [
-        prod(spatial[:k]) if columns else prod(spatial[k + 1 :]) for k in range(len(spatial))
-    ]
-    place = np.zeros(())
-    for n, step in zip(spatial, strides, strict=True):
-        place = place[..., None] + np.arange(n) * step
-    planes = np.arange(prod(extents[:2])).reshape((*extents[:2], *(1,) * len(spatial)))
-    index = ctx.constant((planes * prod(spatial) + place).astype(np.int64))
+    shape: Shape = x.type.shape
+    turned = (*shape[:2], *reversed(shape[2:])) if columns else shape
+    perm = (0, 1, *reversed(_spatial(x))) if columns else tuple(range(x.type.rank))
+    count = product(shape)
+    if isinstance(count, int):
+        index = ctx.constant(np.arange(count).reshape(static_shape(turned)).transpose(perm))
+    else:
+        numbers = ctx.emit(graph.Iota, shape=(count,), axis=0, dtype=I64)
+        index = ctx.reshape(numbers, turned)
+        index = ctx.emit(graph.Transpose, index, perm=perm) if columns else index
     lowest = identity_of("max", x.type.dtype)
     padded_x = padded(ctx, x, frame.low, frame.reached, lowest)
     index = padded(ctx, index, frame.low, frame.reached, Literal(np.int64(-1)))
-    count = window_counts(padded_x, frame)
+    counts = window_counts(padded_x, frame)
     best: Value | None = None
     at: Value | None = None
     for tap in itertools.product(*map(range, frame.size)):
         ranges: dict[int, Range] = {}
-        per_axis = zip(tap, frame.dilations, frame.strides, count, strict=True)
+        per_axis = zip(tap, frame.dilations, frame.strides, counts, strict=True)
         for k, (t, d, s, n) in enumerate(per_axis):
             ranges[k + 2] = (t * d, t * d + (n - 1) * s + 1, s)
         value, where = cut(ctx, padded_x, ranges), cut(ctx, index, ranges)
@@ -220,16 +233,17 @@ def average_pool(ctx: Context, node: Node, x: Value) -> Value:
     frame = frame_of(ctx, node, x, kernel_shape(ctx, node))
     total = _window(ctx, x, frame, "add")
     padding = bool(node.integer("count_include_pad", 0))
-    plain = padding and all(r <= h for r, h in zip(frame.reached, frame.high, strict=True))
+    plain = padding and all(map(at_least, frame.high, frame.reached))
     if plain or not any((*frame.low, *frame.reached)):
         return ctx.emit(graph.Mul, total, ctx.scalar(1 / prod(frame.size), x))
-    if all(isinstance(n, int) for n in total.type.shape[2:]):
-        ctx.room(*total.type.shape[2:])
-    counts = np.ones(())
+    if not all(isinstance(n, int) for n in total.type.shape[2:]):
+        counts = _free_counts(ctx, x, total, frame, padding)
+        return ctx.emit(graph.Mul, total, ctx.emit(graph.Div, ctx.scalar(1, x), counts))
+    ctx.room(*total.type.shape[2:])
+    known = np.ones(())
     for axis, extent in enumerate(x.type.shape[2:]):
-        n = ctx.static(extent, "the counts of windows with padding")
-        counts = counts[..., None] * _counts(frame, axis, n, padding)
-    factors = (1 / np.maximum(counts, 1)).astype(x.type.dtype.numpy)
+        known = known[..., None] * _counts(frame, axis, extent, padding)
+    factors = (1 / np.maximum(known, 1)).astype(x.type.dtype.numpy)
     if (factors == factors.flat[0]).all():
         return ctx.emit(graph.Mul, total, ctx.constant(factors.flat[0].reshape(())))
     return ctx.emit(graph.Mul, total, ctx.constant(factors))
@@ -237,15 +251,36 @@ def average_pool(ctx: Context, node: Node, x: Value) -> Value:
 
 def _counts(frame: Frame, axis: int, extent: int, padding: bool) -> Array:
     """How many elements of each window along an axis count."""
-    low, high = frame.low[axis], frame.high[axis]
-    line = np.zeros(low + extent + max(high, frame.reached[axis]))
+    low, high, reached = map(number, (frame.low[axis], frame.high[axis], frame.reached[axis]))
+    line = np.zeros(low + extent + max(high, reached))
     line[: low + extent + high] = padding
     line[low : low + extent] = 1
-    line = line[: low + extent + frame.reached[axis]]
+    line = line[: low + extent + reached]
     stride, dilation = frame.strides[axis], frame.dilations[axis]
     span = (frame.size[axis] - 1) * dilation + 1
     firsts = np.arange(0, len(line) - span + 1, stride)
     return np.asarray(line[firsts[:, None] + np.arange(0, span, dilation)].sum(axis=1))
+
+
+def _free_counts(ctx: Context, x: Value, total: Value, frame: Frame, padding: bool) -> Value:
+    """The same for all axes, of which some are free, in the element type of `x`."""
+    counts = ctx.scalar(1, x)
+    for axis, n in enumerate(x.type.shape[2:]):
+        low, dilation, taps = frame.low[axis], frame.dilations[axis], frame.size[axis]
+        shape = (total.type.shape[axis + 2], *(1,) * (x.type.rank - axis - 3))
+        first = ctx.emit(graph.Iota, shape=shape, axis=0, dtype=I64)
+        first = ctx.emit(graph.Mul, first, ctx.scalar(frame.strides[axis], first))
+        ends: list[Value] = []
+        for end in (low + n + frame.high[axis] if padding else low + n, 0 if padding else low):
+            # how many taps of a window stand before an end
+            room = ctx.emit(graph.Sub, ctx.extent(end + dilation - 1, first), first)
+            if dilation > 1:
+                room = ctx.emit(graph.FloorDiv, room, ctx.scalar(dilation, room))
+            room = ctx.emit(graph.Max, room, ctx.scalar(0, room))
+            ends.append(ctx.emit(graph.Min, room, ctx.scalar(taps, room)))
+        line = ctx.cast(ctx.emit(graph.Sub, *ends), x.type.dtype)
+        counts = ctx.emit(graph.Mul, counts, ctx.emit(graph.Max, line, ctx.scalar(1, x)))
+    return counts
 
 
 @operator("LpPool", attributes="ceil_mode p auto_pad dilations kernel_shape pads strides")

@@ -19,7 +19,7 @@ from minicc.ir.graph.contract import Contract, Conv, parse_equation
 from minicc.ir.graph.control import If, Scan
 from minicc.ir.graph.elementwise import Elementwise
 from minicc.ir.graph.indexing import GatherND, ScatterElements, ScatterND
-from minicc.ir.graph.movement import Broadcast, Concat, Reshape, Slice
+from minicc.ir.graph.movement import Broadcast, Concat, Pad, Reshape, Slice
 from minicc.ir.graph.reduce import Window
 from minicc.ir.graph.shapes import product
 
@@ -83,6 +83,8 @@ def natural_numbers(op: Op) -> Iterator[Dim]:
         for extent, start, stop, step in axes:
             ends = (0, start, stop, extent) if step > 0 else (0, stop + 1, start + 1, extent)
             wanted += [b - a for a, b in pairwise(ends)]
+    elif isinstance(op, Pad):
+        wanted += [*op.low, *op.high]
     elif isinstance(op, Window | Conv):
         wanted += [n - 1 for n in _windows(op)]
     return (n for n in wanted if not natural(n))

@@ -191,16 +191,14 @@ class Pad(Op, name="graph.pad"):
     """Put `low` elements before and `high` behind along each axis, all equal to `value`."""
 
     x: Value
-    low: tuple[int, ...]
-    high: tuple[int, ...]
+    low: tuple[Dim, ...]
+    high: tuple[Dim, ...]
     value: Literal
 
     def infer(self) -> tuple[TensorType, ...]:
         t: TensorType = self.x.type
-        if (
-            not len(self.low) == len(self.high) == t.rank
-            or min(self.low + self.high, default=0) < 0
-        ):
+        negative = any(isinstance(n, int) and n < 0 for n in self.low + self.high)
+        if negative or not len(self.low) == len(self.high) == t.rank:
             raise ValueError(f"{self.opname} wants two amounts of at least 0 an axis of {t}")
         if tensor_of(self.value.array) != TensorType(t.dtype):
             raise TypeError(f"{self.opname} of {t} with {tensor_of(self.value.array)}")
@@ -209,11 +207,9 @@ class Pad(Op, name="graph.pad"):
 
     def evaluate(self, run: RunRegion, *args: Any) -> tuple[Any, ...]:
         x = np.asarray(args[0])
-        out = np.full(
-            [n + a + b for n, a, b in zip(x.shape, self.low, self.high, strict=True)],
-            self.value.array,
-        )
-        out[tuple([slice(a, a + n) for a, n in zip(self.low, x.shape, strict=True)])] = x
+        low = static_shape(self.low)
+        out = np.full(self.result.type.extents, self.value.array)
+        out[tuple([slice(a, a + n) for a, n in zip(low, x.shape, strict=True)])] = x
         return (out,)
 
 

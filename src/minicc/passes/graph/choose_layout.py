@@ -52,7 +52,11 @@ def plan_layout(function: Function) -> dict[Value, int]:
             same = {chosen[v] for v in op.operands if v in chosen and v.type.rank == rank}
             if len(same) == 1 and rank >= 3:
                 chosen[op.result] = same.pop()
-        elif isinstance(op, graph.Window) and op.result.type.rank >= 3 and op.x in chosen:
+        elif (
+            isinstance(op, graph.Window | graph.Gather)
+            and op.x in chosen
+            and op.x.type.rank == op.result.type.rank >= 3
+        ):
             chosen[op.result] = chosen[op.x]
     return chosen
 
@@ -151,6 +155,12 @@ def _concat(s: _Layouts, op: Any) -> Value:
     return s.b.add(op.rebuilt([s.new(v, k) for v in op.xs], axis=axis)).results[0]
 
 
+def _gather(s: _Layouts, op: Any) -> Value:
+    k = s.of(op)
+    axis = to_last(op.x.type.rank, k).index(op.axis)
+    return s.b.add(op.rebuilt([s.new(op.x, k), s.old(op.indices)], axis=axis)).results[0]
+
+
 def _reshape(s: _Layouts, op: Any) -> Value:
     x = s.new(op.x, s.chosen[op.x])
     return s.b.emit(graph.Reshape, x, shape=s.permuted(op, op.result.type.shape))
@@ -176,6 +186,7 @@ _FOLLOW: dict[type[Op], Callable[[_Layouts, Any], Value]] = {
 }
 _OTHERS: dict[type[Op], Callable[[_Layouts, Any], Value]] = {
     graph.Window: _window,
+    graph.Gather: _gather,
     graph.Reshape: _reshape,
     graph.Transpose: _transpose,
 }

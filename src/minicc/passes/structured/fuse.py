@@ -220,6 +220,8 @@ def profitable(draft: Draft, op: Generic, aligned: Mapping[str, str]) -> bool:
             alone = len(products) == 1
             return alone and (_keeps_rows(products[0], kept) or _few_of_each(products[0], kept))
         return _points(op.space) <= max(_points(m.op.space) for m in products)
+    if _inside_out(draft, op, aligned):
+        return False
     if all(e == 1 for e in lost.values()):
         return True
     passed = [
@@ -227,6 +229,17 @@ def profitable(draft: Draft, op: Generic, aligned: Mapping[str, str]) -> bool:
         for m in draft.members
     ]
     return max(passed) <= _SCRATCH
+
+
+def _inside_out(draft: Draft, op: Generic, aligned: Mapping[str, str]) -> bool:
+    """Whether an op would run its outer dimensions within inner ones, for a table they all share.
+
+    A row of factors, say, that each plane of an image is multiplied by, is a table.
+    """
+    extents = op.space.typical
+    kept = [n in aligned for n in plain_names(op.yield_maps[0]) or () if extents[n] != 1]
+    table = max(_points(m.op.space) for m in draft.members) < _points(op.space)
+    return table and kept != sorted(kept, reverse=True)
 
 
 def _wide(op: Generic) -> tuple[str | None, set[str]]:

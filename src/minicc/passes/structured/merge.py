@@ -106,7 +106,7 @@ def legal(producer: Generic, consumer: Generic, value: Value) -> bool:
     indices = [consumer.operands[k] for _, k, _ in consumer.indices]
     return (
         producer.combine == (None,)
-        and not producer.coordinates
+        and not (producer.coordinates and producer.space.names)
         and not producer.indices
         and value not in indices
         and plain_names(producer.yield_maps[0]) is not None
@@ -118,6 +118,8 @@ def profitable(producer: Generic, consumer: Generic, value: Value, uses: int) ->
 
     Or only moves data that an elementwise op then reads.
     """
+    if not producer.operands and not producer.space.names:
+        return True  # a number
     reads = [m for v, m in zip(consumer.operands, consumer.input_maps, strict=True) if v is value]
     if not producer.body.ops:
         # windows and contractions read an element often: they want it where it is contiguous
@@ -177,6 +179,7 @@ def apply(producer: Generic, consumer: Generic, value: Value) -> Generic:
     reads = _Reads()
     body = Builder(consumer.loc)
     args: list[Value] = []
+    numbers = [Value(arg.type) for arg in producer.body.args[len(producer.operands) :]]
     for v, m in zip(consumer.operands, consumer.input_maps, strict=True):
         if v is value:
             at = dict(zip(names, m, strict=True))
@@ -184,12 +187,12 @@ def apply(producer: Generic, consumer: Generic, value: Value) -> Generic:
                 reads.element(pv, _substituted(pm, at))
                 for pv, pm in zip(producer.operands, producer.input_maps, strict=True)
             ]
-            args.append(inline(body, producer.body, made)[0])
+            args.append(inline(body, producer.body, [*made, *numbers])[0])
         else:
             args.append(reads.element(v, m))
-    coordinates = consumer.body.args[len(consumer.operands) :]
-    yields = inline(body, consumer.body, [*args, *coordinates])
-    region = Region([*reads.scalars, *coordinates], live(body.ops, yields), yields)
+    own = consumer.body.args[len(consumer.operands) :]
+    yields = inline(body, consumer.body, [*args, *own])
+    region = Region([*reads.scalars, *own, *numbers], live(body.ops, yields), yields)
     indices = tuple(
         (name, reads.position(consumer.operands[k], consumer.maps[k]), extent)
         for name, k, extent in consumer.indices
@@ -198,6 +201,7 @@ def apply(producer: Generic, consumer: Generic, value: Value) -> Generic:
         **consumer.attrs,
         "maps": (*reads.maps, *consumer.yield_maps),
         "indices": indices,
+        "coordinates": (*consumer.coordinates, *producer.coordinates),
     }
     loc = merge_locations(producer.loc, consumer.loc)
     return Generic.make(reads.inputs, attrs, (region,), loc)

@@ -1,0 +1,115 @@
+"""Resizing a free axis: by slices where taps repeat from period to period, else by gathers.
+
+The indices and weights of gathers are computed when the model runs, by the formulas and in the
+precision that `interpolation` has for known extents.
+
+Mirrors: the polyphase form of signal processing; PyTorch's upsample kernels.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import reduce
+
+import numpy as np
+
+from minicc.frontends.onnx.context import Context
+from minicc.frontends.onnx.interpolation import Axis, Table, period_of, table_of, taps_of
+from minicc.frontends.onnx.lazy import Lazy
+from minicc.frontends.onnx.ops_movement import cut
+from minicc.frontends.onnx.ops_pad import padded_by_slices
+from minicc.ir import graph
+from minicc.ir.affine import Dim
+from minicc.ir.core import Value
+from minicc.ir.types import F64, I64
+
+# Interpolations with more slices than that are gathers.
+_MOST_SLICES = 24
+# Coordinates that depend on places and the scale alone.
+_OF_PLACES = ("half_pixel", "asymmetric", "tf_half_pixel_for_nn")
+# Extents whose taps tell those of all; odd and even, and longer than a window.
+_SAMPLES = (24, 35)
+
+
+def resized_free(ctx: Context, x: Value, axis: int, plan: Axis, fill: float) -> Value:
+    """`x` with an axis of a free extent, or of a free new one, resized."""
+    table = _repeating(plan)
+    if table is not None:
+        return _by_phases(ctx, x, axis, plan, table)
+    if plan.antialias and plan.scale is None:
+        ctx.static(plan.length, "as many taps as a scale wants")
+    n, m = (Lazy(ctx, ctx.extent(side, F64)) for side in (plan.extent, plan.length))
+    scale = m / n if plan.scale is None else plan.scale
+    places = ctx.emit(graph.Iota, shape=(plan.length,), axis=0, dtype=F64)
+    taps = taps_of(replace(plan, extent=n, length=m, scale=scale), Lazy(ctx, places))
+    column = (plan.length, *(1,) * (x.type.rank - axis - 1))
+    parts: list[Value] = []
+    for place, weight in zip(taps.indices, taps.weights, strict=True):
+        inside = np.minimum(np.maximum(place, 0.0), n - 1).cast(I64)
+        part = ctx.emit(graph.Gather, x, inside, axis=axis)
+        if isinstance(weight, Lazy):
+            part = ctx.emit(graph.Mul, part, ctx.reshape(weight.cast(x.type.dtype), column))
+        parts.append(part)
+    out = _sum(ctx, parts)
+    if taps.outside is None:
+        return out
+    here = ctx.reshape(taps.outside.value, column)
+    return ctx.emit(graph.Select, here, ctx.scalar(fill, out), out)
+
+
+def _sum(ctx: Context, parts: Sequence[Value]) -> Value:
+    return reduce(lambda a, b: ctx.emit(graph.Add, a, b), parts)
+
+
+def _repeating(plan: Axis) -> Table | None:
+    """The taps of one period, which has as many elements as one of the axis gives, or one.
+
+    None where they don't repeat, or not for all extents alike.
+    """
+    if plan.scale is None:
+        return None
+    whole, parts = plan.scale.as_integer_ratio()
+    if 1 not in (whole, parts) or whole * parts > _MOST_SLICES:
+        return None
+    if parts > 1 and plan.coordinates not in _OF_PLACES:
+        return None
+    found: list[Table] = []
+    for n in _SAMPLES:
+        extent = n * parts + (parts > 1) * (n % 2)
+        table = table_of(replace(plan, extent=extent, length=int(extent * plan.scale)))
+        period, step = period_of(table)
+        if (period, step) != (whole, parts) or table.outside.any():
+            return None
+        if period * table.indices.shape[1] > _MOST_SLICES:
+            return None
+        found.append(Table(*[part[:period] for part in table]))
+    first, second = found
+    return first if all(map(np.array_equal, first, second)) else None
+
+
+def _by_phases(ctx: Context, x: Value, axis: int, plan: Axis, table: Table) -> Value:
+    """A sum of slices for each phase of the period; then the phases, one beside the other."""
+    period = len(table.indices)
+    step = plan.scale.as_integer_ratio()[1]
+    rounds: Dim = plan.length // period
+    low = max(-int(table.indices.min()), 0)
+    high = max(int(table.indices.max()) - step + 1, 0)
+    padded = padded_by_slices(ctx, x, axis, low, high, "edge") if low or high else x
+    phases: list[Value] = []
+    for places, weights in zip(table.indices, table.weights, strict=True):
+        parts: list[Value] = []
+        for place, weight in zip(places.tolist(), weights.tolist(), strict=True):
+            if weight:
+                first = place + low
+                last = first + (rounds - 1) * step
+                part = cut(ctx, padded, {axis: (first, last + 1, step)})
+                scaled = weight != 1
+                parts.append(ctx.emit(graph.Mul, part, ctx.scalar(weight, x)) if scaled else part)
+        phases.append(_sum(ctx, parts))
+    if period == 1:
+        return phases[0]
+    before, behind = x.type.shape[:axis], x.type.shape[axis + 1 :]
+    apart = (*before, rounds, 1, *behind)
+    joined = ctx.emit(graph.Concat, tuple(ctx.reshape(p, apart) for p in phases), axis=axis + 1)
+    return ctx.reshape(joined, (*before, plan.length, *behind))

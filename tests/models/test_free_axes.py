@@ -1,0 +1,361 @@
+"""Operators over free axes: one program each, whose results are those of the model with numbers.
+
+A model is compiled once and run at many sizes; what it should give is what the graph of the same
+model with numbers for all dimensions means, by the interpreter.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import product
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+from onnx import ModelProto, NodeProto, TensorProto, helper, numpy_helper
+
+from minicc.errors import MiniccError
+from minicc.frontends.onnx.importer import import_graph
+from minicc.frontends.onnx.reader import read_model
+from minicc.ir import graph, interpret
+from minicc.ir.core import walk
+from minicc.session import InferenceSession
+
+Array = np.ndarray[Any, Any]
+
+
+class Case(NamedTuple):
+    """Nodes from `x`, and more inputs, to `y`; extents by letters, and numbers for these."""
+
+    nodes: Sequence[NodeProto]
+    shapes: Mapping[str, Any]
+    sizes: Sequence[Mapping[str, int]]
+    constants: Any = ()
+    results: Sequence[str] = ("y",)
+    opset: int = 22
+    elements: Mapping[str, Any] = {}
+
+
+def node(op: str, inputs: str, output: str = "y", **attributes: Any) -> NodeProto:
+    names = [name if name != "-" else "" for name in inputs.split()]
+    return helper.make_node(op, names, output.split(), **attributes)
+
+
+def model_of(case: Case) -> ModelProto:
+    def type_of(name: str) -> int:
+        return helper.np_dtype_to_tensor_dtype(np.dtype(case.elements.get(name, np.float32)))
+
+    given = [helper.make_tensor_value_info(k, type_of(k), v) for k, v in case.shapes.items()]
+    held = [numpy_helper.from_array(np.asarray(v), k) for k, v in dict(case.constants).items()]
+    results = [helper.make_tensor_value_info(n, TensorProto.UNDEFINED, None) for n in case.results]
+    body = helper.make_graph(case.nodes, "test", given, results, held)
+    opsets = [helper.make_opsetid("", case.opset)]
+    return helper.make_model(body, opset_imports=opsets, ir_version=9)
+
+
+def feed_of(case: Case, sizes: Mapping[str, int]) -> dict[str, Array]:
+    random = np.random.default_rng(sum(sizes.values()))
+
+    def values(name: str, shape: list[int]) -> Array:
+        element = np.dtype(case.elements.get(name, np.float32))
+        if element.kind == "i":
+            return random.integers(0, 3, shape).astype(element)
+        if element.kind == "b":
+            return random.integers(0, 2, shape).astype(element)
+        return random.uniform(-1.2, 1.2, shape).astype(element)
+
+    return {
+        k: values(k, [n if isinstance(n, int) else sizes[n] for n in shape])
+        for k, shape in case.shapes.items()
+    }
+
+
+def check(case: Case) -> None:
+    source = model_of(case).SerializeToString()
+    module = import_graph(read_model(source))
+    assert not any(isinstance(op, graph.Host) for op in walk(module.functions[0].body))
+    session = InferenceSession(source)
+    for sizes in case.sizes:
+        feed = feed_of(case, sizes)
+        try:
+            wanted = interpret.run(import_graph(read_model(source), sizes), list(feed.values()))
+        except MiniccError:
+            with pytest.raises(MiniccError):
+                session.run(None, feed)
+            continue
+        for got, want in zip(session.run(None, feed), wanted, strict=True):
+            assert (got.shape, got.dtype) == (want.shape, want.dtype), sizes
+            close = 2e-3 if got.dtype == np.float16 else 2e-5
+            np.testing.assert_allclose(got, want, rtol=close, atol=close, err_msg=str(sizes))
+    assert session.report().count(" launches of ") == 1
+
+
+NCHW = ("n", 3, "h", "w")
+IMAGES = [
+    {"n": n, "h": h, "w": w}
+    for n, h, w in [(1, 7, 9), (2, 4, 4), (1, 5, 6), (3, 16, 33), (2, 11, 8), (1, 64, 50)]
+]
+
+
+def windows() -> Iterator[tuple[str, Case]]:
+    """Poolings in every way of padding that depends on how large the image is."""
+    ways: list[dict[str, Any]] = [
+        {"auto_pad": "SAME_UPPER"},
+        {"auto_pad": "SAME_LOWER"},
+        {"ceil_mode": 1},
+        {"ceil_mode": 1, "pads": [1, 0, 0, 1]},
+        {"pads": [0, 1, 1, 1]},
+    ]
+    for op, way, k, s in product(("MaxPool", "AveragePool", "LpPool"), ways, (2, 3), (1, 2, 3)):
+        if k == 2 and s == 1:
+            continue
+        attributes = {**way, "kernel_shape": [k, k], "strides": [s, s]}
+        if op == "AveragePool":
+            attributes["count_include_pad"] = k % 2
+        yield f"{op} {attributes}", Case([node(op, "x", **attributes)], {"x": NCHW}, IMAGES)
+    more: dict[str, dict[str, Any]] = {
+        "AveragePool": {"dilations": [2, 1], "pads": [1, 1, 1, 1], "strides": [1, 2]},
+        "MaxPool": {"dilations": [2, 2], "ceil_mode": 1, "strides": [2, 2]},
+    }
+    for op, attributes in more.items():
+        attributes["kernel_shape"] = [2, 3]
+        yield f"{op} {attributes}", Case([node(op, "x", **attributes)], {"x": NCHW}, IMAGES)
+    for columns, way in product((0, 1), ways):
+        attributes = {**way, "kernel_shape": [3, 2], "strides": [2, 2], "storage_order": columns}
+        nodes = [node("MaxPool", "x", "y i", **attributes)]
+        case = Case(nodes, {"x": NCHW}, IMAGES, results=("y", "i"))
+        yield f"places {attributes}", case
+    w = {"w": np.random.default_rng(0).standard_normal((4, 3, 3, 3)).astype(np.float32)}
+    for auto, s in product(("SAME_UPPER", "SAME_LOWER"), (1, 2, 4)):
+        nodes = [node("Conv", "x w", "c", auto_pad=auto, strides=[s, s]), node("Relu", "c")]
+        yield f"Conv {auto} {s}", Case(nodes, {"x": NCHW}, IMAGES, w)
+
+
+LINE = ("n", 2, "h")
+LINES = [{"n": n, "h": h} for n, h in [(1, 5), (2, 4), (1, 13), (3, 7), (1, 21), (2, 48), (1, 99)]]
+COORDINATES = ["half_pixel", "pytorch_half_pixel", "half_pixel_symmetric", "align_corners"]
+COORDINATES += ["asymmetric", "tf_crop_and_resize"]
+ROUNDINGS = ("round_prefer_floor", "round_prefer_ceil", "floor", "ceil")
+SCALES = (2.0, 3.0, 0.5, 0.25, 1.5, 0.6, 2.3)
+
+
+def scaled(scale: float, **attributes: Any) -> Case:
+    """The last axis by a scale."""
+    constants = {"s": np.array([1, 1, scale], np.float32), "r": np.array([0, 0, 0.1, 1, 1, 0.8])}
+    constants["r"] = constants["r"].astype(np.float32)
+    return Case([node("Resize", "x r s", **attributes)], {"x": LINE}, LINES, constants)
+
+
+def sized(**attributes: Any) -> Case:
+    """Height and width as those of another image, as decoders and pyramids have it."""
+    nodes = [
+        node("Shape", "x", "a", end=2),
+        node("Shape", "z", "b", start=2),
+        node("Concat", "a b", "t", axis=0),
+        node("Resize", "x - - t", **attributes),
+    ]
+    extents = [
+        (4, 4, 8, 8),
+        (7, 5, 13, 9),
+        (6, 9, 3, 4),
+        (8, 3, 8, 3),
+        (1, 2, 5, 7),
+        (20, 31, 9, 60),
+    ]
+    sizes = [{"n": 2, "h": h, "w": w, "k": k, "l": m} for h, w, k, m in extents]
+    return Case(nodes, {"x": NCHW, "z": (1, 1, "k", "l")}, sizes)
+
+
+def resizes() -> Iterator[tuple[str, Case]]:
+    """Resizing in all modes, by scales that repeat and such that don't."""
+    for way, scale, near in product(COORDINATES, SCALES, ROUNDINGS):
+        attributes = {"coordinate_transformation_mode": way, "nearest_mode": near}
+        yield f"nearest {way} {scale} {near}", scaled(scale, mode="nearest", **attributes)
+    for mode, way, scale in product(("linear", "cubic"), COORDINATES, SCALES):
+        attributes = {"coordinate_transformation_mode": way, "mode": mode}
+        yield f"{mode} {way} {scale}", scaled(scale, **attributes)
+    for mode, way, scale in product(("linear", "cubic"), ("antialias", "exclude_outside"), SCALES):
+        yield f"{mode} {way} {scale}", scaled(scale, mode=mode, **{way: 1})
+    for mode, way in product(("nearest", "linear", "cubic"), COORDINATES[:-1]):
+        attributes = {"coordinate_transformation_mode": way, "mode": mode}
+        yield f"{mode} {way} as another", sized(**attributes)
+        pyramid = sized(**attributes)
+        first = node("Conv", "x u", "c", auto_pad="SAME_UPPER", strides=[2, 2])
+        *rest, last = pyramid.nodes
+        last = node("Resize", "c - - t", "r", **attributes)
+        nodes = [first, *rest, last, node("Conv", "r u")]
+        filters = {"u": np.random.default_rng(0).standard_normal((3, 3, 3, 3)).astype(np.float32)}
+        pyramid = pyramid._replace(sizes=[s for s in pyramid.sizes if s["k"] > 2 and s["l"] > 2])
+        case = pyramid._replace(nodes=nodes, constants=filters)
+        yield f"{mode} {way} in a pyramid", case
+    factors = {"s": np.array([1, 1, 2, 1.5], np.float32)}
+    for op, opset, mode in product(("Upsample", "Resize"), (9, 10), ("nearest", "linear")):
+        if opset == (9 if op == "Upsample" else 10):
+            nodes = [node(op, "x s", mode=mode)]
+            yield f"{op} {mode}", Case(nodes, {"x": NCHW}, IMAGES, factors, opset=opset)
+    for element in (np.uint8, np.float16):
+        case = scaled(1.5, mode="linear")
+        yield f"linear {element.__name__}", case._replace(elements={"x": element})
+
+
+STEPS = [(1, 1), (1, 7), (2, 4), (3, 16), (1, 33)]
+
+
+def attentions() -> Iterator[tuple[str, Case]]:
+    """Attention over a free batch, of free numbers of queries, keys and steps before."""
+    way: dict[str, Any]
+    shapes: dict[str, Any]
+    sizes = [{"n": n, "s": s, "t": s + 2, "p": 3, "m": s + 3} for n, s in STEPS]
+    masks: dict[str, tuple[tuple[int | str, ...], Any]] = {
+        "": ((), None),
+        "of numbers": (("s", "t"), np.float32),
+        "of booleans": (("n", 1, "s", "t"), bool),
+    }
+    ways: list[dict[str, Any]] = [{}, {"is_causal": 1}, {"left_window_size": 2, "is_causal": 1}]
+    for (mask, (shape, element)), way, heads in product(masks.items(), ways, (2, 4)):
+        shapes = {"q": ("n", 4, "s", 8), "k": ("n", heads, "t", 8)}
+        shapes |= {"v": ("n", heads, "t", 5)} | ({"mask": shape} if mask else {})
+        opset = 26 if "left_window_size" in way else 23
+        nodes = [node("Attention", " ".join(shapes), **way)]
+        case = Case(nodes, shapes, sizes, opset=opset, elements={"mask": element})
+        yield f"attention {way} {heads} mask {mask}", case
+    flat = {"q": ("n", "s", 32), "k": ("n", "s", 16), "v": ("n", "s", 16)}
+    for causal in (0, 1):
+        way = {"q_num_heads": 4, "kv_num_heads": 2, "is_causal": causal}
+        case = Case([node("Attention", "q k v", **way)], flat, sizes, opset=23)
+        yield f"attention of rank 3 {way}", case
+        past = {**flat, "a": ("n", 2, "p", 8), "b": ("n", 2, "p", 8)}
+        nodes = [node("Attention", "q k v - a b", "y c d", **way)]
+        yield f"attention with past {way}", Case(nodes, past, sizes, (), ("y", "c", "d"), 23)
+        masked = {**past, "mask": ("n", 1, "s", "m")}
+        nodes = [node("Attention", "q k v mask a b", "y c d", **way)]
+        yield f"masked, with past {way}", Case(nodes, masked, sizes, (), ("y", "c", "d"), 23)
+        ends = {"q": ("n", 4, "s", 8), "k": ("n", 2, "t", 8), "v": ("n", 2, "t", 8), "l": ("n",)}
+        nodes = [node("Attention", "q k v - - - l", is_causal=causal)]
+        elements = {"l": np.int64}
+        yield f"to lengths {causal}", Case(nodes, ends, sizes, opset=24, elements=elements)
+    for pairs, turned in product((0, 1), (0, 4)):
+        way = {"interleaved": pairs, "rotary_embedding_dim": turned, "num_heads": 4}
+        shapes = {"x": ("n", "s", 32), "c": ("n", "s", 2 if turned else 4)}
+        shapes["z"] = shapes["c"]
+        yield (
+            f"rotary {way}",
+            Case([node("RotaryEmbedding", "x c z", **way)], shapes, sizes, opset=23),
+        )
+        held = {k: np.random.default_rng(1).uniform(-1, 1, (9, 4)) for k in ("c", "z")}
+        held = {k: v[:, : 2 if turned else 4].astype(np.float32) for k, v in held.items()}
+        shapes = {"x": ("n", 4, "s", 8), "i": ("n", "s")}
+        nodes = [node("RotaryEmbedding", "x c z i", **way)]
+        elements = {"i": np.int64}
+        yield f"rotary at {way}", Case(nodes, shapes, sizes, held, opset=23, elements=elements)
+
+
+def samplings() -> Iterator[tuple[str, Case]]:
+    """Elements at places that are data, of images of a free size."""
+    way: dict[str, Any]
+    shapes: dict[str, Any]
+    sizes = [{**size, "r": 5, "k": 4, "l": n} for n, size in enumerate(IMAGES, 1)]
+    sizes.append({"n": 1, "h": 1, "w": 3, "r": 2, "k": 2, "l": 2})
+    modes, paddings = ("nearest", "linear", "cubic"), ("zeros", "border", "reflection")
+    for mode, padding, corners in product(modes, paddings, (0, 1)):
+        way = {"mode": mode, "padding_mode": padding, "align_corners": corners}
+        shapes = {"x": NCHW, "g": ("n", "k", "l", 2)}
+        yield f"GridSample {way}", Case([node("GridSample", "x g", **way)], shapes, sizes)
+    for mode, moved in product(("avg", "max"), ("half_pixel", "output_half_pixel")):
+        way = {"mode": mode, "coordinate_transformation_mode": moved, "sampling_ratio": 2}
+        way |= {"output_height": 3, "output_width": 2, "spatial_scale": 4.0}
+        nodes = [node("Abs", "b", "c"), node("RoiAlign", "x c i", **way)]
+        shapes = {"x": ("n", 3, "h", "w"), "b": ("r", 4)}
+        held = {"i": np.zeros(5, np.int64)}
+        many = [size for size in sizes if size["r"] == 5]
+        yield f"RoiAlign {way}", Case(nodes, shapes, many, held)
+    w = {"w": np.random.default_rng(0).standard_normal((3, 4, 3, 3)).astype(np.float32)}
+    for auto, s, d in product(("SAME_UPPER", "SAME_LOWER", "VALID"), (1, 2), (1, 2)):
+        way = {"auto_pad": auto, "strides": [s, s], "dilations": [d, d]}
+        yield (
+            f"ConvTranspose {way}",
+            Case([node("ConvTranspose", "x w", **way)], {"x": NCHW}, IMAGES, w),
+        )
+    nodes = [
+        node("MaxPool", "x", "a i", kernel_shape=[2, 2], strides=[2, 2]),
+        node("MaxUnpool", "a i", kernel_shape=[2, 2], strides=[2, 2]),
+    ]
+    yield "MaxUnpool", Case(nodes, {"x": NCHW}, IMAGES[1:2])
+
+
+def rest() -> Iterator[tuple[str, Case]]:
+    """Extremes, pads by elements of an axis, and blocks."""
+    for op, last, axis in product(("ArgMax", "ArgMin"), (0, 1), (0, 2, 3)):
+        nodes = [node("Round", "x", "r"), node(op, "r", axis=axis, select_last_index=last)]
+        yield f"{op} {last} {axis}", Case(nodes, {"x": NCHW}, IMAGES)
+    yield "Hardmax", Case([node("Round", "x", "r"), node("Hardmax", "r")], {"x": NCHW}, IMAGES)
+    for mode, pads in product(
+        ("reflect", "edge", "wrap"), ((1, 2, 3, 0), (0, 1, 2, -1), (2, 2, 2, 2))
+    ):
+        held = {"p": np.array([0, 0, *pads[:2], 0, 0, *pads[2:]])}
+        yield f"Pad {mode} {pads}", Case([node("Pad", "x p", mode=mode)], {"x": NCHW}, IMAGES, held)
+    for mode in ("constant", "reflect", "edge", "wrap"):
+        nodes = [
+            node("Shape", "x", "s", start=2),
+            node("Neg", "s", "o"),
+            node("Mod", "o four", "m"),
+            node("Concat", "zeros m", "p", axis=0),
+            node("Pad", "x p", mode=mode),
+        ]
+        held = {"four": np.array([4]), "zeros": np.zeros(6, np.int64)}
+        yield f"Pad {mode} to blocks", Case(nodes, {"x": NCHW}, IMAGES, held)
+    for op in ("SpaceToDepth", "DepthToSpace"):
+        nodes = [node("Concat", "x x x x", "c", axis=1), node("Concat", "c c", "d", axis=2)]
+        nodes += [node("Concat", "d d", "e", axis=3), node(op, "e", blocksize=2)]
+        yield op, Case(nodes, {"x": NCHW}, IMAGES)
+    nodes = [node("CenterCropPad", "x t", axes=[2, 3])]
+    held = {"t": np.array([6, 9])}
+    yield "CenterCropPad", Case(nodes, {"x": NCHW}, IMAGES, held)
+
+
+def sequences() -> Iterator[tuple[str, Case]]:
+    """What counts along a free axis, cuts it, or fills it."""
+    lines = [{"n": n, "h": h} for n, h in [(1, 1), (2, 2), (1, 31), (3, 33), (1, 64), (1, 1100)]]
+    held: Any = {"a": np.array(2)}
+    for op, reverse, exclusive in product(("CumSum", "CumProd"), (0, 1), (0, 1)):
+        nodes = [node(op, "x a", reverse=reverse, exclusive=exclusive)]
+        yield f"{op} {reverse} {exclusive}", Case(nodes, {"x": LINE}, lines, held, opset=26)
+    for count in (2, 3):
+        parts = [f"p{k}" for k in range(count)]
+        nodes = [node("Split", "x", " ".join(parts), num_outputs=count, axis=2)]
+        nodes += [node("Concat", " ".join(reversed(parts)), axis=2)]
+        many = [{"n": 1, "h": h} for h in (6, 5, 12, 35)]
+        yield f"Split in {count}", Case(nodes, {"x": LINE}, many)
+    nodes = [node("Shape", "z", "d"), node("OneHot", "x d v")]
+    elements: Any = {"x": np.int64}
+    held = {"v": np.array([0, 1], np.float32)}
+    many = [{"n": n, "m": n + 3} for n in (1, 4, 9)]
+    yield "OneHot", Case(nodes, {"x": ("n",), "z": ("m",)}, many, held, elements=elements)
+    for mode in ("linear", "circular"):
+        nodes = [node("TensorScatter", "x u i", mode=mode, axis=2)]
+        given: Any = {"x": ("n", 2, "k", 4), "u": ("n", 2, 3, 4), "i": ("n",)}
+        most = [{"n": n, "k": n + 5} for n in (1, 4, 9)]
+        case = Case(nodes, given, most, elements={"i": np.int64}, opset=24)
+        yield f"TensorScatter {mode}", case
+    for corners, extents in product((0, 1), (("h", "w"), ("h", 3), ("n", "h", "w"))):
+        rank = len(extents)
+        nodes = [node("Shape", "x", "s"), node("AffineGrid", "t s", align_corners=corners)]
+        given = {"x": ("n", 3, *extents), "t": ("n", rank, rank + 1)}
+        yield f"AffineGrid {corners} {extents}", Case(nodes, given, IMAGES)
+    w = {"w": np.random.default_rng(0).standard_normal((4, 3, 3, 2)).astype(np.float32)}
+    for moved, s in product((1, 3), (1, 2)):
+        nodes = [
+            node("DeformConv", "x w o - m", strides=[s, 1], pads=[1] * 4, offset_group=moved),
+        ]
+        given = {"x": NCHW, "o": ("n", 12 * moved, "k", "l"), "m": ("n", 6 * moved, "k", "l")}
+        sizes = [{**z, "k": (z["h"] - 1) // s + 1, "l": z["w"] + 1} for z in IMAGES]
+        yield f"DeformConv {moved} {s}", Case(nodes, given, sizes, w)
+
+
+FAMILIES = (windows, resizes, attentions, samplings, rest, sequences)
+CASES = {name: case for family in FAMILIES for name, case in family()}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_one_program_gives_what_the_model_with_numbers_means(name: str) -> None:
+    check(CASES[name])
