@@ -268,8 +268,12 @@ class Importer:
             return
         replaced = None if self.failed.intersection(node.uses) else self.replaced(node)
         if replaced is not None:
-            for inner in replaced:
+            tail = self.tail
+            for k, inner in enumerate(replaced):
+                self.tail = None if tail is None else [*replaced[k + 1 :], *tail]
                 self.node(inner)
+                if self.ended is not None:
+                    return
             return
         self._node(node)
 
