@@ -188,6 +188,19 @@ def resizes() -> Iterator[tuple[str, Case]]:
         pyramid = pyramid._replace(sizes=[s for s in pyramid.sizes if s["k"] > 2 and s["l"] > 2])
         case = pyramid._replace(nodes=nodes, constants=filters)
         yield f"{mode} {way} in a pyramid", case
+    for factor, way in product((2.0, 1.5, 0.25), ("Floor", "Ceil")):
+        nodes = [
+            node("Shape", "x", "s", start=2),
+            node("Cast", "s", "f", to=TensorProto.FLOAT),
+            node("Mul", "f two", "g"),
+            node(way, "g", "e"),
+            node("Cast", "e", "i", to=TensorProto.INT64),
+            node("Shape", "x", "b", end=2),
+            node("Concat", "b i", "t", axis=0),
+            node("Resize", "x - - t", mode="linear"),
+        ]
+        held = {"two": np.array([factor], np.float32)}
+        yield f"{way} of sizes times {factor}", Case(nodes, {"x": NCHW}, IMAGES, held)
     factors = {"s": np.array([1, 1, 2, 1.5], np.float32)}
     for op, opset, mode in product(("Upsample", "Resize"), (9, 10), ("nearest", "linear")):
         if opset == (9 if op == "Upsample" else 10):
