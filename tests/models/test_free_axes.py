@@ -93,7 +93,7 @@ def check(case: Case) -> None:
 NCHW = ("n", 3, "h", "w")
 IMAGES = [
     {"n": n, "h": h, "w": w}
-    for n, h, w in [(1, 7, 9), (2, 4, 4), (1, 5, 6), (3, 16, 33), (2, 11, 8), (1, 64, 50)]
+    for n, h, w in [(1, 7, 9), (2, 4, 4), (0, 5, 6), (3, 16, 33), (2, 11, 8), (1, 64, 50)]
 ]
 
 
@@ -132,7 +132,7 @@ def windows() -> Iterator[tuple[str, Case]]:
 
 
 LINE = ("n", 2, "h")
-LINES = [{"n": n, "h": h} for n, h in [(1, 5), (2, 4), (1, 13), (3, 7), (1, 21), (2, 48), (1, 99)]]
+LINES = [{"n": n, "h": h} for n, h in [(1, 5), (0, 4), (1, 13), (3, 7), (1, 21), (2, 48), (1, 99)]]
 COORDINATES = ["half_pixel", "pytorch_half_pixel", "half_pixel_symmetric", "align_corners"]
 COORDINATES += ["asymmetric", "tf_crop_and_resize"]
 ROUNDINGS = ("round_prefer_floor", "round_prefer_ceil", "floor", "ceil")
@@ -188,6 +188,19 @@ def resizes() -> Iterator[tuple[str, Case]]:
         pyramid = pyramid._replace(sizes=[s for s in pyramid.sizes if s["k"] > 2 and s["l"] > 2])
         case = pyramid._replace(nodes=nodes, constants=filters)
         yield f"{mode} {way} in a pyramid", case
+    for factor, way in product((2.0, 1.5, 0.25), ("Floor", "Ceil")):
+        nodes = [
+            node("Shape", "x", "s", start=2),
+            node("Cast", "s", "f", to=TensorProto.FLOAT),
+            node("Mul", "f two", "g"),
+            node(way, "g", "e"),
+            node("Cast", "e", "i", to=TensorProto.INT64),
+            node("Shape", "x", "b", end=2),
+            node("Concat", "b i", "t", axis=0),
+            node("Resize", "x - - t", mode="linear"),
+        ]
+        held = {"two": np.array([factor], np.float32)}
+        yield f"{way} of sizes times {factor}", Case(nodes, {"x": NCHW}, IMAGES, held)
     factors = {"s": np.array([1, 1, 2, 1.5], np.float32)}
     for op, opset, mode in product(("Upsample", "Resize"), (9, 10), ("nearest", "linear")):
         if opset == (9 if op == "Upsample" else 10):
@@ -198,7 +211,7 @@ def resizes() -> Iterator[tuple[str, Case]]:
         yield f"linear {element.__name__}", case._replace(elements={"x": element})
 
 
-STEPS = [(1, 1), (1, 7), (2, 4), (3, 16), (1, 33)]
+STEPS = [(1, 1), (1, 7), (0, 4), (2, 4), (3, 16), (1, 33)]
 
 
 def attentions() -> Iterator[tuple[str, Case]]:
@@ -267,7 +280,7 @@ def samplings() -> Iterator[tuple[str, Case]]:
         nodes = [node("Abs", "b", "c"), node("RoiAlign", "x c i", **way)]
         shapes = {"x": ("n", 3, "h", "w"), "b": ("r", 4)}
         held = {"i": np.zeros(5, np.int64)}
-        many = [size for size in sizes if size["r"] == 5]
+        many = [size for size in sizes if size["r"] == 5 and size["n"]]
         yield f"RoiAlign {way}", Case(nodes, shapes, many, held)
     w = {"w": np.random.default_rng(0).standard_normal((3, 4, 3, 3)).astype(np.float32)}
     for auto, s, d in product(("SAME_UPPER", "SAME_LOWER", "VALID"), (1, 2), (1, 2)):

@@ -20,6 +20,7 @@ import numpy as np
 
 from minicc.errors import CompilerBug, UnsupportedError, UserError
 from minicc.frontends.onnx.dims import compute_dims
+from minicc.frontends.onnx.ratios import Ratio, compute_ratios
 from minicc.frontends.onnx.reader import Node
 from minicc.ir import graph
 from minicc.ir.affine import Dim, symbols
@@ -61,6 +62,7 @@ class Context:
         self._waiting: dict[Value, graph.Constant | graph.Sizes] = {}
         self._dims: dict[Value, Array] = {}
         self._makers: dict[Value, Op] = {}
+        self._ratios: dict[Value, Array] = {}  # of floats
 
     def stand_at(self, node: Node, operands: Sequence[Value | None], opset: int) -> None:
         """Go to a node: what is emitted and complained of from now on is about it."""
@@ -77,12 +79,15 @@ class Context:
             op = cls(*args, loc=self.builder.loc, **attrs)
         except (TypeError, ValueError, IndexError) as error:
             raise self.refused(str(error)) from error
-        if self._dims and any(v in self._dims for v in op.operands):
+        sized = bool(self._dims) and any(v in self._dims or v in self._ratios for v in op.operands)
+        if sized:
             found = self._computed(op)
             if found is not None:
                 return found
         if op.operands and self._is_small_constant(op):
             return self.constant(self._evaluate(op))
+        if sized:
+            self._note_ratios(op)
         self.use(op.operands)
         self.builder.add(op)
         self._makers[op.result] = op
@@ -249,12 +254,26 @@ class Context:
 
     def _computed(self, op: Op) -> Value | None:
         """What an op on dimensions gives, as dimensions; None where it has to be computed."""
+        ratios = self._ratios.get(op.operands[0])
+        if ratios is not None and isinstance(op, graph.Cast) and op.dtype.is_integer:
+            if not all(map(Ratio.is_floored, ratios.ravel())):
+                return None
+            whole = np.asarray(np.frompyfunc(Ratio.floor, 1, 1)(ratios), object)
+            return self.of_dims(whole, op.dtype)
         parts = [self._dims.get(v, self._arrays.get(v)) for v in op.operands]
         out = None if any(p is None for p in parts) else compute_dims(op, parts)
         if out is None:
             return None
         element = op.result.type.dtype
         return self.constant(out) if out.dtype == np.bool_ else self.of_dims(out, element)
+
+    def _note_ratios(self, op: Op) -> None:
+        """Keep what a float op gives where it is known as quotients of dimensions."""
+        held = (self._ratios, self._dims, self._arrays)
+        parts = [next((a for h in held if (a := h.get(v)) is not None), None) for v in op.operands]
+        out = None if any(p is None for p in parts) else compute_ratios(op, parts)
+        if out is not None:
+            self._ratios[op.result] = out
 
     # complaints
 

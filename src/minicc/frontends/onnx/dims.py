@@ -65,7 +65,7 @@ def _equal(a: Dim, b: Dim) -> bool:
     raise _UnknownError
 
 
-_MOVES = (graph.Reshape, graph.Transpose, graph.Broadcast, graph.Slice, graph.Concat, graph.Gather)
+MOVES = (graph.Reshape, graph.Transpose, graph.Broadcast, graph.Slice, graph.Concat, graph.Gather)
 _ELEMENTWISE: dict[type[Op], Callable[..., Any]] = {
     graph.Add: operator.add,
     graph.Sub: operator.sub,
@@ -87,7 +87,7 @@ _ELEMENTWISE: dict[type[Op], Callable[..., Any]] = {
 def compute_dims(op: Op, args: Sequence[Any]) -> Array | None:
     """The result of an op on dimensions: of objects, or of booleans; None where it has none."""
     objects = [a if a.dtype == object else _objects(a) for a in args]
-    if isinstance(op, _MOVES):
+    if isinstance(op, MOVES):
         if isinstance(op, graph.Gather):
             objects[1] = args[1]
         if any(a.dtype.kind not in "iO" for a in args):

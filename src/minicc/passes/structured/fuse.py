@@ -238,8 +238,9 @@ def _inside_out(draft: Draft, op: Generic, aligned: Mapping[str, str]) -> bool:
     """
     extents = op.space.typical
     kept = [n in aligned for n in plain_names(op.yield_maps[0]) or () if extents[n] != 1]
-    table = max(_points(m.op.space) for m in draft.members) < _points(op.space)
-    return table and kept != sorted(kept, reverse=True)
+    sizes = [prod(map(affine.typical, v.type.shape)) for v in draft.defines]
+    sizes += [_points(m.op.space) for m in draft.members]
+    return max(sizes) < _points(op.space) and kept != sorted(kept, reverse=True)
 
 
 def _wide(op: Generic) -> tuple[str | None, set[str]]:
