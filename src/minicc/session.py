@@ -270,7 +270,7 @@ class InferenceSession:
         try:
             main = compiled.bound_to(self.module, arrays)
             return [owned(v) for v in host_ops.run_by_definition(main, arrays, {})]
-        except (TypeError, ValueError, UserError):
+        except (TypeError, ValueError, MiniccError):
             raise refused from None
 
     def _elements(self) -> dict[str, DType]:
@@ -375,23 +375,21 @@ class InferenceSession:
         if self._facts.sized:
             return compiled.compile_module(self._imported_for(binding), self.options, {}, keep)
         # a graph of which data decide sizes may be one of which they don't where these are known
-        if not (binding and compiled.is_hosted(self.module)):
+        module = self._reimported(binding) if binding and compiled.is_hosted(self.module) else None
+        if module is None:
             try:
                 return compiled.compile_module(self.module, self.options, binding, keep)
             except UserError as error:
-                if error.code != "MC0142" or not binding:
+                module = self._reimported(binding) if error.code == "MC0142" and binding else None
+                if module is None:
                     raise
-                refused = error
-        else:
-            refused = None
-        module = None
-        if not self._programs.changed():
-            module = importer.import_for(self._source, self._outputs, self.options.sizes, binding)
-        if module is not None:
-            return compiled.compile_module(module, self.options, {}, keep)
-        if refused is not None:
-            raise refused
-        return compiled.compile_module(self.module, self.options, binding, keep)
+        return compiled.compile_module(module, self.options, {}, keep)
+
+    def _reimported(self, binding: Mapping[str, int]) -> Module | None:
+        """The graph that is imported for sizes; None where they do not fit the model."""
+        if self._programs.changed():
+            return None
+        return importer.import_for(self._source, self._outputs, self.options.sizes, binding)
 
     def _imported_for(self, binding: Mapping[str, int]) -> Module:
         """The graph for sizes where one for all is not there; errors as of an import."""
