@@ -12,11 +12,11 @@ Mirrors: MLIR's memref-to-llvm and expand-strided-metadata, LLVM's separate-cons
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
 
 from minicc.backends.llvm.emitter import Emitter, Loop
+from minicc.backends.llvm.sizes import quotient, remainder
 from minicc.backends.llvm.tiles import memory_element
 from minicc.backends.llvm.writer import Vec
 from minicc.errors import CompilerBug
@@ -44,12 +44,14 @@ def _computed(e: Emitter, expression: Dim) -> str:
     """The value of an expression over sizes and names of numbers."""
     w, t = e.w, Vec(1, "i64")
 
-    def floor_operation(divide: bool) -> Callable[[Any, int], str]:
-        def emit(a: Any, n: int) -> str:
-            # indices that are divided are never negative, so the unsigned instruction is the floor
-            return w.inst(f"{'udiv' if divide else 'urem'} i64 {a}, {n}")
+    # what is divided may be negative where an extent was subtracted, or a multiple taken out
+    signed = _divides_what_may_be_negative(expression)
 
-        return emit
+    def divide(a: Any, n: int) -> str:
+        return quotient(w.inst, a, n) if signed else w.inst(f"udiv i64 {a}, {n}")
+
+    def modulo(a: Any, n: int) -> str:
+        return remainder(w.inst, a, n) if signed else w.inst(f"urem i64 {a}, {n}")
 
     if not isinstance(expression, int) and all(map(affine.is_size, affine.symbols(expression))):
         return e.of_sizes(expression)
@@ -59,11 +61,32 @@ def _computed(e: Emitter, expression: Dim) -> str:
             lambda name: e.of_sizes(affine.symbol(name)) if affine.is_size(name) else name,
             lambda a, b: w.binary("add nsw", t, str(a), str(b)),
             lambda a, b: w.binary("mul nsw", t, str(a), str(b)),
-            floor_operation(True),
-            floor_operation(False),
+            divide,
+            modulo,
             lambda a, b: w.intrinsic("llvm.smin.i64", t, (t, str(a)), (t, str(b))),
         )
     )
+
+
+@lru_cache(1024)
+def _divides_what_may_be_negative(value: Dim) -> bool:
+    """Whether an expression over sizes and indices may divide a negative number.
+
+    A size that is computed may be one.
+    """
+    if isinstance(value, int):
+        return False
+    atoms = (atom for monomial, _ in value.terms for atom in monomial)
+    return any(
+        (atom.kind != "min" and not _is_natural(atom.args[0]))
+        or any(map(_divides_what_may_be_negative, atom.args))
+        for atom in atoms
+        if not isinstance(atom, str)
+    )
+
+
+def _is_natural(value: Dim) -> bool:
+    return affine_facts.natural(value) and not affine.sizes(value)
 
 
 def address(

@@ -8,15 +8,36 @@ Mirrors: MLIR's affine.apply lowering, IREE's workload operands and push constan
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 
 from minicc.ir import affine
 from minicc.ir.affine import Dim
+
+Inst = Callable[[str], str]  # appends an instruction, and gives the name of its result
 
 
 def parameter(position: int) -> str:
     """The name of a function's parameter that is a free dimension."""
     return f"%size{position}"
+
+
+def remainder(inst: Inst, a: object, n: int) -> str:
+    """What is left of a division that rounds down, of a number that may be negative."""
+    if n & (n - 1) == 0:
+        return inst(f"and i64 {a}, {n - 1}")
+    rest = inst(f"srem i64 {a}, {n}")
+    negative = inst(f"icmp slt i64 {rest}, 0")
+    above = inst(f"add nsw i64 {rest}, {n}")
+    return inst(f"select i1 {negative}, i64 {above}, i64 {rest}")
+
+
+def quotient(inst: Inst, a: object, n: int) -> str:
+    """A division that rounds down, of a number that may be negative."""
+    if n & (n - 1) == 0:
+        return inst(f"ashr i64 {a}, {n.bit_length() - 1}")
+    whole = inst(f"sub nsw i64 {a}, {remainder(inst, a, n)}")
+    return inst(f"sdiv exact i64 {whole}, {n}")
 
 
 def evaluated(
@@ -37,27 +58,13 @@ def evaluated(
         less = inst(f"icmp slt i64 {a}, {b}")
         return inst(f"select i1 {less}, i64 {a}, i64 {b}")
 
-    def remainder(a: object, n: int) -> str:
-        if n & (n - 1) == 0:
-            return inst(f"and i64 {a}, {n - 1}")
-        rest = inst(f"srem i64 {a}, {n}")
-        negative = inst(f"icmp slt i64 {rest}, 0")
-        above = inst(f"add nsw i64 {rest}, {n}")
-        return inst(f"select i1 {negative}, i64 {above}, i64 {rest}")
-
-    def quotient(a: object, n: int) -> str:
-        if n & (n - 1) == 0:
-            return inst(f"ashr i64 {a}, {n.bit_length() - 1}")
-        whole = inst(f"sub nsw i64 {a}, {remainder(a, n)}")
-        return inst(f"sdiv exact i64 {whole}, {n}")
-
     value = affine.fold(
         expression,
         lambda name: known[affine.symbol(name)],
         lambda a, b: inst(f"add nsw i64 {a}, {b}"),
         lambda a, b: inst(f"mul nsw i64 {a}, {b}"),
-        quotient,
-        remainder,
+        partial(quotient, inst),
+        partial(remainder, inst),
         smaller,
     )
     return str(value)

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from minicc.ir import affine
+from minicc.ir import affine, affine_facts
 from minicc.ir.affine import Atom, Compound, Dim, Expr, symbol
 from minicc.ir.bind import bind_all
 from minicc.ir.core import Function
@@ -46,6 +46,13 @@ def name_sizes(function: Function, equal: Sequence[Pair], least: Sequence[Dim] =
     if names.guards:
         attrs["guards"] = tuple(names.guards)
     return Function(named.name, named.body, attrs, named.result_names)
+
+
+def _may_sink(value: Dim) -> bool:
+    """Whether a size that is computed as a quotient may be negative."""
+    atom = value.terms[0][0][0] if isinstance(value, Expr) and value.is_atom() else None
+    is_quotient = isinstance(atom, Compound) and atom.kind == "floordiv"
+    return is_quotient and not affine_facts.natural(value)
 
 
 class _Names:
@@ -95,11 +102,30 @@ class _Names:
             for atom in monomial:
                 product = product * self._atom(atom)
             total = total + product
-        return total
+        return self._merged(total) if isinstance(total, Expr) else total
+
+    def _merged(self, value: Expr) -> Dim:
+        """A sum of a size that may be negative alone with a number: together they have a name.
+
+        Of a quotient its normal form takes a number out, without which it is negative.
+        """
+        known = dict(self.derived)
+        for monomial, coefficient in value.terms:
+            quotient = known.get(str(monomial[0])) if len(monomial) == 1 else None
+            if quotient is None or coefficient != 1 or value.const <= 0 or not _may_sink(quotient):
+                continue
+            rest = value - symbol(str(monomial[0])) - value.const
+            return rest + self._name_of(symbol(str(monomial[0])) + value.const)
+        return value
 
     def _atom(self, atom: Atom) -> Dim:
         if isinstance(atom, str):
             return self.solved.get(atom, symbol(atom))
+        if atom.kind == "floordiv" and not affine_facts.natural(atom.args[0]):
+            # rounded up in place of down
+            above = (atom.args[1] - 1) - atom.args[0]
+            if affine_facts.natural(above):
+                return -1 * self.dim(affine.floordiv(above, int(str(atom.args[1]))))
         if atom not in self.known:
             rebuilt = affine.compound(atom.kind, *map(self.dim, atom.args))
             alone = all(map(affine.is_size, affine.symbols(rebuilt)))
@@ -119,7 +145,9 @@ class _Names:
         return total
 
     def _name(self, atom: Compound) -> Dim:
-        value = Expr((((atom,), 1),), 0)
+        return self._name_of(Expr((((atom,), 1),), 0))
+
+    def _name_of(self, value: Dim) -> Dim:
         for name, known in self.derived:
             if known == value:
                 return self.solved.get(name, symbol(name))

@@ -1,0 +1,61 @@
+"""Slices of free axes, whose extents are quotients of differences, write where they should."""
+
+from __future__ import annotations
+
+from math import prod
+from typing import Any
+
+import numpy as np
+import pytest
+from onnx import helper, numpy_helper
+from tests.models.test_data_sizes import NODE, F, info
+
+import minicc
+from minicc.frontends.onnx.importer import import_model
+from minicc.ir import interpret
+from minicc.runtime import execute
+
+Array = np.ndarray[Any, Any]
+_EDGE = 4096  # bytes that nobody may write, on both sides of a result
+FAR = 1 << 62
+CASES = (
+    *((3, -4, -2), (6, -6, -2), (4, -5, -2), (6, -6, -3), (4, -3, -2), (-4, 2, 1), (-5, 3, 2)),
+    *((-1, -FAR, -1), (-2, -FAR, -3), (1, FAR, 3), (-3, FAR, 2), (5, -6, -2), (0, -2, 3)),
+)
+
+
+def model(start: int, stop: int, step: int) -> bytes:
+    numbers = {"s": start, "e": stop, "a": 0, "t": step}
+    held = [numpy_helper.from_array(np.array([n]), name) for name, n in numbers.items()]
+    node = NODE("Slice", ["x", "s", "e", "a", "t"], ["y"])
+    graph = helper.make_graph([node], "g", [info("x", F, ["n", 3])], [info("y")], held)
+    opsets = [helper.make_opsetid("", 17)]
+    made: bytes = helper.make_model(graph, opset_imports=opsets, ir_version=9).SerializeToString()
+    return made
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_slices(case: tuple[int, int, int], monkeypatch: pytest.MonkeyPatch) -> None:
+    rooms: list[tuple[Array, int]] = []
+
+    def guarded(shape: tuple[int, ...], dtype: Any) -> Array:
+        size = prod(shape) * dtype.itemsize
+        rooms.append((np.full(size + 2 * _EDGE, 0xAB, np.uint8), size))
+        inside: Array = rooms[-1][0][_EDGE : _EDGE + size].view(dtype).reshape(shape)
+        return inside
+
+    monkeypatch.setattr(execute, "empty", guarded)
+    session = minicc.InferenceSession(model(*case), threads=1)
+    module = import_model(model(*case))
+    for n in (4, 5, 6, 7, 8, 9, 13, 40, 100):
+        x = np.arange(3.0 * n, dtype=np.float32).reshape(n, 3)
+        try:
+            (want,) = interpret.run(module, [x])
+        except minicc.MiniccError:
+            continue  # a size that has a graph of its own
+        (got,) = session.run(None, {"x": x})
+        np.testing.assert_array_equal(got, want)
+        for room, size in rooms:
+            assert (room[:_EDGE] == 0xAB).all()
+            assert (room[_EDGE + size :] == 0xAB).all()
+        rooms.clear()
