@@ -27,7 +27,7 @@ from minicc.passes.graph.choose_layout import choose_layout
 from minicc.passes.graph.fold_constants import fold_constants
 from minicc.passes.graph.loops import simplify_loops
 from minicc.passes.graph.simplify import simplify
-from minicc.passes.graph.specialise import free_symbols, specialise
+from minicc.passes.graph.specialise import specialise
 from minicc.passes.kernel.hoist import hoist
 from minicc.passes.kernel.unroll import unroll
 from minicc.passes.program.parallelize import parallelize
@@ -204,17 +204,6 @@ def _let_go(module: Module) -> None:
     for op in walk(module.main.body):
         if isinstance(op, graph.Constant):
             let_go(op.value.array)
-
-
-def require_bound(module: Module) -> None:
-    """UserError MC0104 where a dimension of a graph module has no size."""
-    free = free_symbols(module.main)
-    if free:
-        raise UserError(
-            "MC0104",
-            f"the dimensions {', '.join(n.removeprefix('$') for n in free)} have no size",
-            hint="give the shapes of the inputs: --shape x=1x3x224x224, or arrays to run with",
-        )
 
 
 def chosen_stages(start: str | None, stop: str | None) -> Sequence[Stage]:

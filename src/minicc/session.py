@@ -269,7 +269,8 @@ class InferenceSession:
         """What the graph means for inputs that no program is for; the error where it is nothing."""
         try:
             main = compiled.bound_to(self.module, arrays)
-            return [owned(v) for v in host_ops.run_by_definition(main, arrays, {})]
+            run = host_ops.runner(main, self.options.memory_limit)
+            return [owned(v) for v in run(arrays, {})]
         except (TypeError, ValueError, MiniccError):
             raise refused from None
 

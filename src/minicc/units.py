@@ -10,19 +10,19 @@ Mirrors: torch.compile's explain with its list of graphs, TVM's and ExecuTorch's
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from minicc.ir import graph
-from minicc.ir.bind import bound_op
 from minicc.ir.core import Array, Function, Module, Op, Region, Value
 from minicc.ir.extents import sizes_at
 from minicc.memory import require_graph_fits
 from minicc.options import Options
 from minicc.partition import Control, HostOps, Part, PartitionPlan, plan_parts
 from minicc.passes.graph.specialise import specialise
-from minicc.runtime.host_ops import run_by_definition
+from minicc.runtime.host_ops import run_by_definition, run_control
 
 
 class Unit(NamedTuple):
@@ -163,8 +163,5 @@ class _Run:
         unit = self.new.pop(id(part), None)
         if unit is not None:
             self.met(unit, given, [])
-        op = bound_op(part.op, sizes)
-        bodies = {id(r): body for r, body in zip(op.regions, part.bodies, strict=True)}
-        made = op.evaluate(lambda r, args: tuple(self.values(*bodies[id(r)], args, sizes)), *given)
-        graph.bind_values([r.type for r in part.op.results], made, sizes, part.op.loc)
-        return made
+        bodies = [partial(self.values, *body) for body in part.bodies]
+        return run_control(_alone(part.op), bodies, self.options.memory_limit)(given, sizes)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 from onnx import helper, numpy_helper
-from tests.models.test_parts import INT, Array, B, F, info
+from tests.models.test_data_decides import INT, Array, B, F, info
 
 import minicc
 from minicc.errors import UserError

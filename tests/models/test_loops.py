@@ -9,7 +9,7 @@ import numpy as np
 import onnx
 import pytest
 from onnx import helper
-from tests.models.test_parts import INT, B, F, info
+from tests.models.test_data_decides import INT, B, F, info
 
 import minicc
 from minicc.errors import UserError

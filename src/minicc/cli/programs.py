@@ -12,7 +12,6 @@ from typing import IO, Any
 
 import numpy as np
 
-from minicc.backends.layout import Layout
 from minicc.cli.inputs import bind_shapes, random_input
 from minicc.compiled import build, facts_of
 from minicc.compiler import STAGES
@@ -121,7 +120,8 @@ def verify_program(path: str, threads: tuple[int, ...]) -> list[tuple[str, list[
     for number, (module, segment) in enumerate(pairs, 1):
         layout = segment.layout
         machines = [NativeExecutable(segment.image, layout, n) for n in threads]
-        sizes = next((s for n in _SIZES if machines[0].may_fit(s := _all(layout, n))), None)
+        choices = (dict.fromkeys(layout.sizes, n) for n in _SIZES)
+        sizes = next(filter(machines[0].may_fit, choices), None)
         if sizes is None:
             text = f"none of the sizes {_SIZES} fits its dimensions {', '.join(layout.sizes)}"
             raise UserError("MC0104", text, hint="verify the model it was compiled from: --shape")
@@ -132,7 +132,3 @@ def verify_program(path: str, threads: tuple[int, ...]) -> list[tuple[str, list[
         got = [machine.run(given, sizes) for machine in machines]
         rows.append((f"segment {number}", want, got))
     return rows
-
-
-def _all(layout: Layout, n: int) -> dict[str, int]:
-    return dict.fromkeys(layout.sizes, n)

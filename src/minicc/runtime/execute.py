@@ -247,10 +247,10 @@ class NativeExecutable:
         """Whether the program is for inputs of these shapes: whether all its guards hold."""
         layout = self._layout
         wanted = [t.shape for t in layout.inputs]
-        sizes = with_derived(binding_of(wanted, shapes), layout.derived)
+        given = binding_of(wanted, shapes)
+        sizes = with_derived(given, layout.derived)
         extents = zip(chain(*wanted), chain(*shapes), strict=True)
-        pairs = chain(extents, layout.guards)
-        return all(number_of(a, sizes) == number_of(b, sizes) for a, b in pairs)
+        return all(number_of(a, sizes) == n for a, n in extents) and self.may_fit(given)
 
     def may_fit(self, given: Mapping[str, int]) -> bool:
         """Whether no guard is known not to hold, where some of the sizes are given."""

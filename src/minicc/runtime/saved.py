@@ -120,9 +120,9 @@ class Facts(NamedTuple):
 
     `inputs` have no type where any value will do, `symbols` are its free dimensions, `sizes`
     those that they had when it was compiled, `wants` those with which less would run on the host.
-    `ops` counts those of the graph; `sized` says whether
-    this stands only when all sizes are known. Of what has no type `declared` is what the model
-    declares: shape, type as ONNX spells it, and element type ("" for none).
+    `ops` counts those of the graph; `sized` says whether this stands only when all sizes are known.
+    Of what has no type `declared` is what the model declares: shape, type as ONNX spells it, and
+    element type ("" for none).
     """
 
     inputs: tuple[tuple[str, TensorType | None], ...]

@@ -11,6 +11,7 @@ Mirrors: torch.onnx's scan export read backwards; JAX's `fori_loop` as a scan.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Protocol
 
 import numpy as np
@@ -177,20 +178,13 @@ def _branches(
     if types is not None:
         tail, importer.tail = importer.tail, None
 
-    def emit(taken: bool) -> list[Value]:
+    def emit(taken: bool, whole: bool = False) -> list[Value]:
         try:
             for inner in branch(node, taken, model):
                 importer.node(inner)
+            if whole:
+                return importer.rest(tail or ())
             return [importer.value(name, node.name) for name in filter(None, node.outputs)]
-        finally:
-            _forget(importer, known)
-            ctx.stand_at(node, [condition], model.opsets[""])
-
-    def emit_all(taken: bool) -> list[Value]:
-        try:
-            for inner in branch(node, taken, model):
-                importer.node(inner)
-            return importer.rest(tail or ())
         finally:
             _forget(importer, known)
             ctx.stand_at(node, [condition], model.opsets[""])
@@ -200,7 +194,7 @@ def _branches(
         made = emit_if(ctx, chosen, emit, node.name, types, alike=tail is not None)
     except UnlikeError:
         importer.wants |= ctx.sizes_behind(condition) or set()
-        importer.ended = list(emit_if(ctx, chosen, emit_all, node.name, types))
+        importer.ended = list(emit_if(ctx, chosen, partial(emit, whole=True), node.name, types))
         return tuple(condition for _ in node.outputs)
     if types is not None and any(v.type.dtype is OPAQUE for v in made):
         importer.wants |= ctx.sizes_behind(condition) or set()

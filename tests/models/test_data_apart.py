@@ -10,7 +10,7 @@ import numpy as np
 import onnx
 import pytest
 from onnx import TensorProto, helper
-from tests.models.test_parts import INT, B, F, info, session
+from tests.models.test_data_decides import INT, B, F, info, session
 
 import minicc
 from minicc.errors import UnsupportedError, UserError
