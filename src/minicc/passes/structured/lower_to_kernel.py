@@ -24,6 +24,7 @@ from typing import NamedTuple
 from minicc.ir import affine, kernel
 from minicc.ir.affine import Dim, symbol
 from minicc.ir.bind import sizes_of
+from minicc.ir.build import Builder
 from minicc.ir.core import Function, Region, Value
 from minicc.ir.structured import HOLD, Generic, Group
 from minicc.ir.types import INDEX_TYPE, BufferType
@@ -47,6 +48,33 @@ class Piece(NamedTuple):
     end: Dim
     last: str = EXACT
     fetches: bool = True
+
+
+class Indices:
+    """Numbers that are computed where a builder stands, by the symbols that mean them.
+
+    An expression that others are made of is computed once, as a number of its own: written out in
+    each of them, it would come back in each many times.
+    """
+
+    def __init__(self, builder: Builder, **known: Value) -> None:
+        self.builder = builder
+        self.known = known
+
+    def named(self, expression: Dim) -> Dim:
+        """A symbol for an expression that is computed here; a number as it is."""
+        if isinstance(expression, int):
+            return expression
+        name = f"x{len(self.known)}"
+        self.known[name] = self.value(expression)
+        return symbol(name)
+
+    def value(self, expression: Dim) -> Value:
+        """An expression over symbols that were given or named."""
+        used = sorted(affine.symbols(expression) & self.known.keys())
+        binding: dict[str, Dim] = {name: symbol(f"i{k}") for k, name in enumerate(used)}
+        value = affine.substitute(expression, binding)
+        return self.builder.emit(kernel.Index, [self.known[n] for n in used], value=value)
 
 
 def lower_group(
@@ -107,34 +135,32 @@ class _Lowering(GroupState):
         """The loops over the covered dimensions from `depth` on; within them all ops."""
         if depth < len(self.group.cover):
             name, points, steps = self.group.cover[depth]
-            for piece in self._pieces(name, points, steps):
-                self._piece(piece, name, depth)
+            indices = Indices(self.b, block=self.grid[name])
+            for piece in self._pieces(name, points, steps, indices):
+                self._piece(piece, name, depth, indices)
             return
         for number, op in enumerate(self.group.body.ops):
             assert isinstance(op, Generic)
             self.b.loc = (f"#{number}",)
             Nest(self, op).parallel(0)
 
-    def _piece(self, piece: Piece, name: str, depth: int) -> None:
+    def _piece(self, piece: Piece, name: str, depth: int, indices: Indices) -> None:
         """The loop of one step over a covered dimension."""
-        step, block = piece.step, (self.grid[name],)
-        start, stop, end = (
-            self.b.emit(kernel.Index, block, value=v) for v in (piece.start, piece.stop, piece.end)
-        )
+        step = piece.step
+        start, stop, end = map(indices.value, (piece.start, piece.stop, piece.end))
         self.fetches = piece.fetches
         self.alone = piece.step == 1
         index = Value(INDEX_TYPE, name)
         outer = self.enter()
         at = index
+        within = Indices(self.b, at=index, end=end)
+        shifted = affine.minimum(symbol("at"), symbol("end") - step)
         if piece.last == SHIFTED:
-            inside = affine.minimum(symbol("i0"), symbol("i1") - step)
-            at = self.b.emit(kernel.Index, (index, end), value=inside)
+            at = within.value(shifted)
         elif piece.last == HELD:
-            inside = affine.maximum(affine.minimum(symbol("i0"), symbol("i1") - step), 0)
-            points = [affine.minimum(inside + k, symbol("i1") - 1) for k in range(step)]
-            self.held[name] = [
-                self.b.emit(kernel.Index, (index, end), value=point) for point in points
-            ]
+            first = within.named(affine.maximum(within.named(shifted), 0))
+            points = [affine.minimum(first + k, symbol("end") - 1) for k in range(step)]
+            self.held[name] = list(map(within.value, points))
         self.shared[name] = (at, step)
         self.covered(depth + 1)
         self.held.pop(name, None)
@@ -142,21 +168,23 @@ class _Lowering(GroupState):
         self.b = outer
         self.b.add(kernel.Range(start, stop, (), step=step, body=body, loc=self.b.loc))
 
-    def _pieces(self, name: str, points: int, steps: Sequence[int]) -> Iterator[Piece]:
-        """The loops that cover a dimension, over the number of the instance's block (i0)."""
+    def _pieces(
+        self, name: str, points: int, steps: Sequence[int], indices: Indices
+    ) -> Iterator[Piece]:
+        """The loops that cover a dimension, over the number of the instance's block."""
         first = self.group.body.ops[0]
         assert isinstance(first, Generic)
         extent = first.space[name].extent
-        lo = symbol("i0") * points
-        hi = affine.minimum(lo + points, extent)
+        lo = indices.named(symbol("block") * points)
+        hi = indices.named(affine.minimum(lo + points, extent))
         if steps[-1] == HOLD:
-            yield from self._rows(extent, lo, hi, steps_of(steps), 1 in steps)
+            yield from self._rows(extent, lo, hi, steps_of(steps), 1 in steps, indices)
             return
         step, following, *others = steps
         done: Dim = lo
         if step != following:
-            done = lo + (hi - lo) // step * step
-            yield from self._repeated(step, lo, done, hi, EXACT)
+            done = indices.named(lo + (hi - lo) // step * step)
+            yield from self._repeated(step, lo, done, hi, EXACT, indices)
         longer: Dim = 1
         for n in (following, *others):
             start = done if n == following else lo
@@ -164,47 +192,57 @@ class _Lowering(GroupState):
             yield Piece(n, start, start + (hi - start) * (_least(extent, n) * longer), hi, last)
             longer = longer - _least(extent, n) * longer if n > 1 else 0
 
-    def _rows(self, extent: Dim, lo: Dim, hi: Dim, steps: Steps, alone: bool) -> Iterator[Piece]:
+    def _rows(
+        self, extent: Dim, lo: Dim, hi: Dim, steps: Steps, alone: bool, indices: Indices
+    ) -> Iterator[Piece]:
         """Steps over any number of rows, as `long_steps` counts them.
 
         The last step is shifted back to end with the rows. Where there are fewer rows than its own
         in all, those beyond the end are the last one. A row `alone` may have a step of its own.
         """
         long, middle, short = steps
+        named = indices.named
+        rows = named(hi - lo)
         whole, most, some, two = (
-            _least(extent, n) for n in (long, steps.least, short + 1, 1 + alone)
+            named(_least(extent, n)) for n in (long, steps.least, short + 1, 1 + alone)
         )
-        done = lo + affine.maximum(long_steps(hi - lo, steps), 0) * long * whole
+        longs = affine.maximum(named(long_steps(rows, steps)), 0)
+        done = named(lo + longs * long * whole)
         if steps.least < long:
-            first, again = lo + (hi - lo) * (most - whole), lo
+            first, again = named(lo + rows * (most - whole)), lo
             if self._fetches_ahead():
-                again = affine.minimum((1 - affine.minimum(symbol("i0"), 1)) * long, done)
+                again = affine.minimum((1 - affine.minimum(symbol("block"), 1)) * long, done)
+                again = named(again)
                 first, again = first + again, affine.maximum(lo, again)
             yield Piece(long, lo, first, hi, HELD)
             yield Piece(long, again, done, hi, SHIFTED, fetches=again == lo)
         else:
-            yield from self._repeated(long, lo, done, hi, SHIFTED)
+            yield from self._repeated(long, lo, done, hi, SHIFTED, indices)
         if middle != short:
-            left = affine.maximum(hi - done - short, 0)
+            left = affine.maximum(named(hi - done - short), 0)
             middles = affine.ceildiv(left, middle) * middle * (whole + some - most)
-            yield Piece(middle, done, done + middles, hi, HELD)
-            done = done + middles
+            after = named(done + middles)
+            yield Piece(middle, done, after, hi, HELD)
+            done = after
         few = two
         if self._fetches_ahead():
-            yield Piece(short, lo, lo + (hi - lo) * (two - some), hi, HELD)
+            yield Piece(short, lo, lo + rows * (two - some), hi, HELD)
             few = some
         yield Piece(short, done, done + (hi - done) * (whole + few - most), hi, HELD, few == two)
         if alone:
-            yield Piece(1, lo, lo + (hi - lo) * (1 - two), hi)
+            yield Piece(1, lo, lo + rows * (1 - two), hi)
 
     def _fetches_ahead(self) -> bool:
         return any(op.ahead for op in self.group.body.ops if isinstance(op, Generic))
 
-    def _repeated(self, step: int, lo: Dim, stop: Dim, hi: Dim, last: str) -> Iterator[Piece]:
+    def _repeated(
+        self, step: int, lo: Dim, stop: Dim, hi: Dim, last: str, indices: Indices
+    ) -> Iterator[Piece]:
         """Steps of one length from `lo`; to fetch what comes next once is enough."""
         again: Dim = lo
         if self._fetches_ahead():
-            again = affine.minimum((1 - affine.minimum(symbol("i0"), 1)) * step, stop)
+            again = affine.minimum((1 - affine.minimum(symbol("block"), 1)) * step, stop)
+            again = indices.named(again)
             yield Piece(step, lo, again, hi, last)
             again = affine.maximum(lo, again)
         yield Piece(step, again, stop, hi, last, fetches=again == lo)
