@@ -33,7 +33,8 @@ class Target:
     """A processor: `cpu` and `features` as LLVM spells them, the rest for schedules.
 
     `vector_bits` is the widest register, `registers` how many of them there are; `has_fma` and
-    `has_masks` say whether a fused multiply-add and a masked store are single instructions.
+    `has_masks` say whether a fused multiply-add and a masked store of any type are single
+    instructions.
     `l1` and `l2` are bytes of data cache a core: the least that such machines have, as a plan may
     not depend on the host. Two targets are equal when their names are.
     """
@@ -79,6 +80,10 @@ class Target:
     def lanes(self, bits: int) -> int:
         """How many elements of `bits` bits a register holds."""
         return self.vector_bits // bits
+
+    def masks(self, bits: int) -> bool:
+        """Whether vectors of elements of `bits` bits are read and written under a mask."""
+        return self.has_masks or (bits >= 32 and self.vector_bits >= 256)
 
     def runs_here(self) -> bool:
         """Whether this machine can execute code for the target."""

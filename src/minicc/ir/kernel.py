@@ -12,14 +12,15 @@ from `kernel.alloc` belongs to one instance and starts undefined.
 
 Addressing. `at` holds one affine expression a dimension of the buffer, over `i0, i1, ...` (the
 index operands) and `t0, t1, ...` (the tile's coordinates): `kernel.load %x, %h, %w {at = [i0,
-14*i1 + t0, t1], shape = [14, 32]}`.
+14*i1 + t0, t1], shape = [14, 32]}`. Where `within` is given, the tile has so many elements along
+its last axis: those beyond are not read, and are 0, or are not written.
 
 Interpretation is batched: a value is an array with a leading axis for the instances that run
 together.
 
 Mirrors: Triton's tile programs, Pallas, TIR's blocks, MLIR's scf and vector dialects. Triton and
 Pallas are written by people, TIR is lowered from TE; this level is both. Unlike Triton's, tiles
-have no layout across threads, and masks are not needed: blocks overlap.
+have no layout across threads, and a mask is a number of elements.
 """
 
 from __future__ import annotations
@@ -29,11 +30,12 @@ from typing import Any
 import numpy as np
 
 from minicc.ir import affine
-from minicc.ir.affine import Dim
+from minicc.ir.affine import Dim, symbol
 from minicc.ir.arith import COMBINERS, reduce_array
 from minicc.ir.core import Array, Function, Op, Region, RunRegion, Value, walk
 from minicc.ir.indices import counted
 from minicc.ir.types import (
+    BOOL,
     I64,
     INDEX_TYPE,
     BufferType,
@@ -100,6 +102,25 @@ def tile_coordinates(
     ]
 
 
+def _inside(within: Dim, indices: tuple[Any, ...], shape: tuple[int, ...]) -> Array:
+    """Which elements of a tile come before `within` along its last axis."""
+    (rest,) = tile_coordinates((within - symbol(f"t{len(shape) - 1}"),), indices, shape)
+    return rest > 0
+
+
+def _located(op: Load | Store, memory: Memory, indices: tuple[Any, ...]) -> tuple[Array, Any]:
+    """The element numbers of a tile in memory, and which of its elements are there."""
+    shape = op.shape if isinstance(op, Load) else op.value.type.extents
+    at = tile_coordinates(op.at, indices, shape)
+    if op.within is None:
+        return memory.locate(at, len(shape)), True
+    inside = _inside(op.within, indices, shape)
+    # what is not there is looked for where the first element is
+    first = tile_coordinates(op.at, indices, (*shape[:-1], 1))
+    at = [np.where(inside, a, b) for a, b in zip(at, first, strict=True)]
+    return memory.locate(at, len(shape)), inside
+
+
 def _rows(memory: Memory, position: Array) -> Array:
     """For scratch, which has a row an instance, the row number of each element."""
     count = memory.flat.shape[0]
@@ -115,6 +136,15 @@ def _check_addressing(
     for expression in at:
         if unknown := _unknown(expression, known):
             raise TypeError(f"{op.opname} uses the unknown {unknown} in {expression}")
+
+
+def _check_within(op: Op, within: Dim | None, indices: int, shape: tuple[int, ...]) -> None:
+    if within is None:
+        return
+    if unknown := _unknown(within, {f"i{k}" for k in range(indices)}):
+        raise TypeError(f"{op.opname} uses the unknown {unknown} in {within}")
+    if not shape:
+        raise TypeError(f"{op.opname} within {within} of a tile without axes")
 
 
 def _unknown(expression: Dim, known: set[str]) -> list[str]:
@@ -187,19 +217,22 @@ class Load(Op, name="kernel.load"):
     indices: tuple[Value, ...]
     at: tuple[Dim, ...]
     shape: tuple[int, ...]
+    within: Dim | None = None
 
     def infer(self) -> tuple[TensorType, ...]:
         _check_addressing(self, self.buffer.type, self.at, len(self.indices), len(self.shape))
+        _check_within(self, self.within, len(self.indices), self.shape)
         return (TensorType(self.buffer.type.dtype, self.shape),)
 
     def evaluate(self, run: RunRegion, *args: Any) -> tuple[Any, ...]:
         memory: Memory = args[0]
-        at = tile_coordinates(self.at, args[1:], self.shape)
-        position = memory.locate(at, len(self.shape))
+        position, inside = _located(self, memory, args[1:])
         if memory.flat.shape[0] == 1:
             loaded = memory.flat[0].take(position)
         else:
             loaded = memory.flat[_rows(memory, position), position]
+        if self.within is not None:
+            loaded = np.where(inside, loaded, np.zeros((), loaded.dtype))
         batch = loaded.shape[0]
         return (np.broadcast_to(loaded, (batch, *self.shape)),)
 
@@ -211,26 +244,42 @@ class Store(Op, name="kernel.store"):
     value: Value
     indices: tuple[Value, ...]
     at: tuple[Dim, ...]
+    within: Dim | None = None
     pure = False
 
     def infer(self) -> tuple[TensorType, ...]:
         tile, buffer = self.value.type, self.buffer.type
         _check_addressing(self, buffer, self.at, len(self.indices), tile.rank)
+        _check_within(self, self.within, len(self.indices), tile.extents)
         if tile.dtype is not buffer.dtype:
             raise TypeError(f"kernel.store of {tile} into {buffer}")
         return ()
 
     def evaluate(self, run: RunRegion, *args: Any) -> tuple[Any, ...]:
         memory: Memory = args[0]
-        value = np.asarray(args[1])
-        at = tile_coordinates(self.at, args[2:], self.value.type.shape)
-        position = memory.locate(at, self.value.type.rank)
-        value, position = np.broadcast_arrays(value, position)
-        if memory.flat.shape[0] == 1:
-            memory.flat[0, position] = value
-        else:
-            memory.flat[_rows(memory, position), position] = value
+        position, inside = _located(self, memory, args[2:])
+        value, position, inside = np.broadcast_arrays(np.asarray(args[1]), position, inside)
+        row = np.broadcast_to(
+            0 if memory.flat.shape[0] == 1 else _rows(memory, position), position.shape
+        )
+        memory.flat[row[inside], position[inside]] = value[inside]
         return ()
+
+
+class Mask(Op, name="kernel.mask"):
+    """A tile of booleans: which elements come before `within` along the last axis."""
+
+    indices: tuple[Value, ...]
+    within: Dim
+    shape: tuple[int, ...]
+
+    def infer(self) -> tuple[TensorType, ...]:
+        _check_within(self, self.within, len(self.indices), self.shape)
+        return (TensorType(BOOL, self.shape),)
+
+    def evaluate(self, run: RunRegion, *args: Any) -> tuple[Any, ...]:
+        inside = _inside(self.within, args, self.shape)
+        return (np.broadcast_to(inside, (inside.shape[0], *self.shape)),)
 
 
 class Prefetch(Op, name="kernel.prefetch"):

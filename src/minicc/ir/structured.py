@@ -47,7 +47,7 @@ from minicc.ir.space import REDUCTION, SEQUENTIAL, Space
 from minicc.ir.types import I64, TensorType, is_index, static_shape, tensor_of
 
 Map = tuple[Dim, ...]
-HOLD = 0  # in place of a step
+HOLD, PARTIAL = 0, -1  # in place of a step
 _CHUNK = 1 << 18  # points evaluated at once: what fits a second-level cache
 
 
@@ -368,7 +368,9 @@ class Group(Op, name="structured.group"):
     the others that is no longer than the extent, whose last step then overlaps what is before it.
     A last step of `HOLD` says that the steps are those of `passes.structured.rows`: all of them
     may be the last one, which overlaps what is before it, or has points beyond the end that are
-    the last one again. With a step of 1 before it a point alone is handled apart.
+    the last one again. With a step of 1 before it a point alone is handled apart. A last step of
+    `PARTIAL` says that what the first leaves over is taken in vectors, of which the last has fewer
+    elements.
     """
 
     inputs: tuple[Value, ...]

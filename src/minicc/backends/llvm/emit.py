@@ -13,6 +13,7 @@ it emits text and no dialect of LLVM stands between.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from math import prod
 
 import numpy as np
@@ -33,8 +34,10 @@ from minicc.backends.llvm.writer import Vec, constant
 from minicc.ir import affine, arith, kernel
 from minicc.ir.affine import Dim
 from minicc.ir.core import Function, Op, Region, Value, walk
-from minicc.ir.types import INDEX, TensorType
+from minicc.ir.types import INDEX, DType, TensorType
 from minicc.target import Target
+
+_MANY = 8  # vectors for which a long function becomes a loop
 
 
 def _for(e: Emitter, op: kernel.For) -> None:
@@ -130,12 +133,64 @@ def _elementwise(e: Emitter, op: arith.Elementwise) -> None:
     chunks = common_chunks(e, tiles, shape) or split_axis(shape[-1], e.lanes)
     maps = [leading_map(t.shape, shape) for t in tiles]
     dtype = tiles[0].dtype
-    w, parts = e.w, []
-    for leading in range(len(maps[0])):
-        for chunk, (_, width) in enumerate(chunks):
-            xs = [t.get(w, m[leading], chunk, width) for t, m in zip(tiles, maps, strict=True)]
-            parts.append(elementwise.apply(type(op), w, width, dtype, xs, type_.dtype))
+    w = e.w
+
+    def vectors(number: int) -> list[str]:
+        leading, chunk = divmod(number, len(chunks))
+        width = chunks[chunk][1]
+        return [t.get(w, m[leading], chunk, width) for t, m in zip(tiles, maps, strict=True)]
+
+    widths = [width for _, width in chunks] * len(maps[0])
+    if elementwise.is_long(type(op), dtype) and len(widths) >= _MANY:
+        parts = _looped(e, type(op), dtype, widths, vectors)
+    else:
+        parts = [
+            elementwise.apply(type(op), w, width, dtype, vectors(k), type_.dtype)
+            for k, width in enumerate(widths)
+        ]
     define_chunked(e, op.result, list(parts), chunks)
+
+
+def _looped(
+    e: Emitter,
+    op: type[Op],
+    dtype: DType,
+    widths: list[int],
+    vectors: Callable[[int], list[str]],
+) -> list[str]:
+    """A long function of many vectors: a loop over them in memory for each width.
+
+    Written out for every vector, it is most of a kernel's code and of LLVM's time with it, and the
+    vectors that wait would be put into memory all the same.
+    """
+    w, parts = e.w, [""] * len(widths)
+    for width in dict.fromkeys(widths):
+        vec = Vec(width, ELEMENT[dtype.name])
+        numbers = [k for k, n in enumerate(widths) if n == width]
+        given = [vectors(k) for k in numbers]
+        slots = [e.slots(vec, len(numbers), position) for position in range(len(given[0]))]
+
+        def at(slot: str, number: object, vec: Vec = vec) -> str:
+            return w.inst(f"getelementptr inbounds {vec}, ptr {slot}, i64 {number}")
+
+        for k, xs in enumerate(given):
+            for slot, x in zip(slots, xs, strict=True):
+                w.line(f"store {vec} {x}, ptr {at(slot, k)}")
+        head, done, index, before = w.fresh("each"), w.fresh("done"), f"%{w.fresh('i')}", e.block
+        w.line(f"br label %{head}")
+        e.start(head)
+        phi = len(w.lines)
+        xs = [w.inst(f"load {vec}, ptr {at(slot, index)}") for slot in slots]
+        made = elementwise.apply(op, w, width, dtype, xs, dtype)
+        w.line(f"store {vec} {made}, ptr {at(slots[0], index)}")
+        following = w.inst(f"add nuw nsw i64 {index}, 1")
+        more = w.inst(f"icmp ult i64 {following}, {len(numbers)}")
+        w.line(f"br i1 {more}, label %{head}, label %{done}")
+        w.lines.insert(phi, f"  {index} = phi i64 [ 0, %{before} ], [ {following}, %{head} ]")
+        e.start(done)
+        for k, number in enumerate(numbers):
+            parts[number] = w.inst(f"load {vec}, ptr {at(slots[0], k)}")
+    return parts
 
 
 def _select(e: Emitter, op: arith.Select) -> None:
@@ -182,6 +237,7 @@ EMIT: dict[type[Op], Emit] = {
     kernel.Store: memory.store,
     kernel.Prefetch: memory.prefetch,
     kernel.Index: memory.index,
+    kernel.Mask: memory.mask,
     kernel.Check: checks.check,
     kernel.Coordinate: memory.coordinate,
     kernel.Alloc: memory.alloc,

@@ -10,7 +10,7 @@ from typing import Any
 
 from minicc.backends.llvm.sizes import evaluated
 from minicc.backends.llvm.tiles import Tile
-from minicc.backends.llvm.writer import Writer
+from minicc.backends.llvm.writer import Vec, Writer
 from minicc.errors import CompilerBug
 from minicc.ir import kernel
 from minicc.ir.affine import Dim
@@ -86,6 +86,14 @@ class Emitter:
         if found is None:
             found = self.sizes[expression] = evaluated(expression, self.entry, self.sizes)
         return found
+
+    def slots(self, vec: Vec, count: int, position: int) -> str:
+        """Memory of the stack for so many vectors, which is free again after each use."""
+        key = "slots", vec, count, position
+        if key not in self.pointers:
+            name = self.pointers[key] = f"%{self.w.fresh('slots')}"
+            self.entry.append(f"  {name} = alloca [{count} x {vec}], align 64")
+        return self.pointers[key]
 
     def start(self, label: str) -> None:
         """Begin a block."""

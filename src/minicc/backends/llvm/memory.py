@@ -18,7 +18,7 @@ from minicc.backends.llvm.writer import Vec
 from minicc.errors import CompilerBug
 from minicc.ir import affine_facts, kernel
 from minicc.ir.affine import Dim
-from minicc.ir.types import BufferType, buffer_bytes
+from minicc.ir.types import BufferType, DType, buffer_bytes
 
 SCRATCH = "%scratch"
 
@@ -51,13 +51,117 @@ def _load_chunk(
         scalar = w.inst(f"load {element}, ptr {_at(e, pointer, element, offset)}, align {size}")
         loaded = splat(w, vec, scalar)
     else:
-        loaded = "poison"
-        for k in range(width):
-            scalar = w.inst(
-                f"load {element}, ptr {_at(e, pointer, element, offset + k * step)}, align {size}"
-            )
-            loaded = w.inst(f"insertelement {vec} {loaded}, {element} {scalar}, i32 {k}")
+        at = [_at(e, pointer, element, offset + k * step) for k in range(width)]
+        loaded = _gathered(e, vec, [w.inst(f"load {element}, ptr {a}, align {size}") for a in at])
     return w.inst(f"trunc {vec} {loaded} to {vec.mask}") if type.dtype.kind == "b" else loaded
+
+
+def _count(e: Emitter, op: kernel.Load | kernel.Store | kernel.Mask) -> str:
+    """How many elements of a tile along its last axis are there; nothing where all are."""
+    return "" if op.within is None else emit_index(e, op.within, op.indices)
+
+
+def inside(e: Emitter, count: str, start: int, width: int) -> str:
+    """The mask of a vector: which of its elements, from `start` on, are below a count."""
+    key = e.block, count, start, width
+    if key not in e.pointers:
+        vec = Vec(width, "i32")
+        number = splat(e.w, vec, e.w.inst(f"trunc i64 {count} to i32"))
+        places = [f"i32 {start + k}" for k in range(width)]
+        text = f"<{', '.join(places)}>" if width > 1 else places[0][4:]
+        e.pointers[key] = e.w.compare("slt", vec, text, number)
+    return e.pointers[key]
+
+
+def _kept_back(e: Emitter, count: str, place: int) -> str:
+    """The place of an element, or of the last one that is there."""
+    if place == 0:
+        return "0"
+    last, t = e.w.inst(f"sub nsw i64 {count}, 1"), Vec(1, "i64")
+    return e.w.intrinsic("llvm.smin.i64", t, (t, last), (t, str(place)))
+
+
+def _element(e: Emitter, pointer: str, element: str, offset: Dim, place: str, step: Dim) -> str:
+    """The address of an element of a tile whose place along the last axis is a number of ours."""
+    first = _at(e, pointer, element, offset)
+    moved = e.w.inst(f"mul nsw i64 {place}, {emit_index(e, step, ())}")
+    return e.w.inst(f"getelementptr inbounds {element}, ptr {first}, i64 {moved}")
+
+
+def _load_some(
+    e: Emitter,
+    pointer: str,
+    type: BufferType,
+    offset: Dim,
+    chunk: tuple[int, int],
+    step: Dim,
+    count: str,
+) -> str:
+    """A vector of which the elements beyond a count are not read."""
+    w, element, (start, width) = e.w, memory_element(type.dtype), chunk
+    vec, mask = Vec(width, element), inside(e, count, start, width)
+    if step == 1 and width > 1 and e.target.masks(type.dtype.bits):
+        name = f"llvm.masked.load.{vec.suffix}.p0"
+        w.declares.setdefault(name, f"declare {vec} @{name}(ptr, i32, {vec.mask}, {vec})")
+        at, size = _at(e, pointer, element, offset + start), type.dtype.bytes
+        loaded = w.inst(
+            f"call {vec} @{name}(ptr {at}, i32 {size}, {vec.mask} {mask}, {vec} {_zero(vec)})"
+        )
+    else:
+        parts = []
+        for k in range(width):
+            place = _kept_back(e, count, start + k)
+            at = _element(e, pointer, element, offset, place, step)
+            parts.append(w.inst(f"load {element}, ptr {at}, align {type.dtype.bytes}"))
+        loaded = w.select(vec, mask, _gathered(e, vec, parts), _zero(vec))
+    return w.inst(f"trunc {vec} {loaded} to {vec.mask}") if type.dtype.kind == "b" else loaded
+
+
+def _zero(vec: Vec) -> str:
+    return "zeroinitializer" if vec.lanes > 1 else "0.0" if vec.is_float else "0"
+
+
+def _gathered(e: Emitter, vec: Vec, parts: list[str]) -> str:
+    """A vector of scalars."""
+    if vec.lanes == 1:
+        return parts[0]
+    out = "poison"
+    for k, scalar in enumerate(parts):
+        out = e.w.inst(f"insertelement {vec} {out}, {vec.element} {scalar}, i32 {k}")
+    return out
+
+
+def _store_some(
+    e: Emitter,
+    pointer: str,
+    dtype: DType,
+    offset: Dim,
+    chunk: tuple[int, int],
+    step: Dim,
+    count: str,
+    value: str,
+) -> None:
+    """Write the elements of a vector that are below a count."""
+    w, element, (start, width) = e.w, memory_element(dtype), chunk
+    vec = Vec(width, element)
+    if step == 1 and width > 1 and e.target.masks(dtype.bits):
+        name, mask = f"llvm.masked.store.{vec.suffix}.p0", inside(e, count, start, width)
+        w.declares.setdefault(name, f"declare void @{name}({vec}, ptr, i32, {vec.mask})")
+        at = _at(e, pointer, element, offset + start)
+        w.line(f"call void @{name}({vec} {value}, ptr {at}, i32 {dtype.bytes}, {vec.mask} {mask})")
+        return
+    # from the last on: what is beyond the count is written where another one follows
+    for k in reversed(range(width)):
+        at = _element(e, pointer, element, offset, _kept_back(e, count, start + k), step)
+        scalar = value if width == 1 else w.inst(f"extractelement {vec} {value}, i32 {k}")
+        w.line(f"store {element} {scalar}, ptr {at}, align {dtype.bytes}")
+
+
+def mask(e: Emitter, op: kernel.Mask) -> None:
+    """A comparison of each element's place with the count."""
+    count, chunks = _count(e, op), split_axis(op.shape[-1], e.lanes)
+    row: list[str | None] = [inside(e, count, *chunk) for chunk in chunks]
+    e.define(op.result, row * prod(op.shape[:-1]))
 
 
 _CROSSED = 4  # extents from which turning a block in registers beats reading element by element
@@ -72,7 +176,13 @@ def crossing_axis(shape: tuple[int, ...], steps: list[Dim]) -> int | None:
 
 
 def _load_crossed(
-    e: Emitter, pointer: str, type: BufferType, steps: list[Dim], shape: tuple[int, ...], axis: int
+    e: Emitter,
+    pointer: str,
+    type: BufferType,
+    steps: list[Dim],
+    shape: tuple[int, ...],
+    axis: int,
+    count: str,
 ) -> list[str | None]:
     """Vectors along `axis` from memory, turned to vectors along the last axis in registers."""
     others = list(steps)
@@ -86,36 +196,63 @@ def _load_crossed(
             continue  # its block is made from the first index along the axis
         for chunk, (start, width) in enumerate(chunks):
             for first, depth in split_axis(shape[axis], e.lanes):
-                at = [offset + first + (start + k) * steps[-1] for k in range(width)]
-                rows = [_load_chunk(e, pointer, type, o, depth, 1) for o in at]
-                columns = transpose(e.w, rows, depth, memory_element(type.dtype))
+                rows = [
+                    _load_row(e, pointer, type, offset + first, start + k, steps[-1], depth, count)
+                    for k in range(width)
+                ]
+                element = memory_element(type.dtype)
+                columns = transpose(e.w, rows, depth, element)
+                if count:
+                    vec, mask = Vec(width, element), inside(e, count, start, width)
+                    columns = [e.w.select(vec, mask, c, _zero(vec)) for c in columns]
                 for k, column in enumerate(columns):
                     parts[(leading + (first + k) * inner) * per + chunk] = column
     return parts
+
+
+def _load_row(
+    e: Emitter,
+    pointer: str,
+    type: BufferType,
+    offset: Dim,
+    place: int,
+    step: Dim,
+    width: int,
+    count: str,
+) -> str:
+    """A vector across the last axis, of a place there that is kept below a count."""
+    if not count:
+        return _load_chunk(e, pointer, type, offset + place * step, width, 1)
+    kept = _kept_back(e, count, place)
+    pointer = _element(e, pointer, memory_element(type.dtype), offset, kept, step)
+    return _load_chunk(e, pointer, type, 0, width, 1)
 
 
 def load(e: Emitter, op: kernel.Load) -> None:
     """Read a tile; one of scalars may wait until its parts are used."""
     shape = op.shape
     pointer, steps = address(e, op.buffer, op.at, op.indices, len(shape))
-    shape, steps = shape or (1,), steps or [1]
+    shape, steps, count = shape or (1,), steps or [1], _count(e, op)
     axis = crossing_axis(shape, steps)
     if axis is not None and op.buffer.type.dtype.kind != "b":
-        e.define(op.result, _load_crossed(e, pointer, op.buffer.type, steps, shape, axis))
+        e.define(op.result, _load_crossed(e, pointer, op.buffer.type, steps, shape, axis, count))
         return
     offsets = _offsets(shape, steps)
     chunks = split_axis(shape[-1], e.lanes)
 
     def make(number: int) -> str:
-        start, width = chunks[number % len(chunks)]
-        offset = offsets[number // len(chunks)] + start * steps[-1]
-        return _load_chunk(e, pointer, op.buffer.type, offset, width, steps[-1])
+        chunk, offset = chunks[number % len(chunks)], offsets[number // len(chunks)]
+        if count:
+            return _load_some(e, pointer, op.buffer.type, offset, chunk, steps[-1], count)
+        start, width = chunk
+        at = offset + start * steps[-1]
+        return _load_chunk(e, pointer, op.buffer.type, at, width, steps[-1])
 
-    count = len(offsets) * len(chunks)
+    vectors = len(offsets) * len(chunks)
     if op in e.lazy:
-        e.define(op.result, [None] * count, make)
+        e.define(op.result, [None] * vectors, make)
     else:
-        e.define(op.result, [make(k) for k in range(count)])
+        e.define(op.result, [make(k) for k in range(vectors)])
 
 
 def store(e: Emitter, op: kernel.Store) -> None:
@@ -124,13 +261,17 @@ def store(e: Emitter, op: kernel.Store) -> None:
     dtype = tile.dtype
     element = memory_element(dtype)
     pointer, steps = address(e, op.buffer, op.at, op.indices, op.value.type.rank)
-    steps = steps or [1]
+    steps, count = steps or [1], _count(e, op)
     for leading, offset in enumerate(_offsets(tile.shape, steps)):
-        for chunk, (start, width) in enumerate(tile.chunks):
+        for chunk, (start, width) in reversed([*enumerate(tile.chunks)]):
             value = tile.get(w, leading, chunk, width)
             vec = Vec(width, element)
             if dtype.kind == "b":
                 value = w.inst(f"zext {vec.mask} {value} to {vec}")
+            if count:
+                piece = start, width
+                _store_some(e, pointer, dtype, offset, piece, steps[-1], count, value)
+                continue
             where = offset + start * steps[-1]
             if steps[-1] == 1 or width == 1:
                 target = _at(e, pointer, element, where)

@@ -9,115 +9,27 @@ Mirrors: Linalg's vectorisation of one op, TE's compute and its reduce axes made
 from __future__ import annotations
 
 import itertools
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager
 
 from minicc.ir import affine, arith, kernel
 from minicc.ir.affine import Dim, symbol
 from minicc.ir.arith import COMBINERS, identity_of
-from minicc.ir.build import Builder
-from minicc.ir.core import Region, Value
+from minicc.ir.core import Value
 from minicc.ir.space import REDUCTION
-from minicc.ir.structured import Generic, Group, Map, contiguous_name, names_of
+from minicc.ir.structured import Generic, Map, contiguous_name, names_of
 from minicc.ir.types import INDEX_TYPE
 from minicc.passes.structured.fuse import is_contraction
+from minicc.passes.structured.group_state import (
+    GroupState,
+    Memory,
+    Position,
+    Register,
+    Segment,
+    segments,
+)
 
-Position = tuple[
-    "Value | Dim", int
-]  # where a dimension stands: index of the first point, and how many points
-Segment = tuple[Dim, Dim, int]  # lo, hi, step
 _SUMS = 4  # of a vector, where one row is multiplied alone
-
-
-class Register:
-    """A value held as one tile; `axes` names the dimension of each axis."""
-
-    __slots__ = ("axes", "tile")
-
-    def __init__(self, tile: Value, axes: tuple[str, ...]) -> None:
-        self.tile = tile
-        self.axes = axes
-
-
-class Memory:
-    """A value in a buffer.
-
-    `axes` are the axes of the tensor that the buffer has (the others are the instance's). Along the
-    dimensions of `local` it has the points of one step alone.
-    """
-
-    __slots__ = ("axes", "buffer", "local")
-
-    def __init__(
-        self, buffer: Value, axes: tuple[int, ...], local: Collection[str] = frozenset()
-    ) -> None:
-        self.buffer = buffer
-        self.axes = axes
-        self.local = local
-
-
-def segments(extent: Dim, step: int) -> list[Segment]:
-    """The extent in whole steps, and what is left as one smaller step.
-
-    Where the extent is free, what is left is taken in shorter and shorter steps.
-    """
-    if not isinstance(extent, int):
-        out: list[Segment] = []
-        done: Dim = 0
-        while step > 1:
-            end = done + (extent - done) // step * step
-            out.append((done, end, step))
-            done, step = end, max(1, step // 4)
-        return [*out, (done, extent, 1)]
-    main = extent - extent % step
-    parts: list[Segment] = [(0, main, step)] if main else []
-    return parts + ([(main, extent, extent - main)] if main < extent else [])
-
-
-class GroupState:
-    """The state while a group is lowered: the builder, and where values and dimensions are."""
-
-    def __init__(self, group: Group, grid: Mapping[str, Value]) -> None:
-        self.b = Builder(("#0",))
-        self.group = group
-        self.grid = grid
-        self.steps = {name: steps for name, _, steps in group.cover}
-        self.shared: dict[str, Position] = {
-            n: (v, 1) for n, v in grid.items() if n not in self.steps
-        }
-        self.memory: dict[Value, Memory] = {}
-        self.registers: dict[Value, Register] = {}
-        self.axes: list[str] = []
-        self.fetches = True
-        self.alone = False  # whether there is one point of what is covered at a time
-        self.held: dict[str, list[Value]] = {}
-        self.readers: dict[Value, list[Map]] = {}
-        for op in group.body.ops:
-            assert isinstance(op, Generic)
-            for v, m in zip(op.operands, op.input_maps, strict=True):
-                self.readers.setdefault(v, []).append(m)
-
-    def enter(self) -> Builder:
-        """Begin the body of a loop; what was built so far."""
-        outer = self.b
-        self.b = Builder(outer.loc)
-        return outer
-
-    def leave(
-        self,
-        outer: Builder,
-        args: Sequence[Value],
-        inits: Sequence[Value],
-        s: Segment,
-        yields: Sequence[Value],
-    ) -> tuple[Value, ...]:
-        """End the body of a loop, which goes on behind what was built before."""
-        body = Region(args, self.b.ops, yields)
-        self.b = outer
-        lo, hi, step = s
-        if isinstance(lo, int) and isinstance(hi, int):
-            return outer.emit_all(kernel.For, tuple(inits), lo=lo, hi=hi, step=step, body=body)
-        start, stop = (outer.emit(kernel.Index, (), value=end) for end in (lo, hi))
-        return outer.emit_all(kernel.Range, start, stop, tuple(inits), step=step, body=body)
 
 
 class Nest:
@@ -180,16 +92,29 @@ class Nest:
             self.reduce_and_finish()
             return
         name = self.own_parallel[depth]
-        for lo, hi, step in segments(self.extents[name], self.tiles.get(name, 1)):
-            if hi - lo == step:
-                self.at[name] = (lo, step)
+        for s in self._segments(name):
+            if s.hi - s.lo == s.step:
+                self.at[name] = (s.lo, s.step)
                 self.parallel(depth + 1)
                 continue
             index = Value(INDEX_TYPE, name)
-            self.at[name] = (index, step)
+            self.at[name] = (index, s.step)
             outer = self.low.enter()
-            self.parallel(depth + 1)
-            self.low.leave(outer, (index,), (), (lo, hi, step), ())
+            with self._partial(name, s):
+                self.parallel(depth + 1)
+            self.low.leave(outer, (index,), (), s, ())
+
+    def _segments(self, name: str) -> list[Segment]:
+        last = self.axes[-1] if self.axes else None
+        return segments(self.extents[name], self.tiles.get(name, 1), name == last)
+
+    @contextmanager
+    def _partial(self, name: str, s: Segment) -> Iterator[None]:
+        """Within it, the points of a dimension may lie beyond its end."""
+        if s.partial:
+            self.low.ends[name] = s.hi
+        yield
+        self.low.ends.pop(name, None)
 
     def _depth(self, k: int) -> int:
         """How many of the op's own loops stand around the read of operand `k` as an index."""
@@ -212,8 +137,8 @@ class Nest:
         totals: list[Value] = []
         for combination in self._reduction_segments():
             self.steps = combination
-            for name, (_, _, step) in combination.items():
-                self.at[name] = (0, step)
+            for name, s in combination.items():
+                self.at[name] = (0, s.step)
             found = self.loop(0, self._identities())
             found = [self._reduce_lanes(k, v) for k, v in zip(combined, found, strict=True)]
             totals = self._combined(totals, found) if totals else found
@@ -224,8 +149,7 @@ class Nest:
             self.finish(k, v)
 
     def _reduction_segments(self) -> Iterator[dict[str, Segment]]:
-        choices = [segments(self.extents[n], self.tiles.get(n, 1)) for n in self.reductions]
-        for chosen in itertools.product(*choices):
+        for chosen in itertools.product(*map(self._segments, self.reductions)):
             yield dict(zip(self.reductions, chosen, strict=True))
 
     def _shape(self, names: Sequence[str]) -> tuple[int, ...]:
@@ -264,16 +188,16 @@ class Nest:
         """The reductions from `depth` on; returns the accumulators."""
         if depth == len(self.reductions):
             return self.body(carried)
-        lo, hi, step = self.steps[self.reductions[depth]]
+        s = self.steps[self.reductions[depth]]
         block = self.blocks.get(self.reductions[depth], 0)
-        length = hi - lo
+        length = s.hi - s.lo
         short = isinstance(length, int) and length <= block
-        if not block or short or step < self.tiles.get(self.reductions[depth], 1):
-            return self._rounds(depth, carried, (lo, hi, step))
-        main = lo + length // block * block
-        totals = self._blocks(depth, carried, (lo, main, block), step)
-        if main != hi:
-            rest = self._rounds(depth, self._identities(), (main, hi, step))
+        if not block or short or s.partial or s.step < self.tiles.get(self.reductions[depth], 1):
+            return self._rounds(depth, carried, s)
+        main = s.lo + length // block * block
+        totals = self._blocks(depth, carried, Segment(s.lo, main, block), s.step)
+        if main != s.hi:
+            rest = self._rounds(depth, self._identities(), s._replace(lo=main))
             totals = self._combined(totals, rest)
         return totals
 
@@ -283,7 +207,7 @@ class Nest:
         args = [Value(v.type, "total") for v in carried]
         fresh = self._identities()
         outer = self.low.enter()
-        inner = self._rounds(depth, fresh, (0, s[2], step), index)
+        inner = self._rounds(depth, fresh, Segment(0, s.step, step), index)
         return list(self.low.leave(outer, (index, *args), carried, s, self._combined(args, inner)))
 
     def _rounds(
@@ -291,9 +215,8 @@ class Nest:
     ) -> list[Value]:
         """One loop over a reduction, or its only round; indices count from `base`."""
         name = self.reductions[depth]
-        lo, hi, step = s
-        if hi - lo == step:
-            self.at[name] = (lo if base is None else base, step)
+        if s.hi - s.lo == s.step:
+            self.at[name] = (s.lo if base is None else base, s.step)
             return self.loop(depth + 1, carried)
         index = Value(INDEX_TYPE, name)
         args = [Value(v.type, "acc") for v in carried]
@@ -303,8 +226,9 @@ class Nest:
         if base is not None:
             total = affine.add(symbol("i0"), symbol("i1"))
             at = self.low.b.emit(kernel.Index, (base, index), value=total)
-        self.at[name] = (at, step)
-        inner = self.loop(depth + 1, fresh or args)
+        self.at[name] = (at, s.step)
+        with self._partial(name, s):
+            inner = self.loop(depth + 1, fresh or args)
         if fresh:
             inner = self._combined(args, inner)
         return list(self.low.leave(outer, (index, *args), carried, s, inner))
@@ -365,11 +289,43 @@ class Nest:
         for k, y in enumerate(op.body.yields):
             if op.combine[k] is None:
                 self.finish(k, tiles[y])
-            elif y in fused:
-                out.append(b.emit(arith.Fma, *fused[y], next(sums)))
+                continue
+            before = next(sums)
+            if y in fused:
+                after = b.emit(arith.Fma, *fused[y], before)
             else:
-                out.append(self._combine(k, next(sums), tiles[y]))
+                after = self._combine(k, before, tiles[y])
+            out.append(self._where_there(after, before))
         return out
+
+    def _where_there(self, after: Value, before: Value) -> Value:
+        """What is combined with a tile, only with its points that are there."""
+        name = self.axes[-1] if self.axes else ""
+        if name not in self.low.ends or name not in self.reductions:
+            return after
+        indices: list[Value] = []
+        within = self._within((name,), indices)
+        shape = self._shape((name,))
+        mask = self.low.b.emit(kernel.Mask, tuple(indices), within=within, shape=shape)
+        return self.low.b.emit(arith.Select, mask, after, before)
+
+    def _within(self, names: Collection[str], indices: list[Value]) -> Dim | None:
+        """How many points of a tile along its last axis are there; None where all are.
+
+        An expression over i0, i1, ..., which `indices` are; one may be added to them.
+        """
+        name = self.axes[-1] if self.axes else ""
+        if name not in self.low.ends or name not in names:
+            return None
+
+        def number(at: Value | Dim) -> Dim:
+            if not isinstance(at, Value):
+                return at
+            if at not in indices:
+                indices.append(at)
+            return symbol(f"i{indices.index(at)}")
+
+        return number(self.low.ends[name]) - number(self.at[name][0])
 
     def expressions(
         self, m: Map, axes: Sequence[int], local: Collection[str] = frozenset()
@@ -416,8 +372,9 @@ class Nest:
     def _load(self, v: Value, m: Map, names: set[str]) -> Value:
         memory = self.low.memory[v]
         at, indices = self.expressions(m, memory.axes, memory.local)
+        within, shape = self._within(names, indices), self._shape(tuple(names))
         return self.low.b.emit(
-            kernel.Load, memory.buffer, tuple(indices), at=at, shape=self._shape(tuple(names))
+            kernel.Load, memory.buffer, tuple(indices), at=at, shape=shape, within=within
         )
 
     def _held(self, names: set[str], memory: Memory) -> tuple[str, list[Value]] | None:
@@ -481,4 +438,6 @@ class Nest:
 
     def _store(self, memory: Memory, m: Map, tile: Value) -> None:
         at, indices = self.expressions(m, memory.axes, memory.local)
-        self.low.b.add(kernel.Store(memory.buffer, tile, tuple(indices), at=at, loc=self.low.b.loc))
+        names = set().union(*[affine.symbols(e) for e in m]) if m else set()
+        within = self._within(names, indices)
+        self.low.b.emit_all(kernel.Store, memory.buffer, tile, tuple(indices), at=at, within=within)

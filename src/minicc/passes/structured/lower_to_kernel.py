@@ -26,12 +26,13 @@ from minicc.ir.affine import Dim, symbol
 from minicc.ir.bind import sizes_of
 from minicc.ir.build import Builder
 from minicc.ir.core import Function, Region, Value
-from minicc.ir.structured import HOLD, Generic, Group
+from minicc.ir.structured import HOLD, PARTIAL, Generic, Group
 from minicc.ir.types import INDEX_TYPE, BufferType
-from minicc.passes.structured.loop_nest import GroupState, Memory, Nest
-from minicc.passes.structured.rows import Steps, long_steps, steps_of
+from minicc.passes.structured.group_state import GroupState, Memory
+from minicc.passes.structured.loop_nest import Nest
+from minicc.passes.structured.rows import Steps, long_steps, partial_step, steps_of
 
-EXACT, SHIFTED, HELD = "exact", "shifted", "held"
+EXACT, SHIFTED, HELD, CUT = "exact", "shifted", "held", "cut"
 
 
 class Piece(NamedTuple):
@@ -39,7 +40,7 @@ class Piece(NamedTuple):
 
     `last` says what becomes of a last step that would go beyond `end`: there is none, it is shifted
     to end there, or that too and, where there are fewer points in all, those beyond are the last
-    one. `fetches`: whether it fetches what comes next.
+    one, or it is cut there. `fetches`: whether it fetches what comes next.
     """
 
     step: int
@@ -114,6 +115,7 @@ class _Lowering(GroupState):
             assert isinstance(op, Generic)
             self.b.loc = (f"#{number}",)
             nest = Nest(self, op)
+            self.last_axes.update(nest.axes[-1:])
             for k, v in enumerate(op.results):
                 if v not in self.memory and not nest.fits_registers(k):
                     self._scratch(op, k, v)
@@ -161,9 +163,12 @@ class _Lowering(GroupState):
             first = within.named(affine.maximum(within.named(shifted), 0))
             points = [affine.minimum(first + k, symbol("end") - 1) for k in range(step)]
             self.held[name] = list(map(within.value, points))
+        elif piece.last == CUT:
+            self.ends[name] = end
         self.shared[name] = (at, step)
         self.covered(depth + 1)
         self.held.pop(name, None)
+        self.ends.pop(name, None)
         body = Region((index,), self.b.ops, ())
         self.b = outer
         self.b.add(kernel.Range(start, stop, (), step=step, body=body, loc=self.b.loc))
@@ -180,6 +185,14 @@ class _Lowering(GroupState):
         if steps[-1] == HOLD:
             yield from self._rows(extent, lo, hi, steps_of(steps), 1 in steps, indices)
             return
+        if steps[-1] == PARTIAL:
+            step, tail = steps[0], partial_step(steps[0])
+            if self.last_axes == {name}:
+                whole = indices.named(lo + (hi - lo) // step * step)
+                yield from self._repeated(step, lo, whole, hi, EXACT, indices)
+                yield Piece(tail, whole, hi, hi, CUT)
+                return
+            steps = (step, tail, 1)
         step, following, *others = steps
         done: Dim = lo
         if step != following:

@@ -117,8 +117,9 @@ def _pack_group(
         else:
             packed = _alone(copy)
         out.append(packed)
-        # what a round reads, the round before has read: fetching it costs more than it brings
-        distance = 0 if outer in fixed else _distance(op, names, group.shared)
+        # what the round before has read or a copy has written is near: to fetch it only costs
+        known = outer in constants and outer not in fixed
+        distance = _distance(op, names, group.shared) if known else 0
         group = _read_packed(group, position, k, names, packed.results[0], distance)
     return group
 

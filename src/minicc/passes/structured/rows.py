@@ -20,6 +20,7 @@ import numpy as np
 from minicc.ir.affine import Dim
 
 _FEWEST, _MOST = 2, 36  # numbers of rows that lengths of steps are judged by
+_VECTOR = 16  # elements
 _ADDRESSES = 12  # rows that may have addresses of their own: more don't fit the registers
 
 
@@ -39,6 +40,11 @@ class Steps(NamedTuple):
         """
         holds = self.short < self.middle and self.long <= _ADDRESSES
         return self.middle + 1 if holds else self.long
+
+
+def partial_step(step: int) -> int:
+    """The elements of a step that may be partial, where whole ones have so many: about a vector."""
+    return max(step // 4, min(step, _VECTOR))
 
 
 def steps_of(cover: Sequence[int]) -> Steps:

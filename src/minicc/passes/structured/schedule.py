@@ -26,6 +26,7 @@ from minicc.ir.core import Module, Op, Value, walk
 from minicc.ir.space import REDUCTION
 from minicc.ir.structured import (
     HOLD,
+    PARTIAL,
     Constant,
     Generic,
     Group,
@@ -142,7 +143,9 @@ def _choose_cover(chosen: Schedule, ops: Sequence[Generic], group: Group, target
         if name not in covered:
             continue
         steps: tuple[int, ...]
-        if len(covered) > 1:  # every step of one is written out for every step of the other
+        if name in vectors and step >= lanes and _masks(ops, target):
+            steps = (step, PARTIAL)
+        elif len(covered) > 1:  # every step of one is written out for every step of the other
             steps = (step, step, 1)
         elif name in vectors and step >= lanes:
             steps = step_chain(step, lanes)
@@ -160,6 +163,11 @@ def _choose_cover(chosen: Schedule, ops: Sequence[Generic], group: Group, target
         cover.append((name, points, tuple(dict.fromkeys(steps)) if steps[0] != steps[1] else steps))
         chosen.tiles[name] = step
     chosen.cover = tuple(cover)
+
+
+def _masks(ops: Sequence[Generic], target: Target) -> bool:
+    """Whether the target has masks for vectors of all types that ops handle."""
+    return all(target.masks(v.type.dtype.bits) for op in ops for v in (*op.operands, *op.results))
 
 
 def tail_step(step: int) -> int:
@@ -187,7 +195,10 @@ def _schedule(group: Group, target: Target, constants: frozenset[Value]) -> Sche
 
 
 def _lanes(op: Generic, target: Target) -> int:
-    bits = max([r.type.dtype.bits for r in op.results], default=32)
+    """Elements of a vector of the widest type that an op handles in vectors."""
+    vector = contiguous_name(op.yield_maps[0])
+    read = [v for v, m in zip(op.operands, op.input_maps, strict=True) if vector in names_of(m)]
+    bits = max([v.type.dtype.bits for v in (*op.results, *read)], default=32)
     return max(1, target.vector_bits // max(8, bits))
 
 
@@ -370,11 +381,11 @@ def _rows(group: Group, target: Target) -> Schedule:
     # an op that makes a block of its result at a point has enough to do at once
     vectors = 1 if any(o.into for o in ops) else 4
     if vector is not None and vector in group.shared:
-        steps[vector] = vectors * lanes
         tiles[vector] = min(
             extents[vector],
             _CHUNK if len(ops) == 1 and not main.space.of_kind(REDUCTION) else vectors * lanes,
         )
+        steps[vector] = vectors * lanes
         width = -(-min(tiles[vector], 4 * lanes) // lanes) if vectors > 1 else 4
         below = [n for n in group.shared if n != vector and extents[n] > 1]
         crossed = _crossed(main, vector, group)

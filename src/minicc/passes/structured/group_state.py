@@ -1,0 +1,125 @@
+"""What is known while a group is lowered: where its values and dimensions are, and the builder.
+
+Mirrors: MLIR's OpBuilder with its value mapping, TIR's buffer and iterator maps of a schedule.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import NamedTuple
+
+from minicc.ir import kernel
+from minicc.ir.affine import Dim
+from minicc.ir.build import Builder
+from minicc.ir.core import Region, Value
+from minicc.ir.structured import Generic, Group, Map
+from minicc.passes.structured.rows import partial_step
+
+# where a dimension stands: index of the first point, and how many points
+Position = tuple["Value | Dim", int]
+
+
+class Segment(NamedTuple):
+    """A part of a dimension in equal steps, of which the last may go beyond a `partial` one."""
+
+    lo: Dim
+    hi: Dim
+    step: int
+    partial: bool = False
+
+
+class Register:
+    """A value held as one tile; `axes` names the dimension of each axis."""
+
+    __slots__ = ("axes", "tile")
+
+    def __init__(self, tile: Value, axes: tuple[str, ...]) -> None:
+        self.tile = tile
+        self.axes = axes
+
+
+class Memory:
+    """A value in a buffer.
+
+    `axes` are the axes of the tensor that the buffer has (the others are the instance's). Along the
+    dimensions of `local` it has the points of one step alone.
+    """
+
+    __slots__ = ("axes", "buffer", "local")
+
+    def __init__(
+        self, buffer: Value, axes: tuple[int, ...], local: Collection[str] = frozenset()
+    ) -> None:
+        self.buffer = buffer
+        self.axes = axes
+        self.local = local
+
+
+def segments(extent: Dim, step: int, side_by_side: bool) -> list[Segment]:
+    """The extent in whole steps, and what is left as one smaller step.
+
+    Where the extent is free, what is left is taken in vectors, of which the last is partial, if
+    the points lie `side_by_side` in a tile; else in shorter and shorter steps.
+    """
+    if isinstance(extent, int):
+        whole = extent - extent % step
+        parts = [Segment(0, whole, step)] if whole else []
+        return parts + ([Segment(whole, extent, extent - whole)] if whole < extent else [])
+    out: list[Segment] = []
+    done: Dim = 0
+    while step > 1:
+        end = done + (extent - done) // step * step
+        out.append(Segment(done, end, step))
+        if side_by_side:
+            return [*out, Segment(end, extent, partial_step(step), partial=True)]
+        done, step = end, max(1, step // 4)
+    return [*out, Segment(done, extent, 1)]
+
+
+class GroupState:
+    """The state while a group is lowered: the builder, and where values and dimensions are."""
+
+    def __init__(self, group: Group, grid: Mapping[str, Value]) -> None:
+        self.b = Builder(("#0",))
+        self.group = group
+        self.grid = grid
+        self.steps = {name: steps for name, _, steps in group.cover}
+        self.shared: dict[str, Position] = {
+            n: (v, 1) for n, v in grid.items() if n not in self.steps
+        }
+        self.memory: dict[Value, Memory] = {}
+        self.registers: dict[Value, Register] = {}
+        self.axes: list[str] = []
+        self.last_axes: set[str] = set()  # of the ops' tiles
+        self.fetches = True
+        self.alone = False  # whether there is one point of what is covered at a time
+        self.held: dict[str, list[Value]] = {}
+        self.ends: dict[str, Value | Dim] = {}  # of dimensions whose step may be partial
+        self.readers: dict[Value, list[Map]] = {}
+        for op in group.body.ops:
+            assert isinstance(op, Generic)
+            for v, m in zip(op.operands, op.input_maps, strict=True):
+                self.readers.setdefault(v, []).append(m)
+
+    def enter(self) -> Builder:
+        """Begin the body of a loop; what was built so far."""
+        outer = self.b
+        self.b = Builder(outer.loc)
+        return outer
+
+    def leave(
+        self,
+        outer: Builder,
+        args: Sequence[Value],
+        inits: Sequence[Value],
+        s: Segment,
+        yields: Sequence[Value],
+    ) -> tuple[Value, ...]:
+        """End the body of a loop, which goes on behind what was built before."""
+        body = Region(args, self.b.ops, yields)
+        self.b = outer
+        lo, hi, step, _ = s
+        if isinstance(lo, int) and isinstance(hi, int):
+            return outer.emit_all(kernel.For, tuple(inits), lo=lo, hi=hi, step=step, body=body)
+        start, stop = (outer.emit(kernel.Index, (), value=end) for end in (lo, hi))
+        return outer.emit_all(kernel.Range, start, stop, tuple(inits), step=step, body=body)
