@@ -1,7 +1,7 @@
 """`InferenceSession`: a compiled ONNX model with ONNX Runtime's interface.
 
 Mirrors: onnxruntime.InferenceSession; one program for all sizes is Relax's. Unlike ORT's, a session
-compiles when it is opened, or at its first run where dimensions are free, and holds no kernels of
+compiles when it is opened, or at its first run where a program wants sizes, and holds no kernels of
 its own.
 A program that was compiled before is opened from its file, and nothing of the compiler is imported.
 """
@@ -53,9 +53,9 @@ Run = Callable[[list[Array]], list[Array]]
 class InferenceSession:
     """A compiled ONNX model, with ONNX Runtime's interface.
 
-    `model` is a path or bytes, of an ONNX model or of a compiled program. A model whose shapes are
-    known is compiled at once; one with free dimensions at its first run, for all sizes unless
-    `Options(sizes=...)` gives some. Sizes that a guard of the program refuses have their own, and
+    `model` is a path or bytes, of an ONNX model or of a compiled program. A model is compiled at
+    once, for all sizes of dimensions that are free and that `Options(sizes=...)` does not give.
+    Sizes that a guard of the program refuses have their own, which is compiled when they come, and
     so have all where nodes want numbers. What was compiled before is opened from the cache. May be
     entered from several Python threads at once.
     """
@@ -107,9 +107,21 @@ class InferenceSession:
         self._names = [(name, dtype) for name, _, dtype in self._args]
         # what runs inputs of shapes that were checked before
         self._ready: dict[tuple[tuple[int, ...], ...], Run] = {}
-        if not self._symbols and not self._facts.sized:
+        if not self._facts.sized and not self._facts.wants:
+            self._compile_ahead()
+        if self._symbols and isinstance(self._source, (str, os.PathLike)) and not self._facts.wants:
+            self._module = None  # its constants lie in the model's file, which may change
+
+    def _compile_ahead(self) -> None:
+        """Compile the program for all sizes, if there can be one."""
+        try:
             run = self._run_of(self._compilation({}))
-            if len(self._args) == len(self.signature):
+        except UserError as error:
+            self._contradictory = error.code == "MC0142" and bool(self._symbols)
+            if not self._contradictory:
+                raise
+        else:
+            if not self._symbols and len(self._args) == len(self.signature):
                 self._ready[tuple(type.extents for _, type, _ in self._args)] = run
 
     def _open_program(self) -> Saved:
@@ -132,8 +144,6 @@ class InferenceSession:
         if self.options.sizes:
             importer.bind_inputs(read, dict(self.options.sizes))
         self._files = read.files
-        if not all(type is not None and _is_static(type) for _, type in read.inputs):
-            read.hold()  # they are read again for each set of sizes
         try:
             self._module = importer.import_graph(read)
         except MiniccError as error:
@@ -145,6 +155,9 @@ class InferenceSession:
             facts = Facts(tuple(read.inputs), outputs, symbols, self.options.math, 0, sized=True)
         else:
             facts = compiled.facts_of(read.inputs, read.outputs, self._module, self.options)
+            if facts.wants:
+                read.hold()  # the graph is compiled again for each set of sizes
+                self._module = importer.import_graph(read)
         declared = declared_of(read.declared)
         untyped = [name for name, type in (*facts.inputs, *facts.outputs) if type is None]
         return facts._replace(declared={n: declared[n] for n in untyped if n in declared})
@@ -440,7 +453,3 @@ def free_dimensions(types: Iterable[TensorType | None]) -> tuple[str, ...]:
     extents = [n for type in given if type is not None for n in type.shape]
     names = (name for n in extents if not isinstance(n, int) for name in sorted(n.symbols()))
     return () if None in given else tuple(dict.fromkeys(names))
-
-
-def _is_static(type: TensorType) -> bool:
-    return all(isinstance(n, int) for n in type.shape)

@@ -63,7 +63,8 @@ class _Emitter:
         self.rounds: dict[str, Value] = {}
         self.roots: dict[Value, Value] = {}
         self.kernels: dict[Hashable, Function] = {}
-        self.of_group: dict[Hashable, Function] = {}
+        self.of_group: dict[Hashable, tuple[Function, dict[str, str]]] = {}
+        self.of_formal: dict[Hashable, Function] = {}
         self.names: set[str] = set()
 
     def run(self) -> Module:
@@ -155,16 +156,11 @@ class _Emitter:
 
     def launch_on(self, group: Group, ins: list[Value], outs: list[Value]) -> None:
         """The same on given buffers."""
-        types, names = [v.type for v in (*ins, *outs)], dict[str, str]()
-        taken: Op = group
-        if self.sizes:
-            taken, types, names = formal(group, types)
-        assert isinstance(taken, Group)
-        parts = tuple(types[: len(ins)]), tuple(types[len(ins) :])
-        key = (taken.shared, taken.cover, *parts, region_key(taken.body))
-        made = self.of_group.get(key)
-        if made is None:
-            made = self.of_group[key] = self.kernel(taken, *parts)
+        types = [v.type for v in (*ins, *outs)]
+        found = _key(group, types)
+        if found not in self.of_group:
+            self.of_group[found] = self.kernel_of(group, types, len(ins))
+        made, names = self.of_group[found]
         sources = tuple(op.loc for op in group.body.ops)
         launch = program.Launch(
             (*ins, *outs),
@@ -176,6 +172,20 @@ class _Emitter:
             loc=group.loc,
         )
         self.b.add(launch)
+
+    def kernel_of(
+        self, group: Group, types: list[BufferType], inputs: int
+    ) -> tuple[Function, dict[str, str]]:
+        """The kernel of a group, and what the sizes that it takes are called in the group."""
+        taken, names = group, dict[str, str]()
+        if self.sizes:
+            renamed, types, names = formal(group, types)
+            assert isinstance(renamed, Group)
+            taken = renamed
+        key = _key(taken, types)
+        if key not in self.of_formal:
+            self.of_formal[key] = self.kernel(taken, tuple(types[:inputs]), tuple(types[inputs:]))
+        return self.of_formal[key], names
 
     def kernel(
         self, group: Group, ins: tuple[BufferType, ...], outs: tuple[BufferType, ...]
@@ -229,6 +239,11 @@ class _Emitter:
                 continue
             self.b.loc = (self.function.result_names[k],)
             self.launch_on(copy_group(v, self.b.loc), [self.buffer(v)], [self.roots[root]])
+
+
+def _key(group: Group, types: Sequence[BufferType]) -> Hashable:
+    """Equal for groups that become the same kernel on buffers of these types."""
+    return group.shared, group.cover, tuple(types), region_key(group.body)
 
 
 def _anonymous(function: Function) -> Function:

@@ -18,7 +18,7 @@ formula a kernel, and knows the target but not the number of threads.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from math import inf, isqrt, prod
+from math import isqrt, prod
 from typing import NamedTuple
 
 from minicc.ir.affine import Expr, symbols
@@ -41,10 +41,9 @@ from minicc.passes.structured.rows import Steps
 from minicc.passes.structured.tile_cost import (
     BLOCK,
     LONGEST_CHAIN,
-    cost_of,
+    cheapest,
     free_cost,
     place_of,
-    register_tiles,
 )
 from minicc.target import Target
 
@@ -222,11 +221,9 @@ def _contraction(
     ]
     batch = [n for n in group.shared if n != vector and n not in rows]
     depth = prod(extents[i.name] for i in op.space.of_kind(REDUCTION))
-    free = {n for n in rows if not isinstance(op.space[n].extent, int)}
-    tiles = min(
-        register_tiles(rows, vector, extents, lanes, target.registers),
-        key=lambda t: cost_of(t, rows, vector, extents, depth, lanes, target.registers, free),
-    )
+    free = frozenset(n for n in rows if not isinstance(op.space[n].extent, int))
+    known = tuple(extents.items())
+    _, tiles = cheapest(tuple(rows), vector, known, depth, lanes, target.registers, free)
     cuts = {op: cut_sums(op, tiles, LONGEST_CHAIN, BLOCK)}
     grid = (*batch, *([vector] if vector in group.shared else []), *rows)
     chosen = Schedule(grid, tiles, cuts)
@@ -257,17 +254,13 @@ def _whole_rows(group: Group, contractions: Sequence[Generic], target: Target) -
         ),
     )
 
-    def best(op: Generic, height: int) -> tuple[float, dict[str, int]]:
+    def best(op: Generic, height: int) -> tuple[float, Mapping[str, int]]:
         vector, extents = contiguous_name(op.yield_maps[0]), op.space.typical
         assert vector is not None
         depth = prod(extents[i.name] for i in op.space.of_kind(REDUCTION))
-        free = set() if isinstance(op.space[row].extent, int) else {row}
-        choices = [
-            (cost_of(t, [row], vector, extents, depth, lanes, registers, free), t)
-            for t in register_tiles([row], vector, extents, lanes, registers)
-            if t[row] == height
-        ]
-        return min(choices, key=lambda c: c[0], default=(inf, {}))
+        free = frozenset(() if isinstance(op.space[row].extent, int) else (row,))
+        known = tuple(extents.items())
+        return cheapest((row,), vector, known, depth, lanes, registers, free, height)
 
     heights = range(1, 1 + min(first.space.typical[row], _TALLEST))
     _, height = min((sum(best(op, h)[0] for op in contractions), h) for h in heights)

@@ -10,10 +10,10 @@ Mirrors: the analytical model of BLIS for register tiles and the levels of cache
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Set
+from collections.abc import Iterator, Mapping, Sequence, Set
 from enum import Enum
 from functools import cache
-from math import prod
+from math import inf, prod
 
 from minicc.passes.structured.rows import Steps, choices
 
@@ -46,7 +46,7 @@ def place_of(width: int, columns: int, depth: int, lanes: int) -> Place:
 
 
 def register_tiles(
-    rows: list[str], vector: str, extents: Mapping[str, int], lanes: int, registers: int
+    rows: Sequence[str], vector: str, extents: Mapping[str, int], lanes: int, registers: int
 ) -> Iterator[dict[str, int]]:
     """Tiles whose accumulators, one row of the wide operand and one broadcast fit the registers."""
     widths = sorted({min(extents[vector], v * lanes) for v in range(1, 9)})
@@ -66,9 +66,33 @@ def register_tiles(
                 yield {rows[-2]: outer, last: extents[last], vector: width}
 
 
+@cache
+def cheapest(
+    rows: tuple[str, ...],
+    vector: str,
+    extents: tuple[tuple[str, int], ...],
+    depth: int,
+    lanes: int,
+    registers: int,
+    free: frozenset[str],
+    height: int = 0,
+) -> tuple[float, Mapping[str, int]]:
+    """What the register tile costs that costs least, and that tile.
+
+    Where `height` is given, it has so many of the last of the rows; there may be none.
+    """
+    known = dict(extents)
+    choices = [
+        (cost_of(t, rows, vector, known, depth, lanes, registers, free), t)
+        for t in register_tiles(rows, vector, known, lanes, registers)
+        if not height or t[rows[-1]] == height
+    ]
+    return min(choices, key=lambda c: c[0], default=(inf, {}))
+
+
 def cost_of(
     tiles: Mapping[str, int],
-    rows: list[str],
+    rows: Sequence[str],
     vector: str,
     extents: Mapping[str, int],
     depth: int,
