@@ -14,7 +14,7 @@ scalars, tiles and the interpreter's arrays.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -392,6 +392,24 @@ class Constant(Op, name="arith.constant"):
         return (
             np.broadcast_to(self.value.array, (1, *self.shape)) if self.shape else self.value.array,
         )
+
+
+_LONG = (Exp, Exp2, Log, Tanh, Erf, Pow)
+_DIVISIONS = (Div, FloorDiv, Mod)
+_INSTRUCTIONS = 16  # of a long op, about
+
+
+def is_long(op: type[Op], dtype: DType) -> bool:
+    """Whether an op on numbers of a type becomes tens of instructions."""
+    return issubclass(op, _DIVISIONS if dtype.kind in "iu" else _LONG)
+
+
+def length(ops: Sequence[Op]) -> int:
+    """About how many instructions ops are for a vector."""
+    return sum(
+        _INSTRUCTIONS if op.operands and is_long(type(op), op.operands[0].type.dtype) else 1
+        for op in ops
+    )
 
 
 # What combines partial results of a reduction: the op, and the value that changes nothing.

@@ -210,15 +210,6 @@ TABLE: dict[type[Op], Emit] = {
 }
 
 
-_LONG = (arith.Exp, arith.Exp2, arith.Log, arith.Tanh, arith.Erf, arith.Pow)
-_DIVISIONS = (arith.Div, arith.FloorDiv, arith.Mod)
-
-
-def is_long(op: type[Op], dtype: DType) -> bool:
-    """Whether an op becomes tens of instructions; what it gives has its operands' type."""
-    return issubclass(op, _DIVISIONS if dtype.kind in "iu" else _LONG)
-
-
 def apply(op: type[Op], w: Writer, lanes: int, dtype: DType, x: list[str], result: DType) -> str:
     """One op on vectors of `lanes` elements of `dtype`; f16 and bf16 are computed with as f32."""
     if not is_narrow(dtype):

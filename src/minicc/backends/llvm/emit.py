@@ -141,7 +141,7 @@ def _elementwise(e: Emitter, op: arith.Elementwise) -> None:
         return [t.get(w, m[leading], chunk, width) for t, m in zip(tiles, maps, strict=True)]
 
     widths = [width for _, width in chunks] * len(maps[0])
-    if elementwise.is_long(type(op), dtype) and len(widths) >= _MANY:
+    if arith.is_long(type(op), dtype) and len(widths) >= _MANY:
         parts = _looped(e, type(op), dtype, widths, vectors)
     else:
         parts = [

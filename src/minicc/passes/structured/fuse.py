@@ -31,6 +31,10 @@ _FEW = 8  # results of a product that others take together
 _BLOCK_OF_ROWS, _MANY_ROWS = 8, 32  # rows that an instance has at once, and that make it worthwhile
 
 
+_LONGEST = 512  # instructions of a group, about: beside so many, what passes through memory is free
+_LOOPS = 8  # of them that an op takes besides its body
+
+
 class Member:
     """An op of a draft, and what its dimensions are called there."""
 
@@ -55,12 +59,13 @@ class Draft:
     Its members, the dimensions shared so far, and where in the function it stands.
     """
 
-    __slots__ = ("defines", "members", "position", "read_outside", "shared")
+    __slots__ = ("defines", "length", "members", "position", "read_outside", "shared")
 
     def __init__(self, op: Generic, position: int) -> None:
         self.members = [Member(op, {n: n for n in op.space.names})]
         self.shared = {i.name: i.extent for i in op.space.of_kind(PARALLEL)}
         self.defines: dict[Value, Member] = dict.fromkeys(op.results, self.members[0])
+        self.length = _length(op)
         self.position = position
         self.read_outside = False
 
@@ -73,9 +78,14 @@ class Draft:
         kept = {names[i.name] for i in op.space.of_kind(PARALLEL)}
         self.shared = {n: extent for n, extent in self.shared.items() if n in kept}
         self.members.append(member)
+        self.length += _length(op)
         self.defines.update(dict.fromkeys(op.results, member))
         if not self.read_outside:
             self.position = position
+
+
+def _length(op: Generic) -> int:
+    return _LOOPS + arith.length(op.body.ops)
 
 
 def is_contraction(op: Generic) -> bool:
@@ -143,6 +153,8 @@ def _join(
 ) -> Draft | None:
     """Append the op to the latest draft that it can join; None if there is none."""
     for draft in sorted(sources, key=lambda d: -d.position):
+        if draft.length + _length(op) > _LONGEST:
+            continue
         outside = [at[v] for v in op.operands if v not in draft.defines]
         # a draft that is read elsewhere can't move to where all operands are known
         if draft.read_outside and any(p >= draft.position for p in outside):

@@ -20,7 +20,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from math import prod
 
-from minicc.ir import affine
+from minicc.ir import affine, arith
 from minicc.ir.affine import Dim, Expr
 from minicc.ir.build import Builder
 from minicc.ir.core import Function, Module, Op, Region, Value
@@ -28,6 +28,8 @@ from minicc.ir.rewrite import everywhere, inline, live, merge_locations
 from minicc.ir.space import REDUCTION, Iter, Space
 from minicc.ir.structured import Generic, Map
 from minicc.ir.types import TensorType
+
+_LONGEST = 128  # instructions of a body, about: each merge copies it
 
 
 def merge(module: Module) -> Module:
@@ -129,6 +131,8 @@ def profitable(producer: Generic, consumer: Generic, value: Value, uses: int) ->
         )
     if uses != 1 or len(set(reads)) != 1:
         return False
+    if arith.length(producer.body.ops) + arith.length(consumer.body.ops) > _LONGEST:
+        return False
     return _points(producer.space) >= _points(consumer.space)
 
 
@@ -180,16 +184,19 @@ def apply(producer: Generic, consumer: Generic, value: Value) -> Generic:
     body = Builder(consumer.loc)
     args: list[Value] = []
     numbers = [Value(arg.type) for arg in producer.body.args[len(producer.operands) :]]
+    inlined: dict[Map, Value] = {}  # once for each place at which the value is read
     for v, m in zip(consumer.operands, consumer.input_maps, strict=True):
-        if v is value:
+        if v is not value:
+            args.append(reads.element(v, m))
+            continue
+        if m not in inlined:
             at = dict(zip(names, m, strict=True))
             made = [
                 reads.element(pv, _substituted(pm, at))
                 for pv, pm in zip(producer.operands, producer.input_maps, strict=True)
             ]
-            args.append(inline(body, producer.body, [*made, *numbers])[0])
-        else:
-            args.append(reads.element(v, m))
+            (inlined[m],) = inline(body, producer.body, [*made, *numbers])
+        args.append(inlined[m])
     own = consumer.body.args[len(consumer.operands) :]
     yields = inline(body, consumer.body, [*args, *own])
     region = Region([*reads.scalars, *own, *numbers], live(body.ops, yields), yields)
