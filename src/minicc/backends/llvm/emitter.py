@@ -56,6 +56,7 @@ class Emitter:
         self.env: dict[Value, Any] = {}
         self.entry: list[str] = []
         self.block = "entry"
+        self.place: object = "entry"  # the block, or the loop before which lines are written
         self.pointers: dict[object, str] = {}
         self.loop: Loop | None = None
         self.lazy: set[Op] = set()
@@ -87,6 +88,13 @@ class Emitter:
             found = self.sizes[expression] = evaluated(expression, self.entry, self.sizes)
         return found
 
+    def once(self, text: str) -> str:
+        """An instruction without effects, written once in a place."""
+        key = "once", self.place, text
+        if key not in self.pointers:
+            self.pointers[key] = self.w.inst(text)
+        return self.pointers[key]
+
     def slots(self, vec: Vec, count: int, position: int) -> str:
         """Memory of the stack for so many vectors, which is free again after each use."""
         key = "slots", vec, count, position
@@ -98,7 +106,7 @@ class Emitter:
     def start(self, label: str) -> None:
         """Begin a block."""
         self.w.label(label)
-        self.block = label
+        self.block = self.place = label
 
     def region(self, region: Region) -> None:
         """Emit the ops of a region in order."""
