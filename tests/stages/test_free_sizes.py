@@ -22,6 +22,7 @@ from minicc.ir.parser import parse_module
 from minicc.ir.printer import print_module, resources
 from minicc.ir.types import F32, I64, TensorType
 from minicc.options import Options
+from minicc.target import TARGETS
 from tests.stages.programs import Array, constant, same_bits
 
 Body = Callable[..., Sequence[Value]]
@@ -167,19 +168,20 @@ def test_machine_code_at_many_sizes(name: str) -> None:
         assert all(map(same_bits, two.run(inputs), got)), (name, sizes)
 
 
+@pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize("name", CASES)
-def test_every_stage_at_some_sizes(name: str) -> None:
+def test_every_stage_at_some_sizes(name: str, target: str) -> None:
     module, types, many = _module(name)
     chosen = [_inputs(types, sizes) for sizes in many[3 :: max(1, len(many) // 2)]]
     wanted = [run(module, inputs) for inputs in chosen]
-    for stage, made in every_stage_free(module):
+    for stage, made in every_stage_free(module, target):
         assert same_text(made)
         for inputs, want in zip(chosen, wanted, strict=True):
             for y, w in zip(run(made, inputs), want, strict=True):
                 np.testing.assert_allclose(y, w, rtol=1e-4, atol=2e-4, err_msg=stage)
 
 
-def every_stage_free(module: Module) -> list[tuple[str, Module]]:
+def every_stage_free(module: Module, target: str) -> list[tuple[str, Module]]:
     found: list[tuple[str, Module]] = []
     seen = {id(module)}
 
@@ -187,7 +189,7 @@ def every_stage_free(module: Module) -> list[tuple[str, Module]]:
         if after is not before and id(after) not in seen:
             found.append((getattr(stage, "name", ""), after))
 
-    lower(module, Options(), {}, observe=observe)
+    lower(module, Options(target=target), {}, observe=observe)
     return found
 
 

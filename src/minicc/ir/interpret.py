@@ -143,11 +143,12 @@ class Interpreter:
 
 def _deciding(function: Function, rank: int) -> list[int]:
     """The axes of the grid on which it depends how often a loop of the kernel runs."""
-    ends = {
+    used = {
         v for op in walk(function.body) if isinstance(op, kernel.Range) for v in op.operands[:2]
     }
-    makers = [op for op in walk(function.body) if isinstance(op, kernel.Index)]
-    used = {v for op in makers if op.result in ends for v in op.operands}
+    for op in reversed([*walk(function.body)]):
+        if isinstance(op, kernel.Index) and op.result in used:
+            used.update(op.operands)
     return [axis for axis in range(rank) if function.args[axis] in used]
 
 

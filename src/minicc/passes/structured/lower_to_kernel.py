@@ -73,6 +73,9 @@ class Indices:
 
     def value(self, expression: Dim) -> Value:
         """An expression over symbols that were given or named."""
+        for name, known in self.known.items():
+            if expression == symbol(name):
+                return known
         used = sorted(affine.symbols(expression) & self.known.keys())
         binding: dict[str, Dim] = {name: symbol(f"i{k}") for k, name in enumerate(used)}
         value = affine.substitute(expression, binding)
