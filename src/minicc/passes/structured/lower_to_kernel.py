@@ -119,7 +119,6 @@ class _Lowering(GroupState):
             assert isinstance(op, Generic)
             self.b.loc = (f"#{number}",)
             nest = Nest(self, op)
-            self.last_axes.update(nest.axes[-1:])
             for k, v in enumerate(op.results):
                 if v not in self.memory and not nest.fits_registers(k):
                     self._scratch(op, k, v)
@@ -191,7 +190,7 @@ class _Lowering(GroupState):
             return
         if steps[-1] == PARTIAL:
             step, tail = steps[0], partial_step(steps[0])
-            if self.last_axes == {name}:
+            if self._lies_last(name):
                 whole = indices.named(lo + (hi - lo) // step * step)
                 yield from self._repeated(step, lo, whole, hi, EXACT, indices)
                 yield Piece(tail, whole, hi, hi, CUT)
@@ -208,6 +207,11 @@ class _Lowering(GroupState):
             last = SHIFTED if n > 1 else EXACT
             yield Piece(n, start, start + (hi - start) * (_least(extent, n) * longer), hi, last)
             longer = longer - _least(extent, n) * longer if n > 1 else 0
+
+    def _lies_last(self, name: str) -> bool:
+        """Whether the points of a dimension lie side by side in the tiles of all ops."""
+        nests = (Nest(self, op) for op in self.group.body.ops if isinstance(op, Generic))
+        return all(nest.axes[-1:] == (name,) for nest in nests)
 
     def _rows(
         self, extent: Dim, lo: Dim, hi: Dim, steps: Steps, alone: bool, indices: Indices
