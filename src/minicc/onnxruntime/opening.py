@@ -1,0 +1,104 @@
+"""How a session is opened: from ONNX Runtime's options to minicc's, and what is written then.
+
+Mirrors: the constructor of onnxruntime.InferenceSession.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from minicc.errors import UnsupportedError
+from minicc.later import Later
+from minicc.onnxruntime.environment import ENVIRONMENT, told_threads
+from minicc.onnxruntime.errors import ModelLoadCanceled, status
+from minicc.onnxruntime.log import LOGGER, tell_once
+from minicc.onnxruntime.providers import Chosen, options_from
+from minicc.onnxruntime.settings import SessionOptions
+from minicc.options import MOST_THREADS, Options
+from minicc.runtime.programs import is_program
+
+if TYPE_CHECKING:
+    from minicc import program_files
+    from minicc.frontends.onnx import reader
+else:
+    program_files, reader = Later("minicc.program_files"), Later("minicc.frontends.onnx.reader")
+
+_SPIN = "session.intra_op.allow_spinning"
+_ARENA = "session.use_env_allocators"
+
+
+def require_source(given: object) -> str | bytes:
+    """A path as a text, or a model's bytes; TypeError for anything else."""
+    if isinstance(given, bytes):
+        return given
+    if isinstance(given, str | os.PathLike):
+        return os.fsdecode(given)
+    known = hasattr(given, "SerializeToString")
+    hint = "give model.SerializeToString()" if known else "give a path or bytes"
+    raise TypeError(f"a model can't be opened from a {type(given).__name__}: {hint}")
+
+
+def options_for(asked: SessionOptions, chosen: Chosen, source: str | bytes) -> Options:
+    """Minicc's options for those of a session and of its execution providers.
+
+    ModelLoadCanceled where that was asked for; errors of minicc for bad values, and for a model
+    that can't be read where dimensions are to be bound.
+    """
+    if asked._cancelled:
+        raise status(ModelLoadCanceled, "the options say that no model be loaded")
+    asked._tell()
+    given: dict[str, Any] = {}
+    threads = asked.intra_op_num_threads
+    if not asked.use_per_session_threads:
+        threads = ENVIRONMENT.threads
+    if threads > 0:
+        given["threads"] = told_threads(threads, MOST_THREADS)
+    if _SPIN in asked._entries:
+        given["spin"] = asked._entries[_SPIN] != "0"
+    if asked._entries.get(_ARENA) == "1" and ENVIRONMENT.arena_bytes:
+        given["memory_limit"] = ENVIRONMENT.arena_bytes
+    if asked._by_name or asked._by_denotation:
+        given["sizes"] = _sizes(source, asked._by_name, asked._by_denotation)
+    return Options(**(given | options_from(chosen)))
+
+
+def _sizes(
+    source: str | bytes, by_name: Mapping[str, int], by_denotation: Mapping[str, int]
+) -> dict[str, int]:
+    """Numbers for the free dimensions that a model has; others are not looked at."""
+    if is_program(source):
+        tell_once("a number for a free dimension of a compiled program")
+        return {}
+    read = reader.read_model(source)
+    sizes: dict[str, int] = {}
+    denoted = read.about["denotations"]
+    for name, type in read.inputs:
+        for axis, extent in enumerate(() if type is None else type.shape):
+            if isinstance(extent, int):
+                continue
+            symbol = str(extent)
+            size = by_name.get(symbol)
+            if size is None:
+                size = by_denotation.get(denoted.get(name, {}).get(str(axis), ""))
+            if size is not None:
+                sizes[symbol] = size
+    return sizes
+
+
+def write_optimised(source: str | bytes, path: str, options: Options) -> None:
+    """Write the compiled program to the path for optimised models.
+
+    UserError where it can't be written. A model without a program for all sizes has none: that is
+    told at level warning.
+    """
+    if is_program(source):
+        LOGGER.warning("%s is not written: the model is a compiled program already", path)
+        return
+    try:
+        read = reader.read_model(source)
+        program_files.write_model(read, Path(path), dict(options.sizes), options)
+    except UnsupportedError as error:
+        LOGGER.warning("%s is not written: %s", path, error)
