@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any
 from minicc.errors import MiniccError
 from minicc.later import Later
 from minicc.onnxruntime.enums import GraphOptimizationLevel, OrtCompileApiFlags
-from minicc.onnxruntime.errors import Fail, opening_error, status
+from minicc.onnxruntime.errors import Fail, status
 from minicc.onnxruntime.log import tell_once
-from minicc.onnxruntime.opening import options_for, require_source
+from minicc.onnxruntime.opening import options_for, refused, require_source
 from minicc.onnxruntime.providers import choose
 from minicc.onnxruntime.settings import SessionOptions
 from minicc.runtime.programs import SUFFIX
@@ -70,8 +70,7 @@ class ModelCompiler:
             read = reader.read_model(self._source)
             program_files.write_model(read, path, dict(options.sizes), options)
         except MiniccError as error:
-            missing = not isinstance(self._source, bytes) and not os.path.exists(self._source)
-            raise opening_error(error, missing) from error
+            raise refused(error, self._source) from error
 
     def compile_to_bytes(self) -> bytes:
         """The compiled program, which `InferenceSession` takes as bytes."""

@@ -10,10 +10,16 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from minicc.errors import UnsupportedError
+from minicc.errors import MiniccError, UnsupportedError
 from minicc.later import Later
 from minicc.onnxruntime.environment import ENVIRONMENT, told_threads
-from minicc.onnxruntime.errors import ModelLoadCanceled, status
+from minicc.onnxruntime.errors import (
+    Fail,
+    InvalidGraph,
+    ModelLoadCanceled,
+    opening_error,
+    status,
+)
 from minicc.onnxruntime.log import LOGGER, tell_once
 from minicc.onnxruntime.providers import Chosen, options_from
 from minicc.onnxruntime.settings import SessionOptions
@@ -26,6 +32,8 @@ if TYPE_CHECKING:
 else:
     program_files, reader = Later("minicc.program_files"), Later("minicc.frontends.onnx.reader")
 
+_NO_OPERATOR = "MC0220"
+_CONTRIBUTED = ("com.microsoft", "com.microsoft.nchwc")  # domains that ONNX Runtime adds
 _SPIN = "session.intra_op.allow_spinning"
 _ARENA = "session.use_env_allocators"
 
@@ -102,3 +110,30 @@ def write_optimised(source: str | bytes, path: str, options: Options) -> None:
         program_files.write_model(read, Path(path), dict(options.sizes), options)
     except UnsupportedError as error:
         LOGGER.warning("%s is not written: %s", path, error)
+
+
+def refused(error: MiniccError, source: str | bytes) -> Exception:
+    """What ONNX Runtime raises for a model that minicc can't open.
+
+    Of an operator that minicc lacks: InvalidGraph where ONNX has none of that name, Fail where its
+    domain is nobody's, else NotImplemented.
+    """
+    missing = isinstance(source, str) and not os.path.exists(source)
+    if any(part.code == _NO_OPERATOR for part in error.parts):
+        kind = _kind_of(source)
+        if kind is not None:
+            return status(kind, str(error))
+    return opening_error(error, missing)
+
+
+def _kind_of(source: str | bytes) -> type[Exception] | None:
+    import onnx
+
+    domains = {schema.domain for schema in onnx.defs.get_all_schemas()}
+    for node in reader.read_model(source).nodes:
+        domain, _, name = node.op.rpartition(".")
+        if domain not in domains and domain not in _CONTRIBUTED:
+            return Fail
+        if domain in domains and not onnx.defs.has(name, domain):
+            return InvalidGraph
+    return None

@@ -20,9 +20,9 @@ from minicc.onnxruntime import feeds
 from minicc.onnxruntime.binding import IOBinding, values_of
 from minicc.onnxruntime.devices import OrtEpDevice, OrtMemoryInfo, cpu_memory, get_ep_devices
 from minicc.onnxruntime.editing import with_initialisers
-from minicc.onnxruntime.errors import Fail, InvalidArgument, opening_error, running_error, status
+from minicc.onnxruntime.errors import Fail, InvalidArgument, running_error, status
 from minicc.onnxruntime.log import LOGGER, tell_once
-from minicc.onnxruntime.opening import options_for, require_source, write_optimised
+from minicc.onnxruntime.opening import options_for, refused, require_source, write_optimised
 from minicc.onnxruntime.providers import choose
 from minicc.onnxruntime.settings import RunOptions, SessionOptions
 from minicc.onnxruntime.signature import (
@@ -106,7 +106,7 @@ class InferenceSession:
             if asked.optimized_model_filepath:
                 write_optimised(source, asked.optimized_model_filepath, self._session.options)
         except MiniccError as error:
-            raise opening_error(error, path is not None and not os.path.exists(path)) from error
+            raise refused(error, source) from error
         facts = self._session.facts
         self._inputs_meta, self._outputs_meta = inputs_of(facts), outputs_of(facts)
         self._overridable = overridable_of(facts)

@@ -17,6 +17,7 @@ from minicc.ir.types import TensorType
 from minicc.runtime.saved import Facts
 
 _OVERRIDABLE_IR = 4  # from which version on an initialiser that is an input too is its default
+_NO_VERSION = (1 << 63) - 1  # of a model that has none, as ONNX Runtime tells it
 
 Shape = list[int | str | None]
 
@@ -37,7 +38,7 @@ class ModelMetadata(NamedTuple):
     domain: str = ""
     description: str = ""
     graph_description: str = ""
-    version: int = 0
+    version: int = _NO_VERSION
     custom_metadata_map: Mapping[str, str] = {}
 
 

@@ -10,13 +10,13 @@ from typing import Any
 
 def about_of(proto: Any) -> dict[str, Any]:
     """What a model says about itself, under ONNX Runtime's names; denotations by input and axis."""
-    return {
+    version = {"version": proto.model_version} if proto.HasField("model_version") else {}
+    return version | {
         "producer_name": proto.producer_name,
         "graph_name": proto.graph.name,
         "domain": proto.domain,
         "description": proto.doc_string,
         "graph_description": proto.graph.doc_string,
-        "version": proto.model_version,
         "custom_metadata_map": {p.key: p.value for p in proto.metadata_props},
         "ir_version": proto.ir_version,
         "denotations": {
