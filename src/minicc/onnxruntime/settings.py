@@ -158,7 +158,9 @@ class SessionOptions(Configured):
     use_deterministic_compute = Setting(
         bool, False, "always so: the same bits from run to run and for any number of threads"
     )
-    use_per_session_threads = Setting(bool, True)
+    use_per_session_threads = Setting(
+        bool, True, "off: the threads of set_global_thread_pool_sizes"
+    )
 
     def __init__(self) -> None:
         super().__init__()
