@@ -19,6 +19,7 @@ from minicc.onnxruntime import log
 from minicc.onnxruntime.capi.onnxruntime_pybind11_state import (
     Fail,
     InvalidArgument,
+    InvalidProtobuf,
     ModelLoadCanceled,
     NoSuchFile,
 )
@@ -192,6 +193,51 @@ def test_initialisers_from_elsewhere(tmp_path: Path) -> None:
     options.add_external_initializers(["w"], [value])
     (y,) = ort.InferenceSession(path, options).run(None, {"x": X})
     np.testing.assert_array_equal(y, X + 5)
+
+
+def _with_data_beside(path: Path) -> bytes:
+    """x + w, where w is 1 and lies in a file beside the path; the model's bytes."""
+    read = onnx.load_model_from_string(biased(given=False))
+    onnx.save(read, path, save_as_external_data=True, location="w.bin", size_threshold=0)
+    return path.read_bytes()
+
+
+def test_files_of_initialisers_in_memory(tmp_path: Path) -> None:
+    data = _with_data_beside(tmp_path / "model.onnx")
+    file = (tmp_path / "w.bin").read_bytes()
+    options = ort.SessionOptions()
+    options.add_external_initializers_from_files_in_memory(["w.bin"], [file], [len(file)])
+    (y,) = ort.InferenceSession(data, options).run(None, {"x": X})
+    np.testing.assert_array_equal(y, X + 1)
+
+
+def test_folder_of_initialisers(tmp_path: Path) -> None:
+    data = _with_data_beside(tmp_path / "model.onnx")
+    options = ort.SessionOptions()
+    key = "session.model_external_initializers_file_folder_path"
+    options.add_session_config_entry(key, str(tmp_path))
+    (y,) = ort.InferenceSession(data, options).run(None, {"x": X})
+    np.testing.assert_array_equal(y, X + 1)
+    options.add_session_config_entry(key, str(tmp_path / "nowhere"))
+    with pytest.raises(InvalidArgument, match="can't be read"):
+        ort.InferenceSession(data, options)
+
+
+def test_initialiser_for_no_model() -> None:
+    options = ort.SessionOptions()
+    options.add_initializer("w", ort.OrtValue.ortvalue_from_numpy(X))
+    with pytest.raises(NoSuchFile):
+        ort.InferenceSession("nowhere.onnx", options)
+    with pytest.raises(InvalidProtobuf):
+        ort.InferenceSession(b"junkjunk" * 9, options)
+
+
+def test_compiled_program_has_no_initialisers_to_override(tmp_path: Path) -> None:
+    program = ort.ModelCompiler(ort.SessionOptions(), biased()).compile_to_bytes()
+    session = ort.InferenceSession(program)
+    assert session.get_overridable_initializers() == []
+    with pytest.raises(InvalidArgument, match="no input is called 'w'"):
+        session.run(None, {"x": X, "w": X[0]})
 
 
 def test_unknown_initialiser() -> None:

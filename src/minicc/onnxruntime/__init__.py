@@ -69,8 +69,13 @@ ABSENT = {
     "OrtEpContextData": "compiled programs are whole, and hold no blobs of providers",
     "OrtEpContextDataBuffer": "compiled programs are whole, and hold no blobs of providers",
     "OrtExternalInitializerInfo": "compiled programs hold their initialisers",
+    "OrtMemoryInfo.create_v2": "all memory is the CPU's",
     "OrtSyncStream": "there is no device with streams",
     "SessionIOBinding": "IOBinding is all of it",
+    "ModelCompiler.clear_ep_context_data_write_func": "compiled programs have no blobs",
+    "ModelCompiler.set_ep_context_data_write_func": "compiled programs have no blobs",
+    "SessionOptions.clear_ep_context_data_read_func": "compiled programs have no blobs",
+    "SessionOptions.set_ep_context_data_read_func": "compiled programs have no blobs",
 }
 
 __all__ = [

@@ -11,17 +11,23 @@ from collections.abc import Collection, Mapping
 from minicc.ir.arrays import Array
 from minicc.onnxruntime.errors import InvalidArgument, status
 
+_NO_FILES: Mapping[str, bytes] = {}
 _MOST_BYTES = (1 << 31) - 1  # of a message of protobuf
 
 
 def with_initialisers(
-    source: str | bytes, put: Mapping[str, Array], drop: Collection[str] = ()
+    source: str | bytes,
+    put: Mapping[str, Array],
+    drop: Collection[str] = (),
+    files: Mapping[str, bytes] = _NO_FILES,
+    folder: str | None = None,
 ) -> bytes:
     """A model's bytes with arrays in the place of initialisers, and some of these left out.
 
-    Those left out must be inputs of the graph. Data in files beside the model are put in. The
-    source has been read before. InvalidArgument for a name that no initialiser has, and for a model
-    of more than 2 GiB.
+    Those left out must be inputs of the graph. Data in other files are put in: from `files`, by
+    name, and from the folder, by default the model's own. The source has been read before.
+    InvalidArgument for a name that no initialiser has, for a file that can't be read, and for a
+    model of more than 2 GiB.
     """
     import onnx
     from onnx import external_data_helper, numpy_helper
@@ -41,10 +47,24 @@ def with_initialisers(
         for t in tensors
         if t.name not in drop
     ]
+    for tensor in kept:
+        place = {entry.key: entry.value for entry in tensor.external_data}
+        if external_data_helper.uses_external_data(tensor) and place.get("location") in files:
+            start = int(place.get("offset", 0))
+            data = files[place["location"]][start:]
+            tensor.raw_data = data[: int(place["length"])] if "length" in place else data
+            tensor.data_location = onnx.TensorProto.DEFAULT
+            del tensor.external_data[:]
     del tensors[:]
     tensors.extend(kept)
-    if not isinstance(source, bytes):
-        external_data_helper.load_external_data_for_model(model, os.path.dirname(source))
+    if folder is None and isinstance(source, str):
+        folder = os.path.dirname(source)
+    if folder is not None:
+        try:
+            external_data_helper.load_external_data_for_model(model, folder)
+        except (OSError, onnx.checker.ValidationError) as error:
+            text = f"the initialisers' files in {folder} can't be read: {error}"
+            raise status(InvalidArgument, text) from error
     if model.ByteSize() > _MOST_BYTES:
         raise status(InvalidArgument, "a model of more than 2 GiB can't have other initialisers")
     return bytes(model.SerializeToString())

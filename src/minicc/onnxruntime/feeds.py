@@ -9,7 +9,7 @@ Mirrors: the conversion of feeds in onnxruntime's Python bindings.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -21,12 +21,11 @@ from minicc.onnxruntime.signature import NodeArg
 from minicc.onnxruntime.values import OrtValue
 
 
-def require_inputs(args: Sequence[NodeArg], names: Iterable[str]) -> None:
+def require_inputs(args: Sequence[NodeArg], names: Collection[str]) -> None:
     """Raise a ValueError that names the inputs that have no value; optional ones need none."""
-    given = list(names)
-    missing = [a.name for a in args if a.name not in given and not a.type.startswith("optional")]
+    missing = [a.name for a in args if a.name not in names and not a.type.startswith("optional")]
     if missing:
-        raise ValueError(f"the inputs {missing} are required, and the feed has {given}")
+        raise ValueError(f"the inputs {missing} are required, and the feed has {list(names)}")
 
 
 def converted(args: Mapping[str, NodeArg], feed: Mapping[str, Any]) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from minicc.errors import MiniccError, UnsupportedError
 from minicc.later import Later
+from minicc.onnxruntime.editing import with_initialisers
 from minicc.onnxruntime.environment import ENVIRONMENT, told_threads
 from minicc.onnxruntime.errors import (
     Fail,
@@ -35,6 +36,7 @@ else:
 _NO_OPERATOR = "MC0220"
 _CONTRIBUTED = ("com.microsoft", "com.microsoft.nchwc")  # domains that ONNX Runtime adds
 _SPIN = "session.intra_op.allow_spinning"
+_FOLDER = "session.model_external_initializers_file_folder_path"
 _ARENA = "session.use_env_allocators"
 
 
@@ -71,6 +73,19 @@ def options_for(asked: SessionOptions, chosen: Chosen, source: str | bytes) -> O
     if asked._by_name or asked._by_denotation:
         given["sizes"] = _sizes(source, asked._by_name, asked._by_denotation)
     return Options(**(given | options_from(chosen)))
+
+
+def with_given_data(source: str | bytes, asked: SessionOptions) -> str | bytes:
+    """The model with initialisers, or their files' bytes, that the options give; else as it is.
+
+    Errors as of reading the model.
+    """
+    folder = asked._entries.get(_FOLDER) if isinstance(source, bytes) else None
+    if not (asked._initialisers or asked._files or folder is not None):
+        return source
+    reader.read_model(source)
+    arrays = {name: value.numpy() for name, value in asked._initialisers.items()}
+    return with_initialisers(source, arrays, files=asked._files, folder=folder)
 
 
 def _sizes(

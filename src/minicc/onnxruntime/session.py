@@ -22,7 +22,13 @@ from minicc.onnxruntime.devices import OrtEpDevice, OrtMemoryInfo, cpu_memory, g
 from minicc.onnxruntime.editing import with_initialisers
 from minicc.onnxruntime.errors import Fail, InvalidArgument, running_error, status
 from minicc.onnxruntime.log import LOGGER, tell_once
-from minicc.onnxruntime.opening import options_for, refused, require_source, write_optimised
+from minicc.onnxruntime.opening import (
+    options_for,
+    refused,
+    require_source,
+    with_given_data,
+    write_optimised,
+)
 from minicc.onnxruntime.providers import choose
 from minicc.onnxruntime.settings import RunOptions, SessionOptions
 from minicc.onnxruntime.signature import (
@@ -34,6 +40,7 @@ from minicc.onnxruntime.signature import (
     overridable_of,
 )
 from minicc.onnxruntime.values import OrtValue, OrtValueVector
+from minicc.runtime.programs import is_program
 
 if TYPE_CHECKING:
     from minicc import profile
@@ -98,9 +105,7 @@ class InferenceSession:
             self._trace = trace.Trace(asked.profile_file_prefix)
         began = time.monotonic_ns()
         try:
-            if asked._initialisers:
-                put = {name: v.numpy() for name, v in asked._initialisers.items()}
-                source = with_initialisers(source, put)
+            source = with_given_data(source, asked)
             options = options_for(asked, self._chosen, source)
             self._session = session.InferenceSession(source, options=options)
             if asked.optimized_model_filepath:
@@ -109,7 +114,7 @@ class InferenceSession:
             raise refused(error, source) from error
         facts = self._session.facts
         self._inputs_meta, self._outputs_meta = inputs_of(facts), outputs_of(facts)
-        self._overridable = overridable_of(facts)
+        self._overridable = [] if is_program(source) else overridable_of(facts)
         self._args = {arg.name: arg for arg in (*self._inputs_meta, *self._overridable)}
         self._names = [arg.name for arg in self._outputs_meta]
         self._source = source

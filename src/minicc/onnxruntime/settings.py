@@ -24,6 +24,9 @@ _LONGEST_KEY = 1024  # characters of a configuration's key
 # what configuration entries do here; all others are accepted
 CONFIG_EFFECTS = {
     "session.intra_op.allow_spinning": "0: threads that wait sleep at once, Options(spin=False)",
+    "session.model_external_initializers_file_folder_path": (
+        "the folder of the initialisers' files, for a model that is given as bytes"
+    ),
     "session.use_env_allocators": "1 makes a registered arena's max_mem the session's memory limit",
 }
 
@@ -133,7 +136,9 @@ class RunOptions(Configured):
 class SessionOptions(Configured):
     """Options of a session; changes after a session was opened do not reach it."""
 
-    __slots__ = ("_by_denotation", "_by_name", "_cancelled", "_initialisers", "_providers")
+    __slots__ = (
+        "_by_denotation", "_by_name", "_cancelled", "_files", "_initialisers", "_providers"
+    )  # fmt: skip
 
     enable_cpu_mem_arena = Setting(bool, True)
     enable_mem_pattern = Setting(bool, True)
@@ -167,6 +172,7 @@ class SessionOptions(Configured):
         self._by_name: dict[str, int] = {}
         self._by_denotation: dict[str, int] = {}
         self._initialisers: dict[str, OrtValue] = {}
+        self._files: dict[str, bytes] = {}
         self._providers: dict[str, dict[str, str]] = {}
         self._cancelled = False
 
@@ -204,6 +210,13 @@ class SessionOptions(Configured):
             raise RuntimeError(f"{len(names)} names can't have {len(values)} values")
         for name, value in zip(names, values, strict=True):
             self.add_initializer(name, value)
+
+    def add_external_initializers_from_files_in_memory(
+        self, names: Sequence[str], buffers: Sequence[Any], lengths: Sequence[int]
+    ) -> None:
+        """Give the bytes of files that initialisers lie in, by the names that the model has."""
+        for name, buffer, length in zip(names, buffers, lengths, strict=True):
+            self._files[_text(name, "a file's name")] = bytes(memoryview(buffer)[:length])
 
     def add_provider(self, name: str, options: Mapping[str, str]) -> None:
         """Register an execution provider, for sessions that are given none.

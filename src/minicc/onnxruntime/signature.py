@@ -43,9 +43,11 @@ class ModelMetadata(NamedTuple):
 
 
 def metadata_of(facts: Facts) -> ModelMetadata:
-    """What the model says about itself; nothing where it was compiled by an older minicc."""
-    known = ModelMetadata._fields
-    return ModelMetadata(**{n: v for n, v in facts.about.items() if n in known})
+    """What the model says about itself."""
+    known = {n: v for n, v in facts.about.items() if n in ModelMetadata._fields}
+    return ModelMetadata(
+        **known | {"custom_metadata_map": dict(known.get("custom_metadata_map", {}))}
+    )
 
 
 def inputs_of(facts: Facts) -> list[NodeArg]:
