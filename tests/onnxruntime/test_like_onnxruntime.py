@@ -15,6 +15,7 @@ import pytest
 import minicc.onnxruntime as minicc_ort
 from minicc.onnxruntime.capi import onnxruntime_pybind11_state as minicc_state
 from minicc.onnxruntime.devices import cpu_memory
+from minicc.onnxruntime.environment import API_VERSION
 from tests.onnxruntime.probes import PROBES, outcome
 
 EXPECTED = Path(__file__).parent / "expected.txt"
@@ -34,11 +35,18 @@ def expected() -> dict[str, str]:
     return dict(line.split(" -> ", 1) for line in lines)
 
 
+def real() -> Any:
+    """ONNX Runtime of the version that `minicc.onnxruntime` has the interface of."""
+    module = pytest.importorskip("onnxruntime")
+    if module.__version__ != API_VERSION:
+        pytest.skip(f"onnxruntime is {module.__version__}, and not {API_VERSION}")
+    return module
+
+
 @pytest.fixture(scope="module", autouse=True)
 def _written(request: pytest.FixtureRequest) -> None:
     if request.config.getoption("--update"):
-        ort = pytest.importorskip("onnxruntime")
-        lines = [f"{name} -> {outcome(ort, probe)}\n" for name, probe in PROBES.items()]
+        lines = [f"{name} -> {outcome(real(), probe)}\n" for name, probe in PROBES.items()]
         EXPECTED.write_text("".join(lines), encoding="utf-8")
 
 
@@ -53,7 +61,7 @@ def test_does_as_onnxruntime(name: str) -> None:
 
 @pytest.mark.parametrize("name", PROBES)
 def test_expected_is_what_onnxruntime_does(name: str) -> None:
-    assert outcome(pytest.importorskip("onnxruntime"), PROBES[name]) == expected()[name]
+    assert outcome(real(), PROBES[name]) == expected()[name]
 
 
 def public(module: Any) -> set[str]:
@@ -63,7 +71,7 @@ def public(module: Any) -> set[str]:
 
 
 def test_all_names_are_there() -> None:
-    ort = pytest.importorskip("onnxruntime")
+    ort = real()
     own = {"cuda_version", "package_name", "version", "import_capi_exception"}
     missing = public(ort) - public(minicc_ort) - set(minicc_ort.ABSENT) - own
     assert not missing
@@ -76,7 +84,7 @@ def test_no_absent_name_is_there() -> None:
 
 
 def test_exceptions_are_there() -> None:
-    state = pytest.importorskip("onnxruntime.capi.onnxruntime_pybind11_state")
+    state = real().capi.onnxruntime_pybind11_state
     for name in public(state):
         kind = getattr(state, name)
         if isinstance(kind, type) and issubclass(kind, Exception):
@@ -94,7 +102,7 @@ MADE = {"OrtArenaCfg": minicc_ort.OrtArenaCfg(0), "OrtMemoryInfo": cpu_memory()}
 
 @pytest.mark.parametrize("name", CLASSES)
 def test_methods_have_the_same_parameters(name: str) -> None:
-    theirs, ours = getattr(pytest.importorskip("onnxruntime"), name), getattr(minicc_ort, name)
+    theirs, ours = getattr(real(), name), getattr(minicc_ort, name)
     for method in sorted(public(theirs)):
         if f"{name}.{method}" in minicc_ort.ABSENT:
             continue
