@@ -37,8 +37,14 @@ class NodeArg(NamedTuple):
 
 
 def _declared_shape(proto: Any) -> list[int | str | None]:
-    """Numbers, names, and None for a dimension that has neither; of no tensor nothing."""
-    if proto.WhichOneof("value") != "tensor_type":
+    """Numbers, names, and None for a dimension that has neither; of no tensor nothing.
+
+    An optional tensor has that of the tensor.
+    """
+    kind = proto.WhichOneof("value")
+    if kind == "optional_type":
+        return _declared_shape(proto.optional_type.elem_type)
+    if kind != "tensor_type":
         return []
     dims = proto.tensor_type.shape.dim
     return [

@@ -83,3 +83,11 @@ def split() -> bytes:
     output = helper.make_tensor_sequence_value_info("q", FLOAT, None)
     nodes = [node("SplitToSequence", ["x"], ["q"], axis=1)]
     return model(nodes, [tensor("x", FLOAT, ["n", 3])], [output])
+
+
+def optional() -> bytes:
+    """y = whether the optional o is there."""
+    of = helper.make_tensor_type_proto(FLOAT, [3])
+    inputs = [helper.make_value_info("o", helper.make_optional_type_proto(of))]
+    outputs = [tensor("y", TensorProto.BOOL, [])]
+    return model([node("OptionalHasElement", ["o"], ["y"])], inputs, outputs)

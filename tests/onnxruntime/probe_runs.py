@@ -17,6 +17,7 @@ from tests.onnxruntime.models import (
     model,
     node,
     one,
+    optional,
     pair,
     same,
     sequence,
@@ -126,6 +127,10 @@ running("run, a sequence", sequence(), None, {"q": [X, X], "i": np.array(1)})
 running("run, position outside", sequence(), None, {"q": [X], "i": np.array(3)})
 running("run, a sequence of float64", sequence(), None, {"q": [X.astype(float)], "i": np.array(0)})
 running("run, a tuple for a sequence", sequence(), None, {"q": (X, X), "i": np.array(1)})
+add("inputs, optional", lambda ort: args(session(ort, optional()).get_inputs()))
+running("run, an optional", optional(), None, {"o": X[0]})
+running("run, an optional that is None", optional(), None, {"o": None})
+running("run, an optional that is missing", optional(), None, {})
 running("run, to a sequence", split(), None, {"x": X})
 rows = [tensor("x", FLOAT, ["n", 3]), tensor("i", INT64, ["k"])]
 running("run, index outside", one("Gather", rows), None, {"x": X, "i": np.array([7])})

@@ -29,7 +29,7 @@ def require_inputs(args: Sequence[NodeArg], names: Collection[str]) -> None:
 
 
 def converted(args: Mapping[str, NodeArg], feed: Mapping[str, Any]) -> dict[str, Any]:
-    """The values by name as minicc's session takes them.
+    """The values by name as minicc's session takes them; None for an optional that is missing.
 
     InvalidArgument for a name that no input has; RuntimeError for a value that is neither an
     array nor a list nor an OrtValue, and for a list that is no array of the input's type.
@@ -44,6 +44,9 @@ def converted(args: Mapping[str, NodeArg], feed: Mapping[str, Any]) -> dict[str,
             known = ", ".join(args)
             raise status(InvalidArgument, f"no input is called {name!r}; inputs: {known}")
         found[name] = _converted(arg, value)
+    if len(found) < len(args):
+        missing = (name for name, arg in args.items() if arg.type.startswith("optional"))
+        found = {**dict.fromkeys(missing), **found}
     return found
 
 

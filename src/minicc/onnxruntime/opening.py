@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from minicc.errors import MiniccError, UnsupportedError
+from minicc.errors import MiniccError, UnsupportedError, UserError
 from minicc.later import Later
 from minicc.onnxruntime.editing import with_initialisers
 from minicc.onnxruntime.environment import ENVIRONMENT, told_threads
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 else:
     program_files, reader = Later("minicc.program_files"), Later("minicc.frontends.onnx.reader")
 
-_NO_OPERATOR = "MC0220"
+_NO_OPERATOR, _UNWRITTEN = "MC0220", "MC0144"
 _CONTRIBUTED = ("com.microsoft", "com.microsoft.nchwc")  # domains that ONNX Runtime adds
 _SPIN = "session.intra_op.allow_spinning"
 _FOLDER = "session.model_external_initializers_file_folder_path"
@@ -52,7 +52,7 @@ def require_source(given: object) -> str | bytes:
 
 
 def options_for(asked: SessionOptions, chosen: Chosen, source: str | bytes) -> Options:
-    """Minicc's options for those of a session and of its execution providers.
+    """The options of minicc for those of a session and of its execution providers.
 
     ModelLoadCanceled where that was asked for; errors of minicc for bad values, and for a model
     that can't be read where dimensions are to be bound.
@@ -114,8 +114,8 @@ def _sizes(
 def write_optimised(source: str | bytes, path: str, options: Options) -> None:
     """Write the compiled program to the path for optimised models.
 
-    UserError where it can't be written. A model without a program for all sizes has none: that is
-    told at level warning.
+    UserError where it can't be written. A model that can't be compiled for all sizes has none; that
+    is told at level warning.
     """
     if is_program(source):
         LOGGER.warning("%s is not written: the model is a compiled program already", path)
@@ -123,7 +123,9 @@ def write_optimised(source: str | bytes, path: str, options: Options) -> None:
     try:
         read = reader.read_model(source)
         program_files.write_model(read, Path(path), dict(options.sizes), options)
-    except UnsupportedError as error:
+    except (UserError, UnsupportedError) as error:
+        if error.code == _UNWRITTEN:
+            raise
         LOGGER.warning("%s is not written: %s", path, error)
 
 
