@@ -177,6 +177,23 @@ def binding_reads_at_the_run(ort: Any) -> Any:
 
 
 @probe
+def binding_writes_to_the_same_value(ort: Any) -> Any:
+    opened = session(ort)
+    binding = opened.io_binding()
+    binding.bind_output("y")
+    binding.bind_cpu_input("x", X)
+    opened.run_with_iobinding(binding)
+    first, copied = binding.get_outputs()[0], binding.copy_outputs_to_cpu()
+    binding.bind_cpu_input("x", -X)
+    opened.run_with_iobinding(binding)
+    same = first.data_ptr() == binding.get_outputs()[0].data_ptr()
+    binding.bind_output("y")
+    binding.bind_cpu_input("x", X + 1)
+    opened.run_with_iobinding(binding)
+    return same, first.numpy(), copied, binding.get_outputs()[0].numpy()
+
+
+@probe
 def binding_of_another_session(ort: Any) -> Any:
     session(ort).run_with_iobinding(session(ort).io_binding())
 

@@ -31,8 +31,13 @@ MINICC = "MiniccExecutionProvider"
 
 @pytest.fixture(autouse=True)
 def _as_before() -> Iterator[None]:
-    """Forget what is set for the process, and what was told."""
+    """Forget what is set for the process and what was told, here and by other tests."""
+    _forget()
     yield
+    _forget()
+
+
+def _forget() -> None:
     ENVIRONMENT.threads = ENVIRONMENT.arena_bytes = 0
     log.LOGGER.setLevel(logging.NOTSET)
     log._told.clear()
@@ -310,3 +315,15 @@ def test_session_may_have_a_subclass() -> None:
             self.path = path
 
     assert Session(pair(), providers=["CPUExecutionProvider"]).run(["z"], {"x": X})
+
+
+def test_binding_gets_a_new_value_for_another_shape() -> None:
+    session = ort.InferenceSession(pair())
+    binding = session.io_binding()
+    binding.bind_output("z")
+    shapes = []
+    for rows in (1, 2):
+        binding.bind_cpu_input("x", np.ones((rows, 3), np.float32))
+        session.run_with_iobinding(binding)
+        shapes.append(binding.get_outputs()[0].shape())
+    assert shapes == [[1, 3], [2, 3]]

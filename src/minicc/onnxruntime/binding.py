@@ -30,14 +30,15 @@ class Runs(Protocol):
 class IOBinding:
     """Inputs and outputs of a session, by name; outputs are in the order in which they were bound.
 
-    An output that has no memory of its own gets a value at each run.
+    An output that has no memory of its own gets a value at the first run. Later runs write to that
+    as well; where the shape is another one, it gets a new value.
     """
 
     def __init__(self, session: Runs) -> None:
         self._session = session
         self._inputs: dict[str, OrtValue] = {}
         self._outputs: dict[str, OrtValue | None] = {}
-        self._results: list[OrtValue] = []
+        self._results: dict[str, OrtValue] = {}
 
     def bind_cpu_input(self, name: str, arr_on_cpu: Array) -> None:
         """Bind an input to an array, whose memory is read at each run.
@@ -89,6 +90,7 @@ class IOBinding:
         Results are in the CPU's memory whatever the device; an address of another is refused by a
         RuntimeError.
         """
+        self._results.pop(name, None)
         if buffer_ptr is None:
             OrtDevice.make(device_type, device_id)
             self._outputs[name] = None
@@ -101,6 +103,7 @@ class IOBinding:
     def bind_ortvalue_output(self, name: str, ortvalue: OrtValue) -> None:
         """Bind an output to the memory of a value; AttributeError for what is no OrtValue."""
         self._outputs[name] = require_value(ortvalue)
+        self._results.pop(name, None)
 
     def run(self, run_options: Any = None) -> None:
         """Run the session that made the binding; RuntimeError for whatever is wrong with it."""
@@ -111,23 +114,23 @@ class IOBinding:
             values = self._session._values(list(self._outputs), feed, run_options)
         except Exception as error:
             raise RuntimeError(f"the bound run failed: {error}") from error
-        self._results = [
-            OrtValue(value) if own is None else _filled(name, own, value)
-            for (name, own), value in zip(self._outputs.items(), values, strict=True)
-        ]
+        for (name, own), value in zip(self._outputs.items(), values, strict=True):
+            if own is None:
+                self._results[name] = _renewed(self._results.get(name), value)
+            else:
+                self._results[name] = _filled(name, own, value)
 
     def get_outputs(self) -> list[OrtValue]:
         """The values of the outputs after a run, in the order in which they were bound."""
-        return list(self._results)
+        return [self._results[name] for name in self._outputs if name in self._results]
 
     def get_outputs_as_ortvaluevector(self) -> OrtValueVector:
         """The values of the outputs after a run."""
-        return OrtValueVector(self._results)
+        return OrtValueVector(self.get_outputs())
 
     def copy_outputs_to_cpu(self) -> list[Any]:
-        """The arrays of the outputs after a run; copies of those in memory that was bound."""
-        bound = {id(own) for own in self._outputs.values()}
-        return [v.numpy().copy() if id(v) in bound else v._data for v in self._results]
+        """Copies of the outputs' arrays after a run."""
+        return [v.numpy().copy() if v.is_tensor() else v._data for v in self.get_outputs()]
 
     def synchronize_inputs(self) -> None:
         """Do nothing: inputs in the CPU's memory are there."""
@@ -141,7 +144,7 @@ class IOBinding:
 
     def clear_binding_outputs(self) -> None:
         """Forget the outputs that were bound, and their values."""
-        self._outputs, self._results = {}, []
+        self._outputs, self._results = {}, {}
 
 
 def require_value(value: object) -> OrtValue:
@@ -164,6 +167,16 @@ def _view(element_type: Any, shape: Sequence[int], address: int) -> Array:
     extents = tuple(int(n) for n in shape)
     memory = (ctypes.c_char * (prod(extents) * dtype.itemsize)).from_address(address)
     return np.ndarray(extents, dtype, memoryview(memory))
+
+
+def _renewed(last: OrtValue | None, value: Any) -> OrtValue:
+    """The value of the last run with a result in its memory; a new one where that does not fit."""
+    if last is not None and last.is_tensor() and isinstance(value, np.ndarray):
+        array = last.numpy()
+        if array.shape == value.shape and array.dtype == value.dtype:
+            np.copyto(array, value)
+            return last
+    return OrtValue(value)
 
 
 def _filled(name: str, own: OrtValue, value: Any) -> OrtValue:
