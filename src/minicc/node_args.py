@@ -36,14 +36,21 @@ class NodeArg(NamedTuple):
     type: str
 
 
-def declared_arg(name: str, proto: Any) -> NodeArg:
-    """An input or output as the model's file declares it."""
+def _declared_shape(proto: Any) -> list[int | str | None]:
+    """Numbers, names, and None for a dimension that has neither; of no tensor nothing.
+
+    An optional tensor has that of the tensor.
+    """
     kind = proto.WhichOneof("value")
+    if kind == "optional_type":
+        return _declared_shape(proto.optional_type.elem_type)
     if kind != "tensor_type":
-        return NodeArg(name, [], _spelled(proto))
+        return []
     dims = proto.tensor_type.shape.dim
-    shape = [d.dim_value if d.HasField("dim_value") else d.dim_param or "?" for d in dims]
-    return NodeArg(name, shape, _spelled(proto))
+    return [
+        d.dim_value if d.HasField("dim_value") and d.dim_value >= 0 else d.dim_param or None
+        for d in dims
+    ]
 
 
 def elements_of(declared: Mapping[str, Any]) -> dict[str, DType]:
@@ -51,12 +58,12 @@ def elements_of(declared: Mapping[str, Any]) -> dict[str, DType]:
     return {n: d for n, t in declared.items() if (d := _element(t))}
 
 
-def declared_of(protos: Mapping[str, Any]) -> dict[str, tuple[list[int | str], str, str]]:
+def declared_of(protos: Mapping[str, Any]) -> dict[str, tuple[list[int | str | None], str, str]]:
     """What a model declares, for `Facts`: shape, type as ONNX spells it, name of element type."""
-    found: dict[str, tuple[list[int | str], str, str]] = {}
+    found: dict[str, tuple[list[int | str | None], str, str]] = {}
     for name, proto in protos.items():
-        arg, element = declared_arg(name, proto), _element(proto)
-        found[name] = (arg.shape, arg.type, element.name if element else "")
+        element = _element(proto)
+        found[name] = (_declared_shape(proto), _spelled(proto), element.name if element else "")
     return found
 
 

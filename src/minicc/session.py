@@ -158,9 +158,15 @@ class InferenceSession:
             if facts.wants:
                 read.hold()  # the graph is compiled again for each set of sizes
                 self._module = importer.import_graph(read)
-        declared = declared_of(read.declared)
-        untyped = [name for name, type in (*facts.inputs, *facts.outputs) if type is None]
-        return facts._replace(declared={n: declared[n] for n in untyped if n in declared})
+        return facts._replace(declared=declared_of(read.declared), about=read.about)
+
+    @property
+    def facts(self) -> Facts:
+        """What is known of the model: its inputs and outputs, what it declares and says of itself.
+
+        Opening a compiled program is enough for that; a copy for each caller is not made.
+        """
+        return self._facts
 
     @property
     def module(self) -> Module:
@@ -207,7 +213,7 @@ class InferenceSession:
     def _declared(self, name: str) -> NodeArg:
         """What the model declares of an input or output that has no type for us."""
         shape, type, _ = self._facts.declared.get(name, ([], "", ""))
-        return NodeArg(name, list(shape), type)
+        return NodeArg(name, ["?" if n is None else n for n in shape], type)
 
     def run(self, output_names: Sequence[str] | None, input_feed: Mapping[str, Any]) -> list[Array]:
         """The values of those names (all outputs with None) for arrays by input name.

@@ -18,7 +18,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from minicc import compiler, jitted, observe, runtime, session
+from minicc import compiler, jitted, observe, onnxruntime, runtime, session
 from minicc.backends import llvm
 from minicc.backends.llvm import compile as llvm_compile
 from minicc.compiler import STAGES, mirrors_of
@@ -28,7 +28,7 @@ from minicc.ir.levels import LEVELS
 from minicc.runtime import execute
 
 _ABOVE: tuple[tuple[str, tuple[ModuleType, ...]], ...] = (
-    ("interfaces", (session, jitted)),
+    ("interfaces", (session, onnxruntime, jitted)),
     ("front ends", (onnx, trace)),
     ("dialects", (graph, structured, kernel, program, arith)),
 )

@@ -8,31 +8,25 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import numpy as np
 
 from minicc.cli.inputs import bind_shapes, random_input
-from minicc.compiled import build, facts_of
 from minicc.compiler import STAGES
 from minicc.errors import UserError
-from minicc.frontends.onnx.importer import import_graph
 from minicc.frontends.onnx.reader import read_model
-from minicc.inputs import signature_of
 from minicc.ir import interpret
 from minicc.ir.bind import bind_sizes
 from minicc.ir.core import Array, Literal, Module
 from minicc.ir.parser import parse_module
-from minicc.ir.printer import print_module
 from minicc.ir.types import TensorType
 from minicc.ir.verify import verify
-from minicc.node_args import declared_of
-from minicc.observe import write_beside
 from minicc.options import Options
-from minicc.passes.graph.specialise import specialise
+from minicc.program_files import write_model
 from minicc.runtime.execute import NativeExecutable
 from minicc.runtime.programs import open_program
-from minicc.runtime.saved import Saved, save
+from minicc.runtime.saved import Saved
 from minicc.units import Unit, Units
 
 _LIMIT = 1 << 62
@@ -48,17 +42,7 @@ def write_program(
     """
     read = read_model(model)
     binding = bind_shapes(read.inputs, dict(shapes))
-    module = specialise(import_graph(read, binding), binding)
-    made = build(module, options, {})
-    known = facts_of(signature_of(module.main), read.outputs, module, options)
-    facts = made.facts(known._replace(declared=declared_of(read.declared)), binding)
-    facts = facts._replace(seconds={})  # which make one file of a model differ from the next
-    texts = [print_module(program) for program in made.programs]
-
-    def write(file: IO[bytes]) -> None:
-        save(file, made.built, facts, options.machine.name, {}, texts)
-
-    write_beside(path, write)
+    write_model(read, path, binding, options)
 
 
 def described(saved: Saved) -> dict[str, Any]:

@@ -121,8 +121,9 @@ class Facts(NamedTuple):
     `inputs` have no type where any value will do, `symbols` are its free dimensions, `sizes`
     those that they had when it was compiled, `wants` those with which less would run on the host.
     `ops` counts those of the graph; `sized` says whether this stands only when all sizes are known.
-    Of what has no type `declared` is what the model declares: shape, type as ONNX spells it, and
-    element type ("" for none).
+    `declared` is what the model declares of inputs, outputs and initialisers that are inputs too:
+    shape (None for a dimension of neither number nor name), type as ONNX spells it, and element
+    type ("" for none). `about` is what its file says about itself (see `about_of`).
     """
 
     inputs: tuple[tuple[str, TensorType | None], ...]
@@ -132,7 +133,8 @@ class Facts(NamedTuple):
     ops: int
     sized: bool = False
     wants: tuple[str, ...] = ()
-    declared: Mapping[str, tuple[Sequence[int | str], str, str]] = {}
+    declared: Mapping[str, tuple[Sequence[int | str | None], str, str]] = {}
+    about: Mapping[str, Any] = {}
     sizes: Mapping[str, int] = {}
     seconds: Mapping[str, float] = {}
     kernels: int = 0

@@ -25,6 +25,7 @@ from typing import Any
 import numpy as np
 
 from minicc.errors import MiniccError, Problems, UnsupportedError, UserError
+from minicc.frontends.onnx.about import about_of
 from minicc.frontends.onnx.external import Files
 from minicc.frontends.onnx.tensors import ELEMENTS, array_of, element_type, viewed
 from minicc.frontends.onnx.wire import cut_short, without_weights
@@ -89,8 +90,9 @@ class Model:
     """The graph of a model, or a sub-graph of a node.
 
     `initialisers` are arrays or protobuf tensors, see `array_of`; an input without a type is no
-    tensor of numbers, or of a rank that is not known. `declared` are the outputs' protobuf types by
-    name, `files` those that may hold the initialisers' data.
+    tensor of numbers, or of a rank that is not known. `declared` are the inputs' and outputs'
+    protobuf types by name, `files` those that may hold the initialisers' data, `about` is what the
+    file says about itself.
     """
 
     def __init__(
@@ -102,6 +104,7 @@ class Model:
         initialisers: dict[str, Any],
         declared: Mapping[str, Any] | None = None,
         files: Files = _NO_FILES,
+        about: Mapping[str, Any] | None = None,
     ) -> None:
         self.opsets = opsets
         self.nodes = nodes
@@ -110,6 +113,7 @@ class Model:
         self.initialisers = initialisers
         self.declared = declared or {}
         self.files = files
+        self.about = about or {}
 
     def array(self, name: str, where: str) -> Array:
         """The array of an initialiser, see `array_of`; it is decoded once."""
@@ -176,7 +180,8 @@ def read_model(
     nodes = _ordered(nodes, known, wanted, problems)
     problems.check()
     declared = {v.name: _copied(v.type) for v in (*graph.input, *graph.output)}
-    return Model(opsets, nodes, inputs, wanted, initialisers, declared, files)
+    about = about_of(proto)
+    return Model(opsets, nodes, inputs, wanted, initialisers, declared, files, about)
 
 
 def _check_names(graph: Any, problems: Problems) -> None:

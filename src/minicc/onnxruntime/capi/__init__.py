@@ -1,0 +1,1 @@
+"""The modules of ONNX Runtime's `capi` that programs import."""

@@ -1,0 +1,6 @@
+"""The names of `onnxruntime_pybind11_state`, where older programs look for them.
+
+Mirrors: onnxruntime.capi._pybind_state.
+"""
+
+from minicc.onnxruntime.capi.onnxruntime_pybind11_state import *  # noqa: F403

@@ -1,0 +1,110 @@
+"""Programs that import `onnxruntime`, with minicc.onnxruntime in its place."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from minicc.onnxruntime.environment import API_VERSION
+from minicc.onnxruntime.stand_in import FOLDER
+from tests.onnxruntime.models import pair
+
+PROGRAM = """
+import importlib.metadata
+import importlib.util
+import multiprocessing
+import sys
+
+import numpy as np
+import beside
+import onnxruntime
+import onnxruntime.capi.onnxruntime_pybind11_state as state
+from onnxruntime import InferenceSession, SessionOptions
+from onnxruntime.capi.onnxruntime_inference_collection import OrtValue
+from onnxruntime.capi._pybind_state import get_available_providers
+from onnxruntime.capi.onnxruntime_pybind11_state import InvalidArgument, NoSuchFile
+
+
+def name(queue):
+    queue.put(onnxruntime.__name__)
+
+
+if __name__ == "__main__":
+    try:
+        InferenceSession("nowhere.onnx")
+    except NoSuchFile:
+        print("no such file")
+    session = InferenceSession(sys.argv[1], SessionOptions(), ["CPUExecutionProvider"])
+    print(session.run(["z"], {"x": [[1, 2, 3]]})[0].tolist(), sys.argv[2:])
+    print(onnxruntime.__name__, importlib.metadata.version("onnxruntime"), beside.NAME)
+    print(importlib.util.find_spec("onnxruntime") is not None, state.Fail is onnxruntime.capi
+          .onnxruntime_pybind11_state.Fail)
+    context = multiprocessing.get_context("spawn")
+    queue = context.Queue()
+    child = context.Process(target=name, args=(queue,))
+    child.start()
+    print(queue.get(timeout=60))
+    child.join()
+    sys.exit(3)
+"""
+SAID = f"""no such file
+[[-1.0, -2.0, -3.0]] ['-v', '--more', 'x']
+minicc.onnxruntime {API_VERSION} beside
+True True
+minicc.onnxruntime
+"""
+
+
+@pytest.fixture
+def program(tmp_path: Path) -> Path:
+    (tmp_path / "program.py").write_text(PROGRAM)
+    (tmp_path / "beside.py").write_text("NAME = 'beside'\n")
+    (tmp_path / "model.onnx").write_bytes(pair())
+    return tmp_path / "program.py"
+
+
+def run(*command: str, folder: Path, path: str = "") -> subprocess.CompletedProcess[str]:
+    source = str(Path(FOLDER).parents[2])
+    environ = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, [path, source]))}
+    return subprocess.run(
+        [sys.executable, *command], cwd=folder, env=environ, capture_output=True, text=True
+    )
+
+
+ARGUMENTS = ("model.onnx", "-v", "--more", "x")
+
+
+def test_program(program: Path) -> None:
+    done = run("-m", "minicc.onnxruntime", "program.py", *ARGUMENTS, folder=program.parent)
+    assert (done.stdout, done.returncode) == (SAID, 3), done.stderr
+
+
+def test_module(program: Path) -> None:
+    done = run("-m", "minicc.onnxruntime", "-m", "program", *ARGUMENTS, folder=program.parent)
+    assert (done.stdout, done.returncode) == (SAID, 3), done.stderr
+
+
+def test_folder_on_the_path(program: Path) -> None:
+    told = run("-m", "minicc.onnxruntime", "--folder", folder=program.parent)
+    assert told.stdout.strip() == FOLDER
+    done = run("program.py", *ARGUMENTS, folder=program.parent, path=FOLDER)
+    assert (done.stdout, done.returncode) == (SAID, 3), done.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text"), [((), "name a program"), (("no.py",), "there is no program no.py")]
+)
+def test_no_program(arguments: tuple[str, ...], text: str, tmp_path: Path) -> None:
+    done = run("-m", "minicc.onnxruntime", *arguments, folder=tmp_path)
+    assert done.returncode == 2
+    assert text in done.stderr
+
+
+def test_version_is_that_of_the_metadata() -> None:
+    (found,) = Path(FOLDER).glob("*.dist-info")
+    assert found.name == f"onnxruntime-{API_VERSION}.dist-info"
+    assert f"Version: {API_VERSION}\n" in (found / "METADATA").read_text()
