@@ -2,12 +2,16 @@
 
 from minicc.frontends.onnx import (
     microsoft_activation,
+    microsoft_attention,
+    microsoft_grouped,
     microsoft_linear,
     microsoft_normalize,
 )
 
 FAMILIES = (
     microsoft_activation,
+    microsoft_attention,
+    microsoft_grouped,
     microsoft_linear,
     microsoft_normalize,
 )
