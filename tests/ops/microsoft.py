@@ -115,9 +115,10 @@ def agree(got: Sequence[Array], wanted: Sequence[Array], error: float) -> None:
     for k, (one, other) in enumerate(zip(got, wanted, strict=True)):
         assert one.dtype == other.dtype, f"output {k}"
         assert one.shape == other.shape, f"output {k}"
-        kind = np.float64 if one.dtype.kind in "fV" else np.int64
-        a, b = one.astype(kind), other.astype(kind)
-        np.testing.assert_allclose(a, b, rtol=error, atol=error, err_msg=f"output {k}")
+        whole = one.dtype.kind in "iub"
+        a, b = (v.astype(np.int64 if whole else np.float64) for v in (one, other))
+        relative = 0 if whole else error
+        np.testing.assert_allclose(a, b, rtol=relative, atol=error, err_msg=f"output {k}")
 
 
 def random(*shape: int, seed: int = 3, low: float = -2, high: float = 2) -> Array:

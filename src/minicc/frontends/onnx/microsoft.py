@@ -6,6 +6,9 @@ from minicc.frontends.onnx import (
     microsoft_grouped,
     microsoft_linear,
     microsoft_normalize,
+    microsoft_qlinear,
+    microsoft_quantize,
+    microsoft_recurrent,
 )
 
 FAMILIES = (
@@ -14,4 +17,7 @@ FAMILIES = (
     microsoft_grouped,
     microsoft_linear,
     microsoft_normalize,
+    microsoft_qlinear,
+    microsoft_quantize,
+    microsoft_recurrent,
 )

@@ -214,4 +214,6 @@ def group_query_attention(
     shown = node.integer("qk_output", 0)
     if shown not in (0, 1, 2):
         raise ctx.wrong(f"attribute qk_output is {shown}")
-    return out, k, v, ctx.cast(likely if shown == 2 else scores, element)
+    if shown == 1:
+        likely = ctx.emit(graph.Select, allowed, scores, ctx.scalar(0, scores))
+    return out, k, v, ctx.cast(likely, element)
