@@ -3,8 +3,10 @@
 from minicc.frontends.onnx import (
     microsoft_activation,
     microsoft_attention,
+    microsoft_bits,
     microsoft_grouped,
     microsoft_linear,
+    microsoft_more,
     microsoft_normalize,
     microsoft_qlinear,
     microsoft_quantize,
@@ -14,8 +16,10 @@ from minicc.frontends.onnx import (
 FAMILIES = (
     microsoft_activation,
     microsoft_attention,
+    microsoft_bits,
     microsoft_grouped,
     microsoft_linear,
+    microsoft_more,
     microsoft_normalize,
     microsoft_qlinear,
     microsoft_quantize,
