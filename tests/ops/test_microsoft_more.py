@@ -91,7 +91,7 @@ def small() -> Iterator[tuple[str, Case]]:
     yield "Trilu lower", Case("com.microsoft.Trilu", [x], wants, {"upper": 0}, (), FREE)
     one, nine, two = (np.array(v, F4) for v in (1, 9, 2.5))
     op = "com.microsoft.Range"
-    yield "Range", Case(op, [one, nine, two], [np.arange(1, 9, 2.5, F4)], {}, (0, 1, 2))
+    yield "Range", Case(op, [one, nine, two], [np.arange(1, 9, 2.5).astype(F4)], {}, (0, 1, 2))
     ends = [np.array([v], np.int32) for v in (2, 9)]
     yield "Range whole", Case(op, [*ends], [np.arange(2, 9, dtype=np.int32)], {}, (0, 1))
     op = "com.microsoft.ExpandDims"
@@ -164,8 +164,8 @@ def images() -> Iterator[tuple[str, Case]]:
     op = "com.microsoft.ConvTransposeWithDynamicPads"
     w, pads = random(3, 1, 1, 1, seed=4), np.array([1, 1, 1, 0])
     want = np.einsum("nchw,co->nohw", x, w[:, :, 0, 0])[:, :, 1:-1, 1:]
-    options = {"kernel_shape": [1, 1], "strides": [1, 1]}
-    yield "ConvTranspose", Case(op, [x, w, pads], [want], options, (1, 2), {}, 1e-4)
+    shape = {"kernel_shape": [1, 1], "strides": [1, 1]}
+    yield "ConvTranspose", Case(op, [x, w, pads], [want], shape, (1, 2), {}, 1e-4)
 
 
 def crops(x: Array, boxes: Array, batch: Array, size: tuple[int, int], mode: str) -> Array:
