@@ -152,13 +152,15 @@ def soft_maxima(kind: Any) -> Iterator[tuple[str, Case]]:
     op = "com.microsoft.QLinearSoftmax"
     a, sa, za = integers(2, 5, 7, dtype=kind), scalar(0.02), scalar(20, kind)
     x = real(a, sa, za)
-    s, z = scalar(1 / 256), scalar(0 if kind is U1 else -128, kind)
+    # its reciprocal is rounded down
+    s, z = scalar(0.0047), scalar(0 if kind is U1 else -128, kind)
+    levels = scalar(1 / np.floor(1 / 0.0047))
     for name, options, axes in (
         ("", {"axis": -1, "opset": 13}, (2,)),
         (" axis", {"axis": 1, "opset": 13}, (1,)),
         (" old", {"axis": 1, "opset": 11}, (1, 2)),
     ):
-        wants = [quantized(softmax(x, axes), s, z)]
+        wants = [quantized(softmax(x, axes), levels, z)]
         case = Case(op, [a, sa, za, s, z], wants, options, (1, 2, 3, 4), FREE, 1)
         yield f"{op}{name} {kind.__name__}", case
 

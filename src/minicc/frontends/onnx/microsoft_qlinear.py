@@ -1,7 +1,9 @@
 """Elementwise operators, poolings and convolutions from quantised tensors to quantised ones.
 
 They compute in f32 what the dequantised tensors give and quantise that. A zero point that is left
-out is 0. With `channels_last` the channels are the last axis.
+out is 0. With `channels_last` the channels are the last axis. Sums, products and means get their
+zero point before they are rounded and others after, as in ONNX Runtime: an odd one sends halves
+another way.
 
 Mirrors: the QLinear* operators and NhwcMaxPool of the domain com.microsoft.
 """
@@ -22,6 +24,7 @@ from minicc.frontends.onnx.microsoft_common import (
     standard,
 )
 from minicc.frontends.onnx.ops_quantize import qlinear_conv, rounded
+from minicc.frontends.onnx.ops_window import average_parts
 from minicc.frontends.onnx.reader import Node
 from minicc.frontends.onnx.registry import operator
 from minicc.ir import graph
@@ -51,6 +54,13 @@ def _quantised(ctx: Context, x: Value, scale: Value, zero: Value | None, element
     return rounded(ctx, ratio, at, element)
 
 
+def _shifted(ctx: Context, x: Value, zero: Value | None, element: DType) -> Value:
+    """What stands for a tensor that is scaled already; it is rounded with its zero point."""
+    if zero is not None:
+        x = ctx.emit(graph.Add, x, ctx.cast(single(ctx, zero, "zero point"), F32))
+    return rounded(ctx, x, None, element)
+
+
 def _attributes(node: Node, names: str) -> dict[str, Any]:
     """Those attributes of a node that it has."""
     return {name: node.attributes[name] for name in names.split() if name in node.attributes}
@@ -69,9 +79,23 @@ def qlinear_add(
     c_scale: Value,
     c_zero: Value | None = None,
 ) -> Value:
-    """The sum of two quantised tensors."""
-    parts = (_real(ctx, a, a_scale, a_zero), _real(ctx, b, b_scale, b_zero))
-    return _quantised(ctx, ctx.emit(graph.Add, *parts), c_scale, c_zero, a.type.dtype)
+    """The sum of two quantised tensors; the zero points are one number."""
+    whole = single(ctx, c_scale, "scale")
+    shift = ctx.scalar(0, F32)
+    terms: list[Value] = []
+    for x, scale, zero in ((a, a_scale, a_zero), (b, b_scale, b_zero)):
+        ratio = ctx.emit(graph.Div, single(ctx, scale, "scale"), whole)
+        terms.append(ctx.emit(graph.Mul, ctx.cast(x, F32), ratio))
+        if zero is not None:
+            at = ctx.cast(single(ctx, zero, "zero point"), F32)
+            shift = ctx.emit(graph.Add, shift, ctx.emit(graph.Mul, at, ratio))
+    if c_zero is not None:
+        at = ctx.cast(single(ctx, c_zero, "zero point"), F32)
+        shift = ctx.emit(graph.Sub, at, shift)
+    else:
+        shift = ctx.emit(graph.Neg, shift)
+    first = ctx.emit(graph.Add, terms[0], shift)
+    return rounded(ctx, ctx.emit(graph.Add, first, terms[1]), None, a.type.dtype)
 
 
 @operator(f"{DOMAIN}.QLinearMul")
@@ -91,11 +115,17 @@ def qlinear_mul(
     product = ctx.emit(graph.Mul, _less_zero(ctx, a, a_zero), _less_zero(ctx, b, b_zero))
     scales = [single(ctx, s, "scale") for s in (a_scale, b_scale, c_scale)]
     factor = ctx.emit(graph.Div, ctx.emit(graph.Mul, *scales[:2]), scales[2])
-    at = None if c_zero is None else single(ctx, c_zero, "zero point")
-    return rounded(ctx, ctx.emit(graph.Mul, product, factor), at, a.type.dtype)
+    return _shifted(ctx, ctx.emit(graph.Mul, product, factor), c_zero, a.type.dtype)
 
 
-def _unary(name: str, attributes: str, function: Callable[[Context, Node, Value], Value]) -> None:
+def _unary(
+    name: str,
+    attributes: str,
+    function: Callable[[Context, Node, Value], Value],
+    before: bool = False,
+) -> None:
+    """Enter an operator; `before` says whether the zero point is added before rounding."""
+
     def run(
         ctx: Context,
         node: Node,
@@ -106,6 +136,9 @@ def _unary(name: str, attributes: str, function: Callable[[Context, Node, Value]
         y_zero: Value | None = None,
     ) -> Value:
         out = function(ctx, node, _real(ctx, x, x_scale, x_zero))
+        if before:
+            ratio = ctx.emit(graph.Div, out, single(ctx, y_scale, "scale"))
+            return _shifted(ctx, ratio, y_zero, x.type.dtype)
         return _quantised(ctx, out, y_scale, y_zero, x.type.dtype)
 
     operator(f"{DOMAIN}.{name}", attributes)(run)
@@ -119,31 +152,20 @@ def _leaky_relu(ctx: Context, node: Node, x: Value) -> Value:
     return standard(ctx, node, "LeakyRelu", x, alpha=node.number("alpha", 0.01))
 
 
-def _softmax(ctx: Context, node: Node, x: Value) -> Value:
-    """By the opset that the attribute names: before 13 all axes from `axis` on count as one."""
-    rank = x.type.rank
-    first = ctx.axis("axis", -1, rank)
-    axes = (first,) if node.integer("opset", 13) >= 13 else tuple(range(first, rank))
-    best = ctx.emit(graph.Reduce, x, axes=axes, combine="max", keepdims=True)
-    power = ctx.emit(graph.Exp, ctx.emit(graph.Sub, x, best))
-    total = ctx.emit(graph.Reduce, power, axes=axes, combine="add", keepdims=True)
-    return ctx.emit(graph.Div, power, total)
-
-
-def _pooled(ctx: Context, node: Node, x: Value, op: str, options: dict[str, Any]) -> Value:
+def _pooled(ctx: Context, node: Node, x: Value, pool: Callable[[Value], Value]) -> Value:
     """A pooling of channels that come first, or last if a node says so."""
     last = flag(node, "channels_last")
-    out = standard(ctx, node, op, channels_first(ctx, x) if last else x, **options)
+    out = pool(channels_first(ctx, x) if last else x)
     return channels_last(ctx, out) if last else out
 
 
 def _average_pool(ctx: Context, node: Node, x: Value) -> Value:
-    options = _attributes(node, f"{_WINDOW} count_include_pad")
-    return _pooled(ctx, node, x, "AveragePool", options)
+    """Means that are quotients: with reciprocals some would be rounded another way."""
+    return _pooled(ctx, node, x, lambda v: ctx.emit(graph.Div, *average_parts(ctx, node, v)))
 
 
 def _global_average_pool(ctx: Context, node: Node, x: Value) -> Value:
-    return _pooled(ctx, node, x, "GlobalAveragePool", {})
+    return _pooled(ctx, node, x, lambda v: standard(ctx, node, "GlobalAveragePool", v))
 
 
 def _reduce_mean(ctx: Context, node: Node, x: Value) -> Value:
@@ -155,10 +177,39 @@ def _reduce_mean(ctx: Context, node: Node, x: Value) -> Value:
 
 _unary("QLinearSigmoid", "", _sigmoid)
 _unary("QLinearLeakyRelu", "alpha", _leaky_relu)
-_unary("QLinearSoftmax", "axis opset", _softmax)
-_unary("QLinearAveragePool", f"{_WINDOW} channels_last count_include_pad", _average_pool)
+_unary(
+    "QLinearAveragePool", f"{_WINDOW} channels_last count_include_pad", _average_pool, before=True
+)
 _unary("QLinearGlobalAveragePool", "channels_last", _global_average_pool)
 _unary("QLinearReduceMean", "axes keepdims", _reduce_mean)
+
+
+@operator(f"{DOMAIN}.QLinearSoftmax", attributes="axis opset")
+def qlinear_softmax(
+    ctx: Context,
+    node: Node,
+    x: Value,
+    x_scale: Value,
+    x_zero: Value | None,
+    y_scale: Value,
+    y_zero: Value | None = None,
+) -> Value:
+    """The soft-max of a quantised tensor, by the opset that the attribute names.
+
+    Before 13 all axes from `axis` on count as one. ONNX Runtime takes the reciprocal of the
+    result's scale to be a whole number.
+    """
+    rank = x.type.rank
+    first = ctx.axis("axis", -1, rank)
+    axes = (first,) if node.integer("opset", 13) >= 13 else tuple(range(first, rank))
+    real = _real(ctx, x, x_scale, x_zero)
+    best = ctx.emit(graph.Reduce, real, axes=axes, combine="max", keepdims=True)
+    power = ctx.emit(graph.Exp, ctx.emit(graph.Sub, real, best))
+    total = ctx.emit(graph.Reduce, power, axes=axes, combine="add", keepdims=True)
+    times = ctx.emit(graph.Div, ctx.scalar(1, F32), single(ctx, y_scale, "scale"))
+    levels = ctx.emit(graph.Mul, power, ctx.emit(graph.Floor, times))
+    at = None if y_zero is None else single(ctx, y_zero, "zero point")
+    return rounded(ctx, ctx.emit(graph.Div, levels, total), at, x.type.dtype)
 
 
 @operator(f"{DOMAIN}.QLinearConcat", attributes="axis")
