@@ -276,7 +276,37 @@ def group_query() -> Iterator[tuple[str, Case]]:
     inputs = [q, k, v, None, None, *tail, None, None, None, bias]
     options = {**plain, "softcap": 0.7}
     yield f"{op} bias", Case(op, inputs, [out, hk, hv], options, (6,), free)
+    yield from shown(op, plain, (q, k, v), tail, free)
     yield from decoding(op, plain, (q, k, v), size)
+
+
+def shown(
+    op: str, plain: dict[str, Any], new: tuple[Array, ...], tail: list[Array], free: dict[int, str]
+) -> Iterator[tuple[str, Case]]:
+    """The scores as a result, and queries and keys that are normalised."""
+    counts = (plain["num_heads"], plain["kv_num_heads"], plain["kv_num_heads"])
+    hq, hk, hv = (heads_of(x, n) for x, n in zip(new, counts, strict=True))
+    whole, old = np.array([5, 5]), np.zeros(2, int)
+    late = np.triu(np.ones((5, 5), bool), 1)
+    full = [(whole - 1).astype(np.int32), tail[1]]
+    out, scores = grouped(hq, hk, hv, whole, old)
+    seen = np.where(late, F4(0), scores)
+    likely = softmax(np.where(late, F4(-np.inf), scores))
+    for mode, qk in ((1, seen), (2, likely)):
+        inputs: list[Array | None] = [*new, None, None, *full]
+        options = {**plain, "qk_output": mode}
+        case = Case(op, inputs, [out, hk, hv, qk], options, (6,), free)
+        yield f"{op} scores {mode}", case
+    weights = [random(hq.shape[3], seed=s) for s in (40, 41)]
+
+    def norm(x: Array, w: Array) -> Array:
+        return np.asarray(x / np.sqrt((x * x).mean(-1, keepdims=True) + F4(1e-6)) * w)
+
+    nq, nk = norm(hq, weights[0]), norm(hk, weights[1])
+    out, _ = grouped(nq, nk, hv, whole, old)
+    inputs = [*new, None, None, *full, *[None] * 7, *weights]
+    case = Case(op, inputs, [out, nk, hv], plain, (6, 14, 15), free, runtime=False)
+    yield f"{op} normalised", case
 
 
 def decoding(
