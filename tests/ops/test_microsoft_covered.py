@@ -1,6 +1,5 @@
 """Each operator of ONNX Runtime's own domain has a case in one of the families' tests."""
 
-from minicc.frontends.onnx.registry import OPERATORS
 from tests.ops import (
     test_microsoft_attention,
     test_microsoft_blocked,
@@ -8,6 +7,8 @@ from tests.ops import (
     test_microsoft_more,
     test_microsoft_quantized,
 )
+
+from minicc.frontends.onnx.registry import OPERATORS
 
 FAMILIES = (
     test_microsoft_attention,
