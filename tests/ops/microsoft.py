@@ -6,14 +6,14 @@ free, and both are compared with NumPy's result, and with ONNX Runtime's where t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import ml_dtypes
 import numpy as np
 import pytest
-from onnx import TensorProto, helper, numpy_helper
+from onnx import helper, numpy_helper
 
 from minicc.frontends.onnx import import_model
 from minicc.ir import graph
@@ -143,22 +143,14 @@ def brain(x: Array) -> Array:
     return x.astype(ml_dtypes.bfloat16)
 
 
-def parametrized(cases: Callable[[], Mapping[str, Case]]) -> Any:
-    """A decorator that calls a test with each case of a family."""
-    made = cases()
-    return pytest.mark.parametrize("case", made.values(), ids=made.keys())
-
-
 __all__ = [
     "Array",
     "Case",
-    "TensorProto",
     "agree",
     "brain",
     "check",
     "check_runtime",
     "half",
     "integers",
-    "parametrized",
     "random",
 ]

@@ -9,8 +9,6 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-import numpy as np
-
 from minicc.frontends.onnx.context import Context
 from minicc.frontends.onnx.reader import Node
 from minicc.frontends.onnx.registry import OPERATORS
@@ -137,8 +135,3 @@ def single(ctx: Context, x: Value, what: str) -> Value:
     if any(n != 1 for n in x.type.shape):
         raise ctx.refused(f"its {what} has the type {x.type}, not one element")
     return ctx.reshape(x, ())
-
-
-def zeros(x: Value, shape: Sequence[int]) -> np.ndarray[Any, Any]:
-    """Zeros of the element type of `x`."""
-    return np.zeros(tuple(shape), x.type.dtype.numpy)
