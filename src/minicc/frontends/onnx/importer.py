@@ -18,6 +18,7 @@ from minicc.frontends.onnx import (
     host_sequence,
     host_text,
     host_trees,
+    microsoft,
     ops_activation,
     ops_attention,
     ops_bits,
@@ -80,6 +81,7 @@ FAMILIES = (
     host_sequence,
     host_text,
     host_trees,
+    microsoft,
     ops_activation,
     ops_attention,
     ops_bits,
@@ -418,7 +420,8 @@ class Importer:
             text = f"it takes at most {len(entry.inputs)} inputs, not {given}"
             raise self.ctx.wrong(text)
         for position, name in enumerate(entry.inputs[: entry.required]):
-            if position >= given or operands[position] is None:
+            missing = position >= given or operands[position] is None
+            if missing and name not in entry.optional:
                 raise self.ctx.wrong(f"its input {name} is missing")
         if entry.variadic and (not operands or None in operands):
             raise self.ctx.wrong("its inputs are missing")
@@ -465,7 +468,7 @@ def _unknown(node: Node, opset: int, operands: Sequence[Value | None]) -> Minicc
     types: dict[str, Any] = dict.fromkeys(str(v.type.dtype) for v in operands if v is not None)
     text = f"{describe(node, opset, list(types))}: minicc has no such operator"
     near = difflib.get_close_matches(node.op, OPERATORS, 3, 0.8)
-    if near and not _is_onnx(node.op, opset):
+    if near and not _is_onnx(node.op, opset) and not node.op.startswith("com.microsoft."):
         hint = f"did you mean {' or '.join(near)}?"
         return UserError("MC0124", text, hint=hint, where=node.name)
     hint = "write it with other operators, or cut the model in front of it"

@@ -26,7 +26,7 @@ _ATTRIBUTES = "is_causal kv_num_heads left_window_size q_num_heads qk_matmul_out
 _ATTRIBUTES += "right_window_size scale softcap softmax_precision"
 
 
-def _heads(ctx: Context, x: Value, heads: int) -> Value:
+def heads_of(ctx: Context, x: Value, heads: int) -> Value:
     """[batch, heads, steps, size]; of rank 3 the heads lie side by side in the last axis."""
     if x.type.rank == 4:
         return x
@@ -37,7 +37,8 @@ def _heads(ctx: Context, x: Value, heads: int) -> Value:
     return ctx.emit(graph.Transpose, apart, perm=(0, 2, 1, 3))
 
 
-def _joined(ctx: Context, past: Value | None, x: Value) -> Value:
+def joined(ctx: Context, past: Value | None, x: Value) -> Value:
+    """What was seen before, if there is such, and `x` after it."""
     return x if past is None else ctx.emit(graph.Concat, (past, x), axis=2)
 
 
@@ -55,12 +56,12 @@ def attention(
 ) -> tuple[Value, ...]:
     """softmax(q k' + mask) v, with the keys and values seen so far and the scores."""
     flat = q.type.rank == 3
-    q = _heads(ctx, q, node.integer("q_num_heads", 0))
-    k = _joined(ctx, past_key, _heads(ctx, k, node.integer("kv_num_heads", 0)))
-    v = _joined(ctx, past_value, _heads(ctx, v, node.integer("kv_num_heads", 0)))
+    q = heads_of(ctx, q, node.integer("q_num_heads", 0))
+    k = joined(ctx, past_key, heads_of(ctx, k, node.integer("kv_num_heads", 0)))
+    v = joined(ctx, past_value, heads_of(ctx, v, node.integer("kv_num_heads", 0)))
     before = None if past_key is None else past_key.type.shape[2]
     bias = _bias(ctx, node, q, k, mask, before, lengths)
-    scores = _scores(ctx, node, q, k)
+    scores = scores_of(ctx, node, q, k)
     capped = scores
     cap = node.number("softcap", 0.0)
     if cap > 0:
@@ -73,7 +74,7 @@ def attention(
         raise ctx.wrong(f"attribute qk_matmul_output_mode is {mode}")
     element = q.type.dtype
     shown = ctx.cast((capped, capped, biased, likely)[mode], element)
-    out = _weighted(ctx, ctx.cast(likely, element), v)
+    out = weighted(ctx, ctx.cast(likely, element), v)
     if flat:
         batch, heads, steps, size = out.type.shape
         turned = ctx.emit(graph.Transpose, out, perm=(0, 2, 1, 3))
@@ -90,7 +91,7 @@ def _groups(ctx: Context, x: Value, k: Value) -> tuple[Any, ...]:
     return x.type.shape[0], shared, heads // shared
 
 
-def _scores(ctx: Context, node: Node, q: Value, k: Value) -> Value:
+def scores_of(ctx: Context, node: Node, q: Value, k: Value) -> Value:
     """Queries times keys, each scaled by the root of the factor."""
     size = ctx.static(q.type.shape[3], "the size of a head")
     factor = node.number("scale", 0.0) or 1 / np.sqrt(max(size, 1))
@@ -105,7 +106,7 @@ def _scores(ctx: Context, node: Node, q: Value, k: Value) -> Value:
     return ctx.reshape(out, (batch, shared * each, steps, seen))
 
 
-def _weighted(ctx: Context, likely: Value, v: Value) -> Value:
+def weighted(ctx: Context, likely: Value, v: Value) -> Value:
     """Values, weighted by how likely each is."""
     batch, shared, each = _groups(ctx, likely, v)
     steps, seen = likely.type.shape[2:]
@@ -212,7 +213,7 @@ def rotary_embedding(
 ) -> Value:
     """Pairs of elements of each head turned by the angle of their position."""
     shape = x.type.shape
-    x = _heads(ctx, x, node.integer("num_heads", 0))
+    x = heads_of(ctx, x, node.integer("num_heads", 0))
     batch, heads, steps, size = x.type.shape
     size = ctx.static(size, "the size of a head")
     turned = node.integer("rotary_embedding_dim", 0) or size

@@ -27,6 +27,11 @@ from minicc.ir.types import BF16, F16, F32, I64
 
 Activation = Callable[[Value], Value]
 State = tuple[Value, ...]
+# What the state adds to the gates from one before another: [1, batch, gates, hidden].
+Recurrent = Callable[[Value, int, int], Value]
+# What the inputs add to all gates side by side, what the state does, and the state's size; for a
+# direction, the inputs, both weights, and the number of gates.
+Products = Callable[[Context, int, Value, Value, Value, int], tuple[Value, Recurrent, int]]
 
 _SHARED = "activation_alpha activation_beta activations clip direction hidden_size layout"
 _BEFORE_7 = " output_sequence"
@@ -47,21 +52,16 @@ _PARAMETERS: dict[str, tuple[float | None, float | None]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class _Cell:
+class Cell:
     """One direction of a layer: what its steps share."""
 
     ctx: Context
     node: Node
     hidden: int
     activations: Sequence[Activation]
-    recurrent: Value  # [gates, hidden, hidden]
+    product: Recurrent
     recurrent_bias: Value | None  # [gates, hidden], where it is not part of the inputs' product
     peepholes: tuple[Value, ...] = ()
-
-    def product(self, h: Value, first: int, last: int) -> Value:
-        """What the state adds to some of the gates."""
-        rows = _cut(self.ctx, self.recurrent, 0, first, last)
-        return self.ctx.emit(graph.Contract, h, rows, equation="tbh,gjh->tbgj")
 
     def gate(self, gates: Value, k: int) -> Value:
         """One of the gates; theirs is the axis before the last."""
@@ -90,7 +90,22 @@ class _Cell:
         return self.ctx.emit(graph.Sub, self.ctx.scalar(1, x), x)
 
 
-Step = Callable[[_Cell, Value, State], State]
+Step = Callable[[Cell, Value, State], State]
+
+
+def float_products(
+    ctx: Context, k: int, x: Value, w: Value, r: Value, gates: int
+) -> tuple[Value, Recurrent, int]:
+    """The products of a direction with weights in floats: [directions, gates, ...] each."""
+    hidden = ctx.static(r.type.shape[-1], "the size of the state")
+    weights, recurrent = (ctx.reshape(_cut(ctx, v, 0, k, k + 1), v.type.shape[1:]) for v in (w, r))
+    rows = ctx.reshape(recurrent, (gates, hidden, hidden))
+
+    def product(h: Value, first: int, last: int) -> Value:
+        some = _cut(ctx, rows, 0, first, last)
+        return ctx.emit(graph.Contract, h, some, equation="tbh,gjh->tbgj")
+
+    return ctx.emit(graph.Contract, x, weights, equation="tbi,gi->tbg"), product, hidden
 
 
 def _cut(ctx: Context, x: Value, axis: int, start: int, stop: int) -> Value:
@@ -103,12 +118,12 @@ def _cut(ctx: Context, x: Value, axis: int, start: int, stop: int) -> Value:
     return ctx.emit(graph.Slice, x, starts=tuple(starts), stops=tuple(stops), steps=steps)
 
 
-def _rnn_step(cell: _Cell, x: Value, state: State) -> State:
+def _rnn_step(cell: Cell, x: Value, state: State) -> State:
     h = cell.gate(cell.product(state[0], 0, 1), 0)
     return (cell.activate(0, cell.add(cell.gate(x, 0), h)),)
 
 
-def _lstm_step(cell: _Cell, x: Value, state: State) -> State:
+def _lstm_step(cell: Cell, x: Value, state: State) -> State:
     h, c = state
     product = cell.product(h, 0, 4)
     i, o, f, g = (cell.add(cell.gate(x, k), cell.gate(product, k)) for k in range(4))
@@ -124,7 +139,7 @@ def _lstm_step(cell: _Cell, x: Value, state: State) -> State:
     return cell.mul(cell.activate(0, o), cell.activations[2](c)), c
 
 
-def _gru_step(cell: _Cell, x: Value, state: State) -> State:
+def _gru_step(cell: Cell, x: Value, state: State) -> State:
     (h,) = state
     bias = cell.recurrent_bias
     product = cell.product(h, 0, 2 if bias is None else 3)
@@ -169,7 +184,7 @@ def rnn(
     h: Value | None = None,
 ) -> tuple[Value, ...]:
     """The state of each step is an activation of the inputs and the state before."""
-    return _layer(ctx, node, (x, w, r, b), lengths, (h,))
+    return layer(ctx, node, (x, w, r, b), lengths, (h,))
 
 
 @operator("GRU", _SHARED + _BEFORE_7 + " linear_before_reset")
@@ -184,7 +199,7 @@ def gru(
     h: Value | None = None,
 ) -> tuple[Value, ...]:
     """An update gate mixes the state before with a new one, in which a reset gate damps it."""
-    return _layer(ctx, node, (x, w, r, b), lengths, (h,))
+    return layer(ctx, node, (x, w, r, b), lengths, (h,))
 
 
 @operator("LSTM", _SHARED + _BEFORE_7 + " input_forget")
@@ -201,16 +216,17 @@ def lstm(
     p: Value | None = None,
 ) -> tuple[Value, ...]:
     """A cell that gates let in, keep and let out, with peepholes of the gates into it if given."""
-    return _layer(ctx, node, (x, w, r, b), lengths, (h, c), p)
+    return layer(ctx, node, (x, w, r, b), lengths, (h, c), p)
 
 
-def _layer(
+def layer(
     ctx: Context,
     node: Node,
     tensors: tuple[Value, Value, Value, Value | None],
     lengths: Value | None,
     states: Sequence[Value | None],
     peepholes: Value | None = None,
+    products: Products = float_products,
 ) -> tuple[Value, ...]:
     """All directions of a layer: the states of all steps, and the last of each state."""
     element = tensors[0].type.dtype
@@ -227,7 +243,7 @@ def _layer(
     last: list[State] = []
     for k, backwards in enumerate(_directions(ctx, node, w)):
         start = [None if s is None else _swapped(ctx, s, batch_first) for s in given]
-        cell, product = _cell(ctx, node, k, (x, w, r, b), peepholes)
+        cell, product = _cell(ctx, node, k, (x, w, r, b), peepholes, products)
         state = tuple(_direction(ctx, s, k, cell, x) for s in start)
         *ends, rows = _steps(cell, product, state, backwards, inside)
         last.append(tuple(ends))
@@ -278,16 +294,15 @@ def _cell(
     k: int,
     tensors: tuple[Value, Value, Value, Value | None],
     peepholes: Value | None,
-) -> tuple[_Cell, Value]:
+    products: Products,
+) -> tuple[Cell, Value]:
     """One direction's cell, and what inputs add to its gates: [steps, batch, gates, hidden]."""
     x, w, r, b = tensors
     kind = _KINDS[node.op]
-    hidden = ctx.static(r.type.shape[-1], "the size of the state")
+    product, step, hidden = products(ctx, k, x, w, r, kind.gates)
     width = kind.gates * hidden
-    if node.integer("hidden_size", hidden) != hidden or r.type.shape[1] != width:
+    if node.integer("hidden_size", hidden) != hidden or product.type.shape[2] != width:
         raise ctx.refused(f"weights {r.type} for a state of {node.integer('hidden_size', hidden)}")
-    weights, recurrent = (ctx.reshape(_cut(ctx, v, 0, k, k + 1), v.type.shape[1:]) for v in (w, r))
-    product = ctx.emit(graph.Contract, x, weights, equation="tbi,gi->tbg")
     each = (kind.gates, hidden)
     apart = None
     if b is not None:
@@ -306,12 +321,11 @@ def _cell(
     if peepholes is not None:
         row = ctx.cast(_cut(ctx, peepholes, 0, k, k + 1), x.type.dtype)
         holes = tuple(_cut(ctx, row, 1, n * hidden, (n + 1) * hidden) for n in range(3))
-    recurrent = ctx.reshape(recurrent, (*each, hidden))
-    cell = _Cell(ctx, node, hidden, _activations(ctx, node, k), recurrent, apart, holes)
+    cell = Cell(ctx, node, hidden, _activations(ctx, node, k), step, apart, holes)
     return cell, ctx.reshape(product, (*x.type.shape[:2], *each))
 
 
-def _direction(ctx: Context, state: Value | None, k: int, cell: _Cell, x: Value) -> Value:
+def _direction(ctx: Context, state: Value | None, k: int, cell: Cell, x: Value) -> Value:
     """The state that a direction begins with: zeros where it is not given."""
     if state is not None:
         return _cut(ctx, state, 0, k, k + 1)
@@ -320,7 +334,7 @@ def _direction(ctx: Context, state: Value | None, k: int, cell: _Cell, x: Value)
 
 
 def _steps(
-    cell: _Cell, product: Value, state: State, backwards: bool, inside: Value | None
+    cell: Cell, product: Value, state: State, backwards: bool, inside: Value | None
 ) -> tuple[Value, ...]:
     """The last states, and the first state of all steps in the order of time."""
     ctx = cell.ctx

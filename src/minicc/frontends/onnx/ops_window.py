@@ -230,23 +230,28 @@ def window_counts(x: Value, frame: Frame) -> list[Any]:
 @widened
 def average_pool(ctx: Context, node: Node, x: Value) -> Value:
     """The sum of each window times the reciprocal of how many of its elements count."""
+    total, counts = average_parts(ctx, node, x)
+    return ctx.emit(graph.Mul, total, ctx.emit(graph.Div, ctx.scalar(1, x), counts))
+
+
+def average_parts(ctx: Context, node: Node, x: Value) -> tuple[Value, Value]:
+    """The sum of each window, and how many of its elements count, which may be one number."""
     frame = frame_of(ctx, node, x, kernel_shape(ctx, node))
     total = _window(ctx, x, frame, "add")
     padding = bool(node.integer("count_include_pad", 0))
     plain = padding and all(map(at_least, frame.high, frame.reached))
     if plain or not any((*frame.low, *frame.reached)):
-        return ctx.emit(graph.Mul, total, ctx.scalar(1 / prod(frame.size), x))
+        return total, ctx.scalar(prod(frame.size), x)
     if not all(isinstance(n, int) for n in total.type.shape[2:]):
-        counts = _free_counts(ctx, x, total, frame, padding)
-        return ctx.emit(graph.Mul, total, ctx.emit(graph.Div, ctx.scalar(1, x), counts))
+        return total, _free_counts(ctx, x, total, frame, padding)
     ctx.room(*total.type.shape[2:])
     known = np.ones(())
     for axis, extent in enumerate(x.type.shape[2:]):
         known = known[..., None] * _counts(frame, axis, extent, padding)
-    factors = (1 / np.maximum(known, 1)).astype(x.type.dtype.numpy)
-    if (factors == factors.flat[0]).all():
-        return ctx.emit(graph.Mul, total, ctx.constant(factors.flat[0].reshape(())))
-    return ctx.emit(graph.Mul, total, ctx.constant(factors))
+    counts = np.maximum(known, 1).astype(x.type.dtype.numpy)
+    if (counts == counts.flat[0]).all():
+        counts = counts.flat[0].reshape(())
+    return total, ctx.constant(counts)
 
 
 def _counts(frame: Frame, axis: int, extent: int, padding: bool) -> Array:

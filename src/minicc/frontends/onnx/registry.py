@@ -2,7 +2,7 @@
 
 Mirrors: onnx-mlir's and Relax's tables of converters. One function serves all opsets and asks the
 context where a meaning has changed. Its signature says how many inputs the operator takes: those
-without a default must be there, `*xs` takes any number.
+without a default must be there, unless they may be None; `*xs` takes any number.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ class Operator:
 
     The function, its inputs' names, how many of them must be there, whether there may be any
     number, and the attributes that it reads or that mean nothing in inference; others are refused.
+    Those of the former that are `optional` may be left empty.
     """
 
     run: Importer
@@ -31,6 +32,7 @@ class Operator:
     required: int
     variadic: bool
     attributes: frozenset[str]
+    optional: frozenset[str]
 
 
 OPERATORS: dict[str, Operator] = {}
@@ -47,6 +49,7 @@ def register(name: str, run: Importer, attributes: str = "") -> None:
         sum(p.default is p.empty and p.kind is not p.VAR_POSITIONAL for p in parameters),
         any(p.kind is p.VAR_POSITIONAL for p in parameters),
         frozenset(attributes.split()),
+        frozenset(p.name for p in parameters if p.annotation == "Value | None"),
     )
 
 

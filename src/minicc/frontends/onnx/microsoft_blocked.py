@@ -1,0 +1,147 @@
+"""Convolutions and poolings of images whose channels lie in blocks, as ONNX Runtime lays them out.
+
+Here a tensor in blocks is one of [N, C, H, W] whose channels are filled up with zeros to a whole
+number of blocks: how it lies in memory is the compiler's affair. Only weights come in blocks from
+the file, and are laid out anew. How large a block is depends on the machine that a model was saved
+on; like ONNX Runtime, this takes it to be one like that which opens it.
+
+Mirrors: the domain com.microsoft.nchwc.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from minicc.frontends.onnx.context import Context
+from minicc.frontends.onnx.microsoft_common import (
+    DOMAIN,
+    add,
+    channels_first,
+    channels_last,
+    flag,
+    permuted,
+    standard,
+)
+from minicc.frontends.onnx.microsoft_linear import fused
+from minicc.frontends.onnx.ops_movement import cut
+from minicc.frontends.onnx.ops_window import conv
+from minicc.frontends.onnx.reader import Node
+from minicc.frontends.onnx.registry import operator
+from minicc.ir import graph
+from minicc.ir.core import Literal, Value
+from minicc.target import host_flags
+
+_BLOCKED = f"{DOMAIN}.nchwc"
+_WINDOW = "auto_pad dilations kernel_shape pads strides"
+
+
+def block_size() -> int:
+    """How many channels ONNX Runtime puts in a block on this machine."""
+    return 16 if "avx512f" in host_flags() else 8
+
+
+def _spread(ctx: Context, x: Value, channels: int) -> Value:
+    """`x` with channels of zeros behind, so that it has as many."""
+    lack = channels - ctx.static(x.type.shape[1], "the number of channels")
+    if not lack:
+        return x
+    zero = Literal(np.zeros((), x.type.dtype.numpy))
+    rest = (0,) * (x.type.rank - 2)
+    return ctx.emit(graph.Pad, x, low=(0, 0, *rest), high=(0, lack, *rest), value=zero)
+
+
+@operator(f"{_BLOCKED}.ReorderInput", attributes="channels_last")
+def reorder_input(ctx: Context, node: Node, x: Value) -> Value:
+    """Put channels in blocks."""
+    x = channels_first(ctx, x) if flag(node, "channels_last") else x
+    channels = ctx.static(x.type.shape[1], "the number of channels")
+    return _spread(ctx, x, -(-channels // block_size()) * block_size())
+
+
+@operator(f"{_BLOCKED}.ReorderOutput", attributes="channels channels_last")
+def reorder_output(ctx: Context, node: Node, x: Value) -> Value:
+    """Take channels out of their blocks, without those that fill them up."""
+    channels = node.integer("channels", 0)
+    held = ctx.static(x.type.shape[1], "the number of channels")
+    if not 0 < channels <= held:
+        raise ctx.wrong(f"attribute channels is {channels} of {held} channels")
+    out = cut(ctx, x, {1: (0, channels, 1)})
+    return channels_last(ctx, out) if flag(node, "channels_last") else out
+
+
+def _weights(ctx: Context, w: Value) -> Value:
+    """Weights [O, I, spatial...] of some whose output channels lie in blocks.
+
+    Input channels lie in blocks too, outside of those, where there are enough of them for one.
+    """
+    if w.type.rank < 3:
+        raise ctx.refused("Conv wants weights of [O, I, spatial...]")
+    outer, inner, *rest = (ctx.static(n, "the weights' shape") for n in w.type.shape)
+    block = block_size()
+    if outer % block:
+        hint = "save it on a machine like this, or without the optimisations of layouts"
+        raise ctx.unsupported(f"{outer} channels that lie in blocks of another machine", hint)
+    axes = range(2, 2 + len(rest))
+    if inner % block:
+        laid = ctx.reshape(w, (outer // block, inner, *rest, block))
+        turned = permuted(ctx, laid, (0, laid.type.rank - 1, 1, *axes))
+    else:
+        laid = ctx.reshape(w, (outer // block, inner // block, *rest, block, block))
+        last = laid.type.rank - 1
+        turned = permuted(ctx, laid, (0, last, 1, last - 1, *axes))
+    return ctx.reshape(turned, w.type.shape)
+
+
+@operator(f"{_BLOCKED}.Conv", attributes=f"{_WINDOW} activation activation_params group")
+def blocked_conv(
+    ctx: Context, node: Node, x: Value, w: Value, b: Value | None = None, z: Value | None = None
+) -> Value:
+    """A convolution, a tensor added to it, and an activation."""
+    return fused(ctx, node, add(ctx, conv(ctx, node, x, _weights(ctx, w), b), z))
+
+
+def _options(node: Node, names: str) -> dict[str, Any]:
+    return {name: node.attributes[name] for name in names.split() if name in node.attributes}
+
+
+@operator(f"{_BLOCKED}.MaxPool", attributes=f"{_WINDOW} ceil_mode storage_order")
+def blocked_max_pool(ctx: Context, node: Node, x: Value) -> Value:
+    """The greatest of each window."""
+    return standard(ctx, node, "MaxPool", x, **_options(node, f"{_WINDOW} ceil_mode"))
+
+
+@operator(f"{_BLOCKED}.AveragePool", attributes=f"{_WINDOW} ceil_mode count_include_pad")
+def blocked_average_pool(ctx: Context, node: Node, x: Value) -> Value:
+    """The mean of each window."""
+    options = _options(node, f"{_WINDOW} ceil_mode count_include_pad")
+    return standard(ctx, node, "AveragePool", x, **options)
+
+
+@operator(f"{_BLOCKED}.GlobalMaxPool")
+def blocked_global_max_pool(ctx: Context, node: Node, x: Value) -> Value:
+    """The greatest over all spatial axes, which stay."""
+    return standard(ctx, node, "GlobalMaxPool", x)
+
+
+@operator(f"{_BLOCKED}.GlobalAveragePool")
+def blocked_global_average_pool(ctx: Context, node: Node, x: Value) -> Value:
+    """The mean over all spatial axes, which stay."""
+    return standard(ctx, node, "GlobalAveragePool", x)
+
+
+@operator(f"{_BLOCKED}.Upsample", attributes="coordinate_transformation_mode mode scales")
+def blocked_upsample(ctx: Context, node: Node, x: Value) -> Value:
+    """An image made larger by whole numbers."""
+    given = node.integers("scales")
+    if given is None:
+        raise ctx.wrong("its attribute scales is missing")
+    scales = ctx.constant(np.array(given, np.float32))
+    way = node.text("coordinate_transformation_mode", "asymmetric")
+    options = {
+        "mode": node.text("mode", "nearest"),
+        "coordinate_transformation_mode": way,
+        "nearest_mode": "floor",
+    }
+    return standard(ctx, node, "Resize", x, None, scales, **options)
