@@ -46,6 +46,7 @@ from minicc.frontends.onnx import (
     ops_transposed,
     ops_window,
 )
+from minicc.frontends.onnx.attributes import check_attributes
 from minicc.frontends.onnx.context import Context, HostNodeError, NeedsValueError, describe
 from minicc.frontends.onnx.host import HOST
 from minicc.frontends.onnx.hosted import ANYTHING, Symbols, Types, emit_hosted
@@ -383,6 +384,7 @@ class Importer:
             raise UserError("MC0159", f"{node.op} of what is no tensor of numbers", where=node.name)
         self.ctx.use(given)
         versions = (self.model.opsets[""], self.model.opsets.get(domain, 0))
+        check_attributes(node, versions[1])
         self.ctx.builder.loc = (node.name,)
         op = emit_hosted(self.ctx, node, operands, texts, self.types, versions)
         self._bind(node, self.ctx.builder.add(op).results)
@@ -405,6 +407,7 @@ class Importer:
             # numbers that no sound model has, such as a block of 0 or a padding of 2**40
             raise self.ctx.refused(str(error)) from error
         except Exception as error:
+            check_attributes(node, self.ctx.opset)
             raise self.ctx.bug(error) from error
 
     def _check_parts(self, node: Node, entry: Operator, operands: Sequence[Value | None]) -> None:
