@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from math import prod
+from typing import Any
 
 import numpy as np
 import pytest
@@ -16,6 +18,7 @@ from minicc.ir.core import Function, Module, Region, Value
 from minicc.ir.interpret import run
 from minicc.ir.types import DTYPES, TensorType
 from minicc.options import Options
+from minicc.runtime import execute
 from minicc.target import TARGETS
 from tests.stages.programs import Array, constant
 
@@ -23,6 +26,7 @@ _RUNNABLE = [name for name, target in TARGETS.items() if target.runs_here()]
 _TYPES = ["f32", "f64", "f16", "bf16", "i8", "i16", "i32", "i64", "u8", "bool"]
 _LENGTHS = (0, 1, 2, 7, 15, 16, 17, 31, 33, 63, 64, 65, 100, 257)
 _ROWS = 3
+_GUARD = 64  # elements behind a result
 Body = Callable[[Builder, Value], Sequence[Value]]
 
 
@@ -87,3 +91,35 @@ def test_nothing_combined_is_the_identity(combine: str) -> None:
     executable = compile_module(module, Options(threads=1), {}).executable
     (got,) = executable.run([np.zeros((_ROWS, 0), np.float32)])
     np.testing.assert_array_equal(got, np.full(_ROWS, identity_of(combine, dtype).array))
+
+
+@pytest.mark.parametrize("target", _RUNNABLE)
+@pytest.mark.parametrize("dtype", ["f32", "f64", "i32"])
+@pytest.mark.parametrize("depth", [1, 5, 9])
+def test_products_end_with_their_rows(
+    depth: int, dtype: str, target: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    guards: list[Array] = []
+
+    def guarded(shape: Sequence[int], dtype: np.dtype[Any]) -> Array:
+        count = prod(shape)
+        whole = np.full(count + _GUARD, 77, dtype)
+        guards.append(whole[count:])
+        return whole[:count].reshape(shape)
+
+    element = DTYPES[dtype]
+    args = [
+        Value(TensorType(element, (symbol("m"), depth)), "x"),
+        Value(TensorType(element, (depth, symbol("n"))), "y"),
+    ]
+    b = Builder(("product",))
+    y = b.emit(graph.Contract, *args, equation="mk,kn->mn")
+    module = Module("graph", [Function("main", Region(args, b.ops, (y,)))])
+    executable = compile_module(module, Options(threads=1, target=target), {}).executable
+    monkeypatch.setattr(execute, "empty", guarded)
+    for m in (1, 2, 5, 6, 7, 13):
+        for n in (1, 3, 15, 17, 33, 70):
+            given = [_given(dtype, (m, depth)), _given(dtype, (depth, n))]
+            (got,) = executable.run(given)
+            np.testing.assert_array_equal(got, given[0] @ given[1], err_msg=f"{m} x {n}")
+            np.testing.assert_array_equal(guards.pop(), 77, err_msg=f"behind {m} x {n}")

@@ -63,9 +63,12 @@ class Nest:
         last = next((n for n in contiguous if n in self.tiles), None)
         known = [n for n in self.low.axes if n in self.tiles]
         fresh = sorted((n for n in self.tiles if n not in known), key=lambda n: n == last)
-        axes = known + fresh if last in fresh else fresh + known
-        self.low.axes += [n for n in axes if n not in self.low.axes]
-        return tuple(axes)
+        if last in fresh:
+            self.low.axes += fresh
+            return (*known, *fresh)
+        # in front for all that follow, too: what is contiguous stays last
+        self.low.axes[:0] = fresh
+        return (*fresh, *known)
 
     def fits_registers(self, k: int) -> bool:
         """Whether one tile is all of an instance's result `k`.
@@ -315,6 +318,8 @@ class Nest:
         An expression over i0, i1, ..., which `indices` are; one may be added to them.
         """
         name = self.axes[-1] if self.axes else ""
+        # points of another axis could not be left out, and would be written beyond its end
+        assert self.low.ends.keys().isdisjoint({*self.axes[:-1]} & {*names}), self.axes
         if name not in self.low.ends or name not in names:
             return None
 
