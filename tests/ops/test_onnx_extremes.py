@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 from onnx import ValueInfoProto, helper, numpy_helper
+from onnx.reference import ReferenceEvaluator
 
 import minicc
 
@@ -172,3 +173,74 @@ def test_outputs_that_decide_a_branch_are_the_callers_own() -> None:
         np.testing.assert_array_equal(y, x)
         c[...] = False
         y[:] = 0
+
+
+def reference(nodes: Sequence[Any], feed: Mapping[str, Array], opset: int, **held: Any) -> Array:
+    """The first output as ONNX's reference implementation has it."""
+    given = [
+        helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(a.dtype), a.shape)
+        for name, a in feed.items()
+    ]
+    constants = [numpy_helper.from_array(np.asarray(value), name) for name, value in held.items()]
+    graph = helper.make_graph(nodes, "wanted", given, [ValueInfoProto(name="y")], constants)
+    opsets = [helper.make_opsetid("", opset)]
+    model = helper.make_model(graph, opset_imports=opsets, ir_version=9)
+    return np.asarray(ReferenceEvaluator(model).run(None, dict(feed))[0])
+
+
+REGIONS = np.array(
+    [[0, 0, 7, 5], [1.2, 0.4, 3.9, 4.6], [2, 2, 2.5, 2.5], [5, 5, 1, 1], [-3, -2, 9, 8]], np.float32
+)
+
+
+@pytest.mark.parametrize("regions", [REGIONS, REGIONS[:1], REGIONS[:0]])
+@pytest.mark.parametrize("mode", ["avg", "max"])
+@pytest.mark.parametrize("place", ["half_pixel", "output_half_pixel"])
+def test_regions_with_as_many_samples_as_they_have_pixels(
+    place: str, mode: str, regions: Array
+) -> None:
+    it = node(
+        "RoiAlign",
+        "x regions images",
+        coordinate_transformation_mode=place,
+        mode=mode,
+        output_height=2,
+        output_width=3,
+        spatial_scale=0.75,
+    )
+    feed = {
+        "x": np.random.default_rng(0).uniform(1, 2, (2, 2, 6, 7)).astype(np.float32),
+        "regions": regions,
+        "images": np.arange(len(regions)) % 2,
+    }
+    s = session([it], {name: (a.dtype, a.shape) for name, a in feed.items()})
+    (y,) = s.run(None, feed)
+    wanted = reference([it], feed, 17)
+    assert y.shape == wanted.shape
+    np.testing.assert_allclose(y, wanted, rtol=1e-5, atol=1e-6)
+
+
+def test_resizing_does_not_spread_what_is_no_number() -> None:
+    x = np.arange(12, dtype=np.float32).reshape(3, 4)
+    x[1, 2] = NAN
+    it = node("Resize", "x  scales", mode="linear")
+    s = session([it], {"x": (x.dtype, x.shape)}, scales=np.array([1, 2.6], np.float32))
+    (y,) = s.run(None, {"x": x})
+    assert np.isnan(y).any(axis=1).tolist() == [False, True, False]
+    assert np.isnan(y[1]).tolist() == [False] * 4 + [True] * 5 + [False]
+
+
+@pytest.mark.parametrize("mode", ["nearest", "linear", "cubic"])
+def test_resizing_to_nothing(mode: str) -> None:
+    x = np.ones((2, 1), np.float32)
+    scales = np.array([1, 0.5], np.float32)
+    (y,) = results([node("Resize", "x  scales", mode=mode)], {"x": x}, scales=scales)
+    assert y.shape == (2, 0)
+
+
+def test_antialiased_sizes_of_a_free_axis() -> None:
+    x = np.random.default_rng(0).standard_normal((2, 5)).astype(np.float32)
+    it = node("Resize", "x   sizes", mode="cubic", antialias=1)
+    (y,) = results([it], {"x": x}, opset=19, sizes=np.array([6, 2]))
+    wanted = reference([it], {"x": x}, 19, sizes=np.array([6, 2]))
+    np.testing.assert_allclose(y, wanted, rtol=1e-4, atol=1e-5)
