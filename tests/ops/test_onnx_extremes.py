@@ -185,10 +185,31 @@ def reference(nodes: Sequence[Any], feed: Mapping[str, Array], opset: int, **hel
     graph = helper.make_graph(nodes, "wanted", given, [ValueInfoProto(name="y")], constants)
     opsets = [helper.make_opsetid("", opset)]
     model = helper.make_model(graph, opset_imports=opsets, ir_version=9)
-    return np.asarray(ReferenceEvaluator(model).run(None, dict(feed))[0])
+    found: Any = ReferenceEvaluator(model).run(None, dict(feed))
+    return np.asarray(found[0])
 
 
-REGIONS = np.array(
+@pytest.mark.parametrize("element", [np.float16, np.float32, np.float64])
+@pytest.mark.parametrize("size", [2, 3, 20])
+def test_the_greatest_number_of_a_window(size: int, element: Any) -> None:
+    rng = np.random.default_rng(size)
+    x = rng.integers(-9, 10, (2, 3, 40)).astype(element)
+    x[rng.random(x.shape) < 0.3] = NAN
+    x[0, 0, :] = NAN
+    x[0, 1, ::3] = -INF
+    it = node("MaxPool", "x", "y places", kernel_shape=[size], strides=[2])
+    s = session([it], {"x": (x.dtype, x.shape)}, "y places")
+    y, places = s.run(None, {"x": x})
+    (alone,) = results([node("MaxPool", "x", kernel_shape=[size], strides=[2])], {"x": x})
+    np.testing.assert_array_equal(alone, y, strict=True)
+    windows = np.lib.stride_tricks.sliding_window_view(x, size, 2)[:, :, ::2]
+    numbers = np.where(np.isnan(windows), -INF, windows)
+    np.testing.assert_array_equal(y, numbers.max(-1))
+    at = numbers.argmax(-1) + 2 * np.arange(windows.shape[2])
+    np.testing.assert_array_equal(places, at + 40 * np.arange(6).reshape(2, 3, 1))
+
+
+REGIONS: Array = np.array(
     [[0, 0, 7, 5], [1.2, 0.4, 3.9, 4.6], [2, 2, 2.5, 2.5], [5, 5, 1, 1], [-3, -2, 9, 8]], np.float32
 )
 
