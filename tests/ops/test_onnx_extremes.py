@@ -265,3 +265,26 @@ def test_antialiased_sizes_of_a_free_axis() -> None:
     (y,) = results([it], {"x": x}, opset=19, sizes=np.array([6, 2]))
     wanted = reference([it], {"x": x}, 19, sizes=np.array([6, 2]))
     np.testing.assert_allclose(y, wanted, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("n", [0, 1, 4, 9])
+@pytest.mark.parametrize("element", [np.int32, np.int64])
+def test_sizes_that_are_kept_below_zero(element: Any, n: int) -> None:
+    number = helper.np_dtype_to_tensor_dtype(np.dtype(element))
+    nodes = [
+        node("Shape", "x", "s"),
+        node("Cast", "s", "t", to=number),
+        node("Squeeze", "t", "n"),
+        node("Min", "n minus", "low"),
+        node("Div", "low three", "third"),
+        node("Add", "third four", "y"),
+        node("Less", "low zero", "below"),
+        node("Range", "zero low one", "none"),
+        node("Range", "zero y one", "some"),
+    ]
+    numbers = {"minus": -2, "zero": 0, "one": 1, "three": 3, "four": 4}
+    held: dict[str, Any] = {k: np.array(v, element) for k, v in numbers.items()}
+    s = session(nodes, {"x": (np.float32, ["n"])}, "y below none some", **held)
+    y, below, none, some = s.run(None, {"x": np.ones(n, np.float32)})
+    assert (y.tolist(), below.tolist(), none.tolist()) == (4, True, [])
+    np.testing.assert_array_equal(some, np.arange(4, dtype=element), strict=True)

@@ -60,10 +60,7 @@ def _equal(a: Dim, b: Dim) -> bool:
     gap = a - b
     if isinstance(gap, int):
         return gap == 0
-    # symbols are extents: where none is subtracted, a sum is at least its constant
-    if gap.const > 0 and all(c >= 0 for _, c in gap.terms):
-        return False
-    if gap.const < 0 and all(c <= 0 for _, c in gap.terms):
+    if at_least(a, b + 1) or at_least(b, a + 1):
         return False
     raise _UnknownError
 
