@@ -288,3 +288,10 @@ def test_sizes_that_are_kept_below_zero(element: Any, n: int) -> None:
     y, below, none, some = s.run(None, {"x": np.ones(n, np.float32)})
     assert (y.tolist(), below.tolist(), none.tolist()) == (4, True, [])
     np.testing.assert_array_equal(some, np.arange(4, dtype=element), strict=True)
+
+
+@pytest.mark.parametrize("op", ["HardSigmoid", "HardSwish", "LeakyRelu", "Selu", "ThresholdedRelu"])
+def test_defaults_are_numbers_of_32_bits(op: str) -> None:
+    x = np.random.default_rng(0).uniform(-4, 4, 50)
+    (y,) = results([node(op, "x")], {"x": x}, opset=18)
+    np.testing.assert_allclose(y, reference([node(op, "x")], {"x": x}, 18), rtol=1e-13, atol=1e-15)

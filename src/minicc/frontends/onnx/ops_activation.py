@@ -177,7 +177,8 @@ def hard_sigmoid(ctx: Context, node: Node, x: Value) -> Value:
 @widened
 def hard_swish(ctx: Context, node: Node, x: Value) -> Value:
     """The product x * hard_sigmoid(x) with alpha 1/6 and beta 1/2."""
-    return ctx.emit(graph.Mul, x, _hard_sigmoid(ctx, x, 1 / 6, 0.5))
+    # an attribute of HardSigmoid, of 32 bits
+    return ctx.emit(graph.Mul, x, _hard_sigmoid(ctx, x, float(np.float32(1 / 6)), 0.5))
 
 
 @operator("Gelu", attributes="approximate")

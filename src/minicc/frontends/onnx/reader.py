@@ -79,8 +79,8 @@ class Node:
         return int(self._get(name, (int,), default, "an integer"))
 
     def number(self, name: str, default: float) -> float:
-        """An attribute of one float."""
-        return float(self._get(name, (int, float), default, "a number"))
+        """An attribute of one float, which has 32 bits, also where it is the default."""
+        return float(np.float32(self._get(name, (int, float), default, "a number")))
 
     def text(self, name: str, default: str) -> str:
         """An attribute of one string."""
