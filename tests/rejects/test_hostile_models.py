@@ -12,7 +12,7 @@ import pytest
 from onnx import AttributeProto, GraphProto, TensorProto, ValueInfoProto, helper, numpy_helper
 
 import minicc
-from minicc.errors import UserError
+from minicc.errors import UnsupportedError, UserError
 from minicc.frontends.onnx.patterns import Pattern
 
 F = TensorProto.FLOAT
@@ -53,6 +53,13 @@ def test_tensors_that_no_array_can_hold(tensor: Any, text: str) -> None:
     assert said.startswith("MC0131 error: tensor w")
     assert text in said
     assert "at: it" in said
+
+
+def test_an_output_that_no_array_can_hold() -> None:
+    shape = numpy_helper.from_array(np.array([1] * 99 + [4]), "shape")
+    it = helper.make_node("Reshape", ["x", "shape"], ["y"], "it")
+    with pytest.raises(UnsupportedError, match=r"MC0221.*the output y: 100 axes"):
+        minicc.InferenceSession(model_of(it, tensors=[shape]).SerializeToString())
 
 
 TENSOR = numpy_helper.from_array(np.ones(2, np.float32))

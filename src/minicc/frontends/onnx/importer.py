@@ -63,6 +63,7 @@ from minicc.ir.core import Array, Function, Module, Region, Value
 from minicc.ir.types import OPAQUE, TensorType
 
 _STRING = 8  # TensorProto.DataType
+_MOST_AXES = 64  # of an array of NumPy
 _MOST_TAILS = 3  # Ifs within one another after which all that follows is imported in both branches
 # Operators that do little for each element: of sizes that they can't leave open the host runs them,
 # and the model has one program; for others each set of sizes has a program of its own.
@@ -453,7 +454,11 @@ class Importer:
                 continue
             try:
                 self.ctx.stand_at(Node(f"the output {name}", name, (), (), {}), (), 0)
-                outputs.append(self.value(name, name))
+                found = self.value(name, name)
+                if found.type.rank > _MOST_AXES:
+                    text = f"{found.type.rank} axes, of which an array has at most {_MOST_AXES}"
+                    raise self.ctx.unsupported(text, "reshape it within the model")
+                outputs.append(found)
                 self.ctx.use(outputs[-1:])
             except MiniccError as error:
                 problems.add(error)
