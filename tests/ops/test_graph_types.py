@@ -109,7 +109,7 @@ REFUSED: dict[str, Callable[[], Op]] = {
     "graph.select wants bool and two equal element types, not [f32, f32, f32]": (
         lambda: graph.Select(t(), t(), t(), loc=LOC)
     ),
-    "no combiner is called mean; there are ['add', 'and', 'max', 'min', 'mul', 'or']": (
+    "no combiner is called mean; there are ['add', 'and', 'max', 'maxnum', 'min', 'mul', 'or']": (
         lambda: graph.Reduce(t(2), axes=(0,), combine="mean", loc=LOC)
     ),
     "graph.reduce with `add` is not defined on bool": lambda: graph.Reduce(

@@ -50,10 +50,45 @@ def exact_quotient(left: Dim, right: Dim) -> Dim | None:
 
 def at_least(left: Dim, right: Dim) -> bool:
     """Whether the first is surely no smaller than the second; sizes are never negative."""
-    gap = left - right
-    if isinstance(gap, int):
-        return gap >= 0
-    return gap.const >= 0 and all(c >= 0 for _, c in gap.terms)
+    least = _bound(left - right, least=True)
+    return least is not None and least >= 0
+
+
+def _bound(value: Dim, least: bool) -> int | None:
+    """A number that a value is surely not below (not above, unless `least`); None for no bound."""
+    if isinstance(value, int):
+        return value
+    total = value.const
+    for monomial, coefficient in value.terms:
+        bound = _bound_of_product(monomial, least == (coefficient > 0))
+        if bound is None:
+            return None
+        total += coefficient * bound
+    return total
+
+
+def _bound_of_product(monomial: Monomial, least: bool) -> int | None:
+    """The same of a product of atoms, of which several are only known not to be negative."""
+    if len(monomial) == 1:
+        return _bound_of_atom(monomial[0], least)
+    low = [_bound_of_atom(atom, True) for atom in monomial]
+    return 0 if least and all(n is not None and n >= 0 for n in low) else None
+
+
+def _bound_of_atom(atom: Atom, least: bool) -> int | None:
+    if isinstance(atom, str):
+        return 0 if least else None
+    first, second = atom.args
+    if atom.kind == "mod":
+        assert isinstance(second, int)
+        return 0 if least else second - 1
+    if atom.kind == "floordiv":
+        assert isinstance(second, int)
+        inner = _bound(first, least)
+        return None if inner is None else inner // second
+    found = [_bound(first, least), _bound(second, least)]
+    known = [n for n in found if n is not None]
+    return min(known) if len(known) == 2 or (known and not least) else None
 
 
 def natural(value: Dim) -> bool:

@@ -198,6 +198,13 @@ class Min(Binary, name="arith.min"):
     compute = _wide(np.minimum)
 
 
+class MaxNumber(Binary, name="arith.maxnum"):
+    """The greater; where one is NaN, the other."""
+
+    kinds = "f"
+    compute = _wide(np.fmax)
+
+
 class Pow(Binary, name="arith.pow"):
     """a to the power b, for floats."""
 
@@ -417,6 +424,7 @@ COMBINERS: dict[str, type[Binary]] = {
     "add": Add,
     "mul": Mul,
     "max": Max,
+    "maxnum": MaxNumber,
     "min": Min,
     "and": And,
     "or": Or,
@@ -425,6 +433,7 @@ _REDUCE: dict[str, Any] = {
     "add": np.add,
     "mul": np.multiply,
     "max": np.maximum,
+    "maxnum": np.fmax,
     "min": np.minimum,
     "and": np.bitwise_and,
     "or": np.bitwise_or,
@@ -440,7 +449,7 @@ def identity_of(combine: str, element: DType) -> Literal:
     elif combine == "and":
         value = True if element is BOOL else -1 if element.kind == "i" else 2**element.bits - 1
     elif element.is_float:
-        value = -np.inf if combine == "max" else np.inf
+        value = np.inf if combine == "min" else -np.inf
     elif element is BOOL:
         value = combine == "min"
     else:

@@ -63,6 +63,13 @@ def extremum(greater: bool) -> Emit:
     return emit
 
 
+def _max_number(w: Writer, t: Vec, d: DType, x: list[str]) -> str:
+    a, b = x
+    # a comparison with NaN fails, so a NaN is never put in the place of a number
+    best = w.select(t, w.compare("olt", t, a, b), b, a)
+    return w.select(t, w.compare("uno", t, a, a), b, best)
+
+
 def _integer_division(
     w: Writer, t: Vec, d: DType, x: list[str], floor: bool
 ) -> tuple[str, str, str]:
@@ -185,6 +192,7 @@ TABLE: dict[type[Op], Emit] = {
     arith.FloorDiv: _floor_divide,
     arith.Mod: _modulo,
     arith.Max: extremum(True),
+    arith.MaxNumber: _max_number,
     arith.Min: extremum(False),
     arith.And: _by_kind("", "and", "and"),
     arith.Or: _by_kind("", "or", "or"),

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from minicc.errors import CompilerBug, UnsupportedError, UserError
-from minicc.frontends.onnx.dims import compute_dims
+from minicc.frontends.onnx.dims import compute_dims, is_size
 from minicc.frontends.onnx.ratios import Ratio, compute_ratios
 from minicc.frontends.onnx.reader import Node
 from minicc.ir import graph
@@ -255,7 +255,7 @@ class Context:
     def _computed(self, op: Op) -> Value | None:
         """What an op on dimensions gives, as dimensions; None where it has to be computed."""
         ratios = self._ratios.get(op.operands[0])
-        if ratios is not None and isinstance(op, graph.Cast) and op.dtype.is_integer:
+        if ratios is not None and isinstance(op, graph.Cast) and is_size(op.dtype):
             if not all(map(Ratio.is_floored, ratios.ravel())):
                 return None
             whole = np.asarray(np.frompyfunc(Ratio.floor, 1, 1)(ratios), object)

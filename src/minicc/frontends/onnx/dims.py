@@ -16,7 +16,7 @@ from minicc.ir.affine import Dim, Expr, maximum, minimum
 from minicc.ir.affine_facts import at_least, exact_quotient
 from minicc.ir.core import Array, Op
 from minicc.ir.graph import product
-from minicc.ir.types import BOOL
+from minicc.ir.types import BOOL, DType
 
 
 class _UnknownError(Exception):
@@ -24,13 +24,16 @@ class _UnknownError(Exception):
 
 
 def _divide(a: Dim, b: Dim) -> Dim:
-    """Exact where a symbol is divided: extents are not negative, so `//` truncates as ONNX does."""
+    """The quotient, truncated as ONNX's is where the dividend may be negative."""
     if not isinstance(b, int) or b <= 0:
         quotient = ratio([a], [b])
         if quotient is None:
             raise _UnknownError
         return quotient
-    return a // b if isinstance(a, Expr) or a >= 0 else -(-a // b)
+    if at_least(a, 0):
+        return a // b
+    exact = exact_quotient(a, b)
+    return maximum(a, 0) // b - maximum(-a, 0) // b if exact is None else exact
 
 
 def _modulo(a: Dim, b: Dim) -> Dim:
@@ -40,7 +43,7 @@ def _modulo(a: Dim, b: Dim) -> Dim:
 
 
 def _floor_divide(a: Dim, b: Dim) -> Dim:
-    if isinstance(a, int) and isinstance(b, int) and b:
+    if isinstance(b, int) and (b > 0 or (b and isinstance(a, int))):
         return a // b
     return _divide(a, b)
 
@@ -57,10 +60,7 @@ def _equal(a: Dim, b: Dim) -> bool:
     gap = a - b
     if isinstance(gap, int):
         return gap == 0
-    # symbols are extents: where none is subtracted, a sum is at least its constant
-    if gap.const > 0 and all(c >= 0 for _, c in gap.terms):
-        return False
-    if gap.const < 0 and all(c <= 0 for _, c in gap.terms):
+    if at_least(a, b + 1) or at_least(b, a + 1):
         return False
     raise _UnknownError
 
@@ -84,6 +84,11 @@ _ELEMENTWISE: dict[type[Op], Callable[..., Any]] = {
 }
 
 
+def is_size(element: DType) -> bool:
+    """Whether elements are taken to hold any size; narrower integers wrap, as no `Dim` does."""
+    return element.is_integer and element.bits >= 32
+
+
 def compute_dims(op: Op, args: Sequence[Any]) -> Array | None:
     """The result of an op on dimensions: of objects, or of booleans; None where it has none."""
     objects = [a if a.dtype == object else _objects(a) for a in args]
@@ -94,7 +99,7 @@ def compute_dims(op: Op, args: Sequence[Any]) -> Array | None:
             return None
         return np.asarray(op.evaluate(lambda r, a: (), *objects)[0], objects[0].dtype)
     if isinstance(op, graph.Cast):
-        return objects[0] if op.result.type.dtype.is_integer else None
+        return objects[0] if is_size(op.result.type.dtype) else None
     function = _ELEMENTWISE.get(type(op))
     if function is None:
         return None

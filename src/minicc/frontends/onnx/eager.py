@@ -25,6 +25,7 @@ from minicc.frontends.onnx.registry import OPERATORS
 from minicc.ir import graph
 from minicc.ir.core import Array, Region
 from minicc.ir.graph.host import DEFINITIONS
+from minicc.ir.indices import OutOfRange
 from minicc.ir.interpret import Interpreter
 from minicc.ir.types import OPAQUE, from_numpy, tensor_of
 from minicc.later import Later
@@ -76,7 +77,8 @@ class _Node:
     def _imported(self, known: dict[str, Array], others: dict[str, Array]) -> Region:
         """The ops that do what the node does on others, with what is known as constants."""
         types = {n: tensor_of(a) for n, a in others.items()}
-        made = importer.Importer(self.model, types, known)
+        # what is kept must not change with arrays that are the caller's
+        made = importer.Importer(self.model, types, {n: a.copy() for n, a in known.items()})
         made.node(self.node)
         found = [made.values[name] for name in self.node.outputs if name in made.values]
         made.ctx.use(found)
@@ -99,7 +101,13 @@ def run_node(op: graph.Host, args: Sequence[Any]) -> tuple[Any, ...]:
     if node.op in HOST and not (numbers and node.op in OPERATORS):
         values = run_host(node, [given.get(k) for k in range(len(node.inputs))])
     elif numbers:
-        values = found.evaluated({f"input{k}": np.asarray(v) for k, v in given.items()})
+        try:
+            values = found.evaluated({f"input{k}": np.asarray(v) for k, v in given.items()})
+        except OutOfRange:
+            raise
+        except (ValueError, TypeError, IndexError, ArithmeticError) as error:
+            # what no sound data would ask for, such as an extent below 0
+            raise UserError("MC0158", f"{node.op}: {error}", where=op.loc) from error
     else:
         kinds = ", ".join(sorted({type(v).__name__ for v in given.values()}))
         text = f"{node.op} of what is no tensor of numbers ({kinds})"

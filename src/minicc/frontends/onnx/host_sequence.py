@@ -76,8 +76,11 @@ def split(node: Node, x: Array, parts: Array | None = None) -> Sequence:
     if parts is None:
         pieces = np.split(x, extent, axis)
         return pieces if node.integer("keepdims", 1) else [np.squeeze(p, axis) for p in pieces]
-    ends = np.cumsum(parts)[:-1] if parts.ndim else np.arange(int(parts), extent, int(parts))
-    return list(np.split(x, ends, axis))
+    if parts.ndim:
+        return list(np.split(x, np.cumsum(parts)[:-1], axis))
+    if not extent:
+        return []
+    return list(np.split(x, np.arange(int(parts), extent, int(parts)), axis))
 
 
 @host_operator("ConcatFromSequence")

@@ -6,7 +6,6 @@ Mirrors: ONNX's String*, RegexFullMatch, TfIdfVectorizer and LabelEncoder.
 from __future__ import annotations
 
 import itertools
-import re
 import unicodedata
 from collections.abc import Callable
 from typing import Any
@@ -14,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from minicc.frontends.onnx.host import host_operator
+from minicc.frontends.onnx.patterns import Pattern
 from minicc.frontends.onnx.reader import Node
 from minicc.frontends.onnx.tensors import array_of
 from minicc.ir.core import Array
@@ -51,8 +51,8 @@ def equal(node: Node, a: Array, b: Array) -> Array:
 @host_operator("RegexFullMatch")
 def regex_full_match(node: Node, x: Array) -> Array:
     """Whether all of a string matches a pattern."""
-    pattern = re.compile(node.text("pattern", ""))
-    return _each(lambda text: pattern.fullmatch(text) is not None, bool, _texts(x))
+    pattern = Pattern(node.text("pattern", ""))
+    return _each(pattern.matches, bool, _texts(x))
 
 
 @host_operator("StringSplit")

@@ -46,7 +46,11 @@ def tree_ensemble(node: Node, x: Array) -> Array:
     for root in integers("tree_roots"):
         at = np.full(len(x), root)
         done = np.zeros(len(x), bool)
+        depth = 0
         while not done.all():
+            depth += 1
+            if depth > len(modes):
+                raise ValueError(f"the tree whose root is {root} leads back to itself")
             here = np.where(done, root, at)
             value = x[rows, features[here]]
             chosen = np.zeros(len(x), bool)

@@ -47,6 +47,7 @@ from minicc.frontends.onnx import (
     ops_transposed,
     ops_window,
 )
+from minicc.frontends.onnx.attributes import check_attributes
 from minicc.frontends.onnx.context import Context, HostNodeError, NeedsValueError, describe
 from minicc.frontends.onnx.host import HOST
 from minicc.frontends.onnx.hosted import ANYTHING, Symbols, Types, emit_hosted
@@ -63,6 +64,7 @@ from minicc.ir.core import Array, Function, Module, Region, Value
 from minicc.ir.types import OPAQUE, TensorType
 
 _STRING = 8  # TensorProto.DataType
+_MOST_AXES = 64  # of an array of NumPy
 _MOST_TAILS = 3  # Ifs within one another after which all that follows is imported in both branches
 # Operators that do little for each element: of sizes that they can't leave open the host runs them,
 # and the model has one program; for others each set of sizes has a program of its own.
@@ -385,6 +387,7 @@ class Importer:
             raise UserError("MC0159", f"{node.op} of what is no tensor of numbers", where=node.name)
         self.ctx.use(given)
         versions = (self.model.opsets[""], self.model.opsets.get(domain, 0))
+        check_attributes(node, versions[1])
         self.ctx.builder.loc = (node.name,)
         op = emit_hosted(self.ctx, node, operands, texts, self.types, versions)
         self._bind(node, self.ctx.builder.add(op).results)
@@ -407,6 +410,7 @@ class Importer:
             # numbers that no sound model has, such as a block of 0 or a padding of 2**40
             raise self.ctx.refused(str(error)) from error
         except Exception as error:
+            check_attributes(node, self.ctx.opset)
             raise self.ctx.bug(error) from error
 
     def _check_parts(self, node: Node, entry: Operator, operands: Sequence[Value | None]) -> None:
@@ -453,7 +457,11 @@ class Importer:
                 continue
             try:
                 self.ctx.stand_at(Node(f"the output {name}", name, (), (), {}), (), 0)
-                outputs.append(self.value(name, name))
+                found = self.value(name, name)
+                if found.type.rank > _MOST_AXES:
+                    text = f"{found.type.rank} axes, of which an array has at most {_MOST_AXES}"
+                    raise self.ctx.unsupported(text, "reshape it within the model")
+                outputs.append(found)
                 self.ctx.use(outputs[-1:])
             except MiniccError as error:
                 problems.add(error)

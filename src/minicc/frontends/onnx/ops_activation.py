@@ -177,7 +177,8 @@ def hard_sigmoid(ctx: Context, node: Node, x: Value) -> Value:
 @widened
 def hard_swish(ctx: Context, node: Node, x: Value) -> Value:
     """The product x * hard_sigmoid(x) with alpha 1/6 and beta 1/2."""
-    return ctx.emit(graph.Mul, x, _hard_sigmoid(ctx, x, 1 / 6, 0.5))
+    # an attribute of HardSigmoid, of 32 bits
+    return ctx.emit(graph.Mul, x, _hard_sigmoid(ctx, x, float(np.float32(1 / 6)), 0.5))
 
 
 @operator("Gelu", attributes="approximate")
@@ -197,18 +198,21 @@ def gelu(ctx: Context, node: Node, x: Value) -> Value:
     return ctx.emit(graph.Mul, _scaled(ctx, x, 0.5), both)
 
 
-def softmax_parts(ctx: Context, node: Node, x: Value) -> tuple[Value, Value, Value]:
-    """The tensor less its maximum, the exponentials of that, and their sum.
+def softmax_axes(ctx: Context, node: Node, x: Value) -> tuple[int, ...]:
+    """The axes that Softmax, LogSoftmax and Hardmax work on.
 
     Before opset 13 all axes from `axis` (then 1) on count as one, from then on only `axis` does.
     """
     rank = x.type.rank
-    if ctx.opset < 13:
-        first = node.integer("axis", 1)
-        axes = tuple(range(rank if first == rank else ctx.axes((first,), rank)[0], rank))
-    else:
-        axes = (ctx.axis("axis", -1, rank),)
-    options: dict[str, Any] = {"axes": axes, "keepdims": True}
+    if ctx.opset >= 13:
+        return (ctx.axis("axis", -1, rank),)
+    first = node.integer("axis", 1)
+    return tuple(range(rank if first == rank else ctx.axes((first,), rank)[0], rank))
+
+
+def softmax_parts(ctx: Context, node: Node, x: Value) -> tuple[Value, Value, Value]:
+    """The tensor less its maximum, the exponentials of that, and their sum."""
+    options: dict[str, Any] = {"axes": softmax_axes(ctx, node, x), "keepdims": True}
     less = ctx.emit(graph.Sub, x, ctx.emit(graph.Reduce, x, combine="max", **options))
     power = ctx.emit(graph.Exp, less)
     return less, power, ctx.emit(graph.Reduce, power, combine="add", **options)
@@ -232,20 +236,31 @@ def log_softmax(ctx: Context, node: Node, x: Value) -> Value:
 
 @operator("Hardmax", attributes="axis")
 def hardmax(ctx: Context, node: Node, x: Value) -> Value:
-    """1 at the first maximum along an axis, 0 elsewhere."""
-    if ctx.opset < 13 and node.integer("axis", 1) % x.type.rank != x.type.rank - 1:
-        raise ctx.unsupported("several axes as one", "convert the model to opset 13")
-    axis = ctx.axis("axis", -1 if ctx.opset >= 13 else 1, x.type.rank)
-    first = first_extreme(ctx, x, axis, "max")
-    index = ctx.emit(graph.Iota, shape=x.type.shape, axis=axis, dtype=first.type.dtype)
-    return ctx.cast(ctx.emit(graph.Eq, index, first), x.type.dtype)
+    """1 at the first maximum along the axes of `softmax_axes`, 0 elsewhere."""
+    shape = x.type.shape
+    axes = softmax_axes(ctx, node, x)
+    if len(axes) != 1:
+        # several axes, which are always the last ones, count as one
+        first = len(shape) - len(axes)
+        x = ctx.reshape(x, (*shape[:first], graph.product(shape[first:])))
+        axes = (first,)
+    best = first_extreme(ctx, x, axes[0], "max")
+    index = ctx.emit(graph.Iota, shape=x.type.shape, axis=axes[0], dtype=best.type.dtype)
+    return ctx.reshape(ctx.cast(ctx.emit(graph.Eq, index, best), x.type.dtype), shape)
 
 
 def first_extreme(ctx: Context, x: Value, axis: int, combine: str, last: bool = False) -> Value:
-    """The first (or last) index of the maximum or minimum along an axis, which stays, as i64."""
+    """The first (or last) index of the maximum or minimum along an axis, which stays, as i64.
+
+    As in NumPy, a NaN is both the greatest and the smallest of a row that has one.
+    """
     from_end = "max" if last else "min"
     best = ctx.emit(graph.Reduce, x, axes=(axis,), combine=combine, keepdims=True)
     index = ctx.emit(graph.Iota, shape=x.type.shape, axis=axis, dtype=I64)
     never = ctx.extent(-1 if last else x.type.shape[axis], index)
-    here = ctx.emit(graph.Select, ctx.emit(graph.Eq, x, best), index, never)
+    found = ctx.emit(graph.Eq, x, best)
+    if x.type.dtype.is_float:
+        # a NaN makes `best` one, which is equal to nothing
+        found = ctx.emit(graph.Or, found, ctx.emit(graph.Ne, x, x))
+    here = ctx.emit(graph.Select, found, index, never)
     return ctx.emit(graph.Reduce, here, axes=(axis,), combine=from_end, keepdims=True)

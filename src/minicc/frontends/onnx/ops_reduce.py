@@ -115,6 +115,9 @@ def reduce_log_sum_exp(ctx: Context, node: Node, x: Value, axes: Value | None = 
     if over is None:
         return x
     best = ctx.emit(graph.Reduce, x, axes=over, combine="max", keepdims=True)
+    # an infinite maximum less itself is no number; less 0 it decides the sum as it should
+    endless = ctx.emit(graph.Eq, ctx.emit(graph.Abs, best), ctx.scalar(np.inf, best))
+    best = ctx.emit(graph.Select, endless, ctx.scalar(0, best), best)
     power = ctx.emit(graph.Exp, ctx.emit(graph.Sub, x, best))
     total = ctx.emit(graph.Reduce, power, axes=over, combine="add", keepdims=True)
     out = ctx.emit(graph.Add, ctx.emit(graph.Log, total), best)

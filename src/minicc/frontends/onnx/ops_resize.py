@@ -1,8 +1,8 @@
 """Resize and Upsample: an axis after the other, with weights that are known at import.
 
 Nearest neighbours are taken by slices and repetition; an interpolation whose taps repeat is a sum
-of few slices of the axis with its edges repeated, one slice a tap and phase, and else a product
-with a matrix.
+of few slices of the axis with its edges repeated, one slice a tap and phase. Others gather each
+of few taps, and those of many (`antialias`) are a product with a matrix.
 
 Mirrors: ONNX's Resize; the polyphase form of signal processing.
 """
@@ -16,6 +16,7 @@ import numpy as np
 
 from minicc.frontends.onnx.context import Context
 from minicc.frontends.onnx.interpolation import Axis, Table, matrix_of, period_of, table_of
+from minicc.frontends.onnx.ops_movement import cut
 from minicc.frontends.onnx.reader import Node
 from minicc.frontends.onnx.registry import operator
 from minicc.frontends.onnx.resize_free import resized_free
@@ -31,8 +32,10 @@ _PLAIN = {("asymmetric", "floor")}
 _PLAIN |= {("half_pixel", f"round_prefer_{side}") for side in ("floor", "ceil")}
 # A free extent times that is still a number of 64 bits.
 _LARGEST_FACTOR = 1 << 32
-# Interpolations with more slices than that are products with a matrix.
+# Interpolations with more slices than that gather their taps.
 _MOST_SLICES = 24
+# Those with more taps are products with a matrix, in which a NaN enters all of its axis.
+_MOST_GATHERED = 4
 _ATTRIBUTES = "antialias axes coordinate_transformation_mode cubic_coeff_a exclude_outside "
 _ATTRIBUTES += "extrapolation_value keep_aspect_ratio_policy mode nearest_mode"
 
@@ -195,10 +198,13 @@ def _resized(ctx: Context, x: Value, plans: dict[int, Axis], fill: float) -> Val
             if not isinstance(plan.extent, int) or not isinstance(plan.length, int):
                 wide = _free(ctx, wide, axis, plan, fill)
                 continue
+            if not plan.length:
+                wide = cut(ctx, wide, {axis: (0, 0, 1)})
+                continue
             taps = table_of(plan)
         except ValueError as error:
             raise ctx.wrong(str(error)) from error
-        if not plan.extent or not plan.length:
+        if not plan.extent:
             raise ctx.refused(f"axis {axis} has {plan.extent} elements and gets {plan.length}")
         wide = _along(ctx, wide, axis, plan.extent, taps)
         if taps.outside.any():
@@ -239,10 +245,23 @@ def _along(ctx: Context, x: Value, axis: int, extent: int, taps: Table) -> Value
     period, step = period_of(taps)
     if step > 0 and period * taps.indices.shape[1] <= _MOST_SLICES:
         return _by_phases(ctx, x, axis, extent, taps, period)
+    if taps.indices.shape[1] <= _MOST_GATHERED:
+        return _by_taps(ctx, x, axis, inside, taps)
     matrix = ctx.constant(matrix_of(taps, extent).astype(x.type.dtype.numpy))
     letters = "abcdefgh"[: x.type.rank]
     out = letters.replace(letters[axis], "z")
     return ctx.emit(graph.Contract, x, matrix, equation=f"{letters},z{letters[axis]}->{out}")
+
+
+def _by_taps(ctx: Context, x: Value, axis: int, inside: Array, taps: Table) -> Value:
+    """A sum with an element gathered for each tap; what is no tap's does not enter it."""
+    behind = (1,) * (x.type.rank - axis - 1)
+    parts: list[Value] = []
+    for place, weight in zip(inside.T, taps.weights.T, strict=True):
+        if weight.any():
+            factor = ctx.constant(weight.reshape(-1, *behind).astype(x.type.dtype.numpy))
+            parts.append(ctx.emit(graph.Mul, take(ctx, x, place, axis), factor))
+    return reduce(lambda a, b: ctx.emit(graph.Add, a, b), parts)
 
 
 def _by_phases(ctx: Context, x: Value, axis: int, extent: int, taps: Table, period: int) -> Value:

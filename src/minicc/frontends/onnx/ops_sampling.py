@@ -85,15 +85,22 @@ def _reflected(ctx: Context, x: Value, low: float, width: Dim) -> Value:
 
 
 def _within(ctx: Context, x: Value, extent: Dim, padding: str, corners: bool) -> Value:
-    """A coordinate as the padding brings it back; as it is where zeros are around."""
-    if padding == "border":
-        return ctx.emit(graph.Min, _op(ctx, graph.Max, x, 0), ctx.extent(extent - 1, x))
-    if padding != "reflection":
+    """A coordinate as the padding brings it back; as it is where zeros are around.
+
+    Without corners half an element around the tensor belongs to it and is left as it is.
+    """
+    if padding == "zeros":
         return x
     low, width = (0.0, extent - 1) if corners else (-0.5, extent)
+    if padding == "reflection":
+        back = _reflected(ctx, x, low, width)
+    else:
+        back = ctx.emit(graph.Min, _op(ctx, graph.Max, x, 0), ctx.extent(extent - 1, x))
+        if corners:
+            return back
     high = _op(ctx, graph.Add, ctx.extent(width, x), low)
     outside = ctx.emit(graph.Or, _op(ctx, graph.Lt, x, low), ctx.emit(graph.Lt, high, x))
-    return ctx.emit(graph.Select, outside, _reflected(ctx, x, low, width), x)
+    return ctx.emit(graph.Select, outside, back, x)
 
 
 class Neighbours(NamedTuple):

@@ -94,8 +94,9 @@ def _frame(
     for k in range(rank):
         full = strides[k] * (spatial[k] - 1) + (size[k] - 1) * dilations[k] + 1 + extra[k]
         total = ctx.static(full - sides[k], "what output_shape cuts off")
-        less = total // 2
-        low[k] = less if auto == "SAME_UPPER" else total - less
+        # what is wanted beyond the whole result stands behind it
+        less = max(total, 0) // 2
+        low[k] = less if auto == "SAME_UPPER" else max(total, 0) - less
         high[k] = total - low[k] - extra[k]
     return strides, dilations, low, high
 

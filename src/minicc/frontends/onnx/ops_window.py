@@ -173,11 +173,17 @@ def kernel_shape(ctx: Context, node: Node) -> tuple[int, ...]:
     "MaxPool", attributes="ceil_mode storage_order auto_pad dilations kernel_shape pads strides"
 )
 def max_pool(ctx: Context, node: Node, x: Value) -> tuple[Value, ...]:
-    """The greatest of each window, padding never is; and where in the whole tensor it stands."""
+    """The greatest of each window, padding never is; and where in the whole tensor it stands.
+
+    As in ONNX Runtime, a NaN is not the greatest of a window that has a number.
+    """
     frame = frame_of(ctx, node, x, kernel_shape(ctx, node))
-    out = _window(ctx, x, frame, "max")
+    out = _window(ctx, x, frame, "maxnum" if x.type.dtype.is_float else "max")
     if not any(node.outputs[1:]):
         return (out,)
+    if x.type.dtype.is_float:
+        number = ctx.emit(graph.Eq, x, x)
+        x = ctx.emit(graph.Select, number, x, ctx.scalar(-np.inf, x))
     return out, _places(ctx, x, frame, bool(node.integer("storage_order", 0)))
 
 

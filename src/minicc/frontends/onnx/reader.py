@@ -15,10 +15,8 @@ from __future__ import annotations
 
 import heapq
 import os
-import stat
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -27,21 +25,23 @@ import numpy as np
 from minicc.errors import MiniccError, Problems, UnsupportedError, UserError
 from minicc.frontends.onnx.about import about_of
 from minicc.frontends.onnx.external import Files
+from minicc.frontends.onnx.functions import inlined_nodes
+from minicc.frontends.onnx.sources import MAPPED, file_bytes
 from minicc.frontends.onnx.tensors import ELEMENTS, array_of, element_type, viewed
 from minicc.frontends.onnx.wire import cut_short, without_weights
 from minicc.ir.affine import Dim, symbol
 from minicc.ir.core import Array
-from minicc.ir.mapped import let_go, map_model, own
+from minicc.ir.mapped import let_go, own
 from minicc.ir.types import DType, TensorType
 
 NEWEST_OPSET = 28
-# bytes of a model that is mapped, and of an initialiser that stays where it is
-_MAPPED, _LARGE = 1 << 20, 1 << 16
+_LARGE = 1 << 16  # bytes of an initialiser that stays where it is
 # AttributeProto.AttributeType: the field that holds the value
 _FIELDS = {1: "f", 2: "i", 3: "s", 5: "g", 6: "floats", 7: "ints", 8: "strings"}
 _FIELDS |= {11: "sparse_tensor"}
 _TENSOR, _GRAPH, _STRING = 4, 5, 8
 _NO_FILES = Files()
+_MOST_INLINED = 1 << 20  # nodes of a model without functions
 
 
 @dataclass(slots=True)
@@ -64,17 +64,24 @@ class Node:
         value = self.attributes.get(name, default)
         if value is default or isinstance(value, kinds):
             return value
-        message = f"attribute {name} of {self.op} is {value!r}, not {wanted}"
+        raise self.mistyped(name, wanted)
+
+    def mistyped(self, name: str, wanted: str) -> UserError:
+        """An attribute of another kind than its operator's (MC0127)."""
+        value = self.attributes[name]
+        plain = isinstance(value, (int, float, str, tuple))
+        shown = repr(value) if plain else f"a {type(value).__name__}"
+        message = f"attribute {name} of {self.op} is {shown}, not {wanted}"
         hint = "`onnx.checker.check_model(path)` says more"
-        raise UserError("MC0127", message, hint=hint, where=self.name)
+        return UserError("MC0127", message, hint=hint, where=self.name)
 
     def integer(self, name: str, default: int) -> int:
         """An attribute of one integer."""
         return int(self._get(name, (int,), default, "an integer"))
 
     def number(self, name: str, default: float) -> float:
-        """An attribute of one float."""
-        return float(self._get(name, (int, float), default, "a number"))
+        """An attribute of one float, which has 32 bits, also where it is the default."""
+        return float(np.float32(self._get(name, (int, float), default, "a number")))
 
     def text(self, name: str, default: str) -> str:
         """An attribute of one string."""
@@ -83,7 +90,9 @@ class Node:
     def integers(self, name: str) -> tuple[int, ...] | None:
         """An attribute of several integers; None where there is none."""
         value = self._get(name, (tuple,), None, "a list of integers")
-        return None if value is None else tuple(map(int, value))
+        if value is not None and not all(isinstance(n, int) for n in value):
+            raise self.mistyped(name, "a list of integers")
+        return None if value is None else tuple(value)
 
 
 class Model:
@@ -239,7 +248,7 @@ def _load(source: str | os.PathLike[str] | bytes) -> tuple[Array, str]:
     else:
         place = os.fsdecode(source)
         try:
-            data = _file_bytes(place)
+            data = file_bytes(place)
         except ValueError as error:
             message = f"the model can't be read: {error}"
             hint = "check the path"
@@ -253,17 +262,6 @@ def _load(source: str | os.PathLike[str] | bytes) -> tuple[Array, str]:
     return data, place
 
 
-def _file_bytes(place: str) -> Array:
-    """The bytes of a file; those of a large one are mapped."""
-    with open(place, "rb") as file:
-        state = os.fstat(file.fileno())
-        if stat.S_ISREG(state.st_mode) and state.st_size >= _MAPPED:
-            # not every file system can
-            with suppress(OSError, ValueError):
-                return map_model(file)
-        return np.frombuffer(file.read(), np.uint8)
-
-
 def _parse(data: Array, place: str) -> tuple[Any, dict[int, Array]]:
     """The message of a model, and the arrays of large initialisers by their position."""
     from google.protobuf.message import DecodeError  # type: ignore[import-untyped,unused-ignore]
@@ -274,7 +272,7 @@ def _parse(data: Array, place: str) -> tuple[Any, dict[int, Array]]:
     view = data.data
     places: dict[int, tuple[int, int]] = {}
     rest: bytes | memoryview = view
-    if data.size >= _MAPPED:
+    if data.size >= MAPPED:
         rest, places = without_weights(view, _LARGE)
     try:
         proto.ParseFromString(rest)
@@ -304,6 +302,10 @@ def _parse(data: Array, place: str) -> tuple[Any, dict[int, Array]]:
     let_go(data)
     if not proto.functions:
         return proto, weights
+    if inlined_nodes(proto) > _MOST_INLINED:
+        message = f"the model's functions make more than {_MOST_INLINED} nodes of its own"
+        hint = "write what is called so often as a loop"
+        raise UserError("MC0123", message, hint=hint, where=place)
     try:
         return inline_local_functions(proto), {}
     except Exception as error:  # of several kinds, some of them bare C++ ones

@@ -38,7 +38,8 @@ def resized_free(ctx: Context, x: Value, axis: int, plan: Axis, fill: float) -> 
     if table is not None:
         return _by_phases(ctx, x, axis, plan, table)
     if plan.antialias and plan.scale is None:
-        ctx.static(plan.length, "as many taps as a scale wants")
+        for side in (plan.extent, plan.length):
+            ctx.static(side, "as many taps as a scale wants")
     n, m = (Lazy(ctx, ctx.extent(side, F64)) for side in (plan.extent, plan.length))
     scale = m / n if plan.scale is None else plan.scale
     places = ctx.emit(graph.Iota, shape=(plan.length,), axis=0, dtype=F64)

@@ -109,12 +109,17 @@ def array_of(tensor: Any, where: str, files: Files = _NO_FILES) -> Array:
     if min(shape, default=0) < 0 or count != prod(shape):
         message = f"{what} has the shape {list(shape)} and data for {count:g} elements"
         raise UserError("MC0131", message, hint="export the model again", where=where)
-    if raw is not None:
-        return np.frombuffer(raw, element.numpy).reshape(shape)
-    if element in (F16, BF16):
-        bits = np.fromiter(stored, np.uint16, len(stored))
-        return bits.view(element.numpy).reshape(shape)
-    return np.fromiter(stored, element.numpy, len(stored)).reshape(shape)
+    try:
+        if raw is not None:
+            return np.frombuffer(raw, element.numpy).reshape(shape)
+        if element in (F16, BF16):
+            bits = np.fromiter(stored, np.uint16, len(stored))
+            return bits.view(element.numpy).reshape(shape)
+        return np.fromiter(stored, element.numpy, len(stored)).reshape(shape)
+    except (ValueError, OverflowError) as error:
+        # more axes than arrays have, an extent beyond any memory, an element out of range
+        message = f"{what} ({element}, shape {list(shape)[:8]}) can't be read: {error}"
+        raise UserError("MC0131", message, hint="export the model again", where=where) from error
 
 
 def viewed(tensor: Any, raw: Array) -> Array | None:
@@ -128,7 +133,10 @@ def viewed(tensor: Any, raw: Array) -> Array | None:
         return None
     if min(shape, default=0) < 0 or prod(shape) * element.bytes != raw.size:
         return None
-    return raw.view(element.numpy).reshape(shape)
+    try:
+        return raw.view(element.numpy).reshape(shape)
+    except ValueError:
+        return None  # `array_of` says why
 
 
 def _unpacked(tensor: Any, what: str, where: str) -> Array:
@@ -137,7 +145,7 @@ def _unpacked(tensor: Any, what: str, where: str) -> Array:
 
     try:
         return np.asarray(numpy_helper.to_array(tensor))
-    except (ValueError, TypeError) as error:
+    except (ValueError, TypeError, OverflowError) as error:
         message = f"{what} can't be read: {error}"
         raise UserError("MC0131", message, hint="export the model again", where=where) from error
 

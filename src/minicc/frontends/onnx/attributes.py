@@ -1,0 +1,62 @@
+"""Whether the attributes of a node are of the kinds that its operator's schema says.
+
+Looked at where an import fails, or runs on the host: functions that import operators read most
+attributes with their kind, and a large model has many.
+
+Mirrors: onnx.checker, of which this is the part that concerns one node's attributes.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from minicc.frontends.onnx.reader import Node
+
+_PLAIN: dict[str, tuple[type, str]] = {
+    "FLOAT": (float, "a number"),
+    "INT": (int, "an integer"),
+    "STRING": (str, "a string"),
+}
+_LISTS: dict[str, tuple[type, str]] = {
+    "FLOATS": (float, "a list of numbers"),
+    "INTS": (int, "a list of integers"),
+    "STRINGS": (str, "a list of strings"),
+}
+_MESSAGES: dict[str, tuple[str, str]] = {
+    "TENSOR": ("data_type", "a tensor"),
+    "GRAPH": ("node", "a graph"),
+    "SPARSE_TENSOR": ("indices", "a sparse tensor"),
+}
+
+
+def check_attributes(node: Node, opset: int) -> None:
+    """Raise MC0127 for an attribute of another kind than the operator's, where ONNX knows it."""
+    from onnx import defs
+
+    domain, _, op = node.op.rpartition(".")
+    if not opset or not defs.has(op, opset, domain):
+        return
+    schema: Any = defs.get_schema(op, opset, domain)
+    for name, value in node.attributes.items():
+        if name in schema.attributes:
+            wanted = _lacking(schema.attributes[name].type.name, value)
+            if wanted:
+                raise node.mistyped(name, wanted)
+
+
+def _lacking(kind: str, value: Any) -> str:
+    """What a value should be and is not, in words; empty where it is that."""
+    if kind in _PLAIN:
+        type, words = _PLAIN[kind]
+        return "" if _is(value, type) else words
+    if kind in _LISTS:
+        type, words = _LISTS[kind]
+        return "" if isinstance(value, tuple) and all(_is(v, type) for v in value) else words
+    if kind in _MESSAGES:
+        field, words = _MESSAGES[kind]
+        return "" if hasattr(value, field) else words
+    return ""
+
+
+def _is(value: Any, type: type) -> bool:
+    return isinstance(value, (int, float) if type is float else type)

@@ -1,0 +1,297 @@
+"""Operators on NaN, infinities, empty tensors and sizes at the edge of what they are defined for.
+
+What is wanted are the numbers of ONNX's reference implementation and of ONNX Runtime.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+from onnx import ValueInfoProto, helper, numpy_helper
+from onnx.reference import ReferenceEvaluator
+
+import minicc
+
+Array = np.ndarray[Any, Any]
+NAN, INF = np.nan, np.inf
+
+
+def node(op: str, inputs: str, outputs: str = "y", **attributes: Any) -> Any:
+    return helper.make_node(op, inputs.split(" "), outputs.split(" "), **attributes)
+
+
+def session(
+    nodes: Sequence[Any],
+    inputs: Mapping[str, tuple[Any, Sequence[Any]]],
+    outputs: str = "y",
+    opset: int = 17,
+    **constants: Any,
+) -> minicc.InferenceSession:
+    """A session of a model; `inputs` are element types and shapes by name."""
+    given = [
+        helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(np.dtype(t)), shape)
+        for name, (t, shape) in inputs.items()
+    ]
+    results = [ValueInfoProto(name=name) for name in outputs.split(" ")]
+    held = [numpy_helper.from_array(np.asarray(value), name) for name, value in constants.items()]
+    graph = helper.make_graph(nodes, "extremes", given, results, held)
+    opsets = [helper.make_opsetid("", opset)]
+    model = helper.make_model(graph, opset_imports=opsets, ir_version=9)
+    return minicc.InferenceSession(model.SerializeToString(), threads=1)
+
+
+def results(
+    nodes: Sequence[Any], feed: Mapping[str, Array], opset: int = 17, **held: Any
+) -> list[Array]:
+    """What a model gives, which must be the same where its inputs' dimensions are free."""
+    fixed = {name: (a.dtype, a.shape) for name, a in feed.items()}
+    free = {n: (a.dtype, [f"{n}{k}" for k in range(a.ndim)]) for n, a in feed.items()}
+    known = session(nodes, fixed, opset=opset, **held).run(None, feed)
+    open_ended = session(nodes, free, opset=opset, **held).run(None, feed)
+    for a, b in zip(known, open_ended, strict=True):
+        np.testing.assert_array_equal(a, b, strict=True)
+    return known
+
+
+@pytest.mark.parametrize("element", [np.float16, np.float32, np.float64])
+@pytest.mark.parametrize("axis", [0, 1])
+@pytest.mark.parametrize("op", ["ArgMax", "ArgMin"])
+def test_a_nan_is_the_extreme_of_its_row(op: str, axis: int, element: Any) -> None:
+    x = np.array([[3, NAN, 5, NAN], [NAN, NAN, NAN, NAN], [1, 2, -INF, INF]], element)
+    numpy_finds: Any = np.argmax if op == "ArgMax" else np.argmin
+    (first,) = results([node(op, "x", axis=axis, keepdims=0)], {"x": x})
+    np.testing.assert_array_equal(first, numpy_finds(x, axis))
+    (last,) = results([node(op, "x", axis=axis, keepdims=0, select_last_index=1)], {"x": x})
+    from_end = x.shape[axis] - 1 - numpy_finds(np.flip(x, axis), axis)
+    np.testing.assert_array_equal(last, from_end)
+
+
+def test_hardmax_of_a_row_with_a_nan() -> None:
+    x = np.array([[3, NAN, 5], [2, 7, 7]], np.float32)
+    (y,) = results([node("Hardmax", "x")], {"x": x})
+    np.testing.assert_array_equal(y, [[0, 1, 0], [0, 1, 0]])
+
+
+@pytest.mark.parametrize(("axis", "one"), [(0, 1), (1, 2), (2, 6), (-1, 6)])
+def test_old_hardmax_takes_several_axes_as_one(axis: int, one: int) -> None:
+    x = np.random.default_rng(0).standard_normal((2, 3, 4)).astype(np.float32)
+    (y,) = results([node("Hardmax", "x", axis=axis)], {"x": x}, opset=11)
+    rows = x.reshape(one, -1)
+    np.testing.assert_array_equal(y.reshape(one, -1).argmax(1), rows.argmax(1))
+    assert y.sum() == one
+
+
+@pytest.mark.parametrize("keepdims", [0, 1])
+def test_the_logarithm_of_a_sum_of_endless_powers(keepdims: int) -> None:
+    x = np.array([[INF, 1], [-INF, -INF], [-INF, 1], [INF, -INF], [NAN, INF]], np.float32)
+    (y,) = results([node("ReduceLogSumExp", "x", axes=[1], keepdims=keepdims)], {"x": x})
+    np.testing.assert_array_equal(y.ravel(), np.array([INF, -INF, 1, INF, NAN], np.float32))
+
+
+@pytest.mark.parametrize(
+    ("wanted", "auto", "row"),
+    [
+        (7, "NOTSET", [1, 1, 0, 2, 2, 0, 0]),
+        (6, "NOTSET", [1, 1, 0, 2, 2, 0]),
+        (5, "NOTSET", [1, 1, 0, 2, 2]),
+        (4, "NOTSET", [1, 0, 2, 2]),
+        (4, "SAME_UPPER", [1, 1, 0, 2]),
+        (8, "SAME_LOWER", [1, 1, 0, 2, 2, 0, 0, 0]),
+    ],
+)
+def test_a_transposed_convolution_of_a_wanted_size(wanted: int, auto: str, row: list[int]) -> None:
+    it = node("ConvTranspose", "x w", output_shape=[wanted], strides=[3], auto_pad=auto)
+    s = session([it], {"x": (np.float32, [1, 1, 2])}, w=np.ones((1, 1, 2), np.float32))
+    (y,) = s.run(None, {"x": np.array([[[1, 2]]], np.float32)})
+    np.testing.assert_array_equal(y.ravel(), row)
+
+
+def test_cubic_samples_within_half_an_element_of_the_border() -> None:
+    x = np.arange(9, dtype=np.float32).reshape(1, 1, 3, 3) ** 2
+    grid = np.array([[[[-0.88, -0.78], [-1.5, 0.1]]]], np.float32)
+    it = node("GridSample", "x g", mode="bicubic", padding_mode="border", align_corners=0)
+    (y,) = results([it], {"x": x, "g": grid}, opset=16)
+    np.testing.assert_allclose(y.ravel(), [-0.843004, 13.179093], rtol=1e-5)
+
+
+def test_a_sequence_of_parts_of_nothing() -> None:
+    nodes = [node("SplitToSequence", "x k", "s"), node("SequenceLength", "s")]
+    (y,) = results(nodes, {"x": np.ones((0, 4), np.float32)}, k=np.int64(3))
+    assert y == 0
+
+
+@pytest.mark.parametrize("n", [0, 1, 2, 3, 7, 8])
+def test_quotients_of_sizes_are_truncated(n: int) -> None:
+    nodes = [node("Shape", "x", "s"), node("Sub", "s five", "d"), node("Div", "d two", "y")]
+    s = session(nodes, {"x": (np.float32, ["n"])}, five=np.int64(5), two=np.int64(2))
+    (y,) = s.run(None, {"x": np.ones(n, np.float32)})
+    assert y.tolist() == [int((n - 5) / 2)]
+
+
+@pytest.mark.parametrize(("number", "element"), [(2, np.uint8), (3, np.int8), (5, np.int16)])
+def test_sizes_of_narrow_types_wrap(number: int, element: Any) -> None:
+    nodes = [
+        node("Shape", "x", "s"),
+        node("Cast", "s", "narrow", to=number),
+        node("Add", "narrow narrow", "sum"),
+        node("Cast", "sum", "y", to=7),
+    ]
+    s = session(nodes, {"x": (np.float32, ["n"])})
+    (y,) = s.run(None, {"x": np.ones(20000, np.float32)})
+    once = np.array([20000]).astype(element)
+    np.testing.assert_array_equal(y, (once + once).astype(np.int64), strict=True)
+
+
+def test_what_data_decide_is_not_kept_with_the_callers_arrays() -> None:
+    given = {"x": (np.int64, [3]), "from": (np.int64, [1]), "to": (np.int64, [1])}
+    s = session([node("Slice", "x from to")], given)
+    x, ends = np.array([1, 2, 3]), {"from": np.array([0]), "to": np.array([2])}
+    s.run(None, {"x": x, **ends})
+    x[:] = 7
+    (y,) = s.run(None, {"x": np.array([1, 2, 3]), **ends})
+    np.testing.assert_array_equal(y, [1, 2])
+
+
+def test_outputs_that_decide_a_branch_are_the_callers_own() -> None:
+    def branch(op: str) -> Any:
+        made = [helper.make_node(op, ["x"], [op])]
+        return helper.make_graph(made, op, [], [ValueInfoProto(name=op)])
+
+    nodes = [
+        node("ReduceSum", "x", "s", keepdims=0),
+        node("Greater", "s zero", "c"),
+        node("If", "c", "y", then_branch=branch("Abs"), else_branch=branch("Neg")),
+    ]
+    s = session(nodes, {"x": (np.float32, [2])}, "y c", zero=np.float32(0))
+    x = np.array([1, 2], np.float32)
+    for _ in range(3):
+        y, c = s.run(None, {"x": x})
+        assert c == np.True_
+        np.testing.assert_array_equal(y, x)
+        c[...] = False
+        y[:] = 0
+
+
+def reference(nodes: Sequence[Any], feed: Mapping[str, Array], opset: int, **held: Any) -> Array:
+    """The first output as ONNX's reference implementation has it."""
+    given = [
+        helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(a.dtype), a.shape)
+        for name, a in feed.items()
+    ]
+    constants = [numpy_helper.from_array(np.asarray(value), name) for name, value in held.items()]
+    graph = helper.make_graph(nodes, "wanted", given, [ValueInfoProto(name="y")], constants)
+    opsets = [helper.make_opsetid("", opset)]
+    model = helper.make_model(graph, opset_imports=opsets, ir_version=9)
+    found: Any = ReferenceEvaluator(model).run(None, dict(feed))
+    return np.asarray(found[0])
+
+
+@pytest.mark.parametrize("element", [np.float16, np.float32, np.float64])
+@pytest.mark.parametrize("size", [2, 3, 20])
+def test_the_greatest_number_of_a_window(size: int, element: Any) -> None:
+    rng = np.random.default_rng(size)
+    x = rng.integers(-9, 10, (2, 3, 40)).astype(element)
+    x[rng.random(x.shape) < 0.3] = NAN
+    x[0, 0, :] = NAN
+    x[0, 1, ::3] = -INF
+    it = node("MaxPool", "x", "y places", kernel_shape=[size], strides=[2])
+    s = session([it], {"x": (x.dtype, x.shape)}, "y places")
+    y, places = s.run(None, {"x": x})
+    (alone,) = results([node("MaxPool", "x", kernel_shape=[size], strides=[2])], {"x": x})
+    np.testing.assert_array_equal(alone, y, strict=True)
+    windows = np.lib.stride_tricks.sliding_window_view(x, size, 2)[:, :, ::2]
+    numbers = np.where(np.isnan(windows), -INF, windows)
+    np.testing.assert_array_equal(y, numbers.max(-1))
+    at = numbers.argmax(-1) + 2 * np.arange(windows.shape[2])
+    np.testing.assert_array_equal(places, at + 40 * np.arange(6).reshape(2, 3, 1))
+
+
+REGIONS: Array = np.array(
+    [[0, 0, 7, 5], [1.2, 0.4, 3.9, 4.6], [2, 2, 2.5, 2.5], [5, 5, 1, 1], [-3, -2, 9, 8]], np.float32
+)
+
+
+@pytest.mark.parametrize("regions", [REGIONS, REGIONS[:1], REGIONS[:0]])
+@pytest.mark.parametrize("mode", ["avg", "max"])
+@pytest.mark.parametrize("place", ["half_pixel", "output_half_pixel"])
+def test_regions_with_as_many_samples_as_they_have_pixels(
+    place: str, mode: str, regions: Array
+) -> None:
+    it = node(
+        "RoiAlign",
+        "x regions images",
+        coordinate_transformation_mode=place,
+        mode=mode,
+        output_height=2,
+        output_width=3,
+        spatial_scale=0.75,
+    )
+    feed = {
+        "x": np.random.default_rng(0).uniform(1, 2, (2, 2, 6, 7)).astype(np.float32),
+        "regions": regions,
+        "images": np.arange(len(regions)) % 2,
+    }
+    s = session([it], {name: (a.dtype, a.shape) for name, a in feed.items()})
+    (y,) = s.run(None, feed)
+    wanted = reference([it], feed, 17)
+    assert y.shape == wanted.shape
+    np.testing.assert_allclose(y, wanted, rtol=1e-5, atol=1e-6)
+
+
+def test_resizing_does_not_spread_what_is_no_number() -> None:
+    x = np.arange(12, dtype=np.float32).reshape(3, 4)
+    x[1, 2] = NAN
+    it = node("Resize", "x  scales", mode="linear")
+    s = session([it], {"x": (x.dtype, x.shape)}, scales=np.array([1, 2.6], np.float32))
+    (y,) = s.run(None, {"x": x})
+    assert np.isnan(y).any(axis=1).tolist() == [False, True, False]
+    assert np.isnan(y[1]).tolist() == [False] * 4 + [True] * 5 + [False]
+
+
+@pytest.mark.parametrize("mode", ["nearest", "linear", "cubic"])
+def test_resizing_to_nothing(mode: str) -> None:
+    x = np.ones((2, 1), np.float32)
+    scales = np.array([1, 0.5], np.float32)
+    (y,) = results([node("Resize", "x  scales", mode=mode)], {"x": x}, scales=scales)
+    assert y.shape == (2, 0)
+
+
+def test_antialiased_sizes_of_a_free_axis() -> None:
+    x = np.random.default_rng(0).standard_normal((2, 5)).astype(np.float32)
+    it = node("Resize", "x   sizes", mode="cubic", antialias=1)
+    (y,) = results([it], {"x": x}, opset=19, sizes=np.array([6, 2]))
+    wanted = reference([it], {"x": x}, 19, sizes=np.array([6, 2]))
+    np.testing.assert_allclose(y, wanted, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("n", [0, 1, 4, 9])
+@pytest.mark.parametrize("element", [np.int32, np.int64])
+def test_sizes_that_are_kept_below_zero(element: Any, n: int) -> None:
+    number = helper.np_dtype_to_tensor_dtype(np.dtype(element))
+    nodes = [
+        node("Shape", "x", "s"),
+        node("Cast", "s", "t", to=number),
+        node("Squeeze", "t", "n"),
+        node("Min", "n minus", "low"),
+        node("Div", "low three", "third"),
+        node("Add", "third four", "y"),
+        node("Less", "low zero", "below"),
+        node("Range", "zero low one", "none"),
+        node("Range", "zero y one", "some"),
+    ]
+    numbers = {"minus": -2, "zero": 0, "one": 1, "three": 3, "four": 4}
+    held: dict[str, Any] = {k: np.array(v, element) for k, v in numbers.items()}
+    s = session(nodes, {"x": (np.float32, ["n"])}, "y below none some", **held)
+    y, below, none, some = s.run(None, {"x": np.ones(n, np.float32)})
+    assert (y.tolist(), below.tolist(), none.tolist()) == (4, True, [])
+    np.testing.assert_array_equal(some, np.arange(4, dtype=element), strict=True)
+
+
+@pytest.mark.parametrize("op", ["HardSigmoid", "HardSwish", "LeakyRelu", "Selu", "ThresholdedRelu"])
+def test_defaults_are_numbers_of_32_bits(op: str) -> None:
+    x = np.random.default_rng(0).uniform(-4, 4, 50)
+    (y,) = results([node(op, "x")], {"x": x}, opset=18)
+    np.testing.assert_allclose(y, reference([node(op, "x")], {"x": x}, 18), rtol=1e-13, atol=1e-15)

@@ -1,0 +1,217 @@
+"""Models and files made to do harm: each is refused in words, soon, and never as a bug."""
+
+from __future__ import annotations
+
+import os
+import threading
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from onnx import AttributeProto, GraphProto, TensorProto, ValueInfoProto, helper, numpy_helper
+
+import minicc
+from minicc.errors import UnsupportedError, UserError
+from minicc.frontends.onnx.patterns import Pattern
+
+F = TensorProto.FLOAT
+X = {"x": np.ones(4, np.float32)}
+
+
+def model_of(
+    *nodes: Any, tensors: Any = (), functions: Any = (), domains: Any = (), opset: int = 17
+) -> Any:
+    """A model of the input `x` of four elements, and the output `y`."""
+    given = [helper.make_tensor_value_info("x", F, [4])]
+    graph = helper.make_graph(nodes, "hostile", given, [ValueInfoProto(name="y")], tensors)
+    opsets = [helper.make_opsetid("", opset), *[helper.make_opsetid(d, 1) for d in domains]]
+    return helper.make_model(graph, opset_imports=opsets, ir_version=9, functions=functions)
+
+
+def refusal(model: Any, feed: Any = X) -> str:
+    with pytest.raises(UserError) as caught:
+        minicc.InferenceSession(model.SerializeToString(), threads=1).run(None, feed)
+    return str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("tensor", "text"),
+    [
+        (TensorProto(data_type=F, dims=[1] * 100, raw_data=bytes(4)), "found 100"),
+        (TensorProto(data_type=F, dims=[1 << 32, 1 << 32, 0], raw_data=b""), "4294967296"),
+        (TensorProto(data_type=F, dims=[1 << 62, 0]), "4611686018427387904"),
+        (TensorProto(data_type=TensorProto.FLOAT16, dims=[1], int32_data=[70000]), "70000"),
+        (TensorProto(data_type=TensorProto.BFLOAT16, dims=[1], int32_data=[-1]), "-1"),
+        (TensorProto(data_type=TensorProto.INT8, dims=[1], int32_data=[300]), "300"),
+        (TensorProto(data_type=TensorProto.UINT4, dims=[1] * 100, raw_data=b"\1"), "100"),
+    ],
+)
+def test_tensors_that_no_array_can_hold(tensor: Any, text: str) -> None:
+    tensor.name = "w"
+    said = refusal(model_of(helper.make_node("Cast", ["w"], ["y"], "it", to=F), tensors=[tensor]))
+    assert said.startswith("MC0131 error: tensor w")
+    assert text in said
+    assert "at: it" in said
+
+
+def test_an_output_that_no_array_can_hold() -> None:
+    shape = numpy_helper.from_array(np.array([1] * 99 + [4]), "shape")
+    it = helper.make_node("Reshape", ["x", "shape"], ["y"], "it")
+    with pytest.raises(UnsupportedError, match=r"MC0221.*the output y: 100 axes"):
+        minicc.InferenceSession(model_of(it, tensors=[shape]).SerializeToString())
+
+
+TENSOR = numpy_helper.from_array(np.ones(2, np.float32))
+WRONG: dict[str, tuple[str, list[str], dict[str, Any]]] = {
+    "a text for a tensor": ("Constant", [], {"value": "text"}),
+    "a number for a tensor": ("Constant", [], {"value": 5}),
+    "a graph for a tensor": ("Constant", [], {"value": GraphProto()}),
+    "a text for one value": ("ConstantOfShape", ["shape"], {"value": "t"}),
+    "a tensor for an axis": ("Softmax", ["x"], {"axis": TENSOR}),
+    "numbers for axes": ("ReduceMax", ["x"], {"axes": [0.5]}),
+    "a number for axes": ("ReduceMax", ["x"], {"axes": 0}),
+    "a graph for a size": ("Conv", ["w", "w"], {"kernel_shape": GraphProto()}),
+    "a number for a mode": ("Resize", ["x", "", "x"], {"mode": 3}),
+    "an axis on the host": ("Unique", ["x"], {"axis": "first"}),
+    "a number for names": ("RNN", ["w", "w", "w"], {"hidden_size": 1, "activations": 3}),
+    "numbers for names": ("RNN", ["w", "w", "w"], {"hidden_size": 1, "activations": [3]}),
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_attributes_of_another_kind(name: str) -> None:
+    op, inputs, attributes = WRONG[name]
+    tensors = [
+        numpy_helper.from_array(np.array([2]), "shape"),
+        numpy_helper.from_array(np.ones((1, 1, 1), np.float32), "w"),
+    ]
+    it = helper.make_node(op, inputs, ["y"], "it", **attributes)
+    said = refusal(model_of(it, tensors=tensors))
+    assert said.startswith(f"MC0127 error: attribute {next(reversed(attributes))} of {op} is ")
+    assert "at: it" in said
+
+
+def test_an_extent_below_zero_that_data_give() -> None:
+    graph = helper.make_graph(
+        [helper.make_node("Expand", ["x", "n"], ["y"], "it")],
+        "hostile",
+        [
+            helper.make_tensor_value_info("x", F, [1]),
+            helper.make_tensor_value_info("n", TensorProto.INT64, [1]),
+        ],
+        [ValueInfoProto(name="y")],
+    )
+    made = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
+    said = refusal(made, {"x": np.ones(1, np.float32), "n": np.array([-3])})
+    assert said.startswith("MC0158 error: Expand: ")
+    assert "at: it" in said
+
+
+def test_a_tree_that_leads_back_to_itself() -> None:
+    def tensor(*values: float, element: Any = np.float32) -> Any:
+        return numpy_helper.from_array(np.array(values, element))
+
+    it = helper.make_node(
+        "TreeEnsemble",
+        ["rows"],
+        ["y"],
+        "it",
+        domain="ai.onnx.ml",
+        n_targets=1,
+        tree_roots=[0],
+        nodes_featureids=[0, 0],
+        nodes_modes=tensor(0, 0, element=np.uint8),
+        nodes_splits=tensor(0.5, 0.5),
+        nodes_truenodeids=[1, 0],
+        nodes_falsenodeids=[1, 0],
+        nodes_trueleafs=[0, 0],
+        nodes_falseleafs=[0, 0],
+        leaf_targetids=[0],
+        leaf_weights=tensor(1),
+    )
+    rows = helper.make_node("Unsqueeze", ["x", "axis"], ["rows"])
+    axis = numpy_helper.from_array(np.array([1]), "axis")
+    said = refusal(model_of(rows, it, tensors=[axis], domains=["ai.onnx.ml"]))
+    assert said.startswith("MC0158 error: ai.onnx.ml.TreeEnsemble: the tree whose root is 0 leads")
+
+
+def test_functions_that_call_each_other_ever_more_often() -> None:
+    def function(k: int) -> Any:
+        inner = ("Neg", "") if k == 0 else (f"F{k - 1}", "d")
+        pairs = [("a", "m"), ("m", "b")]
+        nodes = [helper.make_node(inner[0], [a], [b], domain=inner[1]) for a, b in pairs]
+        opsets = [helper.make_opsetid("", 17), helper.make_opsetid("d", 1)]
+        return helper.make_function("d", f"F{k}", ["a"], ["b"], nodes, opsets)
+
+    it = helper.make_node("F40", ["x"], ["y"], domain="d")
+    said = refusal(model_of(it, functions=[function(k) for k in range(41)], domains=["d"]))
+    assert said.startswith("MC0123 error: the model's functions make more than 1048576 nodes")
+
+
+def test_a_pipe_that_nobody_writes_to(tmp_path: Path) -> None:
+    path = tmp_path / "pipe"
+    os.mkfifo(path)
+    with pytest.raises(UserError, match=r"MC0120.*nobody writes to the pipe"):
+        minicc.InferenceSession(path)
+
+
+def test_a_pipe_gives_a_model(tmp_path: Path) -> None:
+    path = tmp_path / "pipe"
+    os.mkfifo(path)
+    data = model_of(helper.make_node("Neg", ["x"], ["y"])).SerializeToString()
+    writer = threading.Thread(target=path.write_bytes, args=(data,))
+    writer.start()
+    (y,) = minicc.InferenceSession(path, threads=1).run(None, X)
+    writer.join()
+    np.testing.assert_array_equal(y, -X["x"])
+
+
+def test_a_device_without_an_end() -> None:
+    with pytest.raises(UserError, match=r"MC0120.*it is neither a file nor a pipe"):
+        minicc.InferenceSession("/dev/zero")
+
+
+@pytest.mark.parametrize(
+    ("pattern", "text", "matches"),
+    [
+        ("(a+)+$", "a" * 5000 + "b", False),
+        ("(a|a)*(a|a)*(a|a)*", "a" * 5000, True),
+        ("(a?){1000}a{1000}", "a" * 1000, True),
+        (r"[\w.+-]+@\w+\.(com|org)", "a.b+c@minicc.org", True),
+        (r"\w+", "été", False),
+        (r"\pL+", "été", True),
+        (r"(?i)ab[C-D]", "AbD", True),
+        (r"a.c", "a\nc", False),
+        (r"(?s)a.c", "a\nc", True),
+        (r"(?m)a$\n^b", "a\nb", True),
+        (r"\bab\b cd\B\w", "ab cde", True),
+        (r"\Qa.b*\Ec", "a.b*c", True),
+        (r"[[:digit:]\-\]]{2,3}", "4-]", True),
+        (r"\x41\x{1F600}\101", "A\U0001f600A", True),
+        (r"a{,2}", "a{,2}", True),
+        ("", "", True),
+    ],
+)
+def test_regular_expressions_never_try_again(pattern: str, text: str, matches: bool) -> None:
+    assert Pattern(pattern).matches(text) is matches
+
+
+@pytest.mark.parametrize(
+    "pattern",
+    ["(?=a)", "(a)\\1", "a**", "(a", "a)", "[a", "[b-a]", "*a", "a{1001}", "\\p{Greek}", "a\\"],
+)
+def test_regular_expressions_that_are_none(pattern: str) -> None:
+    with pytest.raises(ValueError, match="regular expression"):
+        Pattern(pattern)
+
+
+def test_expressions_that_grow_without_end() -> None:
+    with pytest.raises(ValueError, match="too large"):
+        Pattern("((a{1000}){1000}){1000}")
+
+
+def test_an_attribute_that_is_written_with_another_type() -> None:
+    it = helper.make_node("Constant", [], ["y"], "it")
+    it.attribute.append(AttributeProto(name="value", type=AttributeProto.STRING, s=b"\xff"))
+    assert refusal(model_of(it)).startswith("MC0127 error: attribute value of Constant is ")

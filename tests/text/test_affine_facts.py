@@ -1,0 +1,54 @@
+"""What is told of expressions is true for every size."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+
+from minicc.ir.affine import Dim, evaluate, floordiv, maximum, minimum, mod, symbol
+from minicc.ir.affine_facts import at_least
+
+N, M = symbol("n"), symbol("m")
+ATOMS: list[Dim] = [
+    N,
+    M,
+    N * M,
+    minimum(N, -1),
+    minimum(N, M),
+    minimum(N - 3, 4),
+    maximum(N, 2),
+    floordiv(N - 5, 2),
+    floordiv(minimum(N, 7), 3),
+    mod(N - 1, 4),
+    minimum(N, -1) * M,
+]
+
+
+def drawn(rng: np.random.Generator) -> Dim:
+    """A sum of a few terms."""
+    total: Dim = int(rng.integers(-3, 4))
+    for k in rng.integers(0, len(ATOMS), rng.integers(1, 4)):
+        total = total + int(rng.integers(-2, 3)) * ATOMS[k]
+    return total
+
+
+def test_what_is_at_least_another_always_is() -> None:
+    rng = np.random.default_rng(0)
+    told = 0
+    for _ in range(1000):
+        a, b = drawn(rng), drawn(rng)
+        if at_least(a, b):
+            told += 1
+            for n, m in itertools.product((0, 1, 2, 3, 5, 8), (0, 1, 4, 7)):
+                sizes = {"n": n, "m": m}
+                assert evaluate(a, sizes) >= evaluate(b, sizes), f"{a} and {b}"
+    assert told > 20
+
+
+def test_bounds_of_parts_are_used() -> None:
+    assert at_least(floordiv(N - 1, 2) + 1, 0)
+    assert at_least(5, minimum(N, 4))
+    assert at_least(3, mod(N, 4))
+    assert not at_least(minimum(N, -1), 0)
+    assert not at_least(floordiv(N - 5, 2), 0)
