@@ -13,6 +13,7 @@ Mirrors: MLIR's memref-to-llvm and expand-strided-metadata, LLVM's separate-cons
 from __future__ import annotations
 
 from functools import lru_cache
+from typing import Any
 
 from minicc.backends.llvm.emitter import Emitter, Loop
 from minicc.backends.llvm.sizes import quotient, remainder
@@ -20,7 +21,7 @@ from minicc.backends.llvm.tiles import memory_element
 from minicc.backends.llvm.writer import Vec
 from minicc.errors import CompilerBug
 from minicc.ir import affine, affine_facts
-from minicc.ir.affine import Atom, Dim, Expr, Monomial
+from minicc.ir.affine import Dim, Expr, Monomial
 from minicc.ir.core import Value
 from minicc.ir.types import BufferType
 
@@ -40,45 +41,31 @@ def _named(e: Emitter, expression: Dim, indices: tuple[Value, ...]) -> Dim:
 
 
 def _computed(e: Emitter, expression: Dim) -> str:
-    """The value of an expression over sizes and names of numbers.
+    """The value of an expression over sizes and names of numbers."""
+    w, t = e.w, Vec(1, "i64")
 
-    A product's sizes are one factor, which is computed in the entry.
-    """
-    if isinstance(expression, int):
-        return str(expression)
-    if all(map(affine.is_size, affine.symbols(expression))):
-        return e.of_sizes(expression)
     # what is divided may be negative where an extent was subtracted, or a multiple taken out
     signed = _divides_what_may_be_negative(expression)
-    total = ""
-    for monomial, coefficient in expression.terms:
-        sizes = tuple([a for a in monomial if isinstance(a, str) and affine.is_size(a)])
-        product = ""
-        for atom in monomial:
-            if atom not in sizes:
-                factor = _atom(e, atom, signed)
-                product = e.once(f"mul nsw i64 {product}, {factor}") if product else factor
-        scale = _computed(e, Expr(((sizes, coefficient),), 0)) if sizes else str(coefficient)
-        if not product:
-            product = scale
-        elif scale != "1":
-            product = e.once(f"mul nsw i64 {product}, {scale}")
-        total = e.once(f"add nsw i64 {total}, {product}") if total else product
-    return e.once(f"add nsw i64 {total}, {expression.const}") if expression.const else total
 
+    def divide(a: Any, n: int) -> str:
+        return quotient(w.inst, a, n) if signed else w.inst(f"udiv i64 {a}, {n}")
 
-def _atom(e: Emitter, atom: Atom, signed: bool) -> str:
-    """The value of a number by its name, or of a quotient, remainder or minimum."""
-    if isinstance(atom, str):
-        return atom
-    left, right = (_computed(e, arg) for arg in atom.args)
-    if atom.kind == "min":
-        t = Vec(1, "i64")
-        return e.w.intrinsic("llvm.smin.i64", t, (t, left), (t, right))
-    if signed:
-        divide = quotient if atom.kind == "floordiv" else remainder
-        return divide(e.once, left, int(right))
-    return e.once(f"{'udiv' if atom.kind == 'floordiv' else 'urem'} i64 {left}, {right}")
+    def modulo(a: Any, n: int) -> str:
+        return remainder(w.inst, a, n) if signed else w.inst(f"urem i64 {a}, {n}")
+
+    if not isinstance(expression, int) and all(map(affine.is_size, affine.symbols(expression))):
+        return e.of_sizes(expression)
+    return str(
+        affine.fold(
+            expression,
+            lambda name: e.of_sizes(affine.symbol(name)) if affine.is_size(name) else name,
+            lambda a, b: w.binary("add nsw", t, str(a), str(b)),
+            lambda a, b: w.binary("mul nsw", t, str(a), str(b)),
+            divide,
+            modulo,
+            lambda a, b: w.intrinsic("llvm.smin.i64", t, (t, str(a)), (t, str(b))),
+        )
+    )
 
 
 @lru_cache(1024)
@@ -159,9 +146,9 @@ def _reached(
             pointer = _reached(e, pointer, element, steady, loop.outer, loop, loop.lines)
     if changing is None:
         return pointer
-    inside, e.w.lines, e.place = (e.w.lines, e.place), lines, place
+    inside, e.w.lines = e.w.lines, lines
     moved = _moved(e, place, pointer, element, changing)
-    e.w.lines, e.place = inside
+    e.w.lines = inside
     return moved
 
 

@@ -56,7 +56,6 @@ class Emitter:
         self.env: dict[Value, Any] = {}
         self.entry: list[str] = []
         self.block = "entry"
-        self.place: object = "entry"  # the block, or the loop before which lines are written
         self.pointers: dict[object, str] = {}
         self.loop: Loop | None = None
         self.lazy: set[Op] = set()
@@ -88,13 +87,6 @@ class Emitter:
             found = self.sizes[expression] = evaluated(expression, self.entry, self.sizes)
         return found
 
-    def once(self, text: str) -> str:
-        """An instruction without effects, written once in a place."""
-        key = "once", self.place, text
-        if key not in self.pointers:
-            self.pointers[key] = self.w.inst(text)
-        return self.pointers[key]
-
     def slots(self, vec: Vec, count: int, position: int) -> str:
         """Memory of the stack for so many vectors, which is free again after each use."""
         key = "slots", vec, count, position
@@ -106,7 +98,7 @@ class Emitter:
     def start(self, label: str) -> None:
         """Begin a block."""
         self.w.label(label)
-        self.block = self.place = label
+        self.block = label
 
     def region(self, region: Region) -> None:
         """Emit the ops of a region in order."""
