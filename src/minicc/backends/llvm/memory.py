@@ -150,7 +150,6 @@ def _store_some(
         at = _at(e, pointer, element, offset + start)
         w.line(f"call void @{name}({vec} {value}, ptr {at}, i32 {dtype.bytes}, {vec.mask} {mask})")
         return
-    # from the last on: what is beyond the count is written where another one follows
     for k in reversed(range(width)):
         at = _element(e, pointer, element, offset, _kept_back(e, count, start + k), step)
         scalar = value if width == 1 else w.inst(f"extractelement {vec} {value}, i32 {k}")
@@ -263,7 +262,9 @@ def store(e: Emitter, op: kernel.Store) -> None:
     pointer, steps = address(e, op.buffer, op.at, op.indices, op.value.type.rank)
     steps, count = steps or [1], _count(e, op)
     for leading, offset in enumerate(_offsets(tile.shape, steps)):
-        for chunk, (start, width) in reversed([*enumerate(tile.chunks)]):
+        chunks = [*enumerate(tile.chunks)]
+        # what lies beyond a count is written where what is below it follows
+        for chunk, (start, width) in reversed(chunks) if count else chunks:
             value = tile.get(w, leading, chunk, width)
             vec = Vec(width, element)
             if dtype.kind == "b":
