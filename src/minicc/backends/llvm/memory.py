@@ -12,7 +12,7 @@ from math import prod
 
 from minicc.backends.llvm.address import address, emit_index
 from minicc.backends.llvm.emitter import Emitter
-from minicc.backends.llvm.tiles import memory_element, splat, split_axis
+from minicc.backends.llvm.tiles import gathered, memory_element, splat, split_axis
 from minicc.backends.llvm.transpose import transpose
 from minicc.backends.llvm.writer import Vec
 from minicc.errors import CompilerBug
@@ -52,7 +52,7 @@ def _load_chunk(
         loaded = splat(w, vec, scalar)
     else:
         at = [_at(e, pointer, element, offset + k * step) for k in range(width)]
-        loaded = _gathered(e, vec, [w.inst(f"load {element}, ptr {a}, align {size}") for a in at])
+        loaded = gathered(e.w, vec, [w.inst(f"load {element}, ptr {a}, align {size}") for a in at])
     return w.inst(f"trunc {vec} {loaded} to {vec.mask}") if type.dtype.kind == "b" else loaded
 
 
@@ -113,22 +113,12 @@ def _load_some(
             place = _kept_back(e, count, start + k)
             at = _element(e, pointer, element, offset, place, step)
             parts.append(w.inst(f"load {element}, ptr {at}, align {type.dtype.bytes}"))
-        loaded = w.select(vec, mask, _gathered(e, vec, parts), _zero(vec))
+        loaded = w.select(vec, mask, gathered(e.w, vec, parts), _zero(vec))
     return w.inst(f"trunc {vec} {loaded} to {vec.mask}") if type.dtype.kind == "b" else loaded
 
 
 def _zero(vec: Vec) -> str:
     return "zeroinitializer" if vec.lanes > 1 else "0.0" if vec.is_float else "0"
-
-
-def _gathered(e: Emitter, vec: Vec, parts: list[str]) -> str:
-    """A vector of scalars."""
-    if vec.lanes == 1:
-        return parts[0]
-    out = "poison"
-    for k, scalar in enumerate(parts):
-        out = e.w.inst(f"insertelement {vec} {out}, {vec.element} {scalar}, i32 {k}")
-    return out
 
 
 def _store_some(

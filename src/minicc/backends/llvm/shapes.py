@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from minicc.backends.llvm import elementwise, math
 from minicc.backends.llvm.emitter import Emitter, define_chunked
-from minicc.backends.llvm.tiles import ELEMENT, Tile, leading_map, split_axis
+from minicc.backends.llvm.tiles import ELEMENT, Tile, gathered, leading_map, split_axis
 from minicc.backends.llvm.writer import Vec
 from minicc.ir import arith, kernel
 
@@ -134,7 +134,7 @@ def reshape(e: Emitter, op: kernel.Reshape) -> None:
     for start_of_row in range(0, len(scalars), shape[-1]):
         for start, width in chunks:
             row = scalars[start_of_row + start : start_of_row + start + width]
-            parts.append(_gather(e, Vec(width, ELEMENT[source.dtype.name]), row))
+            parts.append(gathered(e.w, Vec(width, ELEMENT[source.dtype.name]), row))
     e.define(op.result, parts)
 
 
@@ -145,15 +145,6 @@ def _scalars(e: Emitter, tile: Tile) -> list[str]:
         out += (
             [part] if width == 1 else [_scalar(e, tile.vec(width), part, j) for j in range(width)]
         )
-    return out
-
-
-def _gather(e: Emitter, vec: Vec, scalars: list[str]) -> str:
-    if vec.lanes == 1:
-        return scalars[0]
-    out = "poison"
-    for k, s in enumerate(scalars):
-        out = e.w.inst(f"insertelement {vec} {out}, {vec.element} {s}, i32 {k}")
     return out
 
 
@@ -171,7 +162,7 @@ def slice(e: Emitter, op: kernel.Slice) -> None:
         e.define(
             op.result,
             [
-                _gather(e, source.vec(width), row[start : start + width])
+                gathered(e.w, source.vec(width), row[start : start + width])
                 for row in rows
                 for start, width in chunks
             ],
@@ -201,7 +192,7 @@ def concat(e: Emitter, op: kernel.Concat) -> None:
         chunks = split_axis(op.result.type.extents[-1], e.lanes)
         for row in rows:
             parts += [
-                _gather(e, tiles[0].vec(width), row[start : start + width])
+                gathered(e.w, tiles[0].vec(width), row[start : start + width])
                 for start, width in chunks
             ]
         e.define(op.result, parts)

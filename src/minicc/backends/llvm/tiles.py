@@ -10,7 +10,7 @@ Mirrors: Triton's layouts reduced to one thread; LLVM's type legalisation, done 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from math import prod
 
@@ -137,3 +137,13 @@ def splat(w: Writer, t: Vec, scalar: str) -> str:
         return f"splat ({t.element} {scalar})"
     first = w.inst(f"insertelement {t} poison, {t.element} {scalar}, i32 0")
     return w.inst(f"shufflevector {t} {first}, {t} poison, <{t.lanes} x i32> zeroinitializer")
+
+
+def gathered(w: Writer, t: Vec, scalars: Sequence[str]) -> str:
+    """A vector of scalars, one a lane."""
+    if t.lanes == 1:
+        return scalars[0]
+    out = "poison"
+    for k, scalar in enumerate(scalars):
+        out = w.inst(f"insertelement {t} {out}, {t.element} {scalar}, i32 {k}")
+    return out

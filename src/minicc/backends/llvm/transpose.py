@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from minicc.backends.llvm.tiles import gathered
 from minicc.backends.llvm.writer import Vec, Writer
 
 
@@ -41,10 +42,7 @@ def _shuffle(w: Writer, vec: Vec, a: str, b: str, lanes: Sequence[int]) -> str:
 def _join(w: Writer, parts: list[str], width: int, element: str) -> str:
     """Vectors one behind the other as one."""
     if width == 1 and len(parts) > 1:
-        vec, out = Vec(len(parts), element), "poison"
-        for k, s in enumerate(parts):
-            out = w.inst(f"insertelement {vec} {out}, {element} {s}, i32 {k}")
-        return out
+        return gathered(w, Vec(len(parts), element), parts)
     while len(parts) > 1:
         vec, lanes = Vec(width, element), range(2 * width)
         parts = [_shuffle(w, vec, parts[k], parts[k + 1], lanes) for k in range(0, len(parts), 2)]
