@@ -89,8 +89,6 @@ class InferenceSession:
             self._saved = self._programs.find()
         if self._saved is None:
             self._facts = self._import()
-            if self._facts.symbols:
-                self._programs.keep(None, None, self._facts, self._beside())
         else:
             self._facts = self._saved.facts
         self.signature = self._facts.inputs
@@ -109,6 +107,9 @@ class InferenceSession:
         self._ready: dict[tuple[tuple[int, ...], ...], Run] = {}
         if not self._facts.sized and not self._facts.wants:
             self._compile_ahead()
+        if self._saved is None and self._symbols and not self._compiled:
+            # without a program for all sizes the file says only what is known of the model
+            self._programs.keep(None, None, self._facts, self._beside())
         if self._symbols and isinstance(self._source, (str, os.PathLike)) and not self._facts.wants:
             self._module = None  # its constants lie in the model's file, which may change
 

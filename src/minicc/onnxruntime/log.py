@@ -41,7 +41,7 @@ def whole(value: object, what: str) -> int:
     """A whole number of 32 bits, as ONNX Runtime takes them; TypeError for anything else."""
     if not hasattr(type(value), "__index__"):
         raise TypeError(f"{what} is {value!r}, and must be a whole number")
-    number: int = value.__index__()  # type: ignore[attr-defined]
+    number: int = value.__index__()  # type: ignore[attr-defined]  # looked at above
     if not -(1 << 31) <= number < 1 << 31:
         raise TypeError(f"{what} is {value!r}, and must fit in 32 bits")
     return number

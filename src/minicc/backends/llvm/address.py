@@ -95,9 +95,13 @@ def address(
     at: tuple[Dim, ...],
     indices: tuple[Value, ...],
     rank: int,
-    within: str = " inbounds",
+    *,
+    inbounds: bool = True,
 ) -> tuple[str, list[Dim]]:
-    """The pointer to a tile's first element, and the step in elements along each of its axes."""
+    """The pointer to a tile's first element, and the step in elements along each of its axes.
+
+    It is in the buffer unless `inbounds` is false.
+    """
     type: BufferType = buffer.type
     steps, base = _parts(at, type.strides, rank)
     base = _named(e, base, indices)
@@ -106,7 +110,8 @@ def address(
         pointer = _pointer(e, pointer, element, Expr(base.terms, 0))
         base = base.const
     if base:
-        pointer = e.w.inst(f"getelementptr{within} {element}, ptr {pointer}, i64 {base}")
+        flag = " inbounds" if inbounds else ""
+        pointer = e.w.inst(f"getelementptr{flag} {element}, ptr {pointer}, i64 {base}")
     return pointer, list(steps)
 
 

@@ -277,7 +277,7 @@ def store(e: Emitter, op: kernel.Store) -> None:
 def prefetch(e: Emitter, op: kernel.Prefetch) -> None:
     """One instruction for each line of the cache that the tile touches."""
     shape = op.shape or (1,)
-    pointer, steps = address(e, op.buffer, op.at, op.indices, len(op.shape), within="")
+    pointer, steps = address(e, op.buffer, op.at, op.indices, len(op.shape), inbounds=False)
     steps, element = steps or [1], memory_element(op.buffer.type.dtype)
     e.w.declares.setdefault(
         "llvm.prefetch.p0", "declare void @llvm.prefetch.p0(ptr, i32, i32, i32)"

@@ -188,19 +188,17 @@ class _Lowering(GroupState):
         if steps[-1] == HOLD:
             yield from self._rows(extent, lo, hi, steps_of(steps), 1 in steps, indices)
             return
+        cut = steps[-1] == PARTIAL and self._lies_last(name)
         if steps[-1] == PARTIAL:
-            step, tail = steps[0], partial_step(steps[0])
-            if self._lies_last(name):
-                whole = indices.named(lo + (hi - lo) // step * step)
-                yield from self._repeated(step, lo, whole, hi, EXACT, indices)
-                yield Piece(tail, whole, hi, hi, CUT)
-                return
-            steps = (step, tail, 1)
+            steps = (steps[0], partial_step(steps[0]), 1)
         step, following, *others = steps
         done: Dim = lo
-        if step != following:
+        if cut or step != following:
             done = indices.named(lo + (hi - lo) // step * step)
             yield from self._repeated(step, lo, done, hi, EXACT, indices)
+        if cut:
+            yield Piece(following, done, hi, hi, CUT)
+            return
         longer: Dim = 1
         for n in (following, *others):
             start = done if n == following else lo
@@ -232,8 +230,7 @@ class _Lowering(GroupState):
         if steps.least < long:
             first, again = named(lo + rows * (most - whole)), lo
             if self._fetches_ahead():
-                again = affine.minimum((1 - affine.minimum(symbol("block"), 1)) * long, done)
-                again = named(again)
+                again = _first_step(long, done, indices)
                 first, again = first + again, affine.maximum(lo, again)
             yield Piece(long, lo, first, hi, HELD)
             yield Piece(long, again, done, hi, SHIFTED, fetches=again == lo)
@@ -262,11 +259,16 @@ class _Lowering(GroupState):
         """Steps of one length from `lo`; to fetch what comes next once is enough."""
         again: Dim = lo
         if self._fetches_ahead():
-            again = affine.minimum((1 - affine.minimum(symbol("block"), 1)) * step, stop)
-            again = indices.named(again)
+            again = _first_step(step, stop, indices)
             yield Piece(step, lo, again, hi, last)
             again = affine.maximum(lo, again)
         yield Piece(step, again, stop, hi, last, fetches=again == lo)
+
+
+def _first_step(step: int, stop: Dim, indices: Indices) -> Dim:
+    """Where the first step of the first block ends; 0 in the others."""
+    first = 1 - affine.minimum(symbol("block"), 1)
+    return indices.named(affine.minimum(first * step, stop))
 
 
 def _least(extent: Dim, n: int) -> Dim:
