@@ -3,4 +3,5 @@
 Mirrors: onnxruntime.capi._pybind_state.
 """
 
-from minicc.onnxruntime.capi.onnxruntime_pybind11_state import *  # noqa: F403  # all names of that module, by its `__all__`
+# all names of that module, by its `__all__`
+from minicc.onnxruntime.capi.onnxruntime_pybind11_state import *  # noqa: F403
