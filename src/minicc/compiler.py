@@ -18,7 +18,6 @@ from typing import NamedTuple
 from minicc.errors import CompilerBug, UserError
 from minicc.ir import graph
 from minicc.ir.core import Module, walk
-from minicc.ir.mapped import let_go
 from minicc.memory import require_graph_fits, require_program_fits
 from minicc.options import Options
 from minicc.passes.graph.applications import Applications
@@ -203,7 +202,7 @@ def _let_go(module: Module) -> None:
     """Give back the pages of constants in files, which a stage may have read."""
     for op in walk(module.main.body):
         if isinstance(op, graph.Constant):
-            let_go(op.value.array)
+            op.value.let_go()
 
 
 def chosen_stages(start: str | None, stop: str | None) -> Sequence[Stage]:

@@ -67,10 +67,9 @@ def require_program_fits(module: Module, limit: int) -> None:
             size = _span_bytes(op.type)
             found.append(Holding(size, f"{_tensor(op.type)}, a value in between", op.loc))
         elif isinstance(op, program.Constant):
-            array = op.value.array
             what = f"{_tensor(op.result.type)}, a constant"
-            found.append(Holding(array.nbytes, what, op.loc))
-            needed += array.nbytes
+            found.append(Holding(op.value.nbytes, what, op.loc))
+            needed += op.value.nbytes
     if needed > limit:
         raise too_large("the model", needed, limit, found)
 
@@ -78,7 +77,7 @@ def require_program_fits(module: Module, limit: int) -> None:
 def constant_bytes(module: Module) -> int:
     """Bytes of all constants of a program."""
     constants = (op for op in module.main.body.ops if isinstance(op, program.Constant))
-    return sum(op.value.array.nbytes for op in constants)
+    return sum(op.value.nbytes for op in constants)
 
 
 def tensor_bytes(type: TensorType) -> int:

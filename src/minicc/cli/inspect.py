@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from math import prod
 from typing import Any
 
 import click
@@ -88,7 +89,7 @@ def describe(module: Module) -> dict[str, Any]:
     """Inputs and outputs with their types, free dimensions, constants, and ops by name."""
     main = module.main
     ops = list(walk(main.body))
-    constants = [op.value.array for op in ops if isinstance(op, graph.Constant)]
+    constants = [op.value for op in ops if isinstance(op, graph.Constant)]
     counted = Counter(op.opname for op in ops if not isinstance(op, graph.Constant))
     results = zip(main.result_names, main.body.yields, strict=True)
     return {
@@ -96,7 +97,7 @@ def describe(module: Module) -> dict[str, Any]:
         "outputs": {name: _spelled(v.type) for name, v in results},
         "free_dimensions": list(free_symbols(main)),
         "constants": len(constants),
-        "parameters": sum(a.size for a in constants),
+        "parameters": sum(prod(a.type.extents) for a in constants),
         "constant_bytes": sum(a.nbytes for a in constants),
         "ops": dict(counted.most_common()),
     }

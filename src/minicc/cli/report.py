@@ -6,7 +6,6 @@ Mirrors: ONNX Runtime's log of node placements, TVM's and ExecuTorch's partition
 from __future__ import annotations
 
 from collections import Counter
-from math import prod
 
 import click
 from rich.console import Console
@@ -54,11 +53,7 @@ def _compiled_row(lowered: Module) -> list[str]:
     main = lowered.main
     launches = list(program.launches(main.body))
     sources = {name for op in launches for part in op.sources for name in part}
-    constants = sum(
-        prod(op.value.array.shape) * op.value.array.itemsize
-        for op in main.body.ops
-        if isinstance(op, program.Constant)
-    )
+    constants = sum(op.value.nbytes for op in main.body.ops if isinstance(op, program.Constant))
     kernels = len(lowered.functions) - 1
     arena: int = main.attrs["arena"]
     sizes = [f"{arena / 1e6:.2f} MB", f"{constants / 1e6:.2f} MB"]

@@ -17,7 +17,6 @@ PyPy's toy optimizer.
 
 from __future__ import annotations
 
-import hashlib
 import inspect
 import struct
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -25,7 +24,8 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from minicc.ir.types import Type, tensor_of
+from minicc.ir.literal import Literal as Literal
+from minicc.ir.types import Type
 
 Loc = tuple[str, ...]
 Array = np.ndarray[Any, Any]
@@ -43,49 +43,6 @@ class Value:
 
     def __repr__(self) -> str:
         return f"%{self.hint or '?'}: {self.type}"
-
-
-_SAMPLE = 256  # bytes of a literal that its hash looks at
-
-
-class Literal:
-    """A constant array as an attribute; equal when type and bytes are equal, so -0.0 is not 0.0."""
-
-    __slots__ = ("_digest", "_hash", "array")
-
-    def __init__(self, array: Any) -> None:
-        given = np.asarray(array)
-        native = given.dtype.newbyteorder("=")
-        self.array: Array = given.astype(native, order="C", copy=False)
-        self._digest: str | None = None
-        self._hash: int | None = None
-
-    @property
-    def digest(self) -> str:
-        """Hash of type and content; computed once, when first asked for."""
-        if self._digest is None:
-            h = hashlib.blake2b(str(tensor_of(self.array)).encode(), digest_size=16)
-            h.update(self._bytes().data)
-            self._digest = h.hexdigest()
-        return self._digest
-
-    def _bytes(self) -> Array:
-        return self.array.reshape(-1).view(np.uint8)
-
-    def __eq__(self, other: object) -> bool:
-        if not isinstance(other, Literal):
-            return False
-        a, b = self.array, other.array
-        same_type = a.dtype == b.dtype and a.shape == b.shape
-        return a is b or (same_type and np.array_equal(self._bytes(), other._bytes()))
-
-    def __hash__(self) -> int:
-        if self._hash is None:
-            # of weights a part will do: equality looks at all
-            raw = self._bytes()
-            sample = raw[:_SAMPLE].tobytes(), raw[-8:].tobytes()
-            self._hash = hash((self.array.shape, self.array.dtype, *sample))
-        return self._hash
 
 
 class Region:
@@ -358,6 +315,20 @@ def attribute_key(value: Any) -> Any:
 def op_key(op: Op) -> tuple[Any, ...]:
     """Equal for ops without regions that compute the same: class, operands, attributes."""
     return (type(op), op.operands, *[(k, attribute_key(v)) for k, v in op.attrs.items()])
+
+
+def computed(op: Op, operands: Sequence[Literal], run: RunRegion) -> Literal:
+    """The result of a pure op for literals, computed when it is asked for.
+
+    The op has one result, of static shape; `run` evaluates its regions.
+    """
+    key = (type(op), *[(k, attribute_key(v)) for k, v in op.attrs.items()])
+
+    def compute(*arrays: Array) -> Any:
+        (result,) = op.evaluate(run, *arrays)
+        return result
+
+    return Literal.computed(op.result.type, compute, key, operands)
 
 
 def region_key(region: Region, numbers: dict[Value, int] | None = None) -> tuple[Any, ...]:

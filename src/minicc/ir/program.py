@@ -31,7 +31,7 @@ from minicc.ir import affine, affine_facts
 from minicc.ir.affine import Dim
 from minicc.ir.core import Function, Literal, Op, Region, RunRegion, Value, walk
 from minicc.ir.kernel import Memory
-from minicc.ir.types import BOOL, INDEX_TYPE, BufferType, static_shape, tensor_of
+from minicc.ir.types import BOOL, INDEX_TYPE, BufferType, static_shape
 
 
 def launches(region: Region) -> Iterator[Launch]:
@@ -62,7 +62,7 @@ class Constant(Op, name="program.constant"):
     value: Literal
 
     def infer(self) -> tuple[BufferType, ...]:
-        tensor = tensor_of(self.value.array)
+        tensor = self.value.type
         return (BufferType(tensor.dtype, tensor.shape),)
 
     def evaluate(self, run: RunRegion, *args: Any) -> tuple[Any, ...]:

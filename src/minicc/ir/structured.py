@@ -33,6 +33,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
+from numpy.lib.stride_tricks import as_strided
 
 from minicc.ir import affine, affine_facts
 from minicc.ir.affine import Dim
@@ -44,7 +45,7 @@ from minicc.ir.indices import counted
 from minicc.ir.mapped import copy
 from minicc.ir.scan import Scanning
 from minicc.ir.space import REDUCTION, SEQUENTIAL, Space
-from minicc.ir.types import I64, TensorType, is_index, static_shape, tensor_of
+from minicc.ir.types import I64, TensorType, is_index, static_shape
 
 Map = tuple[Dim, ...]
 HOLD, PARTIAL = 0, -1  # in place of a step
@@ -201,7 +202,7 @@ class Generic(Op, name="structured.generic"):
     def evaluate(self, run: RunRegion, *args: Any) -> tuple[Any, ...]:
         outs = [empty(r.type.extents, r.type.dtype.numpy) for r in self.results]
         if self._only_moves():
-            self._move(np.asarray(args[0], order="C"), outs[0])
+            self._move(np.asarray(args[0]), outs[0])
             return tuple(outs)
         if 0 in self.space.extents.values():
             for combine, target in zip(self.combine, self.targets, strict=True):
@@ -230,7 +231,10 @@ class Generic(Op, name="structured.generic"):
         )
 
     def _move(self, x: Array, out: Array) -> None:
-        """The copy by views of constant stride; dimensions under a minimum are taken one by one."""
+        """The copy by views of constant stride; dimensions under a minimum are taken one by one.
+
+        `x` may be a view itself, as of a transposed array.
+        """
         if not out.size:
             return
         names = self.space.names
@@ -238,20 +242,22 @@ class Generic(Op, name="structured.generic"):
         pairs: list[tuple[Array, Array]] = []
         for point in itertools.product(*[range(self.space.extents[n]) for n in bent]):
             fixed = dict(zip(bent, point, strict=True))
-            start, strides = 0, dict.fromkeys(names, 0)
+            first: list[slice] = []
+            strides = dict.fromkeys(names, 0)
             for e, stride in zip(self.maps[0], x.strides, strict=True):
                 split = affine_facts.linear(affine.substitute(e, fixed), names)
                 assert split is not None
                 coefficients, rest = split
                 assert isinstance(rest, int)
-                start += rest * stride
+                first.append(slice(rest, None))
                 for n, c in coefficients.items():
                     assert isinstance(c, int)
                     strides[n] += c * stride
             where = tuple(fixed.get(n, slice(None)) for n in names)
             shape = [self.space.extents[n] for n in names if n not in fixed]
             steps = [strides[n] for n in names if n not in fixed]
-            pairs.append((out[(*where, ...)], np.ndarray(shape, x.dtype, x, start, steps)))
+            source = as_strided(x[tuple(first)], shape, steps, writeable=False)
+            pairs.append((out[(*where, ...)], source))
         copy(pairs, x)
 
     def _chunk(
@@ -424,7 +430,7 @@ class Constant(Op, name="structured.constant"):
     value: Literal
 
     def infer(self) -> tuple[TensorType, ...]:
-        return (tensor_of(self.value.array),)
+        return (self.value.type,)
 
     def evaluate(self, run: RunRegion, *args: Any) -> tuple[Any, ...]:
         return (self.value.array,)

@@ -24,7 +24,7 @@ from minicc.backends.llvm.sizes import evaluated, parameter
 from minicc.errors import CompilerBug
 from minicc.ir import affine, program
 from minicc.ir.affine import Dim, symbol
-from minicc.ir.core import Function, Module, Op, Region, Value
+from minicc.ir.core import Function, Literal, Module, Op, Region, Value
 from minicc.ir.kernel import scratch_of
 
 _FLUSH = 0x8040  # MXCSR: denormal results and operands are zero
@@ -47,8 +47,13 @@ def layout_of(module: Module) -> Layout:
         outputs=tuple(types[count:]),
         work=_work(main.body),
         checks=checks_of_program(module),
-        constants=tuple(op.value.array for op in main.body.ops if isinstance(op, program.Constant)),
+        constants=tuple(literal.array for literal in constants_of(module)),
     )
+
+
+def constants_of(module: Module) -> list[Literal]:
+    """The constants of a program, in the order in which the table holds them."""
+    return [op.value for op in module.main.body.ops if isinstance(op, program.Constant)]
 
 
 def _work(region: Region) -> Dim:

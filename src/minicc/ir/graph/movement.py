@@ -17,7 +17,7 @@ from minicc.ir.affine import Dim
 from minicc.ir.core import Literal, Op, RunRegion, Value
 from minicc.ir.graph.shapes import Shape, agree, differ, product, show
 from minicc.ir.indices import counted
-from minicc.ir.types import DType, TensorType, static_shape, tensor_of
+from minicc.ir.types import DType, TensorType, static_shape
 
 
 class Constant(Op, name="graph.constant"):
@@ -26,7 +26,7 @@ class Constant(Op, name="graph.constant"):
     value: Literal
 
     def infer(self) -> tuple[TensorType, ...]:
-        return (tensor_of(self.value.array),)
+        return (self.value.type,)
 
     def evaluate(self, run: RunRegion, *args: Any) -> tuple[Any, ...]:
         return (self.value.array,)
@@ -200,8 +200,8 @@ class Pad(Op, name="graph.pad"):
         negative = any(isinstance(n, int) and n < 0 for n in self.low + self.high)
         if negative or not len(self.low) == len(self.high) == t.rank:
             raise ValueError(f"{self.opname} wants two amounts of at least 0 an axis of {t}")
-        if tensor_of(self.value.array) != TensorType(t.dtype):
-            raise TypeError(f"{self.opname} of {t} with {tensor_of(self.value.array)}")
+        if self.value.type != TensorType(t.dtype):
+            raise TypeError(f"{self.opname} of {t} with {self.value.type}")
         per_axis = zip(t.shape, self.low, self.high, strict=True)
         return (TensorType(t.dtype, tuple([n + (a + b) for n, a, b in per_axis])),)
 

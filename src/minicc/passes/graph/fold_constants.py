@@ -3,7 +3,8 @@
     %w2 = graph.mul %w, %s (both constant)   -->   %w2 = graph.constant
 
 A result much larger than its operands (a broadcast, an iota) is left to be computed where it is
-used, but for weights that an algorithm wants larger.
+used, but for weights that an algorithm wants larger. A large result is computed when its array is
+asked for, together with what is folded of it later on.
 
 Mirrors: XLA's constant folding with its evaluator, Relax's FoldConstant, ORT's constant folding.
 Theirs run between other graph passes, as ours does. Unlike ORT's, it runs no kernels: the
@@ -13,18 +14,31 @@ definition of an op evaluates it.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import prod
 from typing import Any
 
 import numpy as np
 
 from minicc.ir import graph
-from minicc.ir.core import Array, Function, Literal, Module, Op, Region, Value
+from minicc.ir.core import Function, Literal, Module, Op, Region, Value, computed
 from minicc.ir.indices import OutOfRange
 from minicc.ir.mapped import let_go
 from minicc.ir.rewrite import Rebuilder, everywhere, rebuild
 from minicc.ir.types import OPAQUE, is_free
 
 _GROWTH = 4096  # elements that a result may have more than its operands
+_LATE = 1 << 16  # bytes of a result that is computed when it is asked for
+# what no element of an operand can fail
+_CERTAIN = (
+    graph.Broadcast,
+    graph.Concat,
+    graph.Elementwise,
+    graph.Pad,
+    graph.Reshape,
+    graph.Slice,
+    graph.Transpose,
+    graph.WinogradWeights,
+)
 
 
 def fold_constants(module: Module) -> Module:
@@ -33,35 +47,48 @@ def fold_constants(module: Module) -> Module:
 
 
 def _fold(function: Function) -> Function:
-    known: dict[Value, Array] = {}
+    known: dict[Value, Literal] = {}
 
     def visit(b: Rebuilder, op: Op, operands: tuple[Value, ...]) -> Sequence[Value] | None:
         if isinstance(op, graph.Constant):
             result = b.add(op).result
-            known[result] = op.value.array
+            known[result] = op.value
             return (result,)
         if not op.pure or op.regions or not operands or any(v not in known for v in operands):
             return None
-        arrays = [known[v] for v in operands]
         if any(is_free(r.type.shape) or r.type.dtype is OPAQUE for r in op.results):
             return None
-        grown = sum(int(np.prod(r.type.shape)) for r in op.results) - sum(a.size for a in arrays)
+        grown = _elements(op.results) - _elements(operands)
         if grown > _GROWTH and not isinstance(op, graph.WinogradWeights):
             return None
         try:
-            results = op.rebuilt(operands).evaluate(_no_region, *arrays)
+            literals = evaluated(op.rebuilt(operands), [known[v] for v in operands])
         except OutOfRange:
             return None  # the op stays, and the run tells
-        for array in arrays:
-            let_go(array)
-        values: list[Value] = []
-        for array in results:
-            value = b.emit(graph.Constant, value=Literal(np.asarray(array)))
-            known[value] = np.asarray(array)
-            values.append(value)
+        values = [b.emit(graph.Constant, value=literal) for literal in literals]
+        known.update(zip(values, literals, strict=True))
         return values
 
     return rebuild(function, visit)
+
+
+def _elements(values: Sequence[Value]) -> int:
+    return sum(prod(v.type.extents) for v in values)
+
+
+def evaluated(op: Op, operands: Sequence[Literal]) -> list[Literal]:
+    """The results of a pure op of static shapes for literals.
+
+    OutOfRange as its `evaluate` raises it.
+    """
+    if isinstance(op, _CERTAIN):
+        literal = computed(op, operands, _no_region)
+        return [literal] if literal.nbytes >= _LATE else [Literal(literal.array)]
+    arrays = [literal.array for literal in operands]
+    results = op.evaluate(_no_region, *arrays)
+    for array in arrays:
+        let_go(array)
+    return [Literal(np.asarray(array)) for array in results]
 
 
 def _no_region(region: Region, args: Sequence[Any]) -> tuple[Any, ...]:

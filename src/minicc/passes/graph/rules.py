@@ -13,6 +13,7 @@ Mirrors: StableHLO's and XLA's algebraic simplifier, PyPy's ruleopt, Halide's si
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import prod
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -21,6 +22,7 @@ from minicc.ir import core, graph
 from minicc.ir.build import Builder
 from minicc.ir.core import Array, Op, Value
 from minicc.ir.types import F32, F64
+from minicc.passes.graph.fold_constants import evaluated
 
 Class = Literal["exact", "reassociates", "approximates"]
 Producer = Callable[[Value], "Op | None"]
@@ -36,14 +38,26 @@ class Rule(NamedTuple):
     build: Callable[[Builder, Any, Any], Value]
 
 
-def constant_of(v: Value, producer: Producer) -> Array | None:
-    """The array of a constant value, else None."""
+def constant_of(v: Value, producer: Producer) -> core.Literal | None:
+    """The literal of a constant value, else None."""
     op = producer(v)
-    return op.value.array if isinstance(op, graph.Constant) else None
+    return op.value if isinstance(op, graph.Constant) else None
+
+
+def _number(c: core.Literal | None) -> Any:
+    """The only element of a constant; NaN where it has more, or is none."""
+    return c.array.item() if c is not None and prod(c.type.extents) == 1 else np.nan
 
 
 def _emit_constant(b: Builder, array: Array) -> Value:
     return b.emit(graph.Constant, value=core.Literal(array))
+
+
+def _emit_folded(b: Builder, cls: type[Op], *constants: core.Literal) -> Value:
+    """What an elementwise op makes of constants."""
+    values = [graph.Constant(value=c, loc=b.loc).result for c in constants]
+    (made,) = evaluated(cls(*values, loc=b.loc), constants)
+    return b.emit(graph.Constant, value=made)
 
 
 # exact: nothing is computed differently
@@ -84,8 +98,7 @@ def _match_single_concat(op: graph.Concat, producer: Producer) -> Any:
 
 def _match_mul_one(op: graph.Mul, producer: Producer) -> Any:
     for v, other in ((op.a, op.b), (op.b, op.a)):
-        c = constant_of(other, producer)
-        if c is not None and c.size == 1 and c.reshape(())[()] == 1 and v.type == op.result.type:
+        if _number(constant_of(other, producer)) == 1 and v.type == op.result.type:
             return v
     return None
 
@@ -93,24 +106,26 @@ def _match_mul_one(op: graph.Mul, producer: Producer) -> Any:
 # reassociates: constants behind a convolution move into its weights
 
 
-def _per_channel(c: Array, conv: graph.Conv) -> Array | None:
+def _per_channel(c: core.Literal, conv: graph.Conv) -> core.Literal | None:
     """A constant that broadcasts along all but the channels of a convolution's result.
 
-    As a vector.
+    In the shape in which it broadcasts along the weights.
     """
     rank = conv.result.type.rank
     channels = conv.w.type.shape[0]
     axis = rank - 1 if conv.layout == "channels_last" else 1
-    shape = (1,) * (rank - c.ndim) + c.shape
+    shape = (1,) * (rank - c.type.rank) + c.type.extents
     if len(shape) != rank or any(n != 1 for k, n in enumerate(shape) if k != axis):
         return None
-    return np.broadcast_to(c.reshape(-1), (channels,)) if shape[axis] in (1, channels) else None
+    if shape[axis] not in (1, channels):
+        return None
+    return core.Literal(c.array.reshape((-1,) + (1,) * (rank - 1)))
 
 
-def _with_constant(op: Any, producer: Producer) -> tuple[Value, Array] | None:
+def _with_constant(op: Any, producer: Producer) -> tuple[Value, core.Literal] | None:
     for v, other in ((op.a, op.b), (op.b, op.a)):
         c = constant_of(other, producer)
-        if c is not None and c.dtype.kind == "f" and v.type == op.result.type:
+        if c is not None and c.type.dtype.numpy.kind == "f" and v.type == op.result.type:
             return v, c
     return None
 
@@ -126,13 +141,7 @@ def _match_scaled_conv(op: graph.Mul, producer: Producer) -> Any:
 
 def _build_scaled_conv(b: Builder, op: Any, found: Any) -> Value:
     conv, weights, scale = found
-    scaled = weights * scale.reshape((-1,) + (1,) * (weights.ndim - 1))
-    return b.emit(
-        graph.Conv,
-        conv.x,
-        _emit_constant(b, scaled.astype(weights.dtype, copy=False)),
-        **conv.attrs,
-    )
+    return b.emit(graph.Conv, conv.x, _emit_folded(b, graph.Mul, weights, scale), **conv.attrs)
 
 
 def _match_chained(outer: type[Op], inner: type[Op]) -> Callable[[Any, Producer], Any]:
@@ -149,23 +158,22 @@ def _match_chained(outer: type[Op], inner: type[Op]) -> Callable[[Any, Producer]
 
 def _build_sum(b: Builder, op: Any, found: Any) -> Value:
     x, c, d = found
-    return b.emit(graph.Add, x, _emit_constant(b, np.asarray(c + d, c.dtype)))
+    return b.emit(graph.Add, x, _emit_folded(b, graph.Add, c, d))
 
 
 def _build_product(b: Builder, op: Any, found: Any) -> Value:
     x, c, d = found
-    return b.emit(graph.Mul, x, _emit_constant(b, np.asarray(c * d, c.dtype)))
+    return b.emit(graph.Mul, x, _emit_folded(b, graph.Mul, c, d))
 
 
 def _build_distributed(b: Builder, op: Any, found: Any) -> Value:
     x, shift, scale = found
-    scaled = b.emit(graph.Mul, x, _emit_constant(b, scale))
-    return b.emit(graph.Add, scaled, _emit_constant(b, np.asarray(shift * scale, shift.dtype)))
+    scaled = b.emit(graph.Mul, x, b.emit(graph.Constant, value=scale))
+    return b.emit(graph.Add, scaled, _emit_folded(b, graph.Mul, shift, scale))
 
 
 def _match_square(op: graph.Pow, producer: Producer) -> Any:
-    exponent = constant_of(op.b, producer)
-    known = exponent is not None and exponent.size == 1 and exponent.item() == 2
+    known = _number(constant_of(op.b, producer)) == 2
     return op.a if known and op.a.type == op.result.type else None
 
 
@@ -203,8 +211,8 @@ def _match_softmax_power(op: graph.Exp, producer: Producer) -> Any:
     scaled = producer(less.a)
     if isinstance(scaled, graph.Mul) and best is producer(less.b):
         found = _with_constant(scaled, producer)
-        if found and found[1].size == 1 and 0 < found[1].item() < np.inf:
-            return less, best, found[0], found[1].item()
+        if found and 0 < _number(found[1]) < np.inf:
+            return less, best, found[0], _number(found[1])
     return less, best, less.a, 1.0
 
 
@@ -231,7 +239,7 @@ def _behind_factor(v: Value, producer: Producer) -> Value:
     """What is multiplied by a positive number; the value itself where it is no such product."""
     op = producer(v)
     found = _with_constant(op, producer) if isinstance(op, graph.Mul) else None
-    return found[0] if found and found[1].size == 1 and found[1].item() > 0 else v
+    return found[0] if found and _number(found[1]) > 0 else v
 
 
 def _build_softmax_division(b: Builder, op: graph.Div, total: Value) -> Value:

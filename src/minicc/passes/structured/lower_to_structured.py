@@ -16,6 +16,7 @@ level above.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from math import prod
 from typing import Any
 
 from minicc.errors import UnsupportedError
@@ -70,7 +71,7 @@ def _lower(region: Region) -> Region:
     scalars = {
         op.result: Literal(op.value.array.reshape(()))
         for op in region.ops
-        if isinstance(op, graph.Constant) and op.value.array.size == 1
+        if isinstance(op, graph.Constant) and prod(op.value.type.extents) == 1
     }
 
     slices: dict[Value, Any] = {}

@@ -20,7 +20,7 @@ from math import prod
 
 from minicc.ir import affine
 from minicc.ir.affine import Expr
-from minicc.ir.core import Literal, Module, Op, Region, Value
+from minicc.ir.core import Literal, Module, Op, Region, Value, computed
 from minicc.ir.rewrite import live
 from minicc.ir.scan import lift
 from minicc.ir.space import PARALLEL, Iter, Space
@@ -112,8 +112,8 @@ def _pack_group(
             continue
         copy = _copy(op, k, names, outer)
         if outer in constants:
-            (array,) = copy.evaluate(lambda r, args: (args[0],), constants[outer].array)
-            packed: Op = Constant(value=Literal(array), loc=op.loc)
+            literal = computed(copy, [constants[outer]], lambda region, args: (args[0],))
+            packed: Op = Constant(value=literal, loc=op.loc)
         else:
             packed = _alone(copy)
         out.append(packed)
