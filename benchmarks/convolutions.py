@@ -18,7 +18,7 @@ import numpy as np
 from benchmarks.proofs import yardstick
 from benchmarks.proofs.measure import Floats, aligned, best_in_turns, placed
 
-from minicc.backends.llvm.link import link
+from minicc.backends.llvm.link import Object, link
 from minicc.backends.llvm.optimize import optimise
 from minicc.compiled import compile_module
 from minicc.ir import graph
@@ -69,7 +69,7 @@ def yardsticks(x: Floats, weights: Floats, size: int) -> tuple[list[Call], Float
 
     def call(rows: int) -> Call:
         text = yardstick.convolution(size, size, ic, oc, taps, rows)
-        library = load(link([optimise(text, Target.host())], ["yardstick"]))
+        library = load(link([Object(optimise(text, Target.host()))], ["yardstick"]))
         function = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 3)(library["yardstick"])
         held = (library, packed)  # for as long as the call lives
         pointers = [a.ctypes.data for a in (x, packed, y)]

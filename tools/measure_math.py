@@ -23,7 +23,7 @@ import numpy as np
 import numpy.typing as npt
 
 from minicc.backends.llvm import math as vector_math
-from minicc.backends.llvm.link import link
+from minicc.backends.llvm.link import Object, link
 from minicc.backends.llvm.optimize import assembly, optimise
 from minicc.backends.llvm.writer import Vec, Writer
 from minicc.runtime.image import load
@@ -53,7 +53,7 @@ class Loop:
         self.t = t
         text = self.text(name, target, t)
         self.assembly = assembly(text, target)
-        self.library = load(link([optimise(text, target)], ["loop"]))
+        self.library = load(link([Object(optimise(text, target))], ["loop"]))
         self.entry = LOOP(self.library["loop"])
 
     @staticmethod
@@ -126,7 +126,7 @@ body:
 end:
   ret void
 }}"""
-    code = load(link([optimise(text, TARGETS["x86-64"])], ["loop"]))
+    code = load(link([Object(optimise(text, TARGETS["x86-64"]))], ["loop"]))
     out = np.empty_like(x)
     LOOP(code["loop"])(x.ctypes.data, out.ctypes.data, x.size)
     return out

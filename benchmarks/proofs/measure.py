@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from minicc.backends.llvm.emit import emit_kernel
 from minicc.backends.llvm.emitter import symbol_of
-from minicc.backends.llvm.link import link
+from minicc.backends.llvm.link import Object, link
 from minicc.backends.llvm.optimize import assembly, optimise
 from minicc.ir.core import Function, Module
 from minicc.ir.interpret import Interpreter
@@ -81,7 +81,7 @@ class Code:
         self.grid: tuple[int, ...] = kernel.attrs["grid"]
         self.target = target
         self.text = emit_kernel(kernel, target)
-        self.library = load(link([optimise(self.text, target)], [symbol_of(kernel.name)]))
+        self.library = load(link([Object(optimise(self.text, target))], [symbol_of(kernel.name)]))
         buffers = len(kernel.args) - len(self.grid)
         types = [ctypes.c_void_p] * buffers + [ctypes.c_int64] * (2 * len(self.grid))
         self.function: Any = ctypes.CFUNCTYPE(None, *types)(self.library[symbol_of(kernel.name)])

@@ -30,7 +30,7 @@ from benchmarks.proofs.measure import (
 )
 from benchmarks.proofs.write import ATTENTION, COLUMNS, CONVOLUTION, HERE, ROWS, WINOGRADS
 
-from minicc.backends.llvm.link import link
+from minicc.backends.llvm.link import Object, link
 from minicc.backends.llvm.optimize import optimise
 from minicc.ir.core import Function, Module
 from minicc.ir.parser import parse_module
@@ -53,7 +53,7 @@ def read(name: str) -> Module:
 def yardstick_times(height: int, ic: int) -> Times:
     """The plain convolution at a square shape with as many output as input channels."""
     text = yardstick.convolution(height, height, ic, ic)
-    library = load(link([optimise(text, TARGET)], ["yardstick"]))
+    library = load(link([Object(optimise(text, TARGET))], ["yardstick"]))
     function = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 3)(library["yardstick"])
     case = convolution_case(Convolution(height, height, ic, ic, relu=False))
     x, w, bias, y = case.arrays

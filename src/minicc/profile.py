@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 from minicc.backends.base import Store
 from minicc.backends.layout import clean_status
 from minicc.backends.llvm.checks import checks_of
-from minicc.backends.llvm.compile import emit, objects_of
+from minicc.backends.llvm.compile import kernel_templates, objects_of
 from minicc.backends.llvm.emitter import symbol_of
 from minicc.backends.llvm.link import link
 from minicc.compiled import store_of
@@ -98,11 +98,9 @@ def _steps(
 ) -> tuple[Library, list[tuple[program.Launch, Call]]]:
     """The code, and each launch with what calls it; `kept` holds the memory that must stay."""
     target = options.machine
-    texts = emit(module, target, False)
-    del texts["main"]
-    objects = objects_of(texts.items(), target, store)
-    library = load(link(objects, [symbol_of(name) for name in texts]))
     kernels = {f.name: f for f in module.functions if f is not module.main}
+    objects = objects_of(kernel_templates(module, target), target, store)
+    library = load(link(objects, [symbol_of(name) for name in kernels]))
 
     def number(value: Dim) -> int:
         return int(affine.evaluate(value, numbers))

@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from minicc.backends.base import OUTSIDE, Image
-from minicc.backends.llvm.link import link
+from minicc.backends.llvm.link import Object, link
 from minicc.backends.llvm.optimize import assembly, optimise
 from minicc.errors import CompilerBug
 from minicc.runtime.image import load
@@ -79,7 +79,7 @@ def test_baseline_uses_no_avx() -> None:
 
 
 def test_code_computes_in_every_lane() -> None:
-    library = load(link([optimise(dot_ir(HOST), HOST)], ["dot"]))
+    library = load(link([Object(optimise(dot_ir(HOST), HOST))], ["dot"]))
     lanes = HOST.lanes(32)
     numbers = [lane % 7 - 3.0 for lane in range(4 * lanes)]
     given = (ctypes.c_float * len(numbers))(*numbers)
@@ -93,7 +93,9 @@ def test_code_computes_in_every_lane() -> None:
 def test_objects_call_each_other_and_the_c_library() -> None:
     many = 40
     kernels = [
-        optimise(f"define i64 @kernel{i}(i64 %x) {{ %y = add i64 %x, {i} ret i64 %y }}", HOST)
+        Object(
+            optimise(f"define i64 @kernel{i}(i64 %x) {{ %y = add i64 %x, {i} ret i64 %y }}", HOST)
+        )
         for i in range(many)
     ]
     lines = [f"declare i64 @kernel{i}(i64)" for i in range(many)]
@@ -109,7 +111,8 @@ def test_objects_call_each_other_and_the_c_library() -> None:
         "ret i64 %r }",
     ]
     image = link(
-        [optimise("\n".join(lines), Target.named("x86-64")), *kernels], ["main", "kernel7"]
+        [Object(optimise("\n".join(lines), Target.named("x86-64"))), *kernels],
+        ["main", "kernel7"],
     )
     assert {*image.outside} <= {"floor", "fmod"}
     library = load(image)
@@ -128,7 +131,7 @@ define void @fill(ptr %a, ptr %b, i64 %n) {
   ret void
 }
 """
-    library = load(link([optimise(text, HOST)], ["fill"]))
+    library = load(link([Object(optimise(text, HOST))], ["fill"]))
     a, b = ctypes.create_string_buffer(5000), ctypes.create_string_buffer(5000)
     fill = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64)(library["fill"])
     fill(ctypes.addressof(a), ctypes.addressof(b), 4999)
@@ -137,7 +140,7 @@ define void @fill(ptr %a, ptr %b, i64 %n) {
 
 def test_libraries_are_independent_and_close() -> None:
     def answer(value: int) -> Image:
-        return link([optimise(f"define i64 @f(i64 %x) {{ ret i64 {value} }}", HOST)], ["f"])
+        return link([Object(optimise(f"define i64 @f(i64 %x) {{ ret i64 {value} }}", HOST))], ["f"])
 
     one, two = load(answer(1)), load(answer(2))
     f = LONG(two["f"])
@@ -166,7 +169,7 @@ def test_libraries_are_independent_and_close() -> None:
 )  # fmt: skip
 def test_bad_links_are_bugs(texts: list[str], symbols: list[str], culprit: str) -> None:
     with pytest.raises(CompilerBug) as caught:
-        link([optimise(text, HOST) for text in texts], symbols)
+        link([Object(optimise(text, HOST)) for text in texts], symbols)
     assert caught.value.code == "MC0302"
     assert culprit in str(caught.value)
 
@@ -182,7 +185,7 @@ def test_tables_of_jumps_are_relative() -> None:
         f"{functions}\ndefine i64 @f(i64 %x) {{\nentry:\n switch i64 %x, label %else [ {cases} ]\n"
         f"{blocks}\nelse:\n ret i64 -1\n}}"
     )
-    f = LONG((library := load(link([optimise(text, HOST)], ["f"])))["f"])
+    f = LONG((library := load(link([Object(optimise(text, HOST))], ["f"])))["f"])
     assert [f(x) for x in range(13)] == [*[x * (x * x + 3) for x in range(12)], -1]
     library.close()
 
@@ -198,7 +201,7 @@ def test_no_other_function_is_given_to_an_image() -> None:
 
 
 def test_code_and_its_table_are_written_by_nobody() -> None:
-    library = load(link([optimise(dot_ir(HOST), HOST)], ["dot"]))
+    library = load(link([Object(optimise(dot_ir(HOST), HOST))], ["dot"]))
     start, end = (library["dot"] & ~4095) - 4096, library["dot"] + 1
     with open("/proc/self/maps", encoding="ascii") as lines:
         ranges = [line.split()[:2] for line in lines]

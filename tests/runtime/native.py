@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from minicc.backends.base import TeamCode
-from minicc.backends.llvm.link import link
+from minicc.backends.llvm.link import Object, link
 from minicc.backends.llvm.optimize import optimise
 from minicc.runtime.image import Library, load
 from minicc.runtime.threads import Team, team_code
@@ -175,7 +175,7 @@ def code(places: int = 0, microseconds: int = 300) -> TeamCode:
 def library(places: int = 0, microseconds: int = 300) -> Library:
     """Such code with `rounds` and `modes`, in memory."""
     texts = (code(places, microseconds).text, _ROUNDS, _MODES)
-    objects = [optimise(text, TARGETS["x86-64"]) for text in texts]
+    objects = [Object(optimise(text, TARGETS["x86-64"])) for text in texts]
     names = ("minicc_worker", "minicc_close", "minicc_launch", "minicc_barrier", "rounds", "modes")
     return load(link(objects, names))
 

@@ -133,6 +133,7 @@ def test_an_interrupt_ends_a_compilation() -> None:
     script = """
 import os, signal, sys, threading
 from minicc.backends.llvm import compile as native
+from minicc.backends.llvm.templates import Template
 from minicc.target import TARGETS
 made = []
 def store(kind, text, make):
@@ -142,7 +143,8 @@ def store(kind, text, make):
     threading.Event().wait(0.2)
     return b""
 try:
-    native.objects_of((("f", str(k)) for k in range(1000)), TARGETS["x86-64"], store)
+    templates = (Template(str(k), ()) for k in range(1000))
+    native.objects_of(templates, TARGETS["x86-64"], store)
 except KeyboardInterrupt:
     print("interrupted", len(made) < 1000)
 """

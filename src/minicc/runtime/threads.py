@@ -54,7 +54,9 @@ def team_code(delay: str = "", more: str = "") -> TeamCode:
 def _own_library() -> Library:
     """The team's code for any x86-64, one for the process."""
     code = team_code()
-    return load(link.link([optimize.optimise(code.text, TARGETS["x86-64"])], code.symbols))
+    return load(
+        link.link([link.Object(optimize.optimise(code.text, TARGETS["x86-64"]))], code.symbols)
+    )
 
 
 _NATIVE = ctypes.CFUNCTYPE(None, ctypes.c_void_p)

@@ -1,7 +1,7 @@
 """A module of the program level to an image of machine code: emit, compile each kernel, link.
 
 Kernels are compiled one object each, so that an equal kernel of another model is found in the
-store.
+store, and those that differ in numbers alone share one (see `templates`).
 
 Mirrors: IREE's executable translation, XLA:CPU's IR compiler with its parallel modules. IREE links
 a shared library, XLA a module per fusion; ours makes an object a kernel, so that equal ones are
@@ -11,7 +11,7 @@ found again.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from itertools import chain
@@ -21,10 +21,11 @@ from typing import NamedTuple
 from minicc.backends.base import Image, Store, TeamCode
 from minicc.backends.layout import Layout
 from minicc.backends.llvm.emit import emit_kernel
-from minicc.backends.llvm.link import link
+from minicc.backends.llvm.link import Object, link
 from minicc.backends.llvm.optimize import assembly, optimise
-from minicc.backends.llvm.program import emit_main, layout_of
-from minicc.ir.core import Function, Module, walk
+from minicc.backends.llvm.program import constants_of, emit_main, layout_of
+from minicc.backends.llvm.templates import FUNCTION, Template, templates_of
+from minicc.ir.core import Function, Literal, Module, Op, walk
 from minicc.target import Target
 
 
@@ -37,56 +38,75 @@ class Native(NamedTuple):
 
 def emit(module: Module, target: Target, flush_denormals: bool) -> dict[str, str]:
     """LLVM IR text of `main` and of each kernel, by name."""
-    return dict(_texts(module, target, flush_denormals))
+    kernels = {f.name: emit_kernel(f, target) for f in _kernels(module)}
+    return {"main": emit_main(module, flush_denormals), **kernels}
 
 
-def _texts(module: Module, target: Target, flush_denormals: bool) -> Iterator[tuple[str, str]]:
-    yield "main", emit_main(module, flush_denormals)
-    kernels = [f for f in module.functions if f is not module.main]
-    for function in sorted(kernels, key=_ops, reverse=True):
-        yield function.name, emit_kernel(function, target)
+def _kernels(module: Module) -> list[Function]:
+    return [f for f in module.functions if f is not module.main]
 
 
-def _ops(function: Function) -> int:
-    return sum(1 for _ in walk(function.body))
+def kernel_templates(module: Module, target: Target) -> Iterator[Template]:
+    """What is compiled for the kernels of a module, the largest first."""
+    alike: dict[tuple[type[Op], ...], list[Function]] = {}
+    for function in _kernels(module):
+        alike.setdefault(tuple(type(op) for op in walk(function.body)), []).append(function)
+    for kernels in sorted(alike.items(), key=lambda found: len(found[0]), reverse=True):
+        yield from templates_of([(f.name, emit_kernel(f, target)) for f in kernels[1]])
 
 
 def compile_program(
     module: Module, target: Target, flush_denormals: bool, team: TeamCode, store: Store
 ) -> Native:
     """Machine code of a program, with that of the threads that run it."""
-    texts = _texts(module, target, flush_denormals)
+    main = Template(emit_main(module, flush_denormals), ())
     known = _team_objects.get((target, team))
+    first = [main] if known is not None else [main, Template(team.text, ())]
+    templates = chain(first, kernel_templates(module, target))
+    objects = objects_of(templates, target, store, constants_of(module))
     if known is None:
-        objects = objects_of(chain([("team", team.text)], texts), target, store)
-        _team_objects[target, team] = objects[0]
+        _team_objects[target, team] = objects[1]
     else:
-        objects = [known, *objects_of(texts, target, store)]
+        objects.append(known)
     return Native(link(objects, ["main", *team.symbols]), layout_of(module))
 
 
-_team_objects: dict[tuple[Target, TeamCode], bytes] = {}
+_team_objects: dict[tuple[Target, TeamCode], Object] = {}
 
 
-def objects_of(texts: Iterable[tuple[str, str]], target: Target, store: Store) -> list[bytes]:
-    """Object code of LLVM IR, each a name and a text, from the store or made and stored.
+def objects_of(
+    templates: Iterable[Template],
+    target: Target,
+    store: Store,
+    constants: Sequence[Literal] = (),
+) -> list[Object]:
+    """Objects for all that templates are compiled for, from the store or made and stored.
 
-    On all cores that the process may use; each thread takes a text, which may be made then, and
-    goes on with it. So only one of them runs Python while the others are in LLVM. `main` calls, and
-    computes nothing: optimised, its code is no faster, and ten times as long in the making.
+    On all cores that the process may use; each thread takes a template, which may be made then, and
+    goes on with it. So only one of them runs Python while the others are in LLVM. What is no kernel
+    calls, and computes nothing: optimised, its code is no faster, and ten times as long in the
+    making. `constants` that are yet to be computed are so on these threads, after the templates.
     """
     cores = len(os.sched_getaffinity(0))
-    source, taken, stopped = enumerate(texts), Lock(), Event()
-    made: dict[int, bytes] = {}
+    source, taken, stopped = enumerate(templates), Lock(), Event()
+    waiting = iter(constants)
+    made: dict[int, list[Object]] = {}
 
     def work() -> None:
         while not stopped.is_set():
             with taken:
-                number, (name, text) = next(source, (-1, ("", "")))
-            if number < 0:
+                number, template = next(source, (-1, None))
+                constant = next(waiting, None) if template is None else None
+            if template is not None:
+                text, instances = template
+                make = partial(optimise, text, target, 2 if instances else 0)
+                code = store(f"object {target.name}", text, make)
+                made[number] = [Object(code, {FUNCTION: s}, n) for s, n in instances]
+                made[number] = made[number] or [Object(code)]
+            elif constant is not None:
+                constant.compute()
+            else:
                 return
-            make = partial(optimise, text, target, 0 if name == "main" else 2)
-            made[number] = store(f"object {target.name}", text, make)
 
     pool = ThreadPoolExecutor(cores, "minicc-llvm")
     try:
@@ -96,9 +116,10 @@ def objects_of(texts: Iterable[tuple[str, str]], target: Target, store: Store) -
         # an interrupt must not wait for what has not begun
         stopped.set()
         pool.shutdown()
-    return [made[number] for number in range(len(made))]
+    return [found for number in range(len(made)) for found in made[number]]
 
 
 def assemble(module: Module, target: Target, flush_denormals: bool) -> dict[str, str]:
     """Assembler text of each kernel and of `main`, by name."""
-    return {n: assembly(t, target) for n, t in _texts(module, target, flush_denormals)}
+    texts = emit(module, target, flush_denormals)
+    return {name: assembly(text, target) for name, text in texts.items()}

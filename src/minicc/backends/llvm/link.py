@@ -1,7 +1,8 @@
 """Objects to one image: a linker for what LLVM makes of our kernels, and for nothing else.
 
 An object has code (`.text`) and constants (`.rodata*`), and refers to both, to other objects and to
-the C library by 32-bit offsets from the program counter alone. So an image needs no relocation
+the C library by 32-bit offsets from the program counter alone. It may leave numbers open, which are
+written when it is linked. So an image needs no relocation
 where it is loaded: all offsets within it are resolved here, and a function from outside is called
 through a stub that jumps to an address in a table of the loader's (`runtime.image`).
 
@@ -15,7 +16,7 @@ and MCJIT. Linking once and loading by address is what lets a compiled program b
 from __future__ import annotations
 
 import struct
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from minicc.backends.base import OUTSIDE, TABLE_BYTES, Image
@@ -31,6 +32,7 @@ _RELOCATABLE, _X86_64 = 1, 62
 _PROGBITS, _SYMBOLS, _RELOCATIONS, _REL, _UNWIND = 1, 2, 4, 9, 0x70000001
 _WRITE, _ALLOC, _THREADS = 1, 2, 1 << 10
 _PC32, _PLT32 = 2, 4
+_NUMBERS = {1: "<q", 10: "<I", 11: "<i"}  # how the relocations of numbers are written
 _UNDEFINED, _RESERVED = 0, 0xFF00
 _GLOBAL = 1
 
@@ -51,11 +53,23 @@ class _Section(NamedTuple):
     entry: int
 
 
-class _Object:
+class Object(NamedTuple):
+    """An object as LLVM made it, what its symbols are called here, and numbers that it refers to.
+
+    It may be linked more than once, under other names and with other numbers.
+    """
+
+    code: bytes
+    names: Mapping[str, str] = {}
+    numbers: Mapping[str, int] = {}
+
+
+class _Parsed:
     """An object file: its sections, those that are loaded, and the tables of its symbols."""
 
-    def __init__(self, data: bytes) -> None:
-        self.data = data
+    def __init__(self, object_: Object) -> None:
+        self.names, self.numbers = object_.names, object_.numbers
+        self.data = data = object_.code
         head = _HEADER.unpack_from(data)
         if head[0][: len(_IDENT)] != _IDENT or head[1:3] != (_RELOCATABLE, _X86_64):
             raise _bug("an object is no relocatable ELF of x86-64")
@@ -89,7 +103,8 @@ class _Object:
 
     def name(self, symbol: tuple[int, ...]) -> str:
         assert self.strings is not None
-        return self.text(self.strings, symbol[0])
+        name = self.text(self.strings, symbol[0])
+        return self.names.get(name, name)
 
 
 class _Linker:
@@ -101,7 +116,7 @@ class _Linker:
         self.stubs: dict[str, int] = {}
         self.places: list[dict[int, int]] = []
 
-    def place(self, part: _Object) -> None:
+    def place(self, part: _Parsed) -> None:
         """Append the sections of an object, and note the functions that it defines."""
         places: dict[int, int] = {}
         for k in part.loaded:
@@ -121,7 +136,7 @@ class _Linker:
         """Pad with instructions that trap, which nothing ever reaches."""
         self.code += b"\xcc" * (-len(self.code) % bytes_)
 
-    def target(self, part: _Object, places: dict[int, int], symbol: tuple[int, ...]) -> int:
+    def target(self, part: _Parsed, places: dict[int, int], symbol: tuple[int, ...]) -> int:
         """Where in the code a symbol of an object lies: itself, or a stub for it."""
         if symbol[3] in places:
             return places[symbol[3]] + symbol[4]
@@ -138,7 +153,7 @@ class _Linker:
             self.code += _STUB.pack(_JUMP, slot - (len(self.code) + 6))
         return self.stubs[name]
 
-    def resolve(self, part: _Object, places: dict[int, int]) -> None:
+    def resolve(self, part: _Parsed, places: dict[int, int]) -> None:
         """Write the offsets that an object's relocations ask for."""
         for table in part.sections:
             if table.type != _RELOCATIONS or table.info not in places:
@@ -146,21 +161,24 @@ class _Linker:
             base = places[table.info]
             for at, info, addend in _RELOCATION.iter_unpack(part.bytes(table)):
                 kind, symbol = info & 0xFFFFFFFF, part.symbols[info >> 32]
-                if kind not in (_PC32, _PLT32):
-                    raise _bug(f"relocation {kind} of {part.name(symbol) or 'a section'}")
-                place = base + at
-                offset = self.target(part, places, symbol) + addend - place
-                struct.pack_into("<i", self.code, place, offset)
+                place, name = base + at, part.name(symbol)
+                if kind in _NUMBERS and name in part.numbers:
+                    struct.pack_into(_NUMBERS[kind], self.code, place, part.numbers[name] + addend)
+                elif kind in (_PC32, _PLT32) and name not in part.numbers:
+                    offset = self.target(part, places, symbol) + addend - place
+                    struct.pack_into("<i", self.code, place, offset)
+                else:
+                    raise _bug(f"relocation {kind} of {name or 'a section'}")
 
 
-def link(objects: Sequence[bytes], symbols: Sequence[str]) -> Image:
+def link(objects: Sequence[Object], symbols: Sequence[str]) -> Image:
     """Link object files to an image in which `symbols` can be found.
 
     Objects may call each other's functions and those of `OUTSIDE`. Raises `CompilerBug` for a
     symbol that is missing or defined twice, and for what no object of ours has.
     """
     linker = _Linker()
-    parts = [_Object(data) for data in objects]
+    parts = [_Parsed(found) for found in objects]
     for part in parts:
         linker.place(part)
     for part, places in zip(parts, linker.places, strict=True):
