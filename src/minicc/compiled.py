@@ -131,7 +131,8 @@ def facts_of(
     named = tuple(zip(outputs, types, strict=True))
     symbols, wants = free_symbols(main), main.attrs.get("wants", ())
     known = (tuple(inputs), named, symbols, options.math, len(main.body.ops))
-    return Facts(*known, wants=tuple(s for s in wants if s in symbols))
+    wants = tuple(s for s in wants if s in symbols)
+    return Facts(*known, wants=wants, decisive=main.attrs.get("decisive", ()))
 
 
 def _is_stated(type: TensorType) -> bool:

@@ -23,6 +23,7 @@ from minicc.options import Options
 from minicc.passes.graph.applications import Applications
 from minicc.passes.graph.choose_algorithm import choose_algorithm
 from minicc.passes.graph.choose_layout import choose_layout
+from minicc.passes.graph.expand import expand
 from minicc.passes.graph.fold_constants import fold_constants
 from minicc.passes.graph.loops import simplify_loops
 from minicc.passes.graph.simplify import simplify
@@ -96,6 +97,7 @@ STAGES: tuple[Stage, ...] = (
         "graph",
         simplify_loops,
     ),
+    _stage("expand", "compare all with all to place few elements where data say", "graph", expand),
     _stage("choose-layout", "hold images channels-last", "graph", choose_layout),
     # the layout leaves transposes of constants and pairs of transposes behind
     _stage("fold-layout", "evaluate the weights' new layouts", "graph", fold_constants),

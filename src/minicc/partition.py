@@ -21,6 +21,7 @@ from minicc.ir.mapped import changes, own
 from minicc.ir.rewrite import Rebuilder, everywhere, rebuild
 from minicc.ir.types import OPAQUE, STORED
 from minicc.memory import require_graph_fits
+from minicc.passes.graph.expand import expands
 from minicc.passes.graph.fold_constants import fold_constants
 from minicc.passes.graph.specialise import specialise
 from minicc.passes.structured.lower_to_structured import has_lowering
@@ -75,7 +76,7 @@ def runs_on_host(op: Op) -> str:
     stored = [d for d in elements if d in STORED]
     if stored and not isinstance(op, graph.Constant):
         return f"{stored[0]} is stored but not computed with"
-    known = isinstance(op, (graph.Constant, *_EARLY)) or has_lowering(op)
+    known = isinstance(op, (graph.Constant, *_EARLY)) or has_lowering(op) or expands(op)
     return "" if known else f"{op.opname} has no lowering"
 
 

@@ -20,7 +20,7 @@ from minicc.errors import MiniccError, UnsupportedError, UserError
 from minicc.inputs import check_inputs
 from minicc.ir import types
 from minicc.ir.arrays import Array
-from minicc.ir.extents import binding_of, extents_of
+from minicc.ir.extents import binding_of, contents_of, extents_of, is_content
 from minicc.ir.types import DType, TensorType
 from minicc.later import Later
 from minicc.limits import require_array_fits, without_collection
@@ -34,17 +34,21 @@ from minicc.runtime.saved import Compilation, Facts, Saved
 if TYPE_CHECKING:
     from minicc import compiled
     from minicc.compiled import Made
-    from minicc.frontends.onnx import importer, reader
+    from minicc.frontends.onnx import bound, importer, reader
     from minicc.frontends.onnx.reader import Model
     from minicc.ir.core import Module
     from minicc.runtime import host_ops
 else:
     compiled, host_ops = Later("minicc.compiled"), Later("minicc.runtime.host_ops")
-    importer, reader = (Later(f"minicc.frontends.onnx.{name}") for name in ("importer", "reader"))
+    bound, importer, reader = (
+        Later(f"minicc.frontends.onnx.{name}") for name in ("bound", "importer", "reader")
+    )
 
 _MOST = 64  # specialisations that are kept
 _ON_DISK = 4  # of a session, those whose programs are kept on disk, weights and all
 _OWN = 4  # sizes that have a program of their own, where that runs less on the host
+_OWN_CONTENTS = 2  # the same of sizes and contents of inputs
+_MOST_CONTENTS = 64  # elements of an input that is taken for a node's parameters
 _MOST_SHAPES = 4096  # shapes of inputs that are remembered
 
 Run = Callable[[list[Array]], list[Array]]
@@ -105,12 +109,13 @@ class InferenceSession:
         self._names = [(name, dtype) for name, _, dtype in self._args]
         # what runs inputs of shapes that were checked before
         self._ready: dict[tuple[tuple[int, ...], ...], Run] = {}
-        if not self._facts.sized and not self._facts.wants:
+        self._asks = bool(self._facts.wants or self._facts.decisive)
+        if not self._facts.sized and not self._asks:
             self._compile_ahead()
         if self._saved is None and self._symbols and not self._compiled:
             # without a program for all sizes the file says only what is known of the model
             self._programs.keep(None, None, self._facts, self._beside())
-        if self._symbols and isinstance(self._source, (str, os.PathLike)) and not self._facts.wants:
+        if self._symbols and isinstance(self._source, (str, os.PathLike)) and not self._asks:
             self._module = None  # its constants lie in the model's file, which may change
 
     def _compile_ahead(self) -> None:
@@ -143,7 +148,7 @@ class InferenceSession:
         """Read the model, and import its graph, unless that needs to know all sizes."""
         read = reader.read_model(self._source, self._outputs)
         if self.options.sizes:
-            importer.bind_inputs(read, dict(self.options.sizes))
+            bound.bind_inputs(read, dict(self.options.sizes))
         self._files = read.files
         try:
             self._module = importer.import_graph(read)
@@ -156,7 +161,7 @@ class InferenceSession:
             facts = Facts(tuple(read.inputs), outputs, symbols, self.options.math, 0, sized=True)
         else:
             facts = compiled.facts_of(read.inputs, read.outputs, self._module, self.options)
-            if facts.wants:
+            if facts.wants or facts.decisive:
                 read.hold()  # the graph is compiled again for each set of sizes
                 self._module = importer.import_graph(read)
         return facts._replace(declared=declared_of(read.declared), about=read.about)
@@ -254,7 +259,7 @@ class InferenceSession:
         )
         arrays = list(checked.values())
         run = self._run_of(self._program(checked))
-        if len(self._args) == len(self.signature):
+        if len(self._args) == len(self.signature) and not self._facts.decisive:
             if len(self._ready) >= _MOST_SHAPES:
                 self._ready.clear()
             self._ready[tuple(a.shape for a in arrays)] = run
@@ -345,8 +350,9 @@ class InferenceSession:
 
     def _program(self, inputs: Mapping[str, Any]) -> Compilation:
         """One program for all sizes; where it is not for these, or for few, one for these."""
-        if self._is_for_few(inputs):
-            return self._compilation(self.binding(inputs))
+        own = self._own(inputs)
+        if own is not None:
+            return self._compilation(own)
         if not self._facts.sized and not self._contradictory:
             try:
                 found = self._compilation({})
@@ -360,15 +366,23 @@ class InferenceSession:
                     return found
         return self._compilation(self.binding(inputs))
 
-    def _is_for_few(self, inputs: Mapping[str, Any]) -> bool:
-        """Whether these sizes have a program of their own, with which less runs on the host.
+    def _own(self, inputs: Mapping[str, Any]) -> Mapping[str, Any] | None:
+        """What a program of their own is compiled for, with which less runs on the host.
 
-        The first sizes have that where it helps, as long as they are few.
+        The first sizes have that where it helps, as long as they are few, and so have the first
+        contents of inputs that say no more than axes, a shape or such.
         """
-        if self._named or not self._facts.wants:
-            return False
-        own = sum(1 for sizes in self._compiled if sizes)
-        return own < _OWN or tuple(self.binding(inputs).items()) in self._compiled
+        decisive = self._facts.decisive
+        if self._named or not self._asks:
+            return None
+        binding: dict[str, Any] = self.binding(inputs)
+        if any(inputs[name].size > _MOST_CONTENTS for name in decisive):
+            return None
+        for name in decisive:
+            binding |= contents_of(name, inputs[name])
+        own = sum(1 for known in self._compiled if known)
+        few = own < (_OWN_CONTENTS if decisive else _OWN)
+        return binding if few or tuple(binding.items()) in self._compiled else None
 
     def _compilation(self, binding: Mapping[str, int]) -> Compilation:
         name = tuple(binding.items())
@@ -398,8 +412,9 @@ class InferenceSession:
         # a graph of which data decide sizes may be one of which they don't where these are known
         module = self._reimported(binding) if binding and compiled.is_hosted(self.module) else None
         if module is None:
+            sizes = {name: n for name, n in binding.items() if not is_content(name)}
             try:
-                return compiled.compile_module(self.module, self.options, binding, keep)
+                return compiled.compile_module(self.module, self.options, sizes, keep)
             except UserError as error:
                 module = self._reimported(binding) if error.code == "MC0142" and binding else None
                 if module is None:

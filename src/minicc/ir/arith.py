@@ -382,6 +382,27 @@ class Cast(Unary, name="arith.cast"):
             return (np.asarray(args[0]).astype(self.dtype.numpy),)
 
 
+class BitCast(Unary, name="arith.bitcast"):
+    """The same bits read as another element type of the same width."""
+
+    dtype: DType
+    kinds = "fiu"
+
+    def infer(self) -> tuple[TensorType, ...]:
+        t: TensorType = self.x.type
+        if self.dtype.bits != t.dtype.bits:
+            raise TypeError(f"{self.opname} of {t} to {self.dtype}, which is of another width")
+        return (TensorType(self.dtype, t.shape),)
+
+    def evaluate(self, run: RunRegion, *args: Any) -> tuple[Any, ...]:
+        return bits_as(args[0], self.dtype)
+
+
+def bits_as(array: Any, element: DType) -> tuple[Array]:
+    """An array whose bits are read as another element type of the same width."""
+    return (np.require(array, requirements="C").view(element.numpy),)
+
+
 class Constant(Op, name="arith.constant"):
     """One value, repeated over a tile of `shape`; `value` is a literal of rank 0."""
 

@@ -84,6 +84,24 @@ def extents_of(name: str, shape: Sequence[int]) -> dict[str, int]:
     return {f"{name}#": len(shape), **{f"{name}#{k}": n for k, n in enumerate(shape)}}
 
 
+def contents_of(name: str, array: Any) -> dict[str, int | str]:
+    """The elements of an input by name, as sizes are given: floats as the text that is exact."""
+    numbers = array.ravel().tolist()
+    return {f"{name}[{k}]": n if isinstance(n, int) else repr(n) for k, n in enumerate(numbers)}
+
+
+def numbers_of(name: str, count: int, binding: Mapping[str, int | str]) -> list[float] | None:
+    """The elements of an input of which a binding has the contents; None where it has not."""
+    given = [binding.get(f"{name}[{k}]") for k in range(count)]
+    numbers = [float(n) if isinstance(n, str) else n for n in given if n is not None]
+    return numbers if len(numbers) == count else None
+
+
+def is_content(name: str) -> bool:
+    """Whether a name in a binding is that of an element of an input, and of no size."""
+    return name.endswith("]")
+
+
 class _Parser:
     """A recursive descent over the tokens of a text; `next` is the token ahead, "" at the end."""
 

@@ -18,7 +18,7 @@ from minicc.backends.base import Executable, Image
 from minicc.backends.layout import Check, Layout
 from minicc.errors import UserError
 from minicc.ir.arrays import Array
-from minicc.ir.extents import dim_of, spelled
+from minicc.ir.extents import dim_of, is_content, spelled
 from minicc.ir.types import DType, TensorType, dtype, is_free, tensor_of
 from minicc.later import Later
 from minicc.options import Options
@@ -119,7 +119,8 @@ class Facts(NamedTuple):
     """What is known of a program beside what runs, for who uses it and for people.
 
     `inputs` have no type where any value will do, `symbols` are its free dimensions, `sizes`
-    those that they had when it was compiled, `wants` those with which less would run on the host.
+    those that they had when it was compiled, `wants` those with which less would run on the host;
+    `decisive` are inputs of few numbers of which the same is true.
     `ops` counts those of the graph; `sized` says whether this stands only when all sizes are known.
     `declared` is what the model declares of inputs, outputs and initialisers that are inputs too:
     shape (None for a dimension of neither number nor name), type as ONNX spells it, and element
@@ -133,6 +134,7 @@ class Facts(NamedTuple):
     ops: int
     sized: bool = False
     wants: tuple[str, ...] = ()
+    decisive: tuple[str, ...] = ()
     declared: Mapping[str, tuple[Sequence[int | str | None], str, str]] = {}
     about: Mapping[str, Any] = {}
     sizes: Mapping[str, int] = {}
@@ -345,7 +347,8 @@ class Saved:
 
     def serves(self, binding: Mapping[str, int]) -> bool:
         """Whether this is the program for these sizes; none stand for all sizes."""
-        fixed = {s: n for s, n in self.facts.sizes.items() if s in self.facts.symbols}
+        symbols, sizes = self.facts.symbols, self.facts.sizes
+        fixed = {s: n for s, n in sizes.items() if s in symbols or is_content(s)}
         return self.built is not None and fixed == dict(binding)
 
     def texts(self) -> list[str]:
@@ -386,6 +389,7 @@ def _facts_of(said: Any) -> Facts:
             "outputs": tuple((name, type and _type_of(type)) for name, type in said["outputs"]),
             "symbols": tuple(said["symbols"]),
             "wants": tuple(said["wants"]),
+            "decisive": tuple(said["decisive"]),
             "host": tuple(OnHost(*row) for row in said["host"]),
         }
     )

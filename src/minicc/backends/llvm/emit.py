@@ -216,6 +216,16 @@ def _cast(e: Emitter, op: arith.Cast) -> None:
     define_chunked(e, op.result, parts, source.chunks)
 
 
+def _bitcast(e: Emitter, op: arith.BitCast) -> None:
+    source = e.tile(op.x)
+    parts: list[str | None] = []
+    for k in range(len(source.parts)):
+        width = source.chunks[k % len(source.chunks)][1]
+        at, to = (Vec(width, ELEMENT[d.name]) for d in (source.dtype, op.dtype))
+        parts.append(source.part(k) if at == to else e.w.bitcast(at, source.part(k), to))
+    define_chunked(e, op.result, parts, source.chunks)
+
+
 def _constant(e: Emitter, op: arith.Constant) -> None:
     dtype = op.result.type.dtype
     scalar = op.value.array[()]
@@ -250,6 +260,7 @@ EMIT: dict[type[Op], Emit] = {
     kernel.Concat: shapes.concat,
     arith.Select: _select,
     arith.Cast: _cast,
+    arith.BitCast: _bitcast,
     arith.Constant: _constant,
     **dict.fromkeys(elementwise.TABLE, _elementwise),
 }

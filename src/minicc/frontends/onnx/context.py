@@ -207,6 +207,22 @@ class Context:
         parts = [self.sizes_behind(v) for v in maker.operands]
         return None if None in parts else set().union(*[part or () for part in parts])
 
+    def inputs_behind(self, value: Value) -> set[Value]:
+        """What a value is computed from that no op computes: constants and sizes are known."""
+        found: set[Value] = set()
+        seen, waiting = {value}, [value]
+        while waiting:
+            v = waiting.pop()
+            if v in self._dims or v in self._arrays:
+                continue
+            maker = self._makers.get(v)
+            if maker is None:
+                found.add(v)
+                continue
+            waiting += [operand for operand in maker.operands if operand not in seen]
+            seen.update(maker.operands)
+        return found
+
     def axes(self, named: Iterable[int], rank: int) -> tuple[int, ...]:
         """Axes counted from the front and in order; MC0127 where one is outside or twice."""
         given = tuple(named)

@@ -48,6 +48,7 @@ from minicc.frontends.onnx import (
     ops_window,
 )
 from minicc.frontends.onnx.attributes import check_attributes
+from minicc.frontends.onnx.bound import bind_inputs, bound_types, known_inputs, of_no_rank
 from minicc.frontends.onnx.context import Context, HostNodeError, NeedsValueError, describe
 from minicc.frontends.onnx.host import HOST
 from minicc.frontends.onnx.hosted import ANYTHING, Symbols, Types, emit_hosted
@@ -59,12 +60,13 @@ from minicc.frontends.onnx.nested import (
 )
 from minicc.frontends.onnx.reader import Model, Node, read_model
 from minicc.frontends.onnx.registry import OPERATORS, Operator
-from minicc.ir.affine import substitute, symbols
+from minicc.ir.affine import symbols
 from minicc.ir.core import Array, Function, Module, Region, Value
-from minicc.ir.types import OPAQUE, TensorType
+from minicc.ir.types import OPAQUE, TensorType, is_free
 
 _STRING = 8  # TensorProto.DataType
 _MOST_AXES = 64  # of an array of NumPy
+_FEW = 64  # elements of an input that may be the parameters of a node
 _MOST_TAILS = 3  # Ifs within one another after which all that follows is imported in both branches
 # Operators that do little for each element: of sizes that they can't leave open the host runs them,
 # and the model has one program; for others each set of sizes has a program of its own.
@@ -130,18 +132,21 @@ def import_model(source: str | os.PathLike[str] | bytes) -> Module:
 def import_graph(model: Model, binding: Mapping[str, int] | None = None) -> Module:
     """The graph module of a model that has been read; like `import_model`.
 
-    `binding` gives free dimensions their sizes before the import, which some nodes need.
+    `binding` gives free dimensions their sizes before the import, which some nodes need, and
+    inputs their contents, as `contents_of` does.
     """
     types = bound_types(model, binding or {})
     problems = Problems()
     for name, type in types.items():
         if type is None and model.element(name) is not None:
-            problems.add(_of_no_rank(name))
-    importer = Importer(model, types, hosting=True)
+            problems.add(of_no_rank(name))
+    importer = Importer(model, types, known_inputs(types, binding or {}), hosting=True)
     outputs = importer.rest(model.nodes, problems)
     problems.check()
     body = Region(importer.args, importer.ctx.builder.ops, outputs)
     attrs = {"wants": tuple(sorted(importer.wants))} if importer.wants else {}
+    if importer.decisive:
+        attrs["decisive"] = tuple(sorted(importer.decisive))
     return Module("graph", [Function("main", body, attrs, model.outputs)])
 
 
@@ -162,40 +167,6 @@ def import_for(
         return import_graph(model, binding)
     except (UserError, UnsupportedError):
         return None
-
-
-def _of_no_rank(name: str) -> NeedsValueError:
-    """An input whose type says an element type, and no rank."""
-    text = f"the input {name} has no known rank"
-    return NeedsValueError("MC0225", text, hint=f"give it a shape: --shape {name}=1x3", where=name)
-
-
-def bind_inputs(model: Model, sizes: dict[str, int]) -> None:
-    """Write sizes in for free dimensions of a model's inputs; MC0168 where one is not there."""
-    extents = [n for _, type in model.inputs if type is not None for n in type.shape]
-    free = {name for n in extents if not isinstance(n, int) for name in n.symbols()}
-    if unknown := sorted(set(sizes) - free):
-        there = f"free dimensions: {', '.join(sorted(free))}" if free else "there is none"
-        text = f"the model has no free dimension {', '.join(map(repr, unknown))}"
-        raise UserError("MC0168", text, hint=there)
-    model.inputs = list(bound_types(model, sizes).items())
-
-
-def bound_types(model: Model, binding: Mapping[str, int]) -> dict[str, TensorType | None]:
-    """The types of a model's inputs with these sizes of free dimensions; None of what has none.
-
-    An input of no known rank has the shape whose extents are given as `extents_of` does.
-    """
-    types: dict[str, TensorType | None] = {}
-    for name, type in model.inputs:
-        element = model.element(name) if type is None and binding else None
-        if element is not None and f"{name}#" in binding:
-            axes = range(binding[f"{name}#"])
-            type = TensorType(element, tuple(binding[f"{name}#{k}"] for k in axes))
-        elif type is not None and binding:
-            type = TensorType(type.dtype, tuple(substitute(n, binding) for n in type.shape))
-        types[name] = type
-    return types
 
 
 def require_size_error(error: MiniccError) -> None:
@@ -232,7 +203,9 @@ class Importer:
         self.tail: Sequence[Node] | None = None
         self.ended: list[Value] | None = None
         self._tails = 0
-        self.wants: set[str] = set()  # sizes of inputs with which less would run on the host
+        # sizes of inputs, and inputs, with which less would run on the host if they were known
+        self.wants: set[str] = set()
+        self.decisive: set[str] = set()
         extents = [n for v in self.args for n in v.type.shape]
         self.types = Types(Symbols(set().union(*map(symbols, extents))))
         self.types.protos = {v: model.declared[v.hint] for v in self.args if v.type is ANYTHING}
@@ -367,12 +340,25 @@ class Importer:
         for value in error.values:
             behind = self.ctx.sizes_behind(value)
             if behind is None:
+                self._note_decisive(node, error.values)
                 return True
             names |= behind
         if not names or not self.types.symbols.made.isdisjoint(names):
             return True
         self.wants |= names
         return node.op in _LIGHT
+
+    def _note_decisive(self, node: Node, values: Sequence[Value]) -> None:
+        """Note the inputs that values are computed from, if these are few numbers each.
+
+        A node asks for one value at a time; its other small integers it may ask for next.
+        """
+        others = (self.values.get(name) for name in node.inputs)
+        near = [v for v in others if v is not None and _is_few_numbers(v.type, "iu")]
+        inputs = set[Value]().union(*map(self.ctx.inputs_behind, values))
+        if all(v in self.args and _is_few_numbers(v.type, "iufb") for v in inputs):
+            inputs |= {v for v in near if v in self.args}
+            self.decisive |= {v.hint for v in inputs}
 
     def _host(self, node: Node) -> None:
         """Leave a node to the host."""
@@ -466,6 +452,12 @@ class Importer:
             except MiniccError as error:
                 problems.add(error)
         return outputs
+
+
+def _is_few_numbers(type: TensorType, kinds: str) -> bool:
+    """Whether an input may be axes, a shape, a scale or such."""
+    few = type.rank == 0 or (type.rank == 1 and (is_free(type.shape) or type.extents[0] <= _FEW))
+    return few and type.dtype is not OPAQUE and type.dtype.numpy.kind in kinds
 
 
 def _trimmed(operands: list[Value | None], entry: Operator) -> list[Value | None]:

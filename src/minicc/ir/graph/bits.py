@@ -7,17 +7,17 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
-from minicc.ir.core import Op, RunRegion, Value
+from minicc.ir import arith
+from minicc.ir.core import RunRegion
+from minicc.ir.graph.elementwise import Unary
 from minicc.ir.types import DType, TensorType
 
 
-class BitCast(Op, name="graph.bitcast"):
+class BitCast(Unary, name="graph.bitcast"):
     """The same bits read as another element type of the same width."""
 
-    x: Value
     dtype: DType
+    scalar = arith.BitCast
 
     def infer(self) -> tuple[TensorType, ...]:
         t: TensorType = self.x.type
@@ -26,4 +26,4 @@ class BitCast(Op, name="graph.bitcast"):
         return (TensorType(self.dtype, t.shape),)
 
     def evaluate(self, run: RunRegion, *args: Any) -> tuple[Any, ...]:
-        return (np.require(args[0], requirements="C").view(self.dtype.numpy),)
+        return arith.bits_as(args[0], self.dtype)

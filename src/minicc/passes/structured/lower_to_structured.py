@@ -28,7 +28,7 @@ from minicc.ir.graph.demands import equal_extents, natural_numbers
 from minicc.ir.rewrite import Rebuilder, rebuild
 from minicc.ir.scan import lift
 from minicc.ir.space import PARALLEL, REDUCTION, Iter, Space
-from minicc.ir.types import F32, F64, I64, TensorType, is_free, is_index
+from minicc.ir.types import BOOL, F32, F64, I64, TensorType, is_free, is_index
 from minicc.passes.structured.lower_circular import circular_body
 from minicc.passes.structured.lower_gather import GATHERS
 from minicc.passes.structured.lower_winograd import winograd_input, winograd_output
@@ -60,6 +60,8 @@ def has_lowering(op: Op) -> bool:
     if op.control:
         return all(has_lowering(inner) for region in op.regions for inner in region.ops)
     known = isinstance(op, (graph.Elementwise, graph.Reshape)) or type(op) in LOWER
+    if isinstance(op, graph.BitCast):
+        known = BOOL not in (op.x.type.dtype, op.dtype)
     if isinstance(op, graph.Circular):
         known = op.x.type.dtype is not F64
     if type(op) in GATHERS:
@@ -220,8 +222,8 @@ def _elementwise(
     def body(inner: Builder, elements: Sequence[Value]) -> Value:
         rest = iter(elements)
         args = [next(rest) if c is None else inner.emit(arith.Constant, value=c) for c in constants]
-        if isinstance(op, graph.Cast):
-            return inner.emit(arith.Cast, args[0], dtype=op.dtype)
+        if isinstance(op, (graph.Cast, graph.BitCast)):
+            return inner.emit(op.scalar, args[0], dtype=op.dtype)
         return inner.emit(op.scalar, *args)
 
     maps = [broadcast_map(v.type.shape, shape) for v in kept]

@@ -1,0 +1,128 @@
+"""Ops that put elements where data say: comparisons give what the ops mean, to the bit."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from minicc.compiler import lower
+from minicc.errors import UserError
+from minicc.ir import graph, interpret
+from minicc.ir.build import Builder
+from minicc.ir.core import Module, Value
+from minicc.ir.types import F32, F64, I32, I64, U8, DType, TensorType
+from minicc.options import Options
+from minicc.passes.graph.expand import expand, expands
+from minicc.target import Target
+from tests.stages.programs import machine_code, module, same_bits
+
+HOST = Target.host().name
+ELEMENTS = (F32, F64, I32, I64, U8)
+
+
+def one(op: type[Any], types: Sequence[TensorType], **attrs: Any) -> Module:
+    def body(b: Builder, *args: Value) -> Sequence[Value]:
+        return b.add(op(*args, loc=b.loc, **attrs)).results
+
+    return module(body, *types)
+
+
+def check(made: Module, inputs: Sequence[np.ndarray], *, native: bool = False) -> None:
+    """An op and what it is expanded to give the same bits."""
+    (op,) = made.main.body.ops
+    assert expands(op)
+    wanted = interpret.run(made, inputs)
+    expanded = expand(made)
+    assert not any(expands(op) for op in expanded.main.body.ops)
+    got = interpret.run(expanded, inputs)
+    assert all(map(same_bits, got, wanted))
+    if native:
+        program = lower(made, Options(math="strict"))
+        for a, b in zip(machine_code(program, HOST, inputs, 2), wanted, strict=True):
+            # of zeros of both signs either is the maximum
+            np.testing.assert_array_equal(a, b)
+
+
+def numbers(rng: np.random.Generator, element: DType, shape: Sequence[int]) -> np.ndarray:
+    """Few different numbers, so that many are equal; NaN, infinities and zeros of both signs."""
+    if not element.is_float:
+        return rng.integers(0, 5, shape).astype(element.numpy)
+    few = np.array([0.0, -0.0, 1.5, -2.0, 3.0, np.inf, -np.inf, np.nan])
+    return rng.choice(few, shape).astype(element.numpy)
+
+
+@settings(max_examples=40, deadline=None)
+@given(data=st.data())
+def test_top_k(data: st.DataObject) -> None:
+    shape = data.draw(st.lists(st.integers(1, 5), min_size=1, max_size=3))
+    axis = data.draw(st.integers(0, len(shape) - 1))
+    shape[axis] = data.draw(st.integers(1, 20))
+    element = data.draw(st.sampled_from(ELEMENTS))
+    k, largest = data.draw(st.integers(0, shape[axis])), data.draw(st.booleans())
+    rng = np.random.default_rng(data.draw(st.integers(0, 1 << 30)))
+    made = one(graph.TopK, [TensorType(element, tuple(shape))], axis=axis, k=k, largest=largest)
+    check(made, [numbers(rng, element, shape)], native=k % 4 == 3)
+
+
+@settings(max_examples=40, deadline=None)
+@given(data=st.data())
+def test_scatter_elements(data: st.DataObject) -> None:
+    shape = data.draw(st.lists(st.integers(1, 5), min_size=1, max_size=3))
+    axis = data.draw(st.integers(0, len(shape) - 1))
+    part = [data.draw(st.integers(1, n)) for n in shape]
+    part[axis] = data.draw(st.integers(1, 7))
+    element = data.draw(st.sampled_from(ELEMENTS))
+    combine = data.draw(st.sampled_from(["none", "max", "min", "add", "mul"]))
+    rng = np.random.default_rng(data.draw(st.integers(0, 1 << 30)))
+    types = [TensorType(e, tuple(s)) for e, s in ((element, shape), (I64, part), (element, part))]
+    indices = rng.integers(-shape[axis], shape[axis], part)
+    x, updates = numbers(rng, element, shape), numbers(rng, element, part)
+    made = one(graph.ScatterElements, types, axis=axis, combine=combine)
+    check(made, [x, indices, updates], native=part[axis] == 3)
+
+
+@settings(max_examples=40, deadline=None)
+@given(data=st.data())
+def test_scatter_nd(data: st.DataObject) -> None:
+    shape = data.draw(st.lists(st.integers(1, 5), min_size=1, max_size=3))
+    depth = data.draw(st.integers(1, len(shape)))
+    grid = data.draw(st.lists(st.integers(1, 3), max_size=2))
+    element = data.draw(st.sampled_from(ELEMENTS))
+    combine = data.draw(st.sampled_from(["none", "max", "min", "add", "mul"]))
+    rng = np.random.default_rng(data.draw(st.integers(0, 1 << 30)))
+    into = [*grid, *shape[depth:]]
+    types = [
+        TensorType(element, tuple(shape)),
+        TensorType(I64, (*grid, depth)),
+        TensorType(element, tuple(into)),
+    ]
+    columns = [rng.integers(-n, n, grid) for n in shape[:depth]]
+    x, updates = numbers(rng, element, shape), numbers(rng, element, into)
+    made = one(graph.ScatterND, types, combine=combine)
+    check(made, [x, np.stack(columns, -1), updates], native=depth == 2)
+
+
+def test_an_index_outside_ends_the_run() -> None:
+    types = [TensorType(F32, (4,)), TensorType(I64, (2,)), TensorType(F32, (2,))]
+    inputs = [np.zeros(4, np.float32), np.array([1, 4]), np.ones(2, np.float32)]
+    program = lower(one(graph.ScatterElements, types, axis=0), Options())
+    with pytest.raises(UserError, match="4"):
+        machine_code(program, HOST, inputs, 1)
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        one(graph.TopK, [TensorType(F32, (513,))], axis=0, k=1),
+        one(graph.TopK, [TensorType(F32, (1 << 14, 512))], axis=1, k=1),
+        one(graph.TopK, [TensorType(F32, (0,))], axis=0, k=0),
+    ],
+    ids=["long", "many", "empty"],
+)
+def test_others_stay(made: Module) -> None:
+    assert expand(made).main.body.ops[0].opname == "graph.top_k"
