@@ -15,6 +15,7 @@ from typing import Any
 from minicc.errors import MiniccError, Problems, UnsupportedError, UserError
 from minicc.frontends.onnx import (
     host_choice,
+    host_image,
     host_sequence,
     host_text,
     host_trees,
@@ -35,6 +36,7 @@ from minicc.frontends.onnx import (
     ops_normalize,
     ops_pad,
     ops_quantize,
+    ops_random,
     ops_rearrange,
     ops_recurrent,
     ops_reduce,
@@ -80,6 +82,7 @@ _LIGHT = frozenset(
 # Importing a family enters its operators into the table.
 FAMILIES = (
     host_choice,
+    host_image,
     host_sequence,
     host_text,
     host_trees,
@@ -100,6 +103,7 @@ FAMILIES = (
     ops_normalize,
     ops_pad,
     ops_quantize,
+    ops_random,
     ops_rearrange,
     ops_recurrent,
     ops_reduce,
