@@ -18,6 +18,7 @@ _COMMANDS = {
     "run": "Compile MODEL, run it once, and show its outputs.",
     "compile": "Run the stages on MODEL or a dumped FILE, and show them.",
     "inspect": "Show what MODEL takes, gives and holds.",
+    "lint": "Show all problems of MODEL at once, without compiling it.",
     "bench": "Measure runs of MODEL, beside another engine's if asked.",
     "opt": "Run passes on the module in FILE, a text of any level.",
     "verify": "Compare every stage and the machine code of MODEL.",

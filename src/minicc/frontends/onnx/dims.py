@@ -6,17 +6,18 @@ Mirrors: ONNX's symbolic shape inference (data propagation), Relax's shape expre
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
+from minicc.frontends.onnx.reader import Model
 from minicc.ir import graph
-from minicc.ir.affine import Dim, Expr, maximum, minimum
+from minicc.ir.affine import Dim, Expr, maximum, minimum, substitute
 from minicc.ir.affine_facts import at_least, exact_quotient
 from minicc.ir.core import Array, Op
 from minicc.ir.graph import product
-from minicc.ir.types import BOOL, DType
+from minicc.ir.types import BOOL, DType, TensorType
 
 
 class _UnknownError(Exception):
@@ -135,3 +136,20 @@ def ratio(above: Sequence[Dim], below: Sequence[Dim]) -> Dim | None:
         total, divisor = rest_of, number
     # which sizes fit is seen when they are bound
     return total // divisor if isinstance(divisor, int) and divisor > 0 else None
+
+
+def bound_types(model: Model, binding: Mapping[str, int]) -> dict[str, TensorType | None]:
+    """The types of a model's inputs with these sizes of free dimensions; None of what has none.
+
+    An input of no known rank has the shape whose extents are given as `extents_of` does.
+    """
+    types: dict[str, TensorType | None] = {}
+    for name, type in model.inputs:
+        element = model.element(name) if type is None and binding else None
+        if element is not None and f"{name}#" in binding:
+            axes = range(binding[f"{name}#"])
+            type = TensorType(element, tuple(binding[f"{name}#{k}"] for k in axes))
+        elif type is not None and binding:
+            type = TensorType(type.dtype, tuple(substitute(n, binding) for n in type.shape))
+        types[name] = type
+    return types

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import difflib
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from minicc.errors import MiniccError, Problems, UnsupportedError, UserError
@@ -51,6 +51,7 @@ from minicc.frontends.onnx import (
 )
 from minicc.frontends.onnx.attributes import check_attributes
 from minicc.frontends.onnx.context import Context, HostNodeError, NeedsValueError, describe
+from minicc.frontends.onnx.dims import bound_types
 from minicc.frontends.onnx.host import HOST
 from minicc.frontends.onnx.hosted import ANYTHING, Symbols, Types, emit_hosted
 from minicc.frontends.onnx.loops import loop_outputs
@@ -61,7 +62,7 @@ from minicc.frontends.onnx.nested import (
 )
 from minicc.frontends.onnx.reader import Model, Node, read_model
 from minicc.frontends.onnx.registry import OPERATORS, Operator
-from minicc.ir.affine import substitute, symbols
+from minicc.ir.affine import symbols
 from minicc.ir.core import Array, Function, Module, Region, Value
 from minicc.ir.types import OPAQUE, TensorType
 
@@ -131,17 +132,20 @@ def import_model(source: str | os.PathLike[str] | bytes) -> Module:
     return import_graph(read_model(source))
 
 
-def import_graph(model: Model, binding: Mapping[str, int] | None = None) -> Module:
+def import_graph(
+    model: Model, binding: Mapping[str, int] | None = None, make: Callable[..., Any] | None = None
+) -> Module:
     """The graph module of a model that has been read; like `import_model`.
 
-    `binding` gives free dimensions their sizes before the import, which some nodes need.
+    `binding` gives free dimensions their sizes before the import, which some nodes need. `make` is
+    a kind of `Importer`.
     """
     types = bound_types(model, binding or {})
     problems = Problems()
     for name, type in types.items():
         if type is None and model.element(name) is not None:
             problems.add(_of_no_rank(name))
-    importer = Importer(model, types, hosting=True)
+    importer: Importer = (make or Importer)(model, types, hosting=True)
     outputs = importer.rest(model.nodes, problems)
     problems.check()
     body = Region(importer.args, importer.ctx.builder.ops, outputs)
@@ -183,23 +187,6 @@ def bind_inputs(model: Model, sizes: dict[str, int]) -> None:
         text = f"the model has no free dimension {', '.join(map(repr, unknown))}"
         raise UserError("MC0168", text, hint=there)
     model.inputs = list(bound_types(model, sizes).items())
-
-
-def bound_types(model: Model, binding: Mapping[str, int]) -> dict[str, TensorType | None]:
-    """The types of a model's inputs with these sizes of free dimensions; None of what has none.
-
-    An input of no known rank has the shape whose extents are given as `extents_of` does.
-    """
-    types: dict[str, TensorType | None] = {}
-    for name, type in model.inputs:
-        element = model.element(name) if type is None and binding else None
-        if element is not None and f"{name}#" in binding:
-            axes = range(binding[f"{name}#"])
-            type = TensorType(element, tuple(binding[f"{name}#{k}"] for k in axes))
-        elif type is not None and binding:
-            type = TensorType(type.dtype, tuple(substitute(n, binding) for n in type.shape))
-        types[name] = type
-    return types
 
 
 def require_size_error(error: MiniccError) -> None:
@@ -259,7 +246,7 @@ class Importer:
                 if problems is None:
                     raise
                 problems.add(error)
-                self.failed.update(node.outputs)
+                self.give_up(node)
             finally:
                 self._tails -= unlike
                 self.tail = None
@@ -271,6 +258,10 @@ class Importer:
         if problems is None:
             found.check()
         return outputs
+
+    def give_up(self, node: Node) -> None:
+        """Go on without a node that failed."""
+        self.failed.update(node.outputs)
 
     def node(self, node: Node) -> None:
         """Import one node, or what stands for it: a branch, or the body of its operator."""
