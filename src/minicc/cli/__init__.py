@@ -1,5 +1,8 @@
 """The command line: `minicc run`, `compile`, `inspect`, `bench`, ...; one module a command.
 
+With `--json` a command prints one JSON object on standard output, also where it fails: then it is
+`{"error": {"code", "kind", "message", "hint", "where"}}`, with `problems` where there are several.
+
 Mirrors: iree-compile and iree-run-module, mlir-opt, polygraphy run.
 """
 
@@ -7,10 +10,12 @@ from __future__ import annotations
 
 import errno
 import importlib
+import json
 
 import click
 
-from minicc.cli.failures import as_minicc_error, told
+from minicc.cli.failures import as_json_object, as_minicc_error, told
+from minicc.cli.progress import JSON
 from minicc.version import VERSION
 
 # A command is loaded when it is named: most load all of the compiler.
@@ -27,7 +32,10 @@ _COMMANDS = {
 
 
 class Commands(click.Group):
-    """Loads a command from the module of its name, and turns errors into text and exit status 1."""
+    """Loads a command from the module of its name, and turns errors into exit status 1.
+
+    Errors are told as text on standard error, or as JSON on standard output.
+    """
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in self.commands:
@@ -44,15 +52,29 @@ class Commands(click.Group):
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(self.commands)
 
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        ctx.meta[JSON] = "--json" in args  # before options are read, which may be wrong
+        return super().parse_args(ctx, args)
+
     def invoke(self, ctx: click.Context) -> object:
         try:
             return super().invoke(ctx)
-        except (click.ClickException, click.exceptions.Exit, click.Abort):
+        except (click.exceptions.Exit, click.Abort):
             raise
+        except click.ClickException as error:
+            if not ctx.meta[JSON]:
+                raise
+            found = {"code": "usage", "kind": "usage", "message": error.format_message()}
+            click.echo(json.dumps({"error": found}))
+            ctx.exit(error.exit_code)
         except Exception as error:
             if isinstance(error, OSError) and error.errno == errno.EPIPE:
                 raise  # click ends quietly where nobody reads on
-            click.echo(told(as_minicc_error(error)), err=True)
+            known = as_minicc_error(error)
+            if ctx.meta[JSON]:
+                click.echo(json.dumps({"error": as_json_object(known)}))
+            else:
+                click.echo(told(known), err=True)
             ctx.exit(1)
 
 
