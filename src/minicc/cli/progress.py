@@ -34,6 +34,7 @@ class Progress:
         self._lock = threading.Lock()
         self._ended = threading.Event()
         self._thread: threading.Thread | None = None
+        self._shown = False
         if not quiet and sys.stderr.isatty():
             self._thread = threading.Thread(target=self._run, daemon=True)
 
@@ -64,9 +65,11 @@ class Progress:
             yield
 
     def _write(self, text: str) -> None:
-        if self._thread is not None:
+        """Write the line in place of the last one; "" takes that away."""
+        if text or self._shown:
             sys.stderr.write(_CLEAR + text)
             sys.stderr.flush()
+        self._shown = bool(text)
 
     def _run(self) -> None:
         shown = self._ended.wait(_PATIENCE_S)
