@@ -11,7 +11,7 @@ export; ONNX Runtime's log of node placements.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from minicc.errors import MiniccError, Problems, UnsupportedError
@@ -26,7 +26,7 @@ from minicc.frontends.onnx.ops_refused import REFUSED
 from minicc.frontends.onnx.reader import Model, Node, read_model
 from minicc.frontends.onnx.sources import model_bytes
 from minicc.ir import graph
-from minicc.ir.core import Module, Op, Value
+from minicc.ir.core import Module, Value
 from minicc.ir.types import OPAQUE
 from minicc.options import Options
 from minicc.partition import plan_parts, runs_on_host
@@ -67,6 +67,11 @@ class _Survey(Importer):
     def __init__(self, declared: Mapping[str, Any], *given: Any, **options: Any) -> None:
         super().__init__(*given, **options)
         self._declared = declared
+        self.operators: dict[str, str] = {}  # of all nodes that were met, by the nodes' names
+
+    def node(self, node: Node) -> None:
+        self.operators[node.name] = node.op
+        super().node(node)
 
     def give_up(self, node: Node) -> None:
         """Go on without what a node computes, where its type is known."""
@@ -103,7 +108,7 @@ def lint(source: str | os.PathLike[str] | bytes) -> Report:
     again = os.fspath(source) if not isinstance(source, bytes) and os.path.isfile(source) else None
     whole = bytes(data) if again is None else again
     proto = raw_model(whole)
-    read, module, surveyed, problems = _imported(whole, proto)
+    read, module, survey, problems = _imported(whole, proto)
     found = list(_of(problems))
     mistaken = {place for kind, error in found if kind == FORBIDDEN for place in error.where}
     # what the importer says of a mistake says what would work; the checker knows all operators
@@ -114,20 +119,22 @@ def lint(source: str | os.PathLike[str] | bytes) -> Report:
     said = {place for _, error in found for place in error.where}
     found += [(UNSUPPORTED, e) for e in _refused(read) if said.isdisjoint(e.where)]
     found += [(DEPRECATED, e) for e in deprecated(proto)]
-    found += [(HOST, e) for e in _hosted(module, surveyed)]
+    found += [(HOST, e) for e in _hosted(module, survey)]
     kinds = (FORBIDDEN, UNSUPPORTED, SIZES, HOST, DEPRECATED)
     found.sort(key=lambda pair: kinds.index(pair[0]))
-    return Report(tuple(_findings(found, proto, read)), _free(read))
+    operators = {name: operator_of(node) for name, node in all_nodes(proto.graph)}
+    operators |= survey.operators if survey else {}
+    return Report(tuple(_findings(found, operators, proto)), _free(read))
 
 
 def _imported(
     whole: str | bytes, proto: Any
-) -> tuple[Model | None, Module | None, list[Op], Problems]:
-    """The model as read and as imported, as far as either goes, all ops, and what is wrong."""
+) -> tuple[Model | None, Module | None, _Survey | None, Problems]:
+    """The model as read and as imported, as far as that goes, the import, and what is wrong."""
     problems = Problems()
-    made: list[Importer] = []
+    made: list[_Survey] = []
 
-    def make(*given: Any, **options: Any) -> Importer:
+    def make(*given: Any, **options: Any) -> _Survey:
         declared = {v.name: v.type for v in proto.graph.value_info}
         made.append(_Survey(declared, *given, **options))
         return made[-1]
@@ -137,7 +144,7 @@ def _imported(
     with problems.catch():
         read = read_model(whole)
         module = import_graph(read, make=make)
-    return read, module, list(made[0].ctx.builder.ops) if made else [], problems
+    return read, module, made[0] if made else None, problems
 
 
 def _refused(read: Model | None) -> Iterator[MiniccError]:
@@ -156,36 +163,37 @@ def _of(problems: Problems) -> Iterator[tuple[str, MiniccError]]:
             yield (UNSUPPORTED if isinstance(error, UnsupportedError) else FORBIDDEN), error
 
 
-def _hosted(module: Module | None, ops: Sequence[Op]) -> Iterator[MiniccError]:
+def _hosted(module: Module | None, survey: _Survey | None) -> Iterator[MiniccError]:
     """What the host runs, each op with why; of a model that is not imported, of the ops so far."""
     problems = Problems()
     with problems.catch():
-        plan = None if module is None else plan_parts(module, {}, Options().memory_limit)
-        told = [(op, runs_on_host(op)) for op in ops] if plan is None else plan.host
+        if module is None:
+            ops = survey.ctx.builder.ops if survey else []
+            told = [(op, why) for op in ops if (why := runs_on_host(op))]
+        else:
+            told = list(plan_parts(module, {}, Options().memory_limit).host)
         for op, why in told:
-            if why:
-                text = _reason(op) if isinstance(op, graph.Host) else why
-                yield UnsupportedError(_HOSTED, text, hint=_COST, where=op.loc)
+            text, hint = _reason(op) if isinstance(op, graph.Host) else (why, _COST)
+            yield UnsupportedError(_HOSTED, text, hint=hint, where=op.loc)
     yield from problems
 
 
-def _reason(op: graph.Host) -> str:
-    """Why the host runs a node."""
+def _reason(op: graph.Host) -> tuple[str, str]:
+    """Why the host runs a node, and what would change that."""
     if any(v.type.dtype is OPAQUE for v in (*op.operands, *op.results)):
-        return "it takes or gives what is no tensor of numbers of a known rank"
+        text = "it takes or gives what is no tensor of numbers of a known rank"
+        return text, "if these are tensors, `onnx.shape_inference` may tell their ranks"
     if graph.bound_by(op):
-        return "data decide the extents of what it gives"
+        return "data decide the extents of what it gives", _COST
     if op.operator.partition(".")[2] in HOST_OPERATORS:
-        return "it has no compiled form"
-    return "data decide what it has to know when it is compiled"
+        return "it has no compiled form", _COST
+    return "data decide what it is compiled for", "make that constants, where it is known"
 
 
 def _findings(
-    found: Iterable[tuple[str, MiniccError]], proto: Any, read: Model | None
+    found: Iterable[tuple[str, MiniccError]], operators: Mapping[str, str], proto: Any
 ) -> Iterator[Finding]:
     """One finding for each place of each error."""
-    operators = {name: operator_of(node) for name, node in all_nodes(proto.graph)}
-    operators |= {node.name: node.op for node in (read.nodes if read else ())}
     opsets = {"" if o.domain == "ai.onnx" else o.domain: o.version for o in proto.opset_import}
     for kind, error in found:
         for place in error.where or ("",):

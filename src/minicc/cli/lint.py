@@ -23,7 +23,6 @@ _TITLES = {
     DEPRECATED: "deprecated",
 }
 _WRONG, _LACKING = 1, 3
-_SETTLED = ("MC0223", "MC0225")
 
 
 @click.command("lint")
@@ -54,9 +53,7 @@ def lint_command(model: str, as_json: bool) -> None:
 def _status(report: Report) -> int:
     if report.count(FORBIDDEN):
         return _WRONG
-    # sizes settle what a node wants to know, but perhaps not what is wrong with it for some
-    sized = any(f.kind == SIZES and f.code not in _SETTLED for f in report.findings)
-    return _LACKING if report.count(UNSUPPORTED) or sized else 0
+    return _LACKING if report.count(UNSUPPORTED) else 0
 
 
 def _show(report: Report) -> None:
