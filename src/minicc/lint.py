@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 from minicc.errors import MiniccError, Problems, UnsupportedError
 from minicc.frontends.onnx.checks import deprecated, forbidden
 from minicc.frontends.onnx.context import NeedsValueError
-from minicc.frontends.onnx.facts import all_nodes, operator_of, raw_model
+from minicc.frontends.onnx.facts import all_nodes, operator_of, opsets_of, raw_model
 from minicc.frontends.onnx.host import HOST as HOST_OPERATORS
 from minicc.frontends.onnx.hosted import emit_hosted
 from minicc.frontends.onnx.importer import Importer, import_graph
@@ -194,7 +194,7 @@ def _findings(
     found: Iterable[tuple[str, MiniccError]], operators: Mapping[str, str], proto: Any
 ) -> Iterator[Finding]:
     """One finding for each place of each error."""
-    opsets = {"" if o.domain == "ai.onnx" else o.domain: o.version for o in proto.opset_import}
+    opsets = opsets_of(proto)
     for kind, error in found:
         for place in error.where or ("",):
             operator = operators.get(place, "")

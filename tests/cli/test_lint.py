@@ -143,6 +143,15 @@ def test_statuses_and_kinds(
     assert found in short(told)
 
 
+def test_what_onnx_itself_gets_wrong_is_no_finding(tmp_path: Path) -> None:
+    """The inference of onnx 1.23 refuses the body that ONNX gives this operator."""
+    text = "g (float[1,2,3,3] x) => (float[1,2,3,3] y) { y = MeanVarianceNormalization (x) }"
+    assert lint(write(tmp_path, text)) == (
+        0,
+        {"status": 0, "findings": [], "free_dimensions": {}},
+    )
+
+
 def test_inspect_shows_facts_of_what_can_not_be_imported(tmp_path: Path) -> None:
     path = write(tmp_path, BROKEN)
     result = invoke("inspect", path, "--json")
@@ -173,3 +182,30 @@ def test_what_is_no_model_is_no_report(tmp_path: Path) -> None:
         result = invoke(command, str(path))
         assert result.exit_code == 1
         assert result.stderr.startswith("MC012")
+
+
+@pytest.mark.parametrize(
+    ("domain", "version"), [("", 1 << 40), ("custom", -(1 << 40)), ("", 0)], ids=str
+)
+def test_a_version_that_is_no_opset(domain: str, version: int, tmp_path: Path) -> None:
+    model = onnx.parser.parse_model(
+        f"{HEAD.format(17)} g (float[4] x) => (float[4] y) {{ y = Relu (x) }}"
+    )
+    for known in model.opset_import:
+        if known.domain == domain:
+            known.version = version
+    path = tmp_path / "m.onnx"
+    path.write_bytes(model.SerializeToString())
+    status, told = lint(str(path))
+    assert status in (0, 1, 3)
+    assert invoke("inspect", str(path)).exit_code == 0
+    assert (status == 0) == (not told["findings"])
+
+
+def test_names_that_are_not_utf8_are_the_files_fault(tmp_path: Path) -> None:
+    text = f"{HEAD.format(17)} g (float[4] x) => (float[4] y) {{ y = Relu (x) }}"
+    raw = onnx.parser.parse_model(text).SerializeToString().replace(b"Relu", b"Re\xff\xfe")
+    (tmp_path / "m.onnx").write_bytes(raw)
+    for command in ("lint", "inspect"):
+        result = invoke(command, str(tmp_path / "m.onnx"), "--json")
+        assert json.loads(result.stdout)["error"]["code"] == "MC0123"

@@ -15,6 +15,7 @@ from minicc.frontends.onnx.sources import model_bytes
 from minicc.frontends.onnx.tensors import ELEMENTS
 
 _TEXT = 8  # TensorProto.DataType
+_MOST = 1 << 31
 _GRAPH, _GRAPHS = 5, 10  # AttributeProto.AttributeType
 
 
@@ -39,6 +40,12 @@ def facts_of(proto: Any) -> dict[str, Any]:
         "functions": [f"{f.domain}.{f.name}".lstrip(".") for f in proto.functions],
         "operators": dict(Counter(operator_of(n) for _, n in all_nodes(graph)).most_common()),
     }
+
+
+def opsets_of(proto: Any) -> dict[str, int]:
+    """The opsets that a model uses by their domain, as far as their numbers may be ones."""
+    known = [o for o in proto.opset_import if isinstance(o.domain, str) and 0 < o.version < _MOST]
+    return {"" if o.domain == "ai.onnx" else o.domain: o.version for o in known}
 
 
 def operator_of(node: Any) -> str:

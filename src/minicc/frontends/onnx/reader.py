@@ -261,6 +261,9 @@ def message_of(data: Array, place: str) -> tuple[Any, dict[int, tuple[int, int]]
         raise _no_model(place) from None
     if not proto.HasField("graph"):
         raise _no_model(place)
+    if not all(isinstance(name, str) for name in _names(proto.graph)):
+        message = "the model has names that are not UTF-8"
+        raise UserError("MC0123", message, hint="export it again", where=place)
     return proto, places
 
 
@@ -272,9 +275,6 @@ def _parse(data: Array, place: str) -> tuple[Any, dict[int, Array]]:
     if not proto.graph.output:
         hint = "export it again, or name one in `model.graph.output`"
         raise UserError("MC0123", "the model has no outputs", hint=hint, where=place)
-    if not all(isinstance(name, str) for name in _names(proto.graph)):
-        message = "the model has names that are not UTF-8"
-        raise UserError("MC0123", message, hint="export it again", where=place)
     weights: dict[int, Array] = {}
     for position, (start, end) in places.items():
         tensor, raw = proto.graph.initializer[position], data[start:end]
