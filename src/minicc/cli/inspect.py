@@ -13,6 +13,7 @@ from typing import Any
 import click
 
 from minicc.cli.programs import described, modules_of
+from minicc.cli.progress import Progress
 from minicc.cli.tables import show_table
 from minicc.errors import MiniccError
 from minicc.frontends.onnx.context import NeedsValueError
@@ -44,7 +45,8 @@ def inspect_command(model: str, as_text: bool, check: bool, as_json: bool) -> No
     if check:
         raise click.UsageError("--check is for compiled programs: leave it out")
     try:
-        module = import_graph(read_model(model))
+        with Progress(f"importing {model}"):
+            module = import_graph(read_model(model))
     except MiniccError as error:
         if as_text or error.code in _UNREADABLE:
             raise
