@@ -8,7 +8,6 @@ an error as one that is not and fails, and so is one that runs elsewhere than th
 
 from __future__ import annotations
 
-import re
 import warnings
 from functools import cache
 from pathlib import Path
@@ -17,22 +16,19 @@ from typing import Any, NamedTuple
 import numpy as np
 import onnx
 import pytest
-from onnx import TensorProto, defs, numpy_helper
+from onnx import numpy_helper
 from onnx.backend.test.case.node import collect_testcases
 from onnx.backend.test.runner import Runner
+from tests.conformance import record
 
-from minicc import InferenceSession, onnx_backend
+from minicc import onnx_backend
 from minicc.frontends.onnx import catalogue
 from minicc.frontends.onnx.catalogue import Verified
-from minicc.frontends.onnx.facts import all_nodes, operator_of
 
 LISTED = Path(__file__).with_name("known_failures.txt")
 DATA = Path(onnx.__file__).parent / "backend" / "test" / "data"
 ON_DISK = ("simple", "pytorch-converted", "pytorch-operator")
 SHARDS = 24
-SAME = onnx.__version__ == catalogue.recorded_version()  # else the tests are others
-# the operator in the name of a node that has none of its own
-UNNAMED = re.compile(r"(?:^|/)([\w.]+)#\d+")
 
 
 class Case(NamedTuple):
@@ -89,8 +85,8 @@ def cases() -> tuple[Case, ...]:
     return tuple(sorted(found, key=lambda c: c.name))
 
 
-def failure(case: Case, record: list[Verified] | None = None) -> str:
-    """What is wrong; "" if nothing is, then the record gets what the test verifies."""
+def failure(case: Case, found: list[Verified] | None = None) -> str:
+    """What is wrong; "" if nothing is, then what the test verifies is added to what was found."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -99,32 +95,11 @@ def failure(case: Case, record: list[Verified] | None = None) -> str:
                 got = backend.run([plain(x) for x in inputs])
                 wanted = [plain(x) for x in outputs]
                 Runner.assert_similar_outputs(wanted, list(got), rtol=case.rtol, atol=case.atol)
-        if record is not None:
-            record.append(verified(case, backend.session))
+        if found is not None:
+            found.append(record.verified(case.name, case.model, backend.session))
     except Exception as error:
         return f"{type(error).__name__}: {error}"
     return ""
-
-
-def verified(case: Case, session: InferenceSession) -> Verified:
-    """What a test that passes verifies, and which of its operators the host ran."""
-    model = case.model
-    opsets = {"" if o.domain == "ai.onnx" else o.domain: o.version for o in model.opset_import}
-    nodes = [(name, node) for f in model.functions for name, node in all_nodes(f)]
-    nodes += all_nodes(model.graph)
-    named = {name: operator_of(node) for name, node in nodes}
-    found: set[tuple[str, int]] = set()
-    for operator in named.values():
-        domain, _, name = operator.rpartition(".")
-        if defs.has(name, opsets.get(domain, 1), domain):
-            found.add((operator, defs.get_schema(name, opsets[domain], domain).since_version))
-    host = {on.where for one in session._compiled.values() for on in one.host}
-    types = [v.type for v in (*model.graph.input, *model.graph.output)]
-    numeric = all(
-        t.HasField("tensor_type") and t.tensor_type.elem_type != TensorProto.STRING for t in types
-    )
-    ran = {named.get(place) or UNNAMED.findall(place)[-1] for place in host}
-    return Verified(case.name, numeric, tuple(sorted(ran)), tuple(sorted(found)))
 
 
 def listed() -> set[str]:
@@ -134,13 +109,11 @@ def listed() -> set[str]:
 @pytest.mark.parametrize("shard", range(SHARDS))
 def test_backend(shard: int) -> None:
     known = listed()
-    recorded = {found.test: found for found in catalogue.record()}
     wrong: list[str] = []
     for case in cases()[shard::SHARDS]:
-        record: list[Verified] = []
-        error = failure(case, record)
-        if SAME and record and recorded.get(case.name) != record[0]:
-            wrong.append(f"{case.name} is not as recorded: {record[0]}")
+        found: list[Verified] = []
+        error = failure(case, found)
+        wrong += filter(None, map(record.difference, found))
         if error and case.name not in known:
             wrong.append(f"{case.name} fails: {error}")
         elif not error and case.name in known:
@@ -153,7 +126,7 @@ def test_the_list_names_tests() -> None:
     lines = LISTED.read_text(encoding="utf-8").splitlines()
     assert lines == sorted(set(lines))
     assert set(lines) <= names
-    if SAME:
+    if record.SAME:
         assert [found.test for found in catalogue.record()] == sorted(names - set(lines))
 
 
@@ -178,12 +151,10 @@ def test_models_by_name_and_position() -> None:
 
 def write() -> None:
     """Run all tests, and write the list and the record."""
-    record: list[Verified] = []
-    failing = [case.name for case in cases() if failure(case, record)]
+    found: list[Verified] = []
+    failing = [case.name for case in cases() if failure(case, found)]
     LISTED.write_text("".join(f"{name}\n" for name in failing), encoding="utf-8")
-    place = Path(catalogue.__file__).with_name(catalogue.RECORD)
-    lines = [onnx.__version__, *[found.line() for found in record]]
-    place.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+    record.write(found)
 
 
 if __name__ == "__main__":
