@@ -30,6 +30,7 @@ from minicc.options import Options, options_of
 from minicc.runtime.pipeline import owned
 from minicc.runtime.programs import Programs, is_program, open_program, state_from
 from minicc.runtime.saved import Compilation, Facts, Saved
+from minicc.wording import counted
 
 if TYPE_CHECKING:
     from minicc import compiled
@@ -445,7 +446,7 @@ class InferenceSession:
     def report(self) -> str:
         """What was compiled, how long each part took, and what runs on the host and why."""
         how = "import" if self._saved is None else "opened compiled in"
-        ops = "a graph for each size" if self._facts.sized else f"{self._facts.ops} graph ops"
+        ops = "a graph for each size" if self._facts.sized else counted(self._facts.ops, "graph op")
         lines = [f"{how} {self._import_seconds * 1e3:.0f} ms, {ops}"]
         for sizes, c in self._compiled.items():
             shapes = sizes_of(dict(sizes)) or (
@@ -456,7 +457,8 @@ class InferenceSession:
             own = sum(seconds.values())
             took = f", passes {own * 1e3:.0f} ms, LLVM {llvm * 1e3:.0f} ms" if seconds else ""
             lines.append(
-                f"{shapes}: {c.launches} launches of {c.kernels} kernels, "
+                f"{shapes}: {counted(c.launches, 'launch', 'launches')} of "
+                f"{counted(c.kernels, 'kernel')}, "
                 f"target {self.options.machine.name}{took}"
             )
             lines += [f"  where {guard}" for guard in c.executable.guards()]

@@ -207,7 +207,7 @@ def test_stages_of_all_parts(hosted: str) -> None:
 
 def test_a_report_has_all_parts(hosted: str) -> None:
     lines = invoke("compile", hosted, *SHAPE, "--report").stdout.splitlines()
-    assert lines[0].endswith("graph ops become machine code, 1 stay on the host")
+    assert lines[0].endswith("graph ops become machine code, 1 stays on the host")
     assert lines[1] == "  on the host: 1 because graph.top_k has no lowering: best"
     rows = [line.split() for line in lines[3:6]]
     assert [row[0] for row in rows] == ["1", "2", "3"]
@@ -265,7 +265,7 @@ def test_branches_of_unlike_shapes_are_parts(chosen: str, tmp_path: Path) -> Non
     ]
     assert "//   choice: its branches give values of different shapes\n" in shown
     report = invoke("compile", chosen, "--report").stdout
-    assert report.startswith("5 of 6 graph ops become machine code, 1 stay on the host")
+    assert report.startswith("5 of 6 graph ops become machine code, 1 stays on the host")
     program = tmp_path / "m.mcp"
     assert invoke("compile", chosen, "-o", str(program)).exit_code == 0
     told = invoke("verify", str(program))

@@ -1,14 +1,14 @@
 """The tests for backends that ship in the onnx package, through `minicc.onnx_backend`.
 
-Those that fail are listed in `known_failures.txt` beside this file. A test that is listed and
-passes is as much an error as one that is not and fails; `python -m
-tests.conformance.test_onnx_backend` from the root writes the list anew.
+Those that fail are listed in `known_failures.txt` beside this file, and what those that pass verify
+is in the record of `minicc.frontends.onnx.catalogue`. A test that is listed and passes is as much
+an error as one that is not and fails, and so is one that runs elsewhere than the record says;
+`python -m tests.conformance.test_onnx_backend` from the root writes both anew.
 """
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -19,8 +19,11 @@ import pytest
 from onnx import numpy_helper
 from onnx.backend.test.case.node import collect_testcases
 from onnx.backend.test.runner import Runner
+from tests.conformance import record
 
 from minicc import onnx_backend
+from minicc.frontends.onnx import catalogue
+from minicc.frontends.onnx.catalogue import Verified
 
 LISTED = Path(__file__).with_name("known_failures.txt")
 DATA = Path(onnx.__file__).parent / "backend" / "test" / "data"
@@ -82,8 +85,8 @@ def cases() -> tuple[Case, ...]:
     return tuple(sorted(found, key=lambda c: c.name))
 
 
-def failure(case: Case) -> str:
-    """What is wrong; "" if nothing is."""
+def failure(case: Case, found: list[Verified] | None = None) -> str:
+    """What is wrong; "" if nothing is, then what the test verifies is added to what was found."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -92,6 +95,8 @@ def failure(case: Case) -> str:
                 got = backend.run([plain(x) for x in inputs])
                 wanted = [plain(x) for x in outputs]
                 Runner.assert_similar_outputs(wanted, list(got), rtol=case.rtol, atol=case.atol)
+        if found is not None:
+            found.append(record.verified(case.name, case.model, backend.session))
     except Exception as error:
         return f"{type(error).__name__}: {error}"
     return ""
@@ -106,7 +111,9 @@ def test_backend(shard: int) -> None:
     known = listed()
     wrong: list[str] = []
     for case in cases()[shard::SHARDS]:
-        error = failure(case)
+        found: list[Verified] = []
+        error = failure(case, found)
+        wrong += filter(None, map(record.difference, found))
         if error and case.name not in known:
             wrong.append(f"{case.name} fails: {error}")
         elif not error and case.name in known:
@@ -119,6 +126,8 @@ def test_the_list_names_tests() -> None:
     lines = LISTED.read_text(encoding="utf-8").splitlines()
     assert lines == sorted(set(lines))
     assert set(lines) <= names
+    if record.SAME:
+        assert [found.test for found in catalogue.record()] == sorted(names - set(lines))
 
 
 def test_run_node() -> None:
@@ -140,10 +149,13 @@ def test_models_by_name_and_position() -> None:
     assert not onnx_backend.supports_device("CUDA:0")
 
 
-def failing() -> Iterator[str]:
-    """The names for the list."""
-    return (case.name for case in cases() if failure(case))
+def write() -> None:
+    """Run all tests, and write the list and the record."""
+    found: list[Verified] = []
+    failing = [case.name for case in cases() if failure(case, found)]
+    LISTED.write_text("".join(f"{name}\n" for name in failing), encoding="utf-8")
+    record.write(found)
 
 
 if __name__ == "__main__":
-    LISTED.write_text("".join(f"{name}\n" for name in failing()), encoding="utf-8")
+    write()

@@ -302,6 +302,10 @@ CASES = [
 # operators whose tests are in test_onnx_more and, of ONNX Runtime's own, in test_microsoft_fused
 ELSEWHERE = {
     "GlobalLpPool",
+    "RandomNormal",
+    "RandomNormalLike",
+    "RandomUniform",
+    "RandomUniformLike",
     "Scatter",
     "SimplifiedLayerNormalization",
     "ai.onnx.ml.FeatureVectorizer",
@@ -381,8 +385,8 @@ def test_suite_of_onnx() -> None:
     tried = {case.op for case in CASES}
     passed = 0
     for case in suite:
-        if case.model is None:
-            continue
+        if case.model is None or case.name.startswith("test_bernoulli"):
+            continue  # what those expect was drawn, by a generator that stood elsewhere
         used = {f"{n.domain}.{n.op_type}".lstrip(".") for n in case.model.graph.node}
         if used <= set(OPERATORS) and suite_case(case.model, case.data_sets):
             passed += 1

@@ -365,9 +365,11 @@ CASES: dict[str, tuple[Any, type[MiniccError], str]] = {
         ),
         UnsupportedError,
         (
-            "MC0221 not supported: Dropout (opset 17) on f32, bool: random numbers\n"
+            "MC0221 not supported: Dropout (opset 17) on f32, bool: random numbers without a seed, "
+            "which would be others in each run\n"
             "  at: it\n"
-            "  hint: export the model for inference"
+            "  hint: set its attribute seed, or draw them outside and make them an input of the "
+            "model"
         ),
     ),
     "wrong shape": (

@@ -1,5 +1,8 @@
 """The command line: `minicc run`, `compile`, `inspect`, `bench`, ...; one module a command.
 
+With `--json` a command prints one JSON object on standard output, also where it fails: then it is
+`{"error": {"code", "kind", "message", "hint", "where"}}`, with `problems` where there are several.
+
 Mirrors: iree-compile and iree-run-module, mlir-opt, polygraphy run.
 """
 
@@ -7,10 +10,12 @@ from __future__ import annotations
 
 import errno
 import importlib
+import json
 
 import click
 
-from minicc.cli.failures import as_minicc_error, told
+from minicc.cli.failures import as_json_object, as_minicc_error, told
+from minicc.cli.progress import JSON
 from minicc.version import VERSION
 
 # A command is loaded when it is named: most load all of the compiler.
@@ -18,15 +23,20 @@ _COMMANDS = {
     "run": "Compile MODEL, run it once, and show its outputs.",
     "compile": "Run the stages on MODEL or a dumped FILE, and show them.",
     "inspect": "Show what MODEL takes, gives and holds.",
+    "lint": "Show all problems of MODEL at once, without compiling it.",
     "bench": "Measure runs of MODEL, beside another engine's if asked.",
     "opt": "Run passes on the module in FILE, a text of any level.",
     "verify": "Compare every stage and the machine code of MODEL.",
+    "ops": "Show what minicc does with each operator of ONNX.",
     "layers": "Print every layer, and the systems that it mirrors.",
 }
 
 
 class Commands(click.Group):
-    """Loads a command from the module of its name, and turns errors into text and exit status 1."""
+    """Loads a command from the module of its name, and turns errors into exit status 1.
+
+    Errors are told as text on standard error, or as JSON on standard output.
+    """
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in self.commands:
@@ -43,15 +53,29 @@ class Commands(click.Group):
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(self.commands)
 
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        ctx.meta[JSON] = "--json" in args  # before options are read, which may be wrong
+        return super().parse_args(ctx, args)
+
     def invoke(self, ctx: click.Context) -> object:
         try:
             return super().invoke(ctx)
-        except (click.ClickException, click.exceptions.Exit, click.Abort):
+        except (click.exceptions.Exit, click.Abort):
             raise
+        except click.ClickException as error:
+            if not ctx.meta[JSON]:
+                raise
+            found = {"code": "usage", "kind": "usage", "message": error.format_message()}
+            click.echo(json.dumps({"error": found}))
+            ctx.exit(error.exit_code)
         except Exception as error:
             if isinstance(error, OSError) and error.errno == errno.EPIPE:
                 raise  # click ends quietly where nobody reads on
-            click.echo(told(as_minicc_error(error)), err=True)
+            known = as_minicc_error(error)
+            if ctx.meta[JSON]:
+                click.echo(json.dumps({"error": as_json_object(known)}))
+            else:
+                click.echo(told(known), err=True)
             ctx.exit(1)
 
 

@@ -17,22 +17,34 @@ from typing import Any
 
 import click
 import numpy as np
-from rich.console import Console
-from rich.markup import escape
-from rich.progress import Progress
-from rich.table import Table
 
-from minicc.cli.inputs import bound_session, complete_inputs, parse_inputs, parse_shapes
+from minicc.cli.inputs import (
+    bind_shapes,
+    bound_session,
+    complete_inputs,
+    parse_inputs,
+    parse_shapes,
+)
+from minicc.cli.progress import Progress
+from minicc.cli.tables import show_table
 from minicc.errors import UserError
+from minicc.frontends.onnx.importer import import_graph
+from minicc.frontends.onnx.reader import read_model
+from minicc.inputs import check_inputs
 from minicc.ir.arrays import Array
+from minicc.node_args import elements_of
 from minicc.options import Options
-from minicc.profile import profile
+from minicc.profile import LaunchTime, profile
+from minicc.runtime.programs import is_program
 from minicc.session import InferenceSession
 from minicc.target import TARGETS
+from minicc.units import Unit, run_units, units_of
+from minicc.wording import counted
 
 Run = Callable[[], list[Any]]
 _PEERS = ("onnxruntime",)
 _FREE = "minicc, free sizes"
+_COLUMNS = ("part", "kernel", "us", "share", "points/ns", "computes")
 
 
 @click.command("bench")
@@ -62,9 +74,12 @@ def bench_command(
     options = Options(threads=threads, math=math, target=target)
     began = time.perf_counter()
     bound = parse_shapes(shapes)
-    session = bound_session(model, options, bound)
-    feed = complete_inputs(session.signature, parse_inputs(inputs), bound, options.memory_limit)
-    want = session.run(None, feed)
+    with Progress(f"compiling {model}") as progress:
+        session = bound_session(model, options, bound)
+        given = parse_inputs(inputs)
+        with progress.aside():
+            feed = complete_inputs(session.signature, given, bound, options.memory_limit)
+        want = session.run(None, feed)
     engines: dict[str, Run] = {"minicc": lambda: session.run(None, feed)}
     ready = {"minicc": time.perf_counter() - began}
     if session.options.sizes:  # what it gains that they are bound
@@ -79,7 +94,7 @@ def bench_command(
         engines[against] = _onnxruntime(model, feed, options.threads)
         error = _difference(want, engines[against]())
         ready[against] = time.perf_counter() - began
-    times = _measure(engines, seconds, quiet=as_json)
+    times = _measure(engines, seconds)
     told: dict[str, Any] = {
         "threads": options.threads,
         "engines": {
@@ -95,7 +110,8 @@ def bench_command(
     if error is not None:
         told["difference"] = error
     if launches is not None:
-        told["launches"] = _launches(session, feed, launches)
+        with Progress("measuring launches"):
+            told["launches"] = _launches(model, options, feed, launches)
     if as_json:
         click.echo(json.dumps(told))
     else:
@@ -126,12 +142,13 @@ def _difference(got: list[Array], want: list[Any]) -> float:
     return worst
 
 
-def _measure(engines: dict[str, Run], seconds: float, quiet: bool) -> dict[str, list[float]]:
+def _measure(engines: dict[str, Run], seconds: float) -> dict[str, list[float]]:
     """Seconds of each run by engine, in turns of about a twentieth of the time."""
     times: dict[str, list[float]] = {name: [] for name in engines}
     turns = 20
-    with Progress(disable=quiet, transient=True, console=Console(stderr=True)) as progress:
-        for _ in progress.track(range(turns), description="runs"):
+    with Progress("measuring runs") as progress:
+        for turn in range(turns):
+            progress.at(f"measuring runs, {turn / turns:.0%}")
             for name, run in engines.items():
                 end = time.perf_counter() + seconds / turns
                 while True:
@@ -144,38 +161,62 @@ def _measure(engines: dict[str, Run], seconds: float, quiet: bool) -> dict[str, 
     return times
 
 
-def _launches(session: InferenceSession, feed: dict[str, Array], count: int) -> list[Any]:
-    arrays = [np.ascontiguousarray(feed[a.hint]) for a in session.module.main.args]
-    binding = session.binding(feed)
-    found = profile(session.module, session.options, binding, arrays)
-    total = sum(launch.seconds for launch in found)
-    longest = sorted(found, key=lambda launch: -launch.seconds)[:count]
+def _launches(
+    model: str, options: Options, feed: dict[str, Array], count: int
+) -> list[dict[str, Any]]:
+    """The longest launches of all parts of a model that are compiled.
+
+    Of a model in several parts each is measured on the values that reach it, by the ops' own
+    definitions, and each round of a loop is taken for as long as its first.
+    """
+    if is_program(model):
+        text = "the launches of a compiled program are not measured one by one"
+        raise UserError("MC0164", text, hint="name the model that it was compiled from")
+    read = read_model(model)
+    binding = bind_shapes(read.inputs, {name: a.shape for name, a in feed.items()})
+    units = units_of(import_graph(read, binding), options, binding)
+    checked = check_inputs(read.inputs, feed, options.memory_limit, elements_of(read.declared))
+    values = list(checked.values())
+    found: list[tuple[int, LaunchTime]] = []
+
+    def met(unit: Unit, inputs: list[Array], outputs: list[Array]) -> None:
+        if not unit.host:
+            times = profile(unit.module, options, unit.binding, inputs)
+            found.extend((unit.number, launch) for launch in times)
+
+    if units.several:
+        run_units(units, values, options, met)
+    else:
+        met(units.known[0], [np.ascontiguousarray(a) for a in values], [])
+    total = sum(launch.seconds for _, launch in found)
+    longest = sorted(found, key=lambda pair: -pair[1].seconds)[:count]
     return [
         {
+            "part": part,
             "kernel": launch.kernel,
             "us": launch.seconds * 1e6,
             "share": launch.seconds / total,
             "points_per_ns": launch.work / launch.seconds / 1e9,
             "sources": list(launch.sources),
         }
-        for launch in longest
+        for part, launch in longest
     ]
 
 
 def _show(told: dict[str, Any]) -> None:
-    table = Table("engine", "version", "ready s", "min ms", "median ms", "runs", box=None)
+    rows = []
     for name, row in told["engines"].items():
-        numbers = [f"{row['ready_s']:.2f}", f"{row['min_ms']:.4g}", f"{row['median_ms']:.4g}"]
         version = importlib.metadata.version("minicc" if name == _FREE else name)
-        table.add_row(name, version, *numbers, str(row["runs"]))
-    console = Console()
-    console.print(table)
-    click.echo(f"{told['threads']} threads")
+        numbers = [f"{row['ready_s']:.2f}", f"{row['min_ms']:.4g}", f"{row['median_ms']:.4g}"]
+        rows.append([name, version, *numbers, row["runs"]])
+    show_table(("engine", "version", "ready s", "min ms", "median ms", "runs"), rows)
+    click.echo(counted(told["threads"], "thread"))
     if "difference" in told:
         click.echo(f"largest difference {told['difference']:.1e} of the largest output")
     if "launches" in told:
-        launches = Table("kernel", "us", "share", "points/ns", "computes", box=None)
-        for row in told["launches"]:
-            cells = [f"{row['us']:.1f}", f"{row['share']:.1%}", f"{row['points_per_ns']:.1f}"]
-            launches.add_row(escape(row["kernel"]), *cells, escape(", ".join(row["sources"][:4])))
-        console.print(launches)
+        show_table(_COLUMNS, map(_launch_cells, told["launches"]))
+
+
+def _launch_cells(row: dict[str, Any]) -> list[object]:
+    numbers = [f"{row['us']:.1f}", f"{row['share']:.1%}", f"{row['points_per_ns']:.1f}"]
+    return [row["part"], row["kernel"], *numbers, ", ".join(row["sources"][:4])]

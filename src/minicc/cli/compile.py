@@ -6,19 +6,22 @@ mlir-opt.
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
 import click
 
+from minicc.cli.failures import as_json_object
 from minicc.cli.inputs import bind_shapes, parse_inputs, parse_shapes
 from minicc.cli.programs import units_of_program, write_program
-from minicc.cli.report import show_report
+from minicc.cli.progress import Progress
+from minicc.cli.report import report_of, show_report
 from minicc.cli.show import MACHINE, Asked, Show, Span
 from minicc.cli.stages import stage_or
 from minicc.compiler import STAGES, stage_names
-from minicc.errors import UserError
-from minicc.frontends.onnx.importer import import_graph
+from minicc.errors import MiniccError, UserError
+from minicc.frontends.onnx.importer import import_graph, require_size_error
 from minicc.frontends.onnx.reader import Model, read_model
 from minicc.ir.core import Module
 from minicc.ir.levels import LEVELS
@@ -77,6 +80,7 @@ from minicc.units import Unit, Units, units_of
     "--apply-first", type=click.IntRange(0), metavar="N", help="and no rules behind these"
 )
 @click.option("--report", is_flag=True, help="tell what is compiled and what runs on the host")
+@click.option("--json", "as_json", is_flag=True, help="print the report as one JSON object")
 @click.option("--time-stages", is_flag=True, help="tell how long each stage took")
 @click.option("--verify", "check", is_flag=True, help="verify the module behind each stage")
 @click.option("--math", type=click.Choice(["fast", "strict"]), help="fast may reassociate")
@@ -87,24 +91,29 @@ def compile_command(**given: Any) -> None:
     The program is printed where nothing else is asked for. A model of which some ops run on the
     host is shown part by part, each with what it takes and gives.
     """
+    as_json = given.pop("as_json")
     asked = Asked(**given)
     _check_usage(asked)
+    if as_json and not asked.report:
+        raise click.UsageError("--json is how --report tells: the text of a module is none")
     options = Options(math=asked.math, target=asked.target)
     start = None
     if asked.whole is not None:
-        write_program(asked.model or "", asked.whole, parse_shapes(asked.shapes), options)
+        with Progress(f"compiling {asked.model}"):
+            write_program(asked.model or "", asked.whole, parse_shapes(asked.shapes), options)
         return
     if asked.model is not None and is_program(asked.model):
         start, units = units_of_program(asked.model)
     elif asked.resume is not None:
         start, module = _resumed(asked.resume)
         units = Units((Unit(1, module, {}, (), ()),))
-    else:
-        units = _units(read_model(asked.model or ""), asked, options)
-    span = _span(start, asked)
-    if asked.report:
-        show_report(units, options)
+    elif asked.report:
+        _report(read_model(asked.model or ""), asked, options, as_json)
         return
+    else:
+        with Progress(f"importing {asked.model}"):
+            units = _units(read_model(asked.model or ""), asked, options)
+    span = _span(start, asked)
     chosen = _chosen(units, asked)
     Show(chosen, asked, options, span, units.several).run()
 
@@ -117,12 +126,34 @@ def _check_usage(asked: Asked) -> None:
         raise click.UsageError("the shapes of a dumped FILE are fixed: leave out --shape")
     if resumed and (asked.inputs or asked.part):
         raise click.UsageError("a dumped FILE is one part already: leave out --input and --part")
+    program = asked.model is not None and is_program(asked.model)
+    if asked.report and program:
+        raise click.UsageError("--report tells of a model: minicc inspect tells of a program")
     if asked.report and (resumed or asked.form is not None or asked.part):
         raise click.UsageError("--report tells of a MODEL: leave out --resume, --emit and --part")
     if asked.whole is not None and (resumed or asked.inputs or asked.shows):
         raise click.UsageError(f"-o {asked.output} writes a whole program and shows nothing")
     if asked.form == "obj" and asked.output is None:
         raise click.UsageError("--emit obj writes files: give a folder with -o")
+
+
+def _report(model: Model, asked: Asked, options: Options, as_json: bool) -> None:
+    """Tell of a model what is compiled; of one with a program for each set of sizes, why."""
+    wants: list[dict[str, Any]] = []
+    with Progress(f"compiling {asked.model}"):
+        try:
+            told = report_of(_units(model, asked, options), options)
+        except MiniccError as error:
+            require_size_error(error)
+            wants = [as_json_object(part) for part in error.parts]
+            told = {"wants_sizes": wants}
+    if as_json:
+        click.echo(json.dumps(told))
+    elif wants:
+        click.echo("compiled for each set of sizes; --shape names one. These nodes want to know:")
+        click.echo("\n".join(f"  {', '.join(w['where'])}: {w['message']}" for w in wants))
+    else:
+        show_report(told)
 
 
 def _units(model: Model, asked: Asked, options: Options) -> Units:

@@ -1,4 +1,4 @@
-"""How a command ends that fails: the text on standard error, and where a bug's full text is kept.
+"""How a command ends that fails: a text or JSON, and where a bug's full text is kept.
 
 Mirrors: rustc's internal compiler error, whose backtrace goes to a file named in the message.
 """
@@ -9,6 +9,7 @@ import os
 import sys
 import tempfile
 import traceback
+from typing import Any
 
 from minicc.errors import CompilerBug, MiniccError, UserError
 from minicc.limits import no_memory
@@ -35,17 +36,40 @@ def told(error: MiniccError) -> str:
     """What a person reads; a bug's long parts are in a file that the text names."""
     if not isinstance(error, CompilerBug):
         return str(error)
-    full = full_text(error)
-    try:
-        handle, path = tempfile.mkstemp(prefix="minicc-bug-", suffix=".txt")
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            file.write(full)
-    except OSError:
-        return full
+    path = _kept(error)
+    if path is None:
+        return full_text(error)
     short = str(error).removesuffix(f"\n{error.ir}")
     marked = [line for line in error.ir.splitlines() if line.startswith(">>>")]
     shown = marked[:_MOST_MARKED] + ["..."] * (len(marked) > _MOST_MARKED)
     return "\n".join([short, *shown, f"  full text: {path}"])
+
+
+def as_json_object(error: MiniccError) -> dict[str, Any]:
+    """What a program reads: code, kind, message, hint, the places, and the single problems."""
+    found: dict[str, Any] = {
+        "code": error.code,
+        "kind": error.kind,
+        "message": error.message,
+        "hint": error.hint,
+        "where": list(error.where),
+    }
+    if len(error.parts) > 1:
+        found["problems"] = [as_json_object(part) for part in error.parts]
+    if isinstance(error, CompilerBug):
+        found["full_text"] = _kept(error)
+    return found
+
+
+def _kept(error: CompilerBug) -> str | None:
+    """The file in which all of a bug's text is; None where none can be written."""
+    try:
+        handle, path = tempfile.mkstemp(prefix="minicc-bug-", suffix=".txt")
+        with os.fdopen(handle, "w", encoding="utf-8") as file:
+            file.write(full_text(error))
+    except OSError:
+        return None
+    return path
 
 
 def full_text(error: CompilerBug) -> str:

@@ -106,10 +106,16 @@ def bound_session(
 ) -> InferenceSession:
     """A session of a model whose free dimensions have the sizes that shapes of inputs imply."""
     session = InferenceSession(model, options=options)
-    sizes = bind_shapes(session.signature, shapes)
+    # an input of no known rank has no free dimensions to bind ahead
+    ranked = {name: shape for name, shape in shapes.items() if _has_rank(session.signature, name)}
+    sizes = bind_shapes(session.signature, ranked)
     if not sizes or is_program(model):
         return session
     return InferenceSession(model, options=options.replace(sizes=sizes))
+
+
+def _has_rank(signature: Signature, name: str) -> bool:
+    return all(type is not None for given, type in signature if given == name)
 
 
 def bind_shapes(signature: Signature, shapes: dict[str, tuple[int, ...]]) -> dict[str, int]:
@@ -174,11 +180,10 @@ def complete_inputs(
             continue
         array = None if type is None else random_input(type, binding, k, limit)
         if array is None:
-            raise UserError(
-                "MC0155",
-                f"the input {name!r} ({type}) is not given, and its shape is not known",
-                hint=f"--input {name}=@file.npy, or --shape {name}=1x3x8x8 for a random one",
-            )
+            random = f", or --shape {name}=1x3x8x8 for a random one" if type else ""
+            kind = type or "of any rank"
+            text = f"the input {name!r} ({kind}) is not given, and its shape is not known"
+            raise UserError("MC0155", text, hint=f"--input {name}=@file.npy{random}")
         click.echo(f"input {name}: {RANDOM} (seed {k}), {array.dtype}{list(array.shape)}", err=True)
         feed[name] = array
     return feed

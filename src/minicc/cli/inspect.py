@@ -11,20 +11,25 @@ from math import prod
 from typing import Any
 
 import click
-from rich.console import Console
-from rich.markup import escape
-from rich.table import Table
 
 from minicc.cli.programs import described, modules_of
+from minicc.cli.progress import Progress
+from minicc.cli.tables import show_table
 from minicc.errors import MiniccError
-from minicc.frontends.onnx.importer import import_graph, require_size_error
-from minicc.frontends.onnx.reader import Model, read_model
+from minicc.frontends.onnx.context import NeedsValueError
+from minicc.frontends.onnx.facts import facts_of, raw_model
+from minicc.frontends.onnx.importer import import_graph
+from minicc.frontends.onnx.reader import read_model
 from minicc.ir import graph
 from minicc.ir.core import Module, walk
 from minicc.ir.printer import print_module
 from minicc.ir.types import OPAQUE, TensorType
 from minicc.passes.graph.specialise import free_symbols
 from minicc.runtime.programs import is_program, open_program
+from minicc.wording import counted
+
+# the file can't be read, is empty, ends too early, or is no model
+_UNREADABLE = ("MC0120", "MC0121", "MC0122")
 
 
 @click.command("inspect")
@@ -39,14 +44,13 @@ def inspect_command(model: str, as_text: bool, check: bool, as_json: bool) -> No
         return
     if check:
         raise click.UsageError("--check is for compiled programs: leave it out")
-    read = read_model(model)
     try:
-        module = import_graph(read)
+        with Progress(f"importing {model}"):
+            module = import_graph(read_model(model))
     except MiniccError as error:
-        if as_text:
+        if as_text or error.code in _UNREADABLE:
             raise
-        require_size_error(error)
-        told = describe_nodes(read, error)
+        told = {**facts_of(raw_model(model)), **_obstacles(error)}
     else:
         if as_text:
             click.echo(print_module(module), nl=False)
@@ -56,6 +60,16 @@ def inspect_command(model: str, as_text: bool, check: bool, as_json: bool) -> No
         click.echo(json.dumps(told))
     else:
         _show(told)
+
+
+def _obstacles(error: MiniccError) -> dict[str, list[str]]:
+    """What keeps a model from being imported once for all sizes, or at all."""
+    sizes = [e for e in error.parts if isinstance(e, NeedsValueError)]
+    wrong = [e for e in error.parts if not isinstance(e, NeedsValueError)]
+    return {
+        "wants_sizes": [f"{', '.join(e.where)}: {e.message}" for e in sizes],
+        "problems": [f"{e.code} {', '.join(e.where)}: {e.message}" for e in wrong],
+    }
 
 
 def _inspect_program(path: str, as_text: bool, check: bool, as_json: bool) -> None:
@@ -69,16 +83,16 @@ def _inspect_program(path: str, as_text: bool, check: bool, as_json: bool) -> No
     if as_json:
         click.echo(json.dumps(told))
         return
-    console = Console()
-    _show_types(console, told)
+    _show_types(told)
     sizes = ", ".join(f"{s}={n}" for s, n in told["sizes"].items())
     where = f"compiled for {told['target']}, {told['math']} mathematics"
     click.echo(f"{where}, sizes {sizes}" if sizes else where)
     click.echo(
-        f"{told['launches']} launches of {told['kernels']} kernels, "
+        f"{counted(told['launches'], 'launch', 'launches')} of "
+        f"{counted(told['kernels'], 'kernel')}, "
         f"{told['code_bytes'] / 1e6:.2f} MB of code, arena {told['arena_bytes'] / 1e6:.2f} MB"
     )
-    click.echo(f"{told['constants']} constants, {told['constant_bytes'] / 1e6:.1f} MB")
+    click.echo(f"{counted(told['constants'], 'constant')}, {told['constant_bytes'] / 1e6:.1f} MB")
     for on in told["on_host"]:
         click.echo(f"on the host: {on['where']}: {on['why']}")
     if check:
@@ -107,47 +121,37 @@ def _spelled(type: TensorType) -> str:
     return "any" if type.dtype is OPAQUE else str(type)
 
 
-def describe_nodes(model: Model, error: MiniccError) -> dict[str, Any]:
-    """The same of a model that has a graph for each set of sizes, and what wants to know these."""
-    types = {name: "any" if type is None else str(type) for name, type in model.inputs}
-    return {
-        "inputs": types,
-        "outputs": dict.fromkeys(model.outputs, "as sizes decide"),
-        "operators": dict(Counter(node.op for node in model.nodes).most_common()),
-        "wants_sizes": [f"{', '.join(e.where)}: {e.message}" for e in error.parts],
-    }
-
-
 def _show(told: dict[str, Any]) -> None:
-    console = Console()
-    _show_types(console, told)
-    if "wants_sizes" in told:
-        click.echo("compiled for each set of sizes, which nodes want to know:")
-        for line in told["wants_sizes"]:
-            click.echo(f"  {line}")
-        click.echo()
-        _show_counts(console, "operator", told["operators"])
+    _show_types(told)
+    if "ops" not in told:
+        _show_facts(told)
         return
     if told["free_dimensions"]:
         click.echo(f"free dimensions: {', '.join(told['free_dimensions'])}\n")
     megabytes = told["constant_bytes"] / 1e6
-    click.echo(
-        f"{told['constants']} constants, {told['parameters']:,} numbers, {megabytes:.1f} MB\n"
-    )
-    _show_counts(console, "op", told["ops"])
+    numbers = counted(told["parameters"], "number")
+    click.echo(f"{counted(told['constants'], 'constant')}, {numbers}, {megabytes:.1f} MB\n")
+    show_table(("op", "count"), told["ops"].items())
 
 
-def _show_types(console: Console, told: dict[str, Any]) -> None:
+def _show_facts(told: dict[str, Any]) -> None:
+    """What the file says of a model that has no graph for all sizes."""
+    if told["wants_sizes"]:
+        click.echo("compiled for each set of sizes, which nodes want to know:")
+        click.echo("".join(f"  {line}\n" for line in told["wants_sizes"]))
+    if told["problems"]:
+        problems = counted(len(told["problems"]), "problem")
+        click.echo(f"not imported: {problems}, of which `minicc lint` says more")
+        click.echo("".join(f"  {line}\n" for line in told["problems"]))
+    opsets = ", ".join(f"{domain} {version}" for domain, version in told["opsets"].items())
+    click.echo(f"ONNX IR version {told['ir_version']}, opsets {opsets or 'none'}")
+    click.echo(f"written by {told['producer'] or 'nobody who says so'}")
+    held = counted(told["initialisers"], "initialiser")
+    click.echo(f"{held}, {counted(told['numbers'], 'number')}\n")
+    show_table(("operator", "count"), told["operators"].items())
+
+
+def _show_types(told: dict[str, Any]) -> None:
     for title in ("inputs", "outputs"):
-        table = Table(title[:-1], "type", box=None)
-        for name, kind in told[title].items():
-            table.add_row(escape(name), escape(kind))
-        console.print(table)
-        console.print()
-
-
-def _show_counts(console: Console, title: str, counts: dict[str, int]) -> None:
-    table = Table(title, "count", box=None)
-    for name, count in counts.items():
-        table.add_row(escape(name), str(count))
-    console.print(table)
+        show_table((title[:-1], "type"), told[title].items())
+        click.echo()

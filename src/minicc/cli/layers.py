@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import importlib
 import itertools
+import json
 import pkgutil
 import sys
 from collections.abc import Iterable, Iterator
@@ -74,8 +75,12 @@ def _rows(parts: Iterable[tuple[str, tuple[ModuleType, ...]]]) -> Iterator[Row]:
 
 
 @click.command("layers")
-def layers_command() -> None:
+@click.option("--json", "as_json", is_flag=True, help="print one JSON object")
+def layers_command(as_json: bool) -> None:
     """Print every layer of the compiler and the real systems that it mirrors."""
+    if as_json:
+        click.echo(json.dumps({"layers": [row._asdict() for row in rows()]}))
+        return
     console = Console()
     for part, group in itertools.groupby(rows(), lambda row: row.part):
         level = LEVELS.get(part.removeprefix("stages to "))

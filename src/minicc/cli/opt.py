@@ -5,10 +5,12 @@ Mirrors: mlir-opt, LLVM's opt, iree-opt.
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import click
 
+from minicc.cli.progress import Progress
 from minicc.cli.stages import stage_or
 from minicc.compiler import STAGES, Setting, Stage, input_level
 from minicc.ir.core import Module
@@ -32,8 +34,14 @@ def _passes(ctx: click.Context, param: click.Parameter, value: str) -> list[Stag
 @click.option("-o", "--output", metavar="PATH", help="write there instead of printing")
 @click.option("--math", type=click.Choice(["fast", "strict"]), help="fast may reassociate")
 @click.option("--target", type=click.Choice([*TARGETS]), help="default: the host's best")
+@click.option("--json", "as_json", is_flag=True, help="print one JSON object")
 def opt_command(
-    file: str, passes: list[Stage], output: str | None, math: str | None, target: str | None
+    file: str,
+    passes: list[Stage],
+    output: str | None,
+    math: str | None,
+    target: str | None,
+    as_json: bool,
 ) -> None:
     """Run passes on the module in FILE, a text of any level, and print what comes out."""
     options = Options(math=math, target=target)
@@ -47,15 +55,21 @@ def opt_command(
                 f"{stage.name} takes a module of level {wanted}, and it is of {level} there"
             )
         level = stage.level
-    for stage in passes:
-        module = stage.run(module, setting)
-        verify(module)
-    _write(module, output)
+    with Progress(f"reading {file}") as progress:
+        for stage in passes:
+            progress.at(f"running {stage.name}")
+            module = stage.run(module, setting)
+            verify(module)
+    _write(module, output, as_json)
 
 
-def _write(module: Module, output: str | None) -> None:
-    if output is None:
+def _write(module: Module, output: str | None, as_json: bool) -> None:
+    if as_json:
+        told = {"level": module.level, "output": output}
+        click.echo(json.dumps(told if output else {**told, "text": print_module(module)}))
+    elif output is None:
         click.echo(print_module(module), nl=False)
+    if output is None:
         return
     path = Path(output)
     if arrays := resources(module):

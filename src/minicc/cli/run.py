@@ -16,17 +16,18 @@ import numpy as np
 
 from minicc.cli.expected import check_expected
 from minicc.cli.inputs import bound_session, complete_inputs, parse_inputs, parse_shapes
+from minicc.cli.progress import Progress
 from minicc.ir.arrays import Array
 from minicc.later import Later
 from minicc.options import Options
 from minicc.target import TARGETS
+from minicc.wording import counted
 
 if TYPE_CHECKING:
-    from rich import console, markup, table
-
     from minicc import observe
+    from minicc.cli import tables
 else:
-    console, markup, table = (Later(f"rich.{name}") for name in ("console", "markup", "table"))
+    tables = Later("minicc.cli.tables")
     observe = Later("minicc.observe")
 
 
@@ -79,12 +80,14 @@ def run_command(
     wanted = parse_inputs(expected, "--expected")
     options = Options(threads=threads, math=math, target=target)
     began = time.perf_counter()
-    session = bound_session(model, options, parse_shapes(shapes))
-    feed = complete_inputs(session.signature, given, parse_shapes(shapes), options.memory_limit)
-    names = [n for part in chosen for n in part.split(",")] or [
-        o.name for o in session.get_outputs()
-    ]
-    outputs = session.run(names, feed)
+    bound = parse_shapes(shapes)
+    with Progress(f"compiling {model}") as progress:
+        session = bound_session(model, options, bound)
+        with progress.aside():
+            feed = complete_inputs(session.signature, given, bound, options.memory_limit)
+        names = [n for part in chosen for n in part.split(",")]
+        names = names or [o.name for o in session.get_outputs()]
+        outputs = session.run(names, feed)
     ready = time.perf_counter() - began
     began = time.perf_counter()
     outputs = session.run(names, feed)
@@ -104,7 +107,7 @@ def run_command(
         click.echo(session.report())
         click.echo(
             f"ready after {ready * 1e3:.0f} ms, then {taken * 1e3:.3f} ms a run "
-            f"with {options.threads} threads"
+            f"with {counted(options.threads, 'thread')}"
         )
         for row in comparison:
             click.echo(str(row))
@@ -146,11 +149,10 @@ def _spelled(value: float | int | str | None, digits: int) -> str:
 
 
 def _show(named: dict[str, Array]) -> None:
-    rows = table.Table("output", "type", "min", "mean", "max", "NaN", "first values", box=None)
+    rows = []
     for name, a in named.items():
         d = describe(a)
         numbers = [_spelled(d[k], 6) for k in ("min", "mean", "max")]
         first = ", ".join(_spelled(v, 4) for v in d["first"])
-        kind = f"{d['dtype']}{d['shape']}"
-        rows.add_row(*map(markup.escape, [name, kind, *numbers, str(d["nan"]), first]))
-    console.Console().print(rows)
+        rows.append([name, f"{d['dtype']}{d['shape']}", *numbers, d["nan"], first])
+    tables.show_table(("output", "type", "min", "mean", "max", "NaN", "first values"), rows)

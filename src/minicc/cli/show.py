@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import NamedTuple
 
 import click
-from rich.console import Console
-from rich.table import Table
 
 from minicc.backends.llvm.compile import assemble, emit
 from minicc.backends.llvm.optimize import optimise
+from minicc.cli.progress import Progress
+from minicc.cli.tables import show_table
 from minicc.compiler import STAGES, lower, mirrors_of
 from minicc.ir.core import Module
 from minicc.ir.printer import print_module, resources
@@ -95,21 +95,31 @@ class Show:
         self._applications = Applications(asked.apply_first)
         self._seconds: dict[str, float] = {}
         self._written: list[Path] = []
+        self._progress = Progress(f"compiling {asked.model or asked.resume}")
 
     def run(self) -> None:
         """Show all units; of several, the files that were written are named at the end."""
+        with self._progress:
+            self._run()
+
+    def _say(self, text: str, *, nl: bool = True, err: bool = False) -> None:
+        with self._progress.aside():
+            click.echo(text, nl=nl, err=err)
+
+    def _run(self) -> None:
         asked = self._asked
         for unit in self._units:
             if self._titled and (asked.prints or asked.print_after or asked.listed):
-                click.echo("\n" * (unit is not self._units[0]) + self._head(unit), nl=False)
+                self._say("\n" * (unit is not self._units[0]) + self._head(unit), nl=False)
             if unit.host:
                 self._host(unit)
             else:
                 self._module(unit, self._lowered(unit))
         if asked.time_stages:
-            _show_times(self._seconds)
+            with self._progress.aside():
+                _show_times(self._seconds)
         if len(self._units) > 1 and self._written:
-            click.echo(f"written: {', '.join(map(str, self._written))}", err=True)
+            self._say(f"written: {', '.join(map(str, self._written))}", err=True)
 
     def _head(self, unit: Unit) -> str:
         return _comment(unit.head(), self._asked) if self._titled else ""
@@ -153,13 +163,13 @@ class Show:
         if (output := self._output(unit)) is not None:
             _write_text(output, text, unit.module)
         elif self._asked.prints:
-            click.echo(print_module(unit.module), nl=False)
+            self._say(print_module(unit.module), nl=False)
 
     def _lowered(self, unit: Unit) -> Module:
         """A unit behind the last stage, while each stage is shown."""
         asked, span = self._asked, self._span
         observer = Observer(
-            click.echo,
+            self._say,
             asked.print_after,
             self._dump(unit),
             asked.check,
@@ -182,7 +192,7 @@ class Show:
         for name, taken in observer.seconds:
             self._seconds[name] = self._seconds.get(name, 0.0) + taken
         if asked.listed:
-            click.echo("".join(f"{a}\n" for a in self._applications.made[known:]), nl=False)
+            self._say("".join(f"{a}\n" for a in self._applications.made[known:]), nl=False)
         return module
 
     def _module(self, unit: Unit, module: Module) -> None:
@@ -200,7 +210,7 @@ class Show:
         elif self._asked.prints:
             machine = form in MACHINE
             text = self._machine_text(module, form) if machine else print_module(module)
-            click.echo(text, nl=False)
+            self._say(text, nl=False)
 
     def _objects(self, module: Module, folder: Path) -> None:
         make_folder(folder)
@@ -228,8 +238,6 @@ def _comment(lines: Iterable[str], asked: Asked) -> str:
 
 def _show_times(seconds: dict[str, float]) -> None:
     total = sum(seconds.values())
-    table = Table("stage", "ms", "share", box=None)
-    for name, taken in sorted(seconds.items(), key=lambda p: -p[1]):
-        table.add_row(name, f"{taken * 1e3:.1f}", f"{taken / max(total, 1e-9):.0%}")
-    table.add_row("all", f"{total * 1e3:.1f}", "")
-    Console(stderr=True).print(table)
+    longest = sorted(seconds.items(), key=lambda p: -p[1])
+    rows = [(n, f"{t * 1e3:.1f}", f"{t / max(total, 1e-9):.0%}") for n, t in longest]
+    show_table(("stage", "ms", "share"), [*rows, ("all", f"{total * 1e3:.1f}", "")], err=True)

@@ -1,6 +1,6 @@
 """`minicc verify`: run a model at every level and as machine code, and compare.
 
-The graph level is the reference: the ops' own meaning in NumPy. Each stage behind it is
+The graph level is the reference: the ops' own meaning in NumPy. Each stage after it is
 interpreted as it stands, so the first stage that is wrong shows in its own row. A model in several
 parts is run by that meaning, and each part that is compiled is compared on the values that reach
 it, so that no part is blamed for what another did.
@@ -10,14 +10,14 @@ Mirrors: XLA's run_hlo_module against its interpreter, polygraphy run with every
 
 from __future__ import annotations
 
+import json
 import sys
 import time
 from collections.abc import Sequence
+from typing import Any
 
 import click
 import numpy as np
-from rich.console import Console
-from rich.table import Table
 
 from minicc.cli.inputs import (
     bind_shapes,
@@ -26,7 +26,9 @@ from minicc.cli.inputs import (
     parse_shapes,
 )
 from minicc.cli.programs import verify_program
+from minicc.cli.progress import Progress
 from minicc.cli.stages import stages_of
+from minicc.cli.tables import show_table
 from minicc.compiled import compile_module
 from minicc.compiler import Stage, lower
 from minicc.frontends.onnx.importer import import_graph
@@ -39,10 +41,12 @@ from minicc.node_args import elements_of
 from minicc.options import Options
 from minicc.runtime.programs import is_program
 from minicc.units import Unit, run_units, units_of
+from minicc.wording import counted
 
 # what reassociating sums and approximating functions may change, of the largest output
 _TOLERANCE = 1e-4
 _THREADS = (1, 2)
+_STOPPED = 130  # the exit status of what Ctrl-C ends
 
 
 def difference(got: list[Array], want: list[Array]) -> float:
@@ -76,114 +80,182 @@ def difference(got: list[Array], want: list[Array]) -> float:
     multiple=True,
     callback=stages_of,
     metavar="STAGE",
-    help="only behind these stages",
+    help="only after these stages",
 )
+@click.option("--json", "as_json", is_flag=True, help="print one JSON object")
 def verify_command(
     model: str,
     inputs: tuple[str, ...],
     shapes: tuple[str, ...],
     math: str | None,
     chosen: tuple[str, ...],
+    as_json: bool,
 ) -> None:
-    """Interpret MODEL behind every stage, run its machine code at 1 and 2 threads.
+    """Interpret MODEL after every stage, run its machine code at 1 and 2 threads, and compare.
 
-    And compare all; of a model in several parts, each part that is compiled.
+    Of a model in several parts, each part that is compiled. Ctrl-C ends it with what was found.
+    Exit status 0: all agree, 1: something differs, 130: stopped.
     """
-    if is_program(model):
-        _verify_program(model)
-        return
-    given = parse_inputs(inputs)
-    sizes = {n: a.shape for n, a in given.items()} | parse_shapes(shapes)
-    read = read_model(model)
-    binding = bind_shapes(read.inputs, sizes)
-    options = Options(math=math)
-    units = units_of(import_graph(read, binding), options, binding)
-    rows = _Comparison(options, chosen, units.several)
-    limit = options.memory_limit
-    feed = complete_inputs(read.inputs, given, sizes, limit)
-    checked = check_inputs(read.inputs, feed, limit, elements_of(read.declared))
-    run_units(units, list(checked.values()), options, rows)
-    if not rows.compared:
-        click.echo("no part of this model is compiled: there is nothing to compare")
-    if not rows.good:
-        click.echo("a stage or the machine code differs by more than its class allows", err=True)
-        sys.exit(1)
+    with Progress(f"reading {model}") as progress:
+        if is_program(model):
+            _verify_program(model, as_json, progress)
+            return
+        given = parse_inputs(inputs)
+        sizes = {n: a.shape for n, a in given.items()} | parse_shapes(shapes)
+        read = read_model(model)
+        binding = bind_shapes(read.inputs, sizes)
+        options = Options(math=math)
+        units = units_of(import_graph(read, binding), options, binding)
+        native = sum(not unit.host for unit in units.known)
+        rows = _Comparison(options, chosen, units.several, native, as_json, progress)
+        limit = options.memory_limit
+        with progress.aside():
+            feed = complete_inputs(read.inputs, given, sizes, limit)
+        checked = check_inputs(read.inputs, feed, limit, elements_of(read.declared))
+        stopped = False
+        try:
+            run_units(units, list(checked.values()), options, rows)
+        except KeyboardInterrupt:
+            stopped = True
+    rows.finish(stopped)
 
 
-def _verify_program(path: str) -> None:
+def _verify_program(path: str, as_json: bool, progress: Progress) -> None:
     """Compare a program's machine code with its text, as the interpreter reads it."""
     good = True
-    table = Table("segment", "threads", "difference", box=None)
+    rows: list[dict[str, Any]] = []
+    progress.at(f"verifying {path}")
     for label, want, results in verify_program(path, _THREADS):
         for threads, got in zip(_THREADS, results, strict=True):
             off = difference(got, want)
-            table.add_row(label, str(threads), f"{off:.1e}")
+            rows.append({"segment": label, "threads": threads, "difference": off})
             good &= off <= _TOLERANCE
         good &= len({b"".join(a.tobytes() for a in got) for got in results}) == 1
-    Console().print(table)
-    click.echo("the constants are as they were written")
+    with progress.aside():
+        if as_json:
+            click.echo(json.dumps({"segments": _finite(rows), "agrees": good}))
+        else:
+            shown = [(r["segment"], r["threads"], f"{r['difference']:.1e}") for r in rows]
+            show_table(("segment", "threads", "difference"), shown)
+            click.echo("the constants are as they were written")
     if not good:
         click.echo("the machine code differs from its text by more than it may", err=True)
         sys.exit(1)
 
 
+def _finite(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Rows as JSON has them: a difference that is infinite, as of other shapes, is a string."""
+    return [
+        {k: str(v) if isinstance(v, float) and not np.isfinite(v) else v for k, v in row.items()}
+        for row in rows
+    ]
+
+
 class _Comparison:
     """Compares units as they are met, and prints a table of each; `good` while all agree."""
 
-    def __init__(self, options: Options, chosen: Sequence[str], titled: bool) -> None:
+    def __init__(
+        self,
+        options: Options,
+        chosen: Sequence[str],
+        titled: bool,
+        native: int,
+        as_json: bool,
+        progress: Progress,
+    ) -> None:
         self._options = options
         self._chosen = chosen
         self._titled = titled
+        self._native = native
+        self._as_json = as_json
+        self._progress = progress
+        self._parts: list[dict[str, Any]] = []
         self.good = True
         self.compared = 0
 
     def __call__(self, unit: Unit, inputs: list[Array], want: list[Array]) -> None:
         """Compare a unit's stages and machine code with what its ops mean for these inputs."""
-        if self._titled:
-            click.echo("\n".join(unit.head()))
-        if unit.host:
-            return
-        self.compared += 1
+        part: dict[str, Any] = {"part": unit.number, "host": bool(unit.host)}
+        rows: list[dict[str, Any]] = []
+        self._parts.append(part)
+        try:
+            if not unit.host:
+                self._compare(unit, inputs, want, part, rows)
+                self.compared += 1
+        finally:
+            # what was found so far, also where it is stopped
+            part["rows"] = _finite(rows)
+            if not self._as_json:
+                with self._progress.aside():
+                    self._show(unit, part, rows)
+
+    def _compare(
+        self,
+        unit: Unit,
+        arrays: list[Array],
+        want: list[Array],
+        part: dict[str, Any],
+        rows: list[dict[str, Any]],
+    ) -> None:
         modules: list[tuple[str, str, Module]] = []
+        name = f"part {unit.number} of {self._native}" if self._titled else "verifying"
 
         def keep(stage: Stage, before: Module, after: Module, seconds: float) -> None:
             verify(after)
             if before is not after and (not self._chosen or stage.name in self._chosen):
                 modules.append((stage.name, stage.level, after))
 
+        def compared(after: str, level: str, began: float, got: list[Array]) -> None:
+            seconds, off = time.perf_counter() - began, difference(got, want)
+            row = {"after": after, "level": level, "seconds": seconds, "difference": off}
+            rows.append(row)
+            self.good &= off <= _TOLERANCE
+
+        self._progress.at(f"{name}: lowering")
         lower(unit.module, self._options, unit.binding, observe=keep)
-        self.good &= _compare(modules, unit, inputs, want, self._options)
+        for k, (after, level, m) in enumerate(modules, 1):
+            self._progress.at(f"{name}: interpreting after {after}, {k} of {len(modules)}")
+            began = time.perf_counter()
+            compared(after, level, began, interpret.run(m, arrays))
+        results = []
+        for threads in _THREADS:
+            self._progress.at(f"{name}: machine code")
+            options = self._options.replace(threads=threads)
+            executable = compile_module(unit.module, options, unit.binding).executable
+            label = f"machine code, {counted(threads, 'thread')}"
+            began = time.perf_counter()
+            got = executable.run(arrays)
+            compared(label, options.machine.name, began, got)
+            results.append(b"".join(a.tobytes() for a in got))
+        part["same_bits"] = results[0] == results[1]
+        self.good &= part["same_bits"]
 
+    def _show(self, unit: Unit, part: dict[str, Any], rows: list[dict[str, Any]]) -> None:
+        if self._titled:
+            click.echo("\n".join(unit.head()))
+        if unit.host:
+            return
+        cells = [
+            (r["after"], r["level"], f"{r['seconds']:.4f}", f"{r['difference']:.1e}") for r in rows
+        ]
+        show_table(("after", "level", "seconds", "difference"), cells)
+        if "same_bits" in part:
+            click.echo(f"same bits at 1 and 2 threads: {'yes' if part['same_bits'] else 'NO'}")
 
-def _compare(
-    modules: list[tuple[str, str, Module]],
-    unit: Unit,
-    arrays: list[Array],
-    want: list[Array],
-    options: Options,
-) -> bool:
-    table = Table("behind", "level", "seconds", "difference", box=None)
-    good = True
-    for name, level, m in modules:
-        began = time.perf_counter()
-        off = difference(interpret.run(m, arrays), want)
-        table.add_row(name, level, f"{time.perf_counter() - began:.2f}", f"{off:.1e}")
-        good &= off <= _TOLERANCE
-    results = []
-    for threads in _THREADS:
-        executable = compile_module(
-            unit.module, options.replace(threads=threads), unit.binding
-        ).executable
-        began = time.perf_counter()
-        got = executable.run(arrays)
-        off = difference(got, want)
-        label = f"machine code, {threads} thread{'s' if threads > 1 else ''}"
-        table.add_row(
-            label, options.machine.name, f"{time.perf_counter() - began:.4f}", f"{off:.1e}"
-        )
-        good &= off <= _TOLERANCE
-        results.append(b"".join(a.tobytes() for a in got))
-    same = results[0] == results[1]
-    Console().print(table)
-    click.echo(f"same bits at 1 and 2 threads: {'yes' if same else 'NO'}")
-    return good and same
+    def finish(self, stopped: bool) -> None:
+        """Say what all parts come to, and end with the status that the command documents."""
+        if self._as_json:
+            told = {"parts": self._parts, "agrees": self.good, "stopped": stopped}
+            click.echo(json.dumps(told))
+        elif not self._native:
+            click.echo("no part of this model is compiled: there is nothing to compare")
+        if stopped:
+            so_far = "all that was compared agrees" if self.good else "something differs"
+            done = f"{self.compared} of {counted(self._native, 'part')}"
+            click.echo(f"stopped: {done} compared to the end, {so_far}", err=True)
+        if not self.good:
+            click.echo(
+                "a stage or the machine code differs by more than its class allows", err=True
+            )
+        if stopped or not self.good:
+            sys.exit(1 if not self.good else _STOPPED)

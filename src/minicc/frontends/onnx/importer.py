@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import difflib
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from minicc.errors import MiniccError, Problems, UnsupportedError, UserError
 from minicc.frontends.onnx import (
     host_choice,
+    host_image,
     host_sequence,
     host_text,
     host_trees,
@@ -35,6 +36,7 @@ from minicc.frontends.onnx import (
     ops_normalize,
     ops_pad,
     ops_quantize,
+    ops_random,
     ops_rearrange,
     ops_recurrent,
     ops_reduce,
@@ -82,6 +84,7 @@ _LIGHT = frozenset(
 # Importing a family enters its operators into the table.
 FAMILIES = (
     host_choice,
+    host_image,
     host_sequence,
     host_text,
     host_trees,
@@ -102,6 +105,7 @@ FAMILIES = (
     ops_normalize,
     ops_pad,
     ops_quantize,
+    ops_random,
     ops_rearrange,
     ops_recurrent,
     ops_reduce,
@@ -129,18 +133,21 @@ def import_model(source: str | os.PathLike[str] | bytes) -> Module:
     return import_graph(read_model(source))
 
 
-def import_graph(model: Model, binding: Mapping[str, int] | None = None) -> Module:
+def import_graph(
+    model: Model, binding: Mapping[str, int] | None = None, make: Callable[..., Any] | None = None
+) -> Module:
     """The graph module of a model that has been read; like `import_model`.
 
     `binding` gives free dimensions their sizes before the import, which some nodes need, and
-    inputs their contents, as `contents_of` does.
+    inputs their contents, as `contents_of` does. `make` is a kind of `Importer`.
     """
     types = bound_types(model, binding or {})
     problems = Problems()
     for name, type in types.items():
         if type is None and model.element(name) is not None:
             problems.add(of_no_rank(name))
-    importer = Importer(model, types, known_inputs(types, binding or {}), hosting=True)
+    known = known_inputs(types, binding or {})
+    importer: Importer = (make or Importer)(model, types, known, hosting=True)
     outputs = importer.rest(model.nodes, problems)
     problems.check()
     body = Region(importer.args, importer.ctx.builder.ops, outputs)
@@ -228,7 +235,7 @@ class Importer:
                 if problems is None:
                     raise
                 problems.add(error)
-                self.failed.update(node.outputs)
+                self.give_up(node)
             finally:
                 self._tails -= unlike
                 self.tail = None
@@ -240,6 +247,10 @@ class Importer:
         if problems is None:
             found.check()
         return outputs
+
+    def give_up(self, node: Node) -> None:
+        """Go on without a node that failed."""
+        self.failed.update(node.outputs)
 
     def node(self, node: Node) -> None:
         """Import one node, or what stands for it: a branch, or the body of its operator."""

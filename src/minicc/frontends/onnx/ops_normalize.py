@@ -193,18 +193,3 @@ def lp_normalization(ctx: Context, node: Node, x: Value) -> Value:
         norm = ctx.emit(graph.Sqrt, norm)
     zero = ctx.emit(graph.Eq, norm, ctx.scalar(0, x))
     return ctx.emit(graph.Div, x, ctx.emit(graph.Select, zero, ctx.scalar(1, x), norm))
-
-
-@operator("Dropout", attributes="is_test ratio seed")
-def dropout(
-    ctx: Context, node: Node, x: Value, ratio: Value | None = None, training: Value | None = None
-) -> Value | tuple[Value, ...]:
-    """In inference nothing is dropped; the mask, if asked for, is true everywhere."""
-    if training is not None and bool(ctx.known(training, "training_mode").item()):
-        share = ctx.scalar(0.5, x) if ratio is None else ratio
-        if ctx.known(share, "ratio").any():
-            raise ctx.unsupported("random numbers", "export the model for inference")
-    if not any(node.outputs[1:]):
-        return x
-    kept = ctx.constant(np.array(True)) if ctx.opset >= 10 else ctx.scalar(1, x)
-    return x, ctx.emit(graph.Broadcast, kept, shape=x.type.shape)

@@ -26,7 +26,7 @@ from minicc.errors import MiniccError, Problems, UnsupportedError, UserError
 from minicc.frontends.onnx.about import about_of
 from minicc.frontends.onnx.external import Files
 from minicc.frontends.onnx.functions import inlined_nodes
-from minicc.frontends.onnx.sources import MAPPED, file_bytes
+from minicc.frontends.onnx.sources import MAPPED, model_bytes
 from minicc.frontends.onnx.tensors import ELEMENTS, array_of, element_type, viewed
 from minicc.frontends.onnx.wire import cut_short, without_weights
 from minicc.ir.affine import Dim, symbol
@@ -165,7 +165,7 @@ def read_model(
 
     `outputs` names what it shall give instead of its own outputs: any values that it computes.
     """
-    data, place = _load(source)
+    data, place = model_bytes(source)
     in_memory = isinstance(source, (bytes, bytearray, memoryview))
     files = _NO_FILES if in_memory else Files(place)
     proto, weights = _parse(data, place)
@@ -236,37 +236,13 @@ def captured(proto: Any) -> list[str]:
     return list(free)
 
 
-def _load(source: str | os.PathLike[str] | bytes) -> tuple[Array, str]:
-    """The bytes, and what to call them in errors."""
-    if isinstance(source, (bytes, bytearray, memoryview)):
-        data, place = np.frombuffer(bytes(source), np.uint8), "the given bytes"
-    elif not isinstance(source, (str, os.PathLike)):
-        message = f"a model is a path or bytes, not a {type(source).__name__}"
-        known = hasattr(source, "SerializeToString")
-        hint = "give `model.SerializeToString()`" if known else "check what is given"
-        raise UserError("MC0120", message, hint=hint)
-    else:
-        place = os.fsdecode(source)
-        try:
-            data = file_bytes(place)
-        except ValueError as error:
-            message = f"the model can't be read: {error}"
-            hint = "check the path"
-            raise UserError("MC0120", message, hint=hint, where=repr(place)) from None
-        except OSError as error:
-            reason = error.strerror or str(error)
-            message = f"the model can't be read: {reason.lower()}"
-            raise UserError("MC0120", message, hint="check the path", where=place) from None
-    if not data.size:
-        raise UserError("MC0121", "the model is empty", hint="export it again", where=place)
-    return data, place
+def message_of(data: Array, place: str) -> tuple[Any, dict[int, tuple[int, int]]]:
+    """The message of a model, and where the bytes of large initialisers lie that it does not hold.
 
-
-def _parse(data: Array, place: str) -> tuple[Any, dict[int, Array]]:
-    """The message of a model, and the arrays of large initialisers by their position."""
+    The places are by the initialisers' positions. UserError where the bytes are no model.
+    """
     from google.protobuf.message import DecodeError  # type: ignore[import-untyped,unused-ignore]
     from onnx import ModelProto
-    from onnx.inliner import inline_local_functions
 
     proto = ModelProto()
     view = data.data
@@ -285,12 +261,20 @@ def _parse(data: Array, place: str) -> tuple[Any, dict[int, Array]]:
         raise _no_model(place) from None
     if not proto.HasField("graph"):
         raise _no_model(place)
-    if not proto.graph.output:
-        hint = "export it again, or name one in `model.graph.output`"
-        raise UserError("MC0123", "the model has no outputs", hint=hint, where=place)
     if not all(isinstance(name, str) for name in _names(proto.graph)):
         message = "the model has names that are not UTF-8"
         raise UserError("MC0123", message, hint="export it again", where=place)
+    return proto, places
+
+
+def _parse(data: Array, place: str) -> tuple[Any, dict[int, Array]]:
+    """The message of a model, and the arrays of large initialisers by their position."""
+    from onnx.inliner import inline_local_functions
+
+    proto, places = message_of(data, place)
+    if not proto.graph.output:
+        hint = "export it again, or name one in `model.graph.output`"
+        raise UserError("MC0123", "the model has no outputs", hint=hint, where=place)
     weights: dict[int, Array] = {}
     for position, (start, end) in places.items():
         tensor, raw = proto.graph.initializer[position], data[start:end]

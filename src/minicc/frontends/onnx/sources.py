@@ -13,6 +13,7 @@ from contextlib import suppress
 
 import numpy as np
 
+from minicc.errors import UserError
 from minicc.ir.core import Array
 from minicc.ir.mapped import map_model
 
@@ -20,6 +21,32 @@ MAPPED = 1 << 20  # bytes of a file that is mapped
 _LONGEST = 1 << 31  # no message of protobuf is longer
 _AT_ONCE = 1 << 20
 _PATIENCE_MS = 5000
+
+
+def model_bytes(source: str | os.PathLike[str] | bytes) -> tuple[Array, str]:
+    """The bytes of a model, and what to call them in errors."""
+    if isinstance(source, (bytes, bytearray, memoryview)):
+        data, place = np.frombuffer(bytes(source), np.uint8), "the given bytes"
+    elif not isinstance(source, (str, os.PathLike)):
+        message = f"a model is a path or bytes, not a {type(source).__name__}"
+        known = hasattr(source, "SerializeToString")
+        hint = "give `model.SerializeToString()`" if known else "check what is given"
+        raise UserError("MC0120", message, hint=hint)
+    else:
+        place = os.fsdecode(source)
+        try:
+            data = file_bytes(place)
+        except ValueError as error:
+            message = f"the model can't be read: {error}"
+            hint = "check the path"
+            raise UserError("MC0120", message, hint=hint, where=repr(place)) from None
+        except OSError as error:
+            reason = error.strerror or str(error)
+            message = f"the model can't be read: {reason.lower()}"
+            raise UserError("MC0120", message, hint="check the path", where=place) from None
+    if not data.size:
+        raise UserError("MC0121", "the model is empty", hint="export it again", where=place)
+    return data, place
 
 
 def file_bytes(place: str) -> Array:

@@ -1,0 +1,30 @@
+"""Tables as all commands show them.
+
+On a terminal a table is as wide as that, and long names wrap. In a pipe or a file each row is one
+line of any length, so that what reads it finds names whole.
+
+Mirrors: git's and cargo's output, which is another for terminals than for pipes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+_WIDE = 1 << 16
+
+
+def show_table(
+    columns: Sequence[str], rows: Iterable[Sequence[object]], *, err: bool = False
+) -> None:
+    """Print a table of plain texts without lines; the columns shrink to what stands in them."""
+    made = Table(box=None)
+    for name in columns:
+        made.add_column(escape(name), overflow="fold")
+    for row in rows:
+        made.add_row(*[escape(str(cell)) for cell in row])
+    console = Console(stderr=err)
+    (console if console.is_terminal else Console(stderr=err, width=_WIDE)).print(made)

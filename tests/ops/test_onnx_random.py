@@ -1,0 +1,117 @@
+"""Random numbers that a seed determines, and pictures: what ONNX's own tests leave open."""
+
+import io
+import sys
+import warnings
+from typing import Any
+
+import numpy as np
+import onnx.parser
+import pytest
+from onnx.reference import ReferenceEvaluator
+from PIL import Image
+
+from minicc import InferenceSession
+from minicc.errors import UnsupportedError, UserError
+
+Array = np.ndarray[Any, Any]
+
+
+def model(node: str, inputs: str = "float[3,4] x", outputs: str = "float[m,n] y") -> Any:
+    head = '<ir_version: 10, opset_import: ["": 22]>'
+    return onnx.parser.parse_model(f"{head}\nagraph ({inputs}) => ({outputs}) {{\n{node}\n}}")
+
+
+def outputs(made: Any, **feeds: Array) -> list[Array]:
+    return InferenceSession(made.SerializeToString(), threads=1).run(None, feeds)
+
+
+@pytest.mark.parametrize(
+    "node",
+    [
+        "y = RandomNormal <shape = [3, 4], mean = 0.25, scale = 3.0, seed = 7.0> ()",
+        "y = RandomUniform <shape = [3, 4], low = -2.0, high = 5.0, seed = 7.0> ()",
+        "y = RandomNormal <shape = [3, 4], seed = 8.0, dtype = 11> ()",
+        "y = RandomUniformLike <low = -2.0, seed = 7.5> (x)",
+        "y = RandomNormalLike <scale = 0.5, seed = 7.0, dtype = 10> (x)",
+    ],
+)
+def test_a_seed_determines_the_numbers(node: str) -> None:
+    kind = {"11": "double", "10": "float16"}.get(node.partition("dtype = ")[2][:2], "float")
+    made = model(f"z = Identity (x)\n{node}", outputs=f"float[3,4] z, {kind}[3,4] y")
+    x = np.zeros((3, 4), np.float32)
+    _, got = outputs(made, x=x)
+    expected: Any = ReferenceEvaluator(made).run(None, {"x": x})
+    wanted = expected[1]
+    assert got.dtype == wanted.dtype
+    np.testing.assert_allclose(got, wanted, rtol=1e-6 if kind != "float16" else 1e-2)
+
+
+@pytest.mark.parametrize("extents", ["3,4", "a,b"])
+def test_dropout_that_is_told_when_it_runs_whether_to_train(extents: str) -> None:
+    """With free extents, too; a seed of 2**24 + 1 is not a float32."""
+    inputs = f"float[{extents}] x, float r, bool t"
+    text = "y, m = Dropout <seed = 16777217> (x, r, t)"
+    made = model(text, inputs, f"float[{extents}] y, bool[{extents}] m")
+    session = InferenceSession(made.SerializeToString(), threads=1)
+    x = np.arange(1, 13, dtype=np.float32).reshape(3, 4)
+    for ratio in (0.0, 0.25, 0.75):
+        for train in (False, True):
+            feeds = {"x": x, "r": np.float32(ratio), "t": np.array(train)}
+            got, mask = session.run(None, feeds)
+            drawn = np.random.RandomState(16777217).uniform(0, 1, (3, 4))
+            kept = (drawn >= ratio) | (not train)
+            assert np.array_equal(mask, kept)
+            scale = 1 / (1 - ratio) if train else 1
+            np.testing.assert_allclose(got, np.where(kept, x * np.float32(scale), 0), rtol=1e-6)
+
+
+@pytest.mark.parametrize("seed", ["", "<seed = -1.0>"])
+def test_numbers_that_no_seed_determines_are_refused(seed: str) -> None:
+    with pytest.raises(UnsupportedError, match=r"MC0221.*seed"):
+        outputs(model(f"y = RandomUniformLike {seed} (x)"))
+
+
+def encoded(mode: str, kind: str) -> Array:
+    pixels = np.random.default_rng(1).integers(0, 256, (5, 7, 3)).astype(np.uint8)
+    file = io.BytesIO()
+    Image.fromarray(pixels).convert(mode).save(file, kind)
+    return np.frombuffer(file.getvalue(), np.uint8)
+
+
+def decoder(pixel_format: str) -> Any:
+    node = f'y = ImageDecoder <pixel_format = "{pixel_format}"> (x)'
+    return model(node, "uint8[n] x", "uint8[h, w, c] y")
+
+
+def test_pictures_have_the_channels_that_are_asked_for_whatever_the_file_has() -> None:
+    for mode in ("L", "P", "1", "RGBA", "RGB"):
+        given = encoded(mode, "png")
+        (rgb,), (bgr,), (gray,) = (
+            outputs(decoder(form), x=given) for form in ("RGB", "BGR", "Grayscale")
+        )
+        assert (rgb.shape, gray.shape) == ((5, 7, 3), (5, 7, 1))
+        assert np.array_equal(rgb[..., ::-1], bgr)
+
+
+@pytest.mark.parametrize("kind", ["png", "jpeg", "tiff", "bmp", "webp", "ppm", "jpeg2000"])
+def test_what_is_no_picture_gives_an_empty_array(kind: str) -> None:
+    given = encoded("RGB", kind)
+    session = InferenceSession(decoder("RGB").SerializeToString(), threads=1)
+    assert session.run(None, {"x": given})[0].shape == (5, 7, 3)
+    for broken in (given[:11], given[::-1].copy(), np.zeros(0, np.uint8)):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of Pillow, about what is broken
+            (got,) = session.run(None, {"x": broken})
+        assert got.size == 0
+        assert got.ndim == 3
+
+
+def test_what_pictures_need_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    made, given = decoder("RGB"), encoded("RGB", "png")
+    monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", 10)
+    with pytest.raises(UserError, match=r"MC0158.*exceeds limit"):
+        outputs(made, x=given)
+    monkeypatch.setitem(sys.modules, "PIL", None)
+    with pytest.raises(UserError, match=r"MC0157.*Pillow.*\n.*\n  hint: pip install pillow"):
+        outputs(made, x=given)
