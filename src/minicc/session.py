@@ -48,7 +48,7 @@ else:
 _MOST = 64  # specialisations that are kept
 _ON_DISK = 4  # of a session, those whose programs are kept on disk, weights and all
 _OWN = 4  # sizes that have a program of their own, where that runs less on the host
-_OWN_CONTENTS = 2  # the same of sizes and contents of inputs
+_OWN_CONTENTS = 1  # the same of contents of inputs, which may differ each time
 _MOST_CONTENTS = 64  # elements of an input that is taken for a node's parameters
 _MOST_SHAPES = 4096  # shapes of inputs that are remembered
 
@@ -113,7 +113,7 @@ class InferenceSession:
         self._asks = bool(self._facts.wants or self._facts.decisive)
         if not self._facts.sized and not self._asks:
             self._compile_ahead()
-        if self._saved is None and self._symbols and not self._compiled:
+        if self._saved is None and (self._symbols or self._asks) and not self._compiled:
             # without a program for all sizes the file says only what is known of the model
             self._programs.keep(None, None, self._facts, self._beside())
         if self._symbols and isinstance(self._source, (str, os.PathLike)) and not self._asks:

@@ -170,16 +170,16 @@ def test_a_report_of_what_is_compiled() -> None:
 
 def test_a_report_says_what_stays_on_the_host(tmp_path: Path) -> None:
     inputs = [
-        helper.make_tensor_value_info("x", TensorProto.FLOAT, [4, 3]),
-        helper.make_tensor_value_info("i", TensorProto.INT64, [2, 1]),
-        helper.make_tensor_value_info("u", TensorProto.FLOAT, [2, 3]),
+        helper.make_tensor_value_info("x", TensorProto.FLOAT, [4, 900]),
+        helper.make_tensor_value_info("i", TensorProto.INT64, [600, 1]),
+        helper.make_tensor_value_info("u", TensorProto.FLOAT, [600, 900]),
     ]
     nodes = [
         helper.make_node("Relu", ["x"], ["r"]),
         helper.make_node("ScatterND", ["r", "i", "u"], ["g"], name="choose"),
         helper.make_node("Exp", ["g"], ["y"]),
     ]
-    outputs = [helper.make_tensor_value_info("y", TensorProto.FLOAT, [4, 3])]
+    outputs = [helper.make_tensor_value_info("y", TensorProto.FLOAT, [4, 900])]
     opsets = [helper.make_opsetid("", 17)]
     model = helper.make_model(
         helper.make_graph(nodes, "g", inputs, outputs), opset_imports=opsets, ir_version=9

@@ -35,4 +35,4 @@ def test_cumulative(op: str, axis: int, exclusive: int, reverse: int) -> None:
         x = np.random.default_rng(n).integers(1, 3, (n, m, 3)).astype(np.float32)
         (y,) = session.run(None, {"x": x})
         np.testing.assert_array_equal(y, so_far(x, op, axis, exclusive, reverse))
-    assert session.report().count(" launches of ") == 1
+    assert len(session._compiled) == 1

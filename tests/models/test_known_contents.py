@@ -40,11 +40,10 @@ def reduced(length: int | str | None = 1) -> InferenceSession:
 
 def test_first_contents_are_compiled_and_others_run_on_the_host() -> None:
     session = reduced()
-    for axis in (1, 0, 2, -1, 1, 0):
+    for axis in (1, 0, 2, -1, 0, 1):
         (y,) = session.run(None, {"x": X, "axes": np.array([axis])})
         np.testing.assert_array_equal(y, X.sum(axis))
-    assert hosts(session).count(0) == 2, session.report()
-    assert len(hosts(session)) == 3, "further contents have one program for all of them"
+    assert hosts(session) == [1, 0], "further contents have one program for all of them"
 
 
 def test_what_was_compiled_is_found_again_by_contents_and_sizes() -> None:
@@ -53,7 +52,7 @@ def test_what_was_compiled_is_found_again_by_contents_and_sizes() -> None:
         x = np.ones((2, rows, 4), np.float32)
         (y,) = session.run(None, {"x": x, "axes": np.array([1])})
         np.testing.assert_array_equal(y, x.sum(1))
-    assert hosts(session) == [0, 0]
+    assert sorted(hosts(session)) == [0, 1]
 
 
 @pytest.mark.parametrize("count", [0, 1, 2])
@@ -94,11 +93,11 @@ def test_floats_are_told_apart_to_the_bit() -> None:
     floats: dict[str, tuple[int, list[Any]]] = {n: (_FLOAT, []) for n in node.input}
     session = InferenceSession(model_of([node], floats))
     above = float(np.nextafter(np.float32(0.1), np.float32(1)))
-    for start in (0.1, above, 0.1):
+    for start in (0.1, above, 0.1, above):
         feed = {"start": start, "limit": 3.0, "delta": 1.0}
         (y,) = session.run(None, {k: np.array(v, np.float32) for k, v in feed.items()})
         assert y.tobytes() == (np.float32(start) + np.arange(3, dtype=np.float32)).tobytes()
-    assert hosts(session) == [0, 0]
+    assert sorted(hosts(session)) == [0, 1]
 
 
 def test_values_of_tensors_are_no_parameters() -> None:
@@ -114,8 +113,11 @@ def test_programs_are_kept_on_disk_by_contents(tmp_path: Path) -> None:
     path = tmp_path / "model.onnx"
     node = helper.make_node("ReduceSum", ["x", "axes"], ["y"], keepdims=0)
     path.write_bytes(model_of([node], {"x": (_FLOAT, [2, 3, 4]), "axes": (_INT, [1])}))
+    opened: list[str] = []
     for axis in (1, 2, 1, 0):
         session = InferenceSession(str(path))
         (y,) = session.run(None, {"x": X, "axes": np.array([axis])})
         np.testing.assert_array_equal(y, X.sum(axis))
         assert hosts(session) == [0]
+        opened.append(session.report().split()[0])
+    assert opened == ["import", "opened", "opened", "opened"]

@@ -18,6 +18,13 @@ from minicc.ir.types import F32, I64, TensorType
 from minicc.options import Options
 from minicc.partition import HostOps, Native, host_ops, partition
 
+
+@pytest.fixture(autouse=True)
+def nothing_expanded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ops that place elements where data say stay on the host, however few these are."""
+    monkeypatch.setattr("minicc.passes.graph.expand._LONGEST", 0)
+
+
 OPTIONS = Options(threads=1)
 
 

@@ -362,10 +362,10 @@ class Importer:
     def _note_decisive(self, node: Node, values: Sequence[Value]) -> None:
         """Note the inputs that values are computed from, if these are few numbers each.
 
-        A node asks for one value at a time; its other small integers it may ask for next.
+        A node asks for one value at a time; its other parameters it may ask for next.
         """
         others = (self.values.get(name) for name in node.inputs)
-        near = [v for v in others if v is not None and _is_few_numbers(v.type, "iu")]
+        near = [v for v in others if v is not None and _is_parameter(v.type)]
         inputs = set[Value]().union(*map(self.ctx.inputs_behind, values))
         if all(v in self.args and _is_few_numbers(v.type, "iufb") for v in inputs):
             inputs |= {v for v in near if v in self.args}
@@ -469,6 +469,11 @@ def _is_few_numbers(type: TensorType, kinds: str) -> bool:
     """Whether an input may be axes, a shape, a scale or such."""
     few = type.rank == 0 or (type.rank == 1 and (is_free(type.shape) or type.extents[0] <= _FEW))
     return few and type.dtype is not OPAQUE and type.dtype.numpy.kind in kinds
+
+
+def _is_parameter(type: TensorType) -> bool:
+    """Whether an input of a node is few integers or one number, as data seldom are."""
+    return _is_few_numbers(type, "iu" if type.rank else "iufb")
 
 
 def _trimmed(operands: list[Value | None], entry: Operator) -> list[Value | None]:
