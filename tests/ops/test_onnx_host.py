@@ -14,9 +14,10 @@ from minicc.frontends.onnx.reader import Node
 from minicc.frontends.onnx.reader import read_node as node_of
 
 Array = np.ndarray[Any, Any]
+# casts of numbers are compiled, and those of texts are tried in test_onnx_ml
 FUNCTIONS = [name for name, run in HOST.items() if run.__module__ in {
     m.__name__ for m in (host_choice, host_text)
-}]  # fmt: skip
+} and not name.startswith("Cast")]  # fmt: skip
 
 
 def node(op: str, count: int, outputs: int = 1, **attributes: Any) -> Node:

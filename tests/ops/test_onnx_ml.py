@@ -442,3 +442,102 @@ def test_each_operator_has_a_case() -> None:
         n.removeprefix("ai.onnx.ml.") for n in (*OPERATORS, *HOST) if n.startswith("ai.onnx.ml")
     }
     assert names - {case.op for case in ALL} == {"ArrayFeatureExtractor", *OF_MAPS}
+
+
+def session_of(nodes: Sequence[Any], inputs: Sequence[Any], element: int) -> InferenceSession:
+    """A session for nodes on inputs `x` that give `y`, a tensor of this element type."""
+    out = helper.make_tensor_value_info("y", element, None)
+    names = numpy_helper.from_array(texts("red", "green", "blue"), "names")
+    numbers = {"ends": [1], "shape": [-1, 1], "first": [0], "axis": [1]}
+    held = [numpy_helper.from_array(np.array(v), name) for name, v in numbers.items()]
+    body = helper.make_graph(nodes, "case", inputs, [out], [names, *held])
+    opsets = [helper.make_opsetid("", 17), helper.make_opsetid("ai.onnx.ml", 1)]
+    model = helper.make_model(body, opset_imports=opsets, ir_version=8)
+    return InferenceSession(model.SerializeToString(), threads=1)
+
+
+def map_info(key: int, value: int) -> Any:
+    tensor_type = helper.make_tensor_type_proto(value, [])
+    return helper.make_value_info("x", helper.make_map_type_proto(key, tensor_type))
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "given", "op", "attributes", "wanted"),
+    [
+        ("STRING", "FLOAT", {"a": 2, "c": 4}, "DictVectorizer",
+         {"string_vocabulary": ["c", "b", "a"]}, of([4, 0, 2])),
+        ("INT64", "DOUBLE", {7: 2.5}, "DictVectorizer",
+         {"int64_vocabulary": [7, 1]}, of([2.5, 0], dtype=np.float64)),
+        ("STRING", "INT64", {"b": 5}, "DictVectorizer",
+         {"string_vocabulary": ["a", "b"]}, of([0, 5], dtype=np.int64)),
+        ("INT64", "FLOAT", {3: 1.5, 1: 2}, "CastMap", {}, of([2, 1.5])),
+        ("INT64", "FLOAT", {3: 1.5, 1: 2}, "CastMap",
+         {"map_form": "SPARSE", "max_map": 4, "cast_to": "TO_INT64"},
+         of([0, 2, 0, 1], dtype=np.int64)),
+        ("INT64", "STRING", {1: "2.5", 0: "7"}, "CastMap", {}, of([7, 2.5])),
+    ],
+)  # fmt: skip
+def test_a_map_goes_in(
+    key: str, value: str, given: Any, op: str, attributes: Any, wanted: Array
+) -> None:
+    kinds = {name: TensorProto.DataType.Value(name) for name in (key, value)}
+    node = helper.make_node(op, ["x"], ["y"], "it", domain="ai.onnx.ml", **attributes)
+    element = int(helper.np_dtype_to_tensor_dtype(wanted.dtype))
+    session = session_of([node], [map_info(kinds[key], kinds[value])], element)
+    assert session.get_inputs()[0].type == f"map({key.lower()},tensor({value.lower()}))"
+    agree(session.run(None, {"x": given})[0], wanted.reshape(1, -1), 0)
+
+
+def test_a_map_to_what_is_no_number() -> None:
+    node = helper.make_node("DictVectorizer", ["x"], ["y"], domain="ai.onnx.ml",
+                            string_vocabulary=["a"])  # fmt: skip
+    inputs = [map_info(TensorProto.STRING, TensorProto.FLOAT)]
+    session = session_of([node], inputs, TensorProto.FLOAT)
+    with pytest.raises(UserError, match=r"MC0143.*the value 'b', and must be one to f32"):
+        session.run(None, {"x": {"a": "b"}})
+
+
+def moved(*nodes: tuple[str, str, str, dict[str, Any]]) -> list[Any]:
+    return [helper.make_node(op, a.split(), b.split(), **c) for op, a, b, c in nodes]
+
+
+@pytest.mark.parametrize(
+    ("nodes", "wanted"),
+    [
+        (moved(("Reshape", "x shape", "y", {})), texts(["a"], ["1"])),
+        (moved(("Concat", "x names", "y", {"axis": 0})), texts("a", "1", "red", "green", "blue")),
+        (moved(("Unsqueeze", "x axis", "u", {}), ("Transpose", "u", "y", {"perm": [1, 0]})),
+         texts(["a", "1"])),
+        (moved(("Equal", "x x", "c", {}), ("Gather", "names first", "g", {}),
+               ("Where", "c x g", "y", {})), texts("a", "1")),
+        (moved(("Slice", "names first ends first", "y", {})), texts("red")),
+        (moved(("Gather", "x ends", "g", {}), ("Cast", "g", "i", {"to": TensorProto.INT64}),
+               ("Gather", "names i", "y", {})), texts("green")),
+        (moved(("Gather", "x ends", "g", {}), ("Cast", "g", "f", {"to": TensorProto.FLOAT}),
+               ("Div", "f f", "q", {}), ("Cast", "q", "y", {"to": TensorProto.STRING})),
+         texts("1")),
+    ],
+)  # fmt: skip
+def test_texts_are_moved_and_cast(nodes: list[Any], wanted: Array) -> None:
+    inputs = [helper.make_tensor_value_info("x", TensorProto.STRING, ["n"])]
+    session = session_of(nodes, inputs, TensorProto.STRING)
+    for _ in range(2):
+        agree(session.run(None, {"x": texts("a", "1")})[0], wanted, 0)
+    if any("names" in node.input for node in nodes):
+        return
+    (empty,) = session.run(None, {"x": texts()}) if nodes[0].op_type == "Reshape" else (texts(),)
+    assert empty.size == 0
+    assert empty.dtype == object
+
+
+def test_numbers_as_texts() -> None:
+    nodes = moved(("Cast", "x", "y", {"to": TensorProto.STRING}))
+    for element, given, wanted in (
+        (TensorProto.FLOAT, of(1.5, NAN, -INF, 1e-7), ["1.5", "NaN", "-INF", "1e-07"]),
+        (TensorProto.DOUBLE, of(0.1, dtype=np.float64), ["0.1"]),
+        (TensorProto.INT64, of(-3, dtype=np.int64), ["-3"]),
+        (TensorProto.BOOL, of(True, dtype=np.bool_), ["1"]),
+    ):
+        inputs = [helper.make_tensor_value_info("x", element, ["n"])]
+        session = session_of(nodes, inputs, TensorProto.STRING)
+        assert session.run(None, {"x": given})[0].tolist() == wanted

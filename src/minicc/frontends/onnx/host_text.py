@@ -12,9 +12,11 @@ from typing import Any
 
 import numpy as np
 
-from minicc.frontends.onnx.host import host_operator
+from minicc.frontends.onnx.host import gives_texts, host_operator
 from minicc.frontends.onnx.reader import Node
+from minicc.frontends.onnx.tensors import element_type
 from minicc.ir.core import Array
+from minicc.ir.types import DType, from_numpy
 
 
 def texts(x: Any) -> Array:
@@ -45,6 +47,58 @@ def equal(node: Node, a: Array, b: Array) -> Array:
     if a.dtype.kind not in "OUS":
         return np.asarray(a == b)
     return each(lambda p, q: p == q, bool, texts(a), texts(b))
+
+
+@host_operator("Cast")
+def cast(node: Node, x: Array) -> Array:
+    """Texts as numbers, or numbers as texts; the to of an old opset is a word."""
+    to = node.attributes.get("to")
+    if gives_texts(node):
+        return each(_spelled, object, x)
+    if isinstance(to, str):
+        from onnx import TensorProto
+
+        to = dict(TensorProto.DataType.items()).get(to, 0)
+    return _read(x, element_type(int(to or 0), "the result of Cast", node.name))
+
+
+@host_operator("CastLike")
+def cast_like(node: Node, x: Array, like: Array) -> Array:
+    """As texts or as numbers, as another tensor is."""
+    if like.dtype.kind in "OUS":
+        return each(_spelled, object, x)
+    element = from_numpy(like.dtype)
+    assert element is not None
+    return _read(x, element)
+
+
+def _spelled(value: Any) -> str:
+    """A number as ONNX Runtime writes it: floats with 8 digits; INF an infinity, NaN no number."""
+    if isinstance(value, str | bytes):
+        return value.decode("utf-8") if isinstance(value, bytes) else value
+    if isinstance(value, bool | np.bool_ | int | np.integer):
+        return str(int(value))
+    number = float(value)
+    if number != number:
+        return "NaN"
+    if abs(number) == np.inf:
+        return "INF" if number > 0 else "-INF"
+    return f"{number:.8g}"
+
+
+def _read(x: Array, element: DType) -> Array:
+    """The numbers that texts say; ValueError where one says none."""
+    if element.is_float:
+        return each(float, np.float64, texts(x)).astype(element.numpy)
+    return each(_whole, object, texts(x)).astype(element.numpy)
+
+
+def _whole(text: str) -> int:
+    """The integer of a text; of a text with a fraction what stands before that."""
+    try:
+        return int(text)
+    except ValueError:
+        return int(float(text))
 
 
 @host_operator("RegexFullMatch")

@@ -54,7 +54,7 @@ from minicc.frontends.onnx import (
 from minicc.frontends.onnx.attributes import check_attributes
 from minicc.frontends.onnx.bound import bind_inputs, bound_types, known_inputs, of_no_rank
 from minicc.frontends.onnx.context import Context, HostNodeError, NeedsValueError, describe
-from minicc.frontends.onnx.host import HOST
+from minicc.frontends.onnx.host import HOST, gives_texts
 from minicc.frontends.onnx.hosted import ANYTHING, Symbols, Types, emit_hosted
 from minicc.frontends.onnx.loops import loop_outputs
 from minicc.frontends.onnx.nested import (
@@ -304,7 +304,7 @@ class Importer:
 
     def on_host(self, node: Node) -> bool:
         """Whether a node can't be compiled, by its operator or its inputs."""
-        if node.op not in OPERATORS:
+        if node.op not in OPERATORS or gives_texts(node):
             return node.op in HOST
         values = (self.values.get(name) for name in node.inputs)
         opaque = any(v is not None and v.type.dtype is OPAQUE for v in values)

@@ -100,6 +100,10 @@ class _Votes:
         if targets < 1 or (len(target) and (target.min() < 0 or target.max() >= targets)):
             raise ctx.wrong(f"its leaves vote for other targets than its {targets}")
         ctx.room(forest.leaves, targets)
+        if targets == 1:
+            # of one target a leaf has one vote, the first, in ONNX Runtime
+            leaf, chosen = np.unique(leaf, return_index=True)
+            target, weight = target[chosen], weight[chosen]
         self.given = np.zeros((forest.leaves, targets), bool)
         self.given[leaf, target] = True
         first = {"MIN": np.inf, "MAX": -np.inf}.get(way, 0)
@@ -150,15 +154,18 @@ def _aggregated(
         raise ctx.wrong(f"its aggregate_function is {way!r}, none of {', '.join(_WAYS)}")
     votes = _Votes(ctx, forest, targets, way)
     at = _leaves(ctx, forest, x)
-    out = votes.combined(ctx, at)
-    if votes.combine != "add":
-        given = votes.any(ctx, at)
-        out = out if given is None else ctx.emit(graph.Select, given, out, ctx.scalar(0, out))
+    out, given = votes.combined(ctx, at), votes.any(ctx, at)
+    if votes.combine != "add" and given is not None:
+        out = ctx.emit(graph.Select, given, out, ctx.scalar(0, out))
     if way == "AVERAGE":
         out = ctx.emit(graph.Div, out, ctx.scalar(max(len(forest.roots), 1), out))
-    if base is not None and len(base) == targets:
-        out = ctx.emit(graph.Add, out, ctx.constant(base))
-    return out
+    if base is None or len(base) != targets:
+        return out
+    out = ctx.emit(graph.Add, out, ctx.constant(base))
+    if given is None or targets == 1:
+        return out
+    # of several targets one without votes is 0, whatever its base, in ONNX Runtime
+    return ctx.emit(graph.Select, given, out, ctx.scalar(0, out))
 
 
 @operator(
