@@ -541,3 +541,31 @@ def test_numbers_as_texts() -> None:
         inputs = [helper.make_tensor_value_info("x", element, ["n"])]
         session = session_of(nodes, inputs, TensorProto.STRING)
         assert session.run(None, {"x": given})[0].tolist() == wanted
+
+
+@pytest.mark.parametrize(
+    ("attributes", "wanted"),
+    [
+        ({"tokenexp": "[a-z]+", "mincharnum": 2}, [["ab", "cde"], ["xy", "#"]]),
+        ({"separators": [" ", "-"], "mincharnum": 1}, [["ab", "cde", "f"], ["xy", "#", "#"]]),
+        ({"separators": [""], "mincharnum": 1, "mark": 1},
+         [["\x02", *"ab cde-f", "\x03"], ["\x02", *"xy", "\x03", *"######"]]),
+    ],
+)  # fmt: skip
+def test_tokens(attributes: dict[str, Any], wanted: list[list[str]]) -> None:
+    body = helper.make_graph(
+        [helper.make_node("Tokenizer", ["x"], ["y"], domain="com.microsoft", pad_value="#",
+                          **{"mark": 0, **attributes})],
+        "case",
+        [helper.make_tensor_value_info("x", TensorProto.STRING, ["n"])],
+        [helper.make_tensor_value_info("y", TensorProto.STRING, None)],
+    )  # fmt: skip
+    opsets = [helper.make_opsetid("", 17), helper.make_opsetid("com.microsoft", 1)]
+    model = helper.make_model(body, opset_imports=opsets, ir_version=8).SerializeToString()
+    x = texts("ab cde-f", "xy")
+    assert InferenceSession(model).run(None, {"x": x})[0].tolist() == wanted
+    try:
+        import onnxruntime as ort  # type: ignore[import-not-found,import-untyped,unused-ignore]
+    except ImportError:
+        return
+    assert ort.InferenceSession(model).run(None, {"x": x})[0].tolist() == wanted

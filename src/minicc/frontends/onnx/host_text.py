@@ -101,20 +101,24 @@ def _whole(text: str) -> int:
         return int(float(text))
 
 
-@host_operator("RegexFullMatch")
-def regex_full_match(node: Node, x: Array) -> Array:
-    """Whether all of a string matches a pattern, in time that grows with the text alone."""
+def compiled_pattern(text: str) -> Any:
+    """A regular expression of RE2, whose time grows with the text alone; ValueError for none."""
     import re2
 
-    text = node.text("pattern", "")
     options = re2.Options()
     options.log_errors = False
     try:
-        pattern = re2.compile(text, options)
+        return re2.compile(text, options)
     except re2.error as error:
         (reason,) = error.args
         shown = reason.decode(errors="replace")
         raise ValueError(f"the regular expression {text!r} is none: {shown}") from error
+
+
+@host_operator("RegexFullMatch")
+def regex_full_match(node: Node, x: Array) -> Array:
+    """Whether all of a string matches a pattern, in time that grows with the text alone."""
+    pattern = compiled_pattern(node.text("pattern", ""))
     return each(lambda one: pattern.fullmatch(one) is not None, bool, texts(x))
 
 

@@ -15,6 +15,7 @@ from typing import Any
 
 from minicc.frontends.onnx import eager
 from minicc.frontends.onnx.context import Context
+from minicc.frontends.onnx.host_types import FIRST_OUTPUTS
 from minicc.frontends.onnx.nested import without_names
 from minicc.frontends.onnx.options import options_of
 from minicc.frontends.onnx.reader import Node
@@ -148,8 +149,8 @@ def emit_hosted(
     protos: list[Any] = []
     for k, name in enumerate(node.outputs):
         proto = found.get(f"output{k}") if name else None
-        if proto is not None and node.op in _ROWS:
-            _set_row(proto, _ROWS[node.op](node))
+        if name and k == 0 and node.op in FIRST_OUTPUTS and 0 in given:
+            proto = FIRST_OUTPUTS[node.op](node, types.proto(given[0]))
         result = types.read(proto, name, known)
         results.append(_refined(ctx, node, given, name, types, result) if name else result)
         protos.append(proto)
@@ -172,30 +173,6 @@ def emit_hosted(
         first.sequence_type.elem_type.CopyFrom(without_names(types.proto(given[1])))
         types.protos[op.result] = first
     return op
-
-
-def _set_row(proto: Any, width: int | None) -> None:
-    """Say of a tensor's type that it is one row, which ONNX's inference does not."""
-    proto.tensor_type.shape.dim.add().dim_value = 1
-    column = proto.tensor_type.shape.dim.add()
-    if width is not None:
-        column.dim_value = width
-
-
-def _vocabulary(node: Node) -> int:
-    words = node.attributes.get("string_vocabulary") or node.attributes.get("int64_vocabulary")
-    return len(words or ())
-
-
-def _cast_row(node: Node) -> int | None:
-    return node.integer("max_map", 1) if node.text("map_form", "DENSE") == "SPARSE" else None
-
-
-# What makes a row of a map, and how many columns that has; None where data decide.
-_ROWS: dict[str, Callable[[Node], int | None]] = {
-    "ai.onnx.ml.DictVectorizer": _vocabulary,
-    "ai.onnx.ml.CastMap": _cast_row,
-}
 
 
 def _inferred(
