@@ -213,6 +213,8 @@ SIMPLE_CASES = [
     Case("LabelEncoder", NUMBERS, [of(2, 4, -1, 1, dtype=np.int64)], KEYS, 2),
     Case("LabelEncoder", NUMBERS, [texts("b", "d", "?", "a")],
          {**KEYS, "values_int64s": None, "values_strings": [*"abcd"], "default_string": "?"}, 2),
+    Case("LabelEncoder", NUMBERS, [of(-1, 3, -1, 1, dtype=np.int64)],
+         {"keys_int64s": [9, 10**6, -2], "values_int64s": [1, 2, 3]}, 2),
     Case("LabelEncoder", texts("b", "z"), [of(2, -0.0)], SIDE, 2),
     Case("LabelEncoder", of(NAN, -0.0, 1.5, 7), [of(3, 2, 1, -1)],
          {**FLOATS, "values_tensor": tensor(1, 2, 3)}, 4),

@@ -22,6 +22,7 @@ from minicc.ir.types import F32, F64, I64
 
 _DOMAIN = "ai.onnx.ml"
 _STRING = 8  # TensorProto.DataType
+_SPARSE = 8  # integers of a range for each that is a key of it, of which a table is made
 
 
 @operator(f"{_DOMAIN}.ArrayFeatureExtractor")
@@ -197,11 +198,14 @@ def listed(tensor: Any, where: str) -> Array:
 def _place(ctx: Context, keys: Array, x: Value) -> Value:
     """The place of the first key that each number is equal to, or their count where none is.
 
-    A binary search among the keys in order; NaN is equal to itself.
+    Keys that are nearly all integers of a range are a table, others are searched for in their
+    order; NaN is equal to itself.
     """
     found, first = np.unique(keys[keys == keys], return_index=True)
     places = np.flatnonzero(keys == keys)[first]
     count = len(found)
+    if count and keys.dtype.kind in "iu" and int(found[-1]) - int(found[0]) < _SPARSE * count:
+        return _place_in_range(ctx, found, places, len(keys), x)
     at = ctx.emit(graph.Broadcast, ctx.scalar(0, I64), shape=x.type.shape)
     if not count:
         out = ctx.emit(graph.Broadcast, ctx.scalar(len(keys), I64), shape=x.type.shape)
@@ -223,6 +227,19 @@ def _place(ctx: Context, keys: Array, x: Value) -> Value:
         unknown = ctx.emit(graph.Ne, x, x)
         out = ctx.emit(graph.Select, unknown, ctx.scalar(number, I64), out)
     return out
+
+
+def _place_in_range(ctx: Context, found: Array, places: Array, absent: int, x: Value) -> Value:
+    """The places of integers of a range, each of which has an entry in a table."""
+    low, high = int(found[0]), int(found[-1])
+    table = np.full(high - low + 2, absent, np.int64)
+    table[found - low] = places
+    least, most = ctx.scalar(low, x), ctx.scalar(high, x)
+    below, above = ctx.emit(graph.Lt, x, least), ctx.emit(graph.Lt, most, x)
+    outside = ctx.emit(graph.Or, below, above)
+    at = ctx.cast(ctx.emit(graph.Sub, x, least), I64)
+    inside = ctx.emit(graph.Select, outside, ctx.scalar(high - low + 1, I64), at)
+    return _reader(ctx, table)(inside)
 
 
 def _reader(ctx: Context, table: Array) -> Callable[[Value], Value]:
