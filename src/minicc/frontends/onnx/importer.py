@@ -16,6 +16,7 @@ from minicc.errors import MiniccError, Problems, UnsupportedError, UserError
 from minicc.frontends.onnx import (
     host_choice,
     host_image,
+    host_microsoft,
     host_ml,
     host_sequence,
     host_text,
@@ -88,6 +89,7 @@ _LIGHT = frozenset(
 FAMILIES = (
     host_choice,
     host_image,
+    host_microsoft,
     host_ml,
     host_sequence,
     host_text,
