@@ -300,13 +300,19 @@ CASES = [
 
 
 # operators whose tests are in test_onnx_more and, of ONNX Runtime's own, in test_microsoft_fused;
-# those of ai.onnx.ml have theirs in test_onnx_ml
+# those of ai.onnx.ml have theirs in test_onnx_ml, those before opset 10 in test_onnx_experimental
 ELSEWHERE = {
+    "Affine",
+    "Crop",
     "GlobalLpPool",
     "RandomNormal",
     "RandomNormalLike",
     "RandomUniform",
     "RandomUniformLike",
+    "ImageScaler",
+    "ParametricSoftplus",
+    "Scale",
+    "ScaledTanh",
     "Scatter",
     "SimplifiedLayerNormalization",
     "ai.onnx.preview.training.Adagrad",

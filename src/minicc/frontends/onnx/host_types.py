@@ -41,6 +41,10 @@ def _counts(node: Node, x: Any) -> Any:
     return _tensor("FLOAT", None if shape is None else [*shape[:-1], width])
 
 
+def _hashes(node: Node, x: Any) -> Any:
+    return _tensor("UINT32" if node.integer("positive", 1) else "INT32", _shape(x))
+
+
 def _of_dictionary(node: Node, x: Any) -> Any:
     words = node.attributes.get("string_vocabulary") or node.attributes.get("int64_vocabulary")
     if not x.HasField("map_type"):
@@ -59,5 +63,7 @@ FIRST_OUTPUTS: dict[str, Callable[[Node, Any], Any]] = {
     "ai.onnx.ml.CastMap": _cast_map,
     "ai.onnx.ml.DictVectorizer": _of_dictionary,
     "TfIdfVectorizer": _counts,
+    "com.microsoft.Inverse": lambda node, x: x,
+    "com.microsoft.MurmurHash3": _hashes,
     "com.microsoft.Tokenizer": _tokens,
 }
