@@ -85,10 +85,10 @@ def array_feature_extractor(node: Node, x: Array, indices: Array) -> Array:
 
 @host_operator(f"{_DOMAIN}.ZipMap")
 def zip_map(node: Node, x: Array) -> list[Map]:
-    """For each row a map from labels to its numbers; a vector is one row."""
+    """For each row a map from labels, in their order, to its numbers; a vector is one row."""
     labels = node.attributes.get("classlabels_strings") or node.integers("classlabels_int64s") or ()
     rows = x[None] if x.ndim == 1 else x
-    return [dict(zip(labels, row, strict=True)) for row in rows.tolist()]
+    return [dict(sorted(zip(labels, row, strict=True))) for row in rows.tolist()]
 
 
 @host_operator(f"{_DOMAIN}.DictVectorizer")

@@ -14,13 +14,13 @@ from typing import Any
 
 from minicc.errors import MiniccError, Problems, UnsupportedError, UserError
 from minicc.frontends.onnx import (
+    classical,
     host_choice,
     host_image,
     host_microsoft,
     host_ml,
     host_sequence,
     host_text,
-    host_tokens,
     microsoft,
     ops_activation,
     ops_attention,
@@ -34,9 +34,6 @@ from minicc.frontends.onnx import (
     ops_indexing,
     ops_linear,
     ops_loss,
-    ops_ml,
-    ops_ml_linear,
-    ops_ml_trees,
     ops_movement,
     ops_normalize,
     ops_pad,
@@ -88,13 +85,13 @@ _LIGHT = frozenset(
 
 # Importing a family enters its operators into the table.
 FAMILIES = (
+    classical,
     host_choice,
     host_image,
     host_microsoft,
     host_ml,
     host_sequence,
     host_text,
-    host_tokens,
     microsoft,
     ops_activation,
     ops_attention,
@@ -108,9 +105,6 @@ FAMILIES = (
     ops_indexing,
     ops_linear,
     ops_loss,
-    ops_ml,
-    ops_ml_linear,
-    ops_ml_trees,
     ops_movement,
     ops_normalize,
     ops_pad,

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from minicc.frontends.onnx.context import Context
-from minicc.frontends.onnx.ml_common import numbers, texts_at
+from minicc.frontends.onnx.ml_common import numbers, rows_of, texts_at
 from minicc.frontends.onnx.reader import Node
 from minicc.frontends.onnx.registry import operator
 from minicc.frontends.onnx.take import take
@@ -102,8 +102,7 @@ def feature_vectorizer(ctx: Context, node: Node, *xs: Value) -> Value:
     wanted = node.integers("inputdimensions") or (-1,) * len(xs)
     if len(wanted) != len(xs):
         raise ctx.wrong(f"its inputdimensions are {len(wanted)} for {len(xs)} inputs")
-    wide = [ctx.cast(x, F32) for x in xs]
-    wide = [ctx.reshape(x, (x.type.shape[0], 1)) if x.type.rank == 1 else x for x in wide]
+    wide = [rows_of(ctx, ctx.cast(x, F32)) for x in xs]
     parts = [_of_width(ctx, x, n) for x, n in zip(wide, wanted, strict=True)]
     return parts[0] if len(parts) == 1 else ctx.emit(graph.Concat, tuple(parts), axis=1)
 
