@@ -1,4 +1,4 @@
-"""The operators of classical machine learning, by family; importing one enters it into the table."""
+"""The operators of ai.onnx.ml and of texts, by family; importing one enters it into the table."""
 
 from minicc.frontends.onnx import host_ml, host_tokens, ops_ml, ops_ml_linear, ops_ml_trees
 
