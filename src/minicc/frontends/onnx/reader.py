@@ -269,7 +269,6 @@ def message_of(data: Array, place: str) -> tuple[Any, dict[int, tuple[int, int]]
 
 def _parse(data: Array, place: str) -> tuple[Any, dict[int, Array]]:
     """The message of a model, and the arrays of large initialisers by their position."""
-
     proto, places = message_of(data, place)
     if not proto.graph.output:
         hint = "export it again, or name one in `model.graph.output`"
