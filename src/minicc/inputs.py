@@ -82,7 +82,9 @@ def _as_array(name: str, given: Any) -> Array:
 
 
 def _untyped(name: str, value: Any, element: DType | None) -> Any:
-    """A sequence as a list of arrays, nothing as None, anything else as an array."""
+    """A sequence as a list of arrays, a map as a dict, nothing as None, else an array."""
+    if isinstance(value, dict):
+        return {k: _of_map(name, v, element) for k, v in value.items()}
     if isinstance(value, list | tuple):
         return [_untyped(name, v, element) for v in value]
     if value is None:
@@ -93,6 +95,15 @@ def _untyped(name: str, value: Any, element: DType | None) -> Any:
     if element is not None:
         _check_element(name, array, element)
     return np.require(array, array.dtype.newbyteorder("="), ["C", "A"])
+
+
+def _of_map(name: str, value: Any, element: DType | None) -> Any:
+    """A value of a map as a scalar of the element type that its model declares."""
+    try:
+        return str(value) if element is None else element.numpy.type(value)
+    except (TypeError, ValueError):
+        text = f"the input {name!r} is a map with the value {value!r}, and must be one to {element}"
+        raise UserError("MC0143", text, hint="give numbers") from None
 
 
 def _check_element(name: str, array: Array, element: DType) -> None:

@@ -68,8 +68,10 @@ def declared_of(protos: Mapping[str, Any]) -> dict[str, tuple[list[int | str | N
 
 
 def _element(proto: Any) -> DType | None:
-    """The element type of a tensor or of a sequence of tensors; None of anything else."""
+    """The element type of a tensor, of a sequence of tensors or a map's values; None of others."""
     kind = proto.WhichOneof("value")
+    if kind == "map_type":
+        return _element(proto.map_type.value_type)
     if kind in ("sequence_type", "optional_type"):
         return _element(getattr(proto, kind).elem_type)
     return tensors.ELEMENTS.get(proto.tensor_type.elem_type) if kind == "tensor_type" else None
@@ -84,6 +86,9 @@ def _spelled(proto: Any) -> str:
         return f"seq({_spelled(proto.sequence_type.elem_type)})"
     if kind == "optional_type":
         return f"optional({_spelled(proto.optional_type.elem_type)})"
+    if kind == "map_type":
+        key = TensorProto.DataType.Name(proto.map_type.key_type).lower()
+        return f"map({key},{_spelled(proto.map_type.value_type)})"
     if kind != "tensor_type":
         return str(kind)
     return f"tensor({TensorProto.DataType.Name(proto.tensor_type.elem_type).lower()})"

@@ -247,3 +247,21 @@ def test_sizes_that_no_model_fits_are_refused_when_it_runs() -> None:
     with pytest.raises(MiniccError, match=r"MC0142 error: .*do not broadcast"):
         session.run(None, {"x": x, "z": x[:2]})
     assert session.run(None, {"x": x, "z": x[:1]})[0].shape == (3, 4)
+
+
+@pytest.mark.parametrize("depth", [258, 300, 345, 514])
+def test_a_row_alone_whose_blocks_of_terms_are_no_multiple_of_its_sums(depth: int) -> None:
+    random = np.random.default_rng(3)
+    w = random.integers(-8, 8, (depth, 3)).astype(np.float32)
+    body = helper.make_graph(
+        [helper.make_node("MatMul", ["x", "w"], ["y"])],
+        "rows",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["n", depth])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)],
+        [numpy_helper.from_array(w, "w")],
+    )
+    model = helper.make_model(body, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    session = InferenceSession(model.SerializeToString(), threads=1)
+    for rows in (1, 2, 5):
+        x = random.integers(-8, 8, (rows, depth)).astype(np.float32)
+        assert np.array_equal(session.run(None, {"x": x})[0], x @ w)

@@ -95,10 +95,12 @@ def test_nodes_are_put_in_order_and_unused_ones_left_out() -> None:
     assert [op.loc for op in ops] == [("first",), ("last",)]
 
 
-def test_functions_of_the_model_are_inlined() -> None:
+@pytest.mark.parametrize("opset", [17, 16, 15])
+def test_functions_of_the_model_are_inlined(opset: int) -> None:
+    # of another operator set, too, as long as its operators are the same there
     inner = [helper.make_node("Mul", ["a", "a"], ["b"])]
     square = helper.make_function(
-        "own", "Square", ["a"], ["b"], inner, [helper.make_opsetid("", 17)]
+        "own", "Square", ["a"], ["b"], inner, [helper.make_opsetid("", opset)]
     )
     model = model_of([helper.make_node("Square", ["x"], ["y"], domain="own")], {"x": [2]}, ["y"])
     model.functions.append(square)

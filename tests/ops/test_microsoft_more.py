@@ -52,6 +52,25 @@ def products() -> Iterator[tuple[str, Case]]:
     yield f"{op} f16", case
 
 
+def products_by_table() -> Iterator[tuple[str, Case]]:
+    op = "com.microsoft.MatMulBnb4"
+    rows, depth, block = 6, 24, 32
+    # what a sign, 2 bits of an exponent and 1 of a fraction stand for, and quantiles
+    size = np.array([0, 1 / 192, 2 / 3, 1, 1 / 3, 1 / 2, 1 / 6, 1 / 4])
+    quantiles = np.array([
+        -1, -0.6961928, -0.52507305, -0.3949175, -0.28444138, -0.18477343, -0.09105004, 0,
+        0.0795803, 0.1609302, 0.2461123, 0.33791524, 0.44070983, 0.562617, 0.72295684, 1,
+    ])  # fmt: skip
+    a, b = random(2, 5, depth), integers(rows * depth // 2, seed=4)
+    scales = random(-(-rows * depth // block), seed=5, low=0.5, high=1)
+    codes = np.stack([b >> 4, b & 15], -1).ravel()
+    for kind, table in enumerate((np.concatenate([size, -size]), quantiles)):
+        w = (table[codes] * scales.repeat(block)[: codes.size]).reshape(rows, depth)
+        options = {"K": depth, "N": rows, "block_size": block, "quant_type": kind}
+        out = (a @ w.T).astype(F4)
+        yield f"{op} {kind}", Case(op, [a, b, scales], [out], options, (1, 2), FREE, 1e-4)
+
+
 def rows_of_blocks() -> Iterator[tuple[str, Case]]:
     op = "com.microsoft.GatherBlockQuantized"
     rows, width, block = 7, 32, 16
@@ -194,7 +213,7 @@ def crops(x: Array, boxes: Array, batch: Array, size: tuple[int, int], mode: str
     return out
 
 
-CASES = dict([*products(), *rows_of_blocks(), *small()])
+CASES = dict([*products(), *products_by_table(), *rows_of_blocks(), *small()])
 
 
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)

@@ -2,13 +2,15 @@
 
 An operator of the host's own table runs as that says. Of any other the small operands, or all where
 that is not enough, are known then, as if they were constants of the model, and what the importer
-makes of the node is evaluated by its definition.
+makes of the node is evaluated by its definition. One that only moves elements moves texts too: it
+is evaluated on numbers that stand for them.
 
 Mirrors: PyTorch's eager mode beneath a compiled graph; ONNX's reference evaluator.
 """
 
 from __future__ import annotations
 
+import itertools
 from collections import OrderedDict
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
@@ -18,7 +20,8 @@ import numpy as np
 
 from minicc.errors import UserError
 from minicc.frontends.onnx.context import NeedsValueError
-from minicc.frontends.onnx.host import HOST, run_host
+from minicc.frontends.onnx.host import HOST, gives_texts, run_host
+from minicc.frontends.onnx.host_text import texts
 from minicc.frontends.onnx.options import attributes_of
 from minicc.frontends.onnx.reader import Model, Node
 from minicc.frontends.onnx.registry import OPERATORS
@@ -36,6 +39,15 @@ else:  # which imports this module
     importer = Later("minicc.frontends.onnx.importer")
 
 
+_TENSORS = "OUSbiuf"  # kinds of NumPy's element types
+# Operators that move elements and compute nothing of them.
+MOVING = frozenset(
+    (
+        *("Concat", "DepthToSpace", "Expand", "Flatten", "Gather", "GatherElements"),
+        *("GatherND", "Reshape", "Scatter", "ScatterElements", "ScatterND", "Shape", "Size"),
+        *("Slice", "SpaceToDepth", "Split", "Squeeze", "Tile", "Transpose", "Unsqueeze", "Where"),
+    )
+)
 _SMALL, _KEPT = 64, 64  # elements of what decides an import, and imports that an op keeps
 
 
@@ -85,6 +97,34 @@ class _Node:
         return Region(made.args, made.ctx.builder.ops, found)
 
 
+def _evaluated(node: _Node, arrays: dict[str, Array]) -> Sequence[Any]:
+    """The outputs for arrays of numbers."""
+    try:
+        return node.evaluated(arrays)
+    except OutOfRange:
+        raise
+    except (ValueError, TypeError, IndexError, ArithmeticError) as error:
+        # what no sound data would ask for, such as an extent below 0
+        raise UserError("MC0158", f"{node.node.op}: {error}", where=node.node.name) from error
+
+
+def _moved(node: _Node, arrays: dict[str, Array]) -> Sequence[Any]:
+    """The outputs of an operator that moves texts: those of numbers that stand for them.
+
+    The numbers are floats, which are not taken for what decides an import.
+    """
+    kept = {name: texts(a) for name, a in arrays.items() if a.dtype.kind in "OUS"}
+    words = list(dict.fromkeys(itertools.chain.from_iterable(a.flat for a in kept.values())))
+    number = {word: float(k) for k, word in enumerate(words)}
+    numbered = {
+        name: np.array([number[word] for word in a.flat], np.float64).reshape(a.shape)
+        for name, a in kept.items()
+    }
+    found = _evaluated(node, {**arrays, **numbered})
+    names = np.array([*words, ""], object)  # of no texts it is an array, too
+    return [names[a.astype(np.int64)] if a.dtype == np.float64 else a for a in found]
+
+
 _nodes: WeakKeyDictionary[graph.Host, _Node] = WeakKeyDictionary()
 
 
@@ -95,19 +135,15 @@ def run_node(op: graph.Host, args: Sequence[Any]) -> tuple[Any, ...]:
         found = _nodes[op] = _Node(op)
     node = found.node
     given: dict[int, Any] = {**found.texts, **dict(zip(op.places, args, strict=True))}
-    arrays = (v for v in given.values() if isinstance(v, np.ndarray | np.generic))
+    arrays = [v for v in given.values() if isinstance(v, np.ndarray | np.generic)]
     numbers = sum(from_numpy(v.dtype) is not None for v in arrays) == len(given)
     values: Sequence[Any]
-    if node.op in HOST and not (numbers and node.op in OPERATORS):
+    if node.op in MOVING and not numbers and all(v.dtype.kind in _TENSORS for v in arrays):
+        values = _moved(found, {f"input{k}": np.asarray(v) for k, v in given.items()})
+    elif node.op in HOST and (gives_texts(node) or not (numbers and node.op in OPERATORS)):
         values = run_host(node, [given.get(k) for k in range(len(node.inputs))])
     elif numbers:
-        try:
-            values = found.evaluated({f"input{k}": np.asarray(v) for k, v in given.items()})
-        except OutOfRange:
-            raise
-        except (ValueError, TypeError, IndexError, ArithmeticError) as error:
-            # what no sound data would ask for, such as an extent below 0
-            raise UserError("MC0158", f"{node.op}: {error}", where=op.loc) from error
+        values = _evaluated(found, {f"input{k}": np.asarray(v) for k, v in given.items()})
     else:
         kinds = ", ".join(sorted({type(v).__name__ for v in given.values()}))
         text = f"{node.op} of what is no tensor of numbers ({kinds})"

@@ -1,6 +1,7 @@
-"""How large a model becomes whose functions are written out in it.
+"""Functions that a model holds: written out where they are called, and how large it becomes then.
 
-Mirrors: the limits of XML parsers on entities, which a "billion laughs" would exhaust.
+Mirrors: onnx.inliner, which leaves functions of other operator sets alone; the limits of XML
+parsers on entities, which a "billion laughs" would exhaust.
 """
 
 from __future__ import annotations
@@ -39,3 +40,34 @@ def _called(nodes: Any) -> list[tuple[str, str]]:
 
 def _count(nodes: Any, sizes: dict[tuple[str, str], int]) -> int:
     return sum(sizes.get(key, 1) for key in _called(nodes))
+
+
+def inlined(model: Any) -> Any:
+    """The model with its functions written out; RuntimeError and others where they make no sense.
+
+    A function may be written for other versions of operator sets than the model. Where all that it
+    calls is the same in both it is taken as one of the model's, else it is converted.
+    """
+    from onnx.inliner import inline_local_functions
+
+    versions = {o.domain: o.version for o in model.opset_import}
+    unlike = False
+    for function in model.functions:
+        called = _called(function.node)
+        for own in function.opset_import:
+            wanted = versions.setdefault(own.domain, own.version)
+            if own.version != wanted and _same(called, own.domain, own.version, wanted):
+                own.version = wanted
+            unlike |= own.version != wanted
+    return inline_local_functions(model, unlike)
+
+
+def _same(called: list[tuple[str, str]], domain: str, one: int, other: int) -> bool:
+    """Whether operators of a domain that are called are the same in two versions of it."""
+    from onnx import defs
+
+    def since(op: str, version: int) -> int:
+        known = defs.has(op, version, domain)
+        return int(defs.get_schema(op, version, domain).since_version) if known else 0
+
+    return all(since(op, one) == since(op, other) for own, op in called if own == domain)

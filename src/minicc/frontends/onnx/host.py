@@ -18,6 +18,8 @@ from minicc.frontends.onnx.reader import Node
 Function = Callable[..., Any]
 F = TypeVar("F", bound=Function)
 
+_STRING = 8  # TensorProto.DataType
+
 HOST: dict[str, Function] = {}
 
 
@@ -31,6 +33,11 @@ def host_operator(name: str) -> Callable[[F], F]:
         return run
 
     return enter
+
+
+def gives_texts(node: Node) -> bool:
+    """Whether a node that is compiled otherwise makes texts of numbers, which the host does."""
+    return node.op == "Cast" and node.attributes.get("to") in (_STRING, "STRING")
 
 
 def run_host(node: Node, inputs: list[Any]) -> tuple[Any, ...]:

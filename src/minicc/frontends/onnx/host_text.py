@@ -1,6 +1,6 @@
 """Operators on strings, which are NumPy arrays of objects on the host.
 
-Mirrors: ONNX's String*, RegexFullMatch, TfIdfVectorizer and LabelEncoder.
+Mirrors: ONNX's String*, RegexFullMatch and TfIdfVectorizer.
 """
 
 from __future__ import annotations
@@ -12,13 +12,14 @@ from typing import Any
 
 import numpy as np
 
-from minicc.frontends.onnx.host import host_operator
+from minicc.frontends.onnx.host import gives_texts, host_operator
 from minicc.frontends.onnx.reader import Node
-from minicc.frontends.onnx.tensors import array_of
+from minicc.frontends.onnx.tensors import element_type
 from minicc.ir.core import Array
+from minicc.ir.types import DType, from_numpy
 
 
-def _texts(x: Any) -> Array:
+def texts(x: Any) -> Array:
     """An array of Python strings."""
     given = np.asarray(x, object)
     out = np.empty(given.shape, object)
@@ -28,7 +29,8 @@ def _texts(x: Any) -> Array:
     return out
 
 
-def _each(function: Callable[..., Any], element: Any, *arrays: Array) -> Array:
+def each(function: Callable[..., Any], element: Any, *arrays: Array) -> Array:
+    """What a function gives of each element, as an array of this element type."""
     with np.errstate(invalid="ignore"):
         return np.asarray(np.frompyfunc(function, len(arrays), 1)(*arrays)).astype(element)
 
@@ -36,7 +38,7 @@ def _each(function: Callable[..., Any], element: Any, *arrays: Array) -> Array:
 @host_operator("StringConcat")
 def string_concat(node: Node, a: Array, b: Array) -> Array:
     """One behind the other, which broadcast."""
-    return _each(lambda p, q: p + q, object, _texts(a), _texts(b))
+    return each(lambda p, q: p + q, object, texts(a), texts(b))
 
 
 @host_operator("Equal")
@@ -44,24 +46,80 @@ def equal(node: Node, a: Array, b: Array) -> Array:
     """Whether strings are equal; numbers may come here too."""
     if a.dtype.kind not in "OUS":
         return np.asarray(a == b)
-    return _each(lambda p, q: p == q, bool, _texts(a), _texts(b))
+    return each(lambda p, q: p == q, bool, texts(a), texts(b))
+
+
+@host_operator("Cast")
+def cast(node: Node, x: Array) -> Array:
+    """Texts as numbers, or numbers as texts; the to of an old opset is a word."""
+    to = node.attributes.get("to")
+    if gives_texts(node):
+        return each(_spelled, object, x)
+    if isinstance(to, str):
+        from onnx import TensorProto
+
+        to = dict(TensorProto.DataType.items()).get(to, 0)
+    return _read(x, element_type(int(to or 0), "the result of Cast", node.name))
+
+
+@host_operator("CastLike")
+def cast_like(node: Node, x: Array, like: Array) -> Array:
+    """As texts or as numbers, as another tensor is."""
+    if like.dtype.kind in "OUS":
+        return each(_spelled, object, x)
+    element = from_numpy(like.dtype)
+    assert element is not None
+    return _read(x, element)
+
+
+def _spelled(value: Any) -> str:
+    """A number as ONNX Runtime writes it: floats with 8 digits; INF an infinity, NaN no number."""
+    if isinstance(value, str | bytes):
+        return value.decode("utf-8") if isinstance(value, bytes) else value
+    if isinstance(value, bool | np.bool_ | int | np.integer):
+        return str(int(value))
+    number = float(value)
+    if number != number:
+        return "NaN"
+    if abs(number) == np.inf:
+        return "INF" if number > 0 else "-INF"
+    return f"{number:.8g}"
+
+
+def _read(x: Array, element: DType) -> Array:
+    """The numbers that texts say; ValueError where one says none."""
+    if element.is_float:
+        return each(float, np.float64, texts(x)).astype(element.numpy)
+    return each(_whole, object, texts(x)).astype(element.numpy)
+
+
+def _whole(text: str) -> int:
+    """The integer of a text; of a text with a fraction what stands before that."""
+    try:
+        return int(text)
+    except ValueError:
+        return int(float(text))
+
+
+def compiled_pattern(text: str) -> Any:
+    """A regular expression of RE2, whose time grows with the text alone; ValueError for none."""
+    import re2
+
+    options = re2.Options()
+    options.log_errors = False
+    try:
+        return re2.compile(text, options)
+    except re2.error as error:
+        (reason,) = error.args
+        shown = reason.decode(errors="replace")
+        raise ValueError(f"the regular expression {text!r} is none: {shown}") from error
 
 
 @host_operator("RegexFullMatch")
 def regex_full_match(node: Node, x: Array) -> Array:
     """Whether all of a string matches a pattern, in time that grows with the text alone."""
-    import re2
-
-    text = node.text("pattern", "")
-    options = re2.Options()
-    options.log_errors = False
-    try:
-        pattern = re2.compile(text, options)
-    except re2.error as error:
-        (reason,) = error.args
-        shown = reason.decode(errors="replace")
-        raise ValueError(f"the regular expression {text!r} is none: {shown}") from error
-    return _each(lambda one: pattern.fullmatch(one) is not None, bool, _texts(x))
+    pattern = compiled_pattern(node.text("pattern", ""))
+    return each(lambda one: pattern.fullmatch(one) is not None, bool, texts(x))
 
 
 @host_operator("StringSplit")
@@ -69,14 +127,14 @@ def string_split(node: Node, x: Array) -> tuple[Array, Array]:
     """The parts of each string along a new axis, filled up with "", and how many there are."""
     delimiter = node.text("delimiter", "") or None
     most = node.integer("maxsplit", -1)
-    texts = _texts(x)
-    parts = [text.split(delimiter, most) for text in texts.reshape(-1)]
+    given = texts(x)
+    parts = [text.split(delimiter, most) for text in given.reshape(-1)]
     counts = np.array([len(p) for p in parts], np.int64)
     width = int(counts.max(initial=0))
     out = np.full((len(parts), width), "", object)
     for row, part in zip(out, parts, strict=True):
         row[: len(part)] = part
-    return out.reshape((*texts.shape, width)), counts.reshape(texts.shape)
+    return out.reshape((*given.shape, width)), counts.reshape(given.shape)
 
 
 @host_operator("StringNormalizer")
@@ -95,7 +153,7 @@ def string_normalizer(node: Node, x: Array) -> Array:
             return change(_without(plain, stops))
         return _without(change(plain), stops)
 
-    out = _each(normal, object, _texts(x))
+    out = each(normal, object, texts(x))
     flat = [text for text in out.reshape(-1) if text]
     if out.ndim == 1 or out.shape[0] == 1:
         kept = np.array(flat or [""], object)
@@ -125,7 +183,7 @@ def tf_idf_vectorizer(node: Node, x: Array) -> Array:
         for at in range(first, last, size):
             grams[tuple(pool[at : at + size])] = len(grams)
     rows = x.reshape(1, -1) if x.ndim < 2 else x
-    rows = _texts(rows) if rows.dtype.kind in "OUS" else rows
+    rows = texts(rows) if rows.dtype.kind in "OUS" else rows
     counts = np.zeros((len(rows), max(columns, default=-1) + 1), np.float32)
     weights = np.zeros(counts.shape[1], np.float32)
     given = node.attributes.get("weights") or (1.0,) * len(columns)
@@ -145,45 +203,3 @@ def tf_idf_vectorizer(node: Node, x: Array) -> Array:
     elif mode == "TFIDF":
         counts = counts * weights
     return counts.astype(np.float32).reshape((*x.shape[:-1], counts.shape[1]))
-
-
-@host_operator("ai.onnx.ml.LabelEncoder")
-def label_encoder(node: Node, x: Array) -> Array:
-    """What a table has for each key, else a default."""
-    keys, values = _side(node, "keys"), _side(node, "values")
-    name = next(
-        n for n in ("strings", "int64s", "floats", "tensor") if f"values_{n}" in node.attributes
-    )
-    element: Any = {"strings": object, "int64s": np.int64, "floats": np.float32}.get(name)
-    missing: Any = {"strings": "_Unused", "int64s": -1, "floats": -0.0}.get(name)
-    if name == "tensor":
-        element = object if values.dtype.kind in "OUS" else values.dtype
-        missing = "_Unused" if element is object else -1
-    given = node.attributes.get(f"default_{name.removesuffix('s')}")
-    if given is not None:
-        missing = given if name != "tensor" else _listed(given, node.name)[0]
-    texts = x.dtype.kind in "OUS"
-    table = {_key(k): v for k, v in zip(keys.tolist(), values.tolist(), strict=True)}
-    return _each(lambda k: table.get(_key(k), missing), element, _texts(x) if texts else x)
-
-
-def _key(value: Any) -> Any:
-    """NaN is a key like others."""
-    if isinstance(value, bytes):
-        return value.decode("utf-8")
-    return "nan" if isinstance(value, float) and value != value else value
-
-
-def _side(node: Node, side: str) -> Array:
-    for kind in ("strings", "int64s", "floats"):
-        given = node.attributes.get(f"{side}_{kind}")
-        if given is not None:
-            return np.array(given, object if kind == "strings" else None)
-    return _listed(node.attributes[f"{side}_tensor"], node.name)
-
-
-def _listed(tensor: Any, where: str) -> Array:
-    """The elements of a tensor attribute, strings among them."""
-    if tensor.data_type == 8:
-        return np.array([s.decode("utf-8") for s in tensor.string_data], object)
-    return np.asarray(array_of(tensor, where)).reshape(-1)

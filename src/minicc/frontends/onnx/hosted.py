@@ -15,6 +15,7 @@ from typing import Any
 
 from minicc.frontends.onnx import eager
 from minicc.frontends.onnx.context import Context
+from minicc.frontends.onnx.host_types import FIRST_OUTPUTS
 from minicc.frontends.onnx.nested import without_names
 from minicc.frontends.onnx.options import options_of
 from minicc.frontends.onnx.reader import Node
@@ -148,6 +149,8 @@ def emit_hosted(
     protos: list[Any] = []
     for k, name in enumerate(node.outputs):
         proto = found.get(f"output{k}") if name else None
+        if name and k == 0 and node.op in FIRST_OUTPUTS and 0 in given:
+            proto = FIRST_OUTPUTS[node.op](node, types.proto(given[0]))
         result = types.read(proto, name, known)
         results.append(_refined(ctx, node, given, name, types, result) if name else result)
         protos.append(proto)

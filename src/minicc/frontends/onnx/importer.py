@@ -14,11 +14,11 @@ from typing import Any
 
 from minicc.errors import MiniccError, Problems, UnsupportedError, UserError
 from minicc.frontends.onnx import (
+    classical,
     host_choice,
     host_image,
     host_sequence,
     host_text,
-    host_trees,
     microsoft,
     ops_activation,
     ops_attention,
@@ -28,10 +28,10 @@ from minicc.frontends.onnx import (
     ops_cumulative,
     ops_einsum,
     ops_elementwise,
+    ops_experimental,
     ops_indexing,
     ops_linear,
     ops_loss,
-    ops_ml,
     ops_movement,
     ops_normalize,
     ops_pad,
@@ -52,7 +52,7 @@ from minicc.frontends.onnx import (
 from minicc.frontends.onnx.attributes import check_attributes
 from minicc.frontends.onnx.bound import bind_inputs, bound_types, known_inputs, of_no_rank
 from minicc.frontends.onnx.context import Context, HostNodeError, NeedsValueError, describe
-from minicc.frontends.onnx.host import HOST
+from minicc.frontends.onnx.host import HOST, gives_texts
 from minicc.frontends.onnx.hosted import ANYTHING, Symbols, Types, emit_hosted
 from minicc.frontends.onnx.loops import loop_outputs
 from minicc.frontends.onnx.nested import (
@@ -83,11 +83,11 @@ _LIGHT = frozenset(
 
 # Importing a family enters its operators into the table.
 FAMILIES = (
+    classical,
     host_choice,
     host_image,
     host_sequence,
     host_text,
-    host_trees,
     microsoft,
     ops_activation,
     ops_attention,
@@ -97,10 +97,10 @@ FAMILIES = (
     ops_cumulative,
     ops_einsum,
     ops_elementwise,
+    ops_experimental,
     ops_indexing,
     ops_linear,
     ops_loss,
-    ops_ml,
     ops_movement,
     ops_normalize,
     ops_pad,
@@ -300,7 +300,7 @@ class Importer:
 
     def on_host(self, node: Node) -> bool:
         """Whether a node can't be compiled, by its operator or its inputs."""
-        if node.op not in OPERATORS:
+        if node.op not in OPERATORS or gives_texts(node):
             return node.op in HOST
         values = (self.values.get(name) for name in node.inputs)
         opaque = any(v is not None and v.type.dtype is OPAQUE for v in values)

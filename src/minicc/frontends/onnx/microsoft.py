@@ -1,6 +1,7 @@
 """The operators of ONNX Runtime's own domain, by family; importing one enters it into the table."""
 
 from minicc.frontends.onnx import (
+    host_microsoft,
     microsoft_activation,
     microsoft_attention,
     microsoft_bits,
@@ -15,6 +16,7 @@ from minicc.frontends.onnx import (
 )
 
 FAMILIES = (
+    host_microsoft,
     microsoft_activation,
     microsoft_attention,
     microsoft_bits,

@@ -3,12 +3,14 @@
 They become floats where the product or the gathering that uses them is; constant ones do when the
 model is compiled. `accuracy_level` allows less than f32, which is not made use of.
 
-Mirrors: MatMulNBits and GatherBlockQuantized of the domain com.microsoft.
+Mirrors: MatMulNBits, MatMulBnb4 and GatherBlockQuantized of the domain com.microsoft.
 """
 
 from __future__ import annotations
 
 from string import ascii_lowercase
+
+import numpy as np
 
 from minicc.frontends.onnx.context import Context
 from minicc.frontends.onnx.microsoft_attention import require_absent
@@ -86,6 +88,38 @@ def matmul_n_bits(
     equation = f"{batch}k,nk->{batch}n"
     out = ctx.emit(graph.Contract, wide(ctx, a), flat, equation=equation)
     out = add(ctx, out, None if bias is None else ctx.cast(bias, out.type.dtype))
+    return ctx.cast(out, a.type.dtype)
+
+
+# What 4 bits stand for: a sign, an exponent and a fraction, or quantiles of a normal distribution
+# (bitsandbytes' FP4 and NF4).
+_FP4 = (0, 1 / 192, 2 / 3, 1, 1 / 3, 1 / 2, 1 / 6, 1 / 4)
+_NF4 = (
+    *(-1.0, -0.6961928009986877, -0.5250730514526367, -0.39491748809814453, -0.28444138169288635),
+    *(-0.18477343022823334, -0.09105003625154495, 0.0, 0.07958029955625534, 0.16093020141124725),
+    *(0.24611230194568634, 0.33791524171829224, 0.44070982933044434, 0.5626170039176941),
+    *(0.7229568362236023, 1.0),
+)
+
+
+@operator(f"{DOMAIN}.MatMulBnb4", attributes="K N block_size quant_type training_mode transB")
+def matmul_bnb4(ctx: Context, node: Node, a: Value, b: Value, scales: Value) -> Value:
+    """A product with weights [N, K] of 4 bits, the high ones first, in blocks of all of them."""
+    rows, depth, block = (_extent(ctx, node, name) for name in ("N", "K", "block_size"))
+    if a.type.rank < 2 or not node.integer("transB", 1):
+        raise ctx.unsupported("weights that are not transposed", "use a matrix, and transB = 1")
+    table = np.array([*_FP4, *[-n for n in _FP4]] if not node.integer("quant_type", 1) else _NF4)
+    low_first = unpacked(ctx, ctx.reshape(b, (graph.product(b.type.shape), 1)), 4)
+    ends = [cut(ctx, low_first, {1: (k, k + 1, 1)}) for k in (1, 0)]
+    both = ctx.emit(graph.Concat, tuple(ends), axis=1)
+    code = ctx.reshape(both, (graph.product(both.type.shape),))
+    where = ctx.cast(cut(ctx, code, {0: (0, rows * depth, 1)}), I64)
+    whole = _gathered(ctx, ctx.constant(table.astype(np.float32)), where, 0)
+    factor = repeated(ctx, ctx.cast(scales, F32), 0, block)
+    exact = ctx.emit(graph.Mul, whole, cut(ctx, factor, {0: (0, rows * depth, 1)}))
+    batch = "".join(c for c in ascii_lowercase if c not in "kn")[: a.type.rank - 1]
+    flat = ctx.reshape(exact, (rows, depth))
+    out = ctx.emit(graph.Contract, wide(ctx, a), flat, equation=f"{batch}k,nk->{batch}n")
     return ctx.cast(out, a.type.dtype)
 
 

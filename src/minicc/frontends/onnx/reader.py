@@ -25,7 +25,7 @@ import numpy as np
 from minicc.errors import MiniccError, Problems, UnsupportedError, UserError
 from minicc.frontends.onnx.about import about_of
 from minicc.frontends.onnx.external import Files
-from minicc.frontends.onnx.functions import inlined_nodes
+from minicc.frontends.onnx.functions import inlined, inlined_nodes
 from minicc.frontends.onnx.sources import MAPPED, model_bytes
 from minicc.frontends.onnx.tensors import ELEMENTS, array_of, element_type, viewed
 from minicc.frontends.onnx.wire import cut_short, without_weights
@@ -269,8 +269,6 @@ def message_of(data: Array, place: str) -> tuple[Any, dict[int, tuple[int, int]]
 
 def _parse(data: Array, place: str) -> tuple[Any, dict[int, Array]]:
     """The message of a model, and the arrays of large initialisers by their position."""
-    from onnx.inliner import inline_local_functions
-
     proto, places = message_of(data, place)
     if not proto.graph.output:
         hint = "export it again, or name one in `model.graph.output`"
@@ -291,7 +289,7 @@ def _parse(data: Array, place: str) -> tuple[Any, dict[int, Array]]:
         hint = "write what is called so often as a loop"
         raise UserError("MC0123", message, hint=hint, where=place)
     try:
-        return inline_local_functions(proto), {}
+        return inlined(proto), {}
     except Exception as error:  # of several kinds, some of them bare C++ ones
         message = f"the model's functions make no sense: {error}"
         hint = "`onnx.checker.check_model(path)` says more"

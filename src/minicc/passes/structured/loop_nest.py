@@ -45,8 +45,10 @@ class Nest:
         self.reductions = [i.name for i in own if i.kind == REDUCTION]
         self.extents = {i.name: i.extent for i in op.space.iters}
         if lowering.alone and self.reductions and is_contraction(op):
-            # a row alone has too few sums to hide the latency of a multiply-add
-            self.tiles.setdefault(self.reductions[-1], _SUMS)
+            # a row alone has too few sums to hide the latency of a multiply-add; they part a block
+            last = self.reductions[-1]
+            block = self.blocks.get(last, _SUMS)
+            self.tiles.setdefault(last, max(n for n in range(1, _SUMS + 1) if block % n == 0))
         self.axes = self._axis_order()
         self.at: dict[str, Position] = dict(lowering.shared)
         self.checks: dict[int, list[tuple[str, int, Dim]]] = {}

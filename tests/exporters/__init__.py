@@ -1,0 +1,1 @@
+"""Models as the world writes them: exporters that are installed, each against its framework."""
