@@ -105,6 +105,11 @@ def test_an_extent_below_zero_that_data_give() -> None:
     said = refusal(made, {"x": np.ones(1, np.float32), "n": np.array([-3])})
     assert said.startswith("MC0158 error: Expand: ")
     assert "at: it" in said
+    made.graph.initializer.append(numpy_helper.from_array(np.array([-3]), "n"))
+    del made.graph.input[1]
+    said = refusal(made, {"x": np.ones(1, np.float32)})
+    assert said.startswith("MC0128 error: Expand")
+    assert "its result would be f32[-3]" in said
 
 
 def test_a_tree_that_leads_back_to_itself() -> None:

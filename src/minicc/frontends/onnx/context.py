@@ -79,6 +79,8 @@ class Context:
             op = cls(*args, loc=self.builder.loc, **attrs)
         except (TypeError, ValueError, IndexError) as error:
             raise self.refused(str(error)) from error
+        if any(isinstance(n, int) and n < 0 for n in op.result.type.shape):
+            raise self.refused(f"its result would be {op.result.type}")
         sized = bool(self._dims) and any(v in self._dims or v in self._ratios for v in op.operands)
         if sized:
             found = self._computed(op)
