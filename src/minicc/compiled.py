@@ -187,10 +187,10 @@ class _Building:
         results = numbered(function.body.yields)
         constants = (op for op in function.body.ops if isinstance(op, graph.Constant))
         known = {numbers[op.result]: op.value.array for op in constants if op.result in numbers}
-        return Built(args, types, results, tuple(steps), known if self.plan.host else {})
+        return Built(args, types, results, tuple(steps), {} if self.plan.whole else known)
 
     def _native(self, function: Function) -> Native:
-        module = Module("graph", [function]) if self.plan.host else self.plan.module
+        module = self.plan.module if self.plan.whole else Module("graph", [function])
         program, native = _native(module, self.options, self.plan.binding, self.seconds)
         self.programs.append(program)
         return native

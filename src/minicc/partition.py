@@ -98,6 +98,13 @@ class PartitionPlan(NamedTuple):
     parts: tuple[Part, ...]
 
     @property
+    def whole(self) -> bool:
+        """Whether the module is compiled as it stands."""
+        return any(
+            isinstance(part, Native) and part.function is self.module.main for part in self.parts
+        )
+
+    @property
     def host(self) -> tuple[tuple[Op, str], ...]:
         """The ops that run on the host, each with why."""
         return tuple(_whys(self.parts))
@@ -117,17 +124,23 @@ def plan_parts(module: Module, binding: Mapping[str, int], limit: int) -> Partit
 
     UserError where a value of an op on the host is larger than so many bytes.
     """
-    if host_ops(module):
+    if _needs_host(module):
         module, binding = specialise(module, binding), {}
         require_graph_fits(module, limit, [op for op, _ in host_ops(module)])
         # what depends on constants alone needs no host when the model runs
         module = fold_constants(module)
-        if host_ops(module):
+        if _needs_host(module):
             module = Module(module.level, [everywhere(module.main, _held)])
             return PartitionPlan(module, binding, tuple(partition(module.main)))
     main = module.main
     whole = Native(main, tuple(main.args), tuple(main.body.yields))
     return PartitionPlan(module, binding, (whole,))
+
+
+def _needs_host(module: Module) -> bool:
+    """Whether the host runs an op, or hands out an input or constant that code can't hold."""
+    out = {v.type.dtype for v in module.main.body.yields}
+    return bool(host_ops(module) or out & {OPAQUE, *STORED})
 
 
 def _held(function: Function) -> Function:

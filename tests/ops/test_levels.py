@@ -17,6 +17,7 @@ from minicc.ir import graph
 from minicc.ir.build import Builder
 from minicc.ir.core import Literal, Op, Value
 from minicc.ir.interpret import run
+from minicc.ir.parser import parse_module
 from minicc.ir.types import DTYPES, F32, I64, TensorType
 from minicc.options import Options
 from minicc.target import TARGETS
@@ -334,3 +335,25 @@ def test_what_is_not_lowered_says_so() -> None:
     start = module(body, _t("f32", 600, 3))
     with pytest.raises(UnsupportedError, match=r"graph\.top_k has no lowering"):
         every_stage(start, [np.zeros((4, 3), np.float32)], Options())
+
+
+def test_instances_that_store_alike_have_scratch_of_their_own() -> None:
+    text = """
+    module level = "kernel"
+
+    func @twice(%0: index, %1: buffer<i64[5]>) -> () {grid = [5]} {
+      %2 = kernel.alloc {type = !buffer<i64[1]>} : buffer<i64[1]> loc("k")
+      %3 = arith.constant {value = dense<i64, 7>} : i64 loc("k")
+      kernel.store %2, %3 {at = [0]} loc("k")
+      %4 = kernel.load %2 {at = [0], shape = []} : i64 loc("k")
+      kernel.store %1, %4, %0 {at = [i0]} loc("k")
+      yield
+    }
+
+    func @main(%y: buffer<i64[5]>) -> () {inputs = 0} {
+      program.launch %y {kernel = "twice", outputs = 1, sources = [["k"]], work = 5} loc("k")
+      yield
+    }
+    """
+    (got,) = run(parse_module(text), [])
+    assert got.tolist() == [7] * 5

@@ -4,6 +4,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
+from minicc.compiled import build
 from minicc.errors import UnsupportedError
 from minicc.ir import graph
 from minicc.ir.core import Function, Literal, Module, Region, Value, same_module
@@ -11,7 +12,9 @@ from minicc.ir.interpret import run
 from minicc.ir.parser import parse_module
 from minicc.ir.printer import print_module, resources
 from minicc.ir.types import BOOL, F32, I32, STORED, DType, TensorType, from_numpy
+from minicc.options import Options
 from minicc.passes.structured.lower_to_structured import lower_to_structured
+from minicc.runtime.saved import executable_of
 
 LOC = ("here",)
 
@@ -66,3 +69,19 @@ def test_bits_say_what_a_width_is() -> None:
     (got,) = int4.evaluate(lambda r, a: (), np.array(-7, np.int32))
     assert got.dtype == ml_dtypes.int4
     assert int(got) == -7
+
+
+@pytest.mark.parametrize("element", STORED, ids=str)
+def test_an_output_that_is_an_input_or_a_constant(element: DType) -> None:
+    x = Value(TensorType(element, (3,)), "x")
+    f = Value(TensorType(F32, (2,)), "f")
+    kept = graph.Constant(Literal(np.ones(2, element.numpy)), loc=LOC)
+    sums = graph.Add(f, f, loc=LOC)
+    body = Region([x, f], [kept, sums], [x, kept.result, sums.result])
+    made = build(Module("graph", [Function("main", body)]), Options(cache_dir=False), {})
+    given = np.arange(3).astype(np.float32).astype(element.numpy)
+    executable = executable_of(made.built, Options(cache_dir=False, threads=1))
+    same, constant, twice = executable.run([given, np.ones(2, np.float32)])
+    assert same.tobytes() == given.tobytes()
+    assert constant.tobytes() == np.ones(2, element.numpy).tobytes()
+    assert twice.tolist() == [2, 2]

@@ -258,10 +258,9 @@ class Store(Op, name="kernel.store"):
     def evaluate(self, run: RunRegion, *args: Any) -> tuple[Any, ...]:
         memory: Memory = args[0]
         position, inside = _located(self, memory, args[2:])
-        value, position, inside = np.broadcast_arrays(np.asarray(args[1]), position, inside)
-        row = np.broadcast_to(
-            0 if memory.flat.shape[0] == 1 else _rows(memory, position), position.shape
-        )
+        # each instance has scratch of its own, where all of them may store alike
+        row = np.zeros(1, int) if memory.flat.shape[0] == 1 else _rows(memory, position)
+        value, position, inside, row = np.broadcast_arrays(args[1], position, inside, row)
         memory.flat[row[inside], position[inside]] = value[inside]
         return ()
 
