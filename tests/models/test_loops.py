@@ -309,3 +309,19 @@ def test_an_index_out_of_range_in_a_round() -> None:
         with pytest.raises(UserError, match=r"MC0158 error: .*index 9") as caught:
             made.run(None, {"v": v, "table": table, "indices": wrong})
         assert "look_up" in caught.value.where[0]
+
+
+def test_no_rounds_with_a_free_dimension() -> None:
+    free = helper.make_tensor_value_info("v", helper.np_dtype_to_tensor_dtype(X.dtype), ["n", 5])
+    body = helper.make_graph(
+        [helper.make_node("Tanh", ["u"], ["t"]), helper.make_node("Identity", ["on"], ["still"])],
+        "body",
+        [info("k", INT, []), info("on", B, []), info("u", F, ["m", 5])],
+        [info("still", B, []), info("t", F, ["m", 5]), info("t", F, ["m", 5])],
+    )
+    nodes = [helper.make_node("Loop", ["none", "", "v"], ["last", "all"], body=body)]
+    outputs = [onnx.ValueInfoProto(name=name) for name in ("last", "all")]
+    run = session(nodes, [free], outputs, constant(np.int64(0), "none"), opset=17).run
+    last, every = run(None, {"v": X})
+    np.testing.assert_array_equal(last, X)
+    assert every.shape == (0, 4, 5)

@@ -185,12 +185,34 @@ def test_resize(data: st.DataObject) -> None:
     if data.draw(st.booleans()):
         choices = st.sampled_from([1.0, 2.0, 0.5, 1.5, 3.0, 0.75])
         scales = np.array([1, 1, *[data.draw(choices) for _ in range(2)]], np.float32)
-        if (np.array(x.shape) * scales < 1).any():
+        wanted = np.array(x.shape) * scales
+        if (wanted < 1).any() or _is_one(wanted, attributes):
             return
         agree("Resize", x, None, scales, error=1e-4, **attributes)
     else:
         sizes = np.array([1, 2, *[data.draw(st.integers(1, 9)) for _ in range(2)]])
+        if _is_one(sizes, attributes):
+            return
         agree("Resize", x, None, None, sizes, error=1e-4, **attributes)
+
+
+def _is_one(sizes: Array, attributes: dict[str, Any]) -> bool:
+    """Whether the reference reads at -0.5 for a single element, where the specification has 0."""
+    way = attributes["coordinate_transformation_mode"]
+    return way == "pytorch_half_pixel" and bool((sizes[2:] < 2).any())
+
+
+def test_a_single_element_is_read_at_the_first() -> None:
+    x = random(3, 4)
+    sizes = np.array([3, 1])
+    way: dict[str, Any] = {"mode": "cubic"}
+    way["coordinate_transformation_mode"] = "pytorch_half_pixel"
+    (got,), _ = results("Resize", x, None, None, sizes, **way)
+    np.testing.assert_allclose(got, x[:, :1], rtol=1e-6)
+    # a fraction of an element that is cut off is none
+    way |= {"mode": "nearest", "nearest_mode": "ceil"}
+    (got,), _ = results("Resize", x, None, np.array([0.5, 1], np.float32), **way)
+    np.testing.assert_array_equal(got, x[:1])
 
 
 @DRAWN
@@ -366,3 +388,15 @@ def test_what_is_refused_says_why(op: str) -> None:
     assert (error.code, error.hint, error.where) == ("MC0221", hint, ("it",))
     assert error.message.startswith(f"{op} (opset {opset})")
     assert error.message.endswith(f": {reason}")
+
+
+@pytest.mark.parametrize("element", [np.int32, np.int64])
+def test_fractions_of_integers_are_cut_off(element: Any) -> None:
+    x = np.array([[3, 4, 2], [5, 12, 9]], element)
+    for op, wanted in (
+        ("ReduceL2", np.sqrt(np.sum(x * x, axis=1))),
+        ("ReduceLogSum", np.log(np.sum(x, axis=1))),
+        ("ReduceLogSumExp", np.log(np.sum(np.exp(x.astype(np.float64)), axis=1))),
+    ):
+        (got,), _ = results(op, x, axes=[1], keepdims=0, opset=13)
+        np.testing.assert_array_equal(got, wanted.astype(element), strict=True)

@@ -213,3 +213,94 @@ def test_an_attribute_that_is_written_with_another_type() -> None:
     it = helper.make_node("Constant", [], ["y"], "it")
     it.attribute.append(AttributeProto(name="value", type=AttributeProto.STRING, s=b"\xff"))
     assert refusal(model_of(it)).startswith("MC0127 error: attribute value of Constant is ")
+
+
+def test_a_block_that_has_no_size() -> None:
+    shape = numpy_helper.from_array(np.array([1, 1, 2, 2]), "shape")
+    image = helper.make_node("Reshape", ["x", "shape"], ["image"])
+    it = helper.make_node("SpaceToDepth", ["image"], ["y"], "it", blocksize=-1)
+    assert refusal(model_of(image, it, tensors=[shape])).startswith("MC0128 error: SpaceToDepth")
+
+
+def loop(condition: Any, of_body: str) -> Any:
+    """A loop whose condition, or the one that its body gives, may be of any type."""
+    body = helper.make_graph(
+        [helper.make_node("Neg", ["v"], ["w"]), helper.make_node("Greater", ["v", "v"], ["more"])],
+        "body",
+        [
+            helper.make_tensor_value_info("k", TensorProto.INT64, []),
+            helper.make_tensor_value_info("on", TensorProto.BOOL, []),
+            helper.make_tensor_value_info("v", F, [4]),
+        ],
+        [ValueInfoProto(name=of_body), ValueInfoProto(name="w")],
+    )
+    tensors = [numpy_helper.from_array(np.array(condition), "go")]
+    return model_of(
+        helper.make_node("Loop", ["", "go", "x"], ["y"], "it", body=body), tensors=tensors
+    )
+
+
+@pytest.mark.parametrize(("condition", "of_body"), [(1, "more"), (True, "k")])
+def test_conditions_that_are_none(condition: Any, of_body: str) -> None:
+    said = refusal(loop(condition, of_body))
+    assert "condition" in said
+    assert "at: it" in said
+
+
+def test_a_scan_over_a_scalar() -> None:
+    body = helper.make_graph(
+        [helper.make_node("Neg", ["v"], ["w"])],
+        "body",
+        [helper.make_tensor_value_info("v", F, [])],
+        [ValueInfoProto(name="w")],
+    )
+    it = helper.make_node("Scan", ["one"], ["y"], "it", body=body, num_scan_inputs=1)
+    one = numpy_helper.from_array(np.array(1, np.float32), "one")
+    assert refusal(model_of(it, tensors=[one])).startswith("MC0127 error: Scan")
+
+
+def test_texts_that_are_fewer_than_their_shape_says() -> None:
+    texts = TensorProto(name="t", data_type=TensorProto.STRING, dims=[2], string_data=[b"a"])
+    it = helper.make_node("StringConcat", ["t", "t"], ["y"], "it")
+    assert refusal(model_of(it, tensors=[texts], opset=20)).startswith("MC0131 error: a tensor of")
+
+
+def test_a_power_of_a_size_is_no_size() -> None:
+    shape = helper.make_node("Shape", ["x"], ["s"])
+    it = helper.make_node("Pow", ["s", "s"], ["p"], "it")
+    cast = helper.make_node("Cast", ["p"], ["y"], to=F)
+    made = model_of(shape, it, cast)
+    made.graph.input[0].type.tensor_type.shape.dim[0].dim_param = "n"
+    (y,) = minicc.InferenceSession(made.SerializeToString(), threads=1).run(None, X)
+    assert y.tolist() == [256]
+
+
+def test_a_row_longer_than_any_memory() -> None:
+    given = [helper.make_tensor_value_info("x", F, ["n", (1 << 63) - 1])]
+    it = helper.make_node("ReduceMean", ["x"], ["y"], "it", axes=[1])
+    graph = helper.make_graph([it], "hostile", given, [ValueInfoProto(name="y")])
+    made = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=9)
+    session = minicc.InferenceSession(made.SerializeToString(), threads=1)
+    with pytest.raises(UserError, match="MC0141"):
+        session.run(None, {"x": np.ones((2, 4), np.float32)})
+
+
+def test_operands_with_too_few_axes() -> None:
+    two = numpy_helper.from_array(np.array([2, 2]), "two")
+    columns = helper.make_node("Col2Im", ["x", "two", "two"], ["y"], "it")
+    said = refusal(model_of(columns, tensors=[two], opset=18))
+    assert said.startswith("MC0128 error: Col2Im")
+    assert "rank 3" in said
+    pixels = numpy_helper.from_array(np.ones((1, 1, 2, 2), np.float32), "pixels")
+    boxes = numpy_helper.from_array(np.ones((1, 3), np.float32), "boxes")
+    which = numpy_helper.from_array(np.array([0]), "which")
+    it = helper.make_node("RoiAlign", ["pixels", "boxes", "which"], ["y"], "it")
+    said = refusal(model_of(it, tensors=[pixels, boxes, which]))
+    assert said.startswith("MC0128 error: RoiAlign")
+    assert "fewer axes or elements" in said
+
+
+def test_a_sequence_in_place_of_a_tensor() -> None:
+    both = helper.make_node("SequenceConstruct", ["x", "x"], ["s"])
+    said = refusal(model_of(both, helper.make_node("Det", ["s"], ["y"], "it")))
+    assert said.startswith("MC0159 error: Det")

@@ -29,13 +29,15 @@ def model_of(
     shape: Sequence[Any] = SHAPE,
     element: int = TensorProto.FLOAT,
     constants: dict[str, Array] | None = None,
+    ir_version: int = 10,
 ) -> ModelProto:
     """A model of the input `x` and the output `y`."""
     x = helper.make_tensor_value_info("x", element, shape)
     y = helper.make_tensor_value_info("y", TensorProto.FLOAT, None)
     held = [numpy_helper.from_array(value, name) for name, value in (constants or {}).items()]
     graph = helper.make_graph(nodes, "test", [x], [y], held)
-    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)])
+    opsets = [helper.make_opsetid("", opset)]
+    return helper.make_model(graph, opset_imports=opsets, ir_version=ir_version)
 
 
 def refused(source: Any) -> MiniccError:
@@ -165,6 +167,15 @@ CASES: dict[str, tuple[Any, type[MiniccError], str]] = {
             "is 28\n"
             "  at: the given bytes\n"
             "  hint: export it for opset 28, or use `onnx.version_converter`"
+        ),
+    ),
+    "format of the future": (
+        model_of(node("Relu", "x"), ir_version=99),
+        UnsupportedError,
+        (
+            "MC0226 not supported: the file is of IR version 99; minicc knows those to 14\n"
+            "  at: the given bytes\n"
+            "  hint: export it for an older one, or set `model.ir_version`"
         ),
     ),
     "undefined value": (

@@ -92,6 +92,8 @@ def contents_of(name: str, array: Any) -> dict[str, int | str]:
 
 def numbers_of(name: str, count: int, binding: Mapping[str, int | str]) -> list[float] | None:
     """The elements of an input of which a binding has the contents; None where it has not."""
+    if count > len(binding):  # an input of any length is asked for
+        return None
     given = [binding.get(f"{name}[{k}]") for k in range(count)]
     numbers = [float(n) if isinstance(n, str) else n for n in given if n is not None]
     return numbers if len(numbers) == count else None

@@ -200,14 +200,19 @@ class Context:
 
     def sizes_behind(self, value: Value) -> set[str] | None:
         """The symbols that a value is computed from; None where it is of other data, too."""
-        found = self._dims.get(value)
-        if found is not None or value in self._arrays:
-            return set().union(*map(symbols, () if found is None else found.ravel()))
-        maker = self._makers.get(value)
-        if maker is None or not maker.operands:
-            return None
-        parts = [self.sizes_behind(v) for v in maker.operands]
-        return None if None in parts else set().union(*[part or () for part in parts])
+        found: set[str] = set()
+        seen, waiting = {value}, [value]
+        while waiting:
+            here = waiting.pop()
+            dims, maker = self._dims.get(here), self._makers.get(here)
+            if dims is not None:
+                found.update(*map(symbols, dims.ravel()))
+            elif here not in self._arrays:
+                if maker is None or not maker.operands:
+                    return None
+                waiting += [v for v in maker.operands if v not in seen]
+                seen.update(maker.operands)
+        return found
 
     def inputs_behind(self, value: Value) -> set[Value]:
         """What a value is computed from that no op computes: constants and sizes are known."""

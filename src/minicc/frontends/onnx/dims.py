@@ -18,6 +18,8 @@ from minicc.ir.core import Array, Op
 from minicc.ir.graph import product
 from minicc.ir.types import BOOL, DType
 
+_MOST_ATOMS = 64  # of an expression that a value is; more is no size of anything
+
 
 class _UnknownError(Exception):
     """The result depends on what the symbols are."""
@@ -107,7 +109,16 @@ def compute_dims(op: Op, args: Sequence[Any]) -> Array | None:
         out = np.frompyfunc(function, len(objects), 1)(*objects)
     except _UnknownError:
         return None
+    if not all(map(_is_small, np.ravel(out))):
+        return None
     return np.asarray(out, bool if op.result.type.dtype is BOOL else object)
+
+
+def _is_small(value: Any) -> bool:
+    """Whether a value is an integer that doesn't wrap, or an expression that can be worked with."""
+    if isinstance(value, Expr):
+        return sum(len(atoms) + 1 for atoms, _ in value.terms) <= _MOST_ATOMS
+    return not isinstance(value, int) or -(1 << 63) <= value < 1 << 63
 
 
 def _objects(array: Array) -> Array:

@@ -41,9 +41,16 @@ def gives_texts(node: Node) -> bool:
 
 
 def run_host(node: Node, inputs: list[Any]) -> tuple[Any, ...]:
-    """The outputs of a node on the host; MC0158 names it where its inputs are out of range."""
+    """The outputs of a node on the host.
+
+    MC0158 names it where its inputs are out of range, MC0159 where they are of another kind.
+    """
     try:
         out = HOST[node.op](node, *inputs)
     except (IndexError, ValueError, TypeError, KeyError, ArithmeticError) as error:
         raise UserError("MC0158", f"{node.op}: {error}", where=node.name) from error
+    except AttributeError as error:
+        kinds = ", ".join(sorted({type(x).__name__ for x in inputs}))
+        text = f"{node.op} takes other kinds of values than {kinds}"
+        raise UserError("MC0159", text, where=node.name) from error
     return out if isinstance(out, tuple) else (out,)

@@ -184,7 +184,40 @@ def _inferred(
     versions: tuple[int, int],
 ) -> Mapping[str, Any]:
     """The protobuf types of a node's outputs by ONNX's inference; none where it knows none."""
-    from onnx import AttributeProto, checker, defs, helper, shape_inference
+    try:
+        return _by_schema(ctx, node, given, texts, types, versions)
+    except _refusals():
+        return {}  # what is wrong with the node is said when it runs
+
+
+def complaint(
+    ctx: Context, node: Node, operands: Sequence[Value | None], types: Types, version: int
+) -> str:
+    """What ONNX's inference has against the operands of one of its own nodes; "" for nothing."""
+    given = {k: v for k, v in enumerate(operands) if v is not None}
+    try:
+        _by_schema(ctx, node, given, {}, types, (version, version))
+    except _refusals() as error:
+        return str(error).strip()
+    return ""
+
+
+def _refusals() -> tuple[type[Exception], ...]:
+    from onnx import checker, shape_inference
+
+    return shape_inference.InferenceError, checker.ValidationError, RuntimeError, ValueError
+
+
+def _by_schema(
+    ctx: Context,
+    node: Node,
+    given: Mapping[int, Value],
+    texts: Mapping[int, Any],
+    types: Types,
+    versions: tuple[int, int],
+) -> Mapping[str, Any]:
+    """What ONNX's inference says of a node's outputs; errors of `_refusals` where it refuses."""
+    from onnx import AttributeProto, defs, helper, shape_inference
     from onnx.numpy_helper import from_array
 
     domain, _, op = node.op.rpartition(".")
@@ -206,11 +239,8 @@ def _inferred(
         name: from_array(a) for name, a in contents.items() if a is not None and a.size < _KNOWN
     }
     opsets = [helper.make_opsetid("", own), helper.make_opsetid(domain, version)]
-    try:
-        schema = defs.get_schema(op, version, domain)
-        return shape_inference.infer_node_outputs(schema, made, protos, data, None, opsets)
-    except (shape_inference.InferenceError, checker.ValidationError, RuntimeError, ValueError):
-        return {}  # what is wrong with the node is said when it runs
+    schema = defs.get_schema(op, version, domain)
+    return shape_inference.infer_node_outputs(schema, made, protos, data, None, opsets)
 
 
 def _refined(

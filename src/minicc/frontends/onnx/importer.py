@@ -53,7 +53,7 @@ from minicc.frontends.onnx.attributes import check_attributes
 from minicc.frontends.onnx.bound import bind_inputs, bound_types, known_inputs, of_no_rank
 from minicc.frontends.onnx.context import Context, HostNodeError, NeedsValueError, describe
 from minicc.frontends.onnx.host import HOST, gives_texts
-from minicc.frontends.onnx.hosted import ANYTHING, Symbols, Types, emit_hosted
+from minicc.frontends.onnx.hosted import ANYTHING, Symbols, Types, complaint, emit_hosted
 from minicc.frontends.onnx.loops import loop_outputs
 from minicc.frontends.onnx.nested import (
     CONTROL,
@@ -408,6 +408,11 @@ class Importer:
             raise self.ctx.refused(str(error)) from error
         except Exception as error:
             check_attributes(node, self.ctx.opset)
+            text = complaint(self.ctx, node, operands, self.types, self.ctx.opset)
+            if not text and isinstance(error, IndexError):
+                text = f"an operand has fewer axes or elements than it reads ({error})"
+            if text:
+                raise self.ctx.refused(text) from error
             raise self.ctx.bug(error) from error
 
     def _check_parts(self, node: Node, entry: Operator, operands: Sequence[Value | None]) -> None:

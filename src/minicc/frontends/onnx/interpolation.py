@@ -55,7 +55,7 @@ def source_of(axis: Axis, x: Any) -> Any:
     if axis.coordinates == "half_pixel":
         return (x + 0.5) / scale - 0.5
     if axis.coordinates == "pytorch_half_pixel":
-        return np.where(np.equal(width, 1), x * 0 - 0.5, (x + 0.5) / scale - 0.5)
+        return np.where(np.less(width, 2), x * 0, (x + 0.5) / scale - 0.5)
     if axis.coordinates == "half_pixel_symmetric":
         offset = n / 2 * (1 - axis.length / width)
         return offset + (x + 0.5) / scale - 0.5

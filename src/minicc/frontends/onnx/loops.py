@@ -296,8 +296,9 @@ def _batches(
 def _moved(ctx: Context, x: Value, source: int, target: int) -> Value:
     """The tensor with one axis elsewhere (numpy.moveaxis)."""
     rank = x.type.rank
-    order = [k for k in range(rank) if k != source % rank]
-    order.insert(target % rank, source % rank)
+    (source,), (target,) = (ctx.axes((axis,), rank) for axis in (source, target))
+    order = [k for k in range(rank) if k != source]
+    order.insert(target, source)
     return x if order == sorted(order) else ctx.emit(graph.Transpose, x, perm=tuple(order))
 
 

@@ -13,7 +13,7 @@ from minicc.frontends.onnx.context import Context
 from minicc.frontends.onnx.ops_activation import first_extreme
 from minicc.frontends.onnx.reader import Node
 from minicc.frontends.onnx.registry import Importer, operator, register
-from minicc.frontends.onnx.widen import widened
+from minicc.frontends.onnx.widen import fractional, widened
 from minicc.ir import graph
 from minicc.ir.core import Value
 from minicc.ir.graph.shapes import product
@@ -92,7 +92,9 @@ def _reduction(combine: str, before: Step, after: Step) -> Importer:
         x = before(ctx, x)
         return after(ctx, ctx.emit(graph.Reduce, x, axes=over, combine=combine, keepdims=keep))
 
-    return run if before is after else widened(run)
+    if before is after:
+        return run
+    return widened(run if after is _same else fractional(run))
 
 
 for _name, _parts in _REDUCTIONS.items():
@@ -109,6 +111,7 @@ def reduce_mean(ctx: Context, node: Node, x: Value, axes: Value | None = None) -
 
 @operator("ReduceLogSumExp", attributes="axes keepdims noop_with_empty_axes")
 @widened
+@fractional
 def reduce_log_sum_exp(ctx: Context, node: Node, x: Value, axes: Value | None = None) -> Value:
     """log(sum(exp(x))), less the maximum inside so that nothing overflows."""
     over = reduce_axes(ctx, node, x, axes)

@@ -6,8 +6,10 @@ Mirrors: onnx-mlir's translation of NodeProto's attributes to MLIR's.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from math import prod
 from typing import Any
 
+from minicc.errors import UserError
 from minicc.frontends.onnx.tensors import array_of
 from minicc.ir.core import Literal
 
@@ -38,6 +40,9 @@ def _plain(value: Any, where: str) -> Any:
         return value
     if getattr(value, "data_type", None) == _STRING:
         texts = tuple(t.decode("utf-8", "replace") for t in value.string_data)
+        if min(value.dims, default=0) < 0 or prod(value.dims) != len(texts):
+            message = f"a tensor of shape {list(value.dims)} holds {len(texts)} texts"
+            raise UserError("MC0131", message, hint="export the model again", where=where)
         return (_TEXT, tuple(value.dims), texts)
     if hasattr(value, "data_type"):
         return Literal(array_of(value, where))

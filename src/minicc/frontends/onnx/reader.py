@@ -8,7 +8,7 @@ Errors, all `UserError`: MC0120 a file that can't be read, MC0121 no bytes, MC01
 too early, MC0123 bytes that are no model, MC0125 a value that nothing makes (or a cycle), MC0126 a
 value made twice, MC0127 an attribute of another kind, MC0129 no opset, MC0131 a tensor whose data
 do not fit its shape; those of `external` for data in other files. `UnsupportedError`: MC0222 an
-element type, MC0225 an input of unknown rank, MC0226 an opset too new.
+element type, MC0225 an input of unknown rank, MC0226 an opset or format too new.
 """
 
 from __future__ import annotations
@@ -35,6 +35,7 @@ from minicc.ir.mapped import let_go, own
 from minicc.ir.types import DType, TensorType
 
 NEWEST_OPSET = 28
+_NEWEST_IR = 14  # of the file format's versions
 _LARGE = 1 << 16  # bytes of an initialiser that stays where it is
 # AttributeProto.AttributeType: the field that holds the value
 _FIELDS = {1: "f", 2: "i", 3: "s", 5: "g", 6: "floats", 7: "ints", 8: "strings"}
@@ -316,11 +317,18 @@ def _no_model(place: str) -> MiniccError:
 
 
 def _opsets(proto: Any, place: str) -> dict[str, int]:
+    """The opset of each domain; MC0226 where these or the file format are too new."""
     opsets = {_domain(o.domain): o.version for o in proto.opset_import}
     # a model that has no operators of ONNX's own need not say which it means
     foreign = bool(proto.graph.node) and all(_domain(n.domain) for n in proto.graph.node)
     if foreign:
         opsets.setdefault("", NEWEST_OPSET)
+    if proto.ir_version > _NEWEST_IR:
+        message = (
+            f"the file is of IR version {proto.ir_version}; minicc knows those to {_NEWEST_IR}"
+        )
+        hint = "export it for an older one, or set `model.ir_version`"
+        raise UnsupportedError("MC0226", message, hint=hint, where=place)
     opset = opsets.get("", 0)
     if opset < 1:
         message = "the model does not say which opset of ONNX's operators it uses"

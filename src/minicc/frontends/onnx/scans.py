@@ -18,7 +18,7 @@ from minicc.ir.affine import Dim, sizes, symbols
 from minicc.ir.affine_facts import at_least
 from minicc.ir.core import Op, Region, Value
 from minicc.ir.rewrite import substituted
-from minicc.ir.types import BOOL, I64, OPAQUE, TensorType
+from minicc.ir.types import BOOL, I64, OPAQUE, DType, TensorType
 
 Body = Callable[[Sequence[Value], Sequence[Value]], tuple[Sequence[Value], Sequence[Value]]]
 
@@ -144,6 +144,8 @@ def emit_while(ctx: Context, types: Types, loop: Rounds, body: Round) -> tuple[V
     `body` gets the round's number, whether the last one said to go on, and the states; it returns
     whether to go on, new states and rows. What is known of a state is what holds in each round.
     """
+    _require(ctx, loop.limit, I64, "the number of its rounds")
+    _require(ctx, loop.condition, BOOL, "its condition")
     taken = [v.type for v in loop.states]
     given: list[Sequence[Value]] = []  # what rounds made of the states
     own: set[str] = set()  # the sizes of states that change from round to round
@@ -154,6 +156,7 @@ def emit_while(ctx: Context, types: Types, loop: Rounds, body: Round) -> tuple[V
         before = set(types.symbols.made)
         with ctx.apart() as inner:
             holds, made, rows = body(args[0], args[1], states)
+            _require(ctx, holds, BOOL, "the condition that its body gives")
             yields = [ctx.reshape(holds, ()), *made, *rows]
             ctx.use(yields)
         inside = types.symbols.made - before
@@ -186,6 +189,11 @@ def emit_while(ctx: Context, types: Types, loop: Rounds, body: Round) -> tuple[V
     n = len(states)
     types.adopt(op.results[:n], loop.states, made)
     return ctx.builder.add(op).results
+
+
+def _require(ctx: Context, value: Value, element: DType, what: str) -> None:
+    if value.type.dtype is not element:
+        raise ctx.wrong(f"{what} is {value.type}, and must be one {element}")
 
 
 def _is_known(types: Types, states: Sequence[Value], made: Sequence[Value]) -> bool:

@@ -1,4 +1,4 @@
-"""Operators of several steps on f16 and bf16 compute in f32 and round once, at the end."""
+"""Operators of several steps compute in a wider type and round once, at the end."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 from minicc.frontends.onnx.context import Context
 from minicc.frontends.onnx.reader import Node
 from minicc.ir.core import Value
-from minicc.ir.types import BF16, F16, F32
+from minicc.ir.types import BF16, F16, F32, F64
 
 
 def widened(run: Callable[..., Value]) -> Callable[..., Value]:
@@ -20,6 +20,18 @@ def widened(run: Callable[..., Value]) -> Callable[..., Value]:
         element = x.type.dtype
         if element in (F16, BF16):
             return ctx.cast(run(ctx, node, ctx.cast(x, F32), *rest), element)
+        return run(ctx, node, x, *rest)
+
+    return wide
+
+
+def fractional(run: Callable[..., Value]) -> Callable[..., Value]:
+    """Compute a function of integers in f64, and cut the fraction of its result off, as NumPy."""
+
+    @wraps(run)
+    def wide(ctx: Context, node: Node, x: Value, *rest: Any) -> Value:
+        if x.type.dtype.is_integer:
+            return ctx.cast(run(ctx, node, ctx.cast(x, F64), *rest), x.type.dtype)
         return run(ctx, node, x, *rest)
 
     return wide

@@ -81,6 +81,8 @@ class Reshape(Op, name="graph.reshape"):
         t: TensorType = self.x.type
         if differ(product(t.shape), product(self.shape)):
             raise TypeError(f"{t} has not as many elements as {show(self.shape)}")
+        if any(isinstance(n, int) and n < 0 for n in self.shape):
+            raise TypeError(f"no tensor has the shape {show(self.shape)}")
         return (TensorType(t.dtype, self.shape),)
 
     def evaluate(self, run: RunRegion, *args: Any) -> tuple[Any, ...]:

@@ -223,8 +223,8 @@ def _written_out(b: Builder, scan: graph.Scan) -> tuple[Value, ...]:
             stacked.append(b.emit(graph.Concat, column, axis=0))
         else:
             t = scan.results[n + k].type
-            nothing = Literal(np.zeros(t.extents, t.dtype.numpy))
-            stacked.append(b.emit(graph.Constant, value=nothing))
+            nothing = b.emit(graph.Constant, value=Literal(np.zeros((), t.dtype.numpy)))
+            stacked.append(b.emit(graph.Broadcast, nothing, shape=t.shape))
     return (*states, *stacked)
 
 

@@ -52,6 +52,7 @@ _PLAIN_BLOCK, _PLAIN_CHAIN = 16, 16
 PACK_READS = 4  # reads of an element from which a copy in the tiles' order pays
 _ROWS = 48  # of a free dimension that an instance has, about
 _CHUNK = 2048  # elements of a long row that one instance handles
+_MOST_SOUGHT = 1 << 16  # rounds of a block for which a divisor is sought
 _TALLEST = 12  # rows of a block that ops other than contractions handle at once
 
 
@@ -355,6 +356,8 @@ def cut_sums(op: Generic, tile: Mapping[str, int], chain: int, block: int) -> Cu
 
 def _block_rounds(rounds: int, wanted: int) -> int:
     """Near `wanted`, a divisor if there is one, so that no shorter block remains."""
+    if wanted > _MOST_SOUGHT:
+        return wanted
     divisors = [d for d in range(wanted // 2, 2 * wanted + 1) if rounds % d == 0]
     return min(divisors, key=lambda d: abs(d - wanted), default=wanted)
 
