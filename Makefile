@@ -2,18 +2,23 @@
 #
 #   make run    compile and run a small network on real images
 #   make test   format, lint, types, layers, tests
+#   make fuzz MINUTES=10   random models and hostile files against all engines that are installed
+#   make conformance       the onnx package's tests: as they are, with free dimensions, constants
 #
 # PYTHON is the interpreter to start from, VENV the environment to make and use.
 
 PYTHON ?= python3
 VENV ?= .venv
+MINUTES ?= 10
+# SEED=n starts there; without it, a run goes on where the last one ended.
+SEED ?=
 
 BIN := $(VENV)/bin
 PIP_INSTALL := $(BIN)/python -m pip --disable-pip-version-check install --quiet --editable
 CHECKED := $(wildcard src tests benchmarks)
 LESSONS := $(patsubst %/,%,$(wildcard examples/*/)) $(wildcard examples/*.py)
 
-.PHONY: run test train clean
+.PHONY: run test fuzz conformance train clean
 
 run: $(VENV)/.installed-run
 	$(BIN)/python examples/01_digits/run.py
@@ -26,6 +31,12 @@ test: $(VENV)/.installed-test
 	set -e; for lesson in $(LESSONS); do $(BIN)/mypy $$lesson; done
 	$(BIN)/lint-imports
 	$(BIN)/python -m pytest -n 2
+
+fuzz: $(VENV)/.installed-test
+	$(BIN)/python -m tests.generate run --minutes $(MINUTES) $(if $(SEED),--first $(SEED))
+
+conformance: $(VENV)/.installed-test
+	$(BIN)/python -m tests.conformance
 
 # Makes the lesson's network anew; its two files are part of the tree.
 train: $(VENV)/.installed-train

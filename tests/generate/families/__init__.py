@@ -1,0 +1,47 @@
+"""The table of what can be drawn: each family adds one node or a few to a draft.
+
+A family is a function of the draft alone: it takes values that are there or new ones, and adds a
+node by `Draft.node`. `Unfit` says that nothing of it fits here. A family that is drawn more often
+stands in the table more often.
+"""
+
+from __future__ import annotations
+
+from tests.generate.families import (
+    control,
+    elementwise,
+    indexing,
+    microsoft,
+    movement,
+    normalization,
+    products,
+    quantization,
+    recurrent,
+    reductions,
+    sampling,
+    sequences,
+    shapes,
+    various,
+    windows,
+)
+from tests.generate.families.table import FAMILIES, Family
+
+_MODULES = (
+    control,
+    elementwise,
+    indexing,
+    microsoft,
+    movement,
+    normalization,
+    products,
+    quantization,
+    recurrent,
+    reductions,
+    sampling,
+    sequences,
+    shapes,
+    various,
+    windows,
+)
+
+__all__ = ["FAMILIES", "Family"]

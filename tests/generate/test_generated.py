@@ -1,0 +1,79 @@
+"""A few random models and hostile files of fixed seeds; `make fuzz` tries many more."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import onnx
+import pytest
+
+from tests.generate.draft import Case, evaluate, value_info
+from tests.generate.families import FAMILIES
+from tests.generate.growth import generate
+from tests.generate.hostile import damaged, offence
+from tests.generate.oracle import by_minicc, differs, judge
+from tests.generate.shrink import shrink
+
+SHARDS = 4
+MODELS = 20
+HOSTILE = 120
+
+
+@pytest.mark.parametrize("shard", range(SHARDS))
+def test_random_models(shard: int) -> None:
+    seeds = range(shard, MODELS, SHARDS)
+    found = [(seed, finding) for seed in seeds for finding in judge(generate(seed), seed)]
+    assert found == []
+
+
+@pytest.mark.parametrize("shard", range(SHARDS))
+def test_hostile_files(shard: int) -> None:
+    seeds = range(shard, HOSTILE, SHARDS)
+    found = [(seed, text) for seed in seeds if (text := offence(damaged(seed), seed))]
+    assert found == []
+
+
+def test_equal_seeds_give_equal_models() -> None:
+    for seed in range(20):
+        one, two = generate(seed), generate(seed)
+        assert one.model().SerializeToString() == two.model().SerializeToString()
+        assert all(np.array_equal(a, two.inputs[k]) or a.dtype.kind == "f"
+                   for k, a in one.inputs.items())  # fmt: skip
+
+
+def test_models_are_valid() -> None:
+    for seed in range(100, 140):
+        case = generate(seed)
+        model = case.model()
+        known = [case.known[name] for name in case.outputs]
+        tensors = [item for item in known if isinstance(item.value, np.ndarray)]
+        if tensors:
+            del model.graph.output[:]
+            infos = [value_info(item.name, item.array, [None] * item.rank) for item in tensors]
+            model.graph.output.extend(infos)
+            onnx.checker.check_model(model)
+
+
+def test_every_family_can_be_drawn() -> None:
+    for name in FAMILIES:
+        drawn = (generate(seed, name).operators() - {"Identity"} for seed in range(8))
+        assert any(drawn) or name == "identities", name
+
+
+def _without(op: str) -> Callable[[Case], bool]:
+    """A fault that shows wherever an operator stands."""
+    return lambda case: op in case.operators()
+
+
+def test_a_failing_model_is_shrunk() -> None:
+    seed = next(s for s in range(1000) if len((c := generate(s)).nodes) > 8
+                and "Concat" in c.operators() and not c.operators() & {"Loop", "If"})  # fmt: skip
+    small = shrink(generate(seed), _without("Concat"))
+    assert [node.op_type for node in small.nodes] == ["Concat"]
+    values = by_minicc(small, threads=1).values
+    assert values is not None
+    (node,) = small.nodes
+    around = [small.known[name] for name in node.input]
+    (wanted,) = evaluate(node, around, small.opset) or [None]
+    assert not differs(values[0], wanted, small.known[node.output[0]])
