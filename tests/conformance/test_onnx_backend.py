@@ -3,7 +3,8 @@
 Those that fail are listed in `known_failures.txt` beside this file, and what those that pass verify
 is in the record of `minicc.frontends.onnx.catalogue`. A test that is listed and passes is as much
 an error as one that is not and fails, and so is one that runs elsewhere than the record says;
-`python -m tests.conformance.test_onnx_backend` from the root writes both anew. `make conformance` runs all tests in other forms, too.
+`python -m tests.conformance.test_onnx_backend` from the root writes both anew.
+Some tests are run here with free dimensions and with constants, all of them by `make conformance`.
 """
 
 from __future__ import annotations

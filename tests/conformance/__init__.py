@@ -1,1 +1,0 @@
-"""The tests for backends that ship in the onnx package, in three forms."""
