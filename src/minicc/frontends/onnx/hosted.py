@@ -191,14 +191,19 @@ def _inferred(
 
 
 def complaint(
-    ctx: Context, node: Node, operands: Sequence[Value | None], types: Types, version: int
+    ctx: Context, node: Node, operands: Sequence[Value | None], types: Types, error: Exception
 ) -> str:
-    """What ONNX's inference has against the operands of one of its own nodes; "" for nothing."""
+    """What is wrong with the operands of a node that can't be imported; "" for nothing.
+
+    ONNX's inference says so, or the error is an index that leaves an operand's shape.
+    """
     given = {k: v for k, v in enumerate(operands) if v is not None}
     try:
-        _by_schema(ctx, node, given, {}, types, (version, version))
-    except _refusals() as error:
-        return str(error).strip()
+        _by_schema(ctx, node, given, {}, types, (ctx.opset, ctx.opset))
+    except _refusals() as refusal:
+        return str(refusal).strip()
+    if isinstance(error, IndexError):
+        return f"an operand has fewer axes or elements than it reads ({error})"
     return ""
 
 

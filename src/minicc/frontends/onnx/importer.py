@@ -408,10 +408,7 @@ class Importer:
             raise self.ctx.refused(str(error)) from error
         except Exception as error:
             check_attributes(node, self.ctx.opset)
-            text = complaint(self.ctx, node, operands, self.types, self.ctx.opset)
-            if not text and isinstance(error, IndexError):
-                text = f"an operand has fewer axes or elements than it reads ({error})"
-            if text:
+            if text := complaint(self.ctx, node, operands, self.types, error):
                 raise self.ctx.refused(text) from error
             raise self.ctx.bug(error) from error
 
