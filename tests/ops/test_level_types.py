@@ -41,7 +41,7 @@ _ELEMENTWISE = [
     if isinstance(op, type)
     and issubclass(op, graph.Elementwise)
     and op.opname
-    and op not in (graph.Cast, graph.Select, *POINTWISE)
+    and op not in (graph.Cast, graph.BitCast, graph.Select, *POINTWISE)
 ]
 
 
