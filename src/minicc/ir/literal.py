@@ -15,7 +15,7 @@ from typing import Any, Self
 import numpy as np
 
 from minicc.ir.arrays import Array
-from minicc.ir.mapped import let_go
+from minicc.ir.mapped import let_go, own
 from minicc.ir.types import TensorType, tensor_of
 
 _SAMPLE = 256  # bytes of a literal that its hash looks at
@@ -88,6 +88,11 @@ class Literal:
     def nbytes(self) -> int:
         """Bytes of the array."""
         return prod(self.type.extents) * self.type.dtype.numpy.itemsize
+
+    def settle(self) -> None:
+        """Compute the array, and copy one that lies in a model's file, which may change."""
+        self.compute()
+        self._array = own(self.array)
 
     def let_go(self) -> None:
         """Give back the pages of an array that lies in a file."""

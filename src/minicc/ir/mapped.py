@@ -15,7 +15,7 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
-from minicc.ir.arrays import Array
+from minicc.ir.arrays import Array, empty
 
 # bytes of a file that are read before their pages are let go
 AT_ONCE = 1 << 24
@@ -51,7 +51,7 @@ def own(array: Array) -> Array:
     """The array, or a copy of one that lies in a model's file."""
     if not changes(array):
         return array
-    out = np.empty(array.shape, array.dtype)
+    out = empty(array.shape, array.dtype)
     copy([(out, array)], array)
     return out
 

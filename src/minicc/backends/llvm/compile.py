@@ -85,18 +85,19 @@ def objects_of(
     On all cores that the process may use; each thread takes a template, which may be made then, and
     goes on with it. So only one of them runs Python while the others are in LLVM. What is no kernel
     calls, and computes nothing: optimised, its code is no faster, and ten times as long in the
-    making. `constants` that are yet to be computed are so on these threads, after the templates.
+    making. One thread begins with `constants`, which are computed and put where they may stay.
     """
     cores = len(os.sched_getaffinity(0))
     source, taken, stopped = enumerate(templates), Lock(), Event()
     waiting = iter(constants)
     made: dict[int, list[Object]] = {}
 
-    def work() -> None:
+    def work(constants_first: bool) -> None:
         while not stopped.is_set():
             with taken:
-                number, template = next(source, (-1, None))
-                constant = next(waiting, None) if template is None else None
+                constant = next(waiting, None) if constants_first else None
+                number, template = (-1, None) if constant else next(source, (-1, None))
+                constant = constant if constant or template else next(waiting, None)
             if template is not None:
                 text, instances = template
                 make = partial(optimise, text, target, 2 if instances else 0)
@@ -104,13 +105,13 @@ def objects_of(
                 made[number] = [Object(code, {FUNCTION: s}, n) for s, n in instances]
                 made[number] = made[number] or [Object(code)]
             elif constant is not None:
-                constant.compute()
+                constant.settle()
             else:
                 return
 
     pool = ThreadPoolExecutor(cores, "minicc-llvm")
     try:
-        for worker in [pool.submit(work) for _ in range(cores)]:
+        for worker in [pool.submit(work, k == 0) for k in range(cores)]:
             worker.result()
     finally:
         # an interrupt must not wait for what has not begun
