@@ -265,3 +265,27 @@ def test_a_row_alone_whose_blocks_of_terms_are_no_multiple_of_its_sums(depth: in
     for rows in (1, 2, 5):
         x = random.integers(-8, 8, (rows, depth)).astype(np.float32)
         assert np.array_equal(session.run(None, {"x": x})[0], x @ w)
+
+
+def test_larger_sizes_take_more_of_the_same_memory() -> None:
+    """What was written for smaller sizes is not taken from the system anew."""
+    nodes = [
+        helper.make_node("Exp", ["x"], ["e"]),
+        helper.make_node("ReduceSum", ["e"], ["s"], keepdims=1),
+        helper.make_node("Div", ["e", "s"], ["y"]),
+    ]
+    x = helper.make_tensor_value_info("x", TensorProto.FLOAT, ["n", 1000])
+    y = helper.make_tensor_value_info("y", TensorProto.FLOAT, None)
+    opsets = [helper.make_opsetid("", 17)]
+    made = helper.make_model(helper.make_graph(nodes, "g", [x], [y]), opset_imports=opsets)
+    session = InferenceSession(made.SerializeToString(), threads=1)
+    (compilation,) = session._compiled.values()
+    seen: set[int] = set()
+    for n in (10, 20, 35, 1, 40):
+        given = np.full((n, 1000), 0.5, np.float32)
+        (got,) = session.run(None, {"x": given})
+        np.testing.assert_allclose(got, np.full_like(given, 1 / given.size), rtol=1e-5)
+        (context,) = compilation.executable._free  # type: ignore[attr-defined]
+        assert 4 * given.size <= context.sizes.arena <= context.arena.nbytes
+        seen.add(context.arena.ctypes.data)
+    assert len(seen) == 1

@@ -46,6 +46,7 @@ _MAIN = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
 # model have weights in common.
 _constants: WeakValueDictionary[tuple[object, ...], Array] = WeakValueDictionary()
 _SAMPLE = 4096
+_ROOM = 1 << 28  # bytes of addresses that an arena has for larger sizes at most
 _MOST_SIZES = 4096  # shapes of inputs that are remembered
 
 
@@ -91,11 +92,23 @@ class _Context:
     def fit(self, sizes: Sizes) -> None:
         """Make room for a run with these sizes, and say them in the table."""
         if self.arena.nbytes < sizes.arena:
-            self.arena = aligned(sizes.arena)
+            self.arena = _roomy(sizes.arena) if sizes.numbers else aligned(sizes.arena)
             self.table[ARENA] = self.arena.ctypes.data
         for k, n in enumerate(sizes.numbers):
             self.table[FIRST + k] = n
         self.sizes = sizes
+
+
+def _roomy(size: int) -> Array:
+    """Memory of at least a size, with addresses beyond it for larger sizes.
+
+    Those take no memory until they are written, and what was written is not taken anew for a size
+    that needs more: the system's first access to a page costs more than a kernel's many.
+    """
+    try:
+        return aligned(size + min(3 * size, _ROOM))
+    except MemoryError:
+        return aligned(size)
 
 
 class Sizes(NamedTuple):
