@@ -389,13 +389,17 @@ class BitCast(Unary, name="arith.bitcast"):
     kinds = "fiu"
 
     def infer(self) -> tuple[TensorType, ...]:
-        t: TensorType = self.x.type
-        if self.dtype.bits != t.dtype.bits:
-            raise TypeError(f"{self.opname} of {t} to {self.dtype}, which is of another width")
-        return (TensorType(self.dtype, t.shape),)
+        return (bits_type(self.opname, self.x.type, self.dtype),)
 
     def evaluate(self, run: RunRegion, *args: Any) -> tuple[Any, ...]:
         return bits_as(args[0], self.dtype)
+
+
+def bits_type(opname: str, t: TensorType, element: DType) -> TensorType:
+    """The type of a tensor whose bits are read as another element type, or TypeError."""
+    if element.bits != t.dtype.bits:
+        raise TypeError(f"{opname} of {t} to {element}, which is of another width")
+    return TensorType(element, t.shape)
 
 
 def bits_as(array: Any, element: DType) -> tuple[Array]:

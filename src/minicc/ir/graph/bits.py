@@ -20,10 +20,7 @@ class BitCast(Unary, name="graph.bitcast"):
     scalar = arith.BitCast
 
     def infer(self) -> tuple[TensorType, ...]:
-        t: TensorType = self.x.type
-        if self.dtype.bits != t.dtype.bits:
-            raise TypeError(f"{self.opname} of {t} to {self.dtype}, which is of another width")
-        return (TensorType(self.dtype, t.shape),)
+        return (arith.bits_type(self.opname, self.x.type, self.dtype),)
 
     def evaluate(self, run: RunRegion, *args: Any) -> tuple[Any, ...]:
         return arith.bits_as(args[0], self.dtype)
