@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -304,3 +305,62 @@ def test_a_sequence_in_place_of_a_tensor() -> None:
     both = helper.make_node("SequenceConstruct", ["x", "x"], ["s"])
     said = refusal(model_of(both, helper.make_node("Det", ["s"], ["y"], "it")))
     assert said.startswith("MC0159 error: Det")
+
+
+def branch(op: str) -> GraphProto:
+    """A branch of one node."""
+    return helper.make_graph([helper.make_node(op, ["x"], [op])], op, [], [ValueInfoProto(name=op)])
+
+
+@pytest.mark.parametrize(
+    ("nodes", "text"),
+    [
+        (
+            [helper.make_node("ScatterElements", ["x", "at", "more"], ["y"], "it", axis=0)],
+            "axis 1 is longer",
+        ),
+        (
+            [
+                helper.make_node("ReduceSum", ["x"], ["s"], keepdims=0),
+                helper.make_node("Cast", ["s"], ["c"], to=TensorProto.UINT4),
+                helper.make_node(
+                    "If", ["c"], ["y"], "it",
+                    then_branch=branch("Identity"), else_branch=branch("Neg"),
+                ),
+            ],
+            "not bool",
+        ),
+    ],
+    ids=["indices beyond the data", "a condition of numbers"],
+)  # fmt: skip
+def test_operands_that_no_type_rule_takes(nodes: Sequence[Any], text: str) -> None:
+    shapes = {"x": (F, [3, 2]), "at": (TensorProto.INT64, [1, 4]), "more": (F, [1, 4])}
+    used = {name for node in nodes for name in node.input}
+    inputs = [helper.make_tensor_value_info(n, *t) for n, t in shapes.items() if n in used]
+    graph = helper.make_graph(nodes, "hostile", inputs, [ValueInfoProto(name="y")])
+    made = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
+    said = refusal(made, {})
+    assert text in said
+    assert "at: it" in said
+
+
+def test_a_constant_that_is_repeated_along_a_free_dimension() -> None:
+    """Weights of which a free dimension says how many there are: they are not packed ahead."""
+    nodes = [
+        helper.make_node("Shape", ["x"], ["n"], end=1),
+        helper.make_node("Concat", ["n", "rest"], ["shape"], axis=0),
+        helper.make_node("Expand", ["w", "shape"], ["many"]),
+        helper.make_node("MatMul", ["x", "many"], ["y"]),
+    ]
+    w = np.random.default_rng(0).standard_normal((1, 8, 32)).astype(np.float32)
+    constants = [
+        numpy_helper.from_array(w, "w"),
+        numpy_helper.from_array(np.array([8, 32]), "rest"),
+    ]
+    inputs = [helper.make_tensor_value_info("x", F, ["n", 16, 8])]
+    graph = helper.make_graph(nodes, "g", inputs, [ValueInfoProto(name="y")], constants)
+    made = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
+    session = minicc.InferenceSession(made.SerializeToString(), threads=1)
+    for n in (1, 3):
+        x = np.random.default_rng(n).standard_normal((n, 16, 8)).astype(np.float32)
+        np.testing.assert_allclose(session.run(None, {"x": x})[0], x @ w, rtol=1e-4, atol=1e-4)

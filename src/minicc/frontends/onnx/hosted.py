@@ -27,6 +27,7 @@ from minicc.ir.graph.host import DEFINITIONS
 from minicc.ir.types import OPAQUE, TensorType
 
 assert DEFINITIONS["onnx"] is eager.run_node
+_MOST_PARTS = 1 << 16  # elements of a vector of which each is looked at
 ANYTHING = TensorType(OPAQUE)
 _KNOWN = 1 << 10  # elements of a constant that inference is shown
 Operands = Sequence[Value | None]
@@ -283,7 +284,7 @@ def _parts(ctx: Context, given: Given, position: int) -> Extents:
     if value is None or value.type.rank > 1:
         return None
     n = value.type.shape[0] if value.type.rank else 1
-    return ctx.partly(value) if isinstance(n, int) else None
+    return ctx.partly(value) if isinstance(n, int) and n <= _MOST_PARTS else None
 
 
 def _of_rank(given: Given, more: Extents, sign: int) -> Extents:

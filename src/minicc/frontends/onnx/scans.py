@@ -305,7 +305,10 @@ def emit_if(
     elif any(a.type != b.type for a, b in pairs):
         raise ctx.refused("its branches give values of different types")
     parts = {"then": then, "other": other, "types": stated}
-    op = graph.If(condition, captured, **parts, loc=ctx.builder.loc)
+    try:
+        op = graph.If(condition, captured, **parts, loc=ctx.builder.loc)
+    except (TypeError, ValueError) as error:
+        raise ctx.refused(str(error)) from error
     if types is not None:
         types.adopt(op.results, made[True][1], made[False][1])
     return ctx.builder.add(op).results

@@ -157,6 +157,9 @@ class ScatterElements(_Scatter, name="graph.scatter_elements"):
         ):
             raise TypeError(f"{self.opname} of {updates} at {indices}: shapes differ")
         _check_axis(self, self.axis, t.rank)
+        for k, (n, m) in enumerate(zip(indices.shape, t.shape, strict=True)):
+            if k != self.axis and isinstance(n, int) and isinstance(m, int) and n > m:
+                raise TypeError(f"{self.opname} into {t} at {indices}: axis {k} is longer")
         return (t,)
 
     def evaluate(self, run: RunRegion, *args: Any) -> tuple[Any, ...]:

@@ -68,12 +68,10 @@ def _scatters_few(op: Op) -> bool:
     t: TensorType = op.x.type
     if t.dtype is BOOL and op.combine != "none":
         return False
+    extents = op.indices.type.extents
     if isinstance(op, graph.ScatterND):
-        length = prod(op.indices.type.extents[:-1])
-        known = op.indices.type.extents[-1] > 0
-    else:
-        length, known = op.indices.type.extents[op.axis], True
-    return known and _is_few(length, t)
+        return extents[-1] > 0 and _is_few(prod(extents[:-1]), t)
+    return _is_few(extents[op.axis], t)
 
 
 def _is_few(length: int, of_each: TensorType) -> bool:

@@ -108,7 +108,12 @@ def _pack_group(
             continue
         outer = group.operands[group.body.args.index(op.operands[k])]
         names = _order(op, k)
-        if outer not in constants and not _worthwhile(op, names, outer in fixed):
+        if outer in constants:
+            # what is repeated along a free dimension has no size that is known now
+            worthwhile = all(isinstance(op.space[n].extent, int) for n in names)
+        else:
+            worthwhile = _worthwhile(op, names, outer in fixed)
+        if not worthwhile:
             continue
         copy = _copy(op, k, names, outer)
         if outer in constants:
