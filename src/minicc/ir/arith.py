@@ -20,7 +20,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from minicc.ir.core import Array, Literal, Op, RunRegion, Value
-from minicc.ir.types import BOOL, DType, TensorType, from_numpy
+from minicc.ir.types import BOOL, DType, TensorType, bits_type, from_numpy
 
 Evaluate = Callable[..., Any]
 
@@ -392,19 +392,7 @@ class BitCast(Unary, name="arith.bitcast"):
         return (bits_type(self.opname, self.x.type, self.dtype),)
 
     def evaluate(self, run: RunRegion, *args: Any) -> tuple[Any, ...]:
-        return bits_as(args[0], self.dtype)
-
-
-def bits_type(opname: str, t: TensorType, element: DType) -> TensorType:
-    """The type of a tensor whose bits are read as another element type, or TypeError."""
-    if element.bits != t.dtype.bits:
-        raise TypeError(f"{opname} of {t} to {element}, which is of another width")
-    return TensorType(element, t.shape)
-
-
-def bits_as(array: Any, element: DType) -> tuple[Array]:
-    """An array whose bits are read as another element type of the same width."""
-    return (np.require(array, requirements="C").view(element.numpy),)
+        return (np.require(args[0], requirements="C").view(self.dtype.numpy),)
 
 
 class Constant(Op, name="arith.constant"):

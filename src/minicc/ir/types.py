@@ -285,3 +285,10 @@ def tensor_of(array: np.ndarray[Any, Any]) -> TensorType:
     if element is None:
         raise TypeError(f"no element type stores NumPy's {array.dtype}")
     return TensorType(element, array.shape)
+
+
+def bits_type(opname: str, t: TensorType, element: DType) -> TensorType:
+    """The type of a tensor whose bits are read as another element type, or TypeError."""
+    if element.bits != t.dtype.bits:
+        raise TypeError(f"{opname} of {t} to {element}, which is of another width")
+    return TensorType(element, t.shape)

@@ -7,10 +7,12 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from minicc.ir import arith
 from minicc.ir.core import RunRegion
 from minicc.ir.graph.elementwise import Unary
-from minicc.ir.types import DType, TensorType
+from minicc.ir.types import DType, TensorType, bits_type
 
 
 class BitCast(Unary, name="graph.bitcast"):
@@ -20,7 +22,7 @@ class BitCast(Unary, name="graph.bitcast"):
     scalar = arith.BitCast
 
     def infer(self) -> tuple[TensorType, ...]:
-        return (arith.bits_type(self.opname, self.x.type, self.dtype),)
+        return (bits_type(self.opname, self.x.type, self.dtype),)
 
     def evaluate(self, run: RunRegion, *args: Any) -> tuple[Any, ...]:
-        return arith.bits_as(args[0], self.dtype)
+        return (np.require(args[0], requirements="C").view(self.dtype.numpy),)
