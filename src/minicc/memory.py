@@ -10,7 +10,6 @@ Mirrors: XLA's out-of-memory report at compile time, with its list of the larges
 from __future__ import annotations
 
 from collections.abc import Iterable
-from math import prod
 from typing import Any
 
 from minicc.errors import Problems
@@ -40,7 +39,7 @@ def require_graph_fits(module: Module, limit: int, on_host: Iterable[Op] = ()) -
     for value in (*main.args, *makers):
         if not isinstance(value.type, TensorType) or is_free(value.type.shape):
             continue
-        size = tensor_bytes(value.type)
+        size = value.type.nbytes
         if (value in held and size > limit) or size > _MOST:
             what = f"{held.get(value, 'a value in between')} ({value.type})"
             found.append(Holding(size, what, makers[value].loc if value in makers else ()))
@@ -68,8 +67,8 @@ def require_program_fits(module: Module, limit: int) -> None:
             found.append(Holding(size, f"{_tensor(op.type)}, a value in between", op.loc))
         elif isinstance(op, program.Constant):
             what = f"{_tensor(op.result.type)}, a constant"
-            found.append(Holding(op.value.nbytes, what, op.loc))
-            needed += op.value.nbytes
+            found.append(Holding(op.value.type.nbytes, what, op.loc))
+            needed += op.value.type.nbytes
     if needed > limit:
         raise too_large("the model", needed, limit, found)
 
@@ -77,12 +76,7 @@ def require_program_fits(module: Module, limit: int) -> None:
 def constant_bytes(module: Module) -> int:
     """Bytes of all constants of a program."""
     constants = (op for op in module.main.body.ops if isinstance(op, program.Constant))
-    return sum(op.value.nbytes for op in constants)
-
-
-def tensor_bytes(type: TensorType) -> int:
-    """Bytes of a dense tensor."""
-    return prod(type.extents) * type.dtype.bytes
+    return sum(op.value.type.nbytes for op in constants)
 
 
 def _span_bytes(type: Any) -> int:

@@ -20,7 +20,7 @@ from minicc.errors import MiniccError, UnsupportedError, UserError
 from minicc.inputs import check_inputs
 from minicc.ir import types
 from minicc.ir.arrays import Array
-from minicc.ir.extents import binding_of, contents_of, extents_of, is_content
+from minicc.ir.extents import MOST_CONTENTS, binding_of, contents_of, extents_of, is_content
 from minicc.ir.types import DType, TensorType
 from minicc.later import Later
 from minicc.limits import require_array_fits, without_collection
@@ -49,7 +49,6 @@ _MOST = 64  # specialisations that are kept
 _ON_DISK = 4  # of a session, those whose programs are kept on disk, weights and all
 _OWN = 4  # sizes that have a program of their own, where that runs less on the host
 _OWN_CONTENTS = 1  # the same of contents of inputs, which may differ each time
-_MOST_CONTENTS = 64  # elements of an input that is taken for a node's parameters
 _MOST_SHAPES = 4096  # shapes of inputs that are remembered
 
 Run = Callable[[list[Array]], list[Array]]
@@ -377,7 +376,7 @@ class InferenceSession:
         if self._named or not self._asks:
             return None
         binding: dict[str, Any] = self.binding(inputs)
-        if any(inputs[name].size > _MOST_CONTENTS for name in decisive):
+        if any(inputs[name].size > MOST_CONTENTS for name in decisive):
             return None
         for name in decisive:
             binding |= contents_of(name, inputs[name])
@@ -467,7 +466,7 @@ class InferenceSession:
 
 
 def sizes_of(binding: Mapping[str, int]) -> str:
-    """Sizes of free dimensions in words."""
+    """Sizes of free dimensions, and contents of inputs, in words."""
     return ", ".join(f"{s}={n}" for s, n in binding.items())
 
 

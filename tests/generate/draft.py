@@ -394,7 +394,7 @@ def evaluate(node: NodeProto, around: Sequence[Item], opset: int) -> list[Any] |
         with warnings.catch_warnings(), np.errstate(all="ignore"):
             warnings.simplefilter("ignore")
             found = ReferenceEvaluator(model).run(None, values)
-    except Exception:
+    except Exception:  # whatever a node of chance makes of the reference: it is drawn again
         return None
     return [np.asarray(v) if isinstance(v, np.generic) else v for v in found]
 

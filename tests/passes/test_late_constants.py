@@ -40,7 +40,7 @@ def test_a_chain_is_computed_when_it_is_asked_for() -> None:
     seen = folded(body, _ROW)
     turned, last = seen
     assert last.type == turned.type == TensorType(F32, (_SIDE, _SIDE))
-    assert last.nbytes == 4 * _SIDE * _SIDE
+    assert last.type.nbytes == 4 * _SIDE * _SIDE
     assert last.array.flags.c_contiguous
     assert last.array is last.array
     np.testing.assert_array_equal(last.array, square().T * np.float32(3) + np.float32(1))

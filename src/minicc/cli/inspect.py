@@ -112,7 +112,7 @@ def describe(module: Module) -> dict[str, Any]:
         "free_dimensions": list(free_symbols(main)),
         "constants": len(constants),
         "parameters": sum(prod(a.type.extents) for a in constants),
-        "constant_bytes": sum(a.nbytes for a in constants),
+        "constant_bytes": sum(a.type.nbytes for a in constants),
         "ops": dict(counted.most_common()),
     }
 

@@ -14,6 +14,7 @@ from minicc.cli.tables import show_table
 from minicc.compiler import lower
 from minicc.ir import graph, program
 from minicc.ir.core import Module
+from minicc.memory import constant_bytes
 from minicc.options import Options
 from minicc.units import Unit, Units
 from minicc.wording import counted
@@ -75,12 +76,11 @@ def _row(unit: Unit, options: Options) -> dict[str, Any]:
 def _compiled(lowered: Module) -> dict[str, int | str]:
     main = lowered.main
     launches = list(program.launches(main.body))
-    constants = (op.value for op in main.body.ops if isinstance(op, program.Constant))
     arena = main.attrs["arena"]
     return {
         "nodes": len({name for op in launches for part in op.sources for name in part}),
         "kernels": len(lowered.functions) - 1,
         "launches": len(launches),
         "arena": arena if isinstance(arena, int) else str(arena),
-        "constants": sum(value.nbytes for value in constants),
+        "constants": constant_bytes(lowered),
     }

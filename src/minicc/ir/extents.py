@@ -84,6 +84,9 @@ def extents_of(name: str, shape: Sequence[int]) -> dict[str, int]:
     return {f"{name}#": len(shape), **{f"{name}#{k}": n for k, n in enumerate(shape)}}
 
 
+MOST_CONTENTS = 64  # elements of an input that may be the parameters of a node
+
+
 def contents_of(name: str, array: Any) -> dict[str, int | str]:
     """The elements of an input by name, as sizes are given: floats as the text that is exact."""
     numbers = array.ravel().tolist()

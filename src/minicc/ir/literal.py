@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Hashable, Sequence
-from math import prod
 from threading import Lock
 from typing import Any, Self
 
@@ -83,11 +82,6 @@ class Literal:
                 if self._source is not None:
                     self._array = np.asarray(source.evaluate({}), order="C")
                     self._source = None
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes of the array."""
-        return prod(self.type.extents) * self.type.dtype.numpy.itemsize
 
     def settle(self) -> None:
         """Compute the array, and copy one that lies in a model's file, which may change."""

@@ -10,6 +10,7 @@ Mirrors: StableHLO's tensor types, MLIR's memref with a strided layout, Triton's
 from __future__ import annotations
 
 from functools import cache, lru_cache
+from math import prod
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -160,6 +161,11 @@ class TensorType(Type):
     def extents(self) -> tuple[int, ...]:
         """The shape as numbers; ValueError where a dimension is still a symbol."""
         return static_shape(self.shape)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of a dense tensor; ValueError where a dimension is still a symbol."""
+        return prod(self.extents) * self.dtype.bytes
 
     def __eq__(self, other: object) -> bool:
         return (

@@ -88,30 +88,29 @@ def objects_of(
     making. One thread begins with `constants`, which are computed and put where they may stay.
     """
     cores = len(os.sched_getaffinity(0))
-    source, taken, stopped = enumerate(templates), Lock(), Event()
-    waiting = iter(constants)
+    texts, waiting, taken, stopped = enumerate(templates), iter(constants), Lock(), Event()
     made: dict[int, list[Object]] = {}
 
-    def work(constants_first: bool) -> None:
+    def work(items: Iterator[tuple[int, Template] | Literal]) -> None:
         while not stopped.is_set():
             with taken:
-                constant = next(waiting, None) if constants_first else None
-                number, template = (-1, None) if constant else next(source, (-1, None))
-                constant = constant if constant or template else next(waiting, None)
-            if template is not None:
-                text, instances = template
-                make = partial(optimise, text, target, 2 if instances else 0)
-                code = store(f"object {target.name}", text, make)
-                made[number] = [Object(code, {FUNCTION: s}, n) for s, n in instances]
-                made[number] = made[number] or [Object(code)]
-            elif constant is not None:
-                constant.settle()
-            else:
+                item = next(items, None)
+            if item is None:
                 return
+            if isinstance(item, Literal):
+                item.settle()
+                continue
+            number, (text, instances) = item
+            make = partial(optimise, text, target, 2 if instances else 0)
+            code = store(f"object {target.name}", text, make)
+            linked = [Object(code, {FUNCTION: symbol}, numbers) for symbol, numbers in instances]
+            made[number] = linked or [Object(code)]
 
     pool = ThreadPoolExecutor(cores, "minicc-llvm")
     try:
-        for worker in [pool.submit(work, k == 0) for k in range(cores)]:
+        workers = [pool.submit(work, chain(waiting, texts))]
+        workers += [pool.submit(work, chain(texts, waiting)) for _ in range(1, cores)]
+        for worker in workers:
             worker.result()
     finally:
         # an interrupt must not wait for what has not begun

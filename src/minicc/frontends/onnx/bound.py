@@ -15,8 +15,8 @@ from minicc.frontends.onnx.context import NeedsValueError
 from minicc.frontends.onnx.reader import Model
 from minicc.ir.affine import substitute
 from minicc.ir.core import Array
-from minicc.ir.extents import numbers_of
-from minicc.ir.types import TensorType, is_free
+from minicc.ir.extents import MOST_CONTENTS, numbers_of
+from minicc.ir.types import OPAQUE, TensorType, is_free
 
 
 def bind_inputs(model: Model, sizes: dict[str, int]) -> None:
@@ -59,6 +59,18 @@ def known_inputs(
         if numbers is not None:
             known[name] = np.array(numbers, type.dtype.numpy).reshape(type.extents)
     return known
+
+
+def is_few_numbers(type: TensorType, kinds: str) -> bool:
+    """Whether an input may be axes, a shape or a scale; `kinds` are those of NumPy's types."""
+    if type.rank > 1 or type.dtype is OPAQUE or type.dtype.numpy.kind not in kinds:
+        return False
+    return is_free(type.shape) or prod(type.extents) <= MOST_CONTENTS
+
+
+def is_parameter(type: TensorType) -> bool:
+    """Whether an input of a node is few integers or one number, as data seldom are."""
+    return is_few_numbers(type, "iu" if type.rank else "iufb")
 
 
 def of_no_rank(name: str) -> NeedsValueError:

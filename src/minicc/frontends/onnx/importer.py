@@ -50,7 +50,14 @@ from minicc.frontends.onnx import (
     ops_window,
 )
 from minicc.frontends.onnx.attributes import check_attributes
-from minicc.frontends.onnx.bound import bind_inputs, bound_types, known_inputs, of_no_rank
+from minicc.frontends.onnx.bound import (
+    bind_inputs,
+    bound_types,
+    is_few_numbers,
+    is_parameter,
+    known_inputs,
+    of_no_rank,
+)
 from minicc.frontends.onnx.context import Context, HostNodeError, NeedsValueError, describe
 from minicc.frontends.onnx.host import HOST, gives_texts
 from minicc.frontends.onnx.hosted import ANYTHING, Symbols, Types, complaint, emit_hosted
@@ -64,11 +71,10 @@ from minicc.frontends.onnx.reader import Model, Node, read_model
 from minicc.frontends.onnx.registry import OPERATORS, Operator
 from minicc.ir.affine import symbols
 from minicc.ir.core import Array, Function, Module, Region, Value
-from minicc.ir.types import OPAQUE, TensorType, is_free
+from minicc.ir.types import OPAQUE, TensorType
 
 _STRING = 8  # TensorProto.DataType
 _MOST_AXES = 64  # of an array of NumPy
-_FEW = 64  # elements of an input that may be the parameters of a node
 _MOST_TAILS = 3  # Ifs within one another after which all that follows is imported in both branches
 # Operators that do little for each element: of sizes that they can't leave open the host runs them,
 # and the model has one program; for others each set of sizes has a program of its own.
@@ -365,9 +371,9 @@ class Importer:
         A node asks for one value at a time; its other parameters it may ask for next.
         """
         others = (self.values.get(name) for name in node.inputs)
-        near = [v for v in others if v is not None and _is_parameter(v.type)]
+        near = [v for v in others if v is not None and is_parameter(v.type)]
         inputs = set[Value]().union(*map(self.ctx.inputs_behind, values))
-        if all(v in self.args and _is_few_numbers(v.type, "iufb") for v in inputs):
+        if all(v in self.args and is_few_numbers(v.type, "iufb") for v in inputs):
             inputs |= {v for v in near if v in self.args}
             self.decisive |= {v.hint for v in inputs}
 
@@ -465,17 +471,6 @@ class Importer:
             except MiniccError as error:
                 problems.add(error)
         return outputs
-
-
-def _is_few_numbers(type: TensorType, kinds: str) -> bool:
-    """Whether an input may be axes, a shape, a scale or such."""
-    few = type.rank == 0 or (type.rank == 1 and (is_free(type.shape) or type.extents[0] <= _FEW))
-    return few and type.dtype is not OPAQUE and type.dtype.numpy.kind in kinds
-
-
-def _is_parameter(type: TensorType) -> bool:
-    """Whether an input of a node is few integers or one number, as data seldom are."""
-    return _is_few_numbers(type, "iu" if type.rank else "iufb")
 
 
 def _trimmed(operands: list[Value | None], entry: Operator) -> list[Value | None]:

@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from math import prod
+from typing import Any
 
 import numpy as np
 
@@ -203,8 +204,8 @@ def _combined(b: Builder, combine: str, x: Value, match: Value, terms: Value, ax
     return b.emit(graph.Select, found, b.emit(_COMBINE[combine], x, total), x)
 
 
-_EXPAND: dict[type[Op], Callable[[Builder, Op], Sequence[Value]]] = {
-    graph.TopK: _top_k,  # type: ignore[dict-item]
-    graph.ScatterElements: _scatter_elements,  # type: ignore[dict-item]
-    graph.ScatterND: _scatter_nd,  # type: ignore[dict-item]
+_EXPAND: dict[type[Op], Callable[[Builder, Any], Sequence[Value]]] = {
+    graph.TopK: _top_k,
+    graph.ScatterElements: _scatter_elements,
+    graph.ScatterND: _scatter_nd,
 }

@@ -81,9 +81,8 @@ def evaluated(op: Op, operands: Sequence[Literal]) -> list[Literal]:
 
     OutOfRange as its `evaluate` raises it.
     """
-    if isinstance(op, _CERTAIN):
-        literal = computed(op, operands, _no_region)
-        return [literal] if literal.nbytes >= _LATE else [Literal(literal.array)]
+    if isinstance(op, _CERTAIN) and op.result.type.nbytes >= _LATE:
+        return [computed(op, operands, _no_region)]
     arrays = [literal.array for literal in operands]
     results = op.evaluate(_no_region, *arrays)
     for array in arrays:
