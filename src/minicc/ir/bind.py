@@ -97,9 +97,14 @@ def bound_op(op: Op, binding: Mapping[str, int]) -> Op:
     return binder.op(op)
 
 
+_PLAIN = frozenset((int, str, bool, type(None)))  # types of most attributes, which have no sizes
+
+
 def _collect(values: Iterable[Any], found: dict[str, None]) -> None:
     """Enter all sizes of types, attributes and ops in the order in which they occur."""
     for value in values:
+        if type(value) in _PLAIN:
+            continue
         if isinstance(value, Expr):
             found.update(dict.fromkeys(sorted(affine.sizes(value))))
         elif isinstance(value, tuple):
@@ -149,6 +154,8 @@ class _Binder:
 
     def attribute(self, value: Any) -> Any:
         """An attribute or type with symbols replaced."""
+        if type(value) in _PLAIN:
+            return value
         if isinstance(value, Expr):
             return self.replace(value)
         if isinstance(value, tuple):

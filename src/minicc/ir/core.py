@@ -20,7 +20,7 @@ from __future__ import annotations
 import inspect
 import struct
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 
@@ -56,15 +56,12 @@ class Region:
         self.yields = tuple(yields)
 
 
-class Field:
+class Field(NamedTuple):
     """One declared part of an op: `kind` is operand, operands, attribute or region."""
 
-    __slots__ = ("default", "kind", "name")
-
-    def __init__(self, name: str, kind: str, default: Any) -> None:
-        self.name = name
-        self.kind = kind
-        self.default = default
+    name: str
+    kind: str
+    default: Any
 
 
 REQUIRED: Any = object()
@@ -116,18 +113,19 @@ class Op:
         operands: list[Value] = []
         attrs: dict[str, Any] = {}
         regions: list[Region] = []
-        for position, field in enumerate(type(self).fields):
-            value = args[position] if position < len(args) else named.get(field.name, field.default)
+        given = len(args)
+        for position, (name, kind, default) in enumerate(self.fields):
+            value = args[position] if position < given else named.get(name, default)
             if value is REQUIRED:
-                raise TypeError(f"{self.opname} lacks its {field.kind} `{field.name}`")
-            if field.kind == "operand":
+                raise TypeError(f"{self.opname} lacks its {kind} `{name}`")
+            if kind == "attribute":
+                attrs[name] = value
+            elif kind == "operand":
                 operands.append(value)
-            elif field.kind == "operands":
+            elif kind == "operands":
                 operands.extend(value)
-            elif field.kind == "region":
-                regions.append(value)
             else:
-                attrs[field.name] = value
+                regions.append(value)
         self._fill(tuple(operands), attrs, tuple(regions), loc)
 
     def _fill(
@@ -305,6 +303,8 @@ def attribute_key(value: Any) -> Any:
     kind = type(value)
     if kind is int:  # as most are
         return kind, value
+    if kind is str:
+        return value
     if isinstance(value, tuple):
         return tuple([attribute_key(v) for v in value])
     if isinstance(value, float):

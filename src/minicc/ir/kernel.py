@@ -25,6 +25,7 @@ have no layout across threads, and a mask is a number of elements.
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -132,7 +133,7 @@ def _check_addressing(
 ) -> None:
     if len(at) != buffer.rank:
         raise TypeError(f"{op.opname} gives {len(at)} coordinates for {buffer}")
-    known = {f"i{k}" for k in range(indices)} | {f"t{k}" for k in range(rank)}
+    known = _known(indices, rank)
     for expression in at:
         if unknown := _unknown(expression, known):
             raise TypeError(f"{op.opname} uses the unknown {unknown} in {expression}")
@@ -141,13 +142,19 @@ def _check_addressing(
 def _check_within(op: Op, within: Dim | None, indices: int, shape: tuple[int, ...]) -> None:
     if within is None:
         return
-    if unknown := _unknown(within, {f"i{k}" for k in range(indices)}):
+    if unknown := _unknown(within, _known(indices)):
         raise TypeError(f"{op.opname} uses the unknown {unknown} in {within}")
     if not shape:
         raise TypeError(f"{op.opname} within {within} of a tile without axes")
 
 
-def _unknown(expression: Dim, known: set[str]) -> list[str]:
+@cache
+def _known(indices: int, rank: int = 0) -> frozenset[str]:
+    """What addresses may name: so many indices, and the axes of a tile of this rank."""
+    return frozenset((*[f"i{k}" for k in range(indices)], *[f"t{k}" for k in range(rank)]))
+
+
+def _unknown(expression: Dim, known: frozenset[str]) -> list[str]:
     """The symbols that are neither known nor free dimensions of the program."""
     names = affine.symbols(expression) - known
     return sorted(name for name in names if not affine.is_size(name))
@@ -160,8 +167,7 @@ class Index(Op, name="kernel.index"):
     value: Dim
 
     def infer(self) -> tuple[TensorType, ...]:
-        known = {f"i{k}" for k in range(len(self.operands))}
-        if unknown := _unknown(self.value, known):
+        if unknown := _unknown(self.value, _known(len(self.operands))):
             raise TypeError(f"kernel.index uses the unknown {unknown}")
         return (INDEX_TYPE,)
 

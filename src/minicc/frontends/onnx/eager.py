@@ -34,8 +34,9 @@ from minicc.ir.types import OPAQUE, from_numpy, tensor_of
 from minicc.later import Later
 
 if TYPE_CHECKING:
-    from minicc.frontends.onnx import importer
-else:  # which imports this module
+    from minicc.frontends.onnx import families, importer
+else:  # which import this module
+    families = Later("minicc.frontends.onnx.families")
     importer = Later("minicc.frontends.onnx.importer")
 
 
@@ -63,6 +64,7 @@ class _Node:
         )
         outputs = tuple(f"output{k}" for k in range(len(op.types)))
         self.node = Node(name, " ".join(op.loc), inputs, outputs, attributes)
+        families.enter(name)
         own, domain = op.versions
         self.model = Model({"": own, name.rpartition(".")[0]: domain}, [self.node], [], outputs, {})
         self.regions: OrderedDict[tuple[Any, ...], Region | None] = OrderedDict()

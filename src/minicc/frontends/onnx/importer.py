@@ -13,42 +13,6 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from minicc.errors import MiniccError, Problems, UnsupportedError, UserError
-from minicc.frontends.onnx import (
-    classical,
-    host_choice,
-    host_image,
-    host_sequence,
-    host_text,
-    microsoft,
-    ops_activation,
-    ops_attention,
-    ops_bits,
-    ops_cast,
-    ops_constant,
-    ops_cumulative,
-    ops_einsum,
-    ops_elementwise,
-    ops_experimental,
-    ops_indexing,
-    ops_linear,
-    ops_loss,
-    ops_movement,
-    ops_normalize,
-    ops_pad,
-    ops_quantize,
-    ops_random,
-    ops_rearrange,
-    ops_recurrent,
-    ops_reduce,
-    ops_refused,
-    ops_regions,
-    ops_resize,
-    ops_sampling,
-    ops_signal,
-    ops_training,
-    ops_transposed,
-    ops_window,
-)
 from minicc.frontends.onnx.attributes import check_attributes
 from minicc.frontends.onnx.bound import (
     bind_inputs,
@@ -59,6 +23,7 @@ from minicc.frontends.onnx.bound import (
     of_no_rank,
 )
 from minicc.frontends.onnx.context import Context, HostNodeError, NeedsValueError, describe
+from minicc.frontends.onnx.families import enter
 from minicc.frontends.onnx.host import HOST, gives_texts
 from minicc.frontends.onnx.hosted import ANYTHING, Symbols, Types, complaint, emit_hosted
 from minicc.frontends.onnx.loops import loop_outputs
@@ -85,44 +50,6 @@ _LIGHT = frozenset(
         *("Reshape", "ReverseSequence", "ScatterElements", "ScatterND", "Slice", "SpaceToDepth"),
         *("Split", "Squeeze", "TensorScatter", "Tile", "TopK", "Trilu", "Unsqueeze"),
     )
-)
-
-# Importing a family enters its operators into the table.
-FAMILIES = (
-    classical,
-    host_choice,
-    host_image,
-    host_sequence,
-    host_text,
-    microsoft,
-    ops_activation,
-    ops_attention,
-    ops_bits,
-    ops_cast,
-    ops_constant,
-    ops_cumulative,
-    ops_einsum,
-    ops_elementwise,
-    ops_experimental,
-    ops_indexing,
-    ops_linear,
-    ops_loss,
-    ops_movement,
-    ops_normalize,
-    ops_pad,
-    ops_quantize,
-    ops_random,
-    ops_rearrange,
-    ops_recurrent,
-    ops_reduce,
-    ops_refused,
-    ops_regions,
-    ops_resize,
-    ops_sampling,
-    ops_signal,
-    ops_training,
-    ops_transposed,
-    ops_window,
 )
 
 
@@ -260,6 +187,7 @@ class Importer:
 
     def node(self, node: Node) -> None:
         """Import one node, or what stands for it: a branch, or the body of its operator."""
+        enter(node.op)
         if self.looped(node):
             return
         replaced = None if self.failed.intersection(node.uses) else self.replaced(node)

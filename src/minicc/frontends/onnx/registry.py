@@ -10,6 +10,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TypeVar
 
 from minicc.ir.core import Value
@@ -18,21 +19,41 @@ Importer = Callable[..., Value | tuple[Value, ...]]
 F = TypeVar("F", bound=Importer)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Operator:
     """How to import one operator.
 
-    The function, its inputs' names, how many of them must be there, whether there may be any
-    number, and the attributes that it reads or that mean nothing in inference; others are refused.
-    Those of the former that are `optional` may be left empty.
+    The function, and the attributes that it reads or that mean nothing in inference; others are
+    refused. What it says of its inputs is looked at when a model has the operator.
     """
 
     run: Importer
-    inputs: tuple[str, ...]
-    required: int
-    variadic: bool
     attributes: frozenset[str]
-    optional: frozenset[str]
+
+    @cached_property
+    def _parameters(self) -> list[inspect.Parameter]:
+        return list(inspect.signature(self.run).parameters.values())[2:]
+
+    @cached_property
+    def inputs(self) -> tuple[str, ...]:
+        """The inputs' names."""
+        return tuple(p.name for p in self._parameters)
+
+    @cached_property
+    def required(self) -> int:
+        """How many inputs must be there."""
+        needed = (p.default is p.empty and p.kind is not p.VAR_POSITIONAL for p in self._parameters)
+        return sum(needed)
+
+    @cached_property
+    def variadic(self) -> bool:
+        """Whether there may be any number of inputs."""
+        return any(p.kind is p.VAR_POSITIONAL for p in self._parameters)
+
+    @cached_property
+    def optional(self) -> frozenset[str]:
+        """Those of the required inputs that may be left empty."""
+        return frozenset(p.name for p in self._parameters if p.annotation == "Value | None")
 
 
 OPERATORS: dict[str, Operator] = {}
@@ -42,15 +63,7 @@ def register(name: str, run: Importer, attributes: str = "") -> None:
     """Enter a function for an operator, with the names of its attributes."""
     if name in OPERATORS:
         raise ValueError(f"two functions import {name}")
-    parameters = list(inspect.signature(run).parameters.values())[2:]
-    OPERATORS[name] = Operator(
-        run,
-        tuple(p.name for p in parameters),
-        sum(p.default is p.empty and p.kind is not p.VAR_POSITIONAL for p in parameters),
-        any(p.kind is p.VAR_POSITIONAL for p in parameters),
-        frozenset(attributes.split()),
-        frozenset(p.name for p in parameters if p.annotation == "Value | None"),
-    )
+    OPERATORS[name] = Operator(run, frozenset(attributes.split()))
 
 
 def operator(name: str, attributes: str = "") -> Callable[[F], F]:

@@ -157,10 +157,10 @@ class _Emitter:
     def launch_on(self, group: Group, ins: list[Value], outs: list[Value]) -> None:
         """The same on given buffers."""
         types = [v.type for v in (*ins, *outs)]
-        found = _key(group, types)
-        if found not in self.of_group:
-            self.of_group[found] = self.kernel_of(group, types, len(ins))
-        made, names = self.of_group[found]
+        key = _key(group, types)
+        if key not in self.of_group:
+            self.of_group[key] = self.kernel_of(group, key, types, len(ins))
+        made, names = self.of_group[key]
         sources = tuple(op.loc for op in group.body.ops)
         launch = program.Launch(
             (*ins, *outs),
@@ -174,15 +174,14 @@ class _Emitter:
         self.b.add(launch)
 
     def kernel_of(
-        self, group: Group, types: list[BufferType], inputs: int
+        self, group: Group, key: Hashable, types: list[BufferType], inputs: int
     ) -> tuple[Function, dict[str, str]]:
         """The kernel of a group, and what the sizes that it takes are called in the group."""
         taken, names = group, dict[str, str]()
         if self.sizes:
             renamed, types, names = formal(group, types)
             assert isinstance(renamed, Group)
-            taken = renamed
-        key = _key(taken, types)
+            taken, key = renamed, _key(renamed, types)
         if key not in self.of_formal:
             self.of_formal[key] = self.kernel(taken, tuple(types[:inputs]), tuple(types[inputs:]))
         return self.of_formal[key], names

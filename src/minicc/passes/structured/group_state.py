@@ -85,7 +85,7 @@ class GroupState:
         self.grid = grid
         self.steps = {name: steps for name, _, steps in group.cover}
         self.shared: dict[str, Position] = {
-            n: (v, 1) for n, v in grid.items() if n not in self.steps
+            n: (grid.get(n, 0), 1) for n in group.shared if n not in self.steps
         }
         self.memory: dict[Value, Memory] = {}
         self.registers: dict[Value, Register] = {}

@@ -40,7 +40,7 @@ class Nest:
         self.op = op
         self.tiles = dict(op.tile)
         self.blocks = dict(op.blocks)
-        own = [i for i in op.space.iters if i.name not in lowering.grid]
+        own = [i for i in op.space.iters if i.name not in lowering.group.shared]
         self.own_parallel = [i.name for i in own if i.kind != REDUCTION]
         self.reductions = [i.name for i in own if i.kind == REDUCTION]
         self.extents = {i.name: i.extent for i in op.space.iters}

@@ -95,19 +95,21 @@ def lower_group(
     """
     first = group.body.ops[0]
     assert isinstance(first, Generic)
-    grid = [Value(INDEX_TYPE, n) for n in group.shared]
+    points = {name: n for name, n, _ in group.cover}
+    extents = {n: affine.ceildiv(first.space[n].extent, points.get(n, 1)) for n in group.shared}
+    # an axis of one instance would be a loop of one round
+    axes = {n: Value(INDEX_TYPE, n) for n in group.shared if n in points or extents[n] != 1}
     ins = [Value(t, v.hint) for t, v in zip(inputs, group.body.args, strict=True)]
     outs = [Value(t, v.hint) for t, v in zip(outputs, group.body.yields, strict=True)]
-    lowering = _Lowering(group, dict(zip(group.shared, grid, strict=True)))
-    points = {name: n for name, n, _ in group.cover}
+    lowering = _Lowering(group, axes)
     for v, buffer in zip((*group.body.args, *group.body.yields), (*ins, *outs), strict=True):
         lowering.memory[v] = Memory(buffer, tuple(range(buffer.type.rank)))
     lowering.scratch()
     lowering.covered(0)
-    extents = tuple(affine.ceildiv(first.space[n].extent, points.get(n, 1)) for n in group.shared)
-    body = Region((*grid, *ins, *outs), lowering.b.ops, ())
+    grid = tuple(extents[n] for n in axes)
+    body = Region((*axes.values(), *ins, *outs), lowering.b.ops, ())
     sizes = sizes_of(body) if free else ()
-    return Function(name, body, {"grid": extents} | ({"sizes": sizes} if sizes else {}))
+    return Function(name, body, {"grid": grid} | ({"sizes": sizes} if sizes else {}))
 
 
 class _Lowering(GroupState):
