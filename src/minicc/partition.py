@@ -24,6 +24,7 @@ from minicc.memory import require_graph_fits
 from minicc.passes.graph.expand import expands
 from minicc.passes.graph.fold_constants import fold_constants
 from minicc.passes.graph.specialise import specialise
+from minicc.passes.graph.whiles import keeps_types
 from minicc.passes.structured.lower_to_structured import has_lowering
 
 
@@ -62,7 +63,7 @@ def runs_on_host(op: Op) -> str:
     """Why an op does not become machine code, in words; empty where it does."""
     if isinstance(op, graph.Host):
         return f"{op.operator.partition('.')[2]} runs on the host"
-    if isinstance(op, graph.While):
+    if isinstance(op, graph.While) and not keeps_types(op):
         return "data decide how often it runs, or what its rounds give"
     if isinstance(op, graph.If) and op.types:
         return "its branches give values of different shapes"

@@ -80,7 +80,8 @@ def _rounds(region: Region, outer: int, numbers: Mapping[str, Dim]) -> Iterator[
     """How often each launch runs."""
     for op in region.ops:
         if isinstance(op, program.Loop):
-            count = affine.evaluate(op.count, numbers)
+            # data end a loop with a condition
+            count = 1 if op.conditions else affine.evaluate(op.count, numbers)
             yield from _rounds(op.body, outer * count, numbers)
         elif isinstance(op, program.Launch):
             yield outer

@@ -96,7 +96,7 @@ def chosen(tmp_path: Path) -> str:
 
 @pytest.fixture
 def looped(tmp_path: Path) -> str:
-    """A loop whose rounds are counted when it runs, and nothing else."""
+    """A loop whose rounds are counted when it runs, with a row of each, and nothing else."""
     body = helper.make_graph(
         [
             helper.make_node("Identity", ["c"], ["on"]),
@@ -104,10 +104,11 @@ def looped(tmp_path: Path) -> str:
         ],
         "body",
         [info("k", INT, []), info("c", B, []), info("v")],
-        [info("on", B, []), info("w")],
+        [info("on", B, []), info("w"), info("w")],
     )
-    nodes = [helper.make_node("Loop", ["most", "", "x"], ["y"], body=body, name="rounds")]
-    return write(tmp_path, nodes, [info("x", F, [3]), info("most", INT, [])], [info("y")])
+    nodes = [helper.make_node("Loop", ["most", "", "x"], ["y", "all"], body=body, name="rounds")]
+    inputs = [info("x", F, [3]), info("most", INT, [])]
+    return write(tmp_path, nodes, inputs, [info("y"), info("all")])
 
 
 HEADS = (

@@ -18,8 +18,8 @@ from minicc.ir.types import BufferType, TensorType
 if TYPE_CHECKING:
     from minicc.ir.affine import Dim
 
-# slots of the table: three of its own, the sizes, main's arguments, the constants in their order
-ARENA, TEAM, STATUS, FIRST = 0, 1, 2, 3
+# slots of the table: four of its own, the sizes, main's arguments, the constants in their order
+ARENA, TEAM, STATUS, WATCH, FIRST = 0, 1, 2, 3, 4
 WORDS = 2  # of a check in the status: whether it failed, the least index
 _NONE = np.iinfo(np.int64).max
 

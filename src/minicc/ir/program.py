@@ -8,7 +8,8 @@ done; any other launch is done by the caller. `program.barrier` stands where dat
 is needed, or memory that it uses.
 
 A loop runs its body round by round; views of what it scans move with the round. A branch is chosen
-by the caller's thread, which reads the condition where it stands.
+by the caller's thread, which reads the condition where it stands, and so does a loop's condition
+before each round.
 
 Laws. Instances of the launches between two barriers that are shared touch nothing that another of
 these writes, but for equal bits, and nothing that the caller writes meanwhile. Memory of
@@ -31,7 +32,7 @@ from minicc.ir import affine, affine_facts
 from minicc.ir.affine import Dim
 from minicc.ir.core import Function, Literal, Op, Region, RunRegion, Value, walk
 from minicc.ir.kernel import Memory
-from minicc.ir.types import BOOL, INDEX_TYPE, BufferType, static_shape
+from minicc.ir.types import BOOL, INDEX_TYPE, BufferType, TensorType, static_shape
 
 
 def launches(region: Region) -> Iterator[Launch]:
@@ -141,20 +142,25 @@ class Launch(Op, name="program.launch"):
 class Loop(Op, name="program.loop"):
     """Run the body `count` times; its argument is the number of the round, from 0 on.
 
-    The body uses buffers from outside; memory that it allocates is allocated outside, too.
+    The body uses buffers from outside; memory that it allocates is allocated outside, too. With a
+    condition, a buffer of two, round `t` runs where element `t mod 2` is true and all rounds before
+    it ran; the result is how many did.
     """
 
+    conditions: tuple[Value, ...]
     count: Dim
     body: Region
     pure = False
     control = True
 
-    def infer(self) -> tuple[BufferType, ...]:
+    def infer(self) -> tuple[TensorType, ...]:
         if [a.type for a in self.body.args] != [INDEX_TYPE] or self.body.yields:
             raise TypeError(
                 f"the body of {self.opname} takes the round's number and yields nothing"
             )
-        return ()
+        if [v.type for v in self.conditions] not in ([], [BufferType(BOOL, (2,))]):
+            raise TypeError(f"{self.opname} has at most one condition, a buffer of two")
+        return (INDEX_TYPE,) * len(self.conditions)
 
     def verify(self) -> None:
         self.require_inside({})
@@ -169,9 +175,13 @@ class Loop(Op, name="program.loop"):
             _require_inside(self.body, counts)
 
     def evaluate(self, run: RunRegion, *args: Any) -> tuple[Any, ...]:
+        rounds = 0
         for t in range(*static_shape((self.count,))):
+            if not all(m.flat[0, m.base + t % 2] for m in args):
+                break
             run(self.body, [t])
-        return ()
+            rounds += 1
+        return (rounds,) * len(args)
 
 
 class If(Op, name="program.if"):

@@ -9,8 +9,11 @@ before yielded for them), a slice along axis 0 of each scanned operand, and the 
 whole, which are the same in each round. It yields the states, and rows that are stacked along a
 new axis 0. A body uses nothing but its arguments, so a pass can treat it as a function of its own.
 
+With a `condition` the loop ends, too, when its first state is false; it has states alone then.
+
 Mirrors: ONNX's Scan, JAX's `lax.scan`, MLIR's scf.for with tensors as iteration arguments. JAX's
-captures become operands too; MLIR's bodies may use what is outside.
+captures become operands too; MLIR's bodies may use what is outside. JAX and MLIR have another op
+for a loop with a condition; ours is one, since memory and schedules are the same.
 """
 
 from __future__ import annotations
@@ -24,14 +27,15 @@ from minicc.ir import affine
 from minicc.ir.affine import Dim
 from minicc.ir.arrays import empty
 from minicc.ir.core import Op, Region, RunRegion, Value
-from minicc.ir.types import TensorType, static_shape
+from minicc.ir.types import BOOL, TensorType, static_shape
 
 
 class Scanning(Op):
     """A loop of `count` rounds; the operands are states, scanned tensors, and what is captured.
 
     `backwards` says of each scanned operand whether its last slice comes first, `turned` of each
-    stacked result whether the first round makes its last row.
+    stacked result whether the first round makes its last row. `condition` says whether the first
+    state ends the loop.
     """
 
     inputs: tuple[Value, ...]
@@ -40,6 +44,7 @@ class Scanning(Op):
     backwards: tuple[bool, ...]
     turned: tuple[bool, ...]
     body: Region
+    condition: bool = False
     control = True
 
     @property
@@ -55,6 +60,8 @@ class Scanning(Op):
         require_closed(self)
         if isinstance(self.count, int) and self.count < 0:
             raise ValueError(f"{self.opname} of {self.count} rounds")
+        if self.condition and (taken[:1] != [TensorType(BOOL)] or self.backwards or self.turned):
+            raise TypeError(f"{self.opname} with a condition has states alone, first a bool")
         if len(given) != len(taken) or len(given) < self.first:
             raise TypeError(f"the body of {self.opname} takes {len(taken)} of {len(given)} values")
         for k in range(n, self.first):
@@ -86,6 +93,8 @@ class Scanning(Op):
         states, slices, captured = args[:n], args[n : self.first], args[self.first :]
         rows = [empty(r.type.extents, r.type.dtype.numpy) for r in self.results[n:]]
         for t in range(count):
+            if self.condition and not states[0]:
+                break
             here = [
                 np.asarray(x[count - 1 - t if back else t])
                 for x, back in zip(slices, self.backwards, strict=True)

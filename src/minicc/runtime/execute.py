@@ -9,7 +9,7 @@ Unlike IREE's, nothing is recorded or submitted; the call returns when all is do
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain
 from math import prod
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -18,7 +18,7 @@ from weakref import WeakValueDictionary
 import numpy as np
 
 from minicc.backends.base import Image
-from minicc.backends.layout import ARENA, FIRST, STATUS, TEAM, Layout, clean_status
+from minicc.backends.layout import ARENA, FIRST, STATUS, TEAM, WATCH, Layout, clean_status
 from minicc.errors import UserError
 from minicc.ir.arrays import Array, aligned, empty, is_aligned
 from minicc.ir.extents import binding_of, number_of, with_derived
@@ -40,6 +40,7 @@ else:
 _ALONE = 200_000
 
 _MAIN = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
+_WATCH = ctypes.CFUNCTYPE(ctypes.c_int)
 
 
 # Constants of all executables by their type and a sample of their bytes: specialisations of one
@@ -75,17 +76,41 @@ def _placed(array: Array) -> Array:
     return array
 
 
-class _Context:
-    """What one run needs for itself: an arena, a table, and the words that checks leave."""
+def _signals(raised: list[BaseException]) -> Iterator[int]:
+    """Give 0 until a signal's handler raises something, which is `raised` then, and 1 after that.
 
-    __slots__ = ("arena", "sizes", "status", "table")
+    Handlers run where Python does: here, while native code asks whether to go on.
+    """
+    stop = 0
+    while True:
+        try:
+            yield stop
+        except GeneratorExit:
+            return
+        except BaseException as error:
+            raised.append(error)
+            stop = 1
+
+
+class _Context:
+    """What one run needs for itself: an arena, a table, and the words that checks leave.
+
+    `raised` is what a signal's handler raised meanwhile.
+    """
+
+    __slots__ = ("arena", "raised", "sizes", "status", "table", "watch")
 
     def __init__(self, count: int, constants: Sequence[int], checks: int) -> None:
         self.arena = aligned(0)
+        self.raised: list[BaseException] = []
+        signals = _signals(self.raised)
+        next(signals)  # so that handlers run within its `try`
+        self.watch = _WATCH(signals.__next__)
         self.sizes: Sizes | None = None
         self.table = (ctypes.c_void_p * (FIRST + count + len(constants)))()
         self.status = clean_status(checks)
         self.table[STATUS] = self.status.ctypes.data
+        self.table[WATCH] = ctypes.cast(self.watch, ctypes.c_void_p).value
         for k, address in enumerate(constants):
             self.table[FIRST + count + k] = address
 
@@ -199,6 +224,8 @@ class NativeExecutable:
             self._main(ctypes.addressof(table))
         finally:
             give_team(team)
+        if context.raised:
+            raise context.raised[0]
         failure = None
         if self._checks:
             failure = _failure(context, self._layout, sizes.numbers)

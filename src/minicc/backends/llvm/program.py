@@ -1,12 +1,13 @@
 """`main` of the program level to LLVM IR: one native function that the caller's thread runs.
 
 Its signature is `void main(ptr table)`; the table holds addresses: the arena, the thread team, the
-status, then the free dimensions (numbers, not addresses), main's arguments, and the constants in
-the order of their ops (`Layout`).
+status, a function, then the free dimensions (numbers, not addresses), main's arguments, and the
+constants in the order of their ops (`Layout`).
 A launch that is shared writes the kernel's arguments to a frame and hands the team a function that
 reads them there and runs the instances from lo to hi; any other launch is a call. A barrier waits
 until all is done that was handed out, as `main` does before it writes the frame again and before it
-returns. The team's functions are those of `runtime.claims`.
+returns. The team's functions are those of `runtime.claims`. A loop that data end calls the table's
+function now and then, and ends when that says so: an interrupt must end one that data would not.
 
 Mirrors: IREE's VM with its native executables, XLA:CPU's thunk sequence, ORT's execution plan,
 compiled to one call; the functions it hands out are those of OpenMP's outlined regions.
@@ -17,16 +18,18 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from itertools import count as numbers
 
-from minicc.backends.layout import ARENA, FIRST, STATUS, TEAM, WORDS, Layout
+from minicc.backends.layout import ARENA, FIRST, STATUS, TEAM, WATCH, WORDS, Layout
 from minicc.backends.llvm.checks import checks_of, checks_of_program
 from minicc.backends.llvm.emitter import symbol_of
 from minicc.backends.llvm.sizes import evaluated, parameter
 from minicc.errors import CompilerBug
 from minicc.ir import affine, program
 from minicc.ir.affine import Dim, symbol
-from minicc.ir.core import Function, Literal, Module, Op, Region, Value
+from minicc.ir.core import Function, Literal, Module, Op, Region, Value, walk
 from minicc.ir.kernel import scratch_of
 
+_WATCHED = 10_000_000  # points of a loop's rounds after which it asks whether to go on
+_MOST_ROUNDS = 1 << 16  # or rounds, where these are small
 _FLUSH = 0x8040  # MXCSR: denormal results and operands are zero
 _BARRIER = "  call void @minicc_barrier(ptr %team)"
 _SCRATCH, _PART = "ptr %scratch", "i64 %scratch.part"  # the caller's, and bytes of a thread's
@@ -63,7 +66,8 @@ def _work(region: Region) -> Dim:
         if isinstance(op, program.Launch):
             work = work + op.work
         elif isinstance(op, program.Loop):
-            work = work + op.count * _work(op.body)
+            count = 1 if op.conditions else op.count  # data end it, perhaps at once
+            work = work + count * _work(op.body)
         elif isinstance(op, program.If):
             work = work + max(map(_work, op.regions), key=affine.typical)
     return work
@@ -88,6 +92,8 @@ def emit_main(module: Module, flush_denormals: bool) -> str:
     lines = [*sizes.loads, *lines]
     if emitter.checked:
         lines = [*_load_slot("status", STATUS), *lines]
+    if any(isinstance(op, program.Loop) and op.conditions for op in walk(main.body)):
+        lines = [*_load_slot("watch", WATCH), *lines]
     if emitter.stubs:
         lines = [f"  %frame = alloca [{emitter.width} x i64], align 8", *lines, _BARRIER]
     return _module(lines, list(emitter.stubs.values()), emitter.called, module, flush_denormals)
@@ -183,8 +189,9 @@ class _Main:
         self.lines.append(f"{name}.after:")
 
     def loop(self, op: program.Loop, name: str) -> None:
-        """A loop of the caller."""
-        self.names[op.body.args[0]] = f"%{name}"
+        """A loop of the caller; how many rounds ran is what the next one's number would be."""
+        names = (op.body.args[0], *op.results)
+        self.names.update(dict.fromkeys(names, f"%{name}"))
         count = self.index(op.count, {})
         self.lines += [
             f"  br label %{name}.before",
@@ -193,9 +200,27 @@ class _Main:
             f"{name}.head:",
             f"  %{name} = phi i64 [ 0, %{name}.before ], [ %{name}.next, %{name}.end ]",
             f"  %{name}.more = icmp slt i64 %{name}, {count}",
-            f"  br i1 %{name}.more, label %{name}.body, label %{name}.after",
-            f"{name}.body:",
+            f"  br i1 %{name}.more, label %{name}.{'there' if op.conditions else 'body'}, "
+            f"label %{name}.after",
         ]
+        for condition in op.conditions:
+            self.lines += [
+                f"{name}.there:",
+                f"  %{name}.half = and i64 %{name}, 1",
+                f"  %{name}.at = getelementptr i8, ptr {self.names[condition]}, i64 %{name}.half",
+                f"  %{name}.byte = load i8, ptr %{name}.at",
+                f"  %{name}.holds = icmp ne i8 %{name}.byte, 0",
+                f"  br i1 %{name}.holds, label %{name}.watch, label %{name}.after",
+                f"{name}.watch:",
+                f"  %{name}.turn = and i64 %{name}, {_turns(op) - 1}",
+                f"  %{name}.due = icmp eq i64 %{name}.turn, {_turns(op) - 1}",
+                f"  br i1 %{name}.due, label %{name}.ask, label %{name}.body",
+                f"{name}.ask:",
+                f"  %{name}.stop = call i32 %watch()",
+                f"  %{name}.goes = icmp eq i32 %{name}.stop, 0",
+                f"  br i1 %{name}.goes, label %{name}.body, label %{name}.after",
+            ]
+        self.lines.append(f"{name}.body:")
         self.region(op.body)
         self.lines += [
             f"  br label %{name}.end",
@@ -212,6 +237,12 @@ class _Main:
         names = {**rounds, **{n: self.sizes.value(symbol(n)) for n in affine.sizes(expression)}}
         known: dict[Dim, str] = {symbol(n): name for n, name in names.items()}
         return evaluated(expression, self.lines, known, f"x{next(self.numbers)}.")
+
+
+def _turns(op: program.Loop) -> int:
+    """After how many rounds a loop that data end asks whether to go on, a power of two."""
+    rounds = _WATCHED // max(1, affine.typical(_work(op.body)))
+    return 1 << max(0, min(rounds, _MOST_ROUNDS).bit_length() - 1)
 
 
 def _load_slot(name: str, slot: int, kind: str = "ptr") -> list[str]:

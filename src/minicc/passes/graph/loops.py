@@ -17,6 +17,7 @@ of scans. XLA's are passes of their own that look at conditions; ours knows the 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from string import ascii_lowercase
 
 import numpy as np
@@ -28,7 +29,10 @@ from minicc.ir.rewrite import Rebuilder, inline, live, rebuild, substituted
 from minicc.ir.scan import lift
 from minicc.ir.types import static_shape
 from minicc.passes.graph.branches import simplify_branch
+from minicc.passes.graph.whiles import as_scan, keeps_types
 
+# what fails where an index is out of range
+_INDEXED = (graph.Gather, graph.GatherElements, graph.GatherND)
 _FEW_ROUNDS = 3
 _FEW_OPS = 48  # of all rounds together
 
@@ -54,12 +58,18 @@ def _simplify(function: Function) -> Function:
             became = simplify_branch(b, op.rebuilt(operands, branches), constants, kept)
             constants.update((o.result, o) for o in b.ops[start:] if isinstance(o, graph.Constant))
             return [new or old for new, old in zip(became, op.results, strict=True)]
-        if not isinstance(op, graph.Scan) or not any(kept):
+        if not any(kept):
+            return None
+        added = 0
+        if isinstance(op, graph.While) and keeps_types(op):
+            op, added = as_scan(b, op, operands, constants)
+            operands, kept = op.operands, [False] * added + kept
+        if not isinstance(op, graph.Scan):
             return None
         body = _simplify(Function("body", op.body)).body
         scan, found = _without_fixed_states(op.rebuilt(operands, (body,)))
         scan, found = _needed(_with_constants(scan, constants), found, kept)
-        outer, scan = lift(scan, lambda inner: inner.pure)
+        outer, scan = lift(scan, partial(_is_movable, scan))
         outside: dict[Value, Value] = {}
         for inner in outer:
             made = b.add(inner.rebuilt([outside.get(v, v) for v in inner.operands]))
@@ -70,9 +80,14 @@ def _simplify(function: Function) -> Function:
         scan = _with_constants(_products_ahead(b, scan), constants)
         results = _written_out(b, scan) if is_short(scan) else b.add(scan).results
         became = [results[f] if isinstance(f, int) else f for f in found]
-        return [new or old for new, old in zip(became, op.results, strict=True)]
+        return [new or old for new, old in zip(became, op.results, strict=True)][added:]
 
     return rebuild(function, visit)
+
+
+def _is_movable(scan: graph.Scan, op: Op) -> bool:
+    """Whether an op may run before a loop; one that can fail may not where no round may run."""
+    return op.pure and not (scan.condition and isinstance(op, _INDEXED))
 
 
 # what a result became: that of another number, a value from outside, None where nobody reads it
@@ -82,7 +97,7 @@ Found = int | Value | None
 def _without_fixed_states(scan: graph.Scan) -> tuple[graph.Scan, list[Found]]:
     """The loop without states that no round changes, and what each of its results became."""
     args, yields, n = scan.body.args, scan.body.yields, scan.states
-    fixed = [k for k in range(n) if yields[k] is args[k]]
+    fixed = [k for k in range(scan.condition, n) if yields[k] is args[k]]
     found: list[Found] = [scan.operands[k] if k in fixed else k for k in range(n)]
     left = [k for k in range(n) if k not in fixed]
     found = [left.index(f) if isinstance(f, int) else f for f in found]
@@ -101,6 +116,7 @@ def _needed(
     """The loop without what nobody reads; `kept` says which of the old results are read."""
     args, yields, n = scan.body.args, scan.body.yields, scan.states
     wanted = {f for f, keep in zip(found, kept, strict=True) if keep and isinstance(f, int)}
+    wanted.update(range(scan.condition))
     while True:
         results = [yields[k] for k in sorted(wanted)]
         ops = live(scan.body.ops, results)
@@ -192,7 +208,7 @@ def is_short(scan: graph.Scan) -> bool:
 
     What is heavy is no faster for being written out, but takes as often to compile.
     """
-    if not isinstance(scan.count, int):
+    if not isinstance(scan.count, int) or scan.condition:
         return False
     large = (graph.Contract, graph.Conv)
     heavy = any(isinstance(op, large) or op.control for op in scan.body.ops)

@@ -85,29 +85,36 @@ class _Sharing:
         ops: list[Op] = []
         touched = dict(entered)
         for op in region.ops:
-            if isinstance(op, program.Loop):
-                body, touched = self.loop(op, touched)
-                ops.append(op.with_regions([body]))
-                continue
-            if isinstance(op, (program.Launch, program.If)):
-                split = -1
-                if isinstance(op, program.Launch):
-                    split = choose_split(self.grids[op.kernel], op.work)
-                accesses = list(_accesses(op, self.root, self.offsets))
-                if any(
-                    a.conflicts(b) and not (alone and split < 0)
-                    for a in accesses
-                    for b, alone in touched
-                ):
-                    ops.append(program.Barrier(loc=op.loc))
-                    touched = {}
-                if isinstance(op, program.If):
-                    op, touched = self.branch(op, touched)  # its condition has been read by then
-                else:
-                    touched.update(((a, split < 0), None) for a in accesses)
-                    op = op.rebuilt(op.operands, split=split)
+            split = -1  # the caller reads conditions
+            if isinstance(op, program.Launch):
+                split = choose_split(self.grids[op.kernel], op.work)
+                op = op.rebuilt(op.operands, split=split)
+            if isinstance(op, program.Launch | program.If | program.Loop):
+                barrier, touched = self.waited(op, touched, split < 0)
+                ops += barrier
+            if isinstance(op, program.Launch):
+                touched.update(((a, split < 0), None) for a in self.accesses(op))
+            elif isinstance(op, program.If):
+                op, touched = self.branch(op, touched)
+            elif isinstance(op, program.Loop):
+                op, touched = self.loop(op, touched)
             ops.append(op)
         return Region(region.args, ops, region.yields), touched
+
+    def waited(self, op: Op, touched: Open, alone: bool) -> tuple[list[Op], Open]:
+        """A barrier, if memory that an op touches is in use by others; what is open then.
+
+        What the caller alone has touched needs none where it does the op `alone`, too.
+        """
+        accesses = list(self.accesses(op))
+        pairs = ((a.conflicts(b), own) for a in accesses for b, own in touched)
+        if any(conflict and not (own and alone) for conflict, own in pairs):
+            return [program.Barrier(loc=op.loc)], {}
+        return [], touched
+
+    def accesses(self, op: Op) -> Iterable[Access]:
+        """The memory that an op touches; not what those within it do."""
+        return _accesses(op, self.root, self.offsets)
 
     def branch(self, op: program.If, entered: Open) -> tuple[program.If, Open]:
         """Both branches; behind them is open what either leaves."""
@@ -115,13 +122,16 @@ class _Sharing:
         left = {access: None for _, left in made for access in left}
         return op.with_regions([region for region, _ in made]), left
 
-    def loop(self, op: program.Loop, entered: Open) -> tuple[Region, Open]:
-        """A loop's body for any round; behind it is open what some round leaves, or none ran."""
+    def loop(self, op: program.Loop, entered: Open) -> tuple[program.Loop, Open]:
+        """A loop for any round; behind it is open what some round leaves, or none ran."""
         before = entered
+        surely = isinstance(op.count, int) and op.count > 0 and not op.conditions
         while True:
             body, left = self.region(op.body, before)
+            barrier, left = self.waited(op, left, True)  # before the next round's condition is read
             if left.keys() <= before.keys():
-                return body, left if isinstance(op.count, int) and op.count else before
+                body = Region(body.args, [*body.ops, *barrier], ())
+                return op.with_regions([body]), left if surely else before
             before = {**before, **left}
 
 
@@ -148,7 +158,7 @@ def choose_split(grid: tuple[Dim, ...], work: Dim) -> int:
 
 
 def _accesses(
-    op: program.Launch | program.If,
+    op: Op,
     root: Mapping[Value, Value],
     offsets: Mapping[Value, program.Alloc],
 ) -> Iterable[Access]:

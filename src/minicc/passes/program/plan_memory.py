@@ -132,15 +132,15 @@ def largest_sum(sizes: Sequence[Dim]) -> Dim:
     return total
 
 
-def _users(region: Region, loops: Loops) -> Iterator[tuple[program.Launch | program.If, Loops]]:
+def _users(region: Region, loops: Loops) -> Iterator[tuple[Op, Loops]]:
     """What reads or writes memory in order, each with the loops around it.
 
     One branch stands after the other: as only one of them runs, both may use the same memory.
     """
     for op in region.ops:
-        if isinstance(op, (program.Launch, program.If)):
-            yield op, loops
         inside = (*loops, op) if isinstance(op, program.Loop) else loops
+        if isinstance(op, (program.Launch, program.If, program.Loop)):
+            yield op, inside
         for inner in op.regions:
             yield from _users(inner, inside)
 

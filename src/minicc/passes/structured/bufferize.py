@@ -107,12 +107,18 @@ class _Emitter:
                 start = self.at(self.plan.state(op, k, 0), v)
                 self.launch_on(copy_group(v, op.loc), [self.buffer(v)], [start])
         outer, self.b = self.b, Builder(op.loc)
-        name = self.plan.rounds[op]
+        name, end = self.plan.rounds[op]
         self.rounds[name] = Value(INDEX_TYPE, name)
         self.region(op.body)
         body = Region((self.rounds[name],), self.b.ops, ())
         self.b = outer
-        self.b.add(program.Loop(count=op.count, body=body, loc=op.loc))
+        conditions: list[Value] = []
+        if op.condition:
+            place = self.plan.state(op, 0, 0)
+            self.at(place, op.operands[0])  # which allocates it
+            conditions.append(self.roots[place.root])
+        made = self.b.add(program.Loop(conditions, count=op.count, body=body, loc=op.loc))
+        self.rounds.update((str(end), rounds) for rounds in made.results)
 
     def branch(self, op: If) -> None:
         """Two regions, which leave their results in the same memory."""

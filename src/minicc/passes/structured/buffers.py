@@ -44,13 +44,14 @@ class BufferPlan(NamedTuple):
     """Places of all tensors, the roots' types where they are new.
 
     And the values that need a copy into their place: operands of pads and concats, and the first
-    states of loops. `rounds` names the symbol of each loop's round.
+    states of loops. `rounds` names the symbols of each loop: that of its round, and that of how
+    many there were, which only data say where it has a condition.
     """
 
     places: dict[Value, Place]
     outputs: dict[int, Value]
     copies: list[tuple[Op, int]]
-    rounds: dict[Scan, str]
+    rounds: dict[Scan, tuple[str, Dim]]
 
     def state(self, scan: Scan, k: int, t: Dim) -> Place:
         """Where a loop's state lies at the beginning of round `t`."""
@@ -129,8 +130,11 @@ class _Planner:
     def first_states(self, op: Scan, makers: Mapping[Value, Op], region: Region) -> None:
         """Let what makes a loop's first states write them where the first round reads them."""
         places = self.plan.places
-        end = {r: self.plan.state(op, k, op.count) for k, r in enumerate(op.results[: op.states])}
-        places.update(end)
+        number = next(self.numbers)
+        end = affine.symbol(f"rounds{number}") if op.condition else op.count
+        self.plan.rounds[op] = f"round{number}", end
+        last = {r: self.plan.state(op, k, end) for k, r in enumerate(op.results[: op.states])}
+        places.update(last)
         for k, v in enumerate(op.operands[: op.states]):
             uses = [*region.yields, *(u for other in region.ops for u in other.operands)].count(v)
             if v not in places and uses == 1 and _writes_anywhere(makers.get(v), v):
@@ -141,8 +145,7 @@ class _Planner:
     def body(self, op: Scan) -> None:
         """Place the arguments of a loop's body, then what is within."""
         places = self.plan.places
-        name = self.plan.rounds[op] = f"round{next(self.numbers)}"
-        t = affine.symbol(name)
+        t = affine.symbol(self.plan.rounds[op][0])
 
         def row(v: Value, back: bool) -> Place:
             root, offset, strides = places[v]
