@@ -16,7 +16,7 @@ from minicc.ir.arith import identity_of
 from minicc.ir.build import Builder
 from minicc.ir.core import Function, Literal, Module, Region, Value
 from minicc.ir.program import Barrier, Launch
-from minicc.ir.types import F32, I32, I64, TensorType
+from minicc.ir.types import BOOL, F32, I32, I64, TensorType
 from minicc.ir.verify import verify
 from minicc.options import Options
 from minicc.passes.program.parallelize import parallelize
@@ -274,18 +274,50 @@ def _scan(draw: Any, b: Builder, values: list[Value], deep: bool = False) -> Val
     return results[0]
 
 
+def _while(draw: Any, b: Builder, values: list[Value], deep: bool = False) -> Value:
+    """A loop of as many rounds as the first argument says, with a limit, a state and a number."""
+    state = draw(st.sampled_from(values))
+    captured = [values[0], *draw(st.lists(st.sampled_from(values), max_size=2))]
+    scaled = b.emit(graph.Mul, _corner(b, values[0]), constant(b, np.float32(3)))
+    end = b.emit(graph.Cast, scaled, dtype=I64)
+    zero, known = constant(b, np.int64(0)), draw(st.booleans())
+    limit = constant(b, np.int64(draw(st.integers(0, 3)))) if known else end
+    number, carried = Value(TensorType(I64)), Value(state.type)
+    taken = [Value(v.type) for v in (*captured, end)]
+    inner = Builder(("test.py:5",))
+    within = [taken[0], carried, *taken[1:-1]]
+    _steps(draw, inner, within, 3, deep)
+    mix = draw(st.sampled_from([v for v in within if v.type == state.type]))
+    sum_ = inner.emit(graph.Add, carried, mix)
+    new = inner.emit(graph.Tanh, inner.emit(graph.Mul, sum_, constant(inner, np.float32(0.25))))
+    following = inner.emit(graph.Add, number, constant(inner, np.int64(1)))
+    more = inner.emit(graph.Lt, following, taken[-1])
+    round_, running = Value(TensorType(I64)), Value(TensorType(BOOL))
+    args = (round_, running, carried, number, *taken)
+    op = graph.While(
+        (limit, b.emit(graph.Lt, zero, end), state, zero, *captured, end),
+        states=2,
+        types=(state.type, number.type),
+        body=Region(args, inner.ops, (more, new, following)),
+        loc=("test.py:4",),
+    )
+    last, count = b.add(op).results
+    values.append(b.emit(graph.Cast, count, dtype=F32))
+    return last
+
+
+def _corner(b: Builder, x: Value) -> Value:
+    """The first element."""
+    rank = x.type.rank
+    corner = b.emit(graph.Slice, x, starts=(0,) * rank, stops=(1,) * rank, steps=(1,) * rank)
+    return b.emit(graph.Reshape, corner, shape=())
+
+
 def _branch(draw: Any, b: Builder, values: list[Value], deep: bool = False) -> Value:
     """A branch on a condition of the first argument, whose results may be what it captures."""
     first = values[0]
     captured = [first, *draw(st.lists(st.sampled_from(values), max_size=3))]
-    corner = b.emit(
-        graph.Slice,
-        first,
-        starts=(0,) * first.type.rank,
-        stops=(1,) * first.type.rank,
-        steps=(1,) * first.type.rank,
-    )
-    number = b.emit(graph.Reshape, corner, shape=())
+    number = _corner(b, first)
     condition = b.emit(graph.Lt, number, constant(b, np.float32(draw(st.floats(-1, 1, width=32)))))
     like = draw(st.sampled_from(captured)).type
     count = draw(st.integers(1, 2))
@@ -312,7 +344,7 @@ _STEPS = (_elementwise, _elementwise, _reduce, _softmax, _move, _contract, _conv
 def _steps(draw: Any, b: Builder, values: list[Value], most: int, loops: bool) -> None:
     """A few random ops on the values, which are joined by theirs."""
     for _ in range(draw(st.integers(1, most))):
-        step = draw(st.sampled_from((*_STEPS, _scan, _branch) if loops else _STEPS))
+        step = draw(st.sampled_from((*_STEPS, _scan, _while, _branch) if loops else _STEPS))
         if step in (_reduce, _softmax, _move, _contract, _gather) and not any(
             v.type.rank for v in values
         ):
@@ -339,7 +371,7 @@ def programs(draw: Any, loops: bool = False) -> tuple[Module, list[Array]]:
         values = list(args)
         _steps(draw, b, values, 5 if loops else 10, loops)
         if loops:
-            control = draw(st.sampled_from([_scan, _branch]))
+            control = draw(st.sampled_from([_scan, _while, _branch]))
             values.append(control(draw, b, values, deep=draw(st.booleans())))
         results = draw(st.lists(st.sampled_from(values), min_size=1, max_size=3))
         return [values[-1], *results]

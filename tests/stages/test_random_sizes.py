@@ -62,6 +62,26 @@ class Maker:
         body = Region(self.args, ops[::-1], yields)
         return Module("graph", [Function("main", body)])
 
+    def _op_while(self, x: Value) -> Value:
+        """A loop that a state ends, which is a count down of few rounds."""
+        rounds = constant(self.b, np.int64(self.rng.randint(0, 3)))
+        zero, most = constant(self.b, np.int64(0)), constant(self.b, np.int64(1 << 62))
+        inner = Builder(self.b.loc)
+        left, carried, given = Value(rounds.type), Value(x.type), Value(x.type)
+        new = inner.emit(graph.Tanh, inner.emit(graph.Add, carried, given))
+        less = inner.emit(graph.Sub, left, constant(inner, np.int64(1)))
+        more = inner.emit(graph.Lt, constant(inner, np.int64(0)), less)
+        first = self.b.emit(graph.Lt, zero, rounds)
+        args = (Value(zero.type), Value(first.type), left, carried, given)
+        op = graph.While(
+            (most, first, rounds, x, x),
+            states=2,
+            types=(rounds.type, x.type),
+            body=Region(args, inner.ops, (more, less, new)),
+            loc=self.b.loc,
+        )
+        return self.b.add(op).results[1]
+
     def _op_unary(self, x: Value) -> Value:
         return self.b.emit(self.rng.choice(_UNARY), x)
 
