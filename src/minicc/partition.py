@@ -19,7 +19,7 @@ from minicc.ir.core import Function, Literal, Module, Op, Region, Value
 from minicc.ir.extents import is_symbol
 from minicc.ir.mapped import changes, own
 from minicc.ir.rewrite import Rebuilder, everywhere, rebuild
-from minicc.ir.types import OPAQUE, STORED
+from minicc.ir.types import OPAQUE
 from minicc.memory import require_graph_fits
 from minicc.passes.graph.expand import expands
 from minicc.passes.graph.fold_constants import fold_constants
@@ -74,9 +74,6 @@ def runs_on_host(op: Op) -> str:
         ops = (inner for region in op.regions for inner in region.ops)
         inside = [why for inner in ops if (why := runs_on_host(inner))]
         return f"in its body: {inside[0]}" if inside else ""
-    stored = [d for d in elements if d in STORED]
-    if stored and not isinstance(op, graph.Constant):
-        return f"{stored[0]} is stored but not computed with"
     known = isinstance(op, (graph.Constant, *_EARLY)) or has_lowering(op) or expands(op)
     return "" if known else f"{op.opname} has no lowering"
 
@@ -139,9 +136,9 @@ def plan_parts(module: Module, binding: Mapping[str, int], limit: int) -> Partit
 
 
 def _needs_host(module: Module) -> bool:
-    """Whether the host runs an op, or hands out an input or constant that code can't hold."""
+    """Whether the host runs an op, or hands out an input that is no tensor."""
     out = {v.type.dtype for v in module.main.body.yields}
-    return bool(host_ops(module) or out & {OPAQUE, *STORED})
+    return bool(host_ops(module) or OPAQUE in out)
 
 
 def _held(function: Function) -> Function:

@@ -1,22 +1,48 @@
-"""Element types that are only stored: constants survive as text, casts are those of ml_dtypes."""
+"""Element types that are only stored: they survive as text, casts are those of ml_dtypes."""
+
+from collections.abc import Sequence
+from typing import Any
 
 import ml_dtypes
 import numpy as np
+import onnx.parser
 import pytest
+from onnx import TensorProto
+from onnx.reference import ReferenceEvaluator
 
+from minicc import InferenceSession
 from minicc.compiled import build
-from minicc.errors import UnsupportedError
 from minicc.ir import graph
 from minicc.ir.core import Function, Literal, Module, Region, Value, same_module
 from minicc.ir.interpret import run
 from minicc.ir.parser import parse_module
 from minicc.ir.printer import print_module, resources
-from minicc.ir.types import BOOL, F32, I32, STORED, DType, TensorType, from_numpy
+from minicc.ir.types import (
+    BF16,
+    BOOL,
+    F8E5M2,
+    F8E8M0FNU,
+    F16,
+    F32,
+    F64,
+    I2,
+    I4,
+    I8,
+    I32,
+    STORED,
+    U2,
+    U4,
+    U8,
+    DType,
+    TensorType,
+    from_numpy,
+)
 from minicc.options import Options
-from minicc.passes.structured.lower_to_structured import lower_to_structured
-from minicc.runtime.saved import executable_of
+from minicc.runtime.saved import Segment, executable_of
 
+Array = np.ndarray[Any, Any]
 LOC = ("here",)
+INTEGERS = (I2, I4, U2, U4)
 
 
 @pytest.mark.parametrize("element", STORED, ids=str)
@@ -45,8 +71,102 @@ def test_moving_and_casting(element: DType) -> None:
     assert stored.dtype == element.numpy
     assert stored.tobytes() == np.ascontiguousarray(wanted).tobytes()
     assert np.array_equal(back, wanted.astype(np.float32), equal_nan=True)
-    with pytest.raises(UnsupportedError, match=r"graph\.cast has no lowering"):
-        lower_to_structured(module)
+
+
+def compiled(inputs: Sequence[Array], targets: Sequence[DType]) -> list[Array]:
+    """What machine code makes of all inputs as all other types, in this order."""
+    args = [Value(TensorType(wanted(from_numpy(x.dtype)), x.shape)) for x in inputs]
+    casts = [
+        graph.Cast(x, dtype=to, loc=LOC) for x in args for to in targets if to is not x.type.dtype
+    ]
+    body = Region(args, casts, [op.result for op in casts])
+    options = Options(cache_dir=False, threads=1)
+    made = build(Module("graph", [Function("main", body)]), options, {})
+    assert [type(step) for step in made.built.steps] == [Segment]
+    return executable_of(made.built, options).run(list(inputs))
+
+
+def wanted(element: DType | None) -> DType:
+    assert element is not None
+    return element
+
+
+def numbers_to_round(element: DType) -> Array:
+    """Numbers of f32 and what lies between, beside and beyond those of a type, and random bits."""
+    stored = np.arange(1 << element.bits, dtype=np.uint8).view(element.numpy).astype(np.float32)
+    held = np.unique(stored[np.isfinite(stored)])
+    near = np.concatenate([held, (held[1:] + held[:-1]) / 2, held * 1.5])
+    up, down = (np.nextafter(near, np.float32(end)) for end in (np.inf, -np.inf))
+    random = np.random.default_rng(0)
+    bits = random.integers(0, 1 << 32, 100_000, np.uint32).view(np.float32)
+    size = 2.0 ** random.integers(-20, 20, 100_000)
+    usual = (random.standard_normal(100_000) * size).astype(np.float32)
+    special = np.array([0, np.inf, np.nan, 2.0**-126, 2.0**-149, 3.4e38], np.float32)
+    out = np.concatenate([near, up, down, special, -special, bits, usual])
+    # beyond the range of integers nothing is defined
+    return out[(held[0] <= out) & (out <= held[-1])] if element in INTEGERS else out
+
+
+@pytest.mark.parametrize("element", STORED, ids=str)
+def test_rounding_to_a_stored_type_as_machine_code(element: DType) -> None:
+    given = numbers_to_round(element)
+    halves = np.arange(1 << 16, dtype=np.uint16).view(np.float16)
+    inputs: list[Array] = [given, np.arange(-70_000, 70_000), given > 0]
+    if element not in INTEGERS:
+        inputs += [halves, halves.view(ml_dtypes.bfloat16)]
+    with np.errstate(all="ignore"):
+        if element is not F8E8M0FNU:  # of denormal f64 rounding to f32 flushes some
+            inputs.append(given.astype(np.float64))
+        expected = [x.astype(element.numpy) for x in inputs]
+    for x, got, want in zip(inputs, compiled(inputs, [element]), expected, strict=True):
+        (wrong,) = np.nonzero(got.view(np.uint8) != want.view(np.uint8))
+        assert not wrong.size, (x[wrong[:4]], got[wrong[:4]], want[wrong[:4]])
+
+
+@pytest.mark.parametrize("element", STORED, ids=str)
+def test_reading_a_stored_type_as_machine_code(element: DType) -> None:
+    codes = np.arange(1 << element.bits, dtype=np.uint8).view(element.numpy)
+    number = codes.astype(np.float32)
+    small = codes[np.isfinite(number) & (number >= 0) & (number < 2)]  # what integers can hold
+    if element is F8E8M0FNU:
+        codes, small = codes[1:], small[1:]  # the least is a denormal f32
+    for given, targets in (
+        (codes, [F16, BF16, F32, F64, BOOL, *(d for d in STORED if d not in INTEGERS)]),
+        (small, [I8, U8, I32, *INTEGERS]),
+    ):
+        asked = [d for d in targets if d is not element]
+        for got, to in zip(compiled([given], asked), asked, strict=True):
+            x = Value(TensorType(element, given.shape))
+            (want,) = graph.Cast(x, dtype=to, loc=LOC).evaluate(lambda r, a: (), given)
+            assert got.tobytes() == want.tobytes(), (to, got, want)
+
+
+@pytest.mark.parametrize("saturate", [0, 1])
+def test_saturating(saturate: int) -> None:
+    """As the specification's tables say of what is too large, which ONNX's reference follows."""
+    names = ["FLOAT8E4M3FN", "FLOAT8E4M3FNUZ", "FLOAT8E5M2", "FLOAT8E5M2FNUZ"]
+    ways = [(name, "") for name in names]
+    ways += [("FLOAT8E8M0", f'round_mode = "{way}", ') for way in ("up", "down", "nearest")]
+    lines, outputs = [], []
+    for k, (name, way) in enumerate(ways):
+        to = f"to = {TensorProto.DataType.Value(name)}"
+        lines.append(f"y{k} = Cast <{way}saturate = {saturate}, {to}> (x)")
+        outputs.append(f"{name.lower()}[n] y{k}")
+    head = (
+        f'<ir_version: 12, opset_import: ["": 24]>\nagraph (float[n] x) => ({", ".join(outputs)})'
+    )
+    model = onnx.parser.parse_model(f"{head} {{\n{chr(10).join(lines)}\n}}")
+    x = numbers_to_round(F8E5M2)
+    x = x[(np.abs(x) >= 2.0**-126) | np.isnan(x)]
+    with np.errstate(all="ignore"):
+        expected: Any = ReferenceEvaluator(model).run(None, {"x": x})
+    session = InferenceSession(model.SerializeToString(), threads=1)
+    for (name, _), got, want in zip(ways, session.run(None, {"x": x}), expected, strict=True):
+        held, asked = (a.astype(np.float32) for a in (got, want))
+        if name == "FLOAT8E8M0":
+            held, asked = held[x > 0], asked[x > 0]  # of others nothing is said
+        np.testing.assert_array_equal(held, asked)
+    assert [one.host for one in session._compiled.values()] == [()]
 
 
 @pytest.mark.parametrize("element", STORED, ids=str)

@@ -20,7 +20,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from minicc.ir.core import Array, Literal, Op, RunRegion, Value
-from minicc.ir.types import BOOL, DType, TensorType, bits_type, from_numpy
+from minicc.ir.types import BOOL, DType, TensorType, bits_type, converted, from_numpy
 
 Evaluate = Callable[..., Any]
 
@@ -378,8 +378,7 @@ class Cast(Unary, name="arith.cast"):
         return (TensorType(self.dtype, self.x.type.shape),)
 
     def evaluate(self, run: RunRegion, *args: Any) -> tuple[Any, ...]:
-        with np.errstate(all="ignore"):
-            return (np.asarray(args[0]).astype(self.dtype.numpy),)
+        return (converted(args[0], self.x.type.dtype, self.dtype),)
 
 
 class BitCast(Unary, name="arith.bitcast"):

@@ -298,3 +298,13 @@ def bits_type(opname: str, t: TensorType, element: DType) -> TensorType:
     if element.bits != t.dtype.bits:
         raise TypeError(f"{opname} of {t} to {element}, which is of another width")
     return TensorType(element, t.shape)
+
+
+def converted(x: Any, source: DType, target: DType) -> np.ndarray[Any, Any]:
+    """An array as another element type; an f32 stands between two types that are only stored.
+
+    It holds all numbers of either, and not every pair of such types has a way of its own.
+    """
+    with np.errstate(all="ignore"):
+        stored = source.kind == target.kind == "s"
+        return (np.asarray(x, np.float32) if stored else np.asarray(x)).astype(target.numpy)

@@ -8,12 +8,12 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from minicc.backends.llvm import math
-from minicc.backends.llvm.narrow import is_narrow, shrink, widen
+from minicc.backends.llvm.narrow import extend, held_as, is_narrow, shrink, truncate, widen
 from minicc.backends.llvm.tiles import ELEMENT
 from minicc.backends.llvm.writer import Vec, Writer
 from minicc.ir import arith
 from minicc.ir.core import Op
-from minicc.ir.types import F32, F64, DType
+from minicc.ir.types import F32, F64, I32, DType
 
 # (writer, vector type of the operands, operand type, operands) -> result
 Emit = Callable[[Writer, Vec, DType, list[str]], str]
@@ -231,11 +231,21 @@ def cast(w: Writer, lanes: int, x: str, source: DType, target: DType) -> str:
     """Convert one vector between element types as `arith.cast` defines it."""
     if source is target:
         return x
-    if is_narrow(source):
+    held = held_as(source)
+    if held is not None:
+        return cast(w, lanes, extend(w, lanes, x, source), held, target)
+    if is_narrow(source) or source.kind == "s":
         return cast(w, lanes, widen(w, lanes, x, source), F32, target)
+    held = held_as(target)
+    if held is not None:
+        whole = cast(w, lanes, x, source, I32) if source.is_float else x
+        byte = cast(w, lanes, whole, I32 if source.is_float else source, held)
+        return truncate(w, lanes, byte, target)
     if is_narrow(target):
         single = _narrowed_once(w, lanes, x, source)
         return shrink(w, lanes, single, target)
+    if target.kind == "s":
+        return shrink(w, lanes, cast(w, lanes, x, source, F32), target)
     from_vec, to_vec = Vec(lanes, ELEMENT[source.name]), Vec(lanes, ELEMENT[target.name])
     if target.kind == "b":
         zero = w.splat(from_vec, 0)

@@ -34,7 +34,7 @@ from minicc.backends.llvm.writer import Vec, constant
 from minicc.ir import affine, arith, kernel
 from minicc.ir.affine import Dim
 from minicc.ir.core import Function, Op, Region, Value, walk
-from minicc.ir.types import INDEX, DType, TensorType
+from minicc.ir.types import BOOL, INDEX, DType, TensorType
 from minicc.target import Target
 
 _MANY = 8  # vectors for which a long function becomes a loop
@@ -222,15 +222,21 @@ def _bitcast(e: Emitter, op: arith.BitCast) -> None:
     for k in range(len(source.parts)):
         width = source.chunks[k % len(source.chunks)][1]
         at, to = (Vec(width, ELEMENT[d.name]) for d in (source.dtype, op.dtype))
-        parts.append(source.part(k) if at == to else e.w.bitcast(at, source.part(k), to))
+        part = source.part(k)
+        if source.dtype is BOOL:
+            at, part = (
+                at._replace(element="i8"),
+                e.w.convert("zext", at, part, at._replace(element="i8")),
+            )
+        parts.append(part if at == to else e.w.bitcast(at, part, to))
     define_chunked(e, op.result, parts, source.chunks)
 
 
 def _constant(e: Emitter, op: arith.Constant) -> None:
     dtype = op.result.type.dtype
     scalar = op.value.array[()]
-    if is_narrow(dtype):
-        scalar = scalar.view(np.uint16)
+    if is_narrow(dtype) or dtype.kind == "s":
+        scalar = scalar.view(np.uint16 if dtype.bytes == 2 else np.uint8)
     is_float = Vec(1, ELEMENT[dtype.name]).is_float
     number = float(scalar) if is_float else int(scalar)
     text = constant(ELEMENT[dtype.name], number)

@@ -15,7 +15,7 @@ from functools import lru_cache
 from math import prod
 
 from minicc.backends.llvm.writer import Vec, Writer
-from minicc.ir.types import DType, TensorType
+from minicc.ir.types import STORED, DType, TensorType
 
 ELEMENT = {
     # computed with as f32, see `narrow`
@@ -33,6 +33,8 @@ ELEMENT = {
     "u64": "i64",
     "bool": "i1",
     "index": "i64",
+    # held in a byte each, see `narrow`
+    **{d.name: "i8" for d in STORED},
 }
 
 

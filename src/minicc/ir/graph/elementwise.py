@@ -15,7 +15,7 @@ import numpy as np
 from minicc.ir import arith
 from minicc.ir.core import Op, RunRegion, Value
 from minicc.ir.graph.shapes import broadcast_shapes
-from minicc.ir.types import DType, TensorType
+from minicc.ir.types import DType, TensorType, converted
 
 
 class Elementwise(Op):
@@ -251,5 +251,4 @@ class Cast(Unary, name="graph.cast"):
         return self.dtype
 
     def evaluate(self, run: RunRegion, *args: Any) -> tuple[Any, ...]:
-        with np.errstate(all="ignore"):
-            return (np.asarray(args[0]).astype(self.dtype.numpy),)
+        return (converted(args[0], self.x.type.dtype, self.dtype),)

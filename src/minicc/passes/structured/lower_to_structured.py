@@ -28,7 +28,7 @@ from minicc.ir.graph.demands import equal_extents, natural_numbers
 from minicc.ir.rewrite import Rebuilder, rebuild
 from minicc.ir.scan import lift
 from minicc.ir.space import PARALLEL, REDUCTION, Iter, Space
-from minicc.ir.types import BOOL, F32, F64, I64, TensorType, is_free, is_index
+from minicc.ir.types import BOOL, F32, F64, I64, OPAQUE, TensorType, is_free, is_index
 from minicc.passes.structured.lower_circular import circular_body
 from minicc.passes.structured.lower_gather import GATHERS
 from minicc.passes.structured.lower_winograd import winograd_input, winograd_output
@@ -53,20 +53,21 @@ def _lower_function(function: Function) -> Function:
 
 
 def has_lowering(op: Op) -> bool:
-    """Whether a graph op can be lowered; what only is stored (floats of 8 bits, ...) can't be.
+    """Whether a graph op can be lowered.
 
-    Nor can circular functions of f64, and indices that are not all among those of i64.
+    Circular functions of f64 can't be, indices that are not all among those of i64, and bits that
+    are read as booleans.
     """
     if op.control:
         return all(has_lowering(inner) for region in op.regions for inner in region.ops)
     known = isinstance(op, (graph.Elementwise, graph.Reshape)) or type(op) in LOWER
     if isinstance(op, graph.BitCast):
-        known = BOOL not in (op.x.type.dtype, op.dtype)
+        known = op.dtype is not BOOL
     if isinstance(op, graph.Circular):
         known = op.x.type.dtype is not F64
     if type(op) in GATHERS:
         known = is_index(op.operands[1].type.dtype)
-    return known and all(v.type.dtype.kind != "s" for v in (*op.operands, *op.results))
+    return known and all(v.type.dtype is not OPAQUE for v in (*op.operands, *op.results))
 
 
 def _lower(region: Region) -> Region:
