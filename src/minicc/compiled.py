@@ -85,8 +85,8 @@ def compile_module(
 
 
 def is_hosted(module: Module) -> bool:
-    """Whether the host runs operators of a graph as its front end defines them."""
-    return any(isinstance(op, graph.Host) for op in walk(module.main.body))
+    """Whether the host runs operators of a graph as its front end defines them, or loops."""
+    return any(isinstance(op, graph.Host | graph.While) for op in walk(module.main.body))
 
 
 def bound_to(module: Module, inputs: Sequence[Any]) -> Function:

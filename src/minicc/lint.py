@@ -95,7 +95,7 @@ class _Survey(Importer):
             made = emit_hosted(self.ctx, node, operands, {}, self.types, versions)
         except MiniccError:
             return {}
-        return {n: r.type for n, r in zip(node.outputs, made.results, strict=True)}
+        return {n: r.type for n, r in zip(node.outputs, made, strict=False)}
 
 
 def lint(source: str | os.PathLike[str] | bytes) -> Report:

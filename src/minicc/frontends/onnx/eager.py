@@ -20,7 +20,7 @@ import numpy as np
 
 from minicc.errors import UserError
 from minicc.frontends.onnx.context import NeedsValueError
-from minicc.frontends.onnx.host import HOST, gives_texts, run_host
+from minicc.frontends.onnx.host import HOST, WHERE, gives_texts, run_host
 from minicc.frontends.onnx.host_text import texts
 from minicc.frontends.onnx.options import attributes_of
 from minicc.frontends.onnx.reader import Model, Node
@@ -142,7 +142,9 @@ def run_node(op: graph.Host, args: Sequence[Any]) -> tuple[Any, ...]:
     values: Sequence[Any]
     if node.op in MOVING and not numbers and all(v.dtype.kind in _TENSORS for v in arrays):
         values = _moved(found, {f"input{k}": np.asarray(v) for k, v in given.items()})
-    elif node.op in HOST and (gives_texts(node) or not (numbers and node.op in OPERATORS)):
+    elif node.op in HOST and (
+        gives_texts(node) or node.op in WHERE or not (numbers and node.op in OPERATORS)
+    ):
         values = run_host(node, [given.get(k) for k in range(len(node.inputs))])
     elif numbers:
         values = _evaluated(found, {f"input{k}": np.asarray(v) for k, v in given.items()})

@@ -34,6 +34,8 @@ from minicc.frontends.onnx import (
     ops_regions,
     ops_resize,
     ops_sampling,
+    ops_sequence,
+    ops_text,
     ops_transposed,
     ops_window,
 )
@@ -72,6 +74,8 @@ FAMILIES = (
     ops_regions,
     ops_resize,
     ops_sampling,
+    ops_sequence,
+    ops_text,
     ops_transposed,
     ops_window,
 )

@@ -9,27 +9,36 @@ Mirrors: ONNX Runtime's CPU fallback, torch.compile's graph breaks.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 from minicc.errors import UserError
 from minicc.frontends.onnx.reader import Node
+from minicc.ir.types import TensorType
 
 Function = Callable[..., Any]
+# Whether the host runs a node on operands of these types; None stands for one that is left out.
+Where = Callable[[Node, Sequence[TensorType | None]], bool]
 F = TypeVar("F", bound=Function)
 
 _STRING = 8  # TensorProto.DataType
 
 HOST: dict[str, Function] = {}
+WHERE: dict[str, Where] = {}
 
 
-def host_operator(name: str) -> Callable[[F], F]:
-    """Decorate the function that runs an operator on the host."""
+def host_operator(name: str, where: Where | None = None) -> Callable[[F], F]:
+    """Decorate the function that runs an operator on the host.
+
+    `where` says of which operands it is better than machine code, which runs it otherwise.
+    """
 
     def enter(run: F) -> F:
         if name in HOST:
             raise ValueError(f"two functions run {name}")
         HOST[name] = run
+        if where is not None:
+            WHERE[name] = where
         return run
 
     return enter

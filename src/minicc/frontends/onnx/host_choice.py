@@ -5,12 +5,16 @@ Mirrors: ONNX's NonZero, Compress, Unique and NonMaxSuppression.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from minicc.frontends.onnx.host import host_operator
 from minicc.frontends.onnx.reader import Node
 from minicc.ir.core import Array
+from minicc.ir.types import TensorType
 
+_LARGEST_MATRIX = 32  # rows of which the determinant is found by elimination
 _BLOCK = 64  # boxes that are compared with one another at once
 
 
@@ -107,7 +111,13 @@ def _overlap(boxes: Array, others: Array) -> Array:
     return np.where(together > 0, common / np.where(together > 0, together, 1), 0)
 
 
-@host_operator("Det")
+def _is_large_matrix(node: Node, types: Sequence[TensorType | None]) -> bool:
+    """Whether LAPACK, which NumPy calls, is quicker than elimination row by row."""
+    matrix = () if types[0] is None else types[0].shape[-2:]
+    return any(not isinstance(n, int) or n > _LARGEST_MATRIX for n in matrix)
+
+
+@host_operator("Det", _is_large_matrix)
 def determinant(node: Node, x: Array) -> Array:
     """The determinants of square matrices."""
     wide = x.astype(np.float32) if x.dtype.itemsize == 2 else x

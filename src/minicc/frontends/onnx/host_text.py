@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import itertools
 import unicodedata
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -16,7 +16,10 @@ from minicc.frontends.onnx.host import gives_texts, host_operator
 from minicc.frontends.onnx.reader import Node
 from minicc.frontends.onnx.tensors import element_type
 from minicc.ir.core import Array
-from minicc.ir.types import DType, from_numpy
+from minicc.ir.types import DType, TensorType, from_numpy
+
+_LARGEST_POOL = 4096  # elements of n-grams that are compared with each of a row
+_MOST_STEPS = 64  # sizes and distances
 
 
 def texts(x: Any) -> Array:
@@ -172,9 +175,8 @@ def _without(text: str, stops: set[str]) -> str:
     return " ".join(word for word in text.split(" ") if word not in stops) if stops else text
 
 
-@host_operator("TfIdfVectorizer")
-def tf_idf_vectorizer(node: Node, x: Array) -> Array:
-    """How often each n-gram of a pool stands in a row, perhaps weighted."""
+def columns_of_grams(node: Node) -> dict[tuple[Any, ...], int]:
+    """The column in which each n-gram of a TfIdfVectorizer's pool is counted."""
     pool = node.attributes.get("pool_int64s") or node.attributes.get("pool_strings") or ()
     starts = [*(node.integers("ngram_counts") or ()), len(pool)]
     columns = node.integers("ngram_indexes") or ()
@@ -182,24 +184,52 @@ def tf_idf_vectorizer(node: Node, x: Array) -> Array:
     for size, (first, last) in enumerate(itertools.pairwise(starts), start=1):
         for at in range(first, last, size):
             grams[tuple(pool[at : at + size])] = len(grams)
-    rows = x.reshape(1, -1) if x.ndim < 2 else x
-    rows = texts(rows) if rows.dtype.kind in "OUS" else rows
-    counts = np.zeros((len(rows), max(columns, default=-1) + 1), np.float32)
-    weights = np.zeros(counts.shape[1], np.float32)
+    return {gram: columns[k] for gram, k in grams.items()}
+
+
+def steps_of_grams(node: Node) -> Iterator[tuple[int, int]]:
+    """The sizes of n-grams that are looked for, each with each distance between its elements."""
+    least, most = node.integer("min_gram_length", 1), node.integer("max_gram_length", 1)
+    for size in range(least, most + 1):
+        for step in range(1, node.integer("max_skip_count", 0) + 2 if size > 1 else 2):
+            yield size, step
+
+
+def weights_of_grams(node: Node) -> Array:
+    """The weight of each column of a TfIdfVectorizer, as float32."""
+    columns = node.integers("ngram_indexes") or ()
+    weights = np.zeros(max(columns, default=-1) + 1, np.float32)
     given = node.attributes.get("weights") or (1.0,) * len(columns)
     for column, weight in zip(columns, given, strict=False):
         weights[column] = weight
-    least, most = node.integer("min_gram_length", 1), node.integer("max_gram_length", 1)
+    return weights
+
+
+def _finds_by_table(node: Node, types: Sequence[TensorType | None]) -> bool:
+    """Whether looking n-grams up is quicker than comparing with all of them, or they are texts."""
+    pool = node.attributes.get("pool_int64s") or ()
+    columns = node.integers("ngram_indexes") or ()
+    few = 0 < len(pool) <= _LARGEST_POOL and len(set(columns)) == len(columns)
+    ways = sum(1 for _ in itertools.islice(steps_of_grams(node), _MOST_STEPS + 1))
+    return not few or ways > _MOST_STEPS or types[0] is None or types[0].rank > 2
+
+
+@host_operator("TfIdfVectorizer", _finds_by_table)
+def tf_idf_vectorizer(node: Node, x: Array) -> Array:
+    """How often each n-gram of a pool stands in a row, perhaps weighted."""
+    columns, weights = columns_of_grams(node), weights_of_grams(node)
+    rows = x.reshape(1, -1) if x.ndim < 2 else x
+    rows = texts(rows) if rows.dtype.kind in "OUS" else rows
+    counts = np.zeros((len(rows), len(weights)), np.float32)
     for row, out in zip(rows.tolist(), counts, strict=True):
-        for size in range(least, most + 1):
-            for step in range(1, node.integer("max_skip_count", 0) + 2 if size > 1 else 2):
-                for at in range(len(row) - (size - 1) * step):
-                    gram = tuple(row[at : at + (size - 1) * step + 1 : step])
-                    if gram in grams:
-                        out[columns[grams[gram]]] += 1
+        for size, step in steps_of_grams(node):
+            for at in range(len(row) - (size - 1) * step):
+                gram = tuple(row[at : at + (size - 1) * step + 1 : step])
+                if gram in columns:
+                    out[columns[gram]] += 1
     mode = node.text("mode", "TF")
     if mode == "IDF":
-        counts = (counts > 0) * weights
+        counts = np.asarray((counts > 0) * weights)
     elif mode == "TFIDF":
         counts = counts * weights
     return counts.astype(np.float32).reshape((*x.shape[:-1], counts.shape[1]))

@@ -17,6 +17,7 @@ from minicc.frontends.onnx import eager
 from minicc.frontends.onnx.context import Context
 from minicc.frontends.onnx.host_types import FIRST_OUTPUTS
 from minicc.frontends.onnx.nested import without_names
+from minicc.frontends.onnx.ops_sequence import Items, items_of, read_from
 from minicc.frontends.onnx.options import options_of
 from minicc.frontends.onnx.reader import Node
 from minicc.frontends.onnx.tensors import ELEMENTS, element_number
@@ -74,6 +75,7 @@ class Types:
         self.symbols = symbols
         self.protos: dict[Value, Any] = {}
         self.empty: set[Value] = set()  # sequences of nothing, of which any items are the first
+        self.items: dict[Value, Items] = {}  # of sequences that are known
 
     def adopt(self, values: Sequence[Value], *others: Sequence[Value]) -> None:
         """Take opaque values for what others are to ONNX, each for one of its column."""
@@ -141,8 +143,30 @@ def emit_hosted(
     texts: Mapping[int, Any],
     types: Types,
     versions: tuple[int, int],
+) -> tuple[Value, ...]:
+    """What a node gives that the host runs; `texts` are inputs that are constant texts.
+
+    Of a sequence that is known it may be a value of the graph.
+    """
+    read = read_from(ctx, node, operands, types.items)
+    if read is not None:
+        return (read,)
+    items = items_of(ctx, node, operands, types.items) if not texts else None
+    ctx.use(v for v in operands if v is not None)
+    made = ctx.builder.add(_host_op(ctx, node, operands, texts, types, versions)).results
+    if items is not None:
+        types.items[made[0]] = items
+    return made
+
+
+def _host_op(
+    ctx: Context,
+    node: Node,
+    operands: Operands,
+    texts: Mapping[int, Any],
+    types: Types,
+    versions: tuple[int, int],
 ) -> graph.Host:
-    """The op that runs a node on the host; `texts` are inputs that are constant texts."""
     given = {k: v for k, v in enumerate(operands) if v is not None}
     found = _inferred(ctx, node, given, texts, types, versions)
     known = {str(n): n for v in given.values() for n in v.type.shape if not isinstance(n, int)}

@@ -24,14 +24,10 @@ from minicc.frontends.onnx.bound import (
 )
 from minicc.frontends.onnx.context import Context, HostNodeError, NeedsValueError, describe
 from minicc.frontends.onnx.families import enter
-from minicc.frontends.onnx.host import HOST, gives_texts
+from minicc.frontends.onnx.host import HOST, WHERE, gives_texts
 from minicc.frontends.onnx.hosted import ANYTHING, Symbols, Types, complaint, emit_hosted
 from minicc.frontends.onnx.loops import loop_outputs
-from minicc.frontends.onnx.nested import (
-    CONTROL,
-    branch,
-    function_body,
-)
+from minicc.frontends.onnx.nested import CONTROL, branch, function_body
 from minicc.frontends.onnx.reader import Model, Node, read_model
 from minicc.frontends.onnx.registry import OPERATORS, Operator
 from minicc.ir.affine import symbols
@@ -236,9 +232,12 @@ class Importer:
         """Whether a node can't be compiled, by its operator or its inputs."""
         if node.op not in OPERATORS or gives_texts(node):
             return node.op in HOST
-        values = (self.values.get(name) for name in node.inputs)
+        values = [self.values.get(name) for name in node.inputs]
         opaque = any(v is not None and v.type.dtype is OPAQUE for v in values)
-        return opaque or any(self._text(name) is not None for name in node.inputs)
+        if opaque or any(self._text(name) is not None for name in node.inputs):
+            return True
+        types = [None if v is None else v.type for v in values]
+        return node.op in WHERE and WHERE[node.op](node, types)
 
     def _node(self, node: Node) -> None:
         domain = node.op.rpartition(".")[0]
@@ -285,7 +284,10 @@ class Importer:
         for value in error.values:
             behind = self.ctx.sizes_behind(value)
             if behind is None:
-                self._note_decisive(node, error.values)
+                # a node asks for one value at a time; its other parameters it may ask for next
+                others = (self.values.get(name) for name in node.inputs)
+                near = [v for v in others if v is not None and is_parameter(v.type)]
+                self.note_decisive(error.values, near)
                 return True
             names |= behind
         if not names or not self.types.symbols.made.isdisjoint(names):
@@ -293,13 +295,11 @@ class Importer:
         self.wants |= names
         return node.op in _LIGHT
 
-    def _note_decisive(self, node: Node, values: Sequence[Value]) -> None:
-        """Note the inputs that values are computed from, if these are few numbers each.
+    def note_decisive(self, values: Sequence[Value], near: Sequence[Value] = ()) -> None:
+        """Note the inputs that values are computed from, and those near, if they are few numbers.
 
-        A node asks for one value at a time; its other parameters it may ask for next.
+        With their contents known less would run on the host.
         """
-        others = (self.values.get(name) for name in node.inputs)
-        near = [v for v in others if v is not None and is_parameter(v.type)]
         inputs = set[Value]().union(*map(self.ctx.inputs_behind, values))
         if all(v in self.args and is_few_numbers(v.type, "iufb") for v in inputs):
             inputs |= {v for v in near if v in self.args}
@@ -316,12 +316,10 @@ class Importer:
         given = [v for v in operands if v is not None]
         if node.op not in HOST and any(self.types.is_no_tensor(v) for v in given):
             raise UserError("MC0159", f"{node.op} of what is no tensor of numbers", where=node.name)
-        self.ctx.use(given)
         versions = (self.model.opsets[""], self.model.opsets.get(domain, 0))
         check_attributes(node, versions[1])
-        self.ctx.builder.loc = (node.name,)
-        op = emit_hosted(self.ctx, node, operands, texts, self.types, versions)
-        self._bind(node, self.ctx.builder.add(op).results)
+        self.ctx.stand_at(node, operands, versions[1])
+        self._bind(node, emit_hosted(self.ctx, node, operands, texts, self.types, versions))
 
     def _text(self, name: str) -> Any:
         """The protobuf tensor of an initialiser that holds texts."""

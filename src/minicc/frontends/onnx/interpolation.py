@@ -20,7 +20,7 @@ from minicc.ir.core import Array
 class Axis:
     """How one axis is resized: its extents, the scale as given, and the node's attributes.
 
-    What is free of these three is `Lazy`, and so are the taps then.
+    What is free of these three is `Lazy`, and so is a roi of the run's data; so are the taps then.
     """
 
     extent: Any
@@ -32,7 +32,7 @@ class Axis:
     cubic: float
     antialias: bool
     exclude_outside: bool
-    roi: tuple[float, float]
+    roi: tuple[Any, Any]
 
 
 class Taps(NamedTuple):

@@ -61,6 +61,9 @@ class Importing(Protocol):
     def node(self, node: Node) -> None:
         """Import a node."""
 
+    def note_decisive(self, values: Sequence[Value]) -> None:
+        """Note the inputs that values are computed from, if these are few numbers each."""
+
     def value(self, name: str, where: str) -> Value:
         """The value of a name."""
 
@@ -129,6 +132,8 @@ def _while(importer: Importing, node: Node) -> tuple[Value, ...]:
     if len(states) < len(carried):
         raise ctx.wrong("a state has no first value")
     body = _Body(importer, node, None)
+    if _goes_on(body.graph, body.inputs[1]):
+        importer.note_decisive([v for v in (most, condition) if v is not None])
     limit = ctx.constant(np.array(np.iinfo(np.int64).max)) if most is None else most
     holds = ctx.constant(np.array(True)) if condition is None else condition
 

@@ -1,19 +1,25 @@
-"""Matrix products: MatMul, Gemm, Einsum, as contractions with letters.
+"""Matrix products, MatMul and Gemm, as contractions with letters; determinants by elimination.
 
-Mirrors: NumPy's matmul and einsum, BLAS's gemm. No operand is transposed; the equation says how it
-is read.
+Mirrors: NumPy's matmul, BLAS's gemm, LAPACK's getf2. No operand is transposed; the equation says
+how it is read.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from string import ascii_lowercase
+
+import numpy as np
 
 from minicc.frontends.onnx.context import Context
 from minicc.frontends.onnx.reader import Node
 from minicc.frontends.onnx.registry import operator
+from minicc.frontends.onnx.scans import Loop, emit_scan
 from minicc.ir import graph
 from minicc.ir.affine import Dim
 from minicc.ir.core import Value
+from minicc.ir.graph.shapes import product
+from minicc.ir.types import BF16, F16, F32
 
 _BATCH = [letter for letter in ascii_lowercase if letter not in "kmn"]
 
@@ -65,3 +71,57 @@ def gemm(ctx: Context, node: Node, a: Value, b: Value, c: Value | None = None) -
     if beta != 1:
         c = ctx.emit(graph.Mul, c, ctx.scalar(beta, c))
     return ctx.emit(graph.Add, out, c)
+
+
+@operator("Det")
+def determinant(ctx: Context, node: Node, x: Value) -> Value:
+    """The determinants of square matrices: the product of the pivots of Gaussian elimination.
+
+    f16 and bf16 are computed with in f32.
+    """
+    rank, element = x.type.rank, x.type.dtype
+    if rank < 2 or x.type.shape[-1] != x.type.shape[-2]:
+        raise ctx.refused("it wants square matrices")
+    n = ctx.static(x.type.shape[-1], "the matrix")
+    batch = x.type.shape[:-2]
+    wide = ctx.cast(x, F32 if element in (F16, BF16) else element)
+    matrices = ctx.reshape(wide, (product(batch), n, n))
+    ones = ctx.emit(graph.Broadcast, ctx.scalar(1, wide), shape=(product(batch), 1, 1))
+    if not n:
+        return ctx.cast(ctx.reshape(ones, batch), element)
+    rows = ctx.constant(np.arange(n).reshape(1, n, 1))
+    found, _ = emit_scan(
+        ctx,
+        Loop(n, [ones, matrices], [ctx.constant(np.arange(n))]),
+        lambda states, slices: (_eliminated(ctx, states[0], states[1], slices[0], rows), ()),
+    )
+    return ctx.cast(ctx.reshape(found, batch), element)
+
+
+def _eliminated(ctx: Context, found: Value, x: Value, k: Value, rows: Value) -> Sequence[Value]:
+    """The product of pivots with that of column `k`, and the matrices without what is below it.
+
+    The greatest element of the column below is the pivot; its row and row `k` change places.
+    """
+    n = rows.type.shape[1]
+    column = ctx.emit(graph.Gather, x, ctx.reshape(k, (1,)), axis=2)
+    below = ctx.emit(graph.Le, k, rows)
+    size = ctx.emit(graph.Select, below, ctx.emit(graph.Abs, column), ctx.scalar(-1, x))
+    best = ctx.emit(graph.Reduce, size, axes=(1,), combine="max", keepdims=True)
+    # of NaN none is the greatest, and any will do
+    chosen = ctx.emit(graph.Select, ctx.emit(graph.Eq, size, best), rows, ctx.scalar(n - 1, rows))
+    place = ctx.emit(graph.Reduce, chosen, axes=(1,), combine="min", keepdims=True)
+    line = ctx.emit(graph.Broadcast, place, shape=(*place.type.shape[:2], n))
+    pivots = ctx.emit(graph.GatherElements, x, line, axis=1)
+    own = ctx.emit(graph.Gather, x, ctx.reshape(k, (1,)), axis=1)
+    moved = ctx.emit(graph.Select, ctx.emit(graph.Eq, rows, place), own, x)
+    column = ctx.emit(graph.Gather, moved, ctx.reshape(k, (1,)), axis=2)
+    pivot = ctx.emit(graph.Gather, pivots, ctx.reshape(k, (1,)), axis=2)
+    zero, one = ctx.scalar(0, x), ctx.scalar(1, x)
+    divisor = ctx.emit(graph.Select, ctx.emit(graph.Eq, pivot, zero), one, pivot)
+    less = ctx.emit(graph.Mul, ctx.emit(graph.Div, column, divisor), pivots)
+    left = ctx.emit(graph.Sub, moved, less)
+    left = ctx.emit(graph.Select, ctx.emit(graph.Lt, k, rows), left, moved)
+    same = ctx.emit(graph.Eq, place, k)
+    signed = ctx.emit(graph.Select, same, pivot, ctx.emit(graph.Neg, pivot))
+    return ctx.emit(graph.Mul, found, signed), left

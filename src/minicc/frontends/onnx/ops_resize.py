@@ -11,11 +11,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import reduce
+from typing import Any
 
 import numpy as np
 
 from minicc.frontends.onnx.context import Context
 from minicc.frontends.onnx.interpolation import Axis, Table, matrix_of, period_of, table_of
+from minicc.frontends.onnx.lazy import Lazy
 from minicc.frontends.onnx.ops_movement import cut
 from minicc.frontends.onnx.reader import Node
 from minicc.frontends.onnx.registry import operator
@@ -25,7 +27,7 @@ from minicc.ir import graph
 from minicc.ir.affine import Dim
 from minicc.ir.affine_facts import exact_quotient
 from minicc.ir.core import Array, Value
-from minicc.ir.types import F32
+from minicc.ir.types import F32, F64
 
 # Where elements are only repeated at a whole scale: coordinates, and how they are rounded.
 _PLAIN = {("asymmetric", "floor")}
@@ -65,7 +67,7 @@ def resize(
     mode = node.text("coordinate_transformation_mode", "half_pixel")
     crop = [0.0] * len(axes) + [1.0] * len(axes)
     if mode == "tf_crop_and_resize" and roi is not None:
-        crop = [float(n) for n in ctx.known(roi, "roi").ravel()]
+        crop = _corners(ctx, roi, len(axes))
     plans = {
         axis: Axis(
             extents[k],
@@ -88,6 +90,17 @@ def resize(
 def upsample(ctx: Context, node: Node, x: Value, scales: Value | None = None) -> Value:
     """Resize by scales, asymmetric; an attribute before opset 9."""
     return _by_scales(ctx, node, x, scales)
+
+
+def _corners(ctx: Context, roi: Value, count: int) -> list[Any]:
+    """Where the part that is resized begins along each axis, and then where it ends."""
+    known = ctx.array(roi)
+    if known is not None and known.size == 2 * count:
+        return [float(n) for n in known.ravel()]
+    if roi.type.rank != 1 or ctx.static(roi.type.shape[0], "roi") != 2 * count:
+        raise ctx.refused(f"a roi {roi.type} for {count} axes")
+    parts = [ctx.reshape(cut(ctx, roi, {0: (k, k + 1, 1)}), ()) for k in range(2 * count)]
+    return [Lazy(ctx, ctx.cast(part, F64)) for part in parts]
 
 
 def _repeats(ctx: Context, node: Node, scales: Value | None) -> tuple[int, ...] | None:
@@ -192,7 +205,8 @@ def _resized(ctx: Context, x: Value, plans: dict[int, Axis], fill: float) -> Val
     exact = modes == {"nearest"}
     wide = x if exact or element.name in ("f32", "f64") else ctx.cast(x, F32)
     for axis, plan in sorted(plans.items(), key=_turn):
-        if plan.scale == 1 and plan.extent == plan.length and plan.roi == (0, 1):
+        cropped = isinstance(plan.roi[0], Lazy)
+        if plan.scale == 1 and plan.extent == plan.length and not cropped and plan.roi == (0, 1):
             continue
         try:
             if not isinstance(plan.extent, int) or not isinstance(plan.length, int):
@@ -200,6 +214,9 @@ def _resized(ctx: Context, x: Value, plans: dict[int, Axis], fill: float) -> Val
                 continue
             if not plan.length:
                 wide = cut(ctx, wide, {axis: (0, 0, 1)})
+                continue
+            if cropped and plan.extent:
+                wide = resized_free(ctx, wide, axis, plan, fill)
                 continue
             taps = table_of(plan)
         except ValueError as error:

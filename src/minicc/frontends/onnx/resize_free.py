@@ -1,5 +1,7 @@
 """Resizing a free axis: by slices where taps repeat from period to period, else by gathers.
 
+So is one resized of which the part is cropped that the run's data say.
+
 The indices and weights of gathers are computed when the model runs, by the formulas and in the
 precision that `interpolation` has for known extents.
 
@@ -68,7 +70,7 @@ def _repeating(plan: Axis) -> Table | None:
 
     None where they don't repeat, or not for all extents alike.
     """
-    if plan.scale is None:
+    if plan.scale is None or isinstance(plan.roi[0], Lazy):
         return None
     whole, parts = plan.scale.as_integer_ratio()
     if 1 not in (whole, parts) or whole * parts > _MOST_SLICES:
