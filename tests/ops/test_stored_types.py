@@ -141,6 +141,24 @@ def test_reading_a_stored_type_as_machine_code(element: DType) -> None:
             assert got.tobytes() == want.tobytes(), (to, got, want)
 
 
+@pytest.mark.parametrize("element", [BF16, *STORED], ids=str)
+def test_placing_elements_where_data_say_as_machine_code(element: DType) -> None:
+    x, new = (np.arange(n).reshape(-1, 2).astype(element.numpy) for n in (8, 4))
+    where = np.array([[3, -2], [0, 1]])
+    args = [Value(TensorType(wanted(from_numpy(a.dtype)), a.shape)) for a in (x, where, new)]
+    put = graph.ScatterElements(*args, axis=0, loc=LOC)
+    taken = graph.GatherElements(put.result, args[1], axis=0, loc=LOC)
+    body = Region(args, [put, taken], [put.result, taken.result])
+    options = Options(cache_dir=False, threads=1)
+    made = build(Module("graph", [Function("main", body)]), options, {})
+    assert [type(step) for step in made.built.steps] == [Segment]
+    got = executable_of(made.built, options).run([x, where, new])
+    expected = x.copy()
+    expected[where, [[0, 1], [0, 1]]] = new
+    assert got[0].tobytes() == expected.tobytes()
+    assert got[1].tobytes() == new.tobytes()
+
+
 @pytest.mark.parametrize("saturate", [0, 1])
 def test_saturating(saturate: int) -> None:
     """As the specification's tables say of what is too large, which ONNX's reference follows."""

@@ -16,7 +16,7 @@ from minicc.frontends.onnx.reader import Model
 from minicc.ir.affine import substitute
 from minicc.ir.core import Array
 from minicc.ir.extents import MOST_CONTENTS, numbers_of
-from minicc.ir.types import OPAQUE, TensorType, is_free
+from minicc.ir.types import TensorType, is_free
 
 
 def bind_inputs(model: Model, sizes: dict[str, int]) -> None:
@@ -62,8 +62,8 @@ def known_inputs(
 
 
 def is_few_numbers(type: TensorType, kinds: str) -> bool:
-    """Whether an input may be axes, a shape or a scale; `kinds` are those of NumPy's types."""
-    if type.rank > 1 or type.dtype is OPAQUE or type.dtype.numpy.kind not in kinds:
+    """Whether an input may be axes, a shape or a scale; `kinds` are those of `DType`."""
+    if type.rank > 1 or type.dtype.kind not in kinds:
         return False
     return is_free(type.shape) or prod(type.extents) <= MOST_CONTENTS
 

@@ -236,8 +236,9 @@ class Importer:
         opaque = any(v is not None and v.type.dtype is OPAQUE for v in values)
         if opaque or any(self._text(name) is not None for name in node.inputs):
             return True
-        types = [None if v is None else v.type for v in values]
-        return node.op in WHERE and WHERE[node.op](node, types)
+        if node.op not in WHERE:
+            return False
+        return WHERE[node.op](node, [self.value(n, n).type if n else None for n in node.inputs])
 
     def _node(self, node: Node) -> None:
         domain = node.op.rpartition(".")[0]

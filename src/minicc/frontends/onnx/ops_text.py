@@ -29,6 +29,7 @@ _ATTRIBUTES += "pool_int64s pool_strings weights"
 def tf_idf_vectorizer(ctx: Context, node: Node, x: Value) -> Value:
     """How often each n-gram of a pool of integers stands in a row, perhaps weighted."""
     columns, weights = columns_of_grams(node), weights_of_grams(node)
+    ctx.room(len(weights))
     mode = node.text("mode", "TF")
     if mode not in ("TF", "IDF", "TFIDF"):
         raise ctx.wrong(f"attribute mode is {mode!r}")

@@ -27,7 +27,17 @@ from minicc.ir.arith import identity_of
 from minicc.ir.build import Builder
 from minicc.ir.core import Function, Literal, Module, Op, Value
 from minicc.ir.rewrite import Rebuilder, everywhere, rebuild
-from minicc.ir.types import BOOL, I32, I64, DType, TensorType, is_free, static_shape
+from minicc.ir.types import (
+    BOOL,
+    I32,
+    I64,
+    OPAQUE,
+    STORED,
+    DType,
+    TensorType,
+    is_free,
+    static_shape,
+)
 
 _LONGEST = 512  # elements that each result looks at
 _MOST = 1 << 22  # comparisons in all
@@ -56,9 +66,11 @@ def expands(op: Op) -> bool:
     """Whether an op becomes comparisons: its shapes are known, and they are few."""
     if type(op) not in _EXPAND or any(is_free(v.type.shape) for v in (*op.operands, *op.results)):
         return False
-    if any(v.type.dtype.numpy.kind not in "iufb" for v in (*op.operands, *op.results)):
+    if OPAQUE in [v.type.dtype for v in op.operands]:
         return False
     if isinstance(op, graph.TopK):
+        if op.x.type.dtype in STORED:
+            return False
         length: int = op.x.type.extents[op.axis]
         return _is_few(length, op.x.type)
     return _scatters_few(op)
@@ -67,7 +79,7 @@ def expands(op: Op) -> bool:
 def _scatters_few(op: Op) -> bool:
     assert isinstance(op, graph.ScatterElements | graph.ScatterND)
     t: TensorType = op.x.type
-    if t.dtype is BOOL and op.combine != "none":
+    if t.dtype in (BOOL, *STORED) and op.combine != "none":
         return False
     extents = op.indices.type.extents
     if isinstance(op, graph.ScatterND):
