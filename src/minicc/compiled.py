@@ -85,8 +85,9 @@ def compile_module(
 
 
 def is_hosted(module: Module) -> bool:
-    """Whether the host runs operators of a graph as its front end defines them, or loops."""
-    return any(isinstance(op, graph.Host | graph.While) for op in walk(module.main.body))
+    """Whether the host runs operators of a graph, or loops whose rounds bind sizes."""
+    hosted = (op for op in walk(module.main.body) if isinstance(op, graph.Host | graph.While))
+    return any(isinstance(op, graph.Host) or not op.pure for op in hosted)
 
 
 def bound_to(module: Module, inputs: Sequence[Any]) -> Function:

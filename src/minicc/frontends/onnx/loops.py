@@ -132,8 +132,6 @@ def _while(importer: Importing, node: Node) -> tuple[Value, ...]:
     if len(states) < len(carried):
         raise ctx.wrong("a state has no first value")
     body = _Body(importer, node, None)
-    if _goes_on(body.graph, body.inputs[1]):
-        importer.note_decisive([v for v in (most, condition) if v is not None])
     limit = ctx.constant(np.array(np.iinfo(np.int64).max)) if most is None else most
     holds = ctx.constant(np.array(True)) if condition is None else condition
 
@@ -143,7 +141,13 @@ def _while(importer: Importing, node: Node) -> tuple[Value, ...]:
         goes_on, *made = body.emit([number, goes_on, *states])
         return goes_on, made[: len(states)], made[len(states) :]
 
-    return emit_while(ctx, importer.types, Rounds(limit, holds, states), each)
+    made = emit_while(ctx, importer.types, Rounds(limit, holds, states), each)
+    pairs = zip(made, states, strict=False)
+    grows = len(made) > len(states) or any(new.type != old.type for new, old in pairs)
+    if grows and _goes_on(body.graph, body.inputs[1]):
+        # how many rounds there are decides the extents of what it gives
+        importer.note_decisive([v for v in (most, condition) if v is not None])
+    return made
 
 
 def _forget(importer: Importing, known: Mapping[str, Value]) -> None:
