@@ -92,7 +92,8 @@ class _Survey(Importer):
         versions = (self.model.opsets[""], self.model.opsets.get(node.op.rpartition(".")[0], 0))
         try:
             operands = [self.value(n, node.name) if n else None for n in node.inputs]
-            made = emit_hosted(self.ctx, node, operands, {}, self.types, versions)
+            with self.ctx.apart():
+                made = emit_hosted(self.ctx, node, operands, {}, self.types, versions)
         except MiniccError:
             return {}
         return {n: r.type for n, r in zip(node.outputs, made, strict=False)}
