@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 from minicc.backends.base import Store
 from minicc.backends.llvm.compile import Native, compile_program
 from minicc.compiler import Stage, lower
+from minicc.errors import MiniccError, UserError
 from minicc.ir import affine, graph
 from minicc.ir.bind import bind_sizes
 from minicc.ir.core import Function, Module, Value, walk
@@ -27,7 +28,7 @@ from minicc.partition import Control, HostOps, Part, PartitionPlan, plan_parts
 from minicc.passes.graph.specialise import free_symbols
 from minicc.runtime import saved
 from minicc.runtime.cache import cache_at, key
-from minicc.runtime.host_ops import hollow
+from minicc.runtime.host_ops import hollow, runner
 from minicc.runtime.saved import (
     Built,
     Compilation,
@@ -90,10 +91,18 @@ def is_hosted(module: Module) -> bool:
     return any(isinstance(op, graph.Host) or not op.pure for op in hosted)
 
 
-def bound_to(module: Module, inputs: Sequence[Any]) -> Function:
-    """The entry of a module for the sizes that inputs have; UserError as of `bind`."""
-    sizes = sizes_at([a.type.shape for a in module.main.args], inputs)
-    return bind_sizes(module, sizes).main
+def by_definition(
+    module: Module, inputs: Sequence[Any], limit: int, refused: UserError
+) -> list[Any]:
+    """What a graph means for inputs that no program is for; `refused` where it means nothing.
+
+    MC0135, as that, where a value is more than so many bytes.
+    """
+    try:
+        sizes = sizes_at([a.type.shape for a in module.main.args], inputs)
+        return runner(bind_sizes(module, sizes).main, limit)(inputs, {})
+    except (TypeError, ValueError, MiniccError):
+        raise refused from None
 
 
 class Made(NamedTuple):

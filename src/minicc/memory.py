@@ -10,6 +10,7 @@ Mirrors: XLA's out-of-memory report at compile time, with its list of the larges
 from __future__ import annotations
 
 from collections.abc import Iterable
+from math import prod
 from typing import Any
 
 from minicc.errors import Problems
@@ -18,8 +19,10 @@ from minicc.ir.core import Module, Op
 from minicc.ir.types import BufferType, TensorType, is_free
 from minicc.limits import NAMED, Holding, too_large
 
-# Elements that can be counted: those of a tensor that is never in memory are looped over at least.
+# Bytes that can be counted, in the widest type: a tensor that is never in memory is looped over at
+# least, and of one without elements NumPy multiplies the other extents.
 _MOST = 1 << 62
+_WIDEST = 8
 
 
 def require_graph_fits(module: Module, limit: int, on_host: Iterable[Op] = ()) -> None:
@@ -40,7 +43,9 @@ def require_graph_fits(module: Module, limit: int, on_host: Iterable[Op] = ()) -
         if not isinstance(value.type, TensorType) or is_free(value.type.shape):
             continue
         size = value.type.nbytes
-        if (value in held and size > limit) or size > _MOST:
+        counted = _WIDEST * prod(max(n, 1) for n in value.type.extents)
+        if (value in held and size > limit) or counted > _MOST:
+            size = size or counted
             what = f"{held.get(value, 'a value in between')} ({value.type})"
             found.append(Holding(size, what, makers[value].loc if value in makers else ()))
     if found:

@@ -38,9 +38,8 @@ if TYPE_CHECKING:
     from minicc.frontends.onnx import bound, importer, reader
     from minicc.frontends.onnx.reader import Model
     from minicc.ir.core import Module
-    from minicc.runtime import host_ops
 else:
-    compiled, host_ops = Later("minicc.compiled"), Later("minicc.runtime.host_ops")
+    compiled = Later("minicc.compiled")
     bound, importer, reader = (
         Later(f"minicc.frontends.onnx.{name}") for name in ("bound", "importer", "reader")
     )
@@ -286,18 +285,12 @@ class InferenceSession:
                 own = self._compilation(binding)
                 if own is not compilation:
                     return self._run_of(own)(arrays)
-                return self._by_definition(arrays, error)
+                limit = self.options.memory_limit
+                module = self._imported_for(binding) if self._facts.sized else self.module
+                found = compiled.by_definition(module, arrays, limit, error)
+                return [owned(v) for v in found]
 
         return guarded
-
-    def _by_definition(self, arrays: list[Any], refused: UserError) -> list[Any]:
-        """What the graph means for inputs that no program is for; the error where it is nothing."""
-        try:
-            main = compiled.bound_to(self.module, arrays)
-            run = host_ops.runner(main, self.options.memory_limit)
-            return [owned(v) for v in run(arrays, {})]
-        except (TypeError, ValueError, MiniccError):
-            raise refused from None
 
     def _elements(self) -> dict[str, DType]:
         """The element types of inputs that have no type."""

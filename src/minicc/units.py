@@ -15,6 +15,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from minicc.compiled import by_definition
+from minicc.errors import UserError
 from minicc.ir import graph
 from minicc.ir.core import Array, Function, Module, Op, Region, Value
 from minicc.ir.extents import sizes_at
@@ -52,10 +54,14 @@ class Unit(NamedTuple):
 
 
 class Units(NamedTuple):
-    """The units of a model, and the plan that they are of; there is none for a dumped module."""
+    """The units of a model, and the plan that they are of; there is none for a dumped module.
+
+    `module` is the model's graph.
+    """
 
     known: tuple[Unit, ...]
     plan: PartitionPlan | None = None
+    module: Module | None = None
 
     @property
     def several(self) -> bool:
@@ -71,7 +77,7 @@ def units_of(module: Module, options: Options, binding: Mapping[str, int]) -> Un
     plan = plan_parts(module, binding, options.memory_limit)
     parts = _parts(plan.module.main, plan.parts, "")
     units = (_unit(number, plan, *part) for number, part in enumerate(parts, 1))
-    return Units(tuple(units), plan)
+    return Units(tuple(units), plan, module)
 
 
 _Named = tuple[Part, Mapping[Value, str], str]
@@ -112,11 +118,19 @@ def run_units(units: Units, inputs: Sequence[Any], options: Options, met: Met) -
     """Run the units of a whole model by the ops' own definitions; the outputs may be views.
 
     `met(unit, inputs, outputs)` is called when one has run for the first time, its module bound to
-    the sizes of that run, and before a loop or branch runs. UserError for an index out of range,
-    and where values are larger than memory.
+    the sizes of that run, and before a loop or branch runs. The plan may want sizes to be equal
+    that data decide; where these are not, the graph runs as it stands, as in a session. UserError
+    for an index out of range, and where values are larger than memory.
     """
     assert units.plan is not None
-    return _Run(units, options, met).values(units.plan.module.main, units.plan.parts, inputs, {})
+    assert units.module is not None
+    run = _Run(units, options, met)
+    try:
+        return run.values(units.plan.module.main, units.plan.parts, inputs, {})
+    except UserError as error:
+        if error.code != "MC0142":
+            raise
+        return by_definition(units.module, inputs, options.memory_limit, error)
 
 
 class _Run:

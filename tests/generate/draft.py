@@ -383,9 +383,9 @@ def evaluate(node: NodeProto, around: Sequence[Item], opset: int) -> list[Any] |
     """What the reference makes of a node; None where it fails."""
     if any(item.value is None for item in around) or node.domain:
         return None
-    if any(is_mistaken(inner, opset) for inner in every_node([node])):
-        return None
     values = {item.name: item.value for item in around}
+    if any(is_mistaken(inner, opset, values) for inner in every_node([node])):
+        return None
     arrays = {k: v for k, v in values.items() if isinstance(v, np.ndarray)}
     model = model_of([node], arrays, {}, [name for name in node.output if name], opset)
     for name in values.keys() - arrays.keys():

@@ -18,7 +18,7 @@ from typing import Any
 SECONDS = {"model": 120.0, "hostile": 10.0}
 _STARTING = 60.0  # a worker imports all engines first
 BYTES = 2 << 30  # what opening and running a hostile file may take
-_SLICE = 30.0  # seconds before the other kind has its turn
+_SLICE = 120.0  # seconds before the other kind has its turn; a worker starts anew then
 
 
 class _Worker:

@@ -6,9 +6,12 @@ from collections.abc import Sequence
 
 import numpy as np
 import pytest
+from onnx import TensorProto, helper, numpy_helper
 from tests.stages.programs import constant, module
 
 from minicc.compiled import compile_module
+from minicc.errors import UserError
+from minicc.frontends.onnx.importer import import_model
 from minicc.ir import graph
 from minicc.ir.affine import symbol
 from minicc.ir.build import Builder
@@ -68,3 +71,26 @@ def test_a_graph_without_host_ops_is_one_unit_as_it_stands() -> None:
     assert dict(unit.binding) == {"n": 3}
     (got,) = run_units(units, [np.zeros(3, np.float32)], OPTIONS, lambda *_: None)
     assert got.tolist() == [1, 1, 1]
+
+
+def test_sizes_that_data_decide_and_a_plan_took_for_equal() -> None:
+    ends = [helper.make_tensor_value_info("at", TensorProto.INT64, [])]
+    nodes = [
+        helper.make_node("SplitToSequence", ["x", "four"], ["parts"]),
+        helper.make_node("SequenceAt", ["parts", "at"], ["part"]),
+        helper.make_node("Mul", ["x", "part"], ["y"]),
+    ]
+    x = np.arange(5, dtype=np.float32)
+    tensors = [
+        numpy_helper.from_array(x, "x"),
+        numpy_helper.from_array(np.array(4), "four"),
+    ]
+    outputs = [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)]
+    graph_proto = helper.make_graph(nodes, "g", ends, outputs, tensors)
+    opsets = [helper.make_opsetid("", 17)]
+    proto = helper.make_model(graph_proto, opset_imports=opsets, ir_version=9)
+    imported = import_model(proto.SerializeToString())
+    (got,) = run_units(units_of(imported, OPTIONS, {}), [np.array(-1)], OPTIONS, lambda *_: None)
+    np.testing.assert_array_equal(got, x * 4)
+    with pytest.raises(UserError, match="MC0142"):
+        run_units(units_of(imported, OPTIONS, {}), [np.array(0)], OPTIONS, lambda *_: None)

@@ -364,3 +364,82 @@ def test_a_constant_that_is_repeated_along_a_free_dimension() -> None:
     for n in (1, 3):
         x = np.random.default_rng(n).standard_normal((n, 16, 8)).astype(np.float32)
         np.testing.assert_allclose(session.run(None, {"x": x})[0], x @ w, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("scale", [-1.0, 0.0, float("inf"), float("nan")])
+def test_a_scale_that_is_no_positive_number(scale: float) -> None:
+    scales = numpy_helper.from_array(np.array([scale], np.float32), "scales")
+    it = helper.make_node("Resize", ["x", "", "scales"], ["y"], "it", mode="linear")
+    said = refusal(model_of(it, tensors=[scales]))
+    assert said.startswith("MC0128 error: Resize")
+    assert f"the scale {scale:g}" in said
+
+
+def test_a_function_that_an_attribute_decides() -> None:
+    names = ["query", "key", "value", "decay", "beta"]
+    shapes = [(2, 4, 64), (2, 4, 32), (2, 4, 32), (2, 4, 32), (2, 4, 4)]
+    given = [helper.make_tensor_value_info(n, F, s) for n, s in zip(names, shapes, strict=True)]
+    inputs = [*names[:3], "", *names[3:]]
+    it = helper.make_node("LinearAttention", inputs, ["y"], "it", kv_num_heads=4)
+    graph = helper.make_graph([it], "hostile", given, [ValueInfoProto(name="y")])
+    opsets = [helper.make_opsetid("", 27)]
+    model = helper.make_model(graph, opset_imports=opsets, ir_version=13)
+    with pytest.raises(UserError, match=r"MC0127.*LinearAttention.*does not make y"):
+        minicc.InferenceSession(model.SerializeToString())
+    it.attribute.add(name="q_num_heads", i=8)  # of no stated type, which protobuf lets pass
+    model.graph.node[0].CopyFrom(it)
+    feeds = {n: np.ones(s, np.float32) for n, s in zip(names, shapes, strict=True)}
+    (y,) = minicc.InferenceSession(model.SerializeToString(), threads=1).run(None, feeds)
+    assert y.shape == (2, 4, 64)
+
+
+def test_no_elements_along_an_axis_of_which_another_has_ever_so_many() -> None:
+    tensor = TensorProto(name="w", data_type=TensorProto.BOOL, dims=[1 << 40, 0])
+    it = helper.make_node("Transpose", ["w"], ["y"], "it")
+    data = model_of(it, tensors=[tensor]).SerializeToString()
+    (y,) = minicc.InferenceSession(data, threads=1).run(None, X)
+    assert y.shape == (0, 1 << 40)
+    tensor.dims[0] = 1 << 62
+    said = refusal(model_of(it, tensors=[tensor]))
+    assert said.startswith("MC0135")
+    assert "at: it" in said
+
+
+def test_sizes_that_constants_decide_against_an_input() -> None:
+    w = numpy_helper.from_array(np.ones((2, 3), np.float32), "w")
+    nodes = [
+        helper.make_node("NonZero", ["w"], ["places"]),
+        helper.make_node("Cast", ["x"], ["whole"], to=TensorProto.INT64),
+        helper.make_node("Unsqueeze", ["whole", "zero"], ["row"]),
+        helper.make_node("Concat", ["places", "row"], ["all"], "it", axis=1),
+        helper.make_node("Unique", ["all"], ["y"], axis=0),
+    ]
+    zero = numpy_helper.from_array(np.zeros(1, np.int64), "zero")
+    said = refusal(model_of(*nodes, tensors=[w, zero]))
+    assert "Concat" in said or "at: it" in said
+
+
+def test_a_free_size_that_makes_another_negative() -> None:
+    given = [helper.make_tensor_value_info("x", TensorProto.INT64, ["n"])]
+    few = numpy_helper.from_array(np.array(-100), "few")
+    values = numpy_helper.from_array(np.array([0, 1]), "values")
+    nodes = [
+        helper.make_node("Size", ["x"], ["n"]),
+        helper.make_node("Add", ["n", "few"], ["depth"]),
+        helper.make_node("OneHot", ["x", "depth", "values"], ["y"], "it"),
+        helper.make_node("GatherND", ["x", "at"], ["z"]),
+    ]
+    at = helper.make_tensor_value_info("at", TensorProto.INT64, ["k", "m"])
+    outputs = [ValueInfoProto(name="y"), ValueInfoProto(name="z")]
+    graph = helper.make_graph(nodes, "hostile", [*given, at], outputs, [few, values])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=9)
+    said = refusal(model, {"x": np.arange(3), "at": np.zeros((1, 1), np.int64)})
+    assert said.startswith("MC0142")
+    assert "i64[3,-97]" in said or "i64[-97]" in said
+
+
+def test_an_operator_on_the_host_without_what_it_works_on() -> None:
+    it = helper.make_node("SequenceInsert", ["", "x"], ["y"], "it")
+    said = refusal(model_of(it))
+    assert said.startswith("MC0127 error: SequenceInsert")
+    assert "input_sequence is missing" in said

@@ -122,6 +122,15 @@ def _collect(values: Iterable[Any], found: dict[str, None]) -> None:
                 _collect(region.ops, found)
 
 
+def _require_extents(op: Op) -> None:
+    """ValueError where a result has an extent below zero."""
+    for v in op.results:
+        if isinstance(v.type, TensorType) and any(
+            isinstance(n, int) and n < 0 for n in v.type.shape
+        ):
+            raise ValueError(f"a result is of the type {v.type}")
+
+
 class _Binder:
     """What the values of the old function became."""
 
@@ -143,6 +152,7 @@ class _Binder:
         regions = [self.region(r) for r in op.regions]
         try:
             fresh = op.make([self.forward[v] for v in op.operands], attrs, regions, op.loc)
+            _require_extents(fresh)
         except (TypeError, ValueError, IndexError) as error:
             text = f"the sizes {self.sizes} do not fit the model: {op.opname}: {error}"
             hint = "give inputs of other shapes"

@@ -1,7 +1,8 @@
 """Whether the attributes of a node are of the kinds that its operator's schema says.
 
-Looked at where an import fails, or runs on the host: functions that import operators read most
-attributes with their kind, and a large model has many.
+Those and the inputs that a node must have are looked at where an import fails, or where it runs on
+the host: functions that import operators read most attributes with their kind, and a large model
+has many.
 
 Mirrors: onnx.checker, of which this is the part that concerns one node's attributes.
 """
@@ -42,6 +43,20 @@ def check_attributes(node: Node, opset: int) -> None:
             wanted = _lacking(schema.attributes[name].type.name, value)
             if wanted:
                 raise node.mistyped(name, wanted)
+
+
+def missing_input(node: Node, opset: int) -> str:
+    """The name of an input that the operator can't do without and the node lacks, or ""."""
+    from onnx import defs
+
+    domain, _, op = node.op.rpartition(".")
+    if not opset or not defs.has(op, opset, domain):
+        return ""
+    schema: Any = defs.get_schema(op, opset, domain)
+    given = [*node.inputs, *[""] * len(schema.inputs)]
+    pairs = zip(schema.inputs, given, strict=False)
+    required = ((formal, name) for formal, name in pairs if formal.option.name == "Single")
+    return next((str(formal.name) for formal, name in required if not name), "")
 
 
 def _lacking(kind: str, value: Any) -> str:

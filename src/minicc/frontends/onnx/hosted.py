@@ -16,7 +16,7 @@ from typing import Any
 from minicc.frontends.onnx import eager
 from minicc.frontends.onnx.context import Context
 from minicc.frontends.onnx.host_types import FIRST_OUTPUTS
-from minicc.frontends.onnx.nested import without_names
+from minicc.frontends.onnx.nested import node_proto, without_names
 from minicc.frontends.onnx.ops_sequence import Items, items_of, read_from
 from minicc.frontends.onnx.options import options_of
 from minicc.frontends.onnx.reader import Node
@@ -247,7 +247,7 @@ def _by_schema(
     versions: tuple[int, int],
 ) -> Mapping[str, Any]:
     """What ONNX's inference says of a node's outputs; errors of `_refusals` where it refuses."""
-    from onnx import AttributeProto, defs, helper, shape_inference
+    from onnx import defs, helper, shape_inference
     from onnx.numpy_helper import from_array
 
     domain, _, op = node.op.rpartition(".")
@@ -257,9 +257,7 @@ def _by_schema(
     count = max((*given, *texts), default=-1) + 1
     inputs = [f"input{k}" if k in given or k in texts else "" for k in range(count)]
     outputs = [f"output{k}" if name else "" for k, name in enumerate(node.outputs)]
-    plain = {k: v for k, v in node.attributes.items() if not isinstance(v, AttributeProto)}
-    made = helper.make_node(op, inputs, outputs, domain=domain, **plain)
-    made.attribute.extend(v for v in node.attributes.values() if isinstance(v, AttributeProto))
+    made = node_proto(node, inputs, outputs)
     protos = {f"input{k}": types.proto(v) for k, v in given.items()}
     protos |= {
         f"input{k}": helper.make_tensor_type_proto(t.data_type, t.dims) for k, t in texts.items()

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from minicc.errors import MiniccError, Problems, UnsupportedError, UserError
-from minicc.frontends.onnx.attributes import check_attributes
+from minicc.frontends.onnx.attributes import check_attributes, missing_input
 from minicc.frontends.onnx.bound import (
     bind_inputs,
     bound_types,
@@ -320,6 +320,8 @@ class Importer:
         versions = (self.model.opsets[""], self.model.opsets.get(domain, 0))
         check_attributes(node, versions[1])
         self.ctx.stand_at(node, operands, versions[1])
+        if missing := missing_input(node, versions[1]):
+            raise self.ctx.wrong(f"its input {missing} is missing")
         self._bind(node, emit_hosted(self.ctx, node, operands, texts, self.types, versions))
 
     def _text(self, name: str) -> Any:

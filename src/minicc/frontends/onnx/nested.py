@@ -68,13 +68,24 @@ def _renamed_graph(value: Any, names: Mapping[str, str]) -> Any:
     return out
 
 
+def node_proto(node: Node, inputs: Sequence[str], outputs: Sequence[str]) -> Any:
+    """The protobuf message of a node on values of these names."""
+    from onnx import AttributeProto, helper
+
+    domain, _, op = node.op.rpartition(".")
+    plain = {k: v for k, v in node.attributes.items() if not isinstance(v, AttributeProto)}
+    made = helper.make_node(op, inputs, outputs, domain=domain, **plain)
+    # those whose type is none that a node has, which stand as they were read
+    made.attribute.extend(v for v in node.attributes.values() if isinstance(v, AttributeProto))
+    return made
+
+
 def _written_for(schema: Any, node: Node, opset: int, types: Sequence[Any]) -> Any:
     """The function that a schema writes for a node on operands of these protobuf types."""
-    from onnx import FunctionProto, helper
+    from onnx import FunctionProto
 
     known = [without_names(proto).SerializeToString() for proto in types]
-    domain, _, op = node.op.rpartition(".")
-    made = helper.make_node(op, node.inputs, node.outputs, domain=domain, **node.attributes)
+    made = node_proto(node, node.inputs, node.outputs)
     versions = schema.context_dependent_function_opset_versions
     version = max((v for v in versions if v <= opset), default=min(versions))
     written = schema.get_context_dependent_function_with_opset_version(
@@ -96,7 +107,8 @@ def without_names(proto: Any) -> Any:
 def function_body(node: Node, opset: int, types: Callable[[], Sequence[Any]]) -> list[Node] | None:
     """The nodes of the function that an operator's schema holds; None where it has none.
 
-    Some schemas write it when they are told the protobuf `types` of the operands.
+    Some schemas write it when they are told the protobuf `types` of the operands. ValueError where
+    what they write lacks an output: an attribute or input that decides it is not there.
     """
     from onnx import defs
 
@@ -136,4 +148,8 @@ def function_body(node: Node, opset: int, types: Callable[[], Sequence[Any]]) ->
         read = read_node(inner, index)
         attributes = {**read.attributes, **given}
         out.append(rename(replace(read, attributes=attributes), names, node.name))
+    made = {name for inner_node in out for name in inner_node.outputs}
+    if missing := [name for name in node.outputs if name and name not in made]:
+        text = "an attribute or input is missing, so that its function does not make"
+        raise ValueError(f"{text} {', '.join(missing)}")
     return out

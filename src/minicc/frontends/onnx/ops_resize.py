@@ -134,6 +134,7 @@ def _by_scales(ctx: Context, node: Node, x: Value, scales: Value | None) -> Valu
         factors = [float(n) for n in node.attributes["scales"]]
     else:
         factors = [1.0, 1.0, node.number("height_scale", 1), node.number("width_scale", 1)]
+    _check_scales(ctx, factors)
     mode = {"bilinear": "linear"}.get(node.text("mode", "nearest"), node.text("mode", "nearest"))
     if len(factors) != x.type.rank:
         raise ctx.refused(f"{len(factors)} scales for {x.type.rank} axes")
@@ -156,6 +157,7 @@ def _lengths(
         given = [float(n) for n in known.ravel()]
         if len(given) != count:
             raise ctx.refused(f"{len(given)} scales for {count} axes")
+        _check_scales(ctx, given)
         pairs = zip(extents, given, strict=True)
         return [*given], [_scaled_extent(ctx, n, f) for n, f in pairs]
     if sizes is None:
@@ -172,6 +174,13 @@ def _lengths(
     factors = [m / n if n else 1.0 for m, n in zip(sides[:count], sides[count:], strict=True)]
     factor = min(factors) if policy == "not_larger" else max(factors)
     return [factor] * count, [int(factor * n + 0.5) for n in sides[count:]]
+
+
+def _check_scales(ctx: Context, scales: Sequence[float]) -> None:
+    """MC0128 where one is no positive number."""
+    for scale in scales:
+        if not 0 < scale < np.inf:
+            raise ctx.refused(f"the scale {scale:g}, which must be a positive number")
 
 
 def _scaled_extent(ctx: Context, n: Dim, factor: float) -> Dim:

@@ -19,6 +19,7 @@ from typing import Any
 
 import numpy as np
 
+from minicc.errors import UserError
 from minicc.ir import graph
 from minicc.ir.core import Function, Literal, Module, Op, Region, Value, computed
 from minicc.ir.indices import OutOfRange
@@ -54,6 +55,8 @@ def _fold(function: Function) -> Function:
             result = b.add(op).result
             known[result] = op.value
             return (result,)
+        if any(new.type != old.type for new, old in zip(operands, op.operands, strict=True)):
+            op = _retyped(op, operands)
         if not op.pure or op.regions or not operands or any(v not in known for v in operands):
             return None
         if any(is_free(r.type.shape) or r.type.dtype is OPAQUE for r in op.results):
@@ -70,6 +73,15 @@ def _fold(function: Function) -> Function:
         return values
 
     return rebuild(function, visit)
+
+
+def _retyped(op: Op, operands: Sequence[Value]) -> Op:
+    """An op on values whose sizes data decided, now that these are known; MC0142 if it has none."""
+    try:
+        return op.rebuilt(operands)
+    except (TypeError, ValueError, IndexError) as error:
+        text = f"the sizes that constants decide do not fit the model: {op.opname}: {error}"
+        raise UserError("MC0142", text, where=op.loc) from None
 
 
 def _elements(values: Sequence[Value]) -> int:

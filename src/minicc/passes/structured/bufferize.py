@@ -167,6 +167,8 @@ class _Emitter:
         if key not in self.of_group:
             self.of_group[key] = self.kernel_of(group, key, types, len(ins))
         made, names = self.of_group[key]
+        if not made.body.ops:
+            return  # there is no point to compute, however large the other extents are
         sources = tuple(op.loc for op in group.body.ops)
         launch = program.Launch(
             (*ins, *outs),
@@ -197,6 +199,8 @@ class _Emitter:
     ) -> Function:
         """The group as a kernel; groups may differ in names alone, and share one then."""
         lowered = lower_group(group, ins, outs, "kernel", free=bool(self.sizes))
+        if not lowered.body.ops:
+            return lowered
         key = lowered.attrs["grid"], region_key(lowered.body)
         if key not in self.kernels:
             name, k = group.label or "kernel", 1

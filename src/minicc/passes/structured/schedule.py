@@ -53,6 +53,7 @@ PACK_READS = 4  # reads of an element from which a copy in the tiles' order pays
 _ROWS = 48  # of a free dimension that an instance has, about
 _CHUNK = 2048  # elements of a long row that one instance handles
 _MOST_SOUGHT = 1 << 16  # rounds of a block for which a divisor is sought
+_MOST_VECTORS = 16  # of a tile of an op that is no contraction
 _TALLEST = 12  # rows of a block that ops other than contractions handle at once
 
 
@@ -394,8 +395,10 @@ def _rows(group: Group, target: Target) -> Schedule:
         ):
             tiles[below[-1]] = min(extents[below[-1]], 8 // width)
     for op in ops:
+        # where the shared dimensions fill vectors, few points of one of the op's own fit beside
+        at_once = prod(min(steps.get(n, t), t) for n, t in tiles.items() if n in op.space)
         for name, size in _inner_tiles(op, group, lanes).items():
-            tiles.setdefault(name, size)
+            tiles.setdefault(name, min(size, max(1, _MOST_VECTORS * lanes // at_once)))
     grid = tuple(n for n in group.shared)
     cuts = {
         op: cut_sums(op, {**tiles, **steps}, _PLAIN_CHAIN, _PLAIN_BLOCK)
