@@ -1,6 +1,6 @@
 """`python -m tests.generate`: random models and hostile files for so many minutes.
 
-    python -m tests.generate run --minutes 10 [--first SEED] [--folder build/fuzz]
+    python -m tests.generate run --minutes 10 [--first SEED] [--only model] [--folder build/fuzz]
     python -m tests.generate seed 17 [--family conv]      judge one model in all forms, print it
     python -m tests.generate hostile-seed 17              open one hostile file
 
@@ -22,7 +22,7 @@ from tests.generate.growth import generate
 from tests.generate.hostile import damaged, offence
 from tests.generate.oracle import Finding, judge, onnxruntime
 from tests.generate.shrink import shrink
-from tests.generate.supervise import supervise
+from tests.generate.supervise import SECONDS, supervise
 
 
 def check_model(seed: int, folder: Path) -> list[str]:
@@ -86,6 +86,7 @@ def main() -> int:
     run = commands.add_parser("run")
     run.add_argument("--minutes", type=float, default=10)
     run.add_argument("--first", type=int)
+    run.add_argument("--only", choices=tuple(SECONDS))
     run.add_argument("--folder", type=Path, default=Path("build/fuzz"))
     one = commands.add_parser("seed")
     one.add_argument("seed", type=int)
@@ -105,7 +106,8 @@ def main() -> int:
     if given.command == "work":
         work(given.first, given.hostile, given.folder)
     print(f"ONNX Runtime is {'' if onnxruntime() else 'not '}installed")
-    return supervise(given.folder, given.minutes * 60, given.first)
+    kinds = [given.only] if given.only else list(SECONDS)
+    return supervise(given.folder, given.minutes * 60, given.first, kinds)
 
 
 if __name__ == "__main__":

@@ -12,6 +12,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -82,18 +83,20 @@ class _Score:
         self._path.write_text(json.dumps(self.next), encoding="utf-8")
 
 
-def supervise(folder: Path, seconds: float, first: int | None) -> int:
-    """Run both kinds in turns for so long; 1 where anything was found, else 0."""
+def supervise(
+    folder: Path, seconds: float, first: int | None, kinds: Sequence[str] = tuple(SECONDS)
+) -> int:
+    """Run these kinds in turns for so long; 1 where anything was found, else 0."""
     folder.mkdir(parents=True, exist_ok=True)
     score = _Score(folder, first)
-    seeds = " and ".join(f"{seed} ({kind})" for kind, seed in score.next.items())
+    seeds = " and ".join(f"{score.next[kind]} ({kind})" for kind in kinds)
     print(f"seeds from {seeds}; findings are written to {folder}", flush=True)
     end = time.monotonic() + seconds
     while time.monotonic() < end:
-        for kind in score.next:
+        for kind in kinds:
             _turn(kind, score, folder, min(end, time.monotonic() + _SLICE))
-    for kind, count in score.judged.items():
-        print(f"{kind}: {count} judged, {score.found[kind]} with findings")
+    for kind in kinds:
+        print(f"{kind}: {score.judged[kind]} judged, {score.found[kind]} with findings")
     return int(any(score.found.values()))
 
 

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from functools import cache
 from typing import Any, ClassVar
 
 import numpy as np
@@ -418,6 +419,7 @@ _DIVISIONS = (Div, FloorDiv, Mod)
 _INSTRUCTIONS = 16  # of a long op, about
 
 
+@cache
 def is_long(op: type[Op], dtype: DType) -> bool:
     """Whether an op on numbers of a type becomes tens of instructions."""
     return issubclass(op, _DIVISIONS if dtype.kind in "iu" else _LONG)
@@ -425,10 +427,8 @@ def is_long(op: type[Op], dtype: DType) -> bool:
 
 def length(ops: Sequence[Op]) -> int:
     """About how many instructions ops are for a vector."""
-    return sum(
-        _INSTRUCTIONS if op.operands and is_long(type(op), op.operands[0].type.dtype) else 1
-        for op in ops
-    )
+    long = [op for op in ops if op.operands and is_long(type(op), op.operands[0].type.dtype)]
+    return len(ops) + len(long) * (_INSTRUCTIONS - 1)
 
 
 # What combines partial results of a reduction: the op, and the value that changes nothing.

@@ -96,7 +96,7 @@ def live(ops: Sequence[Op], yields: Sequence[Value]) -> list[Op]:
     needed = set(yields)
     kept: list[Op] = []
     for op in reversed(ops):
-        if not op.pure or any(r in needed for r in op.results):
+        if not op.pure or not needed.isdisjoint(op.results):
             kept.append(op)
             needed.update(op.operands)
             for region in op.regions:

@@ -143,6 +143,14 @@ def _points(space: Space) -> int:
 class _Reads:
     """The elements that a merged op reads: each read is made once."""
 
+    def adopt(self, op: Generic) -> bool:
+        """Take an op's own scalars for what it reads, if nothing read any of that before."""
+        pairs = list(zip(op.operands, op.input_maps, strict=True))
+        if not self._scalars.keys().isdisjoint(pairs) or len({*pairs}) < len(pairs):
+            return False
+        self._scalars.update(zip(pairs, op.body.args, strict=False))
+        return True
+
     def __init__(self) -> None:
         self._scalars: dict[tuple[Value, Map], Value] = {}
 
@@ -185,17 +193,24 @@ def apply(producer: Generic, consumer: Generic, value: Value) -> Generic:
     args: list[Value] = []
     numbers = [Value(arg.type) for arg in producer.body.args[len(producer.operands) :]]
     inlined: dict[Map, Value] = {}  # once for each place at which the value is read
+    # what has operands and ops is merged into one reader alone (`profitable`)
+    whole = bool(producer.operands and producer.body.ops) and not numbers
     for v, m in zip(consumer.operands, consumer.input_maps, strict=True):
         if v is not value:
             args.append(reads.element(v, m))
             continue
         if m not in inlined:
-            at = dict(zip(names, m, strict=True))
-            made = [
-                reads.element(pv, _substituted(pm, at))
-                for pv, pm in zip(producer.operands, producer.input_maps, strict=True)
-            ]
-            (inlined[m],) = inline(body, producer.body, [*made, *numbers])
+            if whole and not inlined and m == producer.yield_maps[0] and reads.adopt(producer):
+                # the producer is gone then, and a long chain is not copied for each of its ops
+                body.ops += producer.body.ops
+                (inlined[m],) = producer.body.yields
+            else:
+                at = dict(zip(names, m, strict=True))
+                made = [
+                    reads.element(pv, _substituted(pm, at))
+                    for pv, pm in zip(producer.operands, producer.input_maps, strict=True)
+                ]
+                (inlined[m],) = inline(body, producer.body, [*made, *numbers])
         args.append(inlined[m])
     own = consumer.body.args[len(consumer.operands) :]
     yields = inline(body, consumer.body, [*args, *own])
