@@ -21,8 +21,8 @@ from minicc.ir.core import Function, Module, Value, walk
 from minicc.ir.extents import sizes_at
 from minicc.ir.program import launches
 from minicc.ir.types import OPAQUE, TensorType
-from minicc.limits import give_back, without_collection
-from minicc.memory import constant_bytes
+from minicc.limits import give_back, watched, watching, without_collection
+from minicc.memory import constant_bytes, require_within
 from minicc.options import Options
 from minicc.partition import Control, HostOps, Part, PartitionPlan, plan_parts
 from minicc.passes.graph.specialise import free_symbols
@@ -49,6 +49,7 @@ _MUCH = 1 << 23  # bytes of constants, of which stages may have left copies abou
 def store_of(options: Options, target: Target) -> Store:
     """Object code from the cache on disk, made and kept where it is not there."""
     folder = cache_at(options.cache_dir, options.cache_bytes)
+    watch = watching()
 
     def store(kind: str, text: str, make: Callable[[], bytes]) -> bytes:
         import llvmlite
@@ -58,6 +59,7 @@ def store_of(options: Options, target: Target) -> Store:
         name = key("object", VERSION, str(llvmlite.__version__), kind, *machine, text)
         found = folder.get(name)
         if found is None:
+            watch.look()
             found = make()
             folder.put(name, found)
         return found
@@ -153,7 +155,14 @@ def _is_stated(type: TensorType) -> bool:
 @without_collection()
 def build(module: Module, options: Options, binding: Mapping[str, int]) -> Made:
     """A graph module to a program for the target, which need not run here."""
+    with watched(options.limits):
+        return _built(module, options, binding)
+
+
+def _built(module: Module, options: Options, binding: Mapping[str, int]) -> Made:
     plan = plan_parts(module, binding, options.memory_limit)
+    if not plan.whole:
+        require_within(plan.module, options.limits)
     building = _Building(options, plan)
     built = building.built(plan.module.main, plan.parts)
     programs = building.programs

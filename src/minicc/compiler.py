@@ -18,7 +18,8 @@ from typing import NamedTuple
 from minicc.errors import CompilerBug, UserError
 from minicc.ir import graph
 from minicc.ir.core import Module, walk
-from minicc.memory import require_graph_fits, require_program_fits
+from minicc.limits import look
+from minicc.memory import require_graph_fits, require_program_fits, require_within
 from minicc.options import Options
 from minicc.passes.graph.applications import Applications
 from minicc.passes.graph.choose_algorithm import choose_algorithm
@@ -172,6 +173,7 @@ def lower(
     setting = Setting(options.machine, options.math == "strict", binding or {}, applications)
     for stage in chosen_stages(start, stop):
         before = module
+        look()
         began = time.perf_counter()
         try:
             module = stage.run(before, setting)
@@ -195,6 +197,7 @@ def lower(
             _let_go(before)
         if stage.name == "specialise":
             require_graph_fits(module, options.memory_limit)
+            require_within(module, options.limits)
         elif stage.name == "plan-memory":
             require_program_fits(module, options.memory_limit)
     return module

@@ -1,8 +1,11 @@
-"""What is said where memory would not do, and what gives some back.
+"""The limits of models and of compiling them, what is said beyond them, and what frees memory.
 
-Errors, all `UserError`: MC0135 more than the limit, MC0136 more than the machine gives.
+Errors, all `UserError`: MC0135 more bytes in all than the limit, MC0136 more than the machine
+gives; beyond a limit of `Limits` MC0172 (nodes), MC0173 (nesting), MC0174 (rank), MC0175
+(tensor_bytes), MC0176 (rounds), MC0177 (seconds), MC0178 (compile_bytes).
 
-Mirrors: XLA's out-of-memory report, with its list of the largest allocations.
+Mirrors: XLA's out-of-memory report, with its list of the largest allocations; protobuf's and
+WebAssembly's implementation limits.
 """
 
 from __future__ import annotations
@@ -10,8 +13,10 @@ from __future__ import annotations
 import ctypes
 import gc
 import os
+import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import NamedTuple
 
 from minicc.errors import UserError
@@ -21,6 +26,95 @@ _HINT = (
     "use smaller shapes or batches, or allow more: Options(memory_limit=BYTES) or "
     "MINICC_MEMORY_LIMIT"
 )
+
+
+class Limits(NamedTuple):
+    """The most that a model may have, and that compiling it may take.
+
+    `nodes`: of the graph and all graphs within, functions written out. `nesting`: graphs within one
+    another. `rank`: axes of a tensor. `tensor_bytes`: of one tensor, whether it is ever in memory
+    or not. `rounds`: of a loop or scan. `seconds`: of one import or compilation, looked at between
+    nodes, stages and kernels, so that a single one of them may take longer; `compile_bytes`: by how
+    much the memory of the process may grow then, looked at between stages and kernels.
+    """
+
+    nodes: int = 1 << 20
+    nesting: int = 32
+    rank: int = 64
+    tensor_bytes: int = 1 << 62
+    rounds: int = 1 << 62
+    seconds: int = 1 << 31
+    compile_bytes: int = 1 << 62
+
+
+_CODES = {name: f"MC0{172 + k}" for k, name in enumerate(Limits._fields)}
+
+
+def beyond(name: str, what: str, limits: Limits, where: tuple[str, ...] = ()) -> UserError:
+    """The error of a limit of that name for what is beyond it, in words."""
+    limit = getattr(limits, name)
+    hint = f"allow more: Options(limits={{{name!r}: N}}) or MINICC_LIMITS={name}=N"
+    text = f"{what}, and the limit of {name} is {limit}"
+    return UserError(_CODES[name], text, hint=hint, where=where)
+
+
+class Watch(NamedTuple):
+    """What an import or compilation may take, and the time and memory at which it began."""
+
+    limits: Limits
+    began: float
+    held: int
+
+    def look(self, *, memory: bool = True) -> None:
+        """MC0177 and MC0178 where it took more than it may."""
+        taken = time.perf_counter() - self.began
+        if taken > self.limits.seconds:
+            raise beyond("seconds", f"compiling has taken {taken:.1f} seconds", self.limits)
+        if memory and self.limits.compile_bytes < _NO_BYTES:
+            grown = _resident() - self.held
+            if grown > self.limits.compile_bytes:
+                text = f"compiling has taken {spelled(grown)} of memory"
+                raise beyond("compile_bytes", text, self.limits)
+
+
+_NO_BYTES = Limits().compile_bytes
+_watching: ContextVar[Watch] = ContextVar("watching")
+
+
+@contextmanager
+def watched(limits: Limits) -> Iterator[None]:
+    """Within it, `look` knows these limits; within another one those of the outer one count."""
+    if _watching.get(None) is not None:
+        yield
+        return
+    token = _watching.set(Watch(limits, time.perf_counter(), _resident()))
+    try:
+        yield
+    finally:
+        _watching.reset(token)
+
+
+def watching() -> Watch:
+    """The watch of what is compiled now, for other threads; one without limits if there is none."""
+    return _watching.get(None) or Watch(Limits(), time.perf_counter(), 0)
+
+
+def look(*, memory: bool = True) -> None:
+    """MC0177 and MC0178 where what is compiled now took more than it may."""
+    watch = _watching.get(None)
+    if watch is not None:
+        watch.look(memory=memory)
+
+
+def _resident() -> int:
+    """Bytes that the process has in memory; the most that it ever had where only that is told."""
+    try:
+        with open("/proc/self/statm", encoding="ascii") as file:
+            return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    except (OSError, ValueError):
+        import resource
+
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss << 10
 
 
 class Holding(NamedTuple):

@@ -15,9 +15,9 @@ from typing import Any
 
 from minicc.errors import Problems
 from minicc.ir import graph, program
-from minicc.ir.core import Module, Op
+from minicc.ir.core import Module, Op, walk
 from minicc.ir.types import BufferType, TensorType, is_free
-from minicc.limits import NAMED, Holding, too_large
+from minicc.limits import NAMED, Holding, Limits, beyond, spelled, too_large
 
 # Bytes that can be counted, in the widest type: a tensor that is never in memory is looped over at
 # least, and of one without elements NumPy multiplies the other extents.
@@ -53,6 +53,20 @@ def require_graph_fits(module: Module, limit: int, on_host: Iterable[Op] = ()) -
         for h in sorted(found, key=lambda h: -h.bytes)[:NAMED]:
             problems.add(too_large(h.what, h.bytes, limit, (), h.where))
         problems.check()
+
+
+def require_within(module: Module, limits: Limits) -> None:
+    """MC0174, MC0175 and MC0176 for the first tensor or scan of a graph beyond a limit."""
+    for op in walk(module.main.body):
+        count = op.count if isinstance(op, graph.Scan) else 0
+        if isinstance(count, int) and count > limits.rounds:
+            raise beyond("rounds", f"a scan has {count} rounds", limits, op.loc)
+        for v in op.results:
+            if v.type.rank > limits.rank:
+                raise beyond("rank", f"a value has {v.type.rank} axes", limits, op.loc)
+            if not is_free(v.type.shape) and v.type.nbytes > limits.tensor_bytes:
+                text = f"a value ({v.type}) has {spelled(v.type.nbytes)}"
+                raise beyond("tensor_bytes", text, limits, op.loc)
 
 
 def require_program_fits(module: Module, limit: int) -> None:

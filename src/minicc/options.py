@@ -13,6 +13,7 @@ costs half a millisecond at import.
 | MINICC_CACHE_DIR    | `cache_dir`    | folder of compiled programs; empty or `off`: keep none |
 | MINICC_CACHE_SIZE   | `cache_bytes`  | the most that folder may hold, in bytes; default 4 GiB |
 | MINICC_MEMORY_LIMIT | `memory_limit` | bytes that a model may need; default: all there is     |
+| MINICC_LIMITS       | `limits`       | others: `nodes=5000,seconds=60`, see `limits.Limits`   |
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Literal, Never
 
 from minicc.errors import Problems, UnsupportedError, UserError
+from minicc.limits import Limits
 from minicc.target import TARGETS, Target, usable_cores, usable_memory
 
 Math = Literal["fast", "strict"]
@@ -38,13 +40,15 @@ class Options:
     `allow_spinning`. `target`: a named target, or
     None for the host's best. `cache_dir`: where compiled code is kept, None for nowhere;
     `cache_bytes`: the most that is kept there. `memory_limit`: the bytes of constants, outputs and
-    values in between that a model may need, else it is refused before any is allocated. `sizes`:
-    numbers for free dimensions by their names; the program is compiled for these alone. Raises
-    `UserError` naming all bad values at once.
+    values in between that a model may need, else it is refused before any is allocated. `limits`:
+    others by their names, as a mapping or as text (see `limits.Limits`). `sizes`: numbers for free
+    dimensions by their names; the program is compiled for these alone. Raises `UserError` naming
+    all bad values at once.
     """
 
     __slots__ = (
-        "cache_bytes", "cache_dir", "math", "memory_limit", "sizes", "spin", "target", "threads"
+        "cache_bytes", "cache_dir", "limits", "math", "memory_limit",
+        "sizes", "spin", "target", "threads",
     )  # fmt: skip
 
     math: Math
@@ -54,6 +58,7 @@ class Options:
     cache_dir: str | None
     cache_bytes: int
     memory_limit: int
+    limits: Limits
     sizes: tuple[tuple[str, int], ...]
 
     def __init__(
@@ -66,6 +71,7 @@ class Options:
         cache_dir: str | os.PathLike[str] | Literal[False] | None = None,
         cache_bytes: int | None = None,
         memory_limit: int | None = None,
+        limits: Limits | Mapping[str, int] | str | None = None,
         sizes: Mapping[str, int] | Sequence[tuple[str, int]] = (),
         **unknown: Never,
     ) -> None:
@@ -80,6 +86,7 @@ class Options:
             "cache_dir": None if cache_dir is False else _folder(problems, cache_dir),
             "cache_bytes": _count(problems, "cache_size", cache_bytes, 1 << 62),
             "memory_limit": _count(problems, "memory_limit", memory_limit, 1 << 62),
+            "limits": _limits(problems, limits),
             "sizes": _sizes(problems, sizes),
         }
         problems.check()
@@ -200,6 +207,30 @@ def _sizes(problems: Problems, given: Any) -> tuple[tuple[str, int], ...]:
             problems.add(UserError("MC0101", f"sizes is {given!r}, and {n!r} is none", hint=hint))
             return ()
     return tuple(sorted(sizes.items()))
+
+
+def _limits(problems: Problems, given: Any) -> Limits:
+    """The limits with those changed that were named, from the argument or the environment."""
+    if isinstance(given, Limits):
+        return given
+    source = "limits"
+    if given is None:
+        given, source = os.environ.get("MINICC_LIMITS", ""), "MINICC_LIMITS"
+    changes: dict[str, Any] = {}
+    if isinstance(given, str):
+        parts = [part.partition("=") for part in given.split(",") if part]
+        changes = {k.strip(): int(n) if n.strip().isdecimal() else n for k, _, n in parts}
+    elif isinstance(given, Mapping):
+        changes = dict(given)
+    else:
+        changes = {"": given}
+    for name, n in changes.items():
+        whole = isinstance(n, int) and not isinstance(n, bool) and n >= 1
+        if name not in Limits._fields or not whole:
+            hint = f"limits: {', '.join(Limits._fields)}; each a whole number from 1"
+            problems.add(UserError("MC0102", f"{source} has {name}={n!r}", hint=hint))
+            return Limits()
+    return Limits(**changes)
 
 
 def _folder(problems: Problems, given: str | os.PathLike[str] | None) -> str | None:

@@ -23,7 +23,7 @@ from minicc.ir.arrays import Array
 from minicc.ir.extents import MOST_CONTENTS, binding_of, contents_of, extents_of, is_content
 from minicc.ir.types import DType, TensorType
 from minicc.later import Later
-from minicc.limits import require_array_fits, without_collection
+from minicc.limits import require_array_fits, watched, without_collection
 from minicc.locks import lock
 from minicc.node_args import NodeArg, declared_of, node_arg
 from minicc.options import Options, options_of
@@ -80,6 +80,10 @@ class InferenceSession:
 
     @without_collection()
     def _open(self) -> None:
+        with watched(self.options.limits):
+            self._find()
+
+    def _find(self) -> None:
         """Find the program or read the model; compile it if nothing has to be known before."""
         began = time.perf_counter()
         self._read: Model | None = None  # where the graph is imported for each set of sizes
@@ -145,7 +149,7 @@ class InferenceSession:
 
     def _import(self) -> Facts:
         """Read the model, and import its graph, unless that needs to know all sizes."""
-        read = reader.read_model(self._source, self._outputs)
+        read = reader.read_model(self._source, self._outputs, self.options.limits)
         if self.options.sizes:
             bound.bind_inputs(read, dict(self.options.sizes))
         self._files = read.files

@@ -178,4 +178,6 @@ class _Run:
         if unit is not None:
             self.met(unit, given, [])
         bodies = [partial(self.values, *body) for body in part.bodies]
-        return run_control(_alone(part.op), bodies, self.options.memory_limit)(given, sizes)
+        asked = self.options
+        run = run_control(_alone(part.op), bodies, asked.memory_limit, asked.limits)
+        return run(given, sizes)

@@ -201,6 +201,28 @@ FAULTS: tuple[Fault, ...] = (
         words=CRASH,
         seen=lambda inputs: any(a.size == 0 for a in inputs),
     ),
+    Fault(
+        REFERENCE,
+        ("ReduceLogSumExp",),
+        "subtracts the maximum, which gives NaN where that is infinite",
+        words="nan",
+    ),
+    Fault(
+        REFERENCE,
+        ("MaxPool",),
+        "counts the places of each row of one spatial axis from its own start",
+        words="int64",
+        seen=lambda inputs: bool(inputs[0].ndim == 3),
+    ),
+    Fault(
+        REFERENCE,
+        ("ReduceL2",),
+        "wraps the squares of integers",
+        seen=lambda inputs: bool(
+            inputs[0].dtype.kind in "iu"
+            and np.abs(inputs[0].astype(np.float64)).max(initial=0) > 1e3
+        ),
+    ),
     Fault(REFERENCE, ("AveragePool",), "leaves NaN out", seen=has_nan),
     Fault(
         REFERENCE,

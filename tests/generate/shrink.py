@@ -8,6 +8,7 @@ Mirrors: delta debugging (Zeller, Hildebrandt 2002), C-Reduce's passes to a fixe
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 
@@ -19,10 +20,11 @@ from tests.generate.source import Array
 Fails = Callable[[Case], bool]
 
 
-def shrink(case: Case, fails: Fails, most: int = 300) -> Case:
-    """The smallest case found in so many tries for which `fails` still holds."""
+def shrink(case: Case, fails: Fails, most: int = 300, seconds: float = 60) -> Case:
+    """The smallest case found in so many tries, or seconds, for which `fails` still holds."""
     tries = 0
     changed = True
+    end = time.monotonic() + seconds
     while changed and tries < most:
         changed = False
         for smaller in _smaller(case):
@@ -30,8 +32,8 @@ def shrink(case: Case, fails: Fails, most: int = 300) -> Case:
             if fails(smaller):
                 case, changed = smaller, True
                 break
-            if tries >= most:
-                break
+            if tries >= most or time.monotonic() > end:
+                return case
     return case
 
 

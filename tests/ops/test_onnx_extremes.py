@@ -109,6 +109,13 @@ def test_a_transposed_convolution_of_a_wanted_size(wanted: int, auto: str, row: 
     np.testing.assert_array_equal(y.ravel(), row)
 
 
+def test_a_transposed_convolution_of_which_pads_leave_nothing() -> None:
+    it = node("ConvTranspose", "x w", pads=[1, 0, 1, 0], dilations=[1, 2])
+    s = session([it], {"x": (np.float32, [1, 2, 1, 4])}, w=np.ones((2, 3, 2, 2), np.float32))
+    (y,) = s.run(None, {"x": np.ones((1, 2, 1, 4), np.float32)})
+    assert y.shape == (1, 3, 0, 6)
+
+
 def test_cubic_samples_within_half_an_element_of_the_border() -> None:
     x = np.arange(9, dtype=np.float32).reshape(1, 1, 3, 3) ** 2
     grid = np.array([[[[-0.88, -0.78], [-1.5, 0.1]]]], np.float32)

@@ -19,6 +19,7 @@ from minicc.cli.inputs import bound_session, complete_inputs, parse_inputs, pars
 from minicc.cli.progress import Progress
 from minicc.ir.arrays import Array
 from minicc.later import Later
+from minicc.limits import Limits
 from minicc.options import Options
 from minicc.target import TARGETS
 from minicc.wording import counted
@@ -45,6 +46,13 @@ else:
 @click.option("--math", type=click.Choice(["fast", "strict"]), help="fast may reassociate")
 @click.option("--target", type=click.Choice([*TARGETS]), help="default: the host's best")
 @click.option(
+    "--limit",
+    "limits",
+    multiple=True,
+    metavar="NAME=N",
+    help=f"the most of what a model has and compiling takes: {', '.join(Limits._fields)}",
+)
+@click.option(
     "--outputs",
     "chosen",
     multiple=True,
@@ -68,6 +76,7 @@ def run_command(
     threads: int | None,
     math: str | None,
     target: str | None,
+    limits: tuple[str, ...],
     chosen: tuple[str, ...],
     save: str | None,
     expected: tuple[str, ...],
@@ -78,7 +87,8 @@ def run_command(
     """Compile MODEL, run it once, and show its outputs. Inputs not given are random."""
     given = parse_inputs(inputs)
     wanted = parse_inputs(expected, "--expected")
-    options = Options(threads=threads, math=math, target=target)
+    changed = ",".join(limits) or None
+    options = Options(threads=threads, math=math, target=target, limits=changed)
     began = time.perf_counter()
     bound = parse_shapes(shapes)
     with Progress(f"compiling {model}") as progress:

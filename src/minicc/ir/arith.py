@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from functools import cache
 from typing import Any, ClassVar
 
 import numpy as np
@@ -419,7 +418,6 @@ _DIVISIONS = (Div, FloorDiv, Mod)
 _INSTRUCTIONS = 16  # of a long op, about
 
 
-@cache
 def is_long(op: type[Op], dtype: DType) -> bool:
     """Whether an op on numbers of a type becomes tens of instructions."""
     return issubclass(op, _DIVISIONS if dtype.kind in "iu" else _LONG)

@@ -20,7 +20,7 @@ from minicc.ir.indices import OutOfRange, out_of_range
 from minicc.ir.interpret import Interpreter
 from minicc.ir.types import OPAQUE, DType, TensorType, dtype, tensor_of
 from minicc.later import Later
-from minicc.limits import no_memory, require_array_fits
+from minicc.limits import Limits, beyond, no_memory, require_array_fits
 
 if TYPE_CHECKING:
     from minicc.frontends.onnx import eager
@@ -91,11 +91,12 @@ Values = Callable[[Sequence[Any], Mapping[str, int]], Sequence[Any]]
 
 
 def run_control(
-    function: Function, bodies: Sequence[Values], limit: int
+    function: Function, bodies: Sequence[Values], limit: int, limits: Limits
 ) -> Callable[[Sequence[Any], dict[str, int]], Sequence[Any]]:
     """What runs the loop or branch that a function holds, with `bodies` for its regions.
 
-    MC0135 where what the rounds of a loop leave is more than so many bytes.
+    MC0135 where what the rounds of a loop leave is more than so many bytes, MC0176 where it has
+    more rounds than it may.
     """
     (op,) = function.body.ops
     named = sizes_in(op)
@@ -104,10 +105,13 @@ def run_control(
         bound = bound_op(op, sizes) if named else op
         of_region = dict(zip(map(id, bound.regions), bodies, strict=True))
         rows = 1 + bound.states if isinstance(bound, graph.While) else 0
-        held = 0
+        held = rounds = 0
 
         def each(region: Region, args: Sequence[Any]) -> tuple[Any, ...]:
-            nonlocal held
+            nonlocal held, rounds
+            rounds += 1
+            if rounds > limits.rounds:
+                raise beyond("rounds", f"a loop has {rounds} rounds or more", limits, op.loc)
             made = tuple(of_region[id(region)](args, sizes))
             held += _bytes(made[rows:]) if rows else 0
             require_array_fits(held, limit, f"what the rounds of {' '.join(op.loc)} give")

@@ -172,7 +172,7 @@ def executable_of(built: Built, options: Options) -> Executable:
                 steps.append(Step(host_ops.runner(step.function, limit), *passed, False))
             else:
                 bodies = [pipeline(body).values for body in step.bodies]
-                run = host_ops.run_control(step.function, bodies, limit)
+                run = host_ops.run_control(step.function, bodies, limit, options.limits)
                 steps.append(Step(run, *passed, False))
         natives.extend(here)
         fits = [executable.may_fit for executable in here]

@@ -27,6 +27,7 @@ from minicc.ir.affine import Dim, symbols
 from minicc.ir.build import Builder
 from minicc.ir.core import Array, Literal, Op, Region, Value
 from minicc.ir.types import I64, DType
+from minicc.limits import look
 
 # Complaints that other sizes may settle.
 _OF_SIZES = ("MC0127", "MC0128", "MC0136")
@@ -66,6 +67,7 @@ class Context:
 
     def stand_at(self, node: Node, operands: Sequence[Value | None], opset: int) -> None:
         """Go to a node: what is emitted and complained of from now on is about it."""
+        look(memory=False)
         self._node = node
         self._operands = tuple(operands)
         self.opset = opset

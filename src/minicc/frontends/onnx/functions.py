@@ -1,4 +1,4 @@
-"""Functions that a model holds: written out where they are called, and how large it becomes then.
+"""Functions that a model holds, written out where they are called, and how large it becomes then.
 
 Mirrors: onnx.inliner, which leaves functions of other operator sets alone; the limits of XML
 parsers on entities, which a "billion laughs" would exhaust.
@@ -6,7 +6,10 @@ parsers on entities, which a "billion laughs" would exhaust.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
+
+from minicc.limits import Limits, beyond
 
 _GRAPH = 5  # AttributeProto.AttributeType
 
@@ -71,3 +74,18 @@ def _same(called: list[tuple[str, str]], domain: str, one: int, other: int) -> b
         return int(defs.get_schema(op, version, domain).since_version) if known else 0
 
     return all(since(op, one) == since(op, other) for own, op in called if own == domain)
+
+
+def require_size(graphs: Sequence[Any], limits: Limits, place: str) -> None:
+    """MC0172 and MC0173 where graphs and those within them have more than `limits` allow."""
+    nodes = depth = 0
+    while graphs:
+        nodes += sum(len(g.node) for g in graphs)
+        if nodes > limits.nodes:
+            raise beyond("nodes", f"the model has {nodes} nodes or more", limits, (place,))
+        if depth > limits.nesting:
+            text = f"the model has {depth} graphs within one another or more"
+            raise beyond("nesting", text, limits, (place,))
+        depth += 1
+        within = (a for g in graphs for n in g.node for a in n.attribute if a.type == _GRAPH)
+        graphs = [a.g for a in within]

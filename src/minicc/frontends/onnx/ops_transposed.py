@@ -117,6 +117,11 @@ def conv_transpose(ctx: Context, node: Node, x: Value, w: Value, b: Value | None
         out = fitted(ctx, out, [-n for n in low], behind)
     else:
         reach = [(k - 1) * d for k, d in zip(size, dilations, strict=True)]
+        axes = zip(x.type.shape[2:], strides, reach, low, high, strict=True)
+        sides = [s * (n - 1) + r + 1 - a - b for n, s, r, a, b in axes]
+        if 0 in sides:  # no window would fit
+            shape = (x.type.shape[0], w.type.shape[1] * groups, *sides)
+            return ctx.emit(graph.Broadcast, ctx.scalar(0, x), shape=shape)
         before = [r - a for r, a in zip(reach, low, strict=True)]
         # the zeros behind the last element of an axis count
         behind = [r - b - s + 1 for r, b, s in zip(reach, high, strides, strict=True)]

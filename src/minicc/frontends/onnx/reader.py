@@ -25,7 +25,7 @@ import numpy as np
 from minicc.errors import MiniccError, Problems, UnsupportedError, UserError
 from minicc.frontends.onnx.about import about_of
 from minicc.frontends.onnx.external import Files
-from minicc.frontends.onnx.functions import inlined, inlined_nodes
+from minicc.frontends.onnx.functions import inlined, inlined_nodes, require_size
 from minicc.frontends.onnx.sources import MAPPED, model_bytes
 from minicc.frontends.onnx.tensors import ELEMENTS, array_of, element_type, viewed
 from minicc.frontends.onnx.wire import cut_short, without_weights
@@ -33,6 +33,7 @@ from minicc.ir.affine import Dim, symbol
 from minicc.ir.core import Array
 from minicc.ir.mapped import let_go, own
 from minicc.ir.types import DType, TensorType
+from minicc.limits import Limits
 
 NEWEST_OPSET = 28
 _NEWEST_IR = 14  # of the file format's versions
@@ -42,6 +43,7 @@ _FIELDS = {1: "f", 2: "i", 3: "s", 5: "g", 6: "floats", 7: "ints", 8: "strings"}
 _FIELDS |= {11: "sparse_tensor"}
 _TENSOR, _GRAPH, _STRING = 4, 5, 8
 _NO_FILES = Files()
+_LIMITS = Limits()
 _MOST_INLINED = 1 << 20  # nodes of a model without functions
 
 
@@ -160,17 +162,21 @@ class Model:
 
 
 def read_model(
-    source: str | os.PathLike[str] | bytes, outputs: Sequence[str] | None = None
+    source: str | os.PathLike[str] | bytes,
+    outputs: Sequence[str] | None = None,
+    limits: Limits = _LIMITS,
 ) -> Model:
     """Read a model from a file or from bytes; the module says what is raised.
 
     `outputs` names what it shall give instead of its own outputs: any values that it computes.
+    MC0172 and MC0173 where it has more nodes, or graphs within one another, than `limits` allow.
     """
     data, place = model_bytes(source)
     in_memory = isinstance(source, (bytes, bytearray, memoryview))
     files = _NO_FILES if in_memory else Files(place)
     proto, weights = _parse(data, place)
     graph = proto.graph
+    require_size([graph], limits, place)
     problems = Problems()
     opsets = _opsets(proto, place)
     initialisers: dict[str, Any] = {
