@@ -213,5 +213,11 @@ def _native(function: Function, ops: Sequence[Op], constants: Mapping[Value, Op]
     body = Region(inputs, everything, outputs)
     had = {s for v in inputs for n in v.type.shape if is_symbol(n) for s in affine.sizes(n)}
     sizes = tuple(s for s in sizes_of(body) if s not in had)
-    attrs = {"sizes": sizes} if sizes else {}
+    known = had.union(sizes)
+    demands = tuple(
+        pair
+        for pair in function.attrs.get("demands", ())
+        if all(affine.symbols(n) <= known for n in pair)
+    )
+    attrs = {k: v for k, v in {"sizes": sizes, "demands": demands}.items() if v}
     return Native(Function("main", body, attrs, names), inputs, outputs)

@@ -23,6 +23,7 @@ from tests.generate.source import BF16, F16, FLOATS, I64, Array, Source, is_floa
 
 NEWEST = min(defs.onnx_opset_version(), 25)
 MICROSOFT = "com.microsoft"
+CLASSICAL = "ai.onnx.ml"
 _IR = 10
 # what one rounding may change of a value, relative to the largest that it was computed of
 _ROUNDING = {2: 6e-3, 4: 4e-5, 8: 1e-11}
@@ -165,7 +166,8 @@ def model_of(
     named = [onnx.ValueInfoProto(name=name) for name in outputs]
     tensors = [numpy_helper.from_array(a, name) for name, a in constants.items()]
     graph = helper.make_graph(list(nodes), "generated", given, named, tensors)
-    opsets = [helper.make_opsetid("", opset), helper.make_opsetid(MICROSOFT, 1)]
+    domains = (("", opset), (MICROSOFT, 1), (CLASSICAL, 3))
+    opsets = [helper.make_opsetid(*domain) for domain in domains]
     return helper.make_model(graph, opset_imports=opsets, ir_version=_IR)
 
 
@@ -381,7 +383,7 @@ def largest(array: Array) -> float:
 
 def evaluate(node: NodeProto, around: Sequence[Item], opset: int) -> list[Any] | None:
     """What the reference makes of a node; None where it fails."""
-    if any(item.value is None for item in around) or node.domain:
+    if any(item.value is None for item in around) or node.domain == MICROSOFT:
         return None
     values = {item.name: item.value for item in around}
     if any(is_mistaken(inner, opset, values) for inner in every_node([node])):
@@ -396,7 +398,14 @@ def evaluate(node: NodeProto, around: Sequence[Item], opset: int) -> list[Any] |
             found = ReferenceEvaluator(model).run(None, values)
     except Exception:  # whatever a node of chance makes of the reference: it is drawn again
         return None
-    return [np.asarray(v) if isinstance(v, np.generic) else v for v in found]
+    return [_plain(v) for v in found]
+
+
+def _plain(value: Any) -> Any:
+    """A value as an array: a number too, and texts as objects."""
+    found = np.asarray(value) if isinstance(value, np.generic | str) else value
+    is_text = isinstance(found, np.ndarray) and found.dtype.kind in "US"
+    return found.astype(object) if is_text else found
 
 
 __all__ = ["F16", "I64", "Case", "Draft", "Item", "Unfit"]

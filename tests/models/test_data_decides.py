@@ -256,3 +256,12 @@ def test_a_graph_for_each_size_whose_data_fit_no_program() -> None:
     f, y = s.run(None, feed)
     assert y.tolist() == [[0, 0]]
     np.testing.assert_array_equal(f, [[[1, 0]]])
+
+
+@pytest.mark.parametrize("op", ["Transpose", "Squeeze", "Identity"])
+def test_a_text_of_no_axis_stays_an_array_of_objects(op: str) -> None:
+    text = TensorProto.STRING
+    nodes = [helper.make_node(op, ["x"], ["y"])]
+    s = session(nodes, [info("x", text, [])], [info("y", text, [])])
+    (y,) = s.run(None, {"x": np.array("b", object)})
+    assert (y.dtype, y.shape, y.item()) == (np.dtype(object), (), "b")

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from onnx import helper, numpy_helper
+from onnx import TensorProto, helper, numpy_helper
 from tests.models.test_data_sizes import NODE, F, info
 
 import minicc
@@ -59,3 +59,22 @@ def test_slices(case: tuple[int, int, int], monkeypatch: pytest.MonkeyPatch) -> 
             assert (room[:_EDGE] == 0xAB).all()
             assert (room[_EDGE + size :] == 0xAB).all()
         rooms.clear()
+
+
+@pytest.mark.parametrize("n", [1, 3, 5, 6, 9])
+def test_the_size_of_a_slice_alone_is_that_of_few_elements_too(n: int) -> None:
+    nodes = [
+        helper.make_node("Slice", ["x", "start", "stop"], ["part"]),
+        helper.make_node("Shape", ["part"], ["y"]),
+    ]
+    tensors = [
+        numpy_helper.from_array(np.array([-5]), "start"),
+        numpy_helper.from_array(np.array([6]), "stop"),
+    ]
+    given = [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["n"])]
+    outputs = [helper.make_tensor_value_info("y", TensorProto.INT64, None)]
+    graph = helper.make_graph(nodes, "g", given, outputs, tensors)
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8)
+    s = minicc.InferenceSession(model.SerializeToString(), threads=1)
+    (y,) = s.run(None, {"x": np.zeros(n, np.float32)})
+    assert y.tolist() == [len(range(n)[-5:6])]

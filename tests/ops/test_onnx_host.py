@@ -95,3 +95,9 @@ def test_texts() -> None:
     numbers: dict[str, Any] = {"keys_floats": [1.0, float("nan")], "values_strings": ["a", "b"]}
     given = np.array([np.nan, 1, 2], np.float32)
     assert run("ai.onnx.ml.LabelEncoder", given, **numbers).tolist() == ["b", "a", "_Unused"]
+
+
+def test_an_empty_text_is_no_stop_word() -> None:
+    x = np.array(["", "a", "the"], object)
+    out = run("StringNormalizer", x, stopwords=["the"], is_case_sensitive=1)
+    assert out.tolist() == ["", "a"]

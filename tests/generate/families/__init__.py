@@ -8,6 +8,7 @@ stands in the table more often.
 from __future__ import annotations
 
 from tests.generate.families import (
+    classical,
     control,
     elementwise,
     indexing,
@@ -21,12 +22,14 @@ from tests.generate.families import (
     sampling,
     sequences,
     shapes,
+    texts,
     various,
     windows,
 )
 from tests.generate.families.table import FAMILIES, Family
 
 _MODULES = (
+    classical,
     control,
     elementwise,
     indexing,
@@ -40,6 +43,7 @@ _MODULES = (
     sampling,
     sequences,
     shapes,
+    texts,
     various,
     windows,
 )

@@ -124,7 +124,9 @@ def _moved(node: _Node, arrays: dict[str, Array]) -> Sequence[Any]:
     }
     found = _evaluated(node, {**arrays, **numbered})
     names = np.array([*words, ""], object)  # of no texts it is an array, too
-    return [names[a.astype(np.int64)] if a.dtype == np.float64 else a for a in found]
+    return [
+        np.asarray(names[a.astype(np.int64)], object) if a.dtype == np.float64 else a for a in found
+    ]
 
 
 _nodes: WeakKeyDictionary[graph.Host, _Node] = WeakKeyDictionary()

@@ -156,8 +156,10 @@ def string_normalizer(node: Node, x: Array) -> Array:
             return change(_without(plain, stops))
         return _without(change(plain), stops)
 
-    out = each(normal, object, texts(x))
-    flat = [text for text in out.reshape(-1) if text]
+    given = texts(x)
+    out = each(normal, object, given)
+    both = zip(out.reshape(-1), given.reshape(-1), strict=True)
+    flat = [text for text, before in both if text or not before]  # what was empty is no stop word
     if out.ndim == 1 or out.shape[0] == 1:
         kept = np.array(flat or [""], object)
         return kept if out.ndim == 1 else kept[None]

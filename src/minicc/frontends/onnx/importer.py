@@ -32,6 +32,7 @@ from minicc.frontends.onnx.reader import Model, Node, read_model
 from minicc.frontends.onnx.registry import OPERATORS, Operator
 from minicc.ir.affine import symbols
 from minicc.ir.core import Array, Function, Module, Region, Value
+from minicc.ir.graph.demands import lasting_demands
 from minicc.ir.types import OPAQUE, TensorType
 
 _STRING = 8  # TensorProto.DataType
@@ -80,9 +81,12 @@ def import_graph(
     outputs = importer.rest(model.nodes, problems)
     problems.check()
     body = Region(importer.args, importer.ctx.builder.ops, outputs)
-    attrs = {"wants": tuple(sorted(importer.wants))} if importer.wants else {}
-    if importer.decisive:
-        attrs["decisive"] = tuple(sorted(importer.decisive))
+    attrs = {
+        "wants": tuple(sorted(importer.wants)),
+        "decisive": tuple(sorted(importer.decisive)),
+        "demands": lasting_demands(Function("main", body)),
+    }
+    attrs = {name: value for name, value in attrs.items() if value}
     return Module("graph", [Function("main", body, attrs, model.outputs)])
 
 

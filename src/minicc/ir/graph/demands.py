@@ -12,9 +12,9 @@ from collections.abc import Iterable, Iterator
 from itertools import pairwise, zip_longest
 from typing import Any
 
-from minicc.ir.affine import Dim
+from minicc.ir.affine import Dim, minimum, symbols
 from minicc.ir.affine_facts import natural
-from minicc.ir.core import Op, Value
+from minicc.ir.core import Function, Op, Value
 from minicc.ir.graph.contract import Contract, Conv, parse_equation
 from minicc.ir.graph.control import If, Scan
 from minicc.ir.graph.elementwise import Elementwise
@@ -22,6 +22,7 @@ from minicc.ir.graph.indexing import GatherND, ScatterElements, ScatterND
 from minicc.ir.graph.movement import Broadcast, Concat, Pad, Reshape, Slice
 from minicc.ir.graph.reduce import Window
 from minicc.ir.graph.shapes import product
+from minicc.ir.rewrite import live
 
 Column = tuple[Dim, ...]
 
@@ -30,6 +31,24 @@ def equal_extents(op: Op) -> Iterator[tuple[Dim, Dim]]:
     """The extents that must be equal for an op to be lowered as if they were."""
     for first, *others in _columns(op):
         yield from ((first, n) for n in others if n != first)
+
+
+def lasting_demands(function: Function) -> tuple[tuple[Dim, Dim], ...]:
+    """Pairs that must be equal for a graph to be what a model means, whatever becomes of its ops.
+
+    Those of slices, which rules join, and of ops of which no more than sizes is used: these go
+    away, and others were computed of their sizes.
+    """
+    free = {s for a in function.args for n in a.type.shape for s in symbols(n)}
+    kept = {*live(function.body.ops, function.body.yields)}
+    found: dict[tuple[Dim, Dim], None] = {}
+    for op in function.body.ops:
+        gone = op not in kept
+        if gone or isinstance(op, Slice):
+            found.update(((minimum(n, 0), 0), None) for n in natural_numbers(op))
+        if gone:
+            found.update((pair, None) for pair in equal_extents(op))
+    return tuple(pair for pair in found if all(symbols(n) <= free for n in pair))
 
 
 def _columns(op: Op) -> Iterable[Column]:

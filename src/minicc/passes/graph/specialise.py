@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from minicc.errors import UserError
 from minicc.ir import affine
 from minicc.ir.affine import Dim
 from minicc.ir.bind import bind
@@ -47,11 +48,20 @@ def _bind(function: Function, binding: Mapping[str, int]) -> Function:
         sizes |= {name: n, affine.spell_size(name): n}
     left = tuple(n for n in function.attrs.get("sizes", ()) if not isinstance(sizes.get(n), int))
     bound = bind(function, sizes)
-    if "sizes" in bound.attrs:
-        rest = {k: v for k, v in bound.attrs.items() if k != "sizes"}
-        attrs = {**rest, "sizes": left} if left else rest
-        bound = Function(bound.name, bound.body, attrs, bound.result_names)
-    return _settled(bound)
+    changed = {"sizes": left, "demands": _unmet(bound, binding)}
+    attrs = {k: v for k, v in {**bound.attrs, **changed}.items() if v or k not in changed}
+    return _settled(Function(bound.name, bound.body, attrs, bound.result_names))
+
+
+def _unmet(function: Function, binding: Mapping[str, int]) -> tuple[tuple[Dim, Dim], ...]:
+    """The demands that sizes still to come may fail; MC0142 for one that these do."""
+    pairs = [(a, b) for a, b in function.attrs.get("demands", ()) if a != b]
+    for a, b in pairs:
+        if isinstance(a, int) and isinstance(b, int):
+            told = ", ".join(f"{name}={n}" for name, n in binding.items())
+            text = f"the sizes {told or 'of its inputs'} do not fit the graph for all sizes"
+            raise UserError("MC0142", text, hint="give inputs of other shapes")
+    return tuple(pairs)
 
 
 def _settled(function: Function) -> Function:

@@ -49,7 +49,7 @@ def _lower_function(function: Function) -> Function:
         return lowered
     equal = [pair for op in walk(function.body) for pair in equal_extents(op)]
     least = [n for op in walk(function.body) for n in natural_numbers(op)]
-    return name_sizes(lowered, equal, least)
+    return name_sizes(lowered, [*equal, *function.attrs.get("demands", ())], least)
 
 
 def has_lowering(op: Op) -> bool:

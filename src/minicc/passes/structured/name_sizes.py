@@ -40,7 +40,7 @@ def name_sizes(function: Function, equal: Sequence[Pair], least: Sequence[Dim] =
     for value in least:
         names.guard(affine.minimum(names.dim(value), 0), 0)
     named = bind_all(function, names.dim)
-    attrs = dict(named.attrs)
+    attrs = {k: v for k, v in named.attrs.items() if k != "demands"}
     if names.derived:
         attrs["derived"] = tuple(names.derived)
     if names.guards:
