@@ -22,7 +22,6 @@ from minicc.ir.graph.indexing import GatherND, ScatterElements, ScatterND
 from minicc.ir.graph.movement import Broadcast, Concat, Pad, Reshape, Slice
 from minicc.ir.graph.reduce import Window
 from minicc.ir.graph.shapes import product
-from minicc.ir.rewrite import live
 
 Column = tuple[Dim, ...]
 
@@ -40,10 +39,12 @@ def lasting_demands(function: Function) -> tuple[tuple[Dim, Dim], ...]:
     away, and others were computed of their sizes.
     """
     free = {s for a in function.args for n in a.type.shape for s in symbols(n)}
-    kept = {*live(function.body.ops, function.body.yields)}
+    needed = set(function.body.yields)
     found: dict[tuple[Dim, Dim], None] = {}
-    for op in function.body.ops:
-        gone = op not in kept
+    for op in reversed(function.body.ops):
+        gone = op.pure and needed.isdisjoint(op.results)
+        if not gone:
+            needed.update(op.operands)
         if gone or isinstance(op, Slice):
             found.update(((minimum(n, 0), 0), None) for n in natural_numbers(op))
         if gone:
