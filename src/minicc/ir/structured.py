@@ -188,13 +188,17 @@ class Generic(Op, name="structured.generic"):
         extents = {**self.space.extents}
         extents.update((name, affine.number(n)) for name, _, n in self.indices)
         shapes = [v.type.shape for v in self.operands] + [self.shapes[t] for t in self.targets]
-        for m, shape in zip(self.maps, shapes, strict=True):
+        alone = not self.into and not self.indices  # each result is written by one yield
+        for k, (m, shape) in enumerate(zip(self.maps, shapes, strict=True)):
             for e, n in zip(m, shape, strict=True):
                 low, high = affine_facts.bounds(e, extents)
                 if low < 0 or (isinstance(n, int) and high >= n):
                     raise ValueError(
                         f"the map {m} leaves the shape {list(shape)} ({e} is {low}..{high})"
                     )
+                short = isinstance(n, int) and (low > 0 or high < n - 1)
+                if alone and short and k >= len(self.operands):
+                    raise ValueError(f"the map {m} covers a part of {list(shape)} alone")
 
     def _free_maps(self) -> bool:
         return any(affine.is_size(n) for m in self.maps for n in names_of(m))

@@ -2,17 +2,18 @@
 
 Values are defined once and before they are used, in scope; recorded types are those that the type
 rules infer; ops agree with their declaration and their own `verify`; every op has a location; and
-the level has every op.
+the level has every op; and loads and stores stay in their buffers, as far as that can be told.
 
 Mirrors: MLIR's verifier, which also calls the type rules again; XLA's HloVerifier.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from minicc.errors import CompilerBug
-from minicc.ir import affine, program
+from minicc.ir import affine, kernel, program
+from minicc.ir.affine_facts import bounds
 from minicc.ir.bind import bound
 from minicc.ir.core import Function, Module, Op, Region, Value
 from minicc.ir.levels import leftovers
@@ -35,6 +36,8 @@ def verify(module: Module) -> None:
         _launches(known, function)
         for op, message in leftovers(module, function):
             raise _bug("MC0311", message, function, op)
+        for op, message in _leaving(function):
+            raise _bug("MC0310", message, function, op)
 
 
 def _free(type: object) -> list[object]:
@@ -50,6 +53,34 @@ def _bug(code: str, message: str, function: Function, op: Op | None) -> Compiler
         where = tuple(str(name) for name in op.loc)
     text = print_function(function, mark=op).rstrip()
     return CompilerBug(code, f"{message} (in @{function.name})", where=where, ir=text)
+
+
+def _leaving(function: Function) -> Iterator[tuple[Op, str]]:
+    """The loads and stores of a kernel that surely leave their buffer, and how.
+
+    Those at sums of multiples of grid indices and places in the tile, in buffers of known extents.
+    What loops compute the interpreter looks at when it runs.
+    """
+    grid = function.attrs.get("grid", ())
+    known = {a: n for a, n in zip(function.args, grid, strict=False) if isinstance(n, int)}
+    if 0 in known.values():
+        return  # nothing runs
+    for op in function.body.ops:
+        if not isinstance(op, kernel.Load | kernel.Store):
+            continue
+        tile = op.shape if isinstance(op, kernel.Load) else op.value.type.extents
+        extents = {f"t{k}": n for k, n in enumerate(tile)}
+        extents |= {f"i{k}": known[v] for k, v in enumerate(op.indices) if v in known}
+        last = f"t{len(tile) - 1}" if op.within is not None else ""
+        for e, n in zip(op.at, op.buffer.type.shape, strict=True):
+            names = affine.symbols(e)
+            if not isinstance(n, int) or last in names or not names <= extents.keys():
+                continue
+            terms = e.terms if isinstance(e, affine.Expr) else ()
+            if all(len(monomial) == 1 and isinstance(monomial[0], str) for monomial, _ in terms):
+                low, high = bounds(e, extents)
+                if low < 0 or high >= n:
+                    yield op, f"it leaves its buffer: {e} is {low}..{high} in {op.buffer.type}"
 
 
 def _launches(known: Mapping[str, Function], function: Function) -> None:
