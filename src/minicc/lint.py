@@ -184,6 +184,8 @@ def _reason(op: graph.Host) -> tuple[str, str]:
     if any(v.type.dtype is OPAQUE for v in (*op.operands, *op.results)):
         text = "it takes or gives what is no tensor of numbers of a known rank"
         return text, "if these are tensors, `onnx.shape_inference` may tell their ranks"
+    if op.draws:
+        return "it draws random numbers, others in each run", "set its attribute seed"
     if graph.bound_by(op):
         return "data decide the extents of what it gives", _COST
     if op.operator.partition(".")[2] in HOST_OPERATORS:

@@ -48,7 +48,8 @@ def test_each_operator_of_onnx_has_a_row_for_each_version() -> None:
     assert {"f32", "bf16", "i8"} <= set(relu.types)
     assert rows["NonZero", 13].where == "host"
     assert rows["Upsample", 10].deprecated
-    assert rows["Bernoulli", 15].where == "refused"
+    assert rows["Bernoulli", 15].where == "compiled"
+    assert rows["ai.onnx.preview.training.Gradient", 1].where == "refused"
     assert rows["com.microsoft.FusedMatMul", 1].where == "compiled"
 
 

@@ -1,4 +1,4 @@
-"""Random numbers that a seed determines, and pictures: what ONNX's own tests leave open."""
+"""Random numbers, and pictures: what ONNX's own tests leave open."""
 
 import io
 import sys
@@ -13,6 +13,7 @@ from PIL import Image
 
 from minicc import InferenceSession
 from minicc.errors import UnsupportedError, UserError
+from minicc.frontends.onnx.host import set_seed
 
 Array = np.ndarray[Any, Any]
 
@@ -66,10 +67,51 @@ def test_dropout_that_is_told_when_it_runs_whether_to_train(extents: str) -> Non
             np.testing.assert_allclose(got, np.where(kept, x * np.float32(scale), 0), rtol=1e-6)
 
 
-@pytest.mark.parametrize("seed", ["", "<seed = -1.0>"])
-def test_numbers_that_no_seed_determines_are_refused(seed: str) -> None:
+def test_a_seed_that_starts_no_generator_is_refused() -> None:
     with pytest.raises(UnsupportedError, match=r"MC0221.*seed"):
-        outputs(model(f"y = RandomUniformLike {seed} (x)"))
+        outputs(model("y = RandomUniformLike <seed = -1.0> (x)"))
+
+
+UNSEEDED = [
+    "y = RandomNormal <shape = [3, 4]> ()",
+    "y = RandomUniformLike <low = 1.0, high = 2.0> (x)",
+    "y = Bernoulli (x)",
+    "y = Multinomial <sample_size = 40> (x)",
+    "t = Constant <value = bool {1}> () y = Dropout (x, , t)",
+]
+
+
+@pytest.mark.parametrize("node", UNSEEDED)
+@pytest.mark.parametrize("inputs", ["float[3,4] x", "float[a,b] x"])
+def test_without_a_seed_each_run_draws_others(node: str, inputs: str) -> None:
+    kind = "int32" if "Multinomial" in node else "float"
+    made = model(f"z = Identity (x)\n{node}", inputs, f"float[p,q] z, {kind}[m,n] y")
+    session = InferenceSession(made.SerializeToString(), threads=1)
+    x = np.full((3, 4), 0.5, np.float32)
+    drawn = []
+    for _ in range(2):
+        set_seed(5)
+        drawn.append([session.run(["y"], {"x": x})[0].tolist() for _ in range(4)])
+    assert drawn[0] == drawn[1]
+    assert len({str(numbers) for numbers in drawn[0]}) > 1
+
+
+def test_two_nodes_without_a_seed_draw_different_numbers() -> None:
+    made = model("a = RandomNormalLike (x)\nb = RandomNormalLike (x)\ny = Sub (a, b)")
+    (y,) = outputs(made, x=np.ones((3, 4), np.float32))
+    assert y.all()
+
+
+def test_draws_have_the_probabilities_that_are_given() -> None:
+    x = np.array([[0.1, 0.9, 0.0, 1.0]], np.float32).repeat(3000, axis=0)
+    made = model("y = Bernoulli <seed = 3.0> (x)", "float[m,n] x")
+    (y,) = outputs(made, x=x)
+    np.testing.assert_allclose(y.mean(axis=0), x[0], atol=0.03)
+    made = model(
+        "y = Multinomial <sample_size = 3000, seed = 3.0> (x)", "float[m,n] x", "int32[m,n] y"
+    )
+    (y,) = outputs(made, x=np.log(x[:1] + 1e-9) + 5)
+    np.testing.assert_allclose(np.bincount(y[0], minlength=4) / 3000, x[0] / 2, atol=0.03)
 
 
 def encoded(mode: str, kind: str) -> Array:

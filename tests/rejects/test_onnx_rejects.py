@@ -369,20 +369,6 @@ CASES: dict[str, tuple[Any, type[MiniccError], str]] = {
             f"  hint: {CHECKER}"
         ),
     ),
-    "training": (
-        model_of(
-            node("Dropout", "x", "r", "t"),
-            constants={"r": np.array(0.5, "f"), "t": np.array(True)},
-        ),
-        UnsupportedError,
-        (
-            "MC0221 not supported: Dropout (opset 17) on f32, bool: random numbers without a seed, "
-            "which would be others in each run\n"
-            "  at: it\n"
-            "  hint: set its attribute seed, or draw them outside and make them an input of the "
-            "model"
-        ),
-    ),
     "wrong shape": (
         model_of(node("Reshape", "x", "s"), constants={"s": np.array([-1, 5])}),
         UserError,

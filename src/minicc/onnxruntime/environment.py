@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from minicc.frontends.onnx import host
 from minicc.onnxruntime.devices import OrtArenaCfg, OrtMemoryInfo
 from minicc.onnxruntime.errors import Fail, status
 from minicc.onnxruntime.log import LOGGER, tell_once, whole
@@ -53,9 +54,8 @@ def has_collective_ops() -> bool:
 
 
 def set_seed(seed: int) -> None:
-    """Accept a seed: operators of random numbers take the one of their node."""
-    whole(seed, "the seed")
-    tell_once("set_seed")
+    """Begin the random numbers anew of nodes that have no seed of their own."""
+    host.set_seed(whole(seed, "the seed"))
 
 
 def set_global_thread_pool_sizes(

@@ -346,6 +346,12 @@ class Context:
         text = f"{self._describe(shapes=True)}: {type(error).__name__}: {error}"
         return CompilerBug("MC0320", text, where=self._node.name, stage="import from ONNX")
 
+    def drawn_anew(self) -> NeedsValueError:
+        """What only the host can run: random numbers that are others in each run (MC0223)."""
+        message = f"{self._describe()}: random numbers without a seed are others in each run"
+        hint = "set its attribute seed, or draw them outside and make them an input of the model"
+        return NeedsValueError("MC0223", message, hint=hint, where=self._node.name)
+
     def _free(self, dims: Any, what: str = "it") -> NeedsValueError:
         names = sorted(set().union(*map(symbols, np.ravel(np.asarray(dims, object)))))
         text = f"{what} needs to know the free dimension {', '.join(names)}"

@@ -13,6 +13,7 @@ from __future__ import annotations
 import itertools
 from collections import OrderedDict
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
@@ -20,7 +21,7 @@ import numpy as np
 
 from minicc.errors import UserError
 from minicc.frontends.onnx.context import NeedsValueError
-from minicc.frontends.onnx.host import HOST, WHERE, gives_texts, run_host
+from minicc.frontends.onnx.host import HOST, WHERE, fresh_seed, gives_texts, run_host
 from minicc.frontends.onnx.host_text import texts
 from minicc.frontends.onnx.options import attributes_of
 from minicc.frontends.onnx.reader import Model, Node
@@ -68,9 +69,13 @@ class _Node:
         own, domain = op.versions
         self.model = Model({"": own, name.rpartition(".")[0]: domain}, [self.node], [], outputs, {})
         self.regions: OrderedDict[tuple[Any, ...], Region | None] = OrderedDict()
+        self.draws = op.draws
 
     def evaluated(self, arrays: dict[str, Array]) -> Sequence[Any]:
         """What the importer makes of the node, evaluated; kept for other data of large operands."""
+        if self.draws:
+            with np.errstate(all="ignore"):
+                return Interpreter().region(self._imported(arrays, {}), [], {})
         small = {n: a for n, a in arrays.items() if a.size <= _SMALL and a.dtype.kind in "iub"}
         large = {n: a for n, a in arrays.items() if n not in small}
         types = tuple((n, a.dtype, a.shape) for n, a in large.items())
@@ -93,7 +98,8 @@ class _Node:
         types = {n: tensor_of(a) for n, a in others.items()}
         # what is kept must not change with arrays that are the caller's
         made = importer.Importer(self.model, types, {n: a.copy() for n, a in known.items()})
-        made.node(self.node)
+        drawing = {**self.node.attributes, "seed": fresh_seed()} if self.draws else None
+        made.node(replace(self.node, attributes=drawing) if drawing else self.node)
         found = [made.values[name] for name in self.node.outputs if name in made.values]
         made.ctx.use(found)
         return Region(made.args, made.ctx.builder.ops, found)

@@ -12,6 +12,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
+import numpy as np
+
 from minicc.errors import UserError
 from minicc.frontends.onnx.reader import Node
 from minicc.ir.types import TensorType
@@ -47,6 +49,31 @@ def host_operator(name: str, where: Where | None = None) -> Callable[[F], F]:
 def gives_texts(node: Node) -> bool:
     """Whether a node that is compiled otherwise makes texts of numbers, which the host does."""
     return node.op == "Cast" and node.attributes.get("to") in (_STRING, "STRING")
+
+
+# Operators that draw random numbers, where they have no seed.
+_DRAWING = frozenset(
+    (
+        *("Bernoulli", "Dropout", "Multinomial"),
+        *("RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike"),
+    )
+)
+_seeds = np.random.RandomState()
+
+
+def draws_anew(node: Node) -> bool:
+    """Whether a node that the host runs gives other numbers in each run."""
+    return node.op in _DRAWING and "seed" not in node.attributes
+
+
+def fresh_seed() -> int:
+    """A seed for one run of a node that has none."""
+    return int(_seeds.randint(1 << 32, dtype=np.uint64))
+
+
+def set_seed(seed: int) -> None:
+    """Begin the seeds of nodes that have none anew, so that runs that follow can be repeated."""
+    _seeds.seed(seed % (1 << 32))
 
 
 def run_host(node: Node, inputs: list[Any]) -> tuple[Any, ...]:

@@ -15,6 +15,7 @@ from typing import Any
 
 from minicc.frontends.onnx import eager
 from minicc.frontends.onnx.context import Context
+from minicc.frontends.onnx.host import draws_anew
 from minicc.frontends.onnx.host_types import FIRST_OUTPUTS
 from minicc.frontends.onnx.nested import node_proto, without_names
 from minicc.frontends.onnx.ops_sequence import Items, items_of, read_from
@@ -186,6 +187,7 @@ def _host_op(
         types=tuple(results),
         options=options_of(node.attributes, texts, node.name),
         versions=versions,
+        draws=draws_anew(node),
         loc=ctx.builder.loc,
     )
     for r, proto in zip(op.results, protos, strict=True):

@@ -1,10 +1,11 @@
-"""Random numbers that a seed determines: they are drawn at import and become constants.
+"""Random numbers: with a seed they are drawn at import and become constants.
 
 ONNX names no generator; the numbers are those of its reference evaluator, the Mersenne Twister of
-`numpy.random.RandomState`, whose streams NumPy keeps as they are. Without a seed each run would
-have to draw others, which is refused.
+`numpy.random.RandomState`, whose streams NumPy keeps as they are. A node without a seed runs on the
+host, with another seed in each run (`host.fresh_seed`).
 
-Mirrors: ONNX's Dropout in training, RandomNormal, RandomUniform and their Like forms.
+Mirrors: ONNX's Dropout in training, RandomNormal, RandomUniform and their Like forms, Bernoulli and
+Multinomial.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from minicc.frontends.onnx.context import Context
+from minicc.frontends.onnx.ops_activation import first_extreme
 from minicc.frontends.onnx.reader import Node
 from minicc.frontends.onnx.registry import Importer, operator, register
 from minicc.frontends.onnx.tensors import element_number, element_type
@@ -22,15 +24,15 @@ from minicc.ir.affine import Dim
 from minicc.ir.core import Array, Value
 from minicc.ir.types import BOOL, F64
 
-_UNSEEDED = "random numbers without a seed, which would be others in each run"
-_SEED = "set its attribute seed, or draw them outside and make them an input of the model"
-
 
 def _state(ctx: Context, node: Node) -> np.random.RandomState:
-    """The generator of a node; MC0221 where it has no seed, or one that starts no generator."""
+    """The generator of a node; the host runs it where it has no seed.
+
+    MC0221 for a seed that starts no generator.
+    """
     given = node.attributes.get("seed")
     if given is None:
-        raise ctx.unsupported(_UNSEEDED, _SEED)
+        raise ctx.drawn_anew()
     # Dropout's is an integer, the others' a float
     seed = node.integer("seed", 0) if isinstance(given, int) else node.number("seed", 0.0)
     if not 0 <= seed < 2**32:
@@ -106,6 +108,32 @@ def _like(normal: bool) -> Importer:
         return _drawn(ctx, node, x.type.shape, element_number(x.type.dtype), normal)
 
     return run
+
+
+@operator("Bernoulli", attributes="dtype seed")
+def bernoulli(ctx: Context, node: Node, x: Value) -> Value:
+    """1 with the probability that an element of `x` is, else 0."""
+    number = node.integer("dtype", element_number(x.type.dtype))
+    to = element_type(number, "the result", node.name)
+    state = _state(ctx, node)
+    drawn = ctx.constant(state.random_sample(_extents(ctx, x.type.shape)))
+    return ctx.cast(ctx.emit(graph.Lt, drawn, ctx.cast(x, F64)), to)
+
+
+@operator("Multinomial", attributes="dtype sample_size seed")
+def multinomial(ctx: Context, node: Node, x: Value) -> Value:
+    """Classes by their probabilities, whose logarithms but for a constant are a row of `x` each.
+
+    The greatest of the logarithms, each with a draw from Gumbel's distribution, has that of `x`.
+    """
+    if x.type.rank != 2:
+        raise ctx.refused("Multinomial takes a matrix")
+    to = element_type(node.integer("dtype", 6), "the result", node.name)
+    rows, classes = x.type.shape
+    shape = (rows, node.integer("sample_size", 1), classes)
+    noise = ctx.constant(_state(ctx, node).gumbel(size=_extents(ctx, shape)))
+    scores = ctx.emit(graph.Add, ctx.cast(ctx.reshape(x, (rows, 1, classes)), F64), noise)
+    return ctx.cast(ctx.reshape(first_extreme(ctx, scores, 2, "max", False), shape[:2]), to)
 
 
 for _name, _normal, _attributes in (

@@ -10,14 +10,10 @@ from minicc.frontends.onnx.reader import Node
 from minicc.frontends.onnx.registry import Importer, register
 from minicc.ir.core import Value
 
-_RANDOM = "random numbers, which would be others in each run and in each engine"
-_DRAW = "draw them outside and make them an input of the model"
 _GRADIENT = "gradients"
 _EXPORT = "export the gradients as a graph of their own"
 # the operator: the reason, what would work, its attributes
 REFUSED = {
-    "Bernoulli": (_RANDOM, _DRAW, "dtype seed"),
-    "Multinomial": (_RANDOM, _DRAW, "dtype sample_size seed"),
     "ai.onnx.preview.training.Gradient": (_GRADIENT, _EXPORT, "xs y zs"),
 }
 

@@ -45,7 +45,8 @@ class Host(Stating, name="graph.host"):
 
     `operator` is its name with that of the front end before it, `places` which of its inputs the
     operands are, `options` its attributes, `versions` those of its operator sets (ONNX's own, that
-    of its domain), and `types` those of its results.
+    of its domain), and `types` those of its results. One that `draws` random numbers gives others
+    in each run: it is not shared with an equal one, nor computed ahead.
     """
 
     xs: tuple[Value, ...]
@@ -54,6 +55,12 @@ class Host(Stating, name="graph.host"):
     types: tuple[TensorType, ...]
     options: tuple[tuple[str, Any], ...] = ()
     versions: tuple[int, ...] = ()
+    draws: bool = False
+
+    @property
+    def pure(self) -> bool:  # type: ignore[override]  # of most ops it is the class's
+        """Whether it may vanish, or stand for an equal one."""
+        return not self.draws and super().pure
 
     def infer(self) -> tuple[TensorType, ...]:
         if len(self.places) != len(self.operands):
