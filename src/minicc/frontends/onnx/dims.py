@@ -12,13 +12,18 @@ from typing import Any
 import numpy as np
 
 from minicc.ir import graph
-from minicc.ir.affine import Dim, Expr, maximum, minimum
+from minicc.ir.affine import Dim, Expr, evaluate, maximum, minimum, sizes
 from minicc.ir.affine_facts import at_least, exact_quotient
 from minicc.ir.core import Array, Op
 from minicc.ir.graph import product
 from minicc.ir.types import BOOL, DType
 
 _MOST_ATOMS = 64  # of an expression that a value is; more is no size of anything
+_TRIED = (
+    (1009, 13),
+    (2048, 101),
+    (517, 211),
+)  # sizes of inputs: the first's, and one's to the next
 
 
 class _UnknownError(Exception):
@@ -123,6 +128,23 @@ def _is_small(value: Any) -> bool:
 
 def _objects(array: Array) -> Array:
     return np.array(array.tolist(), object).reshape(array.shape)
+
+
+def likely_factor(one: Any, other: Any, same_place: bool) -> int:
+    """By what an extent has to be multiplied to be another for all sizes, as far as can be told.
+
+    0 where it is no such factor. Both are computed of sizes of inputs alone, and the factor is the
+    same for some numbers; it is 1 for two symbols that stand for the same axis of two shapes.
+    """
+    if not isinstance(one, Expr) or not isinstance(other, Expr) or sizes(one + other):
+        return 0
+    if one.is_atom() and other.is_atom():
+        return int(same_place)
+    names = sorted(one.symbols() | other.symbols())
+    tried = [{name: base + step * k for k, name in enumerate(names)} for base, step in _TRIED]
+    pairs = [(evaluate(one, binding), evaluate(other, binding)) for binding in tried]
+    factors = {b // a if a > 0 and b % a == 0 else 0 for a, b in pairs}
+    return factors.pop() if len(factors) == 1 else 0
 
 
 def ratio(above: Sequence[Dim], below: Sequence[Dim]) -> Dim | None:

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import reduce
-from itertools import accumulate
+from itertools import accumulate, zip_longest
 
 from minicc.frontends.onnx.context import Context
-from minicc.frontends.onnx.dims import ratio
+from minicc.frontends.onnx.dims import likely_factor, ratio
 from minicc.frontends.onnx.reader import Node
 from minicc.frontends.onnx.registry import operator
 from minicc.frontends.onnx.take import take
@@ -55,9 +55,26 @@ def reshape(ctx: Context, node: Node, x: Value, shape: Value | None = None) -> V
     for k in free:
         rest = ratio(own, [*wanted[:k], *wanted[k + 1 :]])
         if rest is None:
+            alike = _as_own(own, wanted)
+            rest = ratio(own, [*alike[:k], *alike[k + 1 :]])
+        if rest is None:
             raise ctx.refused(f"the shape {wanted} has no whole number for -1")
         wanted[k] = rest
     return ctx.reshape(x, wanted)
+
+
+def _as_own(own: Sequence[Dim], wanted: Sequence[Dim]) -> list[Dim]:
+    """The extents of a shape, each as a multiple of that of the tensor which it likely is one of.
+
+    Exporters give the batch of each input a symbol of its own, and write an extent in other ways
+    than windows do. That the shape holds as many elements becomes a guard.
+    """
+    found: list[Dim] = []
+    for n, here in zip_longest(wanted, own[: len(wanted)]):
+        others = () if n in own else (here, *own)
+        factors = ((m, likely_factor(m, n, same_place=k == 0)) for k, m in enumerate(others))
+        found.append(next((m * factor for m, factor in factors if factor), n))
+    return found
 
 
 @operator("Flatten", attributes="axis")

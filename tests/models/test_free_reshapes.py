@@ -1,0 +1,121 @@
+"""Reshapes of free extents that a model writes in two ways, or under two names: one program."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+import numpy as np
+import onnx
+import onnx.parser
+import pytest
+from onnx.reference import ReferenceEvaluator
+
+from minicc.errors import UserError
+from minicc.frontends.onnx.importer import import_model
+from minicc.ir import graph
+from minicc.ir.core import walk
+from minicc.session import InferenceSession
+
+Sizes = Sequence[Mapping[str, Sequence[int]]]
+
+# Each input's batch has a name of its own, as torch.export writes it.
+BATCHES = (
+    "(float[n, t, 6] x, float[k, u] z) => (float[a, b, c, d] y)",
+    """
+    s = Shape <start = 0, end = 1> (z)
+    m = Constant <value_ints = [-1, 2, 3]> ()
+    t = Concat <axis = 0> (s, m)
+    y = Reshape (x, t)
+    """,
+)
+# The extent that a convolution has, written as torch.export does: divisions truncate in ONNX.
+WINDOWS = (
+    "(float[n, 1, t] x) => (float[a, b, c, d] y)",
+    """
+    w = Constant <value = float[8, 1, 5] {1,2,3,4,5,6,7,8,9,1,2,3,4,5,6,7,8,9,1,2,3,4,5,6,7,8,9,1,
+        2,3,4,5,6,7,8,9,1,2,3,4}> ()
+    c = Conv <strides = [5]> (x, w)
+    d = Transpose <perm = [0, 2, 1]> (c)
+    s = Shape (x)
+    zero = Constant <value_ints = [0]> ()
+    two = Constant <value_ints = [2]> ()
+    five = Constant <value_ints = [5]> ()
+    one = Constant <value_ints = [1]> ()
+    n = Gather (s, zero)
+    h = Gather (s, two)
+    l = Sub (h, five)
+    q = Div (l, five)
+    e = Add (q, one)
+    m = Constant <value_ints = [-1, 4]> ()
+    t = Concat <axis = 0> (n, e, m)
+    y = Reshape (d, t)
+    """,
+)
+# Windows of a padded axis, joined again.
+PARTS = (
+    "(float[n, t, 2] x) => (float[a, b, c] y)",
+    """
+    two = Constant <value_ints = [2]> ()
+    zero = Constant <value_ints = [0]> ()
+    one = Constant <value_ints = [1]> ()
+    four = Constant <value_ints = [4]> ()
+    s = Shape (x)
+    h = Gather (s, one)
+    r = Mod (h, four)
+    r1 = Sub (four, r)
+    r2 = Mod (r1, four)
+    front = Constant <value_ints = [0, 0, 0, 0]> ()
+    pads = Concat <axis = 0> (front, r2, zero)
+    p = Pad (x, pads)
+    whole = Add (h, r2)
+    parts = Div (whole, four)
+    n = Gather (s, zero)
+    m = Constant <value_ints = [4, 2]> ()
+    cut = Concat <axis = 0> (n, parts, m)
+    a = Reshape (p, cut)
+    b = Exp (a)
+    rest = Constant <value_ints = [-1]> ()
+    join = Concat <axis = 0> (rest, whole, two)
+    y = Reshape (b, join)
+    """,
+)
+CASES: dict[str, tuple[tuple[str, str], Sizes]] = {
+    "batches": (BATCHES, [{"x": (b, t, 6), "z": (b, 1)} for b, t in ((2, 5), (1, 1), (3, 2))]),
+    "windows": (WINDOWS, [{"x": (b, 1, t)} for b, t in ((2, 23), (1, 5), (3, 40))]),
+    "parts": (PARTS, [{"x": (b, t, 2)} for b, t in ((2, 5), (1, 1), (3, 8))]),
+}
+
+
+def model_of(signature: str, nodes: str) -> bytes:
+    text = f'<ir_version: 8, opset_import: ["": 18]> g {signature} {{{nodes}}}'
+    return bytes(onnx.parser.parse_model(text).SerializeToString())
+
+
+def feeds(sizes: Sizes) -> Iterator[dict[str, np.ndarray]]:
+    random = np.random.default_rng(3)
+    for shapes in sizes:
+        yield {k: random.standard_normal(v).astype(np.float32) for k, v in shapes.items()}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_one_program(name: str) -> None:
+    model, sizes = model_of(*CASES[name][0]), CASES[name][1]
+    assert not any(isinstance(op, graph.Host) for op in walk(import_model(model).main.body))
+    session, reference = InferenceSession(model, threads=1), ReferenceEvaluator(model)
+    for feed in feeds(sizes):
+        (got,), wanted = session.run(None, feed), reference.run(None, feed)
+        want = np.asarray(wanted[0])  # type: ignore[index]
+        np.testing.assert_allclose(got, want, rtol=1e-5)
+        assert got.shape == want.shape
+    assert len(session._compiled) == 1
+
+
+def test_batches_that_are_not_equal_have_the_result_that_they_mean() -> None:
+    model = model_of(*BATCHES)
+    session, reference = InferenceSession(model, threads=1), ReferenceEvaluator(model)
+    for feed in feeds([{"x": (4, 3, 6), "z": (2, 1)}, {"x": (2, 2, 6), "z": (4, 1)}]):
+        (got,), wanted = session.run(None, feed), reference.run(None, feed)
+        want = np.asarray(wanted[0])  # type: ignore[index]
+        assert np.array_equal(got, want)
+    with pytest.raises(UserError, match="MC0142"):
+        session.run(None, *feeds([{"x": (1, 1, 6), "z": (5, 1)}]))
