@@ -4,14 +4,18 @@ import warnings
 from typing import Any
 
 import numpy as np
+import onnx.parser
+import pytest
 from onnx import helper
 from onnx.backend.test.case.node import collect_testcases
 from onnx.backend.test.runner import Runner
 
+from minicc.errors import UserError
 from minicc.frontends.onnx import host_choice, host_text
 from minicc.frontends.onnx.host import HOST, run_host
 from minicc.frontends.onnx.reader import Node
 from minicc.frontends.onnx.reader import read_node as node_of
+from minicc.session import InferenceSession
 
 Array = np.ndarray[Any, Any]
 # casts of numbers are compiled, and those of texts are tried in test_onnx_ml
@@ -101,3 +105,57 @@ def test_an_empty_text_is_no_stop_word() -> None:
     x = np.array(["", "a", "the"], object)
     out = run("StringNormalizer", x, stopwords=["the"], is_case_sensitive=1)
     assert out.tolist() == ["", "a"]
+
+
+def maxima(x: Array, region: Array, scale: float, pooled: tuple[int, int]) -> Array:
+    """The cells of a region, each by itself, as Caffe's and ONNX Runtime's loops have them."""
+    picture, *corners = region.tolist()
+    left, top, right, bottom = (int(np.floor(abs(c * scale) + 0.5) * np.sign(c)) for c in corners)
+    high, wide = (max(bottom - top + 1, 1) / pooled[0], max(right - left + 1, 1) / pooled[1])
+    out = np.zeros((x.shape[1], *pooled), x.dtype)
+    for row, column in np.ndindex(*pooled):
+        rows = range(int(np.floor(row * high)) + top, int(np.ceil((row + 1) * high)) + top)
+        columns = range(
+            int(np.floor(column * wide)) + left, int(np.ceil((column + 1) * wide)) + left
+        )
+        inside = [(r, c) for r in rows for c in columns if r in range(x.shape[2])
+                  and c in range(x.shape[3])]  # fmt: skip
+        if inside:
+            out[:, row, column] = np.max([x[int(picture), :, r, c] for r, c in inside], axis=0)
+    return out
+
+
+def test_maxima_of_regions() -> None:
+    x = np.random.default_rng(1).standard_normal((2, 3, 9, 11)).astype(np.float32)
+    rows = [
+        [0, 0, 0, 10, 8],
+        [1, 3, 2, 20, 4],
+        [1, 7, 7, 2, 2],
+        [0, -4, -6, 3, 1],
+        [0, 30, 3, 35, 5],
+    ]
+    regions = np.array(rows, np.float32)
+    for scale, pooled in ((1.0, (3, 2)), (0.5, (2, 2)), (0.25, (4, 5))):
+        got = run("MaxRoiPool", x, regions, pooled_shape=pooled, spatial_scale=scale)
+        want = [maxima(x, region, scale, pooled) for region in regions]
+        assert np.array_equal(got, np.array(want))
+    with pytest.raises(UserError, match="MC0158.*picture"):
+        run("MaxRoiPool", x, regions + 2, pooled_shape=(2, 2))
+
+
+def test_regions_of_free_pictures_have_known_extents() -> None:
+    text = """<ir_version: 8, opset_import: ["": 17]>
+    g (float[n, 3, h, w] x, float[k, 5] r) => (float[a, b, c, d] y) {
+        m = MaxRoiPool <pooled_shape = [2, 2]> (x, r)
+        f = Flatten (m)
+        w = Constant <value = float[12, 1] {1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1}> ()
+        s = MatMul (f, w)
+        u = Constant <value_ints = [2, 3]> ()
+        t = Unsqueeze (s, u)
+        y = Add (m, t)
+    }"""
+    x = np.ones((1, 3, 4, 4), np.float32)
+    session = InferenceSession(onnx.parser.parse_model(text).SerializeToString(), threads=1)
+    for count in (1, 4):
+        (got,) = session.run(None, {"x": x, "r": np.float32([[0, 0, 0, 3, 3]] * count)})
+        assert np.array_equal(got, np.full((count, 3, 2, 2), 13))

@@ -3,6 +3,7 @@
 from minicc.frontends.onnx import (
     classical,
     host_image,
+    host_regions,
     microsoft,
     ops_experimental,
     ops_loss,
@@ -13,6 +14,7 @@ from minicc.frontends.onnx import (
 FAMILIES = (
     classical,
     host_image,
+    host_regions,
     microsoft,
     ops_experimental,
     ops_loss,
