@@ -109,6 +109,9 @@ LINEAR_CASES = [
          {**FLAT, **THREE}),
     Case("LinearClassifier", X, [of(7, 5, 3, dtype=np.int64)[LINEAR.argmax(1)], softmax(LINEAR)],
          {**FLAT, **THREE, "post_transform": "SOFTMAX"}),
+    # more coefficients than are read, as models of onnxmltools 1.2 have them
+    Case("LinearClassifier", X, [of(7, 5, 3, dtype=np.int64)[LINEAR.argmax(1)], LINEAR],
+         {**FLAT, **THREE, "coefficients": [*FLAT["coefficients"], *FLAT["coefficients"]]}),
     Case("LinearClassifier", X, [YES, np.stack([1 - SCORE, SCORE], 1)], {**ONE, **TWO}),
     Case("LinearClassifier", X, [YES, sigmoid(np.stack([-SCORE, SCORE], 1))],
          {**ONE, **TWO, "post_transform": "LOGISTIC"}),

@@ -61,8 +61,10 @@ def _top(ctx: Context, scores: Value) -> Value:
 
 def _affine(ctx: Context, node: Node, x: Value, count: int) -> Value:
     """Products with the rows of the coefficients, and intercepts, [N,count]."""
-    matrix = _in_rows(ctx, required(ctx, node, "coefficients"), count, "coefficients")
-    out = _product(ctx, x, matrix)
+    coefficients, width = required(ctx, node, "coefficients"), x.type.shape[1]
+    if isinstance(width, int) and coefficients.size > count * width:
+        coefficients = coefficients[: count * width]  # as ONNX Runtime reads them
+    out = _product(ctx, x, _in_rows(ctx, coefficients, count, "coefficients"))
     shift = numbers(node, "intercepts")
     if shift is None or not shift.size:
         return out
