@@ -1,4 +1,4 @@
-"""Reshapes of free extents that a model writes in two ways, or under two names: one program."""
+"""Reshapes and ranges of free extents that a model computes in its own ways: one program."""
 
 from __future__ import annotations
 
@@ -119,3 +119,37 @@ def test_batches_that_are_not_equal_have_the_result_that_they_mean() -> None:
         assert np.array_equal(got, want)
     with pytest.raises(UserError, match="MC0142"):
         session.run(None, *feeds([{"x": (1, 1, 6), "z": (5, 1)}]))
+
+
+RANGES = {
+    "0 to the extent": ("0.0", "1.0", "h"),
+    "steps of 2": ("1.0", "2.0", "h"),
+    "down": ("7.0", "-1.0", "h"),
+    "half of the extent": ("0.0", "1.0", "halved"),
+}
+
+
+@pytest.mark.parametrize("name", RANGES)
+def test_ranges_of_floats_that_are_sizes(name: str) -> None:
+    """As exporters write the grid of a detector's anchors."""
+    start, step, limit = RANGES[name]
+    text = f"""<ir_version: 8, opset_import: ["": 18]> g (float[n, t] x) => (float[k] y) {{
+        s = Shape (x)
+        one = Constant <value = int64 {{1}}> ()
+        n = Gather (s, one)
+        h = Cast <to = 1> (n)
+        two = Constant <value = float {{2.0}}> ()
+        half = Div (h, two)
+        halved = Floor (half)
+        a = Constant <value = float {{{start}}}> ()
+        d = Constant <value = float {{{step}}}> ()
+        y = Range (a, {limit}, d)
+    }}"""
+    model = onnx.parser.parse_model(text)
+    session = InferenceSession(model.SerializeToString(), threads=1)
+    assert not any(isinstance(op, graph.Host) for op in walk(session.module.main.body))
+    for extent in (1, 4, 7, 30):
+        x = np.zeros((2, extent), np.float32)
+        wanted = ReferenceEvaluator(model).run(None, {"x": x})
+        assert np.array_equal(session.run(None, {"x": x})[0], np.asarray(wanted[0]))  # type: ignore[index]
+    assert len(session._compiled) == 1

@@ -139,7 +139,7 @@ def test_maxima_of_regions() -> None:
         got = run("MaxRoiPool", x, regions, pooled_shape=pooled, spatial_scale=scale)
         want = [maxima(x, region, scale, pooled) for region in regions]
         assert np.array_equal(got, np.array(want))
-    with pytest.raises(UserError, match="MC0158.*picture"):
+    with pytest.raises(UserError, match=r"MC0158.*picture"):
         run("MaxRoiPool", x, regions + 2, pooled_shape=(2, 2))
 
 
@@ -157,5 +157,5 @@ def test_regions_of_free_pictures_have_known_extents() -> None:
     x = np.ones((1, 3, 4, 4), np.float32)
     session = InferenceSession(onnx.parser.parse_model(text).SerializeToString(), threads=1)
     for count in (1, 4):
-        (got,) = session.run(None, {"x": x, "r": np.float32([[0, 0, 0, 3, 3]] * count)})
+        (got,) = session.run(None, {"x": x, "r": np.array([[0, 0, 0, 3, 3]] * count, np.float32)})
         assert np.array_equal(got, np.full((count, 3, 2, 2), 13))

@@ -254,6 +254,16 @@ class Context:
             return tuple(self._dims[value].ravel())
         return self.integers(value, what)
 
+    def whole(self, value: Value) -> Value | None:
+        """A float that is known to be a whole number, maybe of sizes, as an integer."""
+        found = self._ratios.get(value, self._arrays.get(value))
+        if found is None or found.size != 1:
+            return None
+        number = found.item()
+        if isinstance(number, float):
+            return self.constant(np.array(int(number))) if number.is_integer() else None
+        return self.of_dims(np.array(number.above, object)) if number.below == 1 else None
+
     def static(self, dim: Dim, what: str) -> int:
         """A dimension that must be a number; MC0225 where it is free."""
         if not isinstance(dim, int):

@@ -50,4 +50,5 @@ def _cells(first: Array, last: Array, count: int, extent: int) -> Array:
     size = np.maximum(last - first + 1, 1) / np.float32(count)
     steps = np.arange(count + 1, dtype=np.float32) * size[:, None]
     ends = np.stack([np.floor(steps[:, :-1]), np.ceil(steps[:, 1:])], axis=2)
-    return np.clip(ends + first[:, None, None], 0, extent).astype(np.int64)
+    found: Array = np.clip(ends + first[:, None, None], 0, extent).astype(np.int64)
+    return found

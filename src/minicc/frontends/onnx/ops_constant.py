@@ -89,8 +89,12 @@ def range_(ctx: Context, node: Node, start: Value, limit: Value, delta: Value) -
     step = ctx.known(delta, "delta").item()
     if step == 0:
         raise ctx.wrong("its delta is 0")
-    if start.type.dtype.is_integer and (ctx.array(start) is None or ctx.array(limit) is None):
-        return _free_range(ctx, start, limit, delta)
+    if ctx.array(start) is None or ctx.array(limit) is None:
+        if start.type.dtype.is_integer:
+            return _free_range(ctx, start, limit, delta)
+        ends = [v for v in map(ctx.whole, (start, limit, delta)) if v is not None]
+        if len(ends) == 3:
+            return ctx.cast(_free_range(ctx, *ends), start.type.dtype)
     first = ctx.known(start, "start").item()
     count = max(0, int(np.ceil((ctx.known(limit, "limit").item() - first) / step)))
     element = start.type.dtype
