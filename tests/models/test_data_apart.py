@@ -242,7 +242,7 @@ def test_a_part_that_only_reshapes_launches_nothing() -> None:
 def test_what_is_wrong_is_said_when_a_model_is_opened() -> None:
     nodes = [
         helper.make_node("Reshape", ["x", "shape"], ["r"], name="by data"),
-        helper.make_node("MaxRoiPool", ["x"], ["m"], name="unknown"),
+        helper.make_node("Frobnicate", ["x"], ["m"], name="unknown"),
         helper.make_node("Add", ["r", "m"], ["y"]),
     ]
     with pytest.raises(UnsupportedError) as caught:

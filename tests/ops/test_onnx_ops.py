@@ -305,6 +305,8 @@ ELSEWHERE = {
     "Affine",
     "Crop",
     "GlobalLpPool",
+    "Bernoulli",
+    "Multinomial",
     "RandomNormal",
     "RandomNormalLike",
     "RandomUniform",

@@ -257,10 +257,10 @@ CASES: dict[str, tuple[Any, type[MiniccError], str]] = {
         ),
     ),
     "unknown operator": (
-        model_of(node("MaxRoiPool", "x")),
+        model_of(node("Frobnicate", "x")),
         UnsupportedError,
         (
-            "MC0220 not supported: MaxRoiPool (opset 17) on f32: minicc has no such operator\n"
+            "MC0220 not supported: Frobnicate (opset 17) on f32: minicc has no such operator\n"
             "  at: it\n"
             "  hint: write it with other operators, or cut the model in front of it"
         ),
@@ -436,10 +436,10 @@ def test_damaged_bytes_are_refused_or_a_model() -> None:
 
 def test_all_problems_at_once() -> None:
     model = model_of(
-        node("MaxRoiPool", "x", out="a", name="first"),
+        node("Frobnicate", "x", out="a", name="first"),
         node("Add", "x", "w", out="b", name="second"),
         node("Relu", "b", out="c", name="passed over"),
-        node("MaxRoiPool", "x", out="d", name="fourth"),
+        node("Frobnicate", "x", out="d", name="fourth"),
         node("Concat", "a", "c", "d", axis=0, name="passed over too"),
         constants={"w": np.ones(3, "f")},
     )
@@ -448,7 +448,7 @@ def test_all_problems_at_once() -> None:
     assert [part.code for part in error.parts] == ["MC0220", "MC0128"]
     assert str(error) == (
         "2 problems\n"
-        "1. MC0220 not supported: MaxRoiPool (opset 17) on f32: minicc has no such operator\n"
+        "1. MC0220 not supported: Frobnicate (opset 17) on f32: minicc has no such operator\n"
         "     at: first, fourth\n"
         "     hint: write it with other operators, or cut the model in front of it\n"
         "2. MC0128 error: Add (opset 17) on f32[1,3,4,4], f32[3]: shapes [1,3,4,4] and [3] do not "
