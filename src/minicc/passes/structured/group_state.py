@@ -90,7 +90,6 @@ class GroupState:
         self.memory: dict[Value, Memory] = {}
         self.registers: dict[Value, Register] = {}
         self.axes: list[str] = []
-        self.fetches = True
         self.alone = False  # whether there is one point of what is covered at a time
         self.held: dict[str, list[Value]] = {}
         self.ends: dict[str, Value | Dim] = {}  # of dimensions whose step may be partial

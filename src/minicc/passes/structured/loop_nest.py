@@ -265,7 +265,7 @@ class Nest:
             if a not in used:
                 continue  # an index
             if (v, m) not in loaded:
-                if k in ahead and self.low.fetches:
+                if k in ahead:
                     self.fetch(v, m, ahead[k])
                 loaded[v, m] = self.read(v, m)
             tiles[a] = loaded[v, m]

@@ -41,7 +41,7 @@ class Piece(NamedTuple):
 
     `last` says what becomes of a last step that would go beyond `end`: there is none, it is shifted
     to end there, or that too and, where there are fewer points in all, those beyond are the last
-    one, or it is cut there. `fetches`: whether it fetches what comes next.
+    one, or it is cut there.
     """
 
     step: int
@@ -49,7 +49,6 @@ class Piece(NamedTuple):
     stop: Dim
     end: Dim
     last: str = EXACT
-    fetches: bool = True
 
 
 class Indices:
@@ -155,7 +154,6 @@ class _Lowering(GroupState):
         """The loop of one step over a covered dimension."""
         step = piece.step
         start, stop, end = map(indices.value, (piece.start, piece.stop, piece.end))
-        self.fetches = piece.fetches
         self.alone = piece.step == 1
         index = Value(INDEX_TYPE, name)
         outer = self.enter()
@@ -197,7 +195,7 @@ class _Lowering(GroupState):
         done: Dim = lo
         if cut or step != following:
             done = indices.named(lo + (hi - lo) // step * step)
-            yield from self._repeated(step, lo, done, hi, EXACT, indices)
+            yield Piece(step, lo, done, hi)
         if cut:
             yield Piece(following, done, hi, hi, CUT)
             return
@@ -230,47 +228,17 @@ class _Lowering(GroupState):
         longs = affine.maximum(named(long_steps(rows, steps)), 0)
         done = named(lo + longs * long * whole)
         if steps.least < long:
-            first, again = named(lo + rows * (most - whole)), lo
-            if self._fetches_ahead():
-                again = _first_step(long, done, indices)
-                first, again = first + again, affine.maximum(lo, again)
-            yield Piece(long, lo, first, hi, HELD)
-            yield Piece(long, again, done, hi, SHIFTED, fetches=again == lo)
-        else:
-            yield from self._repeated(long, lo, done, hi, SHIFTED, indices)
+            yield Piece(long, lo, lo + rows * (most - whole), hi, HELD)
+        yield Piece(long, lo, done, hi, SHIFTED)
         if middle != short:
             left = affine.maximum(named(hi - done - short), 0)
             middles = affine.ceildiv(left, middle) * middle * (whole + some - most)
             after = named(done + middles)
             yield Piece(middle, done, after, hi, HELD)
             done = after
-        few = two
-        if self._fetches_ahead():
-            yield Piece(short, lo, lo + rows * (two - some), hi, HELD)
-            few = some
-        yield Piece(short, done, done + (hi - done) * (whole + few - most), hi, HELD, few == two)
+        yield Piece(short, done, done + (hi - done) * (whole + two - most), hi, HELD)
         if alone:
             yield Piece(1, lo, lo + rows * (1 - two), hi)
-
-    def _fetches_ahead(self) -> bool:
-        return any(op.ahead for op in self.group.body.ops if isinstance(op, Generic))
-
-    def _repeated(
-        self, step: int, lo: Dim, stop: Dim, hi: Dim, last: str, indices: Indices
-    ) -> Iterator[Piece]:
-        """Steps of one length from `lo`; to fetch what comes next once is enough."""
-        again: Dim = lo
-        if self._fetches_ahead():
-            again = _first_step(step, stop, indices)
-            yield Piece(step, lo, again, hi, last)
-            again = affine.maximum(lo, again)
-        yield Piece(step, again, stop, hi, last, fetches=again == lo)
-
-
-def _first_step(step: int, stop: Dim, indices: Indices) -> Dim:
-    """Where the first step of the first block ends; 0 in the others."""
-    first = 1 - affine.minimum(symbol("block"), 1)
-    return indices.named(affine.minimum(first * step, stop))
 
 
 def _least(extent: Dim, n: int) -> Dim:
