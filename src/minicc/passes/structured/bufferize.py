@@ -36,12 +36,20 @@ from minicc.passes.structured.buffers import (
 from minicc.passes.structured.lower_to_kernel import lower_group
 
 
-def points_of(group: Group) -> Dim:
-    """The points of all iteration spaces of a group."""
+_A_POINT = 4  # what a multiply-add reads, computes and writes
+
+
+def work_of(group: Group) -> Dim:
+    """The points of all iteration spaces of a group, each as many as it is multiply-adds' worth.
+
+    A point of a transform may read, compute and write hundreds of scalars.
+    """
     total: Dim = 0
     for op in group.body.ops:
         assert isinstance(op, Generic)
-        total = total + product(tuple(i.extent for i in op.space.iters))
+        computed = sum(not isinstance(inner, arith.Constant) for inner in op.body.ops)
+        weight = (len(op.operands) + computed + len(op.body.yields)) // _A_POINT
+        total = total + product(tuple(i.extent for i in op.space.iters)) * max(1, weight)
     return total
 
 
@@ -176,7 +184,7 @@ class _Emitter:
             outputs=len(ins),
             sources=sources,
             sizes=tuple(affine.symbol(names[n]) for n in made.attrs.get("sizes", ())),
-            work=points_of(group),
+            work=work_of(group),
             loc=group.loc,
         )
         self.b.add(launch)

@@ -23,7 +23,7 @@ from typing import NamedTuple
 
 from minicc.ir.affine import Expr, symbols
 from minicc.ir.core import Module, Op, Value, walk
-from minicc.ir.space import REDUCTION
+from minicc.ir.space import REDUCTION, SEQUENTIAL
 from minicc.ir.structured import (
     HOLD,
     PARTIAL,
@@ -378,10 +378,12 @@ def _rows(group: Group, target: Target) -> Schedule:
     # an op that makes a block of its result at a point has enough to do at once
     vectors = 1 if any(o.into for o in ops) else 4
     if vector is not None and vector in group.shared:
-        tiles[vector] = min(
-            extents[vector],
-            _CHUNK if len(ops) == 1 and not main.space.of_kind(REDUCTION) else vectors * lanes,
-        )
+        chunk = vectors * lanes
+        if main.space.of_kind(SEQUENTIAL):
+            chunk = 2 * lanes  # threads have nothing but this dimension to share
+        elif len(ops) == 1 and not main.space.of_kind(REDUCTION):
+            chunk = _CHUNK
+        tiles[vector] = min(extents[vector], chunk)
         steps[vector] = vectors * lanes
         width = -(-min(tiles[vector], 4 * lanes) // lanes) if vectors > 1 else 4
         below = [n for n in group.shared if n != vector and extents[n] > 1]
