@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from tests.stages.programs import constant, module
 
 from minicc.compiler import lower
 from minicc.ir import graph, program
@@ -13,6 +12,7 @@ from minicc.ir.build import Builder
 from minicc.ir.core import Value
 from minicc.ir.types import F32, TensorType
 from minicc.options import Options
+from tests.stages.programs import constant, module
 
 RNG = np.random.default_rng(0)
 

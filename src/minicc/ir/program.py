@@ -111,7 +111,8 @@ class Launch(Op, name="program.launch"):
 
     `split` is the axis along which threads share it, -1 for the caller alone. `sources` binds the
     kernel's formal locations: what `#k` stands for at this launch. `sizes` are what the kernel's
-    sizes stand for, in their order. `work` counts the points of all its iteration spaces, in multiply-adds' worth.
+    sizes stand for, in their order. `work` counts the points of all its iteration spaces, in
+    multiply-adds' worth.
     """
 
     buffers: tuple[Value, ...]

@@ -35,7 +35,6 @@ from minicc.passes.structured.buffers import (
 )
 from minicc.passes.structured.lower_to_kernel import lower_group
 
-
 _A_POINT = 4  # what a multiply-add reads, computes and writes
 
 
