@@ -54,6 +54,7 @@ _ROWS = 48  # of a free dimension that an instance has, about
 _CHUNK = 2048  # elements of a long row that one instance handles
 _MOST_SOUGHT = 1 << 16  # rounds of a block for which a divisor is sought
 _MOST_VECTORS = 16  # of a tile of an op that is no contraction
+_MOST_COMPUTED = 1024  # vectors that all ops of such a body have together, as each is code
 _TALLEST = 12  # rows of a block that ops other than contractions handle at once
 
 
@@ -376,7 +377,9 @@ def _rows(group: Group, target: Target) -> Schedule:
     tiles: dict[str, int] = {}
     steps: dict[str, int] = {}
     # an op that makes a block of its result at a point has enough to do at once
-    vectors = 1 if any(o.into for o in ops) else 4
+    longest = max((len(o.body.ops) for o in ops if not o.into), default=1)
+    most = max(1, min(_MOST_VECTORS, _MOST_COMPUTED // max(1, longest)))
+    vectors = 1 if any(o.into for o in ops) else min(4, most)
     if vector is not None and vector in group.shared:
         chunk = vectors * lanes
         if main.space.of_kind(SEQUENTIAL):
@@ -388,19 +391,21 @@ def _rows(group: Group, target: Target) -> Schedule:
         width = -(-min(tiles[vector], 4 * lanes) // lanes) if vectors > 1 else 4
         below = [n for n in group.shared if n != vector and extents[n] > 1]
         crossed = _crossed(main, vector, group)
-        if crossed is not None and vectors > 1:
+        if crossed is not None and vectors > 1 and most == _MOST_VECTORS:
             # a square of registers, which is turned: read along one, written along the other
             steps[vector] = tiles[vector] = min(extents[vector], lanes)
             tiles[crossed] = min(extents[crossed], lanes)
         elif (
-            below and width < 4 and all(_mentions(m, below[-1]) for o in ops for m in o.yield_maps)
+            below
+            and width < min(4, most)
+            and all(_mentions(m, below[-1]) for o in ops for m in o.yield_maps)
         ):
-            tiles[below[-1]] = min(extents[below[-1]], 8 // width)
+            tiles[below[-1]] = min(extents[below[-1]], min(8, most) // width)
     for op in ops:
         # where the shared dimensions fill vectors, few points of one of the op's own fit beside
         at_once = prod(min(steps.get(n, t), t) for n, t in tiles.items() if n in op.space)
         for name, size in _inner_tiles(op, group, lanes).items():
-            tiles.setdefault(name, min(size, max(1, _MOST_VECTORS * lanes // at_once)))
+            tiles.setdefault(name, min(size, max(1, most * lanes // at_once)))
     grid = tuple(n for n in group.shared)
     cuts = {
         op: cut_sums(op, {**tiles, **steps}, _PLAIN_CHAIN, _PLAIN_BLOCK)
