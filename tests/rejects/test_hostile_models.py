@@ -443,3 +443,26 @@ def test_an_operator_on_the_host_without_what_it_works_on() -> None:
     said = refusal(model_of(it))
     assert said.startswith("MC0127 error: SequenceInsert")
     assert "input_sequence is missing" in said
+
+
+def test_an_operator_that_may_run_on_the_host_without_its_input() -> None:
+    said = refusal(model_of(helper.make_node("Det", [], ["y"], "it")))
+    assert said.startswith("MC0127 error: Det")
+    assert "its input x is missing" in said
+
+
+def test_sizes_that_stand_at_sizes() -> None:
+    """What is at an index that is a free size no import can know."""
+    nodes = [
+        helper.make_node("Shape", ["x"], ["s"], "s"),
+        helper.make_node("Gather", ["s", "s"], ["g"], "g"),
+        helper.make_node("Reshape", ["x", "g"], ["y"], "y"),
+    ]
+    given = [helper.make_tensor_value_info("x", F, ["n", "m"])]
+    graph = helper.make_graph(nodes, "g", given, [ValueInfoProto(name="y")])
+    opsets = [helper.make_opsetid("", 17)]
+    model = helper.make_model(graph, opset_imports=opsets, ir_version=9)
+    session = minicc.InferenceSession(model.SerializeToString(), threads=1)
+    (y,) = session.run(None, {"x": np.ones((1, 1), np.float32)})
+    assert y.shape == (1, 1)
+    assert refusal(model, {"x": np.ones((2, 3), np.float32)}).startswith("MC0158")

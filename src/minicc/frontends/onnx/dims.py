@@ -102,6 +102,8 @@ def compute_dims(op: Op, args: Sequence[Any]) -> Array | None:
     if isinstance(op, MOVES):
         if isinstance(op, graph.Gather):
             objects[1] = args[1]
+            if args[1].dtype == object:  # what is at a size that is not known
+                return None
         if any(a.dtype.kind not in "iO" for a in args):
             return None
         return np.asarray(op.evaluate(lambda r, a: (), *objects)[0], objects[0].dtype)

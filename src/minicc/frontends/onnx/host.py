@@ -19,8 +19,7 @@ from minicc.frontends.onnx.reader import Node
 from minicc.ir.types import TensorType
 
 Function = Callable[..., Any]
-# Whether the host runs a node on operands of these types; None stands for one that is left out.
-Where = Callable[[Node, Sequence[TensorType | None]], bool]
+Where = Callable[[Node, Sequence[TensorType]], bool]  # whether it runs on these operands there
 F = TypeVar("F", bound=Function)
 
 _STRING = 8  # TensorProto.DataType

@@ -111,10 +111,9 @@ def _overlap(boxes: Array, others: Array) -> Array:
     return np.where(together > 0, common / np.where(together > 0, together, 1), 0)
 
 
-def _is_large_matrix(node: Node, types: Sequence[TensorType | None]) -> bool:
+def _is_large_matrix(node: Node, types: Sequence[TensorType]) -> bool:
     """Whether LAPACK, which NumPy calls, is quicker than elimination row by row."""
-    matrix = () if types[0] is None else types[0].shape[-2:]
-    return any(not isinstance(n, int) or n > _LARGEST_MATRIX for n in matrix)
+    return any(not isinstance(n, int) or n > _LARGEST_MATRIX for n in types[0].shape[-2:])
 
 
 @host_operator("Det", _is_large_matrix)

@@ -207,13 +207,13 @@ def weights_of_grams(node: Node) -> Array:
     return weights
 
 
-def _finds_by_table(node: Node, types: Sequence[TensorType | None]) -> bool:
+def _finds_by_table(node: Node, types: Sequence[TensorType]) -> bool:
     """Whether looking n-grams up is quicker than comparing with all of them, or they are texts."""
     pool = node.attributes.get("pool_int64s") or ()
     columns = node.integers("ngram_indexes") or ()
     few = 0 < len(pool) <= _LARGEST_POOL and len(set(columns)) == len(columns)
     ways = sum(1 for _ in itertools.islice(steps_of_grams(node), _MOST_STEPS + 1))
-    return not few or ways > _MOST_STEPS or types[0] is None or types[0].rank > 2
+    return not few or ways > _MOST_STEPS or types[0].rank > 2
 
 
 @host_operator("TfIdfVectorizer", _finds_by_table)

@@ -241,9 +241,11 @@ class Importer:
         opaque = any(v is not None and v.type.dtype is OPAQUE for v in values)
         if opaque or any(self._text(name) is not None for name in node.inputs):
             return True
-        if node.op not in WHERE:
+        # what lacks an input is told of so
+        whole = len(node.inputs) >= OPERATORS[node.op].required and all(node.inputs)
+        if node.op not in WHERE or not whole:
             return False
-        return WHERE[node.op](node, [self.value(n, n).type if n else None for n in node.inputs])
+        return WHERE[node.op](node, [self.value(n, node.name).type for n in node.inputs])
 
     def _node(self, node: Node) -> None:
         domain = node.op.rpartition(".")[0]

@@ -287,6 +287,8 @@ def _by_taps(ctx: Context, x: Value, axis: int, inside: Array, taps: Table) -> V
         if weight.any():
             factor = ctx.constant(weight.reshape(-1, *behind).astype(x.type.dtype.numpy))
             parts.append(ctx.emit(graph.Mul, take(ctx, x, place, axis), factor))
+    if not parts:  # of an extent that floats can't count
+        return ctx.emit(graph.Mul, take(ctx, x, inside[:, 0], axis), ctx.scalar(0.0, x))
     return reduce(lambda a, b: ctx.emit(graph.Add, a, b), parts)
 
 
