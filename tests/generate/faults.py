@@ -70,6 +70,11 @@ def has_nan(inputs: Sequence[Any]) -> bool:
     return _is_not_finite(inputs[0]) and bool(np.any(np.isnan(inputs[0].astype(np.float64))))
 
 
+def is_empty(inputs: Sequence[Any]) -> bool:
+    """Whether the first input has no elements."""
+    return bool(inputs[0].size == 0)
+
+
 def is_double(inputs: Sequence[Any]) -> bool:
     """Whether the first input is of 64 bits."""
     return bool(inputs[0].dtype == np.float64)
@@ -294,6 +299,7 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(RUNTIME, ("Loop",), "no rounds: takes unknown sizes of scan outputs for zero", words="["),
     Fault(RUNTIME, _REDUCTIONS, "keeps axes of an empty tensor that it should drop", words="["),
+    Fault(RUNTIME, ("MatMul",), "leaves sums of nothing as the memory was", seen=is_empty),
     Fault(REFERENCE, ("Shape",), "takes an end before the first axis for none", has("end")),
 )
 

@@ -466,3 +466,32 @@ def test_sizes_that_stand_at_sizes() -> None:
     (y,) = session.run(None, {"x": np.ones((1, 1), np.float32)})
     assert y.shape == (1, 1)
     assert refusal(model, {"x": np.ones((2, 3), np.float32)}).startswith("MC0158")
+
+
+def test_a_split_by_a_table_of_sizes() -> None:
+    sizes = numpy_helper.from_array(np.array([[1, 3], [2, 2]]), "sizes")
+    nodes = [
+        helper.make_node("SplitToSequence", ["x", "sizes"], ["s"], "it"),
+        helper.make_node("ConcatFromSequence", ["s"], ["y"], "y", axis=0),
+    ]
+    said = refusal(model_of(*nodes, tensors=[sizes]))
+    assert said.startswith("MC0158 error: SplitToSequence")
+    assert "[[1, 3], [2, 2]]" in said
+
+
+def test_a_resize_of_which_no_element_counts() -> None:
+    """Floats can't tell the extent of an axis from that of its half: all weights are 0."""
+    arrays = {
+        "roi": np.zeros(0, np.float32),
+        "scales": np.array([1, 1, 0.5, 2], np.float32),
+    }
+    given = [helper.make_tensor_value_info("x", F, ["n", "c", "h", 1 << 62])]
+    it = helper.make_node(
+        "Resize", ["x", "roi", "scales"], ["y"], "it",
+        mode="linear", coordinate_transformation_mode="half_pixel",
+    )  # fmt: skip
+    tensors = [numpy_helper.from_array(a, name) for name, a in arrays.items()]
+    graph = helper.make_graph([it], "g", given, [ValueInfoProto(name="y")], tensors)
+    opsets = [helper.make_opsetid("", 11)]
+    model = helper.make_model(graph, opset_imports=opsets, ir_version=9)
+    minicc.InferenceSession(model.SerializeToString(), threads=1)

@@ -77,6 +77,8 @@ def split(node: Node, x: Array, parts: Array | None = None) -> Sequence:
         pieces = np.split(x, extent, axis)
         return pieces if node.integer("keepdims", 1) else [np.squeeze(p, axis) for p in pieces]
     if parts.ndim:
+        if parts.ndim > 1 or parts.min(initial=0) < 0 or parts.sum() != extent:
+            raise ValueError(f"extents {parts.tolist()} of pieces of {extent} along axis {axis}")
         return list(np.split(x, np.cumsum(parts)[:-1], axis))
     if not extent:
         return []

@@ -91,7 +91,7 @@ def _split(ctx: Context, node: Node, x: Value, parts: Value | None) -> Items | N
     axis += x.type.rank if axis < 0 else 0
     n = x.type.shape[axis] if x.type.dtype is not OPAQUE and 0 <= axis < x.type.rank else None
     sizes = None if parts is None else ctx.array(parts)
-    if not isinstance(n, int) or (parts is not None and sizes is None):
+    if not isinstance(n, int) or (parts is not None and (sizes is None or sizes.ndim > 1)):
         return None
     step = 1 if sizes is None else int(sizes.reshape(-1)[0]) if sizes.size == 1 else 0
     if sizes is not None and sizes.ndim:
