@@ -364,3 +364,24 @@ def test_extents_that_are_known_beside_those_that_data_decide() -> None:
     nothing = {"none": np.array([0, 0]), **held}
     pads = [NODE("Concat", ["d", "zero", "none"], ["s"], axis=0)]
     assert types_of([*pads, NODE("Pad", ["x", "s"], ["y"])], nothing) == "f32[$y_0,8]"
+
+
+def test_a_reshape_to_an_extent_that_data_make_0_copies_the_operands() -> None:
+    nodes = [
+        NODE("Compress", ["x", "which"], ["kept"], axis=0),
+        NODE("Shape", ["kept"], ["count"]),
+        NODE("Concat", ["count", "rest"], ["shape"], axis=0),
+        NODE("Reshape", ["t", "shape"], ["y"]),
+    ]
+    inputs = [info("x", F, [3]), info("which", B, [3]), info("rest", INT, [2])]
+    inputs.append(info("t", F, [2, 6]))
+    session = minicc.InferenceSession(model(nodes, inputs, [info("y")]), threads=1)
+    t = np.arange(12, dtype=np.float32).reshape(2, 6)
+    for which, rest, shape in (
+        ([False] * 3, [3, 2], (2, 3, 2)),
+        ([True] * 3, [2, 2], (3, 2, 2)),
+        ([True, False, False], [0, 2], (1, 6, 2)),
+    ):
+        feed = {"x": np.ones(3, np.float32), "which": np.array(which), "rest": np.array(rest)}
+        (y,) = session.run(None, feed | {"t": t})
+        np.testing.assert_array_equal(y, t.reshape(shape))

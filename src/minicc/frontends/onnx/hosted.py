@@ -9,7 +9,7 @@ Mirrors: torch.export's unbacked symbols, which a fake tensor gets for an extent
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import reduce
 from typing import Any
 
@@ -24,6 +24,7 @@ from minicc.frontends.onnx.reader import Node
 from minicc.frontends.onnx.tensors import ELEMENTS, element_number
 from minicc.ir import graph
 from minicc.ir.affine import Dim, multiply, size, spell_size, symbols
+from minicc.ir.affine_facts import at_least
 from minicc.ir.core import Value
 from minicc.ir.graph.host import DEFINITIONS
 from minicc.ir.types import OPAQUE, TensorType
@@ -273,6 +274,11 @@ def _by_schema(
     return shape_inference.infer_node_outputs(schema, made, protos, data, None, opsets)
 
 
+def _may_be_0(extent: Dim, made: Collection[str]) -> bool:
+    """Whether data may decide that an extent is 0; `made` are the sizes that they decide."""
+    return not (symbols(extent).isdisjoint(made) or at_least(extent, 1))
+
+
 def _refined(
     ctx: Context,
     node: Node,
@@ -286,6 +292,9 @@ def _refined(
     if x is None or x.type.dtype is OPAQUE or rule is None:
         return inferred
     known = rule(ctx, node, given)
+    if node.op == "Reshape" and known is not None and not node.integer("allowzero", 0):
+        # an extent of 0 would stand for that of the operand
+        known = [None if n is None or _may_be_0(n, types.symbols.made) else n for n in known]
     if known is None or (inferred is not ANYTHING and inferred.rank != len(known)):
         return inferred
     if inferred is ANYTHING:
