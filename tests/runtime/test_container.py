@@ -140,7 +140,7 @@ def test_a_file_of_another_version_is_foreign(monkeypatch: pytest.MonkeyPatch) -
     with pytest.raises(UserError, match=r"MC0161.*compiled by minicc 9\.9\.9") as caught:
         read(newer)
     assert "compile the model again" in caught.value.hint
-    monkeypatch.setattr(container, "FORMAT", 2)
+    monkeypatch.setattr(container, "FORMAT", container.FORMAT + 1)
     assert refused(DATA) == "MC0161"
 
 

@@ -36,7 +36,8 @@ class Layout(NamedTuple):
 
     `sizes` are the free dimensions that the table says, `derived` what is computed of them, and
     `guards` pairs that must be equal. `work` counts the points of all iteration spaces; `checks`
-    are those whose words are in the status, in the order of these.
+    are those whose words are in the status, in the order of these. `watched` says whether the
+    program asks the table's function whether to go on.
     """
 
     sizes: tuple[str, ...]
@@ -48,6 +49,7 @@ class Layout(NamedTuple):
     outputs: tuple[BufferType | TensorType, ...]
     work: Dim
     checks: tuple[Check, ...]
+    watched: bool
     constants: tuple[Array, ...]
 
 

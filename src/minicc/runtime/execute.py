@@ -95,22 +95,23 @@ def _signals(raised: list[BaseException]) -> Iterator[int]:
 class _Context:
     """What one run needs for itself: an arena, a table, and the words that checks leave.
 
-    `raised` is what a signal's handler raised meanwhile.
+    `raised` is what a signal's handler raised while a program asked whether to go on.
     """
 
     __slots__ = ("arena", "raised", "sizes", "status", "table", "watch")
 
-    def __init__(self, count: int, constants: Sequence[int], checks: int) -> None:
+    def __init__(self, count: int, constants: Sequence[int], layout: Layout) -> None:
         self.arena = aligned(0)
-        self.raised: list[BaseException] = []
-        signals = _signals(self.raised)
-        next(signals)  # so that handlers run within its `try`
-        self.watch = _WATCH(signals.__next__)
         self.sizes: Sizes | None = None
         self.table = (ctypes.c_void_p * (FIRST + count + len(constants)))()
-        self.status = clean_status(checks)
+        self.status = clean_status(len(layout.checks))
         self.table[STATUS] = self.status.ctypes.data
-        self.table[WATCH] = ctypes.cast(self.watch, ctypes.c_void_p).value
+        self.raised: list[BaseException] = []
+        if layout.watched:
+            signals = _signals(self.raised)
+            next(signals)  # so that handlers run within its `try`
+            self.watch = _WATCH(signals.__next__)
+            self.table[WATCH] = ctypes.cast(self.watch, ctypes.c_void_p).value
         for k, address in enumerate(constants):
             self.table[FIRST + count + k] = address
 
@@ -150,7 +151,12 @@ class Sizes(NamedTuple):
 
 
 def _failure(context: _Context, layout: Layout, numbers: Sequence[int]) -> UserError | None:
-    """The first check of a run that failed, as an error; the words are as before the run then."""
+    """The first check of a run that failed, as an error; the words are as before the run then.
+
+    What a signal's handler raised meanwhile is raised.
+    """
+    if context.raised:
+        raise context.raised[0]
     (failed,) = context.status[:, 0].nonzero()
     if not failed.size:
         return None
@@ -179,7 +185,7 @@ class NativeExecutable:
         layout = self._layout = layout._replace(constants=())
         self.library = load(image)
         self._main = _MAIN(self.library["main"])
-        self._checks = layout.checks
+        self._may_fail = bool(layout.checks) or layout.watched
         self._first = FIRST + len(layout.sizes)
         self._count = len(layout.sizes) + len(layout.inputs) + len(layout.outputs)
         # more threads than processors only take these from each other
@@ -209,7 +215,7 @@ class NativeExecutable:
             try:
                 context = self._free.pop()
             except IndexError:
-                context = _Context(self._count, self._constants, len(self._checks))
+                context = _Context(self._count, self._constants, self._layout)
             if context.sizes is not sizes:
                 context.fit(sizes)
             outputs = [empty(shape, dtype) for shape, dtype in sizes.outputs]
@@ -224,10 +230,8 @@ class NativeExecutable:
             self._main(ctypes.addressof(table))
         finally:
             give_team(team)
-        if context.raised:
-            raise context.raised[0]
         failure = None
-        if self._checks:
+        if self._may_fail:
             failure = _failure(context, self._layout, sizes.numbers)
         self._free.append(context)
         if failure is not None:

@@ -283,6 +283,7 @@ def _layout(layout: Layout, keep: _Keeper) -> dict[str, Any]:
         "outputs": [_type(t) for t in layout.outputs],
         "work": spelled(layout.work),
         "checks": [[list(check.where), spelled(check.extent)] for check in layout.checks],
+        "watched": layout.watched,
         "constants": [keep(a, _element(a)) for a in layout.constants],
     }
 
@@ -411,5 +412,6 @@ def _layout_of(said: Any, arrays: Sequence[Array]) -> Layout:
         tuple(map(_type_of, said["outputs"])),
         dim_of(said["work"]),
         tuple(Check(tuple(where), dim_of(extent)) for where, extent in said["checks"]),
+        bool(said["watched"]),
         tuple(arrays[number] for number in said["constants"]),
     )

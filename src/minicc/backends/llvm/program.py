@@ -50,6 +50,7 @@ def layout_of(module: Module) -> Layout:
         outputs=tuple(types[count:]),
         work=_work(main.body),
         checks=checks_of_program(module),
+        watched=_is_watched(main.body),
         constants=tuple(literal.array for literal in constants_of(module)),
     )
 
@@ -92,7 +93,7 @@ def emit_main(module: Module, flush_denormals: bool) -> str:
     lines = [*sizes.loads, *lines]
     if emitter.checked:
         lines = [*_load_slot("status", STATUS), *lines]
-    if any(isinstance(op, program.Loop) and op.conditions for op in walk(main.body)):
+    if _is_watched(main.body):
         lines = [*_load_slot("watch", WATCH), *lines]
     if emitter.stubs:
         lines = [f"  %frame = alloca [{emitter.width} x i64], align 8", *lines, _BARRIER]
@@ -237,6 +238,11 @@ class _Main:
         names = {**rounds, **{n: self.sizes.value(symbol(n)) for n in affine.sizes(expression)}}
         known: dict[Dim, str] = {symbol(n): name for n, name in names.items()}
         return evaluated(expression, self.lines, known, f"x{next(self.numbers)}.")
+
+
+def _is_watched(region: Region) -> bool:
+    """Whether a program has a loop that data end."""
+    return any(isinstance(op, program.Loop) and op.conditions for op in walk(region))
 
 
 def _turns(op: program.Loop) -> int:

@@ -19,11 +19,8 @@ from minicc.ir.graph import product
 from minicc.ir.types import BOOL, DType
 
 _MOST_ATOMS = 64  # of an expression that a value is; more is no size of anything
-_TRIED = (
-    (1009, 13),
-    (2048, 101),
-    (517, 211),
-)  # sizes of inputs: the first's, and one's to the next
+# sizes of inputs that are tried: that of the first, and from one to the next
+_TRIED = ((1009, 13), (2048, 101), (517, 211))
 
 
 class _UnknownError(Exception):

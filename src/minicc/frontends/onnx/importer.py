@@ -241,10 +241,10 @@ class Importer:
         opaque = any(v is not None and v.type.dtype is OPAQUE for v in values)
         if opaque or any(self._text(name) is not None for name in node.inputs):
             return True
-        # what lacks an input is told of so
-        whole = len(node.inputs) >= OPERATORS[node.op].required and all(node.inputs)
-        if node.op not in WHERE or not whole:
+        if node.op not in WHERE:
             return False
+        if len(node.inputs) < OPERATORS[node.op].required or not all(node.inputs):
+            return False  # what is missing is told of
         return WHERE[node.op](node, [self.value(n, node.name).type for n in node.inputs])
 
     def _node(self, node: Node) -> None:
