@@ -34,6 +34,7 @@ from minicc.passes.kernel.unroll import unroll
 from minicc.passes.program.parallelize import parallelize
 from minicc.passes.program.plan_memory import plan_memory
 from minicc.passes.structured.bufferize import bufferize
+from minicc.passes.structured.collapse import collapse
 from minicc.passes.structured.fuse import fuse
 from minicc.passes.structured.lower_to_structured import lower_to_structured
 from minicc.passes.structured.merge import merge
@@ -119,6 +120,13 @@ STAGES: tuple[Stage, ...] = (
     ),
     _stage("merge", "join elementwise ops into one body", "structured", merge),
     _stage("fuse", "group ops that share parallel dimensions", "structured", fuse),
+    _stage(
+        "collapse",
+        "count two dimensions of rows as one, where register tiles then fit better",
+        "structured",
+        collapse,
+        lambda m, s: collapse(m, s.target),
+    ),
     _stage(
         "tile",
         "choose a schedule for each group and apply it",

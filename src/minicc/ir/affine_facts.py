@@ -5,7 +5,7 @@ Mirrors: MLIR's ValueBoundsOpInterface and simplifyAffineExpr, TVM's arith.Analy
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from minicc.ir import affine
 from minicc.ir.affine import Atom, Dim, Monomial, add, build_sum, symbols
@@ -126,6 +126,46 @@ def linear(value: Dim, names: tuple[str, ...]) -> tuple[dict[str, Dim], Dim] | N
         part = build_sum({tuple(others): coefficient}, 0) if others else coefficient
         coefficients[str(found[0])] = add(coefficients.get(str(found[0]), 0), part)
     return coefficients, build_sum(rest, value.const)
+
+
+def place(at: Sequence[Dim], strides: Sequence[Dim]) -> Dim:
+    """How many elements from the first of a buffer the one at some coordinates lies.
+
+    A remainder is written as what a quotient leaves: where rows of an image that were counted as
+    one dimension lie one after the other, both cancel.
+    """
+    total: Dim = 0
+    for coordinate, stride in zip(at, strides, strict=True):
+        total = total + _by_quotients(coordinate) * stride
+    return total
+
+
+def even(at: Sequence[Dim], strides: Sequence[Dim], name: str) -> bool:
+    """Whether the elements of a buffer at some coordinates lie evenly along a dimension."""
+    if all(linear(e, (name,)) is not None for e in at):
+        return True
+    return linear(place(at, strides), (name,)) is not None
+
+
+def _by_quotients(value: Dim) -> Dim:
+    if isinstance(value, int) or not any(
+        not isinstance(atom, str) for monomial, _ in value.terms for atom in monomial
+    ):
+        return value
+
+    def left(x: Dim, divisor: int) -> Dim:
+        return x - affine.floordiv(x, divisor) * divisor
+
+    replaced: Dim = affine.fold(
+        value,
+        affine.symbol,
+        affine.add,
+        affine.multiply,
+        affine.floordiv,
+        left,
+        affine.minimum,
+    )
+    return replaced
 
 
 def bounds(value: Dim, extents: Mapping[str, int]) -> tuple[int, int]:

@@ -118,9 +118,7 @@ def address(
 @lru_cache(1024)
 def _parts(at: tuple[Dim, ...], strides: tuple[Dim, ...], rank: int) -> tuple[tuple[Dim, ...], Dim]:
     """The step in elements along each axis of a tile, and where its first element lies."""
-    total: Dim = 0
-    for coordinate, stride in zip(at, strides, strict=True):
-        total = total + coordinate * stride
+    total = affine_facts.place(at, strides)
     axes = tuple(f"t{k}" for k in range(rank))
     split = affine_facts.linear(total, axes)
     if split is None:

@@ -12,7 +12,7 @@ import itertools
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 
-from minicc.ir import affine, arith, kernel
+from minicc.ir import affine, affine_facts, arith, kernel
 from minicc.ir.affine import Dim, symbol
 from minicc.ir.arith import COMBINERS, identity_of
 from minicc.ir.core import Value
@@ -365,15 +365,16 @@ class Nest:
         if register is not None:
             return self.realign(register)
         names = set().union(*[affine.symbols(e) for e in m]) if m else set()
-        rows = self._held(names, self.low.memory[v])
+        rows = self._apart(m, names, self.low.memory[v])
         if rows is None:
             return self._load(v, m, names)
         name, points = rows
         tiles: list[Value] = []
+        together = self.at[name]
         for point in points:
             self.at[name] = (point, 1)
             tiles.append(self._load(v, m, names))
-        self.at[name] = self.low.shared[name]
+        self.at[name] = together
         return self.low.b.emit(kernel.Concat, tuple(tiles), axis=self.axes.index(name))
 
     def _load(self, v: Value, m: Map, names: set[str]) -> Value:
@@ -384,10 +385,22 @@ class Nest:
             kernel.Load, memory.buffer, tuple(indices), at=at, shape=shape, within=within
         )
 
-    def _held(self, names: set[str], memory: Memory) -> tuple[str, list[Value]] | None:
-        """The dimension whose points are kept within its extent one by one, and where they are."""
+    def _apart(
+        self, m: Map, names: set[str], memory: Memory
+    ) -> tuple[str, Sequence[Value | Dim]] | None:
+        """The dimension whose points of a tile have addresses of their own, and where they are.
+
+        They are kept within its extent one by one, or do not lie evenly in memory.
+        """
         found = [n for n in self.low.held if n in names and n not in memory.local]
-        return (found[0], self.low.held[found[0]]) if found else None
+        if found:
+            return found[0], self.low.held[found[0]]
+        at, strides = [m[a] for a in memory.axes], memory.buffer.type.strides
+        for name in names & self.at.keys():
+            start, points = self.at[name]
+            if points > 1 and isinstance(start, int) and not affine_facts.even(at, strides, name):
+                return name, range(start, start + points)
+        return None
 
     def fetch(self, v: Value, m: Map, distance: int) -> None:
         """Bring in the tile that lies so many elements behind the current one."""
@@ -432,16 +445,17 @@ class Nest:
             self.low.registers[v] = Register(tile, self.axes)
         if memory is None:
             return
-        rows = self._held(names, memory)
+        rows = self._apart(m, names, memory)
         if rows is None:
             self._store(memory, m, tile)
             return
         name, points = rows
+        together = self.at[name]
         for k, point in enumerate(points):
             self.at[name] = (point, 1)
             row = self.low.b.emit(kernel.Slice, tile, axis=self.axes.index(name), start=k)
             self._store(memory, m, row)
-        self.at[name] = self.low.shared[name]
+        self.at[name] = together
 
     def _store(self, memory: Memory, m: Map, tile: Value) -> None:
         at, indices = self.expressions(m, memory.axes, memory.local)

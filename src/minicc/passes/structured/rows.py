@@ -21,7 +21,7 @@ from minicc.ir.affine import Dim
 
 _FEWEST, _MOST = 2, 36  # numbers of rows that lengths of steps are judged by
 _VECTOR = 16  # elements
-_ADDRESSES = 12  # rows that may have addresses of their own: more don't fit the registers
+ADDRESSES = 12  # rows that may have addresses of their own: more don't fit the registers
 
 
 class Steps(NamedTuple):
@@ -38,7 +38,7 @@ class Steps(NamedTuple):
         Where there are middle ones, too, reading what the rows are multiplied by takes long, and a
         long step may have rows beyond the end.
         """
-        holds = self.short < self.middle and self.long <= _ADDRESSES
+        holds = self.short < self.middle and self.long <= ADDRESSES
         return self.middle + 1 if holds else self.long
 
 
@@ -83,7 +83,7 @@ def choices(long: int, three: bool, more: int) -> tuple[Choice, ...]:
     The average is over few rows and as often over many. What there is to do but for the steps
     takes as long as some rows `more`.
     """
-    lengths = range(min(3, -(-long // 2)), max(min(long, _ADDRESSES + 1), 2))
+    lengths = range(min(3, -(-long // 2)), max(min(long, ADDRESSES + 1), 2))
     found = [Steps(long, m, s) for m in lengths for s in lengths if s == m or (three and s < m)]
     middle, short, least = (
         np.array(column)[:, None]

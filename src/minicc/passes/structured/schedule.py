@@ -21,6 +21,7 @@ from collections.abc import Mapping, Sequence
 from math import isqrt, prod
 from typing import NamedTuple
 
+from minicc.ir import affine_facts
 from minicc.ir.affine import Expr, symbols
 from minicc.ir.core import Module, Op, Value, walk
 from minicc.ir.space import REDUCTION, SEQUENTIAL
@@ -35,12 +36,14 @@ from minicc.ir.structured import (
     contiguous_name,
     names_of,
 )
+from minicc.ir.types import dense_strides
 from minicc.passes.structured.fuse import is_contraction
 from minicc.passes.structured.merge import plain_names
 from minicc.passes.structured.rows import Steps
 from minicc.passes.structured.tile_cost import (
     BLOCK,
     LONGEST_CHAIN,
+    Apart,
     cheapest,
     free_cost,
     place_of,
@@ -92,14 +95,20 @@ class Schedule:
 
 def choose_schedules(module: Module, target: Target) -> dict[Op, Schedule]:
     """A schedule for each group of the module."""
+    known = constants_of(module)
     ops = [op for f in module.functions for op in walk(f.body)]
-    constants = {op.result for op in ops if isinstance(op, Constant)}
-    for op in ops:
-        if isinstance(op, Scan):
-            # what a loop captures is packed once, as constants are
-            constants.update(op.body.args[op.first :])
-    known = frozenset(constants)
     return {op: choose_schedule(op, target, known) for op in ops if isinstance(op, Group)}
+
+
+def constants_of(module: Module) -> frozenset[Value]:
+    """What is packed once: constants, and what a loop captures."""
+    constants: set[Value] = set()
+    for op in (op for f in module.functions for op in walk(f.body)):
+        if isinstance(op, Constant):
+            constants.add(op.result)
+        elif isinstance(op, Scan):
+            constants.update(op.body.args[op.first :])
+    return frozenset(constants)
 
 
 def choose_schedule(
@@ -204,29 +213,66 @@ def _lanes(op: Generic, target: Target) -> int:
     return max(1, target.vector_bits // max(8, bits))
 
 
-def _contraction(
+class Product(NamedTuple):
+    """A contraction as its register tiles see it.
+
+    The dimension of its vectors, its rows (along which the wide operand's vectors serve again), the
+    length of its sums, the elements of a vector, which rows have free extents, and which lie apart
+    in the narrow operand's memory, with how often a tile computes the addresses of all.
+    """
+
+    vector: str
+    rows: tuple[str, ...]
+    depth: int
+    lanes: int
+    free: frozenset[str]
+    apart: Apart
+
+
+def product_of(
     group: Group, op: Generic, target: Target, constants: frozenset[Value]
-) -> Schedule:
+) -> Product | None:
+    """How a group's only contraction is tiled; None where it is not summed in vectors of rows."""
     extents = op.space.typical
-    lanes = _lanes(op, target)
     vector = contiguous_name(op.yield_maps[0])
     if vector is None or not _reads_vectors(group, op, vector, constants):
-        return _rows(group, target)
+        return None
     narrow = _narrow_operand(op, vector)
     # along a row the wide operand's vectors serve again; where both operands vary none does
-    rows = [
+    rows = tuple(
         n
         for n in group.shared
         if n != vector
         and _mentions(op.input_maps[narrow], n)
         and not _mentions(op.input_maps[1 - narrow], n)
         and extents[n] > 1
-    ]
-    batch = [n for n in group.shared if n != vector and n not in rows]
-    depth = prod(extents[i.name] for i in op.space.of_kind(REDUCTION))
+    )
+    reductions = [extents[i.name] for i in op.space.of_kind(REDUCTION)]
     free = frozenset(n for n in rows if not isinstance(op.space[n].extent, int))
-    known = tuple(extents.items())
-    _, tiles = cheapest(tuple(rows), vector, known, depth, lanes, target.registers, free)
+    at, strides = op.input_maps[narrow], dense_strides(op.operands[narrow].type.shape)
+    bent = frozenset(n for n in rows if not affine_facts.even(at, strides, n))
+    return Product(
+        vector, rows, prod(reductions), _lanes(op, target), free, (bent, prod(reductions[:-1]))
+    )
+
+
+def cheapest_tile(op: Generic, product: Product, target: Target) -> tuple[float, Mapping[str, int]]:
+    """What the best register tile of a contraction costs, and that tile."""
+    known = tuple(op.space.typical.items())
+    vector, rows, depth, lanes, free, apart = product
+    return cheapest(rows, vector, known, depth, lanes, target, free, apart=apart)
+
+
+def _contraction(
+    group: Group, op: Generic, target: Target, constants: frozenset[Value]
+) -> Schedule:
+    product = product_of(group, op, target, constants)
+    if product is None:
+        return _rows(group, target)
+    vector, rows, depth, lanes, free, _ = product
+    extents = op.space.typical
+    batch = [n for n in group.shared if n != vector and n not in rows]
+    _, tiles = cheapest_tile(op, product, target)
     cuts = {op: cut_sums(op, tiles, LONGEST_CHAIN, BLOCK)}
     grid = (*batch, *([vector] if vector in group.shared else []), *rows)
     chosen = Schedule(grid, tiles, cuts)
@@ -263,7 +309,7 @@ def _whole_rows(group: Group, contractions: Sequence[Generic], target: Target) -
         depth = prod(extents[i.name] for i in op.space.of_kind(REDUCTION))
         free = frozenset(() if isinstance(op.space[row].extent, int) else (row,))
         known = tuple(extents.items())
-        return cheapest((row,), vector, known, depth, lanes, registers, free, height)
+        return cheapest((row,), vector, known, depth, lanes, target, free, height)
 
     heights = range(1, 1 + min(first.space.typical[row], _TALLEST))
     _, height = min((sum(best(op, h)[0] for op in contractions), h) for h in heights)

@@ -15,18 +15,23 @@ from enum import Enum
 from functools import cache
 from math import inf, prod
 
-from minicc.passes.structured.rows import Steps, choices
+from minicc.passes.structured.rows import ADDRESSES, Steps, choices
+from minicc.target import Target
 
 # terms summed in one chain before they join the total: keeps the error near that of a pairwise sum
 BLOCK, LONGEST_CHAIN = 128, 256
 _NEAR = 1 << 15  # bytes that stay in the first cache
 _SECOND = 1 << 18  # bytes that stay in the second one while a kernel runs
-_FAR = 2.5  # cycles for a vector from there
+_FAR = 2.5  # cycles for 64 bytes from there; twice as many where they don't fit it
 _STALL = 0.75  # cycles of it that go beside no multiply-adds
 _MEMORY = 5  # rows that take as long as to bring in what they are multiplied by
 _START = 24.0  # cycles that a register tile costs besides its multiply-adds
 _ADDRESS = 6.0  # cycles for the address of a row of a step that is not a long one
 _JOIN = 0.5  # cycles for a vector of a total that is added to in memory
+_LATENCY = 4.2  # cycles for a round: those of a multiply-add, and at times one more
+
+
+Apart = tuple[frozenset[str], int]
 
 
 class Place(Enum):
@@ -39,10 +44,21 @@ class Place(Enum):
 
 def place_of(width: int, columns: int, depth: int, lanes: int) -> Place:
     """Where columns of the wide operand are of which a tile has `width`."""
-    vector = 64 * lanes // 16
+    vector = _bytes(lanes)
     if vector * -(-width // lanes) * depth <= _NEAR:
         return Place.FIRST
     return Place.SECOND if vector * -(-columns // lanes) * depth <= _SECOND else Place.MEMORY
+
+
+def _bytes(lanes: int) -> int:
+    return 4 * lanes
+
+
+def _again(panel: int, lanes: int, target: Target) -> float:
+    """Cycles for a vector of a panel of so many bytes that tile after tile reads."""
+    if panel <= target.l1:
+        return 0.0
+    return _FAR * _bytes(lanes) / 64 * (1 if panel <= target.l2 // 2 else 2)
 
 
 def register_tiles(
@@ -73,18 +89,20 @@ def cheapest(
     extents: tuple[tuple[str, int], ...],
     depth: int,
     lanes: int,
-    registers: int,
+    target: Target,
     free: frozenset[str],
     height: int = 0,
+    apart: Apart = (frozenset(), 1),
 ) -> tuple[float, Mapping[str, int]]:
     """What the register tile costs that costs least, and that tile.
 
-    Where `height` is given, it has so many of the last of the rows; there may be none.
+    Where `height` is given, it has so many of the last of the rows; there may be none. Rows that
+    lie `apart` have addresses of their own, which the tile computes so often.
     """
     known = dict(extents)
     choices = [
-        (cost_of(t, rows, vector, known, depth, lanes, registers, free), t)
-        for t in register_tiles(rows, vector, known, lanes, registers)
+        (cost_of(t, rows, vector, known, depth, lanes, target, free, apart), t)
+        for t in register_tiles(rows, vector, known, lanes, target.registers)
         if not height or t[rows[-1]] == height
     ]
     return min(choices, key=lambda c: c[0], default=(inf, {}))
@@ -97,23 +115,32 @@ def cost_of(
     extents: Mapping[str, int],
     depth: int,
     lanes: int,
-    registers: int,
+    target: Target,
     free: Set[str] = frozenset(),
+    apart: Apart = (frozenset(), 1),
 ) -> float:
     """Cycles of a whole contraction, up to a factor; rows that are free have several extents."""
     vectors = -(-tiles[vector] // lanes)
     height = prod(tiles.get(n, 1) for n in rows)
-    count: float = -(-extents[vector] // tiles[vector])
+    count: float = 1
     for n in rows:
         if n not in free or tiles.get(n, 1) == 1:
             count *= -(-extents[n] // tiles.get(n, 1))
     where = place_of(tiles[vector], extents[vector], depth, lanes) if free else Place.FIRST
-    tile = _tile_cost(height, vectors, depth, registers, where)
+    panel = vectors * depth * _bytes(lanes)
+    again = 0.0 if free or count == 1 else vectors * _again(panel, lanes, target)
+    tile = _tile_cost(height, vectors, depth, target.registers, where, again)
+    names, times = apart
+    if any(tiles.get(n, 1) > 1 for n in names):
+        tile += _ADDRESS * height * times if height <= ADDRESSES else inf
     for n in rows:
         step = tiles.get(n, 1)
         if n in free and step > 1:
-            tile = extents[n] * free_cost(step, height // step, vectors, depth, registers, where)[0]
-    return count * tile
+            tile = (
+                extents[n]
+                * free_cost(step, height // step, vectors, depth, target.registers, where)[0]
+            )
+    return -(-extents[vector] // tiles[vector]) * count * tile
 
 
 @cache
@@ -134,15 +161,17 @@ def free_cost(
     )
 
 
-def _tile_cost(height: int, vectors: int, depth: int, registers: int, where: Place) -> float:
+def _tile_cost(
+    height: int, vectors: int, depth: int, registers: int, where: Place, again: float = 0.0
+) -> float:
     """Cycles of a register tile.
 
     Multiply-adds issued, loads, its start, and each block of its sums that joins totals for which
-    no registers are left.
+    no registers are left. A row of the wide operand takes at least `again` to come.
     """
     accumulators = height * vectors
-    # two multiply-adds a cycle with a latency of four: eight in flight; two loads a cycle
-    step = max(accumulators / 2, (height + vectors) / 2, 4.0)
+    # two multiply-adds a cycle with a latency of four: more than eight in flight; two loads a cycle
+    step = max(accumulators / 2, (height + vectors) / 2, _LATENCY, again)
     if where != Place.FIRST:
         step = max(step + vectors * _STALL, vectors * _FAR)
     spilled = max(0, 2 * accumulators + vectors + 1 - registers)
