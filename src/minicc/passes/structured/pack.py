@@ -34,7 +34,7 @@ _AHEAD = 1 << 17  # bytes that may wait there
 _LINE = 64  # elements of a free dimension that a copy handles at once
 _SQUARE = 16  # rows and columns that are turned in registers
 _LABEL = "pack"  # of the groups that copy what is not constant
-_FEW = 8  # blocks of rows; with more of them a panel comes soon enough by itself
+_FEW = 12  # blocks of rows; with more of them a panel comes soon enough by itself
 
 
 def pack(module: Module) -> Module:
