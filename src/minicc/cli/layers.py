@@ -19,19 +19,23 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from minicc import compiler, jitted, observe, onnxruntime, runtime, session
+from minicc import compiler, jitted, observe, onnxruntime, partition, runtime, session
 from minicc.backends import llvm
 from minicc.backends.llvm import compile as llvm_compile
 from minicc.compiler import STAGES, mirrors_of
 from minicc.frontends import onnx, trace
-from minicc.ir import arith, graph, interpret, kernel, program, structured
+from minicc.frontends.trace import guards, paths
+from minicc.ir import affine, arith, graph, interpret, kernel, program, space, structured
 from minicc.ir.levels import LEVELS
+from minicc.passes.structured import schedule, tile_cost
 from minicc.runtime import execute
 
 _ABOVE: tuple[tuple[str, tuple[ModuleType, ...]], ...] = (
     ("interfaces", (session, onnxruntime, jitted)),
-    ("front ends", (onnx, trace)),
+    ("front ends", (onnx, trace, guards, paths, partition)),
     ("dialects", (graph, structured, kernel, program, arith)),
+    ("what dialects share", (affine, space)),
+    ("plans", (schedule, tile_cost)),
 )
 
 
@@ -70,7 +74,9 @@ def rows() -> list[Row]:
 def _rows(parts: Iterable[tuple[str, tuple[ModuleType, ...]]]) -> Iterator[Row]:
     for part, modules in parts:
         for m in modules:
-            name = m.__name__.removeprefix("minicc.").removeprefix("backends.")
+            name = m.__name__.removeprefix("minicc.")
+            for prefix in ("backends.", "passes.structured."):
+                name = name.removeprefix(prefix)
             yield Row(part, name, first_sentence(m.__name__), mirrors_of(m.__name__))
 
 

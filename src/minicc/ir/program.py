@@ -17,8 +17,9 @@ these writes, but for equal bits, and nothing that the caller writes meanwhile. 
 undefined at first. Constants are never written.
 
 Mirrors: IREE's Stream and HAL, Relax's VM, ExecuTorch's memory-planned program, XLA:CPU's thunk
-sequence. These stand behind code generation as a host program that is interpreted; ours is compiled
-to one function, whose shared launches threads help with.
+sequence. IREE's Stream stands before code generation, as ours does; the others run after it, as
+lists that a host interprets. Ours is compiled to one function, whose shared launches threads help
+with.
 """
 
 from __future__ import annotations

@@ -21,9 +21,9 @@ full only after the group. A `structured.scan` is a loop whose body is groups an
 of this level.
 
 Mirrors: Linalg's generic, TE's compute, Halide's Func; the group is Halide's compute_at, XLA's
-fusion, IREE's dispatch. Linalg stands between StableHLO and loops, TE between Relax and TIR. Unlike
-theirs, an op may have several results with maps of their own, and fusing makes a group, not one
-larger op.
+fusion, IREE's dispatch. Linalg stands between StableHLO and loops, TE between Relax and TIR.
+Linalg's generic has one map an operand and result, as ours; only ours reads an operand where
+another one says, and fills one result by several yields.
 """
 
 from __future__ import annotations

@@ -12,8 +12,8 @@ offsets are expressions. What kernels want as scratch of a free size lies after 
 each thread.
 
 Mirrors: TFLite's greedy-by-size planner (Pisarchyk and Lee), ExecuTorch's memory planning, XLA's
-heap simulator. These plan tensors of a graph by its order; ours plans buffers of launches, and
-views count as their root.
+heap simulator. The first two plan tensors of a graph by its order; XLA's plans buffers that alias,
+as ours, where views count as their root.
 """
 
 from __future__ import annotations

@@ -9,8 +9,9 @@ along every dimension that stays shared. Whether it should is said by `profitabl
 ends up in a group, alone if need be.
 
 Mirrors: XLA's instruction fusion, Linalg's tile-and-fuse and IREE's dispatch formation, Halide's
-compute_at. XLA and IREE decide on the graph, Halide's user in a schedule; ours decides on index
-maps, and ops that reduce keep loops of their own within the group.
+compute_at. XLA decides by kinds of ops, IREE and Linalg on index maps, as ours does, Halide's user
+in a schedule. Ours groups before it tiles, and ops that reduce keep loops of their own within the
+group.
 """
 
 from __future__ import annotations

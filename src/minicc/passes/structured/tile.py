@@ -8,7 +8,7 @@ no loop needs a bounds check. A dimension whose extent is free stays as it is, a
 loops cover it (`Schedule.cover`). What passes between ops of the group is indexed by (wo, wi) from
 then on: each instance has its own.
 
-Mirrors: Linalg's tiling with a TilingPlan; Triton's programs over blocks; Halide's split with
+Mirrors: Linalg's tiling by the TilingInterface; Triton's programs over blocks; Halide's split with
 ShiftInwards. Linalg peels or masks what a tile does not divide; ours shifts the last block inwards,
 so that no loop has a bound to check.
 """
