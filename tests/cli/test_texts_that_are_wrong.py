@@ -29,7 +29,7 @@ def test_an_edited_text(stage: str, old: str, new: str, text: str, tmp_path: Pat
     onnx.save(helper.make_model(graph, opset_imports=opsets, ir_version=8), model)
 
     def compiled(*args: str) -> str:
-        return CliRunner().invoke(commands, ["compile", *args]).output
+        return CliRunner().invoke(commands, ["compile", *args, "--target", "avx512"]).output
 
     compiled(str(model), "--stop-after", stage, "-o", str(dumped))
     sound = dumped.read_text(encoding="utf-8")
