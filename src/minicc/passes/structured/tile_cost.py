@@ -64,11 +64,12 @@ def _again(panel: int, lanes: int, target: Target) -> float:
 def register_tiles(
     rows: Sequence[str], vector: str, extents: Mapping[str, int], lanes: int, registers: int
 ) -> Iterator[dict[str, int]]:
-    """Tiles whose accumulators, one row of the wide operand and one broadcast fit the registers."""
+    """Tiles whose accumulators fit the registers, with what they are multiplied by."""
     widths = sorted({min(extents[vector], v * lanes) for v in range(1, 9)})
     for width in widths:
         vectors = -(-width // lanes)
-        most = (registers - 1 - vectors) // vectors
+        # of the wide operand one row is held; for a single row it comes from memory as it is used
+        most = max((registers - 1 - vectors) // vectors, int(vectors < registers - 1))
         if most < 1:
             continue
         if not rows:
