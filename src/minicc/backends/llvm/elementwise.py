@@ -9,6 +9,7 @@ from collections.abc import Callable
 
 from minicc.backends.llvm import math
 from minicc.backends.llvm.narrow import extend, held_as, is_narrow, shrink, truncate, widen
+from minicc.backends.llvm.power import power
 from minicc.backends.llvm.tiles import ELEMENT
 from minicc.backends.llvm.writer import Vec, Writer
 from minicc.ir import arith
@@ -212,7 +213,7 @@ TABLE: dict[type[Op], Emit] = {
     arith.Floor: _intrinsic("floor"),
     arith.Ceil: _intrinsic("ceil"),
     arith.Round: _intrinsic("rint"),
-    arith.Pow: lambda w, t, d, x: math.power(w, t, x[0], x[1]),
+    arith.Pow: lambda w, t, d, x: power(w, t, x[0], x[1]),
     arith.Not: _not,
     arith.Fma: _fma,
 }
