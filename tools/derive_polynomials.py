@@ -245,7 +245,7 @@ def problems() -> list[Problem]:
         ),
         Problem(
             "log2_tail",
-            "(log2((1 + s) / (1 - s)) / s - first - third z) / z**2, z = s**2, error relative to it",
+            "(log2((1 + s) / (1 - s)) / s - first - third z) / z**2, z = s**2, relative to it",
             log2_tail,
             lambda z: 1 / log2_tail(z),
             lambda form: (mpf(0), mpf("0.0401")),

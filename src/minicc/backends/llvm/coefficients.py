@@ -225,7 +225,7 @@ DOUBLE = Coefficients(
         7.992279476726137e-12,
         -2.5737852867219706e-13,
     ),
-    # (log2((1 + s) / (1 - s)) / s - first - third z) / z**2, z = s**2, error relative to it
+    # (log2((1 + s) / (1 - s)) / s - first - third z) / z**2, z = s**2, relative to it
     # degree 9, error 2**-53.3
     log2_tail=(
         0.5770780163555853,

@@ -38,6 +38,7 @@ from minicc.frontends.trace import (
     creation,
     indexing,
     joining,
+    memory,
     movement,
     reductions,
     scans,
@@ -55,8 +56,8 @@ from minicc.frontends.trace.tracer import Tracer
 from minicc.frontends.trace.tracing import Traced, trace, trace_call, trace_values
 
 FAMILIES = (
-    composed, contraction, creation, indexing, joining, movement, reductions, scans, sorting,
-    statistics, ufuncs, views, writes,
+    composed, contraction, creation, indexing, joining, memory, movement, reductions, scans,
+    sorting, statistics, ufuncs, views, writes,
 )  # fmt: skip
 
 __all__ = [

@@ -16,7 +16,7 @@ import numpy as np
 from minicc.frontends.trace.dispatch import value_of
 from minicc.frontends.trace.numbers import item
 from minicc.frontends.trace.recorder import Recorder
-from minicc.frontends.trace.registry import traces
+from minicc.frontends.trace.registry import Dispatch, traces
 from minicc.frontends.trace.tracer import Tracer
 from minicc.ir.core import Array, Value
 
@@ -59,10 +59,30 @@ def full(recorder: Recorder, shape: Any, fill_value: Any, dtype: Any = None) -> 
     return recorder.broadcast(_cast(recorder, value_of(recorder, fill_value), dtype), extents)
 
 
-@traces("array", "copy")
-def array(recorder: Recorder, a: Any, dtype: Any = None, *, copy: Any = True) -> Value:
-    """A new array of what an array or nested lists of arrays hold."""
-    return _cast(recorder, value_of(recorder, a), dtype)
+@traces("array", view=True)
+def array(
+    recorder: Recorder,
+    a: Any,
+    dtype: Any = None,
+    *,
+    copy: Any = True,
+    order: Any = "K",
+    ndmin: int = 0,
+) -> Any:
+    """A new array of what an array or nested lists of arrays hold, or the array itself."""
+    if isinstance(a, Tracer) and not copy:
+        named = {"dtype": dtype, "copy": copy, "order": order, "ndmin": ndmin}
+        seen = Dispatch.view(recorder, "array", np.array, (a,), named)
+        if seen is not None:
+            return seen
+    value = _cast(recorder, value_of(recorder, a), dtype)
+    return recorder.reshape(value, (1,) * (ndmin - value.type.rank) + tuple(value.type.extents))
+
+
+@traces("copy")
+def copy_of(recorder: Recorder, a: Any) -> Value:
+    """A new array of what another holds."""
+    return value_of(recorder, a)
 
 
 @traces("asarray", "ascontiguousarray", "asanyarray")
@@ -76,7 +96,9 @@ def asarray(recorder: Recorder, a: Any, dtype: Any = None) -> Any:
 @traces("ndarray.astype")
 def astype(recorder: Recorder, a: Tracer, dtype: Any, copy: bool = True) -> Any:
     """A new array with other elements."""
-    return array(recorder, a, dtype) if copy else asarray(recorder, a, dtype)
+    if copy:
+        return _cast(recorder, value_of(recorder, a), dtype)
+    return asarray(recorder, a, dtype)
 
 
 @traces("shape")

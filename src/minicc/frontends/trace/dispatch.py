@@ -24,6 +24,7 @@ from minicc.frontends.trace.recorder import Recorder
 from minicc.frontends.trace.registry import FUNCTIONS, VIEWS, WRITES, Dispatch, Implementation
 from minicc.frontends.trace.tracer import Content, Tracer
 from minicc.ir.core import Array, Value
+from minicc.ir.types import from_numpy
 
 # Calls that a compiled function would repeat with another outcome.
 _FILES = "files are read and written while tracing alone"
@@ -81,9 +82,14 @@ def call(recorder: Recorder, name: str, args: tuple[Any, ...], kwargs: dict[str,
 
 
 def _outcome(recorder: Recorder, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    if any(map(is_foreign, (*args, *kwargs.values()))):
-        reason = "the graph has no element type for its arguments"
-        return on_host(recorder, _shown(name), _real(name), args, kwargs, reason)
+    given = (*args, *kwargs.values())
+    if any(map(is_foreign, given)):
+        shown = Dispatch.view(recorder, name, _real(name), args, kwargs)
+        if shown is not None:
+            return shown
+        if any(map(is_symbolic, given)):
+            reason = "the graph has no element type for its arguments"
+            return on_host(recorder, _shown(name), _real(name), args, kwargs, reason)
     if name.startswith("__") or (name in VIEWS and args and isinstance(args[0], Tracer)):
         return record(recorder, name, args, kwargs)
     if any(map(is_symbolic, (*args, *kwargs.values()))):
@@ -214,8 +220,7 @@ def is_symbolic(x: Any) -> bool:
 def is_foreign(x: Any) -> bool:
     """Whether an argument is, or holds, a traced array of an element type that no graph has."""
     if isinstance(x, Tracer):
-        content = x.content
-        return isinstance(content, Value) and content.type.dtype.kind == "h"
+        return x.dtype.kind not in "biuf" and from_numpy(x.dtype) is None
     return isinstance(x, (list, tuple)) and any(map(is_foreign, x))
 
 
@@ -275,7 +280,9 @@ def _into(recorder: Recorder, out: Any, result: Any) -> Any:
         raise ValueError(f"a result of shape {shape} does not fit the array {out!r}")
     if not np.can_cast(dtype, out.dtype, "same_kind"):
         raise TypeError(f"a result of {dtype} is not written into {out!r}")
-    if is_symbolic(result):
+    if is_foreign(out) or is_foreign(result):
+        out[...] = result
+    elif is_symbolic(result):
         out.assign(recorder.cast(result.value(), recorder.dtype(out.dtype)))
     else:
         out.assign(np.asarray(_plain(result, [])).astype(out.dtype))

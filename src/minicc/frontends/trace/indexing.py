@@ -146,7 +146,8 @@ def _written(recorder: Recorder, box: Tracer, key: Key, new: Any) -> Content:
     value = new if isinstance(new, Value) else recorder.lift(np.asarray(new))
     put = index_lens(recorder, key, box.shape).put
     assert put is not None
-    return put(value_of(recorder, box), value)
+    whole: Value = put(value_of(recorder, box), value)
+    return whole
 
 
 def _fit(recorder: Recorder, new: Any, base: Value, kept: list[int], full: list[int]) -> Value:
@@ -277,7 +278,8 @@ def put_at(recorder: Recorder, box: Tracer, key: Key, new: Value, combine: str) 
     else:
         fixed = np.asarray(line[key])
         if combine == "none":
-            return _put_fixed(recorder, box, fixed, recorder.broadcast(value, fixed.shape))
+            value = recorder.broadcast(value, fixed.shape)
+            return put_fixed(recorder, box.value(), fixed, value)
         places = recorder.lift(fixed)
     count = int(np.prod(places.type.extents))
     value = recorder.reshape(recorder.broadcast(value, places.type.extents), (count,))
@@ -287,17 +289,17 @@ def put_at(recorder: Recorder, box: Tracer, key: Key, new: Value, combine: str) 
     return recorder.reshape(flat, box.shape)
 
 
-def _put_fixed(recorder: Recorder, box: Tracer, places: Array, new: Value) -> Value:
+def put_fixed(recorder: Recorder, base: Value, places: Array, new: Value) -> Value:
     """The same at places that are known: each element is an old one or one of the new."""
-    source = np.full(box.size, -1)
+    shape = tuple(base.type.extents)
+    source = np.full(int(np.prod(shape)), -1)
     source[places.reshape(-1)] = np.arange(places.size)
     if not places.size:
-        return box.value()
+        return base
     flat = recorder.reshape(new, (places.size,))
     spread = taken(recorder, flat, np.maximum(source, 0), 0)
-    chosen = recorder.lift((source >= 0).reshape(box.shape))
-    spread = recorder.reshape(spread, box.shape)
-    return recorder.emit(graph.Select, chosen, spread, box.value())
+    chosen = recorder.lift((source >= 0).reshape(shape))
+    return recorder.emit(graph.Select, chosen, recorder.reshape(spread, shape), base)
 
 
 _RUNS = 32  # pieces of which elements at known places may be joined

@@ -55,6 +55,7 @@ class Dispatch:
     """
 
     call: Callable[..., Any]
+    view: Callable[..., Any]
     library: Callable[..., Any]
 
 
@@ -67,6 +68,6 @@ for _names in (
     ("choose", "compress", "put"),
 ):
     METHODS.update({name: name for name in _names})
-METHODS["conj"] = METHODS["conjugate"] = "positive"
+METHODS["conj"] = METHODS["conjugate"] = "ndarray.conj"
 for _name in ("astype", "flatten", "reshape", "transpose", "view", "item", "sort", "partition"):
     METHODS[_name] = f"ndarray.{_name}"

@@ -65,20 +65,19 @@ class Lens(NamedTuple):
 
     `move` makes the view of a NumPy array, `emit` of a value of the graph; `put` gives the base's
     value after the view's was replaced, and is None where the view can't be written to. Equal
-    `key`s see the same.
+    `key`s see the same. A lens that is `hosted` reads and writes at breaks, so what it showed is
+    kept across them; its `put` takes arrays too.
     """
 
     key: Any
     move: Callable[[Array], Array]
-    emit: Callable[[Value], Value]
-    put: Callable[[Value, Value], Value] | None
+    emit: Callable[[Value], Any]
+    put: Callable[[Any, Any], Any] | None
+    hosted: bool = False
 
     def read(self, content: Content) -> Content:
         """What the view holds for a base's content."""
         return self.emit(content) if isinstance(content, Value) else self.move(content)
-
-
-_BYTE = np.zeros(1, np.uint8)
 
 
 class Tracer:
@@ -131,6 +130,11 @@ class Tracer:
             return None
         return self._base, self._lens.key
 
+    @property
+    def stale(self) -> bool:
+        """Whether it is a view whose base was written to since it was read."""
+        return self._base is not None and (self._base.stale or self._base._version != self._seen)
+
     def is_view_of(self, base: Tracer, key: Any) -> bool:
         """Whether it is what `base[key]` gave, so that storing it there changes nothing."""
         return self._base is base and self._lens is not None and self._lens.key == ("index", key)
@@ -142,13 +146,13 @@ class Tracer:
                 self._shadow = self._lens.move(self._base.shadow())
             else:
                 steps = np.cumprod([1, *[max(n, 1) for n in self.shape[:0:-1]]])[::-1]
-                strides = tuple(map(int, steps)) if self.shape else ()
-                self._shadow = as_strided(_BYTE, self.shape, strides)
+                self.lies(tuple(int(s) * self.itemsize for s in steps) if self.shape else ())
+        assert self._shadow is not None
         return self._shadow
 
     def lies(self, strides: tuple[int, ...]) -> None:
-        """Say how an argument lies in memory, in strides counted in elements."""
-        self._shadow = as_strided(_BYTE, self.shape, strides)
+        """Say how the array lies in memory where that is not row by row."""
+        self._shadow = as_strided(np.empty(1, self.dtype), self.shape, strides)
 
     @property
     def root(self) -> Tracer:
@@ -170,11 +174,12 @@ class Tracer:
     def held(self) -> Value | None:
         """What must be kept for it at a break: a view's comes from its base."""
         content = self._content
-        return content if self._base is None and isinstance(content, Value) else None
+        own = self._base is None or (self._lens is not None and self._lens.hosted)
+        return content if own and isinstance(content, Value) else None
 
     def rebind(self, moved: dict[Value, Value]) -> None:
         """Take the value of the segment that begins."""
-        if self._base is not None:
+        if self._base is not None and self._lens is not None and not self._lens.hosted:
             self._seen = -1
         elif isinstance(self._content, Value):
             self._content = moved.get(self._content, self._content)
@@ -197,7 +202,9 @@ class Tracer:
                 "write to a .copy() of it and return that",
             )
         if self._base is not None and self._lens is not None:
+            kept = Tracer(self.recorder, content)  # for a write on the host ends the segment
             self._write_through(self._base, self._lens, content)
+            content = kept.content
             self._seen = self._base._version
         else:
             self.recorder.note_write(self)
@@ -209,7 +216,9 @@ class Tracer:
         if lens.put is None:
             raise ValueError("assignment destination is read-only")
         old = base.content
-        if isinstance(old, Value) or isinstance(content, Value):
+        if lens.hosted:
+            base.assign(lens.put(old, content))
+        elif isinstance(old, Value) or isinstance(content, Value):
             new = content if isinstance(content, Value) else self.recorder.lift(content)
             base.assign(lens.put(base.value(), new))
         else:
@@ -267,6 +276,11 @@ class Tracer:
         """The extents."""
         content = self._content  # a view keeps its shape, so it need not be read anew
         return tuple(content.type.extents if isinstance(content, Value) else content.shape)
+
+    @shape.setter
+    def shape(self, new: Any) -> None:
+        what = "the shape of an array is set in place"
+        self.recorder.refuse("MC0241", what, "bind the result of reshape instead")
 
     @property
     def dtype(self) -> np.dtype[Any]:
@@ -394,10 +408,20 @@ class Tracer:
         """The array itself, which is real."""
         return self._call("real", self)
 
+    @real.setter
+    def real(self, new: Any) -> None:
+        self.real[...] = new
+
     @property
     def imag(self) -> Any:
         """Zeros."""
         return self._call("imag", self)
+
+    @imag.setter
+    def imag(self, new: Any) -> None:
+        if self.dtype.kind != "c":
+            raise TypeError("array does not have imaginary part to set")
+        self.imag[...] = new
 
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
         if kwargs.get("out") == (None,):
@@ -470,3 +494,4 @@ class Tracer:
     __ixor__ = _in_place("bitwise_xor")
     __lshift__, __rlshift__ = _binary("left_shift"), _reflected("left_shift")
     __rshift__, __rrshift__ = _binary("right_shift"), _reflected("right_shift")
+    __ilshift__, __irshift__ = _in_place("left_shift"), _in_place("right_shift")

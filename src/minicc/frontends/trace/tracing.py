@@ -113,7 +113,7 @@ def _argument(recorder: Recorder, rewirer: Rewirer, leaf: Any, path: str) -> Any
     locked = "" if recorder.path is not None else f"the argument `{path}`"
     box = Tracer(recorder, value, locked=locked)
     if isinstance(leaf, np.ndarray) and leaf.itemsize:
-        box.lies(tuple(n // leaf.itemsize for n in leaf.strides))
+        box.lies(leaf.strides)
     recorder.arguments.append(box)
     return box
 
@@ -150,6 +150,8 @@ def _results(recorder: Recorder, outcome: Any) -> tuple[list[Value], list[str], 
             hint="return arrays, or tuples, lists and dicts of arrays",
         )
 
+    # a view that is read on the host ends the segment
+    mapped(lambda leaf, path: isinstance(leaf, Tracer) and leaf.content, outcome)
     structure = mapped(take, outcome, "result")
     if not values and recorder.path is None:
         raise UserError("MC0182", f"{recorder.name} returns no array")

@@ -139,7 +139,7 @@ def reshape_method(recorder: Recorder, a: Any, *shape: Any, order: str = "C") ->
 def flat(recorder: Recorder, a: Tracer) -> Any:
     """What stands for NumPy's flat iterator: a view of all elements in row-major order."""
     view = _reshaped(a, (a.size,))
-    view.lies((1,))
+    view.lies((a.itemsize,))
     return view
 
 
@@ -410,7 +410,7 @@ def _diagonal(recorder: Recorder, value: Value, offset: int, axis1: int, axis2: 
     return taken(recorder, flat, places, len(outer))
 
 
-@traces("real", "real_if_close", view=True)
+@traces("real", "real_if_close", "ndarray.conj", view=True)
 def real(recorder: Recorder, val: Any) -> Any:
     """The array itself, which is real."""
     return boxed(recorder, val)
