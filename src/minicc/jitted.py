@@ -77,7 +77,7 @@ class Lowered:
 class _Specialisation:
     """What is known for one kind of arguments: one graph, or a tree of paths with breaks."""
 
-    __slots__ = ("compilation", "environment", "layouts", "references", "traced", "tree", "writes")
+    __slots__ = ("compilation", "environment", "references", "traced", "tree", "writes")
 
     def __init__(self) -> None:
         self.tree = Tree()
@@ -85,23 +85,18 @@ class _Specialisation:
         self.environment = Environment(())
         self.compilation: Compilation | None = None
         self.traced: Traced | None = None
-        self.layouts: tuple[Any, ...] | None = None
         self.writes: tuple[str, ...] = ()
 
-    def holds(self, arrays: Sequence[Any]) -> bool:
+    def holds(self) -> bool:
         """Whether it may be used for a call with its key."""
-        return self.environment.holds() and (
-            self.layouts is None or self.layouts == tuple(a.strides for a in arrays)
-        )
+        return self.environment.holds()
 
-    def add(self, traced: Traced, arrays: Sequence[Any]) -> None:
+    def add(self, traced: Traced) -> None:
         """Take over what a trace found out."""
         self.traced = traced
         self.references += traced.references
         self.writes = tuple(dict.fromkeys((*self.writes, *traced.writes)))
         self.environment = Environment(self.references)
-        if traced.layouts and traced.writes:
-            self.layouts = tuple(a.strides for a in arrays)
 
 
 class Jitted:
@@ -127,7 +122,7 @@ class Jitted:
             return self.__wrapped__(*args, **kwargs)
         key, arrays = self._parameters.key(values)
         found = self._known.get(key)
-        if found is None or not found.holds(arrays):
+        if found is None or not found.holds():
             return self._trace(key, values, arrays)
         compilation = found.compilation
         if compilation is not None and found.traced is not None:
@@ -146,14 +141,14 @@ class Jitted:
         """The result of a call that is traced, since nothing known fits it."""
         with self._lock:
             found = self._known.get(key)
-            fits = found is not None and found.holds(arrays)
+            fits = found is not None and found.holds()
             if found is not None and fits and found.compilation is not None:
                 return self._straight(found, arrays)
             self._reasons.append(self._why(key, found, fits, missed))
             if found is None or not fits:
                 found = _Specialisation()
             traced = self._walk(found, values, arrays, missed.effects if missed else 0)
-            found.add(traced, arrays)
+            found.add(traced)
             if traced.module is not None:
                 found.compilation = compile_module(traced.module, self.options, {})
             self._known[key] = found
@@ -194,7 +189,7 @@ class Jitted:
             shown = seen if len(seen) <= _SHOWN else f"{seen[:_SHOWN]}..."
             return f"{missed.action.where}: {missed.action.describe()}, {shown} is new"
         if found is not None:
-            return found.environment.explain() or "an argument lies otherwise in memory"
+            return found.environment.explain()
         if not self._known:
             return "first call"
         return self._parameters.explain(next(reversed(self._known)), key)
@@ -225,9 +220,9 @@ class Jitted:
         keys = list(self._known)
         if args or kwargs:
             values = self._parameters.bind(args, kwargs)
-            key, arrays = self._parameters.key(values)
+            key, _ = self._parameters.key(values)
             found = self._known.get(key)
-            if found is None or not found.holds(arrays) or found.compilation is None:
+            if found is None or not found.holds() or found.compilation is None:
                 self(*copied(args), **copied(kwargs))
             keys = [key]
         known = [(k, self._known[k]) for k in keys]

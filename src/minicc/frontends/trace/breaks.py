@@ -180,8 +180,10 @@ def _boxed(recorder: Recorder, value: Any, fresh: Sequence[Value]) -> Any:
     def box(leaf: Any, path: str) -> Any:
         if not isinstance(leaf, Slot):
             return leaf
-        tracer = Tracer(recorder, fresh[leaf.index])
-        return tracer if leaf.kind is None else Number(tracer, leaf.kind)
+        value = fresh[leaf.index]
+        scalar = leaf.kind is None and not value.type.rank
+        tracer = Tracer(recorder, value, scalar=scalar)
+        return Number(tracer, leaf.kind) if leaf.kind is float else tracer
 
     return mapped(box, value)
 

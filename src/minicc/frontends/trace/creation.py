@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from minicc.frontends.trace.dispatch import value_of
+from minicc.frontends.trace.dispatch import content_of, value_of
 from minicc.frontends.trace.numbers import item
 from minicc.frontends.trace.recorder import Recorder
 from minicc.frontends.trace.registry import Dispatch, traces
@@ -79,17 +79,26 @@ def array(
     return recorder.reshape(value, (1,) * (ndmin - value.type.rank) + tuple(value.type.extents))
 
 
-@traces("copy")
-def copy_of(recorder: Recorder, a: Any) -> Value:
-    """A new array of what another holds."""
-    return value_of(recorder, a)
+@traces("copy", view=True)
+def copy_of(recorder: Recorder, a: Any, order: Any = "K") -> Any:
+    """A new array of what another holds, which lies as it does."""
+    new = Tracer(recorder, content_of(recorder, a))
+    if isinstance(a, Tracer) and new.ndim > 1:
+        new.lies(np.empty_like(a.shadow(), order=order).strides)
+    return new
+
+
+@traces("ndarray.copy", view=True)
+def copy_method(recorder: Recorder, a: Tracer, order: Any = "C") -> Any:
+    """The same, by default row by row."""
+    return a if a.scalar else copy_of(recorder, a, order)
 
 
 @traces("asarray", "ascontiguousarray", "asanyarray")
 def asarray(recorder: Recorder, a: Any, dtype: Any = None) -> Any:
     """The array itself where it has the wanted element type."""
     if isinstance(a, Tracer) and (dtype is None or np.dtype(dtype) == a.dtype):
-        return a
+        return Tracer(recorder, a.content) if a.scalar else a
     return array(recorder, a, dtype)
 
 

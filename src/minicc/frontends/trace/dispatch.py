@@ -37,6 +37,9 @@ for _names in (
 _MISTAKES = (TypeError, ValueError, IndexError, OverflowError, ZeroDivisionError)
 _HOSTED = ("MC0241", "MC0245", "MC0246")  # what is refused with these NumPy may do instead
 _IGNORED = ("order", "subok", "like", "casting")  # arguments that leave the outcome's values alone
+# Results of these without axes are arrays, those of others NumPy's scalars.
+_ARRAYS = ("where", "array", "full", "full_like", "zeros_like", "ones_like", "tensordot",
+           "asarray", "asanyarray")  # fmt: skip
 _TRIES = 4  # runs of an implementation that reads values
 _CALLS_BACK = ("vectorize", "frompyfunc", "apply_along_axis", "apply_over_axes", "fromfunction")
 
@@ -114,11 +117,40 @@ def record(recorder: Recorder, name: str, args: tuple[Any, ...], kwargs: dict[st
         except TypeError as error:
             what = f"{_shown(name)} is not traced with these arguments: {error}"
             recorder.refuse("MC0241", what)
-        return _recorded(recorder, implementation, args, named)
+        result = _recorded(recorder, implementation, args, named)
+        kept = (
+            name.startswith("__")
+            or name in VIEWS
+            or name in _ARRAYS
+            or any(result is a for a in args)
+        )
+        if isinstance(result, Tracer) and not result.ndim and not kept:
+            given = args[0] if name == "ndarray.astype" else None
+            result.scalar = given is None or getattr(given, "scalar", True)
+        elif isinstance(result, Tracer) and result.ndim > 1 and name not in VIEWS:
+            lay_out(name, args, result)
+        return result
     except UnsupportedError as error:
         if error.code not in _HOSTED or recorder.path is None:
             raise
         return on_host(recorder, _shown(name), _real(name), args, kwargs, error.message)
+
+
+def lay_out(name: str, args: tuple[Any, ...], result: Tracer) -> None:
+    """Say how a ufunc's result lies in memory where its operands do not lie row by row."""
+    ufunc: Any = getattr(np, name, None)
+    boxes = [a for a in args if isinstance(a, Tracer)]
+    if (
+        not isinstance(ufunc, np.ufunc)
+        or ufunc.signature is not None
+        or all(b.ndim < 2 or b.shadow().flags.c_contiguous for b in boxes)
+    ):
+        return
+    iterate: Any = np.nditer
+    flags = [*[["readonly"]] * len(boxes), ["writeonly", "allocate"]]
+    shadows = [b.shadow() for b in boxes]
+    made = iterate([*shadows, None], ["zerosize_ok"], flags, [*[s.dtype for s in shadows], "u1"])
+    result.lies(tuple(s * result.itemsize for s in made.operands[-1].strides))
 
 
 def _recorded(
@@ -227,7 +259,10 @@ def is_foreign(x: Any) -> bool:
 def _wrapped(recorder: Recorder, result: Any, owners: list[Array]) -> Any:
     if isinstance(result, np.ndarray):
         shared = any(np.may_share_memory(a, result) for a in owners)
-        return Tracer(recorder, result.copy() if shared else result)
+        box = Tracer(recorder, result.copy() if shared else result)
+        if not result.flags.c_contiguous:
+            box.lies(result.strides)
+        return box
     if isinstance(result, tuple) and hasattr(result, "_fields"):
         return type(result)(*[_wrapped(recorder, r, owners) for r in result])
     if isinstance(result, (list, tuple)):

@@ -64,20 +64,25 @@ class Parameters:
         parts: list[Key] = []
         for name, value in zip(self.names, values, strict=True):
             parts.append(flatten(value, leaves, name))
+        if len(leaves) > 1:
+            first: dict[int, int] = {}
+            same = [first.setdefault(id(a), k) for k, a in enumerate(leaves)]
+            if len(first) < len(leaves):
+                parts.append(("same", *same))
         return tuple(parts), leaves
 
     def describe(self, key: Key) -> list[str]:
         """What a key asks of each argument."""
         return [
-            f"argument {name} is {_text(part)}" for name, part in zip(self.names, key, strict=True)
+            f"argument {name} is {_text(part)}" for name, part in zip(self.names, key, strict=False)
         ]
 
     def explain(self, before: Key, now: Key) -> str:
         """Why the key of a call is not that of another, a clause for each difference."""
         found: list[str] = []
-        for name, old, new in zip(self.names, before, now, strict=True):
+        for name, old, new in zip(self.names, before, now, strict=False):
             _differences(name, old, new, found)
-        return "; ".join(found)
+        return "; ".join(found) or "other arguments are one array"
 
 
 def has_tracers(values: Sequence[Any]) -> bool:
@@ -106,8 +111,9 @@ def _differences(path: str, old: Key, new: Key, found: list[str]) -> None:
 
 
 def _text(key: Key) -> str:
-    if key[0] == "array":
-        return f"{key[1]}[{','.join(map(str, key[2]))}]"
+    if key[0] in ("array", "scalar"):
+        lies = " of other strides" if len(key) > 3 else ""
+        return f"{key[1]}[{','.join(map(str, key[2]))}]{lies}"
     if key[0] == "value":
         value = key[2]
         if isinstance(value, tuple) and len(value) == 2 and value[0] is float:

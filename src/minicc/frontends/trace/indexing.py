@@ -39,16 +39,21 @@ def normal_key(recorder: Recorder, key: Any) -> Key:
             parts.append(part)
         elif isinstance(part, slice):
             parts.append(slice(_number(part.start), _number(part.stop), _number(part.step)))
+        elif isinstance(part, Tracer):
+            parts.append(_index_array(part.content))
         elif isinstance(part, (bool, np.bool_)):
             recorder.refuse("MC0246", "an index that is True or False is not traced")
         elif isinstance(part, (int, np.integer)):
             parts.append(int(part))
         else:
-            content = content_of(recorder, part)
-            if isinstance(content, np.ndarray) and content.ndim == 0 and content.dtype.kind in "iu":
-                content = int(content)  # type: ignore[assignment]
-            parts.append(content)
+            parts.append(_index_array(content_of(recorder, part)))
     return tuple(parts)
+
+
+def _index_array(content: Content) -> Any:
+    if isinstance(content, np.ndarray) and content.ndim == 0 and content.dtype.kind in "iu":
+        return int(content)
+    return content
 
 
 def is_basic(key: Key) -> bool:
@@ -129,7 +134,7 @@ def getitem(recorder: Recorder, box: Tracer, index: Any) -> Any:
         if len(key) < box.ndim or not all(isinstance(part, int) for part in key):
             return box.look(lens)
         content = lens.read(box.content)
-        return Tracer(recorder, content) if isinstance(content, Value) else content
+        return Tracer(recorder, content, scalar=True) if isinstance(content, Value) else content
     content = box.content
     if isinstance(content, np.ndarray) and not any(isinstance(part, Value) for part in key):
         return Tracer(recorder, content[key])

@@ -1,8 +1,8 @@
 """What a traced function finds in the place of the module `numpy`.
 
 Types, dtypes and numbers (`np.float32`, `np.pi`) are NumPy's own; functions are wrapped and go to
-`dispatch`. `np.ndarray` is `Tracer`, so that `isinstance` holds. Random numbers and files are
-refused where they are named.
+`dispatch`. `np.ndarray` is what traced arrays pass for. Random numbers and files are refused where
+they are named.
 
 Mirrors: JAX's `jax.numpy`, made per trace; Dynamo's wrapping of modules.
 """
@@ -88,7 +88,7 @@ def replacement(recorder: Recorder, real: Any, path: str) -> Any:
     if isinstance(real, types.ModuleType):
         return Namespace(recorder, path)
     if real is np.ndarray:
-        return Tracer
+        return ArrayType(recorder)
     if isinstance(real, type) and issubclass(real, np.generic) and real in _CONCRETE:
         return ScalarType(recorder, real)
     if (isinstance(real, type) and path not in _CLASSES) or not callable(real):
@@ -99,6 +99,22 @@ def replacement(recorder: Recorder, real: Any, path: str) -> Any:
 # Classes that are called as functions are.
 _CLASSES = ("vectorize",)
 _CONCRETE = {np.dtype(c).type for c in "?bhilqBHILQefdFD"}
+
+
+class ArrayType(PythonType):
+    """`np.ndarray`: what traced arrays are, and traced scalars are not."""
+
+    def __init__(self, recorder: Recorder) -> None:
+        super().__init__(np.ndarray)
+        self._recorder = recorder
+
+    def __call__(self, shape: Any, dtype: Any = float, *args: Any, **kwargs: Any) -> Any:
+        if args or kwargs:
+            self._recorder.refuse("MC0241", "np.ndarray over given memory is not traced")
+        return call(self._recorder, "zeros", (shape, dtype), {})
+
+    def __instancecheck__(self, x: Any) -> bool:
+        return isinstance(x, np.ndarray) or (type(x) is Tracer and not x.scalar)
 
 
 class ScalarType(PythonType):

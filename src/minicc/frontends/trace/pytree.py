@@ -32,13 +32,15 @@ def flatten(value: Any, leaves: list[Any], path: str = "argument") -> Key:
     kind = type(value)
     if kind is np.ndarray:
         leaves.append(value)
-        return ("array", value.dtype, value.shape)
+        # how it lies in memory says which of NumPy's results are views
+        lies = () if value.flags.c_contiguous else (value.strides,)
+        return ("array", value.dtype, value.shape, *lies)
     if kind in _STATIC:
         if kind is slice:
             return ("value", "slice", str(value))
         return ("value", kind.__name__, attribute_key(value))
     if isinstance(value, np.generic):
-        return flatten(np.asarray(value), leaves, path)
+        return ("scalar", *flatten(np.asarray(value), leaves, path)[1:])
     if isinstance(value, (tuple, list)):
         parts = [flatten(v, leaves, f"{path}[{k}]") for k, v in enumerate(value)]
         return (kind, *parts)
@@ -76,7 +78,8 @@ def mapped(f: Callable[[Any, str], Any], value: Any, path: str = "") -> Any:
 class Slot:
     """The place of the k-th array in a structure of results.
 
-    `kind` is the Python type of a number, or "argument" for the k-th array of the call itself.
+    `kind` is the Python type of a number, "array" for one without axes that is no scalar, or
+    "argument" for the k-th array of the call itself.
     """
 
     __slots__ = ("index", "kind")
@@ -89,6 +92,8 @@ class Slot:
         """What stands there; arrays without axes become NumPy's scalars."""
         if self.kind is None:
             return _scalar(leaves[self.index])
+        if self.kind == "array":
+            return leaves[self.index]
         return args[self.index] if self.kind == "argument" else self.kind(leaves[self.index][()])
 
 

@@ -177,7 +177,10 @@ class Rewirer:
     def array(self, x: np.ndarray[Any, Any], name: str) -> Tracer:
         """A captured array as a constant."""
         if id(x) not in self._arrays:
-            self._arrays[id(x)] = Tracer(self.recorder, x, locked=f"the captured array `{name}`")
+            box = Tracer(self.recorder, x, locked=f"the captured array `{name}`")
+            if x.itemsize:
+                box.lies(x.strides)
+            self._arrays[id(x)] = box
             self.recorder.captured[name] = x
         return self._arrays[id(x)]
 

@@ -23,6 +23,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
+from minicc.frontends.trace.operators import Operators
 from minicc.frontends.trace.paths import CONVERSIONS, Read
 from minicc.frontends.trace.recorder import Recorder
 from minicc.frontends.trace.registry import FUNCTIONS, METHODS, Dispatch
@@ -30,34 +31,6 @@ from minicc.ir.core import Array, Value
 
 Content = Value | Array
 _UNROLLED = 1024  # rows that a Python loop over an array may have
-_ACCEPTED = (bool, int, float, complex, list, tuple, np.ndarray, np.generic)
-
-
-def _binary(name: str, reflected: bool = False) -> Callable[[Tracer, Any], Any]:
-    def operate(self: Tracer, other: Any) -> Any:
-        if not isinstance(other, (Tracer, *_ACCEPTED)):
-            return NotImplemented
-        return self._call(name, other, self) if reflected else self._call(name, self, other)
-
-    return operate
-
-
-def _reflected(name: str) -> Callable[[Tracer, Any], Any]:
-    return _binary(name, reflected=True)
-
-
-def _in_place(name: str) -> Callable[[Tracer, Any], Any]:
-    def operate(self: Tracer, other: Any) -> Any:
-        if not isinstance(other, (Tracer, *_ACCEPTED)):
-            return NotImplemented
-        # NumPy's scalars, which have no shape, are immutable
-        return self._call(name, self, other, **({"out": self} if self.ndim else {}))
-
-    return operate
-
-
-def _unary(name: str) -> Callable[[Tracer], Any]:
-    return lambda self: self._call(name, self)
 
 
 class Lens(NamedTuple):
@@ -80,10 +53,11 @@ class Lens(NamedTuple):
         return self.emit(content) if isinstance(content, Value) else self.move(content)
 
 
-class Tracer:
+class Tracer(Operators):
     """An array while it is traced.
 
     `locked` says whose memory it is, where it may not be written; `base` and `lens` make it a view.
+    A `scalar` stands for one of NumPy's, which is no array; it passes for one with `isinstance`.
     """
 
     __slots__ = (
@@ -96,7 +70,6 @@ class Tracer:
         "_seen",
         "_shadow",
         "_version",
-        "recorder",
     )
     __array_priority__ = 1000
 
@@ -108,8 +81,10 @@ class Tracer:
         locked: str = "",
         base: Tracer | None = None,
         lens: Lens | None = None,
+        scalar: bool = False,
     ) -> None:
         self.recorder = recorder
+        self.scalar = scalar
         self._content = content
         self._version = 0
         self._locked = locked
@@ -119,6 +94,14 @@ class Tracer:
         self._shadow: Array | None = None
         self._known: dict[str, Any] = {}
         recorder.watch(self)
+
+    @property
+    def __class__(self) -> Any:
+        return self.dtype.type if self.scalar else Tracer
+
+    @__class__.setter
+    def __class__(self, value: Any) -> None:
+        raise TypeError("a traced array stays one")
 
     def look(self, lens: Lens) -> Tracer:
         """A view of this array."""
@@ -267,9 +250,6 @@ class Tracer:
         """The graph's value, made of a constant where it is one."""
         content = self.content
         return content if isinstance(content, Value) else self.recorder.lift(content)
-
-    def _call(self, name: str, *args: Any, **kwargs: Any) -> Any:
-        return Dispatch.call(self.recorder, name, args, kwargs)
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -449,49 +429,3 @@ class Tracer:
 
     def __deepcopy__(self, memo: Any) -> Any:
         return self._call("copy", self)
-
-    def __round__(self, digits: int = 0) -> Any:
-        return self._call("round", self, digits)
-
-    def __divmod__(self, other: Any) -> tuple[Any, Any]:
-        return self // other, self % other
-
-    def __rdivmod__(self, other: Any) -> tuple[Any, Any]:
-        return other // self, other % self
-
-    __hash__ = None  # type: ignore[assignment]  # as ndarray: == compares elements
-    __eq__ = _binary("equal")
-    __ne__ = _binary("not_equal")
-    __lt__, __le__ = _binary("less"), _binary("less_equal")
-    __gt__, __ge__ = _binary("greater"), _binary("greater_equal")
-    __neg__, __pos__ = _unary("negative"), _unary("positive")
-    __abs__, __invert__ = _unary("absolute"), _unary("invert")
-    __add__, __radd__, __iadd__ = _binary("add"), _reflected("add"), _in_place("add")
-    __sub__, __rsub__ = _binary("subtract"), _reflected("subtract")
-    __isub__ = _in_place("subtract")
-    __mul__, __rmul__ = _binary("multiply"), _reflected("multiply")
-    __imul__ = _in_place("multiply")
-    __truediv__, __rtruediv__ = _binary("divide"), _reflected("divide")
-    __itruediv__ = _in_place("divide")
-    __floordiv__, __rfloordiv__ = _binary("floor_divide"), _reflected("floor_divide")
-    __ifloordiv__ = _in_place("floor_divide")
-    __mod__, __rmod__, __imod__ = (
-        _binary("remainder"),
-        _reflected("remainder"),
-        _in_place("remainder"),
-    )
-    __pow__, __rpow__, __ipow__ = _binary("power"), _reflected("power"), _in_place("power")
-    __matmul__, __rmatmul__ = _binary("matmul"), _reflected("matmul")
-    __imatmul__ = _in_place("matmul")
-    __and__, __rand__ = _binary("bitwise_and"), _reflected("bitwise_and")
-    __iand__ = _in_place("bitwise_and")
-    __or__, __ror__, __ior__ = (
-        _binary("bitwise_or"),
-        _reflected("bitwise_or"),
-        _in_place("bitwise_or"),
-    )
-    __xor__, __rxor__ = _binary("bitwise_xor"), _reflected("bitwise_xor")
-    __ixor__ = _in_place("bitwise_xor")
-    __lshift__, __rlshift__ = _binary("left_shift"), _reflected("left_shift")
-    __rshift__, __rrshift__ = _binary("right_shift"), _reflected("right_shift")
-    __ilshift__, __irshift__ = _in_place("left_shift"), _in_place("right_shift")

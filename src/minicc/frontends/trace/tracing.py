@@ -16,6 +16,7 @@ from minicc.errors import UserError
 from minicc.frontends.trace.breaks import Path
 from minicc.frontends.trace.dispatch import content_of
 from minicc.frontends.trace.guards import Environment, Parameters
+from minicc.frontends.trace.host import box_kind
 from minicc.frontends.trace.numbers import Number
 from minicc.frontends.trace.pytree import Slot, mapped, rebuild
 from minicc.frontends.trace.recorder import Recorder, type_of
@@ -36,8 +37,8 @@ class Traced:
     no module of its own but a path (`breaks`), and `result` is what the call gave.
     """
 
-    __slots__ = ("captured", "environment", "layouts", "module", "references", "result",
-                 "structure", "writes")  # fmt: skip
+    __slots__ = ("captured", "environment", "module", "references", "result", "structure",
+                 "writes")  # fmt: skip
 
     def __init__(
         self, module: Module | None, structure: Any, references: list[Reference], recorder: Recorder
@@ -47,7 +48,6 @@ class Traced:
         self.references = references
         self.environment = Environment(references)
         self.captured = recorder.captured
-        self.layouts = recorder.fixed_layout
         self.writes = tuple(dict.fromkeys(recorder.places))
         self.result: Any = None
 
@@ -110,11 +110,16 @@ def _argument(recorder: Recorder, rewirer: Rewirer, leaf: Any, path: str) -> Any
         raise UserError("MC0181", f"argument {path}: no element type stores NumPy's {leaf.dtype}")
     value = Value(type_of(leaf), path)
     recorder.inputs.append(value)
+    known = recorder.given.get(id(leaf))
+    if known is not None:  # the same array once more
+        recorder.arguments.append(known)
+        return known
     locked = "" if recorder.path is not None else f"the argument `{path}`"
-    box = Tracer(recorder, value, locked=locked)
+    box = Tracer(recorder, value, locked=locked, scalar=isinstance(leaf, np.generic))
     if isinstance(leaf, np.ndarray) and leaf.itemsize:
         box.lies(leaf.strides)
     recorder.arguments.append(box)
+    recorder.given[id(leaf)] = box
     return box
 
 
@@ -140,7 +145,10 @@ def _results(recorder: Recorder, outcome: Any) -> tuple[list[Value], list[str], 
             content = content_of(recorder, leaf)
             values.append(content if isinstance(content, Value) else recorder.lift(content))
             names.append(path)
-            return Slot(len(values) - 1, leaf.kind if number else None)
+            if number:
+                return Slot(len(values) - 1, leaf.kind)
+            whole = box_kind(leaf) if isinstance(leaf, Tracer) else _kind(leaf)
+            return Slot(len(values) - 1, whole)
         if leaf is None or isinstance(leaf, (bool, int, float, complex, str, bytes)):
             return leaf
         kind = type(leaf)
@@ -156,6 +164,10 @@ def _results(recorder: Recorder, outcome: Any) -> tuple[list[Value], list[str], 
     if not values and recorder.path is None:
         raise UserError("MC0182", f"{recorder.name} returns no array")
     return values, names, structure
+
+
+def _kind(leaf: Any) -> str | None:
+    return "array" if isinstance(leaf, np.ndarray) and not leaf.ndim else None
 
 
 def trace(

@@ -47,8 +47,6 @@ def transposed(box: Tracer, perm: tuple[int, ...]) -> Tracer:
 def reshaped(box: Tracer, shape: tuple[int, ...]) -> Tracer:
     """The elements in row-major order under another shape: a view where NumPy makes one."""
     recorder = box.recorder
-    if any(box.root is a for a in recorder.arguments):
-        recorder.fixed_layout = True
     if not _shows(box.shadow(), shape):
         content = box.content
         if isinstance(content, Value):
