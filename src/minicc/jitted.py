@@ -10,6 +10,8 @@ Mirrors: jax.jit (`lower`, `as_text`), torch.compile (guards), numba's dispatche
 from __future__ import annotations
 
 import functools
+import sys
+import types
 from collections.abc import Callable, Sequence
 from typing import Any, Never
 
@@ -116,7 +118,7 @@ class Jitted:
         self._codes: dict[str, _Code] = {}
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """The function's result; arrays come back as new NumPy arrays."""
+        """The function's result; arrays share memory with the arguments as NumPy's results do."""
         values = self._parameters.bind(args, kwargs)
         if has_tracers(values):
             return self.__wrapped__(*args, **kwargs)
@@ -126,7 +128,7 @@ class Jitted:
             return self._trace(key, values, arrays)
         compilation = found.compilation
         if compilation is not None and found.traced is not None:
-            return found.traced.rebuild(compilation.executable.run(_dense(arrays)))
+            return found.traced.rebuild(compilation.executable.run(_dense(arrays)), arrays)
         root = found.tree.root
         if root is None:
             return self._trace(key, values, arrays)
@@ -134,6 +136,22 @@ class Jitted:
         if type(result) is Missed:
             return self._trace(key, values, arrays, result)
         return result
+
+    def __get__(self, owner: Any, kind: type | None = None) -> Any:
+        """A method of an object, as of any function."""
+        return self if owner is None else types.MethodType(self, owner)
+
+    def __reduce__(self) -> Any:
+        """By name where the module holds it, as functions are; else as the function and options.
+
+        What is compiled stays behind.
+        """
+        found: Any = sys.modules.get(self.__wrapped__.__module__)
+        for part in self.__wrapped__.__qualname__.split("."):
+            found = getattr(found, part, None)
+        if found is self:
+            return self.__wrapped__.__qualname__
+        return Jitted, (self.__wrapped__, self.options)
 
     def _trace(
         self, key: Any, values: Sequence[Any], arrays: list[Any], missed: Missed | None = None
@@ -157,7 +175,7 @@ class Jitted:
     def _straight(self, found: _Specialisation, arrays: Sequence[Any]) -> Any:
         assert found.traced is not None
         assert found.compilation is not None
-        return found.traced.rebuild(found.compilation.executable.run(_dense(arrays)))
+        return found.traced.rebuild(found.compilation.executable.run(_dense(arrays)), arrays)
 
     def _walk(
         self, found: _Specialisation, values: Sequence[Any], arrays: list[Any], done: int

@@ -253,6 +253,10 @@ def cast(w: Writer, lanes: int, x: str, source: DType, target: DType) -> str:
         return w.compare("une" if source.is_float else "ne", from_vec, x, zero)
     if source.is_float and target.is_float:
         return w.convert("fpext" if source.bits < target.bits else "fptrunc", from_vec, x, to_vec)
+    if source.is_float and target.kind in "iu" and target.bits < 32:
+        # the low bits of a wider integer, as NumPy does: what is out of range is no accident
+        wide = Vec(lanes, "i32")
+        return w.convert("trunc", wide, w.convert("fptosi", from_vec, x, wide), to_vec)
     if source.is_float:
         return w.convert("fptosi" if target.kind == "i" else "fptoui", from_vec, x, to_vec)
     if target.is_float:

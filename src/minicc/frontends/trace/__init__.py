@@ -20,7 +20,7 @@ For a just-in-time compiler:
         why = parameters.explain(old_key, key)     # or traced.environment.explain()
         traced = trace_values(f, parameters, values, Path(tree, arrays, compile))
     if traced.module is not None:                  # no breaks: one graph
-        result = traced.rebuild(run(traced.module, arrays))
+        result = traced.rebuild(run(traced.module, arrays), arrays)
     else:                                          # `traced.result`, and from the next call on
         result = replay(tree.root, arrays, tree.behind)
 

@@ -54,10 +54,15 @@ def isneginf(recorder: Recorder, x: Any) -> Any:
     return recorder.namespace.isinf(box) & (box < 0)
 
 
-@traces("imag")
+@traces("imag", view=True)
 def imag(recorder: Recorder, val: Any) -> Any:
-    """Zeros, for the elements are real."""
-    return recorder.namespace.zeros_like(val)
+    """Zeros, for the elements are real; they are not written to."""
+    box = boxed(recorder, val)
+    zero = np.zeros((), box.dtype)
+    if box.scalar:
+        return zero[()]
+    zeros = np.broadcast_to(zero, box.shape)
+    return box.look(Lens("imag", np.zeros_like, lambda value: recorder.lift(zeros), None))
 
 
 @traces("isreal")

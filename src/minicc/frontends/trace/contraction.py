@@ -99,7 +99,8 @@ def dot(recorder: Recorder, a: Any, b: Any) -> Any:
     """The sum over the last axis of `a` and the last but one of `b`."""
     x, y = _pair(recorder, a, b)
     if not x.type.rank or not y.type.rank:
-        return recorder.namespace.multiply(a, b)
+        left, right = (Tracer(recorder, value_of(recorder, v)) for v in (a, b))
+        return recorder.namespace.multiply(left, right)  # Python's numbers are arrays here
     axis = y.type.rank - 2 if y.type.rank > 1 else 0
     return _tensordot(recorder, a, b, (x.type.rank - 1,), (axis,))
 

@@ -3,7 +3,8 @@
 A call without symbolic arrays is made by NumPy on the spot. Else the function's entry in
 `registry.FUNCTIONS` records ops, and what has none, or is none of the forms that the entry knows,
 becomes a break at which NumPy computes it (`host`). What NumPy or a type rule raises while tracing
-becomes a UserError (MC0180) at the user's line; what a call on the host raises passes.
+becomes an error of NumPy's own type and text, which is a UserError (MC0180) too; what a call on the
+host raises passes.
 
 Mirrors: NEP 18's dispatch; constant evaluation during JAX's tracing.
 """
@@ -17,7 +18,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from minicc.errors import UnsupportedError
+from minicc.errors import UnsupportedError, UserError
 from minicc.frontends.trace.host import on_host
 from minicc.frontends.trace.numbers import Number, PythonType
 from minicc.frontends.trace.recorder import Recorder
@@ -40,6 +41,7 @@ _IGNORED = ("order", "subok", "like", "casting")  # arguments that leave the out
 # Results of these without axes are arrays, those of others NumPy's scalars.
 _ARRAYS = ("where", "array", "full", "full_like", "zeros_like", "ones_like", "tensordot",
            "asarray", "asanyarray")  # fmt: skip
+_KEEPS = ("transpose", "ndarray.transpose", "squeeze", "swapaxes")  # scalars as what they are
 _TRIES = 4  # runs of an implementation that reads values
 _CALLS_BACK = ("vectorize", "frompyfunc", "apply_along_axis", "apply_over_axes", "fromfunction")
 
@@ -68,6 +70,7 @@ def call(recorder: Recorder, name: str, args: tuple[Any, ...], kwargs: dict[str,
     if isinstance(ufunc, np.ufunc) and len(args) > ufunc.nin:
         kwargs = {**kwargs, "out": args[ufunc.nin :]}
         args = args[: ufunc.nin]
+    given = dict(kwargs)
     try:
         write = WRITES.get(name)
         if write is not None:
@@ -81,7 +84,43 @@ def call(recorder: Recorder, name: str, args: tuple[Any, ...], kwargs: dict[str,
     except _MISTAKES as error:
         if error is recorder.raised:
             raise
-        recorder.wrong("MC0180", f"np.{name}: {error}")
+        raise _as_numpy(name, args, given, error, recorder.location()) from None
+
+
+def _as_numpy(
+    name: str, args: tuple[Any, ...], kwargs: dict[str, Any], error: Exception, where: str
+) -> Exception:
+    """What NumPy itself raises for such arguments, a UserError (MC0180) too; else the error."""
+
+    def plain(x: Any) -> Any:
+        if isinstance(x, Tracer):
+            zeros = np.zeros(x.shape, x.dtype)
+            return zeros[()] if x.scalar else zeros
+        if isinstance(x, (list, tuple)) and has_tracer(x):
+            return type(x)([plain(e) for e in x])
+        return getattr(x, "real_function", x)
+
+    try:
+        with np.errstate(all="ignore"):
+            _real(name)(*map(plain, args), **{k: plain(v) for k, v in kwargs.items()})
+    except _MISTAKES as own:
+        error = own
+    kind: Any = type(error)
+    named = raised_as(kind)
+    made: Any = named.__new__(named)  # some of NumPy's take other arguments than a text
+    text = str(error)
+    vars(made).update(vars(error))
+    made.code, made.message, made.hint, made.where, made._parts = "MC0180", text, "", (where,), ()
+    made.args = (text,)
+    made.__notes__ = [f"MC0180 at {where}"]
+    return made  # type: ignore[no-any-return]
+
+
+@lru_cache(64)
+def raised_as(kind: Any) -> Any:
+    """An error of the user's that passes for one of NumPy's: its type, name and text."""
+    names = {"__str__": lambda self: self.message, "__module__": kind.__module__}
+    return type(kind.__name__, (UserError, kind), names)
 
 
 def _outcome(recorder: Recorder, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -127,6 +166,8 @@ def record(recorder: Recorder, name: str, args: tuple[Any, ...], kwargs: dict[st
         if isinstance(result, Tracer) and not result.ndim and not kept:
             given = args[0] if name == "ndarray.astype" else None
             result.scalar = given is None or getattr(given, "scalar", True)
+        elif isinstance(result, Tracer) and not result.ndim and name in _KEEPS:
+            result.scalar = args[0].scalar
         elif isinstance(result, Tracer) and result.ndim > 1 and name not in VIEWS:
             lay_out(name, args, result)
         return result
@@ -192,6 +233,9 @@ def _real(name: str) -> Callable[..., Any]:
 
 
 def _method(name: str, array: Any, *args: Any, **kwargs: Any) -> Any:
+    if name == "__setitem__":
+        array[args[0]] = args[1]
+        return None
     return getattr(array, name)(*args, **kwargs)
 
 
@@ -231,13 +275,14 @@ def _plain(x: Any, owners: list[Array]) -> Any:
         return array
     if type(x) is PythonType:
         return x.real
-    if isinstance(x, (list, tuple)) and any(map(_has_tracer, x)):
+    if isinstance(x, (list, tuple)) and any(map(has_tracer, x)):
         return type(x)([_plain(e, owners) for e in x])
     return getattr(x, "real_function", x)
 
 
-def _has_tracer(x: Any) -> bool:
-    return isinstance(x, Tracer) or (isinstance(x, (list, tuple)) and any(map(_has_tracer, x)))
+def has_tracer(x: Any) -> bool:
+    """Whether an argument is, or holds, a traced array."""
+    return isinstance(x, Tracer) or (isinstance(x, (list, tuple)) and any(map(has_tracer, x)))
 
 
 def is_symbolic(x: Any) -> bool:

@@ -139,7 +139,16 @@ def _look(recorder: Recorder, box: Tracer, window: Window, model: Array) -> Trac
     else:
         emit, put = _by_host(recorder, window)
     writes = put if model.flags.writeable else None
-    seen = box.look(Lens(key, window.read, emit, writes, hosted=places is None or not native))
+    seen = box.look(
+        Lens(
+            key,
+            window.read,
+            emit,
+            writes,
+            hosted=places is None or not native,
+            show=window.function,
+        )
+    )
     seen.lies(model.strides)
     return seen
 

@@ -43,12 +43,16 @@ def _unary(name: str) -> Callable[[Operators], Any]:
     return lambda self: self._call(name, self)
 
 
+_power = _binary("power")
+
+
 class Operators:
     """What has NumPy's operators; `scalar` says whether it stands for one of NumPy's scalars."""
 
     __slots__ = ("recorder", "scalar")
     recorder: Recorder
     scalar: bool
+    dtype: Any
 
     def _call(self, name: str, *args: Any, **kwargs: Any) -> Any:
         return Dispatch.call(self.recorder, name, args, kwargs)
@@ -83,7 +87,14 @@ class Operators:
         _reflected("remainder"),
         _in_place("remainder"),
     )
-    __pow__, __rpow__, __ipow__ = _binary("power"), _reflected("power"), _in_place("power")
+
+    def __pow__(self, other: Any) -> Any:
+        # NumPy's operator takes another way than its function for this exponent
+        if type(other) is int and other == 2 and self.dtype == bool:
+            return self._call("square", self)
+        return _power(self, other)
+
+    __rpow__, __ipow__ = _reflected("power"), _in_place("power")
     __matmul__, __rmatmul__ = _binary("matmul"), _reflected("matmul")
     __imatmul__ = _in_place("matmul")
     __and__, __rand__ = _binary("bitwise_and"), _reflected("bitwise_and")

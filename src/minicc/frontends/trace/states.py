@@ -175,6 +175,8 @@ class _Teller:
             return "function", x.__code__, cells, self.tell(x.__defaults__ or ())
         if isinstance(x, _FIXED):
             return "fixed", x
+        if kind.__dict__.get("stands_in"):
+            return "outside", id(x)
         if kind.__module__.startswith(_OWN):
             return "own", kind, repr(x)
         raise _Hidden

@@ -39,7 +39,7 @@ class Lens(NamedTuple):
     `move` makes the view of a NumPy array, `emit` of a value of the graph; `put` gives the base's
     value after the view's was replaced, and is None where the view can't be written to. Equal
     `key`s see the same. A lens that is `hosted` reads and writes at breaks, so what it showed is
-    kept across them; its `put` takes arrays too.
+    kept across them; its `put` takes arrays too. `show` makes the view where `move` copies.
     """
 
     key: Any
@@ -47,6 +47,7 @@ class Lens(NamedTuple):
     emit: Callable[[Value], Any]
     put: Callable[[Any, Any], Any] | None
     hosted: bool = False
+    show: Callable[[Array], Array] | None = None
 
     def read(self, content: Content) -> Content:
         """What the view holds for a base's content."""
@@ -107,6 +108,13 @@ class Tracer(Operators):
         """A view of this array."""
         return Tracer(self.recorder, lens.read(self.content), base=self, lens=lens)
 
+    def moves(self) -> tuple[tuple[Any, ...], tuple[Callable[[Array], Array], ...]]:
+        """The lenses' keys from its root on, and how NumPy makes these views."""
+        if self._base is None or self._lens is None:
+            return (), ()
+        keys, moves = self._base.moves()
+        return (*keys, self._lens.key), (*moves, self._lens.show or self._lens.move)
+
     def looks_at(self) -> tuple[Tracer, Any] | None:
         """The base of a view and the key of its lens."""
         if self._base is None or self._lens is None:
@@ -141,6 +149,11 @@ class Tracer(Operators):
     def root(self) -> Tracer:
         """The array whose memory this one shows."""
         return self if self._base is None else self._base.root
+
+    @property
+    def locked_array(self) -> Array | None:
+        """The captured array that it is."""
+        return None if not self._locked or isinstance(self._content, Value) else self._content
 
     @property
     def written(self) -> bool:
@@ -399,6 +412,9 @@ class Tracer(Operators):
 
     @imag.setter
     def imag(self, new: Any) -> None:
+        if self.scalar:
+            what = "attribute 'imag' of 'numpy.generic' objects is not writable"
+            raise AttributeError(what)
         if self.dtype.kind != "c":
             raise TypeError("array does not have imaginary part to set")
         self.imag[...] = new

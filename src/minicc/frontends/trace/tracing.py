@@ -12,14 +12,12 @@ from typing import Any
 
 import numpy as np
 
-from minicc.errors import UserError
+from minicc.errors import CompilerBug, UnsupportedError, UserError
 from minicc.frontends.trace.breaks import Path
-from minicc.frontends.trace.dispatch import content_of
 from minicc.frontends.trace.guards import Environment, Parameters
-from minicc.frontends.trace.host import box_kind
-from minicc.frontends.trace.numbers import Number
-from minicc.frontends.trace.pytree import Slot, mapped, rebuild
+from minicc.frontends.trace.pytree import mapped, rebuild
 from minicc.frontends.trace.recorder import Recorder, type_of
+from minicc.frontends.trace.results import results
 from minicc.frontends.trace.rewire import Reference, Rewirer
 from minicc.frontends.trace.tracer import Tracer
 from minicc.ir.core import Function, Module, Region, Value
@@ -51,9 +49,9 @@ class Traced:
         self.writes = tuple(dict.fromkeys(recorder.places))
         self.result: Any = None
 
-    def rebuild(self, results: list[Any]) -> Any:
-        """The function's result for the arrays that the compiled module gave."""
-        return rebuild(self.structure, results)
+    def rebuild(self, outputs: list[Any], args: Sequence[Any] = ()) -> Any:
+        """The function's result for the arrays that the compiled module gave, and the call's."""
+        return rebuild(self.structure, outputs, args)
 
 
 def trace_call(f: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]) -> Traced:
@@ -81,13 +79,14 @@ def trace_values(
     for name, value in zip(parameters.names, values, strict=True):
         boxes = mapped(lambda leaf, at: _argument(recorder, rewirer, leaf, at), value, name)
         boxed.append(rewirer.container(boxes, name))
-    run = rewirer.entry(f)
+    run = _leaving(recorder, rewirer.entry(f))
     try:
         outcome = _apply(run, parameters.signature, boxed)
         rewirer.check_containers()
-        values_, names, structure = _results(recorder, outcome)
+        values_, names, structure = results(recorder, outcome)
         writes = [(k, box.value()) for k, box in enumerate(recorder.arguments) if box.root.written]
-        if path is not None and (path.breaks or writes or _only_foreign(recorder)):
+        plain = bool(path is None or values_)
+        if path is not None and (path.breaks or writes or not plain or _only_foreign(recorder)):
             traced = Traced(None, structure, rewirer.references, recorder)
             traced.result = path.finish(recorder, structure, values_, writes)
             return traced
@@ -96,6 +95,23 @@ def trace_values(
     body = Region(recorder.inputs, recorder.ops, values_)
     module = Module("graph", [Function("main", body, None, names)])
     return Traced(module, structure, rewirer.references, recorder)
+
+
+def _leaving(recorder: Recorder, f: Callable[..., Any]) -> Callable[..., Any]:
+    """The function; where it raises, its arguments hold what it has written till then."""
+
+    def run(*args: Any, **kwargs: Any) -> Any:
+        try:
+            return f(*args, **kwargs)
+        except (UnsupportedError, CompilerBug):
+            raise
+        except Exception:
+            if recorder.path is not None:
+                boxes = enumerate(recorder.arguments)
+                recorder.path.leave(recorder, [(k, b.value()) for k, b in boxes if b.written])
+            raise
+
+    return run
 
 
 def _only_foreign(recorder: Recorder) -> bool:
@@ -129,45 +145,6 @@ def _apply(f: Callable[..., Any], signature: inspect.Signature, values: Sequence
         dict(zip(signature.parameters, values, strict=True)),
     )
     return f(*bound.args, **bound.kwargs)
-
-
-def _results(recorder: Recorder, outcome: Any) -> tuple[list[Value], list[str], Any]:
-    """The arrays of a result, their names, and the structure with slots in their places."""
-    values: list[Value] = []
-    names: list[str] = []
-
-    def take(leaf: Any, path: str) -> Any:
-        number = type(leaf) is Number
-        if number or isinstance(leaf, (Tracer, np.ndarray, np.generic)):
-            for k, box in enumerate(recorder.arguments):
-                if leaf is box and box.written:
-                    return Slot(k, "argument")
-            content = content_of(recorder, leaf)
-            values.append(content if isinstance(content, Value) else recorder.lift(content))
-            names.append(path)
-            if number:
-                return Slot(len(values) - 1, leaf.kind)
-            whole = box_kind(leaf) if isinstance(leaf, Tracer) else _kind(leaf)
-            return Slot(len(values) - 1, whole)
-        if leaf is None or isinstance(leaf, (bool, int, float, complex, str, bytes)):
-            return leaf
-        kind = type(leaf)
-        raise UserError(
-            "MC0182",
-            f"{recorder.name} returns a {kind.__module__}.{kind.__name__} ({path})",
-            hint="return arrays, or tuples, lists and dicts of arrays",
-        )
-
-    # a view that is read on the host ends the segment
-    mapped(lambda leaf, path: isinstance(leaf, Tracer) and leaf.content, outcome)
-    structure = mapped(take, outcome, "result")
-    if not values and recorder.path is None:
-        raise UserError("MC0182", f"{recorder.name} returns no array")
-    return values, names, structure
-
-
-def _kind(leaf: Any) -> str | None:
-    return "array" if isinstance(leaf, np.ndarray) and not leaf.ndim else None
 
 
 def trace(
