@@ -82,7 +82,7 @@ def call(recorder: Recorder, name: str, args: tuple[Any, ...], kwargs: dict[str,
             result = _chosen(recorder, where, result, out)
         return result if out is None else _into(recorder, out, result)
     except _MISTAKES as error:
-        if error is recorder.raised:
+        if error is recorder.raised or isinstance(error, UserError):
             raise
         raise _as_numpy(name, args, given, error, recorder.location()) from None
 
@@ -352,6 +352,8 @@ def _into(recorder: Recorder, out: Any, result: Any) -> Any:
         out = out[0]
         if out is None:
             return result
+    if isinstance(out, np.generic) or (isinstance(out, Tracer) and out.scalar):
+        raise TypeError("return arrays must be of ArrayType")
     if not isinstance(out, Tracer):
         recorder.refuse("MC0243", "out= is an array from outside of the function")
     shape = np.shape(result) if not isinstance(result, Tracer) else result.shape

@@ -44,7 +44,7 @@ class Window:
     def read(self, base: Array) -> Array:
         """What it shows of a base, as an array of its own."""
         if self.places is not None:
-            return np.asarray(base).reshape(-1)[self.places]
+            return np.asarray(np.asarray(base).reshape(-1)[self.places])
         return self.function(np.asarray(base, order="C")).copy()
 
     def written(self, base: Array, new: Any) -> Array:

@@ -43,7 +43,7 @@ def _unary(name: str) -> Callable[[Operators], Any]:
     return lambda self: self._call(name, self)
 
 
-_power = _binary("power")
+_power, _product = _binary("power"), _binary("matmul")
 
 
 class Operators:
@@ -95,8 +95,11 @@ class Operators:
         return _power(self, other)
 
     __rpow__, __ipow__ = _reflected("power"), _in_place("power")
-    __matmul__, __rmatmul__ = _binary("matmul"), _reflected("matmul")
-    __imatmul__ = _in_place("matmul")
+
+    def __matmul__(self, other: Any) -> Any:
+        return NotImplemented if self.scalar else _product(self, other)
+
+    __rmatmul__, __imatmul__ = _reflected("matmul"), _in_place("matmul")
     __and__, __rand__ = _binary("bitwise_and"), _reflected("bitwise_and")
     __iand__ = _in_place("bitwise_and")
     __or__, __ror__, __ior__ = (

@@ -160,8 +160,8 @@ class Host(Action):
                 array = _own(np.asarray(leaf), pool)
                 whole = "array" if isinstance(leaf, np.ndarray) and not leaf.ndim else None
                 kind = float if type(leaf) is float else whole
-                lies = None if array.flags.c_contiguous else array.strides
-                seen.append((array.dtype, array.shape, kind, lies))
+                lies = () if array.flags.c_contiguous else (array.strides,)
+                seen.append((array.dtype, array.shape, kind, *lies))
                 arrays.append(array)
                 return Slot(len(arrays) - 1, kind)
             seen.append(value_key(leaf))

@@ -330,8 +330,9 @@ class Tracer(Operators):
         return self.read("tolist", ".tolist()")
 
     def fill(self, new: Any) -> None:
-        """Set all elements."""
-        self[...] = new
+        """Set all elements; a scalar has none."""
+        if not self.scalar:
+            self[...] = new
 
     def __getitem__(self, key: Any) -> Any:
         return self._call("__getitem__", self, key)

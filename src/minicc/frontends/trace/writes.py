@@ -133,7 +133,9 @@ def put_along_axis(recorder: Recorder, arr: Any, indices: Any, values: Any, axis
 
 @writes("ndarray.sort")
 def sort_in_place(recorder: Recorder, a: Any, axis: int = -1, **kwargs: Any) -> None:
-    """The elements in ascending order along an axis."""
+    """The elements in ascending order along an axis; a scalar has none."""
+    if a.scalar:
+        return
     box = target(recorder, a)
     box[...] = recorder.namespace.sort(box, axis=axis)
 
@@ -176,6 +178,9 @@ def set_item(recorder: Recorder, box: Any, index: Any, new: Any) -> None:
         box.dtype.kind in "biuf" and not isinstance(new, np.generic) and not has_tracer(new)
     ):  # fmt: skip
         new = np.asarray(new, box.dtype)  # which numbers do not fit, NumPy says
+    shape = new.shape if isinstance(new, (Tracer, np.ndarray)) else ()
+    if shape and _is_element(box, index):
+        np.zeros(1)[0] = np.zeros(shape)
     foreign = any(
         isinstance(x, Tracer) and x.dtype.kind not in "biuf" for x in (box, new)
     )  # complex numbers
@@ -185,6 +190,14 @@ def set_item(recorder: Recorder, box: Any, index: Any, new: Any) -> None:
         _by_numpy(recorder, "an assignment through a mask", _assign, box, index, new)
     else:
         setitem(recorder, box, index, new)
+
+
+def _is_element(box: Tracer, index: Any) -> bool:
+    """Whether an index takes one element, which newer NumPys give numbers alone."""
+    parts = index if isinstance(index, tuple) else (index,)
+    return len(parts) == box.ndim and all(
+        isinstance(p, (int, np.integer)) and not isinstance(p, bool) for p in parts
+    )
 
 
 def _is_choice(masks: tuple[Any, ...], new: Any, box: Tracer) -> bool:
