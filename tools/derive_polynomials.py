@@ -56,6 +56,10 @@ class Coefficients(NamedTuple):
     erf_large: tuple[float, ...]
     erf_clamp: float
     tanh_clamp: float
+    ln2: tuple[float, float] = (0.0, 0.0)
+    log2_first: tuple[float, float] = (0.0, 0.0)
+    log2_third: tuple[float, float] = (0.0, 0.0)
+    log2_tail: tuple[float, ...] = ()
 
 '''
 
@@ -157,6 +161,8 @@ class Problem:
     def solve(self, form: Format) -> str:
         """The generated lines: a comment with the achieved error and the tuple."""
         low, high = self.interval(form)
+        if form.name not in self.degree:
+            return ""
         c, _ = remez(self.f, self.w, low, high, self.degree[form.name])
         rounded = [form.round(value) for value in c]
         worst = mpf(0)
@@ -237,7 +243,28 @@ def problems() -> list[Problem]:
             lambda form: (mpf(0), mpf(erf_clamp(form)) - 1),
             {"FLOAT": 6, "DOUBLE": 19},
         ),
+        Problem(
+            "log2_tail",
+            "(log2((1 + s) / (1 - s)) / s - first - third z) / z**2, z = s**2, relative to it",
+            log2_tail,
+            lambda z: 1 / log2_tail(z),
+            lambda form: (mpf(0), mpf("0.0401")),
+            {"DOUBLE": 9},
+        ),
     ]
+
+
+def log2_tail(z: Real) -> Real:
+    """What follows the first two terms of the series of log2((1 + s) / (1 - s)) / s."""
+    if z < mpf("1e-6"):
+        return 2 / mpmath.log(2) * sum(z**k / (2 * k + 5) for k in range(12))
+    s = mpmath.sqrt(z)
+    return 2 / mpmath.log(2) * (mpmath.atanh(s) / s - 1 - z / 3) / z**2
+
+
+def pair(name: str, x: Real) -> str:
+    """A constant of twice the precision: the nearest number, and what is left."""
+    return f"    {name}=({float(x)!r}, {float(x - mpf(float(x)))!r}),"
 
 
 def constants(form: Format) -> list[str]:
@@ -255,6 +282,7 @@ def constants(form: Format) -> list[str]:
     smallest = form.round(form.emin * ln2)
     if mpmath.exp(smallest) < mpf(2) ** form.emin:
         smallest = form.step(smallest, 0.0)
+    pairs = [("ln2", ln2), ("log2_first", 2 / ln2), ("log2_third", 2 / (3 * ln2))]
     return [
         f"    log2e={form.round(1 / ln2)!r},",
         f"    ln2_high={high!r},",
@@ -263,6 +291,7 @@ def constants(form: Format) -> list[str]:
         f"    exp_smallest={smallest!r},",
         f"    erf_clamp={erf_clamp(form)!r},",
         f"    tanh_clamp={tanh_clamp(form)!r},",
+        *[pair(name, x) for name, x in pairs if form is DOUBLE],
     ]
 
 
@@ -271,7 +300,7 @@ def generate() -> str:
     blocks = []
     for form in (FLOAT, DOUBLE):
         lines = constants(form) + [problem.solve(form) for problem in problems()]
-        blocks.append("\n".join([f"{form.name} = Coefficients(", *lines, ")"]))
+        blocks.append("\n".join([f"{form.name} = Coefficients(", *filter(None, lines), ")"]))
     return HEADER + "\n" + "\n\n".join(blocks) + "\n"
 
 

@@ -10,6 +10,8 @@ Mirrors: jax.jit (`lower`, `as_text`), torch.compile (guards), numba's dispatche
 from __future__ import annotations
 
 import functools
+import sys
+import types
 from collections.abc import Callable, Sequence
 from typing import Any, Never
 
@@ -77,7 +79,7 @@ class Lowered:
 class _Specialisation:
     """What is known for one kind of arguments: one graph, or a tree of paths with breaks."""
 
-    __slots__ = ("compilation", "environment", "layouts", "references", "traced", "tree", "writes")
+    __slots__ = ("compilation", "environment", "references", "traced", "tree", "writes")
 
     def __init__(self) -> None:
         self.tree = Tree()
@@ -85,23 +87,18 @@ class _Specialisation:
         self.environment = Environment(())
         self.compilation: Compilation | None = None
         self.traced: Traced | None = None
-        self.layouts: tuple[Any, ...] | None = None
         self.writes: tuple[str, ...] = ()
 
-    def holds(self, arrays: Sequence[Any]) -> bool:
+    def holds(self) -> bool:
         """Whether it may be used for a call with its key."""
-        return self.environment.holds() and (
-            self.layouts is None or self.layouts == tuple(a.strides for a in arrays)
-        )
+        return self.environment.holds()
 
-    def add(self, traced: Traced, arrays: Sequence[Any]) -> None:
+    def add(self, traced: Traced) -> None:
         """Take over what a trace found out."""
         self.traced = traced
         self.references += traced.references
         self.writes = tuple(dict.fromkeys((*self.writes, *traced.writes)))
         self.environment = Environment(self.references)
-        if traced.layouts and traced.writes:
-            self.layouts = tuple(a.strides for a in arrays)
 
 
 class Jitted:
@@ -121,17 +118,17 @@ class Jitted:
         self._codes: dict[str, _Code] = {}
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """The function's result; arrays come back as new NumPy arrays."""
+        """The function's result; arrays share memory with the arguments as NumPy's results do."""
         values = self._parameters.bind(args, kwargs)
         if has_tracers(values):
             return self.__wrapped__(*args, **kwargs)
         key, arrays = self._parameters.key(values)
         found = self._known.get(key)
-        if found is None or not found.holds(arrays):
+        if found is None or not found.holds():
             return self._trace(key, values, arrays)
         compilation = found.compilation
         if compilation is not None and found.traced is not None:
-            return found.traced.rebuild(compilation.executable.run(_dense(arrays)))
+            return found.traced.rebuild(compilation.executable.run(_dense(arrays)), arrays)
         root = found.tree.root
         if root is None:
             return self._trace(key, values, arrays)
@@ -140,20 +137,36 @@ class Jitted:
             return self._trace(key, values, arrays, result)
         return result
 
+    def __get__(self, owner: Any, kind: type | None = None) -> Any:
+        """A method of an object, as of any function."""
+        return self if owner is None else types.MethodType(self, owner)
+
+    def __reduce__(self) -> Any:
+        """By name where the module holds it, as functions are; else as the function and options.
+
+        What is compiled stays behind.
+        """
+        found: Any = sys.modules.get(self.__wrapped__.__module__)
+        for part in self.__wrapped__.__qualname__.split("."):
+            found = getattr(found, part, None)
+        if found is self:
+            return self.__wrapped__.__qualname__
+        return Jitted, (self.__wrapped__, self.options)
+
     def _trace(
         self, key: Any, values: Sequence[Any], arrays: list[Any], missed: Missed | None = None
     ) -> Any:
         """The result of a call that is traced, since nothing known fits it."""
         with self._lock:
             found = self._known.get(key)
-            fits = found is not None and found.holds(arrays)
+            fits = found is not None and found.holds()
             if found is not None and fits and found.compilation is not None:
                 return self._straight(found, arrays)
             self._reasons.append(self._why(key, found, fits, missed))
             if found is None or not fits:
                 found = _Specialisation()
             traced = self._walk(found, values, arrays, missed.effects if missed else 0)
-            found.add(traced, arrays)
+            found.add(traced)
             if traced.module is not None:
                 found.compilation = compile_module(traced.module, self.options, {})
             self._known[key] = found
@@ -162,7 +175,7 @@ class Jitted:
     def _straight(self, found: _Specialisation, arrays: Sequence[Any]) -> Any:
         assert found.traced is not None
         assert found.compilation is not None
-        return found.traced.rebuild(found.compilation.executable.run(_dense(arrays)))
+        return found.traced.rebuild(found.compilation.executable.run(_dense(arrays)), arrays)
 
     def _walk(
         self, found: _Specialisation, values: Sequence[Any], arrays: list[Any], done: int
@@ -194,7 +207,7 @@ class Jitted:
             shown = seen if len(seen) <= _SHOWN else f"{seen[:_SHOWN]}..."
             return f"{missed.action.where}: {missed.action.describe()}, {shown} is new"
         if found is not None:
-            return found.environment.explain() or "an argument lies otherwise in memory"
+            return found.environment.explain()
         if not self._known:
             return "first call"
         return self._parameters.explain(next(reversed(self._known)), key)
@@ -225,9 +238,9 @@ class Jitted:
         keys = list(self._known)
         if args or kwargs:
             values = self._parameters.bind(args, kwargs)
-            key, arrays = self._parameters.key(values)
+            key, _ = self._parameters.key(values)
             found = self._known.get(key)
-            if found is None or not found.holds(arrays) or found.compilation is None:
+            if found is None or not found.holds() or found.compilation is None:
                 self(*copied(args), **copied(kwargs))
             keys = [key]
         known = [(k, self._known[k]) for k in keys]

@@ -123,6 +123,9 @@ class Options:
     def __setattr__(self, name: str, value: object) -> None:
         raise AttributeError(f"options are immutable; use options.replace({name}=...)")
 
+    def __reduce__(self) -> Any:
+        return _options, tuple(zip(self.__slots__, self._key(), strict=True))
+
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Options) and self._key() == other._key()
 
@@ -132,6 +135,12 @@ class Options:
     def __repr__(self) -> str:
         pairs = zip(self.__slots__, self._key(), strict=True)
         return f"Options({', '.join(f'{name}={value!r}' for name, value in pairs)})"
+
+
+def _options(*pairs: tuple[str, Any]) -> Options:
+    """The options that were pickled."""
+    values = dict(pairs)
+    return Options(**values | {"cache_dir": values["cache_dir"] or False})
 
 
 def _choice(problems: Problems, name: str, given: str | None, legal: tuple[str, ...]) -> str | None:

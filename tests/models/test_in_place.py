@@ -228,7 +228,7 @@ def test_views_of_views(steps: list[tuple[str, Function]], write: str) -> None:
             v[0] = v[-1]
         else:
             v[:1] = 7
-        return u, v
+        return u + 0, v + 0  # for arrays that share memory come back as one
 
     from minicc.ir.interpret import Interpreter
 

@@ -37,7 +37,7 @@ def call(f: Function, *args: Any) -> tuple[Any, int]:
     traced = trace_values(f, parameters, values, path)
     if traced.module is None:
         return traced.result, path.breaks
-    return traced.rebuild(Interpreted(traced.module).run(arrays)), 0
+    return traced.rebuild(Interpreted(traced.module).run(arrays), arrays), 0
 
 
 def same(got: Any, want: Any, rtol: float) -> None:

@@ -60,7 +60,7 @@ def outcome(f: Any, args: tuple[Any, ...]) -> Any:
     )
     if traced.module is None:
         return traced.result
-    return traced.rebuild(Interpreted(traced.module).run(arrays))
+    return traced.rebuild(Interpreted(traced.module).run(arrays), arrays)
 
 
 def copies(x: Any) -> Any:

@@ -34,7 +34,7 @@ def run(f: Function, *args: Any, **kwargs: Any) -> Any:
     parameters = Parameters(f)
     traced = trace_call(f, args, kwargs)
     _, leaves = parameters.key(parameters.bind(args, kwargs))
-    return traced.rebuild(evaluate(traced.module, leaves))
+    return traced.rebuild(evaluate(traced.module, leaves), leaves)
 
 
 def names(traced: Traced) -> list[str]:

@@ -75,26 +75,25 @@ def test_shapes_that_do_not_fit() -> None:
     def f(x: Any) -> Any:
         return x + np.ones(4, np.float32)
 
-    assert refused(f).startswith("MC0180 error: np.add: shapes [2,3] and [4] do not broadcast")
+    assert refused(f).startswith("operands could not be broadcast together with shapes (2,3) (4,) ")
 
     def g(x: Any) -> Any:
         return np.sum(x, axis=2)
 
-    assert refused(g) == ("MC0180 error: np.sum: axis 2 is out of bounds for array of dimension 2")
+    assert refused(g) == ("axis 2 is out of bounds for array of dimension 2")
 
     def h(x: Any) -> Any:
         return x @ x
 
     assert refused(h) == (
-        "MC0180 error: np.matmul: matmul: shapes (2, 3) and (2, 3) do not fit: 3 != 2"
+        "matmul: Input operand 1 has a mismatch in its core dimension 0, with gufunc signature "
+        "(n?,k),(k,m?)->(n?,m?) (size 2 is different from 3)"
     )
 
     def k(x: Any) -> Any:
         return x[5]
 
-    assert refused(k) == (
-        "MC0180 error: np.__getitem__: index 5 is out of bounds for axis 0 with size 2"
-    )
+    assert refused(k) == ("index 5 is out of bounds for axis 0 with size 2")
 
 
 def test_functions_without_a_counterpart() -> None:
@@ -190,7 +189,7 @@ def test_writes_to_what_is_not_the_functions_own() -> None:
         np.broadcast_to(x + 1, (4, 2, 3))[0] = 1
         return x
 
-    assert refused(k) == "MC0180 error: np.__setitem__: assignment destination is read-only"
+    assert refused(k) == "assignment destination is read-only"
 
 
 def test_names_from_outside_are_not_bound_anew() -> None:
@@ -281,9 +280,7 @@ def test_integers_to_negative_powers() -> None:
     def f(x: Any) -> Any:
         return x**-1
 
-    assert refused(f, np.arange(3)) == (
-        "MC0180 error: np.power: Integers to negative integer powers are not allowed."
-    )
+    assert refused(f, np.arange(3)) == ("Integers to negative integer powers are not allowed.")
 
 
 def test_arguments_and_results() -> None:

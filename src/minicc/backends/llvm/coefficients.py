@@ -25,6 +25,10 @@ class Coefficients(NamedTuple):
     erf_large: tuple[float, ...]
     erf_clamp: float
     tanh_clamp: float
+    ln2: tuple[float, float] = (0.0, 0.0)
+    log2_first: tuple[float, float] = (0.0, 0.0)
+    log2_third: tuple[float, float] = (0.0, 0.0)
+    log2_tail: tuple[float, ...] = ()
 
 
 FLOAT = Coefficients(
@@ -108,6 +112,9 @@ DOUBLE = Coefficients(
     exp_smallest=-708.3964185322641,
     erf_clamp=6.0,
     tanh_clamp=19.8125,
+    ln2=(0.6931471805599453, 2.3190468138462996e-17),
+    log2_first=(2.8853900817779268, 4.0710547481862066e-17),
+    log2_third=(0.9617966939259756, 5.0577616648125907e-17),
     # (exp(r) - 1 - r) / r**2, error relative to exp(r)
     # degree 10, error 2**-59.9
     exp=(
@@ -217,5 +224,19 @@ DOUBLE = Coefficients(
         -1.1587266340817852e-10,
         7.992279476726137e-12,
         -2.5737852867219706e-13,
+    ),
+    # (log2((1 + s) / (1 - s)) / s - first - third z) / z**2, z = s**2, relative to it
+    # degree 9, error 2**-53.3
+    log2_tail=(
+        0.5770780163555853,
+        0.41219858311113244,
+        0.32059889797531343,
+        0.2623081892562802,
+        0.2219530826092179,
+        0.19235939480091993,
+        0.1697256748718947,
+        0.15197211391918092,
+        0.13511908503484946,
+        0.15128417301108155,
     ),
 )

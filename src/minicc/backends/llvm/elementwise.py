@@ -9,6 +9,7 @@ from collections.abc import Callable
 
 from minicc.backends.llvm import math
 from minicc.backends.llvm.narrow import extend, held_as, is_narrow, shrink, truncate, widen
+from minicc.backends.llvm.power import power
 from minicc.backends.llvm.tiles import ELEMENT
 from minicc.backends.llvm.writer import Vec, Writer
 from minicc.ir import arith
@@ -212,7 +213,7 @@ TABLE: dict[type[Op], Emit] = {
     arith.Floor: _intrinsic("floor"),
     arith.Ceil: _intrinsic("ceil"),
     arith.Round: _intrinsic("rint"),
-    arith.Pow: lambda w, t, d, x: math.power(w, t, x[0], x[1]),
+    arith.Pow: lambda w, t, d, x: power(w, t, x[0], x[1]),
     arith.Not: _not,
     arith.Fma: _fma,
 }
@@ -252,6 +253,10 @@ def cast(w: Writer, lanes: int, x: str, source: DType, target: DType) -> str:
         return w.compare("une" if source.is_float else "ne", from_vec, x, zero)
     if source.is_float and target.is_float:
         return w.convert("fpext" if source.bits < target.bits else "fptrunc", from_vec, x, to_vec)
+    if source.is_float and target.kind in "iu" and target.bits < 32:
+        # the low bits of a wider integer, as NumPy does: what is out of range is no accident
+        wide = Vec(lanes, "i32")
+        return w.convert("trunc", wide, w.convert("fptosi", from_vec, x, wide), to_vec)
     if source.is_float:
         return w.convert("fptosi" if target.kind == "i" else "fptoui", from_vec, x, to_vec)
     if target.is_float:

@@ -1,4 +1,4 @@
-"""Elementary functions as inlined vector code: exp, exp2, log, tanh, erf, sigmoid and power.
+"""Elementary functions as inlined vector code: exp, exp2, log, tanh, erf and sigmoid.
 
 Each function appends branch-free LLVM IR for one vector of float32 or float64 of any lane count
 and returns the name of the result. NaN gives NaN; infinities, signed zeros and denormal arguments
@@ -291,7 +291,7 @@ def log(w: Writer, t: Vec, x: str) -> str:
     sample of 12 million float64.
     """
     c = format_of(t).c
-    m, e, finish = _split_avx512(w, t, x) if w.has_avx512 else _split_bits(w, t, x)
+    m, e, finish = split(w, t, x)
     f = w.binary("fsub", t, m, w.splat(t, 1.0))
     tail = horner(w, t, [-0.5, *c.log], f)
     square = w.binary("fmul", t, f, f)
@@ -301,6 +301,11 @@ def log(w: Writer, t: Vec, x: str) -> str:
 
 
 Split = tuple[str, str, Callable[[str], str]]
+
+
+def split(w: Writer, t: Vec, x: str) -> Split:
+    """Significand in [3/4, 3/2), exponent, and what puts the special cases of a logarithm right."""
+    return _split_avx512(w, t, x) if w.has_avx512 else _split_bits(w, t, x)
 
 
 def _split_avx512(w: Writer, t: Vec, x: str) -> Split:
@@ -392,40 +397,3 @@ def erf(w: Writer, t: Vec, x: str) -> str:
     far = w.binary("fsub", t, one, add_exponent(w, t, horner(w, t, c.exp2, r), shifted))
     y = w.select(t, w.compare("ogt", t, magnitude, one), far, near)
     return with_sign(w, t, y, x)
-
-
-def power(w: Writer, t: Vec, a: str, b: str) -> str:
-    """A to the power b with C's special cases, from float64's exp and log.
-
-    float32 is computed in float64: within 1 ULP on a sample (tests/ops/test_levels.py). float64
-    loses what the product b * log(a) loses, a relative error of some |b log a| 2**-53.
-    """
-    wide = Vec(t.lanes, "double")
-    if t != wide:
-        a, b = w.convert("fpext", t, a, wide), w.convert("fpext", t, b, wide)
-    one, zero = w.splat(wide, 1.0), w.splat(wide, 0.0)
-    size = absolute(w, wide, a)
-    p = exp(w, wide, w.binary("fmul", wide, b, log(w, wide, size)))
-    # 0 * inf in the exponent: the bases 1 and -1, and the exponent 0
-    p = w.select(wide, w.compare("oeq", wide, size, one), one, p)
-    half = w.binary("fmul", wide, b, w.splat(wide, 0.5))
-    whole = w.compare("oeq", wide, _floor(w, wide, b), b)
-    even = w.compare("oeq", wide, _floor(w, wide, half), half)
-    odd = w.binary("and", wide.mask, whole, _not(w, wide, even))
-    p = w.select(wide, odd, with_sign(w, wide, p, a), p)
-    root = w.binary("and", wide.mask, w.compare("olt", wide, a, zero), _not(w, wide, whole))
-    finite = w.compare("one", wide, size, w.splat(wide, INFINITY))
-    p = w.select(wide, w.binary("and", wide.mask, root, finite), w.splat(wide, NAN), p)
-    p = w.select(wide, w.compare("uno", wide, a, b), w.splat(wide, NAN), p)
-    known = w.compare("oeq", wide, b, zero)
-    known = w.binary("or", wide.mask, known, w.compare("oeq", wide, a, one))
-    p = w.select(wide, known, one, p)
-    return p if t == wide else w.convert("fptrunc", wide, p, t)
-
-
-def _floor(w: Writer, t: Vec, x: str) -> str:
-    return w.intrinsic(f"llvm.floor.{t.suffix}", t, (t, x))
-
-
-def _not(w: Writer, t: Vec, mask: str) -> str:
-    return w.binary("xor", t.mask, mask, w.splat(t.mask, 1))

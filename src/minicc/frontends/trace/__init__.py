@@ -20,7 +20,7 @@ For a just-in-time compiler:
         why = parameters.explain(old_key, key)     # or traced.environment.explain()
         traced = trace_values(f, parameters, values, Path(tree, arrays, compile))
     if traced.module is not None:                  # no breaks: one graph
-        result = traced.rebuild(run(traced.module, arrays))
+        result = traced.rebuild(run(traced.module, arrays), arrays)
     else:                                          # `traced.result`, and from the next call on
         result = replay(tree.root, arrays, tree.behind)
 
@@ -38,6 +38,7 @@ from minicc.frontends.trace import (
     creation,
     indexing,
     joining,
+    memory,
     movement,
     reductions,
     scans,
@@ -55,8 +56,8 @@ from minicc.frontends.trace.tracer import Tracer
 from minicc.frontends.trace.tracing import Traced, trace, trace_call, trace_values
 
 FAMILIES = (
-    composed, contraction, creation, indexing, joining, movement, reductions, scans, sorting,
-    statistics, ufuncs, views, writes,
+    composed, contraction, creation, indexing, joining, memory, movement, reductions, scans,
+    sorting, statistics, ufuncs, views, writes,
 )  # fmt: skip
 
 __all__ = [

@@ -25,6 +25,7 @@ from minicc.frontends.trace.paths import (
     Outcome,
     attempt,
     value_key,
+    write_back,
 )
 from minicc.frontends.trace.pytree import Slot, mapped
 from minicc.frontends.trace.recorder import Recorder, type_of
@@ -99,7 +100,7 @@ class Path:
         if isinstance(outcome.value, Exception):
             recorder.raised = outcome.value
             raise outcome.value
-        return _boxed(recorder, outcome.value, fresh[len(carried) :])
+        return _boxed(recorder, outcome, fresh[len(carried) :])
 
     def finish(
         self,
@@ -114,6 +115,15 @@ class Path:
         action = Finish(structure, [places[v] for v in values], [(k, places[v]) for k, v in writes])
         node = self._node(recorder, outputs, action.at(_writing(recorder), ""))
         return action.finish(node.compute(self.state), self.args)
+
+    def leave(self, recorder: Recorder, writes: Sequence[tuple[int, Value]]) -> None:
+        """Give the arguments what they hold where the function raises; nothing is remembered."""
+        outputs = _computed(recorder, [v for _, v in writes])
+        module, inputs = _segment(recorder, outputs, first=self._from is None)
+        code = self._compile(module, print_module(module)) if outputs else None
+        pool = Node(module, "", code, inputs, Finish(None, [], [])).compute(self.state)
+        places = {v: k for k, v in enumerate([*recorder.inputs, *outputs])}
+        write_back([(k, places[v]) for k, v in writes], pool, self.args, _writing(recorder))
 
     def _outcome(self, action: Action, pool: Sequence[Array]) -> Outcome:
         self.effects += action.is_effect
@@ -174,16 +184,20 @@ def _carried(boxes: Sequence[Tracer]) -> list[Value]:
     return list(dict.fromkeys(v for v in (b.held() for b in boxes) if v is not None))
 
 
-def _boxed(recorder: Recorder, value: Any, fresh: Sequence[Value]) -> Any:
+def _boxed(recorder: Recorder, outcome: Outcome, fresh: Sequence[Value]) -> Any:
     """What Python sees of an outcome: its arrays as traced ones, its floats as traced numbers."""
 
     def box(leaf: Any, path: str) -> Any:
         if not isinstance(leaf, Slot):
             return leaf
-        tracer = Tracer(recorder, fresh[leaf.index])
-        return tracer if leaf.kind is None else Number(tracer, leaf.kind)
+        value = fresh[leaf.index]
+        scalar = leaf.kind is None and not value.type.rank
+        tracer = Tracer(recorder, value, scalar=scalar)
+        if not outcome.arrays[leaf.index].flags.c_contiguous:
+            tracer.lies(outcome.arrays[leaf.index].strides)
+        return Number(tracer, leaf.kind) if leaf.kind is float else tracer
 
-    return mapped(box, value)
+    return mapped(box, outcome.value)
 
 
 def _computed(recorder: Recorder, wanted: Sequence[Value]) -> list[Value]:

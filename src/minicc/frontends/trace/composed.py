@@ -15,8 +15,8 @@ from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple
 
 from minicc.frontends.trace.dispatch import is_symbolic
 from minicc.frontends.trace.recorder import Recorder
-from minicc.frontends.trace.registry import traces
-from minicc.frontends.trace.tracer import Tracer
+from minicc.frontends.trace.registry import Dispatch, traces
+from minicc.frontends.trace.tracer import Lens, Tracer
 from minicc.frontends.trace.views import boxed
 
 _TAPS = 64  # elements of a filter that is written out
@@ -54,10 +54,15 @@ def isneginf(recorder: Recorder, x: Any) -> Any:
     return recorder.namespace.isinf(box) & (box < 0)
 
 
-@traces("imag")
+@traces("imag", view=True)
 def imag(recorder: Recorder, val: Any) -> Any:
-    """Zeros, for the elements are real."""
-    return recorder.namespace.zeros_like(val)
+    """Zeros, for the elements are real; they are not written to."""
+    box = boxed(recorder, val)
+    zero = np.zeros((), box.dtype)
+    if box.scalar:
+        return zero[()]
+    zeros = np.broadcast_to(zero, box.shape)
+    return box.look(Lens("imag", np.zeros_like, lambda value: recorder.lift(zeros), None))
 
 
 @traces("isreal")
@@ -361,10 +366,29 @@ def select(recorder: Recorder, condlist: Any, choicelist: Any, default: Any = 0)
 
 
 @traces("lib.stride_tricks.sliding_window_view", "lib._stride_tricks_impl.sliding_window_view")
-def sliding_window_view(recorder: Recorder, x: Any, window_shape: Any, axis: Any = None) -> Any:
-    """All windows of a shape, as new last axes."""
-    np_ = recorder.namespace
+def sliding_window_view(
+    recorder: Recorder, x: Any, window_shape: Any, axis: Any = None, *, writeable: bool = False
+) -> Any:
+    """All windows of a shape, as new last axes, a view that is not written to."""
     box = boxed(recorder, x)
+    real = np.lib.stride_tricks.sliding_window_view
+    if writeable:
+        return Dispatch.view(recorder, "as_strided", real, (box, window_shape, axis), _WRITEABLE)
+    return box.look(
+        Lens(
+            ("windows", str(window_shape), str(axis)),
+            lambda array: real(array, window_shape, axis),
+            lambda value: _windows(recorder, Tracer(recorder, value), window_shape, axis).value(),
+            None,
+        )
+    )
+
+
+_WRITEABLE = {"writeable": True}
+
+
+def _windows(recorder: Recorder, box: Tracer, window_shape: Any, axis: Any) -> Any:
+    np_ = recorder.namespace
     sizes = (window_shape,) if isinstance(window_shape, (int, np.integer)) else tuple(window_shape)
     axes = (
         range(box.ndim)
@@ -456,11 +480,3 @@ def can_cast(recorder: Recorder, from_: Any, to: Any, casting: Any = "safe") -> 
 def shares_memory(recorder: Recorder, a: Any, b: Any) -> bool:
     """Whether two arrays have a base in common."""
     return isinstance(a, Tracer) and isinstance(b, Tracer) and a.root is b.root
-
-
-@traces("ndarray.view")
-def view(recorder: Recorder, a: Tracer, dtype: Any = None) -> Any:
-    """A view of the whole array; one with another dtype is left to NumPy."""
-    if dtype is not None and np.dtype(dtype) != a.dtype:
-        recorder.refuse("MC0241", "ndarray.view with another dtype is not traced")
-    return a[...]

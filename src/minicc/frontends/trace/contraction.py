@@ -15,7 +15,7 @@ from numpy.lib.array_utils import normalize_axis_tuple
 from minicc.frontends.trace.dispatch import value_of
 from minicc.frontends.trace.recorder import Recorder
 from minicc.frontends.trace.reductions import axes_of
-from minicc.frontends.trace.registry import traces
+from minicc.frontends.trace.registry import Dispatch, traces
 from minicc.frontends.trace.tracer import Tracer
 from minicc.ir import graph
 from minicc.ir.core import Value
@@ -99,7 +99,8 @@ def dot(recorder: Recorder, a: Any, b: Any) -> Any:
     """The sum over the last axis of `a` and the last but one of `b`."""
     x, y = _pair(recorder, a, b)
     if not x.type.rank or not y.type.rank:
-        return recorder.namespace.multiply(a, b)
+        left, right = (Tracer(recorder, value_of(recorder, v)) for v in (a, b))
+        return recorder.namespace.multiply(left, right)  # Python's numbers are arrays here
     axis = y.type.rank - 2 if y.type.rank > 1 else 0
     return _tensordot(recorder, a, b, (x.type.rank - 1,), (axis,))
 
@@ -174,15 +175,18 @@ def norm(
 
 
 @traces("einsum")
-def einsum(recorder: Recorder, subscripts: str, *operands: Any, optimize: Any = False) -> Value:
+def einsum(recorder: Recorder, subscripts: str, *operands: Any, optimize: Any = False) -> Any:
     """Einstein's summation; several operands are contracted from left to right."""
     if not isinstance(subscripts, str):
         subscripts, operands = _from_lists((subscripts, *operands))
     values = _pair(recorder, *operands)
     terms, out = _terms(subscripts, [v.type.rank for v in values])
+    given = tuple(terms)
     for k in range(len(terms)):
         while len(set(terms[k])) != len(terms[k]):
             values[k], terms[k] = _on_diagonal(recorder, values[k], terms[k])
+    if len(operands) == 1 and set(out) == set(given[0]) and isinstance(operands[0], Tracer):
+        return Dispatch.view(recorder, "einsum", np.einsum, (subscripts, *operands), {})
     if len(set(out)) != len(out) or not set(out) <= set("".join(terms)):
         raise ValueError(f"einstein sum subscripts string {subscripts!r} has a wrong output")
     value, term = values[0], terms[0]

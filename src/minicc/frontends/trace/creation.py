@@ -13,10 +13,10 @@ from typing import Any
 
 import numpy as np
 
-from minicc.frontends.trace.dispatch import value_of
+from minicc.frontends.trace.dispatch import content_of, value_of
 from minicc.frontends.trace.numbers import item
 from minicc.frontends.trace.recorder import Recorder
-from minicc.frontends.trace.registry import traces
+from minicc.frontends.trace.registry import Dispatch, traces
 from minicc.frontends.trace.tracer import Tracer
 from minicc.ir.core import Array, Value
 
@@ -59,24 +59,55 @@ def full(recorder: Recorder, shape: Any, fill_value: Any, dtype: Any = None) -> 
     return recorder.broadcast(_cast(recorder, value_of(recorder, fill_value), dtype), extents)
 
 
-@traces("array", "copy")
-def array(recorder: Recorder, a: Any, dtype: Any = None, *, copy: Any = True) -> Value:
-    """A new array of what an array or nested lists of arrays hold."""
-    return _cast(recorder, value_of(recorder, a), dtype)
+@traces("array", view=True)
+def array(
+    recorder: Recorder,
+    a: Any,
+    dtype: Any = None,
+    *,
+    copy: Any = True,
+    order: Any = "K",
+    ndmin: int = 0,
+) -> Any:
+    """A new array of what an array or nested lists of arrays hold, or the array itself."""
+    if isinstance(a, Tracer) and not copy:
+        named = {"dtype": dtype, "copy": copy, "order": order, "ndmin": ndmin}
+        seen = Dispatch.view(recorder, "array", np.array, (a,), named)
+        if seen is not None:
+            return seen
+    value = _cast(recorder, value_of(recorder, a), dtype)
+    return recorder.reshape(value, (1,) * (ndmin - value.type.rank) + tuple(value.type.extents))
+
+
+@traces("copy", view=True)
+def copy_of(recorder: Recorder, a: Any, order: Any = "K") -> Any:
+    """A new array of what another holds, which lies as it does."""
+    new = Tracer(recorder, content_of(recorder, a))
+    if isinstance(a, Tracer) and new.ndim > 1:
+        new.lies(np.empty_like(a.shadow(), order=order).strides)
+    return new
+
+
+@traces("ndarray.copy", view=True)
+def copy_method(recorder: Recorder, a: Tracer, order: Any = "C") -> Any:
+    """The same, by default row by row."""
+    return a if a.scalar else copy_of(recorder, a, order)
 
 
 @traces("asarray", "ascontiguousarray", "asanyarray")
 def asarray(recorder: Recorder, a: Any, dtype: Any = None) -> Any:
     """The array itself where it has the wanted element type."""
     if isinstance(a, Tracer) and (dtype is None or np.dtype(dtype) == a.dtype):
-        return a
+        return Tracer(recorder, a.content) if a.scalar else a
     return array(recorder, a, dtype)
 
 
 @traces("ndarray.astype")
 def astype(recorder: Recorder, a: Tracer, dtype: Any, copy: bool = True) -> Any:
     """A new array with other elements."""
-    return array(recorder, a, dtype) if copy else asarray(recorder, a, dtype)
+    if copy:
+        return _cast(recorder, value_of(recorder, a), dtype)
+    return asarray(recorder, a, dtype)
 
 
 @traces("shape")

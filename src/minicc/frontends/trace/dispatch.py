@@ -3,7 +3,8 @@
 A call without symbolic arrays is made by NumPy on the spot. Else the function's entry in
 `registry.FUNCTIONS` records ops, and what has none, or is none of the forms that the entry knows,
 becomes a break at which NumPy computes it (`host`). What NumPy or a type rule raises while tracing
-becomes a UserError (MC0180) at the user's line; what a call on the host raises passes.
+becomes an error of NumPy's own type and text, which is a UserError (MC0180) too; what a call on the
+host raises passes.
 
 Mirrors: NEP 18's dispatch; constant evaluation during JAX's tracing.
 """
@@ -17,13 +18,14 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from minicc.errors import UnsupportedError
+from minicc.errors import UnsupportedError, UserError
 from minicc.frontends.trace.host import on_host
 from minicc.frontends.trace.numbers import Number, PythonType
 from minicc.frontends.trace.recorder import Recorder
 from minicc.frontends.trace.registry import FUNCTIONS, VIEWS, WRITES, Dispatch, Implementation
 from minicc.frontends.trace.tracer import Content, Tracer
 from minicc.ir.core import Array, Value
+from minicc.ir.types import from_numpy
 
 # Calls that a compiled function would repeat with another outcome.
 _FILES = "files are read and written while tracing alone"
@@ -36,6 +38,10 @@ for _names in (
 _MISTAKES = (TypeError, ValueError, IndexError, OverflowError, ZeroDivisionError)
 _HOSTED = ("MC0241", "MC0245", "MC0246")  # what is refused with these NumPy may do instead
 _IGNORED = ("order", "subok", "like", "casting")  # arguments that leave the outcome's values alone
+# Results of these without axes are arrays, those of others NumPy's scalars.
+_ARRAYS = ("where", "array", "full", "full_like", "zeros_like", "ones_like", "tensordot",
+           "asarray", "asanyarray")  # fmt: skip
+_KEEPS = ("transpose", "ndarray.transpose", "squeeze", "swapaxes")  # scalars as what they are
 _TRIES = 4  # runs of an implementation that reads values
 _CALLS_BACK = ("vectorize", "frompyfunc", "apply_along_axis", "apply_over_axes", "fromfunction")
 
@@ -64,6 +70,7 @@ def call(recorder: Recorder, name: str, args: tuple[Any, ...], kwargs: dict[str,
     if isinstance(ufunc, np.ufunc) and len(args) > ufunc.nin:
         kwargs = {**kwargs, "out": args[ufunc.nin :]}
         args = args[: ufunc.nin]
+    given = dict(kwargs)
     try:
         write = WRITES.get(name)
         if write is not None:
@@ -75,15 +82,56 @@ def call(recorder: Recorder, name: str, args: tuple[Any, ...], kwargs: dict[str,
             result = _chosen(recorder, where, result, out)
         return result if out is None else _into(recorder, out, result)
     except _MISTAKES as error:
-        if error is recorder.raised:
+        if error is recorder.raised or isinstance(error, UserError):
             raise
-        recorder.wrong("MC0180", f"np.{name}: {error}")
+        raise _as_numpy(name, args, given, error, recorder.location()) from None
+
+
+def _as_numpy(
+    name: str, args: tuple[Any, ...], kwargs: dict[str, Any], error: Exception, where: str
+) -> Exception:
+    """What NumPy itself raises for such arguments, a UserError (MC0180) too; else the error."""
+
+    def plain(x: Any) -> Any:
+        if isinstance(x, Tracer):
+            zeros = np.zeros(x.shape, x.dtype)
+            return zeros[()] if x.scalar else zeros
+        if isinstance(x, (list, tuple)) and has_tracer(x):
+            return type(x)([plain(e) for e in x])
+        return getattr(x, "real_function", x)
+
+    try:
+        with np.errstate(all="ignore"):
+            _real(name)(*map(plain, args), **{k: plain(v) for k, v in kwargs.items()})
+    except _MISTAKES as own:
+        error = own
+    kind: Any = type(error)
+    named = raised_as(kind)
+    made: Any = named.__new__(named)  # some of NumPy's take other arguments than a text
+    text = str(error)
+    vars(made).update(vars(error))
+    made.code, made.message, made.hint, made.where, made._parts = "MC0180", text, "", (where,), ()
+    made.args = (text,)
+    made.__notes__ = [f"MC0180 at {where}"]
+    return made  # type: ignore[no-any-return]
+
+
+@lru_cache(64)
+def raised_as(kind: Any) -> Any:
+    """An error of the user's that passes for one of NumPy's: its type, name and text."""
+    names = {"__str__": lambda self: self.message, "__module__": kind.__module__}
+    return type(kind.__name__, (UserError, kind), names)
 
 
 def _outcome(recorder: Recorder, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    if any(map(is_foreign, (*args, *kwargs.values()))):
-        reason = "the graph has no element type for its arguments"
-        return on_host(recorder, _shown(name), _real(name), args, kwargs, reason)
+    given = (*args, *kwargs.values())
+    if any(map(is_foreign, given)):
+        shown = Dispatch.view(recorder, name, _real(name), args, kwargs)
+        if shown is not None:
+            return shown
+        if any(map(is_symbolic, given)):
+            reason = "the graph has no element type for its arguments"
+            return on_host(recorder, _shown(name), _real(name), args, kwargs, reason)
     if name.startswith("__") or (name in VIEWS and args and isinstance(args[0], Tracer)):
         return record(recorder, name, args, kwargs)
     if any(map(is_symbolic, (*args, *kwargs.values()))):
@@ -108,11 +156,42 @@ def record(recorder: Recorder, name: str, args: tuple[Any, ...], kwargs: dict[st
         except TypeError as error:
             what = f"{_shown(name)} is not traced with these arguments: {error}"
             recorder.refuse("MC0241", what)
-        return _recorded(recorder, implementation, args, named)
+        result = _recorded(recorder, implementation, args, named)
+        kept = (
+            name.startswith("__")
+            or name in VIEWS
+            or name in _ARRAYS
+            or any(result is a for a in args)
+        )
+        if isinstance(result, Tracer) and not result.ndim and not kept:
+            given = args[0] if name == "ndarray.astype" else None
+            result.scalar = given is None or getattr(given, "scalar", True)
+        elif isinstance(result, Tracer) and not result.ndim and name in _KEEPS:
+            result.scalar = args[0].scalar
+        elif isinstance(result, Tracer) and result.ndim > 1 and name not in VIEWS:
+            lay_out(name, args, result)
+        return result
     except UnsupportedError as error:
         if error.code not in _HOSTED or recorder.path is None:
             raise
         return on_host(recorder, _shown(name), _real(name), args, kwargs, error.message)
+
+
+def lay_out(name: str, args: tuple[Any, ...], result: Tracer) -> None:
+    """Say how a ufunc's result lies in memory where its operands do not lie row by row."""
+    ufunc: Any = getattr(np, name, None)
+    boxes = [a for a in args if isinstance(a, Tracer)]
+    if (
+        not isinstance(ufunc, np.ufunc)
+        or ufunc.signature is not None
+        or all(b.ndim < 2 or b.shadow().flags.c_contiguous for b in boxes)
+    ):
+        return
+    iterate: Any = np.nditer
+    flags = [*[["readonly"]] * len(boxes), ["writeonly", "allocate"]]
+    shadows = [b.shadow() for b in boxes]
+    made = iterate([*shadows, None], ["zerosize_ok"], flags, [*[s.dtype for s in shadows], "u1"])
+    result.lies(tuple(s * result.itemsize for s in made.operands[-1].strides))
 
 
 def _recorded(
@@ -154,6 +233,9 @@ def _real(name: str) -> Callable[..., Any]:
 
 
 def _method(name: str, array: Any, *args: Any, **kwargs: Any) -> Any:
+    if name == "__setitem__":
+        array[args[0]] = args[1]
+        return None
     return getattr(array, name)(*args, **kwargs)
 
 
@@ -193,13 +275,14 @@ def _plain(x: Any, owners: list[Array]) -> Any:
         return array
     if type(x) is PythonType:
         return x.real
-    if isinstance(x, (list, tuple)) and any(map(_has_tracer, x)):
+    if isinstance(x, (list, tuple)) and any(map(has_tracer, x)):
         return type(x)([_plain(e, owners) for e in x])
     return getattr(x, "real_function", x)
 
 
-def _has_tracer(x: Any) -> bool:
-    return isinstance(x, Tracer) or (isinstance(x, (list, tuple)) and any(map(_has_tracer, x)))
+def has_tracer(x: Any) -> bool:
+    """Whether an argument is, or holds, a traced array."""
+    return isinstance(x, Tracer) or (isinstance(x, (list, tuple)) and any(map(has_tracer, x)))
 
 
 def is_symbolic(x: Any) -> bool:
@@ -214,15 +297,17 @@ def is_symbolic(x: Any) -> bool:
 def is_foreign(x: Any) -> bool:
     """Whether an argument is, or holds, a traced array of an element type that no graph has."""
     if isinstance(x, Tracer):
-        content = x.content
-        return isinstance(content, Value) and content.type.dtype.kind == "h"
+        return x.dtype.kind not in "biuf" and from_numpy(x.dtype) is None
     return isinstance(x, (list, tuple)) and any(map(is_foreign, x))
 
 
 def _wrapped(recorder: Recorder, result: Any, owners: list[Array]) -> Any:
     if isinstance(result, np.ndarray):
         shared = any(np.may_share_memory(a, result) for a in owners)
-        return Tracer(recorder, result.copy() if shared else result)
+        box = Tracer(recorder, result.copy() if shared else result)
+        if not result.flags.c_contiguous:
+            box.lies(result.strides)
+        return box
     if isinstance(result, tuple) and hasattr(result, "_fields"):
         return type(result)(*[_wrapped(recorder, r, owners) for r in result])
     if isinstance(result, (list, tuple)):
@@ -267,6 +352,8 @@ def _into(recorder: Recorder, out: Any, result: Any) -> Any:
         out = out[0]
         if out is None:
             return result
+    if isinstance(out, np.generic) or (isinstance(out, Tracer) and out.scalar):
+        raise TypeError("return arrays must be of ArrayType")
     if not isinstance(out, Tracer):
         recorder.refuse("MC0243", "out= is an array from outside of the function")
     shape = np.shape(result) if not isinstance(result, Tracer) else result.shape
@@ -275,7 +362,9 @@ def _into(recorder: Recorder, out: Any, result: Any) -> Any:
         raise ValueError(f"a result of shape {shape} does not fit the array {out!r}")
     if not np.can_cast(dtype, out.dtype, "same_kind"):
         raise TypeError(f"a result of {dtype} is not written into {out!r}")
-    if is_symbolic(result):
+    if is_foreign(out) or is_foreign(result):
+        out[...] = result
+    elif is_symbolic(result):
         out.assign(recorder.cast(result.value(), recorder.dtype(out.dtype)))
     else:
         out.assign(np.asarray(_plain(result, [])).astype(out.dtype))

@@ -8,8 +8,11 @@ Mirrors: Dynamo's graph break at `print`; JAX's `debug.print`.
 
 from __future__ import annotations
 
+import io
+import logging
 import math
 import types
+import warnings
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -25,6 +28,36 @@ def printed(recorder: Recorder, *args: Any, **kwargs: Any) -> None:
         print(*args, **kwargs)
     else:
         on_host(recorder, "print", print, args, kwargs, "it writes text")
+
+
+class Effects:
+    """What writes for others to read: `logging`, a logger, a stream. It does so at each call."""
+
+    def __init__(self, recorder: Recorder, real: Any) -> None:
+        self._recorder = recorder
+        self.real_function = real
+
+    def __getattr__(self, name: str) -> Any:
+        value = getattr(self.real_function, name)
+        if name == "getLogger":
+            return lambda *args: Effects(self._recorder, value(*args))
+        return partial(written, self._recorder, value) if callable(value) else value
+
+
+def written(recorder: Recorder, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    """A call that others see, at each call; at once where a trace runs nothing."""
+    if recorder.path is None:
+        return function(*args, **kwargs)
+    return on_host(recorder, "print", function, args, kwargs, "others see what it does")
+
+
+def effects(recorder: Recorder, x: Any) -> Any:
+    """What stands for a writer, or None."""
+    if x is logging or isinstance(x, (logging.Logger, logging.LoggerAdapter, io.IOBase)):
+        return Effects(recorder, x)
+    if x is warnings.warn or x is warnings.warn_explicit:
+        return partial(written, recorder, x)
+    return None
 
 
 def mathematics(recorder: Recorder, function: Callable[..., Any], *args: Any) -> Any:

@@ -18,7 +18,7 @@ import numpy as np
 from minicc.frontends.trace.recorder import Recorder
 from minicc.ir import graph
 from minicc.ir.core import Op, Value
-from minicc.ir.types import BOOL, F32, DType
+from minicc.ir.types import BOOL, F32, F64, DType
 
 Emit = Callable[..., Value]
 EMIT: dict[str, Emit] = {}
@@ -182,7 +182,10 @@ def _square(x: Formula) -> Formula:
 
 @_formula("reciprocal")
 def _reciprocal(x: Formula) -> Formula:
-    return Formula(x.r, x.r.scalar(1, x.dtype)) / x
+    if x.dtype.is_float:
+        return Formula(x.r, x.r.scalar(1, x.dtype)) / x
+    wide = Formula(x.r, x.r.cast(x.v, F64))
+    return Formula(x.r, x.r.cast((Formula(x.r, x.r.scalar(1, F64)) / wide).v, x.dtype))
 
 
 @_formula("sign")
@@ -347,7 +350,9 @@ def _arctan2(y: Formula, x: Formula) -> Formula:
 def _fmod(a: Formula, b: Formula) -> Formula:
     if a.dtype.kind == "u":
         return a.op(graph.Mod, b)
-    size = a.abs().op(graph.Mod, b.abs())
     if a.dtype.is_float:
+        size = a.abs().op(graph.Mod, b.abs())
         return _negative(a).choose(-size, size)
-    return (a < 0).choose(-size, size)
+    floored = a.op(graph.Mod, b)
+    apart = (a < 0).op(graph.Xor, b < 0).op(graph.And, floored.eq(0).op(graph.Not))
+    return apart.choose(floored - b, floored)

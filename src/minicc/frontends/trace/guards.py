@@ -2,15 +2,15 @@
 
 A call has a key: the structure of its arguments, each array's element type and shape, every other
 leaf by value. A trace also read values from outside (globals, closures, defaults); `Environment`
-says whether they are still what they were: numbers, texts and small arrays by value, functions,
-large arrays and other objects by identity. A large captured array that is changed in place is
-therefore not noticed; pass such arrays as arguments.
+says whether they are still what they were: numbers, texts, arrays and containers by value,
+functions and other objects by identity. What was read of an object is a value of its own.
 
 Mirrors: Dynamo's guards; JAX's cache of jitted functions (by abstract value and static arguments).
 """
 
 from __future__ import annotations
 
+import collections
 import inspect
 import types
 from collections.abc import Callable, Sequence
@@ -19,12 +19,14 @@ from typing import Any
 import numpy as np
 
 from minicc.errors import UserError
+from minicc.frontends.trace.objects import MISSING, is_stood_in
 from minicc.frontends.trace.pytree import Key, flatten
-from minicc.frontends.trace.rewire import MISSING, Reference
+from minicc.frontends.trace.rewire import Reference
 from minicc.frontends.trace.tracer import Tracer
 from minicc.ir.core import attribute_key
 
 _BY_VALUE = 1024  # bytes up to which a captured array is compared by its content
+_DEPTH = 6  # of containers and objects in each other
 _FIXED = (type(None), bool, int, float, complex, str, bytes, types.FunctionType, type)
 _PLAIN = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
 
@@ -64,20 +66,25 @@ class Parameters:
         parts: list[Key] = []
         for name, value in zip(self.names, values, strict=True):
             parts.append(flatten(value, leaves, name))
+        if len(leaves) > 1:
+            first: dict[int, int] = {}
+            same = [first.setdefault(id(a), k) for k, a in enumerate(leaves)]
+            if len(first) < len(leaves):
+                parts.append(("same", *same))
         return tuple(parts), leaves
 
     def describe(self, key: Key) -> list[str]:
         """What a key asks of each argument."""
         return [
-            f"argument {name} is {_text(part)}" for name, part in zip(self.names, key, strict=True)
+            f"argument {name} is {_text(part)}" for name, part in zip(self.names, key, strict=False)
         ]
 
     def explain(self, before: Key, now: Key) -> str:
         """Why the key of a call is not that of another, a clause for each difference."""
         found: list[str] = []
-        for name, old, new in zip(self.names, before, now, strict=True):
+        for name, old, new in zip(self.names, before, now, strict=False):
             _differences(name, old, new, found)
-        return "; ".join(found)
+        return "; ".join(found) or "other arguments are one array"
 
 
 def has_tracers(values: Sequence[Any]) -> bool:
@@ -97,17 +104,18 @@ def _differences(path: str, old: Key, new: Key, found: list[str]) -> None:
         for k, (a, b) in enumerate(zip(old[1:], new[1:], strict=True)):
             if old[0] is not dict:
                 _differences(f"{path}[{k}]", a, b, found)
-            elif a[0] == b[0]:
-                _differences(f"{path}[{a[0]!r}]", a[1], b[1], found)
+            elif a[:2] == b[:2]:
+                _differences(f"{path}[{a[1]!r}]", a[2], b[2], found)
             else:
-                found.append(f"argument {path}: key {a[0]!r} before, key {b[0]!r} now")
+                found.append(f"argument {path}: key {a[1]!r} before, key {b[1]!r} now")
         return
     found.append(f"argument {path}: {_text(old)} before, {_text(new)} now")
 
 
 def _text(key: Key) -> str:
-    if key[0] == "array":
-        return f"{key[1]}[{','.join(map(str, key[2]))}]"
+    if key[0] in ("array", "scalar"):
+        lies = " of other strides" if len(key) > 3 else ""
+        return f"{key[1]}[{','.join(map(str, key[2]))}]{lies}"
     if key[0] == "value":
         value = key[2]
         if isinstance(value, tuple) and len(value) == 2 and value[0] is float:
@@ -117,26 +125,59 @@ def _text(key: Key) -> str:
             return repr(value[1])
         return repr(value)
     if key[0] == "object":
-        return f"another {type(key[1]).__name__}"
+        return f"another {type(key[1].value).__name__}"
     return f"a {key[0].__name__} of {len(key) - 1}"
 
 
-def fingerprint(value: Any) -> Any:
-    """Equal while a value from outside is what it was, as far as this is looked at."""
-    if isinstance(value, (bool, int, float)):
+class _Bits:
+    """The elements of an array; `kept` ones are a copy."""
+
+    __slots__ = ("array",)
+
+    def __init__(self, array: np.ndarray[Any, Any], kept: bool) -> None:
+        self.array = array.copy(order="K") if kept else array
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, _Bits):
+            return False
+        mine, theirs = (np.ascontiguousarray(b.array).reshape(-1) for b in (self, other))
+        if mine.dtype.hasobject:
+            return bool(mine.tolist() == theirs.tolist())
+        whole = np.uint64 if mine.nbytes % 8 == 0 else np.uint8
+        return bool((mine.view(whole) == theirs.view(whole)).all())
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+def fingerprint(value: Any, kept: bool = False, depth: int = _DEPTH) -> Any:
+    """Equal while a value from outside is what it was.
+
+    Numbers, texts, arrays, containers and objects of libraries are compared by content, other
+    things by identity. One that is to be `kept` holds copies of large arrays.
+    """
+    if isinstance(value, (bool, int, float, complex)):
         return type(value), attribute_key(value)
     if isinstance(value, np.ndarray):
-        content = value.tobytes() if value.nbytes <= _BY_VALUE else b""
+        small = value.nbytes <= _BY_VALUE and not value.dtype.hasobject
+        content = value.tobytes() if small else _Bits(value, kept)
         return id(value), value.dtype, value.shape, content
     if isinstance(value, np.generic):
         return value.dtype, value.tobytes()
-    if type(value) in (tuple, list):
-        return (type(value), *[fingerprint(v) for v in value])
-    if type(value) is dict:
-        return (dict, *[(k, fingerprint(v)) for k, v in value.items()])
     if isinstance(value, (str, bytes)):
         return type(value), value
-    return id(value)
+    if depth == 0 or isinstance(value, (*_FIXED, types.ModuleType)):
+        return id(value)
+    if isinstance(value, (tuple, list, collections.deque)):
+        return (type(value), *[fingerprint(v, kept, depth - 1) for v in value])
+    if isinstance(value, (set, frozenset)):
+        return type(value), frozenset((type(v), v) for v in value)
+    if isinstance(value, dict):
+        items = [(type(k), k, fingerprint(v, kept, depth - 1)) for k, v in value.items()]
+        return (type(value), *items)
+    state = getattr(value, "__dict__", None)
+    if not isinstance(state, dict) or callable(value) or is_stood_in(value):
+        return id(value)
+    return id(value), fingerprint(state, kept, depth - 1)
 
 
 class Environment:
@@ -146,7 +187,7 @@ class Environment:
 
     def __init__(self, references: Sequence[Reference]) -> None:
         self._references = tuple(references)
-        self._prints = [fingerprint(r.value) for r in references]
+        self._prints = [fingerprint(r.value, kept=True) for r in references]
 
     def holds(self) -> bool:
         """Whether all are what they were."""
@@ -193,6 +234,5 @@ def _expected(reference: Reference) -> str:
         return f"{what} is {value!r}"
     if isinstance(value, np.ndarray):
         shape = ",".join(map(str, value.shape))
-        same = "its content" if value.nbytes <= _BY_VALUE else "the array itself"
-        return f"{what} is {value.dtype}[{shape}], {same} as it was"
+        return f"{what} is {value.dtype}[{shape}], its content as it was"
     return f"{what} is the same {type(value).__name__}"

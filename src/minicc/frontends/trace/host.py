@@ -50,13 +50,18 @@ def on_host(
             box = leaf.box if type(leaf) is Number else leaf
             if isinstance(box, Tracer):
                 content = box.content
-                kind = leaf.kind if type(leaf) is Number else None
+                kind = leaf.kind if type(leaf) is Number else box_kind(box)
                 return Slot(place(content), kind) if isinstance(content, Value) else content
             return _real(recorder, name, leaf)
 
         return Host(name, function, mapped(slot, args), mapped(slot, kwargs), reason)
 
     return recorder.path.pause(recorder, make, boxes)
+
+
+def box_kind(box: Tracer) -> str | None:
+    """Of which kind the slot of an array is: one without axes need not be a scalar."""
+    return None if box.scalar or box.ndim else "array"
 
 
 def library(

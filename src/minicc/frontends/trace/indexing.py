@@ -39,16 +39,21 @@ def normal_key(recorder: Recorder, key: Any) -> Key:
             parts.append(part)
         elif isinstance(part, slice):
             parts.append(slice(_number(part.start), _number(part.stop), _number(part.step)))
+        elif isinstance(part, Tracer):
+            parts.append(_index_array(part.content))
         elif isinstance(part, (bool, np.bool_)):
             recorder.refuse("MC0246", "an index that is True or False is not traced")
         elif isinstance(part, (int, np.integer)):
             parts.append(int(part))
         else:
-            content = content_of(recorder, part)
-            if isinstance(content, np.ndarray) and content.ndim == 0 and content.dtype.kind in "iu":
-                content = int(content)  # type: ignore[assignment]
-            parts.append(content)
+            parts.append(_index_array(content_of(recorder, part)))
     return tuple(parts)
+
+
+def _index_array(content: Content) -> Any:
+    if isinstance(content, np.ndarray) and content.ndim == 0 and content.dtype.kind in "iu":
+        return int(content)
+    return content
 
 
 def is_basic(key: Key) -> bool:
@@ -129,7 +134,7 @@ def getitem(recorder: Recorder, box: Tracer, index: Any) -> Any:
         if len(key) < box.ndim or not all(isinstance(part, int) for part in key):
             return box.look(lens)
         content = lens.read(box.content)
-        return Tracer(recorder, content) if isinstance(content, Value) else content
+        return Tracer(recorder, content, scalar=True) if isinstance(content, Value) else content
     content = box.content
     if isinstance(content, np.ndarray) and not any(isinstance(part, Value) for part in key):
         return Tracer(recorder, content[key])
@@ -146,7 +151,8 @@ def _written(recorder: Recorder, box: Tracer, key: Key, new: Any) -> Content:
     value = new if isinstance(new, Value) else recorder.lift(np.asarray(new))
     put = index_lens(recorder, key, box.shape).put
     assert put is not None
-    return put(value_of(recorder, box), value)
+    whole: Value = put(value_of(recorder, box), value)
+    return whole
 
 
 def _fit(recorder: Recorder, new: Any, base: Value, kept: list[int], full: list[int]) -> Value:
@@ -277,7 +283,8 @@ def put_at(recorder: Recorder, box: Tracer, key: Key, new: Value, combine: str) 
     else:
         fixed = np.asarray(line[key])
         if combine == "none":
-            return _put_fixed(recorder, box, fixed, recorder.broadcast(value, fixed.shape))
+            value = recorder.broadcast(value, fixed.shape)
+            return put_fixed(recorder, box.value(), fixed, value)
         places = recorder.lift(fixed)
     count = int(np.prod(places.type.extents))
     value = recorder.reshape(recorder.broadcast(value, places.type.extents), (count,))
@@ -287,17 +294,17 @@ def put_at(recorder: Recorder, box: Tracer, key: Key, new: Value, combine: str) 
     return recorder.reshape(flat, box.shape)
 
 
-def _put_fixed(recorder: Recorder, box: Tracer, places: Array, new: Value) -> Value:
+def put_fixed(recorder: Recorder, base: Value, places: Array, new: Value) -> Value:
     """The same at places that are known: each element is an old one or one of the new."""
-    source = np.full(box.size, -1)
+    shape = tuple(base.type.extents)
+    source = np.full(int(np.prod(shape)), -1)
     source[places.reshape(-1)] = np.arange(places.size)
     if not places.size:
-        return box.value()
+        return base
     flat = recorder.reshape(new, (places.size,))
     spread = taken(recorder, flat, np.maximum(source, 0), 0)
-    chosen = recorder.lift((source >= 0).reshape(box.shape))
-    spread = recorder.reshape(spread, box.shape)
-    return recorder.emit(graph.Select, chosen, spread, box.value())
+    chosen = recorder.lift((source >= 0).reshape(shape))
+    return recorder.emit(graph.Select, chosen, recorder.reshape(spread, shape), base)
 
 
 _RUNS = 32  # pieces of which elements at known places may be joined

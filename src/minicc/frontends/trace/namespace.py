@@ -1,16 +1,21 @@
 """What a traced function finds in the place of the module `numpy`.
 
 Types, dtypes and numbers (`np.float32`, `np.pi`) are NumPy's own; functions are wrapped and go to
-`dispatch`. `np.ndarray` is `Tracer`, so that `isinstance` holds. Random numbers and files are
-refused where they are named.
+`dispatch`. `np.ndarray` is what traced arrays pass for. Random numbers and files are refused where
+they are named.
 
 Mirrors: JAX's `jax.numpy`, made per trace; Dynamo's wrapping of modules.
 """
 
 from __future__ import annotations
 
+import contextvars
+import io
+import os
+import pathlib
 import random
 import types
+from functools import partial
 from typing import Any, NoReturn
 
 import numpy as np
@@ -87,8 +92,12 @@ def replacement(recorder: Recorder, real: Any, path: str) -> Any:
         return Impure(recorder, f"np.{path}", impurity(path))
     if isinstance(real, types.ModuleType):
         return Namespace(recorder, path)
+    if path in ("errstate", "seterr"):
+        return partial(_error_state, recorder, real, path)
+    if real is np.nditer:
+        return partial(_iterated, recorder)
     if real is np.ndarray:
-        return Tracer
+        return ArrayType(recorder)
     if isinstance(real, type) and issubclass(real, np.generic) and real in _CONCRETE:
         return ScalarType(recorder, real)
     if (isinstance(real, type) and path not in _CLASSES) or not callable(real):
@@ -96,9 +105,42 @@ def replacement(recorder: Recorder, real: Any, path: str) -> Any:
     return TracedFunction(recorder, path)
 
 
+def _iterated(recorder: Recorder, op: Any, *args: Any, **kwargs: Any) -> Any:
+    """NumPy's iterator over what is read; one that writes would write to a copy."""
+    if "write" in str((args, kwargs)):
+        hint = "write with whole arrays, or by an index"
+        recorder.refuse("MC0243", "np.nditer that writes is not traced", hint)
+    return np.nditer(op, *args, **kwargs)
+
+
+def _error_state(recorder: Recorder, real: Any, name: str, *args: Any, **kwargs: Any) -> Any:
+    """How NumPy tells of overflows and their like: compiled code does not."""
+    wanted = [*args, *kwargs.values()]
+    if name == "seterr" or any(w not in (None, "ignore", "warn") for w in wanted):
+        hint = "look at the values: np.isfinite(x)"
+        recorder.refuse("MC0241", f"np.{name}({', '.join(map(repr, wanted))}) is not traced", hint)
+    return real(*args, **kwargs)
+
+
 # Classes that are called as functions are.
 _CLASSES = ("vectorize",)
 _CONCRETE = {np.dtype(c).type for c in "?bhilqBHILQefdFD"}
+
+
+class ArrayType(PythonType):
+    """`np.ndarray`: what traced arrays are, and traced scalars are not."""
+
+    def __init__(self, recorder: Recorder) -> None:
+        super().__init__(np.ndarray)
+        self._recorder = recorder
+
+    def __call__(self, shape: Any, dtype: Any = float, *args: Any, **kwargs: Any) -> Any:
+        if args or kwargs:
+            self._recorder.refuse("MC0241", "np.ndarray over given memory is not traced")
+        return call(self._recorder, "zeros", (shape, dtype), {})
+
+    def __instancecheck__(self, x: Any) -> bool:
+        return isinstance(x, np.ndarray) or (type(x) is Tracer and not x.scalar)
 
 
 class ScalarType(PythonType):
@@ -126,7 +168,19 @@ class Impure:
         refuse_impure(self._recorder, self._name, self._reason)
 
     def __getattr__(self, name: str) -> Any:
+        if name == "path" and self._name == "os":
+            return os.path
         refuse_impure(self._recorder, f"{self._name}.{name}", self._reason)
+
+    def __iter__(self) -> Any:
+        refuse_impure(self._recorder, self._name, self._reason)
+
+    __next__ = __len__ = __enter__ = __iter__
+
+    def __getitem__(self, key: Any) -> Any:
+        refuse_impure(self._recorder, f"{self._name}[{key!r}]", self._reason)
+
+    __contains__ = __truediv__ = __getitem__
 
 
 def impure(recorder: Recorder, x: Any, name: str) -> Impure | None:
@@ -136,11 +190,40 @@ def impure(recorder: Recorder, x: Any, name: str) -> Impure | None:
         if isinstance(drawn, (np.random.Generator, np.random.RandomState, random.Random)):
             return Impure(recorder, name, IMPURE["random"])
     module = getattr(x, "__name__" if isinstance(x, types.ModuleType) else "__module__", None)
-    if module in ("random", "secrets"):
+    if module in ("random", "secrets", "uuid"):
         return Impure(recorder, name, IMPURE["random"])
     if module == "time":
-        return Impure(recorder, name, "the clock is read once, while tracing")
+        return Impure(recorder, name, _CLOCK)
+    # os.environ is of a class of that module
+    state = (pathlib.Path, contextvars.ContextVar)
+    if module in _SYSTEM or isinstance(x, state) or type(x).__module__ == "os":
+        return Impure(recorder, name, "the system is asked once, while tracing")
+    if hasattr(type(x), "__next__") and not isinstance(x, io.IOBase):
+        return Impure(recorder, name, "its next element is taken once, while tracing")
     return None
+
+
+_CLOCK = "the clock is read once, while tracing"
+_SYSTEM = frozenset({
+    "os", "posix", "nt", "socket", "subprocess", "shutil", "tempfile", "glob", "pathlib", "select",
+    "signal", "platform", "locale", "resource", "urllib.request", "multiprocessing", "sqlite3",
+})  # fmt: skip
+
+
+class Clock(PythonType):
+    """The classes of `datetime`, which can't be asked for the time of now."""
+
+    def __init__(self, recorder: Recorder, real: type) -> None:
+        super().__init__(real)
+        self._recorder = recorder
+
+    def __getattr__(self, name: str) -> Any:
+        if name in ("now", "today", "utcnow"):
+            refuse_impure(self._recorder, f"{self.real.__name__}.{name}", _CLOCK)
+        return getattr(self.real, name)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return self.real(*args, **kwargs)
 
 
 def numpy_path(x: Any) -> str | None:

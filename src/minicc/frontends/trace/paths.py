@@ -158,8 +158,10 @@ class Host(Action):
         def take(leaf: Any, path: str) -> Any:
             if isinstance(leaf, (np.ndarray, np.generic)) or type(leaf) is float:
                 array = _own(np.asarray(leaf), pool)
-                kind = float if type(leaf) is float else None
-                seen.append((array.dtype, array.shape, kind))
+                whole = "array" if isinstance(leaf, np.ndarray) and not leaf.ndim else None
+                kind = float if type(leaf) is float else whole
+                lies = () if array.flags.c_contiguous else (array.strides,)
+                seen.append((array.dtype, array.shape, kind, *lies))
                 arrays.append(array)
                 return Slot(len(arrays) - 1, kind)
             seen.append(value_key(leaf))
@@ -233,8 +235,8 @@ def write_back(
 ) -> None:
     """Give arguments their new contents; refused where another argument shares the memory."""
     for target, _ in writes:
-        for k, other in enumerate(args):
-            if k != target and np.may_share_memory(args[target], other):
+        for other in args:
+            if other is not args[target] and np.may_share_memory(args[target], other):
                 raise UnsupportedError(
                     "MC0243",
                     "an argument is written to, and another argument shares its memory",

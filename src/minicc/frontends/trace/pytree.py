@@ -17,11 +17,27 @@ from typing import Any
 import numpy as np
 
 from minicc.errors import UserError
+from minicc.frontends.trace.objects import is_stood_in
 from minicc.ir.core import attribute_key
 
 Key = tuple[Any, ...]
 _STATIC = (type(None), bool, int, float, complex, str, bytes, type(Ellipsis), np.dtype, type, slice)
 _CALLABLE = (types.FunctionType, types.BuiltinFunctionType, types.MethodType, np.ufunc, partial)
+
+
+class Held:
+    """An object by identity; it is held, so that its identity is nobody else's."""
+
+    __slots__ = ("value",)
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Held) and other.value is self.value
+
+    def __hash__(self) -> int:
+        return id(self.value)
 
 
 def flatten(value: Any, leaves: list[Any], path: str = "argument") -> Key:
@@ -32,18 +48,20 @@ def flatten(value: Any, leaves: list[Any], path: str = "argument") -> Key:
     kind = type(value)
     if kind is np.ndarray:
         leaves.append(value)
-        return ("array", value.dtype, value.shape)
+        # how it lies in memory says which of NumPy's results are views
+        lies = () if value.flags.c_contiguous else (value.strides,)
+        return ("array", value.dtype, value.shape, *lies)
     if kind in _STATIC:
         if kind is slice:
             return ("value", "slice", str(value))
         return ("value", kind.__name__, attribute_key(value))
     if isinstance(value, np.generic):
-        return flatten(np.asarray(value), leaves, path)
+        return ("scalar", *flatten(np.asarray(value), leaves, path)[1:])
     if isinstance(value, (tuple, list)):
         parts = [flatten(v, leaves, f"{path}[{k}]") for k, v in enumerate(value)]
         return (kind, *parts)
     if kind is dict:
-        items = [(k, flatten(v, leaves, f"{path}[{k!r}]")) for k, v in value.items()]
+        items = [(type(k), k, flatten(v, leaves, f"{path}[{k!r}]")) for k, v in value.items()]
         return (dict, *items)
     if isinstance(value, np.matrix) or (np.ma.isMaskedArray(value) and np.any(value.mask)):
         what = "matrix, whose * is another" if isinstance(value, np.matrix) else "masked array"
@@ -51,9 +69,8 @@ def flatten(value: Any, leaves: list[Any], path: str = "argument") -> Key:
         raise UserError("MC0181", f"{path} is a {what}", hint=hint)
     if isinstance(value, np.ndarray):
         return flatten(value.view(np.ndarray), leaves, path)
-    if isinstance(value, (*_STATIC, *_CALLABLE)):
-        # by itself, so that it lives as long as the key and its identity is nobody else's
-        return ("object", value)
+    if isinstance(value, (*_STATIC, *_CALLABLE)) or is_stood_in(value):
+        return ("object", Held(value))
     raise UserError(
         "MC0181",
         f"{path} is a {kind.__module__}.{kind.__name__}, which is neither an array nor a value",
@@ -76,7 +93,8 @@ def mapped(f: Callable[[Any, str], Any], value: Any, path: str = "") -> Any:
 class Slot:
     """The place of the k-th array in a structure of results.
 
-    `kind` is the Python type of a number, or "argument" for the k-th array of the call itself.
+    `kind` is the Python type of a number, "array" for one without axes that is no scalar, or how
+    the array is seen (`results.Shown`), of a result or of an argument of the call.
     """
 
     __slots__ = ("index", "kind")
@@ -89,7 +107,11 @@ class Slot:
         """What stands there; arrays without axes become NumPy's scalars."""
         if self.kind is None:
             return _scalar(leaves[self.index])
-        return args[self.index] if self.kind == "argument" else self.kind(leaves[self.index][()])
+        if self.kind == "array":
+            return leaves[self.index]
+        if isinstance(self.kind, type):
+            return self.kind(leaves[self.index][()])
+        return self.kind.of((args if self.kind.of_argument else leaves)[self.index])
 
 
 def rebuild(structure: Any, leaves: Sequence[Any], args: Sequence[Any] = ()) -> Any:

@@ -65,9 +65,9 @@ class Recorder:
         self.namespace: Any = None
         self.inputs: list[Value] = []
         self.arguments: list[Any] = []
+        self.given: dict[int, Any] = {}  # the boxes of arguments by the arrays' identities
         self.path: Any = None
         self.raised: Exception | None = None  # what a call on the host raised last
-        self.fixed_layout = False  # whether the strides of arguments were looked at
         self.places: list[str] = []  # lines where arguments are written to
         self._builder = Builder(())
         self._lifted: dict[int, tuple[Array, Value]] = {}

@@ -27,7 +27,7 @@ Axis = int | tuple[int, ...] | None
 
 def axes_of(value: Value, axis: Axis) -> tuple[int, ...]:
     """The axes that NumPy's `axis` names, sorted; AxisError outside of the array's."""
-    if axis is None:
+    if axis is None or (not value.type.rank and axis in (0, -1)):
         return tuple(range(value.type.rank))
     return tuple(sorted(normalize_axis_tuple(axis, value.type.rank)))
 

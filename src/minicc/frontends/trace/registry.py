@@ -55,18 +55,29 @@ class Dispatch:
     """
 
     call: Callable[..., Any]
+    view: Callable[..., Any]
     library: Callable[..., Any]
 
 
 # Methods of ndarray that are NumPy's function of the same or another name.
 METHODS: dict[str, str] = {}
 for _names in (
-    ("all", "any", "argmax", "argmin", "clip", "copy", "dot", "max", "mean", "min", "prod"),
+    ("all", "any", "argmax", "argmin", "clip", "dot", "max", "mean", "min", "prod"),
     ("ravel", "repeat", "round", "squeeze", "std", "sum", "swapaxes", "take", "trace", "var"),
     ("diagonal", "argsort", "argpartition", "cumsum", "cumprod", "nonzero", "searchsorted"),
     ("choose", "compress", "put"),
 ):
     METHODS.update({name: name for name in _names})
-METHODS["conj"] = METHODS["conjugate"] = "positive"
-for _name in ("astype", "flatten", "reshape", "transpose", "view", "item", "sort", "partition"):
+METHODS["conj"] = METHODS["conjugate"] = "ndarray.conj"
+for _name in (
+    "astype",
+    "copy",
+    "flatten",
+    "reshape",
+    "transpose",
+    "view",
+    "item",
+    "sort",
+    "partition",
+):
     METHODS[_name] = f"ndarray.{_name}"

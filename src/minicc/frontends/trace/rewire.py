@@ -14,12 +14,16 @@ Mirrors: Dynamo's handling of globals and closures with guards, without its byte
 from __future__ import annotations
 
 import builtins
+import collections
+import copy
+import datetime
 import dis
 import math
 import os
-import sysconfig
+import sys
 import types
-from collections.abc import Iterator
+import warnings
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
 
@@ -28,22 +32,28 @@ import numpy as np
 from minicc.frontends.trace.effects import (
     MathModule,
     SciPyModule,
+    effects,
     is_scipy,
     mathematics,
     printed,
     scientific,
 )
-from minicc.frontends.trace.namespace import Impure, Namespace, impure, numpy_path, replacement
+from minicc.frontends.trace.namespace import (
+    Clock,
+    Impure,
+    Namespace,
+    impure,
+    numpy_path,
+    replacement,
+)
 from minicc.frontends.trace.numbers import FLOAT, INT
+from minicc.frontends.trace.objects import MISSING, is_library, stand_in
 from minicc.frontends.trace.pytree import mapped
 from minicc.frontends.trace.recorder import Recorder
 from minicc.frontends.trace.tracer import Tracer
 
-MISSING: Any = object()
-_LIBRARIES = tuple(
-    os.path.join(path, "")
-    for path in {sysconfig.get_path(k) for k in ("stdlib", "platstdlib", "purelib", "platlib")}
-)
+_CONTAINERS = (set, frozenset, collections.deque, dict, list)
+_LOOKED_INTO = (datetime, sys, warnings)  # modules of Python of which some members are replaced
 _FILES = frozenset({"open", "input"})
 
 
@@ -60,7 +70,7 @@ class Reference:
 
     def now(self) -> Any:
         """What is there now."""
-        if isinstance(self.home, dict):
+        if isinstance(self.home, (dict, types.MappingProxyType)):
             return self.home.get(self.name, MISSING)
         if isinstance(self.home, types.CellType):
             try:
@@ -68,11 +78,6 @@ class Reference:
             except ValueError:
                 return MISSING
         return getattr(self.home, self.name, MISSING)
-
-
-def is_library(path: str) -> bool:
-    """Whether a source file belongs to Python or to an installed package."""
-    return path.startswith(_LIBRARIES) or path.startswith("<frozen")
 
 
 def _codes(code: types.CodeType) -> Iterator[types.CodeType]:
@@ -92,11 +97,29 @@ def _compares_types(code: types.CodeType) -> bool:
 
 
 def _same(left: Any, right: Any) -> bool:
-    if type(left) is not type(right) or not isinstance(left, (tuple, list, dict)):
+    if type(left) is not type(right) or not isinstance(left, (tuple, list, dict, *_CONTAINERS)):
         return left is right
+    if isinstance(left, (set, frozenset)):
+        return bool(left == right)
     if isinstance(left, dict):
         return left.keys() == right.keys() and all(_same(v, right[k]) for k, v in left.items())
     return len(left) == len(right) and all(map(_same, left, right))
+
+
+def _copied(x: Any, f: Callable[[Any], Any]) -> Any:
+    """A container of the same kind with its elements replaced, keys as they are."""
+    if type(x) in (list, dict) or isinstance(x, tuple):
+        return mapped(lambda leaf, path: f(leaf), x)
+    if not isinstance(x, _CONTAINERS):
+        return f(x)
+    new: Any = copy.copy(x)
+    if isinstance(x, dict):
+        for key, element in x.items():
+            dict.__setitem__(new, key, f(element))
+    elif isinstance(x, (list, collections.deque)):
+        for k, element in enumerate(x):
+            new[k] = f(element)
+    return new
 
 
 class Rewirer:
@@ -106,6 +129,7 @@ class Rewirer:
         self.recorder = recorder
         self.references: list[Reference] = []
         recorder.namespace = Namespace(recorder)
+        self.classes: dict[Any, Any] = {}
         self._functions: dict[int, tuple[Any, Any]] = {}
         self._globals: dict[int, dict[str, Any]] = {}
         self._seen: set[tuple[int, str]] = set()
@@ -129,45 +153,66 @@ class Rewirer:
             if isinstance(x, types.ModuleType):
                 return SciPyModule(self.recorder, x)
             return partial(scientific, self.recorder, x)
+        writer = effects(self.recorder, x)
+        if writer is not None:
+            return writer
+        if isinstance(x, type) and x in (datetime.datetime, datetime.date):
+            return Clock(self.recorder, x)
         source = impure(self.recorder, x, name)
         if source is not None:
             return source
         if type(x) is np.ndarray:
             return self.array(x, name)
+        if isinstance(x, np.ma.MaskedArray | np.matrix):
+            what = f"`{name}` from outside of the function is a {type(x).__name__}"
+            self.recorder.wrong("MC0181", what, "use its data: numpy.asarray(x), x.filled(value)")
         if isinstance(x, types.FunctionType):
-            return x if is_library(x.__code__.co_filename) else self.function(x)
+            return self._around(x) if is_library(x.__code__.co_filename) else self.function(x)
         if isinstance(x, types.MethodType):
-            return types.MethodType(self.value(x.__func__, name), x.__self__)
+            return types.MethodType(self.value(x.__func__, name), self.value(x.__self__, name))
         if isinstance(x, partial):
             named = {k: self.value(v, f"{name} {k}") for k, v in x.keywords.items()}
             args = [self.value(v, f"{name}[{k}]") for k, v in enumerate(x.args)]
             return partial(self.value(x.func, name), *args, **named)
         if isinstance(x, types.ModuleType):
             file = getattr(x, "__file__", None)
-            return x if file is None or is_library(file) else ModuleProxy(self, x)
+            known = file is None or is_library(file)
+            return x if known and x not in _LOOKED_INTO else ModuleProxy(self, x)
         wrapped = None if isinstance(x, type) else getattr(x, "__wrapped__", None)
         if isinstance(wrapped, types.FunctionType):
             return self.value(wrapped, name)
         if type(x) in (tuple, list, dict):
             return self.container(mapped(lambda leaf, path: self.value(leaf, name + path), x), name)
-        return x
+        if isinstance(x, _CONTAINERS) and not isinstance(x, np.ndarray):
+            return self.container(_copied(x, lambda leaf: self.value(leaf, name)), name)
+        return stand_in(self, x, name)
+
+    def _around(self, f: types.FunctionType) -> types.FunctionType:
+        """A library's function; where it wraps the user's, as decorators do, around the copy."""
+        if not isinstance(getattr(f, "__wrapped__", None), types.FunctionType):
+            return f
+        cells = tuple(types.CellType(self.value(c.cell_contents, f.__name__))
+                      for c in f.__closure__ or ())  # fmt: skip
+        copy = types.FunctionType(f.__code__, f.__globals__, f.__name__, f.__defaults__, cells)
+        copy.__kwdefaults__ = f.__kwdefaults__
+        return copy
 
     def entry(self, f: Any) -> Any:
         """What stands for the traced function itself, which may be an object with `__call__`."""
         called = vars(type(f)).get("__call__")
         if isinstance(called, types.FunctionType) and not hasattr(f, "__wrapped__"):
-            return types.MethodType(self.value(called, "__call__"), f)
+            return types.MethodType(self.value(called, "__call__"), self.value(f, "self"))
         return self.value(f, self.recorder.name)
 
-    def container(self, copy: Any, name: str) -> Any:
+    def container(self, made: Any, name: str) -> Any:
         """Remember the copy of a container from outside, to see whether the function changes it."""
-        self._containers.append((name, copy, mapped(lambda leaf, path: leaf, copy)))
-        return copy
+        self._containers.append((name, made, _copied(made, lambda leaf: leaf)))
+        return made
 
     def check_containers(self) -> None:
         """UnsupportedError (MC0244) where the function changed a list or dict from outside."""
-        for name, copy, before in self._containers:
-            if not _same(copy, before):
+        for name, made, before in self._containers:
+            if not _same(made, before):
                 self.recorder.refuse(
                     "MC0244",
                     f"`{name}` from outside of the function is changed",
@@ -177,7 +222,10 @@ class Rewirer:
     def array(self, x: np.ndarray[Any, Any], name: str) -> Tracer:
         """A captured array as a constant."""
         if id(x) not in self._arrays:
-            self._arrays[id(x)] = Tracer(self.recorder, x, locked=f"the captured array `{name}`")
+            box = Tracer(self.recorder, x, locked=f"the captured array `{name}`")
+            if x.itemsize:
+                box.lies(x.strides)
+            self._arrays[id(x)] = box
             self.recorder.captured[name] = x
         return self._arrays[id(x)]
 

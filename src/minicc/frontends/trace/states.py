@@ -175,6 +175,8 @@ class _Teller:
             return "function", x.__code__, cells, self.tell(x.__defaults__ or ())
         if isinstance(x, _FIXED):
             return "fixed", x
+        if kind.__dict__.get("stands_in"):
+            return "outside", id(x)
         if kind.__module__.startswith(_OWN):
             return "own", kind, repr(x)
         raise _Hidden
@@ -198,7 +200,9 @@ class _Teller:
         seen = value_key(box.known)
         view = box.looks_at()
         if view is not None:
-            return "view", self._box(view[0]), value_key(view[1]), seen
+            held = box.held()
+            kept = None if held is None else self.values.setdefault(held, len(self.values))
+            return "view", self._box(view[0]), value_key(view[1]), seen, kept, held and box.stale
         content = box.content
         if isinstance(content, Value):
             k = self.values.setdefault(content, len(self.values))

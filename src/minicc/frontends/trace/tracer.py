@@ -23,6 +23,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
+from minicc.frontends.trace.operators import Operators
 from minicc.frontends.trace.paths import CONVERSIONS, Read
 from minicc.frontends.trace.recorder import Recorder
 from minicc.frontends.trace.registry import FUNCTIONS, METHODS, Dispatch
@@ -30,34 +31,6 @@ from minicc.ir.core import Array, Value
 
 Content = Value | Array
 _UNROLLED = 1024  # rows that a Python loop over an array may have
-_ACCEPTED = (bool, int, float, complex, list, tuple, np.ndarray, np.generic)
-
-
-def _binary(name: str, reflected: bool = False) -> Callable[[Tracer, Any], Any]:
-    def operate(self: Tracer, other: Any) -> Any:
-        if not isinstance(other, (Tracer, *_ACCEPTED)):
-            return NotImplemented
-        return self._call(name, other, self) if reflected else self._call(name, self, other)
-
-    return operate
-
-
-def _reflected(name: str) -> Callable[[Tracer, Any], Any]:
-    return _binary(name, reflected=True)
-
-
-def _in_place(name: str) -> Callable[[Tracer, Any], Any]:
-    def operate(self: Tracer, other: Any) -> Any:
-        if not isinstance(other, (Tracer, *_ACCEPTED)):
-            return NotImplemented
-        # NumPy's scalars, which have no shape, are immutable
-        return self._call(name, self, other, **({"out": self} if self.ndim else {}))
-
-    return operate
-
-
-def _unary(name: str) -> Callable[[Tracer], Any]:
-    return lambda self: self._call(name, self)
 
 
 class Lens(NamedTuple):
@@ -65,26 +38,27 @@ class Lens(NamedTuple):
 
     `move` makes the view of a NumPy array, `emit` of a value of the graph; `put` gives the base's
     value after the view's was replaced, and is None where the view can't be written to. Equal
-    `key`s see the same.
+    `key`s see the same. A lens that is `hosted` reads and writes at breaks, so what it showed is
+    kept across them; its `put` takes arrays too. `show` makes the view where `move` copies.
     """
 
     key: Any
     move: Callable[[Array], Array]
-    emit: Callable[[Value], Value]
-    put: Callable[[Value, Value], Value] | None
+    emit: Callable[[Value], Any]
+    put: Callable[[Any, Any], Any] | None
+    hosted: bool = False
+    show: Callable[[Array], Array] | None = None
 
     def read(self, content: Content) -> Content:
         """What the view holds for a base's content."""
         return self.emit(content) if isinstance(content, Value) else self.move(content)
 
 
-_BYTE = np.zeros(1, np.uint8)
-
-
-class Tracer:
+class Tracer(Operators):
     """An array while it is traced.
 
     `locked` says whose memory it is, where it may not be written; `base` and `lens` make it a view.
+    A `scalar` stands for one of NumPy's, which is no array; it passes for one with `isinstance`.
     """
 
     __slots__ = (
@@ -97,7 +71,6 @@ class Tracer:
         "_seen",
         "_shadow",
         "_version",
-        "recorder",
     )
     __array_priority__ = 1000
 
@@ -109,8 +82,10 @@ class Tracer:
         locked: str = "",
         base: Tracer | None = None,
         lens: Lens | None = None,
+        scalar: bool = False,
     ) -> None:
         self.recorder = recorder
+        self.scalar = scalar
         self._content = content
         self._version = 0
         self._locked = locked
@@ -121,15 +96,35 @@ class Tracer:
         self._known: dict[str, Any] = {}
         recorder.watch(self)
 
+    @property
+    def __class__(self) -> Any:
+        return self.dtype.type if self.scalar else Tracer
+
+    @__class__.setter
+    def __class__(self, value: Any) -> None:
+        raise TypeError("a traced array stays one")
+
     def look(self, lens: Lens) -> Tracer:
         """A view of this array."""
         return Tracer(self.recorder, lens.read(self.content), base=self, lens=lens)
+
+    def moves(self) -> tuple[tuple[Any, ...], tuple[Callable[[Array], Array], ...]]:
+        """The lenses' keys from its root on, and how NumPy makes these views."""
+        if self._base is None or self._lens is None:
+            return (), ()
+        keys, moves = self._base.moves()
+        return (*keys, self._lens.key), (*moves, self._lens.show or self._lens.move)
 
     def looks_at(self) -> tuple[Tracer, Any] | None:
         """The base of a view and the key of its lens."""
         if self._base is None or self._lens is None:
             return None
         return self._base, self._lens.key
+
+    @property
+    def stale(self) -> bool:
+        """Whether it is a view whose base was written to since it was read."""
+        return self._base is not None and (self._base.stale or self._base._version != self._seen)
 
     def is_view_of(self, base: Tracer, key: Any) -> bool:
         """Whether it is what `base[key]` gave, so that storing it there changes nothing."""
@@ -142,18 +137,23 @@ class Tracer:
                 self._shadow = self._lens.move(self._base.shadow())
             else:
                 steps = np.cumprod([1, *[max(n, 1) for n in self.shape[:0:-1]]])[::-1]
-                strides = tuple(map(int, steps)) if self.shape else ()
-                self._shadow = as_strided(_BYTE, self.shape, strides)
+                self.lies(tuple(int(s) * self.itemsize for s in steps) if self.shape else ())
+        assert self._shadow is not None
         return self._shadow
 
     def lies(self, strides: tuple[int, ...]) -> None:
-        """Say how an argument lies in memory, in strides counted in elements."""
-        self._shadow = as_strided(_BYTE, self.shape, strides)
+        """Say how the array lies in memory where that is not row by row."""
+        self._shadow = as_strided(np.empty(1, self.dtype), self.shape, strides)
 
     @property
     def root(self) -> Tracer:
         """The array whose memory this one shows."""
         return self if self._base is None else self._base.root
+
+    @property
+    def locked_array(self) -> Array | None:
+        """The captured array that it is."""
+        return None if not self._locked or isinstance(self._content, Value) else self._content
 
     @property
     def written(self) -> bool:
@@ -170,11 +170,12 @@ class Tracer:
     def held(self) -> Value | None:
         """What must be kept for it at a break: a view's comes from its base."""
         content = self._content
-        return content if self._base is None and isinstance(content, Value) else None
+        own = self._base is None or (self._lens is not None and self._lens.hosted)
+        return content if own and isinstance(content, Value) else None
 
     def rebind(self, moved: dict[Value, Value]) -> None:
         """Take the value of the segment that begins."""
-        if self._base is not None:
+        if self._base is not None and self._lens is not None and not self._lens.hosted:
             self._seen = -1
         elif isinstance(self._content, Value):
             self._content = moved.get(self._content, self._content)
@@ -197,7 +198,9 @@ class Tracer:
                 "write to a .copy() of it and return that",
             )
         if self._base is not None and self._lens is not None:
+            kept = Tracer(self.recorder, content)  # for a write on the host ends the segment
             self._write_through(self._base, self._lens, content)
+            content = kept.content
             self._seen = self._base._version
         else:
             self.recorder.note_write(self)
@@ -209,7 +212,9 @@ class Tracer:
         if lens.put is None:
             raise ValueError("assignment destination is read-only")
         old = base.content
-        if isinstance(old, Value) or isinstance(content, Value):
+        if lens.hosted:
+            base.assign(lens.put(old, content))
+        elif isinstance(old, Value) or isinstance(content, Value):
             new = content if isinstance(content, Value) else self.recorder.lift(content)
             base.assign(lens.put(base.value(), new))
         else:
@@ -259,14 +264,16 @@ class Tracer:
         content = self.content
         return content if isinstance(content, Value) else self.recorder.lift(content)
 
-    def _call(self, name: str, *args: Any, **kwargs: Any) -> Any:
-        return Dispatch.call(self.recorder, name, args, kwargs)
-
     @property
     def shape(self) -> tuple[int, ...]:
         """The extents."""
         content = self._content  # a view keeps its shape, so it need not be read anew
         return tuple(content.type.extents if isinstance(content, Value) else content.shape)
+
+    @shape.setter
+    def shape(self, new: Any) -> None:
+        what = "the shape of an array is set in place"
+        self.recorder.refuse("MC0241", what, "bind the result of reshape instead")
 
     @property
     def dtype(self) -> np.dtype[Any]:
@@ -323,8 +330,9 @@ class Tracer:
         return self.read("tolist", ".tolist()")
 
     def fill(self, new: Any) -> None:
-        """Set all elements."""
-        self[...] = new
+        """Set all elements; a scalar has none."""
+        if not self.scalar:
+            self[...] = new
 
     def __getitem__(self, key: Any) -> Any:
         return self._call("__getitem__", self, key)
@@ -394,10 +402,23 @@ class Tracer:
         """The array itself, which is real."""
         return self._call("real", self)
 
+    @real.setter
+    def real(self, new: Any) -> None:
+        self.real[...] = new
+
     @property
     def imag(self) -> Any:
         """Zeros."""
         return self._call("imag", self)
+
+    @imag.setter
+    def imag(self, new: Any) -> None:
+        if self.scalar:
+            what = "attribute 'imag' of 'numpy.generic' objects is not writable"
+            raise AttributeError(what)
+        if self.dtype.kind != "c":
+            raise TypeError("array does not have imaginary part to set")
+        self.imag[...] = new
 
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
         if kwargs.get("out") == (None,):
@@ -425,48 +446,3 @@ class Tracer:
 
     def __deepcopy__(self, memo: Any) -> Any:
         return self._call("copy", self)
-
-    def __round__(self, digits: int = 0) -> Any:
-        return self._call("round", self, digits)
-
-    def __divmod__(self, other: Any) -> tuple[Any, Any]:
-        return self // other, self % other
-
-    def __rdivmod__(self, other: Any) -> tuple[Any, Any]:
-        return other // self, other % self
-
-    __hash__ = None  # type: ignore[assignment]  # as ndarray: == compares elements
-    __eq__ = _binary("equal")
-    __ne__ = _binary("not_equal")
-    __lt__, __le__ = _binary("less"), _binary("less_equal")
-    __gt__, __ge__ = _binary("greater"), _binary("greater_equal")
-    __neg__, __pos__ = _unary("negative"), _unary("positive")
-    __abs__, __invert__ = _unary("absolute"), _unary("invert")
-    __add__, __radd__, __iadd__ = _binary("add"), _reflected("add"), _in_place("add")
-    __sub__, __rsub__ = _binary("subtract"), _reflected("subtract")
-    __isub__ = _in_place("subtract")
-    __mul__, __rmul__ = _binary("multiply"), _reflected("multiply")
-    __imul__ = _in_place("multiply")
-    __truediv__, __rtruediv__ = _binary("divide"), _reflected("divide")
-    __itruediv__ = _in_place("divide")
-    __floordiv__, __rfloordiv__ = _binary("floor_divide"), _reflected("floor_divide")
-    __ifloordiv__ = _in_place("floor_divide")
-    __mod__, __rmod__, __imod__ = (
-        _binary("remainder"),
-        _reflected("remainder"),
-        _in_place("remainder"),
-    )
-    __pow__, __rpow__, __ipow__ = _binary("power"), _reflected("power"), _in_place("power")
-    __matmul__, __rmatmul__ = _binary("matmul"), _reflected("matmul")
-    __imatmul__ = _in_place("matmul")
-    __and__, __rand__ = _binary("bitwise_and"), _reflected("bitwise_and")
-    __iand__ = _in_place("bitwise_and")
-    __or__, __ror__, __ior__ = (
-        _binary("bitwise_or"),
-        _reflected("bitwise_or"),
-        _in_place("bitwise_or"),
-    )
-    __xor__, __rxor__ = _binary("bitwise_xor"), _reflected("bitwise_xor")
-    __ixor__ = _in_place("bitwise_xor")
-    __lshift__, __rlshift__ = _binary("left_shift"), _reflected("left_shift")
-    __rshift__, __rrshift__ = _binary("right_shift"), _reflected("right_shift")

@@ -12,13 +12,12 @@ from typing import Any
 
 import numpy as np
 
-from minicc.errors import UserError
+from minicc.errors import CompilerBug, UnsupportedError, UserError
 from minicc.frontends.trace.breaks import Path
-from minicc.frontends.trace.dispatch import content_of
 from minicc.frontends.trace.guards import Environment, Parameters
-from minicc.frontends.trace.numbers import Number
-from minicc.frontends.trace.pytree import Slot, mapped, rebuild
+from minicc.frontends.trace.pytree import mapped, rebuild
 from minicc.frontends.trace.recorder import Recorder, type_of
+from minicc.frontends.trace.results import results
 from minicc.frontends.trace.rewire import Reference, Rewirer
 from minicc.frontends.trace.tracer import Tracer
 from minicc.ir.core import Function, Module, Region, Value
@@ -36,8 +35,8 @@ class Traced:
     no module of its own but a path (`breaks`), and `result` is what the call gave.
     """
 
-    __slots__ = ("captured", "environment", "layouts", "module", "references", "result",
-                 "structure", "writes")  # fmt: skip
+    __slots__ = ("captured", "environment", "module", "references", "result", "structure",
+                 "writes")  # fmt: skip
 
     def __init__(
         self, module: Module | None, structure: Any, references: list[Reference], recorder: Recorder
@@ -47,13 +46,12 @@ class Traced:
         self.references = references
         self.environment = Environment(references)
         self.captured = recorder.captured
-        self.layouts = recorder.fixed_layout
         self.writes = tuple(dict.fromkeys(recorder.places))
         self.result: Any = None
 
-    def rebuild(self, results: list[Any]) -> Any:
-        """The function's result for the arrays that the compiled module gave."""
-        return rebuild(self.structure, results)
+    def rebuild(self, outputs: list[Any], args: Sequence[Any] = ()) -> Any:
+        """The function's result for the arrays that the compiled module gave, and the call's."""
+        return rebuild(self.structure, outputs, args)
 
 
 def trace_call(f: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]) -> Traced:
@@ -81,13 +79,14 @@ def trace_values(
     for name, value in zip(parameters.names, values, strict=True):
         boxes = mapped(lambda leaf, at: _argument(recorder, rewirer, leaf, at), value, name)
         boxed.append(rewirer.container(boxes, name))
-    run = rewirer.entry(f)
+    run = _leaving(recorder, rewirer.entry(f))
     try:
         outcome = _apply(run, parameters.signature, boxed)
         rewirer.check_containers()
-        values_, names, structure = _results(recorder, outcome)
+        values_, names, structure = results(recorder, outcome)
         writes = [(k, box.value()) for k, box in enumerate(recorder.arguments) if box.root.written]
-        if path is not None and (path.breaks or writes or _only_foreign(recorder)):
+        plain = bool(path is None or values_)
+        if path is not None and (path.breaks or writes or not plain or _only_foreign(recorder)):
             traced = Traced(None, structure, rewirer.references, recorder)
             traced.result = path.finish(recorder, structure, values_, writes)
             return traced
@@ -96,6 +95,23 @@ def trace_values(
     body = Region(recorder.inputs, recorder.ops, values_)
     module = Module("graph", [Function("main", body, None, names)])
     return Traced(module, structure, rewirer.references, recorder)
+
+
+def _leaving(recorder: Recorder, f: Callable[..., Any]) -> Callable[..., Any]:
+    """The function; where it raises, its arguments hold what it has written till then."""
+
+    def run(*args: Any, **kwargs: Any) -> Any:
+        try:
+            return f(*args, **kwargs)
+        except (UnsupportedError, CompilerBug):
+            raise
+        except Exception:
+            if recorder.path is not None:
+                boxes = enumerate(recorder.arguments)
+                recorder.path.leave(recorder, [(k, b.value()) for k, b in boxes if b.written])
+            raise
+
+    return run
 
 
 def _only_foreign(recorder: Recorder) -> bool:
@@ -110,11 +126,16 @@ def _argument(recorder: Recorder, rewirer: Rewirer, leaf: Any, path: str) -> Any
         raise UserError("MC0181", f"argument {path}: no element type stores NumPy's {leaf.dtype}")
     value = Value(type_of(leaf), path)
     recorder.inputs.append(value)
+    known = recorder.given.get(id(leaf))
+    if known is not None:  # the same array once more
+        recorder.arguments.append(known)
+        return known
     locked = "" if recorder.path is not None else f"the argument `{path}`"
-    box = Tracer(recorder, value, locked=locked)
+    box = Tracer(recorder, value, locked=locked, scalar=isinstance(leaf, np.generic))
     if isinstance(leaf, np.ndarray) and leaf.itemsize:
-        box.lies(tuple(n // leaf.itemsize for n in leaf.strides))
+        box.lies(leaf.strides)
     recorder.arguments.append(box)
+    recorder.given[id(leaf)] = box
     return box
 
 
@@ -124,36 +145,6 @@ def _apply(f: Callable[..., Any], signature: inspect.Signature, values: Sequence
         dict(zip(signature.parameters, values, strict=True)),
     )
     return f(*bound.args, **bound.kwargs)
-
-
-def _results(recorder: Recorder, outcome: Any) -> tuple[list[Value], list[str], Any]:
-    """The arrays of a result, their names, and the structure with slots in their places."""
-    values: list[Value] = []
-    names: list[str] = []
-
-    def take(leaf: Any, path: str) -> Any:
-        number = type(leaf) is Number
-        if number or isinstance(leaf, (Tracer, np.ndarray, np.generic)):
-            for k, box in enumerate(recorder.arguments):
-                if leaf is box and box.written:
-                    return Slot(k, "argument")
-            content = content_of(recorder, leaf)
-            values.append(content if isinstance(content, Value) else recorder.lift(content))
-            names.append(path)
-            return Slot(len(values) - 1, leaf.kind if number else None)
-        if leaf is None or isinstance(leaf, (bool, int, float, complex, str, bytes)):
-            return leaf
-        kind = type(leaf)
-        raise UserError(
-            "MC0182",
-            f"{recorder.name} returns a {kind.__module__}.{kind.__name__} ({path})",
-            hint="return arrays, or tuples, lists and dicts of arrays",
-        )
-
-    structure = mapped(take, outcome, "result")
-    if not values and recorder.path is None:
-        raise UserError("MC0182", f"{recorder.name} returns no array")
-    return values, names, structure
 
 
 def trace(

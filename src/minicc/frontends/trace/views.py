@@ -47,8 +47,6 @@ def transposed(box: Tracer, perm: tuple[int, ...]) -> Tracer:
 def reshaped(box: Tracer, shape: tuple[int, ...]) -> Tracer:
     """The elements in row-major order under another shape: a view where NumPy makes one."""
     recorder = box.recorder
-    if any(box.root is a for a in recorder.arguments):
-        recorder.fixed_layout = True
     if not _shows(box.shadow(), shape):
         content = box.content
         if isinstance(content, Value):
@@ -139,7 +137,7 @@ def reshape_method(recorder: Recorder, a: Any, *shape: Any, order: str = "C") ->
 def flat(recorder: Recorder, a: Tracer) -> Any:
     """What stands for NumPy's flat iterator: a view of all elements in row-major order."""
     view = _reshaped(a, (a.size,))
-    view.lies((1,))
+    view.lies((a.itemsize,))
     return view
 
 
@@ -410,7 +408,7 @@ def _diagonal(recorder: Recorder, value: Value, offset: int, axis1: int, axis2: 
     return taken(recorder, flat, places, len(outer))
 
 
-@traces("real", "real_if_close", view=True)
+@traces("real", "real_if_close", "ndarray.conj", view=True)
 def real(recorder: Recorder, val: Any) -> Any:
     """The array itself, which is real."""
     return boxed(recorder, val)

@@ -13,9 +13,10 @@ from typing import Any
 
 import numpy as np
 
-from minicc.frontends.trace.dispatch import content_of, is_symbolic, value_of
+from minicc.frontends.trace.dispatch import content_of, has_tracer, is_symbolic, value_of
 from minicc.frontends.trace.host import on_host
 from minicc.frontends.trace.indexing import normal_key, put_at, setitem
+from minicc.frontends.trace.numbers import Number
 from minicc.frontends.trace.recorder import Recorder
 from minicc.frontends.trace.registry import FUNCTIONS, WRITES, writes
 from minicc.frontends.trace.tracer import Tracer
@@ -27,6 +28,8 @@ def target(recorder: Recorder, a: Any) -> Tracer:
     """The array that is written to; one from outside of the function is refused."""
     if not isinstance(a, Tracer):
         recorder.refuse("MC0243", "an array from outside of the function is written to")
+    if a.scalar:
+        raise TypeError(f"'numpy.{a.dtype}' object does not support item assignment")
     return a
 
 
@@ -166,6 +169,16 @@ for _name in ("add", "subtract", "multiply", "divide", "maximum", "minimum", "ne
 @writes("__setitem__")
 def set_item(recorder: Recorder, box: Any, index: Any, new: Any) -> None:
     """`box[index] = new`; the host does what depends on how many elements a mask takes."""
+    target(recorder, box)
+    if type(new) is Number and new.kind is int and box.dtype.kind in "iu" and box.itemsize < 8:
+        new = new.read(f"a conversion to {box.dtype}")
+    if isinstance(new, (int, float, list, tuple)) and not is_symbolic(new) and (
+        box.dtype.kind in "biuf" and not isinstance(new, np.generic) and not has_tracer(new)
+    ):  # fmt: skip
+        new = np.asarray(new, box.dtype)  # which numbers do not fit, NumPy says
+    shape = new.shape if isinstance(new, (Tracer, np.ndarray)) else ()
+    if shape and _is_element(box, index):
+        np.zeros(1)[0] = np.zeros(shape)
     foreign = any(
         isinstance(x, Tracer) and x.dtype.kind not in "biuf" for x in (box, new)
     )  # complex numbers
@@ -175,6 +188,14 @@ def set_item(recorder: Recorder, box: Any, index: Any, new: Any) -> None:
         _by_numpy(recorder, "an assignment through a mask", _assign, box, index, new)
     else:
         setitem(recorder, box, index, new)
+
+
+def _is_element(box: Tracer, index: Any) -> bool:
+    """Whether an index takes one element, which newer NumPys give numbers alone."""
+    parts = index if isinstance(index, tuple) else (index,)
+    return len(parts) == box.ndim and all(
+        isinstance(p, (int, np.integer)) and not isinstance(p, bool) for p in parts
+    )
 
 
 def _is_choice(masks: tuple[Any, ...], new: Any, box: Tracer) -> bool:

@@ -1,0 +1,220 @@
+"""What stands for the user's own objects and classes while a function is traced.
+
+An object from outside is replaced by a stand-in whose every attribute, method and property is read
+through the rewriter: what is read is guarded, arrays become traced ones, and methods run with the
+traced NumPy. A class is replaced by one of the same members over the stand-ins of its bases, so
+that `super()` and instances made while tracing work. Setting an attribute of either is refused at
+the user's line, for a compiled call would not do it again.
+
+Mirrors: Dynamo's variables of user-defined objects and classes.
+"""
+
+from __future__ import annotations
+
+import abc
+import argparse
+import enum
+import functools
+import os
+import sys
+import sysconfig
+import threading
+import types
+from collections.abc import Callable
+from typing import Any, NoReturn, Protocol
+
+from minicc.frontends.trace.recorder import Recorder
+
+MISSING: Any = object()
+BAGS = (types.SimpleNamespace, argparse.Namespace, threading.local)
+_OWN = __name__.partition(".")[0]
+_LIBRARIES = tuple(
+    os.path.join(path, "")
+    for path in {sysconfig.get_path(k) for k in ("stdlib", "platstdlib", "purelib", "platlib")}
+)
+_LEFT_OUT = {"__dict__", "__weakref__", "__slots__", "__module__", "__doc__", "__init_subclass__",
+             "__set_name__", "__firstlineno__", "__static_attributes__"}  # fmt: skip
+
+
+class Reader(Protocol):
+    """What `rewire` offers: reads of values, which are noted and replaced."""
+
+    recorder: Recorder
+    classes: dict[type, Any]
+
+    def value(self, x: Any, name: str) -> Any:
+        """What stands for a value."""
+
+    def read(self, kind: str, home: Any, name: str, value: Any) -> Any:
+        """The same, noted."""
+
+
+def is_library(path: str) -> bool:
+    """Whether a source file belongs to Python or to an installed package."""
+    return path.startswith(_LIBRARIES) or path.startswith("<frozen")
+
+
+def is_stood_in(x: Any) -> bool:
+    """Whether an object's attributes are guarded one by one as they are read."""
+    return type(x) in BAGS or is_users(type(x))
+
+
+_KNOWN: dict[Any, bool] = {}  # by class
+
+
+def is_users(cls: type) -> bool:
+    """Whether a class is the user's own, and one whose instances are plain objects."""
+    known = _KNOWN.get(cls)
+    if known is None:
+        known = _KNOWN[cls] = _is_users(cls)
+    return known
+
+
+def _is_users(cls: type) -> bool:
+    name = cls.__module__
+    if name.partition(".")[0] in (_OWN, "numpy", "builtins"):
+        return False
+    file = getattr(sys.modules.get(name), "__file__", None)
+    if name != "__main__" and (file is None or is_library(os.path.abspath(file))):
+        return False
+    plain = type(cls) in (type, abc.ABCMeta) and cls.__basicsize__ <= _plain_size(cls)
+    return plain and not issubclass(cls, (BaseException, enum.Enum))
+
+
+def _plain_size(cls: type) -> int:
+    slots = sum(isinstance(v, types.MemberDescriptorType) for c in cls.__mro__ for v in
+                vars(c).values())  # fmt: skip
+    return object.__basicsize__ + 8 * (slots + 2)
+
+
+def stand_in(reader: Reader, x: Any, name: str) -> Any:
+    """What stands for an object or class of the user's; the thing itself for others."""
+    if isinstance(x, type):
+        return class_of(reader, x) if is_users(x) else x
+    if type(x) in BAGS:
+        return _Outside.of(reader, x, name, ())
+    if is_users(type(x)):
+        return _Outside.of(reader, x, name, (class_of(reader, type(x)),))
+    return x
+
+
+class _Meta(abc.ABCMeta):
+    """Of classes that stand for the user's: they are not written to."""
+
+    def __setattr__(cls, name: str, value: Any) -> None:
+        if name.startswith(("_abc_", "__abstractmethods__")) or "_reader" not in vars(cls):
+            super().__setattr__(name, value)
+            return
+        _refuse(vars(cls)["_reader"], f"{cls.__name__}.{name}")
+
+    def __instancecheck__(cls, x: Any) -> bool:
+        return super().__instancecheck__(x) or isinstance(x, vars(cls).get("_original", ()))
+
+
+def _refuse(reader: Reader, what: str) -> NoReturn:
+    reader.recorder.refuse(
+        "MC0244", f"`{what}` from outside of the function is set", "return what is to be kept"
+    )
+
+
+def class_of(reader: Reader, cls: type) -> Any:
+    """What stands for a class of the user's."""
+    known = reader.classes.get(cls)
+    if known is not None:
+        return known
+    bases = tuple(class_of(reader, b) if is_users(b) else b for b in cls.__bases__)
+    made = _Meta(cls.__name__, bases, {"__module__": cls.__module__, "__doc__": cls.__doc__})
+    reader.classes[cls] = made
+    home = vars(cls)
+    for name, member in home.items():
+        if name not in _LEFT_OUT and not isinstance(member, types.MemberDescriptorType):
+            setattr(made, name, _member(reader, home, name, member))
+    made.__qualname__ = cls.__qualname__
+    made._original = cls
+    made._reader = reader
+    return made
+
+
+def _member(reader: Reader, home: Any, name: str, member: Any) -> Any:
+    if isinstance(member, (staticmethod, classmethod)):
+        return type(member)(reader.read("attribute", member, "__func__", member.__func__))
+    if isinstance(member, property):
+        return property(*[
+            None if f is None else reader.value(f, name)
+            for f in (member.fget, member.fset, member.fdel)
+        ])  # fmt: skip
+    if isinstance(member, functools.cached_property):
+        return property(reader.value(member.func, name))
+    if name.startswith("__") and not isinstance(member, types.FunctionType):
+        return member
+    return reader.read("attribute", home, name, member)
+
+
+class _Outside:
+    """An object of the user's that the function did not make."""
+
+    _reader: Reader
+    _real: Any
+    _seen: dict[str, Any]
+
+    @staticmethod
+    def of(reader: Reader, x: Any, name: str, bases: tuple[Any, ...]) -> Any:
+        """The one of an object."""
+        known = reader.classes.get((type(x), id(x)))  # type: ignore[call-overload]
+        if known is not None:
+            return known
+        cls = _Kind(type(x).__name__, (_Outside, *bases), {"stands_in": True})
+        made: Any = object.__new__(cls)  # type: ignore[arg-type]
+        for key, value in (("_reader", reader), ("_real", x), ("_seen", {}), ("_named", name)):
+            object.__setattr__(made, key, value)
+        reader.classes[(type(x), id(x))] = made  # type: ignore[index]
+        return made
+
+    def __init_subclass__(cls) -> None:
+        pass  # the user's own would see a class that it does not know
+
+    def __getattribute__(self, name: str) -> Any:
+        own: Callable[[str], Any] = functools.partial(object.__getattribute__, self)
+        if name in ("_reader", "_real", "_seen", "_named"):
+            return own(name)
+        reader, real, seen = own("_reader"), own("_real"), own("_seen")
+        if name == "__class__":
+            return type(real)
+        if name in seen:
+            return seen[name]
+        held = getattr(real, "__dict__", {})
+        if name == "__dict__":
+            return {key: getattr(self, key) for key in held}
+        member = MISSING if name in held else _found(type(self), name)
+        if member is MISSING or isinstance(member, types.MemberDescriptorType):
+            member = _found(type(real), name) if name not in held else MISSING
+            if callable(member) and hasattr(object, name):
+                return own(name)
+            seen[name] = reader.read("attribute", real, name, getattr(real, name))
+            return seen[name]
+        if not name.startswith("__"):
+            reader.read("attribute", held, name, MISSING)  # the object has none of its own
+        return own(name)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        _refuse(self._reader, f"{self._named}.{name}")
+
+    def __delattr__(self, name: str) -> None:
+        _refuse(self._reader, f"{self._named}.{name}")
+
+    _named: str
+
+
+class _Kind(_Meta):
+    """Of the classes of stand-ins for single objects."""
+
+    def __setattr__(cls, name: str, value: Any) -> None:
+        type.__setattr__(cls, name, value)
+
+
+def _found(cls: type, name: str) -> Any:
+    """A member of a class, as it stands there; those of `object` and of `_Outside` do not count."""
+    for base in cls.__mro__:
+        if base not in (object, _Outside) and name in vars(base):
+            return vars(base)[name]
+    return MISSING

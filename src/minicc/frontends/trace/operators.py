@@ -1,0 +1,114 @@
+"""Python's operators of traced arrays: each is a call of NumPy's ufunc.
+
+Mirrors: NumPy's `NDArrayOperatorsMixin`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from minicc.frontends.trace.recorder import Recorder
+from minicc.frontends.trace.registry import Dispatch
+
+_ACCEPTED = (bool, int, float, complex, list, tuple, np.ndarray, np.generic)
+
+
+def _binary(name: str, reflected: bool = False) -> Callable[[Operators, Any], Any]:
+    def operate(self: Operators, other: Any) -> Any:
+        if not isinstance(other, (Operators, *_ACCEPTED)):
+            return NotImplemented
+        return self._call(name, other, self) if reflected else self._call(name, self, other)
+
+    return operate
+
+
+def _reflected(name: str) -> Callable[[Operators, Any], Any]:
+    return _binary(name, reflected=True)
+
+
+def _in_place(name: str) -> Callable[[Operators, Any], Any]:
+    def operate(self: Operators, other: Any) -> Any:
+        if not isinstance(other, (Operators, *_ACCEPTED)):
+            return NotImplemented
+        # NumPy's scalars are immutable
+        return self._call(name, self, other, **({} if self.scalar else {"out": self}))
+
+    return operate
+
+
+def _unary(name: str) -> Callable[[Operators], Any]:
+    return lambda self: self._call(name, self)
+
+
+_power, _product = _binary("power"), _binary("matmul")
+
+
+class Operators:
+    """What has NumPy's operators; `scalar` says whether it stands for one of NumPy's scalars."""
+
+    __slots__ = ("recorder", "scalar")
+    recorder: Recorder
+    scalar: bool
+    dtype: Any
+
+    def _call(self, name: str, *args: Any, **kwargs: Any) -> Any:
+        return Dispatch.call(self.recorder, name, args, kwargs)
+
+    def __round__(self, digits: int = 0) -> Any:
+        return self._call("round", self, digits)
+
+    def __divmod__(self, other: Any) -> tuple[Any, Any]:
+        return self // other, self % other
+
+    def __rdivmod__(self, other: Any) -> tuple[Any, Any]:
+        return other // self, other % self
+
+    __hash__ = None  # type: ignore[assignment]  # as ndarray: == compares elements
+    __eq__ = _binary("equal")
+    __ne__ = _binary("not_equal")
+    __lt__, __le__ = _binary("less"), _binary("less_equal")
+    __gt__, __ge__ = _binary("greater"), _binary("greater_equal")
+    __neg__, __pos__ = _unary("negative"), _unary("positive")
+    __abs__, __invert__ = _unary("absolute"), _unary("invert")
+    __add__, __radd__, __iadd__ = _binary("add"), _reflected("add"), _in_place("add")
+    __sub__, __rsub__ = _binary("subtract"), _reflected("subtract")
+    __isub__ = _in_place("subtract")
+    __mul__, __rmul__ = _binary("multiply"), _reflected("multiply")
+    __imul__ = _in_place("multiply")
+    __truediv__, __rtruediv__ = _binary("divide"), _reflected("divide")
+    __itruediv__ = _in_place("divide")
+    __floordiv__, __rfloordiv__ = _binary("floor_divide"), _reflected("floor_divide")
+    __ifloordiv__ = _in_place("floor_divide")
+    __mod__, __rmod__, __imod__ = (
+        _binary("remainder"),
+        _reflected("remainder"),
+        _in_place("remainder"),
+    )
+
+    def __pow__(self, other: Any) -> Any:
+        # NumPy's operator takes another way than its function for this exponent
+        if type(other) is int and other == 2 and self.dtype == bool:
+            return self._call("square", self)
+        return _power(self, other)
+
+    __rpow__, __ipow__ = _reflected("power"), _in_place("power")
+
+    def __matmul__(self, other: Any) -> Any:
+        return NotImplemented if self.scalar else _product(self, other)
+
+    __rmatmul__, __imatmul__ = _reflected("matmul"), _in_place("matmul")
+    __and__, __rand__ = _binary("bitwise_and"), _reflected("bitwise_and")
+    __iand__ = _in_place("bitwise_and")
+    __or__, __ror__, __ior__ = (
+        _binary("bitwise_or"),
+        _reflected("bitwise_or"),
+        _in_place("bitwise_or"),
+    )
+    __xor__, __rxor__ = _binary("bitwise_xor"), _reflected("bitwise_xor")
+    __ixor__ = _in_place("bitwise_xor")
+    __lshift__, __rlshift__ = _binary("left_shift"), _reflected("left_shift")
+    __rshift__, __rrshift__ = _binary("right_shift"), _reflected("right_shift")
+    __ilshift__, __irshift__ = _in_place("left_shift"), _in_place("right_shift")

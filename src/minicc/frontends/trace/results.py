@@ -1,0 +1,119 @@
+"""What a traced function returns: its arrays, and the structure that they stand in.
+
+Results share memory as NumPy's do: an argument, or a view of one, comes back as that; views of one
+array that the function made show one array.
+
+Mirrors: JAX's output trees; the aliased outputs of PyTorch's AOTAutograd.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from minicc.errors import UserError
+from minicc.frontends.trace.dispatch import content_of
+from minicc.frontends.trace.host import box_kind
+from minicc.frontends.trace.numbers import Number
+from minicc.frontends.trace.pytree import Slot, mapped
+from minicc.frontends.trace.recorder import Recorder
+from minicc.frontends.trace.tracer import Tracer
+from minicc.ir.core import Array, Value
+
+
+class Shown:
+    """How a result is seen: of an argument or of what was computed, through NumPy's own views."""
+
+    __slots__ = ("keys", "moves", "of_argument")
+
+    def __init__(
+        self, of_argument: bool, keys: tuple[Any, ...], moves: tuple[Callable[[Array], Array], ...]
+    ) -> None:
+        self.of_argument = of_argument
+        self.keys = keys
+        self.moves = moves
+
+    def of(self, array: Array) -> Array:
+        """The view of an array."""
+        for move in self.moves:
+            array = move(array)
+        return array
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Shown) and (self.of_argument, str(self.keys)) == (
+            other.of_argument,
+            str(other.keys),
+        )
+
+    def __hash__(self) -> int:
+        return hash(str(self.keys))
+
+
+def results(recorder: Recorder, outcome: Any) -> tuple[list[Value], list[str], Any]:
+    """The arrays of a result, their names, and the structure with slots in their places."""
+    taking = _Taking(recorder, outcome)
+    structure = mapped(taking.take, outcome, "result")
+    if not taking.values and recorder.path is None:
+        raise UserError("MC0182", f"{recorder.name} returns no array")
+    return taking.values, taking.names, structure
+
+
+class _Taking:
+    def __init__(self, recorder: Recorder, outcome: Any) -> None:
+        self.recorder = recorder
+        self.values: list[Value] = []
+        self.names: list[str] = []
+        self._roots: Counter[int] = Counter()
+        self._places: dict[int, int] = {}
+        mapped(self._look, outcome)
+
+    def _look(self, leaf: Any, path: str) -> None:
+        if isinstance(leaf, Tracer):
+            leaf.content  # noqa: B018  # a view that is read on the host ends the segment
+            self._roots[id(leaf.root)] += 1
+
+    def take(self, leaf: Any, path: str) -> Any:
+        """What stands for a leaf of the result."""
+        if isinstance(leaf, Tracer):
+            shared = self._shared(leaf, path)
+            return self._slot(leaf, path, box_kind(leaf)) if shared is None else shared
+        if type(leaf) is Number:
+            return self._slot(leaf, path, leaf.kind)
+        if isinstance(leaf, (np.ndarray, np.generic)):
+            whole = isinstance(leaf, np.ndarray) and not leaf.ndim
+            return self._slot(leaf, path, "array" if whole else None)
+        if leaf is None or isinstance(leaf, (bool, int, float, complex, str, bytes)):
+            return leaf
+        kind = type(leaf)
+        raise UserError(
+            "MC0182",
+            f"{self.recorder.name} returns a {kind.__module__}.{kind.__name__} ({path})",
+            hint="return arrays, or tuples, lists and dicts of arrays",
+        )
+
+    def _slot(self, leaf: Any, path: str, kind: Any) -> Slot:
+        content = content_of(self.recorder, leaf)
+        value = content if isinstance(content, Value) else self.recorder.lift(content)
+        self.values.append(value)
+        self.names.append(path)
+        return Slot(len(self.values) - 1, kind)
+
+    def _shared(self, leaf: Tracer, path: str) -> Any:
+        """The slot of a result that is another array's memory, or that of a captured array."""
+        if leaf.scalar or self.recorder.path is None:
+            return None
+        root = leaf.root
+        keys, moves = leaf.moves()
+        if root.locked_array is not None:
+            return Shown(True, keys, moves).of(root.locked_array)
+        for k, box in enumerate(self.recorder.arguments):
+            if root is box and not box.scalar:
+                return Slot(k, Shown(True, keys, moves))
+        if self._roots[id(root)] < 2 or not root.symbolic:
+            return None
+        if id(root) not in self._places:
+            self._places[id(root)] = self._slot(root, path, None).index
+        return Slot(self._places[id(root)], Shown(False, keys, moves))

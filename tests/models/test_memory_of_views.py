@@ -1,0 +1,166 @@
+"""Writes through views of any kind reach what they show, for any element type, as NumPy's do."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import minicc
+from minicc.errors import UnsupportedError
+
+Z = np.arange(4) + 1j * np.arange(4)
+R = np.arange(4.0) + 1
+S = np.zeros(3, [("a", "f8"), ("b", "i4")])
+D = np.array(["2024-01-01", "2024-01-05"], "M8[D]")
+as_strided = np.lib.stride_tricks.as_strided
+windows = np.lib.stride_tricks.sliding_window_view
+
+
+def conjugated(z: Any) -> Any:
+    return z * z.conj(), z.conjugate()
+
+
+def part(z: Any) -> Any:
+    w = z[1:]
+    w[0] = 9
+    return z
+
+
+def turned(z: Any) -> Any:
+    z.T[0] = 5
+    z.reshape(-1)[1] = 7
+    return z
+
+
+def fields(s: Any) -> Any:
+    s["a"][:] = 5
+    s[1:]["b"] = 3
+    v = s["a"]
+    v += 1
+    s["a"][s["b"] == 0] = 8
+    return s
+
+
+def dates(d: Any) -> Any:
+    v = d[1:]
+    v[0] = np.datetime64("2020-01-01")
+    return d
+
+
+def texts(d: Any) -> Any:
+    v = d[1:]
+    v[0] = "x"
+    return d
+
+
+def parts_of_complex(z: Any) -> Any:
+    z.real[:] = 0
+    z.imag[1:] += 2
+    z.imag = z.imag * 2
+    return z
+
+
+def overlapping(z: Any) -> Any:
+    a, b = z[::2], z[1:]
+    a[0] = 5
+    b[0] = a[0]
+    z[0] = 7
+    return a, b, z
+
+
+def halves(z: Any) -> Any:
+    z[0] = z[1]
+    a, b = np.split(z, 2)
+    a[:] = b
+    return z
+
+
+def rows(z: Any) -> Any:
+    for r in z.reshape(2, 2):
+        r[0] = r[1]
+    return z
+
+
+def made_within(z: Any) -> Any:
+    out = np.zeros(4, complex)
+    v = out[1:3]
+    v[:] = z[:2]
+    out.T[3] = 1
+    w = out.reshape(2, 2)
+    w[0] *= 2
+    return out, w
+
+
+def bits(x: Any) -> Any:
+    x.view(np.int64)[0] = 0
+    b = x.view(np.uint8)
+    b[15] = 0
+    return x, b[:16]
+
+
+def diagonal(x: Any) -> Any:
+    np.einsum("ii->i", x)[:] = 0
+    return x
+
+
+def not_copied(x: Any) -> Any:
+    y = np.array(x, copy=False)
+    y[0] = 9
+    np.require(x, requirements=["C"])[1] = 8
+    np.asfortranarray(x)[2] = 7
+    return x
+
+
+def strided(x: Any) -> Any:
+    y = as_strided(x, (2,), (16,))
+    y[1] = 3
+    return x
+
+
+def seen_later(x: Any) -> Any:
+    y = windows(x, 2)
+    x[0] = 9
+    return y
+
+
+def shifted(k: Any) -> Any:
+    k <<= 1
+    k[0] = 9
+    k >>= 1
+    return k
+
+
+CASES: list[tuple[Callable[..., Any], Any]] = [
+    (conjugated, Z), (part, Z), (turned, Z), (fields, S), (dates, D), (texts, np.array(["a", "b"])),
+    (parts_of_complex, Z), (overlapping, Z), (halves, Z), (rows, Z), (made_within, Z), (bits, R),
+    (diagonal, np.ones((2, 2))), (not_copied, R), (strided, R), (seen_later, R),
+    (shifted, np.arange(4)),
+]  # fmt: skip
+
+
+def _same(got: Any, wanted: Any) -> bool:
+    if isinstance(wanted, tuple):
+        return len(got) == len(wanted) and all(map(_same, got, wanted))
+    return bool(got.dtype == wanted.dtype and got.shape == wanted.shape and (got == wanted).all())
+
+
+@pytest.mark.parametrize(("f", "argument"), CASES, ids=lambda c: getattr(c, "__name__", ""))
+def test_writes_reach_the_base(f: Callable[..., Any], argument: Any) -> None:
+    plain = argument.copy()
+    wanted = f(plain)
+    jitted = minicc.jit(f, threads=1)
+    for _ in range(2):
+        given = argument.copy()
+        assert _same(jitted(given), wanted)
+        assert _same(given, plain)
+
+
+def test_elements_that_share_memory_are_not_written_to() -> None:
+    def f(x: Any) -> Any:
+        y = windows(x, 2, writeable=True)
+        y[0] = 9
+        return x
+
+    with pytest.raises(UnsupportedError, match="share memory"):
+        minicc.jit(f)(np.ones(3))

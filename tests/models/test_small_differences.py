@@ -1,0 +1,94 @@
+"""Where NumPy surprises: casts out of range, remainders, powers of booleans, exceptions."""
+
+from collections.abc import Callable
+from contextlib import nullcontext
+from typing import Any
+
+import numpy as np
+import pytest
+
+import minicc
+from minicc.errors import UnsupportedError, UserError
+
+FLOATS = np.array([-3.7, -1.0, 255.9, 300.0, 70000.0, np.nan, 3e9, -3e9])
+SMALL = np.array([-128, 127, 7, 0, -1], np.int8)
+
+CASES: list[tuple[str, Callable[..., Any], Any]] = [
+    *[(f"to {t}", lambda x, t=t: x.astype(t), np.tile(FLOATS, n).astype(s))
+      for t in ("u1", "i1", "u2", "i2", "i4") for n in (1, 6) for s in ("f4", "f8")],
+    ("dot", lambda x: np.dot(x, 2), np.array([200], np.uint8)),
+    ("fmod", lambda x: [np.fmod(x, k) for k in (3, -3)], SMALL),
+    ("fmod of two", lambda x: np.fmod(x, x[::-1]), SMALL),
+    ("square of truth", lambda x: x**2, np.array([True, False])),
+    ("reciprocal", lambda x: [np.reciprocal(x.astype(t)) for t in ("i8", "i4")], np.arange(-3, 4)),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("f", "x"), [c[1:] for c in CASES], ids=[c[0] for c in CASES])
+def test_as_numpy_computes(f: Callable[..., Any], x: Any) -> None:
+    with np.errstate(all="ignore"):
+        wanted, got = f(x), minicc.jit(f, threads=1)(x)
+    many = wanted if isinstance(wanted, list) else [wanted]
+    for g, w in zip(got if isinstance(got, list) else [got], many, strict=True):
+        assert g.dtype == w.dtype
+        assert np.array_equal(g, w)
+
+
+def put(x: Any) -> Any:
+    x[0] = 300
+
+
+def put_list(x: Any) -> Any:
+    x[:] = [1, -1, 2, 3]
+
+
+RAISES: list[Callable[..., Any]] = [
+    put, put_list, lambda x: x.reshape(3, 5), lambda x: x[9], lambda x: x.sum(axis=3),
+    lambda x: np.concatenate([x, x.reshape(2, 2)]), lambda x: x + np.ones(3),
+    lambda x: np.moveaxis(x, 3, 0), lambda x: x @ np.ones(3), lambda x: np.split(x, 3),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("f", RAISES)
+def test_what_numpy_raises_is_raised(f: Callable[..., Any]) -> None:
+    x = np.arange(4, dtype=np.uint8)
+    with pytest.raises((ValueError, IndexError, OverflowError)) as wanted:
+        f(x.copy())
+
+    def caught(x: Any) -> Any:
+        try:
+            f(x)
+        except wanted.type as error:
+            return str(error)
+
+    with pytest.raises(wanted.type) as got:
+        minicc.jit(f)(x.copy())
+    assert str(got.value) == str(wanted.value)
+    assert isinstance(got.value, UserError)
+    assert minicc.jit(caught)(x.copy()) == str(wanted.value)
+
+
+def test_what_was_written_before_an_exception_stays() -> None:
+    def f(x: Any, y: Any) -> Any:
+        x[0] = y.sum()
+        if y[0] > 2:
+            raise RuntimeError("stop")
+        x[1] = 7
+
+    jitted = minicc.jit(f)
+    for first in (1.0, 3.0, 1.0, 3.0):
+        x, wanted, y = np.zeros(3), np.zeros(3), np.full(2, first)
+        for call, given in ((f, wanted), (jitted, x)):
+            with pytest.raises(RuntimeError, match="stop") if first > 2 else nullcontext():
+                call(given, y)
+        assert np.array_equal(x, wanted)
+
+
+@pytest.mark.parametrize("how", [{"divide": "raise"}, {"all": "call"}])
+def test_error_states_that_stop_are_refused(how: dict[str, Any]) -> None:
+    def f(x: Any) -> Any:
+        with np.errstate(**how):
+            return 1 / x
+
+    with pytest.raises(UnsupportedError, match="errstate"):
+        minicc.jit(f)(np.zeros(2))
