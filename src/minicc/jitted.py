@@ -172,7 +172,7 @@ class Jitted:
         try:
             return trace_values(self.__wrapped__, self._parameters, values, path)
         except Diverged:
-            found.tree = Tree()
+            found.tree = Tree(found.tree.plain)
             found.tree.folds = False
             path = Path(found.tree, arrays, self._compile, path.effects)
             return trace_values(self.__wrapped__, self._parameters, values, path)

@@ -56,6 +56,7 @@ class Dispatch:
 
     call: Callable[..., Any]
     library: Callable[..., Any]
+    loop: Callable[..., Any]
 
 
 # Methods of ndarray that are NumPy's function of the same or another name.

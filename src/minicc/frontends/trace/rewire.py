@@ -33,6 +33,7 @@ from minicc.frontends.trace.effects import (
     printed,
     scientific,
 )
+from minicc.frontends.trace.loops import REPLACED, Iterable
 from minicc.frontends.trace.namespace import Impure, Namespace, impure, numpy_path, replacement
 from minicc.frontends.trace.numbers import FLOAT, INT
 from minicc.frontends.trace.pytree import mapped
@@ -44,6 +45,7 @@ _LIBRARIES = tuple(
     os.path.join(path, "")
     for path in {sysconfig.get_path(k) for k in ("stdlib", "platstdlib", "purelib", "platlib")}
 )
+_REPLACED = frozenset({"float", "int", *REPLACED})
 _FILES = frozenset({"open", "input"})
 
 
@@ -85,7 +87,7 @@ def _codes(code: types.CodeType) -> Iterator[types.CodeType]:
 def _compares_types(code: types.CodeType) -> bool:
     before = None
     for step in dis.get_instructions(code):
-        if step.opname == "IS_OP" and before in ("float", "int"):
+        if step.opname == "IS_OP" and before in _REPLACED:
             return True
         before = step.argval
     return False
@@ -229,7 +231,9 @@ class Rewirer:
             own = vars(builtins) | {"__import__": self._import}
             reason = "files are read and written while tracing alone"
             own |= {name: Impure(self.recorder, f"{name}()", reason) for name in _FILES}
-            own |= {"float": FLOAT, "int": INT} if self._may_replace(original) else {}
+            if self._may_replace(original):
+                own |= {"float": FLOAT, "int": INT}
+                own |= {name: Iterable(self.recorder, real) for name, real in REPLACED.items()}
             own["print"] = partial(printed, self.recorder)
             made["__builtins__"] = own
             self._globals[id(original)] = made

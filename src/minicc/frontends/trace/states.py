@@ -198,7 +198,7 @@ class _Teller:
         seen = value_key(box.known)
         view = box.looks_at()
         if view is not None:
-            return "view", self._box(view[0]), value_key(view[1]), seen
+            return "view", self._box(view[0]), value_key(view[1].key), seen
         content = box.content
         if isinstance(content, Value):
             k = self.values.setdefault(content, len(self.values))

@@ -16,6 +16,7 @@ NEP 47.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any, NamedTuple
@@ -65,17 +66,20 @@ class Lens(NamedTuple):
 
     `move` makes the view of a NumPy array, `emit` of a value of the graph; `put` gives the base's
     value after the view's was replaced, and is None where the view can't be written to. Equal
-    `key`s see the same.
+    `key`s see the same. What a lens that `moves` sees depends on the round of a loop: it emits of
+    any content, and `move` only tells how the view lies in memory.
     """
 
     key: Any
     move: Callable[[Array], Array]
-    emit: Callable[[Value], Value]
+    emit: Callable[[Any], Value]
     put: Callable[[Value, Value], Value] | None
+    moves: bool = False
 
     def read(self, content: Content) -> Content:
         """What the view holds for a base's content."""
-        return self.emit(content) if isinstance(content, Value) else self.move(content)
+        emits = self.moves or isinstance(content, Value)
+        return self.emit(content) if emits else self.move(content)  # type: ignore[arg-type]
 
 
 _BYTE = np.zeros(1, np.uint8)
@@ -125,15 +129,13 @@ class Tracer:
         """A view of this array."""
         return Tracer(self.recorder, lens.read(self.content), base=self, lens=lens)
 
-    def looks_at(self) -> tuple[Tracer, Any] | None:
-        """The base of a view and the key of its lens."""
-        if self._base is None or self._lens is None:
-            return None
-        return self._base, self._lens.key
+    def looks_at(self) -> tuple[Tracer, Lens] | None:
+        """The base of a view, and its lens."""
+        return None if self._base is None or self._lens is None else (self._base, self._lens)
 
     def is_view_of(self, base: Tracer, key: Any) -> bool:
-        """Whether it is what `base[key]` gave, so that storing it there changes nothing."""
-        return self._base is base and self._lens is not None and self._lens.key == ("index", key)
+        """Whether it is the view of `base` that a lens of this key shows."""
+        return self._base is base and self._lens is not None and self._lens.key == key
 
     def shadow(self) -> Array:
         """An array without memory of the same shape, whose strides say how this one's lies."""
@@ -209,7 +211,7 @@ class Tracer:
         if lens.put is None:
             raise ValueError("assignment destination is read-only")
         old = base.content
-        if isinstance(old, Value) or isinstance(content, Value):
+        if lens.moves or isinstance(old, Value) or isinstance(content, Value):
             new = content if isinstance(content, Value) else self.recorder.lift(content)
             base.assign(lens.put(base.value(), new))
         else:
@@ -228,6 +230,8 @@ class Tracer:
         content = self.content
         if not isinstance(content, Value):
             return CONVERSIONS[convert](content)
+        if self.recorder.loops:
+            self.recorder.write_out(f"{needs} needs elements of an array")
         if self.recorder.path is None:
             self.recorder.refuse(
                 "MC0240",
@@ -258,6 +262,28 @@ class Tracer:
         """The graph's value, made of a constant where it is one."""
         content = self.content
         return content if isinstance(content, Value) else self.recorder.lift(content)
+
+    def symbolise(self) -> Value:
+        """The graph's value, which from now on the array is, and so what it is a view of."""
+        if self._base is not None:
+            self._base.symbolise()
+            self.forget()
+        else:
+            self._content = self.value()
+        return self.value()
+
+    def forget(self) -> None:
+        """Let a view read its base anew, whatever was seen of it."""
+        self._seen, self._known = -1, {}
+
+    def hold(self, content: Content, version: int) -> None:
+        """Have other content without having been assigned to; `version` counts assignments."""
+        self._content, self._version, self._known = content, version, {}
+
+    @property
+    def version(self) -> int:
+        """How often it was assigned to."""
+        return self._version
 
     def _call(self, name: str, *args: Any, **kwargs: Any) -> Any:
         return Dispatch.call(self.recorder, name, args, kwargs)
@@ -340,6 +366,9 @@ class Tracer:
     def __iter__(self) -> Iterator[Any]:
         if not self.ndim:
             raise TypeError("iteration over a 0-d array")
+        loop: Iterator[Any] | None = Dispatch.loop(self.recorder, sys._getframe(1), self)
+        if loop is not None:
+            return loop
         if len(self) > _UNROLLED:
             self.recorder.refuse(
                 "MC0247",
@@ -451,21 +480,15 @@ class Tracer:
     __itruediv__ = _in_place("divide")
     __floordiv__, __rfloordiv__ = _binary("floor_divide"), _reflected("floor_divide")
     __ifloordiv__ = _in_place("floor_divide")
-    __mod__, __rmod__, __imod__ = (
-        _binary("remainder"),
-        _reflected("remainder"),
-        _in_place("remainder"),
-    )
+    __mod__, __rmod__ = _binary("remainder"), _reflected("remainder")
+    __imod__ = _in_place("remainder")
     __pow__, __rpow__, __ipow__ = _binary("power"), _reflected("power"), _in_place("power")
     __matmul__, __rmatmul__ = _binary("matmul"), _reflected("matmul")
     __imatmul__ = _in_place("matmul")
     __and__, __rand__ = _binary("bitwise_and"), _reflected("bitwise_and")
     __iand__ = _in_place("bitwise_and")
-    __or__, __ror__, __ior__ = (
-        _binary("bitwise_or"),
-        _reflected("bitwise_or"),
-        _in_place("bitwise_or"),
-    )
+    __or__, __ror__ = _binary("bitwise_or"), _reflected("bitwise_or")
+    __ior__ = _in_place("bitwise_or")
     __xor__, __rxor__ = _binary("bitwise_xor"), _reflected("bitwise_xor")
     __ixor__ = _in_place("bitwise_xor")
     __lshift__, __rlshift__ = _binary("left_shift"), _reflected("left_shift")

@@ -18,7 +18,7 @@ from minicc.frontends.trace.dispatch import content_of
 from minicc.frontends.trace.guards import Environment, Parameters
 from minicc.frontends.trace.numbers import Number
 from minicc.frontends.trace.pytree import Slot, mapped, rebuild
-from minicc.frontends.trace.recorder import Recorder, type_of
+from minicc.frontends.trace.recorder import Recorder, WrittenOut, type_of
 from minicc.frontends.trace.rewire import Reference, Rewirer
 from minicc.frontends.trace.tracer import Tracer
 from minicc.ir.core import Function, Module, Region, Value
@@ -36,8 +36,8 @@ class Traced:
     no module of its own but a path (`breaks`), and `result` is what the call gave.
     """
 
-    __slots__ = ("captured", "environment", "layouts", "module", "references", "result",
-                 "structure", "writes")  # fmt: skip
+    __slots__ = ("captured", "environment", "layouts", "loops", "module", "references",
+                 "result", "structure", "writes")  # fmt: skip
 
     def __init__(
         self, module: Module | None, structure: Any, references: list[Reference], recorder: Recorder
@@ -49,6 +49,7 @@ class Traced:
         self.captured = recorder.captured
         self.layouts = recorder.fixed_layout
         self.writes = tuple(dict.fromkeys(recorder.places))
+        self.loops = tuple(f"loop at {at}: {became}" for at, became in recorder.told.items())
         self.result: Any = None
 
     def rebuild(self, results: list[Any]) -> Any:
@@ -71,11 +72,37 @@ def trace_values(
     values: Sequence[Any],
     path: Path | None = None,
 ) -> Traced:
-    """The same for arguments that `Parameters.bind` has sorted; `path` runs what it can't trace."""
+    """The same for arguments that `Parameters.bind` has sorted; `path` runs what it can't trace.
+
+    Once more from the beginning, wherever a loop that was being captured has to be written out.
+    """
+    plain: dict[Any, str] = {} if path is None else path.tree.plain
+    while True:
+        recorder = Recorder(getattr(f, "__name__", type(f).__name__), _place(f))
+        recorder.path = path
+        recorder.plain = plain
+        try:
+            return _traced(recorder, f, parameters, values)
+        except WrittenOut as given_up:
+            loop, why = given_up.loop, given_up.reason
+        except Exception as error:
+            if not recorder.loops:
+                raise
+            loop, why = recorder.loops[-1], f"a round raises {type(error).__name__}: {error}"
+        plain[loop.key] = why
+        path = None if path is None else path.again()
+
+
+def _place(f: Callable[..., Any]) -> str:
     code = getattr(inspect.unwrap(f), "__code__", None)
-    place = f"{os.path.basename(code.co_filename)}:{code.co_firstlineno}" if code else ""
-    recorder = Recorder(getattr(f, "__name__", type(f).__name__), place)
-    recorder.path = path
+    return f"{os.path.basename(code.co_filename)}:{code.co_firstlineno}" if code else ""
+
+
+def _traced(
+    recorder: Recorder, f: Callable[..., Any], parameters: Parameters, values: Sequence[Any]
+) -> Traced:
+    """One attempt at a trace."""
+    path = recorder.path
     rewirer = Rewirer(recorder)
     boxed: list[Any] = []
     for name, value in zip(parameters.names, values, strict=True):
@@ -85,6 +112,8 @@ def trace_values(
     try:
         outcome = _apply(run, parameters.signature, boxed)
         rewirer.check_containers()
+        if recorder.loops:
+            recorder.write_out("it is left while its body is recorded")
         values_, names, structure = _results(recorder, outcome)
         writes = [(k, box.value()) for k, box in enumerate(recorder.arguments) if box.root.written]
         if path is not None and (path.breaks or writes or _only_foreign(recorder)):
