@@ -77,7 +77,8 @@ class Lowered:
 class _Specialisation:
     """What is known for one kind of arguments: one graph, or a tree of paths with breaks."""
 
-    __slots__ = ("compilation", "environment", "layouts", "references", "traced", "tree", "writes")
+    __slots__ = ("compilation", "environment", "layouts", "loops", "references", "traced", "tree",
+                 "writes")  # fmt: skip
 
     def __init__(self) -> None:
         self.tree = Tree()
@@ -86,6 +87,7 @@ class _Specialisation:
         self.compilation: Compilation | None = None
         self.traced: Traced | None = None
         self.layouts: tuple[Any, ...] | None = None
+        self.loops: tuple[str, ...] = ()
         self.writes: tuple[str, ...] = ()
 
     def holds(self, arrays: Sequence[Any]) -> bool:
@@ -99,6 +101,7 @@ class _Specialisation:
         self.traced = traced
         self.references += traced.references
         self.writes = tuple(dict.fromkeys((*self.writes, *traced.writes)))
+        self.loops = tuple(dict.fromkeys((*self.loops, *traced.loops)))
         self.environment = Environment(self.references)
         if traced.layouts and traced.writes:
             self.layouts = tuple(a.strides for a in arrays)
@@ -231,7 +234,7 @@ class Jitted:
                 self(*copied(args), **copied(kwargs))
             keys = [key]
         known = [(k, self._known[k]) for k in keys]
-        parts = [Explained(self._guards(k, s), self._parts(s), s.writes) for k, s in known]
+        parts = [Explained(self._guards(k, s), self._parts(s), s.writes, s.loops) for k, s in known]
         return Explanation(self._name(), parts, self._reasons)
 
     def _name(self) -> str:

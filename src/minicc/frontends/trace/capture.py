@@ -142,6 +142,7 @@ class Capture:
             recorder.write_out(f"a round changes `{changed}`")
         now = self.site.names()
         self._bound |= {n for n, v in now.items() if v is not self._start.get(n, _UNBOUND)}
+        self._start = {}
         roots = self._roots.values()
         touched = [b for b, _, version in roots if b.version != version]
         new = [b for b in touched if id(b) not in self._written]
@@ -211,7 +212,27 @@ class Capture:
                 states.append(State(c.before, c.arg, after))
         if any(v is _UNBOUND for v in now.values()):
             recorder.write_out("a name is not bound in each round")
+        self._require_own(now)
         return states
+
+    def _require_own(self, now: dict[str, Any]) -> None:
+        """Unlike where an array of before the loop goes from name to name, and so has two at last.
+
+        What stands for an array at the beginning of a round is none that others know, so what a
+        round leaves of it must be an array that an earlier round made.
+        """
+        starts = {n: b for n, c in self._carried.items()
+                  if isinstance(c, CarriedArray) and (b := c.box()) is not None and b.ndim}  # fmt: skip
+        for n in starts:
+            seen: set[str | None] = set()
+            name: str | None = n
+            while name is not None:
+                seen.add(name)
+                after = now[name]
+                root = after.root if isinstance(after, Tracer) else None
+                name = next((m for m, box in starts.items() if box is root), None)
+                if name in seen or id(root) in self._roots:
+                    raise Unlike(f"`{n}` is bound to an array that other names had before")
 
     def _require_apart(self, *values: Any) -> None:
         """Unlike where an array that a name is bound to in turn is written to by another name."""

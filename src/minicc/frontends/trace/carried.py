@@ -9,6 +9,8 @@ Mirrors: the carry of `jax.lax.scan`, whose types must agree; induction variable
 
 from __future__ import annotations
 
+import weakref
+from collections.abc import Callable
 from typing import Any, Protocol
 
 import numpy as np
@@ -42,24 +44,29 @@ class Carried(Protocol):
 
 
 class CarriedArray:
-    """A name of an array or of one of NumPy's scalars."""
+    """A name of an array or of one of NumPy's scalars.
+
+    `box` is the array that it is bound to at the beginning of a round, if anything still holds it.
+    """
 
     def __init__(self, recorder: Recorder, before: Any) -> None:
         content = content_of(recorder, before)
         value = content if isinstance(content, Value) else recorder.lift(content)
         self.before: Value | None = value
         self.arg = Value(value.type)
-        self.box: Tracer | None = None
+        self.box: Callable[[], Tracer | None] = lambda: None
 
     def begin(self, recorder: Recorder, number: Round) -> Any:
         """An array of its own, for it must not be written to."""
         self.arg = Value(self.arg.type, self.arg.hint)
-        self.box = Tracer(recorder, self.arg)
-        return self.box
+        box = Tracer(recorder, self.arg)
+        self.box = weakref.ref(box)
+        return box
 
     def made(self, recorder: Recorder, now: Any) -> Value | None:
         """An array of the same shape and element type."""
-        if self.box is not None and self.box.written:
+        box = self.box()
+        if box is not None and box.written:
             raise Unlike("an array is written to that it also binds to a name in each round")
         if not isinstance(now, (Tracer, np.generic)):
             raise Unlike(f"was {self.arg.type}, and is a {type(now).__name__} after a round")
