@@ -16,16 +16,16 @@ import numpy as np
 
 from minicc.frontends.trace.carried import Carried, CarriedArray, Unlike, carried, same_type
 from minicc.frontends.trace.indices import Index, Round
+from minicc.frontends.trace.loop_body import Body, State
 from minicc.frontends.trace.loop_code import LoopCode
-from minicc.frontends.trace.moving import key_in
+from minicc.frontends.trace.moving import Access, key_in
 from minicc.frontends.trace.paths import value_key
 from minicc.frontends.trace.pytree import mapped
 from minicc.frontends.trace.reach import Reach
 from minicc.frontends.trace.recorder import Recorder
+from minicc.frontends.trace.slabs import Slab, slab_of
 from minicc.frontends.trace.tracer import Tracer
-from minicc.ir import graph
-from minicc.ir.core import Region, Value
-from minicc.ir.rewrite import live, substituted
+from minicc.ir.core import Value
 from minicc.ir.types import I64, TensorType
 
 _RECORDINGS = 6  # of a body, until nothing more is found to be carried
@@ -67,14 +67,6 @@ class Site(NamedTuple):
             seen.clear()
 
 
-class State(NamedTuple):
-    """A state of the scan: what it begins with, what stands for it in the body, what follows."""
-
-    before: Value
-    arg: Value
-    after: Value
-
-
 class _Written:
     """An array from before the loop that rounds write to in place."""
 
@@ -82,6 +74,7 @@ class _Written:
         self.box = box
         self.before: Value = box.value()
         self.arg = Value(self.before.type)
+        self.slab: Slab | None = None
 
 
 class Capture:
@@ -106,6 +99,7 @@ class Capture:
         self._roots = {id(b): (b, b.content, b.version) for b in roots}
         self._written: dict[int, _Written] = {}
         self._carried: dict[str, Carried] = {}
+        self.accesses: list[Access] = []  # of arrays at the number of the round
         self._bound: set[str] = set()  # names that rounds bind
 
     @property
@@ -119,6 +113,7 @@ class Capture:
         self._recordings += 1
         self._number = Round(Value(TensorType(I64), "round"), self.count)
         self._marker = recorder.count
+        self.accesses = []
         self._outer = recorder.enter()
         recorder.loops.append(self)
         for w in self._written.values():
@@ -184,9 +179,7 @@ class Capture:
 
     def reset(self) -> None:
         """Put arrays and names back to what they were before the loop."""
-        for box, content, version in self._roots.values():
-            box.hold(content, version)
-        self._forget()
+        self._restore()
         self.site.bind({n: self._names[n] for n in self._bound if n in self._names})
 
     def _forget(self) -> None:
@@ -221,8 +214,8 @@ class Capture:
         What stands for an array at the beginning of a round is none that others know, so what a
         round leaves of it must be an array that an earlier round made.
         """
-        starts = {n: b for n, c in self._carried.items()
-                  if isinstance(c, CarriedArray) and (b := c.box()) is not None and b.ndim}  # fmt: skip
+        arrays = [(n, c.box()) for n, c in self._carried.items() if isinstance(c, CarriedArray)]
+        starts = {n: b for n, b in arrays if b is not None and b.ndim}
         for n in starts:
             seen: set[str | None] = set()
             name: str | None = n
@@ -242,8 +235,8 @@ class Capture:
 
     def finish(self) -> bool:
         """Make the loop of the graph, and bind its results; False where all of it is known."""
-        args = [self._number.value, *[s.arg for s in self._states]]
-        inner = {v for op in self._ops for v in op.results}.union(args)
+        inner = {v for op in self._ops for v in op.results}
+        inner.update([self._number.value, *[s.arg for s in self._states]])
         states = list(self._states)
         made = self.recorder.live(self._marker)
         known = {s.after for s in states}
@@ -252,11 +245,19 @@ class Capture:
             if content is not None and content in inner and content not in known:
                 known.add(content)
                 states.append(self._last(content))
-        scan = self._scan(states)
-        if scan is None:
+        body = Body(self.recorder, self._number, self._ops)
+        self._restore()
+        for w, state in zip(self._written.values(), self._states, strict=False):
+            others = [s.after for s in states if s is not state]
+            slab = slab_of(self._number, w.arg, state.after, self.accesses, self._ops)
+            if slab is not None and set(slab.sources).isdisjoint(others):
+                states.remove(state)
+                w.slab = slab
+                body.add_slab(w.box, slab)
+        results = body.emit(states)
+        if results is None:
             return False
-        results = dict(zip([s.after for s in states], scan, strict=False))
-        self._settle(made, results)
+        self._settle(made, results, body)
         return True
 
     def _last(self, content: Value) -> State:
@@ -264,38 +265,19 @@ class Capture:
         nothing = np.zeros(content.type.extents, content.type.dtype.numpy)
         return State(self.recorder.lift(nothing), Value(content.type), content)
 
-    def _scan(self, states: Sequence[State]) -> tuple[Value, ...] | None:
-        recorder = self.recorder
-        yields = [s.after for s in states]
-        ops = live(self._ops, yields)
-        own = {self._number.value, *[s.arg for s in states]}
-        own.update(v for op in ops for v in op.results)
-        used = dict.fromkeys(v for v in (*[v for op in ops for v in op.operands], *yields))
-        captured = [v for v in used if v not in own]
-        if recorder.are_known([*captured, *[s.before for s in states]]):
-            return None
-        inside = {v: Value(v.type, v.hint) for v in captured}
-        ops, yields = substituted(ops, yields, inside)
-        args = [*[s.arg for s in states], self._number.value, *inside.values()]
-        numbers = recorder.emit(graph.Iota, (self.count,), 0, I64)
-        return recorder.emit_all(
-            graph.Scan,
-            [*[s.before for s in states], numbers, *captured],
-            count=self.count,
-            states=len(states),
-            backwards=(False,),
-            turned=(),
-            body=Region(args, ops, yields),
-        )
-
-    def _settle(self, made: Sequence[Tracer], results: dict[Value, Value]) -> None:
-        """Give arrays the results of the loop, and names what the last round left."""
+    def _restore(self) -> None:
         for box, content, version in self._roots.values():
-            w = self._written.get(id(box))
-            if w is None:
-                box.hold(content, version)
+            box.hold(content, version)
+        self._forget()
+
+    def _settle(self, made: Sequence[Tracer], results: dict[Value, Value], body: Body) -> None:
+        """Give arrays the results of the loop, and names what the last round left."""
+        rows = iter(body.stacked)
+        for w, state in zip(self._written.values(), self._states, strict=False):
+            if w.slab is None:
+                w.box.hold(results[state.after], self._roots[id(w.box)][2] + 1)
             else:
-                box.hold(results[w.box.value()], version + 1)
+                body.write_rows(w.box, w.slab, next(rows))
         for box in made:
             content = box.held()
             if content in results:

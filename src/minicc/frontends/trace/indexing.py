@@ -16,7 +16,7 @@ from typing import Any, NoReturn
 import numpy as np
 
 from minicc.frontends.trace.dispatch import content_of, value_of
-from minicc.frontends.trace.moving import moves, moving_lens, round_key, split
+from minicc.frontends.trace.moving import moves, moving_lens, round_key
 from minicc.frontends.trace.recorder import Recorder
 from minicc.frontends.trace.registry import traces
 from minicc.frontends.trace.tracer import Content, Lens, Tracer
@@ -141,10 +141,9 @@ def getitem(recorder: Recorder, box: Tracer, index: Any) -> Any:
 
 def _at_round(recorder: Recorder, box: Tracer, index: Any) -> Tracer:
     """`box[index]` where a captured loop's index stands in the index."""
-    still, moving = split(recorder, index, box.shape)
-    lens = moving_lens(recorder, index, index_lens(recorder, still, box.shape), moving)
-    value = lens.emit(box.symbolise())
-    return box.look(lens) if value.type.rank else Tracer(recorder, value)
+    lens = moving_lens(recorder, index, box, lambda key: index_lens(recorder, key, box.shape))
+    base = box.symbolise()
+    return box.look(lens) if lens.move(box.shadow()).ndim else Tracer(recorder, lens.emit(base))
 
 
 def _written(recorder: Recorder, box: Tracer, key: Key, new: Any) -> Content:
@@ -262,8 +261,7 @@ def setitem(recorder: Recorder, box: Tracer, index: Any, new: Any) -> None:
 
 
 def _put_at_round(recorder: Recorder, box: Tracer, index: Any, new: Any) -> None:
-    still, moving = split(recorder, index, box.shape)
-    lens = moving_lens(recorder, index, index_lens(recorder, still, box.shape), moving)
+    lens = moving_lens(recorder, index, box, lambda key: index_lens(recorder, key, box.shape))
     kept = list(lens.move(box.shadow()).shape)
     base = box.symbolise()
     value = _fit(recorder, content_of(recorder, new), base, kept, kept)

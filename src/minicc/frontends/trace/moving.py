@@ -11,6 +11,7 @@ Mirrors: StableHLO's dynamic_slice and dynamic_update_slice, which clamp; ours n
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -32,6 +33,28 @@ class Moving(NamedTuple):
     step: int
 
 
+class Along(NamedTuple):
+    """What an index key takes along an axis of the array itself, whether it moves or not."""
+
+    start: Any  # an int or an Index
+    length: int | None
+    step: int
+
+
+class Access(NamedTuple):
+    """A read or write of an array's elements at a loop's index, as it was recorded.
+
+    `value` is what was read, or the array after the write of `new`; `ops` are the first and the
+    last number of the ops that did it.
+    """
+
+    value: Value
+    source: Value
+    new: Value | None
+    region: tuple[Along, ...]
+    ops: tuple[int, int]
+
+
 def moves(key: Any) -> bool:
     """Whether a loop's index stands in an index key."""
     parts = key if isinstance(key, tuple) else (key,)
@@ -41,8 +64,12 @@ def moves(key: Any) -> bool:
     )
 
 
-def split(recorder: Recorder, key: Any, shape: tuple[int, ...]) -> tuple[Any, list[Moving]]:
-    """The key with whole axes for what moves, and what moves along the axes that it leaves."""
+Region = tuple[Along, ...] | None  # None where it can't be told axis by axis
+Split = tuple[Any, list[Moving], Region]
+
+
+def split(recorder: Recorder, key: Any, shape: tuple[int, ...]) -> Split:
+    """The key with whole axes for what moves, what moves along those, and what it takes in all."""
     parts = list(key) if isinstance(key, tuple) else [key]
     if any(not _is_basic(p) for p in parts):
         recorder.write_out("an index array stands beside the number of the round")
@@ -54,17 +81,29 @@ def split(recorder: Recorder, key: Any, shape: tuple[int, ...]) -> tuple[Any, li
         raise IndexError(f"too many indices: {named} for an array of {len(shape)} axes")
     still: list[Any] = []
     moving: list[Moving] = []
+    region: list[Along] = []
     axis = place = 0  # of the array, and of what the still part of the key leaves
     for p in parts:
         if p is None or not moves(p):
             still.append(p)
             place += p is None or isinstance(p, slice)
+            if p is not None:
+                region.append(_along(p, shape[axis]))
         else:
             still.append(slice(None))
             moving.append(_moving(recorder, p, place, shape[axis]))
+            region.append(Along(*moving[-1][1:]))
             place += 1
         axis += p is not None
-    return tuple(still), moving
+    plain = None not in parts and all(a.step > 0 for a in region)
+    return tuple(still), moving, tuple(region) if plain else None
+
+
+def _along(part: Any, extent: int) -> Along:
+    if isinstance(part, slice):
+        start, stop, step = part.indices(extent)
+        return Along(start, len(range(start, stop, step)), step)
+    return Along(int(part) % max(extent, 1), None, 1)
 
 
 def _is_basic(part: Any) -> bool:
@@ -107,8 +146,12 @@ def _inside(recorder: Recorder, index: Index, most: int, extent: int) -> Any:
     return index
 
 
-def moving_lens(recorder: Recorder, key: Any, still: Lens, moving: list[Moving]) -> Lens:
-    """How a view at a loop's index sees its base, where `still` is the lens of what stays."""
+def moving_lens(recorder: Recorder, key: Any, box: Tracer, lens: Callable[[Any], Lens]) -> Lens:
+    """How a view at a loop's index sees its base; `lens` gives that of a basic index."""
+    stays, moving, region = split(recorder, key, box.shape)
+    still = lens(stays)
+    if box.looks_at() is not None:
+        region = None
 
     def move(array: Array) -> Array:
         # only to ask how it lies in memory, which is the same in all rounds
@@ -119,12 +162,23 @@ def moving_lens(recorder: Recorder, key: Any, still: Lens, moving: list[Moving])
         return shown
 
     def emit(content: Content) -> Value:
-        value = content if isinstance(content, Value) else recorder.lift(content)
-        return _gathered(recorder, still.emit(value), moving)
+        base = content if isinstance(content, Value) else recorder.lift(content)
+        first = len(recorder.ops)
+        value = _gathered(recorder, still.emit(base), moving)
+        note(value, base, None, first)
+        return value
 
     def put(base: Value, new: Value) -> Value:
         assert still.put is not None
-        return still.put(base, _chosen(recorder, still.emit(base), new, moving))
+        first = len(recorder.ops)
+        value = still.put(base, _chosen(recorder, still.emit(base), new, moving))
+        note(value, base, new, first)
+        return value
+
+    def note(value: Value, base: Value, new: Value | None, first: int) -> None:
+        if region is not None and recorder.loops:
+            ops = first, len(recorder.ops)
+            recorder.loops[-1].accesses.append(Access(value, base, new, region, ops))
 
     return Lens(round_key(key), move, emit, put, True)
 
