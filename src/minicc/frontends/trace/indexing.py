@@ -16,7 +16,7 @@ from typing import Any, NoReturn
 import numpy as np
 
 from minicc.frontends.trace.dispatch import content_of, value_of
-from minicc.frontends.trace.moving import moves, moving_lens, round_key
+from minicc.frontends.trace.moving import moves, moving_lens, require_fits, round_key
 from minicc.frontends.trace.recorder import Recorder
 from minicc.frontends.trace.registry import traces
 from minicc.frontends.trace.tracer import Content, Lens, Tracer
@@ -234,6 +234,7 @@ def _rest(cuts: list[Cut], axis: int, taken: int) -> list[Cut]:
 @traces("__setitem__")
 def setitem(recorder: Recorder, box: Tracer, index: Any, new: Any) -> None:
     """`box[index] = new`: slices, masks and index arrays."""
+    require_fits(recorder, new, box.dtype)
     if moves(index):
         if not (isinstance(new, Tracer) and new.is_view_of(box, round_key(index))):
             _put_at_round(recorder, box, index, new)

@@ -183,6 +183,12 @@ def moving_lens(recorder: Recorder, key: Any, box: Tracer, lens: Callable[[Any],
     return Lens(round_key(key), move, emit, put, True)
 
 
+def require_fits(recorder: Recorder, new: Any, dtype: np.dtype[Any]) -> None:
+    """Have a loop written out that stores its index where some round's does not fit."""
+    if type(new) is Index and dtype.kind in "iu" and not new.fits(recorder.dtype(dtype)):
+        recorder.write_out(f"an index that {dtype} does not hold is stored")
+
+
 def round_key(key: Any) -> Any:
     """The key of such a view's lens: equal, without a look at numbers, for the same index."""
     return "round", _told(key), key
