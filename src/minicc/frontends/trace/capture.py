@@ -277,7 +277,7 @@ class Capture:
             if w.slab is None:
                 w.box.hold(results[state.after], self._roots[id(w.box)][2] + 1)
             else:
-                body.write_rows(w.box, w.slab, next(rows))
+                body.write(w.box, w.slab, rows, results.get(w.slab.new))
         for box in made:
             content = box.held()
             if content in results:

@@ -5,7 +5,7 @@ Mirrors: `jax.lax.scan`'s jaxpr, whose captured values became operands.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from minicc.frontends.trace.dispatch import value_of
@@ -52,24 +52,30 @@ class Body:
             self.forward[value] = Value(value.type)
             self.scanned.append((cut, self.forward[value], turned))
         after = slab.new
-        for back in range(1, max(slab.handed.values(), default=0) + 1):
+        for back in range(1, max(slab.handed.values(), default=slab.axis is None) + 1):
             given = box[key_of_one(slab.region, number, -back)]
             state = State(value_of(self.recorder, given), Value(slab.new.type), after)
             self.states.append(state)
             self.forward.update({v: state.arg for v, n in slab.handed.items() if n == back})
             after = state.arg
-        self.rows.append((slab.new, slab.step < 0))
+        if slab.axis is not None:
+            self.rows.append((slab.new, slab.step < 0))
 
     def _to_front(self, value: Value, axis: int) -> Value:
         rest = [k for k in range(value.type.rank) if k != axis]
         return self.recorder.transpose(value, (axis, *rest))
 
-    def write_rows(self, box: Tracer, slab: Slab, rows: Value) -> None:
-        """Write what all rounds wrote."""
+    def write(self, box: Tracer, slab: Slab, rows: Iterator[Value], last: Value | None) -> None:
+        """Write what all rounds wrote, or what the last one did where all wrote the same place."""
+        if slab.axis is None:
+            assert last is not None
+            box[key_of_one(slab.region, self.number, 0)] = Tracer(self.recorder, last)
+            return
+        made = next(rows)
         key, place, _ = key_of_all(slab.region, self.number)
-        order = list(range(1, rows.type.rank))
+        order = list(range(1, made.type.rank))
         order.insert(place, 0)
-        box[key] = Tracer(self.recorder, self.recorder.transpose(rows, tuple(order)))
+        box[key] = Tracer(self.recorder, self.recorder.transpose(made, tuple(order)))
 
     def _forwarded(self, wanted: Sequence[Value]) -> tuple[list[Op], list[Value]]:
         """The ops without those whose results became others, and what is wanted of them."""

@@ -182,7 +182,10 @@ class _Body:
         return inside and n is not None and self.steps[n].opname == "PUSH_EXC_INFO"
 
     def _carried(self) -> frozenset[str]:
-        """Names read before they are bound: live at the first instruction, none at the head."""
+        """Names read before they are bound: live at the first instruction, none at the head.
+
+        A name that other functions see may be read by any that is called.
+        """
         live: dict[int, frozenset[str]] = {n: frozenset() for n in self.depths}
         changed = True
         while changed:
@@ -193,7 +196,8 @@ class _Body:
                 before = frozenset(read) | (after - frozenset(bound))
                 if before != live[n]:
                     live[n], changed = before, True
-        return live.get(self.head + 1, frozenset())
+        seen = {*self.code.co_cellvars, *self.code.co_freevars}
+        return live.get(self.head + 1, frozenset()) | seen
 
 
 def _local(step: dis.Instruction) -> tuple[list[str], list[str]]:

@@ -70,18 +70,26 @@ class Iterable(PythonType):
 
 
 def _source(real: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Source | None:
+    """What a call of `range`, `enumerate`, `zip` or `reversed` gives a loop."""
     if real is range:
         return source_of(range(*args))
-    parts = [source_of(a) for a in args]
-    if real is zip and args and not kwargs and all(parts):
-        known = [p for p in parts if p is not None]
-        return Source(min(p.length for p in known), lambda n: tuple([p.item(n) for p in known]))
-    one = parts[0] if len(parts) == 1 and not kwargs else None
-    if one is None:
+    start = 0
+    if real is enumerate and len(args) + len(kwargs) == 2:
+        start = kwargs.get("start", args[-1])
+        args, kwargs = args[:1], {}
+    found = [source_of(a) for a in args]
+    parts = [p for p in found if p is not None]
+    lengths = {p.length for p in parts}
+    if not parts or len(parts) < len(found) or type(start) is not int:
+        return None
+    first = parts[0]
+    if real is zip and (not kwargs or not kwargs.get("strict") or len(lengths) == 1):
+        return Source(min(lengths), lambda n: tuple([p.item(n) for p in parts]))
+    if len(parts) > 1 or kwargs:
         return None
     if real is reversed:
-        return Source(one.length, lambda n: one.item(n * -1 + (one.length - 1)))
-    return Source(one.length, lambda n: (n, one.item(n))) if real is enumerate else None
+        return Source(first.length, lambda n: first.item(n * -1 + (first.length - 1)))
+    return Source(first.length, lambda n: (n + start, first.item(n)))
 
 
 REPLACED = {f.__name__: f for f in (range, enumerate, zip, reversed)}

@@ -53,8 +53,8 @@ class Reach:
         if self.why or isinstance(x, _PLAIN) or id(x) in self._seen:
             return
         self._seen[id(x)] = x
-        if type(x) in (tuple, list, dict):
-            self._containers.append((name, x, x.copy() if type(x) is not tuple else x))
+        if isinstance(x, tuple) or type(x) in (list, dict):
+            self._containers.append((name, x, x if isinstance(x, tuple) else x.copy()))
             for v in x.values() if type(x) is dict else x:
                 self.visit(v, name)
         elif isinstance(x, types.FunctionType):

@@ -7,7 +7,8 @@ Where each round writes one place along an axis, another one each time, and read
 can be told, it need not be: what is written are rows that the loop stacks, and what is read is
 either as it was before the loop (a slice of which each round takes one), what this round has
 written, or what one of the last few rounds wrote, which is handed on. Behind the loop all rows are
-written at once, in the array's own way, so that a loop around this one may do the same.
+written at once, in the array's own way, so that a loop around this one may do the same. A place
+that all rounds write (`c[i, j] += ...` in a loop over `k`) is handed on alone.
 
 Everything is decided by regions of index keys (`moving.Access`); nothing is known of values.
 
@@ -29,7 +30,8 @@ _HANDED = 4  # rounds back that a round may read what was written
 class Slab(NamedTuple):
     """How the elements that a loop writes one by one are read and written.
 
-    `new` is what a round writes, to `region`; `axis` moves, by `step` in a round. `same` are values
+    `new` is what a round writes, to `region`; `axis` moves, by `step` in a round, or all rounds
+    write the same place. `same` are values
     that were read which are others; `old` are those to be cut from the array as it was, by the
     region of the whole loop; `handed` those that a number of rounds ago wrote. `sources` stand for
     the array itself, in what else is read of it.
@@ -37,7 +39,7 @@ class Slab(NamedTuple):
 
     new: Value
     region: tuple[Along, ...]
-    axis: int
+    axis: int | None
     step: int
     same: dict[Value, Value]
     old: dict[Value, tuple[Along, ...]]
@@ -61,13 +63,14 @@ def slab_of(
         return None
     region = puts[0].region
     moved = [k for k, along in enumerate(region) if _factor(along.start, number)]
-    if len(moved) != 1 or region[moved[0]].length is not None:
+    if len(moved) > 1 or any(region[k].length is not None for k in moved):
         return None
     sources = (arg, *[p.value for p in puts])
     if not _only_known(sources, accesses, ops):
         return None
-    step = _factor(region[moved[0]].start, number)
-    slab = Slab(puts[-1].new or arg, region, moved[0], step, {}, {}, {}, sources)
+    axis = moved[0] if moved else None
+    step = 0 if axis is None else _factor(region[axis].start, number)
+    slab = Slab(puts[-1].new or arg, region, axis, step, {}, {}, {}, sources)
     for read in (a for a in accesses if a.new is None and a.source in sources):
         made = next((p.new for p in puts if p.value is read.source), None)
         if not _place(slab, number, read, made):
@@ -116,7 +119,7 @@ def _place(slab: Slab, number: Round, read: Access, made: Value | None) -> bool:
         return _keep(slab, number, read)  # not written yet
     if not whole:
         return False
-    if back == 0 and made is not None:
+    if made is not None and (back == 0 or slab.axis is None):
         slab.same[read.value] = made
     elif back > _HANDED:
         return False
@@ -130,6 +133,8 @@ def _rounds_back(slab: Slab, number: Round, read: Access) -> int | str | None:
     for k, (mine, theirs) in enumerate(zip(read.region, slab.region, strict=True)):
         if k != slab.axis and _apart(number, mine, theirs):
             return "apart"
+    if slab.axis is None:
+        return 1 if _alike(read.region, slab.region) else None
     mine, theirs = read.region[slab.axis], slab.region[slab.axis]
     gap = _gap(mine.start, theirs.start)
     if mine.length is not None or gap is None:
@@ -166,17 +171,12 @@ def _keep(slab: Slab, number: Round, read: Access) -> bool:
     return True
 
 
-def moved_axis(region: Sequence[Along], number: Round) -> int:
-    """The axis along which a region moves."""
-    return next(k for k, along in enumerate(region) if _factor(along.start, number))
-
-
 def key_of_all(region: Sequence[Along], number: Round) -> tuple[tuple[Any, ...], int, bool]:
     """The index key of what a region takes in all rounds, the axis of the rounds, and their order.
 
     The last says whether the first round takes the last.
     """
-    axis = moved_axis(region, number)
+    axis = next(k for k, along in enumerate(region) if _factor(along.start, number))
     parts = [_part(along) for along in region]
     start = region[axis].start
     step, last = _factor(start, number), number.count - 1
@@ -188,9 +188,10 @@ def key_of_all(region: Sequence[Along], number: Round) -> tuple[tuple[Any, ...],
 
 def key_of_one(region: Sequence[Along], number: Round, at: int) -> tuple[Any, ...]:
     """The index key of what a region takes in one round, which may be one before the first."""
-    axis = moved_axis(region, number)
     parts = [_part(along) for along in region]
-    parts[axis] = region[axis].start.at(number, at)
+    for axis, along in enumerate(region):
+        if _factor(along.start, number):
+            parts[axis] = along.start.at(number, at)
     return tuple(parts)
 
 
