@@ -230,7 +230,7 @@ def growing(x: Any) -> Any:
     return x
 
 
-@written_out("in turn|each round writes", (20,), (20,))
+@captured((20,), (20,))
 def exchanged(a: Any, b: Any) -> Any:
     for _ in range(15):
         b[1:-1] = a[:-2] + a[2:] * 0.1
@@ -238,7 +238,7 @@ def exchanged(a: Any, b: Any) -> Any:
     return a, b
 
 
-@written_out("other names had", (20,), (20,))
+@written_out("known while tracing", (20,), (20,))
 def swapped(a: Any, b: Any) -> Any:
     c = a
     for _ in range(11):

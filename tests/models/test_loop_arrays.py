@@ -141,6 +141,18 @@ def test_a_name_of_a_function_within() -> None:
     assert "binds a name" in agrees(g, floats(8)).explain().loops[0]
 
 
+def test_an_array_that_only_the_first_round_shares() -> None:
+    def f(x: Any, y: Any) -> Any:
+        first = y
+        for j in range(11):
+            x, y = y, x
+            y[:3] = 2
+            y = x[j] * 0.25 + y
+        return x, y, first
+
+    agrees(f, floats(16), floats(16)[::-1].copy())
+
+
 def test_starts_that_another_round_knows() -> None:
     def f(x: Any) -> Any:
         first, total = True, None

@@ -14,7 +14,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from minicc.frontends.trace.carried import Carried, CarriedArray, Unlike, carried, same_type
+from minicc.frontends.trace.carried import (
+    Carried,
+    CarriedArray,
+    Turned,
+    Unlike,
+    carried,
+    same_type,
+)
 from minicc.frontends.trace.indices import Index, Round
 from minicc.frontends.trace.loop_body import Body, State
 from minicc.frontends.trace.loop_code import LoopCode
@@ -80,19 +87,23 @@ class _Written:
 class Capture:
     """A loop whose body is recorded; `why` says why it can't be captured, once this is known.
 
-    `peels` says whether it may be after its first round.
+    `peels` says whether it may be after its first round, `turns` whether it may be with two rounds
+    as one.
     """
 
     def __init__(
-        self, recorder: Recorder, site: Site, count: int, first: int, reach: Reach
+        self, recorder: Recorder, site: Site, items: range, stride: int, reach: Reach
     ) -> None:
+        """Of the numbered `items`, `stride` in each round of the loop of the graph."""
         self.recorder = recorder
         self.site = site
-        self.first = first
-        self.count = count - first
+        self.first = items.start
+        self.stride = stride
+        self.count = len(items) // stride
         self.reach = reach
         self.why = ""
         self.peels = False
+        self.turns = False
         self._recordings = 0
         self._names = site.names()
         roots = [b for b in recorder.live() if b.looks_at() is None]
@@ -127,7 +138,7 @@ class Capture:
         self.site.bind(fresh)
         self._start = {**self._names, **fresh}
         self._forget()
-        return Index(recorder, {self._number: 1}, self.first)
+        return Index(recorder, {self._number: self.stride}, self.first)
 
     def ends(self) -> bool:
         """Look at what a recording did; False where another is wanted."""
@@ -147,6 +158,7 @@ class Capture:
                 self._states = self._made(now)
         except Unlike as error:
             self._fail(str(error))
+            self.turns = isinstance(error, Turned)
         self._ops = recorder.leave(self._outer)
         recorder.loops.pop()
         self._now = now
@@ -200,7 +212,7 @@ class Capture:
                     self._require_apart(self._names[n], now[n])
                 after = c.made(recorder, now[n])
             except Unlike as error:
-                raise Unlike(f"`{n}` {error}") from None
+                raise type(error)(f"`{n}` {error}") from None
             if after is not None and c.before is not None:
                 states.append(State(c.before, c.arg, after))
         if any(v is _UNBOUND for v in now.values()):
@@ -225,13 +237,13 @@ class Capture:
                 root = after.root if isinstance(after, Tracer) else None
                 name = next((m for m, box in starts.items() if box is root), None)
                 if name in seen or id(root) in self._roots:
-                    raise Unlike(f"`{n}` is bound to an array that other names had before")
+                    raise Turned(f"`{n}` is bound to an array that other names had before")
 
     def _require_apart(self, *values: Any) -> None:
         """Unlike where an array that a name is bound to in turn is written to by another name."""
         for v in values:
             if isinstance(v, Tracer) and id(v.root) in self._written:
-                raise Unlike("shows an array that each round writes to")
+                raise Turned("shows an array that each round writes to")
 
     def finish(self) -> bool:
         """Make the loop of the graph, and bind its results; False where all of it is known."""

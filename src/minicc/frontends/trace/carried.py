@@ -28,6 +28,10 @@ class Unlike(Exception):
     """A round leaves something else than it takes."""
 
 
+class Turned(Unlike):
+    """A round leaves an array to another name than it took it from; two rounds may not."""
+
+
 class Carried(Protocol):
     """A name's value that goes from round to round; `before` is None where no value has to."""
 
@@ -55,19 +59,21 @@ class CarriedArray:
         self.before: Value | None = value
         self.arg = Value(value.type)
         self.box: Callable[[], Tracer | None] = lambda: None
+        self._start: Tracer | None = None
 
     def begin(self, recorder: Recorder, number: Round) -> Any:
         """An array of its own, for it must not be written to."""
         self.arg = Value(self.arg.type, self.arg.hint)
-        box = Tracer(recorder, self.arg)
-        self.box = weakref.ref(box)
-        return box
+        self._start = Tracer(recorder, self.arg)
+        self.box = weakref.ref(self._start)
+        return self._start
 
     def made(self, recorder: Recorder, now: Any) -> Value | None:
         """An array of the same shape and element type."""
-        box = self.box()
-        if box is not None and box.written:
-            raise Unlike("an array is written to that it also binds to a name in each round")
+        # held until now, for a round may write to it and then let go of it
+        start, self._start = self._start, None
+        if start is not None and start.written:
+            raise Turned("is bound to an array that each round writes to")
         if not isinstance(now, (Tracer, np.generic)):
             raise Unlike(f"was {self.arg.type}, and is a {type(now).__name__} after a round")
         return same_type(recorder, content_of(recorder, now), self.arg)

@@ -10,9 +10,10 @@ it recorded are the body of a `graph.scan`, and the names and arrays get its res
 
 What would not be NumPy's in every round is never captured: something carried whose type a round
 changes (then the first round is written out, and the rest tried once more), a carried name whose
-array is written to in place, since it may be another name's too, and an effect on Python's own
-objects (`reach`). Where the body itself needs a value while it is recorded, or fails, the trace
-begins once more, and that loop is written out (`WrittenOut`).
+array is written to in place, since it may be another name's too (`a, b = b, a` leaves two rounds as
+one, in which each name gets its array back), and an effect on Python's own objects (`reach`). Where
+the body itself needs a value while it is recorded, or fails, the trace begins once more, and that
+loop is written out (`WrittenOut`).
 
 It takes a frame, and gives items to it; it must never know which function's trace it is part of, or
 what becomes of the graph.
@@ -116,7 +117,7 @@ Dispatch.loop = _rows
 
 def _rounds(recorder: Recorder, site: Site, source: Source) -> Iterator[Any]:
     """The items of a loop: some for recording its body, or all of them."""
-    why, first = site.code.refused or recorder.plain.get(site.key, ""), 0
+    why, first, stride = site.code.refused or recorder.plain.get(site.key, ""), 0, 1
     if not why:
         reach = Reach(recorder)
         scope = site.frame.f_globals
@@ -124,17 +125,25 @@ def _rounds(recorder: Recorder, site: Site, source: Source) -> Iterator[Any]:
         reach.names(site.code.outside, scope, scope["__builtins__"])
         why = reach.why
     while not why:
-        capture = Capture(recorder, site, source.length, first, reach)
+        left = range(first, source.length)
+        if len(left) % stride:
+            yield source.item(first)
+            first += 1
+            continue
+        capture = Capture(recorder, site, left, stride, reach)
         while True:
-            yield source.item(capture.begin())
+            number: Any = capture.begin()
+            for n in range(stride):
+                yield source.item(number + n)
             if capture.ends():
                 break
         if not capture.why and capture.finish():
-            start = f", the first {first} written out" if first else ""
-            recorder.tell(str(site), f"{source.length} rounds, a loop of the graph{start}")
+            recorder.tell(str(site), _captured(source.length, first, stride))
             return
         capture.reset()
-        if capture.peels and first < _PEELED and source.length - first > _FEW:
+        if capture.turns and stride == 1:
+            stride = 2
+        elif capture.peels and first < _PEELED and len(left) > _FEW:
             yield source.item(first)
             first += 1
         else:
@@ -142,3 +151,9 @@ def _rounds(recorder: Recorder, site: Site, source: Source) -> Iterator[Any]:
     recorder.tell(str(site), f"{source.length} rounds, written out: {why}")
     for n in range(first, source.length):
         yield source.item(n)
+
+
+def _captured(rounds: int, first: int, stride: int) -> str:
+    text = f"{rounds} rounds, a loop of the graph"
+    text += f", the first {first} written out" if first else ""
+    return text + (", two rounds at a time" if stride > 1 else "")
