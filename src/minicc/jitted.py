@@ -79,7 +79,8 @@ class Lowered:
 class _Specialisation:
     """What is known for one kind of arguments: one graph, or a tree of paths with breaks."""
 
-    __slots__ = ("compilation", "environment", "references", "traced", "tree", "writes")
+    __slots__ = ("compilation", "environment", "loops", "references", "traced", "tree",
+                 "writes")  # fmt: skip
 
     def __init__(self) -> None:
         self.tree = Tree()
@@ -87,6 +88,7 @@ class _Specialisation:
         self.environment = Environment(())
         self.compilation: Compilation | None = None
         self.traced: Traced | None = None
+        self.loops: tuple[str, ...] = ()
         self.writes: tuple[str, ...] = ()
 
     def holds(self) -> bool:
@@ -98,6 +100,7 @@ class _Specialisation:
         self.traced = traced
         self.references += traced.references
         self.writes = tuple(dict.fromkeys((*self.writes, *traced.writes)))
+        self.loops = tuple(dict.fromkeys((*self.loops, *traced.loops)))
         self.environment = Environment(self.references)
 
 
@@ -185,7 +188,7 @@ class Jitted:
         try:
             return trace_values(self.__wrapped__, self._parameters, values, path)
         except Diverged:
-            found.tree = Tree()
+            found.tree = Tree(found.tree.plain)
             found.tree.folds = False
             path = Path(found.tree, arrays, self._compile, path.effects)
             return trace_values(self.__wrapped__, self._parameters, values, path)
@@ -244,7 +247,7 @@ class Jitted:
                 self(*copied(args), **copied(kwargs))
             keys = [key]
         known = [(k, self._known[k]) for k in keys]
-        parts = [Explained(self._guards(k, s), self._parts(s), s.writes) for k, s in known]
+        parts = [Explained(self._guards(k, s), self._parts(s), s.writes, s.loops) for k, s in known]
         return Explanation(self._name(), parts, self._reasons)
 
     def _name(self) -> str:

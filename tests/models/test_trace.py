@@ -13,6 +13,7 @@ from numpy import exp as exponential
 
 from minicc.frontends.trace import Parameters, Traced, trace, trace_call
 from minicc.ir.core import Module
+from minicc.ir.interpret import Interpreter
 from minicc.ir.types import F32, TensorType
 
 Function = Callable[..., Any]
@@ -23,11 +24,7 @@ Pair = namedtuple("Pair", "first second")
 
 
 def evaluate(module: Module, leaves: list[Any]) -> list[Any]:
-    env = dict(zip(module.main.args, leaves, strict=True))
-    for op in module.main.body.ops:
-        out = op.evaluate(lambda region, a: (), *[env[v] for v in op.operands])
-        env.update(zip(op.results, out, strict=True))
-    return [np.asarray(env[v]) for v in module.main.body.yields]
+    return [np.asarray(a) for a in Interpreter(module).region(module.main.body, leaves, {})]
 
 
 def run(f: Function, *args: Any, **kwargs: Any) -> Any:

@@ -4,11 +4,12 @@ The function runs once, on tracers, with its NumPy replaced (`rewire`); each Num
 (`dispatch`, and the families `ufuncs`, `creation`, `reductions`, `movement`, `views`, `joining`,
 `indexing`, `contraction`). Calls that have no traced argument are NumPy's own.
 
-Python's own control flow is followed as it runs, so loops unroll. Where it depends on the elements
-of an array, the graph so far is run, the value is read, and tracing goes on (`breaks`); so it does
-around what NumPy itself has to compute (`host`). What a call did is remembered as a path of
-segments (`paths`), and a `while` loop as a loop of them (`states`). A trace that is given no `Path`
-runs nothing, and refuses such functions at the user's line.
+Python's own control flow is followed as it runs, but a `for` whose rounds all do the same is a loop
+of the graph (`loops`); others unroll. Where control flow depends on the elements of an array, the
+graph so far is run, the value is read, and tracing goes on (`breaks`); so it does around what NumPy
+itself has to compute (`host`). What a call did is remembered as a path of segments (`paths`), and a
+`while` loop as a loop of them (`states`). A trace that is given no `Path` runs nothing, and refuses
+such functions at the user's line.
 
 For a just-in-time compiler:
 

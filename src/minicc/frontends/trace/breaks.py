@@ -48,12 +48,16 @@ class Diverged(BaseException):
 
 
 class Tree:
-    """All known paths of one specialisation: the first node, and nodes by the state before them."""
+    """All known paths of one specialisation: the first node, and nodes by the state before them.
 
-    def __init__(self) -> None:
+    `plain` are the loops that can't be captured, and why.
+    """
+
+    def __init__(self, plain: dict[Any, str] | None = None) -> None:
         self.root: Node | None = None
         self.behind: dict[Any, Node] = {}
         self.folds = True
+        self.plain: dict[Any, str] = {} if plain is None else plain
 
 
 class Path:
@@ -75,10 +79,16 @@ class Path:
         self._target: Node | None = tree.root
         self._made = 0
 
+    def again(self) -> Path:
+        """The same call from its beginning; effects that it had are not repeated."""
+        return Path(self.tree, self.args, self._compile, self.effects)
+
     def pause(
         self, recorder: Recorder, make: Callable[[Place], Action], needed: Sequence[Tracer]
     ) -> Any:
         """End the segment, do what `make` gives for places in the pool, and go on behind it."""
+        if recorder.loops:
+            recorder.write_out(f"Python or NumPy computes `{recorder.source()}`")
         state = State.capture(recorder, needed) if self.tree.folds else None
         boxes = recorder.live()
         carried = _carried(boxes) if state is None else state.values

@@ -289,7 +289,7 @@ def is_symbolic(x: Any) -> bool:
     """Whether an argument is, or holds, an array that is not known while tracing."""
     if isinstance(x, Tracer):
         return x.symbolic
-    if type(x) is Number:
+    if isinstance(x, Number):
         return True
     return isinstance(x, (list, tuple)) and any(map(is_symbolic, x))
 
@@ -319,7 +319,7 @@ def content_of(recorder: Recorder, x: Any) -> Content:
     """What an array-like argument holds: a value of the graph, or a NumPy array."""
     if isinstance(x, Tracer):
         return x.content
-    if type(x) is Number:
+    if isinstance(x, Number):
         return x.box.content
     if isinstance(x, (list, tuple)) and is_symbolic(x):
         stacked = Dispatch.call(recorder, "stack", (list(x),), {})

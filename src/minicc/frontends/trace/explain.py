@@ -56,14 +56,19 @@ class Break(NamedTuple):
 
 
 class Specialisation(NamedTuple):
-    """What is compiled for one kind of arguments; `parts` are graphs and breaks in order."""
+    """What is compiled for one kind of arguments; `parts` are graphs and breaks in order.
+
+    `loops` say what became of each `for` of more than a few rounds, and why it was written out.
+    """
 
     guards: tuple[str, ...]
     parts: tuple[Graph | Break, ...]
     writes: tuple[str, ...]
+    loops: tuple[str, ...] = ()
 
     def __str__(self) -> str:
-        lines = ["guards:", *[f"  {g}" for g in self.guards], *map(str, self.parts)]
+        lines = ["guards:", *[f"  {g}" for g in self.guards], *self.loops]
+        lines += map(str, self.parts)
         if self.writes:
             lines.append(f"arguments are written to at {', '.join(self.writes)}")
         return "\n".join(lines)
@@ -88,6 +93,11 @@ class Explanation:
     def breaks(self) -> list[Break]:
         """The breaks of all specialisations."""
         return [p for s in self.specialisations for p in s.parts if isinstance(p, Break)]
+
+    @property
+    def loops(self) -> list[str]:
+        """What became of the loops of all specialisations."""
+        return [text for s in self.specialisations for text in s.loops]
 
     @property
     def guards(self) -> list[str]:

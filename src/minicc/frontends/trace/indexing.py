@@ -16,6 +16,7 @@ from typing import Any, NoReturn
 import numpy as np
 
 from minicc.frontends.trace.dispatch import content_of, value_of
+from minicc.frontends.trace.moving import moves, moving_lens, require_fits, round_key
 from minicc.frontends.trace.recorder import Recorder
 from minicc.frontends.trace.registry import traces
 from minicc.frontends.trace.tracer import Content, Lens, Tracer
@@ -128,6 +129,8 @@ def index_lens(recorder: Recorder, key: Key, shape: tuple[int, ...]) -> Lens:
 @traces("__getitem__")
 def getitem(recorder: Recorder, box: Tracer, index: Any) -> Any:
     """`box[index]`: a view for a basic index, else a new array."""
+    if moves(index):
+        return _at_round(recorder, box, index)
     key = normal_key(recorder, index)
     if is_basic(key):
         lens = index_lens(recorder, key, box.shape)
@@ -139,6 +142,15 @@ def getitem(recorder: Recorder, box: Tracer, index: Any) -> Any:
     if isinstance(content, np.ndarray) and not any(isinstance(part, Value) for part in key):
         return Tracer(recorder, content[key])
     return Tracer(recorder, _advanced(recorder, box.value(), _expanded(key, box.ndim)))
+
+
+def _at_round(recorder: Recorder, box: Tracer, index: Any) -> Tracer:
+    """`box[index]` where a captured loop's index stands in the index."""
+    lens = moving_lens(recorder, index, box, lambda key: index_lens(recorder, key, box.shape))
+    base = box.symbolise()
+    if lens.move(box.shadow()).ndim:
+        return box.look(lens)
+    return Tracer(recorder, lens.emit(base), scalar=True)
 
 
 def _written(recorder: Recorder, box: Tracer, key: Key, new: Any) -> Content:
@@ -230,9 +242,14 @@ def _rest(cuts: list[Cut], axis: int, taken: int) -> list[Cut]:
 @traces("__setitem__")
 def setitem(recorder: Recorder, box: Tracer, index: Any, new: Any) -> None:
     """`box[index] = new`: slices, masks and index arrays."""
+    require_fits(recorder, new, box.dtype)
+    if moves(index):
+        if not (isinstance(new, Tracer) and new.is_view_of(box, round_key(index))):
+            _put_at_round(recorder, box, index, new)
+        return
     key = normal_key(recorder, index)
     if is_basic(key):
-        if not (isinstance(new, Tracer) and new.is_view_of(box, key)):
+        if not (isinstance(new, Tracer) and new.is_view_of(box, ("index", key))):
             box.assign(_written(recorder, box, key, content_of(recorder, new)))
         return
     content, given = box.content, content_of(recorder, new)
@@ -250,6 +267,15 @@ def setitem(recorder: Recorder, box: Tracer, index: Any, new: Any) -> None:
         if _write_where(recorder, box, chosen, value):
             return
     box.assign(put_at(recorder, box, key, value, "none"))
+
+
+def _put_at_round(recorder: Recorder, box: Tracer, index: Any, new: Any) -> None:
+    lens = moving_lens(recorder, index, box, lambda key: index_lens(recorder, key, box.shape))
+    kept = list(lens.move(box.shadow()).shape)
+    base = box.symbolise()
+    value = _fit(recorder, content_of(recorder, new), base, kept, kept)
+    assert lens.put is not None
+    box.assign(lens.put(base, value))
 
 
 def _write_where(recorder: Recorder, box: Tracer, mask: Value, new: Value) -> bool:

@@ -22,6 +22,7 @@ import numpy as np
 
 from minicc.frontends.trace.registry import Dispatch
 from minicc.frontends.trace.tracer import Tracer
+from minicc.ir.types import DType
 
 
 class Number:
@@ -42,6 +43,10 @@ class Number:
     @__class__.setter
     def __class__(self, value: Any) -> None:
         raise TypeError("a traced number stays one")
+
+    def fits(self, element: DType) -> bool:
+        """Whether it is known that an integer type holds it."""
+        return False
 
     def read(self, needs: str) -> Any:
         """The value; the segment ends here, unless it was read before."""
@@ -215,7 +220,7 @@ FLOAT, INT = PythonType(float), PythonType(int)
 
 def as_number(x: Any, kind: type) -> Any:
     """`float(x)` or `int(x)`: a traced number for a traced element, where Python would agree."""
-    if type(x) is Number:
+    if isinstance(x, Number):
         if kind is x.kind:
             return x
         x = x.box if kind is float and x.kind is int else x.read("int()")

@@ -48,6 +48,18 @@ def type_of(array: Any) -> TensorType:
     return TensorType(element_of(array.dtype), array.shape)
 
 
+class WrittenOut(BaseException):
+    """A loop that was recorded as one can't be: the trace begins anew, and writes it out.
+
+    No Exception, so that the function does not catch it.
+    """
+
+    def __init__(self, loop: Any, reason: str) -> None:
+        super().__init__(reason)
+        self.loop = loop
+        self.reason = reason
+
+
 class Recorder:
     """The state of one trace.
 
@@ -69,6 +81,10 @@ class Recorder:
         self.path: Any = None
         self.raised: Exception | None = None  # what a call on the host raised last
         self.places: list[str] = []  # lines where arguments are written to
+        self.loops: list[Any] = []  # whose bodies are recorded now, the innermost last
+        self.plain: dict[Any, str] = {}  # loops that can't be captured, and why
+        self.told: dict[str, str] = {}  # what became of each loop, by its line
+        self._known: set[Value] = set()  # constants
         self._builder = Builder(())
         self._lifted: dict[int, tuple[Array, Value]] = {}
         self._boxes: dict[int, weakref.ref[Any]] = {}
@@ -87,9 +103,35 @@ class Recorder:
         boxes = self._boxes
         boxes[number] = weakref.ref(box, lambda _: boxes.pop(number, None))
 
-    def live(self) -> list[Any]:
-        """The boxes that are alive, oldest first."""
-        return [b for _, r in sorted(self._boxes.items()) if (b := r()) is not None]
+    def live(self, since: int = 0) -> list[Any]:
+        """The boxes that are alive, oldest first; with `since` those made after `count` was so."""
+        found = [b for n, r in sorted(self._boxes.items()) if n >= since and (b := r()) is not None]
+        return found
+
+    @property
+    def count(self) -> int:
+        """How many boxes were made."""
+        return self._count
+
+    def enter(self) -> Any:
+        """Record the body of a loop from now on; what `leave` takes to go on behind it."""
+        before = self._builder, self._lifted
+        self._builder, self._lifted = Builder(()), dict(self._lifted)
+        return before
+
+    def leave(self, before: Any) -> list[Op]:
+        """The ops that were recorded since `enter`."""
+        ops = self._builder.ops
+        self._builder, self._lifted = before
+        return ops
+
+    def tell(self, where: str, became: str) -> None:
+        """Remember what became of a loop, for people."""
+        self.told[where] = became
+
+    def write_out(self, reason: str) -> NoReturn:
+        """Give up the innermost loop that is recorded."""
+        raise WrittenOut(self.loops[-1], reason)
 
     def begin(self, types: Sequence[TensorType]) -> list[Value]:
         """Forget what was recorded and begin a segment with inputs of these types."""
@@ -196,12 +238,19 @@ class Recorder:
             # a copy, for the owner may write into the array later
             value = self.emit(graph.Constant, Literal(native.copy()))
         self._lifted[id(array)] = (array, value)
+        self._known.add(value)
         return value
 
     def scalar(self, number: Any, element: DType) -> Value:
         """A constant of rank 0; OverflowError where the element type can't hold the number."""
         with np.errstate(over="ignore"):
-            return self.emit(graph.Constant, Literal(np.asarray(number, element.numpy)))
+            value = self.emit(graph.Constant, Literal(np.asarray(number, element.numpy)))
+        self._known.add(value)
+        return value
+
+    def are_known(self, values: Sequence[Value]) -> bool:
+        """Whether all of the values are constants."""
+        return self._known.issuperset(values)
 
     def cast(self, value: Value, element: DType) -> Value:
         """The value converted to an element type, or itself."""

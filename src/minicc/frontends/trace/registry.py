@@ -57,6 +57,7 @@ class Dispatch:
     call: Callable[..., Any]
     view: Callable[..., Any]
     library: Callable[..., Any]
+    loop: Callable[..., Any]
 
 
 # Methods of ndarray that are NumPy's function of the same or another name.

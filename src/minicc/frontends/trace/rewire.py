@@ -38,6 +38,7 @@ from minicc.frontends.trace.effects import (
     printed,
     scientific,
 )
+from minicc.frontends.trace.loops import REPLACED, Iterable
 from minicc.frontends.trace.namespace import (
     Clock,
     Impure,
@@ -54,6 +55,7 @@ from minicc.frontends.trace.tracer import Tracer
 
 _CONTAINERS = (set, frozenset, collections.deque, dict, list)
 _LOOKED_INTO = (datetime, sys, warnings)  # modules of Python of which some members are replaced
+_REPLACED = frozenset({"float", "int", *REPLACED})
 _FILES = frozenset({"open", "input"})
 
 
@@ -90,7 +92,7 @@ def _codes(code: types.CodeType) -> Iterator[types.CodeType]:
 def _compares_types(code: types.CodeType) -> bool:
     before = None
     for step in dis.get_instructions(code):
-        if step.opname == "IS_OP" and before in ("float", "int"):
+        if step.opname == "IS_OP" and before in _REPLACED:
             return True
         before = step.argval
     return False
@@ -277,7 +279,9 @@ class Rewirer:
             own = vars(builtins) | {"__import__": self._import}
             reason = "files are read and written while tracing alone"
             own |= {name: Impure(self.recorder, f"{name}()", reason) for name in _FILES}
-            own |= {"float": FLOAT, "int": INT} if self._may_replace(original) else {}
+            if self._may_replace(original):
+                own |= {"float": FLOAT, "int": INT}
+                own |= {name: Iterable(self.recorder, real) for name, real in REPLACED.items()}
             own["print"] = partial(printed, self.recorder)
             made["__builtins__"] = own
             self._globals[id(original)] = made

@@ -202,7 +202,8 @@ class _Teller:
         if view is not None:
             held = box.held()
             kept = None if held is None else self.values.setdefault(held, len(self.values))
-            return "view", self._box(view[0]), value_key(view[1]), seen, kept, held and box.stale
+            key = value_key(view[1].key)
+            return "view", self._box(view[0]), key, seen, kept, held and box.stale
         content = box.content
         if isinstance(content, Value):
             k = self.values.setdefault(content, len(self.values))

@@ -16,6 +16,7 @@ NEP 47.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any, NamedTuple
@@ -39,19 +40,23 @@ class Lens(NamedTuple):
     `move` makes the view of a NumPy array, `emit` of a value of the graph; `put` gives the base's
     value after the view's was replaced, and is None where the view can't be written to. Equal
     `key`s see the same. A lens that is `hosted` reads and writes at breaks, so what it showed is
-    kept across them; its `put` takes arrays too. `show` makes the view where `move` copies.
+    kept across them; its `put` takes arrays too. `show` makes the view where `move` copies. What a
+    lens that `moves` sees depends on the round of a loop: it emits of any content, and `move` only
+    tells how the view lies in memory.
     """
 
     key: Any
     move: Callable[[Array], Array]
-    emit: Callable[[Value], Any]
+    emit: Callable[[Any], Any]
     put: Callable[[Any, Any], Any] | None
     hosted: bool = False
     show: Callable[[Array], Array] | None = None
+    moves: bool = False
 
     def read(self, content: Content) -> Content:
         """What the view holds for a base's content."""
-        return self.emit(content) if isinstance(content, Value) else self.move(content)
+        emits = self.moves or isinstance(content, Value)
+        return self.emit(content) if emits else self.move(content)  # type: ignore[arg-type]
 
 
 class Tracer(Operators):
@@ -115,11 +120,9 @@ class Tracer(Operators):
         keys, moves = self._base.moves()
         return (*keys, self._lens.key), (*moves, self._lens.show or self._lens.move)
 
-    def looks_at(self) -> tuple[Tracer, Any] | None:
-        """The base of a view and the key of its lens."""
-        if self._base is None or self._lens is None:
-            return None
-        return self._base, self._lens.key
+    def looks_at(self) -> tuple[Tracer, Lens] | None:
+        """The base of a view, and its lens."""
+        return None if self._base is None or self._lens is None else (self._base, self._lens)
 
     @property
     def stale(self) -> bool:
@@ -127,8 +130,8 @@ class Tracer(Operators):
         return self._base is not None and (self._base.stale or self._base._version != self._seen)
 
     def is_view_of(self, base: Tracer, key: Any) -> bool:
-        """Whether it is what `base[key]` gave, so that storing it there changes nothing."""
-        return self._base is base and self._lens is not None and self._lens.key == ("index", key)
+        """Whether it is the view of `base` that a lens of this key shows."""
+        return self._base is base and self._lens is not None and self._lens.key == key
 
     def shadow(self) -> Array:
         """An array without memory of the same shape, whose strides say how this one's lies."""
@@ -214,7 +217,7 @@ class Tracer(Operators):
         old = base.content
         if lens.hosted:
             base.assign(lens.put(old, content))
-        elif isinstance(old, Value) or isinstance(content, Value):
+        elif lens.moves or isinstance(old, Value) or isinstance(content, Value):
             new = content if isinstance(content, Value) else self.recorder.lift(content)
             base.assign(lens.put(base.value(), new))
         else:
@@ -233,6 +236,8 @@ class Tracer(Operators):
         content = self.content
         if not isinstance(content, Value):
             return CONVERSIONS[convert](content)
+        if self.recorder.loops:
+            self.recorder.write_out(f"{needs} needs elements of an array")
         if self.recorder.path is None:
             self.recorder.refuse(
                 "MC0240",
@@ -263,6 +268,28 @@ class Tracer(Operators):
         """The graph's value, made of a constant where it is one."""
         content = self.content
         return content if isinstance(content, Value) else self.recorder.lift(content)
+
+    def symbolise(self) -> Value:
+        """The graph's value, which from now on the array is, and so what it is a view of."""
+        if self._base is not None:
+            self._base.symbolise()
+            self.forget()
+        else:
+            self._content = self.value()
+        return self.value()
+
+    def forget(self) -> None:
+        """Let a view read its base anew, whatever was seen of it."""
+        self._seen, self._known = -1, {}
+
+    def hold(self, content: Content, version: int) -> None:
+        """Have other content without having been assigned to; `version` counts assignments."""
+        self._content, self._version, self._known = content, version, {}
+
+    @property
+    def version(self) -> int:
+        """How often it was assigned to."""
+        return self._version
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -348,6 +375,9 @@ class Tracer(Operators):
     def __iter__(self) -> Iterator[Any]:
         if not self.ndim:
             raise TypeError("iteration over a 0-d array")
+        loop: Iterator[Any] | None = Dispatch.loop(self.recorder, sys._getframe(1), self)
+        if loop is not None:
+            return loop
         if len(self) > _UNROLLED:
             self.recorder.refuse(
                 "MC0247",

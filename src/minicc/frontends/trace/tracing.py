@@ -16,7 +16,7 @@ from minicc.errors import CompilerBug, UnsupportedError, UserError
 from minicc.frontends.trace.breaks import Path
 from minicc.frontends.trace.guards import Environment, Parameters
 from minicc.frontends.trace.pytree import mapped, rebuild
-from minicc.frontends.trace.recorder import Recorder, type_of
+from minicc.frontends.trace.recorder import Recorder, WrittenOut, type_of
 from minicc.frontends.trace.results import results
 from minicc.frontends.trace.rewire import Reference, Rewirer
 from minicc.frontends.trace.tracer import Tracer
@@ -35,8 +35,8 @@ class Traced:
     no module of its own but a path (`breaks`), and `result` is what the call gave.
     """
 
-    __slots__ = ("captured", "environment", "module", "references", "result", "structure",
-                 "writes")  # fmt: skip
+    __slots__ = ("captured", "environment", "loops", "module", "references", "result",
+                 "structure", "writes")  # fmt: skip
 
     def __init__(
         self, module: Module | None, structure: Any, references: list[Reference], recorder: Recorder
@@ -47,6 +47,7 @@ class Traced:
         self.environment = Environment(references)
         self.captured = recorder.captured
         self.writes = tuple(dict.fromkeys(recorder.places))
+        self.loops = tuple(f"loop at {at}: {became}" for at, became in recorder.told.items())
         self.result: Any = None
 
     def rebuild(self, outputs: list[Any], args: Sequence[Any] = ()) -> Any:
@@ -69,11 +70,37 @@ def trace_values(
     values: Sequence[Any],
     path: Path | None = None,
 ) -> Traced:
-    """The same for arguments that `Parameters.bind` has sorted; `path` runs what it can't trace."""
+    """The same for arguments that `Parameters.bind` has sorted; `path` runs what it can't trace.
+
+    Once more from the beginning, wherever a loop that was being captured has to be written out.
+    """
+    plain: dict[Any, str] = {} if path is None else path.tree.plain
+    while True:
+        recorder = Recorder(getattr(f, "__name__", type(f).__name__), _place(f))
+        recorder.path = path
+        recorder.plain = plain
+        try:
+            return _traced(recorder, f, parameters, values)
+        except WrittenOut as given_up:
+            loop, why = given_up.loop, given_up.reason
+        except Exception as error:
+            if not recorder.loops:
+                raise
+            loop, why = recorder.loops[-1], f"a round raises {type(error).__name__}: {error}"
+        plain[loop.key] = why
+        path = None if path is None else path.again()
+
+
+def _place(f: Callable[..., Any]) -> str:
     code = getattr(inspect.unwrap(f), "__code__", None)
-    place = f"{os.path.basename(code.co_filename)}:{code.co_firstlineno}" if code else ""
-    recorder = Recorder(getattr(f, "__name__", type(f).__name__), place)
-    recorder.path = path
+    return f"{os.path.basename(code.co_filename)}:{code.co_firstlineno}" if code else ""
+
+
+def _traced(
+    recorder: Recorder, f: Callable[..., Any], parameters: Parameters, values: Sequence[Any]
+) -> Traced:
+    """One attempt at a trace."""
+    path = recorder.path
     rewirer = Rewirer(recorder)
     boxed: list[Any] = []
     for name, value in zip(parameters.names, values, strict=True):
@@ -83,6 +110,8 @@ def trace_values(
     try:
         outcome = _apply(run, parameters.signature, boxed)
         rewirer.check_containers()
+        if recorder.loops:
+            recorder.write_out("it is left while its body is recorded")
         values_, names, structure = results(recorder, outcome)
         writes = [(k, box.value()) for k, box in enumerate(recorder.arguments) if box.root.written]
         plain = bool(path is None or values_)
@@ -106,7 +135,8 @@ def _leaving(recorder: Recorder, f: Callable[..., Any]) -> Callable[..., Any]:
         except (UnsupportedError, CompilerBug):
             raise
         except Exception:
-            if recorder.path is not None:
+            # within a loop that is recorded the trace begins once more, and writes then
+            if recorder.path is not None and not recorder.loops:
                 boxes = enumerate(recorder.arguments)
                 recorder.path.leave(recorder, [(k, b.value()) for k, b in boxes if b.written])
             raise

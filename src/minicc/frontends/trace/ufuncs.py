@@ -28,7 +28,7 @@ Operand = Content | int | float | Number
 
 def operand(recorder: Recorder, x: Any) -> Operand:
     """An argument of a ufunc; Python's int and float stay themselves, for they are weak."""
-    if type(x) is Number:
+    if isinstance(x, Number):
         return x
     if isinstance(x, (int, float)) and not isinstance(x, (bool, np.generic)):
         return x
@@ -41,7 +41,7 @@ def kind(x: Operand) -> Any:
         return x.type.dtype.numpy
     if isinstance(x, np.ndarray):
         return x.dtype
-    if type(x) is Number:
+    if isinstance(x, Number):
         return x.kind
     return int if isinstance(x, int) else float
 
@@ -50,7 +50,7 @@ def converted(recorder: Recorder, x: Operand, element: DType) -> Value:
     """An operand as a value of an element type."""
     if isinstance(x, Value):
         return recorder.cast(x, element)
-    if type(x) is Number:
+    if isinstance(x, Number):
         return _converted_number(recorder, x, element)
     if isinstance(x, np.ndarray):
         if x.ndim == 0 or x.size < 1 << 12:
@@ -62,7 +62,7 @@ def converted(recorder: Recorder, x: Operand, element: DType) -> Value:
 
 def _converted_number(recorder: Recorder, x: Any, element: DType) -> Value:
     """A traced Python number in the type of the loop; an integer that may not fit is read."""
-    if element.is_integer and x.kind is int:
+    if element.is_integer and x.kind is int and not x.fits(element):
         return recorder.scalar(x.read(f"a conversion to {element}"), element)
     return recorder.cast(x.box.value(), element)
 
@@ -184,7 +184,7 @@ def _special(recorder: Recorder, name: str, x: Any) -> Value:
 
 def _promoted(x: Operand) -> Any:
     """An operand for `np.result_type`."""
-    if type(x) is Number:
+    if isinstance(x, Number):
         return x.kind(0)
     return x if isinstance(x, (int, float)) else kind(x)
 

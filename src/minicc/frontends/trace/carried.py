@@ -1,0 +1,171 @@
+"""What a captured loop hands from a round to the next: names, and arrays written to in place.
+
+Each kind of value has a class that gives what stands for it at the beginning of a round, and says
+whether what a round leaves is of the same kind: arrays and scalars of one element type and shape,
+traced Python numbers, and Python ints that grow by the same number in each round.
+
+Mirrors: the carry of `jax.lax.scan`, whose types must agree; induction variables of compilers.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable
+from typing import Any, Protocol
+
+import numpy as np
+
+from minicc.frontends.trace.dispatch import content_of
+from minicc.frontends.trace.indices import Index, Round
+from minicc.frontends.trace.numbers import Number
+from minicc.frontends.trace.recorder import Recorder
+from minicc.frontends.trace.tracer import Content, Tracer
+from minicc.ir.core import Value
+from minicc.ir.types import F64, I64, TensorType
+
+
+class Unlike(Exception):
+    """A round leaves something else than it takes."""
+
+
+class Turned(Unlike):
+    """A round leaves an array to another name than it took it from; two rounds may not."""
+
+
+class Carried(Protocol):
+    """A name's value that goes from round to round; `before` is None where no value has to."""
+
+    before: Value | None
+    arg: Value
+
+    def begin(self, recorder: Recorder, number: Round) -> Any:
+        """What the name is bound to at the beginning of a round."""
+        ...
+
+    def made(self, recorder: Recorder, now: Any) -> Value | None:
+        """The value that a round leaves; Unlike where it is of another kind."""
+        ...
+
+
+class CarriedArray:
+    """A name of an array or of one of NumPy's scalars.
+
+    `box` is the array that it is bound to at the beginning of a round, if anything still holds it.
+    """
+
+    def __init__(self, recorder: Recorder, before: Any) -> None:
+        content = content_of(recorder, before)
+        value = content if isinstance(content, Value) else recorder.lift(content)
+        self.before: Value | None = value
+        self.arg = Value(value.type)
+        self.scalar = is_scalar(before)
+        self.box: Callable[[], Tracer | None] = lambda: None
+        self._start: Tracer | None = None
+
+    def begin(self, recorder: Recorder, number: Round) -> Any:
+        """An array of its own, for it must not be written to."""
+        self.arg = Value(self.arg.type, self.arg.hint)
+        self._start = Tracer(recorder, self.arg, scalar=self.scalar)
+        self.box = weakref.ref(self._start)
+        return self._start
+
+    def made(self, recorder: Recorder, now: Any) -> Value | None:
+        """An array of the same shape and element type."""
+        # held until now, for a round may write to it and then let go of it
+        start, self._start = self._start, None
+        if start is not None and start.written:
+            raise Turned("is bound to an array that each round writes to")
+        if not isinstance(now, (Tracer, np.generic)):
+            raise Unlike(f"was {self.arg.type}, and is a {type(now).__name__} after a round")
+        if is_scalar(now) != self.scalar:
+            raise Unlike("was an array without axes or a scalar, and is the other after a round")
+        return same_type(recorder, content_of(recorder, now), self.arg)
+
+
+def is_scalar(x: Any) -> bool:
+    """Whether a value is one of NumPy's scalars, or stands for one."""
+    return isinstance(x, np.generic) if not isinstance(x, Tracer) else x.scalar
+
+
+def same_type(recorder: Recorder, content: Content, arg: Value) -> Value:
+    """The content as a value; Unlike where its type is not that of the body's argument."""
+    value = content if isinstance(content, Value) else recorder.lift(content)
+    if value.type != arg.type:
+        raise Unlike(f"was {arg.type}, and is {value.type} after a round")
+    return value
+
+
+class CarriedNumber:
+    """A name of a Python float, or of an int that an array's element gave."""
+
+    def __init__(self, recorder: Recorder, before: Any, kind: type) -> None:
+        element = F64 if kind is float else I64
+        self.kind = kind
+        self.element = element
+        number = isinstance(before, Number)
+        self.before: Value | None = (
+            before.box.value() if number else recorder.scalar(before, element)
+        )
+        self.arg = Value(TensorType(element))
+
+    def begin(self, recorder: Recorder, number: Round) -> Any:
+        """A traced number."""
+        self.arg = Value(self.arg.type, self.arg.hint)
+        return Number(Tracer(recorder, self.arg), self.kind)
+
+    def made(self, recorder: Recorder, now: Any) -> Value | None:
+        """A number of the same kind."""
+        if type(now) is Number and now.kind is self.kind:
+            return now.box.value()
+        if type(now) is self.kind:
+            return recorder.scalar(now, self.element)
+        raise Unlike(f"was a {self.kind.__name__}, and is a {type(now).__name__} after a round")
+
+
+class CarriedCount:
+    """A name of a Python int that is another by the same number in each round."""
+
+    before: Value | None = None
+
+    def __init__(self, first: Any, now: Any, number: Round) -> None:
+        """`now` is what the first recording left, when it began with `first`."""
+        self.arg = Value(TensorType(I64))  # of no use
+        self.first = first
+        self.step = now.terms.get(number, 0) if type(now) is Index else 0
+        after_one = now.at(number, 0) if self.step else now
+        self.step = self.step or after_one - first
+        if type(self.step) is not int or not _equal(after_one - self.step, first):
+            raise Unlike(_NO_COUNT)
+        self.next: Any = None
+
+    def begin(self, recorder: Recorder, number: Round) -> Any:
+        """The number in a round."""
+        here = self.first + Index(recorder, {number: self.step}, 0)
+        self.next = here + self.step
+        return here
+
+    def made(self, recorder: Recorder, now: Any) -> None:
+        """Nothing, where it has grown by what it has to."""
+        if type(now) not in (int, Index) or not _equal(now, self.next):
+            raise Unlike(_NO_COUNT)
+
+
+_NO_COUNT = "is an int that does not grow by the same number in each round"
+
+
+def _equal(left: Any, right: Any) -> bool:
+    """Whether two ints are the same in all rounds."""
+    gap = left - right
+    return type(gap) is not Index and gap == 0
+
+
+def carried(recorder: Recorder, before: Any, now: Any, number: Round) -> Carried:
+    """How a name's value goes from round to round; Unlike where it can't."""
+    kind = type(before)
+    if isinstance(before, (Tracer, np.generic)):
+        return CarriedArray(recorder, before)
+    if kind is float or kind is Number:
+        return CarriedNumber(recorder, before, float if kind is float else before.kind)
+    if kind in (int, Index) and type(now) in (int, Index):
+        return CarriedCount(before, now, number)
+    raise Unlike(f"was a {kind.__name__}, and is a {type(now).__name__} after a round")

@@ -1,0 +1,217 @@
+"""What the bytecode of a function tells of its `for` loops.
+
+A loop may be captured where its body ends at the loop's head alone (no `break`, no `return`), makes
+and handles no exceptions of its own, and binds nothing but local names. `carried` are the names
+that a round may read before it binds them: they take a value from round to round.
+
+Everything here is a fact of a code object: nothing is known of values.
+
+Mirrors: live variables of a loop in any compiler; Numba's analysis of bytecode.
+"""
+
+from __future__ import annotations
+
+import dis
+import functools
+import types
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+_OPTIMISED = 0x0001 | 0x0002  # names are local, and there are new ones at each call
+_SUSPENDED = 0x0020 | 0x0080 | 0x0100 | 0x0200  # generators and coroutines
+_APPENDS = ("LIST_APPEND", "SET_ADD", "MAP_ADD")
+_ENDS = ("RETURN_", "RAISE", "RERAISE", "JUMP_FORWARD", "JUMP_BACKWARD", "JUMP_ABSOLUTE")
+_REFUSED = {
+    "STORE_ATTR": "sets an attribute", "DELETE_ATTR": "deletes an attribute",
+    "STORE_GLOBAL": "binds a global name", "DELETE_GLOBAL": "deletes a global name",
+    "DELETE_FAST": "deletes a name", "DELETE_DEREF": "deletes a name",
+    "DELETE_SUBSCR": "deletes an element", "IMPORT_NAME": "imports a module",
+    "BEFORE_WITH": "has a `with` in it", "LOAD_SPECIAL": "has a `with` in it",
+    "YIELD_VALUE": "yields", "SEND": "yields",
+}  # fmt: skip
+
+
+class LoopCode(NamedTuple):
+    """A loop: the place of its head, its line, and the names that its body needs.
+
+    Those are `carried`, the local ones that it may read before it binds them, and those from
+    `outside` of the function. `refused` says why it can't be captured.
+    """
+
+    head: int
+    line: int
+    outside: frozenset[str]
+    carried: frozenset[str]
+    refused: str
+
+
+class Names(NamedTuple):
+    """The names that a function's code looks up, and why calls of it are no part of a loop."""
+
+    reads: frozenset[str]
+    refused: str
+
+
+@functools.lru_cache(512)
+def names_in(code: types.CodeType) -> Names:
+    """The names that a function looks up outside of itself, functions within it included."""
+    reads: set[str] = set()
+    refused = "yields" if code.co_flags & _SUSPENDED and code.co_name != "<genexpr>" else ""
+    for part in _codes(code):
+        for step in dis.get_instructions(part):
+            refused = refused or _REFUSED.get(step.opname, "")
+            if step.opname == "STORE_DEREF" and step.argval in part.co_freevars:
+                refused = refused or "binds a name of a function around it"
+            if step.opname == "LOAD_GLOBAL":
+                reads.add(step.argval)
+    if code.co_name == "<genexpr>" and refused == "yields":
+        refused = ""
+    return Names(frozenset(reads), refused)
+
+
+def _codes(code: types.CodeType) -> Iterator[types.CodeType]:
+    yield code
+    for constant in code.co_consts:
+        if isinstance(constant, types.CodeType):
+            yield from _codes(constant)
+
+
+@functools.lru_cache(512)
+def loop_at(code: types.CodeType, at: int, called: bool) -> LoopCode | None:
+    """The `for` that asks for an iterator at that place, or of what was `called` there, if any."""
+    if code.co_flags & _OPTIMISED != _OPTIMISED or code.co_name in ("<listcomp>", "<genexpr>"):
+        return None
+    steps, place = _placed(code)
+    head = place.get(at)
+    if head is None:
+        return None
+    if called:
+        head += steps[head].opname == "PRECALL"
+        if steps[head].opname not in ("CALL", "CALL_KW"):
+            return None
+        head += 1
+    if [s.opname for s in steps[head : head + 2]] != ["GET_ITER", "FOR_ITER"]:
+        return None
+    return _Body(code, steps, place, head + 1).facts()
+
+
+def _placed(code: types.CodeType) -> tuple[list[dis.Instruction], dict[int, int]]:
+    """The instructions of a function, and which of them begins at an offset."""
+    steps: list[dis.Instruction] = []
+    place: dict[int, int] = {}
+    for step in dis.get_instructions(code):
+        place[step.offset] = len(steps)  # of a prefix it is the instruction that follows
+        if step.opname not in ("CACHE", "EXTENDED_ARG"):
+            steps.append(step)
+    return steps, place
+
+
+class _Body:
+    """The instructions from a loop's head back to it."""
+
+    def __init__(
+        self,
+        code: types.CodeType,
+        steps: list[dis.Instruction],
+        place: dict[int, int],
+        head: int,
+    ) -> None:
+        self.code = code
+        self.steps = steps
+        self.head = head
+        self.place = place
+        self.handlers = list(getattr(dis.Bytecode(code), "exception_entries", ()))
+        self.depths: dict[int, int] = {}  # values above the iterator, before each instruction
+        self.follows: dict[int, list[int]] = {}
+
+    def facts(self) -> LoopCode:
+        """Walk the body from its first instruction, and tell what was met."""
+        refused = "yields" if self.code.co_flags & _SUSPENDED else self._walk()
+        outside: set[str] = set()
+        for n in self.depths:
+            if self.steps[n].opname == "LOAD_GLOBAL":
+                outside.add(self.steps[n].argval)
+            inner = self.steps[n].argval
+            if isinstance(inner, types.CodeType):
+                found = names_in(inner)
+                outside |= found.reads
+                refused = refused or found.refused
+        step = self.steps[self.head]
+        line = (step.positions.lineno if step.positions else None) or self.code.co_firstlineno
+        return LoopCode(step.offset, line, frozenset(outside), self._carried(), refused)
+
+    def _walk(self) -> str:
+        waiting = [(self.head + 1, 1)]  # the item lies above the iterator
+        while waiting:
+            n, depth = waiting.pop()
+            if n in self.depths or n == self.head:
+                continue
+            step = self.steps[n]
+            if depth < 0 or (depth == 0 and step.opname in ("POP_TOP", "RETURN_VALUE")):
+                return "is left by `break` or `return`"
+            why = self._why_refused(step, depth)
+            if why:
+                return why
+            self.depths[n] = depth
+            arg = step.arg if step.opcode >= dis.HAVE_ARGUMENT else None
+            self.follows[n] = []
+            if step.opcode in dis.hasjrel or step.opcode in dis.hasjabs:
+                effect = dis.stack_effect(step.opcode, arg, jump=True)
+                self._follow(n, self.place[step.argval], depth + effect, waiting)
+            if not step.opname.startswith(_ENDS):
+                effect = dis.stack_effect(step.opcode, arg, jump=False)
+                self._follow(n, n + 1, depth + effect, waiting)
+        return ""
+
+    def _follow(self, n: int, target: int, depth: int, waiting: list[tuple[int, int]]) -> None:
+        self.follows[n].append(target)
+        waiting.append((target, depth))
+
+    def _why_refused(self, step: dis.Instruction, depth: int) -> str:
+        if step.opname in _APPENDS and depth - 1 - (step.arg or 0) < 0:
+            return "is that of a comprehension"
+        if step.opname.startswith("RETURN_"):
+            return "is left by `break` or `return`"
+        handled = any(e.start <= step.offset < e.end and self._handles(e) for e in self.handlers)
+        return "handles exceptions" if handled else _REFUSED.get(step.opname, "")
+
+    def _handles(self, entry: Any) -> bool:
+        """Whether a handler is one of `try` or `with` that stands in the body."""
+        n = self.place.get(entry.target)
+        inside = self.steps[self.head].offset < entry.start
+        return inside and n is not None and self.steps[n].opname == "PUSH_EXC_INFO"
+
+    def _carried(self) -> frozenset[str]:
+        """Names read before they are bound: live at the first instruction, none at the head.
+
+        A name that other functions see may be read by any that is called.
+        """
+        live: dict[int, frozenset[str]] = {n: frozenset() for n in self.depths}
+        changed = True
+        while changed:
+            changed = False
+            for n in sorted(self.depths, reverse=True):
+                after = frozenset().union(*[live.get(f, frozenset()) for f in self.follows[n]])
+                read, bound = _local(self.steps[n])
+                before = frozenset(read) | (after - frozenset(bound))
+                if before != live[n]:
+                    live[n], changed = before, True
+        seen = {*self.code.co_cellvars, *self.code.co_freevars}
+        return live.get(self.head + 1, frozenset()) | seen
+
+
+def _local(step: dis.Instruction) -> tuple[list[str], list[str]]:
+    """The local names that an instruction reads, and those that it binds after that."""
+    names = step.argval if isinstance(step.argval, tuple) else (step.argval,)
+    reads: list[str] = []
+    binds: list[str] = []
+    # superinstructions name what they do to each: STORE_FAST_LOAD_FAST
+    ways = [w for w in step.opname.replace("LOAD_FAST_AND_CLEAR", "LOAD_FAST").split("_")
+            if w in ("LOAD", "STORE")]  # fmt: skip
+    if "FAST" in step.opname or step.opname in ("LOAD_DEREF", "LOAD_CLOSURE", "STORE_DEREF"):
+        for way, name in zip(ways, names, strict=False):
+            if way == "LOAD" and name not in binds:
+                reads.append(name)
+            elif way == "STORE":
+                binds.append(name)
+    return reads, binds

@@ -1,0 +1,159 @@
+"""`for` loops of traced functions that become loops of the graph.
+
+`range`, `enumerate`, `zip`, `reversed` and traced arrays, where a `for` statement asks them for an
+iterator, give one that drives the loop. A loop of few rounds, or one whose code can't be captured
+(`loop_code`), runs as Python has it. Any other runs its body a few times to be recorded, in the
+user's own frame, with an `Index` for the number of the round, and fresh values for what a round
+hands to the next (*carried*): arrays that are written to in place, and names that are bound anew
+and read before. The first recording tells what is carried; when one carries no more, the ops that
+it recorded are the body of a `graph.scan`, and the names and arrays get its results.
+
+What would not be NumPy's in every round is never captured: something carried whose type a round
+changes (then the first round is written out, and the rest tried once more), a carried name whose
+array is written to in place, since it may be another name's too (`a, b = b, a` leaves two rounds as
+one, in which each name gets its array back), and an effect on Python's own objects (`reach`). Where
+the body itself needs a value while it is recorded, or fails, the trace begins once more, and that
+loop is written out (`WrittenOut`).
+
+It takes a frame, and gives items to it; it must never know which function's trace it is part of, or
+what becomes of the graph.
+
+Mirrors: `jax.lax.fori_loop` and its carried values, found out as in AutoGraph, without its source.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from types import FrameType
+from typing import Any, NamedTuple
+
+from minicc.frontends.trace.capture import Capture, Site
+from minicc.frontends.trace.loop_code import loop_at
+from minicc.frontends.trace.numbers import PythonType
+from minicc.frontends.trace.reach import Reach
+from minicc.frontends.trace.recorder import Recorder
+from minicc.frontends.trace.registry import Dispatch
+from minicc.frontends.trace.tracer import Tracer
+
+_FEW = 8  # rounds up to which a loop is not captured
+_PEELED = 2  # first rounds that are written out where types change
+
+
+class Source(NamedTuple):
+    """What a loop runs over: how many items, and each by its number, which may be an `Index`."""
+
+    length: int
+    item: Callable[[Any], Any]
+
+
+def source_of(x: Any) -> Source | None:
+    """What a value gives a loop; None where only Python can tell."""
+    if isinstance(x, range) and type(x) is range:
+        return Source(len(x), lambda n: n * x.step + x.start)
+    if isinstance(x, Tracer) and x.ndim:
+        return Source(len(x), lambda n: x[n])
+    return None
+
+
+class Iterable(PythonType):
+    """What stands for `range`, `enumerate`, `zip` or `reversed`: in a `for` it drives the loop."""
+
+    def __init__(self, recorder: Recorder, real: Any) -> None:
+        self.real = real
+        self._recorder = recorder
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        source = _source(self.real, args, kwargs)
+        # the frame that called
+        loop = _loop(self._recorder, sys._getframe(1), source, called=True)
+        return self.real(*args, **kwargs) if loop is None else loop
+
+
+def _source(real: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Source | None:
+    """What a call of `range`, `enumerate`, `zip` or `reversed` gives a loop."""
+    if real is range:
+        return source_of(range(*args))
+    start = 0
+    if real is enumerate and len(args) + len(kwargs) == 2:
+        start = kwargs.get("start", args[-1])
+        args, kwargs = args[:1], {}
+    found = [source_of(a) for a in args]
+    parts = [p for p in found if p is not None]
+    lengths = {p.length for p in parts}
+    if not parts or len(parts) < len(found) or type(start) is not int:
+        return None
+    first = parts[0]
+    if real is zip and (not kwargs or not kwargs.get("strict") or len(lengths) == 1):
+        return Source(min(lengths), lambda n: tuple([p.item(n) for p in parts]))
+    if len(parts) > 1 or kwargs:
+        return None
+    if real is reversed:
+        return Source(first.length, lambda n: first.item(n * -1 + (first.length - 1)))
+    return Source(first.length, lambda n: (n + start, first.item(n)))
+
+
+REPLACED = {f.__name__: f for f in (range, enumerate, zip, reversed)}
+
+
+def _loop(
+    recorder: Recorder, frame: FrameType, source: Source | None, called: bool
+) -> Iterator[Any] | None:
+    """The items for the `for` statement that stands at a frame's instruction, if it is one."""
+    own = id(frame.f_globals) in recorder.user_globals
+    if source is None or source.length <= _FEW or not own:
+        return None
+    code = loop_at(frame.f_code, frame.f_lasti, called)
+    return None if code is None else _rounds(recorder, Site(frame, code), source)
+
+
+def _rows(recorder: Recorder, frame: FrameType, array: Tracer) -> Iterator[Any] | None:
+    """The rows of an array that a `for` statement asks for an iterator."""
+    return _loop(recorder, frame, source_of(array), called=False)
+
+
+Dispatch.loop = _rows
+
+
+def _rounds(recorder: Recorder, site: Site, source: Source) -> Iterator[Any]:
+    """The items of a loop: some for recording its body, or all of them."""
+    why, first, stride = site.code.refused or recorder.plain.get(site.key, ""), 0, 1
+    if not why:
+        reach = Reach(recorder)
+        scope = site.frame.f_globals
+        reach.names(site.code.carried, site.names())
+        reach.names(site.code.outside, scope, scope["__builtins__"])
+        why = reach.why
+    while not why:
+        left = range(first, source.length)
+        if len(left) % stride:
+            yield source.item(first)
+            first += 1
+            continue
+        capture = Capture(recorder, site, left, stride, reach)
+        while True:
+            number: Any = capture.begin()
+            for n in range(stride):
+                yield source.item(number + n)
+            if capture.ends():
+                break
+        if not capture.why and capture.finish():
+            recorder.tell(str(site), _captured(source.length, first, stride))
+            return
+        capture.reset()
+        if capture.turns and stride == 1:
+            stride = 2
+        elif capture.peels and first < _PEELED and len(left) > _FEW:
+            yield source.item(first)
+            first += 1
+        else:
+            why = capture.why or "all of it is known while tracing"
+    recorder.tell(str(site), f"{source.length} rounds, written out: {why}")
+    for n in range(first, source.length):
+        yield source.item(n)
+
+
+def _captured(rounds: int, first: int, stride: int) -> str:
+    text = f"{rounds} rounds, a loop of the graph"
+    text += f", the first {first} written out" if first else ""
+    return text + (", two rounds at a time" if stride > 1 else "")

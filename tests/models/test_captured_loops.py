@@ -1,0 +1,498 @@
+"""Loops of traced functions: captured or written out, they do what NumPy does."""
+
+import contextlib
+import linecache
+import random
+import textwrap
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import minicc
+from minicc.ir import graph
+from minicc.ir.core import walk
+
+Function = Callable[..., Any]
+CAPTURED: list[tuple[Function, tuple[tuple[int, ...], ...]]] = []
+WRITTEN_OUT: list[tuple[Function, tuple[tuple[int, ...], ...], str]] = []
+
+
+def captured(*shapes: tuple[int, ...]) -> Callable[[Function], Function]:
+    def add(f: Function) -> Function:
+        CAPTURED.append((f, shapes))
+        return f
+
+    return add
+
+
+def written_out(why: str, *shapes: tuple[int, ...]) -> Callable[[Function], Function]:
+    def add(f: Function) -> Function:
+        WRITTEN_OUT.append((f, shapes, why))
+        return f
+
+    return add
+
+
+def same(want: Any, have: Any) -> None:
+    """The same structure, types, element types, shapes and nearly the same numbers."""
+    assert type(want) is type(have), (want, have)
+    if isinstance(want, (tuple, list)):
+        assert len(want) == len(have)
+        for w, h in zip(want, have, strict=True):
+            same(w, h)
+    elif want is not None:
+        assert np.asarray(want).dtype == np.asarray(have).dtype
+        np.testing.assert_allclose(have, want, rtol=1e-4, atol=1e-5)
+
+
+def compare(f: Function, shapes: tuple[tuple[int, ...], ...]) -> Any:
+    """The jitted function, after two calls on other data agreed with NumPy's."""
+    g = minicc.jit(f, threads=1)
+    for seed in (0, 1):
+        rng = np.random.default_rng(seed)
+        args = [rng.standard_normal(s).astype(np.float32) for s in shapes]
+        mine, theirs = [a.copy() for a in args], [a.copy() for a in args]
+        same(f(*theirs), g(*mine))
+        same(theirs, mine)
+    return g
+
+
+@captured((100,), (100,))
+def halves(x: Any, y: Any) -> Any:
+    for _ in range(1000):
+        x = 0.5 * (x + y)
+    return x
+
+
+@captured((30,), (30,))
+def stencil(a: Any, b: Any) -> None:
+    for _ in range(1, 50):
+        b[1:-1] = 0.33333 * (a[:-2] + a[1:-1] + a[2:])
+        a[1:-1] = 0.33333 * (b[:-2] + b[1:-1] + b[2:])
+
+
+@captured((12, 13))
+def sweep(x: Any) -> Any:
+    for i in range(1, 11):
+        x[i, 1:-1] += x[i - 1, :-2] + x[i + 1, 2:]
+        for j in range(1, 12):
+            x[i, j] = 0.25 * (x[i - 1, j] + x[i + 1, j] + x[i, j - 1] + x[i, j + 1])
+    return x, i, j
+
+
+@captured((50,), (50,))
+def recurrence(x: Any, y: Any) -> Any:
+    for i in range(1, len(x)):
+        y[i] = 0.9 * y[i - 1] + x[i]
+    return y
+
+
+@captured((50,))
+def backwards(x: Any) -> Any:
+    for i in range(40, 1, -2):
+        x[i] = 0.5 * x[i + 2] + x[i + 1] - x[i - 2]
+    for i in reversed(range(30)):
+        x[i] = 0.5 * x[i + 1] + x[i + 2]
+    return x, i
+
+
+@captured((30,))
+def pair(x: Any) -> Any:
+    a, b, s = np.float32(0), np.float32(1), 0.0
+    for k in range(20):
+        a, b = b, a + b
+        s = s + x[k] * a
+    return a, b, s, k
+
+
+@captured((30,))
+def python_numbers(x: Any) -> Any:
+    t, c, p = 0.0, 3, -1
+    for k in range(20):
+        x = x + t * np.float32(2) + c + p
+        t += 0.1
+        c += 2
+        p = k
+    return x, t, c, p
+
+
+@captured((30,))
+def left_behind(x: Any) -> Any:
+    for k in range(20):
+        row = x[k : k + 3]
+        z = row.sum() + k / 4
+        last = x * z
+    row[0] = 5
+    last[1] = 2
+    return x, z, row, last, k
+
+
+@captured((30,))
+def aliases(x: Any) -> Any:
+    y, v = x, x[5:]
+    for k in range(20):
+        x += 1
+        x[k] = y[k] * 0.5
+        v[k] += 1
+        y[2:4] *= 1.01
+    return y, v
+
+
+@captured((30,))
+def two_names(x: Any) -> Any:
+    for _ in range(20):
+        x = x * 0.5
+        y = x
+    y[0] = 5
+    return x, y
+
+
+@captured((20, 5), (5, 5))
+def rows(x: Any, w: Any) -> Any:
+    h, out = np.zeros(5, np.float32), np.zeros((20, 5), np.float32)
+    for i, row in enumerate(x):
+        h = np.tanh(row + w @ h)
+        out[i] = h
+    for row, other in zip(x, out, strict=False):
+        h = h * 0.5 + row * other
+    for row in x:
+        h = h - row
+    return h, out
+
+
+@captured((30,))
+def chosen(x: Any) -> Any:
+    for k in range(20):
+        x = np.where((x > k * 0.1) & (k < 9), x * 0.5, x + k)
+    return x
+
+
+@captured((30, 4, 4))
+def windows(x: Any) -> Any:
+    total = np.zeros((4, 4), np.float32)
+    for k in range(28):
+        total = total * 0.5 + x[k : k + 2].sum(axis=0) + x[k, :, 1:2] * x[k + 1, 2]
+        x[k, 1:3, ::2] = total[1:3, ::2]
+        x[-k - 1, 0] = total[0]
+    return total, x
+
+
+@captured((16, 16))
+def shortest(path: Any) -> None:
+    for k in range(path.shape[0]):
+        path[:] = np.minimum(path[:], np.add.outer(path[:, k], path[k, :]))
+
+
+@captured((30,))
+def helpers(x: Any) -> Any:
+    weights = [0.5, 0.25]
+
+    def step(a: Any, b: Any) -> Any:
+        return a * b + weights[1]
+
+    for _ in range(20):
+        x = step(x, weights[0])
+    return x
+
+
+@written_out("elements of an array", (30,))
+def branch(x: Any) -> Any:
+    for k in range(20):
+        if x[0] > k:
+            x = x * 0.5
+    return x
+
+
+@written_out("left by `break`", (30,))
+def left(x: Any) -> Any:
+    for k in range(20):
+        x = x + 1
+        if k == 12:
+            break
+    return x, k
+
+
+@written_out("changes `out`", (30,))
+def appended(x: Any) -> Any:
+    out = []
+    for k in range(20):
+        x = x * 0.9
+        out.append(x[k])
+    return np.array(out)
+
+
+@written_out("length of a slice", (30,))
+def growing(x: Any) -> Any:
+    for k in range(1, 20):
+        x[k] = x[:k].sum()
+    return x
+
+
+@captured((20,), (20,))
+def exchanged(a: Any, b: Any) -> Any:
+    for _ in range(15):
+        b[1:-1] = a[:-2] + a[2:] * 0.1
+        a, b = b, a
+    return a, b
+
+
+@written_out("known while tracing", (20,), (20,))
+def swapped(a: Any, b: Any) -> Any:
+    c = a
+    for _ in range(11):
+        a, b = b, a
+    a += 1
+    return a, b, c
+
+
+@written_out("known while tracing", (30,))
+def table(x: Any) -> Any:
+    t = np.zeros(30, np.float32)
+    for k in range(30):
+        t[k] = k * 2
+    return x + t
+
+
+@written_out("needs the number", (10, 10))
+def triangle(x: Any) -> Any:
+    for i in range(10):
+        for j in range(i):
+            x[i, j] += x[j, i]
+    return x
+
+
+@written_out("left while", (30,))
+def raising(x: Any) -> Any:
+    try:
+        for k in range(20):
+            x = x + 1
+            if k >= 0:
+                raise ValueError
+    except ValueError:
+        return x * 2
+
+
+@pytest.mark.parametrize(("f", "shapes"), CAPTURED, ids=[f.__name__ for f, _ in CAPTURED])
+def test_captured(f: Function, shapes: tuple[tuple[int, ...], ...]) -> None:
+    shown = compare(f, shapes).explain()
+    assert shown.loops
+    assert all("a loop of the graph" in text for text in shown.loops), shown.loops
+    assert not shown.breaks
+
+
+@pytest.mark.parametrize(
+    ("f", "shapes", "why"), WRITTEN_OUT, ids=[f.__name__ for f, _, _ in WRITTEN_OUT]
+)
+def test_written_out(f: Function, shapes: tuple[tuple[int, ...], ...], why: str) -> None:
+    shown = compare(f, shapes).explain()
+    reasons = [text for text in shown.loops if "written out: " in text]
+    assert any(word in text for text in reasons for word in why.split("|")), shown.loops
+    assert all("test_captured_loops.py:" in text for text in reasons)
+    assert reasons[0] in str(shown)
+
+
+def test_ops_do_not_grow_with_the_rounds() -> None:
+    def f(x: Any, y: Any, n: int) -> Any:
+        for k in range(n):
+            x = 0.5 * (x + y) + k
+        return x
+
+    x = np.ones(8, np.float32)
+    modules = [minicc.jit(f).lower(x, x, n).module for n in (20, 2000)]
+    counts = [len(list(walk(m.main.body))) for m in modules]
+    assert counts[0] == counts[1]
+    scans = [op for op in modules[1].main.body.ops if isinstance(op, graph.Scan)]
+    assert [s.count for s in scans] == [2000]
+    inner = {place for op in scans[0].body.ops for place in op.loc}
+    assert len(inner) == 1
+    assert next(iter(inner)).startswith("test_captured_loops.py:")
+
+
+def test_written_places_are_rows_of_the_loop() -> None:
+    def f(x: Any, y: Any) -> Any:
+        for i in range(1, 40):
+            y[i] = 0.9 * y[i - 1] + x[i]
+        return y
+
+    x = np.ones(40, np.float32)
+    (scan,) = [
+        op
+        for op in minicc.jit(f).lower(x, x.copy()).module.main.body.ops
+        if isinstance(op, graph.Scan)
+    ]
+    assert [v.type.shape for v in scan.results] == [(), (39,)]
+
+
+def test_few_rounds_and_none() -> None:
+    def f(x: Any, n: int) -> Any:
+        k = 7
+        for k in range(n):
+            x = x + k
+        return x, k
+
+    g = minicc.jit(f)
+    x = np.ones(3, np.float32)
+    for n in (0, 1, 3, 8, 9, 30):
+        same(f(x, n), g(x, n))
+    assert f(x, 0)[1] == g(x, 0)[1] == 7
+
+
+def test_a_name_that_no_round_binds_stays_unbound() -> None:
+    def f(x: Any, n: int) -> Any:
+        for k in range(n):
+            y = x + k
+        return y
+
+    g = minicc.jit(f)
+    x = np.ones(3, np.float32)
+    same(f(x, 12), g(x, 12))
+    with pytest.raises(UnboundLocalError):
+        g(x, 0)
+
+
+def test_the_round_that_fails_is_told_of() -> None:
+    def f(x: Any) -> Any:
+        for k in range(25):
+            x[k] = 1
+        return x
+
+    with pytest.raises(minicc.UserError, match="index 20 is out of bounds") as caught:
+        minicc.jit(f)(np.ones(20, np.float32))
+    assert "test_captured_loops.py" in str(caught.value.where)
+
+    def narrow(x: Any) -> Any:
+        for k in range(20):
+            x = x + k * 10
+        return x
+
+    with pytest.raises(minicc.UserError, match="130 out of bounds for int8"):
+        minicc.jit(narrow)(np.ones(4, np.int8))
+
+
+def test_an_index_that_an_array_does_not_hold_is_not_stored_as_another() -> None:
+    def f(x: Any) -> Any:
+        for k in range(120, 140):
+            x[k - 120] = k
+        return x
+
+    shown = minicc.jit(f)
+    with contextlib.suppress(OverflowError, minicc.UserError):
+        shown(np.zeros(20, np.int8))
+    assert "a loop of the graph" not in str(shown.explain())
+
+
+def test_integers_stay_what_they_are() -> None:
+    def f(x: Any) -> Any:
+        for k in range(20):
+            x = x + k
+            x[k] = k * 3
+        return x, x * k
+
+    for dtype in (np.int16, np.int32, np.uint8, np.float16):
+        x = np.arange(30).astype(dtype)
+        same(f(x), minicc.jit(f)(x))
+
+
+def test_a_long_recurrence() -> None:
+    def f(x: Any, y: Any) -> Any:
+        for i in range(1, len(x)):
+            y[i] = 0.5 * y[i - 1] + x[i]
+        return y
+
+    x = np.random.default_rng(0).random(20_000)
+    same(f(x, x.copy()), minicc.jit(f, threads=1)(x, x.copy()))
+
+
+def test_print_in_a_loop_is_written_out(capsys: pytest.CaptureFixture[str]) -> None:
+    @minicc.jit
+    def f(x: Any) -> Any:
+        for k in range(10):
+            x = x * 0.5
+            print(k)
+        return x
+
+    f(np.ones(3))
+    assert capsys.readouterr().out.split() == list("0123456789")
+    f(np.ones(3))
+    assert capsys.readouterr().out.split() == list("0123456789")
+
+
+def test_objects_and_dicts_that_a_round_changes() -> None:
+    def f(x: Any) -> Any:
+        seen: dict[str, Any] = {"n": 0, "x": x}
+        for k in range(12):
+            seen["n"] += 1
+            seen["x"] = seen["x"] * 0.5 + k
+        return seen
+
+    x = np.ones(4, np.float32)
+    want, have = f(x), minicc.jit(f)(x)
+    assert want["n"] == have["n"] == 12
+    same(want["x"], have["x"])
+
+
+SIMPLE = [
+    "x = x * 0.5 + k", "x[k] = y[k] + 1", "x[k + 1] = x[k] * 0.5", "v[1] += 1", "v = x[1:5]",
+    "y = x[k:k + 3].sum() * 0.25 + y", "x, y = y, x", "y = x", "x += 0.5", "t = x[k]", "x[0] = t",
+    "s = s * 0.5 + 1", "s = s * 0.5 + x[k]", "n += 2", "m = k", "y = y + m", "A[k] = x[:6]",
+    "A[k, 1:3] *= 0.5", "row = A[k]; row[2] = t", "x = np.where(y > k, x, y)", "w = x; w[k] = 1.0",
+    "z = A[k, ::2]", "y[:3] = z", "y[-k - 1] = t", "x[1:-1] = 0.25 * (x[:-2] + x[2:])", "v *= 0.5",
+    "w = w * 0.5 + x", "A[:, 2] = x * 0.5", "x = x[::-1]", "y = x[:]", "v = A[k]", "h = x",
+    "r = A[:, 1]", "r[k] = t", "if n > 9: x = x + 1", "q = k * 2 - 1", "x = x + q * 0.5",
+    "p, t = t, p", "i16[k] += k", "h[2] = 0.5", "y[k:k + 3] = x[k + 1:k + 4]", "row *= 0.5",
+    "y[k:k + 6:2] = x[k:k + 3]", "parts = [x, y]", "parts[0] += 0.25", "row = x[k:k + 4]",
+    "y[k + 1] = y[k] * 0.5 + x[k + 2]", "A[k, 3] = A[k - 1, 3] * 0.5 + t", "A[k] = A[k - 1] * 0.5",
+    "y[k] += y[k + 1] * 0.25", "for j in range(1, 13): x[j] = x[j - 1] * 0.25 + A[k, j % 6]",
+    "for j in range(10): A[k + 1, 1] = A[k, 1] * 0.5 + x[j]; y[j] = A[j, 2]",
+]  # fmt: skip
+NAMES = "x, y, v, w, z, r, row, h, A, s, n, m, t, p, q, k, i16"
+
+
+def drawn(seed: int) -> tuple[Function, str]:
+    """A program of one or two loops."""
+    rng = random.Random(seed)
+    lines: list[str] = []
+    for _ in range(rng.randint(1, 2)):
+        ranges = ["range(10)", "range(2, 13)", "range(12, 0, -1)", "range(0)", "range(1)",
+                  "reversed(range(11))", "range(1, 14)"]  # fmt: skip
+        body = [rng.choice(SIMPLE) for _ in range(rng.randint(1, 4))]
+        lines += [f"for k in {rng.choice(ranges)}:", *[f"    {line}" for line in body]]
+    start = [
+        "s, n, m, t, p, q, k = 1.0, 0, -1, 0.5, 0.25, -1, 3",
+        "v, z, row = x[2:6], x[:3], y[3:7]",
+        "w = h = y",
+        "r = A[:, 0]",
+        "i16, parts = np.arange(16, dtype=np.int16), [x]",
+    ]
+    body = [*start, *lines, f"return {NAMES}"]
+    text = "def f(x, y, A):\n" + textwrap.indent("\n".join(body), "    ")
+    name = f"drawn{seed}.py"
+    linecache.cache[name] = (len(text), None, text.splitlines(keepends=True), name)
+    space: dict[str, Any] = {"np": np}
+    exec(compile(text, name, "exec"), space)
+    return space["f"], text
+
+
+@pytest.mark.parametrize("seed", range(48))
+def test_random_loops(seed: int) -> None:
+    f, text = drawn(seed)
+    rng = np.random.default_rng(seed)
+    args = [np.round(rng.standard_normal(s) * 4) / 2 for s in ((16,), (16,), (16, 6))]
+    mine, theirs = [a.copy() for a in args], [a.copy() for a in args]
+    g = minicc.jit(f, threads=1, math="strict")
+    try:
+        with np.errstate(all="ignore"):
+            want = f(*theirs)
+    except (IndexError, ValueError) as error:
+        with pytest.raises((type(error), minicc.UserError)):
+            g(*mine)
+        return
+    have = g(*mine)
+    for name, w, h in zip(
+        (*NAMES.split(", "), *"xyA"), (*want, *theirs), (*have, *mine), strict=True
+    ):
+        assert type(w) is type(h), (name, text)
+        assert np.asarray(w).dtype == np.asarray(h).dtype, (name, text)
+        np.testing.assert_allclose(h, w, rtol=1e-9, atol=1e-12, err_msg=f"{name}\n{text}")
