@@ -26,6 +26,7 @@ from minicc.ir import graph
 from minicc.ir.affine import Dim, symbols
 from minicc.ir.build import Builder
 from minicc.ir.core import Array, Literal, Op, Region, Value
+from minicc.ir.graph.demands import natural_numbers
 from minicc.ir.types import I64, DType
 from minicc.limits import look
 
@@ -64,6 +65,7 @@ class Context:
         self._dims: dict[Value, Array] = {}
         self._makers: dict[Value, Op] = {}
         self._ratios: dict[Value, Array] = {}  # of floats
+        self.decided: set[str] = set()  # the symbols of extents that data decide
 
     def stand_at(self, node: Node, operands: Sequence[Value | None], opset: int) -> None:
         """Go to a node: what is emitted and complained of from now on is about it."""
@@ -83,6 +85,8 @@ class Context:
             raise self.refused(str(error)) from error
         if any(isinstance(n, int) and n < 0 for n in op.result.type.shape):
             raise self.refused(f"its result would be {op.result.type}")
+        if self.decided and isinstance(op, graph.Slice | graph.Pad):
+            self._require_natural(op)
         sized = bool(self._dims) and any(v in self._dims or v in self._ratios for v in op.operands)
         if sized:
             found = self._computed(op)
@@ -96,6 +100,19 @@ class Context:
         self.builder.add(op)
         self._makers[op.result] = op
         return op.result
+
+    def _require_natural(self, op: Op) -> None:
+        """See to it that an op is right for all sizes that data decide; for others it is guarded.
+
+        MC0225 where it is not: the host runs the node then.
+        """
+        for n in natural_numbers(op):
+            if self.decides(n):
+                raise self.free([n])
+
+    def decides(self, *dims: Dim) -> bool:
+        """Whether the data of a run decide one of these extents."""
+        return not self.decided.isdisjoint(set().union(*map(symbols, dims)))
 
     def use(self, values: Iterable[Value]) -> None:
         """See to it that constants and sizes are in the graph."""
@@ -176,7 +193,7 @@ class Context:
         if found is not None:
             return found
         if value in self._dims:
-            raise self._free(self._dims[value])
+            raise self.free(self._dims[value])
         message = f"{self._describe()}: its {what} is computed when the model runs"
         hint = f"make the {what} a constant; `onnxsim` or constant folding may do it"
         error = NeedsValueError("MC0223", message, hint=hint, where=self._node.name)
@@ -267,7 +284,7 @@ class Context:
     def static(self, dim: Dim, what: str) -> int:
         """A dimension that must be a number; MC0225 where it is free."""
         if not isinstance(dim, int):
-            raise self._free([dim], what)
+            raise self.free([dim], what)
         return dim
 
     def extent(self, dim: Dim, like: Value | DType) -> Value:
@@ -362,7 +379,8 @@ class Context:
         hint = "set its attribute seed, or draw them outside and make them an input of the model"
         return NeedsValueError("MC0223", message, hint=hint, where=self._node.name)
 
-    def _free(self, dims: Any, what: str = "it") -> NeedsValueError:
+    def free(self, dims: Any, what: str = "it") -> NeedsValueError:
+        """What sizes would settle (MC0225)."""
         names = sorted(set().union(*map(symbols, np.ravel(np.asarray(dims, object)))))
         text = f"{what} needs to know the free dimension {', '.join(names)}"
         hint = f"give {' and '.join(names)} a number in the shapes of the model's inputs"
