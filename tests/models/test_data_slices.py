@@ -90,6 +90,23 @@ def test_a_scan_over_what_has_no_known_rank_yet() -> None:
     np.testing.assert_array_equal(last, want[-1])
 
 
+def test_data_that_no_program_is_for_with_sizes_that_the_graph_for_all_is_not_for() -> None:
+    nodes = [
+        NODE("Unique", ["u"], ["one"]),
+        NODE("Add", ["b", "one"], ["sum"]),
+        NODE("Slice", ["b", "s", "e", "a"], ["part"]),
+    ]
+    held = {name: np.array([n]) for name, n in (("s", -5), ("e", -1), ("a", 1))}
+    inputs = [info("u", INT, [3]), info("b", INT, ["p", "q"])]
+    outputs = [info("sum", INT), info("part", INT)]
+    session = minicc.InferenceSession(model(nodes, inputs, outputs, held))
+    for width, kinds in ((4, [7, 7, 7]), (3, [1, 2, 3]), (7, [7, 7, 7]), (2, [1, 2, 1])):
+        b = np.arange(2 * width).reshape(2, width)
+        got, part = session.run(None, {"u": np.array(kinds), "b": b})
+        np.testing.assert_array_equal(got, b + np.unique(kinds))
+        np.testing.assert_array_equal(part, b[:, -5:-1])
+
+
 def test_minima_are_one_of_their_operands() -> None:
     n, m = size("n"), size("m")
     assert at_least(maximum(n - 5, minimum(m, n)), minimum(m, n))

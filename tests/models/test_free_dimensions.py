@@ -240,6 +240,30 @@ def test_backwards_from_before_the_first_is_from_the_first(start: int, free: boo
         assert np.array_equal(got, x[max(n + start, 0) :: -1]), n
 
 
+def test_mistakes_that_no_size_settles_are_told_at_once() -> None:
+    model = model_of(([node("Concat", "x x", axis=4)], {"x": ["n", 3]}, {}, ()))
+    with pytest.raises(MiniccError, match=r"MC0127 error: Concat .*axes \[4\]"):
+        InferenceSession(model.SerializeToString())
+
+
+def test_mistakes_in_branches_that_no_size_chooses_are_not_told() -> None:
+    named = helper.make_tensor_value_info("b", TensorProto.FLOAT, None)
+    then, other = (
+        helper.make_graph([made], "b", [], [named])
+        for made in (node("Concat", "x x", "b", axis=4), node("Neg", "x", "b"))
+    )
+    chosen = helper.make_node("If", ["many"], ["y"], then_branch=then, else_branch=other)
+    nodes = [
+        *sizes_of(TensorProto.INT64),
+        node("Greater", "n million", "many"),
+        chosen,
+    ]
+    model = model_of((nodes, {"x": ["n", 3]}, {"zero": i64(0)[0], "million": i64(10**6)[0]}, ()))
+    x = np.ones((3, 3), np.float32)
+    (got,) = InferenceSession(model.SerializeToString()).run(None, {"x": x})
+    assert np.array_equal(got, -x)
+
+
 def test_sizes_that_no_model_fits_are_refused_when_it_runs() -> None:
     model = model_of(CASES["sums of two sizes"])
     session = InferenceSession(model.SerializeToString())

@@ -30,8 +30,9 @@ from minicc.ir.graph.demands import natural_numbers
 from minicc.ir.types import I64, DType
 from minicc.limits import look
 
-# Complaints that other sizes may settle.
-_OF_SIZES = ("MC0127", "MC0128", "MC0136")
+# Complaints that other sizes may settle; of those about the node itself only in a branch of an If,
+# which may not be the one that runs.
+_OF_SIZES = ("MC0128", "MC0136")
 # Ops on constants of at most so many elements are evaluated at import.
 _SMALL = 1 << 16
 # Tables that an operator makes from its attributes have at most so many elements.
@@ -65,6 +66,7 @@ class Context:
         self._dims: dict[Value, Array] = {}
         self._makers: dict[Value, Op] = {}
         self._ratios: dict[Value, Array] = {}  # of floats
+        self.branches = 0  # of Ifs within one another, in which it stands
         self.decided: set[str] = set()  # the symbols of extents that data decide
 
     def stand_at(self, node: Node, operands: Sequence[Value | None], opset: int) -> None:
@@ -346,7 +348,8 @@ class Context:
         for v in self._operands:
             dims += () if v is None else (*v.type.shape, *self._dims.get(v, np.empty(0)).ravel())
         names = sorted(set().union(*map(symbols, dims)))
-        if not names or error.code not in _OF_SIZES:
+        settled = error.code not in _OF_SIZES and not (self.branches and error.code == "MC0127")
+        if not names or settled:
             return error
         hint = f"give {' and '.join(names)} a number, if it is not wrong for all: {error.hint}"
         found = NeedsValueError(error.code, error.message, hint=hint, where=error.where)

@@ -193,6 +193,7 @@ def _branches(
         tail, importer.tail = importer.tail, None
 
     def emit(taken: bool, whole: bool = False) -> list[Value]:
+        ctx.branches += 1
         try:
             for inner in branch(node, taken, model):
                 importer.node(inner)
@@ -200,6 +201,7 @@ def _branches(
                 return importer.rest(tail or ())
             return [importer.value(name, node.name) for name in filter(None, node.outputs)]
         finally:
+            ctx.branches -= 1
             _forget(importer, known)
             ctx.stand_at(node, [condition], model.opsets[""])
 
