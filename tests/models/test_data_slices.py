@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 from onnx import helper
-from tests.models.test_data_sizes import F, INT, NODE, info, model
+from tests.models.test_data_sizes import INT, NODE, F, info, model
 
 import minicc
 from minicc.ir.affine import maximum, minimum, size
