@@ -324,6 +324,7 @@ FAULTS: tuple[Fault, ...] = (
         "takes weights for those of columns, and they are those of the n-grams",
         has("weights"),
     ),
+    Fault(REFERENCE, ("ReduceMean",), "casts the mean of no integers, NaN", words="int64("),
     Fault(REFERENCE, ("Shape",), "takes an end before the first axis for none", has("end")),
 )
 

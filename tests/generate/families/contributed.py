@@ -36,17 +36,11 @@ def contributed_sums(draft: Draft) -> None:
     """Fused operators of floats of a few operands, which the optimiser makes."""
     source = draft.source
     m, k, n = source.pick((1, 3, 17)), source.pick((2, 8)), source.pick((1, 4, 16))
-    op = source.pick(("BiasSoftmax", "CDist", "ComplexMul", "FusedGemm", "TransposeMatMul"))
+    op = source.pick(("CDist", "FusedGemm", "TransposeMatMul"))
     how: dict[str, Any] = {}
-    if op == "BiasSoftmax":
-        inputs, how = [_plain(draft, 2, m, k), _plain(draft, 2, m, k)], {"axis": 2}
-        how["is_inner_broadcast"] = 0
-    elif op == "CDist":
+    if op == "CDist":
         inputs = [_plain(draft, m, k), _plain(draft, n, k)]
         how = {"metric": source.pick(("euclidean", "sqeuclidean"))}
-    elif op == "ComplexMul":
-        op = source.pick((op, "ComplexMulConj"))
-        inputs = [_plain(draft, m, k, 2), _plain(draft, m, k, 2)]
     elif op == "FusedGemm":
         inputs = [_plain(draft, m, k), _plain(draft, k, n, constant=0.7), _plain(draft, n)]
         how = {"activation": source.pick(("Relu", "Tanh", "Sigmoid")), "alpha": 0.5}
@@ -60,7 +54,7 @@ def contributed_sums(draft: Draft) -> None:
 def contributed_moves(draft: Draft) -> None:
     """Operators that move elements or repeat what others do under another name."""
     source = draft.source
-    op = source.pick(("ExpandDims", "UnfoldTensor", "TorchEmbedding", "Inverse", "MurmurHash3"))
+    op = source.pick(("ExpandDims", "UnfoldTensor", "Inverse", "MurmurHash3"))
     how: dict[str, Any] = {}
     if op == "ExpandDims":
         at = draft.constant(np.array(source.pick((0, 1, -1)), I32))
@@ -68,9 +62,6 @@ def contributed_moves(draft: Draft) -> None:
     elif op == "UnfoldTensor":
         inputs = [_plain(draft, 2, source.pick((4, 7)))]
         how = {"dim": source.pick((-1, 1)), "size": source.count(1, 4), "step": source.count(1, 2)}
-    elif op == "TorchEmbedding":
-        at = draft.fresh(source.rng.integers(0, 5, source.pick(((3,), (2, 3)))))
-        inputs = [_plain(draft, 5, 4), at]
     elif op == "Inverse":
         drawn = source.rng.uniform(-0.3, 0.3, (2, 3, 3)) + np.eye(3)
         inputs = [draft.fresh(drawn.astype(F32), 0.1)]

@@ -23,7 +23,7 @@ from minicc.frontends.onnx.dims import compute_dims, is_size
 from minicc.frontends.onnx.ratios import Ratio, compute_ratios
 from minicc.frontends.onnx.reader import Node
 from minicc.ir import graph
-from minicc.ir.affine import Dim, symbols
+from minicc.ir.affine import Dim, minimum, symbols
 from minicc.ir.build import Builder
 from minicc.ir.core import Array, Literal, Op, Region, Value
 from minicc.ir.graph.demands import natural_numbers
@@ -66,6 +66,8 @@ class Context:
         self._dims: dict[Value, Array] = {}
         self._makers: dict[Value, Op] = {}
         self._ratios: dict[Value, Array] = {}  # of floats
+        # pairs that must be equal for sizes to be what they were computed as
+        self.demands: dict[tuple[Dim, Dim], None] = {}
         self.branches = 0  # of Ifs within one another, in which it stands
         self.decided: set[str] = set()  # the symbols of extents that data decide
 
@@ -315,9 +317,11 @@ class Context:
             whole = np.asarray(np.frompyfunc(Ratio.floor, 1, 1)(ratios), object)
             return self.of_dims(whole, op.dtype)
         parts = [self._dims.get(v, self._arrays.get(v)) for v in op.operands]
-        out = None if any(p is None for p in parts) else compute_dims(op, parts)
-        if out is None:
+        asked: list[Dim] = []
+        out = None if any(p is None for p in parts) else compute_dims(op, parts, asked)
+        if out is None or self.decides(*asked):
             return None
+        self.demands.update(((minimum(n, 0), 0), None) for n in asked)
         element = op.result.type.dtype
         return self.constant(out) if out.dtype == np.bool_ else self.of_dims(out, element)
 

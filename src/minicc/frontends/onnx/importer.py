@@ -85,7 +85,7 @@ def import_graph(
     attrs = {
         "wants": tuple(sorted(importer.wants)),
         "decisive": tuple(sorted(importer.decisive)),
-        "demands": lasting_demands(Function("main", body)),
+        "demands": (*importer.ctx.demands, *lasting_demands(Function("main", body))),
     }
     attrs = {name: value for name, value in attrs.items() if value}
     return Module("graph", [Function("main", body, attrs, model.outputs)])
