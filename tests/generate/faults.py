@@ -324,6 +324,25 @@ FAULTS: tuple[Fault, ...] = (
         "takes weights for those of columns, and they are those of the n-grams",
         has("weights"),
     ),
+    Fault(
+        REFERENCE,
+        ("LinearClassifier",),
+        "adds one to the score of the first of two classes that share coefficients",
+        lambda node, opset: len(attribute(node, "intercepts", ())) == 1,
+    ),
+    Fault(REFERENCE, ("SVMClassifier",), "couples probabilities in another way", has("prob_a")),
+    Fault(
+        REFERENCE,
+        ("TreeEnsembleClassifier",),
+        "two classes of which all leaves vote for one: has another score for the other",
+        lambda node, opset: len({*attribute(node, "class_ids")}) == 1,
+    ),
+    Fault(
+        RUNTIME,
+        ("TreeEnsembleClassifier",),
+        "two classes: takes rows without a vote for the second for those of a model of one score",
+        lambda node, opset: len({*attribute(node, "class_ids")}) == 2,
+    ),
     Fault(REFERENCE, ("ReduceMean",), "casts the mean of no integers, NaN", words="int64("),
     Fault(REFERENCE, ("Shape",), "takes an end before the first axis for none", has("end")),
 )
