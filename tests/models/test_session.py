@@ -243,8 +243,8 @@ def test_sizes_of_their_own_of_a_file_without_a_cache(tmp_path: Path) -> None:
     made = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=10)
     path = tmp_path / "model.onnx"
     onnx.save(made, path)
-    for cache in (False, tmp_path / "cache"):
-        session = minicc.InferenceSession(path, options=Options(threads=1, cache_dir=cache))
+    for place in (False, tmp_path / "cache"):
+        session = minicc.InferenceSession(path, options=Options(threads=1, cache_dir=place))
         for n in (2, 5, 1):
             x = np.arange(n, dtype=np.float32)
             np.testing.assert_array_equal(session.run(None, {"x": x})[0], x[3:9])
