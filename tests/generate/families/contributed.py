@@ -160,7 +160,7 @@ def contributed_attention(draft: Draft) -> None:
     total = past + steps
     less_one = draft.fresh(np.full(batch, total - 1, I32), 0.5)
     length = draft.fresh(np.array(total, I32), 0.5)
-    how = {"num_heads": heads, "kv_num_heads": shared}
+    how: dict[str, Any] = {"num_heads": heads, "kv_num_heads": shared}
     inputs: list[Item | None] = [q, k, v, *kept, less_one, length]
     if source.chance(0.4):
         tables = [_plain(draft, 16, size // 2, constant=1) for _ in range(2)]
@@ -175,7 +175,7 @@ def contributed_rotation(draft: Draft) -> None:
     at = draft.fresh(source.rng.integers(0, 9, (n, steps)), 0.3)
     tables = [_plain(draft, 16, size // 2, constant=0.7) for _ in range(2)]
     x = _plain(draft, n, heads, steps, size)
-    how = {"interleaved": source.pick((None, 0, 1))}
+    how: dict[str, Any] = {"interleaved": source.pick((None, 0, 1))}
     draft.node("RotaryEmbedding", [x, at, *tables], domain=MICROSOFT, **how)
 
 
