@@ -290,7 +290,9 @@ class InferenceSession:
                 if own is not compilation:
                     return self._run_of(own)(arrays)
                 limit = self.options.memory_limit
-                module = self._imported_for(binding) if self._facts.sized else self.module
+                # of which more holds than of that for all sizes
+                known = self._imported_for if self._facts.sized else self._reimported
+                module = known(binding) or self.module
                 found = compiled.by_definition(module, arrays, limit, error)
                 return [owned(v) for v in found]
 

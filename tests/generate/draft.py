@@ -21,7 +21,7 @@ from onnx.reference import ReferenceEvaluator
 from tests.generate.faults import is_mistaken
 from tests.generate.source import BF16, F16, FLOATS, I64, Array, Source, is_float
 
-NEWEST = min(defs.onnx_opset_version(), 25)
+NEWEST = min(defs.onnx_opset_version(), 28)
 MICROSOFT = "com.microsoft"
 CLASSICAL = "ai.onnx.ml"
 _IR = 10

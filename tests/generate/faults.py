@@ -300,6 +300,55 @@ FAULTS: tuple[Fault, ...] = (
     Fault(RUNTIME, ("Loop",), "no rounds: takes unknown sizes of scan outputs for zero", words="["),
     Fault(RUNTIME, _REDUCTIONS, "keeps axes of an empty tensor that it should drop", words="["),
     Fault(RUNTIME, ("MatMul",), "leaves sums of nothing as the memory was", seen=is_empty),
+    Fault(
+        RUNTIME,
+        ("MaxPool",),
+        "has the lowest number where a window holds no more than minus infinity",
+        words="3.4028235e+38",
+    ),
+    Fault(
+        RUNTIME,
+        ("DequantizeLinear",),
+        "adds pairs of products of bytes in 16 bits, which saturates",
+        seen=lambda inputs: inputs[0].dtype == np.int8,
+    ),
+    Fault(
+        RUNTIME,
+        ("MaxUnpool",),
+        "takes places for those in output_shape, against the onnx package's own test",
+        lambda node, opset: len(node.input) > 2,
+    ),
+    Fault(
+        REFERENCE,
+        ("TfIdfVectorizer",),
+        "takes weights for those of columns, and they are those of the n-grams",
+        has("weights"),
+    ),
+    Fault(
+        REFERENCE,
+        ("LinearClassifier",),
+        "adds one to the score of the first of two classes that share coefficients",
+        lambda node, opset: len(attribute(node, "intercepts", ())) == 1,
+    ),
+    Fault(REFERENCE, ("SVMClassifier",), "couples probabilities in another way", has("prob_a")),
+    Fault(
+        REFERENCE,
+        ("TreeEnsembleClassifier",),
+        "two classes of which all leaves vote for one: has another score for the other",
+        lambda node, opset: len({*attribute(node, "class_ids")}) == 1,
+    ),
+    Fault(
+        RUNTIME,
+        ("TreeEnsembleClassifier",),
+        "two classes: takes rows without a vote for the second for those of a model of one score",
+        lambda node, opset: len({*attribute(node, "class_ids")}) == 2,
+    ),
+    Fault(
+        REFERENCE,
+        ("ReduceMean",),
+        "casts the mean of no integers, NaN, to one",
+        seen=lambda inputs: inputs[0].dtype.kind in "iu" and not inputs[0].size,
+    ),
     Fault(REFERENCE, ("Shape",), "takes an end before the first axis for none", has("end")),
 )
 

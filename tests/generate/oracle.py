@@ -86,6 +86,8 @@ def by_onnxruntime(case: Case) -> Outcome | None:
     def run() -> list[Any]:
         options = ort.SessionOptions()
         options.intra_op_num_threads = 1
+        # else it rounds to 8 bits what weights of few bits are multiplied with
+        options.add_session_config_entry("session.qdq_matmulnbits_accuracy_level", "1")
         data = case.model().SerializeToString()
         session = ort.InferenceSession(data, options, providers=["CPUExecutionProvider"])
         return list(session.run(None, case.feeds()))

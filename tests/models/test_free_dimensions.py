@@ -240,6 +240,59 @@ def test_backwards_from_before_the_first_is_from_the_first(start: int, free: boo
         assert np.array_equal(got, x[max(n + start, 0) :: -1]), n
 
 
+@pytest.mark.parametrize("shift", [-1, -3, 2])
+def test_remainders_by_a_size_as_exporters_write_a_roll(shift: int) -> None:
+    nodes = [
+        *sizes_of(TensorProto.INT64),
+        node("Mod", "shift n", "at"),
+        node("Unsqueeze", "at axis", "cut"),
+        node("Slice", "x cut far axis", "front"),
+        node("Slice", "x axis cut axis", "back"),
+        node("Concat", "front back", "y", axis=0),
+        node("Range", "zero at one", "line"),
+    ]
+    constants = {
+        "zero": i64(0)[0],
+        "one": i64(1)[0],
+        "shift": i64(shift)[0],
+        "axis": i64(0),
+        "far": i64(BIG),
+    }
+    proto = model_of((nodes, {"x": ["n", 3]}, constants, ()))
+    proto.graph.output.append(helper.make_tensor_value_info("line", TensorProto.INT64, None))
+    session = InferenceSession(proto.SerializeToString())
+    for n in (1, 2, 3, 4, 9):
+        x = np.arange(3.0 * n, dtype=np.float32).reshape(n, 3)
+        got, line = session.run(None, {"x": x})
+        assert np.array_equal(got, np.roll(x, -shift, axis=0)), n
+        assert np.array_equal(line, np.arange(shift % n)), n
+    assert not session.facts.wants
+
+
+def test_mistakes_that_no_size_settles_are_told_at_once() -> None:
+    model = model_of(([node("Concat", "x x", axis=4)], {"x": ["n", 3]}, {}, ()))
+    with pytest.raises(MiniccError, match=r"MC0127 error: Concat .*axes \[4\]"):
+        InferenceSession(model.SerializeToString())
+
+
+def test_mistakes_in_branches_that_no_size_chooses_are_not_told() -> None:
+    named = helper.make_tensor_value_info("b", TensorProto.FLOAT, None)
+    then, other = (
+        helper.make_graph([made], "b", [], [named])
+        for made in (node("Concat", "x x", "b", axis=4), node("Neg", "x", "b"))
+    )
+    chosen = helper.make_node("If", ["many"], ["y"], then_branch=then, else_branch=other)
+    nodes = [
+        *sizes_of(TensorProto.INT64),
+        node("Greater", "n million", "many"),
+        chosen,
+    ]
+    model = model_of((nodes, {"x": ["n", 3]}, {"zero": i64(0)[0], "million": i64(10**6)[0]}, ()))
+    x = np.ones((3, 3), np.float32)
+    (got,) = InferenceSession(model.SerializeToString()).run(None, {"x": x})
+    assert np.array_equal(got, -x)
+
+
 def test_sizes_that_no_model_fits_are_refused_when_it_runs() -> None:
     model = model_of(CASES["sums of two sizes"])
     session = InferenceSession(model.SerializeToString())

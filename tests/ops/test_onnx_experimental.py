@@ -47,6 +47,5 @@ def test_as_onnx_runtime_has_it(name: str) -> None:
 
 
 def test_a_border_that_leaves_nothing() -> None:
-    session = InferenceSession(model_of("Crop", border=[3, 0, 3, 0]), threads=1)
     with pytest.raises(UserError, match=r"MC0127.*leaves nothing of 3 x 4"):
-        session.run(None, {"x": X})
+        InferenceSession(model_of("Crop", border=[3, 0, 3, 0]), threads=1)

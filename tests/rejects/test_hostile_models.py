@@ -495,3 +495,33 @@ def test_a_resize_of_which_no_element_counts() -> None:
     opsets = [helper.make_opsetid("", 11)]
     model = helper.make_model(graph, opset_imports=opsets, ir_version=9)
     minicc.InferenceSession(model.SerializeToString(), threads=1)
+
+
+def test_a_mapped_sequence_of_which_nothing_is_known() -> None:
+    body = helper.make_graph(
+        [helper.make_node("Neg", ["e"], ["r"])],
+        "each",
+        [helper.make_tensor_value_info("e", TensorProto.FLOAT, None)],
+        [helper.make_tensor_value_info("r", TensorProto.FLOAT, None)],
+    )
+    nodes = [
+        helper.make_node("SequenceConstruct", ["x"], ["s"], value=1.0),
+        helper.make_node("SequenceMap", ["s"], ["y"], body=body),
+    ]
+    assert refusal(model_of(*nodes)).startswith("MC01")
+
+
+def test_counts_of_grams_that_are_not_in_the_pool() -> None:
+    it = helper.make_node(
+        "TfIdfVectorizer",
+        ["x"],
+        ["y"],
+        mode="TF",
+        min_gram_length=1,
+        max_gram_length=1,
+        max_skip_count=0,
+        ngram_counts=[-(2**31), 3],
+        ngram_indexes=[0, 1],
+        pool_int64s=[1, 2, 3],
+    )
+    assert "do not rise from 0 to 3" in refusal(model_of(it))

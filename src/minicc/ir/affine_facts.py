@@ -10,6 +10,8 @@ from collections.abc import Mapping, Sequence
 from minicc.ir import affine
 from minicc.ir.affine import Atom, Dim, Monomial, add, build_sum, symbols
 
+_MOST_CASES = 4  # minima of an expression of which both operands are tried
+
 
 def is_free(value: Dim) -> bool:
     """Whether an expression depends on free dimensions of the program."""
@@ -50,8 +52,25 @@ def exact_quotient(left: Dim, right: Dim) -> Dim | None:
 
 def at_least(left: Dim, right: Dim) -> bool:
     """Whether the first is surely no smaller than the second; sizes are never negative."""
-    least = _bound(left - right, least=True)
-    return least is not None and least >= 0
+    return _is_natural(left - right, _MOST_CASES)
+
+
+def _is_natural(value: Dim, cases: int) -> bool:
+    """Whether a value is surely not negative; minima in it are either of their operands."""
+    least = _bound(value, least=True)
+    if least is not None and least >= 0:
+        return True
+    if isinstance(value, int) or not cases:
+        return False
+    # those that count as both operands come first, for nothing is lost by taking them apart
+    for monomial, coefficient in sorted(value.terms, key=lambda term: term[1] < 0):
+        atom = monomial[0]
+        if len(monomial) > 1 or isinstance(atom, str) or atom.kind != "min":
+            continue
+        rest = value - build_sum({monomial: coefficient}, 0)
+        taken = (_is_natural(rest + coefficient * n, cases - 1) for n in atom.args)
+        return all(taken) if coefficient > 0 else any(taken)
+    return False
 
 
 def _bound(value: Dim, least: bool) -> int | None:

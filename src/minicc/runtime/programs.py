@@ -59,7 +59,7 @@ class Programs:
         self._options = options
         given = _given(source)
         self._path = given if isinstance(given, str) else None
-        self._state: State = ()
+        self._state: State = () if self._path is None else state_of(self._path)
         self._parts: tuple[str, ...] | None = None
         if options.cache_dir is None or self._cache.path("") is None:
             return
@@ -67,7 +67,6 @@ class Programs:
         if isinstance(given, bytes):
             digest = _digest(given)
         elif given is not None:
-            self._state = state_of(given)
             digest = self._digest_of(given)
         if digest is not None:
             target = options.machine

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from tests.generate.families import (
     classical,
+    contributed,
     control,
     elementwise,
     indexing,
@@ -17,6 +18,7 @@ from tests.generate.families import (
     normalization,
     products,
     quantization,
+    rarer,
     recurrent,
     reductions,
     sampling,
@@ -30,6 +32,7 @@ from tests.generate.families.table import FAMILIES, Family
 
 _MODULES = (
     classical,
+    contributed,
     control,
     elementwise,
     indexing,
@@ -38,6 +41,7 @@ _MODULES = (
     normalization,
     products,
     quantization,
+    rarer,
     recurrent,
     reductions,
     sampling,

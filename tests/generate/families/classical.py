@@ -122,3 +122,78 @@ def one_of_categories(draft: Draft) -> None:
     zeros = source.pick((None, 1))
     cats = [0, 1, 3]
     draft.node("OneHotEncoder", [x], domain=CLASSICAL, exact=True, cats_int64s=cats, zeros=zeros)
+
+
+@family
+def linear_classes(draft: Draft) -> None:
+    source = draft.source
+    columns, classes = source.pick((1, 4)), source.pick((2, 3))
+    rows = 1 if classes == 2 and source.chance(0.4) else classes
+    how: dict[str, Any] = {
+        "coefficients": _numbers(draft, columns * rows),
+        "intercepts": _numbers(draft, rows),
+        "classlabels_ints": source.pick(([0, 1, 2], [7, 3, 5]))[:classes],
+        "multi_class": source.pick((None, 0, 1)),
+        "post_transform": source.pick((None, "NONE", "LOGISTIC", "SOFTMAX")),
+    }
+    draft.node("LinearClassifier", [_rows(draft, columns, 0)], 2, domain=CLASSICAL, **how)
+
+
+@family
+def support_vectors(draft: Draft) -> None:
+    source = draft.source
+    columns, count = source.pick((1, 3)), 5
+    kernel = source.pick(("LINEAR", "RBF", "POLY", "SIGMOID"))
+    how: dict[str, Any] = {
+        "kernel_type": kernel,
+        "kernel_params": [0.25, 0.5, 2.0],
+        "support_vectors": _numbers(draft, count * columns),
+    }
+    x = _rows(draft, columns, 0)
+    if source.chance(0.5):
+        how |= {"coefficients": _numbers(draft, count), "n_supports": count}
+        how["rho"] = _numbers(draft, 1)
+        draft.node("SVMRegressor", [x], domain=CLASSICAL, **how)
+        return
+    held = source.pick(([2, 3], [1, 2, 2]))
+    pairs = len(held) * (len(held) - 1) // 2
+    how |= {"coefficients": _numbers(draft, count * (len(held) - 1)), "rho": _numbers(draft, pairs)}
+    how |= {"vectors_per_class": held, "classlabels_ints": list(range(len(held)))}
+    if source.chance(0.4):
+        how |= {"prob_a": _numbers(draft, pairs), "prob_b": _numbers(draft, pairs)}
+    draft.node("SVMClassifier", [x], 2, domain=CLASSICAL, **how)
+
+
+@family
+def tree_classes(draft: Draft) -> None:
+    """A forest of stumps that votes for classes."""
+    source = draft.source
+    count, classes = source.pick((1, 3)), source.pick((2, 3))
+    trees = [tree for tree in range(count) for _ in range(3)]
+    leaves = [tree for tree in range(count) for _ in range(2)]
+    draft.node(
+        "TreeEnsembleClassifier",
+        [_rows(draft, 3)],
+        2,
+        domain=CLASSICAL,
+        nodes_treeids=trees,
+        nodes_nodeids=[0, 1, 2] * count,
+        nodes_modes=["BRANCH_LEQ", "LEAF", "LEAF"] * count,
+        nodes_featureids=[source.count(0, 2) for _ in trees],
+        nodes_values=[float(source.count(-2, 2)) for _ in trees],
+        nodes_truenodeids=[1, 0, 0] * count,
+        nodes_falsenodeids=[2, 0, 0] * count,
+        class_treeids=leaves,
+        class_nodeids=[1, 2] * count,
+        class_ids=[source.count(0, classes - 1) for _ in leaves],
+        class_weights=[abs(n) for n in _numbers(draft, len(leaves))],
+        classlabels_int64s=list(range(classes)),
+        post_transform=source.pick((None, "NONE", "LOGISTIC", "SOFTMAX")),
+    )
+
+
+@family
+def joined_features(draft: Draft) -> None:
+    widths = [draft.source.pick((1, 3)) for _ in range(2)]
+    parts = [draft.tensor((F32,), shape=(2, n), exact=True, special=0) for n in widths]
+    draft.node("FeatureVectorizer", parts, domain=CLASSICAL, exact=True, inputdimensions=widths)

@@ -86,8 +86,11 @@ def affine_grid(draft: Draft) -> None:
 @family
 def columns(draft: Draft) -> None:
     source = draft.source
-    x = draft.tensor((F32,), shape=(1, 2 * 4, 9), special=0)
-    draft.node("Col2Im", [x, sizes(draft, [4, 4]), sizes(draft, [2, 2])])
+    step, border = source.pick((1, 2)), source.pick((0, 1))
+    side = (4 + 2 * border - 2) // step + 1
+    x = draft.tensor((F32,), shape=(1, 2 * 4, side * side), special=0)
+    how: dict[str, Any] = {"strides": [step] * 2, "pads": [border] * 4}
+    draft.node("Col2Im", [x, sizes(draft, [4, 4]), sizes(draft, [2, 2])], **how)
     if source.chance(0.3):
         image = draft.tensor((F32,), shape=(3, 5))
         target = [source.pick((2, 4, 7)), source.pick((3, 6))]

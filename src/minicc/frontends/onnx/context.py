@@ -23,14 +23,16 @@ from minicc.frontends.onnx.dims import compute_dims, is_size
 from minicc.frontends.onnx.ratios import Ratio, compute_ratios
 from minicc.frontends.onnx.reader import Node
 from minicc.ir import graph
-from minicc.ir.affine import Dim, symbols
+from minicc.ir.affine import Dim, minimum, symbols
 from minicc.ir.build import Builder
 from minicc.ir.core import Array, Literal, Op, Region, Value
+from minicc.ir.graph.demands import natural_numbers
 from minicc.ir.types import I64, DType
 from minicc.limits import look
 
-# Complaints that other sizes may settle.
-_OF_SIZES = ("MC0127", "MC0128", "MC0136")
+# Complaints that other sizes may settle; of those about the node itself only in a branch of an If,
+# which may not be the one that runs.
+_OF_SIZES = ("MC0128", "MC0136")
 # Ops on constants of at most so many elements are evaluated at import.
 _SMALL = 1 << 16
 # Tables that an operator makes from its attributes have at most so many elements.
@@ -64,6 +66,10 @@ class Context:
         self._dims: dict[Value, Array] = {}
         self._makers: dict[Value, Op] = {}
         self._ratios: dict[Value, Array] = {}  # of floats
+        # pairs that must be equal for sizes to be what they were computed as
+        self.demands: dict[tuple[Dim, Dim], None] = {}
+        self.branches = 0  # of Ifs within one another, in which it stands
+        self.decided: set[str] = set()  # the symbols of extents that data decide
 
     def stand_at(self, node: Node, operands: Sequence[Value | None], opset: int) -> None:
         """Go to a node: what is emitted and complained of from now on is about it."""
@@ -83,6 +89,8 @@ class Context:
             raise self.refused(str(error)) from error
         if any(isinstance(n, int) and n < 0 for n in op.result.type.shape):
             raise self.refused(f"its result would be {op.result.type}")
+        if self.decided and isinstance(op, graph.Slice | graph.Pad):
+            self._require_natural(op)
         sized = bool(self._dims) and any(v in self._dims or v in self._ratios for v in op.operands)
         if sized:
             found = self._computed(op)
@@ -96,6 +104,19 @@ class Context:
         self.builder.add(op)
         self._makers[op.result] = op
         return op.result
+
+    def _require_natural(self, op: Op) -> None:
+        """See to it that an op is right for all sizes that data decide; for others it is guarded.
+
+        MC0225 where it is not: the host runs the node then.
+        """
+        for n in natural_numbers(op):
+            if self.decides(n):
+                raise self.free([n])
+
+    def decides(self, *dims: Dim) -> bool:
+        """Whether the data of a run decide one of these extents."""
+        return not self.decided.isdisjoint(set().union(*map(symbols, dims)))
 
     def use(self, values: Iterable[Value]) -> None:
         """See to it that constants and sizes are in the graph."""
@@ -176,7 +197,7 @@ class Context:
         if found is not None:
             return found
         if value in self._dims:
-            raise self._free(self._dims[value])
+            raise self.free(self._dims[value])
         message = f"{self._describe()}: its {what} is computed when the model runs"
         hint = f"make the {what} a constant; `onnxsim` or constant folding may do it"
         error = NeedsValueError("MC0223", message, hint=hint, where=self._node.name)
@@ -267,7 +288,7 @@ class Context:
     def static(self, dim: Dim, what: str) -> int:
         """A dimension that must be a number; MC0225 where it is free."""
         if not isinstance(dim, int):
-            raise self._free([dim], what)
+            raise self.free([dim], what)
         return dim
 
     def extent(self, dim: Dim, like: Value | DType) -> Value:
@@ -296,9 +317,11 @@ class Context:
             whole = np.asarray(np.frompyfunc(Ratio.floor, 1, 1)(ratios), object)
             return self.of_dims(whole, op.dtype)
         parts = [self._dims.get(v, self._arrays.get(v)) for v in op.operands]
-        out = None if any(p is None for p in parts) else compute_dims(op, parts)
-        if out is None:
+        asked: list[Dim] = []
+        out = None if any(p is None for p in parts) else compute_dims(op, parts, asked)
+        if out is None or self.decides(*asked):
             return None
+        self.demands.update(((minimum(n, 0), 0), None) for n in asked)
         element = op.result.type.dtype
         return self.constant(out) if out.dtype == np.bool_ else self.of_dims(out, element)
 
@@ -329,7 +352,8 @@ class Context:
         for v in self._operands:
             dims += () if v is None else (*v.type.shape, *self._dims.get(v, np.empty(0)).ravel())
         names = sorted(set().union(*map(symbols, dims)))
-        if not names or error.code not in _OF_SIZES:
+        settled = error.code not in _OF_SIZES and not (self.branches and error.code == "MC0127")
+        if not names or settled:
             return error
         hint = f"give {' and '.join(names)} a number, if it is not wrong for all: {error.hint}"
         found = NeedsValueError(error.code, error.message, hint=hint, where=error.where)
@@ -362,7 +386,8 @@ class Context:
         hint = "set its attribute seed, or draw them outside and make them an input of the model"
         return NeedsValueError("MC0223", message, hint=hint, where=self._node.name)
 
-    def _free(self, dims: Any, what: str = "it") -> NeedsValueError:
+    def free(self, dims: Any, what: str = "it") -> NeedsValueError:
+        """What sizes would settle (MC0225)."""
         names = sorted(set().union(*map(symbols, np.ravel(np.asarray(dims, object)))))
         text = f"{what} needs to know the free dimension {', '.join(names)}"
         hint = f"give {' and '.join(names)} a number in the shapes of the model's inputs"

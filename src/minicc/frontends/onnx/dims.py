@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,7 @@ from minicc.ir.core import Array, Op
 from minicc.ir.graph import product
 from minicc.ir.types import BOOL, DType
 
+_NEAR = 8  # a size may be less than that, and seldom is
 _MOST_ATOMS = 64  # of an expression that a value is; more is no size of anything
 # sizes of inputs that are tried: that of the first, and from one to the next
 _TRIED = ((1009, 13), (2048, 101), (517, 211))
@@ -40,10 +42,17 @@ def _divide(a: Dim, b: Dim) -> Dim:
     return maximum(a, 0) // b - maximum(-a, 0) // b if exact is None else exact
 
 
-def _modulo(a: Dim, b: Dim) -> Dim:
-    if not isinstance(b, int) or b <= 0:
+def _modulo(demands: list[Dim], a: Dim, b: Dim) -> Dim:
+    """The remainder with the divisor's sign; by a size it is one that is not near 0.
+
+    The few sizes that are less fail the demand, and are imported for themselves.
+    """
+    if isinstance(b, int) and b > 0:
+        return a % b
+    if not isinstance(a, int) or isinstance(b, int) or not at_least(b, 0) or abs(a) > _NEAR:
         raise _UnknownError
-    return a % b
+    demands.append(b + a if a < 0 else b - a - 1)
+    return b + a if a < 0 else a
 
 
 def _floor_divide(a: Dim, b: Dim) -> Dim:
@@ -77,7 +86,6 @@ _ELEMENTWISE: dict[type[Op], Callable[..., Any]] = {
     graph.Div: _divide,
     graph.Min: minimum,
     graph.Max: maximum,
-    graph.Mod: _modulo,
     graph.FloorDiv: _floor_divide,
     graph.Neg: operator.neg,
     graph.Eq: _equal,
@@ -93,8 +101,11 @@ def is_size(element: DType) -> bool:
     return element.is_integer and element.bits >= 32
 
 
-def compute_dims(op: Op, args: Sequence[Any]) -> Array | None:
-    """The result of an op on dimensions: of objects, or of booleans; None where it has none."""
+def compute_dims(op: Op, args: Sequence[Any], demands: list[Dim]) -> Array | None:
+    """The result of an op on dimensions: of objects, or of booleans; None where it has none.
+
+    It is right where none of what is added to `demands` is negative.
+    """
     objects = [a if a.dtype == object else _objects(a) for a in args]
     if isinstance(op, MOVES):
         if isinstance(op, graph.Gather):
@@ -106,7 +117,9 @@ def compute_dims(op: Op, args: Sequence[Any]) -> Array | None:
         return np.asarray(op.evaluate(lambda r, a: (), *objects)[0], objects[0].dtype)
     if isinstance(op, graph.Cast):
         return objects[0] if is_size(op.result.type.dtype) else None
-    function = _ELEMENTWISE.get(type(op))
+    function = (
+        partial(_modulo, demands) if isinstance(op, graph.Mod) else _ELEMENTWISE.get(type(op))
+    )
     if function is None:
         return None
     try:

@@ -181,6 +181,8 @@ def columns_of_grams(node: Node) -> dict[tuple[Any, ...], int]:
     """The column in which each n-gram of a TfIdfVectorizer's pool is counted."""
     pool = node.attributes.get("pool_int64s") or node.attributes.get("pool_strings") or ()
     starts = [*(node.integers("ngram_counts") or ()), len(pool)]
+    if starts != sorted(starts) or starts[0] < 0:
+        raise ValueError(f"its ngram_counts {starts[:-1]} do not rise from 0 to {len(pool)}")
     columns = node.integers("ngram_indexes") or ()
     grams: dict[tuple[Any, ...], int] = {}
     for size, (first, last) in enumerate(itertools.pairwise(starts), start=1):

@@ -37,10 +37,10 @@ Operands = Sequence[Value | None]
 
 
 class Symbols:
-    """Names for extents that data decide; each is given once."""
+    """Names for extents that data decide, which are entered into `made`; each is given once."""
 
-    def __init__(self, taken: set[str]) -> None:
-        self.made: set[str] = set()
+    def __init__(self, taken: set[str], made: set[str]) -> None:
+        self.made = made
         self._taken = taken
 
     def fresh(self, value: str, axis: int) -> Dim:

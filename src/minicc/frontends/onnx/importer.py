@@ -85,7 +85,7 @@ def import_graph(
     attrs = {
         "wants": tuple(sorted(importer.wants)),
         "decisive": tuple(sorted(importer.decisive)),
-        "demands": lasting_demands(Function("main", body)),
+        "demands": (*importer.ctx.demands, *lasting_demands(Function("main", body))),
     }
     attrs = {name: value for name, value in attrs.items() if value}
     return Module("graph", [Function("main", body, attrs, model.outputs)])
@@ -148,7 +148,7 @@ class Importer:
         self.wants: set[str] = set()
         self.decisive: set[str] = set()
         extents = [n for v in self.args for n in v.type.shape]
-        self.types = Types(Symbols(set().union(*map(symbols, extents))))
+        self.types = Types(Symbols(set().union(*map(symbols, extents)), self.ctx.decided))
         self.types.protos = {v: model.declared[v.hint] for v in self.args if v.type is ANYTHING}
         for name, array in (known or {}).items():
             self.values[name] = self.ctx.constant(array)
@@ -298,7 +298,7 @@ class Importer:
                 self.note_decisive(error.values, near)
                 return True
             names |= behind
-        if not names or not self.types.symbols.made.isdisjoint(names):
+        if not names or not self.ctx.decided.isdisjoint(names):
             return True
         self.wants |= names
         return node.op in _LIGHT

@@ -35,7 +35,7 @@ from minicc.frontends.onnx.scans import (
     emit_while,
 )
 from minicc.ir import graph
-from minicc.ir.affine import Dim
+from minicc.ir.affine import Dim, symbol
 from minicc.ir.core import Value
 from minicc.ir.types import I64, OPAQUE
 
@@ -164,9 +164,14 @@ def _outputs(
     body = _Body(importer, node, most)
     if node.op == "Loop":
         return _loop(ctx, body, operands, emit)
-    if model.opsets[""] >= 9:
-        return _scan(ctx, node, body, [v for v in operands if v is not None], emit)
-    return _batches(ctx, node, body, [v for v in operands[1:] if v is not None], emit)
+    batched = model.opsets[""] < 9
+    given = [v for v in operands[batched:] if v is not None]
+    if any(v.type.dtype is OPAQUE for v in given):
+        text = "the rank of what it takes"
+        if not importer.wants:
+            raise ctx.unsupported(f"{text} is decided by data", "write it as a Loop")
+        raise ctx.free(list(map(symbol, importer.wants)), text)
+    return (_batches if batched else _scan)(ctx, node, body, given, emit)
 
 
 def _branches(
@@ -188,6 +193,7 @@ def _branches(
         tail, importer.tail = importer.tail, None
 
     def emit(taken: bool, whole: bool = False) -> list[Value]:
+        ctx.branches += 1
         try:
             for inner in branch(node, taken, model):
                 importer.node(inner)
@@ -195,6 +201,7 @@ def _branches(
                 return importer.rest(tail or ())
             return [importer.value(name, node.name) for name in filter(None, node.outputs)]
         finally:
+            ctx.branches -= 1
             _forget(importer, known)
             ctx.stand_at(node, [condition], model.opsets[""])
 

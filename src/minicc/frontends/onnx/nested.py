@@ -84,6 +84,8 @@ def _written_for(schema: Any, node: Node, opset: int, types: Sequence[Any]) -> A
     """The function that a schema writes for a node on operands of these protobuf types."""
     from onnx import FunctionProto
 
+    if schema.name == "SequenceMap" and not all(proto.WhichOneof("value") for proto in types):
+        raise ValueError("what an operand is, a tensor or a sequence, is not known")
     known = [without_names(proto).SerializeToString() for proto in types]
     made = node_proto(node, node.inputs, node.outputs)
     versions = schema.context_dependent_function_opset_versions

@@ -53,7 +53,7 @@ def image_scaler(ctx: Context, node: Node, x: Value) -> Value:
     scaled = _times(ctx, node.number("scale", 1.0), x)
     bias = np.array(node.attributes.get("bias") or (0.0,), np.float32)
     if x.type.rank != 4 or bias.size not in (1, x.type.shape[1]):
-        raise ctx.wrong(f"its {bias.size} biases do not fit {x.type}")
+        raise ctx.refused(f"its {bias.size} biases do not fit {x.type}")
     column = bias.reshape(-1, 1, 1).astype(x.type.dtype.numpy)
     return ctx.emit(graph.Add, scaled, ctx.constant(column))
 

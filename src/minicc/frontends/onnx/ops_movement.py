@@ -15,7 +15,7 @@ from minicc.frontends.onnx.reader import Node
 from minicc.frontends.onnx.registry import operator
 from minicc.frontends.onnx.take import take
 from minicc.ir import graph
-from minicc.ir.affine import Dim, add, ceildiv, minimum
+from minicc.ir.affine import Dim, add, ceildiv, maximum, minimum
 from minicc.ir.core import Value
 from minicc.ir.graph.shapes import differ
 
@@ -155,7 +155,7 @@ def _normal(extent: Dim, start: Dim, stop: Dim, step: int) -> Range:
 
     A start or stop that is free is an extent, or what is computed of some: it is not negative.
     Of a free axis an end is clamped like any other, and so is a start far from the first element
-    or the last. One that is near is taken to lie within, and so is a slice of one element: the
+    or the last. One that is `near` is taken to lie within, and so is a slice of one element: the
     few sizes that are less than that do not fit the graph, and are imported for themselves.
     """
     if not isinstance(start, int) or not isinstance(stop, int):
@@ -178,6 +178,27 @@ def _normal(extent: Dim, start: Dim, stop: Dim, step: int) -> Range:
     if stop >= _FAR or step < 0:
         return first, (last if stop >= _FAR else stop), step
     return first, (stop if first + 1 == stop else minimum(stop, extent)), step
+
+
+def _exact(extent: Dim, start: Dim, stop: Dim, step: int) -> Range:
+    """The same where data decide sizes, which are as they are: all ends are clamped.
+
+    An end that is free is taken not to be negative, of which the graph sees to itself.
+    """
+    last = extent if step > 0 else extent - 1
+
+    def clamped(end: Dim, least: int) -> Dim:
+        if not isinstance(end, int):
+            return minimum(end, last)
+        if end <= -_FAR or end >= _FAR:
+            return least if end < 0 else last
+        return minimum(end, last) if end >= 0 else maximum(extent + end, least)
+
+    if step > 0:
+        first = clamped(start, 0)
+        return first, maximum(clamped(stop, 0), first), step
+    first = minimum(clamped(start, 0), last)
+    return first, minimum(clamped(stop, -1), first), step
 
 
 def _within(count: int, extent: Dim) -> Dim:
@@ -226,7 +247,8 @@ def slice_(
     for _, i, j, k in parts:
         if k < 0 and not (isinstance(i, int) and isinstance(j, int)):
             ctx.static(j if isinstance(i, int) else i, "a slice that goes backwards")
-    return cut(ctx, x, {a: _normal(x.type.shape[a], i, j, k) for a, i, j, k in parts})
+    given = [(a, (x.type.shape[a], i, j, k)) for a, i, j, k in parts]
+    return cut(ctx, x, {a: (_exact if ctx.decides(*d[:3]) else _normal)(*d) for a, d in given})
 
 
 @operator("Split", attributes="axis num_outputs split")

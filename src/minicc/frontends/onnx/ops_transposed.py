@@ -187,17 +187,21 @@ def _turned(ctx: Context, w: Value, groups: int) -> Value:
 
 @operator("Col2Im", attributes="dilations pads strides")
 def col2im(ctx: Context, node: Node, x: Value, image: Value, block: Value) -> Value:
-    """Columns back to an image: what stands at one pixel is added up."""
-    sides, size = ctx.integers(image, "image_shape"), ctx.integers(block, "block_shape")
+    """Columns back to an image: what stands at one pixel is added up.
+
+    The images of all taps are as large as the strides make them, and what is beyond is cut off.
+    """
+    sides, size = ctx.dims(image, "image_shape"), ctx.integers(block, "block_shape")
     rank = len(sides)
     strides = node.integers("strides") or (1,) * rank
     dilations = node.integers("dilations") or (1,) * rank
     pads = node.integers("pads") or (0,) * (2 * rank)
-    low, high = pads[:rank], pads[rank:]
-    full = [n + a + b for n, a, b in zip(sides, low, high, strict=True)]
-    parts = zip(full, size, strides, dilations, strict=True)
-    counts = [(n - (k - 1) * d - 1) // s + 1 for n, k, s, d in parts]
-    channels = x.type.shape[1] // int(np.prod(size))
+    if not len(size) == len(strides) == len(dilations) == len(pads) / 2 == rank or min(pads) < 0:
+        raise ctx.wrong(f"pads {list(pads)} and a block of {list(size)} for {rank} axes")
+    spans = [(k - 1) * d for k, d in zip(size, dilations, strict=True)]
+    full = (n + a + b for n, a, b in zip(sides, pads[:rank], pads[rank:], strict=True))
+    counts = [(n - span - 1) // s + 1 for n, span, s in zip(full, spans, strides, strict=True)]
+    channels = x.type.shape[1] // prod(size)
     batch = x.type.shape[0]
     apart = ctx.reshape(x, (batch, channels, *size, *counts))
     images: list[Value] = []
@@ -205,10 +209,14 @@ def col2im(ctx: Context, node: Node, x: Value, image: Value, block: Value) -> Va
         ranges: dict[int, Range] = {k + 2: (t, t + 1, 1) for k, t in enumerate(tap)}
         one = ctx.reshape(cut(ctx, apart, ranges), (batch, channels, *counts))
         before = [t * d for t, d in zip(tap, dilations, strict=True)]
-        behind = [n - a - c * s for n, a, c, s in zip(full, before, counts, strides, strict=True)]
+        behind = [span - a for span, a in zip(spans, before, strict=True)]
         images.append(fitted(ctx, spread(ctx, one, strides), before, behind))
     total = reduce(lambda a, b: ctx.emit(graph.Add, a, b), images)
-    return fitted(ctx, total, [-n for n in low], [-n for n in high])
+    return cut(
+        ctx,
+        total,
+        {k + 2: (a, a + n, 1) for k, (a, n) in enumerate(zip(pads[:rank], sides, strict=True))},
+    )
 
 
 @operator("MaxUnpool", attributes="kernel_shape pads strides")
