@@ -269,6 +269,20 @@ def test_remainders_by_a_size_as_exporters_write_a_roll(shift: int) -> None:
     assert not session.facts.wants
 
 
+def test_scales_of_a_free_size_of_what_has_no_axis_for_them_are_one_number() -> None:
+    nodes = [node("QuantizeLinear", "x scale", output_dtype=int(TensorProto.INT8))]
+    proto = model_of((nodes, {"x": ["n"], "scale": ["m"]}, {}, ()))
+    proto.opset_import[0].version = 21
+    proto.graph.output[0].type.tensor_type.elem_type = TensorProto.INT8
+    session = InferenceSession(proto.SerializeToString())
+    x, half = np.float32([-3.0, 0.2, 1.0, 90.0]), np.float32([0.5])
+    (got,) = session.run(None, {"x": x, "scale": half})
+    assert got.dtype == np.int8
+    assert got.tolist() == [-6, 0, 2, 127]
+    with pytest.raises(MiniccError, match="MC0"):
+        session.run(None, {"x": x, "scale": np.float32([0.5, 2.0])})
+
+
 def test_mistakes_that_no_size_settles_are_told_at_once() -> None:
     model = model_of(([node("Concat", "x x", axis=4)], {"x": ["n", 3]}, {}, ()))
     with pytest.raises(MiniccError, match=r"MC0127 error: Concat .*axes \[4\]"):

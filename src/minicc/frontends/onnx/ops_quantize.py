@@ -26,10 +26,13 @@ _FLOATS8 = ("f8e4m3fn", "f8e4m3fnuz", "f8e5m2", "f8e5m2fnuz")
 
 def _laid(ctx: Context, node: Node, part: Value, x: Value) -> Value:
     """A scale or zero point such that it broadcasts to `x`: whole, along an axis, or in blocks."""
-    block = node.integer("block_size", 0)
+    block, axis = node.integer("block_size", 0), node.integer("axis", 1)
     if part.type.rank == 0 or (part.type.shape == (1,) and not block):
         return ctx.reshape(part, ())
-    axis = ctx.axes((node.integer("axis", 1),), x.type.rank)[0]
+    free = part.type.rank == 1 and not isinstance(part.type.shape[0], int)
+    if free and not block and not -x.type.rank <= axis < x.type.rank:
+        return ctx.reshape(part, ())  # where there is no such axis it can only be one element
+    axis = ctx.axes((axis,), x.type.rank)[0]
     if (part.type.rank == 1 and x.type.rank != 1) or not block:
         return ctx.reshape(part, (*part.type.shape, *(1,) * (x.type.rank - axis - 1)))
     extent = ctx.static(x.type.shape[axis], "the axis of blocks")
