@@ -275,12 +275,12 @@ def test_scales_of_a_free_size_of_what_has_no_axis_for_them_are_one_number() -> 
     proto.opset_import[0].version = 21
     proto.graph.output[0].type.tensor_type.elem_type = TensorProto.INT8
     session = InferenceSession(proto.SerializeToString())
-    x, half = np.float32([-3.0, 0.2, 1.0, 90.0]), np.float32([0.5])
+    x, half = np.array([-3, 0.2, 1, 90], np.float32), np.array([0.5], np.float32)
     (got,) = session.run(None, {"x": x, "scale": half})
     assert got.dtype == np.int8
     assert got.tolist() == [-6, 0, 2, 127]
     with pytest.raises(MiniccError, match="MC0"):
-        session.run(None, {"x": x, "scale": np.float32([0.5, 2.0])})
+        session.run(None, {"x": x, "scale": np.array([0.5, 2], np.float32)})
 
 
 def test_mistakes_that_no_size_settles_are_told_at_once() -> None:
