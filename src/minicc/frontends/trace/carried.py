@@ -84,7 +84,7 @@ class CarriedArray:
 
 def is_scalar(x: Any) -> bool:
     """Whether a value is one of NumPy's scalars, or stands for one."""
-    return isinstance(x, np.generic) if not isinstance(x, Tracer) else x.scalar
+    return x.scalar if isinstance(x, Tracer) else isinstance(x, np.generic)
 
 
 def same_type(recorder: Recorder, content: Content, arg: Value) -> Value:

@@ -82,11 +82,8 @@ class Operators:
     __itruediv__ = _in_place("divide")
     __floordiv__, __rfloordiv__ = _binary("floor_divide"), _reflected("floor_divide")
     __ifloordiv__ = _in_place("floor_divide")
-    __mod__, __rmod__, __imod__ = (
-        _binary("remainder"),
-        _reflected("remainder"),
-        _in_place("remainder"),
-    )
+    __mod__, __rmod__ = _binary("remainder"), _reflected("remainder")
+    __imod__ = _in_place("remainder")
 
     def __pow__(self, other: Any) -> Any:
         # NumPy's operator takes another way than its function for this exponent
@@ -102,11 +99,8 @@ class Operators:
     __rmatmul__, __imatmul__ = _reflected("matmul"), _in_place("matmul")
     __and__, __rand__ = _binary("bitwise_and"), _reflected("bitwise_and")
     __iand__ = _in_place("bitwise_and")
-    __or__, __ror__, __ior__ = (
-        _binary("bitwise_or"),
-        _reflected("bitwise_or"),
-        _in_place("bitwise_or"),
-    )
+    __or__, __ror__ = _binary("bitwise_or"), _reflected("bitwise_or")
+    __ior__ = _in_place("bitwise_or")
     __xor__, __rxor__ = _binary("bitwise_xor"), _reflected("bitwise_xor")
     __ixor__ = _in_place("bitwise_xor")
     __lshift__, __rlshift__ = _binary("left_shift"), _reflected("left_shift")

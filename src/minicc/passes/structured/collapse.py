@@ -71,31 +71,27 @@ def collapse(module: Module, target: Target) -> Module:
 
 def _collapsed(group: Group, target: Target, constants: frozenset[Value]) -> Group:
     """The group with pairs of rows collapsed, from the innermost on, as long as that pays."""
-    products = [op for op in group.body.ops if isinstance(op, Generic) and is_contraction(op)]
-    if len(products) != 1:
-        return group
-    cost = _cost(group, target, constants)
-    while cost is not None:
-        product = product_of(group, _product(group), target, constants)
-        pair = None if product is None else legal(group, product.rows)
+    found = _best(group, target, constants)
+    while found is not None:
+        cost, rows = found
+        pair = legal(group, rows)
         if pair is None:
             return group
         candidate = apply(group, pair)
-        better = _cost(candidate, target, constants)
-        if better is None or better > _GAIN * cost:
+        found = _best(candidate, target, constants)
+        if found is None or found[0] > _GAIN * cost:
             return group
-        group, cost = candidate, better
+        group = candidate
     return group
 
 
-def _product(group: Group) -> Generic:
-    return next(op for op in group.body.ops if isinstance(op, Generic) and is_contraction(op))
-
-
-def _cost(group: Group, target: Target, constants: frozenset[Value]) -> float | None:
-    """What the best register tile of the group's contraction costs."""
-    product = product_of(group, _product(group), target, constants)
-    return None if product is None else cheapest_tile(_product(group), product, target)[0]
+def _best(
+    group: Group, target: Target, constants: frozenset[Value]
+) -> tuple[float, tuple[str, ...]] | None:
+    """What the best register tile of the group's only contraction costs, and what its rows are."""
+    ops = [op for op in group.body.ops if isinstance(op, Generic) and is_contraction(op)]
+    product = product_of(group, ops[0], target, constants) if len(ops) == 1 else None
+    return None if product is None else (cheapest_tile(ops[0], product, target)[0], product.rows)
 
 
 def legal(group: Group, rows: Sequence[str]) -> Pair | None:
