@@ -54,6 +54,11 @@ def bound(type: Any, binding: Binding) -> Any:
     return _Binder(lambda value: affine.substitute(value, binding)).attribute(type)
 
 
+def bound_region(region: Region, binding: Binding) -> Region:
+    """A region with symbols replaced, which uses nothing from outside."""
+    return _Binder(lambda value: affine.substitute(value, binding)).region(region)
+
+
 def formal(op: Op, types: Sequence[BufferType]) -> tuple[Op, list[BufferType], dict[str, str]]:
     """An op and types with their sizes renamed by where they occur first, and what they were.
 
@@ -144,14 +149,14 @@ class _Binder:
         args = [Value(self.attribute(a.type), a.hint) for a in region.args]
         self.forward.update(zip(region.args, args, strict=True))
         ops = [self.op(op) for op in region.ops]
-        return Region(args, ops, [self.forward[v] for v in region.yields])
+        return Region(args, ops, [self.forward.get(v, v) for v in region.yields])
 
     def op(self, op: Op) -> Op:
         """An op on the new values, its types inferred anew."""
         attrs = {k: self.attribute(v) for k, v in op.attrs.items()}
         regions = [self.region(r) for r in op.regions]
         try:
-            fresh = op.make([self.forward[v] for v in op.operands], attrs, regions, op.loc)
+            fresh = op.make([self.forward.get(v, v) for v in op.operands], attrs, regions, op.loc)
             _require_extents(fresh)
         except (TypeError, ValueError, IndexError) as error:
             text = f"the sizes {self.sizes} do not fit the model: {op.opname}: {error}"

@@ -68,7 +68,8 @@ def _work(region: Region) -> Dim:
             work = work + op.work
         elif isinstance(op, program.Loop):
             count = 1 if op.conditions else op.count  # data end it, perhaps at once
-            work = work + count * _work(op.body)
+            half = affine.floordiv(op.count, 2)
+            work = work + count * affine.substitute(_work(op.body), {op.index: half})
         elif isinstance(op, program.If):
             work = work + max(map(_work, op.regions), key=affine.typical)
     return work
@@ -222,7 +223,9 @@ class _Main:
                 f"  br i1 %{name}.goes, label %{name}.body, label %{name}.after",
             ]
         self.lines.append(f"{name}.body:")
+        self.sizes.enter(op.index, f"%{name}", self.lines)
         self.region(op.body)
+        self.sizes.leave(op.index)
         self.lines += [
             f"  br label %{name}.end",
             f"{name}.end:",
@@ -264,16 +267,35 @@ class _Sizes:
     def __init__(self, names: Sequence[str], derived: Sequence[tuple[str, Dim]]) -> None:
         self.loads: list[str] = []
         self.known: dict[Dim, str] = {}
+        self.rounds: dict[str, str] = {}
+        self.lines = self.loads
+        self.numbers = numbers()
         for k, name in enumerate(names):
             self.known[symbol(name)] = parameter(k)
             self.loads += _load_slot(parameter(k)[1:], FIRST + k, "i64")
         for name, value in derived:
             self.known[symbol(name)] = self.value(value)
 
+    def enter(self, index: str, value: str, lines: list[str]) -> None:
+        """Begin with the body of a loop whose index is a size, to whose lines more are added."""
+        if index:
+            self.rounds[index] = value
+            self.lines = lines
+
+    def leave(self, index: str) -> None:
+        """End with the body of a loop."""
+        self.rounds.pop(index, None)
+
     def value(self, expression: Dim) -> str:
         """An expression as an i64; numbers come back as their digits."""
         if isinstance(expression, int):
             return str(expression)
+        if affine.symbols(expression) & self.rounds.keys():
+            # where it is used, since it is another one in each round
+            known: dict[Dim, str] = {}
+            for name in affine.sizes(expression):
+                known[symbol(name)] = self.rounds.get(name) or self.value(symbol(name))
+            return evaluated(expression, self.lines, known, f"y{next(self.numbers)}.")
         if expression not in self.known:
             self.known[expression] = evaluated(expression, self.loads, self.known)
         return self.known[expression]

@@ -299,6 +299,10 @@ def _concat(b: Rebuilder, op: Any, operands: tuple[Value, ...]) -> Value:
     return b.emit(structured.Concat, operands, axis=op.axis)
 
 
+def _insert_slice(b: Rebuilder, op: Any, operands: tuple[Value, ...]) -> Value:
+    return b.emit(structured.InsertSlice, *operands, starts=op.starts, steps=op.steps)
+
+
 def _iota(b: Rebuilder, op: Any, operands: tuple[Value, ...]) -> Value:
     shape = op.result.type.shape
     axis = symbol(f"d{op.axis}")
@@ -434,6 +438,7 @@ LOWER: dict[type[Op], Lower] = {
     graph.Broadcast: _broadcast,
     graph.Pad: _pad,
     graph.Concat: _concat,
+    graph.InsertSlice: _insert_slice,
     graph.Iota: _iota,
     graph.Sizes: _sizes,
     graph.Reduce: _reduce,
