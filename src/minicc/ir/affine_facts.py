@@ -214,7 +214,23 @@ def extreme(value: Dim, ranges: Mapping[str, Dim], most: bool = True) -> Dim:
         for atom in monomial:
             product = product * of_atom(atom, most == (coefficient > 0))
         total = total + product
-    return max(total, 0) if isinstance(total, int) and most else total
+    return total
+
+
+def extreme_within(value: Dim, counts: Mapping[str, Dim], most: bool = True) -> Dim:
+    """What an expression is at most (or at least) in loops within one another.
+
+    `counts` are those of their rounds, of the outer loop first; one may depend on those before.
+    """
+    for name in reversed([*counts]):
+        value = extreme(value, {name: counts[name]}, most)
+    return value
+
+
+def at_most(extent: Dim, ranges: Mapping[str, Dim]) -> Dim:
+    """How large an extent is at most, which is never negative."""
+    most = extreme(extent, ranges)
+    return max(most, 0) if isinstance(most, int) else most
 
 
 def bounds(value: Dim, extents: Mapping[str, int]) -> tuple[int, int]:

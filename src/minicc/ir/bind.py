@@ -56,7 +56,12 @@ def bound(type: Any, binding: Binding) -> Any:
 
 def bound_region(region: Region, binding: Binding) -> Region:
     """A region with symbols replaced, which uses nothing from outside."""
-    return _Binder(lambda value: affine.substitute(value, binding)).region(region)
+    return rebound(region, lambda value: affine.substitute(value, binding))
+
+
+def rebound(region: Region, replace: Callable[[Dim], Dim]) -> Region:
+    """A region with each expression replaced, and each integer of a type of its own."""
+    return _Binder(replace).region(region)
 
 
 def formal(op: Op, types: Sequence[BufferType]) -> tuple[Op, list[BufferType], dict[str, str]]:
@@ -171,7 +176,7 @@ class _Binder:
         """An attribute or type with symbols replaced."""
         if type(value) in _PLAIN:
             return value
-        if isinstance(value, Expr):
+        if isinstance(value, (Expr, int)):
             return self.replace(value)
         if isinstance(value, tuple):
             return tuple([self.attribute(v) for v in value])

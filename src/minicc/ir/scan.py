@@ -125,7 +125,7 @@ def largest_rounds(region: Region) -> dict[str, Dim]:
     ranges: dict[str, Dim] = {}
     for op in walk(region):  # outer loops come before those within
         if op.control and op.attrs.get("index"):
-            ranges[op.attrs["index"]] = affine_facts.extreme(op.attrs["count"], ranges)
+            ranges[op.attrs["index"]] = affine_facts.at_most(op.attrs["count"], ranges)
     return ranges
 
 

@@ -66,6 +66,7 @@ class Pad(Op, name="structured.pad"):
 class InsertSlice(Op, name="structured.insert_slice"):
     """`x` with `new` inside, whose first element lies at `starts`, and further ones `steps` apart.
 
+    `axes` are those of `x` along which the axes of `new` lie; along others it has one element.
     In the memory of `x` where nobody needs that any more; the producer of `new` writes there where
     it reads nothing of it. Else these are copies.
     """
@@ -74,12 +75,23 @@ class InsertSlice(Op, name="structured.insert_slice"):
     new: Value
     starts: tuple[Dim, ...]
     steps: tuple[int, ...]
+    axes: tuple[int, ...]
 
     def infer(self) -> tuple[TensorType, ...]:
+        if len(self.axes) != self.new.type.rank or len(self.starts) != self.x.type.rank:
+            raise TypeError(f"{self.opname} of {self.new.type} into {self.x.type}")
         return (self.x.type,)
 
+    def extents(self) -> tuple[Dim, ...]:
+        """How many elements are replaced along each axis of `x`."""
+        found: list[Dim] = [1] * self.x.type.rank
+        for axis, n in zip(self.axes, self.new.type.shape, strict=True):
+            found[axis] = n
+        return tuple(found)
+
     def evaluate(self, run: RunRegion, *args: Any) -> tuple[Any, ...]:
-        return (inserted(args[0], args[1], static_shape(self.starts), self.steps),)
+        new = np.reshape(args[1], static_shape(self.extents()))
+        return (inserted(args[0], new, static_shape(self.starts), self.steps),)
 
 
 class Concat(Op, name="structured.concat"):

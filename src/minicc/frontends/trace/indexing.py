@@ -10,12 +10,14 @@ Mirrors: NumPy's basic and advanced indexing; JAX's `_rewriting_take`; functiona
 
 from __future__ import annotations
 
+import math
 import operator
 from typing import Any, NoReturn
 
 import numpy as np
 
 from minicc.frontends.trace.dispatch import content_of, value_of
+from minicc.frontends.trace.extents import Extent, cut_of
 from minicc.frontends.trace.moving import moves, moving_lens, require_fits, round_key
 from minicc.frontends.trace.recorder import Recorder
 from minicc.frontends.trace.registry import traces
@@ -94,15 +96,23 @@ def _cuts(parts: list[Any], shape: tuple[int, ...]) -> tuple[list[Cut], list[int
                 raise IndexError(
                     f"index {part} is out of bounds for axis {len(cuts)} with size {n}"
                 )
-            cuts.append((part % n, part % n + 1, 1))
+            at = part if part >= 0 else n + part
+            cuts.append((at, at + 1, 1))
             full.append(1)
             continue
-        start, stop, step = part.indices(n)
-        extent = len(range(start, stop, step))
+        start, stop, step = cut_of(part, n)
+        extent = _length(start, stop, step)
         cuts.append((start, stop, step) if extent else (0, 0, 1))
         kept.append(extent)
         full.append(extent)
     return cuts, kept, full
+
+
+def _length(start: int, stop: int, step: int) -> int:
+    """How many elements a cut takes; its ends are in order."""
+    if step > 0 and isinstance(stop - start, Extent):
+        return (stop - start + (step - 1)) // step
+    return len(range(start, stop, step)) if step != -1 or stop != -1 else start + 1
 
 
 def cut(recorder: Recorder, value: Value, cuts: list[Cut]) -> Value:
@@ -186,7 +196,7 @@ def _put(recorder: Recorder, base: Value, new: Value, cuts: list[Cut], axis: int
     if axis == len(cuts):
         return new
     start, stop, step = cuts[axis]
-    taken = len(range(start, stop, step))
+    taken = _length(start, stop, step)
     if 0 in new.type.extents:
         return base
     whole = [(0, n, 1) for n in extents]
@@ -271,8 +281,8 @@ def setitem(recorder: Recorder, box: Tracer, index: Any, new: Any) -> None:
 
 def _put_at_round(recorder: Recorder, box: Tracer, index: Any, new: Any) -> None:
     lens = moving_lens(recorder, index, box, lambda key: index_lens(recorder, key, box.shape))
-    kept = list(lens.move(box.shadow()).shape)
     base = box.symbolise()
+    kept = list(lens.emit(base).type.extents)
     value = _fit(recorder, content_of(recorder, new), base, kept, kept)
     assert lens.put is not None
     box.assign(lens.put(base, value))
@@ -312,7 +322,7 @@ def put_at(recorder: Recorder, box: Tracer, key: Key, new: Value, combine: str) 
             value = recorder.broadcast(value, fixed.shape)
             return put_fixed(recorder, box.value(), fixed, value)
         places = recorder.lift(fixed)
-    count = int(np.prod(places.type.extents))
+    count = math.prod(places.type.extents)
     value = recorder.reshape(recorder.broadcast(value, places.type.extents), (count,))
     flat = recorder.emit(
         graph.ScatterElements, flat, recorder.reshape(places, (count,)), value, 0, combine
@@ -323,7 +333,7 @@ def put_at(recorder: Recorder, box: Tracer, key: Key, new: Value, combine: str) 
 def put_fixed(recorder: Recorder, base: Value, places: Array, new: Value) -> Value:
     """The same at places that are known: each element is an old one or one of the new."""
     shape = tuple(base.type.extents)
-    source = np.full(int(np.prod(shape)), -1)
+    source = np.full(math.prod(shape), -1)
     source[places.reshape(-1)] = np.arange(places.size)
     if not places.size:
         return base
@@ -449,7 +459,7 @@ def take(recorder: Recorder, a: Any, indices: Any, axis: int | None = None) -> V
     """Elements at positions along an axis, or in row-major order."""
     value = value_of(recorder, a)
     if axis is None:
-        value = recorder.reshape(value, (int(np.prod(value.type.extents)),))
+        value = recorder.reshape(value, (math.prod(value.type.extents),))
     k = 0 if axis is None else axis % value.type.rank
     index = content_of(recorder, indices)
     return gather(recorder, value, [k], [index], k)

@@ -17,23 +17,24 @@ from typing import Any
 
 import numpy as np
 
+from minicc.frontends.trace.extents import Extent
 from minicc.frontends.trace.numbers import Number
 from minicc.frontends.trace.recorder import Recorder
 from minicc.frontends.trace.registry import Dispatch
 from minicc.frontends.trace.tracer import Tracer
-from minicc.ir import graph
+from minicc.ir import affine, affine_facts, graph
+from minicc.ir.affine import Dim
 from minicc.ir.core import Value
 from minicc.ir.types import I64, DType
 
 
 class Round:
-    """The round of one loop, 0 to `count - 1`, as a value of its body."""
+    """The round of one loop, from 0 on, by its name (see `extents.Rounds`)."""
 
-    __slots__ = ("count", "value")
+    __slots__ = ("name",)
 
-    def __init__(self, value: Value, count: int) -> None:
-        self.value = value
-        self.count = count
+    def __init__(self, name: str) -> None:
+        self.name = name
 
 
 class Index(Number):
@@ -55,22 +56,22 @@ class Index(Number):
 
     def value(self) -> Value:
         """The number as a value of the body of the innermost loop that it depends on."""
-        recorder = self._recorder
-        total: Value | None = None
+        return self._recorder.emit(graph.Sizes, (self.place(),), (), I64)
+
+    def dim(self) -> Dim:
+        """What it is in all rounds."""
+        total: Dim = self.base
         for r, factor in self.terms.items():
-            part = r.value
-            if factor != 1:
-                part = recorder.emit(graph.Mul, part, recorder.scalar(factor, I64))
-            total = part if total is None else recorder.emit(graph.Add, total, part)
-        base = recorder.scalar(self.base, I64)
-        if total is None:
-            return base
-        return recorder.emit(graph.Add, total, base) if self.base else total
+            total = total + affine.symbol(r.name) * factor
+        return total
+
+    def place(self) -> int:
+        """The number as an attribute of ops has it."""
+        return self._recorder.rounds.extent(self.dim())
 
     def bounds(self) -> tuple[int, int]:
         """The least and the greatest that it can be."""
-        ends = [(n * (r.count - 1)) for r, n in self.terms.items()]
-        return self.base + sum(min(e, 0) for e in ends), self.base + sum(max(e, 0) for e in ends)
+        return self._recorder.rounds.bounds(self.dim())
 
     def fits(self, element: DType) -> bool:
         """Whether an integer type holds it in every round."""
@@ -78,11 +79,11 @@ class Index(Number):
         low, high = self.bounds()
         return bool(limits.min <= low and high <= limits.max)
 
-    def at(self, loop: Round, number: int) -> Any:
+    def at(self, loop: Round, number: Any) -> Any:
         """What it is in one round of a loop: a Python int where it depends on no other."""
         terms = {r: n for r, n in self.terms.items() if r is not loop}
-        base = self.base + self.terms.get(loop, 0) * number
-        return Index(self._recorder, terms, base) if terms else base
+        rest = Index(self._recorder, terms, self.base) if terms else self.base
+        return rest + number * self.terms.get(loop, 0)
 
     def read(self, needs: str) -> Any:
         self._recorder.write_out(f"{needs} needs the number of the round")
@@ -199,6 +200,30 @@ def _compared(self: Index, name: str, other: Any) -> Any:
     return getattr(self.box, name)(right)
 
 
+def extent_of(recorder: Recorder, length: Any) -> int:
+    """The extent of what has so many elements, an int or an index; see `extents`."""
+    if type(length) is not Index:
+        return int(length)
+    recorder.rounds.used = True
+    return length.place()
+
+
+def _shown(recorder: Recorder, shape: tuple[int, ...]) -> tuple[Any, ...]:
+    """A shape as the user's code sees it: with indices of loops, which can't be taken for ints."""
+    return tuple([_index_of(recorder, n) if type(n) is Extent else n for n in shape])
+
+
+def _index_of(recorder: Recorder, extent: Extent) -> Index:
+    rounds = {r.name: r for loop in recorder.loops for r in [loop.number]}
+    found = affine_facts.linear(extent.dim, tuple(rounds))
+    factors, base = found if found is not None else ({}, None)
+    if not isinstance(base, int) or not all(isinstance(n, int) for n in factors.values()):
+        recorder.write_out("an extent is asked for that is no sum of numbers of rounds")
+    terms = {rounds[name]: affine.number(n) for name, n in factors.items()}
+    return Index(recorder, terms, base)
+
+
+Dispatch.shown = _shown
 Index._compared = _compared  # type: ignore[attr-defined]
 
 

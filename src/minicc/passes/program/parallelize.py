@@ -91,7 +91,7 @@ class _Sharing:
         for op in region.ops:
             split = -1  # the caller reads conditions
             if isinstance(op, program.Launch):
-                most = affine_facts.extreme(op.work, self.ranges)
+                most = affine_facts.at_most(op.work, self.ranges)
                 split = choose_split(self.grids[op.kernel], most)
                 op = op.rebuilt(op.operands, split=split)
             if isinstance(op, program.Launch | program.If | program.Loop):

@@ -57,7 +57,7 @@ def plan_memory(module: Module) -> Module:
     kernels = {f.name: f for f in module.functions if f is not main}
     ranges = largest_rounds(main.body)
     wanted = (_scratch(op, kernels[op.kernel]) for op in program.launches(main.body))
-    scratch = largest_sum([affine_facts.extreme(size, ranges) for size in wanted])
+    scratch = largest_sum([affine_facts.at_most(size, ranges) for size in wanted])
     if scratch != 0:
         attrs["scratch"] = scratch
     if plan.derived:

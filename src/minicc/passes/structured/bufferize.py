@@ -132,6 +132,10 @@ class _Emitter:
         name, end = self.plan.rounds[op]
         self.rounds[name] = Value(INDEX_TYPE, name)
         self.region(op.body)
+        for k, v in enumerate(op.body.yields[: op.states]):
+            there = self.plan.state(op, k, affine.add(affine.symbol(name), 1))
+            if self.plan.places[v] != there:  # what a loop within leaves
+                self.launch_on(copy_group(v, op.loc), [self.buffer(v)], [self.at(there, v)])
         body = Region((self.rounds[name],), self.b.ops, ())
         self.b = outer
         conditions: list[Value] = []

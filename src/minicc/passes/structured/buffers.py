@@ -217,15 +217,15 @@ class _Planner:
         """Memory of its own; that of a loop's state has two halves."""
         shape = (2, *v.type.shape) if twice else v.type.shape
         if any(affine.symbols(n) & self.ranges.keys() for n in shape):
-            shape = (affine_facts.extreme(product(shape), self.ranges),)
+            shape = (affine_facts.at_most(product(shape), self.ranges),)
         return Place(Value(BufferType(v.type.dtype, shape), v.hint), 0, dense_strides(v.type.shape))
 
 
 def part_of(op: InsertSlice, whole: Place) -> Place:
     """Where the new part of a tensor lies that is changed in place."""
     shift = affine.add(whole.offset, shift_of(op.starts, whole.strides))
-    pairs = zip(whole.strides, op.steps, strict=True)
-    return Place(whole.root, shift, tuple(affine.multiply(n, step) for n, step in pairs))
+    strides = tuple(affine.multiply(whole.strides[a], op.steps[a]) for a in op.axes)
+    return Place(whole.root, shift, strides)
 
 
 def shift_of(start: Sequence[Dim], strides: Sequence[Dim]) -> Dim:

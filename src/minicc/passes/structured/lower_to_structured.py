@@ -114,8 +114,10 @@ def _scan(b: Rebuilder, op: graph.Scan, operands: tuple[Value, ...]) -> Sequence
     placed = {
         r
         for made in body.ops
-        if not isinstance(made, (structured.Constant, structured.Reshape, structured.Scan))
-        for r in made.results
+        if not isinstance(made, (structured.Constant, structured.Reshape))
+        for r in (
+            made.results[: made.states] if isinstance(made, structured.Scan) else made.results
+        )
     }
     placed -= {
         v
@@ -300,7 +302,18 @@ def _concat(b: Rebuilder, op: Any, operands: tuple[Value, ...]) -> Value:
 
 
 def _insert_slice(b: Rebuilder, op: Any, operands: tuple[Value, ...]) -> Value:
-    return b.emit(structured.InsertSlice, *operands, starts=op.starts, steps=op.steps)
+    x, new = operands
+    axes = tuple(range(x.type.rank))
+    maker = next((made for made in reversed(b.ops) if new in made.results), None)
+    if isinstance(maker, structured.Reshape):
+        # that an axis of one element is there or not is no other way to lie in memory
+        long = [k for k in axes if new.type.shape[k] != 1]
+        source = maker.x.type.shape
+        if [n for n in source if n != 1] == [new.type.shape[k] for k in long]:
+            longs, ones = iter(long), iter([k for k in axes if k not in long])
+            if source.count(1) <= len(axes) - len(long):
+                new, axes = maker.x, tuple(next(ones if n == 1 else longs) for n in source)
+    return b.emit(structured.InsertSlice, x, new, starts=op.starts, steps=op.steps, axes=axes)
 
 
 def _iota(b: Rebuilder, op: Any, operands: tuple[Value, ...]) -> Value:
@@ -347,7 +360,7 @@ def _window(b: Rebuilder, op: Any, operands: tuple[Value, ...]) -> Value:
         zip(op.size, op.strides, op.dilations, strict=True)
     ):
         at = symbol(f"d{k}") * stride
-        if size > 1:
+        if size != 1:
             iters.append(Iter(f"r{k}", size, REDUCTION))
             at = at + symbol(f"r{k}") * dilation
         read.append(at)
