@@ -23,13 +23,16 @@ from minicc.backends.llvm.checks import checks_of, checks_of_program
 from minicc.backends.llvm.emitter import symbol_of
 from minicc.backends.llvm.sizes import evaluated, parameter
 from minicc.errors import CompilerBug
-from minicc.ir import affine, program
+from minicc.ir import affine, affine_facts, program
 from minicc.ir.affine import Dim, symbol
 from minicc.ir.core import Function, Literal, Module, Op, Region, Value, walk
 from minicc.ir.kernel import scratch_of
+from minicc.ir.scan import largest_rounds
 
 _WATCHED = 10_000_000  # points of a loop's rounds after which it asks whether to go on
 _MOST_ROUNDS = 1 << 16  # or rounds, where these are small
+_LIGHT = 4096  # points of a launch in a loop that may be inlined
+_SHORT, _MOST_INLINED = 120, 1000  # ops of such a kernel, and of all of them
 _FLUSH = 0x8040  # MXCSR: denormal results and operands are zero
 _BARRIER = "  call void @minicc_barrier(ptr %team)"
 _SCRATCH, _PART = "ptr %scratch", "i64 %scratch.part"  # the caller's, and bytes of a thread's
@@ -58,6 +61,21 @@ def layout_of(module: Module) -> Layout:
 def constants_of(module: Module) -> list[Literal]:
     """The constants of a program, in the order in which the table holds them."""
     return [op.value for op in module.main.body.ops if isinstance(op, program.Constant)]
+
+
+def inlined_kernels(module: Module) -> set[str]:
+    """The kernels that `main` has within its loops, where a call would cost more than they do."""
+    ranges = largest_rounds(module.main.body)
+    lengths = {f.name: sum(1 for _ in walk(f.body)) for f in module.functions}
+    small: list[str] = []
+    for loop in (op for op in walk(module.main.body) if isinstance(op, program.Loop)):
+        for op in (o for o in loop.body.ops if isinstance(o, program.Launch)):
+            most = affine_facts.at_most(op.work, ranges)
+            light = op.split < 0 and isinstance(most, int) and most <= _LIGHT
+            if light and lengths[op.kernel] <= _SHORT and op.kernel not in small:
+                small.append(op.kernel)
+    total = sum(lengths[name] for name in small)
+    return set(small) if total <= _MOST_INLINED else set()
 
 
 def _work(region: Region) -> Dim:

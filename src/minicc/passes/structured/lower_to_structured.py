@@ -111,23 +111,18 @@ def _scan(b: Rebuilder, op: graph.Scan, operands: tuple[Value, ...]) -> Sequence
     body = _lower(op.body)
     inner = Builder(op.loc)
     inner.ops = list(body.ops)
-    placed = {
-        r
-        for made in body.ops
-        if not isinstance(made, (structured.Constant, structured.Reshape))
-        for r in (
-            made.results[: made.states] if isinstance(made, structured.Scan) else made.results
-        )
-    }
+    placed = {r for made in body.ops for r in _placed_anywhere(made)}
     placed -= {
         v
         for made in body.ops
         if isinstance(made, structured.Reshape) or made.control
         for v in made.operands
     }
+    left = {r for made in body.ops if isinstance(made, structured.Scan) for r in made.results}
     yields: list[Value] = []
-    for v in body.yields:
-        if v not in placed or v in yields:
+    for k, v in enumerate(body.yields):
+        # what a loop within leaves may be a state, changed in place, and is no row
+        if v not in placed or v in yields or (v in left and k >= op.states):
             v = _move(inner, v, v.type.shape, identity(v.type.rank))
         yields.append(v)
     region = Region(body.args, inner.ops, yields)
@@ -137,6 +132,13 @@ def _scan(b: Rebuilder, op: graph.Scan, operands: tuple[Value, ...]) -> Sequence
     for made in moved:
         outside.update(zip(made.results, b.add(made).results, strict=True))
     return b.add(scan.rebuilt([outside.get(v, v) for v in scan.operands])).results
+
+
+def _placed_anywhere(op: Op) -> tuple[Value, ...]:
+    """The results of an op that it, or a copy behind it, may put where a loop wants them."""
+    if isinstance(op, (structured.Constant, structured.Reshape)):
+        return ()
+    return op.results[: op.states] if isinstance(op, structured.Scan) else op.results
 
 
 def generic(
