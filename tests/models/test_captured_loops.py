@@ -475,6 +475,7 @@ def drawn(seed: int) -> tuple[Function, str]:
     return space["f"], text
 
 
+@pytest.mark.filterwarnings("ignore::minicc.PerformanceWarning")
 @pytest.mark.parametrize("seed", range(48))
 def test_random_loops(seed: int) -> None:
     f, text = drawn(seed)

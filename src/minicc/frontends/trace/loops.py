@@ -37,6 +37,7 @@ from minicc.frontends.trace.registry import Dispatch
 from minicc.frontends.trace.tracer import Tracer
 
 _FEW = 8  # rounds up to which a loop is not captured
+_LONG = 1000  # operations of all rounds up to which a loop is written out
 _PEELED = 2  # first rounds that are written out where types change
 
 
@@ -149,8 +150,13 @@ def _rounds(recorder: Recorder, site: Site, source: Source) -> Iterator[Any]:
         else:
             why = capture.why or "all of it is known while tracing"
     recorder.tell(str(site), f"{source.length} rounds, written out: {why}")
-    for n in range(first, source.length):
-        yield source.item(n)
+    begun, rounds = recorder.work, source.length - first
+    for n in range(rounds):
+        long = (recorder.work - begun) * rounds // max(n, 1)
+        if n > 1 and long > _LONG:
+            what = f"the {source.length} rounds of the loop at {site} would be written out"
+            recorder.give_up(f"{what}, about {long} operations: {why}")
+        yield source.item(first + n)
 
 
 def _captured(rounds: int, first: int, stride: int) -> str:

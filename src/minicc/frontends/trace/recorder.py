@@ -29,6 +29,8 @@ from minicc.ir.core import Array, Literal, Op, Value
 from minicc.ir.types import DType, TensorType, from_numpy
 
 _REPEATED = 16  # elements from which it pays to look for a constant that repeats one number
+_LONGEST = 5_000  # ops of a trace
+SEGMENT = 10  # ops that a segment weighs
 
 
 _FOREIGN: dict[np.dtype[Any], DType] = {}  # element types that only the host knows
@@ -60,6 +62,17 @@ class WrittenOut(BaseException):
         self.reason = reason
 
 
+class GivenUp(BaseException):
+    """A trace grows too long: NumPy itself is to run the function. `error` says why.
+
+    No Exception, so that the function does not catch it.
+    """
+
+    def __init__(self, error: UnsupportedError) -> None:
+        super().__init__(str(error))
+        self.error = error
+
+
 class Recorder:
     """The state of one trace.
 
@@ -84,6 +97,7 @@ class Recorder:
         self.loops: list[Any] = []  # whose bodies are recorded now, the innermost last
         self.plain: dict[Any, str] = {}  # loops that can't be captured, and why
         self.told: dict[str, str] = {}  # what became of each loop, by its line
+        self.work = 0  # ops that were recorded, and what segments weigh
         self._known: set[Value] = set()  # constants
         self._builder = Builder(())
         self._lifted: dict[int, tuple[Array, Value]] = {}
@@ -133,8 +147,17 @@ class Recorder:
         """Give up the innermost loop that is recorded."""
         raise WrittenOut(self.loops[-1], reason)
 
+    def give_up(self, why: str) -> NoReturn:
+        """End a trace that is too long to be compiled in good time."""
+        hint = "write it with whole arrays"
+        error = UnsupportedError("MC0247", why, hint=hint, where=self.location())
+        if self.path is None:
+            raise error
+        raise GivenUp(error)
+
     def begin(self, types: Sequence[TensorType]) -> list[Value]:
         """Forget what was recorded and begin a segment with inputs of these types."""
+        self.work += SEGMENT
         self._builder = Builder(())
         self._lifted = {}
         self.inputs = [Value(t) for t in types]
@@ -175,6 +198,9 @@ class Recorder:
     def emit(self, cls: type[Op], *args: Any, **attrs: Any) -> Value:
         """Record an op with one result; UserError where its type rule refuses the operands."""
         self.emit_check()
+        self.work += 1
+        if self.work > _LONGEST:
+            self.give_up(f"{self.name} is longer than {_LONGEST} operations")
         self._builder.loc = (self.location(),)
         if self._moved:
             args = tuple([self._latest(a) for a in args])

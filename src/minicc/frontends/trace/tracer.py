@@ -31,7 +31,7 @@ from minicc.frontends.trace.registry import FUNCTIONS, METHODS, Dispatch
 from minicc.ir.core import Array, Value
 
 Content = Value | Array
-_UNROLLED = 1024  # rows that a Python loop over an array may have
+_UNROLLED = 1024  # rows of an array that are written out
 
 
 class Lens(NamedTuple):
@@ -379,10 +379,8 @@ class Tracer(Operators):
         if loop is not None:
             return loop
         if len(self) > _UNROLLED:
-            self.recorder.refuse(
-                "MC0247",
-                f"a Python loop over the {len(self)} rows of {self!r} would be unrolled",
-                f"write it with whole arrays; up to {_UNROLLED} rows are unrolled",
+            self.recorder.give_up(
+                f"a Python loop over the {len(self)} rows of {self!r} would be written out"
             )
         return (self[row] for row in range(len(self)))
 
