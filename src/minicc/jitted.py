@@ -46,6 +46,7 @@ from minicc.options import Options, options_of
 from minicc.runtime.saved import Compilation
 
 _CODES = 512  # segments whose code is shared among equal ones
+_PLAIN = ("MC0241", "MC0245", "MC0246", "MC0247")  # what is not traced, but NumPy does
 _SHOWN = 60  # characters of a value in an explanation
 
 
@@ -180,8 +181,11 @@ class Jitted:
                 found = _Specialisation()
             try:
                 traced = self._walk(found, values, arrays, missed.effects if missed else 0)
-            except GivenUp as given_up:
-                self._leave_to_numpy(key, given_up.error)
+            except (GivenUp, UnsupportedError) as error:
+                given_up = error.error if isinstance(error, GivenUp) else error
+                if given_up.code not in _PLAIN or (missed is not None and missed.effects):
+                    raise given_up from None  # NumPy would have the effects again
+                self._leave_to_numpy(key, given_up)
             else:
                 found.add(traced)
                 if traced.module is not None:

@@ -1,4 +1,4 @@
-"""Functions that would take too long to trace are run by NumPy itself, and say so."""
+"""Functions that are not traced, or would take too long, are run by NumPy, and say so."""
 
 from collections.abc import Callable
 from typing import Any
@@ -66,6 +66,20 @@ def test_rows_of_a_long_array() -> None:
         return np.array([row.sum() for row in x])
 
     left(f, "the 5000 rows", np.ones((5000, 2)))
+
+
+def test_what_is_not_traced() -> None:
+    def f(x: Any) -> Any:
+        return np.piecewise(x, [x > 0], [lambda v: v + 1, lambda v: v])
+
+    left(f, "np.piecewise with a function of the program is not traced", np.array([-1.0, 2.0]))
+
+    def g(x: Any) -> Any:
+        y = np.arange(6.0) * x[0]
+        y.shape = (2, 3)
+        return y.T
+
+    left(g, "the shape of an array is set in place", np.array([-1.0, 2.0]))
 
 
 def test_what_is_printed_is_printed_once(capsys: pytest.CaptureFixture[str]) -> None:

@@ -105,6 +105,7 @@ class Capture:
         self.peels = False
         self.turns = False
         self._recordings = 0
+        self._begun = recorder.count
         self._names = site.names()
         roots = [b for b in recorder.live() if b.looks_at() is None]
         self._roots = {id(b): (b, b.content, b.version) for b in roots}
@@ -193,6 +194,18 @@ class Capture:
         """Put arrays and names back to what they were before the loop."""
         self._restore()
         self.site.bind({n: self._names[n] for n in self._bound if n in self._names})
+
+    def abandon(self) -> None:
+        """Put all back, and let go of what recordings made, of which there is nothing."""
+        self.reset()
+        for box in self.recorder.live(self._begun):
+            self._empty(box)
+
+    @staticmethod
+    def _empty(box: Tracer) -> None:
+        """Have a box that nobody can reach any more hold no value of a body."""
+        if box.held() is not None:
+            box.hold(np.broadcast_to(np.zeros((), box.dtype), box.shape), box.version)
 
     def _forget(self) -> None:
         for box in self.recorder.live():

@@ -20,6 +20,7 @@ from minicc.frontends.trace.indices import Index, Round
 from minicc.frontends.trace.numbers import Number
 from minicc.frontends.trace.recorder import Recorder
 from minicc.frontends.trace.tracer import Content, Tracer
+from minicc.ir import graph
 from minicc.ir.core import Value
 from minicc.ir.types import F64, I64, TensorType
 
@@ -40,6 +41,10 @@ class Carried(Protocol):
 
     def begin(self, recorder: Recorder, number: Round) -> Any:
         """What the name is bound to at the beginning of a round."""
+        ...
+
+    def boxed(self, recorder: Recorder, value: Value) -> Any:
+        """What the name is bound to where it has a value."""
         ...
 
     def made(self, recorder: Recorder, now: Any) -> Value | None:
@@ -65,9 +70,13 @@ class CarriedArray:
     def begin(self, recorder: Recorder, number: Round) -> Any:
         """An array of its own, for it must not be written to."""
         self.arg = Value(self.arg.type, self.arg.hint)
-        self._start = Tracer(recorder, self.arg, scalar=self.scalar)
+        self._start = self.boxed(recorder, self.arg)
         self.box = weakref.ref(self._start)
         return self._start
+
+    def boxed(self, recorder: Recorder, value: Value) -> Tracer:
+        """An array or scalar."""
+        return Tracer(recorder, value, scalar=self.scalar)
 
     def made(self, recorder: Recorder, now: Any) -> Value | None:
         """An array of the same shape and element type."""
@@ -100,6 +109,8 @@ class CarriedNumber:
 
     def __init__(self, recorder: Recorder, before: Any, kind: type) -> None:
         element = F64 if kind is float else I64
+        if kind is int and type(before) is int and not -(1 << 62) < before < 1 << 62:
+            raise Unlike("is an int that 64 bits may not hold")
         self.kind = kind
         self.element = element
         number = isinstance(before, Number)
@@ -111,7 +122,11 @@ class CarriedNumber:
     def begin(self, recorder: Recorder, number: Round) -> Any:
         """A traced number."""
         self.arg = Value(self.arg.type, self.arg.hint)
-        return Number(Tracer(recorder, self.arg), self.kind)
+        return self.boxed(recorder, self.arg)
+
+    def boxed(self, recorder: Recorder, value: Value) -> Number:
+        """A traced number."""
+        return Number(Tracer(recorder, value), self.kind)
 
     def made(self, recorder: Recorder, now: Any) -> Value | None:
         """A number of the same kind."""
@@ -144,6 +159,13 @@ class CarriedCount:
         self.next = here + self.step
         return here
 
+    def boxed(self, recorder: Recorder, value: Value) -> Number:
+        """The number after so many rounds."""
+        steps = recorder.emit(graph.Mul, value, recorder.scalar(self.step, I64))
+        first = self.first
+        first = first.value() if type(first) is Index else recorder.scalar(first, I64)
+        return Number(Tracer(recorder, recorder.emit(graph.Add, first, steps)), int)
+
     def made(self, recorder: Recorder, now: Any) -> None:
         """Nothing, where it has grown by what it has to."""
         if type(now) not in (int, Index) or not _equal(now, self.next):
@@ -166,6 +188,8 @@ def carried(recorder: Recorder, before: Any, now: Any, number: Round) -> Carried
         return CarriedArray(recorder, before)
     if kind is float or kind is Number:
         return CarriedNumber(recorder, before, float if kind is float else before.kind)
+    if kind is int and type(now) is Number and now.kind is int:
+        return CarriedNumber(recorder, before, int)
     if kind in (int, Index) and type(now) in (int, Index):
         return CarriedCount(before, now, number)
     raise Unlike(f"was a {kind.__name__}, and is a {type(now).__name__} after a round")

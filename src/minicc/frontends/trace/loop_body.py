@@ -104,14 +104,10 @@ class Body:
         slices = [(cut, arg, back) for cut, arg, back in self.scanned]
         count = recorder.emit(graph.Iota, (number.count,), 0, I64)
         slices.append((count, number.value, False))
-        own = {*args, *[arg for _, arg, _ in slices], *[v for op in ops for v in op.results]}
-        used = dict.fromkeys([*[v for op in ops for v in op.operands], *yields])
-        captured = [v for v in used if v not in own]
+        captured, body = closed([*args, *[arg for _, arg, _ in slices]], ops, yields)
         given = [*[s.before for s in states], *[cut for cut, _, _ in self.scanned]]
         if recorder.are_known([*captured, *given]):
             return None
-        inside = {v: Value(v.type, v.hint) for v in captured}
-        ops, yields = substituted(ops, yields, inside)
         made = recorder.emit_all(
             graph.Scan,
             [*[s.before for s in states], *[cut for cut, _, _ in slices], *captured],
@@ -119,7 +115,19 @@ class Body:
             states=len(states),
             backwards=tuple(back for _, _, back in slices),
             turned=tuple(turned for _, turned in self.rows),
-            body=Region([*args, *[arg for _, arg, _ in slices], *inside.values()], ops, yields),
+            body=body,
         )
         self.stacked = made[len(states) :]
         return dict(zip(wanted, made[: len(states)], strict=False))
+
+
+def closed(
+    args: Sequence[Value], ops: Sequence[Op], yields: Sequence[Value]
+) -> tuple[list[Value], Region]:
+    """The values that a body uses from outside of it, and the body that takes them, too."""
+    own = {*args, *[v for op in ops for v in op.results]}
+    used = dict.fromkeys([*[v for op in ops for v in op.operands], *yields])
+    captured = [v for v in used if v not in own]
+    inside = {v: Value(v.type, v.hint) for v in captured}
+    ops, yields = substituted(ops, yields, inside)
+    return captured, Region([*args, *inside.values()], ops, yields)

@@ -35,8 +35,9 @@ from minicc.frontends.trace.reach import Reach
 from minicc.frontends.trace.recorder import Recorder
 from minicc.frontends.trace.registry import Dispatch
 from minicc.frontends.trace.tracer import Tracer
+from minicc.frontends.trace.whiles import told
 
-_FEW = 8  # rounds up to which a loop is not captured
+_FEW = 3  # rounds up to which a loop is not captured
 _LONG = 1000  # operations of all rounds up to which a loop is written out
 _PEELED = 2  # first rounds that are written out where types change
 
@@ -114,6 +115,7 @@ def _rows(recorder: Recorder, frame: FrameType, array: Tracer) -> Iterator[Any] 
 
 
 Dispatch.loop = _rows
+Dispatch.test = told
 
 
 def _rounds(recorder: Recorder, site: Site, source: Source) -> Iterator[Any]:
@@ -141,7 +143,7 @@ def _rounds(recorder: Recorder, site: Site, source: Source) -> Iterator[Any]:
         if not capture.why and capture.finish():
             recorder.tell(str(site), _captured(source.length, first, stride))
             return
-        capture.reset()
+        capture.abandon()
         if capture.turns and stride == 1:
             stride = 2
         elif capture.peels and first < _PEELED and len(left) > _FEW:

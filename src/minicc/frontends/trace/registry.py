@@ -58,6 +58,7 @@ class Dispatch:
     view: Callable[..., Any]
     library: Callable[..., Any]
     loop: Callable[..., Any]
+    test: Callable[..., Any]
 
 
 # Methods of ndarray that are NumPy's function of the same or another name.

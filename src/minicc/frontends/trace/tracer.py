@@ -232,6 +232,14 @@ class Tracer(Operators):
         return isinstance(self.content, Value)
 
     def read(self, convert: str, needs: str) -> Any:
+        """The elements as Python sees them: known, told by a loop, or read at a break."""
+        if convert == "bool" and self.symbolic:
+            told = Dispatch.test(self.recorder, self)
+            if told is not None:
+                return told
+        return self.see(convert, needs)
+
+    def see(self, convert: str, needs: str) -> Any:
         """The elements as Python sees them: known, or read where the segment ends."""
         content = self.content
         if not isinstance(content, Value):

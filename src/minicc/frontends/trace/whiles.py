@@ -1,0 +1,177 @@
+"""`while` loops of traced functions that become loops of the graph.
+
+A `while` asks a traced condition whether it goes on. Where that is the test of a loop (`loop_code`)
+whose code can be captured, it is told to, and what runs until the test is asked again is a round:
+it is recorded as that of a `for` is (`capture`), with fresh values for what is carried, and becomes
+the body of a `graph.while`. Behind the loop the test is told to end it.
+
+The graph's loop may have no round at all, so all names that are read behind it are carried, and
+must be bound before; those that nobody reads any more are let go.
+
+Mirrors: `jax.lax.while_loop`, found out as in AutoGraph, without its source.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from types import FrameType
+from typing import Any
+
+from minicc.frontends.trace.capture import Capture, Site
+from minicc.frontends.trace.carried import CarriedCount
+from minicc.frontends.trace.loop_body import State, closed
+from minicc.frontends.trace.loop_code import Test, test_at
+from minicc.frontends.trace.numbers import Number
+from minicc.frontends.trace.reach import Reach
+from minicc.frontends.trace.recorder import Recorder
+from minicc.frontends.trace.tracer import Tracer
+from minicc.ir import graph
+from minicc.ir.core import Value
+from minicc.ir.rewrite import live
+from minicc.ir.types import BOOL, I64, TensorType
+
+_ENDLESS = 1 << 62
+_OWN = __name__.rpartition(".")[0]
+_NEEDS = "a condition (if, while, and, or, not, bool())"
+
+
+class WhileCapture(Capture):
+    """A `while` whose body is recorded from one asking of its test to the next."""
+
+    def __init__(self, recorder: Recorder, site: Site, test: Test, reach: Reach) -> None:
+        super().__init__(recorder, site, range(_ENDLESS), 1, reach)
+        self.test = test
+        self.first_condition: Tracer
+        self.condition: Tracer  # that was asked last
+        self._more: Value  # whether another round follows, as a round tells
+        self._rounds: State
+
+    def _made(self, now: dict[str, Any]) -> list[State]:
+        recorder = self.recorder
+        self._more = self._goes_on(self.condition)
+        number = Value(TensorType(I64), "rounds")
+        after = recorder.emit(graph.Add, number, recorder.scalar(1, I64))
+        self._rounds = State(number, number, after)  # of which no round asks the first
+        return super()._made(now)
+
+    def _goes_on(self, condition: Tracer) -> Value:
+        recorder = self.recorder
+        value = recorder.reshape(condition.value(), ())
+        element = value.type.dtype
+        if element is not BOOL:
+            value = recorder.emit(graph.Ne, value, recorder.scalar(0, element))
+        return value if self.test.stays else recorder.emit(graph.Not, value)
+
+    def finish_at(self, first: Tracer) -> None:
+        """Make the loop of the graph, which begins where `first` lets it, and bind its results."""
+        recorder = self.recorder
+        dead = self._bound - self.site.code.left - self._carried.keys()
+        self.site.bind(dict.fromkeys(dead))
+        for name in dead:
+            del self._now[name]
+        made = recorder.live(self._marker)
+        self._restore()
+        nothing = State(recorder.scalar(0, I64), self._rounds.arg, self._rounds.after)
+        results = self._emitted(self._goes_on(first), [*self._states, nothing])
+        rounds = results[self._rounds.after]
+        for w, state in zip(self._written.values(), self._states, strict=False):
+            w.box.hold(results[state.after], self._roots[id(w.box)][2] + 1)
+        inner = {v for op in self._ops for v in op.results}.union(s.arg for s in self._states)
+        for box in made:
+            content = box.held()
+            if content in results:
+                box.hold(results[content], box.version)
+            elif content in inner:
+                self._empty(box)
+        self._forget()
+        self._bind_results(results, rounds)
+
+    def _emitted(self, go: Value, states: Sequence[State]) -> dict[Value, Value]:
+        """The last states by what a round leaves of them."""
+        recorder = self.recorder
+        yields = [self._more, *[s.after for s in states]]
+        args = [self._number.value, Value(go.type), *[s.arg for s in states]]
+        captured, body = closed(args, live(self._ops, yields), yields)
+        made = recorder.emit_all(
+            graph.While,
+            [recorder.scalar(_ENDLESS, I64), go, *[s.before for s in states], *captured],
+            states=len(states),
+            types=tuple([s.before.type for s in states]),
+            body=body,
+        )
+        return dict(zip([s.after for s in states], made, strict=True))
+
+    def _bind_results(self, results: dict[Value, Value], rounds: Value) -> None:
+        recorder = self.recorder
+        bound: dict[str, Any] = {}
+        states = iter(self._states[len(self._written) :])
+        for n, c in self._carried.items():
+            if isinstance(c, CarriedCount):
+                bound[n] = c.boxed(recorder, rounds)
+                continue
+            state = next(states)
+            if not isinstance(self._now[n], (Tracer, Number)):
+                bound[n] = c.boxed(recorder, results[state.after])
+        self.site.bind(bound)
+
+
+def told(recorder: Recorder, condition: Tracer) -> bool | None:
+    """What a condition is where it is a test of a loop that is captured; else None."""
+    frame = _asking(recorder)
+    test = None if frame is None or condition.size != 1 else test_at(frame.f_code, frame.f_lasti)
+    if frame is None or test is None or condition.dtype.kind not in "biuf":
+        return None
+    site = Site(frame, test.loop)
+    capture = recorder.loops[-1] if recorder.loops else None
+    first = condition
+    if isinstance(capture, WhileCapture) and capture.key == site.key:
+        first = capture.first_condition
+    else:
+        capture = _begun(recorder, site, test)
+        if capture is None:
+            return None
+        capture.first_condition = condition
+        capture.begin()
+        return test.stays
+    capture.condition = condition
+    if not capture.ends():
+        capture.begin()
+        return test.stays
+    if not capture.why:
+        capture.finish_at(first)
+        recorder.tell(str(site), "a loop of the graph, until its condition ends it")
+        return not test.stays
+    capture.abandon()
+    recorder.tell(str(site), f"run round by round: {capture.why}")
+    recorder.tries[site.key] = recorder.tries.get(site.key, 0) + 1
+    return bool(first.see("bool", _NEEDS))
+
+
+def _begun(recorder: Recorder, site: Site, test: Test) -> WhileCapture | None:
+    """The capture of a loop whose test is asked for the first time."""
+    code = site.code
+    why = code.refused or recorder.plain.get(site.key, "")
+    reach = Reach(recorder)
+    if not why:
+        scope = site.frame.f_globals
+        reach.names(code.carried, site.names())
+        reach.names(code.outside, scope, scope["__builtins__"])
+        why = reach.why
+    if why:
+        recorder.tell(str(site), f"run round by round: {why}")
+    unbound = code.left - site.names().keys()
+    if why or unbound or recorder.tries.get(site.key, 0) >= _TRIES:
+        return None
+    return WhileCapture(recorder, site, test, reach)
+
+
+_TRIES = 3  # of a loop whose types may settle after a round
+
+
+def _asking(recorder: Recorder) -> FrameType | None:
+    """The user's frame, where an instruction of it asks without a library in between."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None and str(frame.f_globals.get("__name__")).startswith(_OWN):
+        frame = frame.f_back
+    return frame if frame is not None and id(frame.f_globals) in recorder.user_globals else None
