@@ -114,6 +114,7 @@ class CarriedNumber:
         self.kind = kind
         self.element = element
         number = isinstance(before, Number)
+        self.counts = kind is int and (type(before) is int or before.counts)
         self.before: Value | None = (
             before.box.value() if number else recorder.scalar(before, element)
         )
@@ -126,11 +127,13 @@ class CarriedNumber:
 
     def boxed(self, recorder: Recorder, value: Value) -> Number:
         """A traced number."""
-        return Number(Tracer(recorder, value), self.kind)
+        return Number(Tracer(recorder, value), self.kind, self.counts)
 
     def made(self, recorder: Recorder, now: Any) -> Value | None:
         """A number of the same kind."""
         if type(now) is Number and now.kind is self.kind:
+            if self.counts and not now.counts:
+                raise Unlike("is an int that 64 bits may not hold")
             return now.box.value()
         if type(now) is self.kind:
             return recorder.scalar(now, self.element)
@@ -164,7 +167,7 @@ class CarriedCount:
         steps = recorder.emit(graph.Mul, value, recorder.scalar(self.step, I64))
         first = self.first
         first = first.value() if type(first) is Index else recorder.scalar(first, I64)
-        return Number(Tracer(recorder, recorder.emit(graph.Add, first, steps)), int)
+        return Number(Tracer(recorder, recorder.emit(graph.Add, first, steps)), int, True)
 
     def made(self, recorder: Recorder, now: Any) -> None:
         """Nothing, where it has grown by what it has to."""

@@ -46,7 +46,7 @@ class Index(Number):
         self.terms = {r: n for r, n in terms.items() if n}
         self.base = base
         self.kind = int
-        self.known = None
+        self.known, self.counts = None, False
 
     @property
     def box(self) -> Tracer:  # type: ignore[override]
