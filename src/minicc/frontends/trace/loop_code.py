@@ -6,7 +6,8 @@ names that a round may read before it binds them: they take a value from round t
 
 A `while` has no head that could be asked for items, but a test, of which Python may have two copies
 (before the loop, and after its body): the jump where one side begins a round, and the other leaves
-the loop. A round goes from test to test, so `while True` with one `break` is a loop too.
+the loop. A round goes from test to test, so `while True` with one `break` is a loop too, and so is
+the rest of a `for` from its `break` or `return` on.
 
 Everything here is a fact of a code object: nothing is known of values.
 
@@ -52,10 +53,16 @@ class LoopCode(NamedTuple):
 
 
 class Test(NamedTuple):
-    """A test of a loop: it goes on where the condition is `stays`."""
+    """A test of a loop: it goes on where the condition is `stays`.
+
+    In a `for`, `turn` is the head of that. The test ends it `alike` where a loop that is left there
+    goes on as one that has had all its items.
+    """
 
     loop: LoopCode
     stays: bool
+    turn: int | None = None
+    alike: bool = True
 
 
 class Names(NamedTuple):
@@ -110,7 +117,7 @@ def loop_at(code: types.CodeType, at: int, called: bool) -> LoopCode | None:
 
 @functools.lru_cache(512)
 def test_at(code: types.CodeType, at: int) -> Test | None:
-    """The test of a `while` that asks for a truth value at that place, if it is one."""
+    """The test that asks for a truth value at that place and may end a loop, if it is one."""
     if code.co_flags & _OPTIMISED != _OPTIMISED:
         return None
     steps, place = _placed(code)
@@ -119,7 +126,7 @@ def test_at(code: types.CodeType, at: int) -> Test | None:
     n += steps[n].opname == "TO_BOOL"
     head = next((h for h in flow.sides(n) if flow.exit(n, h) is not None), None)
     if head is None:
-        return None
+        return flow.test_of_for(code, n)
     exits = {m: e for m in range(len(steps)) if (e := flow.exit(m, head)) is not None}
     loop = _Body(code, steps, place, n, (head, 0), set(exits), set(exits.values())).facts()
     return Test(loop, (flow.sides(n)[0] == head) == steps[n].opname.endswith("TRUE"))
@@ -165,6 +172,44 @@ class _Flow:
                 n = self.place[self.steps[n].argval]
         return n
 
+    def test_of_for(self, code: types.CodeType, n: int) -> Test | None:
+        """The test that leaves the innermost loop around it, a `for`."""
+        sides = self.sides(n)
+        around = [h for h, end in self.ends.items() if h <= n <= end]
+        head = max(around, default=0)
+        inside = self._within(head) if around else set()
+        left = [s for s in sides if s not in inside]
+        if self.steps[head].opname != "FOR_ITER" or len(left) != 1 or n not in inside:
+            return None
+        stays = sides[1] if left[0] == sides[0] else sides[0]
+        body = _Body(code, self.steps, self.place, n, (stays, 0), {n}, {left[0]}, head)
+        end = self.target(head) or 0
+        alike = stays == head and self._popped(left[0]) == self._popped(end)
+        wanted = (sides[0] == stays) == self.steps[n].opname.endswith("TRUE")
+        return Test(body.facts(), wanted, self.steps[head + 1].offset, alike)
+
+    def _within(self, head: int) -> set[int]:
+        """The instructions that lead back to a loop's head."""
+        before: dict[int, list[int]] = {}
+        for n, after in self.follows().items():
+            for m in after:
+                before.setdefault(m, []).append(n)
+        inside = {head}
+        waiting = [n for n in before[head] if n > head]
+        while waiting:
+            n = waiting.pop()
+            if n not in inside:
+                inside.add(n)
+                waiting += before.get(n, [])
+        return inside
+
+    def _popped(self, n: int) -> int:
+        """What runs first from the end of a `for` on, its iterator gone."""
+        n = self.behind(n)
+        while self.steps[n].opname in ("POP_TOP", "END_FOR", "POP_ITER"):
+            n = self.behind(n + 1)
+        return n
+
     def sides(self, n: int) -> tuple[int, ...]:
         """Where a jump that asks for a truth value leads, and what follows it."""
         name = self.steps[n].opname
@@ -198,7 +243,8 @@ class _Body:
     """The instructions of a round, from the `first` to `ends`.
 
     `first` comes with the values that lie above the iterator of a `for`, the innermost one, there.
-    `head` is the instruction that stands for the loop; `exits` are where it goes on after it.
+    `head` is the instruction that stands for the loop; `exits` are where it goes on after it. On
+    its way a round takes the next item of the `for` that `iterates`.
     """
 
     def __init__(
@@ -210,6 +256,7 @@ class _Body:
         first: tuple[int, int],
         ends: set[int],
         exits: set[int],
+        iterates: int | None = None,
     ) -> None:
         self.code = code
         self.steps = steps
@@ -217,6 +264,7 @@ class _Body:
         self.first = first
         self.ends = ends
         self.exits = exits
+        self.iterates = iterates
         self.place = place
         self.handlers = list(getattr(dis.Bytecode(code), "exception_entries", ()))
         self.depths: dict[int, int] = {}  # values above the iterator, before each instruction
@@ -248,7 +296,8 @@ class _Body:
                 continue
             step = self.steps[n]
             popped = depth == 0 and step.opname in ("POP_TOP", "RETURN_VALUE")
-            if depth < 0 or n in self.exits or (popped and not self.exits):
+            iterated = self.iterates is not None or not self.exits
+            if depth < 0 or n in self.exits or (popped and iterated):
                 return "is left by `break` or `return`"
             why = self._why_refused(step, depth)
             if why:
@@ -256,7 +305,7 @@ class _Body:
             self.depths[n] = depth
             arg = step.arg if step.opcode >= dis.HAVE_ARGUMENT else None
             self.follows[n] = []
-            if step.opcode in dis.hasjrel or step.opcode in dis.hasjabs:
+            if n != self.iterates and (step.opcode in dis.hasjrel or step.opcode in dis.hasjabs):
                 effect = dis.stack_effect(step.opcode, arg, jump=True)
                 self._follow(n, self.place[step.argval], depth + effect, waiting)
             if not step.opname.startswith(_ENDS):
@@ -301,7 +350,8 @@ class _Body:
         if self.handlers or "locals" in self.code.co_names:
             return bound  # anything may be read
         live = _live(self.steps, _Flow(self.steps, self.place).follows())
-        return bound & self._seen().union(*[live[n] for n in self.exits])
+        after = [*self.exits, self.first[0]] if self.iterates is not None else self.exits
+        return bound & self._seen().union(*[live[n] for n in after])
 
 
 def _live(steps: list[dis.Instruction], follows: dict[int, list[int]]) -> dict[int, frozenset[str]]:

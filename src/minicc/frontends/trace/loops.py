@@ -35,7 +35,7 @@ from minicc.frontends.trace.reach import Reach
 from minicc.frontends.trace.recorder import Recorder
 from minicc.frontends.trace.registry import Dispatch
 from minicc.frontends.trace.tracer import Tracer
-from minicc.frontends.trace.whiles import told
+from minicc.frontends.trace.whiles import Turn, told
 
 _FEW = 3  # rounds up to which a loop is not captured
 _LONG = 1000  # operations of all rounds up to which a loop is written out
@@ -153,12 +153,14 @@ def _rounds(recorder: Recorder, site: Site, source: Source) -> Iterator[Any]:
             why = capture.why or "all of it is known while tracing"
     recorder.tell(str(site), f"{source.length} rounds, written out: {why}")
     begun, rounds = recorder.work, source.length - first
-    for n in range(rounds):
+    turn = recorder.turns[id(site.frame), site.code.head] = Turn(str(site), source.length, first)
+    while turn.left:
+        n = turn.at - first
         long = (recorder.work - begun) * rounds // max(n, 1)
         if n > 1 and long > _LONG:
             what = f"the {source.length} rounds of the loop at {site} would be written out"
             recorder.give_up(f"{what}, about {long} operations: {why}")
-        yield source.item(first + n)
+        yield source.item(turn.next())
 
 
 def _captured(rounds: int, first: int, stride: int) -> str:

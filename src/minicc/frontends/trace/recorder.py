@@ -96,6 +96,7 @@ class Recorder:
         self.places: list[str] = []  # lines where arguments are written to
         self.loops: list[Any] = []  # whose bodies are recorded now, the innermost last
         self.plain: dict[Any, str] = {}  # loops that can't be captured, and why
+        self.turns: dict[Any, Any] = {}  # of `for` loops that are written out
         self.tries: dict[Any, int] = {}  # how often a loop could not be captured
         self.told: dict[str, str] = {}  # what became of each loop, by its line
         self.work = 0  # ops that were recorded, and what segments weigh

@@ -20,6 +20,7 @@ from typing import Any
 
 from minicc.frontends.trace.capture import Capture, Site
 from minicc.frontends.trace.carried import CarriedCount
+from minicc.frontends.trace.indices import Index
 from minicc.frontends.trace.loop_body import State, closed
 from minicc.frontends.trace.loop_code import Test, test_at
 from minicc.frontends.trace.numbers import Number
@@ -36,16 +37,53 @@ _OWN = __name__.rpartition(".")[0]
 _NEEDS = "a condition (if, while, and, or, not, bool())"
 
 
-class WhileCapture(Capture):
-    """A `while` whose body is recorded from one asking of its test to the next."""
+class Turn:
+    """How far a `for` is that gives its items one by one; `here` is what a recording gets."""
 
-    def __init__(self, recorder: Recorder, site: Site, test: Test, reach: Reach) -> None:
-        super().__init__(recorder, site, range(_ENDLESS), 1, reach)
+    def __init__(self, where: str, length: int, at: int) -> None:
+        self.where = where
+        self.length = length
+        self.at = at
+        self.here: Any = None
+
+    @property
+    def left(self) -> int:
+        """How many items are to come."""
+        return self.length - self.at
+
+    def next(self) -> Any:
+        """The number of the next item, which may be an index."""
+        if self.here is not None:
+            return self.here
+        self.at += 1
+        return self.at - 1
+
+
+class WhileCapture(Capture):
+    """A loop whose body is recorded from one asking of its test to the next; see `Turn`."""
+
+    def __init__(
+        self, recorder: Recorder, site: Site, test: Test, reach: Reach, turn: Turn | None
+    ) -> None:
+        items = range(_ENDLESS) if turn is None else range(turn.at, turn.length)
+        super().__init__(recorder, site, items, 1, reach)
         self.test = test
+        self.turn = turn
         self.first_condition: Tracer
         self.condition: Tracer  # that was asked last
         self._more: Value  # whether another round follows, as a round tells
         self._rounds: State
+
+    def begin(self) -> Index:
+        number = super().begin()
+        if self.turn is not None:
+            self.turn.here = number
+        return number
+
+    def abandon(self) -> None:
+        super().abandon()
+        if self.turn is not None:
+            self.turn.here = None
 
     def _made(self, now: dict[str, Any]) -> list[State]:
         recorder = self.recorder
@@ -63,8 +101,11 @@ class WhileCapture(Capture):
             value = recorder.emit(graph.Ne, value, recorder.scalar(0, element))
         return value if self.test.stays else recorder.emit(graph.Not, value)
 
-    def finish_at(self, first: Tracer) -> None:
-        """Make the loop of the graph, which begins where `first` lets it, and bind its results."""
+    def finish_at(self, first: Tracer) -> Tracer:
+        """Make the loop of the graph, which begins where `first` lets it, and bind its results.
+
+        What comes back is whether it would go on, had it not had all its items.
+        """
         recorder = self.recorder
         dead = self._bound - self.site.code.left - self._carried.keys()
         self.site.bind(dict.fromkeys(dead))
@@ -73,7 +114,9 @@ class WhileCapture(Capture):
         made = recorder.live(self._marker)
         self._restore()
         nothing = State(recorder.scalar(0, I64), self._rounds.arg, self._rounds.after)
-        results = self._emitted(self._goes_on(first), [*self._states, nothing])
+        go = self._goes_on(first)
+        going = State(go, Value(go.type), self._more)
+        results = self._emitted(go, [*self._states, nothing, going])
         rounds = results[self._rounds.after]
         for w, state in zip(self._written.values(), self._states, strict=False):
             w.box.hold(results[state.after], self._roots[id(w.box)][2] + 1)
@@ -86,6 +129,10 @@ class WhileCapture(Capture):
                 self._empty(box)
         self._forget()
         self._bind_results(results, rounds)
+        if self.turn is not None:
+            self.turn.here, self.turn.at = None, self.turn.length
+            recorder.told.pop(self.turn.where, None)
+        return Tracer(recorder, results[self._more])
 
     def _emitted(self, go: Value, states: Sequence[State]) -> dict[Value, Value]:
         """The last states by what a round leaves of them."""
@@ -95,7 +142,7 @@ class WhileCapture(Capture):
         captured, body = closed(args, live(self._ops, yields), yields)
         made = recorder.emit_all(
             graph.While,
-            [recorder.scalar(_ENDLESS, I64), go, *[s.before for s in states], *captured],
+            [recorder.scalar(self.count, I64), go, *[s.before for s in states], *captured],
             states=len(states),
             types=tuple([s.before.type for s in states]),
             body=body,
@@ -123,12 +170,15 @@ def told(recorder: Recorder, condition: Tracer) -> bool | None:
     if frame is None or test is None or condition.dtype.kind not in "biuf":
         return None
     site = Site(frame, test.loop)
+    turn = recorder.turns.get((id(frame), test.turn))
+    if test.turn is not None and (turn is None or not turn.left):
+        return None
     capture = recorder.loops[-1] if recorder.loops else None
     first = condition
     if isinstance(capture, WhileCapture) and capture.key == site.key:
         first = capture.first_condition
     else:
-        capture = _begun(recorder, site, test)
+        capture = _begun(recorder, site, test, turn)
         if capture is None:
             return None
         capture.first_condition = condition
@@ -139,16 +189,18 @@ def told(recorder: Recorder, condition: Tracer) -> bool | None:
         capture.begin()
         return test.stays
     if not capture.why:
-        capture.finish_at(first)
+        goes_on = capture.finish_at(first)
         recorder.tell(str(site), "a loop of the graph, until its condition ends it")
-        return not test.stays
+        del capture, first
+        over = test.alike or not goes_on.see("bool", _NEEDS)
+        return test.stays != over
     capture.abandon()
     recorder.tell(str(site), f"run round by round: {capture.why}")
     recorder.tries[site.key] = recorder.tries.get(site.key, 0) + 1
     return bool(first.see("bool", _NEEDS))
 
 
-def _begun(recorder: Recorder, site: Site, test: Test) -> WhileCapture | None:
+def _begun(recorder: Recorder, site: Site, test: Test, turn: Turn | None) -> WhileCapture | None:
     """The capture of a loop whose test is asked for the first time."""
     code = site.code
     why = code.refused or recorder.plain.get(site.key, "")
@@ -163,7 +215,7 @@ def _begun(recorder: Recorder, site: Site, test: Test) -> WhileCapture | None:
     unbound = code.left - site.names().keys()
     if why or unbound or recorder.tries.get(site.key, 0) >= _TRIES:
         return None
-    return WhileCapture(recorder, site, test, reach)
+    return WhileCapture(recorder, site, test, reach, turn)
 
 
 _TRIES = 3  # of a loop whose types may settle after a round
