@@ -22,6 +22,7 @@ from minicc.frontends.trace.carried import (
     carried,
     same_type,
 )
+from minicc.frontends.trace.choices import Chooser, Choices
 from minicc.frontends.trace.indices import Index, Round
 from minicc.frontends.trace.loop_body import Body, State
 from minicc.frontends.trace.loop_code import LoopCode
@@ -113,6 +114,9 @@ class Capture:
         self._carried: dict[str, Carried] = {}
         self.accesses: list[Access] = []  # of arrays at the number of the round
         self._bound: set[str] = set()  # names that rounds bind
+        self._fresh: dict[str, Any] = {}
+        self._touched: dict[int, Tracer] = {}
+        self.choices = Choices(recorder)
 
     @property
     def key(self) -> Any:
@@ -120,26 +124,37 @@ class Capture:
         return self.site.key
 
     def begin(self) -> Index:
-        """Begin a recording, with fresh values for what is carried; the number of the item."""
+        """Begin a recording, or another way through one; the number of the item.
+
+        A recording has fresh values for what is carried.
+        """
         recorder = self.recorder
-        self._recordings += 1
-        self._number = Round(Value(TensorType(I64), "round"), self.count)
-        self._marker = recorder.count
-        self.accesses = []
-        self._outer = recorder.enter()
-        recorder.loops.append(self)
+        if not self.choices.sides:
+            self._recordings += 1
+            self._number = Round(Value(TensorType(I64), "round"), self.count)
+            self._marker = recorder.count
+            self.accesses = []
+            self._touched = {}
+            self._outer = recorder.enter()
+            recorder.loops.append(self)
+            self.choices = Choices(recorder)
+            for w in self._written.values():
+                w.arg = Value(w.arg.type, w.arg.hint)
+            self._fresh = {n: c.begin(recorder, self._number) for n, c in self._carried.items()}
+            for n, c in self._carried.items():
+                c.arg.hint = n
         for w in self._written.values():
-            w.arg = Value(w.arg.type, w.arg.hint)
             w.box.hold(w.arg, self._roots[id(w.box)][2])
-        fresh = {n: c.begin(recorder, self._number) for n, c in self._carried.items()}
-        for n, c in self._carried.items():
-            c.arg.hint = n
-        # a name that only an earlier recording bound must not be taken for what this one did
-        fresh |= {n: _UNBOUND for n in self._bound if n not in self._names}
+        # a name that only an earlier way bound must not be taken for what this one did
+        fresh = {n: _UNBOUND for n in self._bound if n not in self._names} | self._fresh
         self.site.bind(fresh)
         self._start = {**self._names, **fresh}
         self._forget()
         return Index(recorder, {self._number: self.stride}, self.first)
+
+    def choose(self, condition: Value) -> bool:
+        """Which side a round takes where it asks; another recording takes the other one."""
+        return self.choices.side(condition)
 
     def ends(self) -> bool:
         """Look at what a recording did; False where another is wanted."""
@@ -149,10 +164,17 @@ class Capture:
             recorder.write_out(f"a round changes `{changed}`")
         now = self.site.names()
         self._bound |= {n for n, v in now.items() if v is not self._start.get(n, _UNBOUND)}
-        self._start = {}
         roots = self._roots.values()
-        touched = [b for b, _, version in roots if b.version != version]
-        new = [b for b in touched if id(b) not in self._written]
+        touched = {id(b): b for b, _, version in roots if b.version != version}
+        self._touched |= touched
+        if self.choices.asked or self.choices.ways:
+            contents = {k: b.content for k, b in touched.items()}
+            if self.choices.go_on({**now, **self._asked()}, contents):
+                self.reset()
+                return False
+            now = self._all_ways(now)
+        self._start, self._fresh = {}, {}
+        new = [b for k, b in self._touched.items() if k not in self._written]
         names = [n for n in self.site.code.carried & self._bound if self._is_new(n, now[n])]
         try:
             if not new and not names:
@@ -178,6 +200,26 @@ class Capture:
         except Unlike as error:
             self._fail(f"`{n}` {error}")
         return bool(self.why)
+
+    def _asked(self) -> dict[str, Any]:
+        """What else a way leaves, under names that are none of Python's."""
+        return {}
+
+    def _all_ways(self, now: dict[str, Any]) -> dict[str, Any]:
+        """The names after all ways, and the arrays that they write to, as conditions choose."""
+        code = self.site.code
+        live = {*(code.carried | code.left) & self._bound, *self._asked()}
+        boxes = {k: w.box for k, w in self._written.items() if k in self._touched}
+        args: dict[int, Any] = {k: self._written[k].arg for k in boxes}
+        outer = self._roots.keys()
+        chooser = Chooser(self.recorder, self.choices, self.accesses, boxes, outer)
+        way = chooser.way(self._start, args, live)
+        for k, content in way.contents.items():
+            boxes[k].hold(content, self._roots[k][2] + 1)
+        self._forget()
+        bound = {n: way.names.get(n) for n in self._bound}
+        self.site.bind({n: v for n, v in bound.items() if v is not now.get(n)})
+        return {**now, **way.names, **bound}
 
     def _fail(self, why: str) -> None:
         self.why, self.peels = why, True

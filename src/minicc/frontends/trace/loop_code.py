@@ -40,8 +40,8 @@ class LoopCode(NamedTuple):
     """A loop: the place of its head, its line, and the names that its body needs.
 
     Those are `carried`, the local ones that it may read before it binds them, and those from
-    `outside` of the function; `left` are those that it binds, and that may be read after the loop,
-    which is known of a `while` alone. `refused` says why it can't be captured.
+    `outside` of the function; `left` are those that it binds, and that may be read after the loop.
+    `refused` says why it can't be captured.
     """
 
     head: int
@@ -286,7 +286,8 @@ class _Body:
         line = (step.positions.lineno if step.positions else None) or self.code.co_firstlineno
         start = self.steps[self.first[0]].offset
         left = self._left()
-        return LoopCode(start, line, frozenset(outside), self._carried() | left, left, refused)
+        carried = self._carried() | (left if self.exits else frozenset())
+        return LoopCode(start, line, frozenset(outside), carried, left, refused)
 
     def _walk(self) -> str:
         waiting = [self.first]
@@ -344,13 +345,13 @@ class _Body:
 
     def _left(self) -> frozenset[str]:
         """Names that the body binds and that are read after the loop, as far as can be told."""
-        if not self.exits:
-            return frozenset()
         bound = frozenset(name for n in self.depths for name in _local(self.steps[n])[1])
         if self.handlers or "locals" in self.code.co_names:
             return bound  # anything may be read
         live = _live(self.steps, _Flow(self.steps, self.place).follows())
-        after = [*self.exits, self.first[0]] if self.iterates is not None else self.exits
+        after = [*self.exits, self.first[0]] if self.iterates is not None else list(self.exits)
+        if not self.exits:
+            after = [self.place[self.steps[self.head].argval]]
         return bound & self._seen().union(*[live[n] for n in after])
 
 

@@ -25,7 +25,7 @@ import numpy as np
 from minicc.errors import UnsupportedError, UserError
 from minicc.ir import graph
 from minicc.ir.build import Builder
-from minicc.ir.core import Array, Literal, Op, Value
+from minicc.ir.core import Array, Literal, Op, Value, op_key, region_key
 from minicc.ir.types import DType, TensorType, from_numpy
 
 _REPEATED = 16  # elements from which it pays to look for a constant that repeats one number
@@ -103,6 +103,7 @@ class Recorder:
         self._known: set[Value] = set()  # constants
         self._builder = Builder(())
         self._lifted: dict[int, tuple[Array, Value]] = {}
+        self._made: dict[Any, Any] | None = None  # ops of a body, for it is recorded many times
         self._boxes: dict[int, weakref.ref[Any]] = {}
         self._count = 0
         self._moved: dict[Value, Value] = {}
@@ -131,14 +132,14 @@ class Recorder:
 
     def enter(self) -> Any:
         """Record the body of a loop from now on; what `leave` takes to go on behind it."""
-        before = self._builder, self._lifted
-        self._builder, self._lifted = Builder(()), dict(self._lifted)
+        before = self._builder, self._lifted, self._made
+        self._builder, self._lifted, self._made = Builder(()), dict(self._lifted), {}
         return before
 
     def leave(self, before: Any) -> list[Op]:
         """The ops that were recorded since `enter`."""
         ops = self._builder.ops
-        self._builder, self._lifted = before
+        self._builder, self._lifted, self._made = before
         return ops
 
     def tell(self, where: str, became: str) -> None:
@@ -206,7 +207,22 @@ class Recorder:
         self._builder.loc = (self.location(),)
         if self._moved:
             args = tuple([self._latest(a) for a in args])
-        return self._builder.emit(cls, *args, **attrs)
+        if self._made is None:
+            return self._builder.emit(cls, *args, **attrs)
+        value: Value = self._once(cls, args, attrs).result
+        return value
+
+    def _once(self, cls: type[Op], args: Sequence[Any], attrs: dict[str, Any]) -> Op:
+        """An op of a body, the same one where it computes what an earlier one did."""
+        assert self._made is not None
+        ops = self._builder.ops
+        self._builder.emit_all(cls, *args, **attrs)
+        op = ops[-1]
+        regions = tuple([region_key(r) for r in op.regions])
+        first: Op = self._made.setdefault((op_key(op), regions), op)
+        if first is not op:
+            ops.pop()
+        return first
 
     def emit_check(self) -> None:
         """UserError (MC0183) where the trace has ended."""
@@ -221,7 +237,10 @@ class Recorder:
         """Record an op with any number of results."""
         self.emit_check()
         self._builder.loc = (self.location(),)
-        return self._builder.emit_all(cls, *[self._latest(a) for a in args], **attrs)
+        given = [self._latest(a) for a in args]
+        if self._made is None:
+            return self._builder.emit_all(cls, *given, **attrs)
+        return self._once(cls, given, attrs).results
 
     def _latest(self, arg: Any) -> Any:
         if isinstance(arg, Value):

@@ -52,20 +52,24 @@ def slab_of(
 ) -> Slab | None:
     """How an array that is `arg` before a round and `after` it is written; None if not so."""
     puts: list[Access] = []
-    source = arg
-    while source is not after:
-        found = next((a for a in accesses if a.new is not None and a.source is source), None)
+    source = after
+    while source is not arg:
+        found = next((a for a in accesses if a.new is not None and a.value is source), None)
         if found is None or found in puts:
             return None
-        puts.append(found)
-        source = found.value
-    if not puts or any(not _alike(p.region, puts[0].region) for p in puts):
+        puts.insert(0, found)
+        source = found.source
+    if not puts or any(not alike(p.region, puts[0].region) for p in puts):
         return None
     region = puts[0].region
     moved = [k for k, along in enumerate(region) if _factor(along.start, number)]
     if len(moved) > 1 or any(region[k].length is not None for k in moved):
         return None
     sources = (arg, *[p.value for p in puts])
+    others = {a.value for a in accesses if a.new is not None and a.source in sources}
+    others.difference_update(sources)  # of which nothing comes
+    if any(not others.isdisjoint(op.operands) for op in ops):
+        return None
     if not _only_known(sources, accesses, ops):
         return None
     axis = moved[0] if moved else None
@@ -82,7 +86,8 @@ def _factor(start: Any, number: Round) -> int:
     return start.terms.get(number, 0) if type(start) is Index else 0
 
 
-def _alike(left: Sequence[Along], right: Sequence[Along]) -> bool:
+def alike(left: Sequence[Along], right: Sequence[Along]) -> bool:
+    """Whether two regions take the same in each round."""
     return all(
         a[1:] == b[1:] and _gap(a.start, b.start) == 0 for a, b in zip(left, right, strict=True)
     )
@@ -111,7 +116,7 @@ def _place(slab: Slab, number: Round, read: Access, made: Value | None) -> bool:
         return _keep(slab, number, read)
     if not isinstance(back, int):
         return False
-    whole = _alike(
+    whole = alike(
         [a for k, a in enumerate(read.region) if k != slab.axis],
         [a for k, a in enumerate(slab.region) if k != slab.axis],
     )
@@ -134,7 +139,7 @@ def _rounds_back(slab: Slab, number: Round, read: Access) -> int | str | None:
         if k != slab.axis and _apart(number, mine, theirs):
             return "apart"
     if slab.axis is None:
-        return 1 if _alike(read.region, slab.region) else None
+        return 1 if alike(read.region, slab.region) else None
     mine, theirs = read.region[slab.axis], slab.region[slab.axis]
     gap = _gap(mine.start, theirs.start)
     if mine.length is not None or gap is None:
@@ -193,6 +198,11 @@ def key_of_one(region: Sequence[Along], number: Round, at: int) -> tuple[Any, ..
         if _factor(along.start, number):
             parts[axis] = along.start.at(number, at)
     return tuple(parts)
+
+
+def key_of_region(region: Sequence[Along]) -> tuple[Any, ...]:
+    """The index key of what a region takes in a round."""
+    return tuple(map(_part, region))
 
 
 def _part(along: Along) -> Any:

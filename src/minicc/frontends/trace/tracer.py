@@ -64,6 +64,7 @@ class Tracer(Operators):
 
     `locked` says whose memory it is, where it may not be written; `base` and `lens` make it a view.
     A `scalar` stands for one of NumPy's, which is no array; it passes for one with `isinstance`.
+    One that is `unsure` may be another array that others hold, too.
     """
 
     __slots__ = (
@@ -76,6 +77,7 @@ class Tracer(Operators):
         "_seen",
         "_shadow",
         "_version",
+        "unsure",
     )
     __array_priority__ = 1000
 
@@ -99,6 +101,7 @@ class Tracer(Operators):
         self._seen = base._version if base is not None else 0
         self._shadow: Array | None = None
         self._known: dict[str, Any] = {}
+        self.unsure = False
         recorder.watch(self)
 
     @property
@@ -200,6 +203,8 @@ class Tracer(Operators):
                 f"{self.root._locked} is written to",
                 "write to a .copy() of it and return that",
             )
+        if self.root.unsure:
+            self.recorder.give_up("an array is written to that a loop may have bound or not")
         if self._base is not None and self._lens is not None:
             kept = Tracer(self.recorder, content)  # for a write on the host ends the segment
             self._write_through(self._base, self._lens, content)

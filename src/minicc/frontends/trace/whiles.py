@@ -33,6 +33,7 @@ from minicc.ir.rewrite import live
 from minicc.ir.types import BOOL, I64, TensorType
 
 _ENDLESS = 1 << 62
+_HOLDERS = 5
 _OWN = __name__.rpartition(".")[0]
 _NEEDS = "a condition (if, while, and, or, not, bool())"
 
@@ -59,6 +60,17 @@ class Turn:
         return self.at - 1
 
 
+def _alone(names: dict[str, Any]) -> set[str]:
+    """The names whose array nothing else holds."""
+    found: set[str] = set()
+    for n in list(names):
+        box = names[n]
+        # the frame, `names`, what a capture puts back, and `box` itself hold it
+        if isinstance(box, Tracer) and box.ndim and sys.getrefcount(box) <= _HOLDERS:
+            found.add(n)
+    return found
+
+
 class WhileCapture(Capture):
     """A loop whose body is recorded from one asking of its test to the next; see `Turn`."""
 
@@ -69,6 +81,9 @@ class WhileCapture(Capture):
         super().__init__(recorder, site, items, 1, reach)
         self.test = test
         self.turn = turn
+        # what shares memory is the same behind the loop where a round was before it
+        whole = test.alike if turn is not None else site.frame.f_lasti > site.code.head
+        self._sure = set(self._names) if whole else _alone(self._names)
         self.first_condition: Tracer
         self.condition: Tracer  # that was asked last
         self._more: Value  # whether another round follows, as a round tells
@@ -85,8 +100,12 @@ class WhileCapture(Capture):
         if self.turn is not None:
             self.turn.here = None
 
+    def _asked(self) -> dict[str, Any]:
+        return {"": self.condition}
+
     def _made(self, now: dict[str, Any]) -> list[State]:
         recorder = self.recorder
+        self.condition = now.pop("", self.condition)
         self._more = self._goes_on(self.condition)
         number = Value(TensorType(I64), "rounds")
         after = recorder.emit(graph.Add, number, recorder.scalar(1, I64))
@@ -94,12 +113,8 @@ class WhileCapture(Capture):
         return super()._made(now)
 
     def _goes_on(self, condition: Tracer) -> Value:
-        recorder = self.recorder
-        value = recorder.reshape(condition.value(), ())
-        element = value.type.dtype
-        if element is not BOOL:
-            value = recorder.emit(graph.Ne, value, recorder.scalar(0, element))
-        return value if self.test.stays else recorder.emit(graph.Not, value)
+        value = _as_bool(self.recorder, condition)
+        return value if self.test.stays else self.recorder.emit(graph.Not, value)
 
     def finish_at(self, first: Tracer) -> Tracer:
         """Make the loop of the graph, which begins where `first` lets it, and bind its results.
@@ -116,10 +131,10 @@ class WhileCapture(Capture):
         nothing = State(recorder.scalar(0, I64), self._rounds.arg, self._rounds.after)
         go = self._goes_on(first)
         going = State(go, Value(go.type), self._more)
-        results = self._emitted(go, [*self._states, nothing, going])
-        rounds = results[self._rounds.after]
-        for w, state in zip(self._written.values(), self._states, strict=False):
-            w.box.hold(results[state.after], self._roots[id(w.box)][2] + 1)
+        *made_of, rounds, goes = self._emitted(go, [*self._states, nothing, going])
+        for w, value in zip(self._written.values(), made_of, strict=False):
+            w.box.hold(value, self._roots[id(w.box)][2] + 1)
+        results = self._by_value(made_of)
         inner = {v for op in self._ops for v in op.results}.union(s.arg for s in self._states)
         for box in made:
             content = box.held()
@@ -128,46 +143,77 @@ class WhileCapture(Capture):
             elif content in inner:
                 self._empty(box)
         self._forget()
-        self._bind_results(results, rounds)
+        self._bind_results(made_of, results, rounds)
         if self.turn is not None:
             self.turn.here, self.turn.at = None, self.turn.length
             recorder.told.pop(self.turn.where, None)
-        return Tracer(recorder, results[self._more])
+        return Tracer(recorder, goes)
 
-    def _emitted(self, go: Value, states: Sequence[State]) -> dict[Value, Value]:
-        """The last states by what a round leaves of them."""
+    def _by_value(self, made: Sequence[Value]) -> dict[Value, Value]:
+        """The last states by what a round leaves of them, where that tells which one it is."""
+        begun: dict[Value, set[Value]] = {}
+        for state in self._states:
+            begun.setdefault(state.after, set()).add(state.before)
+        pairs = zip(self._states, made, strict=True)
+        return {s.after: value for s, value in pairs if len(begun[s.after]) == 1}
+
+    def _emitted(self, go: Value, states: Sequence[State]) -> Sequence[Value]:
+        """The last states."""
         recorder = self.recorder
         yields = [self._more, *[s.after for s in states]]
         args = [self._number.value, Value(go.type), *[s.arg for s in states]]
         captured, body = closed(args, live(self._ops, yields), yields)
-        made = recorder.emit_all(
+        return recorder.emit_all(
             graph.While,
             [recorder.scalar(self.count, I64), go, *[s.before for s in states], *captured],
             states=len(states),
             types=tuple([s.before.type for s in states]),
             body=body,
         )
-        return dict(zip([s.after for s in states], made, strict=True))
 
-    def _bind_results(self, results: dict[Value, Value], rounds: Value) -> None:
+    def _bind_results(
+        self, made: Sequence[Value], results: dict[Value, Value], rounds: Value
+    ) -> None:
         recorder = self.recorder
         bound: dict[str, Any] = {}
-        states = iter(self._states[len(self._written) :])
+        skipped = len(self._written)
+        states = iter(zip(self._states[skipped:], made[skipped:], strict=True))
         for n, c in self._carried.items():
             if isinstance(c, CarriedCount):
                 bound[n] = c.boxed(recorder, rounds)
                 continue
-            state = next(states)
-            if not isinstance(self._now[n], (Tracer, Number)):
-                bound[n] = c.boxed(recorder, results[state.after])
+            state, value = next(states)
+            if state.after not in results or not isinstance(self._now[n], (Tracer, Number)):
+                bound[n] = c.boxed(recorder, value)
+            box = bound.get(n, self._now[n])
+            if isinstance(box, Tracer) and box.ndim:
+                box.unsure |= n not in self._sure
         self.site.bind(bound)
 
 
+def _as_bool(recorder: Recorder, condition: Tracer) -> Value:
+    value = recorder.reshape(condition.value(), ())
+    element = value.type.dtype
+    if element is not BOOL:
+        value = recorder.emit(graph.Ne, value, recorder.scalar(0, element))
+    return value
+
+
 def told(recorder: Recorder, condition: Tracer) -> bool | None:
+    """What a condition is where a loop is captured: of a test, or within the body; else None."""
+    if condition.size != 1 or condition.dtype.kind not in "biuf":
+        return None
+    side = _tested(recorder, condition)
+    if side is None and recorder.loops:
+        return bool(recorder.loops[-1].choose(_as_bool(recorder, condition)))
+    return side
+
+
+def _tested(recorder: Recorder, condition: Tracer) -> bool | None:
     """What a condition is where it is a test of a loop that is captured; else None."""
     frame = _asking(recorder)
-    test = None if frame is None or condition.size != 1 else test_at(frame.f_code, frame.f_lasti)
-    if frame is None or test is None or condition.dtype.kind not in "biuf":
+    test = None if frame is None else test_at(frame.f_code, frame.f_lasti)
+    if frame is None or test is None:
         return None
     site = Site(frame, test.loop)
     turn = recorder.turns.get((id(frame), test.turn))
@@ -204,6 +250,8 @@ def _begun(recorder: Recorder, site: Site, test: Test, turn: Turn | None) -> Whi
     """The capture of a loop whose test is asked for the first time."""
     code = site.code
     why = code.refused or recorder.plain.get(site.key, "")
+    if any(c.choices.asked for c in recorder.loops):
+        why = why or "stands in a branch, and might not end"
     reach = Reach(recorder)
     if not why:
         scope = site.frame.f_globals
