@@ -22,7 +22,7 @@ from minicc.frontends.trace.carried import (
     carried,
     same_type,
 )
-from minicc.frontends.trace.choices import Chooser, Choices
+from minicc.frontends.trace.choices import Choices, Chooser
 from minicc.frontends.trace.indices import Index, Round
 from minicc.frontends.trace.loop_body import Body, State
 from minicc.frontends.trace.loop_code import LoopCode
@@ -175,7 +175,10 @@ class Capture:
             now = self._all_ways(now)
         self._start, self._fresh = {}, {}
         new = [b for k, b in self._touched.items() if k not in self._written]
-        names = [n for n in self.site.code.carried & self._bound if self._is_new(n, now[n])]
+        code = self.site.code
+        # a name that just some ways bind keeps what it was in others
+        kept = code.carried | code.left if self.choices.ways else code.carried
+        names = [n for n in kept & self._bound if self._is_new(n, now[n])]
         try:
             if not new and not names:
                 self._states = self._made(now)

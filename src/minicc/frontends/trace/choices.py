@@ -9,7 +9,8 @@ same place of an array, or one writes and the other does not, the place alone is
 Which array a name shows is then no longer known, so one that is chosen can't be written to in
 place; and where two names share an array on one side alone, the loop is written out.
 
-Mirrors: if-conversion (Allen, Kennedy, Porterfield, Warren); AutoGraph's `cond`, without its source.
+Mirrors: if-conversion (Allen, Kennedy, Porterfield, Warren); AutoGraph's `cond`, without its
+source.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ from minicc.ir import graph
 from minicc.ir.core import Value
 from minicc.ir.types import F64, I64
 
-_MOST = 8  # ways through a body
+_MOST = 24  # ways through a body
 _PLAIN = (bool, int, float, complex, str, bytes, type(None))
 
 
@@ -64,7 +65,7 @@ class Choices:
         if n == len(self.sides):
             self.sides.append(True)
         known = self.conditions.setdefault(tuple(self.sides[:n]), condition)
-        if len(self.ways) + len(self.sides) > _MOST:
+        if max(len(self.ways), len(self.sides)) >= _MOST:
             self.recorder.write_out("there are too many ways through a round")
         if known is not condition:
             self.recorder.write_out("a round asks otherwise when it is recorded again")
@@ -123,7 +124,9 @@ class Chooser:
                 for n in names
             }
             contents = {
-                k: self._content(condition, box, *[w.contents.get(k, args[k]) for w in (then, other)])
+                k: self._content(
+                    condition, box, *[w.contents.get(k, args[k]) for w in (then, other)]
+                )
                 for k, box in self.boxes.items()
             }
             return Way((), bound, contents)
@@ -136,9 +139,7 @@ class Chooser:
         first: dict[int, int] = {}
         found = [bound.get(n) for n in names]
         arrays = [x.root if isinstance(x, Tracer) and x.ndim else None for x in found]
-        return tuple(
-            [k if a is None else first.setdefault(id(a), k) for k, a in enumerate(arrays)]
-        )
+        return tuple([k if a is None else first.setdefault(id(a), k) for k, a in enumerate(arrays)])
 
     def _name(self, condition: Value, name: str, then: Any, other: Any, start: Any) -> Any:
         """What a name is bound to; the loop is written out where that depends on the side."""
@@ -175,7 +176,7 @@ class Chooser:
         recorder = self.recorder
         if kinds[0] is kinds[1] and kinds[0] in (int, float):
             element = F64 if kinds[0] is float else I64
-            plain = all(not isinstance(x, Number) or x.counts for x in (then, other))
+            plain = all(type(x) is not Number or x.counts for x in (then, other))
             try:
                 values = [
                     x.value() if type(x) is Index else

@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from minicc.frontends.trace.numbers import Number
+from minicc.frontends.trace.numbers import STEP, Number
 from minicc.frontends.trace.recorder import Recorder
 from minicc.frontends.trace.registry import Dispatch
 from minicc.frontends.trace.tracer import Tracer
@@ -139,6 +139,29 @@ class Index(Number):
         made = Dispatch.call(self._recorder, "divide", pair if by else pair[::-1], {})
         return Number(made, float)
 
+    def __mod__(self, other: Any) -> Any:
+        if self._block(other) is not None:
+            return self - self._block(other) * other
+        return self._by("remainder", "mod", other)
+
+    def __floordiv__(self, other: Any) -> Any:
+        block = self._block(other)
+        return self._by("floor_divide", "floordiv", other) if block is None else block
+
+    def _block(self, other: Any) -> int | None:
+        """The quotient with an int where it is the same in all rounds."""
+        if type(other) is not int or not other:
+            return None
+        low, high = (end // other for end in self.bounds())
+        return low if low == high else None
+
+    def _by(self, name: str, symbol: str, other: Any) -> Any:
+        """A number that is no sum of rounds."""
+        if type(other) is not int or not other or abs(other) >= _EXACT:
+            self.read(f"the operator of operator.{symbol}")
+        made = Dispatch.call(self._recorder, name, (self.box, np.asarray(other)), {})
+        return Number(made, int)
+
     __hash__ = Number.__hash__
 
 
@@ -159,6 +182,11 @@ def _arithmetic(name: str, exact: Callable[[Index, Any], Any]) -> Any:
         number = type(other) is float or (type(other) is Number and other.kind is float)
         if number and max(map(abs, self.bounds())) <= _EXACT:
             return getattr(self.as_float(), name)(other)
+        if type(other) is Number and other.counts and max(map(abs, self.bounds())) < STEP:
+            pair = (other.box, self.box) if name.startswith("__r") else (self.box, other.box)
+            ufunc = {"add": "add", "sub": "subtract"}.get(name.strip("_").lstrip("r"))
+            if ufunc is not None:
+                return Number(Dispatch.call(self._recorder, ufunc, pair, {}), int, True)
         return inherited(self, other)
 
     return apply

@@ -131,7 +131,7 @@ def _unary(x: Number, name: str, real: Callable[[Any], Any]) -> Any:
 
 
 _PLAIN = (bool, int, float)
-_STEP = 1 << 31  # by less than which a number that counts grows at once
+STEP = 1 << 31  # by less than which a number that counts grows at once
 
 
 def _define(symbol: str, ufunc: str, recorded: bool, compares: bool = False) -> None:
@@ -143,7 +143,7 @@ def _define(symbol: str, ufunc: str, recorded: bool, compares: bool = False) -> 
             return NotImplemented
         if type(other) in _PLAIN or type(other) is Number:
             floats = x.kind is float or (compares and not isinstance(other, float))
-            small = x.counts and type(other) is int and abs(other) < _STEP and symbol != "mul"
+            small = x.counts and type(other) is int and abs(other) < STEP and symbol != "mul"
             if recorded and (floats or small) and _exact(x, other):
                 pair = (_box(x, other), _box(other, x))
                 left, right = pair[::-1] if swapped else pair

@@ -19,7 +19,7 @@ from types import FrameType
 from typing import Any
 
 from minicc.frontends.trace.capture import Capture, Site
-from minicc.frontends.trace.carried import CarriedCount
+from minicc.frontends.trace.carried import CarriedCount, Unlike
 from minicc.frontends.trace.indices import Index
 from minicc.frontends.trace.loop_body import State, closed
 from minicc.frontends.trace.loop_code import Test, test_at
@@ -106,6 +106,9 @@ class WhileCapture(Capture):
     def _made(self, now: dict[str, Any]) -> list[State]:
         recorder = self.recorder
         self.condition = now.pop("", self.condition)
+        for n in self._carried:
+            if isinstance(now[n], Tracer) and not now[n].scalar and now[n].looks_at() is not None:
+                raise Unlike(f"`{n}` shows another array behind the loop")
         self._more = self._goes_on(self.condition)
         number = Value(TensorType(I64), "rounds")
         after = recorder.emit(graph.Add, number, recorder.scalar(1, I64))
