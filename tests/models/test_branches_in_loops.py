@@ -67,10 +67,7 @@ def elements(x: Any) -> Any:
 @captured
 def arrays(x: Any) -> Any:
     for _ in range(20):
-        if x.sum() > 1:
-            x = x * 0.5
-        else:
-            x = x + 0.25
+        x = x * 0.5 if x.sum() > 1 else x + 0.25
     return x
 
 
@@ -174,10 +171,7 @@ def _other_types(x: Any) -> Any:
 def _another_name(x: Any) -> Any:
     y = z = x * 1.0
     for k in range(20):
-        if x[k] > 0:
-            y = z
-        else:
-            y = x * k
+        y = z if x[k] > 0 else x * k
     return y, z
 
 
