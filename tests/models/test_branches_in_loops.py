@@ -152,6 +152,28 @@ def in_a_while(x: Any) -> Any:
     return s, n
 
 
+@captured
+def periodic(x: Any) -> Any:
+    spins = x[:16].reshape(4, 4).copy()
+    for _ in range(5):
+        for i in range(4):
+            for j in range(4):
+                near = spins[(i + 1) % 4, j] + spins[i - 1, j] + spins[i, (j + 1) % 4]
+                if (near + spins[i, j - 1]) * spins[i, j] < 0.3:
+                    spins[i, j] = -spins[i, j]
+    return spins
+
+
+@captured
+def places_that_are_computed(x: Any) -> Any:
+    table = np.zeros((4, 5))
+    for k in range(20):
+        table[k // 5, k % 5] = x[(k * k) % 7]
+        last = k // 3 + k
+        x[k % 6] += last
+    return table, last
+
+
 @pytest.mark.parametrize("f", CAPTURED)
 def test_captured(f: Function) -> None:
     g = compare(f)

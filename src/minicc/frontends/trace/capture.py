@@ -26,7 +26,8 @@ from minicc.frontends.trace.choices import Choices, Chooser
 from minicc.frontends.trace.indices import Index, Round
 from minicc.frontends.trace.loop_body import Body, State
 from minicc.frontends.trace.loop_code import LoopCode
-from minicc.frontends.trace.moving import Access, key_in
+from minicc.frontends.trace.moving import Access, has_parts, key_in
+from minicc.frontends.trace.numbers import Number
 from minicc.frontends.trace.paths import value_key
 from minicc.frontends.trace.pytree import mapped
 from minicc.frontends.trace.reach import Reach
@@ -164,6 +165,7 @@ class Capture:
             recorder.write_out(f"a round changes `{changed}`")
         now = self.site.names()
         self._bound |= {n for n, v in now.items() if v is not self._start.get(n, _UNBOUND)}
+        self._keep_parts(now)
         roots = self._roots.values()
         touched = {id(b): b for b, _, version in roots if b.version != version}
         self._touched |= touched
@@ -203,6 +205,17 @@ class Capture:
         except Unlike as error:
             self._fail(f"`{n}` {error}")
         return bool(self.why)
+
+    def _keep_parts(self, now: dict[str, Any]) -> None:
+        """Have numbers, instead of indices, that only a round itself can tell."""
+        code = self.site.code
+        for n in (code.carried | code.left) & self._bound & now.keys():
+            x = now[n]
+            if type(x) is Index and x.parts:
+                now[n] = Number(x.box, int, True)
+                self.site.bind({n: now[n]})
+            elif isinstance(x, Tracer) and any(map(has_parts, x.moves()[0])):
+                self.recorder.write_out(f"`{n}` shows a place that only a round can tell")
 
     def _asked(self) -> dict[str, Any]:
         """What else a way leaves, under names that are none of Python's."""

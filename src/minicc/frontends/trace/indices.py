@@ -36,6 +36,18 @@ class Round:
         self.count = count
 
 
+class Part(Round):
+    """A number from 0 to `count - 1` that rounds decide otherwise than by a factor."""
+
+    __slots__ = ()
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Part) and other.value is self.value
+
+    def __hash__(self) -> int:
+        return hash(self.value)
+
+
 class Index(Number):
     """`base` and each round times its factor."""
 
@@ -140,27 +152,38 @@ class Index(Number):
         return Number(made, float)
 
     def __mod__(self, other: Any) -> Any:
-        if self._block(other) is not None:
-            return self - self._block(other) * other
-        return self._by("remainder", "mod", other)
+        low, high = self._blocks(other)
+        if low == high:
+            return self - low * other
+        by = self._recorder.scalar(other, I64)
+        return self._part(self._recorder.emit(graph.Mod, self.value(), by), 0, other - 1)
 
     def __floordiv__(self, other: Any) -> Any:
-        block = self._block(other)
-        return self._by("floor_divide", "floordiv", other) if block is None else block
+        low, high = self._blocks(other)
+        if low == high:
+            return low
+        by = self._recorder.scalar(other, I64)
+        return self._part(self._recorder.emit(graph.FloorDiv, self.value(), by), low, high)
 
-    def _block(self, other: Any) -> int | None:
-        """The quotient with an int where it is the same in all rounds."""
-        if type(other) is not int or not other:
-            return None
-        low, high = (end // other for end in self.bounds())
-        return low if low == high else None
+    def _blocks(self, size: Any) -> tuple[int, int]:
+        """The least and the greatest quotient with an int."""
+        if type(size) is not int or not 0 < size < _EXACT:
+            self.read("a quotient")
+        low, high = self.bounds()
+        return low // size, high // size
 
-    def _by(self, name: str, symbol: str, other: Any) -> Any:
-        """A number that is no sum of rounds."""
-        if type(other) is not int or not other or abs(other) >= _EXACT:
-            self.read(f"the operator of operator.{symbol}")
-        made = Dispatch.call(self._recorder, name, (self.box, np.asarray(other)), {})
-        return Number(made, int)
+    def _part(self, value: Value, low: int, high: int) -> Any:
+        """A value that is no sum of rounds, but known to lie between two numbers."""
+        recorder = self._recorder
+        if high - low > _EXACT:
+            self.read("a number that may be large")
+        value = recorder.emit(graph.Sub, value, recorder.scalar(low, I64)) if low else value
+        return Index(recorder, {Part(value, high - low + 1): 1}, low)
+
+    @property
+    def parts(self) -> bool:
+        """Whether it is more than a sum of rounds."""
+        return any(type(r) is Part for r in self.terms)
 
     __hash__ = Number.__hash__
 
@@ -193,7 +216,11 @@ def _arithmetic(name: str, exact: Callable[[Index, Any], Any]) -> Any:
 
 
 def _product(self: Index, other: Any) -> Any:
-    return self.read("a product of two indices") if type(other) is Index else self.times(int(other))
+    if type(other) is not Index:
+        return self.times(int(other))
+    ends = [a * b for a in self.bounds() for b in other.bounds()]
+    value = self._recorder.emit(graph.Mul, self.value(), other.value())
+    return self._part(value, min(ends), max(ends))
 
 
 for _name, _exact in (

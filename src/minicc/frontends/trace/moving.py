@@ -137,8 +137,10 @@ def _ends(part: slice, extent: int) -> tuple[int, int]:
 
 
 def _inside(recorder: Recorder, index: Index, most: int, extent: int) -> Any:
-    """The position from the front; negative ones count from the end, as long as all are."""
+    """The position from the front; negative ones count from the end, all of them in a slice."""
     low, high = index.bounds()
+    if -extent <= low < 0 <= high < extent and most < extent:
+        return index % extent
     if high < 0:
         index, low, high = index.plus(extent, 1), low + extent, high + extent
     if low < 0 or high > most:
@@ -192,6 +194,15 @@ def require_fits(recorder: Recorder, new: Any, dtype: np.dtype[Any]) -> None:
 def round_key(key: Any) -> Any:
     """The key of such a view's lens: equal, without a look at numbers, for the same index."""
     return "round", _told(key), key
+
+
+def has_parts(key: Any) -> bool:
+    """Whether an index key tells the place of a round alone, by what is computed there."""
+    if isinstance(key, slice):
+        key = key.start, key.stop, key.step
+    return (type(key) is Index and key.parts) or (
+        isinstance(key, tuple) and any(map(has_parts, key))
+    )
 
 
 def _told(part: Any) -> Any:

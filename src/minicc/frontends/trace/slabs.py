@@ -21,7 +21,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from minicc.frontends.trace.indices import Index, Round
-from minicc.frontends.trace.moving import Access, Along
+from minicc.frontends.trace.moving import Access, Along, has_parts
 from minicc.ir.core import Op, Value
 
 _HANDED = 4  # rounds back that a round may read what was written
@@ -62,6 +62,8 @@ def slab_of(
     if not puts or any(not alike(p.region, puts[0].region) for p in puts):
         return None
     region = puts[0].region
+    if any(has_parts(along.start) for along in region):
+        return None
     moved = [k for k, along in enumerate(region) if _factor(along.start, number)]
     if len(moved) > 1 or any(region[k].length is not None for k in moved):
         return None
@@ -171,7 +173,8 @@ def _bounds(along: Along) -> tuple[int, int]:
 def _keep(slab: Slab, number: Round, read: Access) -> bool:
     """See what is read as it was before the loop, cut into slices where one axis moves."""
     moved = [k for k, along in enumerate(read.region) if _factor(along.start, number)]
-    if len(moved) == 1 and read.region[moved[0]].length is None:
+    told = not any(has_parts(along.start) for along in read.region)
+    if told and len(moved) == 1 and read.region[moved[0]].length is None:
         slab.old[read.value] = read.region
     return True
 
