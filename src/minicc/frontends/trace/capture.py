@@ -8,7 +8,7 @@ from __future__ import annotations
 import ctypes
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from types import FrameType
 from typing import Any, NamedTuple
 
@@ -35,9 +35,12 @@ from minicc.frontends.trace.recorder import Recorder
 from minicc.frontends.trace.slabs import Slab, slab_of
 from minicc.frontends.trace.tracer import Tracer
 from minicc.ir.core import Value
+from minicc.ir.rewrite import live
 from minicc.ir.types import I64, TensorType
 
 _RECORDINGS = 6  # of a body, until nothing more is found to be carried
+_COPIED = 1 << 14  # elements that a round may make anew to write some of them,
+_TIMES = 8  # and how many more for each that it writes: Python takes no longer for these
 _PLAIN = (bool, int, float, complex, str, bytes, type(None))
 _UNBOUND: Any = type("Unbound", (), {})()
 
@@ -107,6 +110,7 @@ class Capture:
         self.peels = False
         self.turns = False
         self._recordings = 0
+        self.states: list[State] = []
         self._begun = recorder.count
         self._names = site.names()
         roots = [b for b in recorder.live() if b.looks_at() is None]
@@ -183,7 +187,7 @@ class Capture:
         names = [n for n in kept & self._bound if self._is_new(n, now[n])]
         try:
             if not new and not names:
-                self._states = self._made(now)
+                self.states = self._made(now)
         except Unlike as error:
             self._fail(str(error))
             self.turns = isinstance(error, Turned)
@@ -319,8 +323,8 @@ class Capture:
     def finish(self) -> bool:
         """Make the loop of the graph, and bind its results; False where all of it is known."""
         inner = {v for op in self._ops for v in op.results}
-        inner.update([self._number.value, *[s.arg for s in self._states]])
-        states = list(self._states)
+        inner.update([self._number.value, *[s.arg for s in self.states]])
+        states = list(self.states)
         made = self.recorder.live(self._marker)
         known = {s.after for s in states}
         for box in made:
@@ -328,20 +332,35 @@ class Capture:
             if content is not None and content in inner and content not in known:
                 known.add(content)
                 states.append(self._last(content))
-        body = Body(self.recorder, self._number, self._ops)
-        self._restore()
-        for w, state in zip(self._written.values(), self._states, strict=False):
+        for w, state in zip(self._written.values(), self.states, strict=False):
             others = [s.after for s in states if s is not state]
             slab = slab_of(self._number, w.arg, state.after, self.accesses, self._ops)
             if slab is not None and set(slab.sources).isdisjoint(others):
                 states.remove(state)
                 w.slab = slab
-                body.add_slab(w.box, slab)
+        slabs = [(w.box, w.slab) for w in self._written.values() if w.slab is not None]
+        self.why = self.why_slow(states, {v for _, slab in slabs for v in slab.sources})
+        if self.why:
+            return False
+        body = Body(self.recorder, self._number, self._ops)
+        self._restore()
+        for box, slab in slabs:
+            body.add_slab(box, slab)
         results = body.emit(states)
         if results is None:
             return False
         self._settle(made, results, body)
         return True
+
+    def why_slow(self, states: Sequence[State], written: Set[Value] = frozenset()) -> str:
+        """Which large array each round would make anew for a small part; `written` in place."""
+        used = {v for op in live(self._ops, [s.after for s in states]) for v in op.results}
+        for a in self.accesses:
+            if a.new is not None and a.value in used - written:
+                size, part = (int(np.prod(v.type.extents)) for v in (a.value, a.new))
+                if size > _COPIED + _TIMES * part:
+                    return f"each round would make all {size} elements of an array anew"
+        return ""
 
     def _last(self, content: Value) -> State:
         """A state that only says what the last round made."""
@@ -356,7 +375,7 @@ class Capture:
     def _settle(self, made: Sequence[Tracer], results: dict[Value, Value], body: Body) -> None:
         """Give arrays the results of the loop, and names what the last round left."""
         rows = iter(body.stacked)
-        for w, state in zip(self._written.values(), self._states, strict=False):
+        for w, state in zip(self._written.values(), self.states, strict=False):
             if w.slab is None:
                 w.box.hold(results[state.after], self._roots[id(w.box)][2] + 1)
             else:

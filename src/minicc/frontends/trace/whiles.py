@@ -134,11 +134,11 @@ class WhileCapture(Capture):
         nothing = State(recorder.scalar(0, I64), self._rounds.arg, self._rounds.after)
         go = self._goes_on(first)
         going = State(go, Value(go.type), self._more)
-        *made_of, rounds, goes = self._emitted(go, [*self._states, nothing, going])
+        *made_of, rounds, goes = self._emitted(go, [*self.states, nothing, going])
         for w, value in zip(self._written.values(), made_of, strict=False):
             w.box.hold(value, self._roots[id(w.box)][2] + 1)
         results = self._by_value(made_of)
-        inner = {v for op in self._ops for v in op.results}.union(s.arg for s in self._states)
+        inner = {v for op in self._ops for v in op.results}.union(s.arg for s in self.states)
         for box in made:
             content = box.held()
             if content in results:
@@ -155,9 +155,9 @@ class WhileCapture(Capture):
     def _by_value(self, made: Sequence[Value]) -> dict[Value, Value]:
         """The last states by what a round leaves of them, where that tells which one it is."""
         begun: dict[Value, set[Value]] = {}
-        for state in self._states:
+        for state in self.states:
             begun.setdefault(state.after, set()).add(state.before)
-        pairs = zip(self._states, made, strict=True)
+        pairs = zip(self.states, made, strict=True)
         return {s.after: value for s, value in pairs if len(begun[s.after]) == 1}
 
     def _emitted(self, go: Value, states: Sequence[State]) -> Sequence[Value]:
@@ -180,7 +180,7 @@ class WhileCapture(Capture):
         recorder = self.recorder
         bound: dict[str, Any] = {}
         skipped = len(self._written)
-        states = iter(zip(self._states[skipped:], made[skipped:], strict=True))
+        states = iter(zip(self.states[skipped:], made[skipped:], strict=True))
         for n, c in self._carried.items():
             if isinstance(c, CarriedCount):
                 bound[n] = c.boxed(recorder, rounds)
@@ -237,6 +237,7 @@ def _tested(recorder: Recorder, condition: Tracer) -> bool | None:
     if not capture.ends():
         capture.begin()
         return test.stays
+    capture.why = capture.why or capture.why_slow(capture.states)
     if not capture.why:
         goes_on = capture.finish_at(first)
         recorder.tell(str(site), "a loop of the graph, until its condition ends it")
