@@ -213,7 +213,20 @@ def _that_might_not_end(x: Any) -> Any:
     return x + 0
 
 
-@pytest.mark.parametrize("f", [_other_types, _another_name, _nothing, _that_might_not_end])
+def _much_work(x: Any) -> Any:
+    a = np.outer(x, x)
+    for k in range(20):
+        if k % 10 == 0:
+            for _ in range(5):
+                a = a @ a * 0.01
+        x[k] = a[k, 3]
+    return a
+
+
+NOT_CAPTURED = [_other_types, _another_name, _nothing, _that_might_not_end, _much_work]
+
+
+@pytest.mark.parametrize("f", NOT_CAPTURED)
 @pytest.mark.filterwarnings("ignore::minicc.PerformanceWarning")
 def test_what_depends_on_the_side_is_not_captured(f: Function) -> None:
     g = compare(f)

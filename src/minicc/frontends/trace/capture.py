@@ -178,6 +178,7 @@ class Capture:
             if self.choices.go_on({**now, **self._asked()}, contents):
                 self.reset()
                 return False
+            self.choices.require_light()
             now = self._all_ways(now)
         self._start, self._fresh = {}, {}
         new = [b for k, b in self._touched.items() if k not in self._written]

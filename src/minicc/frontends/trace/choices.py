@@ -15,6 +15,7 @@ source.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
@@ -30,19 +31,24 @@ from minicc.frontends.trace.recorder import Recorder
 from minicc.frontends.trace.slabs import alike, key_of_region
 from minicc.frontends.trace.tracer import Content, Tracer
 from minicc.ir import graph
-from minicc.ir.core import Value
+from minicc.ir.core import Op, Value
 from minicc.ir.types import F64, I64
 
 _MOST = 24  # ways through a body
+_LIGHT = 1 << 14  # numbers that one side computes, and the other has no need of
 _PLAIN = (bool, int, float, complex, str, bytes, type(None))
 
 
 class Way(NamedTuple):
-    """What one way through a body leaves: names, and contents of arrays by their boxes' ids."""
+    """What one way through a body leaves: names, and contents of arrays by their boxes' ids.
+
+    `ops` are those that it needs, by their first results.
+    """
 
     sides: tuple[bool, ...]
     names: dict[str, Any]
     contents: dict[int, Content]
+    ops: dict[Value, Op]
 
 
 class Choices:
@@ -53,6 +59,7 @@ class Choices:
         self.ways: list[Way] = []
         self.sides: list[bool] = []
         self.asked: list[Value] = []
+        self.ops: dict[Value, Op] = {}
         self.conditions: dict[tuple[bool, ...], Value] = {}
 
     def side(self, condition: Value) -> bool:
@@ -75,13 +82,20 @@ class Choices:
         """Remember what a way left; whether there is another to go."""
         if len(self.asked) < len(self.sides):
             self.recorder.write_out("a round asks otherwise when it is recorded again")
-        self.ways.append(Way(tuple(self.sides), names, contents))
-        self.asked = []
+        self.ways.append(Way(tuple(self.sides), names, contents, self.ops))
+        self.asked, self.ops = [], {}
         while self.sides and not self.sides[-1]:
             self.sides.pop()
         if self.sides:
             self.sides[-1] = False
         return bool(self.sides)
+
+    def require_light(self) -> None:
+        """Have the loop written out where much work is that of one side alone."""
+        everything = {v: op for w in self.ways for v, op in w.ops.items()}
+        sided = [op for v, op in everything.items() if any(v not in w.ops for w in self.ways)]
+        if sum(map(_work, sided)) > _LIGHT:
+            self.recorder.write_out("a side of a branch is much work, and would be done always")
 
     def chosen(self, pick: Any, sides: tuple[bool, ...] = ()) -> Any:
         """What all ways together leave: `pick` takes a condition, and of each way a value."""
@@ -90,6 +104,15 @@ class Choices:
             return here
         condition = self.conditions[sides]
         return pick(condition, *[self.chosen(pick, (*sides, s)) for s in (True, False)])
+
+
+def _work(op: Op) -> int:
+    """About how many numbers an op computes."""
+    sizes = [math.prod(v.type.extents) for v in (*op.operands, *op.results)]
+    inner = sum(_work(o) for region in op.regions for o in region.ops)
+    if isinstance(op, graph.Contract):
+        return math.isqrt(math.prod(sizes))  # for each product of two numbers has three letters
+    return max(sizes, default=1) + inner * int(op.attrs.get("count", 1))
 
 
 class Chooser:
@@ -129,7 +152,7 @@ class Chooser:
                 )
                 for k, box in self.boxes.items()
             }
-            return Way((), bound, contents)
+            return Way((), bound, contents, {})
 
         made: Way = self.choices.chosen(pick)
         return made

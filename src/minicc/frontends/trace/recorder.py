@@ -222,6 +222,7 @@ class Recorder:
         first: Op = self._made.setdefault((op_key(op), regions), op)
         if first is not op:
             ops.pop()
+        self.loops[-1].choices.ops[first.results[0]] = first
         return first
 
     def emit_check(self) -> None:
