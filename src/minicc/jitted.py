@@ -12,6 +12,7 @@ from __future__ import annotations
 import functools
 import sys
 import types
+import warnings
 from collections.abc import Callable, Sequence
 from typing import Any, Never
 
@@ -19,10 +20,11 @@ import numpy as np
 
 from minicc.compiled import compile_module
 from minicc.compiler import STAGES, lower
-from minicc.errors import UserError
+from minicc.errors import PerformanceWarning, UnsupportedError, UserError
 from minicc.frontends.trace import (
     Diverged,
     Environment,
+    GivenUp,
     Missed,
     Parameters,
     Path,
@@ -44,6 +46,7 @@ from minicc.options import Options, options_of
 from minicc.runtime.saved import Compilation
 
 _CODES = 512  # segments whose code is shared among equal ones
+_PLAIN = ("MC0241", "MC0245", "MC0246", "MC0247")  # what is not traced, but NumPy does
 _SHOWN = 60  # characters of a value in an explanation
 
 
@@ -77,9 +80,12 @@ class Lowered:
 
 
 class _Specialisation:
-    """What is known for one kind of arguments: one graph, or a tree of paths with breaks."""
+    """What is known for one kind of arguments: one graph, or a tree of paths with breaks.
 
-    __slots__ = ("compilation", "environment", "loops", "references", "traced", "tree",
+    `plain` says why NumPy itself runs the function, where it does.
+    """
+
+    __slots__ = ("compilation", "environment", "loops", "plain", "references", "traced", "tree",
                  "writes")  # fmt: skip
 
     def __init__(self) -> None:
@@ -90,6 +96,7 @@ class _Specialisation:
         self.traced: Traced | None = None
         self.loops: tuple[str, ...] = ()
         self.writes: tuple[str, ...] = ()
+        self.plain = ""
 
     def holds(self) -> bool:
         """Whether it may be used for a call with its key."""
@@ -127,6 +134,8 @@ class Jitted:
             return self.__wrapped__(*args, **kwargs)
         key, arrays = self._parameters.key(values)
         found = self._known.get(key)
+        if found is not None and found.plain:
+            return self.__wrapped__(*args, **kwargs)
         if found is None or not found.holds():
             return self._trace(key, values, arrays)
         compilation = found.compilation
@@ -163,17 +172,35 @@ class Jitted:
         with self._lock:
             found = self._known.get(key)
             fits = found is not None and found.holds()
+            if found is not None and found.plain:
+                return self._parameters.call(self.__wrapped__, values)
             if found is not None and fits and found.compilation is not None:
                 return self._straight(found, arrays)
             self._reasons.append(self._why(key, found, fits, missed))
             if found is None or not fits:
                 found = _Specialisation()
-            traced = self._walk(found, values, arrays, missed.effects if missed else 0)
-            found.add(traced)
-            if traced.module is not None:
-                found.compilation = compile_module(traced.module, self.options, {})
-            self._known[key] = found
+            try:
+                traced = self._walk(found, values, arrays, missed.effects if missed else 0)
+            except (GivenUp, UnsupportedError) as error:
+                given_up = error.error if isinstance(error, GivenUp) else error
+                if given_up.code not in _PLAIN or (missed is not None and missed.effects):
+                    raise given_up from None  # NumPy would have the effects again
+                self._leave_to_numpy(key, given_up)
+            else:
+                found.add(traced)
+                if traced.module is not None:
+                    found.compilation = compile_module(traced.module, self.options, {})
+                self._known[key] = found
+        if self._known[key].plain:
+            return self._parameters.call(self.__wrapped__, values)
         return traced.result if traced.module is None else self._straight(found, arrays)
+
+    def _leave_to_numpy(self, key: Any, error: UnsupportedError) -> None:
+        """Have NumPy run the function for such arguments from now on, and say so."""
+        found = self._known[key] = _Specialisation()
+        found.plain = f"{', '.join(error.where)}: {error.message}"
+        text = f"{self._name()} is run by NumPy, not compiled: {found.plain}"
+        warnings.warn(text, PerformanceWarning, stacklevel=4)
 
     def _straight(self, found: _Specialisation, arrays: Sequence[Any]) -> Any:
         assert found.traced is not None
@@ -190,7 +217,7 @@ class Jitted:
         except Diverged:
             found.tree = Tree(found.tree.plain)
             found.tree.folds = False
-            path = Path(found.tree, arrays, self._compile, path.effects)
+            path = path.again(found.tree)
             return trace_values(self.__wrapped__, self._parameters, values, path)
 
     def _compile(self, module: Module, text: str) -> Any:
@@ -229,7 +256,10 @@ class Jitted:
             return _Interpreted(module)
 
         path = Path(Tree(), arrays, interpreted)
-        traced = trace_values(self.__wrapped__, self._parameters, values, path)
+        try:
+            traced = trace_values(self.__wrapped__, self._parameters, values, path)
+        except GivenUp as given_up:
+            raise given_up.error from None
         return Lowered([traced.module] if traced.module is not None else modules, self.options)
 
     def explain(self, *args: Any, **kwargs: Any) -> Explanation:
@@ -243,11 +273,12 @@ class Jitted:
             values = self._parameters.bind(args, kwargs)
             key, _ = self._parameters.key(values)
             found = self._known.get(key)
-            if found is None or not found.holds() or found.compilation is None:
+            if found is None or not (found.plain or (found.holds() and found.compilation)):
                 self(*copied(args), **copied(kwargs))
             keys = [key]
         known = [(k, self._known[k]) for k in keys]
-        parts = [Explained(self._guards(k, s), self._parts(s), s.writes, s.loops) for k, s in known]
+        parts = [Explained(self._guards(k, s), self._parts(s), s.writes, s.loops, s.plain)
+                 for k, s in known]  # fmt: skip
         return Explanation(self._name(), parts, self._reasons)
 
     def _name(self) -> str:

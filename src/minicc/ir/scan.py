@@ -32,6 +32,8 @@ from minicc.ir.arrays import empty
 from minicc.ir.core import Op, Region, RunRegion, Value, walk
 from minicc.ir.types import BOOL, TensorType, static_shape
 
+ENDLESS = 1 << 62  # rounds of a loop that data end
+
 
 class Scanning(Op):
     """A loop of `count` rounds; the operands are states, scanned tensors, and what is captured.
@@ -125,7 +127,8 @@ def largest_rounds(region: Region) -> dict[str, Dim]:
     ranges: dict[str, Dim] = {}
     for op in walk(region):  # outer loops come before those within
         if op.control and op.attrs.get("index"):
-            ranges[op.attrs["index"]] = affine_facts.at_most(op.attrs["count"], ranges)
+            count = op.attrs.get("count", ENDLESS)
+            ranges[op.attrs["index"]] = affine_facts.at_most(count, ranges)
     return ranges
 
 

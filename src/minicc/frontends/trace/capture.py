@@ -23,7 +23,8 @@ from minicc.frontends.trace.carried import (
     carried,
     same_type,
 )
-from minicc.frontends.trace.indices import Index, Round
+from minicc.frontends.trace.choices import Choices, Chooser
+from minicc.frontends.trace.indices import Index
 from minicc.frontends.trace.loop_body import (
     State,
     closed,
@@ -39,7 +40,9 @@ from minicc.frontends.trace.pytree import mapped
 from minicc.frontends.trace.reach import Reach
 from minicc.frontends.trace.recorder import Recorder, WrittenOut
 from minicc.frontends.trace.tracer import Tracer
+from minicc.ir import affine
 from minicc.ir.core import Value, region_key
+from minicc.ir.rewrite import live
 
 _RECORDINGS = 6  # of a body, until nothing more is found to be carried
 _PLAIN = (bool, int, float, complex, str, bytes, type(None))
@@ -132,6 +135,8 @@ class Capture:
         self.peels = False
         self.turns = False
         self._recordings = 0
+        self.states: list[State] = []
+        self._begun = recorder.count
         self._names = site.names()
         roots = [b for b in recorder.live() if b.looks_at() is None]
         self._roots = {id(b): (b, b.content, b.version) for b in roots}
@@ -139,6 +144,9 @@ class Capture:
         self._carried: dict[str, Carried] = {}
         self._sampled: Any = None  # what was recorded of the first sample
         self._bound: set[str] = set()  # names that rounds bind
+        self._fresh: dict[str, Any] = {}
+        self._touched: dict[int, Tracer] = {}
+        self.choices = Choices(recorder)
 
     @property
     def key(self) -> Any:
@@ -146,27 +154,38 @@ class Capture:
         return self.site.key
 
     def begin(self) -> Index:
-        """Begin a recording, with fresh values for what is carried; the number of the item."""
+        """Begin a recording, or another way through one; the number of the item.
+
+        A recording has fresh values for what is carried.
+        """
         recorder = self.recorder
-        self._recordings += 1
-        count = self.count.dim() if type(self.count) is Index else self.count
-        self.number = Round(recorder.rounds.enter(count, self._sampled is not None))
-        self._used, recorder.rounds.used = recorder.rounds.used, False
-        self._marker = recorder.count
-        self._outer = recorder.enter()
-        recorder.loops.append(self)
+        if not self.choices.sides:
+            self._recordings += 1
+            count = self.count.dim if type(self.count) is Index else self.count
+            self.number = recorder.rounds.enter(count, self._sampled is not None)
+            self._used, recorder.rounds.used = recorder.rounds.used, False
+            self._marker = recorder.count
+            self._touched = {}
+            self._outer = recorder.enter()
+            recorder.loops.append(self)
+            self.choices = Choices(recorder)
+            for w in self._written.values():
+                w.arg = Value(w.arg.type, w.arg.hint)
+            self._fresh = {n: c.begin(recorder, self.number) for n, c in self._carried.items()}
+            for n, c in self._carried.items():
+                c.arg.hint = n
         for w in self._written.values():
-            w.arg = Value(w.arg.type, w.arg.hint)
             w.box.hold(w.arg, self._roots[id(w.box)][2])
-        fresh = {n: c.begin(recorder, self.number) for n, c in self._carried.items()}
-        for n, c in self._carried.items():
-            c.arg.hint = n
-        # a name that only an earlier recording bound must not be taken for what this one did
-        fresh |= {n: _UNBOUND for n in self._bound if n not in self._names}
+        # a name that only an earlier way bound must not be taken for what this one did
+        fresh = {n: _UNBOUND for n in self._bound if n not in self._names} | self._fresh
         self.site.bind(fresh)
         self._start = {**self._names, **fresh}
         self._forget()
-        return Index(recorder, {self.number: self.stride}, self.first)
+        return Index(recorder, affine.symbol(self.number) * self.stride + self.first)
+
+    def choose(self, condition: Value) -> bool:
+        """Which side a round takes where it asks; another recording takes the other one."""
+        return self.choices.side(condition)
 
     def ends(self) -> bool:
         """Look at what a recording did; False where another is wanted."""
@@ -176,14 +195,25 @@ class Capture:
             recorder.write_out(f"a round changes `{changed}`")
         now = self.site.names()
         self._bound |= {n for n, v in now.items() if v is not self._start.get(n, _UNBOUND)}
-        self._start = {}
         roots = self._roots.values()
-        touched = [b for b, _, version in roots if b.version != version]
-        new = [b for b in touched if id(b) not in self._written]
-        names = [n for n in self.site.code.carried & self._bound if self._is_new(n, now[n])]
+        touched = {id(b): b for b, _, version in roots if b.version != version}
+        self._touched |= touched
+        if self.choices.asked or self.choices.ways:
+            contents = {k: b.content for k, b in touched.items()}
+            if self.choices.go_on({**now, **self._asked()}, contents):
+                self.reset()
+                return False
+            self.choices.require_light()
+            now = self._all_ways(now)
+        self._start, self._fresh = {}, {}
+        new = [b for k, b in self._touched.items() if k not in self._written]
+        code = self.site.code
+        # a name that just some ways bind keeps what it was in others
+        kept = code.carried | code.left if self.choices.ways else code.carried
+        names = [n for n in kept & self._bound if self._is_new(n, now[n])]
         try:
             if not new and not names:
-                self._states = self._made(now)
+                self.states = self._made(now)
         except Unlike as error:
             self._fail(str(error))
             self.turns = isinstance(error, Turned)
@@ -225,8 +255,8 @@ class Capture:
         if not self.recorder.rounds.used:
             return ""
         try:
-            left = [s.after for s in self._states]
-            _, body = closed([s.arg for s in self._states], self._ops, left)
+            left = [s.after for s in self.states]
+            _, body = closed([s.arg for s in self.states], live(self._ops, left), left)
             body = in_all_rounds(body)
             self._recorded = region_key(body)
         except (UserError, ValueError, TypeError) as error:
@@ -234,6 +264,25 @@ class Capture:
         if self._sampled not in (None, self._recorded):
             return "an extent that depends on the round is taken for a number"
         return undecided(body, self.recorder.rounds)
+
+    def _asked(self) -> dict[str, Any]:
+        """What else a way leaves, under names that are none of Python's."""
+        return {}
+
+    def _all_ways(self, now: dict[str, Any]) -> dict[str, Any]:
+        """The names after all ways, and the arrays that they write to, as conditions choose."""
+        code = self.site.code
+        live = {*(code.carried | code.left) & self._bound, *self._asked()}
+        boxes = {k: w.box for k, w in self._written.items() if k in self._touched}
+        args: dict[int, Any] = {k: self._written[k].arg for k in boxes}
+        chooser = Chooser(self.recorder, self.choices, self._roots.keys())
+        way = chooser.way(self._start, args, live)
+        for k, content in way.contents.items():
+            boxes[k].hold(content, self._roots[k][2] + 1)
+        self._forget()
+        bound = {n: way.names.get(n) for n in self._bound}
+        self.site.bind({n: v for n, v in bound.items() if v is not now.get(n)})
+        return {**now, **way.names, **bound}
 
     def _fail(self, why: str) -> None:
         self.why, self.peels = why, True
@@ -250,6 +299,18 @@ class Capture:
         """Put arrays and names back to what they were before the loop."""
         self._restore()
         self.site.bind({n: self._names[n] for n in self._bound if n in self._names})
+
+    def abandon(self) -> None:
+        """Put all back, and let go of what recordings made, of which there is nothing."""
+        self.reset()
+        for box in self.recorder.live(self._begun):
+            self._empty(box)
+
+    @staticmethod
+    def _empty(box: Tracer) -> None:
+        """Have a box that nobody can reach any more hold no value of a body."""
+        if box.held() is not None:
+            box.hold(np.broadcast_to(np.zeros((), box.dtype), box.shape), box.version)
 
     def _forget(self) -> None:
         for box in self.recorder.live():
@@ -304,15 +365,15 @@ class Capture:
 
     def finish(self) -> bool:
         """Make the loop of the graph, and bind its results; False where all of it is known."""
-        inner = {v for op in self._ops for v in op.results}.union(s.arg for s in self._states)
-        states = list(self._states)
+        inner = {v for op in self._ops for v in op.results}.union(s.arg for s in self.states)
+        states = list(self.states)
         made = self.recorder.live(self._marker)
         known = {s.after for s in states}
         for box in made:
             content = box.held()
             if content is not None and content in inner and content not in known:
                 known.add(content)
-                if self.number.name in symbols_of(content):
+                if self.number in symbols_of(content):
                     box.hold(self._gone(), box.version)
                 else:
                     states.append(self._last(content))
@@ -338,7 +399,7 @@ class Capture:
 
     def _settle(self, made: Sequence[Tracer], results: dict[Value, Value]) -> None:
         """Give arrays the results of the loop, and names what the last round left."""
-        for w, state in zip(self._written.values(), self._states, strict=False):
+        for w, state in zip(self._written.values(), self.states, strict=False):
             w.box.hold(results[state.after], self._roots[id(w.box)][2] + 1)
         for box in made:
             content = box.held()

@@ -1,8 +1,8 @@
 """The number of a captured loop's round as the user's code sees it: a Python int not yet known.
 
-An `Index` is a sum of rounds times known factors, and a known number; so `k`, `k - 1` and
-`2 * k + j` are. What is the same in all rounds (`k < n`, the length of `x[k:k + 3]`) is decided by
-its bounds; what is not, and needs the number itself, makes the loop one that is written out.
+An `Index` is an expression over rounds: `k`, `k - 1`, `2 * k + j`, `k % 3`, `k // 2`, `j * k`. What
+is the same in all rounds (`k < n`, the length of `x[k:k + 3]`) is decided by its bounds; what is
+not, and needs the number itself, makes the loop one that is written out.
 
 It knows numbers alone: nothing of arrays that it indexes (`moving`), or of how a loop is captured
 (`loops`).
@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from minicc.frontends.trace.extents import Extent
-from minicc.frontends.trace.numbers import Number
+from minicc.frontends.trace.numbers import STEP, Number
 from minicc.frontends.trace.recorder import Recorder
 from minicc.frontends.trace.registry import Dispatch
 from minicc.frontends.trace.tracer import Tracer
@@ -28,26 +28,16 @@ from minicc.ir.core import Value
 from minicc.ir.types import I64, DType
 
 
-class Round:
-    """The round of one loop, from 0 on, by its name (see `extents.Rounds`)."""
-
-    __slots__ = ("name",)
-
-    def __init__(self, name: str) -> None:
-        self.name = name
-
-
 class Index(Number):
-    """`base` and each round times its factor."""
+    """An expression over the numbers of rounds, by the names of these (see `extents.Rounds`)."""
 
-    __slots__ = ("_recorder", "base", "terms")
+    __slots__ = ("_recorder", "dim")
 
-    def __init__(self, recorder: Recorder, terms: dict[Round, int], base: int) -> None:
+    def __init__(self, recorder: Recorder, dim: Dim) -> None:
         self._recorder = recorder
-        self.terms = {r: n for r, n in terms.items() if n}
-        self.base = base
+        self.dim = dim
         self.kind = int
-        self.known = None
+        self.known, self.counts = None, False
 
     @property
     def box(self) -> Tracer:  # type: ignore[override]
@@ -58,20 +48,13 @@ class Index(Number):
         """The number as a value of the body of the innermost loop that it depends on."""
         return self._recorder.emit(graph.Sizes, (self.place(),), (), I64)
 
-    def dim(self) -> Dim:
-        """What it is in all rounds."""
-        total: Dim = self.base
-        for r, factor in self.terms.items():
-            total = total + affine.symbol(r.name) * factor
-        return total
-
     def place(self) -> int:
         """The number as an attribute of ops has it."""
-        return self._recorder.rounds.extent(self.dim())
+        return self._recorder.rounds.extent(self.dim)
 
     def bounds(self) -> tuple[int, int]:
         """The least and the greatest that it can be."""
-        return self._recorder.rounds.bounds(self.dim())
+        return self._recorder.rounds.bounds(self.dim)
 
     def fits(self, element: DType) -> bool:
         """Whether an integer type holds it in every round."""
@@ -79,28 +62,30 @@ class Index(Number):
         low, high = self.bounds()
         return bool(limits.min <= low and high <= limits.max)
 
-    def at(self, loop: Round, number: Any) -> Any:
+    def at(self, loop: str, number: Any) -> Any:
         """What it is in one round of a loop: a Python int where it depends on no other."""
-        terms = {r: n for r, n in self.terms.items() if r is not loop}
-        rest = Index(self._recorder, terms, self.base) if terms else self.base
-        return rest + number * self.terms.get(loop, 0)
+        round_ = number.dim if type(number) is Index else number
+        return self._made(affine.substitute(self.dim, {loop: round_}))
+
+    def factor(self, loop: str) -> int | None:
+        """By how much it grows in each round of a loop; None where that is not one number."""
+        found = affine_facts.linear(self.dim, (loop,))
+        step = None if found is None else found[0].get(loop, 0)
+        return step if isinstance(step, int) else None
+
+    def _made(self, dim: Dim) -> Any:
+        return dim if isinstance(dim, int) else Index(self._recorder, dim)
 
     def read(self, needs: str) -> Any:
         self._recorder.write_out(f"{needs} needs the number of the round")
 
     def plus(self, other: Any, sign: int) -> Any:
         """The sum or difference with an int or another index; a Python int where it is known."""
-        terms, base = (other.terms, other.base) if type(other) is Index else ({}, int(other))
-        total = dict(self.terms)
-        for r, n in terms.items():
-            total[r] = total.get(r, 0) + sign * n
-        made = Index(self._recorder, total, self.base + sign * base)
-        return made if made.terms else made.base
+        return self._made(affine.add(self.dim, affine.multiply(_dim_of(other), sign)))
 
-    def times(self, factor: int) -> Any:
-        """The product with an int."""
-        terms = {r: n * factor for r, n in self.terms.items()}
-        return Index(self._recorder, terms, self.base * factor) if factor else 0
+    def times(self, other: Any) -> Any:
+        """The product with an int or another index."""
+        return self._made(affine.multiply(self.dim, _dim_of(other)))
 
     def as_float(self) -> Any:
         """The number as a traced Python float."""
@@ -140,10 +125,25 @@ class Index(Number):
         made = Dispatch.call(self._recorder, "divide", pair if by else pair[::-1], {})
         return Number(made, float)
 
+    def __mod__(self, other: Any) -> Any:
+        return self._made(affine.mod(self.dim, self._size(other)))
+
+    def __floordiv__(self, other: Any) -> Any:
+        return self._made(affine.floordiv(self.dim, self._size(other)))
+
+    def _size(self, other: Any) -> int:
+        if type(other) is not int or not 0 < other < _EXACT:
+            self.read("a quotient")
+        return int(other)
+
     __hash__ = Number.__hash__
 
 
 _EXACT = 1 << 53  # up to which a float64 holds every integer
+
+
+def _dim_of(x: Any) -> Dim:
+    return x.dim if type(x) is Index else int(x)
 
 
 def _is_int(x: Any) -> bool:
@@ -160,13 +160,14 @@ def _arithmetic(name: str, exact: Callable[[Index, Any], Any]) -> Any:
         number = type(other) is float or (type(other) is Number and other.kind is float)
         if number and max(map(abs, self.bounds())) <= _EXACT:
             return getattr(self.as_float(), name)(other)
+        if type(other) is Number and other.counts and max(map(abs, self.bounds())) < STEP:
+            pair = (other.box, self.box) if name.startswith("__r") else (self.box, other.box)
+            ufunc = {"add": "add", "sub": "subtract"}.get(name.strip("_").lstrip("r"))
+            if ufunc is not None:
+                return Number(Dispatch.call(self._recorder, ufunc, pair, {}), int, True)
         return inherited(self, other)
 
     return apply
-
-
-def _product(self: Index, other: Any) -> Any:
-    return self.read("a product of two indices") if type(other) is Index else self.times(int(other))
 
 
 for _name, _exact in (
@@ -174,8 +175,8 @@ for _name, _exact in (
     ("__radd__", lambda a, b: a.plus(b, 1)),
     ("__sub__", lambda a, b: a.plus(b, -1)),
     ("__rsub__", lambda a, b: a.times(-1).plus(b, 1)),
-    ("__mul__", _product),
-    ("__rmul__", _product),
+    ("__mul__", lambda a, b: a.times(b)),
+    ("__rmul__", lambda a, b: a.times(b)),
 ):
     setattr(Index, _name, _arithmetic(_name, _exact))
 
@@ -210,17 +211,7 @@ def extent_of(recorder: Recorder, length: Any) -> int:
 
 def _shown(recorder: Recorder, shape: tuple[int, ...]) -> tuple[Any, ...]:
     """A shape as the user's code sees it: with indices of loops, which can't be taken for ints."""
-    return tuple([_index_of(recorder, n) if type(n) is Extent else n for n in shape])
-
-
-def _index_of(recorder: Recorder, extent: Extent) -> Index:
-    rounds = {r.name: r for loop in recorder.loops for r in [loop.number]}
-    found = affine_facts.linear(extent.dim, tuple(rounds))
-    factors, base = found if found is not None else ({}, None)
-    if not isinstance(base, int) or not all(isinstance(n, int) for n in factors.values()):
-        recorder.write_out("an extent is asked for that is no sum of numbers of rounds")
-    terms = {rounds[name]: affine.number(n) for name, n in factors.items()}
-    return Index(recorder, terms, base)
+    return tuple([Index(recorder, n.dim) if type(n) is Extent else n for n in shape])
 
 
 Dispatch.shown = _shown

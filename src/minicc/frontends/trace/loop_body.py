@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from minicc.frontends.trace.extents import Extent, Rounds, dim_of
-from minicc.frontends.trace.indices import Index, Round
+from minicc.frontends.trace.indices import Index
 from minicc.frontends.trace.recorder import Recorder
 from minicc.ir import affine, graph
 from minicc.ir.affine import Dim
@@ -28,7 +28,7 @@ class State(NamedTuple):
 
 
 def emit_loop(
-    recorder: Recorder, number: Round, count: Any, ops: Sequence[Op], states: Sequence[State]
+    recorder: Recorder, number: str, count: Any, ops: Sequence[Op], states: Sequence[State]
 ) -> dict[Value, Value] | None:
     """The last states by what a round leaves of them; None where all that goes in is known."""
     yields = [s.after for s in states]
@@ -45,7 +45,7 @@ def emit_loop(
         states=len(states),
         backwards=(),
         turned=(),
-        index=number.name,
+        index=number,
         body=body,
     )
     return dict(zip(yields, made, strict=True))

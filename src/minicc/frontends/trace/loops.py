@@ -36,8 +36,10 @@ from minicc.frontends.trace.reach import Reach
 from minicc.frontends.trace.recorder import Recorder
 from minicc.frontends.trace.registry import Dispatch
 from minicc.frontends.trace.tracer import Tracer
+from minicc.frontends.trace.whiles import Turn, told
 
-_FEW = 8  # rounds up to which a loop is not captured
+_FEW = 3  # rounds up to which a loop is not captured
+_LONG = 1000  # operations of all rounds up to which a loop is written out
 _PEELED = 2  # first rounds that are written out where types change
 
 
@@ -128,6 +130,7 @@ def _rows(recorder: Recorder, frame: FrameType, array: Tracer) -> Iterator[Any] 
 
 
 Dispatch.loop = _rows
+Dispatch.test = told
 
 
 def _rounds(recorder: Recorder, site: Site, source: Source) -> Iterator[Any]:
@@ -158,7 +161,7 @@ def _rounds(recorder: Recorder, site: Site, source: Source) -> Iterator[Any]:
         if not capture.why and capture.finish():
             recorder.tell(str(site), _captured(source.length, first, stride))
             return
-        capture.reset()
+        capture.abandon()
         if type(rounds) is Index:
             recorder.write_out(f"its loop at {site}: {capture.why}")
         if capture.turns and stride == 1:
@@ -171,8 +174,15 @@ def _rounds(recorder: Recorder, site: Site, source: Source) -> Iterator[Any]:
     if type(source.length) is Index:
         recorder.write_out(f"its loop at {site}: {why}")
     recorder.tell(str(site), f"{source.length} rounds, written out: {why}")
-    for n in range(first, source.length):
-        yield source.item(n)
+    begun, rounds = recorder.work, source.length - first
+    turn = recorder.turns[id(site.frame), site.code.head] = Turn(str(site), source.length, first)
+    while turn.left:
+        n = turn.at - first
+        long = (recorder.work - begun) * rounds // max(n, 1)
+        if n > 1 and long > _LONG:
+            what = f"the {source.length} rounds of the loop at {site} would be written out"
+            recorder.give_up(f"{what}, about {long} operations: {why}")
+        yield source.item(turn.next())
 
 
 def _captured(rounds: Any, first: int, stride: int) -> str:

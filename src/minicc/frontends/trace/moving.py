@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from minicc.frontends.trace.extents import cut_of
-from minicc.frontends.trace.indices import Index, Round, extent_of
+from minicc.frontends.trace.indices import Index, extent_of
 from minicc.frontends.trace.recorder import Recorder
 from minicc.frontends.trace.tracer import Content, Lens, Tracer
 from minicc.ir import graph
@@ -125,8 +125,10 @@ def _ends(part: slice, extent: int) -> tuple[int, int]:
 
 
 def _inside(recorder: Recorder, index: Index, most: int, extent: int) -> Any:
-    """The position from the front; negative ones count from the end, as long as all are."""
+    """The position from the front; negative ones count from the end, all of them in a slice."""
     low, high = index.bounds()
+    if -extent <= low < 0 <= high < extent and most < extent:
+        return index % extent
     if high < 0:
         index, low, high = index.plus(extent, 1), low + extent, high + extent
     if low < 0 or high > most:
@@ -204,7 +206,7 @@ def round_key(key: Any) -> Any:
 
 def _told(part: Any) -> Any:
     if type(part) is Index:
-        return (frozenset(part.terms.items()), part.base)
+        return ("index", part.dim)
     if isinstance(part, tuple):
         return tuple(map(_told, part))
     if isinstance(part, slice):
@@ -212,7 +214,7 @@ def _told(part: Any) -> Any:
     return part
 
 
-def key_in(loop: Round, number: int, key: Any) -> Any:
+def key_in(loop: str, number: Any, key: Any) -> Any:
     """What an index key is in one round of a loop."""
     if isinstance(key, tuple):
         return tuple([key_in(loop, number, part) for part in key])

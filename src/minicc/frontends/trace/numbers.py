@@ -26,14 +26,18 @@ from minicc.ir.types import DType
 
 
 class Number:
-    """A Python float or int whose value is in `box`, a traced scalar of 64 bits."""
+    """A Python float or int whose value is in `box`, a traced scalar of 64 bits.
 
-    __slots__ = ("box", "kind", "known")
+    One that `counts` is an int that loops made by small steps: 64 bits hold it, whatever they do.
+    """
+
+    __slots__ = ("box", "counts", "kind", "known")
     __array_priority__ = 2000
 
-    def __init__(self, box: Tracer, kind: type) -> None:
+    def __init__(self, box: Tracer, kind: type, counts: bool = False) -> None:
         self.box = box
         self.kind = kind
+        self.counts = counts
         self.known: Any = None
 
     @property
@@ -127,6 +131,7 @@ def _unary(x: Number, name: str, real: Callable[[Any], Any]) -> Any:
 
 
 _PLAIN = (bool, int, float)
+STEP = 1 << 31  # by less than which a number that counts grows at once
 
 
 def _define(symbol: str, ufunc: str, recorded: bool, compares: bool = False) -> None:
@@ -138,11 +143,12 @@ def _define(symbol: str, ufunc: str, recorded: bool, compares: bool = False) -> 
             return NotImplemented
         if type(other) in _PLAIN or type(other) is Number:
             floats = x.kind is float or (compares and not isinstance(other, float))
-            if recorded and floats and _exact(x, other):
+            small = x.counts and type(other) is int and abs(other) < STEP and symbol != "mul"
+            if recorded and (floats or small) and _exact(x, other):
                 pair = (_box(x, other), _box(other, x))
                 left, right = pair[::-1] if swapped else pair
                 out = Dispatch.call(x.box.recorder, ufunc, (left, right), {})
-                return out if compares else Number(out, float)
+                return out if compares else Number(out, x.kind, small)
         mine = x.read(f"the operator of operator.{symbol}")
         theirs = other.read("an operator") if type(other) is Number else other
         return real(theirs, mine) if swapped else real(mine, theirs)

@@ -59,6 +59,7 @@ class Dispatch:
     library: Callable[..., Any]
     loop: Callable[..., Any]
     shown: Callable[..., Any]
+    test: Callable[..., Any]
 
 
 # Methods of ndarray that are NumPy's function of the same or another name.

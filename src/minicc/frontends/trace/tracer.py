@@ -32,7 +32,7 @@ from minicc.frontends.trace.registry import FUNCTIONS, METHODS, Dispatch
 from minicc.ir.core import Array, Value
 
 Content = Value | Array
-_UNROLLED = 1024  # rows that a Python loop over an array may have
+_UNROLLED = 1024  # rows of an array that are written out
 
 
 class Lens(NamedTuple):
@@ -65,6 +65,7 @@ class Tracer(Operators):
 
     `locked` says whose memory it is, where it may not be written; `base` and `lens` make it a view.
     A `scalar` stands for one of NumPy's, which is no array; it passes for one with `isinstance`.
+    One that is `unsure` may be another array that others hold, too.
     """
 
     __slots__ = (
@@ -77,6 +78,7 @@ class Tracer(Operators):
         "_seen",
         "_shadow",
         "_version",
+        "unsure",
     )
     __array_priority__ = 1000
 
@@ -100,6 +102,7 @@ class Tracer(Operators):
         self._seen = base._version if base is not None else 0
         self._shadow: Array | None = None
         self._known: dict[str, Any] = {}
+        self.unsure = False
         recorder.watch(self)
 
     @property
@@ -201,6 +204,8 @@ class Tracer(Operators):
                 f"{self.root._locked} is written to",
                 "write to a .copy() of it and return that",
             )
+        if self.root.unsure:
+            self.recorder.give_up("an array is written to that a loop may have bound or not")
         if self._base is not None and self._lens is not None:
             kept = Tracer(self.recorder, content)  # for a write on the host ends the segment
             self._write_through(self._base, self._lens, content)
@@ -233,6 +238,14 @@ class Tracer(Operators):
         return isinstance(self.content, Value)
 
     def read(self, convert: str, needs: str) -> Any:
+        """The elements as Python sees them: known, told by a loop, or read at a break."""
+        if convert == "bool" and self.symbolic:
+            told = Dispatch.test(self.recorder, self)
+            if told is not None:
+                return told
+        return self.see(convert, needs)
+
+    def see(self, convert: str, needs: str) -> Any:
         """The elements as Python sees them: known, or read where the segment ends."""
         content = self.content
         if not isinstance(content, Value):
@@ -388,10 +401,8 @@ class Tracer(Operators):
         if loop is not None:
             return loop
         if len(self) > _UNROLLED:
-            self.recorder.refuse(
-                "MC0247",
-                f"a Python loop over the {len(self)} rows of {self!r} would be unrolled",
-                f"write it with whole arrays; up to {_UNROLLED} rows are unrolled",
+            self.recorder.give_up(
+                f"a Python loop over the {len(self)} rows of {self!r} would be written out"
             )
         return (self[row] for row in range(len(self)))
 

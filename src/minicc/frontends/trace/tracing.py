@@ -108,7 +108,7 @@ def _traced(
         boxed.append(rewirer.container(boxes, name))
     run = _leaving(recorder, rewirer.entry(f))
     try:
-        outcome = _apply(run, parameters.signature, boxed)
+        outcome = parameters.call(run, boxed)
         rewirer.check_containers()
         if recorder.loops:
             recorder.write_out("it is left while its body is recorded")
@@ -167,14 +167,6 @@ def _argument(recorder: Recorder, rewirer: Rewirer, leaf: Any, path: str) -> Any
     recorder.arguments.append(box)
     recorder.given[id(leaf)] = box
     return box
-
-
-def _apply(f: Callable[..., Any], signature: inspect.Signature, values: Sequence[Any]) -> Any:
-    bound = inspect.BoundArguments(
-        signature,
-        dict(zip(signature.parameters, values, strict=True)),
-    )
-    return f(*bound.args, **bound.kwargs)
 
 
 def trace(
