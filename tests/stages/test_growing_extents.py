@@ -8,8 +8,10 @@ import numpy as np
 import pytest
 
 from minicc.compiler import lower
-from minicc.ir.core import Module
+from minicc.errors import CompilerBug, UserError
+from minicc.ir.core import Module, same_module
 from minicc.ir.parser import parse_module
+from minicc.ir.printer import print_module
 from minicc.ir.verify import verify
 from minicc.options import Options
 from tests.stages.programs import Array, every_stage, machine_code, same_bits
@@ -79,3 +81,52 @@ def test_cholesky(n: int) -> None:
     for name, results in checked(module, [a]):
         np.testing.assert_allclose(results[0], want, rtol=1e-11, err_msg=name)
     assert same_bits(a, before)
+
+
+def test_text_and_scope() -> None:
+    """The text is read as it is printed; a round's number means nothing outside of its loop."""
+    module = parsed(CHOLESKY, 5)
+    assert same_module(parse_module(print_module(module)), module)
+    outside = "  %z = graph.sizes {values = [$i], shape = [], dtype = !i64} : i64\n  yield %l"
+    text = CHOLESKY.replace("N", "5").replace("  yield %l\n}", f"{outside}\n}}")
+    with pytest.raises(CompilerBug, match=r"graph.sizes uses \$i outside of its loop"):
+        verify(parse_module(text))
+
+
+INSERTED = """
+module level = "graph"
+
+func @main(%x: f32[6,5], %v: f32[2,3]) -> ("y": f32[6,5], "sum": f32[6,5]) {
+  %new = graph.exp %v : f32[2,3]
+  %a = graph.exp %x : f32[6,5]
+  %y = graph.insert_slice %a, %new {starts = [1, 0], steps = [3, 2]} : f32[6,5]
+  %b = graph.exp %x : f32[6,5]
+  %top = graph.slice %b {starts = [0, 0], stops = [2, 3], steps = [1, 1]} : f32[2,3]
+  %low = graph.add %top, %v : f32[2,3]
+  %z = graph.insert_slice %b, %low {starts = [1, 1], steps = [1, 1]} : f32[6,5]
+  %sum = graph.add %z, %b : f32[6,5]
+  yield %y, %sum
+}
+"""
+
+
+def test_inserted_slices() -> None:
+    """Parts with steps, and a tensor that is read after a part of it was changed."""
+    rng = np.random.default_rng(0)
+    x, v = rng.random((6, 5), np.float32), rng.random((2, 3), np.float32)
+    y, z = np.exp(x), np.exp(x)
+    y[1::3, ::2] = np.exp(v)
+    z[1:3, 1:4] = z[:2, :3] + v
+    for name, results in checked(parsed(INSERTED, 0), [x, v]):
+        np.testing.assert_allclose(results[0], y, rtol=1e-6, err_msg=name)
+        np.testing.assert_allclose(results[1], z + np.exp(x), rtol=1e-6, err_msg=name)
+
+
+@pytest.mark.parametrize(
+    ("starts", "steps"), [("[5, 0]", "[1, 1]"), ("[0, 0]", "[6, 1]"), ("[0, -1]", "[1, 1]")]
+)
+def test_what_does_not_fit_is_refused(starts: str, steps: str) -> None:
+    """A part that leaves the tensor."""
+    text = INSERTED.replace("[1, 0], steps = [3, 2]", f"{starts}, steps = {steps}")
+    with pytest.raises((CompilerBug, UserError, ValueError), match="does not lie within"):
+        parse_module(text)

@@ -90,6 +90,13 @@ def sizes_of(region: Region) -> tuple[str, ...]:
     return tuple(sorted(found))
 
 
+def own_sizes(op: Op) -> tuple[str, ...]:
+    """The sizes that occur in an op's attributes and types, but for those in its regions alone."""
+    found: dict[str, None] = {}
+    _collect([*op.attrs.values(), *[v.type for v in (*op.operands, *op.results)]], found)
+    return tuple(found)
+
+
 def sizes_in(op: Op) -> tuple[str, ...]:
     """The sizes that occur in an op's attributes, regions and types."""
     found: dict[str, None] = {}
