@@ -79,10 +79,64 @@ PARTS = (
     y = Reshape (b, join)
     """,
 )
+# Both halves of an axis that is rolled, cut in windows; each is counted from what is left.
+ROLLED = (
+    "(float[n, t, 2] x) => (float[a, b, c] y)",
+    """
+    one = Constant <value_ints = [1]> ()
+    two = Constant <value_ints = [2]> ()
+    far = Constant <value_ints = [9223372036854775807]> ()
+    zero = Constant <value_ints = [0]> ()
+    four = Constant <value_ints = [4]> ()
+    back = Slice (x, two, far, one)
+    front = Slice (x, zero, two, one)
+    r = Concat <axis = 1> (back, front)
+    s = Shape (r)
+    n = Gather (s, zero)
+    h = Gather (s, one)
+    parts = Div (h, four)
+    m = Constant <value_ints = [4, 2]> ()
+    cut = Concat <axis = 0> (n, parts, m)
+    w = Reshape (r, cut)
+    rest = Constant <value_ints = [-1]> ()
+    shape = Concat <axis = 0> (parts, one, two)
+    any = Equal (shape, rest)
+    ones = Constant <value_ints = [1, 1, 1]> ()
+    known = Where (any, ones, shape)
+    two_floats = Constant <value_floats = [2.0, 3.0]> ()
+    mask = Expand (two_floats, known)
+    e = Mul (w, mask)
+    join = Concat <axis = 0> (n, h, two)
+    y = Reshape (e, join)
+    """,
+)
+# An image that is flattened and restored by its extents, as torch.export writes a padded window's.
+RESTORED = (
+    "(float[n, 1, h, w] x) => (float[a, b, c, d] y)",
+    """
+    k = Constant <value = float[2, 1, 3, 3] {1,2,3,4,5,6,7,8,9,1,2,3,4,5,6,7,8,9}> ()
+    c = Conv <strides = [2, 2], pads = [1, 1, 1, 1]> (x, k)
+    f = Constant <value_ints = [0, 0, -1]> ()
+    flat = Reshape (c, f)
+    t = Transpose <perm = [0, 2, 1]> (flat)
+    n = Shape <start = 0, end = 1> (x)
+    hw = Shape <start = 2, end = 4> (x)
+    less = Constant <value_ints = [-1]> ()
+    two = Constant <value_ints = [2]> ()
+    one = Constant <value_ints = [1]> ()
+    low = Add (less, hw)
+    half = Div (low, two)
+    own = Add (half, one)
+    to = Concat <axis = 0> (n, own, less)
+    y = Reshape (t, to)
+    """,
+)
 CASES: dict[str, tuple[tuple[str, str], Sizes]] = {
     "batches": (BATCHES, [{"x": (b, t, 6), "z": (b, 1)} for b, t in ((2, 5), (1, 1), (3, 2))]),
     "windows": (WINDOWS, [{"x": (b, 1, t)} for b, t in ((2, 23), (1, 5), (3, 40))]),
     "parts": (PARTS, [{"x": (b, t, 2)} for b, t in ((2, 5), (1, 1), (3, 8))]),
+    "rolled": (ROLLED, [{"x": (b, t, 2)} for b, t in ((2, 8), (1, 4), (3, 12))]),
+    "restored": (RESTORED, [{"x": (b, 1, *t)} for b, *t in ((2, 5, 8), (1, 1, 3), (3, 9, 4))]),
 }
 
 

@@ -29,8 +29,11 @@ class _UnknownError(Exception):
     """The result depends on what the symbols are."""
 
 
-def _divide(a: Dim, b: Dim) -> Dim:
-    """The quotient, truncated as ONNX's is where the dividend may be negative."""
+def _divide(demands: list[Dim] | None, a: Dim, b: Dim) -> Dim:
+    """The quotient, truncated as ONNX's is where the dividend may be negative.
+
+    One that only sizes near 0 make negative, as that of a window's first element, is not.
+    """
     if not isinstance(b, int) or b <= 0:
         quotient = ratio([a], [b])
         if quotient is None:
@@ -39,26 +42,33 @@ def _divide(a: Dim, b: Dim) -> Dim:
     if at_least(a, 0):
         return a // b
     exact = exact_quotient(a, b)
-    return maximum(a, 0) // b - maximum(-a, 0) // b if exact is None else exact
+    if exact is not None:
+        return exact
+    if demands is not None and at_least(a, -_NEAR):
+        demands.append(a)
+        return a // b
+    return maximum(a, 0) // b - maximum(-a, 0) // b
 
 
-def _modulo(demands: list[Dim], a: Dim, b: Dim) -> Dim:
+def _modulo(demands: list[Dim] | None, a: Dim, b: Dim) -> Dim:
     """The remainder with the divisor's sign; by a size it is one that is not near 0.
 
     The few sizes that are less fail the demand, and are imported for themselves.
     """
     if isinstance(b, int) and b > 0:
         return a % b
-    if not isinstance(a, int) or isinstance(b, int) or not at_least(b, 0) or abs(a) > _NEAR:
+    if demands is None or not isinstance(a, int) or abs(a) > _NEAR:
+        raise _UnknownError
+    if isinstance(b, int) or not at_least(b, 0):
         raise _UnknownError
     demands.append(b + a if a < 0 else b - a - 1)
     return b + a if a < 0 else a
 
 
-def _floor_divide(a: Dim, b: Dim) -> Dim:
+def _floor_divide(demands: list[Dim] | None, a: Dim, b: Dim) -> Dim:
     if isinstance(b, int) and (b > 0 or (b and isinstance(a, int))):
         return a // b
-    return _divide(a, b)
+    return _divide(demands, a, b)
 
 
 def _less(a: Dim, b: Dim) -> bool:
@@ -83,16 +93,19 @@ _ELEMENTWISE: dict[type[Op], Callable[..., Any]] = {
     graph.Add: operator.add,
     graph.Sub: operator.sub,
     graph.Mul: operator.mul,
-    graph.Div: _divide,
     graph.Min: minimum,
     graph.Max: maximum,
-    graph.FloorDiv: _floor_divide,
     graph.Neg: operator.neg,
     graph.Eq: _equal,
     graph.Ne: lambda a, b: not _equal(a, b),
     graph.Lt: _less,
     graph.Le: lambda a, b: not _less(b, a),
     graph.Select: lambda condition, a, b: a if condition else b,
+}
+_DEMANDING: dict[type[Op], Callable[..., Dim]] = {
+    graph.Div: _divide,
+    graph.FloorDiv: _floor_divide,
+    graph.Mod: _modulo,
 }
 
 
@@ -101,10 +114,10 @@ def is_size(element: DType) -> bool:
     return element.is_integer and element.bits >= 32
 
 
-def compute_dims(op: Op, args: Sequence[Any], demands: list[Dim]) -> Array | None:
+def compute_dims(op: Op, args: Sequence[Any], demands: list[Dim] | None) -> Array | None:
     """The result of an op on dimensions: of objects, or of booleans; None where it has none.
 
-    It is right where none of what is added to `demands` is negative.
+    It is right where none of what is added to `demands` is negative; for all sizes without a list.
     """
     objects = [a if a.dtype == object else _objects(a) for a in args]
     if isinstance(op, MOVES):
@@ -117,9 +130,9 @@ def compute_dims(op: Op, args: Sequence[Any], demands: list[Dim]) -> Array | Non
         return np.asarray(op.evaluate(lambda r, a: (), *objects)[0], objects[0].dtype)
     if isinstance(op, graph.Cast):
         return objects[0] if is_size(op.result.type.dtype) else None
-    function = (
-        partial(_modulo, demands) if isinstance(op, graph.Mod) else _ELEMENTWISE.get(type(op))
-    )
+    demanding, function = _DEMANDING.get(type(op)), _ELEMENTWISE.get(type(op))
+    if demanding is not None:
+        function = partial(demanding, demands)
     if function is None:
         return None
     try:
