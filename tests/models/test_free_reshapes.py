@@ -131,10 +131,25 @@ RESTORED = (
     y = Reshape (t, to)
     """,
 )
+# As many numbers as a tensor has elements, counted from its shape.
+COUNTED = (
+    "(float[n, t] x) => (float[a, b] y)",
+    """
+    s = Shape (x)
+    count = ReduceProd <keepdims = 0> (s)
+    zero = Constant <value_int = 0> ()
+    one = Constant <value_int = 1> ()
+    r = Range (zero, count, one)
+    f = Cast <to = 1> (r)
+    e = Reshape (f, s)
+    y = Mul (x, e)
+    """,
+)
 CASES: dict[str, tuple[tuple[str, str], Sizes]] = {
     "batches": (BATCHES, [{"x": (b, t, 6), "z": (b, 1)} for b, t in ((2, 5), (1, 1), (3, 2))]),
     "windows": (WINDOWS, [{"x": (b, 1, t)} for b, t in ((2, 23), (1, 5), (3, 40))]),
     "parts": (PARTS, [{"x": (b, t, 2)} for b, t in ((2, 5), (1, 1), (3, 8))]),
+    "counted": (COUNTED, [{"x": (b, t)} for b, t in ((2, 5), (1, 1), (3, 8))]),
     "rolled": (ROLLED, [{"x": (b, t, 2)} for b, t in ((2, 8), (1, 4), (3, 12))]),
     "restored": (RESTORED, [{"x": (b, 1, *t)} for b, *t in ((2, 5, 8), (1, 1, 3), (3, 9, 4))]),
 }

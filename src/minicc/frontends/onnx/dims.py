@@ -102,6 +102,12 @@ _ELEMENTWISE: dict[type[Op], Callable[..., Any]] = {
     graph.Le: lambda a, b: not _less(b, a),
     graph.Select: lambda condition, a, b: a if condition else b,
 }
+_REDUCED: dict[str, Callable[..., Any]] = {
+    "add": operator.add,
+    "mul": operator.mul,
+    "min": minimum,
+    "max": maximum,
+}
 _DEMANDING: dict[type[Op], Callable[..., Dim]] = {
     graph.Div: _divide,
     graph.FloorDiv: _floor_divide,
@@ -130,18 +136,28 @@ def compute_dims(op: Op, args: Sequence[Any], demands: list[Dim] | None) -> Arra
         return np.asarray(op.evaluate(lambda r, a: (), *objects)[0], objects[0].dtype)
     if isinstance(op, graph.Cast):
         return objects[0] if is_size(op.result.type.dtype) else None
+    try:
+        out = _applied(op, objects, demands)
+    except _UnknownError:
+        return None
+    if out is None or not all(map(_is_small, np.ravel(out))):
+        return None
+    return np.asarray(out, bool if op.result.type.dtype is BOOL else object)
+
+
+def _applied(op: Op, objects: Sequence[Any], demands: list[Dim] | None) -> Any:
+    """What arithmetic of an op gives; None where it is none."""
+    if isinstance(op, graph.Reduce):
+        reduced, (out,) = _REDUCED.get(op.combine), objects
+        if reduced is None or not out.size:
+            return None
+        for axis in sorted(op.axes, reverse=True):
+            out = np.frompyfunc(reduced, 2, 1).reduce(out, axis=axis, keepdims=op.keepdims)
+        return out
     demanding, function = _DEMANDING.get(type(op)), _ELEMENTWISE.get(type(op))
     if demanding is not None:
         function = partial(demanding, demands)
-    if function is None:
-        return None
-    try:
-        out = np.frompyfunc(function, len(objects), 1)(*objects)
-    except _UnknownError:
-        return None
-    if not all(map(_is_small, np.ravel(out))):
-        return None
-    return np.asarray(out, bool if op.result.type.dtype is BOOL else object)
+    return None if function is None else np.frompyfunc(function, len(objects), 1)(*objects)
 
 
 def _is_small(value: Any) -> bool:
