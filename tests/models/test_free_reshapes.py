@@ -145,11 +145,42 @@ COUNTED = (
     y = Mul (x, e)
     """,
 )
+# Blocks of an image beside their number, as a pixel shuffle's inverse has them.
+BLOCKS = (
+    "(float[n, 3, h, w] x) => (float[a, b, c, d, e, f] y)",
+    """
+    hw = Shape <start = 2, end = 4> (x)
+    two = Constant <value_ints = [2]> ()
+    half = Div (hw, two)
+    zero = Constant <value_ints = [0]> ()
+    one = Constant <value_ints = [1]> ()
+    h = Gather (half, zero)
+    w = Gather (half, one)
+    front = Constant <value_ints = [-1, 3]> ()
+    to = Concat <axis = 0> (front, h, two, w, two)
+    y = Reshape (x, to)
+    """,
+)
+# Of a size that was made a constant the model still computes what it was.
+CONSTANT = (
+    "(float[n, 16] x, float[m, m] z) => (float[a, b, c] y)",
+    """
+    count = Size (z)
+    n = Shape <end = 1> (x)
+    one = Constant <value_ints = [1]> ()
+    less = Constant <value_ints = [-1]> ()
+    rows = Reshape (count, one)
+    to = Concat <axis = 0> (n, rows, less)
+    y = Reshape (x, to)
+    """,
+)
 CASES: dict[str, tuple[tuple[str, str], Sizes]] = {
     "batches": (BATCHES, [{"x": (b, t, 6), "z": (b, 1)} for b, t in ((2, 5), (1, 1), (3, 2))]),
     "windows": (WINDOWS, [{"x": (b, 1, t)} for b, t in ((2, 23), (1, 5), (3, 40))]),
     "parts": (PARTS, [{"x": (b, t, 2)} for b, t in ((2, 5), (1, 1), (3, 8))]),
     "counted": (COUNTED, [{"x": (b, t)} for b, t in ((2, 5), (1, 1), (3, 8))]),
+    "blocks": (BLOCKS, [{"x": (b, 3, *hw)} for b, *hw in ((2, 6, 8), (1, 2, 2), (3, 4, 10))]),
+    "constant": (CONSTANT, [{"x": (b, 16), "z": (4, 4)} for b in (2, 1, 3)]),
     "rolled": (ROLLED, [{"x": (b, t, 2)} for b, t in ((2, 8), (1, 4), (3, 12))]),
     "restored": (RESTORED, [{"x": (b, 1, *t)} for b, *t in ((2, 5, 8), (1, 1, 3), (3, 9, 4))]),
 }

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from minicc.ir import graph
-from minicc.ir.affine import Dim, Expr, evaluate, maximum, minimum, sizes
+from minicc.ir.affine import Compound, Dim, Expr, evaluate, maximum, minimum, sizes
 from minicc.ir.affine_facts import at_least, exact_quotient
 from minicc.ir.core import Array, Op
 from minicc.ir.graph import product
@@ -175,8 +175,11 @@ def likely_factor(one: Any, other: Any, same_place: bool) -> int:
     """By what an extent has to be multiplied to be another for all sizes, as far as can be told.
 
     0 where it is no such factor. Both are computed of sizes of inputs alone, and the factor is the
-    same for some numbers; it is 1 for two symbols that stand for the same axis of two shapes.
+    same for some numbers; it is 1 for two symbols that stand for the same axis of two shapes, and
+    for a number and what is computed of sizes there: all but one size were made constants.
     """
+    if isinstance(one, int) and isinstance(other, Expr) and one > 1:
+        return int(same_place and not sizes(other))
     if not isinstance(one, Expr) or not isinstance(other, Expr) or sizes(one + other):
         return 0
     if one.is_atom() and other.is_atom():
@@ -186,6 +189,17 @@ def likely_factor(one: Any, other: Any, same_place: bool) -> int:
     pairs = [(evaluate(one, binding), evaluate(other, binding)) for binding in tried]
     factors = {b // a if a > 0 and b % a == 0 else 0 for a, b in pairs}
     return factors.pop() if len(factors) == 1 else 0
+
+
+def undivided(extents: Sequence[Dim]) -> list[Dim]:
+    """Extents of which those that are parts of another, beside their number, are that other."""
+    out = list(extents)
+    for k, n in enumerate(out):
+        match n:
+            case Expr(terms=(((Compound(kind="floordiv", args=(whole, number)),), 1),), const=0):
+                if number in out:
+                    out[out.index(number)], out[k] = 1, whole
+    return out
 
 
 def ratio(above: Sequence[Dim], below: Sequence[Dim]) -> Dim | None:

@@ -10,7 +10,7 @@ from functools import reduce
 from itertools import accumulate, zip_longest
 
 from minicc.frontends.onnx.context import Context
-from minicc.frontends.onnx.dims import likely_factor, ratio
+from minicc.frontends.onnx.dims import likely_factor, ratio, undivided
 from minicc.frontends.onnx.reader import Node
 from minicc.frontends.onnx.registry import operator
 from minicc.frontends.onnx.take import take
@@ -70,6 +70,7 @@ def _as_own(own: Sequence[Dim], wanted: Sequence[Dim]) -> list[Dim]:
     than windows do. That the shape holds as many elements becomes a guard.
     """
     found: list[Dim] = []
+    wanted = undivided(wanted)
     for n, here in zip_longest(wanted, own[: len(wanted)]):
         others = () if n in own else (here, *own)
         factors = ((m, likely_factor(m, n, same_place=k == 0)) for k, m in enumerate(others))
