@@ -79,9 +79,10 @@ class Path:
         self._target: Node | None = tree.root
         self._made = 0
 
-    def again(self) -> Path:
+    def again(self, afresh: bool = False) -> Path:
         """The same call from its beginning; effects that it had are not repeated."""
-        return Path(self.tree, self.args, self._compile, self.effects)
+        tree = Tree(self.tree.plain) if afresh else self.tree
+        return Path(tree, self.args, self._compile, self.effects)
 
     def pause(
         self, recorder: Recorder, make: Callable[[Place], Action], needed: Sequence[Tracer]

@@ -20,12 +20,13 @@ import numpy as np
 
 from minicc.errors import UnsupportedError, UserError
 from minicc.frontends.trace.host import on_host
-from minicc.frontends.trace.numbers import Number, PythonType
+from minicc.frontends.trace.numbers import Number, PythonType, has_term
+from minicc.frontends.trace.pytree import mapped
 from minicc.frontends.trace.recorder import Recorder
 from minicc.frontends.trace.registry import FUNCTIONS, VIEWS, WRITES, Dispatch, Implementation
 from minicc.frontends.trace.tracer import Content, Tracer
 from minicc.ir.core import Array, Value
-from minicc.ir.types import from_numpy
+from minicc.ir.types import F64, from_numpy
 
 # Calls that a compiled function would repeat with another outcome.
 _FILES = "files are read and written while tracing alone"
@@ -70,6 +71,8 @@ def call(recorder: Recorder, name: str, args: tuple[Any, ...], kwargs: dict[str,
     if isinstance(ufunc, np.ufunc) and len(args) > ufunc.nin:
         kwargs = {**kwargs, "out": args[ufunc.nin :]}
         args = args[: ufunc.nin]
+    if recorder.numbers and recorder.numbers.moving:
+        args, kwargs = _settled(name, args, kwargs)
     given = dict(kwargs)
     try:
         write = WRITES.get(name)
@@ -85,6 +88,52 @@ def call(recorder: Recorder, name: str, args: tuple[Any, ...], kwargs: dict[str,
         if error is recorder.raised or isinstance(error, UserError):
             raise
         raise _as_numpy(name, args, given, error, recorder.location()) from None
+
+
+# Arguments that may be numbers of which only the compiled program knows the value.
+_TAKE: dict[str, tuple[Any, ...]] = {
+    "where": (1, 2, "x", "y"),
+    "clip": (1, 2, "a_min", "a_max", "min", "max"),
+    "full": (1, "fill_value"),
+    "full_like": (1, "fill_value"),
+    "array": (0, "object"),
+    "asarray": (0, "a"),
+    "stack": (0, "arrays"),
+    "isclose": (0, 1),
+    "linspace": (0, 1),
+    "__setitem__": (2,),
+}
+_DTYPES = {"array": 1, "asarray": 1, "full": 2, "full_like": 2}  # where these take one
+
+
+def _settled(
+    name: str, args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """The arguments, where numbers that a function can't take as inputs are known ones."""
+    ufunc = isinstance(getattr(np, name, None), np.ufunc) or name in ("where", "clip")
+    into = kwargs.get("dtype", args[0].dtype if name in ("full_like", "__setitem__") else None)
+    place = _DTYPES.get(name, len(args))
+    into = args[place] if place < len(args) else into
+    floats = into is None or np.dtype(into).kind in "fc"
+    hosted = name not in FUNCTIONS and name not in WRITES and any(map(has_tracer, args))
+
+    def known(place: Any, argument: Any) -> Any:
+        takes = hosted or place in _TAKE.get(name, ()) or (ufunc and name not in _TAKE)
+
+        def leaf(x: Any, path: str) -> Any:
+            if isinstance(x, slice):
+                return slice(*[leaf(e, "") for e in (x.start, x.stop, x.step)])
+            if not has_term(x):
+                return x
+            exact = ufunc or (floats and (x.kind is not int or x.fits(F64)))
+            return x if takes and exact else x.read(f"an argument of {name}")
+
+        return mapped(leaf, argument)
+
+    return (
+        tuple([known(k, a) for k, a in enumerate(args)]),
+        {k: known(k, a) for k, a in kwargs.items()},
+    )
 
 
 def _as_numpy(
@@ -298,6 +347,8 @@ def is_foreign(x: Any) -> bool:
     """Whether an argument is, or holds, a traced array of an element type that no graph has."""
     if isinstance(x, Tracer):
         return x.dtype.kind not in "biuf" and from_numpy(x.dtype) is None
+    if type(x) is Number:
+        return x.kind is complex
     return isinstance(x, (list, tuple)) and any(map(is_foreign, x))
 
 

@@ -39,17 +39,17 @@ class Round:
 class Index(Number):
     """`base` and each round times its factor."""
 
-    __slots__ = ("_recorder", "base", "terms")
+    __slots__ = ("base", "terms")
 
     def __init__(self, recorder: Recorder, terms: dict[Round, int], base: int) -> None:
         self._recorder = recorder
         self.terms = {r: n for r, n in terms.items() if n}
         self.base = base
         self.kind = int
-        self.known = None
+        self.known = self.term = None
 
     @property
-    def box(self) -> Tracer:  # type: ignore[override]
+    def box(self) -> Tracer:
         """The number as a traced scalar."""
         return Tracer(self._recorder, self.value())
 

@@ -322,13 +322,16 @@ class Missed(NamedTuple):
     effects: int
 
 
-def replay(root: Node, args: Sequence[Array], behind: Mapping[Any, Node]) -> Any:
+def replay(
+    root: Node, args: Sequence[Array], behind: Mapping[Any, Node], numbers: Sequence[Array] = ()
+) -> Any:
     """The result of a call along known paths, or where it left them (`Missed`).
 
-    `behind` are the nodes by Python's state and the outcome before them.
+    `numbers` are what the state begins with besides the arguments. `behind` are the nodes by
+    Python's state and the outcome before them.
     """
     node = root
-    state: Sequence[Array] = args
+    state: Sequence[Array] = [*args, *numbers]
     effects = 0
     while True:
         pool = node.compute(state)

@@ -17,11 +17,12 @@ import numpy as np
 from minicc.errors import UserError
 from minicc.frontends.trace.dispatch import content_of
 from minicc.frontends.trace.host import box_kind
-from minicc.frontends.trace.numbers import Number
+from minicc.frontends.trace.numbers import Number, has_term
 from minicc.frontends.trace.pytree import Slot, mapped
 from minicc.frontends.trace.recorder import Recorder
 from minicc.frontends.trace.tracer import Tracer
 from minicc.ir.core import Array, Value
+from minicc.ir.types import I64
 
 
 class Shown:
@@ -80,6 +81,8 @@ class _Taking:
         if isinstance(leaf, Tracer):
             shared = self._shared(leaf, path)
             return self._slot(leaf, path, box_kind(leaf)) if shared is None else shared
+        if has_term(leaf) and leaf.kind is int and not leaf.fits(I64):
+            return leaf.read("a result")
         if type(leaf) is Number:
             return self._slot(leaf, path, leaf.kind)
         if isinstance(leaf, (np.ndarray, np.generic)):
