@@ -85,7 +85,9 @@ def call(recorder: Recorder, name: str, args: tuple[Any, ...], kwargs: dict[str,
             result = _chosen(recorder, where, result, out)
         return result if out is None else _into(recorder, out, result)
     except _MISTAKES as error:
-        if error is recorder.raised or isinstance(error, UserError):
+        # what is wrong with `out` comes first, and the host did not see it
+        hosted = error is recorder.raised and given.get("out") is None
+        if hosted or isinstance(error, UserError):
             raise
         raise _as_numpy(name, args, given, error, recorder.location()) from None
 

@@ -117,7 +117,8 @@ def _exponent(base: Operand, exponent: Any) -> Operand:
         return exponent  # type: ignore[no-any-return]
     if isinstance(base, (Value, np.ndarray)) and kind(base).kind != "f":
         return exponent.read("an exponent")  # type: ignore[no-any-return]
-    return next((exponent.kind(e) for e in (0.5, 1, 2) if exponent == e), exponent)
+    short = [exponent.kind(e) for e in (0.5, 1, 2) if exponent == e]
+    return short[0] if short else exponent  # type: ignore[no-any-return]
 
 
 def _power(recorder: Recorder, base: Operand, exponent: Operand) -> Value | None:
