@@ -146,6 +146,7 @@ def _as_numpy(
     def plain(x: Any) -> Any:
         if isinstance(x, Tracer):
             zeros = np.zeros(x.shape, x.dtype)
+            zeros.flags.writeable = x.writeable
             return zeros[()] if x.scalar else zeros
         if isinstance(x, (list, tuple)) and has_tracer(x):
             return type(x)([plain(e) for e in x])
@@ -182,7 +183,10 @@ def _outcome(recorder: Recorder, name: str, args: tuple[Any, ...], kwargs: dict[
             return shown
         if any(map(is_symbolic, given)):
             reason = "the graph has no element type for its arguments"
-            return on_host(recorder, _shown(name), _real(name), args, kwargs, reason)
+            result = on_host(recorder, _shown(name), _real(name), args, kwargs, reason)
+            if isinstance(result, Tracer) and result.ndim > 1:
+                lay_out(name, args, kwargs, result)  # what it had on the host may lie otherwise
+            return result
     if name.startswith("__") or (name in VIEWS and args and isinstance(args[0], Tracer)):
         return record(recorder, name, args, kwargs)
     if any(map(is_symbolic, (*args, *kwargs.values()))):
@@ -214,13 +218,15 @@ def record(recorder: Recorder, name: str, args: tuple[Any, ...], kwargs: dict[st
             or name in _ARRAYS
             or any(result is a for a in args)
         )
+        if (name in VIEWS or name == "__getitem__") and getattr(args[0], "scalar", False):
+            result = _detached(recorder, result)  # nothing is written to a scalar
         if isinstance(result, Tracer) and not result.ndim and not kept:
             given = args[0] if name == "ndarray.astype" else None
             result.scalar = given is None or getattr(given, "scalar", True)
         elif isinstance(result, Tracer) and not result.ndim and name in _KEEPS:
             result.scalar = args[0].scalar
         elif isinstance(result, Tracer) and result.ndim > 1 and name not in VIEWS:
-            lay_out(name, args, result)
+            lay_out(name, args, kwargs, result)
         return result
     except UnsupportedError as error:
         if error.code not in _HOSTED or recorder.path is None:
@@ -228,21 +234,49 @@ def record(recorder: Recorder, name: str, args: tuple[Any, ...], kwargs: dict[st
         return on_host(recorder, _shown(name), _real(name), args, kwargs, error.message)
 
 
-def lay_out(name: str, args: tuple[Any, ...], result: Tracer) -> None:
-    """Say how a ufunc's result lies in memory where its operands do not lie row by row."""
+def _detached(recorder: Recorder, result: Any) -> Any:
+    """What a function gives of a scalar: not a view of it."""
+    if isinstance(result, (list, tuple)):
+        return type(result)([_detached(recorder, r) for r in result])
+    is_view = isinstance(result, Tracer) and result.looks_at() is not None
+    return Tracer(recorder, result.content) if is_view else result
+
+
+def lay_out(name: str, args: tuple[Any, ...], kwargs: dict[str, Any], result: Tracer) -> None:
+    """Say how a result lies in memory where what it is made of does not lie row by row."""
     ufunc: Any = getattr(np, name, None)
-    boxes = [a for a in args if isinstance(a, Tracer)]
-    if (
-        not isinstance(ufunc, np.ufunc)
-        or ufunc.signature is not None
-        or all(b.ndim < 2 or b.shadow().flags.c_contiguous for b in boxes)
-    ):
+    if name == "concatenate":
+        shadows = [_cropped(b) for b in args[0] if isinstance(b, Tracer)]
+    elif name in _REDUCTIONS and isinstance(args[0], Tracer):
+        shadows = [_reduced(args[0].shadow(), *args[1:2], **kwargs)]
+    elif name in _ELEMENTWISE or (isinstance(ufunc, np.ufunc) and ufunc.signature is None):
+        shadows = [b.shadow() for b in args if isinstance(b, Tracer)]
+    else:
+        return
+    if all(s.ndim < 2 or s.flags.c_contiguous for s in shadows):
         return
     iterate: Any = np.nditer
-    flags = [*[["readonly"]] * len(boxes), ["writeonly", "allocate"]]
-    shadows = [b.shadow() for b in boxes]
+    flags = [*[["readonly"]] * len(shadows), ["writeonly", "allocate"]]
     made = iterate([*shadows, None], ["zerosize_ok"], flags, [*[s.dtype for s in shadows], "u1"])
-    result.lies(tuple(s * result.itemsize for s in made.operands[-1].strides))
+    order = sorted(range(result.ndim), key=lambda k: -made.operands[-1].strides[k])
+    model = np.empty([result.shape[k] for k in order], np.int8).transpose(np.argsort(order))
+    result.lies(tuple(s * result.itemsize for s in model.strides))
+
+
+_ELEMENTWISE = ("where", "clip", "round", "ndarray.astype", "real_if_close", "nan_to_num")
+_REDUCTIONS = ("sum", "prod", "max", "min", "amax", "amin", "any", "all", "mean")
+
+
+def _reduced(shadow: Array, axis: Any = None, keepdims: Any = False, **_: Any) -> Array:
+    """How an array lies without the axes that a reduction takes away."""
+    axes = range(shadow.ndim) if axis is None else np.atleast_1d(axis) % shadow.ndim
+    taken = slice(1) if keepdims else 0
+    return shadow[tuple([taken if k in axes else slice(None) for k in range(shadow.ndim)])]
+
+
+def _cropped(box: Tracer) -> Array:
+    """How an array lies, with no axis longer than two."""
+    return box.shadow()[(slice(2),) * box.ndim]
 
 
 def _recorded(

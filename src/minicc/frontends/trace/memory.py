@@ -12,8 +12,8 @@ Mirrors: NumPy's strided memory; PyTorch's `as_strided` views under functionalis
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import numpy as np

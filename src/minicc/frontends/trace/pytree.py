@@ -123,10 +123,10 @@ class Slot:
 def rebuild(structure: Any, leaves: Sequence[Any], args: Sequence[Any] = ()) -> Any:
     """The structure with its slots filled."""
     if type(structure) is Slot:
-        return structure.of(leaves, args)
+        return structure.of(leaves, args)  # as most are
 
     def fill(leaf: Any, path: str) -> Any:
-        return leaf.of(leaves, args) if isinstance(leaf, Slot) else leaf
+        return leaf.of(leaves, args) if hasattr(leaf, "of") else leaf
 
     return mapped(fill, structure)
 

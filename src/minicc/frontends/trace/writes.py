@@ -58,7 +58,7 @@ def copyto(
     recorder: Recorder, dst: Any, src: Any, casting: str = "same_kind", where: Any = True
 ) -> None:
     """Elements of `src` put into `dst`, where a condition holds."""
-    if src is dst and where is True:
+    if src is dst and where is True and np.ndim(dst):
         return  # before NumPy asks whether it may be written to
     box = target(recorder, dst)
     content = content_of(recorder, src)
@@ -171,7 +171,8 @@ for _name in ("add", "subtract", "multiply", "divide", "maximum", "minimum", "ne
 @writes("__setitem__")
 def set_item(recorder: Recorder, box: Any, index: Any, new: Any) -> None:
     """`box[index] = new`; the host does what depends on how many elements a mask takes."""
-    target(recorder, box)
+    if not target(recorder, box).writeable:
+        raise ValueError("assignment destination is read-only")
     if type(new) is Number and new.kind is int and box.dtype.kind in "iu" and box.itemsize < 8:
         new = new.read(f"a conversion to {box.dtype}")
     if isinstance(new, (int, float, list, tuple)) and not is_symbolic(new) and (
