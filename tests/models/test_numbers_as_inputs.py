@@ -136,6 +136,8 @@ CASES: list[Case] = [
     (lambda x, t: {t: x}[t], Y, FLOATS[:4], 4), (lambda x, t: max(t, 0.5) * x, Y, FLOATS, 4),
     (lambda x, t: sum([t, t]) * x, Y, FLOATS, 2), (by_type, Y, FLOATS[:4], 4),
     (lambda x, t: x * round(t, 1), Y, FLOATS, 3), (lambda x, n: x.reshape(n, -1), Y, [1, 17, 1], 2),
+    (lambda x, n: np.where(x > 1, n, x), I8, [*SMALL, 300, -200, 2**40], 20),
+    (lambda x, n: np.clip(x, 0, n), I8, INTS, 20), (lambda x, n: np.clip(x, -n, n), I8, SMALL, 3),
     (lambda x, n: x // n, I64, SMALL, 3), (lambda x, n: x & n, U8, INTS, 20),
 ]  # fmt: skip
 

@@ -176,7 +176,8 @@ def test_random_views(seed: int) -> None:
 
 
 SEEDS = (5108, 5535, 5801, 5806, 1443, 10083, 10587, 11844, 12612, 13725, 15016, 20621, 30099,
-         30123, 30623, 30749, 40239, 42001, 50154, 50178, 51353, 60580, 61280)  # fmt: skip
+         30123, 30623, 30749, 40239, 42001, 50154, 50178, 51353, 60580, 61280,
+         61623, 71472, 72074, 72136, 80015, 81560)  # fmt: skip
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -194,3 +195,29 @@ def test_arrays_made_to_lie_otherwise_are_copies() -> None:
     for got, want in zip(minicc.jit(f, threads=1)(arrays[0]), f(arrays[1]), strict=True):
         assert np.array_equal(got, want)
         assert got.strides == want.strides
+
+
+def test_a_shape_is_set_in_place() -> None:
+    def f(x: Any) -> Any:
+        y = x * 2
+        z = y * 1j
+        y.shape = z.shape = (-1,)
+        y[0] = 7
+        return y, z
+
+    for got, want in zip(
+        minicc.jit(f, threads=1)(np.ones((2, 3))), f(np.ones((2, 3))), strict=True
+    ):
+        assert np.array_equal(got, want)
+
+
+def test_scalars_are_keys() -> None:
+    def f(x: Any) -> Any:
+        counts: dict[Any, int] = {}
+        for v in x:
+            counts[v] = counts.get(v, 0) + 1
+        return list(counts.values())
+
+    compiled = minicc.jit(f, threads=1)
+    for x in (np.array([1.0, 2, 1]), np.array([3.0, 2, 1])):
+        assert compiled(x) == f(x)

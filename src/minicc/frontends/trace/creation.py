@@ -30,7 +30,8 @@ def _like(recorder: Recorder, a: Any, fill: Any, dtype: Any, shape: Any) -> Trac
     known = value_of(recorder, a).type
     like = a.shadow() if isinstance(a, Tracer) else np.empty(known.extents, known.dtype.numpy)
     model = np.empty_like(like, dtype, shape=shape)
-    new = Tracer(recorder, np.full(model.shape, fill, model.dtype))
+    model[...] = fill
+    new = Tracer(recorder, model)
     new.lies(model.strides)
     return new
 

@@ -12,6 +12,7 @@ Mirrors: NEP 18's dispatch; constant evaluation during JAX's tracing.
 from __future__ import annotations
 
 import inspect
+import warnings
 from collections.abc import Callable
 from functools import lru_cache, partial
 from typing import Any, NoReturn
@@ -184,8 +185,7 @@ def _outcome(recorder: Recorder, name: str, args: tuple[Any, ...], kwargs: dict[
         if any(map(is_symbolic, given)):
             reason = "the graph has no element type for its arguments"
             result = on_host(recorder, _shown(name), _real(name), args, kwargs, reason)
-            if isinstance(result, Tracer) and result.ndim > 1:
-                lay_out(name, args, kwargs, result)  # what it had on the host may lie otherwise
+            lay_out(name, args, kwargs, result)  # what it had on the host may lie otherwise
             return result
     if name.startswith("__") or (name in VIEWS and args and isinstance(args[0], Tracer)):
         return record(recorder, name, args, kwargs)
@@ -225,7 +225,7 @@ def record(recorder: Recorder, name: str, args: tuple[Any, ...], kwargs: dict[st
             result.scalar = given is None or getattr(given, "scalar", True)
         elif isinstance(result, Tracer) and not result.ndim and name in _KEEPS:
             result.scalar = args[0].scalar
-        elif isinstance(result, Tracer) and result.ndim > 1 and name not in VIEWS:
+        else:
             lay_out(name, args, kwargs, result)
         return result
     except UnsupportedError as error:
@@ -242,41 +242,53 @@ def _detached(recorder: Recorder, result: Any) -> Any:
     return Tracer(recorder, result.content) if is_view else result
 
 
-def lay_out(name: str, args: tuple[Any, ...], kwargs: dict[str, Any], result: Tracer) -> None:
-    """Say how a result lies in memory where what it is made of does not lie row by row."""
-    ufunc: Any = getattr(np, name, None)
-    if name == "concatenate":
-        shadows = [_cropped(b) for b in args[0] if isinstance(b, Tracer)]
-    elif name in _REDUCTIONS and isinstance(args[0], Tracer):
-        shadows = [_reduced(args[0].shadow(), *args[1:2], **kwargs)]
-    elif name in _ELEMENTWISE or (isinstance(ufunc, np.ufunc) and ufunc.signature is None):
-        shadows = [b.shadow() for b in args if isinstance(b, Tracer)]
-    else:
+def lay_out(name: str, args: tuple[Any, ...], kwargs: dict[str, Any], result: Any) -> None:
+    """Say how results lie in memory where what they are made of does not lie row by row.
+
+    NumPy says it, asked with small arrays that lie as the arguments do.
+    """
+    boxes: list[Tracer] = []
+    mapped(lambda x, path: boxes.append(x) if isinstance(x, Tracer) else None, (args, kwargs))
+    if all(b.ndim < 2 or b.shadow().flags.c_contiguous for b in boxes):
         return
-    if all(s.ndim < 2 or s.flags.c_contiguous for s in shadows):
-        return
-    iterate: Any = np.nditer
-    flags = [*[["readonly"]] * len(shadows), ["writeonly", "allocate"]]
-    made = iterate([*shadows, None], ["zerosize_ok"], flags, [*[s.dtype for s in shadows], "u1"])
-    order = sorted(range(result.ndim), key=lambda k: -made.operands[-1].strides[k])
-    model = np.empty([result.shape[k] for k in order], np.int8).transpose(np.argsort(order))
-    result.lies(tuple(s * result.itemsize for s in model.strides))
+    long = sorted({n for b in boxes for n in b.shape if n > _SHORT})
+    sizes = {n: k for k, n in enumerate(long, _SHORT + 1)}
+    with np.errstate(all="ignore"), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            small = mapped(lambda x, path: _small(x, sizes), (args, kwargs))
+            model = _real(name)(*small[0], **small[1])
+        except Exception:  # a number among the arguments fits the real sizes alone
+            return
+    many = isinstance(result, (list, tuple))
+    for made, like in zip(result, model, strict=False) if many else [(result, model)]:
+        if not isinstance(made, Tracer) or made.looks_at() or any(made is b for b in boxes):
+            continue
+        if made.ndim > 1 and isinstance(like, np.ndarray) and like.ndim == made.ndim:
+            _lie(made, like)
 
 
-_ELEMENTWISE = ("where", "clip", "round", "ndarray.astype", "real_if_close", "nan_to_num")
-_REDUCTIONS = ("sum", "prod", "max", "min", "amax", "amin", "any", "all", "mean")
+_SHORT = 4  # an extent up to which one is left as it is
 
 
-def _reduced(shadow: Array, axis: Any = None, keepdims: Any = False, **_: Any) -> Array:
-    """How an array lies without the axes that a reduction takes away."""
-    axes = range(shadow.ndim) if axis is None else np.atleast_1d(axis) % shadow.ndim
-    taken = slice(1) if keepdims else 0
-    return shadow[tuple([taken if k in axes else slice(None) for k in range(shadow.ndim)])]
+def _small(x: Any, sizes: dict[int, int]) -> Any:
+    """A small array that lies as a traced one does."""
+    if not isinstance(x, (Tracer, np.ndarray)):
+        return getattr(x, "real_function", x)
+    extents = [sizes.get(n, n) for n in x.shape]
+    if isinstance(x, np.ndarray):
+        return x[tuple(map(slice, extents))]
+    steps = x.shadow().strides
+    order = sorted(range(x.ndim), key=lambda k: -abs(steps[k]))
+    made = np.ones([extents[k] for k in order], x.dtype).transpose(np.argsort(order))
+    made = made[tuple([slice(None, None, -1 if s < 0 else 1) for s in steps])]
+    return made[()] if x.scalar else made
 
 
-def _cropped(box: Tracer) -> Array:
-    """How an array lies, with no axis longer than two."""
-    return box.shadow()[(slice(2),) * box.ndim]
+def _lie(box: Tracer, like: Array) -> None:
+    order = sorted(range(box.ndim), key=lambda k: -abs(like.strides[k]))
+    model = np.empty([box.shape[k] for k in order], np.int8).transpose(np.argsort(order))
+    box.lies(tuple(s * box.itemsize for s in model.strides))
 
 
 def _recorded(
@@ -321,6 +333,8 @@ def _method(name: str, array: Any, *args: Any, **kwargs: Any) -> Any:
     if name == "__setitem__":
         array[args[0]] = args[1]
         return None
+    if name == "flat":
+        return array.reshape(-1)
     return getattr(array, name)(*args, **kwargs)
 
 

@@ -311,8 +311,15 @@ class Tracer(Operators):
 
     @shape.setter
     def shape(self, new: Any) -> None:
-        what = "the shape of an array is set in place"
-        self.recorder.refuse("MC0241", what, "bind the result of reshape instead")
+        made = self._call("reshape", self, new)
+        boxes = self.recorder.live()
+        shown = any((v := b.looks_at()) and v[0] is self for b in boxes if b is not made)
+        given = any(self is a for a in self.recorder.arguments)
+        if shown or given or self._base is not None or self._locked or self.recorder.loops:
+            what = "the shape of an array that others show is set in place"
+            self.recorder.refuse("MC0241", what, "bind the result of reshape instead")
+        self._content, self._known = made.content, {}
+        self.lies(made.shadow().strides)
 
     @property
     def dtype(self) -> np.dtype[Any]:

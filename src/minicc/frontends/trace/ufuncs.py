@@ -209,8 +209,19 @@ def where(recorder: Recorder, condition: Any, x: Any, y: Any) -> Value:
     numpy_dtype = np.result_type(*map(_promoted, operands))
     element = recorder.dtype(numpy_dtype)
     chosen = recorder.cast(value_of(recorder, condition), BOOL)
-    a, b = (converted(recorder, o, element) for o in operands)
+    a, b = (converted(recorder, _cast_int(o, element), element) for o in operands)
     return recorder.emit(graph.Select, chosen, a, b)
+
+
+def _is_int(x: Any) -> bool:
+    return type(x) is int or (has_term(x) and x.kind is int)
+
+
+def _cast_int(x: Any, element: DType) -> Any:
+    """A Python int of `where`, which NumPy casts, so that one that does not fit wraps."""
+    if not _is_int(x) or not element.is_integer or (has_term(x) and x.fits(element)):
+        return x
+    return np.asarray(x.read("a cast") if has_term(x) else x).astype(element.numpy)
 
 
 @traces("clip")
@@ -226,6 +237,10 @@ def clip(
     low, high = a_min if min is None else min, a_max if max is None else max
     x = value_of(recorder, a)
     out: Any = Tracer(recorder, x)
+    if x.type.dtype.is_integer:  # a Python int beyond the type's own bounds is none
+        limits = np.iinfo(x.type.dtype.numpy)
+        low = None if _is_int(low) and low <= limits.min else low
+        high = None if _is_int(high) and high >= limits.max else high
     if low is not None:
         out = Tracer(recorder, apply(recorder, "maximum", out, low))
     if high is not None:
