@@ -147,7 +147,7 @@ class Jitted:
         assert found.traced is not None
         assert found.compilation is not None
         arrays = call.arrays
-        outputs = found.compilation.executable.run(_dense([*arrays, *call.inputs]))
+        outputs = found.compilation.executable.run([*_dense(arrays), *call.inputs])
         return found.traced.rebuild(outputs, arrays)
 
     def _walk(
