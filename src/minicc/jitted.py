@@ -13,6 +13,7 @@ import functools
 import sys
 import types
 import warnings
+from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any, Never
 
@@ -23,7 +24,7 @@ from minicc.compiler import STAGES, lower
 from minicc.errors import PerformanceWarning, UnsupportedError, UserError
 from minicc.frontends.trace import (
     Diverged,
-    Environment,
+    Given,
     GivenUp,
     Missed,
     Parameters,
@@ -35,7 +36,7 @@ from minicc.frontends.trace import (
     replay,
     trace_values,
 )
-from minicc.frontends.trace.explain import Explanation, graph_of, guards_of, parts_of
+from minicc.frontends.trace.explain import Explanation, graph_of, parts_of
 from minicc.frontends.trace.explain import Specialisation as Explained
 from minicc.ir.core import Function, Module, Region
 from minicc.ir.interpret import Interpreter
@@ -44,9 +45,12 @@ from minicc.limits import no_memory
 from minicc.locks import lock
 from minicc.options import Options, options_of
 from minicc.runtime.saved import Compilation
+from minicc.specialised import LOGGER, Call, Known, Specialisation
 
 _CODES = 512  # segments whose code is shared among equal ones
 _PLAIN = ("MC0241", "MC0245", "MC0246", "MC0247")  # what is not traced, but NumPy does
+_REASONS = 256  # of traces that are remembered
+_OFTEN = 32  # traces of a function after which it says so
 _SHOWN = 60  # characters of a value in an explanation
 
 
@@ -79,38 +83,6 @@ class Lowered:
         return print_module(self.at(level))
 
 
-class _Specialisation:
-    """What is known for one kind of arguments: one graph, or a tree of paths with breaks.
-
-    `plain` says why NumPy itself runs the function, where it does.
-    """
-
-    __slots__ = ("compilation", "environment", "loops", "plain", "references", "traced", "tree",
-                 "writes")  # fmt: skip
-
-    def __init__(self) -> None:
-        self.tree = Tree()
-        self.references: list[Any] = []
-        self.environment = Environment(())
-        self.compilation: Compilation | None = None
-        self.traced: Traced | None = None
-        self.loops: tuple[str, ...] = ()
-        self.writes: tuple[str, ...] = ()
-        self.plain = ""
-
-    def holds(self) -> bool:
-        """Whether it may be used for a call with its key."""
-        return self.environment.holds()
-
-    def add(self, traced: Traced) -> None:
-        """Take over what a trace found out."""
-        self.traced = traced
-        self.references += traced.references
-        self.writes = tuple(dict.fromkeys((*self.writes, *traced.writes)))
-        self.loops = tuple(dict.fromkeys((*self.loops, *traced.loops)))
-        self.environment = Environment(self.references)
-
-
 class Jitted:
     """What `jit` returns.
 
@@ -122,9 +94,10 @@ class Jitted:
         functools.update_wrapper(self, f)
         self.options = options
         self._parameters = Parameters(f)
-        self._known: dict[Any, _Specialisation] = {}
+        self._known = Known()
         self._lock = lock()
-        self._reasons: list[str] = []
+        self._reasons: deque[str] = deque(maxlen=_REASONS)
+        self._traces = 0
         self._codes: dict[str, _Code] = {}
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -132,21 +105,18 @@ class Jitted:
         values = self._parameters.bind(args, kwargs)
         if has_tracers(values):
             return self.__wrapped__(*args, **kwargs)
-        key, arrays = self._parameters.key(values)
-        found = self._known.get(key)
-        if found is not None and found.plain:
+        call = Call(*self._parameters.key(values), values)
+        if call.key in self._known.left:
             return self.__wrapped__(*args, **kwargs)
-        if found is None or not found.holds():
-            return self._trace(key, values, arrays)
-        compilation = found.compilation
-        if compilation is not None and found.traced is not None:
-            return found.traced.rebuild(compilation.executable.run(_dense(arrays)), arrays)
-        root = found.tree.root
-        if root is None:
-            return self._trace(key, values, arrays)
-        result = replay(root, arrays, found.tree.behind)
-        if type(result) is Missed:
-            return self._trace(key, values, arrays, result)
+        found = self._known.find(call)
+        if found is None:
+            return self._trace(call)
+        if found.compilation is not None:
+            return self._straight(found, call)
+        tree = found.tree
+        result = replay(tree.root, call.arrays, tree.behind, call.inputs) if tree.root else None
+        if tree.root is None or type(result) is Missed:
+            return self._trace(call, result)
         return result
 
     def __get__(self, owner: Any, kind: type | None = None) -> Any:
@@ -165,60 +135,72 @@ class Jitted:
             return self.__wrapped__.__qualname__
         return Jitted, (self.__wrapped__, self.options)
 
-    def _trace(
-        self, key: Any, values: Sequence[Any], arrays: list[Any], missed: Missed | None = None
-    ) -> Any:
+    def _trace(self, call: Call, missed: Missed | None = None) -> Any:
         """The result of a call that is traced, since nothing known fits it."""
         with self._lock:
-            found = self._known.get(key)
-            fits = found is not None and found.holds()
-            if found is not None and found.plain:
-                return self._parameters.call(self.__wrapped__, values)
-            if found is not None and fits and found.compilation is not None:
-                return self._straight(found, arrays)
-            self._reasons.append(self._why(key, found, fits, missed))
-            if found is None or not fits:
-                found = _Specialisation()
+            found = self._known.find(call)
+            if found is not None and found.compilation is not None:
+                return self._straight(found, call)
+            self._tell(self._why(call, missed if found is not None else None))
+            done = missed.effects if missed else 0
             try:
-                traced = self._walk(found, values, arrays, missed.effects if missed else 0)
+                fresh, traced = self._walk(call, found, done)
             except (GivenUp, UnsupportedError) as error:
                 given_up = error.error if isinstance(error, GivenUp) else error
-                if given_up.code not in _PLAIN or (missed is not None and missed.effects):
+                if given_up.code not in _PLAIN or done:
                     raise given_up from None  # NumPy would have the effects again
-                self._leave_to_numpy(key, given_up)
+                self._leave_to_numpy(call, given_up)
             else:
-                found.add(traced)
                 if traced.module is not None:
-                    found.compilation = compile_module(traced.module, self.options, {})
-                self._known[key] = found
-        if self._known[key].plain:
-            return self._parameters.call(self.__wrapped__, values)
-        return traced.result if traced.module is None else self._straight(found, arrays)
+                    fresh.compilation = compile_module(traced.module, self.options, {})
+                self._known.keep(call, fresh, self._parameters.paths(call.values))
+        if call.key in self._known.left:
+            return self._parameters.call(self.__wrapped__, call.values)
+        return traced.result if traced.module is None else self._straight(fresh, call)
 
-    def _leave_to_numpy(self, key: Any, error: UnsupportedError) -> None:
+    def _leave_to_numpy(self, call: Call, error: UnsupportedError) -> None:
         """Have NumPy run the function for such arguments from now on, and say so."""
-        found = self._known[key] = _Specialisation()
-        found.plain = f"{', '.join(error.where)}: {error.message}"
-        text = f"{self._name()} is run by NumPy, not compiled: {found.plain}"
+        why = self._known.left[call.key] = f"{', '.join(error.where)}: {error.message}"
+        text = f"{self._name()} is run by NumPy, not compiled: {why}"
         warnings.warn(text, PerformanceWarning, stacklevel=4)
 
-    def _straight(self, found: _Specialisation, arrays: Sequence[Any]) -> Any:
+    def _straight(self, found: Specialisation, call: Call) -> Any:
         assert found.traced is not None
         assert found.compilation is not None
-        return found.traced.rebuild(found.compilation.executable.run(_dense(arrays)), arrays)
+        arrays = call.arrays
+        outputs = found.compilation.executable.run([*_dense(arrays), *call.inputs])
+        return found.traced.rebuild(outputs, arrays)
 
     def _walk(
-        self, found: _Specialisation, values: Sequence[Any], arrays: list[Any], done: int
-    ) -> Traced:
+        self, call: Call, found: Specialisation | None, done: int
+    ) -> tuple[Specialisation, Traced]:
         """Trace while running; once more where a state that looked known was another."""
-        path = Path(found.tree, arrays, self._compile, done)
+        if found is None:
+            found = Specialisation(Tree(), Given(self._known.moving(call), call.numbers))
+        tree, given = found.tree, found.given.copy(call.numbers)
+        path = Path(tree, call.arrays, self._compile, done)
         try:
-            return trace_values(self.__wrapped__, self._parameters, values, path)
+            traced = trace_values(self.__wrapped__, self._parameters, call.values, path, given)
         except Diverged:
-            found.tree = Tree(found.tree.plain)
-            found.tree.folds = False
-            path = path.again(found.tree)
-            return trace_values(self.__wrapped__, self._parameters, values, path)
+            tree = Tree(tree.plain)
+            tree.folds = False
+            path = path.again(tree)
+            traced = trace_values(self.__wrapped__, self._parameters, call.values, path, given)
+        if traced.tree is not found.tree:  # what is known of the other does not hold for this
+            found = Specialisation(traced.tree or tree, given)
+        found.add(traced, given)
+        call.inputs = given.of(call.numbers) or []
+        return found, traced
+
+    def _tell(self, why: str) -> None:
+        """Remember why the function is traced, and say so where that is often."""
+        self._reasons.append(why)
+        self._traces += 1
+        if self._traces == _OFTEN:
+            LOGGER.warning(
+                "%s was traced %d times, the last time since %s; %s.explain() tells of each",
+                self._name(), _OFTEN, why, self._name(),
+            )  # fmt: skip
 
     def _compile(self, module: Module, text: str) -> Any:
         """The code of a segment; equal segments share it."""
@@ -229,18 +211,19 @@ class Jitted:
                 del self._codes[next(iter(self._codes))]
         return found
 
-    def _why(
-        self, key: Any, found: _Specialisation | None, fits: bool, missed: Missed | None
-    ) -> str:
-        if missed is not None and fits:
+    def _why(self, call: Call, missed: Missed | None) -> str:
+        if missed is not None:
             seen = str(missed.seen)
             shown = seen if len(seen) <= _SHOWN else f"{seen[:_SHOWN]}..."
             return f"{missed.action.where}: {missed.action.describe()}, {shown} is new"
-        if found is not None:
-            return found.environment.explain()
-        if not self._known:
+        last = self._known.last
+        if last is None:
             return "first call"
-        return self._parameters.explain(next(reversed(self._known)), key)
+        if last.key != call.key:
+            return self._parameters.explain(last.key, call.key)
+        named = zip(last.names, map(repr, last.numbers), map(repr, call.numbers), strict=True)
+        others = [f"argument {n}: {a} before, {b} now" for n, a, b in named if a != b]
+        return self._known.changed(call) or "; ".join(others) or "other guards"
 
     def lower(self, *args: Any, **kwargs: Any) -> Lowered:
         """The function traced for these arguments, not compiled.
@@ -248,7 +231,7 @@ class Jitted:
         A function with breaks is run by the interpreter; each segment is one of `segments`.
         """
         values = self._parameters.bind(copied(args), copied(kwargs))
-        _, arrays = self._parameters.key(values)
+        _, arrays, _ = self._parameters.key(values)
         modules: list[Module] = []
 
         def interpreted(module: Module, text: str) -> Any:
@@ -268,26 +251,31 @@ class Jitted:
         With arguments for these, which are compiled if they are not yet (a function with breaks
         runs, on copies of the arrays); else for all that is known.
         """
-        keys = list(self._known)
+        known, left = self._known.all(), self._known.left
         if args or kwargs:
             values = self._parameters.bind(args, kwargs)
-            key, _ = self._parameters.key(values)
-            found = self._known.get(key)
-            if found is None or not (found.plain or (found.holds() and found.compilation)):
+            call = Call(*self._parameters.key(values), values)
+            found = self._known.find(call)
+            left = {k: why for k, why in self._known.left.items() if k == call.key}
+            if not left and (found is None or found.compilation is None):
                 self(*copied(args), **copied(kwargs))
-            keys = [key]
-        known = [(k, self._known[k]) for k in keys]
-        parts = [Explained(self._guards(k, s), self._parts(s), s.writes, s.loops, s.plain)
-                 for k, s in known]  # fmt: skip
-        return Explanation(self._name(), parts, self._reasons)
+                left = {k: why for k, why in self._known.left.items() if k == call.key}
+            known = [s for s in (self._known.find(call),) if s is not None]
+        parts = [Explained(self._guards(s), self._parts(s), s.writes, s.loops) for s in known]
+        parts += [Explained((), (), (), (), why) for why in left.values()]
+        return Explanation(self._name(), parts, self._reasons, self._traces)
 
     def _name(self) -> str:
         return str(getattr(self.__wrapped__, "__name__", "the function"))
 
-    def _guards(self, key: Any, found: _Specialisation) -> tuple[str, ...]:
-        return guards_of(self._parameters, key, found.environment)
+    def _guards(self, found: Specialisation) -> tuple[str, ...]:
+        named = zip(found.seen.names, found.seen.numbers, strict=True)
+        moving = found.given.moving
+        fixed = [f"argument {n} is {x!r}" for k, (n, x) in enumerate(named) if k not in moving]
+        told = [*self._parameters.describe(found.seen.key), *fixed, *found.given.guards]
+        return (*told, *found.environment.describe())
 
-    def _parts(self, found: _Specialisation) -> tuple[Any, ...]:
+    def _parts(self, found: Specialisation) -> tuple[Any, ...]:
         if found.compilation is not None and found.traced is not None:
             return (graph_of("graph 1", found.traced.module, found.compilation),)
         return tuple(parts_of(found.tree.root)) if found.tree.root is not None else ()

@@ -32,7 +32,7 @@ def call(f: Function, *args: Any) -> tuple[Any, int]:
     """The traced function's result, and how many breaks it has."""
     parameters = Parameters(f)
     values = parameters.bind(args, {})
-    _, arrays = parameters.key(values)
+    _, arrays, _ = parameters.key(values)
     path = Path(Tree(), arrays, lambda module, text: Interpreted(module))
     traced = trace_values(f, parameters, values, path)
     if traced.module is None:

@@ -54,7 +54,7 @@ class Interpreted:
 def outcome(f: Any, args: tuple[Any, ...]) -> Any:
     parameters = Parameters(f)
     values = parameters.bind(args, {})
-    _, arrays = parameters.key(values)
+    _, arrays, _ = parameters.key(values)
     traced = trace_values(
         f, parameters, values, Path(Tree(), arrays, lambda module, text: Interpreted(module))
     )

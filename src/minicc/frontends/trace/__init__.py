@@ -16,15 +16,17 @@ For a just-in-time compiler:
 
     parameters = Parameters(f)                     # once
     values = parameters.bind(args, kwargs)
-    key, arrays = parameters.key(values)           # cheap, hashable; arrays as they were given
-    traced = cache.get(key)
-    if traced is None or not traced.environment.holds():
+    key, arrays, numbers = parameters.key(values)  # cheap, hashable; arrays as they were given
+    traced, given = cache.get(key)
+    inputs = given.of(numbers)                     # None where a guard does not hold
+    if traced is None or inputs is None or not traced.environment.holds():
         why = parameters.explain(old_key, key)     # or traced.environment.explain()
-        traced = trace_values(f, parameters, values, Path(tree, arrays, compile))
+        given = Given(moving, numbers)             # which numbers may be no constants
+        traced = trace_values(f, parameters, values, Path(tree, arrays, compile), given)
     if traced.module is not None:                  # no breaks: one graph
-        result = traced.rebuild(run(traced.module, arrays), arrays)
+        result = traced.rebuild(run(traced.module, [*arrays, *inputs]), arrays)
     else:                                          # `traced.result`, and from the next call on
-        result = replay(tree.root, arrays, tree.behind)
+        result = replay(tree.root, arrays, tree.behind, inputs)
 
 Arrays are handed over as given: the caller makes them dense and of native byte order. A call with
 tracers among its arguments (`has_tracers`) comes from within another trace: call `f` itself then.
@@ -51,6 +53,7 @@ from minicc.frontends.trace import (
     writes,
 )
 from minicc.frontends.trace.breaks import Diverged, Path, Tree
+from minicc.frontends.trace.given import Given
 from minicc.frontends.trace.guards import Environment, Parameters, has_tracers
 from minicc.frontends.trace.paths import Missed, Node, replay
 from minicc.frontends.trace.pytree import copied
@@ -67,6 +70,7 @@ __all__ = [
     "FAMILIES",
     "Diverged",
     "Environment",
+    "Given",
     "GivenUp",
     "Missed",
     "Node",

@@ -80,7 +80,7 @@ class Path:
         self._made = 0
 
     def again(self, tree: Tree | None = None) -> Path:
-        """The same call from its beginning."""
+        """The same call from its beginning, in another tree where one is given."""
         return Path(tree or self.tree, self.args, self._compile, self._done)
 
     def pause(

@@ -17,7 +17,7 @@ import numpy as np
 
 from minicc.frontends.trace.dispatch import content_of
 from minicc.frontends.trace.indices import Index
-from minicc.frontends.trace.numbers import Number
+from minicc.frontends.trace.numbers import Number, has_term
 from minicc.frontends.trace.recorder import Recorder
 from minicc.frontends.trace.tracer import Content, Tracer
 from minicc.ir import affine, graph
@@ -189,6 +189,7 @@ def _equal(left: Any, right: Any) -> bool:
 
 def carried(recorder: Recorder, before: Any, now: Any, number: str) -> Carried:
     """How a name's value goes from round to round; Unlike where it can't."""
+    before, now = (x.read("a count") if has_term(x) and x.kind is int else x for x in (before, now))
     kind = type(before)
     if isinstance(before, (Tracer, np.generic)):
         return CarriedArray(recorder, before)

@@ -63,7 +63,11 @@ def imag(recorder: Recorder, val: Any) -> Any:
     if box.scalar:
         return zero[()]
     zeros = np.broadcast_to(zero, box.shape)
-    return box.look(Lens("imag", np.zeros_like, lambda value: recorder.lift(zeros), None))
+    return box.look(Lens("imag", _zeros, lambda value: recorder.lift(zeros), None))
+
+
+def _zeros(array: Any) -> Any:
+    return np.zeros(array.shape, array.dtype, "F" if array.flags.fnc else "C")
 
 
 @traces("isreal")

@@ -26,22 +26,27 @@ def _cast(recorder: Recorder, value: Value, dtype: Any) -> Value:
     return value if dtype is None else recorder.cast(value, recorder.dtype(np.dtype(dtype)))
 
 
-def _like(recorder: Recorder, a: Any, fill: Any, dtype: Any, shape: Any) -> Array:
-    value = value_of(recorder, a)
-    extents = value.type.extents if shape is None else shape
-    return np.full(extents, fill, value.type.dtype.numpy if dtype is None else dtype)
+def _like(recorder: Recorder, a: Any, fill: Any, dtype: Any, shape: Any) -> Tracer:
+    """One number repeated, in an array that lies as another does."""
+    known = value_of(recorder, a).type
+    like = a.shadow() if isinstance(a, Tracer) else np.empty(known.extents, known.dtype.numpy)
+    model = np.empty_like(like, dtype, shape=shape)
+    model[...] = fill
+    new = Tracer(recorder, model)
+    new.lies(model.strides)
+    return new
 
 
 @traces("zeros_like", "empty_like")
 def zeros_like(recorder: Recorder, a: Any, dtype: Any = None, *, shape: Any = None) -> Tracer:
     """Zeros of another array's shape and element type."""
-    return Tracer(recorder, _like(recorder, a, 0, dtype, shape))
+    return _like(recorder, a, 0, dtype, shape)
 
 
 @traces("ones_like")
 def ones_like(recorder: Recorder, a: Any, dtype: Any = None, *, shape: Any = None) -> Tracer:
     """Ones of another array's shape and element type."""
-    return Tracer(recorder, _like(recorder, a, 1, dtype, shape))
+    return _like(recorder, a, 1, dtype, shape)
 
 
 @traces("full_like")
@@ -50,7 +55,9 @@ def full_like(
 ) -> Any:
     """One number repeated to another array's shape."""
     like = _like(recorder, a, 0, dtype, shape)
-    return full(recorder, like.shape, fill_value, like.dtype)
+    new = Tracer(recorder, full(recorder, like.shape, fill_value, like.dtype))
+    new.lies(like.shadow().strides)
+    return new
 
 
 @traces("full")
@@ -77,16 +84,25 @@ def array(
         if seen is not None:
             return seen
     value = _cast(recorder, value_of(recorder, a), dtype)
+    if isinstance(a, Tracer) and a.ndim > 1 and ndmin <= a.ndim:
+        return _lying(recorder, value, a, order)
     return recorder.reshape(value, (1,) * (ndmin - value.type.rank) + tuple(value.type.extents))
+
+
+def _lying(recorder: Recorder, content: Any, like: Tracer, order: Any) -> Tracer:
+    """A new array that lies as a copy of another does."""
+    new = Tracer(recorder, content)
+    new.lies(np.empty_like(like.shadow(), new.dtype, order=order).strides)
+    return new
 
 
 @traces("copy", view=True)
 def copy_of(recorder: Recorder, a: Any, order: Any = "K") -> Any:
     """A new array of what another holds, which lies as it does."""
-    new = Tracer(recorder, content_of(recorder, a))
-    if isinstance(a, Tracer) and new.ndim > 1:
-        new.lies(np.empty_like(a.shadow(), order=order).strides)
-    return new
+    content = content_of(recorder, a)
+    if isinstance(a, Tracer) and a.ndim > 1:
+        return _lying(recorder, content, a, order)
+    return Tracer(recorder, content)
 
 
 @traces("ndarray.copy", view=True)
@@ -95,12 +111,23 @@ def copy_method(recorder: Recorder, a: Tracer, order: Any = "C") -> Any:
     return a if a.scalar else copy_of(recorder, a, order)
 
 
-@traces("asarray", "ascontiguousarray", "asanyarray")
-def asarray(recorder: Recorder, a: Any, dtype: Any = None) -> Any:
-    """The array itself where it has the wanted element type."""
-    if isinstance(a, Tracer) and (dtype is None or np.dtype(dtype) == a.dtype):
-        return Tracer(recorder, a.content) if a.scalar else a
-    return array(recorder, a, dtype)
+@traces("asarray", "asanyarray", view=True)
+def asarray(recorder: Recorder, a: Any, dtype: Any = None, *, order: Any = None) -> Any:
+    """The array itself where it has the wanted element type, and lies as is wanted."""
+    if not isinstance(a, Tracer) or not (dtype is None or np.dtype(dtype) == a.dtype):
+        return array(recorder, a, dtype, order=order or "K")
+    if a.scalar:
+        return Tracer(recorder, a.content)
+    flags = a.shadow().flags
+    fits = {"C": flags.c_contiguous, "F": flags.f_contiguous}
+    return a if fits.get(order, True) else copy_of(recorder, a, order)
+
+
+@traces("ascontiguousarray", view=True)
+def ascontiguousarray(recorder: Recorder, a: Any, dtype: Any = None) -> Any:
+    """The array itself where it lies row by row, with an axis at least."""
+    dense = Dispatch.call(recorder, "asarray", (a, dtype), {"order": "C"})
+    return Dispatch.call(recorder, "atleast_1d", (dense,), {})
 
 
 @traces("ndarray.astype")

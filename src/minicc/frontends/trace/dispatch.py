@@ -12,6 +12,7 @@ Mirrors: NEP 18's dispatch; constant evaluation during JAX's tracing.
 from __future__ import annotations
 
 import inspect
+import warnings
 from collections.abc import Callable
 from functools import lru_cache, partial
 from typing import Any, NoReturn
@@ -20,12 +21,13 @@ import numpy as np
 
 from minicc.errors import UnsupportedError, UserError
 from minicc.frontends.trace.host import on_host
-from minicc.frontends.trace.numbers import Number, PythonType
+from minicc.frontends.trace.numbers import Number, PythonType, has_term
+from minicc.frontends.trace.pytree import mapped
 from minicc.frontends.trace.recorder import Recorder
 from minicc.frontends.trace.registry import FUNCTIONS, VIEWS, WRITES, Dispatch, Implementation
 from minicc.frontends.trace.tracer import Content, Tracer
 from minicc.ir.core import Array, Value
-from minicc.ir.types import from_numpy
+from minicc.ir.types import F64, from_numpy
 
 # Calls that a compiled function would repeat with another outcome.
 _FILES = "files are read and written while tracing alone"
@@ -70,6 +72,8 @@ def call(recorder: Recorder, name: str, args: tuple[Any, ...], kwargs: dict[str,
     if isinstance(ufunc, np.ufunc) and len(args) > ufunc.nin:
         kwargs = {**kwargs, "out": args[ufunc.nin :]}
         args = args[: ufunc.nin]
+    if recorder.numbers and recorder.numbers.moving:
+        args, kwargs = _settled(name, args, kwargs)
     given = dict(kwargs)
     try:
         write = WRITES.get(name)
@@ -82,9 +86,57 @@ def call(recorder: Recorder, name: str, args: tuple[Any, ...], kwargs: dict[str,
             result = _chosen(recorder, where, result, out)
         return result if out is None else _into(recorder, out, result)
     except _MISTAKES as error:
-        if error is recorder.raised or isinstance(error, UserError):
+        # what is wrong with `out` comes first, and the host did not see it
+        hosted = error is recorder.raised and given.get("out") is None
+        if hosted or isinstance(error, UserError):
             raise
         raise _as_numpy(name, args, given, error, recorder.location()) from None
+
+
+# Arguments that may be numbers of which only the compiled program knows the value.
+_TAKE: dict[str, tuple[Any, ...]] = {
+    "where": (1, 2, "x", "y"),
+    "clip": (1, 2, "a_min", "a_max", "min", "max"),
+    "full": (1, "fill_value"),
+    "full_like": (1, "fill_value"),
+    "array": (0, "object"),
+    "asarray": (0, "a"),
+    "stack": (0, "arrays"),
+    "isclose": (0, 1),
+    "linspace": (0, 1),
+    "__setitem__": (2,),
+}
+_DTYPES = {"array": 1, "asarray": 1, "full": 2, "full_like": 2}  # where these take one
+
+
+def _settled(
+    name: str, args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """The arguments, where numbers that a function can't take as inputs are known ones."""
+    ufunc = isinstance(getattr(np, name, None), np.ufunc) or name in ("where", "clip")
+    into = kwargs.get("dtype", args[0].dtype if name in ("full_like", "__setitem__") else None)
+    place = _DTYPES.get(name, len(args))
+    into = args[place] if place < len(args) else into
+    floats = into is None or np.dtype(into).kind in "fc"
+    hosted = name not in FUNCTIONS and name not in WRITES and any(map(has_tracer, args))
+
+    def known(place: Any, argument: Any) -> Any:
+        takes = hosted or place in _TAKE.get(name, ()) or (ufunc and name not in _TAKE)
+
+        def leaf(x: Any, path: str) -> Any:
+            if isinstance(x, slice):
+                return slice(*[leaf(e, "") for e in (x.start, x.stop, x.step)])
+            if not has_term(x):
+                return x
+            exact = ufunc or (floats and (x.kind is not int or x.fits(F64)))
+            return x if takes and exact else x.read(f"an argument of {name}")
+
+        return mapped(leaf, argument)
+
+    return (
+        tuple([known(k, a) for k, a in enumerate(args)]),
+        {k: known(k, a) for k, a in kwargs.items()},
+    )
 
 
 def _as_numpy(
@@ -95,6 +147,7 @@ def _as_numpy(
     def plain(x: Any) -> Any:
         if isinstance(x, Tracer):
             zeros = np.zeros(x.shape, x.dtype)
+            zeros.flags.writeable = x.writeable
             return zeros[()] if x.scalar else zeros
         if isinstance(x, (list, tuple)) and has_tracer(x):
             return type(x)([plain(e) for e in x])
@@ -131,7 +184,9 @@ def _outcome(recorder: Recorder, name: str, args: tuple[Any, ...], kwargs: dict[
             return shown
         if any(map(is_symbolic, given)):
             reason = "the graph has no element type for its arguments"
-            return on_host(recorder, _shown(name), _real(name), args, kwargs, reason)
+            result = on_host(recorder, _shown(name), _real(name), args, kwargs, reason)
+            lay_out(name, args, kwargs, result)  # what it had on the host may lie otherwise
+            return result
     if name.startswith("__") or (name in VIEWS and args and isinstance(args[0], Tracer)):
         return record(recorder, name, args, kwargs)
     if any(map(is_symbolic, (*args, *kwargs.values()))):
@@ -163,13 +218,15 @@ def record(recorder: Recorder, name: str, args: tuple[Any, ...], kwargs: dict[st
             or name in _ARRAYS
             or any(result is a for a in args)
         )
+        if (name in VIEWS or name == "__getitem__") and getattr(args[0], "scalar", False):
+            result = _detached(recorder, result)  # nothing is written to a scalar
         if isinstance(result, Tracer) and not result.ndim and not kept:
             given = args[0] if name == "ndarray.astype" else None
             result.scalar = given is None or getattr(given, "scalar", True)
         elif isinstance(result, Tracer) and not result.ndim and name in _KEEPS:
             result.scalar = args[0].scalar
-        elif isinstance(result, Tracer) and result.ndim > 1 and name not in VIEWS:
-            lay_out(name, args, result)
+        else:
+            lay_out(name, args, kwargs, result)
         return result
     except UnsupportedError as error:
         if error.code not in _HOSTED or recorder.path is None:
@@ -177,21 +234,61 @@ def record(recorder: Recorder, name: str, args: tuple[Any, ...], kwargs: dict[st
         return on_host(recorder, _shown(name), _real(name), args, kwargs, error.message)
 
 
-def lay_out(name: str, args: tuple[Any, ...], result: Tracer) -> None:
-    """Say how a ufunc's result lies in memory where its operands do not lie row by row."""
-    ufunc: Any = getattr(np, name, None)
-    boxes = [a for a in args if isinstance(a, Tracer)]
-    if (
-        not isinstance(ufunc, np.ufunc)
-        or ufunc.signature is not None
-        or all(b.ndim < 2 or b.shadow().flags.c_contiguous for b in boxes)
-    ):
+def _detached(recorder: Recorder, result: Any) -> Any:
+    """What a function gives of a scalar: not a view of it."""
+    if isinstance(result, (list, tuple)):
+        return type(result)([_detached(recorder, r) for r in result])
+    is_view = isinstance(result, Tracer) and result.looks_at() is not None
+    return Tracer(recorder, result.content) if is_view else result
+
+
+def lay_out(name: str, args: tuple[Any, ...], kwargs: dict[str, Any], result: Any) -> None:
+    """Say how results lie in memory where what they are made of does not lie row by row.
+
+    NumPy says it, asked with small arrays that lie as the arguments do.
+    """
+    boxes: list[Tracer] = []
+    mapped(lambda x, path: boxes.append(x) if isinstance(x, Tracer) else None, (args, kwargs))
+    if all(b.ndim < 2 or b.shadow().flags.c_contiguous for b in boxes):
         return
-    iterate: Any = np.nditer
-    flags = [*[["readonly"]] * len(boxes), ["writeonly", "allocate"]]
-    shadows = [b.shadow() for b in boxes]
-    made = iterate([*shadows, None], ["zerosize_ok"], flags, [*[s.dtype for s in shadows], "u1"])
-    result.lies(tuple(s * result.itemsize for s in made.operands[-1].strides))
+    long = sorted({n for b in boxes for n in b.shape if n > _SHORT})
+    sizes = {n: k for k, n in enumerate(long, _SHORT + 1)}
+    with np.errstate(all="ignore"), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            small = mapped(lambda x, path: _small(x, sizes), (args, kwargs))
+            model = _real(name)(*small[0], **small[1])
+        except Exception:  # a number among the arguments fits the real sizes alone
+            return
+    many = isinstance(result, (list, tuple))
+    for made, like in zip(result, model, strict=False) if many else [(result, model)]:
+        if not isinstance(made, Tracer) or made.looks_at() or any(made is b for b in boxes):
+            continue
+        if made.ndim > 1 and isinstance(like, np.ndarray) and like.ndim == made.ndim:
+            _lie(made, like)
+
+
+_SHORT = 4  # an extent up to which one is left as it is
+
+
+def _small(x: Any, sizes: dict[int, int]) -> Any:
+    """A small array that lies as a traced one does."""
+    if not isinstance(x, (Tracer, np.ndarray)):
+        return getattr(x, "real_function", x)
+    extents = [sizes.get(n, n) for n in x.shape]
+    if isinstance(x, np.ndarray):
+        return x[tuple(map(slice, extents))]
+    steps = x.shadow().strides
+    order = sorted(range(x.ndim), key=lambda k: -abs(steps[k]))
+    made = np.ones([extents[k] for k in order], x.dtype).transpose(np.argsort(order))
+    made = made[tuple([slice(None, None, -1 if s < 0 else 1) for s in steps])]
+    return made[()] if x.scalar else made
+
+
+def _lie(box: Tracer, like: Array) -> None:
+    order = sorted(range(box.ndim), key=lambda k: -abs(like.strides[k]))
+    model = np.empty([box.shape[k] for k in order], np.int8).transpose(np.argsort(order))
+    box.lies(tuple(s * box.itemsize for s in model.strides))
 
 
 def _recorded(
@@ -236,6 +333,8 @@ def _method(name: str, array: Any, *args: Any, **kwargs: Any) -> Any:
     if name == "__setitem__":
         array[args[0]] = args[1]
         return None
+    if name == "flat":
+        return array.reshape(-1)
     return getattr(array, name)(*args, **kwargs)
 
 
@@ -298,6 +397,8 @@ def is_foreign(x: Any) -> bool:
     """Whether an argument is, or holds, a traced array of an element type that no graph has."""
     if isinstance(x, Tracer):
         return x.dtype.kind not in "biuf" and from_numpy(x.dtype) is None
+    if type(x) is Number:
+        return x.kind is complex
     return isinstance(x, (list, tuple)) and any(map(is_foreign, x))
 
 

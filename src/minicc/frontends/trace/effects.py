@@ -19,6 +19,7 @@ from typing import Any
 
 from minicc.frontends.trace.dispatch import is_symbolic
 from minicc.frontends.trace.host import library, on_host
+from minicc.frontends.trace.numbers import has_term
 from minicc.frontends.trace.recorder import Recorder
 
 
@@ -64,6 +65,9 @@ def mathematics(recorder: Recorder, function: Callable[..., Any], *args: Any) ->
     """A function of `math`; Python's own for numbers that are known."""
     if recorder.path is None or not any(map(is_symbolic, args)):
         return function(*args)
+    number = next(filter(has_term, args), None)
+    if number and all(has_term(a) or type(a) in (bool, int, float) for a in args):
+        return number.by_python(function, *args)
     name = f"math.{function.__name__}"
     given = tuple([_scalar(a) for a in args])
     return on_host(recorder, name, function, given, {}, "it computes with Python numbers")

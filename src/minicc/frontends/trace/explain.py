@@ -10,7 +10,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from minicc.frontends.trace.guards import Environment, Parameters
 from minicc.frontends.trace.paths import Finish, Host, Node
 from minicc.ir.core import Module
 
@@ -82,11 +81,16 @@ class Explanation:
     """What `explain` gives; its text is meant to be read."""
 
     def __init__(
-        self, name: str, specialisations: Sequence[Specialisation], recompilations: Sequence[str]
+        self,
+        name: str,
+        specialisations: Sequence[Specialisation],
+        recompilations: Sequence[str],
+        traced: int,
     ) -> None:
         self.name = name
         self.specialisations = tuple(specialisations)
         self.recompilations = tuple(recompilations)
+        self.traced = traced
 
     @property
     def graphs(self) -> list[Graph]:
@@ -113,8 +117,9 @@ class Explanation:
         for k, s in enumerate(self.specialisations, 1):
             lines.append(f"{self.name}, specialisation {k} of {len(self.specialisations)}")
             lines += ["  " + line for line in str(s).splitlines()]
-        lines.append(f"{self.name} was traced {len(self.recompilations)} times")
-        lines += [f"  {k}. {why}" for k, why in enumerate(self.recompilations, 1)]
+        lines.append(f"{self.name} was traced {self.traced} times")
+        first = self.traced - len(self.recompilations) + 1
+        lines += [f"  {k}. {why}" for k, why in enumerate(self.recompilations, first)]
         return "\n".join(lines)
 
     __repr__ = __str__
@@ -196,8 +201,3 @@ def _value(key: Any) -> str:
     if kind == "array":
         return f"{rest[0]}[{','.join(map(str, rest[1]))}] of some content"
     return repr(rest[0])
-
-
-def guards_of(parameters: Parameters, key: Any, environment: Environment) -> tuple[str, ...]:
-    """What must hold for a specialisation to be used."""
-    return (*parameters.describe(key), *environment.describe())

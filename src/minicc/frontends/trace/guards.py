@@ -1,9 +1,10 @@
 """When a traced function may be used again, and why not.
 
 A call has a key: the structure of its arguments, each array's element type and shape, every other
-leaf by value. A trace also read values from outside (globals, closures, defaults); `Environment`
-says whether they are still what they were: numbers, texts, arrays and containers by value,
-functions and other objects by identity. What was read of an object is a value of its own.
+leaf by value but numbers, which are told by their type (`given`). A trace also read values from
+outside (globals, closures, defaults); `Environment` says whether they are still what they were:
+numbers, texts, arrays and containers by value, functions and other objects by identity. What was
+read of an object is a value of its own.
 
 Mirrors: Dynamo's guards; JAX's cache of jitted functions (by abstract value and static arguments).
 """
@@ -19,9 +20,10 @@ from typing import Any
 import numpy as np
 
 from minicc.errors import UserError
+from minicc.frontends.trace.given import Reference
+from minicc.frontends.trace.numbers import Number
 from minicc.frontends.trace.objects import MISSING, is_stood_in
-from minicc.frontends.trace.pytree import Key, flatten
-from minicc.frontends.trace.rewire import Reference
+from minicc.frontends.trace.pytree import NUMBERS, Key, flatten, mapped
 from minicc.frontends.trace.tracer import Tracer
 from minicc.ir.core import attribute_key
 
@@ -68,24 +70,36 @@ class Parameters:
         )
         return f(*bound.args, **bound.kwargs)
 
-    def key(self, values: Sequence[Any]) -> tuple[Key, list[Any]]:
-        """The key of a call and its arrays in order."""
+    def key(self, values: Sequence[Any]) -> tuple[Key, list[Any], list[Any]]:
+        """The key of a call, its arrays in order, and its Python numbers."""
         leaves: list[Any] = []
+        numbers: list[Any] = []
         parts: list[Key] = []
         for name, value in zip(self.names, values, strict=True):
-            parts.append(flatten(value, leaves, name))
+            parts.append(flatten(value, leaves, numbers, name))
         if len(leaves) > 1:
             first: dict[int, int] = {}
             same = [first.setdefault(id(a), k) for k, a in enumerate(leaves)]
             if len(first) < len(leaves):
                 parts.append(("same", *same))
-        return tuple(parts), leaves
+        return tuple(parts), leaves, numbers
 
     def describe(self, key: Key) -> list[str]:
         """What a key asks of each argument."""
-        return [
-            f"argument {name} is {_text(part)}" for name, part in zip(self.names, key, strict=False)
-        ]
+        named = zip(self.names, key, strict=False)
+        return [f"argument {n} is {_text(part)}" for n, part in named if part[0] != "number"]
+
+    def paths(self, values: Sequence[Any]) -> list[str]:
+        """What the numbers of a call are called."""
+        found: list[str] = []
+
+        def note(leaf: Any, path: str) -> None:
+            if type(leaf) in NUMBERS:
+                found.append(path)
+
+        for name, value in zip(self.names, values, strict=True):
+            mapped(note, value, name)
+        return found
 
     def explain(self, before: Key, now: Key) -> str:
         """Why the key of a call is not that of another, a clause for each difference."""
@@ -99,6 +113,7 @@ def has_tracers(values: Sequence[Any]) -> bool:
     """Whether a call comes from within another trace, so that it is to be traced along with it."""
     return any(
         isinstance(v, Tracer)
+        or type(v) is Number
         or (isinstance(v, (tuple, list)) and has_tracers(v))
         or (isinstance(v, dict) and has_tracers(list(v.values())))
         for v in values
@@ -124,11 +139,10 @@ def _text(key: Key) -> str:
     if key[0] in ("array", "scalar"):
         lies = " of other strides" if len(key) > 3 else ""
         return f"{key[1]}[{','.join(map(str, key[2]))}]{lies}"
+    if key[0] == "number":
+        return f"a Python {key[1].__name__}"
     if key[0] == "value":
         value = key[2]
-        if isinstance(value, tuple) and len(value) == 2 and value[0] is float:
-            value = np.frombuffer(value[1], "<f8")[0]
-            return repr(float(value))
         if isinstance(value, tuple) and len(value) == 2 and isinstance(value[0], type):
             return repr(value[1])
         return repr(value)
@@ -203,12 +217,14 @@ class Environment:
             self._changed(r, p) for r, p in zip(self._references, self._prints, strict=True)
         )
 
+    def changed(self) -> list[Reference]:
+        """Those that are not what they were."""
+        pairs = zip(self._references, self._prints, strict=True)
+        return [r for r, p in pairs if self._changed(r, p)]
+
     def explain(self) -> str:
         """Which are not what they were; empty where all are."""
-        changed = [
-            r for r, p in zip(self._references, self._prints, strict=True) if self._changed(r, p)
-        ]
-        return "; ".join(_sentence(r) for r in changed)
+        return "; ".join(_sentence(r) for r in self.changed())
 
     def describe(self) -> list[str]:
         """What each value from outside must be."""

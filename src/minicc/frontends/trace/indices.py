@@ -31,16 +31,17 @@ from minicc.ir.types import I64, DType
 class Index(Number):
     """An expression over the numbers of rounds, by the names of these (see `extents.Rounds`)."""
 
-    __slots__ = ("_recorder", "dim")
+    __slots__ = ("dim",)
 
     def __init__(self, recorder: Recorder, dim: Dim) -> None:
         self._recorder = recorder
         self.dim = dim
         self.kind = int
-        self.known, self.counts = None, False
+        self.known = self.term = None
+        self.counts = False
 
     @property
-    def box(self) -> Tracer:  # type: ignore[override]
+    def box(self) -> Tracer:
         """The number as a traced scalar."""
         return Tracer(self._recorder, self.value())
 

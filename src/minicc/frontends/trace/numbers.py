@@ -5,6 +5,9 @@ that stays in the graph. Sums, differences and products of such numbers are reco
 has to know (a condition, a formatted text, `range`) or could raise (a division) reads the value,
 which ends the segment. A traced number that is only passed on to arrays never does.
 
+A number that the call gave has a *term* instead (`given`): Python computes with it at each call,
+and it is in the graph only where it meets an array.
+
 `float` and `int` in the user's code are the objects below, which pass for the types. Functions of
 `math` on traced numbers run on the host and give traced numbers.
 
@@ -20,25 +23,53 @@ from typing import Any
 
 import numpy as np
 
+from minicc.frontends.trace.recorder import Recorder
 from minicc.frontends.trace.registry import Dispatch
 from minicc.frontends.trace.tracer import Tracer
-from minicc.ir.types import DType
+from minicc.ir.types import I64, DType
 
 
 class Number:
     """A Python float or int whose value is in `box`, a traced scalar of 64 bits.
 
     One that `counts` is an int that loops made by small steps: 64 bits hold it, whatever they do.
+    One with a `term` is what Python computes of numbers that the call gave.
     """
 
-    __slots__ = ("box", "counts", "kind", "known")
+    __slots__ = ("_box", "_recorder", "counts", "kind", "known", "term")
     __array_priority__ = 2000
 
     def __init__(self, box: Tracer, kind: type, counts: bool = False) -> None:
-        self.box = box
+        self._recorder: Recorder = box.recorder
+        self._box: Tracer | None = box
         self.kind = kind
         self.counts = counts
         self.known: Any = None
+        self.term: Any = None
+
+    @staticmethod
+    def of(recorder: Recorder, term: Any) -> Number:
+        """The number that a term gives."""
+        made = Number.__new__(Number)
+        made._recorder, made._box, made.kind, made.known = recorder, None, type(term.value), None
+        made.term, made.counts = term, False
+        return made
+
+    @property
+    def box(self) -> Tracer:
+        """The number as a traced scalar; a constant where 64 bits don't hold it."""
+        if self._box is None:
+            if self.kind is int and not self.fits(I64):
+                self._box = Tracer(self._recorder, np.asarray(self.read("an array of ints")))
+            else:
+                self._box = self._recorder.numbers.box(self._recorder, self.term)
+        return self._box
+
+    def by_python(self, function: Callable[..., Any], *operands: Any) -> Any:
+        """What a function of Python gives for the operands, which have terms or are known."""
+        terms = [x.term if type(x) is Number else x for x in operands]
+        value, term = self._recorder.numbers.apply(function, *terms)
+        return value if term is None else Number.of(self._recorder, term)
 
     @property
     def __class__(self) -> Any:
@@ -49,11 +80,18 @@ class Number:
         raise TypeError("a traced number stays one")
 
     def fits(self, element: DType) -> bool:
-        """Whether it is known that an integer type holds it."""
-        return False
+        """Whether it is known that an element type holds it as it is."""
+        if self.term is None:
+            return False
+        if not element.is_integer:
+            return bool(self.by_python(_within, self, -(1 << 53), 1 << 53))
+        limits = np.iinfo(element.numpy)
+        return bool(self.by_python(_within, self, int(limits.min), int(limits.max)))
 
     def read(self, needs: str) -> Any:
         """The value; the segment ends here, unless it was read before."""
+        if self.term is not None:
+            return self._recorder.numbers.fix(self.term)
         if self.known is None:
             self.known = self.box.read(self.kind.__name__, needs)
         return self.known
@@ -73,6 +111,8 @@ class Number:
         return getattr(self.read(f".{name}"), name)
 
     def __bool__(self) -> bool:
+        if self.term is not None:
+            return bool(self.by_python(bool, self))
         return bool(self.box.read("bool", "a condition (if, while, and, or, not, bool())"))
 
     def __float__(self) -> float:
@@ -100,19 +140,22 @@ class Number:
         return format(self.read("a text"), spec)
 
     def __round__(self, *digits: int) -> Any:
-        return round(self.read("round()"), *digits)
+        return _by_python(self, round, *digits)
 
     def __trunc__(self) -> Any:
-        return math.trunc(self.read("math.trunc"))
+        return _by_python(self, math.trunc)
 
     def __floor__(self) -> Any:
-        return math.floor(self.read("math.floor"))
+        return _by_python(self, math.floor)
 
     def __ceil__(self) -> Any:
-        return math.ceil(self.read("math.ceil"))
+        return _by_python(self, math.ceil)
 
     def __divmod__(self, other: Any) -> Any:
-        return divmod(self.read("divmod()"), other)
+        return self // other, self % other
+
+    def __rdivmod__(self, other: Any) -> Any:
+        return other // self, other % self
 
     def __pos__(self) -> Number:
         return self
@@ -123,10 +166,28 @@ class Number:
     def __abs__(self) -> Any:
         return _unary(self, "absolute", operator.abs)
 
+    def __invert__(self) -> Any:
+        return _by_python(self, operator.invert)
+
+
+def _within(x: int, low: int, high: int) -> bool:
+    return low <= x <= high
+
+
+def has_term(x: Any) -> bool:
+    """Whether a value is a number that Python computes at each call."""
+    return type(x) is Number and x.term is not None
+
+
+def _by_python(x: Number, real: Callable[..., Any], *others: Any) -> Any:
+    if x.term is not None:
+        return x.by_python(real, x, *others)
+    return real(x.read(f"{real.__name__}()"), *others)
+
 
 def _unary(x: Number, name: str, real: Callable[[Any], Any]) -> Any:
-    if x.kind is not float:
-        return real(x.read(f"{real.__name__}()"))
+    if x.term is not None or x.kind is not float:
+        return _by_python(x, real)
     return Number(Dispatch.call(x.box.recorder, name, (x.box,), {}), float)
 
 
@@ -141,6 +202,11 @@ def _define(symbol: str, ufunc: str, recorded: bool, compares: bool = False) -> 
     def apply(x: Number, other: Any, swapped: bool) -> Any:
         if type(other) is not Number and type(other) not in (*_PLAIN, complex):
             return NotImplemented
+        if x.term is not None and (type(other) is not Number or other.term is not None):
+            return x.by_python(real, *((other, x) if swapped else (x, other)))
+        if has_term(other) and x.kind is int:
+            other = other.read("an operator")  # what is known of an index stays known
+            return real(other, x) if swapped else real(x, other)
         if type(other) in _PLAIN or type(other) is Number:
             floats = x.kind is float or (compares and not isinstance(other, float))
             small = x.counts and type(other) is int and abs(other) < STEP and symbol != "mul"
@@ -150,7 +216,8 @@ def _define(symbol: str, ufunc: str, recorded: bool, compares: bool = False) -> 
                 out = Dispatch.call(x.box.recorder, ufunc, (left, right), {})
                 return out if compares else Number(out, x.kind, small)
         mine = x.read(f"the operator of operator.{symbol}")
-        theirs = other.read("an operator") if type(other) is Number else other
+        known = has_term(other) or type(other) is not Number
+        theirs = other if known else other.read("an operator")
         return real(theirs, mine) if swapped else real(mine, theirs)
 
     name = symbol.rstrip("_")
@@ -229,6 +296,8 @@ def as_number(x: Any, kind: type) -> Any:
     if isinstance(x, Number):
         if kind is x.kind:
             return x
+        if x.term is not None:
+            return x.by_python(kind, x)
         x = x.box if kind is float and x.kind is int else x.read("int()")
     if isinstance(x, Tracer) and x.symbolic and x.size == 1 and x.recorder.path is not None:
         allowed = "f" if kind is float else "iu"

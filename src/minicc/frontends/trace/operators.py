@@ -66,7 +66,11 @@ class Operators:
     def __rdivmod__(self, other: Any) -> tuple[Any, Any]:
         return other // self, other % self
 
-    __hash__ = None  # type: ignore[assignment]  # as ndarray: == compares elements
+    def __hash__(self) -> int:
+        if not self.scalar:
+            raise TypeError("unhashable type: 'numpy.ndarray'")
+        return hash(self._call("ndarray.item", self))
+
     __eq__ = _binary("equal")
     __ne__ = _binary("not_equal")
     __lt__, __le__ = _binary("less"), _binary("less_equal")
@@ -86,8 +90,8 @@ class Operators:
     __imod__ = _in_place("remainder")
 
     def __pow__(self, other: Any) -> Any:
-        # NumPy's operator takes another way than its function for this exponent
-        if type(other) is int and other == 2 and self.dtype == bool:
+        # NumPy's operator of arrays takes another way than its function for this exponent
+        if type(other) is int and other == 2 and self.dtype == bool and not self.scalar:
             return self._call("square", self)
         return _power(self, other)
 

@@ -217,7 +217,8 @@ class Finish(Action):
         leaves: list[Array] = []
         for k in self.results:
             array = pool[k]
-            leaves.append(array.copy() if id(array) in given else array)
+            # what the host gave may lie otherwise than the result, which says how it does
+            leaves.append(array.copy() if id(array) in given else np.asarray(array, order="C"))
             given.add(id(array))
         if self.writes:
             write_back(self.writes, pool, args, self.where)
@@ -322,13 +323,16 @@ class Missed(NamedTuple):
     effects: int
 
 
-def replay(root: Node, args: Sequence[Array], behind: Mapping[Any, Node]) -> Any:
+def replay(
+    root: Node, args: Sequence[Array], behind: Mapping[Any, Node], numbers: Sequence[Array] = ()
+) -> Any:
     """The result of a call along known paths, or where it left them (`Missed`).
 
-    `behind` are the nodes by Python's state and the outcome before them.
+    `numbers` are what the state begins with besides the arguments. `behind` are the nodes by
+    Python's state and the outcome before them.
     """
     node = root
-    state: Sequence[Array] = args
+    state: Sequence[Array] = [*args, *numbers]
     effects = 0
     while True:
         pool = node.compute(state)

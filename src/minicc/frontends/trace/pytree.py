@@ -1,8 +1,8 @@
 """Nested arguments and results: tuples, lists, dicts and named tuples of arrays.
 
 `flatten` gives the arrays in order and a hashable key that tells the structure, each array's
-element type and shape, and every other leaf by value. `rebuild` puts new leaves into the old
-structure.
+element type and shape, and every other leaf but numbers by value. `rebuild` puts new leaves into
+the old structure.
 
 Mirrors: JAX's pytrees, PyTorch's `torch.utils._pytree`.
 """
@@ -21,6 +21,7 @@ from minicc.frontends.trace.objects import is_stood_in
 from minicc.ir.core import attribute_key
 
 Key = tuple[Any, ...]
+NUMBERS = (float, int, complex)
 _STATIC = (type(None), bool, int, float, complex, str, bytes, type(Ellipsis), np.dtype, type, slice)
 _CALLABLE = (types.FunctionType, types.BuiltinFunctionType, types.MethodType, np.ufunc, partial)
 
@@ -40,8 +41,8 @@ class Held:
         return id(self.value)
 
 
-def flatten(value: Any, leaves: list[Any], path: str = "argument") -> Key:
-    """The key of a nested value; its arrays are appended to `leaves`.
+def flatten(value: Any, leaves: list[Any], numbers: list[Any], path: str = "argument") -> Key:
+    """The key of a nested value; its arrays are appended to `leaves`, its numbers to `numbers`.
 
     UserError (MC0181) at a leaf that is neither an array nor a plain value.
     """
@@ -51,24 +52,29 @@ def flatten(value: Any, leaves: list[Any], path: str = "argument") -> Key:
         # how it lies in memory says which of NumPy's results are views
         lies = () if value.flags.c_contiguous else (value.strides,)
         return ("array", value.dtype, value.shape, *lies)
+    if kind in NUMBERS:
+        numbers.append(value)
+        return ("number", kind)
     if kind in _STATIC:
         if kind is slice:
             return ("value", "slice", str(value))
         return ("value", kind.__name__, attribute_key(value))
     if isinstance(value, np.generic):
-        return ("scalar", *flatten(np.asarray(value), leaves, path)[1:])
+        return ("scalar", *flatten(np.asarray(value), leaves, numbers, path)[1:])
     if isinstance(value, (tuple, list)):
-        parts = [flatten(v, leaves, f"{path}[{k}]") for k, v in enumerate(value)]
+        parts = [flatten(v, leaves, numbers, f"{path}[{k}]") for k, v in enumerate(value)]
         return (kind, *parts)
     if kind is dict:
-        items = [(type(k), k, flatten(v, leaves, f"{path}[{k!r}]")) for k, v in value.items()]
+        items = [
+            (type(k), k, flatten(v, leaves, numbers, f"{path}[{k!r}]")) for k, v in value.items()
+        ]
         return (dict, *items)
     if isinstance(value, np.matrix) or (np.ma.isMaskedArray(value) and np.any(value.mask)):
         what = "matrix, whose * is another" if isinstance(value, np.matrix) else "masked array"
         hint = "pass numpy.asarray(x)" if isinstance(value, np.matrix) else "pass x.filled(value)"
         raise UserError("MC0181", f"{path} is a {what}", hint=hint)
     if isinstance(value, np.ndarray):
-        return flatten(value.view(np.ndarray), leaves, path)
+        return flatten(value.view(np.ndarray), leaves, numbers, path)
     if isinstance(value, (*_STATIC, *_CALLABLE)) or is_stood_in(value):
         return ("object", Held(value))
     raise UserError(
@@ -117,10 +123,10 @@ class Slot:
 def rebuild(structure: Any, leaves: Sequence[Any], args: Sequence[Any] = ()) -> Any:
     """The structure with its slots filled."""
     if type(structure) is Slot:
-        return structure.of(leaves, args)
+        return structure.of(leaves, args)  # as most are
 
     def fill(leaf: Any, path: str) -> Any:
-        return leaf.of(leaves, args) if isinstance(leaf, Slot) else leaf
+        return leaf.of(leaves, args) if hasattr(leaf, "of") else leaf
 
     return mapped(fill, structure)
 

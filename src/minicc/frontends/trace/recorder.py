@@ -93,6 +93,7 @@ class Recorder:
         self.arguments: list[Any] = []
         self.given: dict[int, Any] = {}  # the boxes of arguments by the arrays' identities
         self.path: Any = None
+        self.numbers: Any = None  # those that the call gave, where they may be no constants
         self.raised: Exception | None = None  # what a call on the host raised last
         self.places: list[str] = []  # lines where arguments are written to
         self.loops: list[Any] = []  # whose bodies are recorded now, the innermost last

@@ -9,20 +9,23 @@ Mirrors: JAX's output trees; the aliased outputs of PyTorch's AOTAutograd.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from minicc.errors import UserError
-from minicc.frontends.trace.dispatch import content_of
+from minicc.frontends.trace.dispatch import content_of, is_foreign
 from minicc.frontends.trace.gone import Gone
 from minicc.frontends.trace.host import box_kind
-from minicc.frontends.trace.numbers import Number
+from minicc.frontends.trace.numbers import Number, has_term
+from minicc.frontends.trace.paths import value_key
 from minicc.frontends.trace.pytree import Slot, mapped
 from minicc.frontends.trace.recorder import Recorder
 from minicc.frontends.trace.tracer import Tracer
 from minicc.ir.core import Array, Value
+from minicc.ir.types import I64, from_numpy
 
 
 class Shown:
@@ -53,6 +56,26 @@ class Shown:
         return hash(str(self.keys))
 
 
+class Kept:
+    """A constant of an element type that no graph has."""
+
+    __slots__ = ("array", "kind")
+
+    def __init__(self, array: Array, kind: Any) -> None:
+        self.array = array.copy(order="K")
+        self.kind = kind
+
+    def of(self, leaves: Sequence[Any], args: Sequence[Any]) -> Any:
+        """A copy for each call."""
+        return self.array.copy(order="K") if self.array.ndim or self.kind else self.array[()]
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Kept) and value_key(other.array) == value_key(self.array)
+
+    def __hash__(self) -> int:
+        return hash(value_key(self.array))
+
+
 def results(recorder: Recorder, outcome: Any) -> tuple[list[Value], list[str], Any]:
     """The arrays of a result, their names, and the structure with slots in their places."""
     taking = _Taking(recorder, outcome)
@@ -68,7 +91,7 @@ class _Taking:
         self.values: list[Value] = []
         self.names: list[str] = []
         self._roots: Counter[int] = Counter()
-        self._places: dict[int, int] = {}
+        self._places: dict[int, Slot] = {}
         mapped(self._look, outcome)
 
     def _look(self, leaf: Any, path: str) -> None:
@@ -83,6 +106,8 @@ class _Taking:
         if isinstance(leaf, Tracer):
             shared = self._shared(leaf, path)
             return self._slot(leaf, path, box_kind(leaf)) if shared is None else shared
+        if has_term(leaf) and leaf.kind is int and not leaf.fits(I64):
+            return leaf.read("a result")
         if type(leaf) is Number:
             return self._slot(leaf, path, leaf.kind)
         if isinstance(leaf, (np.ndarray, np.generic)):
@@ -97,9 +122,19 @@ class _Taking:
             hint="return arrays, or tuples, lists and dicts of arrays",
         )
 
-    def _slot(self, leaf: Any, path: str, kind: Any) -> Slot:
+    def _slot(self, leaf: Any, path: str, kind: Any) -> Any:
         content = content_of(self.recorder, leaf)
+        alone = not isinstance(leaf, Tracer) or self._roots[id(leaf.root)] < 2
+        if alone and not isinstance(content, Value) and from_numpy(content.dtype) is None:
+            return Kept(content, kind)
         value = content if isinstance(content, Value) else self.recorder.lift(content)
+        order = _order(leaf)
+        if order is not None:
+            back = tuple(np.argsort(order).tolist())
+            foreign = value.type.dtype.kind == "h"
+            move = partial(_laid, order, back) if foreign else partial(np.transpose, axes=back)
+            value = value if foreign else self.recorder.transpose(value, order)
+            kind = Shown(False, ("laid out", order), (move,))
         self.values.append(value)
         self.names.append(path)
         return Slot(len(self.values) - 1, kind)
@@ -115,8 +150,25 @@ class _Taking:
         for k, box in enumerate(self.recorder.arguments):
             if root is box and not box.scalar:
                 return Slot(k, Shown(True, keys, moves))
-        if self._roots[id(root)] < 2 or not root.symbolic:
+        if self._roots[id(root)] < 2 or (is_foreign(root) and not root.symbolic):
             return None
         if id(root) not in self._places:
-            self._places[id(root)] = self._slot(root, path, None).index
-        return Slot(self._places[id(root)], Shown(False, keys, moves))
+            self._places[id(root)] = self._slot(root, path, None)
+        slot = self._places[id(root)]
+        laid = slot.kind.moves if isinstance(slot.kind, Shown) else ()
+        return Slot(slot.index, Shown(False, keys, (*laid, *moves)))
+
+
+def _order(leaf: Any) -> tuple[int, ...] | None:
+    """The axes of an array from the widest stride to the least; None where they are in order."""
+    if not isinstance(leaf, Tracer) or leaf.ndim < 2 or leaf.shadow().flags.c_contiguous:
+        return None
+    strides = leaf.shadow().strides
+    order = tuple(sorted(range(leaf.ndim), key=lambda k: (-strides[k], k)))
+    dense = leaf.shadow().transpose(order).flags.c_contiguous
+    return order if dense else None
+
+
+def _laid(order: tuple[int, ...], back: tuple[int, ...], array: Array) -> Array:
+    """The array whose axes lie in that order."""
+    return np.ascontiguousarray(array.transpose(order)).transpose(back)

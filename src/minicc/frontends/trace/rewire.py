@@ -38,6 +38,7 @@ from minicc.frontends.trace.effects import (
     printed,
     scientific,
 )
+from minicc.frontends.trace.given import Reference
 from minicc.frontends.trace.loops import REPLACED, Iterable
 from minicc.frontends.trace.namespace import (
     Clock,
@@ -47,8 +48,8 @@ from minicc.frontends.trace.namespace import (
     numpy_path,
     replacement,
 )
-from minicc.frontends.trace.numbers import FLOAT, INT
-from minicc.frontends.trace.objects import MISSING, is_library, stand_in
+from minicc.frontends.trace.numbers import FLOAT, INT, Number
+from minicc.frontends.trace.objects import is_library, stand_in
 from minicc.frontends.trace.pytree import mapped
 from minicc.frontends.trace.recorder import Recorder
 from minicc.frontends.trace.tracer import Tracer
@@ -57,29 +58,6 @@ _CONTAINERS = (set, frozenset, collections.deque, dict, list)
 _LOOKED_INTO = (datetime, sys, warnings)  # modules of Python of which some members are replaced
 _REPLACED = frozenset({"float", "int", *REPLACED})
 _FILES = frozenset({"open", "input"})
-
-
-class Reference:
-    """A value that traced code read from outside: where it lives, its name, and what it was."""
-
-    __slots__ = ("home", "kind", "name", "value")
-
-    def __init__(self, kind: str, home: Any, name: str, value: Any) -> None:
-        self.kind = kind
-        self.home = home
-        self.name = name
-        self.value = value
-
-    def now(self) -> Any:
-        """What is there now."""
-        if isinstance(self.home, (dict, types.MappingProxyType)):
-            return self.home.get(self.name, MISSING)
-        if isinstance(self.home, types.CellType):
-            try:
-                return self.home.cell_contents
-            except ValueError:
-                return MISSING
-        return getattr(self.home, self.name, MISSING)
 
 
 def _codes(code: types.CodeType) -> Iterator[types.CodeType]:
@@ -233,10 +211,15 @@ class Rewirer:
 
     def read(self, kind: str, home: Any, name: str, value: Any) -> Any:
         """Note what is read, once, and give what stands for it."""
-        if (id(home), name) not in self._seen:
-            self._seen.add((id(home), name))
+        reference = Reference(kind, home, name, value)
+        given = self.recorder.numbers
+        term = given and given.leaf(reference.place, reference, f"{kind} {name}", value)
+        if term:
+            return Number.of(self.recorder, term)
+        if reference.place not in self._seen:
+            self._seen.add(reference.place)
             if not isinstance(value, types.ModuleType):
-                self.references.append(Reference(kind, home, name, value))
+                self.references.append(reference)
         return self.value(value, name)
 
     def function(self, f: types.FunctionType) -> Any:
@@ -245,6 +228,9 @@ class Rewirer:
         if known is not None:
             return known[1]
         self._check(f.__code__)
+        if self.recorder.numbers and any("type" in c.co_names for c in _codes(f.__code__)):
+            # the type of what stands for a number is none of Python's
+            self.recorder.numbers.forget(self.recorder.numbers.moving)
         namespace = self._namespace(f.__globals__)
         cells = tuple(types.CellType() for _ in f.__closure__ or ())
         copy = types.FunctionType(f.__code__, namespace, f.__name__, None, cells)

@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from minicc.frontends.trace.numbers import Number
+from minicc.frontends.trace.numbers import Number, has_term
 from minicc.frontends.trace.paths import value_key
 from minicc.frontends.trace.recorder import Recorder
 from minicc.frontends.trace.tracer import Tracer
@@ -72,6 +72,9 @@ class State:
         try:
             told = [(n, teller.tell(v)) for n, v in frame.f_locals.items()]
             told.append(("arguments", tuple(map(teller.tell, recorder.arguments))))
+            if recorder.numbers:
+                inputs = recorder.numbers.boxes.values()
+                told.append(("given", tuple([teller.tell(b) for b in inputs if b is not None])))
             told.append(("needed", tuple(map(teller.tell, needed))))
         except _Hidden:
             return None
@@ -161,6 +164,8 @@ class _Teller:
         kind = type(x)
         if kind is Tracer:
             return self._box(x)
+        if has_term(x):
+            return "term", x.term.place
         if kind is Number:
             return "number", x.kind, value_key(x.known), self._box(x.box)
         if kind in _PLAIN:

@@ -75,6 +75,7 @@ class Tracer(Operators):
         "_known",
         "_lens",
         "_locked",
+        "_reads",
         "_seen",
         "_shadow",
         "_version",
@@ -100,6 +101,7 @@ class Tracer(Operators):
         self._base = base
         self._lens = lens
         self._seen = base._version if base is not None else 0
+        self._reads = False  # whether a view reads its base anew, changed or not
         self._shadow: Array | None = None
         self._known: dict[str, Any] = {}
         self.unsure = False
@@ -131,7 +133,9 @@ class Tracer(Operators):
     @property
     def stale(self) -> bool:
         """Whether it is a view whose base was written to since it was read."""
-        return self._base is not None and (self._base.stale or self._base._version != self._seen)
+        if self._base is None:
+            return False
+        return self._base.stale or self._reads or self._base._version != self._seen
 
     def is_view_of(self, base: Tracer, key: Any) -> bool:
         """Whether it is the view of `base` that a lens of this key shows."""
@@ -156,6 +160,13 @@ class Tracer(Operators):
     def root(self) -> Tracer:
         """The array whose memory this one shows."""
         return self if self._base is None else self._base.root
+
+    @property
+    def writeable(self) -> bool:
+        """Whether NumPy would let it be written to, as far as how it was made says."""
+        if self._base is None or self._lens is None:
+            return True
+        return self._lens.put is not None and self._base.writeable
 
     @property
     def locked_array(self) -> Array | None:
@@ -183,18 +194,19 @@ class Tracer(Operators):
     def rebind(self, moved: dict[Value, Value]) -> None:
         """Take the value of the segment that begins."""
         if self._base is not None and self._lens is not None and not self._lens.hosted:
-            self._seen = -1
+            self._reads = True
         elif isinstance(self._content, Value):
             self._content = moved.get(self._content, self._content)
 
     def _refresh(self, base: Tracer) -> None:
         content = base.content
-        if base._version != self._seen and self._lens is not None:
+        changed = base._version != self._seen
+        if (changed or self._reads) and self._lens is not None:
             self._content = self._lens.read(content)
-            if self._seen >= 0:
+            if changed and self._seen >= 0:
                 self._version += 1
                 self._known = {}
-            self._seen = base._version
+            self._seen, self._reads = base._version, False
 
     def assign(self, content: Content) -> None:
         """Put another value of the same shape and dtype into the box, and into what it views."""
@@ -321,8 +333,15 @@ class Tracer(Operators):
 
     @shape.setter
     def shape(self, new: Any) -> None:
-        what = "the shape of an array is set in place"
-        self.recorder.refuse("MC0241", what, "bind the result of reshape instead")
+        made = self._call("reshape", self, new)
+        boxes = self.recorder.live()
+        shown = any((v := b.looks_at()) and v[0] is self for b in boxes if b is not made)
+        given = any(self is a for a in self.recorder.arguments)
+        if shown or given or self._base is not None or self._locked or self.recorder.loops:
+            what = "the shape of an array that others show is set in place"
+            self.recorder.refuse("MC0241", what, "bind the result of reshape instead")
+        self._content, self._known = made.content, {}
+        self.lies(made.shadow().strides)
 
     @property
     def dtype(self) -> np.dtype[Any]:

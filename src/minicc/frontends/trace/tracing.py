@@ -6,19 +6,22 @@ Mirrors: JAX's `make_jaxpr`; Dynamo's `export`, which as this refuses what is no
 from __future__ import annotations
 
 import inspect
+import itertools
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
 from minicc.errors import CompilerBug, UnsupportedError, UserError
-from minicc.frontends.trace.breaks import Path
+from minicc.frontends.trace.breaks import Path, Tree
+from minicc.frontends.trace.given import Again, Given, Reference
 from minicc.frontends.trace.guards import Environment, Parameters
-from minicc.frontends.trace.pytree import mapped, rebuild
+from minicc.frontends.trace.numbers import Number
+from minicc.frontends.trace.pytree import NUMBERS, mapped, rebuild
 from minicc.frontends.trace.recorder import Recorder, WrittenOut, type_of
 from minicc.frontends.trace.results import results
-from minicc.frontends.trace.rewire import Reference, Rewirer
+from minicc.frontends.trace.rewire import Rewirer
 from minicc.frontends.trace.tracer import Tracer
 from minicc.ir.core import Function, Module, Region, Value
 from minicc.ir.types import TensorType, from_numpy
@@ -36,7 +39,7 @@ class Traced:
     """
 
     __slots__ = ("captured", "environment", "loops", "module", "references", "result",
-                 "structure", "writes")  # fmt: skip
+                 "structure", "tree", "writes")  # fmt: skip
 
     def __init__(
         self, module: Module | None, structure: Any, references: list[Reference], recorder: Recorder
@@ -49,6 +52,7 @@ class Traced:
         self.writes = tuple(dict.fromkeys(recorder.places))
         self.loops = tuple(f"loop at {at}: {became}" for at, became in recorder.told.items())
         self.result: Any = None
+        self.tree: Tree | None = recorder.path and recorder.path.tree
 
     def rebuild(self, outputs: list[Any], args: Sequence[Any] = ()) -> Any:
         """The function's result for the arrays that the compiled module gave, and the call's."""
@@ -69,10 +73,12 @@ def trace_values(
     parameters: Parameters,
     values: Sequence[Any],
     path: Path | None = None,
+    given: Given | None = None,
 ) -> Traced:
     """The same for arguments that `Parameters.bind` has sorted; `path` runs what it can't trace.
 
-    Once more from the beginning, wherever a loop that was being captured has to be written out.
+    Once more from the beginning, wherever a loop that was being captured has to be written out, or
+    a number that may be none is to be a constant. `given` says which may be none.
     """
     plain: dict[Any, str] = {} if path is None else path.tree.plain
     while True:
@@ -80,7 +86,13 @@ def trace_values(
         recorder.path = path
         recorder.plain = plain
         try:
-            return _traced(recorder, f, parameters, values)
+            traced = _traced(recorder, f, parameters, values, given)
+            if given is not None:
+                given.end()
+            return traced
+        except Again:
+            path = None if path is None else path.again(_afresh(path))
+            continue
         except WrittenOut as given_up:
             loop, why = given_up.loop, given_up.reason
         except Exception as error:
@@ -88,7 +100,15 @@ def trace_values(
                 raise
             loop, why = recorder.loops[-1], f"a round raises {type(error).__name__}: {error}"
         plain[loop.key] = why
-        path = None if path is None else path.again()
+        path = (
+        tree = _afresh(path) if path is not None and given and given.boxes else None
+        path = None if path is None else path.again(tree)
+        )
+
+
+def _afresh(path: Path) -> Tree:
+    """A tree in which no segment is known, but which loops are written out is."""
+    return Tree(path.tree.plain)
 
 
 def _place(f: Callable[..., Any]) -> str:
@@ -97,15 +117,24 @@ def _place(f: Callable[..., Any]) -> str:
 
 
 def _traced(
-    recorder: Recorder, f: Callable[..., Any], parameters: Parameters, values: Sequence[Any]
+    recorder: Recorder,
+    f: Callable[..., Any],
+    parameters: Parameters,
+    values: Sequence[Any],
+    given: Given | None,
 ) -> Traced:
     """One attempt at a trace."""
     path = recorder.path
     rewirer = Rewirer(recorder)
     boxed: list[Any] = []
+    count = itertools.count()
+    if given is not None:
+        given.begin(recorder)
     for name, value in zip(parameters.names, values, strict=True):
-        boxes = mapped(lambda leaf, at: _argument(recorder, rewirer, leaf, at), value, name)
+        boxes = mapped(lambda leaf, at: _argument(recorder, rewirer, count, leaf, at), value, name)
         boxed.append(rewirer.container(boxes, name))
+    if given is not None:
+        given.enter(recorder)
     run = _leaving(recorder, rewirer.entry(f))
     try:
         outcome = parameters.call(run, boxed)
@@ -148,8 +177,14 @@ def _only_foreign(recorder: Recorder) -> bool:
     return any(v.type.dtype.kind == "h" for v in recorder.inputs)
 
 
-def _argument(recorder: Recorder, rewirer: Rewirer, leaf: Any, path: str) -> Any:
-    """What stands for a leaf of the arguments."""
+def _argument(
+    recorder: Recorder, rewirer: Rewirer, count: Iterator[int], leaf: Any, path: str
+) -> Any:
+    """What stands for a leaf of the arguments; `count` counts those that are Python numbers."""
+    if type(leaf) in NUMBERS:
+        number = next(count)
+        term = recorder.numbers and recorder.numbers.leaf(number, number, f"argument {path}", leaf)
+        return Number.of(recorder, term) if term else leaf
     if not isinstance(leaf, (np.ndarray, np.generic)):
         return rewirer.value(leaf, path)
     if from_numpy(leaf.dtype) is None and (recorder.path is None or leaf.dtype.hasobject):

@@ -14,13 +14,13 @@ import numpy as np
 
 from minicc.frontends.trace.dispatch import content_of, value_of
 from minicc.frontends.trace.formulas import EMIT
-from minicc.frontends.trace.numbers import Number
+from minicc.frontends.trace.numbers import Number, has_term
 from minicc.frontends.trace.recorder import Recorder
 from minicc.frontends.trace.registry import FUNCTIONS, traces
 from minicc.frontends.trace.tracer import Content, Tracer
 from minicc.ir import graph
 from minicc.ir.core import Value
-from minicc.ir.types import BOOL, DType
+from minicc.ir.types import BOOL, I64, DType
 
 _COMPARISONS = {"equal", "not_equal", "less", "less_equal", "greater", "greater_equal"}
 Operand = Content | int | float | Number
@@ -62,7 +62,8 @@ def converted(recorder: Recorder, x: Operand, element: DType) -> Value:
 
 def _converted_number(recorder: Recorder, x: Any, element: DType) -> Value:
     """A traced Python number in the type of the loop; an integer that may not fit is read."""
-    if element.is_integer and x.kind is int and not x.fits(element):
+    exact = has_term(x) or element.is_integer
+    if exact and x.kind is int and not (x.fits(element) and x.fits(I64)):
         return recorder.scalar(x.read(f"a conversion to {element}"), element)
     return recorder.cast(x.box.value(), element)
 
@@ -71,6 +72,8 @@ def apply(recorder: Recorder, name: str, *xs: Any, dtype: Any = None) -> Value:
     """Record a ufunc on array-likes; NumPy's TypeError where no loop fits."""
     ufunc = getattr(np, name)
     operands = [operand(recorder, x) for x in xs]
+    if name == "power" and len(operands) == 2:
+        operands[1] = _exponent(operands[0], operands[1])
     if name == "power" and len(operands) == 2 and dtype is None:
         special = _power(recorder, operands[0], operands[1])
         if special is not None:
@@ -106,6 +109,16 @@ def _out_of_range(recorder: Recorder, ufunc: Any, operands: list[Operand]) -> Va
                 outcome = ufunc(x, zero) if k == 0 else ufunc(zero, x)
                 return recorder.broadcast(recorder.scalar(outcome, BOOL), tuple(other.type.extents))
     return None
+
+
+def _exponent(base: Operand, exponent: Any) -> Operand:
+    """An exponent; one of those that NumPy has other ways for as a constant."""
+    if not has_term(exponent):
+        return exponent  # type: ignore[no-any-return]
+    if isinstance(base, (Value, np.ndarray)) and kind(base).kind != "f":
+        return exponent.read("an exponent")  # type: ignore[no-any-return]
+    short = [exponent.kind(e) for e in (0.5, 1, 2) if exponent == e]
+    return short[0] if short else exponent  # type: ignore[no-any-return]
 
 
 def _power(recorder: Recorder, base: Operand, exponent: Operand) -> Value | None:
@@ -196,8 +209,19 @@ def where(recorder: Recorder, condition: Any, x: Any, y: Any) -> Value:
     numpy_dtype = np.result_type(*map(_promoted, operands))
     element = recorder.dtype(numpy_dtype)
     chosen = recorder.cast(value_of(recorder, condition), BOOL)
-    a, b = (converted(recorder, o, element) for o in operands)
+    a, b = (converted(recorder, _cast_int(o, element), element) for o in operands)
     return recorder.emit(graph.Select, chosen, a, b)
+
+
+def _is_int(x: Any) -> bool:
+    return type(x) is int or (has_term(x) and x.kind is int)
+
+
+def _cast_int(x: Any, element: DType) -> Any:
+    """A Python int of `where`, which NumPy casts, so that one that does not fit wraps."""
+    if not _is_int(x) or not element.is_integer or (has_term(x) and x.fits(element)):
+        return x
+    return np.asarray(x.read("a cast") if has_term(x) else x).astype(element.numpy)
 
 
 @traces("clip")
@@ -213,6 +237,10 @@ def clip(
     low, high = a_min if min is None else min, a_max if max is None else max
     x = value_of(recorder, a)
     out: Any = Tracer(recorder, x)
+    if x.type.dtype.is_integer:  # a Python int beyond the type's own bounds is none
+        limits = np.iinfo(x.type.dtype.numpy)
+        low = None if _is_int(low) and low <= limits.min else low
+        high = None if _is_int(high) and high >= limits.max else high
     if low is not None:
         out = Tracer(recorder, apply(recorder, "maximum", out, low))
     if high is not None:

@@ -58,6 +58,8 @@ def copyto(
     recorder: Recorder, dst: Any, src: Any, casting: str = "same_kind", where: Any = True
 ) -> None:
     """Elements of `src` put into `dst`, where a condition holds."""
+    if src is dst and where is True and np.ndim(dst):
+        return  # before NumPy asks whether it may be written to
     box = target(recorder, dst)
     content = content_of(recorder, src)
     given = content.type.dtype.numpy if isinstance(content, Value) else content.dtype
@@ -169,7 +171,8 @@ for _name in ("add", "subtract", "multiply", "divide", "maximum", "minimum", "ne
 @writes("__setitem__")
 def set_item(recorder: Recorder, box: Any, index: Any, new: Any) -> None:
     """`box[index] = new`; the host does what depends on how many elements a mask takes."""
-    target(recorder, box)
+    if not target(recorder, box).writeable:
+        raise ValueError("assignment destination is read-only")
     if type(new) is Number and new.kind is int and box.dtype.kind in "iu" and box.itemsize < 8:
         new = new.read(f"a conversion to {box.dtype}")
     if isinstance(new, (int, float, list, tuple)) and not is_symbolic(new) and (
@@ -178,7 +181,7 @@ def set_item(recorder: Recorder, box: Any, index: Any, new: Any) -> None:
         new = np.asarray(new, box.dtype)  # which numbers do not fit, NumPy says
     shape = new.shape if isinstance(new, (Tracer, np.ndarray)) else ()
     if shape and _is_element(box, index):
-        np.zeros(1)[0] = np.zeros(shape)
+        np.zeros(1, box.dtype)[0] = np.zeros(shape, new.dtype)
     foreign = any(
         isinstance(x, Tracer) and x.dtype.kind not in "biuf" for x in (box, new)
     )  # complex numbers
