@@ -34,6 +34,7 @@ from minicc.frontends.trace import (
     has_tracers,
     replay,
     trace_values,
+    work,
 )
 from minicc.frontends.trace.explain import Explanation, graph_of, guards_of, parts_of
 from minicc.frontends.trace.explain import Specialisation as Explained
@@ -43,10 +44,12 @@ from minicc.ir.printer import print_module
 from minicc.limits import no_memory
 from minicc.locks import lock
 from minicc.options import Options, options_of
+from minicc.partition import host_ops
 from minicc.runtime.saved import Compilation
 
 _CODES = 512  # segments whose code is shared among equal ones
 _PLAIN = ("MC0241", "MC0245", "MC0246", "MC0247")  # what is not traced, but NumPy does
+_ROUND = 1 << 17  # numbers that take as long as a round on the host does besides
 _SHOWN = 60  # characters of a value in an explanation
 
 
@@ -181,6 +184,8 @@ class Jitted:
                 found = _Specialisation()
             try:
                 traced = self._walk(found, values, arrays, missed.effects if missed else 0)
+                if traced.module is not None:
+                    found.compilation = self._compilation(traced.module)
             except (GivenUp, UnsupportedError) as error:
                 given_up = error.error if isinstance(error, GivenUp) else error
                 if given_up.code not in _PLAIN or (missed is not None and missed.effects):
@@ -188,8 +193,6 @@ class Jitted:
                 self._leave_to_numpy(key, given_up)
             else:
                 found.add(traced)
-                if traced.module is not None:
-                    found.compilation = compile_module(traced.module, self.options, {})
                 self._known[key] = found
         if self._known[key].plain:
             return self._parameters.call(self.__wrapped__, values)
@@ -224,10 +227,19 @@ class Jitted:
         """The code of a segment; equal segments share it."""
         found = self._codes.get(text)
         if found is None:
-            found = self._codes[text] = _Code(compile_module(module, self.options, {}))
+            found = self._codes[text] = _Code(self._compilation(module))
             if len(self._codes) > _CODES:
                 del self._codes[next(iter(self._codes))]
         return found
+
+    def _compilation(self, module: Module) -> Compilation:
+        """The code of a graph; GivenUp where rounds of little work would run on the host."""
+        for op, why in host_ops(module):
+            a_round = sum(work(inner) for region in op.regions for inner in region.ops)
+            if op.control and a_round < _ROUND:
+                text = f"a loop would be run round by round: {why}"
+                raise GivenUp(UnsupportedError("MC0247", text, where=op.loc))
+        return compile_module(module, self.options, {})
 
     def _why(
         self, key: Any, found: _Specialisation | None, fits: bool, missed: Missed | None

@@ -48,6 +48,15 @@ def test_large_arrays_that_would_be_made_anew_in_each_round() -> None:
     left(f, "would make all 30000 elements of an array anew", np.ones(30_000), np.arange(3.0))
 
 
+def test_rounds_that_would_run_on_the_host() -> None:
+    def f(x: Any) -> Any:
+        for _ in range(30):
+            x = np.cos(x)
+        return x
+
+    left(f, "a loop would be run round by round: in its body: graph.cos", np.ones(5))
+
+
 def test_values_that_are_read_without_end() -> None:
     def f(x: Any) -> Any:
         for _ in range(3000):

@@ -51,6 +51,7 @@ from minicc.frontends.trace import (
     writes,
 )
 from minicc.frontends.trace.breaks import Diverged, Path, Tree
+from minicc.frontends.trace.choices import work
 from minicc.frontends.trace.guards import Environment, Parameters, has_tracers
 from minicc.frontends.trace.paths import Missed, Node, replay
 from minicc.frontends.trace.pytree import copied
@@ -81,4 +82,5 @@ __all__ = [
     "trace",
     "trace_call",
     "trace_values",
+    "work",
 ]

@@ -178,7 +178,6 @@ class Capture:
             if self.choices.go_on({**now, **self._asked()}, contents):
                 self.reset()
                 return False
-            self.choices.require_light()
             now = self._all_ways(now)
         self._start, self._fresh = {}, {}
         new = [b for k, b in self._touched.items() if k not in self._written]
@@ -354,8 +353,11 @@ class Capture:
         return True
 
     def why_slow(self, states: Sequence[State], written: Set[Value] = frozenset()) -> str:
-        """Which large array each round would make anew for a small part; `written` in place."""
-        used = {v for op in live(self._ops, [s.after for s in states]) for v in op.results}
+        """What would be slower than in Python: more work, or copies of what is not `written`."""
+        ops = live(self._ops, [*[s.after for s in states], *written])
+        if self.choices.is_heavy(ops):
+            return "a side of a branch is much work, and would be done in each round"
+        used = {v for op in ops for v in op.results}
         for a in self.accesses:
             if a.new is not None and a.value in used - written:
                 size, part = (int(np.prod(v.type.extents)) for v in (a.value, a.new))

@@ -90,12 +90,10 @@ class Choices:
             self.sides[-1] = False
         return bool(self.sides)
 
-    def require_light(self) -> None:
-        """Have the loop written out where much work is that of one side alone."""
-        everything = {v: op for w in self.ways for v, op in w.ops.items()}
-        sided = [op for v, op in everything.items() if any(v not in w.ops for w in self.ways)]
-        if sum(map(_work, sided)) > _LIGHT:
-            self.recorder.write_out("a side of a branch is much work, and would be done always")
+    def is_heavy(self, ops: Sequence[Op]) -> bool:
+        """Whether much of the work of these is for one side of a branch alone."""
+        sided = [op for op in ops if len({op.results[0] in w.ops for w in self.ways}) > 1]
+        return sum(map(work, sided)) > _LIGHT
 
     def chosen(self, pick: Any, sides: tuple[bool, ...] = ()) -> Any:
         """What all ways together leave: `pick` takes a condition, and of each way a value."""
@@ -106,10 +104,12 @@ class Choices:
         return pick(condition, *[self.chosen(pick, (*sides, s)) for s in (True, False)])
 
 
-def _work(op: Op) -> int:
+def work(op: Op) -> int:
     """About how many numbers an op computes."""
-    sizes = [math.prod(v.type.extents) for v in (*op.operands, *op.results)]
-    inner = sum(_work(o) for region in op.regions for o in region.ops)
+    looks = isinstance(op, (graph.Gather, graph.Slice))  # at a part
+    values = op.results if looks else (*op.operands, *op.results)
+    sizes = [math.prod(v.type.extents) for v in values]
+    inner = sum(work(o) for region in op.regions for o in region.ops)
     if isinstance(op, graph.Contract):
         return math.isqrt(math.prod(sizes))  # for each product of two numbers has three letters
     return max(sizes, default=1) + inner * int(op.attrs.get("count", 1))
