@@ -355,10 +355,12 @@ class Capture:
     def why_slow(self, states: Sequence[State], written: Set[Value] = frozenset()) -> str:
         """What would be slower than in Python: more work, or copies of what is not `written`."""
         ops = live(self._ops, [*[s.after for s in states], *written])
-        if self.choices.is_heavy(ops):
+        puts = [a for a in self.accesses if a.new is not None]
+        places = {op.results[0] for a in puts for op in self._ops[slice(*a.ops)]}
+        if self.choices.is_heavy([op for op in ops if op.results[0] not in places]):
             return "a side of a branch is much work, and would be done in each round"
         used = {v for op in ops for v in op.results}
-        for a in self.accesses:
+        for a in puts:
             if a.new is not None and a.value in used - written:
                 size, part = (int(np.prod(v.type.extents)) for v in (a.value, a.new))
                 if size > _COPIED + _TIMES * part:
