@@ -191,7 +191,8 @@ def points_that_escape(x: Any) -> Any:
 
 def norms_that_settle(x: Any) -> Any:
     a = np.outer(x, x) + np.eye(len(x))
-    v, norm = np.ones(len(x)), 0.0
+    norm: Any = 0.0
+    v = np.ones(len(x))
     for k in range(500):  # noqa: B007
         w = a @ v
         new = np.linalg.norm(w)

@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from minicc.frontends.trace.carried import is_scalar
+from minicc.frontends.trace.carried import ELEMENTS, is_scalar
 from minicc.frontends.trace.dispatch import content_of
 from minicc.frontends.trace.indices import Index
 from minicc.frontends.trace.moving import Access
@@ -32,7 +32,6 @@ from minicc.frontends.trace.slabs import alike, key_of_region
 from minicc.frontends.trace.tracer import Content, Tracer
 from minicc.ir import graph
 from minicc.ir.core import Op, Value
-from minicc.ir.types import F64, I64
 
 _MOST = 24  # ways through a body
 _LIGHT = 1 << 14  # numbers that one side computes, and the other has no need of
@@ -197,8 +196,8 @@ class Chooser:
     def _value(self, condition: Value, name: str, then: Any, other: Any) -> Any:
         kinds = [x.kind if isinstance(x, Number) else type(x) for x in (then, other)]
         recorder = self.recorder
-        if kinds[0] is kinds[1] and kinds[0] in (int, float):
-            element = F64 if kinds[0] is float else I64
+        if kinds[0] is kinds[1] and kinds[0] in ELEMENTS:
+            element = ELEMENTS[kinds[0]]
             plain = all(type(x) is not Number or x.counts for x in (then, other))
             try:
                 values = [
