@@ -39,15 +39,6 @@ def test_a_loop_that_can_not_be_captured() -> None:
     left(f, "the 400 rounds of the loop at test_left_to_numpy.py:", np.ones(5))
 
 
-def test_large_arrays_that_would_be_made_anew_in_each_round() -> None:
-    def f(x: Any, at: Any) -> Any:
-        for k in range(5000):
-            x[(k * k) % 30_000] += at[k % 3]
-        return x
-
-    left(f, "would make all 30000 elements of an array anew", np.ones(30_000), np.arange(3.0))
-
-
 def test_rounds_that_would_run_on_the_host() -> None:
     def f(x: Any) -> Any:
         for _ in range(30):

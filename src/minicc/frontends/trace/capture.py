@@ -8,12 +8,13 @@ from __future__ import annotations
 import ctypes
 import os
 import sys
-from collections.abc import Sequence, Set
+from collections.abc import Sequence
 from types import FrameType
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from minicc.errors import UserError
 from minicc.frontends.trace.carried import (
     Carried,
     CarriedArray,
@@ -23,24 +24,27 @@ from minicc.frontends.trace.carried import (
     same_type,
 )
 from minicc.frontends.trace.choices import Choices, Chooser
-from minicc.frontends.trace.indices import Index, Round
-from minicc.frontends.trace.loop_body import Body, State
+from minicc.frontends.trace.indices import Index
+from minicc.frontends.trace.loop_body import (
+    State,
+    closed,
+    emit_loop,
+    in_all_rounds,
+    symbols_of,
+    undecided,
+)
 from minicc.frontends.trace.loop_code import LoopCode
-from minicc.frontends.trace.moving import Access, has_parts, key_in
-from minicc.frontends.trace.numbers import Number
+from minicc.frontends.trace.moving import key_in
 from minicc.frontends.trace.paths import value_key
 from minicc.frontends.trace.pytree import mapped
 from minicc.frontends.trace.reach import Reach
-from minicc.frontends.trace.recorder import Recorder
-from minicc.frontends.trace.slabs import Slab, slab_of
+from minicc.frontends.trace.recorder import Recorder, WrittenOut
 from minicc.frontends.trace.tracer import Tracer
-from minicc.ir.core import Value
+from minicc.ir import affine
+from minicc.ir.core import Value, region_key
 from minicc.ir.rewrite import live
-from minicc.ir.types import I64, TensorType
 
 _RECORDINGS = 6  # of a body, until nothing more is found to be carried
-_COPIED = 1 << 14  # elements that a round may make anew to write some of them,
-_TIMES = 8  # and how many more for each that it writes: Python takes no longer for these
 _PLAIN = (bool, int, float, complex, str, bytes, type(None))
 _UNBOUND: Any = type("Unbound", (), {})()
 
@@ -79,6 +83,28 @@ class Site(NamedTuple):
             seen.clear()
 
 
+class Gone:
+    """What a name is bound to after a loop where only the rounds know; looked at, it raises."""
+
+    def __init__(self, error: BaseException) -> None:
+        self._error = error
+
+    def __getattr__(self, name: str) -> Any:
+        raise self._error
+
+    def _raise(self, *args: Any) -> Any:
+        raise self._error
+
+
+_LOOKS = """
+    add radd sub rsub mul rmul truediv rtruediv floordiv rfloordiv mod rmod pow rpow matmul rmatmul
+    neg pos abs lt le gt ge eq ne bool int float index len iter getitem setitem call contains array
+    array_ufunc array_function
+"""
+for _name in _LOOKS.split():
+    setattr(Gone, f"__{_name}__", Gone._raise)
+
+
 class _Written:
     """An array from before the loop that rounds write to in place."""
 
@@ -86,7 +112,6 @@ class _Written:
         self.box = box
         self.before: Value = box.value()
         self.arg = Value(self.before.type)
-        self.slab: Slab | None = None
 
 
 class Capture:
@@ -97,14 +122,14 @@ class Capture:
     """
 
     def __init__(
-        self, recorder: Recorder, site: Site, items: range, stride: int, reach: Reach
+        self, recorder: Recorder, site: Site, first: int, count: Any, stride: int, reach: Reach
     ) -> None:
-        """Of the numbered `items`, `stride` in each round of the loop of the graph."""
+        """Of the items from the `first` on, `stride` in each of `count` rounds, maybe an index."""
         self.recorder = recorder
         self.site = site
-        self.first = items.start
+        self.first = first
         self.stride = stride
-        self.count = len(items) // stride
+        self.count = count
         self.reach = reach
         self.why = ""
         self.peels = False
@@ -117,7 +142,7 @@ class Capture:
         self._roots = {id(b): (b, b.content, b.version) for b in roots}
         self._written: dict[int, _Written] = {}
         self._carried: dict[str, Carried] = {}
-        self.accesses: list[Access] = []  # of arrays at the number of the round
+        self._sampled: Any = None  # what was recorded of the first sample
         self._bound: set[str] = set()  # names that rounds bind
         self._fresh: dict[str, Any] = {}
         self._touched: dict[int, Tracer] = {}
@@ -136,16 +161,17 @@ class Capture:
         recorder = self.recorder
         if not self.choices.sides:
             self._recordings += 1
-            self._number = Round(Value(TensorType(I64), "round"), self.count)
+            count = self.count.dim if type(self.count) is Index else self.count
+            self.number = recorder.rounds.enter(count, self._sampled is not None)
+            self._used, recorder.rounds.used = recorder.rounds.used, False
             self._marker = recorder.count
-            self.accesses = []
             self._touched = {}
             self._outer = recorder.enter()
             recorder.loops.append(self)
             self.choices = Choices(recorder)
             for w in self._written.values():
                 w.arg = Value(w.arg.type, w.arg.hint)
-            self._fresh = {n: c.begin(recorder, self._number) for n, c in self._carried.items()}
+            self._fresh = {n: c.begin(recorder, self.number) for n, c in self._carried.items()}
             for n, c in self._carried.items():
                 c.arg.hint = n
         for w in self._written.values():
@@ -155,7 +181,7 @@ class Capture:
         self.site.bind(fresh)
         self._start = {**self._names, **fresh}
         self._forget()
-        return Index(recorder, {self._number: self.stride}, self.first)
+        return Index(recorder, affine.symbol(self.number) * self.stride + self.first)
 
     def choose(self, condition: Value) -> bool:
         """Which side a round takes where it asks; another recording takes the other one."""
@@ -169,7 +195,6 @@ class Capture:
             recorder.write_out(f"a round changes `{changed}`")
         now = self.site.names()
         self._bound |= {n for n, v in now.items() if v is not self._start.get(n, _UNBOUND)}
-        self._keep_parts(now)
         roots = self._roots.values()
         touched = {id(b): b for b, _, version in roots if b.version != version}
         self._touched |= touched
@@ -194,7 +219,16 @@ class Capture:
         self._ops = recorder.leave(self._outer)
         recorder.loops.pop()
         self._now = now
-        if not (new or names) or self.why:
+        if not (new or names) and not self.why:
+            self.why = self._same_in_all()
+            again = recorder.rounds.used and self._sampled is None and not self.why
+            self._leave_rounds()
+            if again:
+                self._sampled = self._recorded
+                self.reset()
+            return not again
+        self._leave_rounds()
+        if self.why:
             return True
         if self._recordings == _RECORDINGS:
             self._fail("each recording finds more that is carried")
@@ -205,21 +239,30 @@ class Capture:
         try:
             for n in sorted(names):
                 before = self._names[n]
-                self._carried[n] = carried(recorder, before, now[n], self._number)
+                self._carried[n] = carried(recorder, before, now[n], self.number)
         except Unlike as error:
             self._fail(f"`{n}` {error}")
         return bool(self.why)
 
-    def _keep_parts(self, now: dict[str, Any]) -> None:
-        """Have numbers, instead of indices, that only a round itself can tell."""
-        code = self.site.code
-        for n in (code.carried | code.left) & self._bound & now.keys():
-            x = now[n]
-            if type(x) is Index and x.parts:
-                now[n] = Number(x.box, int, True)
-                self.site.bind({n: now[n]})
-            elif isinstance(x, Tracer) and any(map(has_parts, x.moves()[0])):
-                self.recorder.write_out(f"`{n}` shows a place that only a round can tell")
+    def _leave_rounds(self) -> None:
+        rounds = self.recorder.rounds
+        rounds.leave()
+        rounds.used = rounds.used or self._used
+
+    def _same_in_all(self) -> str:
+        """Why the recording of a sample may not be what each round does; empty where it is."""
+        if not self.recorder.rounds.used:
+            return ""
+        try:
+            left = [s.after for s in self.states]
+            _, body = closed([s.arg for s in self.states], live(self._ops, left), left)
+            body = in_all_rounds(body)
+            self._recorded = region_key(body)
+        except (UserError, ValueError, TypeError) as error:
+            return f"not all rounds are alike: {error}"
+        if self._sampled not in (None, self._recorded):
+            return "an extent that depends on the round is taken for a number"
+        return undecided(body, self.recorder.rounds)
 
     def _asked(self) -> dict[str, Any]:
         """What else a way leaves, under names that are none of Python's."""
@@ -231,8 +274,7 @@ class Capture:
         live = {*(code.carried | code.left) & self._bound, *self._asked()}
         boxes = {k: w.box for k, w in self._written.items() if k in self._touched}
         args: dict[int, Any] = {k: self._written[k].arg for k in boxes}
-        outer = self._roots.keys()
-        chooser = Chooser(self.recorder, self.choices, self.accesses, boxes, outer)
+        chooser = Chooser(self.recorder, self.choices, self._roots.keys())
         way = chooser.way(self._start, args, live)
         for k, content in way.contents.items():
             boxes[k].hold(content, self._roots[k][2] + 1)
@@ -322,8 +364,7 @@ class Capture:
 
     def finish(self) -> bool:
         """Make the loop of the graph, and bind its results; False where all of it is known."""
-        inner = {v for op in self._ops for v in op.results}
-        inner.update([self._number.value, *[s.arg for s in self.states]])
+        inner = {v for op in self._ops for v in op.results}.union(s.arg for s in self.states)
         states = list(self.states)
         made = self.recorder.live(self._marker)
         known = {s.after for s in states}
@@ -331,41 +372,28 @@ class Capture:
             content = box.held()
             if content is not None and content in inner and content not in known:
                 known.add(content)
-                states.append(self._last(content))
-        for w, state in zip(self._written.values(), self.states, strict=False):
-            others = [s.after for s in states if s is not state]
-            slab = slab_of(self._number, w.arg, state.after, self.accesses, self._ops)
-            if slab is not None and set(slab.sources).isdisjoint(others):
-                states.remove(state)
-                w.slab = slab
-        slabs = [(w.box, w.slab) for w in self._written.values() if w.slab is not None]
-        self.why = self.why_slow(states, {v for _, slab in slabs for v in slab.sources})
+                if self.number in symbols_of(content):
+                    box.hold(self._gone(), box.version)
+                else:
+                    states.append(self._last(content))
+        self.why = self.why_slow(states)
         if self.why:
             return False
-        body = Body(self.recorder, self._number, self._ops)
         self._restore()
-        for box, slab in slabs:
-            body.add_slab(box, slab)
-        results = body.emit(states)
+        results = emit_loop(self.recorder, self.number, self.count, self._ops, states)
         if results is None:
             return False
-        self._settle(made, results, body)
+        self._settle(made, results)
         return True
 
-    def why_slow(self, states: Sequence[State], written: Set[Value] = frozenset()) -> str:
-        """What would be slower than in Python: more work, or copies of what is not `written`."""
-        ops = live(self._ops, [*[s.after for s in states], *written])
-        puts = [a for a in self.accesses if a.new is not None]
-        places = {op.results[0] for a in puts for op in self._ops[slice(*a.ops)]}
-        if self.choices.is_heavy([op for op in ops if op.results[0] not in places]):
+    def why_slow(self, states: Sequence[State]) -> str:
+        """Why a round would be slower than in Python; empty where it would not."""
+        if self.choices.is_heavy(live(self._ops, [s.after for s in states])):
             return "a side of a branch is much work, and would be done in each round"
-        used = {v for op in ops for v in op.results}
-        for a in puts:
-            if a.new is not None and a.value in used - written:
-                size, part = (int(np.prod(v.type.extents)) for v in (a.value, a.new))
-                if size > _COPIED + _TIMES * part:
-                    return f"each round would make all {size} elements of an array anew"
         return ""
+
+    def _gone(self) -> Gone:
+        return Gone(WrittenOut(self, "what its last round made is used after it"))
 
     def _last(self, content: Value) -> State:
         """A state that only says what the last round made."""
@@ -377,25 +405,24 @@ class Capture:
             box.hold(content, version)
         self._forget()
 
-    def _settle(self, made: Sequence[Tracer], results: dict[Value, Value], body: Body) -> None:
+    def _settle(self, made: Sequence[Tracer], results: dict[Value, Value]) -> None:
         """Give arrays the results of the loop, and names what the last round left."""
-        rows = iter(body.stacked)
         for w, state in zip(self._written.values(), self.states, strict=False):
-            if w.slab is None:
-                w.box.hold(results[state.after], self._roots[id(w.box)][2] + 1)
-            else:
-                body.write(w.box, w.slab, rows, results.get(w.slab.new))
+            w.box.hold(results[state.after], self._roots[id(w.box)][2] + 1)
         for box in made:
             content = box.held()
             if content in results:
                 box.hold(results[content], box.version)
         self._forget()
         last = {n: self._at_last(self._now[n]) for n in self._bound}
+        if type(self.count) is Index and self.count.bounds()[0] == 0:
+            held = (n for n in self._bound & self._names.keys() if self._names[n] is not _UNBOUND)
+            last |= {n: self._gone() for n in held if n not in self._carried}
         self.site.bind({n: v for n, v in last.items() if v is not self._now[n]})
 
     def _at_last(self, x: Any) -> Any:
         """What a value of the last recording is behind the loop."""
-        number, last = self._number, self.count - 1
+        number, last = self.number, self.count - 1
         if type(x) is Index:
             return x.at(number, last)
         if isinstance(x, Tracer):
@@ -416,6 +443,6 @@ class Capture:
             return box
         base, lens = self._seen_last(view[0]), view[1]
         if lens.moves:
-            found: Tracer = base[key_in(self._number, self.count - 1, lens.key[-1])]
+            found: Tracer = base[key_in(self.number, self.count - 1, lens.key[-1])]
             return found
         return box if base is view[0] else base.look(lens)

@@ -16,11 +16,11 @@ from typing import Any, Protocol
 import numpy as np
 
 from minicc.frontends.trace.dispatch import content_of
-from minicc.frontends.trace.indices import Index, Round
+from minicc.frontends.trace.indices import Index
 from minicc.frontends.trace.numbers import Number
 from minicc.frontends.trace.recorder import Recorder
 from minicc.frontends.trace.tracer import Content, Tracer
-from minicc.ir import graph
+from minicc.ir import affine, graph
 from minicc.ir.core import Value
 from minicc.ir.types import BOOL, F64, I64, TensorType
 
@@ -39,7 +39,7 @@ class Carried(Protocol):
     before: Value | None
     arg: Value
 
-    def begin(self, recorder: Recorder, number: Round) -> Any:
+    def begin(self, recorder: Recorder, number: str) -> Any:
         """What the name is bound to at the beginning of a round."""
         ...
 
@@ -67,7 +67,7 @@ class CarriedArray:
         self.box: Callable[[], Tracer | None] = lambda: None
         self._start: Tracer | None = None
 
-    def begin(self, recorder: Recorder, number: Round) -> Any:
+    def begin(self, recorder: Recorder, number: str) -> Any:
         """An array of its own, for it must not be written to."""
         self.arg = Value(self.arg.type, self.arg.hint)
         self._start = self.boxed(recorder, self.arg)
@@ -123,7 +123,7 @@ class CarriedNumber:
         )
         self.arg = Value(TensorType(element))
 
-    def begin(self, recorder: Recorder, number: Round) -> Any:
+    def begin(self, recorder: Recorder, number: str) -> Any:
         """A traced number."""
         self.arg = Value(self.arg.type, self.arg.hint)
         return self.boxed(recorder, self.arg)
@@ -148,20 +148,23 @@ class CarriedCount:
 
     before: Value | None = None
 
-    def __init__(self, first: Any, now: Any, number: Round) -> None:
+    def __init__(self, first: Any, now: Any, number: str) -> None:
         """`now` is what the first recording left, when it began with `first`."""
         self.arg = Value(TensorType(I64))  # of no use
         self.first = first
-        self.step = now.terms.get(number, 0) if type(now) is Index else 0
+        step = now.factor(number) if type(now) is Index else 0
+        if step is None:
+            raise Unlike(_NO_COUNT)
+        self.step: Any = step
         after_one = now.at(number, 0) if self.step else now
         self.step = self.step or after_one - first
         if type(self.step) is not int or not _equal(after_one - self.step, first):
             raise Unlike(_NO_COUNT)
         self.next: Any = None
 
-    def begin(self, recorder: Recorder, number: Round) -> Any:
+    def begin(self, recorder: Recorder, number: str) -> Any:
         """The number in a round."""
-        here = self.first + Index(recorder, {number: self.step}, 0)
+        here = self.first + Index(recorder, affine.symbol(number)) * self.step
         self.next = here + self.step
         return here
 
@@ -187,7 +190,7 @@ def _equal(left: Any, right: Any) -> bool:
     return type(gap) is not Index and gap == 0
 
 
-def carried(recorder: Recorder, before: Any, now: Any, number: Round) -> Carried:
+def carried(recorder: Recorder, before: Any, now: Any, number: str) -> Carried:
     """How a name's value goes from round to round; Unlike where it can't."""
     kind = type(before)
     if isinstance(before, (Tracer, np.generic)):

@@ -24,13 +24,11 @@ import numpy as np
 from minicc.frontends.trace.carried import ELEMENTS, is_scalar
 from minicc.frontends.trace.dispatch import content_of
 from minicc.frontends.trace.indices import Index
-from minicc.frontends.trace.moving import Access
 from minicc.frontends.trace.numbers import Number
 from minicc.frontends.trace.paths import value_key
 from minicc.frontends.trace.recorder import Recorder
-from minicc.frontends.trace.slabs import alike, key_of_region
 from minicc.frontends.trace.tracer import Content, Tracer
-from minicc.ir import graph
+from minicc.ir import affine, graph
 from minicc.ir.core import Op, Value
 
 _MOST = 24  # ways through a body
@@ -105,9 +103,13 @@ class Choices:
 
 def work(op: Op) -> int:
     """About how many numbers an op computes."""
-    looks = isinstance(op, (graph.Gather, graph.Slice))  # at a part
-    values = op.results if looks else (*op.operands, *op.results)
-    sizes = [math.prod(v.type.extents) for v in values]
+    if isinstance(op, (graph.Gather, graph.Slice)):
+        values: Sequence[Value] = op.results
+    elif isinstance(op, graph.InsertSlice):
+        values = (op.new,)
+    else:
+        values = (*op.operands, *op.results)
+    sizes = [math.prod(map(affine.typical, v.type.shape)) for v in values]
     inner = sum(work(o) for region in op.regions for o in region.ops)
     if isinstance(op, graph.Contract):
         return math.isqrt(math.prod(sizes))  # for each product of two numbers has three letters
@@ -121,20 +123,16 @@ class Chooser:
         self,
         recorder: Recorder,
         choices: Choices,
-        accesses: Sequence[Access],
-        boxes: dict[int, Tracer],
         outer: Iterable[int],
     ) -> None:
-        """`boxes` are the arrays that rounds write to, `outer` all that were before the loop."""
+        """`outer` are all arrays that were before the loop."""
         self.recorder = recorder
         self.choices = choices
-        self.accesses = accesses
-        self.boxes = boxes
         self.outer = set(outer)
         self._made: dict[Any, Any] = {}
 
     def way(self, start: dict[str, Any], args: dict[int, Content], live: Iterable[str]) -> Way:
-        """What is left of all ways: `args` are the contents before the round, of all `boxes`."""
+        """What is left of all ways; `args` are what arrays held before that a round writes to."""
         names = sorted(set(live))
         shared = {self._shared(w.names, names) for w in self.choices.ways}
         if len(shared) > 1:
@@ -145,11 +143,9 @@ class Chooser:
                 n: self._name(condition, n, then.names.get(n), other.names.get(n), start.get(n))
                 for n in names
             }
-            contents = {
-                k: self._content(
-                    condition, box, *[w.contents.get(k, args[k]) for w in (then, other)]
-                )
-                for k, box in self.boxes.items()
+            contents: dict[int, Content] = {
+                k: self._content(condition, *[w.contents.get(k, args[k]) for w in (then, other)])
+                for k in args
             }
             return Way((), bound, contents, {})
 
@@ -180,7 +176,7 @@ class Chooser:
         if type(then) is not type(other):
             return False
         if type(then) is Index:
-            return bool(then.terms == other.terms and then.base == other.base)
+            return bool(then.dim == other.dim)
         if type(then) is Number:
             return then.kind is other.kind and self._is_alike(then.box, other.box)
         if isinstance(then, Tracer):
@@ -228,29 +224,36 @@ class Chooser:
         what = f"`{name}`" if name else "what ends it"
         self.recorder.write_out(f"{what} is another thing on each side of a branch")
 
-    def _content(self, condition: Value, box: Tracer, then: Content, other: Content) -> Content:
+    def _content(self, condition: Value, then: Content, other: Content) -> Value:
         """What an array holds: the place alone is chosen where a side wrote just one."""
         left, right = self._lifted(then), self._lifted(other)
         if left is right:
             return left
         mine, theirs = self._put(left), self._put(right)
-        if mine is not None and theirs is not None and not alike(mine.region, theirs.region):
+        if mine is not None and theirs is not None and not _alike(mine, theirs):
             theirs = None
         put = mine or theirs
         if put is None:
             return self.recorder.emit(graph.Select, condition, left, right)
         sides = (mine, left), (theirs, right)
-        key = key_of_region(put.region)
-        under = self._content(condition, box, *[p.source if p else v for p, v in sides])
-        new = [p.new if p and p.new else self._read(box, key, v) for p, v in sides]
-        box.hold(under, box.version + 1)
-        box[key] = Tracer(self.recorder, self.recorder.emit(graph.Select, condition, *new))
-        return box.content
+        under = self._content(condition, *[p.x if p else v for p, v in sides])
+        new = [p.new if p else self._read(put, v) for p, v in sides]
+        chosen = self.recorder.emit(graph.Select, condition, *new)
+        return self.recorder.emit(graph.InsertSlice, under, chosen, put.starts, put.steps)
 
-    def _read(self, box: Tracer, key: Any, content: Value) -> Value:
+    def _read(self, put: graph.InsertSlice, content: Value) -> Value:
         """What stands at a place of other content."""
-        box.hold(content, box.version + 1)
-        return self._lifted(content_of(self.recorder, box[key]))
+        places = zip(put.starts, put.new.type.extents, put.steps, strict=True)
+        stops = tuple(start + (n - 1) * step + 1 for start, n, step in places)
+        return self.recorder.emit(graph.Slice, content, put.starts, stops, put.steps)
 
-    def _put(self, value: Value) -> Access | None:
-        return next((a for a in self.accesses if a.new is not None and a.value is value), None)
+    def _put(self, value: Value) -> graph.InsertSlice | None:
+        known = [self.choices.ops, *[w.ops for w in self.choices.ways]]  # chosen ones, too
+        made = next((ops[value] for ops in known if value in ops), None)
+        return made if isinstance(made, graph.InsertSlice) else None
+
+
+def _alike(left: graph.InsertSlice, right: graph.InsertSlice) -> bool:
+    """Whether two writes are to the same place in each round."""
+    same = left.starts == right.starts and left.steps == right.steps
+    return bool(same and left.new.type == right.new.type)

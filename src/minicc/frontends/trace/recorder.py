@@ -23,10 +23,11 @@ from typing import Any, NoReturn
 import numpy as np
 
 from minicc.errors import UnsupportedError, UserError
+from minicc.frontends.trace.extents import Extent, Rounds, sure
 from minicc.ir import graph
 from minicc.ir.build import Builder
 from minicc.ir.core import Array, Literal, Op, Value, op_key, region_key
-from minicc.ir.types import DType, TensorType, from_numpy
+from minicc.ir.types import I64, DType, TensorType, from_numpy
 
 _REPEATED = 16  # elements from which it pays to look for a constant that repeats one number
 _LONGEST = 5_000  # ops of a trace
@@ -95,6 +96,7 @@ class Recorder:
         self.raised: Exception | None = None  # what a call on the host raised last
         self.places: list[str] = []  # lines where arguments are written to
         self.loops: list[Any] = []  # whose bodies are recorded now, the innermost last
+        self.rounds = Rounds(self.write_out)
         self.plain: dict[Any, str] = {}  # loops that can't be captured, and why
         self.turns: dict[Any, Any] = {}  # of `for` loops that are written out
         self.tries: dict[Any, int] = {}  # how often a loop could not be captured
@@ -291,6 +293,8 @@ class Recorder:
 
     def scalar(self, number: Any, element: DType) -> Value:
         """A constant of rank 0; OverflowError where the element type can't hold the number."""
+        if type(number) is Extent:
+            return self.cast(self.emit(graph.Sizes, (number,), (), I64), element)
         with np.errstate(over="ignore"):
             value = self.emit(graph.Constant, Literal(np.asarray(number, element.numpy)))
         self._known.add(value)
@@ -325,6 +329,8 @@ class Recorder:
         """Combined along axes; the value itself where there are none."""
         if not axes:
             return value
+        if combine in ("max", "min") and any(not sure(value.type.shape[k]) for k in axes):
+            self.write_out("the greatest or least of what may be nothing in some round")
         return self.emit(graph.Reduce, value, axes, combine, keepdims)
 
 

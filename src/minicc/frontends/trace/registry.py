@@ -58,6 +58,7 @@ class Dispatch:
     view: Callable[..., Any]
     library: Callable[..., Any]
     loop: Callable[..., Any]
+    shown: Callable[..., Any]
     test: Callable[..., Any]
 
 

@@ -16,6 +16,7 @@ NEP 47.
 
 from __future__ import annotations
 
+import math
 import sys
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -304,11 +305,19 @@ class Tracer(Operators):
         """How often it was assigned to."""
         return self._version
 
+    def _extents(self) -> tuple[int, ...]:
+        content = self._content  # a view keeps its shape, so it need not be read anew
+        return tuple(content.type.extents if isinstance(content, Value) else content.shape)
+
     @property
     def shape(self) -> tuple[int, ...]:
         """The extents."""
-        content = self._content  # a view keeps its shape, so it need not be read anew
-        return tuple(content.type.extents if isinstance(content, Value) else content.shape)
+        shape = self._extents()
+        recorder = self.recorder
+        if recorder.rounds.used and id(sys._getframe(1).f_globals) in recorder.user_globals:
+            shown: tuple[int, ...] = Dispatch.shown(recorder, shape)
+            return shown
+        return shape
 
     @shape.setter
     def shape(self, new: Any) -> None:
@@ -333,7 +342,7 @@ class Tracer(Operators):
     @property
     def size(self) -> int:
         """The number of elements."""
-        return int(np.prod(self.shape, dtype=np.int64))
+        return math.prod(self._extents())
 
     @property
     def itemsize(self) -> int:

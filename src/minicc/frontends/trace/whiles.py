@@ -21,7 +21,7 @@ from typing import Any
 from minicc.frontends.trace.capture import Capture, Site
 from minicc.frontends.trace.carried import CarriedCount, Unlike
 from minicc.frontends.trace.indices import Index
-from minicc.frontends.trace.loop_body import State, closed
+from minicc.frontends.trace.loop_body import State, closed, in_all_rounds
 from minicc.frontends.trace.loop_code import Test, test_at
 from minicc.frontends.trace.numbers import Number
 from minicc.frontends.trace.reach import Reach
@@ -30,9 +30,9 @@ from minicc.frontends.trace.tracer import Tracer
 from minicc.ir import graph
 from minicc.ir.core import Value
 from minicc.ir.rewrite import live
+from minicc.ir.scan import ENDLESS
 from minicc.ir.types import BOOL, I64, TensorType
 
-_ENDLESS = 1 << 62
 _HOLDERS = 5
 _OWN = __name__.rpartition(".")[0]
 _NEEDS = "a condition (if, while, and, or, not, bool())"
@@ -77,8 +77,8 @@ class WhileCapture(Capture):
     def __init__(
         self, recorder: Recorder, site: Site, test: Test, reach: Reach, turn: Turn | None
     ) -> None:
-        items = range(_ENDLESS) if turn is None else range(turn.at, turn.length)
-        super().__init__(recorder, site, items, 1, reach)
+        first, count = (0, ENDLESS) if turn is None else (turn.at, turn.left)
+        super().__init__(recorder, site, first, count, 1, reach)
         self.test = test
         self.turn = turn
         # what shares memory is the same behind the loop where a round was before it
@@ -164,13 +164,16 @@ class WhileCapture(Capture):
         """The last states."""
         recorder = self.recorder
         yields = [self._more, *[s.after for s in states]]
-        args = [self._number.value, Value(go.type), *[s.arg for s in states]]
+        args = [Value(TensorType(I64)), Value(go.type), *[s.arg for s in states]]
         captured, body = closed(args, live(self._ops, yields), yields)
+        if not recorder.loops:
+            body = in_all_rounds(body)
         return recorder.emit_all(
             graph.While,
             [recorder.scalar(self.count, I64), go, *[s.before for s in states], *captured],
             states=len(states),
             types=tuple([s.before.type for s in states]),
+            index=self.number,
             body=body,
         )
 
