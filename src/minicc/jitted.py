@@ -35,6 +35,7 @@ from minicc.frontends.trace import (
     has_tracers,
     replay,
     trace_values,
+    work,
 )
 from minicc.frontends.trace.explain import Explanation, graph_of, parts_of
 from minicc.frontends.trace.explain import Specialisation as Explained
@@ -44,6 +45,7 @@ from minicc.ir.printer import print_module
 from minicc.limits import no_memory
 from minicc.locks import lock
 from minicc.options import Options, options_of
+from minicc.partition import host_ops
 from minicc.runtime.saved import Compilation
 from minicc.specialised import LOGGER, Call, Known, Specialisation
 
@@ -51,6 +53,7 @@ _CODES = 512  # segments whose code is shared among equal ones
 _PLAIN = ("MC0241", "MC0245", "MC0246", "MC0247")  # what is not traced, but NumPy does
 _REASONS = 256  # of traces that are remembered
 _OFTEN = 32  # traces of a function after which it says so
+_ROUND = 1 << 17  # numbers that take as long as a round on the host does besides
 _SHOWN = 60  # characters of a value in an explanation
 
 
@@ -145,14 +148,14 @@ class Jitted:
             done = missed.effects if missed else 0
             try:
                 fresh, traced = self._walk(call, found, done)
+                if traced.module is not None:
+                    fresh.compilation = self._compilation(traced.module)
             except (GivenUp, UnsupportedError) as error:
                 given_up = error.error if isinstance(error, GivenUp) else error
                 if given_up.code not in _PLAIN or done:
                     raise given_up from None  # NumPy would have the effects again
                 self._leave_to_numpy(call, given_up)
             else:
-                if traced.module is not None:
-                    fresh.compilation = compile_module(traced.module, self.options, {})
                 self._known.keep(call, fresh, self._parameters.paths(call.values))
         if call.key in self._known.left:
             return self._parameters.call(self.__wrapped__, call.values)
@@ -206,10 +209,19 @@ class Jitted:
         """The code of a segment; equal segments share it."""
         found = self._codes.get(text)
         if found is None:
-            found = self._codes[text] = _Code(compile_module(module, self.options, {}))
+            found = self._codes[text] = _Code(self._compilation(module))
             if len(self._codes) > _CODES:
                 del self._codes[next(iter(self._codes))]
         return found
+
+    def _compilation(self, module: Module) -> Compilation:
+        """The code of a graph; GivenUp where rounds of little work would run on the host."""
+        for op, why in host_ops(module):
+            a_round = sum(work(inner) for region in op.regions for inner in region.ops)
+            if op.control and a_round < _ROUND:
+                text = f"a loop would be run round by round: {why}"
+                raise GivenUp(UnsupportedError("MC0247", text, where=op.loc))
+        return compile_module(module, self.options, {})
 
     def _why(self, call: Call, missed: Missed | None) -> str:
         if missed is not None:

@@ -140,6 +140,34 @@ def of_two_loops(x: Any) -> Any:
 
 
 @captured
+def flags(x: Any) -> Any:
+    found, all_small = False, True
+    for k in range(20):
+        if x[k] > 2:
+            found = True
+        if x[k] > 3:
+            all_small = False
+        if found and k > 3:
+            x[k] += found
+    return found, all_small
+
+
+@captured
+def sorted_by_swaps(x: Any) -> Any:
+    for _ in range(20):
+        swapped = False
+        for j in range(19):
+            if x[j] > x[j + 1]:
+                t = x[j]
+                x[j] = x[j + 1]
+                x[j + 1] = t
+                swapped = True
+        if not swapped:
+            break
+    return x + 0
+
+
+@captured
 def in_a_while(x: Any) -> Any:
     s = np.abs(x).sum() + 1
     n = 0

@@ -102,7 +102,7 @@ def conjugate_gradients(b: Any) -> Any:
 def rounds_that_settle(x: Any) -> Any:
     change = 1.0
     while change > 1e-6:
-        y = np.cos(x)
+        y = np.sqrt(x + 1)
         change = np.abs(y - x).max()
         x = y
     return x, change
@@ -171,6 +171,42 @@ def a_for_that_breaks_in_a_for(x: Any) -> Any:
                 break
         out[i] = y
     return out
+
+
+@captured
+def points_that_escape(x: Any) -> Any:
+    out = np.zeros((6, 5), np.int64)
+    for i in range(6):
+        for j in range(5):
+            a = b = x[0] * 0
+            n = 0
+            for _ in range(30):
+                a, b = a * a - b * b + (j - 3) * 0.5, 2 * a * b + (i - 3) * 0.4
+                if a * a + b * b > 4:
+                    break
+                n += 1
+            out[i, j] = n
+    return out
+
+
+def norms_that_settle(x: Any) -> Any:
+    a = np.outer(x, x) + np.eye(len(x))
+    norm: Any = 0.0
+    v = np.ones(len(x))
+    for k in range(500):  # noqa: B007
+        w = a @ v
+        new = np.linalg.norm(w)
+        w /= new
+        if abs(new - norm) < 1e-12:
+            break
+        norm = new
+        v = w
+    return v, norm, k
+
+
+def test_types_that_settle_after_a_round() -> None:
+    g = compare(norms_that_settle, np.array([2.0, 7.0, 1.0, 5.0]))
+    assert "a loop of the graph" in str(g.explain())
 
 
 @captured

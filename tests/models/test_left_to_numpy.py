@@ -39,6 +39,15 @@ def test_a_loop_that_can_not_be_captured() -> None:
     left(f, "the 400 rounds of the loop at test_left_to_numpy.py:", np.ones(5))
 
 
+def test_rounds_that_would_run_on_the_host() -> None:
+    def f(x: Any) -> Any:
+        for _ in range(30):
+            x = np.cos(x)
+        return x
+
+    left(f, "a loop would be run round by round: in its body: graph.cos", np.ones(5))
+
+
 def test_values_that_are_read_without_end() -> None:
     def f(x: Any) -> Any:
         for _ in range(3000):

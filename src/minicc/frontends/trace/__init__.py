@@ -53,6 +53,7 @@ from minicc.frontends.trace import (
     writes,
 )
 from minicc.frontends.trace.breaks import Diverged, Path, Tree
+from minicc.frontends.trace.choices import work
 from minicc.frontends.trace.given import Given
 from minicc.frontends.trace.guards import Environment, Parameters, has_tracers
 from minicc.frontends.trace.paths import Missed, Node, replay
@@ -85,4 +86,5 @@ __all__ = [
     "trace",
     "trace_call",
     "trace_values",
+    "work",
 ]

@@ -182,7 +182,6 @@ class Capture:
             if self.choices.go_on({**now, **self._asked()}, contents):
                 self.reset()
                 return False
-            self.choices.require_light()
             now = self._all_ways(now)
         self._start, self._fresh = {}, {}
         new = [b for k, b in self._touched.items() if k not in self._written]
@@ -356,12 +355,21 @@ class Capture:
                     box.hold(self._gone(), box.version)
                 else:
                     states.append(self._last(content))
+        self.why = self.why_slow(states)
+        if self.why:
+            return False
         self._restore()
         results = emit_loop(self.recorder, self.number, self.count, self._ops, states)
         if results is None:
             return False
         self._settle(made, results)
         return True
+
+    def why_slow(self, states: Sequence[State]) -> str:
+        """Why a round would be slower than in Python; empty where it would not."""
+        if self.choices.is_heavy(live(self._ops, [s.after for s in states])):
+            return "a side of a branch is much work, and would be done in each round"
+        return ""
 
     def _gone(self) -> Gone:
         return Gone(WrittenOut(self, "what its last round made is used after it"))

@@ -22,7 +22,7 @@ from minicc.frontends.trace.recorder import Recorder
 from minicc.frontends.trace.tracer import Content, Tracer
 from minicc.ir import affine, graph
 from minicc.ir.core import Value
-from minicc.ir.types import F64, I64, TensorType
+from minicc.ir.types import BOOL, F64, I64, TensorType
 
 
 class Unlike(Exception):
@@ -104,11 +104,14 @@ def same_type(recorder: Recorder, content: Content, arg: Value) -> Value:
     return value
 
 
+ELEMENTS = {float: F64, int: I64, bool: BOOL}
+
+
 class CarriedNumber:
-    """A name of a Python float, or of an int that an array's element gave."""
+    """A name of a Python float, of an int that an array's element gave, or of a bool."""
 
     def __init__(self, recorder: Recorder, before: Any, kind: type) -> None:
-        element = F64 if kind is float else I64
+        element = ELEMENTS[kind]
         if kind is int and type(before) is int and not -(1 << 62) < before < 1 << 62:
             raise Unlike("is an int that 64 bits may not hold")
         self.kind = kind
@@ -193,8 +196,8 @@ def carried(recorder: Recorder, before: Any, now: Any, number: str) -> Carried:
     kind = type(before)
     if isinstance(before, (Tracer, np.generic)):
         return CarriedArray(recorder, before)
-    if kind is float or kind is Number:
-        return CarriedNumber(recorder, before, float if kind is float else before.kind)
+    if kind is float or kind is bool or kind is Number:
+        return CarriedNumber(recorder, before, before.kind if kind is Number else kind)
     if kind is int and type(now) is Number and now.kind is int:
         return CarriedNumber(recorder, before, int)
     if kind in (int, Index) and type(now) in (int, Index):

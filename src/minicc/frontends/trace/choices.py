@@ -21,16 +21,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from minicc.frontends.trace.carried import is_scalar
+from minicc.frontends.trace.carried import ELEMENTS, is_scalar
 from minicc.frontends.trace.dispatch import content_of
 from minicc.frontends.trace.indices import Index
 from minicc.frontends.trace.numbers import Number
 from minicc.frontends.trace.paths import value_key
 from minicc.frontends.trace.recorder import Recorder
 from minicc.frontends.trace.tracer import Content, Tracer
-from minicc.ir import graph
+from minicc.ir import affine, graph
 from minicc.ir.core import Op, Value
-from minicc.ir.types import F64, I64
 
 _MOST = 24  # ways through a body
 _LIGHT = 1 << 14  # numbers that one side computes, and the other has no need of
@@ -88,12 +87,10 @@ class Choices:
             self.sides[-1] = False
         return bool(self.sides)
 
-    def require_light(self) -> None:
-        """Have the loop written out where much work is that of one side alone."""
-        everything = {v: op for w in self.ways for v, op in w.ops.items()}
-        sided = [op for v, op in everything.items() if any(v not in w.ops for w in self.ways)]
-        if sum(map(_work, sided)) > _LIGHT:
-            self.recorder.write_out("a side of a branch is much work, and would be done always")
+    def is_heavy(self, ops: Sequence[Op]) -> bool:
+        """Whether much of the work of these is for one side of a branch alone."""
+        sided = [op for op in ops if len({op.results[0] in w.ops for w in self.ways}) > 1]
+        return sum(map(work, sided)) > _LIGHT
 
     def chosen(self, pick: Any, sides: tuple[bool, ...] = ()) -> Any:
         """What all ways together leave: `pick` takes a condition, and of each way a value."""
@@ -104,10 +101,16 @@ class Choices:
         return pick(condition, *[self.chosen(pick, (*sides, s)) for s in (True, False)])
 
 
-def _work(op: Op) -> int:
+def work(op: Op) -> int:
     """About how many numbers an op computes."""
-    sizes = [math.prod(map(int, v.type.extents)) for v in (*op.operands, *op.results)]
-    inner = sum(_work(o) for region in op.regions for o in region.ops)
+    if isinstance(op, (graph.Gather, graph.Slice)):
+        values: Sequence[Value] = op.results
+    elif isinstance(op, graph.InsertSlice):
+        values = (op.new,)
+    else:
+        values = (*op.operands, *op.results)
+    sizes = [math.prod(map(affine.typical, v.type.shape)) for v in values]
+    inner = sum(work(o) for region in op.regions for o in region.ops)
     if isinstance(op, graph.Contract):
         return math.isqrt(math.prod(sizes))  # for each product of two numbers has three letters
     return max(sizes, default=1) + inner * int(op.attrs.get("count", 1))
@@ -189,8 +192,8 @@ class Chooser:
     def _value(self, condition: Value, name: str, then: Any, other: Any) -> Any:
         kinds = [x.kind if isinstance(x, Number) else type(x) for x in (then, other)]
         recorder = self.recorder
-        if kinds[0] is kinds[1] and kinds[0] in (int, float):
-            element = F64 if kinds[0] is float else I64
+        if kinds[0] is kinds[1] and kinds[0] in ELEMENTS:
+            element = ELEMENTS[kinds[0]]
             plain = all(type(x) is not Number or x.counts for x in (then, other))
             try:
                 values = [
@@ -245,7 +248,8 @@ class Chooser:
         return self.recorder.emit(graph.Slice, content, put.starts, stops, put.steps)
 
     def _put(self, value: Value) -> graph.InsertSlice | None:
-        made = next((w.ops[value] for w in self.choices.ways if value in w.ops), None)
+        known = [self.choices.ops, *[w.ops for w in self.choices.ways]]  # chosen ones, too
+        made = next((ops[value] for ops in known if value in ops), None)
         return made if isinstance(made, graph.InsertSlice) else None
 
 

@@ -179,7 +179,7 @@ def _rounds(recorder: Recorder, site: Site, source: Source) -> Iterator[Any]:
     while turn.left:
         n = turn.at - first
         long = (recorder.work - begun) * rounds // max(n, 1)
-        if n > 1 and long > _LONG:
+        if n > 1 and long > _LONG and turn.here is None:
             what = f"the {source.length} rounds of the loop at {site} would be written out"
             recorder.give_up(f"{what}, about {long} operations: {why}")
         yield source.item(turn.next())

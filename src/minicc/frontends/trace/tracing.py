@@ -100,10 +100,8 @@ def trace_values(
                 raise
             loop, why = recorder.loops[-1], f"a round raises {type(error).__name__}: {error}"
         plain[loop.key] = why
-        path = (
         tree = _afresh(path) if path is not None and given and given.boxes else None
         path = None if path is None else path.again(tree)
-        )
 
 
 def _afresh(path: Path) -> Tree:

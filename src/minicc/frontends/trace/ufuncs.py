@@ -28,7 +28,7 @@ Operand = Content | int | float | Number
 
 def operand(recorder: Recorder, x: Any) -> Operand:
     """An argument of a ufunc; Python's int and float stay themselves, for they are weak."""
-    if isinstance(x, Number):
+    if isinstance(x, Number) and x.kind is not bool:
         return x
     if isinstance(x, (int, float)) and not isinstance(x, (bool, np.generic)):
         return x

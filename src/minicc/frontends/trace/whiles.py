@@ -240,11 +240,12 @@ def _tested(recorder: Recorder, condition: Tracer) -> bool | None:
     if not capture.ends():
         capture.begin()
         return test.stays
+    capture.why = capture.why or capture.why_slow(capture.states)
     if not capture.why:
         goes_on = capture.finish_at(first)
         recorder.tell(str(site), "a loop of the graph, until its condition ends it")
         del capture, first
-        over = test.alike or not goes_on.see("bool", _NEEDS)
+        over = test.alike or not goes_on.read("bool", _NEEDS)
         return test.stays != over
     capture.abandon()
     recorder.tell(str(site), f"run round by round: {capture.why}")
