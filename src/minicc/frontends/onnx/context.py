@@ -69,8 +69,6 @@ class Context:
         # pairs that must be equal for sizes to be what they were computed as
         self.demands: dict[tuple[Dim, Dim], None] = {}
         self.branches = 0  # of Ifs within one another, in which it stands
-        # what free extents are at least, where slices at the top begin within them
-        self.least: dict[Dim, int] = {}
         self.decided: set[str] = set()  # the symbols of extents that data decide
 
     def stand_at(self, node: Node, operands: Sequence[Value | None], opset: int) -> None:

@@ -175,11 +175,8 @@ def likely_factor(one: Any, other: Any, same_place: bool) -> int:
     """By what an extent has to be multiplied to be another for all sizes, as far as can be told.
 
     0 where it is no such factor. Both are computed of sizes of inputs alone, and the factor is the
-    same for some numbers; it is 1 for two symbols that stand for the same axis of two shapes, and
-    for a number and what is computed of sizes there: all but one size were made constants.
+    same for some numbers; it is 1 for two symbols that stand for the same axis of two shapes.
     """
-    if isinstance(one, int) and isinstance(other, Expr) and one > 1:
-        return int(same_place and not sizes(other))
     if not isinstance(one, Expr) or not isinstance(other, Expr) or sizes(one + other):
         return 0
     if one.is_atom() and other.is_atom():

@@ -15,7 +15,7 @@ from minicc.frontends.onnx.reader import Node
 from minicc.frontends.onnx.registry import operator
 from minicc.frontends.onnx.take import take
 from minicc.ir import graph
-from minicc.ir.affine import Dim, add, ceildiv, maximum, minimum
+from minicc.ir.affine import Dim, add, ceildiv, maximum, minimum, sizes
 from minicc.ir.core import Value
 from minicc.ir.graph.shapes import differ
 
@@ -54,27 +54,31 @@ def reshape(ctx: Context, node: Node, x: Value, shape: Value | None = None) -> V
         raise ctx.refused(f"the shape {wanted} is none")
     for k in free:
         rest = ratio(own, [*wanted[:k], *wanted[k + 1 :]])
-        if rest is None:
-            alike = _as_own(own, wanted)
-            rest = ratio(own, [*alike[:k], *alike[k + 1 :]])
+        for constants in (False, True):
+            if rest is None:
+                alike = _as_own(own, wanted, constants)
+                rest = ratio(own, [*alike[:k], *alike[k + 1 :]])
         if rest is None:
             raise ctx.refused(f"the shape {wanted} has no whole number for -1")
         wanted[k] = rest
     return ctx.reshape(x, wanted)
 
 
-def _as_own(own: Sequence[Dim], wanted: Sequence[Dim]) -> list[Dim]:
+def _as_own(own: Sequence[Dim], wanted: Sequence[Dim], constants: bool) -> list[Dim]:
     """The extents of a shape, each as a multiple of that of the tensor which it likely is one of.
 
     Exporters give the batch of each input a symbol of its own, and write an extent in other ways
-    than windows do. That the shape holds as many elements becomes a guard.
+    than windows do. With `constants` an extent may also be the tensor's number in its place, as of
+    sizes that were made constants. That the shape holds as many elements becomes a guard.
     """
     found: list[Dim] = []
     wanted = undivided(wanted)
     for n, here in zip_longest(wanted, own[: len(wanted)]):
         others = () if n in own else (here, *own)
         factors = ((m, likely_factor(m, n, same_place=k == 0)) for k, m in enumerate(others))
-        found.append(next((m * factor for m, factor in factors if factor), n))
+        made = constants and isinstance(here, int) and not isinstance(n, int) and not sizes(n)
+        rest = here if made else n
+        found.append(next((m * factor for m, factor in factors if factor), rest))
     return found
 
 
@@ -178,7 +182,7 @@ def _normal(extent: Dim, start: Dim, stop: Dim, step: int) -> Range:
         return first, extent - _within(-stop, extent), step
     if stop >= _FAR or step < 0:
         return first, (last if stop >= _FAR else stop), step
-    return first, (stop if first + 1 == stop else minimum(stop, extent)), step
+    return first, (stop if first + 1 == stop else _within(stop, extent)), step
 
 
 def _exact(extent: Dim, start: Dim, stop: Dim, step: int) -> Range:
@@ -249,21 +253,7 @@ def slice_(
         if k < 0 and not (isinstance(i, int) and isinstance(j, int)):
             ctx.static(j if isinstance(i, int) else i, "a slice that goes backwards")
     given = [(a, (x.type.shape[a], i, j, k)) for a, i, j, k in parts]
-    return cut(ctx, x, {a: _exact(*d) if ctx.decides(*d[:3]) else _near(ctx, *d) for a, d in given})
-
-
-def _near(ctx: Context, extent: Dim, start: Dim, stop: Dim, step: int) -> Range:
-    """A slice as `_normal` has it, of an extent of which other slices may have told how long it is.
-
-    So both parts of an axis that is rolled have known extents, whichever is cut first.
-    """
-    found = _normal(extent, start, stop, step)
-    least = ctx.least.get(extent, 0)
-    if step > 0 and isinstance(stop, int) and 0 <= stop <= least:
-        found = found[0], stop, step
-    if not ctx.branches and not isinstance(extent, int) and isinstance(found[0], int):
-        ctx.least[extent] = max(least, found[0])
-    return found
+    return cut(ctx, x, {a: (_exact if ctx.decides(*d[:3]) else _normal)(*d) for a, d in given})
 
 
 @operator("Split", attributes="axis num_outputs split")
