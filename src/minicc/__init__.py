@@ -8,7 +8,7 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from minicc.errors import CompilerBug, MiniccError, UnsupportedError, UserError
+from minicc.errors import CompilerBug, MiniccError, PerformanceWarning, UnsupportedError, UserError
 from minicc.version import VERSION as __version__
 
 if TYPE_CHECKING:
@@ -20,6 +20,7 @@ __all__ = [
     "InferenceSession",
     "MiniccError",
     "Options",
+    "PerformanceWarning",
     "UnsupportedError",
     "UserError",
     "__version__",

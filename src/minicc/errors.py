@@ -97,6 +97,10 @@ class CompilerBug(MiniccError):
         return f"{text}\n{self.ir}" if self.ir else text
 
 
+class PerformanceWarning(UserWarning):
+    """What is right, but slower than it might be."""
+
+
 class Problems:
     """Gathers errors, so that all the problems of a model are reported in one.
 

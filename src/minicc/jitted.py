@@ -12,6 +12,7 @@ from __future__ import annotations
 import functools
 import sys
 import types
+import warnings
 from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any, Never
@@ -20,14 +21,14 @@ import numpy as np
 
 from minicc.compiled import compile_module
 from minicc.compiler import STAGES, lower
-from minicc.errors import UserError
+from minicc.errors import PerformanceWarning, UnsupportedError, UserError
 from minicc.frontends.trace import (
     Diverged,
     Given,
+    GivenUp,
     Missed,
     Parameters,
     Path,
-    Traced,
     Tree,
     copied,
     has_tracers,
@@ -48,6 +49,7 @@ from minicc.specialised import LOGGER, Call, Known, Specialisation
 _CODES = 512  # segments whose code is shared among equal ones
 _REASONS = 256  # of traces that are remembered
 _OFTEN = 32  # traces of a function after which it says so
+_PLAIN = ("MC0241", "MC0245", "MC0246", "MC0247")  # what is not traced, but NumPy does
 _SHOWN = 60  # characters of a value in an explanation
 
 
@@ -106,6 +108,8 @@ class Jitted:
         found = self._known.find(call)
         if found is None:
             return self._trace(call)
+        if found.plain:
+            return self.__wrapped__(*args, **kwargs)
         if found.compilation is not None:
             return self._straight(found, call)
         tree = found.tree
@@ -134,14 +138,39 @@ class Jitted:
         """The result of a call that is traced, since nothing known fits it."""
         with self._lock:
             found = self._known.find(call)
-            if found is not None and found.compilation is not None:
-                return self._straight(found, call)
-            self._tell(self._why(call, missed if found is not None else None))
-            found, traced = self._walk(call, found, missed.effects if missed else 0)
-            if traced.module is not None:
-                found.compilation = compile_module(traced.module, self.options, {})
-            self._known.keep(call, found, self._parameters.paths(call.values))
-        return traced.result if traced.module is None else self._straight(found, call)
+            if found is None or not (found.plain or found.compilation is not None):
+                self._tell(self._why(call, missed if found is not None else None))
+                found = self._traced(call, found, missed)
+        if found.plain:
+            return self._parameters.call(self.__wrapped__, call.values)
+        if found.compilation is not None:
+            return self._straight(found, call)
+        assert found.traced is not None
+        result, found.traced.result = found.traced.result, None
+        return result
+
+    def _traced(
+        self, call: Call, found: Specialisation | None, missed: Missed | None
+    ) -> Specialisation:
+        """What is known after the trace of a call."""
+        effects = missed.effects if missed is not None else 0
+        try:
+            found = self._walk(call, found, effects)
+        except (GivenUp, UnsupportedError) as error:
+            given_up = error.error if isinstance(error, GivenUp) else error
+            if given_up.code not in _PLAIN or effects:
+                raise given_up from None  # NumPy would have the effects again
+            found = self._left_to_numpy(call, given_up)
+        self._known.keep(call, found, self._parameters.paths(call.values))
+        return found
+
+    def _left_to_numpy(self, call: Call, error: UnsupportedError) -> Specialisation:
+        """Have NumPy run the function for such arguments from now on, and say so."""
+        found = Specialisation(Tree(), call.given.bare())
+        found.plain = f"{', '.join(error.where)}: {error.message}"
+        text = f"{self._name()} is run by NumPy, not compiled: {found.plain}"
+        warnings.warn(text, PerformanceWarning, stacklevel=5)
+        return found
 
     def _straight(self, found: Specialisation, call: Call) -> Any:
         assert found.traced is not None
@@ -150,26 +179,27 @@ class Jitted:
         outputs = found.compilation.executable.run([*_dense(arrays), *call.inputs])
         return found.traced.rebuild(outputs, arrays)
 
-    def _walk(
-        self, call: Call, found: Specialisation | None, done: int
-    ) -> tuple[Specialisation, Traced]:
+    def _walk(self, call: Call, found: Specialisation | None, done: int) -> Specialisation:
         """Trace while running; once more where a state that looked known was another."""
         if found is None:
             found = Specialisation(Tree(), Given(self._known.moving(call), call.numbers))
         tree, given = found.tree, found.given.copy(call.numbers)
+        call.given = given
         path = Path(tree, call.arrays, self._compile, done)
         try:
             traced = trace_values(self.__wrapped__, self._parameters, call.values, path, given)
         except Diverged:
             tree = Tree(tree.plain)
             tree.folds = False
-            path = Path(tree, call.arrays, self._compile, path.effects)
+            path = path.again(tree)
             traced = trace_values(self.__wrapped__, self._parameters, call.values, path, given)
         if traced.tree is not found.tree:  # what is known of the other does not hold for this
             found = Specialisation(traced.tree or tree, given)
         found.add(traced, given)
         call.inputs = given.of(call.numbers) or []
-        return found, traced
+        if traced.module is not None:
+            found.compilation = compile_module(traced.module, self.options, {})
+        return found
 
     def _tell(self, why: str) -> None:
         """Remember why the function is traced, and say so where that is often."""
@@ -218,7 +248,10 @@ class Jitted:
             return _Interpreted(module)
 
         path = Path(Tree(), arrays, interpreted)
-        traced = trace_values(self.__wrapped__, self._parameters, values, path)
+        try:
+            traced = trace_values(self.__wrapped__, self._parameters, values, path)
+        except GivenUp as given_up:
+            raise given_up.error from None
         return Lowered([traced.module] if traced.module is not None else modules, self.options)
 
     def explain(self, *args: Any, **kwargs: Any) -> Explanation:
@@ -232,10 +265,11 @@ class Jitted:
             values = self._parameters.bind(args, kwargs)
             call = Call(*self._parameters.key(values), values)
             found = self._known.find(call)
-            if found is None or found.compilation is None:
+            if found is None or not (found.plain or found.compilation):
                 self(*copied(args), **copied(kwargs))
             known = [s for s in (self._known.find(call),) if s is not None]
-        parts = [Explained(self._guards(s), self._parts(s), s.writes, s.loops) for s in known]
+        parts = [Explained(self._guards(s), self._parts(s), s.writes, s.loops, s.plain)
+                 for s in known]  # fmt: skip
         return Explanation(self._name(), parts, self._reasons, self._traces)
 
     def _name(self) -> str:

@@ -49,7 +49,7 @@ def called(templates: Sequence[Template], name: str, data: list[int], x: int) ->
     """What a kernel leaves in the first number of its data."""
     objects = [
         Object(optimise(text, _HOST), {FUNCTION: symbol}, numbers)
-        for text, instances in templates
+        for text, instances, _ in templates
         for symbol, numbers in instances
     ]
     library = load(link(objects, [f"kernel.{name}"]))

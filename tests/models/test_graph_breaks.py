@@ -257,14 +257,3 @@ def test_prints_at_every_call(capsys: pytest.CaptureFixture[str]) -> None:
     g(-one)
     out = capsys.readouterr().out.splitlines()
     assert out == ["sum 6.0", "positive 2.0"] * 2 + ["sum -6.0"] * 2
-
-
-def test_an_endless_reading_of_values_is_refused() -> None:
-    def f(x: Array) -> Array:
-        for _ in range(10_000):
-            if x.sum() > 1e30:
-                break
-        return x
-
-    with pytest.raises(minicc.UnsupportedError, match="stops more than 2000 times"):
-        minicc.jit(f, threads=1)(np.ones(2))

@@ -1,4 +1,4 @@
-"""Loops that write arrays place by place: the rows that they become hold what NumPy writes."""
+"""Loops that write arrays place by place, in their memory: they hold what NumPy writes."""
 
 import linecache
 import random
@@ -10,8 +10,10 @@ import numpy as np
 import pytest
 
 import minicc
-from minicc.ir import graph
+from minicc.compiler import lower
+from minicc.ir import graph, program
 from minicc.ir.core import walk
+from minicc.ir.program import launches
 
 Function = Callable[..., Any]
 
@@ -41,6 +43,14 @@ def scans(f: Function, *args: Any) -> list[graph.Scan]:
     return [op for op in ops if isinstance(op, graph.Scan)]
 
 
+def work_of_rounds(f: Function, *args: Any) -> set[Any]:
+    """The elements that the launches within a function's loops compute."""
+    module = minicc.jit(f).lower(*[a.copy() for a in args]).module
+    body = lower(module, minicc.Options()).main.body
+    inside = (op.body for op in walk(body) if isinstance(op, program.Loop))
+    return {op.work for region in inside for op in launches(region)}
+
+
 def product(x: Any, y: Any) -> Any:
     c = np.zeros((12, 12), np.float32)
     for i in range(12):
@@ -55,8 +65,7 @@ def test_a_product_of_scalars() -> None:
     agrees(product, x, y)
     loops = scans(product, x, y)
     assert [s.count for s in loops] == [12, 12, 12]
-    # each hands on, or stacks, no more than it makes itself
-    assert [[v.type.shape for v in s.results] for s in loops] == [[(12, 12)], [(12,)], [()]]
+    assert work_of_rounds(product, x, y) == {1}
 
 
 def test_a_convolution_by_windows() -> None:
@@ -69,10 +78,7 @@ def test_a_convolution_by_windows() -> None:
 
     x, w = floats(16, 16, 2), floats(3, 3, 2, 4)
     agrees(f, x, w)
-    assert [[v.type.shape for v in s.results] for s in scans(f, x, w)] == [
-        [(14, 14, 4)],
-        [(14, 4)],
-    ]
+    assert max(work_of_rounds(f, x, w)) <= 3 * 3 * 2 * 4
 
 
 def test_recurrences_both_ways() -> None:
@@ -87,18 +93,17 @@ def test_recurrences_both_ways() -> None:
         return x, p[:, :19], q[:, :19]
 
     agrees(f, floats(5, 20))
-    assert all(not s.body.args[0].type.rank or len(s.results) < 5 for s in scans(f, floats(5, 20)))
+    assert max(work_of_rounds(f, floats(5, 20))) <= 10
 
 
-def test_an_array_that_is_read_as_a_whole_is_made_anew() -> None:
+def test_an_array_that_is_read_as_a_whole_is_changed_in_place() -> None:
     def f(x: Any) -> Any:
-        for k in range(12):
+        for k in range(40):
             x[k] = x.sum() * 0.25
         return x
 
-    agrees(f, floats(12))
-    ((result,),) = [s.results for s in scans(f, floats(12))]
-    assert result.type.shape == (12,)
+    agrees(f, floats(40))
+    assert work_of_rounds(f, floats(40)) == {41}
 
 
 def test_two_arrays_written_with_the_same_values() -> None:

@@ -170,6 +170,7 @@ def tried(seed: int) -> list[str]:
     return []
 
 
+@pytest.mark.filterwarnings("ignore::minicc.PerformanceWarning")
 @pytest.mark.parametrize("seed", range(40))
 def test_random_views(seed: int) -> None:
     assert tried(seed) == []

@@ -325,31 +325,6 @@ def jitted(f: Callable[..., Any], *args: Any) -> str:
     return str(caught.value)
 
 
-def test_compiled_functions_that_read_without_end() -> None:
-    def f(x: Any) -> Any:
-        for _ in range(3000):
-            if x.sum() > 5:
-                break
-        return x
-
-    assert jitted(f, np.ones(2)) == (
-        "MC0248 not supported: a call of f stops more than 2000 times to read a value\n"
-        f"  at: test_trace_rejects.py:{f.__code__.co_firstlineno + 2}\n"
-        "  hint: compile the body of the loop, and loop outside of the compiled function"
-    )
-
-
-def test_compiled_functions_that_call_back() -> None:
-    def f(x: Any) -> Any:
-        return np.piecewise(x, [x > 0], [lambda v: v + 1, lambda v: v])
-
-    assert jitted(f, np.ones(2)) == (
-        "MC0241 not supported: np.piecewise with a function of the program is not traced\n"
-        f"  at: test_trace_rejects.py:{f.__code__.co_firstlineno + 1}\n"
-        "  hint: write it with whole arrays, or as a loop"
-    )
-
-
 def test_captured_arrays_are_not_written_to() -> None:
     def f(x: Any) -> Any:
         WEIGHTS[0] = x[0]

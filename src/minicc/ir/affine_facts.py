@@ -187,6 +187,52 @@ def _by_quotients(value: Dim) -> Dim:
     return replaced
 
 
+def extreme(value: Dim, ranges: Mapping[str, Dim], most: bool = True) -> Dim:
+    """What an expression is at most (or at least) when symbols run over `0 .. range-1`.
+
+    Other symbols stay. Like `bounds`, never too narrow.
+    """
+
+    def of_atom(atom: Atom, most: bool) -> Dim:
+        if isinstance(atom, str):
+            if atom not in ranges:
+                return affine.symbol(atom)
+            return ranges[atom] - 1 if most else 0
+        if atom.kind == "mod":
+            inside = symbols(atom.args[0]) & ranges.keys()
+            return build_sum({(atom,): 1}, 0) if not inside else atom.args[1] - 1 if most else 0
+        left = extreme(atom.args[0], ranges, most)
+        if atom.kind == "floordiv":
+            return affine.floordiv(left, int(str(atom.args[1])))
+        return affine.minimum(left, extreme(atom.args[1], ranges, most))
+
+    if isinstance(value, int):
+        return value
+    total: Dim = value.const
+    for monomial, coefficient in value.terms:
+        product: Dim = coefficient
+        for atom in monomial:
+            product = product * of_atom(atom, most == (coefficient > 0))
+        total = total + product
+    return total
+
+
+def extreme_within(value: Dim, counts: Mapping[str, Dim], most: bool = True) -> Dim:
+    """What an expression is at most (or at least) in loops within one another.
+
+    `counts` are those of their rounds, of the outer loop first; one may depend on those before.
+    """
+    for name in reversed([*counts]):
+        value = extreme(value, {name: counts[name]}, most)
+    return value
+
+
+def at_most(extent: Dim, ranges: Mapping[str, Dim]) -> Dim:
+    """How large an extent is at most, which is never negative."""
+    most = extreme(extent, ranges)
+    return max(most, 0) if isinstance(most, int) else most
+
+
 def bounds(value: Dim, extents: Mapping[str, int]) -> tuple[int, int]:
     """Least and greatest value when each symbol runs over `0 .. extent-1`.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import prod
 from typing import Any
 
@@ -23,6 +24,14 @@ def empty(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
     """An uninitialised array; a large one is aligned."""
     size = prod(shape) * dtype.itemsize
     return np.empty(shape, dtype) if size < _LARGE else aligned(size).view(dtype).reshape(shape)
+
+
+def inserted(whole: Any, new: Array, starts: Sequence[int], steps: Sequence[int]) -> Array:
+    """A copy of an array with `new` inside, from `starts` on, its elements `steps` apart."""
+    found = np.array(whole)
+    axes = zip(starts, new.shape, steps, strict=True)
+    found[tuple([slice(at, at + n * step, step) for at, n, step in axes])] = new
+    return found
 
 
 def is_aligned(array: Array) -> bool:

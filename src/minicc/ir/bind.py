@@ -54,6 +54,16 @@ def bound(type: Any, binding: Binding) -> Any:
     return _Binder(lambda value: affine.substitute(value, binding)).attribute(type)
 
 
+def bound_region(region: Region, binding: Binding) -> Region:
+    """A region with symbols replaced, which uses nothing from outside."""
+    return rebound(region, lambda value: affine.substitute(value, binding))
+
+
+def rebound(region: Region, replace: Callable[[Dim], Dim]) -> Region:
+    """A region with each expression replaced, and each integer of a type of its own."""
+    return _Binder(replace).region(region)
+
+
 def formal(op: Op, types: Sequence[BufferType]) -> tuple[Op, list[BufferType], dict[str, str]]:
     """An op and types with their sizes renamed by where they occur first, and what they were.
 
@@ -78,6 +88,13 @@ def sizes_of(region: Region) -> tuple[str, ...]:
     _collect([a.type for a in region.args], found)
     _collect(region.ops, found)
     return tuple(sorted(found))
+
+
+def own_sizes(op: Op) -> tuple[str, ...]:
+    """The sizes that occur in an op's attributes and types, but for those in its regions alone."""
+    found: dict[str, None] = {}
+    _collect([*op.attrs.values(), *[v.type for v in (*op.operands, *op.results)]], found)
+    return tuple(found)
 
 
 def sizes_in(op: Op) -> tuple[str, ...]:
@@ -144,14 +161,14 @@ class _Binder:
         args = [Value(self.attribute(a.type), a.hint) for a in region.args]
         self.forward.update(zip(region.args, args, strict=True))
         ops = [self.op(op) for op in region.ops]
-        return Region(args, ops, [self.forward[v] for v in region.yields])
+        return Region(args, ops, [self.forward.get(v, v) for v in region.yields])
 
     def op(self, op: Op) -> Op:
         """An op on the new values, its types inferred anew."""
         attrs = {k: self.attribute(v) for k, v in op.attrs.items()}
         regions = [self.region(r) for r in op.regions]
         try:
-            fresh = op.make([self.forward[v] for v in op.operands], attrs, regions, op.loc)
+            fresh = op.make([self.forward.get(v, v) for v in op.operands], attrs, regions, op.loc)
             _require_extents(fresh)
         except (TypeError, ValueError, IndexError) as error:
             text = f"the sizes {self.sizes} do not fit the model: {op.opname}: {error}"
@@ -166,7 +183,7 @@ class _Binder:
         """An attribute or type with symbols replaced."""
         if type(value) in _PLAIN:
             return value
-        if isinstance(value, Expr):
+        if isinstance(value, (Expr, int)):
             return self.replace(value)
         if isinstance(value, tuple):
             return tuple([self.attribute(v) for v in value])

@@ -29,7 +29,8 @@ from minicc.ir.types import Type
 
 Loc = tuple[str, ...]
 Array = np.ndarray[Any, Any]
-RunRegion = Callable[["Region", Sequence[Any]], tuple[Any, ...]]
+# gives the yields of a region for its arguments, and for sizes that are bound in it, if there are
+RunRegion = Callable[..., tuple[Any, ...]]
 
 
 class Value:

@@ -12,7 +12,7 @@ Those run one level, ours all four, with the ops' own definitions.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -27,6 +27,7 @@ from minicc.ir.types import OPAQUE, BufferType
 
 _MOST_BOUND = 4096  # ops bound to sizes that are kept
 _BATCH = 1 << 19  # elements of a batch's largest tile
+_NO_SIZES: Mapping[str, int] = {}
 Special = Callable[..., tuple[Any, ...]]
 
 
@@ -48,6 +49,7 @@ class Interpreter:
         self.sizes: dict[str, int] = {}  # what ops on the host bound
         self.named: dict[Op, tuple[str, ...]] = {}  # the sizes in ops
         self.bound: dict[tuple[Any, ...], Op] = {}  # ops by the numbers that stand for these
+        self.kernels: dict[tuple[Any, ...], Function] = {}  # the same of kernels
 
     @property
     def random(self) -> np.random.Generator:
@@ -67,10 +69,16 @@ class Interpreter:
     def op(self, op: Op, operands: Sequence[Any], env: dict[Value, Any]) -> Sequence[Any]:
         """The results of an op for its operands."""
         special = self.special.get(type(op))
+        bound = self._bound(op)
         if special is not None:
-            return special(op, *operands)
-        run = self.scope if op.control else self.region
-        results = self._bound(op).evaluate(lambda r, a: run(r, a, env), *operands)
+            return special(bound, *operands)
+
+        def run(region: Region, args: Sequence[Any], sizes: Mapping[str, int] = _NO_SIZES) -> Any:
+            if op.control:
+                return self.scope(region, args, env, sizes)
+            return self.region(region, args, env)
+
+        results = bound.evaluate(run, *operands)
         if isinstance(op, graph.Stating):
             graph.bind_values([r.type for r in op.results], results, self.sizes, op.loc)
         return results
@@ -90,10 +98,17 @@ class Interpreter:
             found = self.bound[key] = bound_op(op, self.sizes)
         return found
 
-    def scope(self, region: Region, args: Sequence[Any], env: dict[Value, Any]) -> tuple[Any, ...]:
+    def scope(
+        self,
+        region: Region,
+        args: Sequence[Any],
+        env: dict[Value, Any],
+        sizes: Mapping[str, int],
+    ) -> tuple[Any, ...]:
         """What `region` gives, where the sizes that are bound within are those of this entry."""
         outer = self.sizes
-        self.sizes = {**outer, **sizes_at([a.type.shape for a in region.args], args)}
+        shapes = [getattr(a.type, "shape", ()) for a in region.args]
+        self.sizes = {**outer, **sizes, **sizes_at(shapes, args)}
         try:
             return self.region(region, args, env)
         finally:
@@ -107,20 +122,29 @@ class Interpreter:
         )
 
     def _launch(self, op: program.Launch, *buffers: kernel.Memory) -> tuple[Any, ...]:
-        assert self.module is not None
-        function = self.module.function(op.kernel)
-        if op.sizes:
-            function = bind(function, op.sizes_in(function))
+        function = self._kernel(op)
         formals = function.args[len(function.attrs["grid"]) :]
         # a kernel's parameters say how it sees the memory, whatever the caller called it
         seen = [
             kernel.Memory(b.flat, f.type, b.base) for b, f in zip(buffers, formals, strict=True)
         ]
+        outer, self.sizes = self.sizes, {}
         try:
             self.kernel(function, seen)
         except OutOfRange as error:
             raise OutOfRange(error.index, error.extent, op.bound(error.where)) from None
+        finally:
+            self.sizes = outer
         return ()
+
+    def _kernel(self, op: program.Launch) -> Function:
+        """The kernel of a launch with numbers for its sizes."""
+        assert self.module is not None
+        function = self.module.function(op.kernel)
+        key = (op.kernel, *op.sizes)
+        if op.sizes and key not in self.kernels:
+            self.kernels[key] = bind(function, op.sizes_in(function))
+        return self.kernels[key] if op.sizes else function
 
     def kernel(self, function: Function, buffers: Sequence[kernel.Memory]) -> None:
         """Run a kernel over its whole grid on memory."""

@@ -146,12 +146,13 @@ class Loop(Op, name="program.loop"):
 
     The body uses buffers from outside; memory that it allocates is allocated outside, too. With a
     condition, a buffer of two, round `t` runs where element `t mod 2` is true and all rounds before
-    it ran; the result is how many did.
+    it ran; the result is how many did. `index` names a size of the body that is the number, too.
     """
 
     conditions: tuple[Value, ...]
     count: Dim
     body: Region
+    index: str = ""
     pure = False
     control = True
 
@@ -181,7 +182,7 @@ class Loop(Op, name="program.loop"):
         for t in range(*static_shape((self.count,))):
             if not all(m.flat[0, m.base + t % 2] for m in args):
                 break
-            run(self.body, [t])
+            run(self.body, [t], {self.index: t} if self.index else {})
             rounds += 1
         return (rounds,) * len(args)
 

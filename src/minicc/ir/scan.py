@@ -10,10 +10,13 @@ whole, which are the same in each round. It yields the states, and rows that are
 new axis 0. A body uses nothing but its arguments, so a pass can treat it as a function of its own.
 
 With a `condition` the loop ends, too, when its first state is false; it has states alone then.
+An `index` is a size of the body: the number of the round. Places and extents of what is in the body
+may depend on it, those of what it takes and yields may not.
 
 Mirrors: ONNX's Scan, JAX's `lax.scan`, MLIR's scf.for with tensors as iteration arguments. JAX's
 captures become operands too; MLIR's bodies may use what is outside. JAX and MLIR have another op
-for a loop with a condition; ours is one, since memory and schedules are the same.
+for a loop with a condition; ours is one, since memory and schedules are the same. MLIR's index is
+a value, of which tensor.extract_slice makes places and extents; JAX has none.
 """
 
 from __future__ import annotations
@@ -23,11 +26,13 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from minicc.ir import affine
+from minicc.ir import affine, affine_facts
 from minicc.ir.affine import Dim
 from minicc.ir.arrays import empty
-from minicc.ir.core import Op, Region, RunRegion, Value
+from minicc.ir.core import Op, Region, RunRegion, Value, walk
 from minicc.ir.types import BOOL, TensorType, static_shape
+
+ENDLESS = 1 << 62  # rounds of a loop that data end
 
 
 class Scanning(Op):
@@ -35,7 +40,7 @@ class Scanning(Op):
 
     `backwards` says of each scanned operand whether its last slice comes first, `turned` of each
     stacked result whether the first round makes its last row. `condition` says whether the first
-    state ends the loop.
+    state ends the loop. `index` names the size that is the number of the round.
     """
 
     inputs: tuple[Value, ...]
@@ -45,6 +50,7 @@ class Scanning(Op):
     turned: tuple[bool, ...]
     body: Region
     condition: bool = False
+    index: str = ""
     control = True
 
     @property
@@ -70,6 +76,9 @@ class Scanning(Op):
             given[k] = TensorType(given[k].dtype, given[k].shape[1:])
         if len(made) != n + len(self.turned):
             raise TypeError(f"the body of {self.opname} yields {len(made)} values")
+        inside = {s for t in (*taken, *made) for n in t.shape for s in affine.symbols(n)}
+        if self.index in inside:
+            raise TypeError(f"the body of {self.opname} takes or yields an extent of {self.index}")
         for have, want in zip((*given, *made[:n]), (*taken, *taken[:n]), strict=True):
             pairs = zip(have.shape, want.shape, strict=False)
             same = have.dtype is want.dtype and have.rank == want.rank
@@ -99,7 +108,8 @@ class Scanning(Op):
                 np.asarray(x[count - 1 - t if back else t])
                 for x, back in zip(slices, self.backwards, strict=True)
             ]
-            made = run(self.body, [*states, *here, *captured])
+            number = {self.index: t} if self.index else {}
+            made = run(self.body, [*states, *here, *captured], number)
             states = made[:n]
             for out, back, row in zip(rows, self.turned, made[n:], strict=True):
                 out[count - 1 - t if back else t] = row
@@ -107,6 +117,19 @@ class Scanning(Op):
 
 
 Loop = TypeVar("Loop", bound=Scanning)
+
+
+def largest_rounds(region: Region) -> dict[str, Dim]:
+    """The sizes that are numbers of loops' rounds, and for each how many rounds there are at most.
+
+    At any level: a loop of a program has an index as well.
+    """
+    ranges: dict[str, Dim] = {}
+    for op in walk(region):  # outer loops come before those within
+        if op.control and op.attrs.get("index"):
+            count = op.attrs.get("count", ENDLESS)
+            ranges[op.attrs["index"]] = affine_facts.at_most(count, ranges)
+    return ranges
 
 
 def require_closed(owner: Op) -> None:

@@ -40,12 +40,17 @@ from minicc.ir.affine import Dim
 from minicc.ir.arith import COMBINERS, identity_of, reduce_array
 from minicc.ir.arrays import empty
 from minicc.ir.branch import Branching
-from minicc.ir.core import Array, Literal, Op, Region, RunRegion, Value
+from minicc.ir.core import Array, Op, Region, RunRegion, Value
 from minicc.ir.indices import counted
 from minicc.ir.mapped import copy
 from minicc.ir.scan import Scanning
 from minicc.ir.space import REDUCTION, SEQUENTIAL, Space
-from minicc.ir.types import I64, TensorType, is_index, static_shape
+from minicc.ir.structured_whole import Concat as Concat
+from minicc.ir.structured_whole import Constant as Constant
+from minicc.ir.structured_whole import InsertSlice as InsertSlice
+from minicc.ir.structured_whole import Pad as Pad
+from minicc.ir.structured_whole import Reshape as Reshape
+from minicc.ir.types import I64, TensorType, is_index
 
 Map = tuple[Dim, ...]
 HOLD, PARTIAL = 0, -1  # in place of a step
@@ -426,71 +431,3 @@ class Scan(Scanning, name="structured.scan"):
 
 class If(Branching, name="structured.if"):
     """Run one of two regions, as a condition says; see `ir.branch`."""
-
-
-class Constant(Op, name="structured.constant"):
-    """A tensor known at compile time."""
-
-    value: Literal
-
-    def infer(self) -> tuple[TensorType, ...]:
-        return (self.value.type,)
-
-    def evaluate(self, run: RunRegion, *args: Any) -> tuple[Any, ...]:
-        return (self.value.array,)
-
-
-class Reshape(Op, name="structured.reshape"):
-    """The same elements in row-major order under another shape; a view where memory is dense."""
-
-    x: Value
-    shape: tuple[Dim, ...]
-
-    def infer(self) -> tuple[TensorType, ...]:
-        return (TensorType(self.x.type.dtype, self.shape),)
-
-    def evaluate(self, run: RunRegion, *args: Any) -> tuple[Any, ...]:
-        return (np.reshape(args[0], self.result.type.extents),)
-
-
-class Pad(Op, name="structured.pad"):
-    """A larger tensor with `x` inside and `value` around.
-
-    There are `low` elements before and `high` behind, an entry an axis. The producer of `x` writes
-    into the larger buffer where it can; else this is a copy.
-    """
-
-    x: Value
-    low: tuple[Dim, ...]
-    high: tuple[Dim, ...]
-    value: Literal
-
-    def infer(self) -> tuple[TensorType, ...]:
-        t = self.x.type
-        shape = tuple(n + a + b for n, a, b in zip(t.shape, self.low, self.high, strict=True))
-        return (TensorType(t.dtype, shape),)
-
-    def evaluate(self, run: RunRegion, *args: Any) -> tuple[Any, ...]:
-        width = list(zip(static_shape(self.low), static_shape(self.high), strict=True))
-        return (np.pad(args[0], width, constant_values=self.value.array[()]),)
-
-
-class Concat(Op, name="structured.concat"):
-    """Tensors one after the other along an axis.
-
-    Their producers write into the whole where they can.
-    """
-
-    xs: tuple[Value, ...]
-    axis: int
-
-    def infer(self) -> tuple[TensorType, ...]:
-        types = [v.type for v in self.xs]
-        extent: Dim = 0
-        for t in types:
-            extent = extent + t.shape[self.axis]
-        shape = types[0].shape
-        return (TensorType(types[0].dtype, (*shape[: self.axis], extent, *shape[self.axis + 1 :])),)
-
-    def evaluate(self, run: RunRegion, *args: Any) -> tuple[Any, ...]:
-        return (np.concatenate(args, axis=self.axis),)

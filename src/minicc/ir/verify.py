@@ -14,10 +14,11 @@ from collections.abc import Iterable, Iterator, Mapping
 from minicc.errors import CompilerBug
 from minicc.ir import affine, kernel, program
 from minicc.ir.affine_facts import bounds
-from minicc.ir.bind import bound
+from minicc.ir.bind import bound, own_sizes
 from minicc.ir.core import Function, Module, Op, Region, Value
 from minicc.ir.levels import leftovers
 from minicc.ir.printer import print_function
+from minicc.ir.scan import largest_rounds
 from minicc.ir.types import BufferType
 
 # What a type rule or a verifier may raise on an op that a pass built wrongly.
@@ -109,6 +110,8 @@ class _Verifier:
         self.bound = bound
         self.scope: set[Value] = set()
         self.defined: set[Value] = set()
+        # the numbers of loops' rounds, and those of the loops that are not around
+        self.outside = set(largest_rounds(whole.body))
 
     def require(self, holds: bool, message: str, op: Op | None) -> None:
         """Raise unless it holds."""
@@ -155,8 +158,15 @@ class _Verifier:
         self.location(op)
         self.use(op.operands, f"an operand of {op.opname}", op)
         self.declaration(op)
+        index = op.attrs.get("index") if op.control else None
+        self.outside.discard(index)
         for region in op.regions:
             self.region(region, op)
+        if index:
+            self.outside.add(index)
+        if self.outside:
+            for name in self.outside.intersection(own_sizes(op)):
+                self.require(False, f"{op.opname} uses {name} outside of its loop", op)
         recorded = tuple([v.type for v in op.results])
         try:
             inferred = tuple(op.infer())

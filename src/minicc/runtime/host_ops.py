@@ -88,6 +88,7 @@ def runner(function: Function, limit: int) -> Callable[[Sequence[Any], dict[str,
 
 
 Values = Callable[[Sequence[Any], Mapping[str, int]], Sequence[Any]]
+_NO_SIZES: Mapping[str, int] = {}
 
 
 def run_control(
@@ -107,12 +108,14 @@ def run_control(
         rows = 1 + bound.states if isinstance(bound, graph.While) else 0
         held = rounds = 0
 
-        def each(region: Region, args: Sequence[Any]) -> tuple[Any, ...]:
+        def each(
+            region: Region, args: Sequence[Any], inside: Mapping[str, int] = _NO_SIZES
+        ) -> tuple[Any, ...]:
             nonlocal held, rounds
             rounds += 1
             if rounds > limits.rounds:
                 raise beyond("rounds", f"a loop has {rounds} rounds or more", limits, op.loc)
-            made = tuple(of_region[id(region)](args, sizes))
+            made = tuple(of_region[id(region)](args, {**sizes, **inside}))
             held += _bytes(made[rows:]) if rows else 0
             require_array_fits(held, limit, f"what the rounds of {' '.join(op.loc)} give")
             return made

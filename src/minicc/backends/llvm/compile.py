@@ -22,8 +22,8 @@ from minicc.backends.base import Image, Store, TeamCode
 from minicc.backends.layout import Layout
 from minicc.backends.llvm.emit import emit_kernel
 from minicc.backends.llvm.link import Object, link
-from minicc.backends.llvm.optimize import assembly, optimise
-from minicc.backends.llvm.program import constants_of, emit_main, layout_of
+from minicc.backends.llvm.optimize import assembly, optimise, optimise_whole
+from minicc.backends.llvm.program import constants_of, emit_main, inlined_kernels, layout_of
 from minicc.backends.llvm.templates import FUNCTION, Template, templates_of
 from minicc.ir.core import Function, Literal, Module, Op, walk
 from minicc.target import Target
@@ -59,7 +59,10 @@ def compile_program(
     module: Module, target: Target, flush_denormals: bool, team: TeamCode, store: Store
 ) -> Native:
     """Machine code of a program, with that of the threads that run it."""
-    main = Template(emit_main(module, flush_denormals), ())
+    within = [f for f in _kernels(module) if f.name in inlined_kernels(module)]
+    main = Template(
+        emit_main(module, flush_denormals), within=tuple(emit_kernel(f, target) for f in within)
+    )
     known = _team_objects.get((target, team))
     first = [main] if known is not None else [main, Template(team.text, ())]
     templates = chain(first, kernel_templates(module, target))
@@ -84,8 +87,9 @@ def objects_of(
 
     On all cores that the process may use; each thread takes a template, which may be made then, and
     goes on with it. So only one of them runs Python while the others are in LLVM. What is no kernel
-    calls, and computes nothing: optimised, its code is no faster, and ten times as long in the
-    making. One thread begins with `constants`, which are computed and put where they may stay.
+    calls, and computes nothing but in small kernels within it: without those its code is no faster
+    for being optimised, and ten times as long in the making. One thread begins with `constants`,
+    which are computed and put where they may stay.
     """
     cores = len(os.sched_getaffinity(0))
     texts, waiting, taken, stopped = enumerate(templates), iter(constants), Lock(), Event()
@@ -100,9 +104,12 @@ def objects_of(
             if isinstance(item, Literal):
                 item.settle()
                 continue
-            number, (text, instances) = item
-            make = partial(optimise, text, target, 2 if instances else 0)
-            code = store(f"object {target.name}", text, make)
+            number, (text, instances, within) = item
+            if within:
+                make = partial(optimise_whole, text, within, target)
+            else:
+                make = partial(optimise, text, target, 2 if instances else 0)
+            code = store(f"object {target.name}", "\n".join([text, *within]), make)
             linked = [Object(code, {FUNCTION: symbol}, numbers) for symbol, numbers in instances]
             made[number] = linked or [Object(code)]
 

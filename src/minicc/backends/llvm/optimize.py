@@ -17,7 +17,8 @@ is the same kernel with each address computed in full from indices at each acces
 
 The inner loops are equal, differences of speed are noise, and no pass pays for itself. So none
 runs: neither the SLP nor the loop vectoriser (slow and at times wrong on wide vectors in LLVM 22)
-nor unrolling. Code generation levels 1, 2 and 3 gave the same code in the same time.
+nor unrolling. Code generation levels 1, 2 and 3 gave the same code in the same time. Only loops of
+small kernels go through the O2 pipeline, without vectorisers and unrolling (`optimise_whole`).
 
 Position-independent code in the small model addresses constants relative to the program counter;
 LLVM's usual choice for a JIT, the large model, would load 64-bit addresses (`movabs`) in hot
@@ -34,6 +35,8 @@ O3 twice. Ours runs few passes and no vectoriser, since vectors are there alread
 from __future__ import annotations
 
 import ctypes
+import re
+from collections.abc import Sequence
 from functools import cache
 from typing import Any
 
@@ -47,6 +50,43 @@ def optimise(ir_text: str, target: Target, level: int = 2) -> bytes:
     `level` is that of code generation. Several threads may call it at once.
     """
     return _emit(ir_text, target, level, as_object=True)
+
+
+_FREEZE = re.compile(r"= freeze ptr (%[\w.]+)")
+
+
+def optimise_whole(ir_text: str, within: Sequence[str], target: Target) -> bytes:
+    """The object code of a module that has functions of others inlined.
+
+    A loop whose rounds take nanoseconds is nothing without LLVM's passes: calls and addresses cost
+    more than what is computed, and what a round stores the next one loads. The buffers of what is
+    inlined may be one another's: a loop's rounds write where others read. So addresses are not
+    hidden from LLVM here, as they are in large kernels (`address`).
+    """
+    import llvmlite.binding as llvm
+
+    machine = target_machine(target)
+    head = f'target datalayout = "{machine.target_data}"\ntarget triple = "{machine.triple}"\n'
+    try:
+        module = llvm.parse_assembly(head + ir_text)
+        for text in within:
+            open_text = _FREEZE.sub(r"= getelementptr i8, ptr \1, i64 0", text)
+            inner = llvm.parse_assembly(head + open_text.replace("noalias nocapture", "nocapture"))
+            names = [f.name for f in inner.functions if not f.is_declaration]
+            module.link_in(inner)
+            for name in names:
+                function = module.get_function(name)
+                function.linkage = "internal"
+                function.add_function_attribute("alwaysinline")
+        options = llvm.create_pipeline_tuning_options(2)
+        options.loop_vectorization = options.slp_vectorization = False
+        options.loop_unrolling = options.loop_interleaving = False
+        builder = llvm.create_pass_builder(machine, options)
+        builder.getModulePassManager().run(module, builder)
+    except RuntimeError as error:
+        message = f"LLVM rejects the IR: {error}"
+        raise CompilerBug("MC0301", message, stage="llvm", ir=ir_text) from error
+    return optimise(str(module), target)
 
 
 def assembly(ir_text: str, target: Target) -> str:

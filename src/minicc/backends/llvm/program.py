@@ -23,13 +23,16 @@ from minicc.backends.llvm.checks import checks_of, checks_of_program
 from minicc.backends.llvm.emitter import symbol_of
 from minicc.backends.llvm.sizes import evaluated, parameter
 from minicc.errors import CompilerBug
-from minicc.ir import affine, program
+from minicc.ir import affine, affine_facts, program
 from minicc.ir.affine import Dim, symbol
 from minicc.ir.core import Function, Literal, Module, Op, Region, Value, walk
 from minicc.ir.kernel import scratch_of
+from minicc.ir.scan import largest_rounds
 
 _WATCHED = 10_000_000  # points of a loop's rounds after which it asks whether to go on
 _MOST_ROUNDS = 1 << 16  # or rounds, where these are small
+_LIGHT = 4096  # points of a launch in a loop that may be inlined
+_SHORT, _MOST_INLINED = 120, 1000  # ops of such a kernel, and of all of them
 _FLUSH = 0x8040  # MXCSR: denormal results and operands are zero
 _BARRIER = "  call void @minicc_barrier(ptr %team)"
 _SCRATCH, _PART = "ptr %scratch", "i64 %scratch.part"  # the caller's, and bytes of a thread's
@@ -60,6 +63,21 @@ def constants_of(module: Module) -> list[Literal]:
     return [op.value for op in module.main.body.ops if isinstance(op, program.Constant)]
 
 
+def inlined_kernels(module: Module) -> set[str]:
+    """The kernels that `main` has within its loops, where a call would cost more than they do."""
+    ranges = largest_rounds(module.main.body)
+    lengths = {f.name: sum(1 for _ in walk(f.body)) for f in module.functions}
+    small: list[str] = []
+    for loop in (op for op in walk(module.main.body) if isinstance(op, program.Loop)):
+        for op in (o for o in loop.body.ops if isinstance(o, program.Launch)):
+            most = affine_facts.at_most(op.work, ranges)
+            light = op.split < 0 and isinstance(most, int) and most <= _LIGHT
+            if light and lengths[op.kernel] <= _SHORT and op.kernel not in small:
+                small.append(op.kernel)
+    total = sum(lengths[name] for name in small)
+    return set(small) if total <= _MOST_INLINED else set()
+
+
 def _work(region: Region) -> Dim:
     """The points of all launches, those of loops once a round, those of the larger branch."""
     work: Dim = 0
@@ -68,7 +86,8 @@ def _work(region: Region) -> Dim:
             work = work + op.work
         elif isinstance(op, program.Loop):
             count = 1 if op.conditions else op.count  # data end it, perhaps at once
-            work = work + count * _work(op.body)
+            half = affine.floordiv(op.count, 2)
+            work = work + count * affine.substitute(_work(op.body), {op.index: half})
         elif isinstance(op, program.If):
             work = work + max(map(_work, op.regions), key=affine.typical)
     return work
@@ -222,7 +241,9 @@ class _Main:
                 f"  br i1 %{name}.goes, label %{name}.body, label %{name}.after",
             ]
         self.lines.append(f"{name}.body:")
+        self.sizes.enter(op.index, f"%{name}", self.lines)
         self.region(op.body)
+        self.sizes.leave(op.index)
         self.lines += [
             f"  br label %{name}.end",
             f"{name}.end:",
@@ -264,16 +285,35 @@ class _Sizes:
     def __init__(self, names: Sequence[str], derived: Sequence[tuple[str, Dim]]) -> None:
         self.loads: list[str] = []
         self.known: dict[Dim, str] = {}
+        self.rounds: dict[str, str] = {}
+        self.lines = self.loads
+        self.numbers = numbers()
         for k, name in enumerate(names):
             self.known[symbol(name)] = parameter(k)
             self.loads += _load_slot(parameter(k)[1:], FIRST + k, "i64")
         for name, value in derived:
             self.known[symbol(name)] = self.value(value)
 
+    def enter(self, index: str, value: str, lines: list[str]) -> None:
+        """Begin with the body of a loop whose index is a size, to whose lines more are added."""
+        if index:
+            self.rounds[index] = value
+            self.lines = lines
+
+    def leave(self, index: str) -> None:
+        """End with the body of a loop."""
+        self.rounds.pop(index, None)
+
     def value(self, expression: Dim) -> str:
         """An expression as an i64; numbers come back as their digits."""
         if isinstance(expression, int):
             return str(expression)
+        if affine.symbols(expression) & self.rounds.keys():
+            # where it is used, since it is another one in each round
+            known: dict[Dim, str] = {}
+            for name in affine.sizes(expression):
+                known[symbol(name)] = self.rounds.get(name) or self.value(symbol(name))
+            return evaluated(expression, self.lines, known, f"y{next(self.numbers)}.")
         if expression not in self.known:
             self.known[expression] = evaluated(expression, self.loads, self.known)
         return self.known[expression]

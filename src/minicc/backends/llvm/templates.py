@@ -42,10 +42,14 @@ _RANGE = f"\n!0 = !{{i64 0, i64 {_LIMIT - 1}}}\n"
 
 
 class Template(NamedTuple):
-    """LLVM IR of a kernel, and what it is compiled for: symbols, with the numbers that are open."""
+    """LLVM IR of a kernel, and what it is compiled for: symbols, with the numbers that are open.
+
+    What has no instances is one function; the texts `within` are those of what it calls inline.
+    """
 
     text: str
-    instances: tuple[tuple[str, Mapping[str, int]], ...]
+    instances: tuple[tuple[str, Mapping[str, int]], ...] = ()
+    within: tuple[str, ...] = ()
 
 
 class _Kernel(NamedTuple):

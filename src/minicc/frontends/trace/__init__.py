@@ -8,8 +8,9 @@ Python's own control flow is followed as it runs, but a `for` whose rounds all d
 of the graph (`loops`); others unroll. Where control flow depends on the elements of an array, the
 graph so far is run, the value is read, and tracing goes on (`breaks`); so it does around what NumPy
 itself has to compute (`host`). What a call did is remembered as a path of segments (`paths`), and a
-`while` loop as a loop of them (`states`). A trace that is given no `Path` runs nothing, and refuses
-such functions at the user's line.
+`while` loop as a loop of them (`states`). A trace that grows too long is given up (`GivenUp`): the
+caller calls the function itself. A trace that is given no `Path` runs nothing, and refuses such
+functions at the user's line.
 
 For a just-in-time compiler:
 
@@ -56,6 +57,7 @@ from minicc.frontends.trace.given import Given
 from minicc.frontends.trace.guards import Environment, Parameters, has_tracers
 from minicc.frontends.trace.paths import Missed, Node, replay
 from minicc.frontends.trace.pytree import copied
+from minicc.frontends.trace.recorder import GivenUp
 from minicc.frontends.trace.tracer import Tracer
 from minicc.frontends.trace.tracing import Traced, trace, trace_call, trace_values
 
@@ -69,6 +71,7 @@ __all__ = [
     "Diverged",
     "Environment",
     "Given",
+    "GivenUp",
     "Missed",
     "Node",
     "Parameters",

@@ -14,7 +14,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from minicc.errors import UnsupportedError
 from minicc.frontends.trace.numbers import Number
 from minicc.frontends.trace.paths import (
     Action,
@@ -34,7 +33,7 @@ from minicc.frontends.trace.tracer import Tracer
 from minicc.ir.core import Array, Function, Module, Op, Region, Value
 from minicc.ir.printer import print_module
 
-MOST = 2000  # new nodes of one traced call
+_MOST = 500  # new nodes of one traced call
 
 Compile = Callable[[Module, str], Code]
 Place = Callable[[Value], int]
@@ -63,7 +62,8 @@ class Tree:
 class Path:
     """One call while it is traced and run.
 
-    `done` counts effects that the call had already, before it left the known paths.
+    `done` counts effects that the call had already, before it left the known paths. Effects of the
+    trace wait for its end, since it may be given up.
     """
 
     def __init__(self, tree: Tree, args: Sequence[Array], compiled: Compile, done: int = 0) -> None:
@@ -72,17 +72,16 @@ class Path:
         self.state = list(args)
         self.breaks = 0
         self._compile = compiled
-        self._done = done
-        self.effects = 0
+        self._done = self._left = done
+        self._later: list[tuple[Action, Sequence[Array]]] = []
         self._from: tuple[Node, Any, tuple[int, ...]] | None = None
         self._name: Any = None  # of the state that the segment began in
         self._target: Node | None = tree.root
         self._made = 0
 
-    def again(self, afresh: bool = False) -> Path:
-        """The same call from its beginning; effects that it had are not repeated."""
-        tree = Tree(self.tree.plain) if afresh else self.tree
-        return Path(tree, self.args, self._compile, self.effects)
+    def again(self, tree: Tree | None = None) -> Path:
+        """The same call from its beginning."""
+        return Path(tree or self.tree, self.args, self._compile, self._done)
 
     def pause(
         self, recorder: Recorder, make: Callable[[Place], Action], needed: Sequence[Tracer]
@@ -125,7 +124,9 @@ class Path:
         places = {v: k for k, v in enumerate([*recorder.inputs, *outputs])}
         action = Finish(structure, [places[v] for v in values], [(k, places[v]) for k, v in writes])
         node = self._node(recorder, outputs, action.at(_writing(recorder), ""))
-        return action.finish(node.compute(self.state), self.args)
+        pool = node.compute(self.state)
+        self._have_effects()
+        return action.finish(pool, self.args)
 
     def leave(self, recorder: Recorder, writes: Sequence[tuple[int, Value]]) -> None:
         """Give the arguments what they hold where the function raises; nothing is remembered."""
@@ -134,14 +135,21 @@ class Path:
         code = self._compile(module, print_module(module)) if outputs else None
         pool = Node(module, "", code, inputs, Finish(None, [], [])).compute(self.state)
         places = {v: k for k, v in enumerate([*recorder.inputs, *outputs])}
+        self._have_effects()
         write_back([(k, places[v]) for k, v in writes], pool, self.args, _writing(recorder))
 
     def _outcome(self, action: Action, pool: Sequence[Array]) -> Outcome:
-        self.effects += action.is_effect
-        if action.is_effect and self._done:
-            self._done -= 1
-            return Outcome((type(None), value_key(None)), None, [])
-        return attempt(action, pool)
+        if not action.is_effect:
+            return attempt(action, pool)
+        if self._left:
+            self._left -= 1
+        else:
+            self._later.append((action, pool))
+        return Outcome((type(None), value_key(None)), None, [])
+
+    def _have_effects(self) -> None:
+        for action, pool in self._later:
+            action.perform(pool)
 
     def _node(self, recorder: Recorder, outputs: Sequence[Value], action: Action) -> Node:
         """The node for the segment that ends: the one that is known here, or a new one."""
@@ -153,13 +161,8 @@ class Path:
         if known is not None and self.tree.folds:
             raise Diverged
         self._made += 1
-        if self._made > MOST:
-            raise UnsupportedError(
-                "MC0248",
-                f"a call of {recorder.name} stops more than {MOST} times to read a value",
-                hint="compile the body of the loop, and loop outside of the compiled function",
-                where=action.where,
-            )
+        if self._made > _MOST:
+            recorder.give_up(f"a call of {recorder.name} stops more than {_MOST} times")
         code = self._compile(module, text) if outputs else None
         node = Node(module, text, code, inputs, action)
         if self._from is None:

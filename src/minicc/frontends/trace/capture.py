@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from minicc.errors import UserError
 from minicc.frontends.trace.carried import (
     Carried,
     CarriedArray,
@@ -22,18 +23,26 @@ from minicc.frontends.trace.carried import (
     carried,
     same_type,
 )
-from minicc.frontends.trace.indices import Index, Round
-from minicc.frontends.trace.loop_body import Body, State
+from minicc.frontends.trace.choices import Choices, Chooser
+from minicc.frontends.trace.indices import Index
+from minicc.frontends.trace.loop_body import (
+    State,
+    closed,
+    emit_loop,
+    in_all_rounds,
+    symbols_of,
+    undecided,
+)
 from minicc.frontends.trace.loop_code import LoopCode
-from minicc.frontends.trace.moving import Access, key_in
+from minicc.frontends.trace.moving import key_in
 from minicc.frontends.trace.paths import value_key
 from minicc.frontends.trace.pytree import mapped
 from minicc.frontends.trace.reach import Reach
-from minicc.frontends.trace.recorder import Recorder
-from minicc.frontends.trace.slabs import Slab, slab_of
+from minicc.frontends.trace.recorder import Recorder, WrittenOut
 from minicc.frontends.trace.tracer import Tracer
-from minicc.ir.core import Value
-from minicc.ir.types import I64, TensorType
+from minicc.ir import affine
+from minicc.ir.core import Value, region_key
+from minicc.ir.rewrite import live
 
 _RECORDINGS = 6  # of a body, until nothing more is found to be carried
 _PLAIN = (bool, int, float, complex, str, bytes, type(None))
@@ -74,6 +83,28 @@ class Site(NamedTuple):
             seen.clear()
 
 
+class Gone:
+    """What a name is bound to after a loop where only the rounds know; looked at, it raises."""
+
+    def __init__(self, error: BaseException) -> None:
+        self._error = error
+
+    def __getattr__(self, name: str) -> Any:
+        raise self._error
+
+    def _raise(self, *args: Any) -> Any:
+        raise self._error
+
+
+_LOOKS = """
+    add radd sub rsub mul rmul truediv rtruediv floordiv rfloordiv mod rmod pow rpow matmul rmatmul
+    neg pos abs lt le gt ge eq ne bool int float index len iter getitem setitem call contains array
+    array_ufunc array_function
+"""
+for _name in _LOOKS.split():
+    setattr(Gone, f"__{_name}__", Gone._raise)
+
+
 class _Written:
     """An array from before the loop that rounds write to in place."""
 
@@ -81,7 +112,6 @@ class _Written:
         self.box = box
         self.before: Value = box.value()
         self.arg = Value(self.before.type)
-        self.slab: Slab | None = None
 
 
 class Capture:
@@ -92,26 +122,31 @@ class Capture:
     """
 
     def __init__(
-        self, recorder: Recorder, site: Site, items: range, stride: int, reach: Reach
+        self, recorder: Recorder, site: Site, first: int, count: Any, stride: int, reach: Reach
     ) -> None:
-        """Of the numbered `items`, `stride` in each round of the loop of the graph."""
+        """Of the items from the `first` on, `stride` in each of `count` rounds, maybe an index."""
         self.recorder = recorder
         self.site = site
-        self.first = items.start
+        self.first = first
         self.stride = stride
-        self.count = len(items) // stride
+        self.count = count
         self.reach = reach
         self.why = ""
         self.peels = False
         self.turns = False
         self._recordings = 0
+        self.states: list[State] = []
+        self._begun = recorder.count
         self._names = site.names()
         roots = [b for b in recorder.live() if b.looks_at() is None]
         self._roots = {id(b): (b, b.content, b.version) for b in roots}
         self._written: dict[int, _Written] = {}
         self._carried: dict[str, Carried] = {}
-        self.accesses: list[Access] = []  # of arrays at the number of the round
+        self._sampled: Any = None  # what was recorded of the first sample
         self._bound: set[str] = set()  # names that rounds bind
+        self._fresh: dict[str, Any] = {}
+        self._touched: dict[int, Tracer] = {}
+        self.choices = Choices(recorder)
 
     @property
     def key(self) -> Any:
@@ -119,26 +154,38 @@ class Capture:
         return self.site.key
 
     def begin(self) -> Index:
-        """Begin a recording, with fresh values for what is carried; the number of the item."""
+        """Begin a recording, or another way through one; the number of the item.
+
+        A recording has fresh values for what is carried.
+        """
         recorder = self.recorder
-        self._recordings += 1
-        self._number = Round(Value(TensorType(I64), "round"), self.count)
-        self._marker = recorder.count
-        self.accesses = []
-        self._outer = recorder.enter()
-        recorder.loops.append(self)
+        if not self.choices.sides:
+            self._recordings += 1
+            count = self.count.dim if type(self.count) is Index else self.count
+            self.number = recorder.rounds.enter(count, self._sampled is not None)
+            self._used, recorder.rounds.used = recorder.rounds.used, False
+            self._marker = recorder.count
+            self._touched = {}
+            self._outer = recorder.enter()
+            recorder.loops.append(self)
+            self.choices = Choices(recorder)
+            for w in self._written.values():
+                w.arg = Value(w.arg.type, w.arg.hint)
+            self._fresh = {n: c.begin(recorder, self.number) for n, c in self._carried.items()}
+            for n, c in self._carried.items():
+                c.arg.hint = n
         for w in self._written.values():
-            w.arg = Value(w.arg.type, w.arg.hint)
             w.box.hold(w.arg, self._roots[id(w.box)][2])
-        fresh = {n: c.begin(recorder, self._number) for n, c in self._carried.items()}
-        for n, c in self._carried.items():
-            c.arg.hint = n
-        # a name that only an earlier recording bound must not be taken for what this one did
-        fresh |= {n: _UNBOUND for n in self._bound if n not in self._names}
+        # a name that only an earlier way bound must not be taken for what this one did
+        fresh = {n: _UNBOUND for n in self._bound if n not in self._names} | self._fresh
         self.site.bind(fresh)
         self._start = {**self._names, **fresh}
         self._forget()
-        return Index(recorder, {self._number: self.stride}, self.first)
+        return Index(recorder, affine.symbol(self.number) * self.stride + self.first)
+
+    def choose(self, condition: Value) -> bool:
+        """Which side a round takes where it asks; another recording takes the other one."""
+        return self.choices.side(condition)
 
     def ends(self) -> bool:
         """Look at what a recording did; False where another is wanted."""
@@ -148,21 +195,41 @@ class Capture:
             recorder.write_out(f"a round changes `{changed}`")
         now = self.site.names()
         self._bound |= {n for n, v in now.items() if v is not self._start.get(n, _UNBOUND)}
-        self._start = {}
         roots = self._roots.values()
-        touched = [b for b, _, version in roots if b.version != version]
-        new = [b for b in touched if id(b) not in self._written]
-        names = [n for n in self.site.code.carried & self._bound if self._is_new(n, now[n])]
+        touched = {id(b): b for b, _, version in roots if b.version != version}
+        self._touched |= touched
+        if self.choices.asked or self.choices.ways:
+            contents = {k: b.content for k, b in touched.items()}
+            if self.choices.go_on({**now, **self._asked()}, contents):
+                self.reset()
+                return False
+            self.choices.require_light()
+            now = self._all_ways(now)
+        self._start, self._fresh = {}, {}
+        new = [b for k, b in self._touched.items() if k not in self._written]
+        code = self.site.code
+        # a name that just some ways bind keeps what it was in others
+        kept = code.carried | code.left if self.choices.ways else code.carried
+        names = [n for n in kept & self._bound if self._is_new(n, now[n])]
         try:
             if not new and not names:
-                self._states = self._made(now)
+                self.states = self._made(now)
         except Unlike as error:
             self._fail(str(error))
             self.turns = isinstance(error, Turned)
         self._ops = recorder.leave(self._outer)
         recorder.loops.pop()
         self._now = now
-        if not (new or names) or self.why:
+        if not (new or names) and not self.why:
+            self.why = self._same_in_all()
+            again = recorder.rounds.used and self._sampled is None and not self.why
+            self._leave_rounds()
+            if again:
+                self._sampled = self._recorded
+                self.reset()
+            return not again
+        self._leave_rounds()
+        if self.why:
             return True
         if self._recordings == _RECORDINGS:
             self._fail("each recording finds more that is carried")
@@ -173,10 +240,49 @@ class Capture:
         try:
             for n in sorted(names):
                 before = self._names[n]
-                self._carried[n] = carried(recorder, before, now[n], self._number)
+                self._carried[n] = carried(recorder, before, now[n], self.number)
         except Unlike as error:
             self._fail(f"`{n}` {error}")
         return bool(self.why)
+
+    def _leave_rounds(self) -> None:
+        rounds = self.recorder.rounds
+        rounds.leave()
+        rounds.used = rounds.used or self._used
+
+    def _same_in_all(self) -> str:
+        """Why the recording of a sample may not be what each round does; empty where it is."""
+        if not self.recorder.rounds.used:
+            return ""
+        try:
+            left = [s.after for s in self.states]
+            _, body = closed([s.arg for s in self.states], live(self._ops, left), left)
+            body = in_all_rounds(body)
+            self._recorded = region_key(body)
+        except (UserError, ValueError, TypeError) as error:
+            return f"not all rounds are alike: {error}"
+        if self._sampled not in (None, self._recorded):
+            return "an extent that depends on the round is taken for a number"
+        return undecided(body, self.recorder.rounds)
+
+    def _asked(self) -> dict[str, Any]:
+        """What else a way leaves, under names that are none of Python's."""
+        return {}
+
+    def _all_ways(self, now: dict[str, Any]) -> dict[str, Any]:
+        """The names after all ways, and the arrays that they write to, as conditions choose."""
+        code = self.site.code
+        live = {*(code.carried | code.left) & self._bound, *self._asked()}
+        boxes = {k: w.box for k, w in self._written.items() if k in self._touched}
+        args: dict[int, Any] = {k: self._written[k].arg for k in boxes}
+        chooser = Chooser(self.recorder, self.choices, self._roots.keys())
+        way = chooser.way(self._start, args, live)
+        for k, content in way.contents.items():
+            boxes[k].hold(content, self._roots[k][2] + 1)
+        self._forget()
+        bound = {n: way.names.get(n) for n in self._bound}
+        self.site.bind({n: v for n, v in bound.items() if v is not now.get(n)})
+        return {**now, **way.names, **bound}
 
     def _fail(self, why: str) -> None:
         self.why, self.peels = why, True
@@ -193,6 +299,18 @@ class Capture:
         """Put arrays and names back to what they were before the loop."""
         self._restore()
         self.site.bind({n: self._names[n] for n in self._bound if n in self._names})
+
+    def abandon(self) -> None:
+        """Put all back, and let go of what recordings made, of which there is nothing."""
+        self.reset()
+        for box in self.recorder.live(self._begun):
+            self._empty(box)
+
+    @staticmethod
+    def _empty(box: Tracer) -> None:
+        """Have a box that nobody can reach any more hold no value of a body."""
+        if box.held() is not None:
+            box.hold(np.broadcast_to(np.zeros((), box.dtype), box.shape), box.version)
 
     def _forget(self) -> None:
         for box in self.recorder.live():
@@ -247,30 +365,27 @@ class Capture:
 
     def finish(self) -> bool:
         """Make the loop of the graph, and bind its results; False where all of it is known."""
-        inner = {v for op in self._ops for v in op.results}
-        inner.update([self._number.value, *[s.arg for s in self._states]])
-        states = list(self._states)
+        inner = {v for op in self._ops for v in op.results}.union(s.arg for s in self.states)
+        states = list(self.states)
         made = self.recorder.live(self._marker)
         known = {s.after for s in states}
         for box in made:
             content = box.held()
             if content is not None and content in inner and content not in known:
                 known.add(content)
-                states.append(self._last(content))
-        body = Body(self.recorder, self._number, self._ops)
+                if self.number in symbols_of(content):
+                    box.hold(self._gone(), box.version)
+                else:
+                    states.append(self._last(content))
         self._restore()
-        for w, state in zip(self._written.values(), self._states, strict=False):
-            others = [s.after for s in states if s is not state]
-            slab = slab_of(self._number, w.arg, state.after, self.accesses, self._ops)
-            if slab is not None and set(slab.sources).isdisjoint(others):
-                states.remove(state)
-                w.slab = slab
-                body.add_slab(w.box, slab)
-        results = body.emit(states)
+        results = emit_loop(self.recorder, self.number, self.count, self._ops, states)
         if results is None:
             return False
-        self._settle(made, results, body)
+        self._settle(made, results)
         return True
+
+    def _gone(self) -> Gone:
+        return Gone(WrittenOut(self, "what its last round made is used after it"))
 
     def _last(self, content: Value) -> State:
         """A state that only says what the last round made."""
@@ -282,25 +397,24 @@ class Capture:
             box.hold(content, version)
         self._forget()
 
-    def _settle(self, made: Sequence[Tracer], results: dict[Value, Value], body: Body) -> None:
+    def _settle(self, made: Sequence[Tracer], results: dict[Value, Value]) -> None:
         """Give arrays the results of the loop, and names what the last round left."""
-        rows = iter(body.stacked)
-        for w, state in zip(self._written.values(), self._states, strict=False):
-            if w.slab is None:
-                w.box.hold(results[state.after], self._roots[id(w.box)][2] + 1)
-            else:
-                body.write(w.box, w.slab, rows, results.get(w.slab.new))
+        for w, state in zip(self._written.values(), self.states, strict=False):
+            w.box.hold(results[state.after], self._roots[id(w.box)][2] + 1)
         for box in made:
             content = box.held()
             if content in results:
                 box.hold(results[content], box.version)
         self._forget()
         last = {n: self._at_last(self._now[n]) for n in self._bound}
+        if type(self.count) is Index and self.count.bounds()[0] == 0:
+            held = (n for n in self._bound & self._names.keys() if self._names[n] is not _UNBOUND)
+            last |= {n: self._gone() for n in held if n not in self._carried}
         self.site.bind({n: v for n, v in last.items() if v is not self._now[n]})
 
     def _at_last(self, x: Any) -> Any:
         """What a value of the last recording is behind the loop."""
-        number, last = self._number, self.count - 1
+        number, last = self.number, self.count - 1
         if type(x) is Index:
             return x.at(number, last)
         if isinstance(x, Tracer):
@@ -321,6 +435,6 @@ class Capture:
             return box
         base, lens = self._seen_last(view[0]), view[1]
         if lens.moves:
-            found: Tracer = base[key_in(self._number, self.count - 1, lens.key[-1])]
+            found: Tracer = base[key_in(self.number, self.count - 1, lens.key[-1])]
             return found
         return box if base is view[0] else base.look(lens)

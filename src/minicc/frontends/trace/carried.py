@@ -16,10 +16,11 @@ from typing import Any, Protocol
 import numpy as np
 
 from minicc.frontends.trace.dispatch import content_of
-from minicc.frontends.trace.indices import Index, Round
+from minicc.frontends.trace.indices import Index
 from minicc.frontends.trace.numbers import Number, has_term
 from minicc.frontends.trace.recorder import Recorder
 from minicc.frontends.trace.tracer import Content, Tracer
+from minicc.ir import affine, graph
 from minicc.ir.core import Value
 from minicc.ir.types import F64, I64, TensorType
 
@@ -38,8 +39,12 @@ class Carried(Protocol):
     before: Value | None
     arg: Value
 
-    def begin(self, recorder: Recorder, number: Round) -> Any:
+    def begin(self, recorder: Recorder, number: str) -> Any:
         """What the name is bound to at the beginning of a round."""
+        ...
+
+    def boxed(self, recorder: Recorder, value: Value) -> Any:
+        """What the name is bound to where it has a value."""
         ...
 
     def made(self, recorder: Recorder, now: Any) -> Value | None:
@@ -62,12 +67,16 @@ class CarriedArray:
         self.box: Callable[[], Tracer | None] = lambda: None
         self._start: Tracer | None = None
 
-    def begin(self, recorder: Recorder, number: Round) -> Any:
+    def begin(self, recorder: Recorder, number: str) -> Any:
         """An array of its own, for it must not be written to."""
         self.arg = Value(self.arg.type, self.arg.hint)
-        self._start = Tracer(recorder, self.arg, scalar=self.scalar)
+        self._start = self.boxed(recorder, self.arg)
         self.box = weakref.ref(self._start)
         return self._start
+
+    def boxed(self, recorder: Recorder, value: Value) -> Tracer:
+        """An array or scalar."""
+        return Tracer(recorder, value, scalar=self.scalar)
 
     def made(self, recorder: Recorder, now: Any) -> Value | None:
         """An array of the same shape and element type."""
@@ -100,22 +109,31 @@ class CarriedNumber:
 
     def __init__(self, recorder: Recorder, before: Any, kind: type) -> None:
         element = F64 if kind is float else I64
+        if kind is int and type(before) is int and not -(1 << 62) < before < 1 << 62:
+            raise Unlike("is an int that 64 bits may not hold")
         self.kind = kind
         self.element = element
         number = isinstance(before, Number)
+        self.counts = kind is int and (type(before) is int or before.counts)
         self.before: Value | None = (
             before.box.value() if number else recorder.scalar(before, element)
         )
         self.arg = Value(TensorType(element))
 
-    def begin(self, recorder: Recorder, number: Round) -> Any:
+    def begin(self, recorder: Recorder, number: str) -> Any:
         """A traced number."""
         self.arg = Value(self.arg.type, self.arg.hint)
-        return Number(Tracer(recorder, self.arg), self.kind)
+        return self.boxed(recorder, self.arg)
+
+    def boxed(self, recorder: Recorder, value: Value) -> Number:
+        """A traced number."""
+        return Number(Tracer(recorder, value), self.kind, self.counts)
 
     def made(self, recorder: Recorder, now: Any) -> Value | None:
         """A number of the same kind."""
         if type(now) is Number and now.kind is self.kind:
+            if self.counts and not now.counts:
+                raise Unlike("is an int that 64 bits may not hold")
             return now.box.value()
         if type(now) is self.kind:
             return recorder.scalar(now, self.element)
@@ -127,22 +145,32 @@ class CarriedCount:
 
     before: Value | None = None
 
-    def __init__(self, first: Any, now: Any, number: Round) -> None:
+    def __init__(self, first: Any, now: Any, number: str) -> None:
         """`now` is what the first recording left, when it began with `first`."""
         self.arg = Value(TensorType(I64))  # of no use
         self.first = first
-        self.step = now.terms.get(number, 0) if type(now) is Index else 0
+        step = now.factor(number) if type(now) is Index else 0
+        if step is None:
+            raise Unlike(_NO_COUNT)
+        self.step: Any = step
         after_one = now.at(number, 0) if self.step else now
         self.step = self.step or after_one - first
         if type(self.step) is not int or not _equal(after_one - self.step, first):
             raise Unlike(_NO_COUNT)
         self.next: Any = None
 
-    def begin(self, recorder: Recorder, number: Round) -> Any:
+    def begin(self, recorder: Recorder, number: str) -> Any:
         """The number in a round."""
-        here = self.first + Index(recorder, {number: self.step}, 0)
+        here = self.first + Index(recorder, affine.symbol(number)) * self.step
         self.next = here + self.step
         return here
+
+    def boxed(self, recorder: Recorder, value: Value) -> Number:
+        """The number after so many rounds."""
+        steps = recorder.emit(graph.Mul, value, recorder.scalar(self.step, I64))
+        first = self.first
+        first = first.value() if type(first) is Index else recorder.scalar(first, I64)
+        return Number(Tracer(recorder, recorder.emit(graph.Add, first, steps)), int, True)
 
     def made(self, recorder: Recorder, now: Any) -> None:
         """Nothing, where it has grown by what it has to."""
@@ -159,7 +187,7 @@ def _equal(left: Any, right: Any) -> bool:
     return type(gap) is not Index and gap == 0
 
 
-def carried(recorder: Recorder, before: Any, now: Any, number: Round) -> Carried:
+def carried(recorder: Recorder, before: Any, now: Any, number: str) -> Carried:
     """How a name's value goes from round to round; Unlike where it can't."""
     before, now = (x.read("a count") if has_term(x) and x.kind is int else x for x in (before, now))
     kind = type(before)
@@ -167,6 +195,8 @@ def carried(recorder: Recorder, before: Any, now: Any, number: Round) -> Carried
         return CarriedArray(recorder, before)
     if kind is float or kind is Number:
         return CarriedNumber(recorder, before, float if kind is float else before.kind)
+    if kind is int and type(now) is Number and now.kind is int:
+        return CarriedNumber(recorder, before, int)
     if kind in (int, Index) and type(now) in (int, Index):
         return CarriedCount(before, now, number)
     raise Unlike(f"was a {kind.__name__}, and is a {type(now).__name__} after a round")

@@ -5,6 +5,7 @@ Mirrors: the Python parts of NumPy (`function_base`, `shape_base`, `twodim_base`
 
 from __future__ import annotations
 
+import math
 import operator
 from collections.abc import Sequence
 from functools import reduce
@@ -262,7 +263,7 @@ def resize(recorder: Recorder, a: Any, new_shape: Any) -> Any:
     np_ = recorder.namespace
     line = boxed(recorder, a).reshape(-1)
     shape = (new_shape,) if isinstance(new_shape, (int, np.integer)) else tuple(new_shape)
-    size = int(np.prod(shape, dtype=np.int64))
+    size = math.prod(shape)
     times = -(-size // max(line.size, 1))
     return np_.tile(line, times)[:size].reshape(shape)
 

@@ -9,6 +9,7 @@ Mirrors: NumPy's array creation routines; JAX's `lax_numpy` creation.
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -153,7 +154,7 @@ def ndim(recorder: Recorder, a: Any) -> int:
 def size(recorder: Recorder, a: Any, axis: int | None = None) -> int:
     """The number of elements, along one axis or in all."""
     extents = value_of(recorder, a).type.extents
-    return int(np.prod(extents, dtype=np.int64)) if axis is None else int(extents[axis])
+    return math.prod(extents) if axis is None else extents[axis]
 
 
 @traces("tril")

@@ -57,15 +57,19 @@ class Break(NamedTuple):
 class Specialisation(NamedTuple):
     """What is compiled for one kind of arguments; `parts` are graphs and breaks in order.
 
-    `loops` say what became of each `for` of more than a few rounds, and why it was written out.
+    `loops` say what became of each `for` of more than a few rounds, and why it was written out;
+    `plain` why NumPy runs the function, where nothing is compiled.
     """
 
     guards: tuple[str, ...]
     parts: tuple[Graph | Break, ...]
     writes: tuple[str, ...]
     loops: tuple[str, ...] = ()
+    plain: str = ""
 
     def __str__(self) -> str:
+        if self.plain:
+            return f"run by NumPy, not compiled: {self.plain}"
         lines = ["guards:", *[f"  {g}" for g in self.guards], *self.loops]
         lines += map(str, self.parts)
         if self.writes:

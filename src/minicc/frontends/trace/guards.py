@@ -62,6 +62,14 @@ class Parameters:
         bound.apply_defaults()
         return tuple(bound.arguments.values())
 
+    def call(self, f: Callable[..., Any], values: Sequence[Any]) -> Any:
+        """What a function of these parameters gives for arguments that `bind` has sorted."""
+        bound = inspect.BoundArguments(
+            self.signature,
+            dict(zip(self.names, values, strict=True)),
+        )
+        return f(*bound.args, **bound.kwargs)
+
     def key(self, values: Sequence[Any]) -> tuple[Key, list[Any], list[Any]]:
         """The key of a call, its arrays in order, and its Python numbers."""
         leaves: list[Any] = []

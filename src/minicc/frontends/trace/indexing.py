@@ -10,18 +10,20 @@ Mirrors: NumPy's basic and advanced indexing; JAX's `_rewriting_take`; functiona
 
 from __future__ import annotations
 
+import math
 import operator
 from typing import Any, NoReturn
 
 import numpy as np
 
 from minicc.frontends.trace.dispatch import content_of, value_of
+from minicc.frontends.trace.extents import Extent, cut_of
 from minicc.frontends.trace.moving import moves, moving_lens, require_fits, round_key
 from minicc.frontends.trace.recorder import Recorder
 from minicc.frontends.trace.registry import traces
 from minicc.frontends.trace.tracer import Content, Lens, Tracer
 from minicc.ir import graph
-from minicc.ir.core import Array, Literal, Value
+from minicc.ir.core import Array, Value
 from minicc.ir.types import BOOL, I64
 
 Key = tuple[Any, ...]
@@ -94,15 +96,23 @@ def _cuts(parts: list[Any], shape: tuple[int, ...]) -> tuple[list[Cut], list[int
                 raise IndexError(
                     f"index {part} is out of bounds for axis {len(cuts)} with size {n}"
                 )
-            cuts.append((part % n, part % n + 1, 1))
+            at = part if part >= 0 else n + part
+            cuts.append((at, at + 1, 1))
             full.append(1)
             continue
-        start, stop, step = part.indices(n)
-        extent = len(range(start, stop, step))
+        start, stop, step = cut_of(part, n)
+        extent = _length(start, stop, step)
         cuts.append((start, stop, step) if extent else (0, 0, 1))
         kept.append(extent)
         full.append(extent)
     return cuts, kept, full
+
+
+def _length(start: int, stop: int, step: int) -> int:
+    """How many elements a cut takes; its ends are in order."""
+    if step > 0 and isinstance(stop - start, Extent):
+        return (stop - start + (step - 1)) // step
+    return len(range(start, stop, step)) if step != -1 or stop != -1 else start + 1
 
 
 def cut(recorder: Recorder, value: Value, cuts: list[Cut]) -> Value:
@@ -121,7 +131,7 @@ def index_lens(recorder: Recorder, key: Key, shape: tuple[int, ...]) -> Lens:
         return recorder.reshape(cut(recorder, value, cuts), tuple(kept))
 
     def put(base: Value, new: Value) -> Value:
-        return _put(recorder, base, _fit(recorder, new, base, kept, full), cuts, 0)
+        return _put(recorder, base, _fit(recorder, new, base, kept, full), cuts)
 
     return Lens(("index", key), lambda array: array[key], emit, put)
 
@@ -178,65 +188,23 @@ def _fit(recorder: Recorder, new: Any, base: Value, kept: list[int], full: list[
     return recorder.reshape(recorder.broadcast(value, tuple(kept)), tuple(full))
 
 
-def _put(recorder: Recorder, base: Value, new: Value, cuts: list[Cut], axis: int) -> Value:
-    """`base` with the region of `cuts`, counted from `axis` on, replaced by `new`."""
-    extents = base.type.extents
-    while axis < len(cuts) and cuts[axis] == (0, extents[axis], 1):
-        axis += 1
-    if axis == len(cuts):
+def _put(recorder: Recorder, base: Value, new: Value, cuts: list[Cut]) -> Value:
+    """`base` with the region of `cuts` replaced by `new`."""
+    extents, taken = base.type.extents, new.type.extents
+    if all(c == (0, n, 1) for c, n in zip(cuts, extents, strict=True)):
         return new
-    start, stop, step = cuts[axis]
-    taken = len(range(start, stop, step))
-    if 0 in new.type.extents:
+    if 0 in taken:
         return base
-    whole = [(0, n, 1) for n in extents]
-
-    def along(piece: Cut) -> Value:
-        return cut(recorder, base, [*whole[:axis], piece, *whole[axis + 1 :]])
-
-    if step == 1 or taken == 1:
-        middle = _put(recorder, along((start, start + 1 if taken == 1 else stop, 1)), new,
-                      _rest(cuts, axis, taken), axis + 1)  # fmt: skip
-        stop = start + taken
-        pieces = [along((0, start, 1))] if start else []
-        pieces += [middle, *([along((stop, extents[axis], 1))] if stop < extents[axis] else [])]
-        return recorder.emit(graph.Concat, pieces, axis) if len(pieces) > 1 else middle
-    inner = _put(recorder, along((start, stop, step)), new, _rest(cuts, axis, taken), axis + 1)
-    hit = np.zeros(extents[axis], bool)
-    hit[start : None if stop < 0 else stop : step] = True
-    if step < 0:
-        backwards = [(0, n, 1) for n in inner.type.extents]
-        backwards[axis] = (taken - 1, -1, -1)
-        inner = cut(recorder, inner, backwards)
-        start, step = start + (taken - 1) * step, -step
-    spread = _spread(recorder, inner, axis, start, step, extents[axis])
-    chosen = recorder.lift(hit.reshape(-1, *(1,) * (len(extents) - axis - 1)))
-    return recorder.emit(graph.Select, chosen, spread, base)
-
-
-def _spread(
-    recorder: Recorder, value: Value, axis: int, start: int, step: int, length: int
-) -> Value:
-    """Along an axis the elements at every `step`-th place from `start` on, repeated between."""
-    extents = value.type.extents
-    n = extents[axis]
-    apart = recorder.reshape(value, (*extents[: axis + 1], 1, *extents[axis + 1 :]))
-    wide = recorder.broadcast(apart, (*extents[: axis + 1], step, *extents[axis + 1 :]))
-    line = recorder.reshape(wide, (*extents[:axis], n * step, *extents[axis + 1 :]))
-    fits = min(n * step, length - start)
-    pieces = [(0, m, 1) for m in line.type.extents]
-    pieces[axis] = (0, fits, 1)
-    line = cut(recorder, line, pieces)
-    low = tuple(start if k == axis else 0 for k in range(len(extents)))
-    high = tuple(length - start - fits if k == axis else 0 for k in range(len(extents)))
-    if not any(low) and not any(high):
-        return line
-    zero = Literal(np.zeros((), value.type.dtype.numpy))
-    return recorder.emit(graph.Pad, line, low, high, zero)
-
-
-def _rest(cuts: list[Cut], axis: int, taken: int) -> list[Cut]:
-    return [*cuts[:axis], (0, taken, 1), *cuts[axis + 1 :]]
+    # what goes backwards is written from its other end
+    turned = [(n - 1, -1, -1) if c[2] < 0 else (0, n, 1) for c, n in zip(cuts, taken, strict=True)]
+    starts = [
+        start + (n - 1) * step if step < 0 else start
+        for (start, _, step), n in zip(cuts, taken, strict=True)
+    ]
+    new = cut(recorder, new, turned)
+    return recorder.emit(
+        graph.InsertSlice, base, new, tuple(starts), tuple(abs(c[2]) for c in cuts)
+    )
 
 
 @traces("__setitem__")
@@ -271,8 +239,8 @@ def setitem(recorder: Recorder, box: Tracer, index: Any, new: Any) -> None:
 
 def _put_at_round(recorder: Recorder, box: Tracer, index: Any, new: Any) -> None:
     lens = moving_lens(recorder, index, box, lambda key: index_lens(recorder, key, box.shape))
-    kept = list(lens.move(box.shadow()).shape)
     base = box.symbolise()
+    kept = list(lens.emit(base).type.extents)
     value = _fit(recorder, content_of(recorder, new), base, kept, kept)
     assert lens.put is not None
     box.assign(lens.put(base, value))
@@ -312,7 +280,7 @@ def put_at(recorder: Recorder, box: Tracer, key: Key, new: Value, combine: str) 
             value = recorder.broadcast(value, fixed.shape)
             return put_fixed(recorder, box.value(), fixed, value)
         places = recorder.lift(fixed)
-    count = int(np.prod(places.type.extents))
+    count = math.prod(places.type.extents)
     value = recorder.reshape(recorder.broadcast(value, places.type.extents), (count,))
     flat = recorder.emit(
         graph.ScatterElements, flat, recorder.reshape(places, (count,)), value, 0, combine
@@ -323,7 +291,7 @@ def put_at(recorder: Recorder, box: Tracer, key: Key, new: Value, combine: str) 
 def put_fixed(recorder: Recorder, base: Value, places: Array, new: Value) -> Value:
     """The same at places that are known: each element is an old one or one of the new."""
     shape = tuple(base.type.extents)
-    source = np.full(int(np.prod(shape)), -1)
+    source = np.full(math.prod(shape), -1)
     source[places.reshape(-1)] = np.arange(places.size)
     if not places.size:
         return base
@@ -449,7 +417,7 @@ def take(recorder: Recorder, a: Any, indices: Any, axis: int | None = None) -> V
     """Elements at positions along an axis, or in row-major order."""
     value = value_of(recorder, a)
     if axis is None:
-        value = recorder.reshape(value, (int(np.prod(value.type.extents)),))
+        value = recorder.reshape(value, (math.prod(value.type.extents),))
     k = 0 if axis is None else axis % value.type.rank
     index = content_of(recorder, indices)
     return gather(recorder, value, [k], [index], k)

@@ -5,18 +5,18 @@ Mirrors: `jax.lax.scan`'s jaxpr, whose captured values became operands.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
-from minicc.frontends.trace.dispatch import value_of
-from minicc.frontends.trace.indices import Round
+from minicc.frontends.trace.extents import Extent, Rounds, dim_of
+from minicc.frontends.trace.indices import Index
 from minicc.frontends.trace.recorder import Recorder
-from minicc.frontends.trace.slabs import Slab, key_of_all, key_of_one
-from minicc.frontends.trace.tracer import Tracer
-from minicc.ir import graph
+from minicc.ir import affine, graph
+from minicc.ir.affine import Dim
+from minicc.ir.bind import rebound
 from minicc.ir.core import Op, Region, Value
+from minicc.ir.graph.demands import equal_extents, natural_numbers
 from minicc.ir.rewrite import live, substituted
-from minicc.ir.types import I64
 
 
 class State(NamedTuple):
@@ -27,99 +27,60 @@ class State(NamedTuple):
     after: Value
 
 
-class Body:
-    """What a scan is made of: ops, states, slices of arrays, and rows."""
+def emit_loop(
+    recorder: Recorder, number: str, count: Any, ops: Sequence[Op], states: Sequence[State]
+) -> dict[Value, Value] | None:
+    """The last states by what a round leaves of them; None where all that goes in is known."""
+    yields = [s.after for s in states]
+    captured, body = closed([s.arg for s in states], live(ops, yields), yields)
+    if recorder.are_known([*captured, *[s.before for s in states]]):
+        return None
+    rounds = count.place() if type(count) is Index else count
+    if not recorder.loops:
+        body = in_all_rounds(body)  # that of a loop within goes with what is around it
+    made = recorder.emit_all(
+        graph.Scan,
+        [*[s.before for s in states], *captured],
+        count=rounds,
+        states=len(states),
+        backwards=(),
+        turned=(),
+        index=number,
+        body=body,
+    )
+    return dict(zip(yields, made, strict=True))
 
-    def __init__(self, recorder: Recorder, number: Round, ops: Sequence[Op]) -> None:
-        self.recorder = recorder
-        self.number = number
-        self.ops = list(ops)
-        self.states: list[State] = []
-        self.scanned: list[tuple[Value, Value, bool]] = []  # array, slice, the last one first
-        self.rows: list[tuple[Value, bool]] = []
-        self.stacked: Sequence[Value] = ()
-        self.forward: dict[Value, Value] = {}  # what values of the recording became
 
-    def add_slab(self, box: Tracer, slab: Slab) -> None:
-        """Have rows in the place of an array that each round writes another place of."""
-        number = self.number
-        before = box.value()
-        self.forward.update(dict.fromkeys(slab.sources, before))
-        self.forward.update(slab.same)
-        for value, region in slab.old.items():
-            key, place, turned = key_of_all(region, number)
-            cut = self._to_front(value_of(self.recorder, box[key]), place)
-            self.forward[value] = Value(value.type)
-            self.scanned.append((cut, self.forward[value], turned))
-        after = slab.new
-        for back in range(1, max(slab.handed.values(), default=slab.axis is None) + 1):
-            given = box[key_of_one(slab.region, number, -back)]
-            state = State(value_of(self.recorder, given), Value(slab.new.type), after)
-            self.states.append(state)
-            self.forward.update({v: state.arg for v, n in slab.handed.items() if n == back})
-            after = state.arg
-        if slab.axis is not None:
-            self.rows.append((slab.new, slab.step < 0))
+def closed(
+    args: Sequence[Value], ops: Sequence[Op], yields: Sequence[Value]
+) -> tuple[list[Value], Region]:
+    """The values that a body uses from outside of it, and the body that takes them, too."""
+    own = {*args, *[v for op in ops for v in op.results]}
+    used = dict.fromkeys([*[v for op in ops for v in op.operands], *yields])
+    captured = [v for v in used if v not in own]
+    inside = {v: Value(v.type, v.hint) for v in captured}
+    ops, yields = substituted(ops, yields, inside)
+    return captured, Region([*args, *inside.values()], ops, yields)
 
-    def _to_front(self, value: Value, axis: int) -> Value:
-        rest = [k for k in range(value.type.rank) if k != axis]
-        return self.recorder.transpose(value, (axis, *rest))
 
-    def write(self, box: Tracer, slab: Slab, rows: Iterator[Value], last: Value | None) -> None:
-        """Write what all rounds wrote, or what the last one did where all wrote the same place."""
-        if slab.axis is None:
-            assert last is not None
-            box[key_of_one(slab.region, self.number, 0)] = Tracer(self.recorder, last)
-            return
-        made = next(rows)
-        key, place, _ = key_of_all(slab.region, self.number)
-        order = list(range(1, made.type.rank))
-        order.insert(place, 0)
-        box[key] = Tracer(self.recorder, self.recorder.transpose(made, tuple(order)))
+def in_all_rounds(body: Region) -> Region:
+    """A recorded body with what its extents are in all rounds in the place of the sample's."""
+    return rebound(body, lambda value: dim_of(value) if isinstance(value, int) else value)
 
-    def _forwarded(self, wanted: Sequence[Value]) -> tuple[list[Op], list[Value]]:
-        """The ops without those whose results became others, and what is wanted of them."""
-        rebuilt: dict[Value, Value] = {}
 
-        def now(value: Value) -> Value:
-            while value in self.forward:
-                value = self.forward[value]
-            return rebuilt.get(value, value)
+def undecided(body: Region, rounds: Rounds) -> str:
+    """What may not hold in some round of a body; empty where nothing is open."""
+    for op in body.ops:
+        for left, right in equal_extents(op):
+            if left != right:
+                return f"extents {left} and {right} differ in some round"
+        for n in natural_numbers(op):
+            if rounds.bounds(n)[0] < 0:
+                return f"{n} is negative in some round"
+    return ""
 
-        ops: list[Op] = []
-        for op in self.ops:
-            if self.forward.keys().isdisjoint(op.results):
-                ops.append(op.rebuilt([now(v) for v in op.operands]))
-                rebuilt.update(zip(op.results, ops[-1].results, strict=True))
-        yields = [now(v) for v in wanted]
-        return live(ops, yields), yields
 
-    def emit(self, states: Sequence[State]) -> dict[Value, Value] | None:
-        """The last states by what a round leaves of them; None where all that goes in is known."""
-        recorder, number = self.recorder, self.number
-        states = [*states, *self.states]
-        wanted = [*[s.after for s in states], *[v for v, _ in self.rows]]
-        ops, yields = self._forwarded(wanted)
-        args = [s.arg for s in states]
-        slices = [(cut, arg, back) for cut, arg, back in self.scanned]
-        count = recorder.emit(graph.Iota, (number.count,), 0, I64)
-        slices.append((count, number.value, False))
-        own = {*args, *[arg for _, arg, _ in slices], *[v for op in ops for v in op.results]}
-        used = dict.fromkeys([*[v for op in ops for v in op.operands], *yields])
-        captured = [v for v in used if v not in own]
-        given = [*[s.before for s in states], *[cut for cut, _, _ in self.scanned]]
-        if recorder.are_known([*captured, *given]):
-            return None
-        inside = {v: Value(v.type, v.hint) for v in captured}
-        ops, yields = substituted(ops, yields, inside)
-        made = recorder.emit_all(
-            graph.Scan,
-            [*[s.before for s in states], *[cut for cut, _, _ in slices], *captured],
-            count=number.count,
-            states=len(states),
-            backwards=tuple(back for _, _, back in slices),
-            turned=tuple(turned for _, turned in self.rows),
-            body=Region([*args, *[arg for _, arg, _ in slices], *inside.values()], ops, yields),
-        )
-        self.stacked = made[len(states) :]
-        return dict(zip(wanted, made[: len(states)], strict=False))
+def symbols_of(value: Value) -> frozenset[str]:
+    """The rounds on which a recorded value's extents depend."""
+    extents: list[Dim] = [dim_of(n) for n in value.type.shape if isinstance(n, Extent)]
+    return frozenset().union(*map(affine.symbols, extents))

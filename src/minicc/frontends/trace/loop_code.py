@@ -1,8 +1,13 @@
-"""What the bytecode of a function tells of its `for` loops.
+"""What the bytecode of a function tells of its loops.
 
-A loop may be captured where its body ends at the loop's head alone (no `break`, no `return`), makes
-and handles no exceptions of its own, and binds nothing but local names. `carried` are the names
-that a round may read before it binds them: they take a value from round to round.
+A `for` may be captured where its body ends at the loop's head alone (no `break`, no `return`),
+makes and handles no exceptions of its own, and binds nothing but local names. `carried` are the
+names that a round may read before it binds them: they take a value from round to round.
+
+A `while` has no head that could be asked for items, but a test, of which Python may have two copies
+(before the loop, and after its body): the jump where one side begins a round, and the other leaves
+the loop. A round goes from test to test, so `while True` with one `break` is a loop too, and so is
+the rest of a `for` from its `break` or `return` on.
 
 Everything here is a fact of a code object: nothing is known of values.
 
@@ -35,14 +40,29 @@ class LoopCode(NamedTuple):
     """A loop: the place of its head, its line, and the names that its body needs.
 
     Those are `carried`, the local ones that it may read before it binds them, and those from
-    `outside` of the function. `refused` says why it can't be captured.
+    `outside` of the function; `left` are those that it binds, and that may be read after the loop.
+    `refused` says why it can't be captured.
     """
 
     head: int
     line: int
     outside: frozenset[str]
     carried: frozenset[str]
+    left: frozenset[str]
     refused: str
+
+
+class Test(NamedTuple):
+    """A test of a loop: it goes on where the condition is `stays`.
+
+    In a `for`, `turn` is the head of that. The test ends it `alike` where a loop that is left there
+    goes on as one that has had all its items.
+    """
+
+    loop: LoopCode
+    stays: bool
+    turn: int | None = None
+    alike: bool = True
 
 
 class Names(NamedTuple):
@@ -92,7 +112,120 @@ def loop_at(code: types.CodeType, at: int, called: bool) -> LoopCode | None:
         head += 1
     if [s.opname for s in steps[head : head + 2]] != ["GET_ITER", "FOR_ITER"]:
         return None
-    return _Body(code, steps, place, head + 1).facts()
+    return _Body(code, steps, place, head + 1, (head + 2, 1), {head + 1}, set()).facts()
+
+
+@functools.lru_cache(512)
+def test_at(code: types.CodeType, at: int) -> Test | None:
+    """The test that asks for a truth value at that place and may end a loop, if it is one."""
+    if code.co_flags & _OPTIMISED != _OPTIMISED:
+        return None
+    steps, place = _placed(code)
+    flow = _Flow(steps, place)
+    n = place.get(at, 0)
+    n += steps[n].opname == "TO_BOOL"
+    head = next((h for h in flow.sides(n) if flow.exit(n, h) is not None), None)
+    if head is None:
+        return flow.test_of_for(code, n)
+    exits = {m: e for m in range(len(steps)) if (e := flow.exit(m, head)) is not None}
+    loop = _Body(code, steps, place, n, (head, 0), set(exits), set(exits.values())).facts()
+    return Test(loop, (flow.sides(n)[0] == head) == steps[n].opname.endswith("TRUE"))
+
+
+class _Flow:
+    """Where the instructions of a function lead."""
+
+    def __init__(self, steps: list[dis.Instruction], place: dict[int, int]) -> None:
+        self.steps = steps
+        self.place = place
+        self.ends: dict[int, int] = {}  # the last instruction that leads back to a loop's head
+        for n, step in enumerate(steps):
+            target = self.target(n)
+            if target is not None and target <= n and "SEND" not in step.opname:
+                self.ends[self.behind(target)] = n
+
+    def target(self, n: int) -> int | None:
+        """Where an instruction jumps to."""
+        step = self.steps[n]
+        jumps = step.opcode in dis.hasjrel or step.opcode in dis.hasjabs
+        return self.place[step.argval] if jumps else None
+
+    def follows(self) -> dict[int, list[int]]:
+        """What may run after each instruction."""
+        return {
+            n: [
+                *[t for t in (self.target(n),) if t is not None],
+                *[n + 1] * (not step.opname.startswith(_ENDS) and n + 1 < len(self.steps)),
+            ]
+            for n, step in enumerate(self.steps)
+        }
+
+    def behind(self, n: int) -> int:
+        """What runs first from a place on that is no unconditional jump."""
+        seen: set[int] = set()
+        while n not in seen:
+            seen.add(n)
+            name = self.steps[n].opname
+            if name in ("NOP", "NOT_TAKEN"):
+                n += 1
+            elif name.startswith(("JUMP_FORWARD", "JUMP_BACKWARD", "JUMP_ABSOLUTE")):
+                n = self.place[self.steps[n].argval]
+        return n
+
+    def test_of_for(self, code: types.CodeType, n: int) -> Test | None:
+        """The test that leaves the innermost loop around it, a `for`."""
+        sides = self.sides(n)
+        around = [h for h, end in self.ends.items() if h <= n <= end]
+        head = max(around, default=0)
+        inside = self._within(head) if around else set()
+        left = [s for s in sides if s not in inside]
+        if self.steps[head].opname != "FOR_ITER" or len(left) != 1 or n not in inside:
+            return None
+        stays = sides[1] if left[0] == sides[0] else sides[0]
+        body = _Body(code, self.steps, self.place, n, (stays, 0), {n}, {left[0]}, head)
+        end = self.target(head) or 0
+        alike = stays == head and self._popped(left[0]) == self._popped(end)
+        wanted = (sides[0] == stays) == self.steps[n].opname.endswith("TRUE")
+        return Test(body.facts(), wanted, self.steps[head + 1].offset, alike)
+
+    def _within(self, head: int) -> set[int]:
+        """The instructions that lead back to a loop's head."""
+        before: dict[int, list[int]] = {}
+        for n, after in self.follows().items():
+            for m in after:
+                before.setdefault(m, []).append(n)
+        inside = {head}
+        waiting = [n for n in before[head] if n > head]
+        while waiting:
+            n = waiting.pop()
+            if n not in inside:
+                inside.add(n)
+                waiting += before.get(n, [])
+        return inside
+
+    def _popped(self, n: int) -> int:
+        """What runs first from the end of a `for` on, its iterator gone."""
+        n = self.behind(n)
+        while self.steps[n].opname in ("POP_TOP", "END_FOR", "POP_ITER"):
+            n = self.behind(n + 1)
+        return n
+
+    def sides(self, n: int) -> tuple[int, ...]:
+        """Where a jump that asks for a truth value leads, and what follows it."""
+        name = self.steps[n].opname
+        if "POP_JUMP" not in name or not name.endswith(("TRUE", "FALSE")):
+            return ()
+        return self.behind(self.place[self.steps[n].argval]), self.behind(n + 1)
+
+    def exit(self, n: int, head: int) -> int | None:
+        """Where a test of the `while` of that head leaves it; None for what is no test of one."""
+        sides = self.sides(n)
+        others = [s for s in sides if s != head]
+        if head not in self.ends or self.steps[head].opname == "FOR_ITER":
+            return None
+        if len(sides) != 2 or len(others) != 1 or head <= others[0] <= self.ends[head]:
+            return None
+        return others[0]
 
 
 def _placed(code: types.CodeType) -> tuple[list[dis.Instruction], dict[int, int]]:
@@ -107,7 +240,12 @@ def _placed(code: types.CodeType) -> tuple[list[dis.Instruction], dict[int, int]
 
 
 class _Body:
-    """The instructions from a loop's head back to it."""
+    """The instructions of a round, from the `first` to `ends`.
+
+    `first` comes with the values that lie above the iterator of a `for`, the innermost one, there.
+    `head` is the instruction that stands for the loop; `exits` are where it goes on after it. On
+    its way a round takes the next item of the `for` that `iterates`.
+    """
 
     def __init__(
         self,
@@ -115,10 +253,18 @@ class _Body:
         steps: list[dis.Instruction],
         place: dict[int, int],
         head: int,
+        first: tuple[int, int],
+        ends: set[int],
+        exits: set[int],
+        iterates: int | None = None,
     ) -> None:
         self.code = code
         self.steps = steps
         self.head = head
+        self.first = first
+        self.ends = ends
+        self.exits = exits
+        self.iterates = iterates
         self.place = place
         self.handlers = list(getattr(dis.Bytecode(code), "exception_entries", ()))
         self.depths: dict[int, int] = {}  # values above the iterator, before each instruction
@@ -138,16 +284,21 @@ class _Body:
                 refused = refused or found.refused
         step = self.steps[self.head]
         line = (step.positions.lineno if step.positions else None) or self.code.co_firstlineno
-        return LoopCode(step.offset, line, frozenset(outside), self._carried(), refused)
+        start = self.steps[self.first[0]].offset
+        left = self._left()
+        carried = self._carried() | (left if self.exits else frozenset())
+        return LoopCode(start, line, frozenset(outside), carried, left, refused)
 
     def _walk(self) -> str:
-        waiting = [(self.head + 1, 1)]  # the item lies above the iterator
+        waiting = [self.first]
         while waiting:
             n, depth = waiting.pop()
-            if n in self.depths or n == self.head:
+            if n in self.depths or n in self.ends:
                 continue
             step = self.steps[n]
-            if depth < 0 or (depth == 0 and step.opname in ("POP_TOP", "RETURN_VALUE")):
+            popped = depth == 0 and step.opname in ("POP_TOP", "RETURN_VALUE")
+            iterated = self.iterates is not None or not self.exits
+            if depth < 0 or n in self.exits or (popped and iterated):
                 return "is left by `break` or `return`"
             why = self._why_refused(step, depth)
             if why:
@@ -155,7 +306,7 @@ class _Body:
             self.depths[n] = depth
             arg = step.arg if step.opcode >= dis.HAVE_ARGUMENT else None
             self.follows[n] = []
-            if step.opcode in dis.hasjrel or step.opcode in dis.hasjabs:
+            if n != self.iterates and (step.opcode in dis.hasjrel or step.opcode in dis.hasjabs):
                 effect = dis.stack_effect(step.opcode, arg, jump=True)
                 self._follow(n, self.place[step.argval], depth + effect, waiting)
             if not step.opname.startswith(_ENDS):
@@ -178,7 +329,7 @@ class _Body:
     def _handles(self, entry: Any) -> bool:
         """Whether a handler is one of `try` or `with` that stands in the body."""
         n = self.place.get(entry.target)
-        inside = self.steps[self.head].offset < entry.start
+        inside = self.steps[self.first[0]].offset <= entry.start
         return inside and n is not None and self.steps[n].opname == "PUSH_EXC_INFO"
 
     def _carried(self) -> frozenset[str]:
@@ -186,18 +337,37 @@ class _Body:
 
         A name that other functions see may be read by any that is called.
         """
-        live: dict[int, frozenset[str]] = {n: frozenset() for n in self.depths}
-        changed = True
-        while changed:
-            changed = False
-            for n in sorted(self.depths, reverse=True):
-                after = frozenset().union(*[live.get(f, frozenset()) for f in self.follows[n]])
-                read, bound = _local(self.steps[n])
-                before = frozenset(read) | (after - frozenset(bound))
-                if before != live[n]:
-                    live[n], changed = before, True
-        seen = {*self.code.co_cellvars, *self.code.co_freevars}
-        return live.get(self.head + 1, frozenset()) | seen
+        live = _live(self.steps, self.follows)
+        return live.get(self.first[0], frozenset()) | self._seen()
+
+    def _seen(self) -> frozenset[str]:
+        return frozenset({*self.code.co_cellvars, *self.code.co_freevars})
+
+    def _left(self) -> frozenset[str]:
+        """Names that the body binds and that are read after the loop, as far as can be told."""
+        bound = frozenset(name for n in self.depths for name in _local(self.steps[n])[1])
+        if self.handlers or "locals" in self.code.co_names:
+            return bound  # anything may be read
+        live = _live(self.steps, _Flow(self.steps, self.place).follows())
+        after = [*self.exits, self.first[0]] if self.iterates is not None else list(self.exits)
+        if not self.exits:
+            after = [self.place[self.steps[self.head].argval]]
+        return bound & self._seen().union(*[live[n] for n in after])
+
+
+def _live(steps: list[dis.Instruction], follows: dict[int, list[int]]) -> dict[int, frozenset[str]]:
+    """The local names that may be read from each instruction on, before they are bound."""
+    live: dict[int, frozenset[str]] = {n: frozenset() for n in follows}
+    changed = True
+    while changed:
+        changed = False
+        for n in sorted(follows, reverse=True):
+            after = frozenset().union(*[live.get(f, frozenset()) for f in follows[n]])
+            read, bound = _local(steps[n])
+            before = frozenset(read) | (after - frozenset(bound))
+            if before != live[n]:
+                live[n], changed = before, True
+    return live
 
 
 def _local(step: dis.Instruction) -> tuple[list[str], list[str]]:

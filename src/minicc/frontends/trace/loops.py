@@ -29,21 +29,24 @@ from types import FrameType
 from typing import Any, NamedTuple
 
 from minicc.frontends.trace.capture import Capture, Site
+from minicc.frontends.trace.indices import Index
 from minicc.frontends.trace.loop_code import loop_at
 from minicc.frontends.trace.numbers import PythonType
 from minicc.frontends.trace.reach import Reach
 from minicc.frontends.trace.recorder import Recorder
 from minicc.frontends.trace.registry import Dispatch
 from minicc.frontends.trace.tracer import Tracer
+from minicc.frontends.trace.whiles import Turn, told
 
-_FEW = 8  # rounds up to which a loop is not captured
+_FEW = 3  # rounds up to which a loop is not captured
+_LONG = 1000  # operations of all rounds up to which a loop is written out
 _PEELED = 2  # first rounds that are written out where types change
 
 
 class Source(NamedTuple):
-    """What a loop runs over: how many items, and each by its number, which may be an `Index`."""
+    """What a loop runs over: how many items, and each by its number; both may be an `Index`."""
 
-    length: int
+    length: Any
     item: Callable[[Any], Any]
 
 
@@ -73,7 +76,7 @@ class Iterable(PythonType):
 def _source(real: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Source | None:
     """What a call of `range`, `enumerate`, `zip` or `reversed` gives a loop."""
     if real is range:
-        return source_of(range(*args))
+        return _range(*args) if Index in map(type, args) else source_of(range(*args))
     start = 0
     if real is enumerate and len(args) + len(kwargs) == 2:
         start = kwargs.get("start", args[-1])
@@ -93,6 +96,17 @@ def _source(real: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Source | 
     return Source(first.length, lambda n: (n + start, first.item(n)))
 
 
+def _range(*args: Any) -> Source | None:
+    """What a range gives a loop whose ends depend on the round of one around it."""
+    start, stop, step = (0, *args, 1) if len(args) == 1 else (*args, 1)[:3]
+    length = stop - start if step == 1 else start - stop if step == -1 else None
+    if type(length) is int:
+        return Source(max(length, 0), lambda n: n * step + start)
+    if type(length) is not Index or length.bounds()[0] < 0:
+        return None
+    return Source(length, lambda n: n * step + start)
+
+
 REPLACED = {f.__name__: f for f in (range, enumerate, zip, reversed)}
 
 
@@ -101,7 +115,10 @@ def _loop(
 ) -> Iterator[Any] | None:
     """The items for the `for` statement that stands at a frame's instruction, if it is one."""
     own = id(frame.f_globals) in recorder.user_globals
-    if source is None or source.length <= _FEW or not own:
+    if source is None or not own:
+        return None
+    most = source.length.bounds()[1] if type(source.length) is Index else source.length
+    if most <= _FEW:
         return None
     code = loop_at(frame.f_code, frame.f_lasti, called)
     return None if code is None else _rounds(recorder, Site(frame, code), source)
@@ -113,6 +130,7 @@ def _rows(recorder: Recorder, frame: FrameType, array: Tracer) -> Iterator[Any] 
 
 
 Dispatch.loop = _rows
+Dispatch.test = told
 
 
 def _rounds(recorder: Recorder, site: Site, source: Source) -> Iterator[Any]:
@@ -125,12 +143,15 @@ def _rounds(recorder: Recorder, site: Site, source: Source) -> Iterator[Any]:
         reach.names(site.code.outside, scope, scope["__builtins__"])
         why = reach.why
     while not why:
-        left = range(first, source.length)
-        if len(left) % stride:
-            yield source.item(first)
-            first += 1
-            continue
-        capture = Capture(recorder, site, left, stride, reach)
+        rounds = source.length
+        if type(rounds) is not Index:
+            rounds -= first
+            if rounds % stride:
+                yield source.item(first)
+                first += 1
+                continue
+            rounds //= stride
+        capture = Capture(recorder, site, first, rounds, stride, reach)
         while True:
             number: Any = capture.begin()
             for n in range(stride):
@@ -140,20 +161,32 @@ def _rounds(recorder: Recorder, site: Site, source: Source) -> Iterator[Any]:
         if not capture.why and capture.finish():
             recorder.tell(str(site), _captured(source.length, first, stride))
             return
-        capture.reset()
+        capture.abandon()
+        if type(rounds) is Index:
+            recorder.write_out(f"its loop at {site}: {capture.why}")
         if capture.turns and stride == 1:
             stride = 2
-        elif capture.peels and first < _PEELED and len(left) > _FEW:
+        elif capture.peels and first < _PEELED and rounds > _FEW:
             yield source.item(first)
             first += 1
         else:
             why = capture.why or "all of it is known while tracing"
+    if type(source.length) is Index:
+        recorder.write_out(f"its loop at {site}: {why}")
     recorder.tell(str(site), f"{source.length} rounds, written out: {why}")
-    for n in range(first, source.length):
-        yield source.item(n)
+    begun, rounds = recorder.work, source.length - first
+    turn = recorder.turns[id(site.frame), site.code.head] = Turn(str(site), source.length, first)
+    while turn.left:
+        n = turn.at - first
+        long = (recorder.work - begun) * rounds // max(n, 1)
+        if n > 1 and long > _LONG:
+            what = f"the {source.length} rounds of the loop at {site} would be written out"
+            recorder.give_up(f"{what}, about {long} operations: {why}")
+        yield source.item(turn.next())
 
 
-def _captured(rounds: int, first: int, stride: int) -> str:
-    text = f"{rounds} rounds, a loop of the graph"
+def _captured(rounds: Any, first: int, stride: int) -> str:
+    many = "as many rounds as one around it says" if type(rounds) is Index else f"{rounds} rounds"
+    text = f"{many}, a loop of the graph"
     text += f", the first {first} written out" if first else ""
     return text + (", two rounds at a time" if stride > 1 else "")

@@ -11,6 +11,7 @@ Mirrors: NumPy's strided memory; PyTorch's `as_strided` views under functionalis
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
@@ -161,7 +162,7 @@ def _by_places(recorder: Recorder, box: Tracer, places: Array) -> Any:
     shape, flat = box.shape, places.reshape(-1)
 
     def emit(value: Value) -> Value:
-        line = recorder.reshape(value, (int(np.prod(shape)),))
+        line = recorder.reshape(value, (math.prod(shape),))
         return recorder.reshape(taken(recorder, line, flat, 0), places.shape)
 
     def put(base: Value, new: Value) -> Value:

@@ -5,6 +5,7 @@ Mirrors: NumPy's array manipulation routines; JAX's `lax_numpy`.
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -19,7 +20,7 @@ from minicc.ir.core import Literal, Value
 
 def size_of(value: Value) -> int:
     """The number of elements."""
-    return int(np.prod(value.type.extents, dtype=np.int64))
+    return math.prod(value.type.extents)
 
 
 def flat(recorder: Recorder, value: Value) -> Value:

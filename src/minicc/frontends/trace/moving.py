@@ -1,34 +1,34 @@
 """Views at a captured loop's index: `x[k]`, `x[k - 1, 1:-1]`, `x[:, i:i + 3]`.
 
 An index key is split into what stays (a basic index as any other, with whole axes where an index
-of the loop stands) and what moves: the elements along an axis that begin at an `Index`. They are
-gathered where they are read; written, they are chosen by comparing coordinates, so a write makes
-all of the array anew. Whether they are within the array is decided here for all rounds; where some
-round might be outside of it, the loop is written out, and NumPy's error comes in that round.
+of the loop stands) and what moves: the elements along an axis that begin or end at an `Index`. They
+are slices, and writes are insertions of slices, whose places (and extents, see `extents`) depend on
+the round. Whether they are within the array is decided here for all rounds; where some round might
+be outside of it, the loop is written out, and NumPy's error comes in that round.
 
 Mirrors: StableHLO's dynamic_slice and dynamic_update_slice, which clamp; ours never has to.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from minicc.frontends.trace.indices import Index, Round
+from minicc.frontends.trace.extents import cut_of
+from minicc.frontends.trace.indices import Index, extent_of
 from minicc.frontends.trace.recorder import Recorder
 from minicc.frontends.trace.tracer import Content, Lens, Tracer
 from minicc.ir import graph
 from minicc.ir.core import Array, Value
-from minicc.ir.types import I64
 
 
 class Moving(NamedTuple):
     """What is taken along an axis: `length` elements from `start` on, or one without the axis."""
 
     axis: int
-    start: Index
+    start: Any  # an int or an Index
     length: int | None
     step: int
 
@@ -39,20 +39,6 @@ class Along(NamedTuple):
     start: Any  # an int or an Index
     length: int | None
     step: int
-
-
-class Access(NamedTuple):
-    """A read or write of an array's elements at a loop's index, as it was recorded.
-
-    `value` is what was read, or the array after the write of `new`; `ops` are the first and the
-    last number of the ops that did it.
-    """
-
-    value: Value
-    source: Value
-    new: Value | None
-    region: tuple[Along, ...]
-    ops: tuple[int, int]
 
 
 def moves(key: Any) -> bool:
@@ -101,9 +87,9 @@ def split(recorder: Recorder, key: Any, shape: tuple[int, ...]) -> Split:
 
 def _along(part: Any, extent: int) -> Along:
     if isinstance(part, slice):
-        start, stop, step = part.indices(extent)
-        return Along(start, len(range(start, stop, step)), step)
-    return Along(int(part) % max(extent, 1), None, 1)
+        start, stop, step = cut_of(part, extent)
+        return Along(start, max(0, (stop - start + step - 1) // step) if step > 0 else 0, step)
+    return Along(int(part) if part >= 0 else extent + int(part), None, 1)
 
 
 def _is_basic(part: Any) -> bool:
@@ -124,21 +110,25 @@ def _moving(recorder: Recorder, part: Any, axis: int, extent: int) -> Moving:
         for end, known in zip((part.start, part.stop), _ends(part, extent), strict=True)
     )
     length: Any = stop - start
-    if type(length) is Index or type(start) is not Index:
-        recorder.write_out("the length of a slice depends on the round")
-    return Moving(axis, start, max(0, -(-length // step)), step)
+    low = length.bounds()[0] if type(length) is Index else length
+    if type(length) is Index and low < (step > 1):
+        recorder.write_out("a slice may end before it begins")
+    taken = (extent_of(recorder, length) + (step - 1)) // step if low > 0 or step == 1 else 0
+    return Moving(axis, start, taken if type(length) is Index else max(0, taken), step)
 
 
 def _ends(part: slice, extent: int) -> tuple[int, int]:
     """The ends of a slice that are known, as positions."""
     start, stop = (None if type(e) is Index else e for e in (part.start, part.stop))
-    first, last, _ = slice(start, stop).indices(extent)
+    first, last, _ = cut_of(slice(start, stop), extent)
     return first, last
 
 
 def _inside(recorder: Recorder, index: Index, most: int, extent: int) -> Any:
-    """The position from the front; negative ones count from the end, as long as all are."""
+    """The position from the front; negative ones count from the end, all of them in a slice."""
     low, high = index.bounds()
+    if -extent <= low < 0 <= high < extent and most < extent:
+        return index % extent
     if high < 0:
         index, low, high = index.plus(extent, 1), low + extent, high + extent
     if low < 0 or high > most:
@@ -150,37 +140,57 @@ def moving_lens(recorder: Recorder, key: Any, box: Tracer, lens: Callable[[Any],
     """How a view at a loop's index sees its base; `lens` gives that of a basic index."""
     stays, moving, region = split(recorder, key, box.shape)
     still = lens(stays)
-    if box.looks_at() is not None:
-        region = None
+
+    def parts(value: Value) -> list[Along]:
+        of_axis = {m.axis: Along(*m[1:]) for m in moving}
+        return [of_axis.get(k, Along(0, n, 1)) for k, n in enumerate(value.type.extents)]
 
     def move(array: Array) -> Array:
         # only to ask how it lies in memory, which is the same in all rounds
-        parts: list[Any] = [slice(None)] * still.move(array).ndim
+        cuts: list[Any] = [slice(None)] * still.move(array).ndim
         for m in moving:
-            parts[m.axis] = 0 if m.length is None else slice(0, m.length * m.step, m.step)
-        shown: Array = still.move(array)[tuple(parts)]
+            cuts[m.axis] = 0 if m.length is None else slice(0, m.length * m.step, m.step)
+        shown: Array = still.move(array)[tuple(cuts)]
         return shown
 
     def emit(content: Content) -> Value:
         base = content if isinstance(content, Value) else recorder.lift(content)
-        first = len(recorder.ops)
-        value = _gathered(recorder, still.emit(base), moving)
-        note(value, base, None, first)
-        return value
+        if region is not None:
+            return _read(recorder, base, region)
+        value = still.emit(base)
+        return _read(recorder, value, parts(value))
 
     def put(base: Value, new: Value) -> Value:
+        if region is not None:
+            return _written(recorder, base, new, region)
         assert still.put is not None
-        first = len(recorder.ops)
-        value: Value = still.put(base, _chosen(recorder, still.emit(base), new, moving))
-        note(value, base, new, first)
-        return value
-
-    def note(value: Value, base: Value, new: Value | None, first: int) -> None:
-        if region is not None and recorder.loops:
-            ops = first, len(recorder.ops)
-            recorder.loops[-1].accesses.append(Access(value, base, new, region, ops))
+        value = still.emit(base)
+        whole: Value = still.put(base, _written(recorder, value, new, parts(value)))
+        return whole
 
     return Lens(round_key(key), move, emit, put, moves=True)
+
+
+def _place(start: Any) -> int:
+    return start.place() if type(start) is Index else int(start)
+
+
+def _read(recorder: Recorder, value: Value, region: Sequence[Along]) -> Value:
+    """The elements that a region takes, without the axes of which it takes one."""
+    starts = tuple(_place(a.start) for a in region)
+    taken = [1 if a.length is None else a.length for a in region]
+    ends = zip(starts, taken, region, strict=True)
+    stops = tuple(start + (n - 1) * a.step + 1 for start, n, a in ends)
+    cut = recorder.emit(graph.Slice, value, starts, stops, tuple(a.step for a in region))
+    return recorder.reshape(cut, tuple(a.length for a in region if a.length is not None))
+
+
+def _written(recorder: Recorder, base: Value, new: Value, region: Sequence[Along]) -> Value:
+    """`base` with new elements in a region."""
+    shape = tuple(1 if a.length is None else a.length for a in region)
+    starts = tuple(_place(a.start) for a in region)
+    steps = tuple(a.step for a in region)
+    return recorder.emit(graph.InsertSlice, base, recorder.reshape(new, shape), starts, steps)
 
 
 def require_fits(recorder: Recorder, new: Any, dtype: np.dtype[Any]) -> None:
@@ -196,7 +206,7 @@ def round_key(key: Any) -> Any:
 
 def _told(part: Any) -> Any:
     if type(part) is Index:
-        return (frozenset(part.terms.items()), part.base)
+        return ("index", part.dim)
     if isinstance(part, tuple):
         return tuple(map(_told, part))
     if isinstance(part, slice):
@@ -204,81 +214,10 @@ def _told(part: Any) -> Any:
     return part
 
 
-def key_in(loop: Round, number: int, key: Any) -> Any:
+def key_in(loop: str, number: Any, key: Any) -> Any:
     """What an index key is in one round of a loop."""
     if isinstance(key, tuple):
         return tuple([key_in(loop, number, part) for part in key])
     if isinstance(key, slice):
         return slice(*[key_in(loop, number, p) for p in (key.start, key.stop, key.step)])
     return key.at(loop, number) if type(key) is Index else key
-
-
-def _gathered(recorder: Recorder, value: Value, moving: list[Moving]) -> Value:
-    for m in moving:
-        if m.length is not None:
-            offsets = recorder.lift(np.arange(m.length) * m.step)
-            value = recorder.emit(graph.Gather, value, _sum(recorder, offsets, m.start), m.axis)
-    ones = [m for m in moving if m.length is None]
-    while ones:
-        last = ones.pop()
-        axis, start, extents = last.axis, last.start, value.type.extents
-        # neighbouring axes are one, at the index that tells both
-        while ones and ones[-1].axis == axis - 1:
-            axis -= 1
-            start = ones.pop().start.times(_size(extents[axis + 1 : last.axis + 1])).plus(start, 1)
-        line = (*extents[:axis], _size(extents[axis : last.axis + 1]), *extents[last.axis + 1 :])
-        value = recorder.emit(graph.Gather, recorder.reshape(value, line), _value(recorder, start),
-                              axis)  # fmt: skip
-    return value
-
-
-def _size(extents: tuple[int, ...]) -> int:
-    return int(np.prod(extents, dtype=np.int64))
-
-
-def _value(recorder: Recorder, index: Any) -> Value:
-    return index.value() if type(index) is Index else recorder.scalar(index, I64)
-
-
-def _sum(recorder: Recorder, offsets: Value, start: Index) -> Value:
-    return recorder.emit(graph.Add, offsets, start.value())
-
-
-def _chosen(recorder: Recorder, base: Value, new: Value, moving: list[Moving]) -> Value:
-    """`base` with new elements where the view shows it."""
-    extents = base.type.extents
-    shape = list(extents)
-    for m in moving:
-        shape[m.axis] = 1 if m.length is None else m.length
-    if 0 in shape:
-        return base
-    new = recorder.reshape(new, tuple(shape))
-    here: Value | None = None
-    for m in moving:
-        along = (-1, *(1,) * (len(extents) - m.axis - 1))
-        places = recorder.lift(np.arange(extents[m.axis]))
-        if m.length is None:
-            hit = recorder.emit(graph.Eq, places, m.start.value())
-        else:
-            offset = recorder.emit(graph.Sub, places, m.start.value())
-            hit = _within(recorder, offset, m)
-            if m.length > 1:
-                source = recorder.emit(graph.FloorDiv, offset, recorder.scalar(m.step, I64))
-                source = recorder.emit(graph.Max, source, recorder.scalar(0, I64))
-                source = recorder.emit(graph.Min, source, recorder.scalar(m.length - 1, I64))
-                new = recorder.emit(graph.Gather, new, source, m.axis)
-        hit = recorder.reshape(hit, (extents[m.axis], *along[1:]))
-        here = hit if here is None else recorder.emit(graph.And, here, hit)
-    assert here is not None
-    return recorder.emit(graph.Select, here, new, base)
-
-
-def _within(recorder: Recorder, offset: Value, m: Moving) -> Value:
-    assert m.length is not None
-    low = recorder.emit(graph.Le, recorder.scalar(0, I64), offset)
-    high = recorder.emit(graph.Lt, offset, recorder.scalar(m.length * m.step, I64))
-    hit = recorder.emit(graph.And, low, high)
-    if m.step == 1:
-        return hit
-    rest = recorder.emit(graph.Mod, offset, recorder.scalar(m.step, I64))
-    return recorder.emit(graph.And, hit, recorder.emit(graph.Eq, rest, recorder.scalar(0, I64)))

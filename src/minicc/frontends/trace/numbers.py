@@ -32,16 +32,18 @@ from minicc.ir.types import I64, DType
 class Number:
     """A Python float or int whose value is in `box`, a traced scalar of 64 bits.
 
-    One with a `term` is what Python computes of numbers that the call gave.
+    One with a `term` is what Python computes of numbers that the call gave. One that `counts` is an
+    int that loops made by small steps: 64 bits hold it, whatever they do.
     """
 
-    __slots__ = ("_box", "_recorder", "kind", "known", "term")
+    __slots__ = ("_box", "_recorder", "counts", "kind", "known", "term")
     __array_priority__ = 2000
 
-    def __init__(self, box: Tracer, kind: type) -> None:
+    def __init__(self, box: Tracer, kind: type, counts: bool = False) -> None:
         self._recorder: Recorder = box.recorder
         self._box: Tracer | None = box
         self.kind = kind
+        self.counts = counts
         self.known: Any = None
         self.term: Any = None
 
@@ -50,7 +52,7 @@ class Number:
         """The number that a term gives."""
         made = Number.__new__(Number)
         made._recorder, made._box, made.kind, made.known = recorder, None, type(term.value), None
-        made.term = term
+        made.term, made.counts = term, False
         return made
 
     @property
@@ -190,6 +192,7 @@ def _unary(x: Number, name: str, real: Callable[[Any], Any]) -> Any:
 
 
 _PLAIN = (bool, int, float)
+STEP = 1 << 31  # by less than which a number that counts grows at once
 
 
 def _define(symbol: str, ufunc: str, recorded: bool, compares: bool = False) -> None:
@@ -206,11 +209,12 @@ def _define(symbol: str, ufunc: str, recorded: bool, compares: bool = False) -> 
             return real(other, x) if swapped else real(x, other)
         if type(other) in _PLAIN or type(other) is Number:
             floats = x.kind is float or (compares and not isinstance(other, float))
-            if recorded and floats and _exact(x, other):
+            small = x.counts and type(other) is int and abs(other) < STEP and symbol != "mul"
+            if recorded and (floats or small) and _exact(x, other):
                 pair = (_box(x, other), _box(other, x))
                 left, right = pair[::-1] if swapped else pair
                 out = Dispatch.call(x.box.recorder, ufunc, (left, right), {})
-                return out if compares else Number(out, float)
+                return out if compares else Number(out, x.kind, small)
         mine = x.read(f"the operator of operator.{symbol}")
         known = has_term(other) or type(other) is not Number
         theirs = other if known else other.read("an operator")

@@ -23,12 +23,15 @@ from typing import Any, NoReturn
 import numpy as np
 
 from minicc.errors import UnsupportedError, UserError
+from minicc.frontends.trace.extents import Extent, Rounds, sure
 from minicc.ir import graph
 from minicc.ir.build import Builder
-from minicc.ir.core import Array, Literal, Op, Value
-from minicc.ir.types import DType, TensorType, from_numpy
+from minicc.ir.core import Array, Literal, Op, Value, op_key, region_key
+from minicc.ir.types import I64, DType, TensorType, from_numpy
 
 _REPEATED = 16  # elements from which it pays to look for a constant that repeats one number
+_LONGEST = 5_000  # ops of a trace
+SEGMENT = 10  # ops that a segment weighs
 
 
 _FOREIGN: dict[np.dtype[Any], DType] = {}  # element types that only the host knows
@@ -60,6 +63,17 @@ class WrittenOut(BaseException):
         self.reason = reason
 
 
+class GivenUp(BaseException):
+    """A trace grows too long: NumPy itself is to run the function. `error` says why.
+
+    No Exception, so that the function does not catch it.
+    """
+
+    def __init__(self, error: UnsupportedError) -> None:
+        super().__init__(str(error))
+        self.error = error
+
+
 class Recorder:
     """The state of one trace.
 
@@ -83,11 +97,16 @@ class Recorder:
         self.raised: Exception | None = None  # what a call on the host raised last
         self.places: list[str] = []  # lines where arguments are written to
         self.loops: list[Any] = []  # whose bodies are recorded now, the innermost last
+        self.rounds = Rounds(self.write_out)
         self.plain: dict[Any, str] = {}  # loops that can't be captured, and why
+        self.turns: dict[Any, Any] = {}  # of `for` loops that are written out
+        self.tries: dict[Any, int] = {}  # how often a loop could not be captured
         self.told: dict[str, str] = {}  # what became of each loop, by its line
+        self.work = 0  # ops that were recorded, and what segments weigh
         self._known: set[Value] = set()  # constants
         self._builder = Builder(())
         self._lifted: dict[int, tuple[Array, Value]] = {}
+        self._made: dict[Any, Any] | None = None  # ops of a body, for it is recorded many times
         self._boxes: dict[int, weakref.ref[Any]] = {}
         self._count = 0
         self._moved: dict[Value, Value] = {}
@@ -116,14 +135,14 @@ class Recorder:
 
     def enter(self) -> Any:
         """Record the body of a loop from now on; what `leave` takes to go on behind it."""
-        before = self._builder, self._lifted
-        self._builder, self._lifted = Builder(()), dict(self._lifted)
+        before = self._builder, self._lifted, self._made
+        self._builder, self._lifted, self._made = Builder(()), dict(self._lifted), {}
         return before
 
     def leave(self, before: Any) -> list[Op]:
         """The ops that were recorded since `enter`."""
         ops = self._builder.ops
-        self._builder, self._lifted = before
+        self._builder, self._lifted, self._made = before
         return ops
 
     def tell(self, where: str, became: str) -> None:
@@ -134,8 +153,17 @@ class Recorder:
         """Give up the innermost loop that is recorded."""
         raise WrittenOut(self.loops[-1], reason)
 
+    def give_up(self, why: str) -> NoReturn:
+        """End a trace that is too long to be compiled in good time."""
+        hint = "write it with whole arrays"
+        error = UnsupportedError("MC0247", why, hint=hint, where=self.location())
+        if self.path is None:
+            raise error
+        raise GivenUp(error)
+
     def begin(self, types: Sequence[TensorType]) -> list[Value]:
         """Forget what was recorded and begin a segment with inputs of these types."""
+        self.work += SEGMENT
         self._builder = Builder(())
         self._lifted = {}
         self.inputs = [Value(t) for t in types]
@@ -176,10 +204,29 @@ class Recorder:
     def emit(self, cls: type[Op], *args: Any, **attrs: Any) -> Value:
         """Record an op with one result; UserError where its type rule refuses the operands."""
         self.emit_check()
+        self.work += 1
+        if self.work > _LONGEST:
+            self.give_up(f"{self.name} is longer than {_LONGEST} operations")
         self._builder.loc = (self.location(),)
         if self._moved:
             args = tuple([self._latest(a) for a in args])
-        return self._builder.emit(cls, *args, **attrs)
+        if self._made is None:
+            return self._builder.emit(cls, *args, **attrs)
+        value: Value = self._once(cls, args, attrs).result
+        return value
+
+    def _once(self, cls: type[Op], args: Sequence[Any], attrs: dict[str, Any]) -> Op:
+        """An op of a body, the same one where it computes what an earlier one did."""
+        assert self._made is not None
+        ops = self._builder.ops
+        self._builder.emit_all(cls, *args, **attrs)
+        op = ops[-1]
+        regions = tuple([region_key(r) for r in op.regions])
+        first: Op = self._made.setdefault((op_key(op), regions), op)
+        if first is not op:
+            ops.pop()
+        self.loops[-1].choices.ops[first.results[0]] = first
+        return first
 
     def emit_check(self) -> None:
         """UserError (MC0183) where the trace has ended."""
@@ -194,7 +241,10 @@ class Recorder:
         """Record an op with any number of results."""
         self.emit_check()
         self._builder.loc = (self.location(),)
-        return self._builder.emit_all(cls, *[self._latest(a) for a in args], **attrs)
+        given = [self._latest(a) for a in args]
+        if self._made is None:
+            return self._builder.emit_all(cls, *given, **attrs)
+        return self._once(cls, given, attrs).results
 
     def _latest(self, arg: Any) -> Any:
         if isinstance(arg, Value):
@@ -244,6 +294,8 @@ class Recorder:
 
     def scalar(self, number: Any, element: DType) -> Value:
         """A constant of rank 0; OverflowError where the element type can't hold the number."""
+        if type(number) is Extent:
+            return self.cast(self.emit(graph.Sizes, (number,), (), I64), element)
         with np.errstate(over="ignore"):
             value = self.emit(graph.Constant, Literal(np.asarray(number, element.numpy)))
         self._known.add(value)
@@ -278,6 +330,8 @@ class Recorder:
         """Combined along axes; the value itself where there are none."""
         if not axes:
             return value
+        if combine in ("max", "min") and any(not sure(value.type.shape[k]) for k in axes):
+            self.write_out("the greatest or least of what may be nothing in some round")
         return self.emit(graph.Reduce, value, axes, combine, keepdims)
 
 

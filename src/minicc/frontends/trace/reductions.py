@@ -9,6 +9,7 @@ Mirrors: NumPy's ufunc.reduce and _methods; JAX's `reductions`.
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -34,7 +35,7 @@ def axes_of(value: Value, axis: Axis) -> tuple[int, ...]:
 
 def count(value: Value, axes: tuple[int, ...]) -> int:
     """How many elements are combined into one."""
-    return int(np.prod([value.type.extents[k] for k in axes], dtype=np.int64))
+    return math.prod(value.type.extents[k] for k in axes)
 
 
 def widened(recorder: Recorder, value: Value, wanted: Any) -> Value:

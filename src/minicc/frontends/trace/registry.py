@@ -58,6 +58,8 @@ class Dispatch:
     view: Callable[..., Any]
     library: Callable[..., Any]
     loop: Callable[..., Any]
+    shown: Callable[..., Any]
+    test: Callable[..., Any]
 
 
 # Methods of ndarray that are NumPy's function of the same or another name.

@@ -16,6 +16,7 @@ NEP 47.
 
 from __future__ import annotations
 
+import math
 import sys
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -31,7 +32,7 @@ from minicc.frontends.trace.registry import FUNCTIONS, METHODS, Dispatch
 from minicc.ir.core import Array, Value
 
 Content = Value | Array
-_UNROLLED = 1024  # rows that a Python loop over an array may have
+_UNROLLED = 1024  # rows of an array that are written out
 
 
 class Lens(NamedTuple):
@@ -64,6 +65,7 @@ class Tracer(Operators):
 
     `locked` says whose memory it is, where it may not be written; `base` and `lens` make it a view.
     A `scalar` stands for one of NumPy's, which is no array; it passes for one with `isinstance`.
+    One that is `unsure` may be another array that others hold, too.
     """
 
     __slots__ = (
@@ -77,6 +79,7 @@ class Tracer(Operators):
         "_seen",
         "_shadow",
         "_version",
+        "unsure",
     )
     __array_priority__ = 1000
 
@@ -101,6 +104,7 @@ class Tracer(Operators):
         self._reads = False  # whether a view reads its base anew, changed or not
         self._shadow: Array | None = None
         self._known: dict[str, Any] = {}
+        self.unsure = False
         recorder.watch(self)
 
     @property
@@ -212,6 +216,8 @@ class Tracer(Operators):
                 f"{self.root._locked} is written to",
                 "write to a .copy() of it and return that",
             )
+        if self.root.unsure:
+            self.recorder.give_up("an array is written to that a loop may have bound or not")
         if self._base is not None and self._lens is not None:
             kept = Tracer(self.recorder, content)  # for a write on the host ends the segment
             self._write_through(self._base, self._lens, content)
@@ -244,6 +250,14 @@ class Tracer(Operators):
         return isinstance(self.content, Value)
 
     def read(self, convert: str, needs: str) -> Any:
+        """The elements as Python sees them: known, told by a loop, or read at a break."""
+        if convert == "bool" and self.symbolic:
+            told = Dispatch.test(self.recorder, self)
+            if told is not None:
+                return told
+        return self.see(convert, needs)
+
+    def see(self, convert: str, needs: str) -> Any:
         """The elements as Python sees them: known, or read where the segment ends."""
         content = self.content
         if not isinstance(content, Value):
@@ -303,11 +317,19 @@ class Tracer(Operators):
         """How often it was assigned to."""
         return self._version
 
+    def _extents(self) -> tuple[int, ...]:
+        content = self._content  # a view keeps its shape, so it need not be read anew
+        return tuple(content.type.extents if isinstance(content, Value) else content.shape)
+
     @property
     def shape(self) -> tuple[int, ...]:
         """The extents."""
-        content = self._content  # a view keeps its shape, so it need not be read anew
-        return tuple(content.type.extents if isinstance(content, Value) else content.shape)
+        shape = self._extents()
+        recorder = self.recorder
+        if recorder.rounds.used and id(sys._getframe(1).f_globals) in recorder.user_globals:
+            shown: tuple[int, ...] = Dispatch.shown(recorder, shape)
+            return shown
+        return shape
 
     @shape.setter
     def shape(self, new: Any) -> None:
@@ -339,7 +361,7 @@ class Tracer(Operators):
     @property
     def size(self) -> int:
         """The number of elements."""
-        return int(np.prod(self.shape, dtype=np.int64))
+        return math.prod(self._extents())
 
     @property
     def itemsize(self) -> int:
@@ -350,16 +372,6 @@ class Tracer(Operators):
     def nbytes(self) -> int:
         """Bytes of all elements."""
         return self.size * self.itemsize
-
-    @property
-    def T(self) -> Any:  # NumPy's name
-        """The axes in reverse order."""
-        return self._call("transpose", self)
-
-    @property
-    def mT(self) -> Any:  # NumPy's name
-        """The last two axes exchanged."""
-        return self._call("matrix_transpose", self)
 
     def __getattr__(self, name: str) -> Any:
         target = METHODS.get(name)
@@ -398,10 +410,8 @@ class Tracer(Operators):
         if loop is not None:
             return loop
         if len(self) > _UNROLLED:
-            self.recorder.refuse(
-                "MC0247",
-                f"a Python loop over the {len(self)} rows of {self!r} would be unrolled",
-                f"write it with whole arrays; up to {_UNROLLED} rows are unrolled",
+            self.recorder.give_up(
+                f"a Python loop over the {len(self)} rows of {self!r} would be written out"
             )
         return (self[row] for row in range(len(self)))
 
@@ -435,39 +445,6 @@ class Tracer(Operators):
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
         return np.array(self.constant("a function that is not traced"), dtype)
-
-    @property
-    def flat(self) -> Any:
-        """The elements in row-major order, a view of them however they lie."""
-        return self._call("ndarray.flat", self)
-
-    @flat.setter
-    def flat(self, new: Any) -> None:
-        size = self.size
-        self[...] = self._call("reshape", self._call("resize", new, (size,)), self.shape)
-
-    @property
-    def real(self) -> Any:
-        """The array itself, which is real."""
-        return self._call("real", self)
-
-    @real.setter
-    def real(self, new: Any) -> None:
-        self.real[...] = new
-
-    @property
-    def imag(self) -> Any:
-        """Zeros."""
-        return self._call("imag", self)
-
-    @imag.setter
-    def imag(self, new: Any) -> None:
-        if self.scalar:
-            what = "attribute 'imag' of 'numpy.generic' objects is not writable"
-            raise AttributeError(what)
-        if self.dtype.kind != "c":
-            raise TypeError("array does not have imaginary part to set")
-        self.imag[...] = new
 
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
         if kwargs.get("out") == (None,):

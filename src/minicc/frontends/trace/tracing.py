@@ -91,7 +91,7 @@ def trace_values(
                 given.end()
             return traced
         except Again:
-            path = None if path is None else path.again(afresh=True)
+            path = None if path is None else path.again(Tree(plain))
             continue
         except WrittenOut as given_up:
             loop, why = given_up.loop, given_up.reason
@@ -100,7 +100,8 @@ def trace_values(
                 raise
             loop, why = recorder.loops[-1], f"a round raises {type(error).__name__}: {error}"
         plain[loop.key] = why
-        path = None if path is None else path.again(afresh=bool(given and given.boxes))
+        if path is not None:
+            path = path.again(Tree(plain) if given and given.boxes else None)
 
 
 def _place(f: Callable[..., Any]) -> str:
@@ -129,7 +130,7 @@ def _traced(
         given.enter(recorder)
     run = _leaving(recorder, rewirer.entry(f))
     try:
-        outcome = _apply(run, parameters.signature, boxed)
+        outcome = parameters.call(run, boxed)
         rewirer.check_containers()
         if recorder.loops:
             recorder.write_out("it is left while its body is recorded")
@@ -194,14 +195,6 @@ def _argument(
     recorder.arguments.append(box)
     recorder.given[id(leaf)] = box
     return box
-
-
-def _apply(f: Callable[..., Any], signature: inspect.Signature, values: Sequence[Any]) -> Any:
-    bound = inspect.BoundArguments(
-        signature,
-        dict(zip(signature.parameters, values, strict=True)),
-    )
-    return f(*bound.args, **bound.kwargs)
 
 
 def trace(

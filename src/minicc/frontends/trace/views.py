@@ -9,6 +9,7 @@ Mirrors: NumPy's strided views; PyTorch's view functionalisation (view and its i
 from __future__ import annotations
 
 import inspect
+import math
 import operator
 from collections.abc import Callable, Sequence
 from itertools import pairwise
@@ -97,15 +98,15 @@ def _fixed(
 def wanted_shape(size: int, shape: Any) -> tuple[int, ...]:
     """A shape with its -1 replaced; ValueError where it does not fit so many elements."""
     wanted = [shape] if isinstance(shape, (int, np.integer)) else list(shape)
-    extents = [operator.index(n) for n in wanted]
+    extents = [n if isinstance(n, int) else operator.index(n) for n in wanted]
     if extents.count(-1) == 1:
-        known = int(np.prod([n for n in extents if n != -1], dtype=np.int64))
+        known = math.prod(n for n in extents if n != -1)
         if known == 0 or size % known:
             raise ValueError(f"cannot reshape array of size {size} into shape {tuple(wanted)}")
         extents[extents.index(-1)] = size // known
     if min(extents, default=0) < 0:
         raise ValueError("can only specify one unknown dimension")
-    if int(np.prod(extents, dtype=np.int64)) != size:
+    if math.prod(extents) != size:
         raise ValueError(f"cannot reshape array of size {size} into shape {tuple(wanted)}")
     return tuple(extents)
 

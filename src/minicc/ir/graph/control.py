@@ -56,6 +56,7 @@ class While(Stating, name="graph.while"):
         }
 
     The operands are the limit, the condition of the first round, the states and what is captured.
+    An `index` names a size of the body that is the round's number, as that of a scan does.
     The body takes the round's number and condition in place of the first two. A state's extent that
     changes from round to round is a size of the body, bound when it is entered. `types` are those
     of the results: the states, then the rows, stacked along a new axis 0.
@@ -65,6 +66,7 @@ class While(Stating, name="graph.while"):
     states: int
     types: tuple[TensorType, ...]
     body: Region
+    index: str = ""
     control = True
 
     def infer(self) -> tuple[TensorType, ...]:
@@ -89,7 +91,8 @@ class While(Stating, name="graph.while"):
         rounds: list[Sequence[Any]] = []
         while holds and len(rounds) < limit:
             number, goes_on = np.array(len(rounds)), np.array(holds)
-            made = run(self.body, [number, goes_on, *states, *captured])
+            sizes = {self.index: len(rounds)} if self.index else {}
+            made = run(self.body, [number, goes_on, *states, *captured], sizes)
             holds, states = bool(made[0]), list(made[1 : 1 + n])
             rounds.append(made[1 + n :])
         return (*states, *[self._stacked(rounds, k) for k in range(len(self.types) - n)])

@@ -14,6 +14,7 @@ import numpy as np
 
 from minicc.ir import affine
 from minicc.ir.affine import Dim
+from minicc.ir.arrays import inserted
 from minicc.ir.core import Literal, Op, RunRegion, Value
 from minicc.ir.graph.shapes import Shape, agree, differ, product, show
 from minicc.ir.indices import counted
@@ -154,6 +155,32 @@ class Slice(Op, name="graph.slice"):
         starts, stops = static_shape(self.starts), static_shape(self.stops)
         cut = [_python_slice(*axis) for axis in zip(starts, stops, self.steps, strict=True)]
         return (np.asarray(args[0])[tuple(cut)],)
+
+
+class InsertSlice(Op, name="graph.insert_slice"):
+    """`x` with `new` in the place of the elements `start, start + step, ...` of each axis.
+
+    An entry an axis. Steps are at least 1, and 0 <= start, so that all of `new` lies within `x`.
+    """
+
+    x: Value
+    new: Value
+    starts: tuple[Dim, ...]
+    steps: tuple[int, ...]
+
+    def infer(self) -> tuple[TensorType, ...]:
+        t, new = self.x.type, self.new.type
+        if t.dtype is not new.dtype or not t.rank == new.rank == len(self.starts):
+            raise TypeError(f"{self.opname} of {new} into {t}")
+        for whole, n, start, step in zip(t.shape, new.shape, self.starts, self.steps, strict=True):
+            room = whole - start - affine.multiply(n - 1, step) - 1
+            outside = isinstance(room, int) and room < 0 and n != 0
+            if step < 1 or outside or (isinstance(start, int) and start < 0):
+                raise ValueError(f"{new} at {start} by {step} does not lie within {t}")
+        return (t,)
+
+    def evaluate(self, run: RunRegion, *args: Any) -> tuple[Any, ...]:
+        return (inserted(args[0], args[1], static_shape(self.starts), self.steps),)
 
 
 def _python_slice(start: int, stop: int, step: int) -> slice[int, int | None, int]:

@@ -21,6 +21,7 @@ import numpy as np
 
 from minicc.errors import UserError
 from minicc.ir import graph
+from minicc.ir.bind import sizes_in
 from minicc.ir.core import Function, Literal, Module, Op, Region, Value, computed
 from minicc.ir.indices import OutOfRange
 from minicc.ir.mapped import let_go
@@ -61,6 +62,8 @@ def _fold(function: Function) -> Function:
             return None
         if any(is_free(r.type.shape) or r.type.dtype is OPAQUE for r in op.results):
             return None
+        if sizes_in(op):
+            return None  # a slice of a known extent, at a place that is not
         grown = _elements(op.results) - _elements(operands)
         if grown > _GROWTH and not isinstance(op, graph.WinogradWeights):
             return None

@@ -23,6 +23,7 @@ from string import ascii_lowercase
 import numpy as np
 
 from minicc.ir import graph
+from minicc.ir.bind import bound_region, sizes_in
 from minicc.ir.build import Builder
 from minicc.ir.core import Function, Literal, Module, Op, Region, Value
 from minicc.ir.rewrite import Rebuilder, inline, live, rebuild, substituted
@@ -87,7 +88,8 @@ def _simplify(function: Function) -> Function:
 
 def _is_movable(scan: graph.Scan, op: Op) -> bool:
     """Whether an op may run before a loop; one that can fail may not where no round may run."""
-    return op.pure and not (scan.condition and isinstance(op, _INDEXED))
+    fixed = not scan.index or scan.index not in sizes_in(op)
+    return op.pure and fixed and not (scan.condition and isinstance(op, _INDEXED))
 
 
 # what a result became: that of another number, a value from outside, None where nobody reads it
@@ -228,7 +230,8 @@ def _written_out(b: Builder, scan: graph.Scan) -> tuple[Value, ...]:
             _row(b, x, count - 1 - t if back else t)
             for x, back in zip(scan.operands[n : scan.first], scan.backwards, strict=True)
         ]
-        made = inline(b, scan.body, [*states, *slices, *scan.operands[scan.first :]])
+        body = bound_region(scan.body, {scan.index: t}) if scan.index else scan.body
+        made = inline(b, body, [*states, *slices, *scan.operands[scan.first :]])
         b.loc = scan.loc
         states, row = made[:n], made[n:]
         rows.append([b.emit(graph.Reshape, v, shape=(1, *v.type.shape)) for v in row])

@@ -19,9 +19,8 @@ from minicc.ir import graph
 from minicc.ir.build import Builder
 from minicc.ir.core import Literal, Region, Value
 from minicc.ir.rewrite import substituted
+from minicc.ir.scan import ENDLESS
 from minicc.ir.types import BOOL, I64, TensorType
-
-_ENDLESS = 1 << 62
 
 
 def keeps_types(op: graph.While) -> bool:
@@ -50,7 +49,7 @@ def as_scan(
     inner.ops = list(ops)
     following = inner.emit(graph.Add, args[1], _number(inner, 1))
     more, *made = yields
-    count = _ENDLESS
+    count = ENDLESS
     if limit in known:
         count = max(0, int(known[limit].value.array))
     else:
@@ -66,6 +65,7 @@ def as_scan(
         backwards=(),
         turned=(),
         condition=True,
+        index=op.index,
         body=Region(args, inner.ops, (more, following, *made)),
         loc=op.loc,
     )

@@ -17,9 +17,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
-from minicc.ir import affine, program
+from minicc.ir import affine, affine_facts, program
 from minicc.ir.affine import Dim
-from minicc.ir.core import Module, Op, Region, Value
+from minicc.ir.core import Module, Op, Region, Value, walk
+from minicc.ir.scan import largest_rounds
 from minicc.ir.types import buffer_bytes
 from minicc.passes.program.plan_memory import roots
 
@@ -54,7 +55,8 @@ def parallelize(module: Module) -> Module:
     main = module.main
     grids = {f.name: f.attrs["grid"] for f in module.functions if f is not main}
     offsets = {op.result: op for op in main.body.ops if isinstance(op, program.Alloc)}
-    body, _ = _Sharing(grids, roots(main), offsets).region(main.body, {})
+    ranges = largest_rounds(main.body)
+    body, _ = _Sharing(grids, roots(main), offsets, ranges).region(main.body, {})
     return Module(
         module.level, [main.with_body(body) if f is main else f for f in module.functions]
     )
@@ -75,10 +77,12 @@ class _Sharing:
         grids: Mapping[str, tuple[Dim, ...]],
         root: Mapping[Value, Value],
         offsets: Mapping[Value, program.Alloc],
+        ranges: Mapping[str, Dim],
     ) -> None:
         self.grids = grids
         self.root = root
         self.offsets = offsets
+        self.ranges = ranges
 
     def region(self, region: Region, entered: Open) -> tuple[Region, Open]:
         """The region with shares and barriers, and what is open behind it."""
@@ -87,7 +91,8 @@ class _Sharing:
         for op in region.ops:
             split = -1  # the caller reads conditions
             if isinstance(op, program.Launch):
-                split = choose_split(self.grids[op.kernel], op.work)
+                most = affine_facts.at_most(op.work, self.ranges)
+                split = choose_split(self.grids[op.kernel], most)
                 op = op.rebuilt(op.operands, split=split)
             if isinstance(op, program.Launch | program.If | program.Loop):
                 barrier, touched = self.waited(op, touched, split < 0)
@@ -97,7 +102,8 @@ class _Sharing:
             elif isinstance(op, program.If):
                 op, touched = self.branch(op, touched)
             elif isinstance(op, program.Loop):
-                op, touched = self.loop(op, touched)
+                first, op, touched = self.best_loop(op, touched)
+                ops += first
             ops.append(op)
         return Region(region.args, ops, region.yields), touched
 
@@ -122,6 +128,13 @@ class _Sharing:
         left = {access: None for _, left in made for access in left}
         return op.with_regions([region for region, _ in made]), left
 
+    def best_loop(self, op: program.Loop, entered: Open) -> tuple[list[Op], program.Loop, Open]:
+        """A loop, with a barrier before it where that spares one in each round."""
+        as_is, alone = self.loop(op, entered), self.loop(op, {})
+        if _barriers(alone[0].body) < _barriers(as_is[0].body):
+            return [program.Barrier(loc=op.loc)], *alone
+        return [], *as_is
+
     def loop(self, op: program.Loop, entered: Open) -> tuple[program.Loop, Open]:
         """A loop for any round; behind it is open what some round leaves, or none ran."""
         before = entered
@@ -133,6 +146,10 @@ class _Sharing:
                 body = Region(body.args, [*body.ops, *barrier], ())
                 return op.with_regions([body]), left if surely else before
             before = {**before, **left}
+
+
+def _barriers(region: Region) -> int:
+    return sum(isinstance(op, program.Barrier) for op in walk(region))
 
 
 def choose_split(grid: tuple[Dim, ...], work: Dim) -> int:

@@ -26,6 +26,7 @@ from minicc.ir import affine, affine_facts, program
 from minicc.ir.affine import Dim
 from minicc.ir.core import Function, Module, Op, Region, Value, walk
 from minicc.ir.kernel import scratch_of
+from minicc.ir.scan import largest_rounds
 from minicc.ir.types import buffer_bytes
 
 Loops = tuple[program.Loop, ...]
@@ -54,7 +55,9 @@ def plan_memory(module: Module) -> Module:
     plan = plan_offsets(lifetimes(main))
     attrs = {**main.attrs, "arena": plan.size}
     kernels = {f.name: f for f in module.functions if f is not main}
-    scratch = largest_sum([_scratch(op, kernels[op.kernel]) for op in program.launches(main.body)])
+    ranges = largest_rounds(main.body)
+    wanted = (_scratch(op, kernels[op.kernel]) for op in program.launches(main.body))
+    scratch = largest_sum([affine_facts.at_most(size, ranges) for size in wanted])
     if scratch != 0:
         attrs["scratch"] = scratch
     if plan.derived:

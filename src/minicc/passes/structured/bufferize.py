@@ -23,13 +23,25 @@ from minicc.ir.bind import formal
 from minicc.ir.build import Builder
 from minicc.ir.core import Function, Literal, Module, Op, Region, Value, region_key
 from minicc.ir.graph.shapes import Shape, product
+from minicc.ir.scan import largest_rounds
 from minicc.ir.space import Iter, Space
-from minicc.ir.structured import Concat, Constant, Generic, Group, If, Pad, Reshape, Scan
+from minicc.ir.structured import (
+    Concat,
+    Constant,
+    Generic,
+    Group,
+    If,
+    InsertSlice,
+    Pad,
+    Reshape,
+    Scan,
+)
 from minicc.ir.types import INDEX_TYPE, BufferType, TensorType
 from minicc.passes.structured.buffers import (
     BufferPlan,
     Place,
     operand_starts,
+    part_of,
     plan_buffers,
     shift_of,
 )
@@ -66,6 +78,7 @@ class _Emitter:
         self.sizes = {n for shape in shapes for e in shape for n in affine.sizes(e)}
         self.sizes.update(function.attrs.get("sizes", ()))
         self.sizes.difference_update(name for name, _ in function.attrs.get("derived", ()))
+        self.free = bool(self.sizes or largest_rounds(function.body))
         self.b = self.top = Builder(())
         self.rounds: dict[str, Value] = {}
         self.roots: dict[Value, Value] = {}
@@ -100,6 +113,8 @@ class _Emitter:
                 self.launch(op, op.operands, op.results)
             elif isinstance(op, (Pad, Concat)):
                 self.movement(op)
+            elif isinstance(op, InsertSlice):
+                self.insertion(op)
             elif isinstance(op, Scan):
                 self.loop(op)
             elif isinstance(op, If):
@@ -117,6 +132,10 @@ class _Emitter:
         name, end = self.plan.rounds[op]
         self.rounds[name] = Value(INDEX_TYPE, name)
         self.region(op.body)
+        for k, v in enumerate(op.body.yields[: op.states]):
+            there = self.plan.state(op, k, affine.add(affine.symbol(name), 1))
+            if self.plan.places[v] != there:  # what a loop within leaves
+                self.launch_on(copy_group(v, op.loc), [self.buffer(v)], [self.at(there, v)])
         body = Region((self.rounds[name],), self.b.ops, ())
         self.b = outer
         conditions: list[Value] = []
@@ -124,7 +143,9 @@ class _Emitter:
             place = self.plan.state(op, 0, 0)
             self.at(place, op.operands[0])  # which allocates it
             conditions.append(self.roots[place.root])
-        made = self.b.add(program.Loop(conditions, count=op.count, body=body, loc=op.loc))
+        made = self.b.add(
+            program.Loop(conditions, count=op.count, index=op.index, body=body, loc=op.loc)
+        )
         self.rounds.update((str(end), rounds) for rounds in made.results)
 
     def branch(self, op: If) -> None:
@@ -193,7 +214,7 @@ class _Emitter:
     ) -> tuple[Function, dict[str, str]]:
         """The kernel of a group, and what the sizes that it takes are called in the group."""
         taken, names = group, dict[str, str]()
-        if self.sizes:
+        if self.free:
             renamed, types, names = formal(group, types)
             assert isinstance(renamed, Group)
             taken, key = renamed, _key(renamed, types)
@@ -205,7 +226,7 @@ class _Emitter:
         self, group: Group, ins: tuple[BufferType, ...], outs: tuple[BufferType, ...]
     ) -> Function:
         """The group as a kernel; groups may differ in names alone, and share one then."""
-        lowered = lower_group(group, ins, outs, "kernel", free=bool(self.sizes))
+        lowered = lower_group(group, ins, outs, "kernel", free=self.free)
         if not lowered.body.ops:
             return lowered
         key = lowered.attrs["grid"], region_key(lowered.body)
@@ -231,6 +252,14 @@ class _Emitter:
             self.launch_on(
                 copy_group(v, op.loc), [self.buffer(v)], [self.buffer(op.result, inside, shift)]
             )
+
+    def insertion(self, op: InsertSlice) -> None:
+        """Copy the tensor and its new part, as far as they were not written in place."""
+        whole = self.plan.places[op.result]
+        for k, place in enumerate((whole, part_of(op, whole))):
+            v = op.operands[k]
+            if (op, k) in self.plan.copies:
+                self.launch_on(copy_group(v, op.loc), [self.buffer(v)], [self.at(place, v)])
 
     def fill(self, op: Pad) -> None:
         """One kernel that writes the pad's value into all strips of its border."""

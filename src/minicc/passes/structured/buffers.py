@@ -6,13 +6,15 @@ that its producer writes there directly; a reshape shares its operand's memory; 
 caller's buffer. What can't be placed is copied.
 
 In a loop, places move with the round: a slice lies in what is scanned, a row in what is stacked,
-and a state in one half of a buffer while the round writes the other half. Whatever makes the first
+and a state in one half of a buffer while the round writes the other half, or in one buffer of which
+each round changes a part (`in_place`). What has an extent that depends on the round gets memory for
+the largest one. Whatever makes the first
 state writes it into the first half where nobody else reads it. Both branches of an `if` write their
 results into the same place.
 
 Mirrors: MLIR's one-shot bufferisation with destination passing, XLA's buffer assignment with
 aliasing. XLA gives a loop's state one buffer and copies where a round reads it late; ours
-alternates between two, and never copies.
+alternates between two, and never copies, but where the state is changed in place.
 """
 
 from __future__ import annotations
@@ -21,11 +23,14 @@ from collections.abc import Mapping, Sequence
 from itertools import count
 from typing import NamedTuple
 
-from minicc.ir import affine
+from minicc.ir import affine, affine_facts
 from minicc.ir.affine import Dim
 from minicc.ir.core import Function, Op, Region, Value, walk
-from minicc.ir.structured import Concat, Constant, Group, If, Pad, Reshape, Scan
+from minicc.ir.graph.shapes import product
+from minicc.ir.scan import largest_rounds
+from minicc.ir.structured import Concat, Constant, Group, If, InsertSlice, Pad, Reshape, Scan
 from minicc.ir.types import BufferType, dense_strides
+from minicc.passes.structured.in_place import InPlace, find_in_place
 
 
 class Place(NamedTuple):
@@ -52,10 +57,13 @@ class BufferPlan(NamedTuple):
     outputs: dict[int, Value]
     copies: list[tuple[Op, int]]
     rounds: dict[Scan, tuple[str, Dim]]
+    in_place: InPlace
 
     def state(self, scan: Scan, k: int, t: Dim) -> Place:
         """Where a loop's state lies at the beginning of round `t`."""
         v = scan.results[k]
+        if (scan, k) in self.in_place.kept:
+            return self.places[v]
         root = self.places[v].root
         size = BufferType(v.type.dtype, v.type.shape).reach()
         return Place(root, affine.multiply(affine.mod(t, 2), size), dense_strides(v.type.shape))
@@ -63,21 +71,22 @@ class BufferPlan(NamedTuple):
 
 def plan_buffers(function: Function) -> BufferPlan:
     """Decide where every tensor of a function of groups lies; rewrites nothing."""
-    plan = BufferPlan({}, {}, [], {})
+    plan = BufferPlan({}, {}, [], {}, find_in_place(function.body))
     for k, v in enumerate(function.body.yields):
         plan.outputs[k] = Value(BufferType(v.type.dtype, v.type.shape), function.result_names[k])
     for a in function.args:
         plan.places[a] = Place(a, 0, dense_strides(a.type.shape))
     targets = [Place(root, 0, root.type.strides) for root in plan.outputs.values()]
-    _Planner(plan).region(function.body, targets)
+    _Planner(plan, largest_rounds(function.body)).region(function.body, targets)
     return plan
 
 
 class _Planner:
     """Fills a plan, region by region: first a region's own values, then its loops' bodies."""
 
-    def __init__(self, plan: BufferPlan) -> None:
+    def __init__(self, plan: BufferPlan, ranges: Mapping[str, Dim]) -> None:
         self.plan = plan
+        self.ranges = ranges
         self.numbers = count()
 
     def region(self, region: Region, targets: Sequence[Place]) -> None:
@@ -91,18 +100,22 @@ class _Planner:
         for v, target in zip(region.yields, targets, strict=True):
             dense = target.strides == dense_strides(v.type.shape)
             free = v not in places and (dense or v not in viewed)
-            if free and _writes_anywhere(makers.get(v), v):
+            if free and self.writes_anywhere(makers.get(v), v):
                 places[v] = target
         for op in reversed(region.ops):
             if isinstance(op, Constant):
                 places[op.result] = Place(op.result, 0, dense_strides(op.result.type.shape))
             elif not isinstance(op, Reshape):
                 for k, r in enumerate(op.results):
-                    places.setdefault(r, _fresh(r, isinstance(op, Scan) and k < op.states))
+                    state = isinstance(op, Scan) and k < op.states
+                    twice = state and (op, k) not in self.plan.in_place.kept
+                    places.setdefault(r, self.fresh(r, twice))
             if isinstance(op, (Pad, Concat)):
                 self.operands(op, makers, viewed)
+            elif isinstance(op, InsertSlice):
+                self.parts(op, makers, viewed)
             elif isinstance(op, Scan):
-                self.first_states(op, makers, region)
+                self.first_states(op, makers, viewed, region)
         for op in region.ops:
             if isinstance(op, Reshape):
                 root, offset, _ = places[op.x]
@@ -122,12 +135,39 @@ class _Planner:
         for k, (v, start) in enumerate(operand_starts(op)):
             offset = affine.add(whole.offset, shift_of(start, whole.strides))
             free = v not in places and v not in viewed
-            if free and _writes_anywhere(makers.get(v), v):
+            if free and self.writes_anywhere(makers.get(v), v):
                 places[v] = Place(whole.root, offset, whole.strides)
             else:
                 self.plan.copies.append((op, k))
 
-    def first_states(self, op: Scan, makers: Mapping[Value, Op], region: Region) -> None:
+    def parts(self, op: InsertSlice, makers: Mapping[Value, Op], viewed: set[Value]) -> None:
+        """Let a tensor be changed where it lies, and what makes its new part write it there."""
+        if not self.take_over(op, 0, self.plan.places[op.result], makers, viewed):
+            self.plan.copies.extend([(op, 0), (op, 1)])
+            return
+        free = op.new not in self.plan.places and op.new not in viewed
+        direct = free and op in self.plan.in_place.direct
+        if direct and self.writes_anywhere(makers.get(op.new), op.new):
+            self.plan.places[op.new] = part_of(op, self.plan.places[op.result])
+        else:
+            self.plan.copies.append((op, 1))
+
+    def take_over(
+        self, op: Op, k: int, place: Place, makers: Mapping[Value, Op], viewed: set[Value]
+    ) -> bool:
+        """Whether an operand whose memory the op takes over lies at a place, or can."""
+        v, places = op.operands[k], self.plan.places
+        if (op, k) not in self.plan.in_place.taken:
+            return False
+        dense = place.strides == dense_strides(v.type.shape)
+        free = v not in places and (dense or v not in viewed)
+        if free and self.writes_anywhere(makers.get(v), v):
+            places[v] = place
+        return places.get(v) == place
+
+    def first_states(
+        self, op: Scan, makers: Mapping[Value, Op], viewed: set[Value], region: Region
+    ) -> None:
         """Let what makes a loop's first states write them where the first round reads them."""
         places = self.plan.places
         number = next(self.numbers)
@@ -136,8 +176,12 @@ class _Planner:
         last = {r: self.plan.state(op, k, end) for k, r in enumerate(op.results[: op.states])}
         places.update(last)
         for k, v in enumerate(op.operands[: op.states]):
+            if (op, k) in self.plan.in_place.kept:
+                if not self.take_over(op, k, self.plan.state(op, k, 0), makers, viewed):
+                    self.plan.copies.append((op, k))
+                continue
             uses = [*region.yields, *(u for other in region.ops for u in other.operands)].count(v)
-            if v not in places and uses == 1 and _writes_anywhere(makers.get(v), v):
+            if v not in places and uses == 1 and self.writes_anywhere(makers.get(v), v):
                 places[v] = self.plan.state(op, k, 0)
             else:
                 self.plan.copies.append((op, k))
@@ -162,18 +206,26 @@ class _Planner:
         made = [self.plan.state(op, k, affine.add(t, 1)) for k in range(op.states)]
         self.region(op.body, [*made, *[row(v, back) for v, back in rows]])
 
+    def writes_anywhere(self, maker: Op | None, v: Value) -> bool:
+        """Whether what makes a value can write it to a place that somebody else chooses."""
+        if isinstance(maker, Scan):
+            k = maker.results.index(v)
+            return k >= maker.states or (maker, k) in self.plan.in_place.kept
+        return isinstance(maker, (Group, Pad, Concat, If, InsertSlice))
 
-def _writes_anywhere(maker: Op | None, v: Value) -> bool:
-    """Whether what makes a value can write it to a place that somebody else chooses."""
-    if isinstance(maker, Scan):
-        return v not in maker.results[: maker.states]
-    return isinstance(maker, (Group, Pad, Concat, If))
+    def fresh(self, v: Value, twice: bool) -> Place:
+        """Memory of its own; that of a loop's state has two halves."""
+        shape = (2, *v.type.shape) if twice else v.type.shape
+        if any(affine.symbols(n) & self.ranges.keys() for n in shape):
+            shape = (affine_facts.at_most(product(shape), self.ranges),)
+        return Place(Value(BufferType(v.type.dtype, shape), v.hint), 0, dense_strides(v.type.shape))
 
 
-def _fresh(v: Value, twice: bool) -> Place:
-    """Memory of its own; that of a loop's state has two halves."""
-    shape = (2, *v.type.shape) if twice else v.type.shape
-    return Place(Value(BufferType(v.type.dtype, shape), v.hint), 0, dense_strides(v.type.shape))
+def part_of(op: InsertSlice, whole: Place) -> Place:
+    """Where the new part of a tensor lies that is changed in place."""
+    shift = affine.add(whole.offset, shift_of(op.starts, whole.strides))
+    strides = tuple(affine.multiply(whole.strides[a], op.steps[a]) for a in op.axes)
+    return Place(whole.root, shift, strides)
 
 
 def shift_of(start: Sequence[Dim], strides: Sequence[Dim]) -> Dim:

@@ -111,21 +111,18 @@ def _scan(b: Rebuilder, op: graph.Scan, operands: tuple[Value, ...]) -> Sequence
     body = _lower(op.body)
     inner = Builder(op.loc)
     inner.ops = list(body.ops)
-    placed = {
-        r
-        for made in body.ops
-        if not isinstance(made, (structured.Constant, structured.Reshape, structured.Scan))
-        for r in made.results
-    }
+    placed = {r for made in body.ops for r in _placed_anywhere(made)}
     placed -= {
         v
         for made in body.ops
         if isinstance(made, structured.Reshape) or made.control
         for v in made.operands
     }
+    left = {r for made in body.ops if isinstance(made, structured.Scan) for r in made.results}
     yields: list[Value] = []
-    for v in body.yields:
-        if v not in placed or v in yields:
+    for k, v in enumerate(body.yields):
+        # what a loop within leaves may be a state, changed in place, and is no row
+        if v not in placed or v in yields or (v in left and k >= op.states):
             v = _move(inner, v, v.type.shape, identity(v.type.rank))
         yields.append(v)
     region = Region(body.args, inner.ops, yields)
@@ -135,6 +132,13 @@ def _scan(b: Rebuilder, op: graph.Scan, operands: tuple[Value, ...]) -> Sequence
     for made in moved:
         outside.update(zip(made.results, b.add(made).results, strict=True))
     return b.add(scan.rebuilt([outside.get(v, v) for v in scan.operands])).results
+
+
+def _placed_anywhere(op: Op) -> tuple[Value, ...]:
+    """The results of an op that it, or a copy behind it, may put where a loop wants them."""
+    if isinstance(op, (structured.Constant, structured.Reshape)):
+        return ()
+    return op.results[: op.states] if isinstance(op, structured.Scan) else op.results
 
 
 def generic(
@@ -299,6 +303,21 @@ def _concat(b: Rebuilder, op: Any, operands: tuple[Value, ...]) -> Value:
     return b.emit(structured.Concat, operands, axis=op.axis)
 
 
+def _insert_slice(b: Rebuilder, op: Any, operands: tuple[Value, ...]) -> Value:
+    x, new = operands
+    axes = tuple(range(x.type.rank))
+    maker = next((made for made in reversed(b.ops) if new in made.results), None)
+    if isinstance(maker, structured.Reshape):
+        # that an axis of one element is there or not is no other way to lie in memory
+        long = [k for k in axes if new.type.shape[k] != 1]
+        source = maker.x.type.shape
+        if [n for n in source if n != 1] == [new.type.shape[k] for k in long]:
+            longs, ones = iter(long), iter([k for k in axes if k not in long])
+            if source.count(1) <= len(axes) - len(long):
+                new, axes = maker.x, tuple(next(ones if n == 1 else longs) for n in source)
+    return b.emit(structured.InsertSlice, x, new, starts=op.starts, steps=op.steps, axes=axes)
+
+
 def _iota(b: Rebuilder, op: Any, operands: tuple[Value, ...]) -> Value:
     shape = op.result.type.shape
     axis = symbol(f"d{op.axis}")
@@ -343,7 +362,7 @@ def _window(b: Rebuilder, op: Any, operands: tuple[Value, ...]) -> Value:
         zip(op.size, op.strides, op.dilations, strict=True)
     ):
         at = symbol(f"d{k}") * stride
-        if size > 1:
+        if size != 1:
             iters.append(Iter(f"r{k}", size, REDUCTION))
             at = at + symbol(f"r{k}") * dilation
         read.append(at)
@@ -434,6 +453,7 @@ LOWER: dict[type[Op], Lower] = {
     graph.Broadcast: _broadcast,
     graph.Pad: _pad,
     graph.Concat: _concat,
+    graph.InsertSlice: _insert_slice,
     graph.Iota: _iota,
     graph.Sizes: _sizes,
     graph.Reduce: _reduce,

@@ -1,0 +1,255 @@
+"""Branches in a loop's body that traced conditions decide: each way through the body is recorded.
+
+Where the body asks for the truth of a traced condition, the recording goes one way; at the end of
+the round the body is recorded once more, the other way, until all ways are known. Both sides are
+computed in each round, and what they leave is chosen by the condition: numbers and arrays that
+names are bound to, and the contents of arrays that are written to. Where both sides write to the
+same place of an array, or one writes and the other does not, the place alone is chosen.
+
+Which array a name shows is then no longer known, so one that is chosen can't be written to in
+place; and where two names share an array on one side alone, the loop is written out.
+
+Mirrors: if-conversion (Allen, Kennedy, Porterfield, Warren); AutoGraph's `cond`, without its
+source.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from minicc.frontends.trace.carried import is_scalar
+from minicc.frontends.trace.dispatch import content_of
+from minicc.frontends.trace.indices import Index
+from minicc.frontends.trace.numbers import Number
+from minicc.frontends.trace.paths import value_key
+from minicc.frontends.trace.recorder import Recorder
+from minicc.frontends.trace.tracer import Content, Tracer
+from minicc.ir import graph
+from minicc.ir.core import Op, Value
+from minicc.ir.types import F64, I64
+
+_MOST = 24  # ways through a body
+_LIGHT = 1 << 14  # numbers that one side computes, and the other has no need of
+_PLAIN = (bool, int, float, complex, str, bytes, type(None))
+
+
+class Way(NamedTuple):
+    """What one way through a body leaves: names, and contents of arrays by their boxes' ids.
+
+    `ops` are those that it needs, by their first results.
+    """
+
+    sides: tuple[bool, ...]
+    names: dict[str, Any]
+    contents: dict[int, Content]
+    ops: dict[Value, Op]
+
+
+class Choices:
+    """The ways through one recording of a body; `ways` are those that were gone."""
+
+    def __init__(self, recorder: Recorder) -> None:
+        self.recorder = recorder
+        self.ways: list[Way] = []
+        self.sides: list[bool] = []
+        self.asked: list[Value] = []
+        self.ops: dict[Value, Op] = {}
+        self.conditions: dict[tuple[bool, ...], Value] = {}
+
+    def side(self, condition: Value) -> bool:
+        """Which side this way takes where the body asks."""
+        for earlier, side in zip(self.asked, self.sides, strict=False):
+            if earlier is condition:
+                return side
+        n = len(self.asked)
+        self.asked.append(condition)
+        if n == len(self.sides):
+            self.sides.append(True)
+        known = self.conditions.setdefault(tuple(self.sides[:n]), condition)
+        if max(len(self.ways), len(self.sides)) >= _MOST:
+            self.recorder.write_out("there are too many ways through a round")
+        if known is not condition:
+            self.recorder.write_out("a round asks otherwise when it is recorded again")
+        return self.sides[n]
+
+    def go_on(self, names: dict[str, Any], contents: dict[int, Content]) -> bool:
+        """Remember what a way left; whether there is another to go."""
+        if len(self.asked) < len(self.sides):
+            self.recorder.write_out("a round asks otherwise when it is recorded again")
+        self.ways.append(Way(tuple(self.sides), names, contents, self.ops))
+        self.asked, self.ops = [], {}
+        while self.sides and not self.sides[-1]:
+            self.sides.pop()
+        if self.sides:
+            self.sides[-1] = False
+        return bool(self.sides)
+
+    def require_light(self) -> None:
+        """Have the loop written out where much work is that of one side alone."""
+        everything = {v: op for w in self.ways for v, op in w.ops.items()}
+        sided = [op for v, op in everything.items() if any(v not in w.ops for w in self.ways)]
+        if sum(map(_work, sided)) > _LIGHT:
+            self.recorder.write_out("a side of a branch is much work, and would be done always")
+
+    def chosen(self, pick: Any, sides: tuple[bool, ...] = ()) -> Any:
+        """What all ways together leave: `pick` takes a condition, and of each way a value."""
+        here = next((w for w in self.ways if w.sides == sides), None)
+        if here is not None:
+            return here
+        condition = self.conditions[sides]
+        return pick(condition, *[self.chosen(pick, (*sides, s)) for s in (True, False)])
+
+
+def _work(op: Op) -> int:
+    """About how many numbers an op computes."""
+    sizes = [math.prod(map(int, v.type.extents)) for v in (*op.operands, *op.results)]
+    inner = sum(_work(o) for region in op.regions for o in region.ops)
+    if isinstance(op, graph.Contract):
+        return math.isqrt(math.prod(sizes))  # for each product of two numbers has three letters
+    return max(sizes, default=1) + inner * int(op.attrs.get("count", 1))
+
+
+class Chooser:
+    """Chooses between what two ways leave."""
+
+    def __init__(
+        self,
+        recorder: Recorder,
+        choices: Choices,
+        outer: Iterable[int],
+    ) -> None:
+        """`outer` are all arrays that were before the loop."""
+        self.recorder = recorder
+        self.choices = choices
+        self.outer = set(outer)
+        self._made: dict[Any, Any] = {}
+
+    def way(self, start: dict[str, Any], args: dict[int, Content], live: Iterable[str]) -> Way:
+        """What is left of all ways; `args` are what arrays held before that a round writes to."""
+        names = sorted(set(live))
+        shared = {self._shared(w.names, names) for w in self.choices.ways}
+        if len(shared) > 1:
+            self.recorder.write_out("names share an array on one side of a branch alone")
+
+        def pick(condition: Value, then: Way, other: Way) -> Way:
+            bound = {
+                n: self._name(condition, n, then.names.get(n), other.names.get(n), start.get(n))
+                for n in names
+            }
+            contents: dict[int, Content] = {
+                k: self._content(condition, *[w.contents.get(k, args[k]) for w in (then, other)])
+                for k in args
+            }
+            return Way((), bound, contents, {})
+
+        made: Way = self.choices.chosen(pick)
+        return made
+
+    def _shared(self, bound: dict[str, Any], names: Sequence[str]) -> tuple[int, ...]:
+        """Which names show one array: for each the first that does."""
+        first: dict[int, int] = {}
+        found = [bound.get(n) for n in names]
+        arrays = [x.root if isinstance(x, Tracer) and x.ndim else None for x in found]
+        return tuple([k if a is None else first.setdefault(id(a), k) for k, a in enumerate(arrays)])
+
+    def _name(self, condition: Value, name: str, then: Any, other: Any, start: Any) -> Any:
+        """What a name is bound to; the loop is written out where that depends on the side."""
+        if then is other or self._is_alike(then, other):
+            return then
+        key = condition, id(then), id(other)
+        if key not in self._made:
+            for x in (then, other):
+                old = isinstance(x, Tracer) and x.ndim and id(x.root) in self.outer
+                if old and x is not start:
+                    self._refuse(name)
+            self._made[key] = self._value(condition, name, then, other), then, other
+        return self._made[key][0]
+
+    def _is_alike(self, then: Any, other: Any) -> bool:
+        if type(then) is not type(other):
+            return False
+        if type(then) is Index:
+            return bool(then.dim == other.dim)
+        if type(then) is Number:
+            return then.kind is other.kind and self._is_alike(then.box, other.box)
+        if isinstance(then, Tracer):
+            mine, theirs = then.looks_at(), other.looks_at()
+            if mine is not None or theirs is not None:
+                return bool(mine and theirs and mine[0] is theirs[0]) and (
+                    mine[1].key == theirs[1].key  # type: ignore[index]
+                )
+            made = not {id(then), id(other)} & self.outer
+            return made and then.scalar == other.scalar and then.content is other.content
+        return type(then) in (*_PLAIN, range) and value_key(then) == value_key(other)
+
+    def _value(self, condition: Value, name: str, then: Any, other: Any) -> Any:
+        kinds = [x.kind if isinstance(x, Number) else type(x) for x in (then, other)]
+        recorder = self.recorder
+        if kinds[0] is kinds[1] and kinds[0] in (int, float):
+            element = F64 if kinds[0] is float else I64
+            plain = all(type(x) is not Number or x.counts for x in (then, other))
+            try:
+                values = [
+                    x.value() if type(x) is Index else
+                    x.box.value() if isinstance(x, Number) else recorder.scalar(x, element)
+                    for x in (then, other)
+                ]  # fmt: skip
+            except OverflowError:
+                self._refuse(name)
+            chosen = recorder.emit(graph.Select, condition, *values)
+            return Number(Tracer(recorder, chosen), kinds[0], plain and kinds[0] is int)
+        if not all(isinstance(x, (Tracer, np.generic)) for x in (then, other)):
+            self._refuse(name)
+        if is_scalar(then) != is_scalar(other):
+            self._refuse(name)
+        left, right = (self._lifted(content_of(recorder, x)) for x in (then, other))
+        if left.type != right.type:
+            self._refuse(name)
+        chosen = recorder.emit(graph.Select, condition, left, right)
+        made = Tracer(recorder, chosen, scalar=is_scalar(then))
+        made.unsure = bool(made.ndim)
+        return made
+
+    def _lifted(self, content: Content) -> Value:
+        return content if isinstance(content, Value) else self.recorder.lift(content)
+
+    def _refuse(self, name: str) -> None:
+        what = f"`{name}`" if name else "what ends it"
+        self.recorder.write_out(f"{what} is another thing on each side of a branch")
+
+    def _content(self, condition: Value, then: Content, other: Content) -> Value:
+        """What an array holds: the place alone is chosen where a side wrote just one."""
+        left, right = self._lifted(then), self._lifted(other)
+        if left is right:
+            return left
+        mine, theirs = self._put(left), self._put(right)
+        if mine is not None and theirs is not None and not _alike(mine, theirs):
+            theirs = None
+        put = mine or theirs
+        if put is None:
+            return self.recorder.emit(graph.Select, condition, left, right)
+        sides = (mine, left), (theirs, right)
+        under = self._content(condition, *[p.x if p else v for p, v in sides])
+        new = [p.new if p else self._read(put, v) for p, v in sides]
+        chosen = self.recorder.emit(graph.Select, condition, *new)
+        return self.recorder.emit(graph.InsertSlice, under, chosen, put.starts, put.steps)
+
+    def _read(self, put: graph.InsertSlice, content: Value) -> Value:
+        """What stands at a place of other content."""
+        places = zip(put.starts, put.new.type.extents, put.steps, strict=True)
+        stops = tuple(start + (n - 1) * step + 1 for start, n, step in places)
+        return self.recorder.emit(graph.Slice, content, put.starts, stops, put.steps)
+
+    def _put(self, value: Value) -> graph.InsertSlice | None:
+        made = next((w.ops[value] for w in self.choices.ways if value in w.ops), None)
+        return made if isinstance(made, graph.InsertSlice) else None
+
+
+def _alike(left: graph.InsertSlice, right: graph.InsertSlice) -> bool:
+    """Whether two writes are to the same place in each round."""
+    same = left.starts == right.starts and left.steps == right.steps
+    return bool(same and left.new.type == right.new.type)

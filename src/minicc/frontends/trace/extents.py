@@ -1,0 +1,182 @@
+"""Extents of arrays that depend on the rounds of captured loops: `A[i, :j]` has `j` elements.
+
+An `Extent` is an int, that of one round (a *sample*), which knows what it is in every round. So all
+that computes with shapes works on it; what sums and products of it are, it knows as well. Whether
+two extents are equal is decided by what they are in all rounds: where it can't be, they are taken
+to differ, as a size is that is neither 0 nor 1 nor any other one. Where an order can't be decided,
+the loop is written out.
+
+What takes the sample for a number goes unseen here. The body of a loop is therefore recorded for
+two samples, and is captured only where both give the same (`capture`).
+
+Mirrors: torch.compile's SymInt with its hint, whose comparisons become guards; ours are decided
+for all rounds, or the loop is written out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NoReturn
+
+from minicc.ir import affine, affine_facts
+from minicc.ir.affine import Dim
+
+
+class Rounds:
+    """The rounds of the loops that are recorded: their names, and how many there are of each.
+
+    Counts may depend on loops around. `write_out` gives up the innermost loop.
+    """
+
+    def __init__(self, write_out: Callable[[str], NoReturn]) -> None:
+        self.counts: dict[str, Dim] = {}  # the outer loop's before that of one within
+        self.samples: dict[str, int] = {}
+        self.used = False  # whether an extent was made of them
+        self.write_out = write_out
+
+    def enter(self, count: Dim, which: int) -> str:
+        """Begin with a loop of so many rounds within the others; its name. There are two samples.
+
+        ValueError where it has too few rounds in the sample.
+        """
+        rounds = self.sample(count)
+        if rounds < 2:
+            raise ValueError("has too few rounds in the middle of the loop around it")
+        name = f"$i{len(self.counts)}"
+        self.counts[name], self.samples[name] = count, rounds // 2 - which
+        return name
+
+    def leave(self) -> None:
+        """End with the innermost loop."""
+        name, _ = self.counts.popitem()
+        del self.samples[name]
+
+    def bounds(self, value: Dim) -> tuple[int, int]:
+        """The least and the greatest that an expression is in all rounds."""
+        low = affine_facts.extreme_within(value, self.counts, most=False)
+        return affine.number(low), affine.number(affine_facts.extreme_within(value, self.counts))
+
+    def sample(self, value: Dim) -> int:
+        """What an expression is in the sample."""
+        return value if isinstance(value, int) else int(affine.evaluate(value, self.samples))
+
+    def extent(self, value: Dim) -> int:
+        """An extent; a plain number where it is the same in all rounds."""
+        if isinstance(value, int):
+            return value
+        self.used = True
+        made = Extent(self.sample(value))
+        made.dim, made.rounds = value, self
+        return made
+
+
+class Extent(int):
+    """What an array has along an axis: `dim`, an expression over the numbers of rounds."""
+
+    dim: Dim
+    rounds: Rounds
+
+    __hash__ = int.__hash__
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, int):
+            return False
+        gap = self._gap(other)
+        return gap == 0
+
+    def __ne__(self, other: object) -> bool:
+        return not self == other
+
+    def _gap(self, other: Any) -> Dim:
+        return affine.add(self.dim, affine.multiply(dim_of(other), -1))
+
+    def __lt__(self, other: Any) -> bool:
+        return self._ordered(other, lambda low, high: (high < 0, low >= 0))
+
+    def __ge__(self, other: Any) -> bool:
+        return not self < other
+
+    def __gt__(self, other: Any) -> bool:
+        return self._ordered(other, lambda low, high: (low > 0, high <= 0))
+
+    def __le__(self, other: Any) -> bool:
+        return not self > other
+
+    def _ordered(self, other: Any, sides: Callable[[int, int], tuple[bool, bool]]) -> bool:
+        yes, no = sides(*self.rounds.bounds(self._gap(other)))
+        if not yes and not no:
+            self.rounds.write_out("two extents are compared, and rounds differ in which is larger")
+        return yes
+
+    def __bool__(self) -> bool:
+        return True  # as any extent of which it is not known that it is 0
+
+    def __neg__(self) -> int:
+        return self * -1
+
+    def __floordiv__(self, other: Any) -> int:
+        if type(other) is int and other > 0:
+            return self.rounds.extent(affine.floordiv(self.dim, other))
+        return self.rounds.write_out("an extent is divided by what is no known number")
+
+    def __mod__(self, other: Any) -> int:
+        if type(other) is int and other > 0:
+            return self.rounds.extent(affine.mod(self.dim, other))
+        return self.rounds.write_out("an extent is divided by what is no known number")
+
+
+def _arithmetic(combine: Callable[[Dim, Dim], Dim], plain: str) -> Any:
+    inherited = getattr(int, plain)
+
+    def apply(self: Extent, other: Any) -> Any:
+        if not isinstance(other, int):
+            return inherited(self, other)
+        return self.rounds.extent(combine(self.dim, dim_of(other)))
+
+    return apply
+
+
+for _name, _combine in (
+    ("__add__", affine.add),
+    ("__radd__", affine.add),
+    ("__sub__", lambda a, b: affine.add(a, affine.multiply(b, -1))),
+    ("__rsub__", lambda a, b: affine.add(b, affine.multiply(a, -1))),
+    ("__mul__", affine.multiply),
+    ("__rmul__", affine.multiply),
+):
+    setattr(Extent, _name, _arithmetic(_combine, _name))
+
+
+def dim_of(value: int) -> Dim:
+    """What an extent is in all rounds."""
+    return value.dim if isinstance(value, Extent) else value
+
+
+def sure(extent: Dim) -> bool:
+    """Whether an extent is one of which it need not be asked whether it is 0 in some round."""
+    return not isinstance(extent, Extent) or extent.rounds.bounds(extent.dim)[0] > 0
+
+
+def cut_of(part: slice, extent: int) -> tuple[int, int, int]:
+    """The start, stop and step of a slice of an axis, as `slice.indices` gives them."""
+    if not isinstance(extent, Extent):
+        return part.indices(extent)
+    step = 1 if part.step is None else part.step
+    if part.start is None and part.stop is None and abs(step) == 1:
+        return (0, extent, 1) if step > 0 else (extent - 1, -1, -1)
+    if step < 1:
+        extent.rounds.write_out("the extent of a slice that goes back depends on the round")
+    start = 0 if part.start is None else _from_front(part.start, extent)
+    stop = extent if part.stop is None else _from_front(part.stop, extent)
+    if start > stop:
+        return start, start, step
+    return start, stop, step
+
+
+def _from_front(end: int, extent: Extent) -> int:
+    place = end if end >= 0 else extent + end
+    low, _ = extent.rounds.bounds(dim_of(place))
+    most = extent.rounds.bounds(affine.add(extent.dim, affine.multiply(dim_of(place), -1)))[0]
+    if low < 0 or most < 0:
+        extent.rounds.write_out("a slice is cut to an extent that depends on the round")
+    return place

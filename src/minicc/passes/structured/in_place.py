@@ -1,0 +1,159 @@
+"""Which tensors are changed in the memory that they lie in.
+
+    for $i: %b = insert_slice %a, %row {starts = [$i, 0]}   -->   one buffer, whose rows are written
+
+An op that changes a part of a tensor takes over its memory where nobody reads the tensor later. A
+loop's state of which each round changes parts alone has one buffer for all rounds, and takes over
+the memory of its first value likewise. What can't be done in place gets a copy.
+
+Mirrors: MLIR's one-shot bufferisation (which reads conflict with a write in place, and which slices
+overlap), XLA's in-place dynamic-update-slice in while loops, which is one op that it knows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import NamedTuple
+
+from minicc.ir import affine_facts
+from minicc.ir.affine import Dim
+from minicc.ir.core import Op, Region, Value
+from minicc.ir.structured import (
+    Concat,
+    Generic,
+    Group,
+    If,
+    InsertSlice,
+    Map,
+    Pad,
+    Reshape,
+    Scan,
+)
+
+
+class InPlace(NamedTuple):
+    """What is done in place.
+
+    `taken` are the operands whose memory an op takes over (by op and number), `kept` the states of
+    loops that have one buffer, and `direct` the insertions whose new part may be computed there.
+    """
+
+    taken: set[tuple[Op, int]]
+    kept: set[tuple[Op, int]]
+    direct: set[Op]
+
+
+def find_in_place(
+    region: Region, found: InPlace | None = None, rounds: Mapping[str, Dim] = MappingProxyType({})
+) -> InPlace:
+    """What can be done in place in a region and all within it.
+
+    `rounds` are the indices of the loops around, and how many rounds these have.
+    """
+    found = found or InPlace(set(), set(), set())
+    for op in region.ops:
+        within = {**rounds, op.index: op.count} if isinstance(op, Scan) and op.index else rounds
+        for inner in op.regions:
+            find_in_place(inner, found, within)
+        if isinstance(op, Scan):
+            pairs = zip(op.body.yields[: op.states], op.body.args, strict=False)
+            makers = {r: inner for inner in op.body.ops for r in inner.results}
+            found.kept.update(
+                (op, k) for k, (y, a) in enumerate(pairs) if _changes(y, a, makers, found)
+            )
+    _Uses(region, rounds).enter(found)
+    return found
+
+
+def _changes(v: Value, start: Value, makers: dict[Value, Op], found: InPlace) -> bool:
+    """Whether a value is another one after changes in place."""
+    while v is not start:
+        op = makers.get(v)
+        k = op.results.index(v) if isinstance(op, Scan) else 0
+        if op is None or (op, k) not in found.taken:
+            return False
+        if isinstance(op, Scan) and (op, k) not in found.kept:
+            return False
+        v = op.operands[k]
+    return True
+
+
+class _Uses:
+    """Where the values of a region are made and used, by positions of its ops."""
+
+    def __init__(self, region: Region, rounds: Mapping[str, Dim]) -> None:
+        self.region = region
+        self.rounds = rounds
+        self.root: dict[Value, Value] = {}
+        self.made: dict[Value, int] = dict.fromkeys(region.args, -1)
+        self.makers: dict[Value, Op] = {}
+        self.uses: dict[Value, list[int]] = {}
+        for position, op in enumerate(region.ops):
+            self.made.update(dict.fromkeys(op.results, position))
+            self.makers.update(dict.fromkeys(op.results, op))
+            if isinstance(op, Reshape):
+                self.root[op.result] = self.root.get(op.x, op.x)
+                continue
+            for v in op.operands:
+                self.uses.setdefault(self.root.get(v, v), []).append(position)
+        for v in region.yields:
+            self.uses.setdefault(self.root.get(v, v), []).append(len(region.ops))
+
+    def enter(self, found: InPlace) -> None:
+        """Enter what ops of the region do in place."""
+        for position, op in enumerate(self.region.ops):
+            states = op.states if isinstance(op, Scan) else 0
+            for k in range(1 if isinstance(op, InsertSlice) else states):
+                if self._last(op.operands[k], position):
+                    found.taken.add((op, k))
+            if isinstance(op, InsertSlice) and (op, 0) in found.taken and self._apart(op, position):
+                found.direct.add(op)
+
+    def _last(self, v: Value, position: int) -> bool:
+        """Whether an op is the last to use a value whose memory may be written."""
+        maker = self.makers.get(v)
+        made = isinstance(maker, Group | Pad | Concat | If | InsertSlice | Scan)
+        owned = made or (maker is None and v in self.region.args)
+        uses = self.uses[self.root.get(v, v)]
+        return owned and max(uses) == position and uses.count(position) == 1
+
+    def _apart(self, op: InsertSlice, position: int) -> bool:
+        """Whether what makes the new part may overwrite that of the old tensor."""
+        begin = self.made.get(op.new, -1)
+        late = [at for at in self.uses[op.x] if begin <= at < position]
+        if not late:
+            return self.made[op.x] < begin
+        maker = self.makers.get(op.new)
+        return late == [begin] and isinstance(maker, Group) and self._reads_apart(maker, op)
+
+    def _reads_apart(self, maker: Group, op: InsertSlice) -> bool:
+        """Whether a group reads nothing of a tensor that it writes before.
+
+        One that writes a single element has read all by then.
+        """
+        if len(maker.results) == 1 and all(n == 1 for n in op.new.type.shape):
+            return True
+        arg = maker.body.args[maker.operands.index(op.x)]
+        readers = [g for g in maker.body.ops if isinstance(g, Generic) and arg in g.operands]
+        return all(
+            self._misses(g, g.maps[k], op)
+            for g in readers
+            for k, v in enumerate(g.operands)
+            if v is arg
+        )
+
+    def _misses(self, reader: Generic, read: Map, op: InsertSlice) -> bool:
+        """Whether elements that a generic reads surely are others than those that are replaced."""
+        counts = {**self.rounds, **{i.name: i.extent for i in reader.space.iters}}
+        counts |= {name: extent for name, _, extent in reader.indices}
+        for at, start, n, step in zip(read, op.starts, op.extents(), op.steps, strict=True):
+            last = start + (n - 1) * step
+            gaps = (start - at - 1, at - last - 1)
+            if any(_natural(affine_facts.extreme_within(g, counts, most=False)) for g in gaps):
+                return True
+        return False
+
+
+def _natural(value: Dim) -> bool:
+    return affine_facts.at_least(value, 0)

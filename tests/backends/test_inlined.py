@@ -1,0 +1,45 @@
+"""Small kernels of loops become part of `main`; what a round stores, the next one may load."""
+
+from typing import Any
+
+import numpy as np
+
+import minicc
+from minicc.backends.llvm.program import inlined_kernels
+from minicc.compiler import lower
+from minicc.options import Options
+
+
+def recurrence(x: Any, y: Any) -> Any:
+    for i in range(1, 50):
+        y[i] = 0.5 * y[i - 1] + x[i]
+    return y
+
+
+def products(x: Any, w: Any) -> Any:
+    for _ in range(20):
+        x = np.tanh(x @ w)
+    return x
+
+
+def kernels(f: Any, *args: Any) -> tuple[set[str], set[str]]:
+    """The names of a function's kernels, and of those that are inlined."""
+    module = lower(minicc.jit(f).lower(*args).module, Options())
+    names = {g.name for g in module.functions if g is not module.main}
+    return names, inlined_kernels(module)
+
+
+def test_small_kernels_of_loops_are_inlined() -> None:
+    x = np.random.default_rng(0).random(50)
+    names, inlined = kernels(recurrence, x, x.copy())
+    assert len(inlined) == 1
+    assert inlined < names, "the copy before the loop is a call"
+    mine, theirs = x.copy(), x.copy()
+    np.testing.assert_array_equal(minicc.jit(recurrence)(x, mine), recurrence(x, theirs))
+    np.testing.assert_array_equal(mine, theirs)
+
+
+def test_large_ones_are_called() -> None:
+    x, w = np.ones((200, 200), np.float32), np.ones((200, 200), np.float32) / 300
+    _, inlined = kernels(products, x, w)
+    assert not inlined

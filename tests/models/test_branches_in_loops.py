@@ -1,0 +1,273 @@
+"""Branches in the bodies of captured loops, which traced conditions decide."""
+
+from collections.abc import Callable
+from contextlib import nullcontext
+from typing import Any
+
+import numpy as np
+import pytest
+
+import minicc
+
+Function = Callable[..., Any]
+CAPTURED: list[Function] = []
+
+
+def captured(f: Function) -> Function:
+    CAPTURED.append(f)
+    return f
+
+
+def same(want: Any, have: Any) -> None:
+    """The same structure, types, element types, shapes and numbers."""
+    assert type(want) is type(have), (want, have)
+    if isinstance(want, tuple):
+        for w, h in zip(want, have, strict=True):
+            same(w, h)
+    else:
+        assert np.asarray(want).dtype == np.asarray(have).dtype
+        np.testing.assert_allclose(have, want, rtol=1e-12, atol=1e-12)
+
+
+def compare(f: Function) -> Any:
+    """The jitted function, after calls on some data agreed with NumPy's."""
+    g = minicc.jit(f, threads=1, math="strict")
+    for seed in range(3):
+        x = np.round(np.random.default_rng(seed).standard_normal(20) * 4) / 2
+        mine, theirs = x.copy(), x.copy()
+        same(f(theirs), g(mine))
+        same(theirs, mine)
+    return g
+
+
+@captured
+def greatest(x: Any) -> Any:
+    most, at, negative = x[0], 0, 0
+    for k in range(len(x)):
+        if x[k] > most:
+            most, at = x[k], k
+        elif x[k] < 0:
+            negative += 1
+    return most, at, negative
+
+
+@captured
+def elements(x: Any) -> Any:
+    y = np.zeros(20)
+    for k in range(20):
+        if k % 3 == 0:
+            y[k] = x[k]
+        else:
+            y[k] = x[k] * 2 if x[k] > 0 else 0.5
+        if k // 4 > 2 and x[k] > 1:
+            y[k] += 1
+    return y
+
+
+@captured
+def arrays(x: Any) -> Any:
+    for _ in range(20):
+        x = x * 0.5 if x.sum() > 1 else x + 0.25
+    return x
+
+
+@captured
+def functions_of_python(x: Any) -> Any:
+    low = x[0]
+    for k in range(1, 20):
+        x[k] = max(x[k], x[k - 1]) + min(x[k], 0.5)
+        low = min(low, x[k])
+    return low
+
+
+def _step(a: Any, b: Any) -> Any:
+    if a > b:
+        return a - b
+    return 0.5 * b
+
+
+@captured
+def in_a_function(x: Any) -> Any:
+    for k in range(1, 20):
+        x[k] = _step(x[k], x[k - 1])
+    return x.sum()
+
+
+@captured
+def some_rows(x: Any) -> Any:
+    table = np.zeros((20, 4))
+    for k in range(20):
+        if x[k] > 0:
+            table[k] = x[:4]
+        if x[k] > 1:
+            table[k, 1:3] *= 0.5
+    return table
+
+
+@captured
+def numbers(x: Any) -> Any:
+    t, n = 1.0, 0
+    for k in range(20):
+        if x[k] > 0:
+            t = t * 0.5
+            n += k
+        else:
+            n -= 2
+        x[k] = t
+    return t, n
+
+
+@captured
+def skipped(x: Any) -> Any:
+    s = x[0]
+    for k in range(20):
+        if x[k] < 0:
+            continue
+        s = s + x[k]
+        x[k] = s
+    return s
+
+
+@captured
+def of_two_loops(x: Any) -> Any:
+    for i in range(1, 20):
+        for j in range(20):
+            if x[j] < x[i]:
+                x[j] += 0.25
+        if i > 10:
+            x[i] *= 0.5
+    return x[3] + 0
+
+
+@captured
+def in_a_while(x: Any) -> Any:
+    s = np.abs(x).sum() + 1
+    n = 0
+    while s < 100:
+        if s > 10:
+            s = s * 2
+        else:
+            s = s + 1
+            n += 1
+    return s, n
+
+
+@captured
+def periodic(x: Any) -> Any:
+    spins = x[:16].reshape(4, 4).copy()
+    for _ in range(5):
+        for i in range(4):
+            for j in range(4):
+                near = spins[(i + 1) % 4, j] + spins[i - 1, j] + spins[i, (j + 1) % 4]
+                if (near + spins[i, j - 1]) * spins[i, j] < 0.3:
+                    spins[i, j] = -spins[i, j]
+    return spins
+
+
+@captured
+def places_that_are_computed(x: Any) -> Any:
+    table = np.zeros((4, 5))
+    for k in range(20):
+        table[k // 5, k % 5] = x[(k * k) % 7]
+        last = k // 3 + k
+        x[k % 6] += last
+    return table, last
+
+
+@pytest.mark.parametrize("f", CAPTURED)
+def test_captured(f: Function) -> None:
+    g = compare(f)
+    told = g.explain()
+    assert all("a loop of the graph" in text for text in told.loops), told.loops
+    assert not told.breaks
+
+
+def _other_types(x: Any) -> Any:
+    t = 0.5
+    for k in range(20):
+        if x[k] > 0:
+            t = x[k]
+    return t
+
+
+def _another_name(x: Any) -> Any:
+    y = z = x * 1.0
+    for k in range(20):
+        y = z if x[k] > 0 else x * k
+    return y, z
+
+
+def _nothing(x: Any) -> Any:
+    found = None
+    for k in range(20):
+        if x[k] > 1:
+            found = k
+    return found is None, x
+
+
+def _that_might_not_end(x: Any) -> Any:
+    for k in range(20):
+        if x[k] > 0:
+            while x[k] < 1:
+                x[k] *= 2
+    return x + 0
+
+
+def _much_work(x: Any) -> Any:
+    a = np.outer(x, x)
+    for k in range(20):
+        if k % 10 == 0:
+            for _ in range(5):
+                a = a @ a * 0.01
+        x[k] = a[k, 3]
+    return a
+
+
+NOT_CAPTURED = [_other_types, _another_name, _nothing, _that_might_not_end, _much_work]
+
+
+@pytest.mark.parametrize("f", NOT_CAPTURED)
+@pytest.mark.filterwarnings("ignore::minicc.PerformanceWarning")
+def test_what_depends_on_the_side_is_not_captured(f: Function) -> None:
+    g = compare(f)
+    assert not any(text.endswith("20 rounds, a loop of the graph") for text in g.explain().loops)
+
+
+def test_an_array_that_may_be_an_argument_is_not_written_to() -> None:
+    def f(x: Any) -> Any:
+        y = x
+        for k in range(20):
+            if x[k] > 2.5:
+                y = y * 0.5
+        y[0] = 7
+        return y
+
+    g = minicc.jit(f)
+    for most in (1.0, 3.0):
+        mine, theirs = np.full(20, most), np.full(20, most)
+        if most == 1:
+            with pytest.warns(minicc.PerformanceWarning, match="may have bound or not"):
+                have = g(mine)
+        else:
+            have = g(mine)
+        same(f(theirs), have)
+        same(theirs, mine)
+
+
+def test_while_loops_that_may_have_no_round() -> None:
+    def f(x: Any) -> Any:
+        y = x
+        while y.sum() > 3:
+            y = y * 0.5
+        y[0] = 7
+        return y
+
+    g = minicc.jit(f)
+    with pytest.warns(minicc.PerformanceWarning, match="may have bound or not"):
+        g(np.ones(4))
+    for size in (1.0, 3.0):
+        mine, theirs = np.full(2, size), np.full(2, size)
+        with pytest.warns(minicc.PerformanceWarning) if size == 1 else nullcontext():
+            have = g(mine)
+        same(f(theirs), have)
+        same(theirs, mine)

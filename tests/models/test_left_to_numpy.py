@@ -1,0 +1,112 @@
+"""Functions that are not traced, or would take too long, are run by NumPy, and say so."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import minicc
+
+
+def left(f: Callable[..., Any], why: str, *args: Any) -> Any:
+    """The jitted function, after it did in two calls what NumPy does, with one warning."""
+    g = minicc.jit(f, threads=1)
+
+    def compare() -> None:
+        mine, theirs = [a.copy() for a in args], [a.copy() for a in args]
+        want, have = f(*theirs), g(*mine)
+        assert type(want) is type(have)
+        np.testing.assert_array_equal(want, have)
+        for w, h in zip(theirs, mine, strict=True):
+            np.testing.assert_array_equal(w, h)
+
+    with pytest.warns(minicc.PerformanceWarning, match=why):
+        compare()
+    compare()  # without another warning
+    assert "run by NumPy, not compiled" in str(g.explain())
+    return g
+
+
+def test_a_loop_that_can_not_be_captured() -> None:
+    def f(x: Any) -> Any:
+        kept = {}
+        for k in range(400):
+            kept[k % 7] = x[k % 5] * 0.5
+            x[k % 5] += 1
+        return kept[3]
+
+    left(f, "the 400 rounds of the loop at test_left_to_numpy.py:", np.ones(5))
+
+
+def test_values_that_are_read_without_end() -> None:
+    def f(x: Any) -> Any:
+        for _ in range(3000):
+            if np.unique(x).size > 5:
+                return x
+            x[0] += 1
+        return x
+
+    left(f, "operations: is left by `break` or `return`", np.ones(2))
+
+
+def test_a_while_loop_without_end() -> None:
+    def f(x: Any) -> Any:
+        n = 6_000
+        while n > 0:
+            x = x * 0.5 + 1
+            n -= 1
+        return x
+
+    left(f, "longer than 5000 operations", np.ones(2))
+
+
+def test_rows_of_a_long_array() -> None:
+    def f(x: Any) -> Any:
+        return np.array([row.sum() for row in x])
+
+    left(f, "the 5000 rows", np.ones((5000, 2)))
+
+
+def test_what_is_not_traced() -> None:
+    def f(x: Any) -> Any:
+        return np.piecewise(x, [x > 0], [lambda v: v + 1, lambda v: v])
+
+    left(f, "np.piecewise with a function of the program is not traced", np.array([-1.0, 2.0]))
+
+    def g(x: Any) -> Any:
+        y = np.arange(6.0) * x[0]
+        z = y[1:]
+        y.shape = (2, 3)
+        return y.T, z
+
+    left(g, "the shape of an array that others show is set in place", np.array([-1.0, 2.0]))
+
+
+def test_what_is_printed_is_printed_once(capsys: pytest.CaptureFixture[str]) -> None:
+    def f(x: Any) -> Any:
+        print("begun")
+        for k in range(2000):
+            x = x + 1
+            if k % 500 == 0:
+                print(k, x[0])
+        return x
+
+    f(np.zeros(2))
+    want = capsys.readouterr().out
+    g = minicc.jit(f)
+    with pytest.warns(minicc.PerformanceWarning):
+        g(np.zeros(2))
+    assert capsys.readouterr().out == want
+
+
+def test_such_a_function_has_no_graph() -> None:
+    def f(x: Any) -> Any:
+        n = 6_000
+        while n > 0:
+            x = x * 0.5 + 1
+            n -= 1
+        return x
+
+    with pytest.raises(minicc.UnsupportedError, match="MC0247"):
+        minicc.jit(f).lower(np.ones(2))
