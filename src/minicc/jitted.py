@@ -29,7 +29,6 @@ from minicc.frontends.trace import (
     Missed,
     Parameters,
     Path,
-    Traced,
     Tree,
     copied,
     has_tracers,
@@ -109,11 +108,11 @@ class Jitted:
         if has_tracers(values):
             return self.__wrapped__(*args, **kwargs)
         call = Call(*self._parameters.key(values), values)
-        if call.key in self._known.left:
-            return self.__wrapped__(*args, **kwargs)
         found = self._known.find(call)
         if found is None:
             return self._trace(call)
+        if found.plain:
+            return self.__wrapped__(*args, **kwargs)
         if found.compilation is not None:
             return self._straight(found, call)
         tree = found.tree
@@ -142,30 +141,39 @@ class Jitted:
         """The result of a call that is traced, since nothing known fits it."""
         with self._lock:
             found = self._known.find(call)
-            if found is not None and found.compilation is not None:
-                return self._straight(found, call)
-            self._tell(self._why(call, missed if found is not None else None))
-            done = missed.effects if missed else 0
-            try:
-                fresh, traced = self._walk(call, found, done)
-                if traced.module is not None:
-                    fresh.compilation = self._compilation(traced.module)
-            except (GivenUp, UnsupportedError) as error:
-                given_up = error.error if isinstance(error, GivenUp) else error
-                if given_up.code not in _PLAIN or done:
-                    raise given_up from None  # NumPy would have the effects again
-                self._leave_to_numpy(call, given_up)
-            else:
-                self._known.keep(call, fresh, self._parameters.paths(call.values))
-        if call.key in self._known.left:
+            if found is None or not (found.plain or found.compilation is not None):
+                self._tell(self._why(call, missed if found is not None else None))
+                found = self._traced(call, found, missed)
+        if found.plain:
             return self._parameters.call(self.__wrapped__, call.values)
-        return traced.result if traced.module is None else self._straight(fresh, call)
+        if found.compilation is not None:
+            return self._straight(found, call)
+        assert found.traced is not None
+        result, found.traced.result = found.traced.result, None
+        return result
 
-    def _leave_to_numpy(self, call: Call, error: UnsupportedError) -> None:
+    def _traced(
+        self, call: Call, found: Specialisation | None, missed: Missed | None
+    ) -> Specialisation:
+        """What is known after the trace of a call."""
+        effects = missed.effects if missed is not None else 0
+        try:
+            found = self._walk(call, found, effects)
+        except (GivenUp, UnsupportedError) as error:
+            given_up = error.error if isinstance(error, GivenUp) else error
+            if given_up.code not in _PLAIN or effects:
+                raise given_up from None  # NumPy would have the effects again
+            found = self._left_to_numpy(call, given_up)
+        self._known.keep(call, found, self._parameters.paths(call.values))
+        return found
+
+    def _left_to_numpy(self, call: Call, error: UnsupportedError) -> Specialisation:
         """Have NumPy run the function for such arguments from now on, and say so."""
-        why = self._known.left[call.key] = f"{', '.join(error.where)}: {error.message}"
-        text = f"{self._name()} is run by NumPy, not compiled: {why}"
-        warnings.warn(text, PerformanceWarning, stacklevel=4)
+        found = Specialisation(Tree(), call.given.bare())
+        found.plain = f"{', '.join(error.where)}: {error.message}"
+        text = f"{self._name()} is run by NumPy, not compiled: {found.plain}"
+        warnings.warn(text, PerformanceWarning, stacklevel=5)
+        return found
 
     def _straight(self, found: Specialisation, call: Call) -> Any:
         assert found.traced is not None
@@ -174,13 +182,12 @@ class Jitted:
         outputs = found.compilation.executable.run([*_dense(arrays), *call.inputs])
         return found.traced.rebuild(outputs, arrays)
 
-    def _walk(
-        self, call: Call, found: Specialisation | None, done: int
-    ) -> tuple[Specialisation, Traced]:
+    def _walk(self, call: Call, found: Specialisation | None, done: int) -> Specialisation:
         """Trace while running; once more where a state that looked known was another."""
         if found is None:
             found = Specialisation(Tree(), Given(self._known.moving(call), call.numbers))
         tree, given = found.tree, found.given.copy(call.numbers)
+        call.given = given
         path = Path(tree, call.arrays, self._compile, done)
         try:
             traced = trace_values(self.__wrapped__, self._parameters, call.values, path, given)
@@ -193,7 +200,9 @@ class Jitted:
             found = Specialisation(traced.tree or tree, given)
         found.add(traced, given)
         call.inputs = given.of(call.numbers) or []
-        return found, traced
+        if traced.module is not None:
+            found.compilation = self._compilation(traced.module)
+        return found
 
     def _tell(self, why: str) -> None:
         """Remember why the function is traced, and say so where that is often."""
@@ -263,18 +272,16 @@ class Jitted:
         With arguments for these, which are compiled if they are not yet (a function with breaks
         runs, on copies of the arrays); else for all that is known.
         """
-        known, left = self._known.all(), self._known.left
+        known = self._known.all()
         if args or kwargs:
             values = self._parameters.bind(args, kwargs)
             call = Call(*self._parameters.key(values), values)
             found = self._known.find(call)
-            left = {k: why for k, why in self._known.left.items() if k == call.key}
-            if not left and (found is None or found.compilation is None):
+            if found is None or not (found.plain or found.compilation):
                 self(*copied(args), **copied(kwargs))
-                left = {k: why for k, why in self._known.left.items() if k == call.key}
             known = [s for s in (self._known.find(call),) if s is not None]
-        parts = [Explained(self._guards(s), self._parts(s), s.writes, s.loops) for s in known]
-        parts += [Explained((), (), (), (), why) for why in left.values()]
+        parts = [Explained(self._guards(s), self._parts(s), s.writes, s.loops, s.plain)
+                 for s in known]  # fmt: skip
         return Explanation(self._name(), parts, self._reasons, self._traces)
 
     def _name(self) -> str:

@@ -27,10 +27,10 @@ _TICKS = itertools.count()
 class Call:
     """The arguments of a call: its key, arrays, Python numbers, and all of them as given.
 
-    `inputs` are what the program takes besides the arrays.
+    `inputs` are what the program takes besides the arrays, `given` what its trace knows of numbers.
     """
 
-    __slots__ = ("arrays", "inputs", "key", "numbers", "values")
+    __slots__ = ("arrays", "given", "inputs", "key", "numbers", "values")
 
     def __init__(
         self, key: Key, arrays: list[Any], numbers: list[Any], values: Sequence[Any]
@@ -40,6 +40,7 @@ class Call:
         self.numbers = numbers
         self.values = values
         self.inputs: list[Any] = []
+        self.given = Given()
 
     def told(self, places: Sequence[int]) -> Key:
         """The key of some of the numbers."""
@@ -56,10 +57,13 @@ class Seen(NamedTuple):
 
 
 class Specialisation:
-    """What is known for one kind of call: one graph, or a tree of paths with breaks."""
+    """What is known for one kind of call: one graph, or a tree of paths with breaks.
 
-    __slots__ = ("compilation", "environment", "given", "loops", "references", "seen", "traced",
-                 "tree", "used", "writes")  # fmt: skip
+    `plain` says why NumPy itself runs the function, where it does.
+    """
+
+    __slots__ = ("compilation", "environment", "given", "loops", "plain", "references", "seen",
+                 "traced", "tree", "used", "writes")  # fmt: skip
 
     def __init__(self, tree: Tree, given: Given) -> None:
         self.tree = tree
@@ -71,6 +75,7 @@ class Specialisation:
         self.seen: Any = None
         self.loops: tuple[str, ...] = ()
         self.writes: tuple[str, ...] = ()
+        self.plain = ""
         self.used = 0
 
     def add(self, traced: Traced, given: Given) -> None:
@@ -102,7 +107,6 @@ class Known:
 
     def __init__(self) -> None:
         self._families: dict[Key, _Family] = {}
-        self.left: dict[Key, str] = {}  # kinds of calls that NumPy runs, and why
         self._moving: dict[Any, Reference] = {}
         self._settled: dict[Any, Reference] = {}
         self.last: Seen | None = None

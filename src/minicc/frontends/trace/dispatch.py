@@ -249,6 +249,8 @@ def lay_out(name: str, args: tuple[Any, ...], kwargs: dict[str, Any], result: An
     """
     boxes: list[Tracer] = []
     mapped(lambda x, path: boxes.append(x) if isinstance(x, Tracer) else None, (args, kwargs))
+    if any(type(n) is not int for b in boxes for n in b.shape):
+        return  # extents that rounds of a loop decide
     if all(b.ndim < 2 or b.shadow().flags.c_contiguous for b in boxes):
         return
     long = sorted({n for b in boxes for n in b.shape if n > _SHORT})

@@ -27,7 +27,7 @@ from minicc.ir.core import Array, Value
 
 ELEMENTS: dict[type, Any] = {float: np.float64, int: np.int64, complex: np.complex128}
 _INPUTS = 64  # of one program that Python computes
-_AFRESH = 4  # traces that begin again for an input that a break came before
+_AFRESH = 8  # traces that begin again for an input that a break or a loop came before
 
 
 class Again(BaseException):
@@ -115,6 +115,12 @@ class Given:
                 setattr(made, name, copy.copy(part))
         return made
 
+    def bare(self) -> Given:
+        """The same numbers, of which nothing needs to hold."""
+        made = Given(self.moving)
+        made.offered = self.offered
+        return made
+
     def begin(self, recorder: Recorder) -> None:
         """Trace a call with `numbers`, for which the guards hold."""
         recorder.numbers = self
@@ -180,7 +186,9 @@ class Given:
         """The input of the program that a term is."""
         box = self.boxes.get(term.place)
         if box is None:
-            late = recorder.path.breaks or recorder.path.tree.root is not None
+            # within a loop that is recorded it would be one of the loop's own values
+            path = recorder.path
+            late = path.breaks or path.tree.root is not None or recorder.loops
             if len(self.boxes) == _INPUTS or (late and self._afresh == _AFRESH):
                 self.forget(self._origins(term.place))
             self.boxes[term.place] = None

@@ -37,8 +37,7 @@ class Index(Number):
         self._recorder = recorder
         self.dim = dim
         self.kind = int
-        self.known = self.term = None
-        self.counts = False
+        self.known, self.term, self.counts = None, None, False
 
     @property
     def box(self) -> Tracer:

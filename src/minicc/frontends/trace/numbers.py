@@ -32,8 +32,8 @@ from minicc.ir.types import I64, DType
 class Number:
     """A Python float, int or bool whose value is in `box`, a traced scalar of 64 bits or a bool.
 
-    One that `counts` is an int that loops made by small steps: 64 bits hold it, whatever they do.
-    One with a `term` is what Python computes of numbers that the call gave.
+    One with a `term` is what Python computes of numbers that the call gave. One that `counts` is an
+    int that loops made by small steps: 64 bits hold it, whatever they do.
     """
 
     __slots__ = ("_box", "_recorder", "counts", "kind", "known", "term")

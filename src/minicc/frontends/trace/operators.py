@@ -1,4 +1,4 @@
-"""Python's operators of traced arrays: each is a call of NumPy's ufunc.
+"""Python's operators of traced arrays, each a call of NumPy's ufunc, and attributes that are views.
 
 Mirrors: NumPy's `NDArrayOperatorsMixin`.
 """
@@ -53,9 +53,55 @@ class Operators:
     recorder: Recorder
     scalar: bool
     dtype: Any
+    shape: Any
+    size: Any
+    __setitem__: Any
 
     def _call(self, name: str, *args: Any, **kwargs: Any) -> Any:
         return Dispatch.call(self.recorder, name, args, kwargs)
+
+    @property
+    def T(self) -> Any:  # NumPy's name
+        """The axes in reverse order."""
+        return self._call("transpose", self)
+
+    @property
+    def mT(self) -> Any:  # NumPy's name
+        """The last two axes exchanged."""
+        return self._call("matrix_transpose", self)
+
+    @property
+    def flat(self) -> Any:
+        """The elements in row-major order, a view of them however they lie."""
+        return self._call("ndarray.flat", self)
+
+    @flat.setter
+    def flat(self, new: Any) -> None:
+        size = self.size
+        self[...] = self._call("reshape", self._call("resize", new, (size,)), self.shape)
+
+    @property
+    def real(self) -> Any:
+        """The array itself, which is real."""
+        return self._call("real", self)
+
+    @real.setter
+    def real(self, new: Any) -> None:
+        self.real[...] = new
+
+    @property
+    def imag(self) -> Any:
+        """Zeros."""
+        return self._call("imag", self)
+
+    @imag.setter
+    def imag(self, new: Any) -> None:
+        if self.scalar:
+            what = "attribute 'imag' of 'numpy.generic' objects is not writable"
+            raise AttributeError(what)
+        if self.dtype.kind != "c":
+            raise TypeError("array does not have imaginary part to set")
+        self.imag[...] = new
 
     def __round__(self, digits: int = 0) -> Any:
         return self._call("round", self, digits)

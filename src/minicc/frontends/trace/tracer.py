@@ -373,16 +373,6 @@ class Tracer(Operators):
         """Bytes of all elements."""
         return self.size * self.itemsize
 
-    @property
-    def T(self) -> Any:  # NumPy's name
-        """The axes in reverse order."""
-        return self._call("transpose", self)
-
-    @property
-    def mT(self) -> Any:  # NumPy's name
-        """The last two axes exchanged."""
-        return self._call("matrix_transpose", self)
-
     def __getattr__(self, name: str) -> Any:
         target = METHODS.get(name)
         if target is not None:
@@ -455,39 +445,6 @@ class Tracer(Operators):
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
         return np.array(self.constant("a function that is not traced"), dtype)
-
-    @property
-    def flat(self) -> Any:
-        """The elements in row-major order, a view of them however they lie."""
-        return self._call("ndarray.flat", self)
-
-    @flat.setter
-    def flat(self, new: Any) -> None:
-        size = self.size
-        self[...] = self._call("reshape", self._call("resize", new, (size,)), self.shape)
-
-    @property
-    def real(self) -> Any:
-        """The array itself, which is real."""
-        return self._call("real", self)
-
-    @real.setter
-    def real(self, new: Any) -> None:
-        self.real[...] = new
-
-    @property
-    def imag(self) -> Any:
-        """Zeros."""
-        return self._call("imag", self)
-
-    @imag.setter
-    def imag(self, new: Any) -> None:
-        if self.scalar:
-            what = "attribute 'imag' of 'numpy.generic' objects is not writable"
-            raise AttributeError(what)
-        if self.dtype.kind != "c":
-            raise TypeError("array does not have imaginary part to set")
-        self.imag[...] = new
 
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
         if kwargs.get("out") == (None,):

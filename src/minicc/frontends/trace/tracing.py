@@ -91,7 +91,7 @@ def trace_values(
                 given.end()
             return traced
         except Again:
-            path = None if path is None else path.again(_afresh(path))
+            path = None if path is None else path.again(Tree(plain))
             continue
         except WrittenOut as given_up:
             loop, why = given_up.loop, given_up.reason
@@ -100,13 +100,8 @@ def trace_values(
                 raise
             loop, why = recorder.loops[-1], f"a round raises {type(error).__name__}: {error}"
         plain[loop.key] = why
-        tree = _afresh(path) if path is not None and given and given.boxes else None
-        path = None if path is None else path.again(tree)
-
-
-def _afresh(path: Path) -> Tree:
-    """A tree in which no segment is known, but which loops are written out is."""
-    return Tree(path.tree.plain)
+        if path is not None:
+            path = path.again(Tree(plain) if given and given.boxes else None)
 
 
 def _place(f: Callable[..., Any]) -> str:
