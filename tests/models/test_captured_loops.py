@@ -4,6 +4,7 @@ import contextlib
 import linecache
 import random
 import textwrap
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -508,3 +509,29 @@ def test_random_loops(seed: int) -> None:
         assert type(w) is type(h), (name, text)
         assert np.asarray(w).dtype == np.asarray(h).dtype, (name, text)
         np.testing.assert_allclose(h, w, rtol=1e-9, atol=1e-12, err_msg=f"{name}\n{text}")
+
+
+def test_what_only_rounds_know_is_not_taken_for_known() -> None:
+    def shown(x: Any, n: int) -> Any:
+        last = x[:1]
+        for i in range(n):
+            for k in range(i):
+                x[k] += x[i] * 0.5
+                last = x[:k]
+            k += 1 if i else 0
+        return x, last
+
+    def counted(x: Any, n: int) -> Any:
+        k = 5
+        for i in range(1, n):
+            for k in range(i - 1):
+                x[k] += x[i] * 0.5
+            x[k] *= 0.5
+        return x, k
+
+    for f in (shown, counted):
+        g = minicc.jit(f)
+        x = np.linspace(0, 1, 20, dtype=np.float32)
+        with contextlib.suppress(UnboundLocalError), warnings.catch_warnings():
+            warnings.simplefilter("ignore", minicc.PerformanceWarning)
+            same(f(x.copy(), 12), g(x.copy(), 12))

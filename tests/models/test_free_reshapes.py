@@ -79,10 +79,110 @@ PARTS = (
     y = Reshape (b, join)
     """,
 )
+# Both halves of an axis that is rolled, cut in windows; each is counted from what is left.
+ROLLED = (
+    "(float[n, t, 2] x) => (float[a, b, c] y)",
+    """
+    one = Constant <value_ints = [1]> ()
+    two = Constant <value_ints = [2]> ()
+    far = Constant <value_ints = [9223372036854775807]> ()
+    zero = Constant <value_ints = [0]> ()
+    four = Constant <value_ints = [4]> ()
+    back = Slice (x, two, far, one)
+    front = Slice (x, zero, two, one)
+    r = Concat <axis = 1> (back, front)
+    s = Shape (r)
+    n = Gather (s, zero)
+    h = Gather (s, one)
+    parts = Div (h, four)
+    m = Constant <value_ints = [4, 2]> ()
+    cut = Concat <axis = 0> (n, parts, m)
+    w = Reshape (r, cut)
+    rest = Constant <value_ints = [-1]> ()
+    shape = Concat <axis = 0> (parts, one, two)
+    any = Equal (shape, rest)
+    ones = Constant <value_ints = [1, 1, 1]> ()
+    known = Where (any, ones, shape)
+    two_floats = Constant <value_floats = [2.0, 3.0]> ()
+    mask = Expand (two_floats, known)
+    e = Mul (w, mask)
+    join = Concat <axis = 0> (n, h, two)
+    y = Reshape (e, join)
+    """,
+)
+# An image that is flattened and restored by its extents, as torch.export writes a padded window's.
+RESTORED = (
+    "(float[n, 1, h, w] x) => (float[a, b, c, d] y)",
+    """
+    k = Constant <value = float[2, 1, 3, 3] {1,2,3,4,5,6,7,8,9,1,2,3,4,5,6,7,8,9}> ()
+    c = Conv <strides = [2, 2], pads = [1, 1, 1, 1]> (x, k)
+    f = Constant <value_ints = [0, 0, -1]> ()
+    flat = Reshape (c, f)
+    t = Transpose <perm = [0, 2, 1]> (flat)
+    n = Shape <start = 0, end = 1> (x)
+    hw = Shape <start = 2, end = 4> (x)
+    less = Constant <value_ints = [-1]> ()
+    two = Constant <value_ints = [2]> ()
+    one = Constant <value_ints = [1]> ()
+    low = Add (less, hw)
+    half = Div (low, two)
+    own = Add (half, one)
+    to = Concat <axis = 0> (n, own, less)
+    y = Reshape (t, to)
+    """,
+)
+# As many numbers as a tensor has elements, counted from its shape.
+COUNTED = (
+    "(float[n, t] x) => (float[a, b] y)",
+    """
+    s = Shape (x)
+    count = ReduceProd <keepdims = 0> (s)
+    zero = Constant <value_int = 0> ()
+    one = Constant <value_int = 1> ()
+    r = Range (zero, count, one)
+    f = Cast <to = 1> (r)
+    e = Reshape (f, s)
+    y = Mul (x, e)
+    """,
+)
+# Blocks of an image beside their number, as a pixel shuffle's inverse has them.
+BLOCKS = (
+    "(float[n, 3, h, w] x) => (float[a, b, c, d, e, f] y)",
+    """
+    hw = Shape <start = 2, end = 4> (x)
+    two = Constant <value_ints = [2]> ()
+    half = Div (hw, two)
+    zero = Constant <value_ints = [0]> ()
+    one = Constant <value_ints = [1]> ()
+    h = Gather (half, zero)
+    w = Gather (half, one)
+    front = Constant <value_ints = [-1, 3]> ()
+    to = Concat <axis = 0> (front, h, two, w, two)
+    y = Reshape (x, to)
+    """,
+)
+# Of a size that was made a constant the model still computes what it was.
+CONSTANT = (
+    "(float[n, 16] x, float[m, m] z) => (float[a, b, c] y)",
+    """
+    count = Size (z)
+    n = Shape <end = 1> (x)
+    one = Constant <value_ints = [1]> ()
+    less = Constant <value_ints = [-1]> ()
+    rows = Reshape (count, one)
+    to = Concat <axis = 0> (n, rows, less)
+    y = Reshape (x, to)
+    """,
+)
 CASES: dict[str, tuple[tuple[str, str], Sizes]] = {
     "batches": (BATCHES, [{"x": (b, t, 6), "z": (b, 1)} for b, t in ((2, 5), (1, 1), (3, 2))]),
     "windows": (WINDOWS, [{"x": (b, 1, t)} for b, t in ((2, 23), (1, 5), (3, 40))]),
     "parts": (PARTS, [{"x": (b, t, 2)} for b, t in ((2, 5), (1, 1), (3, 8))]),
+    "counted": (COUNTED, [{"x": (b, t)} for b, t in ((2, 5), (1, 1), (3, 8))]),
+    "blocks": (BLOCKS, [{"x": (b, 3, *hw)} for b, *hw in ((2, 6, 8), (1, 2, 2), (3, 4, 10))]),
+    "constant": (CONSTANT, [{"x": (b, 16), "z": (4, 4)} for b in (2, 1, 3)]),
+    "rolled": (ROLLED, [{"x": (b, t, 2)} for b, t in ((2, 8), (1, 4), (3, 12))]),
+    "restored": (RESTORED, [{"x": (b, 1, *t)} for b, *t in ((2, 5, 8), (1, 1, 3), (3, 9, 4))]),
 }
 
 

@@ -30,6 +30,8 @@ CAPTURED = {
     "shape": "x[:k].shape[0] * 0.5 + a[:k, 1:].shape[1]",
     "steps": "a.reshape(-1)[1 : 2 * k : 2].sum()",
     "of a view": "a[1:, :][k - 1, :k].sum() + a[1:, :][: k - 1].sum() / 99",
+    "columns": "(a[:, k] @ a[:, k:])[0] / 99 + (y @ a[:, :k])[-1] / 9",
+    "a constant": "(TABLE[:k] @ y)[0] / 99 + (y @ TABLE[:, k:])[0] / 99",
     "casts": "x[:k].astype(np.float64).sum().astype(np.float32)",
 }
 OTHERS = {
@@ -81,7 +83,8 @@ def grows(x, y, a):
         a[k, :k] = a[k, :k] * 0.5 + x[:k] * y[k]
     return x, y * 2
 """
-    scope: dict[str, Any] = {"np": np, "N": N}
+    table = np.arange(N * N, dtype=np.float32).reshape(N, N) / N
+    scope: dict[str, Any] = {"np": np, "N": N, "TABLE": table}
     exec(source, scope)
     return scope["grows"]  # type: ignore[no-any-return]
 

@@ -200,7 +200,7 @@ def expression(rng: random.Random, names: list[str]) -> str:
     return rng.choice([
         f"y[{at()}]", f"y[{at()}]", f"x[{at()}]", f"M[{at()}, {at()}]", f"M[{at()}, {at()}]",
         f"M[{at()}, 1:4].sum()", f"M[:, {at()}][2]", f"y[{names[-1]}:{names[-1]} + 2][0]", "s",
-        rng.choice(names),
+        f"x[:{names[-1]}].mean()", f"M[{at()}, :{names[0]}].mean()", rng.choice(names),
     ])  # fmt: skip
 
 
@@ -211,19 +211,21 @@ def statement(rng: random.Random, names: list[str]) -> str:
     cut = rng.choice(["1:4", ":", "::2"])
     target = rng.choice([
         f"y[{at[0]}]", f"y[{at[0]}]", f"x[{at[0]}]", f"M[{at[0]}, {at[1]}]", f"M[{at[0]}, {cut}]",
-        f"M[{cut}, {at[0]}]", f"M[2, {at[0]}]", "M[3, 1]",
+        f"M[{cut}, {at[0]}]", f"M[2, {at[0]}]", "M[3, 1]", f"M[{at[0]}, :{names[-1]}]",
     ])  # fmt: skip
     return rng.choice([f"{target} = {what}", f"{target} += {what}", f"s = {what}"])
 
 
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.filterwarnings("ignore::minicc.PerformanceWarning")
+@pytest.mark.parametrize("seed", range(60))
 def test_random_places(seed: int) -> None:
     rng = random.Random(seed)
     ranges = ["range(3, 16)", "range(16, 3, -1)", "range(3, 19)", "range(3, 20, 2)"]
     lines = [statement(rng, ["k"]) for _ in range(rng.choice([1, 1, 2]))]
     if rng.random() < 0.5:
         inner = [statement(rng, ["k", "j", "j"]) for _ in range(rng.choice([1, 1, 2]))]
-        lines += [f"for j in {rng.choice(ranges)}:", *[f"    {line}" for line in inner]]
+        rounds = rng.choice([*ranges, "range(k)", "range(k, 18)"])
+        lines += [f"for j in {rounds}:", *[f"    {line}" for line in inner]]
     body = ["s = np.float64(0.5)", f"for k in {rng.choice(ranges)}:",
             *[f"    {line}" for line in lines], "return x, y, M, s"]  # fmt: skip
     text = "def f(x, y, M):\n" + textwrap.indent("\n".join(body), "    ")

@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 
 from minicc.frontends.onnx.families import enter_all
 from minicc.frontends.onnx.host import HOST
-from minicc.frontends.onnx.nested import CONTROL
+from minicc.frontends.onnx.nested import CONTROL, TWINS
 from minicc.frontends.onnx.ops_refused import REFUSED
 from minicc.frontends.onnx.registry import OPERATORS
 from minicc.frontends.onnx.tensors import ELEMENTS
@@ -101,7 +101,7 @@ def operators(opset: int | None = None) -> tuple[Row, ...]:
     known = {row.operator for row in rows}
     rows += [
         Row(name, 1, (), _by_tables(name), (), False)
-        for name in sorted({*OPERATORS, *HOST} - known)
+        for name in sorted({*OPERATORS, *HOST, *TWINS} - known)
     ]
     rows.sort(key=lambda row: (row.operator.rpartition(".")[0], row.operator, row.version))
     return tuple(rows if opset is None else _of_opset(rows, opset))
@@ -139,7 +139,7 @@ def _by_tables(name: str, schema: Any = None) -> str:
         return "refused"
     if name in CONTROL:
         return "both"
-    if name in OPERATORS:
+    if name in OPERATORS or name in TWINS:
         return "compiled"
     if name in HOST:
         return "host"

@@ -69,6 +69,8 @@ class Context:
         # pairs that must be equal for sizes to be what they were computed as
         self.demands: dict[tuple[Dim, Dim], None] = {}
         self.branches = 0  # of Ifs within one another, in which it stands
+        # what free extents are at least, where slices at the top begin within them
+        self.least: dict[Dim, int] = {}
         self.decided: set[str] = set()  # the symbols of extents that data decide
 
     def stand_at(self, node: Node, operands: Sequence[Value | None], opset: int) -> None:
@@ -317,9 +319,13 @@ class Context:
             whole = np.asarray(np.frompyfunc(Ratio.floor, 1, 1)(ratios), object)
             return self.of_dims(whole, op.dtype)
         parts = [self._dims.get(v, self._arrays.get(v)) for v in op.operands]
+        if any(p is None for p in parts):
+            return None
         asked: list[Dim] = []
-        out = None if any(p is None for p in parts) else compute_dims(op, parts, asked)
-        if out is None or self.decides(*asked):
+        out = compute_dims(op, parts, asked)
+        if self.decides(*asked):
+            out, asked = compute_dims(op, parts, None), []
+        if out is None:
             return None
         self.demands.update(((minimum(n, 0), 0), None) for n in asked)
         element = op.result.type.dtype

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from minicc.ir import graph
-from minicc.ir.affine import Dim, Expr, evaluate, maximum, minimum, sizes
+from minicc.ir.affine import Compound, Dim, Expr, evaluate, maximum, minimum, sizes
 from minicc.ir.affine_facts import at_least, exact_quotient
 from minicc.ir.core import Array, Op
 from minicc.ir.graph import product
@@ -29,8 +29,11 @@ class _UnknownError(Exception):
     """The result depends on what the symbols are."""
 
 
-def _divide(a: Dim, b: Dim) -> Dim:
-    """The quotient, truncated as ONNX's is where the dividend may be negative."""
+def _divide(demands: list[Dim] | None, a: Dim, b: Dim) -> Dim:
+    """The quotient, truncated as ONNX's is where the dividend may be negative.
+
+    One that only sizes near 0 make negative, as that of a window's first element, is not.
+    """
     if not isinstance(b, int) or b <= 0:
         quotient = ratio([a], [b])
         if quotient is None:
@@ -39,26 +42,33 @@ def _divide(a: Dim, b: Dim) -> Dim:
     if at_least(a, 0):
         return a // b
     exact = exact_quotient(a, b)
-    return maximum(a, 0) // b - maximum(-a, 0) // b if exact is None else exact
+    if exact is not None:
+        return exact
+    if demands is not None and at_least(a, -_NEAR):
+        demands.append(a)
+        return a // b
+    return maximum(a, 0) // b - maximum(-a, 0) // b
 
 
-def _modulo(demands: list[Dim], a: Dim, b: Dim) -> Dim:
+def _modulo(demands: list[Dim] | None, a: Dim, b: Dim) -> Dim:
     """The remainder with the divisor's sign; by a size it is one that is not near 0.
 
     The few sizes that are less fail the demand, and are imported for themselves.
     """
     if isinstance(b, int) and b > 0:
         return a % b
-    if not isinstance(a, int) or isinstance(b, int) or not at_least(b, 0) or abs(a) > _NEAR:
+    if demands is None or not isinstance(a, int) or abs(a) > _NEAR:
+        raise _UnknownError
+    if isinstance(b, int) or not at_least(b, 0):
         raise _UnknownError
     demands.append(b + a if a < 0 else b - a - 1)
     return b + a if a < 0 else a
 
 
-def _floor_divide(a: Dim, b: Dim) -> Dim:
+def _floor_divide(demands: list[Dim] | None, a: Dim, b: Dim) -> Dim:
     if isinstance(b, int) and (b > 0 or (b and isinstance(a, int))):
         return a // b
-    return _divide(a, b)
+    return _divide(demands, a, b)
 
 
 def _less(a: Dim, b: Dim) -> bool:
@@ -83,16 +93,25 @@ _ELEMENTWISE: dict[type[Op], Callable[..., Any]] = {
     graph.Add: operator.add,
     graph.Sub: operator.sub,
     graph.Mul: operator.mul,
-    graph.Div: _divide,
     graph.Min: minimum,
     graph.Max: maximum,
-    graph.FloorDiv: _floor_divide,
     graph.Neg: operator.neg,
     graph.Eq: _equal,
     graph.Ne: lambda a, b: not _equal(a, b),
     graph.Lt: _less,
     graph.Le: lambda a, b: not _less(b, a),
     graph.Select: lambda condition, a, b: a if condition else b,
+}
+_REDUCED: dict[str, Callable[..., Any]] = {
+    "add": operator.add,
+    "mul": operator.mul,
+    "min": minimum,
+    "max": maximum,
+}
+_DEMANDING: dict[type[Op], Callable[..., Dim]] = {
+    graph.Div: _divide,
+    graph.FloorDiv: _floor_divide,
+    graph.Mod: _modulo,
 }
 
 
@@ -101,10 +120,10 @@ def is_size(element: DType) -> bool:
     return element.is_integer and element.bits >= 32
 
 
-def compute_dims(op: Op, args: Sequence[Any], demands: list[Dim]) -> Array | None:
+def compute_dims(op: Op, args: Sequence[Any], demands: list[Dim] | None) -> Array | None:
     """The result of an op on dimensions: of objects, or of booleans; None where it has none.
 
-    It is right where none of what is added to `demands` is negative.
+    It is right where none of what is added to `demands` is negative; for all sizes without a list.
     """
     objects = [a if a.dtype == object else _objects(a) for a in args]
     if isinstance(op, MOVES):
@@ -117,18 +136,28 @@ def compute_dims(op: Op, args: Sequence[Any], demands: list[Dim]) -> Array | Non
         return np.asarray(op.evaluate(lambda r, a: (), *objects)[0], objects[0].dtype)
     if isinstance(op, graph.Cast):
         return objects[0] if is_size(op.result.type.dtype) else None
-    function = (
-        partial(_modulo, demands) if isinstance(op, graph.Mod) else _ELEMENTWISE.get(type(op))
-    )
-    if function is None:
-        return None
     try:
-        out = np.frompyfunc(function, len(objects), 1)(*objects)
+        out = _applied(op, objects, demands)
     except _UnknownError:
         return None
-    if not all(map(_is_small, np.ravel(out))):
+    if out is None or not all(map(_is_small, np.ravel(out))):
         return None
     return np.asarray(out, bool if op.result.type.dtype is BOOL else object)
+
+
+def _applied(op: Op, objects: Sequence[Any], demands: list[Dim] | None) -> Any:
+    """What arithmetic of an op gives; None where it is none."""
+    if isinstance(op, graph.Reduce):
+        reduced, (out,) = _REDUCED.get(op.combine), objects
+        if reduced is None or not out.size:
+            return None
+        for axis in sorted(op.axes, reverse=True):
+            out = np.frompyfunc(reduced, 2, 1).reduce(out, axis=axis, keepdims=op.keepdims)
+        return out
+    demanding, function = _DEMANDING.get(type(op)), _ELEMENTWISE.get(type(op))
+    if demanding is not None:
+        function = partial(demanding, demands)
+    return None if function is None else np.frompyfunc(function, len(objects), 1)(*objects)
 
 
 def _is_small(value: Any) -> bool:
@@ -146,8 +175,11 @@ def likely_factor(one: Any, other: Any, same_place: bool) -> int:
     """By what an extent has to be multiplied to be another for all sizes, as far as can be told.
 
     0 where it is no such factor. Both are computed of sizes of inputs alone, and the factor is the
-    same for some numbers; it is 1 for two symbols that stand for the same axis of two shapes.
+    same for some numbers; it is 1 for two symbols that stand for the same axis of two shapes, and
+    for a number and what is computed of sizes there: all but one size were made constants.
     """
+    if isinstance(one, int) and isinstance(other, Expr) and one > 1:
+        return int(same_place and not sizes(other))
     if not isinstance(one, Expr) or not isinstance(other, Expr) or sizes(one + other):
         return 0
     if one.is_atom() and other.is_atom():
@@ -157,6 +189,17 @@ def likely_factor(one: Any, other: Any, same_place: bool) -> int:
     pairs = [(evaluate(one, binding), evaluate(other, binding)) for binding in tried]
     factors = {b // a if a > 0 and b % a == 0 else 0 for a, b in pairs}
     return factors.pop() if len(factors) == 1 else 0
+
+
+def undivided(extents: Sequence[Dim]) -> list[Dim]:
+    """Extents of which those that are parts of another, beside their number, are that other."""
+    out = list(extents)
+    for k, n in enumerate(out):
+        match n:
+            case Expr(terms=(((Compound(kind="floordiv", args=(whole, number)),), 1),), const=0):
+                if number in out:
+                    out[out.index(number)], out[k] = 1, whole
+    return out
 
 
 def ratio(above: Sequence[Dim], below: Sequence[Dim]) -> Dim | None:

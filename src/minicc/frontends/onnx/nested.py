@@ -15,6 +15,9 @@ from minicc.frontends.onnx.reader import Model, Node, read_node, read_subgraph
 
 # operators whose sub-graphs run as often as data say
 CONTROL = ("If", "Loop", "Scan")
+# Operators of ONNX Runtime's own domain that ONNX has as functions, since an opset.
+TWINS = {"com.microsoft.LinearAttention": "LinearAttention"}
+_OPSET_OF_TWINS = 27
 
 
 def branch(node: Node, taken: bool, model: Model) -> list[Node]:
@@ -114,6 +117,11 @@ def function_body(node: Node, opset: int, types: Callable[[], Sequence[Any]]) ->
     """
     from onnx import defs
 
+    twin = TWINS.get(node.op)
+    if twin is not None:
+        if node.integer("state_window", 0):
+            raise ValueError("its states are those of several steps")
+        node, opset = replace(node, op=twin), _OPSET_OF_TWINS
     domain, _, op = node.op.rpartition(".")
     if not opset or not defs.has(op, opset, domain):
         return None

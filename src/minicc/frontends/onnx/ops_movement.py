@@ -10,7 +10,7 @@ from functools import reduce
 from itertools import accumulate, zip_longest
 
 from minicc.frontends.onnx.context import Context
-from minicc.frontends.onnx.dims import likely_factor, ratio
+from minicc.frontends.onnx.dims import likely_factor, ratio, undivided
 from minicc.frontends.onnx.reader import Node
 from minicc.frontends.onnx.registry import operator
 from minicc.frontends.onnx.take import take
@@ -70,6 +70,7 @@ def _as_own(own: Sequence[Dim], wanted: Sequence[Dim]) -> list[Dim]:
     than windows do. That the shape holds as many elements becomes a guard.
     """
     found: list[Dim] = []
+    wanted = undivided(wanted)
     for n, here in zip_longest(wanted, own[: len(wanted)]):
         others = () if n in own else (here, *own)
         factors = ((m, likely_factor(m, n, same_place=k == 0)) for k, m in enumerate(others))
@@ -248,7 +249,21 @@ def slice_(
         if k < 0 and not (isinstance(i, int) and isinstance(j, int)):
             ctx.static(j if isinstance(i, int) else i, "a slice that goes backwards")
     given = [(a, (x.type.shape[a], i, j, k)) for a, i, j, k in parts]
-    return cut(ctx, x, {a: (_exact if ctx.decides(*d[:3]) else _normal)(*d) for a, d in given})
+    return cut(ctx, x, {a: _exact(*d) if ctx.decides(*d[:3]) else _near(ctx, *d) for a, d in given})
+
+
+def _near(ctx: Context, extent: Dim, start: Dim, stop: Dim, step: int) -> Range:
+    """A slice as `_normal` has it, of an extent of which other slices may have told how long it is.
+
+    So both parts of an axis that is rolled have known extents, whichever is cut first.
+    """
+    found = _normal(extent, start, stop, step)
+    least = ctx.least.get(extent, 0)
+    if step > 0 and isinstance(stop, int) and 0 <= stop <= least:
+        found = found[0], stop, step
+    if not ctx.branches and not isinstance(extent, int) and isinstance(found[0], int):
+        ctx.least[extent] = max(least, found[0])
+    return found
 
 
 @operator("Split", attributes="axis num_outputs split")

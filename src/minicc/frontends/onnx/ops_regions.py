@@ -153,12 +153,13 @@ def causal_convolution(
 ) -> tuple[Value, ...]:
     """A convolution of each channel over the steps so far, and the last steps for the next call."""
     channels = ctx.static(x.type.shape[1], "the number of channels")
-    reach = ctx.static(w.type.shape[2], "the length of the kernel") - 1
+    apart = node.integer("dilation", 1)  # which ONNX Runtime's operator has
+    reach = (ctx.static(w.type.shape[2], "the length of the kernel") - 1) * apart
     if past is None:
         nothing = (x.type.shape[0], channels, reach)
         past = ctx.emit(graph.Broadcast, ctx.scalar(0, x), shape=nothing)
     whole = ctx.emit(graph.Concat, (past, x), axis=2) if reach else x
-    out = ctx.emit(graph.Conv, whole, w, strides=(1,), dilations=(1,), groups=channels)
+    out = ctx.emit(graph.Conv, whole, w, strides=(1,), dilations=(apart,), groups=channels)
     if b is not None:
         out = ctx.emit(graph.Add, out, ctx.reshape(b, (channels, 1)))
     way = node.text("activation", "none")

@@ -24,6 +24,7 @@ from minicc.frontends.trace.carried import (
     same_type,
 )
 from minicc.frontends.trace.choices import Choices, Chooser
+from minicc.frontends.trace.gone import Gone
 from minicc.frontends.trace.indices import Index
 from minicc.frontends.trace.loop_body import (
     State,
@@ -81,28 +82,6 @@ class Site(NamedTuple):
             # before Python 3.13 what the frame showed was a copy
             ctypes.pythonapi.PyFrame_LocalsToFast(ctypes.py_object(self.frame), ctypes.c_int(0))
             seen.clear()
-
-
-class Gone:
-    """What a name is bound to after a loop where only the rounds know; looked at, it raises."""
-
-    def __init__(self, error: BaseException) -> None:
-        self._error = error
-
-    def __getattr__(self, name: str) -> Any:
-        raise self._error
-
-    def _raise(self, *args: Any) -> Any:
-        raise self._error
-
-
-_LOOKS = """
-    add radd sub rsub mul rmul truediv rtruediv floordiv rfloordiv mod rmod pow rpow matmul rmatmul
-    neg pos abs lt le gt ge eq ne bool int float index len iter getitem setitem call contains array
-    array_ufunc array_function
-"""
-for _name in _LOOKS.split():
-    setattr(Gone, f"__{_name}__", Gone._raise)
 
 
 class _Written:

@@ -17,6 +17,7 @@ import numpy as np
 
 from minicc.errors import UserError
 from minicc.frontends.trace.dispatch import content_of, is_foreign
+from minicc.frontends.trace.gone import Gone
 from minicc.frontends.trace.host import box_kind
 from minicc.frontends.trace.numbers import Number, has_term
 from minicc.frontends.trace.paths import value_key
@@ -94,6 +95,8 @@ class _Taking:
         mapped(self._look, outcome)
 
     def _look(self, leaf: Any, path: str) -> None:
+        if type(leaf) is Gone:
+            leaf.look()
         if isinstance(leaf, Tracer):
             leaf.content  # noqa: B018  # a view that is read on the host ends the segment
             self._roots[id(leaf.root)] += 1

@@ -108,11 +108,12 @@ def _pack_group(
             continue
         outer = group.operands[group.body.args.index(op.operands[k])]
         names = _order(op, k)
+        moves = any(map(affine.sizes, op.input_maps[k]))  # with the rounds of a loop
         if outer in constants:
             # what is repeated along a free dimension has no size that is known now
-            worthwhile = all(isinstance(op.space[n].extent, int) for n in names)
+            worthwhile = not moves and all(isinstance(op.space[n].extent, int) for n in names)
         else:
-            worthwhile = _worthwhile(op, names, outer in fixed)
+            worthwhile = _worthwhile(op, names, outer in fixed and not moves)
         if not worthwhile:
             continue
         copy = _copy(op, k, names, outer)

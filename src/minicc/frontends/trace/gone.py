@@ -1,0 +1,35 @@
+"""What stands for a value of a captured loop's rounds that nobody knows after the loop.
+
+A name that rounds bind has the last round's value after a loop. Where that depends on how many
+rounds there were, or has an extent that only the round knows, the name is bound to a `Gone`: if the
+function looks at it, the loop is written out after all.
+
+Mirrors: LLVM's poison, which may be anything as long as nothing depends on it.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+class Gone:
+    """What raises an error when it is looked at, in whatever way."""
+
+    def __init__(self, error: BaseException) -> None:
+        self._error = error
+
+    def __getattr__(self, name: str) -> Any:
+        raise self._error
+
+    def look(self, *args: Any) -> Any:
+        """Raise the error."""
+        raise self._error
+
+
+_LOOKS = """
+    add radd sub rsub mul rmul truediv rtruediv floordiv rfloordiv mod rmod pow rpow matmul rmatmul
+    neg pos abs lt le gt ge eq ne bool int float index len iter getitem setitem call contains array
+    array_ufunc array_function
+"""
+for _name in _LOOKS.split():
+    setattr(Gone, f"__{_name}__", Gone.look)
