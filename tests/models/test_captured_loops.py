@@ -535,3 +535,15 @@ def test_what_only_rounds_know_is_not_taken_for_known() -> None:
         with contextlib.suppress(UnboundLocalError), warnings.catch_warnings():
             warnings.simplefilter("ignore", minicc.PerformanceWarning)
             same(f(x.copy(), 12), g(x.copy(), 12))
+
+
+def test_the_number_of_a_round_beside_what_the_host_runs() -> None:
+    def f(x: Any, s: Any) -> Any:
+        a = np.sin(s)  # of float64, on the host
+        for k in range(12):
+            x = x + k * s
+            x[k % 5] += x[:k].sum()
+        return x * a
+
+    x, s = np.ones(20), np.float64(0.1)
+    same(f(x.copy(), s), minicc.jit(f)(x.copy(), s))

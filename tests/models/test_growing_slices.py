@@ -96,6 +96,7 @@ def test_captured(text: str) -> None:
     assert shown.loops
 
 
+@pytest.mark.filterwarnings("ignore::minicc.PerformanceWarning")
 @pytest.mark.parametrize("first", [1, 2])
 @pytest.mark.parametrize("text", OTHERS.values(), ids=OTHERS.keys())
 def test_right(text: str, first: int) -> None:

@@ -134,9 +134,13 @@ def _collect(values: Iterable[Any], found: dict[str, None]) -> None:
             _collect([i.extent for i in value.iters], found)
         elif isinstance(value, Op):
             _collect(value.attrs.values(), found)
+            inside: dict[str, None] = {}
             for region in value.regions:
-                _collect([a.type for a in region.args], found)
-                _collect(region.ops, found)
+                _collect([a.type for a in region.args], inside)
+                _collect(region.ops, inside)
+            if value.control:
+                inside.pop(value.attrs.get("index", ""), None)  # a loop's own, which it binds
+            found.update(inside)
 
 
 def _require_extents(op: Op) -> None:

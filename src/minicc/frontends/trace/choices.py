@@ -109,7 +109,7 @@ def work(op: Op) -> int:
         values = (op.new,)
     else:
         values = (*op.operands, *op.results)
-    sizes = [math.prod(map(affine.typical, v.type.shape)) for v in values]
+    sizes = [math.prod(int(affine.typical(n)) for n in v.type.shape) for v in values]
     inner = sum(work(o) for region in op.regions for o in region.ops)
     if isinstance(op, graph.Contract):
         return math.isqrt(math.prod(sizes))  # for each product of two numbers has three letters
