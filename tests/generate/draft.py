@@ -24,6 +24,7 @@ from tests.generate.source import BF16, F16, FLOATS, I64, Array, Source, is_floa
 NEWEST = min(defs.onnx_opset_version(), 28)
 MICROSOFT = "com.microsoft"
 CLASSICAL = "ai.onnx.ml"
+TRAINING = "ai.onnx.preview.training"
 _IR = 10
 # what one rounding may change of a value, relative to the largest that it was computed of
 _ROUNDING = {2: 6e-3, 4: 4e-5, 8: 1e-11}
@@ -166,7 +167,9 @@ def model_of(
     named = [onnx.ValueInfoProto(name=name) for name in outputs]
     tensors = [numpy_helper.from_array(a, name) for name, a in constants.items()]
     graph = helper.make_graph(list(nodes), "generated", given, named, tensors)
-    domains = (("", opset), (MICROSOFT, 1), (CLASSICAL, 3))
+    domains = [("", opset), (MICROSOFT, 1), (CLASSICAL, 3)]
+    # which ONNX Runtime refuses in any model
+    domains += [(TRAINING, 1)] if any(n.domain == TRAINING for n in graph.node) else []
     opsets = [helper.make_opsetid(*domain) for domain in domains]
     return helper.make_model(graph, opset_imports=opsets, ir_version=_IR)
 

@@ -112,6 +112,12 @@ FAULTS: tuple[Fault, ...] = (
     Fault(REFERENCE, ("Optional",), "gives a list of one tensor and not the tensor"),
     Fault(
         REFERENCE,
+        ("Adam",),
+        "gives float64 after the first step",
+        seen=lambda inputs: bool(np.any(inputs[1])),
+    ),
+    Fault(
+        REFERENCE,
         ("Softmax", "LogSoftmax", "Hardmax"),
         "normalises one axis in opsets that flatten all that follow, and ignores axis 0",
         before(13),

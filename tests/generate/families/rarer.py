@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from onnx import TensorProto, helper
 
-from tests.generate.draft import Draft, Item
+from tests.generate.draft import TRAINING, Draft, Item
 from tests.generate.families.table import family
 from tests.generate.sizes import sizes
 from tests.generate.source import F16, F32, F64, I8, I16, I32, I64, U8, U16, U32, U64
@@ -241,3 +241,26 @@ def causal_conv(draft: Draft) -> None:
         2,
         activation=source.pick((None, "none", "silu", "swish")),
     )
+
+
+@family
+def training_step(draft: Draft) -> None:
+    """A step of an optimiser: its rate, the step's number, and tensors with their moments."""
+    source = draft.source
+    op, states = source.pick((("Adagrad", 1), ("Momentum", 1), ("Adam", 2)))
+    shape = source.shape(None, 0)
+    rate = draft.fresh(np.array(source.pick((0.1, 0.5)), F32), 0.5)
+    step = draft.fresh(np.array(source.count(0, 3)), 0.7, fixed=True)
+    tensors = [draft.tensor((F32,), shape=shape, special=0) for _ in range(2 + states)]
+    # what is squared on the way has no sign
+    squares = draft.fresh(source.rng.uniform(0, 2, shape).astype(F32), 0.2)
+    if op != "Momentum":
+        tensors[-1] = squares
+    how: dict[str, Any] = {"norm_coefficient": source.pick((0.0, 0.01))}
+    if op == "Momentum":
+        how |= {"alpha": 0.9, "beta": 0.8, "mode": source.pick(("standard", "nesterov"))}
+    elif op == "Adagrad":
+        how |= {"epsilon": 1e-5, "decay_factor": source.pick((0.0, 0.1))}
+    else:
+        how |= {"alpha": 0.9, "beta": 0.8, "epsilon": 1e-5}
+    draft.node(op, [rate, step, *tensors], 1 + states, domain=TRAINING, **how)
