@@ -29,6 +29,7 @@ import numpy as np
 from minicc.ir import affine, affine_facts
 from minicc.ir.affine import Dim
 from minicc.ir.arrays import empty
+from minicc.ir.bind import sizes_in
 from minicc.ir.core import Op, Region, RunRegion, Value, walk
 from minicc.ir.types import BOOL, TensorType, static_shape
 
@@ -153,15 +154,16 @@ def surely_differ(left: Dim, right: Dim) -> bool:
 def lift(scan: Loop, movable: Callable[[Op], bool]) -> tuple[list[Op], Loop]:
     """The ops of a body that give the same in each round, and the scan that captures their results.
 
-    Those are moved for which `movable` holds and whose operands are captured or moved; what is no
-    longer used is not captured.
+    Those are moved for which `movable` holds, that do not depend on the round's number, and whose
+    operands are captured or moved; what is no longer used is not captured.
     """
     args, operands = scan.body.args, scan.operands
     outside = dict(zip(args[scan.first :], operands[scan.first :], strict=True))
     moved: list[Op] = []
     kept: list[Op] = []
     for op in scan.body.ops:
-        if movable(op) and all(v in outside for v in op.operands):
+        fixed = not scan.index or scan.index not in sizes_in(op)
+        if fixed and movable(op) and all(v in outside for v in op.operands):
             moved.append(op.rebuilt([outside[v] for v in op.operands]))
             for inner, outer in zip(op.results, moved[-1].results, strict=True):
                 outer.hint = inner.hint

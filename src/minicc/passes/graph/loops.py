@@ -23,7 +23,7 @@ from string import ascii_lowercase
 import numpy as np
 
 from minicc.ir import graph
-from minicc.ir.bind import bound_region, sizes_in
+from minicc.ir.bind import bound_region
 from minicc.ir.build import Builder
 from minicc.ir.core import Function, Literal, Module, Op, Region, Value
 from minicc.ir.rewrite import Rebuilder, inline, live, rebuild, substituted
@@ -88,8 +88,7 @@ def _simplify(function: Function) -> Function:
 
 def _is_movable(scan: graph.Scan, op: Op) -> bool:
     """Whether an op may run before a loop; one that can fail may not where no round may run."""
-    fixed = not scan.index or scan.index not in sizes_in(op)
-    return op.pure and fixed and not (scan.condition and isinstance(op, _INDEXED))
+    return op.pure and not (scan.condition and isinstance(op, _INDEXED))
 
 
 # what a result became: that of another number, a value from outside, None where nobody reads it
