@@ -101,6 +101,15 @@ def backwards(x: Any) -> Any:
     return x, i
 
 
+@captured((20, 12))
+def products_of_part_of_a_captured_array(x: Any) -> Any:
+    x -= x.mean(axis=0)
+    made = np.zeros((12, 12), x.dtype)
+    for i in range(12):
+        made[i:, i] = made[i, i:] = x[:, i] @ x[:, i:] / 3.0
+    return made
+
+
 @captured((30,))
 def pair(x: Any) -> Any:
     a, b, s = np.float32(0), np.float32(1), 0.0
