@@ -3,9 +3,9 @@
 A `while` asks a traced condition whether it goes on. Where that is the test of a loop (`loop_code`)
 whose code can be captured, it is told to, and what runs until the test is asked again is a round:
 it is recorded as that of a `for` is (`capture`), with fresh values for what is carried, and becomes
-the body of a `graph.while`. Behind the loop the test is told to end it.
+the body of a `graph.while`. After the loop the test is told to end it.
 
-The graph's loop may have no round at all, so all names that are read behind it are carried, and
+The graph's loop may have no round at all, so all names that are read after it are carried, and
 must be bound before; those that nobody reads any more are let go.
 
 Mirrors: `jax.lax.while_loop`, found out as in AutoGraph, without its source.
@@ -81,7 +81,7 @@ class WhileCapture(Capture):
         super().__init__(recorder, site, first, count, 1, reach)
         self.test = test
         self.turn = turn
-        # what shares memory is the same behind the loop where a round was before it
+        # what shares memory is the same after the loop where a round was before it
         whole = test.alike if turn is not None else site.frame.f_lasti > site.code.head
         self._sure = set(self._names) if whole else _alone(self._names)
         self.first_condition: Tracer
@@ -108,7 +108,7 @@ class WhileCapture(Capture):
         self.condition = now.pop("", self.condition)
         for n in self._carried:
             if isinstance(now[n], Tracer) and not now[n].scalar and now[n].looks_at() is not None:
-                raise Unlike(f"`{n}` shows another array behind the loop")
+                raise Unlike(f"`{n}` shows another array after the loop")
         self._more = self._goes_on(self.condition)
         number = Value(TensorType(I64), "rounds")
         after = recorder.emit(graph.Add, number, recorder.scalar(1, I64))

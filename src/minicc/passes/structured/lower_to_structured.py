@@ -135,7 +135,7 @@ def _scan(b: Rebuilder, op: graph.Scan, operands: tuple[Value, ...]) -> Sequence
 
 
 def _placed_anywhere(op: Op) -> tuple[Value, ...]:
-    """The results of an op that it, or a copy behind it, may put where a loop wants them."""
+    """The results of an op that it, or a copy after it, may put where a loop wants them."""
     if isinstance(op, (structured.Constant, structured.Reshape)):
         return ()
     return op.results[: op.states] if isinstance(op, structured.Scan) else op.results
