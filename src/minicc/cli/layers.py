@@ -24,18 +24,18 @@ from minicc.backends import llvm
 from minicc.backends.llvm import compile as llvm_compile
 from minicc.compiler import STAGES, mirrors_of
 from minicc.frontends import onnx, trace
-from minicc.frontends.trace import guards, paths
+from minicc.frontends.trace import guards, loops, paths
 from minicc.ir import affine, arith, graph, interpret, kernel, program, space, structured
 from minicc.ir.levels import LEVELS
-from minicc.passes.structured import schedule, tile_cost
+from minicc.passes.structured import in_place, schedule, tile_cost
 from minicc.runtime import execute
 
 _ABOVE: tuple[tuple[str, tuple[ModuleType, ...]], ...] = (
     ("interfaces", (session, onnxruntime, jitted)),
-    ("front ends", (onnx, trace, guards, paths, partition)),
+    ("front ends", (onnx, trace, guards, loops, paths, partition)),
     ("dialects", (graph, structured, kernel, program, arith)),
     ("what dialects share", (affine, space)),
-    ("plans", (schedule, tile_cost)),
+    ("plans", (schedule, tile_cost, in_place)),
 )
 
 
