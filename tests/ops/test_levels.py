@@ -171,6 +171,7 @@ def _movement() -> list[Case]:
     zero = Literal(np.float32(-0.0))
     x = _t("f32", 3, 5, 18)
     concat = lambda b, p, q: b.emit(graph.Concat, (p, q, p), axis=1)  # noqa: E731
+    insert = _emit(graph.InsertSlice, starts=(1, 2, 0), steps=(1, 1, 2))
     whole = Literal(np.arange(40, dtype=np.float32).reshape(8, 5))
     attrs = {"starts": (2, 0, 17), "stops": (-1, 5, 1), "steps": (-1, 2, -3)}
     return [
@@ -183,6 +184,7 @@ def _movement() -> list[Case]:
             _emit(graph.Broadcast, shape=(2, 5, 7)),
         ),
         Case("graph.slice", graph.Slice, (x,), _emit(graph.Slice, **attrs)),
+        Case("graph.insert_slice", graph.InsertSlice, (x, _t("f32", 2, 3, 9)), insert),
         Case("graph.concat", graph.Concat, (x, _t("f32", 3, 2, 18)), concat),
         Case(
             "graph.pad",
