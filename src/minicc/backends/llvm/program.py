@@ -64,18 +64,24 @@ def constants_of(module: Module) -> list[Literal]:
 
 
 def inlined_kernels(module: Module) -> set[str]:
-    """The kernels that `main` has within its loops, where a call would cost more than they do."""
+    """The kernels that `main` has within its loops, where calls would cost more than they do.
+
+    Those of loops that have small ones alone: beside large ones a call costs nothing.
+    """
     ranges = largest_rounds(module.main.body)
     lengths = {f.name: sum(1 for _ in walk(f.body)) for f in module.functions}
-    small: list[str] = []
+
+    def is_small(op: program.Launch) -> bool:
+        most = affine_facts.at_most(op.work, ranges)
+        light = op.split < 0 and isinstance(most, int) and most <= _LIGHT
+        return light and lengths[op.kernel] <= _SHORT
+
+    small: set[str] = set()
     for loop in (op for op in walk(module.main.body) if isinstance(op, program.Loop)):
-        for op in (o for o in loop.body.ops if isinstance(o, program.Launch)):
-            most = affine_facts.at_most(op.work, ranges)
-            light = op.split < 0 and isinstance(most, int) and most <= _LIGHT
-            if light and lengths[op.kernel] <= _SHORT and op.kernel not in small:
-                small.append(op.kernel)
-    total = sum(lengths[name] for name in small)
-    return set(small) if total <= _MOST_INLINED else set()
+        inside = [op for op in loop.body.ops if isinstance(op, program.Launch)]
+        if all(map(is_small, inside)):
+            small.update(op.kernel for op in inside)
+    return small if sum(lengths[name] for name in small) <= _MOST_INLINED else set()
 
 
 def _work(region: Region) -> Dim:
