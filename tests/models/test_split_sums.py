@@ -23,7 +23,8 @@ def product(x: Any, w: Any) -> Any:
 @pytest.mark.parametrize(("x", "w", "element"), [c[1:] for c in CASES], ids=[c[0] for c in CASES])
 def test_split_sums(x: tuple[int, ...], w: tuple[int, ...], element: type) -> None:
     rng = np.random.default_rng(0)
-    left, right = rng.standard_normal(x).astype(element), rng.standard_normal(w).astype(element)
+    left: Any = rng.standard_normal(x).astype(element)
+    right: Any = rng.standard_normal(w).astype(element)
     want = left.astype(np.float64) @ right.astype(np.float64)
     results = [minicc.jit(product, threads=n)(left, right) for n in (1, 2)]
     np.testing.assert_array_equal(results[0], results[1])
