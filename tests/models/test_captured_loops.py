@@ -38,16 +38,16 @@ def written_out(why: str, *shapes: tuple[int, ...]) -> Callable[[Function], Func
     return add
 
 
-def same(want: Any, have: Any) -> None:
+def same(want: Any, have: Any, rtol: float = 1e-4, atol: float = 1e-5) -> None:
     """The same structure, types, element types, shapes and nearly the same numbers."""
     assert type(want) is type(have), (want, have)
     if isinstance(want, (tuple, list)):
         assert len(want) == len(have)
         for w, h in zip(want, have, strict=True):
-            same(w, h)
+            same(w, h, rtol, atol)
     elif want is not None:
         assert np.asarray(want).dtype == np.asarray(have).dtype
-        np.testing.assert_allclose(have, want, rtol=1e-4, atol=1e-5)
+        np.testing.assert_allclose(have, want, rtol=rtol, atol=atol)
 
 
 def compare(f: Function, shapes: tuple[tuple[int, ...], ...]) -> Any:

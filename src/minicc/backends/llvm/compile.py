@@ -59,10 +59,9 @@ def compile_program(
     module: Module, target: Target, flush_denormals: bool, team: TeamCode, store: Store
 ) -> Native:
     """Machine code of a program, with that of the threads that run it."""
-    within = [f for f in _kernels(module) if f.name in inlined_kernels(module)]
-    main = Template(
-        emit_main(module, flush_denormals), within=tuple(emit_kernel(f, target) for f in within)
-    )
+    inlined = inlined_kernels(module)
+    within = [emit_kernel(f, target) for f in _kernels(module) if f.name in inlined]
+    main = Template(emit_main(module, flush_denormals), within=tuple(within))
     known = _team_objects.get((target, team))
     first = [main] if known is not None else [main, Template(team.text, ())]
     templates = chain(first, kernel_templates(module, target))

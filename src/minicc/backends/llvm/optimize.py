@@ -65,13 +65,13 @@ def optimise_whole(ir_text: str, within: Sequence[str], target: Target) -> bytes
     """
     import llvmlite.binding as llvm
 
-    machine = target_machine(target)
-    head = f'target datalayout = "{machine.target_data}"\ntarget triple = "{machine.triple}"\n'
+    machine = _Machine(target, 2)
     try:
-        module = llvm.parse_assembly(head + ir_text)
+        module = llvm.parse_assembly(machine.head + ir_text)
         for text in within:
             open_text = _FREEZE.sub(r"= getelementptr i8, ptr \1, i64 0", text)
-            inner = llvm.parse_assembly(head + open_text.replace("noalias nocapture", "nocapture"))
+            open_text = open_text.replace("noalias nocapture", "nocapture")
+            inner = llvm.parse_assembly(machine.head + open_text)
             names = [f.name for f in inner.functions if not f.is_declaration]
             module.link_in(inner)
             for name in names:
@@ -81,7 +81,7 @@ def optimise_whole(ir_text: str, within: Sequence[str], target: Target) -> bytes
         options = llvm.create_pipeline_tuning_options(2)
         options.loop_vectorization = options.slp_vectorization = False
         options.loop_unrolling = options.loop_interleaving = False
-        builder = llvm.create_pass_builder(machine, options)
+        builder = llvm.create_pass_builder(machine.handle, options)
         builder.getModulePassManager().run(module, builder)
     except RuntimeError as error:
         message = f"LLVM rejects the IR: {error}"

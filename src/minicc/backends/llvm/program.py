@@ -68,6 +68,9 @@ def inlined_kernels(module: Module) -> set[str]:
 
     Those of loops that have small ones alone: beside large ones a call costs nothing.
     """
+    loops = [op for op in walk(module.main.body) if isinstance(op, program.Loop)]
+    if not loops:
+        return set()
     ranges = largest_rounds(module.main.body)
     lengths = {f.name: sum(1 for _ in walk(f.body)) for f in module.functions}
 
@@ -77,7 +80,7 @@ def inlined_kernels(module: Module) -> set[str]:
         return light and lengths[op.kernel] <= _SHORT
 
     small: set[str] = set()
-    for loop in (op for op in walk(module.main.body) if isinstance(op, program.Loop)):
+    for loop in loops:
         inside = [op for op in loop.body.ops if isinstance(op, program.Launch)]
         if all(map(is_small, inside)):
             small.update(op.kernel for op in inside)

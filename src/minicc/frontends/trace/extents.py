@@ -31,7 +31,7 @@ class Rounds:
     def __init__(self, write_out: Callable[[str], NoReturn]) -> None:
         self.counts: dict[str, Dim] = {}  # the outer loop's before that of one within
         self.samples: dict[str, int] = {}
-        self.used = False  # whether an extent was made of them
+        self.used = False  # whether an array has an extent that depends on them
         self.write_out = write_out
 
     def enter(self, count: Dim, which: int) -> str:
@@ -64,7 +64,6 @@ class Rounds:
         """An extent; a plain number where it is the same in all rounds."""
         if isinstance(value, int):
             return value
-        self.used = True
         made = Extent(self.sample(value))
         made.dim, made.rounds = value, self
         return made

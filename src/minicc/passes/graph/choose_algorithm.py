@@ -32,7 +32,7 @@ from math import inf, prod
 from string import ascii_lowercase
 
 from minicc.ir import graph
-from minicc.ir.affine import Dim, typical
+from minicc.ir.affine import typical
 from minicc.ir.core import Function, Module, Op, Value
 from minicc.ir.graph.minimal_filters import POINTS, TAPS, derive, share
 from minicc.ir.graph.winograd import tile_counts
@@ -154,7 +154,7 @@ def _split_of(op: graph.Contract, constants: set[Value]) -> tuple[str, int] | No
     """The letter whose sum is to be done in blocks, and how many rows a block has."""
     left, right, out = graph.parse_equation(op.equation)
     summed = [c for c in left if c not in out]
-    if len(summed) != 1 or summed[0] not in right or is_free((*_shape(op.a), *_shape(op.b))):
+    if len(summed) != 1 or summed[0] not in right or is_free((*op.a.type.shape, *op.b.type.shape)):
         return None
     letter = summed[0]
     for v, term, other, rows in ((op.b, right, op.a, left), (op.a, left, op.b, right)):
@@ -166,8 +166,3 @@ def _split_of(op: graph.Contract, constants: set[Value]) -> tuple[str, int] | No
             block = next(sizes, depth)
             return (letter, block) if block < depth else None
     return None
-
-
-def _shape(v: Value) -> tuple[Dim, ...]:
-    shape: tuple[Dim, ...] = v.type.shape
-    return shape

@@ -130,7 +130,10 @@ class _Sharing:
 
     def best_loop(self, op: program.Loop, entered: Open) -> tuple[list[Op], program.Loop, Open]:
         """A loop, with a barrier before it where that spares one in each round."""
-        as_is, alone = self.loop(op, entered), self.loop(op, {})
+        as_is = self.loop(op, entered)
+        if not entered:
+            return [], *as_is
+        alone = self.loop(op, {})
         if _barriers(alone[0].body) < _barriers(as_is[0].body):
             return [program.Barrier(loc=op.loc)], *alone
         return [], *as_is
