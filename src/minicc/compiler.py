@@ -13,11 +13,13 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 from typing import NamedTuple
 
 from minicc.errors import CompilerBug, UserError
 from minicc.ir import graph
 from minicc.ir.core import Module, walk
+from minicc.ir.schedule import Schedule
 from minicc.limits import look
 from minicc.memory import require_graph_fits, require_program_fits, require_within
 from minicc.options import Options
@@ -39,21 +41,23 @@ from minicc.passes.structured.fuse import fuse
 from minicc.passes.structured.lower_to_structured import lower_to_structured
 from minicc.passes.structured.merge import merge
 from minicc.passes.structured.pack import pack
-from minicc.passes.structured.schedule import choose_schedules
 from minicc.passes.structured.tile import tile
+from minicc.passes.structured.write_schedules import write_schedules
 from minicc.target import Target
 
 
 class Setting(NamedTuple):
     """What stages may know besides the module.
 
-    The machine, the mathematics, the sizes of free dimensions, and where rules are numbered.
+    The machine, the mathematics, the sizes of free dimensions, where rules are numbered, and the
+    schedules of groups by their names.
     """
 
     target: Target
     strict: bool
     binding: Mapping[str, int]
     applications: Applications | None = None
+    schedules: Mapping[str, Schedule] = MappingProxyType({})
 
 
 Run = Callable[[Module, Setting], Module]
@@ -128,12 +132,13 @@ STAGES: tuple[Stage, ...] = (
         lambda m, s: collapse(m, s.target),
     ),
     _stage(
-        "tile",
-        "choose a schedule for each group and apply it",
+        "schedule",
+        "choose how each group is tiled and what is packed, where that is not given",
         "structured",
-        tile,
-        lambda m, s: tile(m, choose_schedules(m, s.target)),
+        write_schedules,
+        lambda m, s: write_schedules(m, s.target, s.schedules),
     ),
+    _stage("tile", "cut the shared dimensions of groups into a grid and tiles", "structured", tile),
     # packing needs the tiles, whose order it packs for
     _stage("pack", "store weights in the order in which tiles read them", "structured", pack),
     _stage(
