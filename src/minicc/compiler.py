@@ -13,13 +13,11 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
-from types import MappingProxyType
 from typing import NamedTuple
 
 from minicc.errors import CompilerBug, UserError
 from minicc.ir import graph
 from minicc.ir.core import Module, walk
-from minicc.ir.schedule import Schedule
 from minicc.limits import look
 from minicc.memory import require_graph_fits, require_program_fits, require_within
 from minicc.options import Options
@@ -42,7 +40,7 @@ from minicc.passes.structured.lower_to_structured import lower_to_structured
 from minicc.passes.structured.merge import merge
 from minicc.passes.structured.pack import pack
 from minicc.passes.structured.tile import tile
-from minicc.passes.structured.write_schedules import write_schedules
+from minicc.passes.structured.write_schedules import Given, require_all_legal, write_schedules
 from minicc.target import Target
 
 
@@ -57,7 +55,7 @@ class Setting(NamedTuple):
     strict: bool
     binding: Mapping[str, int]
     applications: Applications | None = None
-    schedules: Mapping[str, Schedule] = MappingProxyType({})
+    given: Given | None = None
 
 
 Run = Callable[[Module, Setting], Module]
@@ -136,7 +134,7 @@ STAGES: tuple[Stage, ...] = (
         "choose how each group is tiled and what is packed, where that is not given",
         "structured",
         write_schedules,
-        lambda m, s: write_schedules(m, s.target, s.schedules),
+        lambda m, s: write_schedules(m, s.target, s.given or Given()),
     ),
     _stage("tile", "cut the shared dimensions of groups into a grid and tiles", "structured", tile),
     # packing needs the tiles, whose order it packs for
@@ -175,15 +173,21 @@ def lower(
     stop: str | None = None,
     observe: Observe | None = None,
     applications: Applications | None = None,
+    given: Given | None = None,
 ) -> Module:
     """Run the stages behind `start` (all without it) up to and with `stop` (to the end without it).
 
-    `applications` learns which rules were applied, and may stop them.
+    `applications` learns which rules were applied, and may stop them; `given` are the schedules of
+    the options, and learns which were used.
     `observe(stage, before, after, seconds)` is called behind each stage. UserError where a
     dimension stays free, a stage is unknown, or memory would not do (see `memory`); a bug of a
     stage is reported with the stage's name.
     """
-    setting = Setting(options.machine, options.math == "strict", binding or {}, applications)
+    machine, strict = options.machine, options.math == "strict"
+    given = given or Given(options.schedules)
+    setting = Setting(machine, strict, binding or {}, applications, given)
+    if start in ("schedule", "tile"):
+        require_all_legal(module, machine, start)
     for stage in chosen_stages(start, stop):
         before = module
         look()

@@ -8,12 +8,13 @@ from random import Random
 from minicc.compiler import lower
 from minicc.ir.affine import typical
 from minicc.ir.core import Module
+from minicc.ir.printer import print_attribute, quote
 from minicc.ir.schedule import Cover, Packing, Schedule, Sums, Unroll
 from minicc.ir.space import REDUCTION
 from minicc.ir.structured import HOLD, PARTIAL, Generic, Group
 from minicc.options import Options
 from minicc.passes.structured.legal import legal
-from minicc.passes.structured.write_schedules import named_groups, write_schedules
+from minicc.passes.structured.write_schedules import Given, named_groups, write_schedules
 from minicc.target import Target
 
 _SIZES = (1, 2, 3, 4, 5, 7, 8, 12, 16, 17, 32, 48)
@@ -22,7 +23,7 @@ _TRIES = 20
 
 def random_schedules(module: Module, target: Target, rng: Random) -> dict[str, Schedule]:
     """A legal schedule for each group by name: the compiler's own with some decisions drawn."""
-    own = dict(named_groups(write_schedules(module, target, {})))
+    own = dict(named_groups(write_schedules(module, target, Given())))
     found: dict[str, Schedule] = {}
     for name, group in own.items():
         chosen = group.schedule
@@ -37,15 +38,22 @@ def random_schedules(module: Module, target: Target, rng: Random) -> dict[str, S
     return found
 
 
+def text_of(plans: Mapping[str, Schedule]) -> str:
+    """A file of schedules."""
+    return "".join(f"{quote(name)} = {print_attribute(plan)}\n" for name, plan in plans.items())
+
+
 def rescheduled(
     module: Module, options: Options, binding: Mapping[str, int] | None, rng: Random
 ) -> tuple[Module, Module, dict[str, Schedule]]:
     """A graph module tiled and packed, and its program, by random schedules, and these."""
     groups = lower(module, options, binding, stop="collapse")
-    given = random_schedules(groups, options.machine, rng)
+    plans = random_schedules(groups, options.machine, rng)
+    given = Given(text_of(plans))
     scheduled = write_schedules(groups, options.machine, given)
+    given.require_used()
     packed = lower(scheduled, options, binding, start="schedule", stop="pack")
-    return packed, lower(packed, options, binding, start="pack"), given
+    return packed, lower(packed, options, binding, start="pack"), plans
 
 
 def _drawn(group: Group, own: Schedule, rng: Random) -> Schedule:

@@ -26,11 +26,14 @@ _MOST_AT_ONCE = 1 << 13  # elements of an op's tile, as code is written out for 
 _MOST_WRITTEN_OUT = 1 << 15  # elements of all tiles of a loop that is written out
 
 
-def require_legal(group: Group, schedule: Schedule, target: Target) -> None:
-    """UserError (MC0185) that says what is wrong with a schedule, if anything is."""
-    if wrong := legal(group, schedule, target):
-        name = group.label or "a group"
-        text = f"the schedule of {name} does not fit it: {'; '.join(wrong)}"
+def require_legal(group: Group, schedule: Schedule, target: Target, tiled: bool = False) -> None:
+    """UserError (MC0185) that says what is wrong with a schedule, if anything is.
+
+    Of a group that is tiled only what is left of it is looked at.
+    """
+    wrong = [*_Check(group, schedule, target).packs()] if tiled else legal(group, schedule, target)
+    if wrong:
+        text = f"a schedule does not fit its group: {'; '.join(wrong)}"
         raise UserError("MC0185", text, where=group.loc)
 
 
@@ -73,10 +76,12 @@ class _Check:
                 yield f"indices that are data are read along {name}, one by one"
             elif size < 1:
                 yield f"a tile has no {size} points of {name}"
-            elif name in self.group.shared and not isinstance(having[0].extent, int):
-                yield f"{name} has no known extent: it is covered, and not tiled"
-            elif name in self.group.shared and size > having[0].extent:
-                yield f"a tile of {size} points of {name}, which has {having[0].extent}"
+            elif name in self.group.shared:
+                extent = having[0].extent
+                if not isinstance(extent, int):
+                    yield f"{name} has no known extent: it is covered, and not tiled"
+                elif size > extent:
+                    yield f"a tile of {size} points of {name}, which has {extent}"
 
     def steps(self) -> Iterator[str]:
         """What is wrong with the points that are handled at once."""
@@ -196,8 +201,8 @@ class _Check:
         names = {n for n in names_of(op.maps[k]) if not affine.is_size(n)}
         if any(n not in op.space for n in names):
             yield f"operand {k} of op {position} is read where data say, and can't be packed"
-        elif not names or any(i.extent == 0 for i in op.space.iters):
-            yield f"operand {k} of op {position} has nothing to pack"
+        elif not names:
+            yield f"operand {k} of op {position} is a single element, and needs no packing"
 
     def amounts(self) -> Iterator[str]:
         """Whether there is too much code."""

@@ -134,7 +134,7 @@ def _alone(copy: Generic) -> Group:
     """
     names, extents = copy.space.names, copy.space.typical
     turned, last = contiguous_name(copy.input_maps[0]), names[-1]
-    tile = {last: extents[last] if isinstance(copy.space[last].extent, int) else _LINE}
+    tile = {last: extents[last] or 1 if isinstance(copy.space[last].extent, int) else _LINE}
     if turned in names[:-1] and min(extents[str(turned)], extents[last]) >= _SQUARE:
         tile = {str(turned): _SQUARE, last: _SQUARE}
     arg = Value(copy.operands[0].type)

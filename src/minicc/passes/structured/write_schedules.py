@@ -8,8 +8,8 @@ they are constant: what contractions read in vectors is copied into the order in
 read it, where that pays. Weights too large for the nearer caches are fetched `ahead`: while a block
 of rows is multiplied by one panel, the next panel comes in.
 
-Groups are called by their labels, with a number behind a second one of the same label: `Conv_0`,
-`Conv_0#2`. That is how files of schedules name them.
+Files of schedules name a group by its first node and how many more it computes for, with a number
+after a second one of that name: `Conv_0 +2`, `Conv_0 +2 #2`.
 
 Mirrors: IREE's KernelDispatch, which sets an op's lowering config or keeps the user's; TVM's
 database of schedules by task.
@@ -17,14 +17,18 @@ database of schedules by task.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Set
+import difflib
+from collections.abc import Iterator, Set
 
+from minicc.errors import UserError
 from minicc.ir import affine
 from minicc.ir.affine import Expr
 from minicc.ir.core import Module, Op, Region, Value
+from minicc.ir.parser import parse_schedules
 from minicc.ir.schedule import Packing, Schedule
 from minicc.ir.structured import Constant, Generic, Group, Scan, contiguous_name
 from minicc.passes.structured.fuse import is_contraction
+from minicc.passes.structured.legal import require_legal
 from minicc.passes.structured.schedule import PACK_READS, choose_schedule, constants_of
 from minicc.target import Target
 
@@ -33,11 +37,42 @@ _AHEAD = 1 << 17  # bytes that may wait there
 _FEW = 12  # blocks of rows; with more of them a panel comes soon enough by itself
 
 
-def write_schedules(module: Module, target: Target, given: Mapping[str, Schedule]) -> Module:
+class Given:
+    """The schedules that a user gave by the names of groups, and which of them were used."""
+
+    def __init__(self, text: str = "") -> None:
+        self.schedules = parse_schedules(text, source="schedules") if text else {}
+        self.used: set[str] = set()
+
+    def find(self, name: str) -> Schedule | None:
+        """The schedule of a group, if one was given."""
+        self.used.add(name)
+        return self.schedules.get(name)
+
+    def require_used(self) -> None:
+        """UserError (MC0186) where there is no group of a name."""
+        for name in self.schedules.keys() - self.used:
+            near = difflib.get_close_matches(name, self.used, 1)
+            hint = f"did you mean {near[0]}? " if near else ""
+            hint += "minicc compile MODEL --schedules prints all"
+            raise UserError("MC0186", f"no group is called {name!r}", hint=hint)
+
+
+def write_schedules(module: Module, target: Target, given: Given) -> Module:
     """The module with a schedule for each group."""
     writer = _Writer(target, given, constants_of(module))
     functions = [f.with_body(writer.region(f.body, set())) for f in module.functions]
     return Module(module.level, functions)
+
+
+def require_all_legal(module: Module, target: Target, done: str) -> None:
+    """UserError where the schedule of a group does not fit it, which a person may have edited.
+
+    The stage that is `done` has used a part of it.
+    """
+    for _, group in named_groups(module):
+        if group.schedule is not None:
+            require_legal(group, group.schedule, target, tiled=done != "schedule")
 
 
 def named_groups(module: Module) -> Iterator[tuple[str, Group]]:
@@ -53,16 +88,16 @@ def named_groups(module: Module) -> Iterator[tuple[str, Group]]:
 
 
 def _next_name(group: Group, names: dict[str, int]) -> str:
-    count = names[group.label] = names.get(group.label, 0) + 1
-    return f"{group.label}#{count}" if count > 1 else str(group.label)
+    first, *more = group.loc
+    name = f"{first} +{len(more)}" if more else first
+    count = names[name] = names.get(name, 0) + 1
+    return f"{name} #{count}" if count > 1 else name
 
 
 class _Writer:
     """Walks a module, with the names of groups so far."""
 
-    def __init__(
-        self, target: Target, given: Mapping[str, Schedule], constants: frozenset[Value]
-    ) -> None:
+    def __init__(self, target: Target, given: Given, constants: frozenset[Value]) -> None:
         self.target = target
         self.given = given
         self.constants = constants
@@ -79,7 +114,11 @@ class _Writer:
                 known.add(op.result)
             elif isinstance(op, Group):
                 name = _next_name(op, self.names)
-                plan = op.schedule or self.given.get(name) or self.chosen(op, known, fixed)
+                plan = op.schedule or self.given.find(name)
+                if plan is None:
+                    plan = self.chosen(op, known, fixed)
+                else:
+                    require_legal(op, plan, self.target)
                 op = op.with_regions(op.regions, schedule=plan)
             elif op.control:
                 op = op.with_regions([self.inner(op, r, known) for r in op.regions])
