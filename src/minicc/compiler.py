@@ -186,9 +186,10 @@ def lower(
     machine, strict = options.machine, options.math == "strict"
     given = given or Given(options.schedules)
     setting = Setting(machine, strict, binding or {}, applications, given)
-    if start in ("schedule", "tile"):
-        require_all_legal(module, machine, start)
-    for stage in chosen_stages(start, stop):
+    stages = chosen_stages(start, stop)
+    if start is not None and stages:
+        require_all_legal(module, machine, stages[0].name)
+    for stage in stages:
         before = module
         look()
         began = time.perf_counter()

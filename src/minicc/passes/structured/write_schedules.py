@@ -51,7 +51,7 @@ class Given:
 
     def require_used(self) -> None:
         """UserError (MC0186) where there is no group of a name."""
-        for name in self.schedules.keys() - self.used:
+        for name in sorted(self.schedules.keys() - self.used):
             near = difflib.get_close_matches(name, self.used, 1)
             hint = f"did you mean {near[0]}? " if near else ""
             hint += "minicc compile MODEL --schedules prints all"
@@ -65,14 +65,15 @@ def write_schedules(module: Module, target: Target, given: Given) -> Module:
     return Module(module.level, functions)
 
 
-def require_all_legal(module: Module, target: Target, done: str) -> None:
-    """UserError where the schedule of a group does not fit it, which a person may have edited.
+def require_all_legal(module: Module, target: Target, stage: str) -> None:
+    """UserError where a schedule does not fit its group, which a person may have edited.
 
-    The stage that is `done` has used a part of it.
+    `stage` is the next one; where that is `pack`, the groups are tiled.
     """
-    for _, group in named_groups(module):
-        if group.schedule is not None:
-            require_legal(group, group.schedule, target, tiled=done != "schedule")
+    if stage in ("tile", "pack"):
+        for _, group in named_groups(module):
+            if group.schedule is not None:
+                require_legal(group, group.schedule, target, tiled=stage == "pack")
 
 
 def named_groups(module: Module) -> Iterator[tuple[str, Group]]:
