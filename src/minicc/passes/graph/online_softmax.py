@@ -10,8 +10,9 @@
 
 Few keys and their values stay in the second cache while all rows meet them, and a row's scores in
 the first (see `fuse`). Of more keys, the scores would have to be written to memory, all of them:
-a block has as many keys as stay near. What stands between the product and the soft-max, such as a
-scale and masks, is done for each block, too.
+a block has as many keys as stay near. Where the number of keys is free, a first block has what is
+left over of whole ones, so that few keys are done as if there were no blocks. What stands between
+the product and the soft-max, such as a scale and masks, is done for each block, too.
 
 Legal where nobody else reads the scores or the weights, and sums may be reassociated. A maximum
 begins at the least finite number, so that a block that is masked whole counts nothing; a row of
@@ -203,7 +204,10 @@ def _path(v: Value, makers: Mapping[Value, Op]) -> tuple[Op, ...] | None:
         return None if before is None else (*before, op)
     if not isinstance(op, Elementwise):
         return None
-    long = [x for x in op.operands if x.type.rank and x.type.shape[-1] == v.type.shape[-1]]
+    short: tuple[tuple[Dim, ...], ...] = ((), (1,))
+    long = [x for x in op.operands if x.type.shape[-1:] not in short]
+    if any(x.type.shape[-1] != v.type.shape[-1] for x in long):
+        return None
     ways = [way for x in dict.fromkeys(long) if (way := _path(x, makers)) is not None]
     return (*ways[0], op) if len(ways) == 1 else None
 
@@ -223,12 +227,13 @@ def _keeps_last(op: graph.Reshape) -> bool:
 
 
 def _is_long(found: Attention) -> bool:
-    """Whether there are more keys than stay near, and many rows that meet them."""
+    """Whether there are, or may be, more keys than stay near, and many rows that meet them."""
     weights, values, _ = found.terms()
     extents = dict(zip(weights, _typical(found.weights), strict=True))
     rows = prod(n for c, n in extents.items() if c not in values)
     keys = found.keys
-    return isinstance(keys, int) and keys > _most(found) and rows >= _MANY_ROWS
+    many = not isinstance(keys, int) or keys > _most(found)
+    return many and rows >= _MANY_ROWS
 
 
 def _most(found: Attention) -> int:
@@ -249,8 +254,10 @@ def _typical(v: Value) -> tuple[int, ...]:
     return tuple(map(affine.typical, v.type.shape))
 
 
-def block_of(keys: int, most: int) -> int:
-    """How many keys a block has: all blocks alike if that can be, else the last one is shorter."""
+def block_of(keys: Dim, most: int) -> int:
+    """How many keys a block has: all blocks alike if that can be, else the first one is shorter."""
+    if not isinstance(keys, int):
+        return most // _LANES * _LANES
     for n in range(most, most // 2, -1):
         if keys % n == 0 and n % (_LANES // 2) == 0:
             return n
@@ -261,18 +268,15 @@ def block_of(keys: int, most: int) -> int:
 def _emit(b: Rebuilder, found: Attention, index: str) -> Value:
     """The attention by blocks, as the product with the values gives it."""
     keys = found.keys
-    assert isinstance(keys, int)
     size = block_of(keys, _most(found))
+    rounds, rest = affine.floordiv(keys, size), affine.mod(keys, size)
     *_, out = found.terms()
     taken = {v: b.new(v) for v in _taken(found)}
-    states = _begin(b, found)
-    rounds, rest = divmod(keys, size)
+    states = _begin(b, found) if rest == 0 else _block(b, found, 0, rest, (), taken)
     if rounds == 1:
-        states = _block(b, found, 0, size, states, taken)
+        states = _block(b, found, rest, size, states, taken)
     else:
-        states = _loop(b, found, rounds, size, states, taken, index)
-    if rest:
-        states = _block(b, found, keys - rest, rest, states, taken)
+        states = _loop(b, found, rest, rounds, size, states, taken, index)
     total, total_sum, _ = states
     one = b.emit(graph.Constant, value=_literal(1.0, total.type))
     inverse = _shaped(b, found, b.emit(graph.Div, one, total_sum))
@@ -289,16 +293,21 @@ def _literal(number: float, type: TensorType) -> Literal:
 def _begin(b: Builder, found: Attention) -> tuple[Value, ...]:
     """The states before any key: products, sums and maxima of no keys."""
     top: TensorType = found.top.result.type
-    least = float(np.finfo(top.dtype.numpy).min)
     weights, values, out = found.terms()
     of_values = found.weighing.operands[found.values].type.shape
     extents = dict(zip(values, of_values, strict=True)) | dict(
         zip(weights, found.weights.type.shape, strict=True)
     )
     shapes = (tuple(extents[c] for c in out), top.shape, top.shape)
-    numbers = [b.emit(graph.Constant, value=_literal(n, top)) for n in (0.0, 0.0, least)]
+    zero = b.emit(graph.Constant, value=_literal(0.0, top))
+    numbers = (zero, zero, _least(b, top))
     pairs = zip(numbers, shapes, strict=True)
     return tuple(b.emit(graph.Broadcast, n, shape=shape) for n, shape in pairs)
+
+
+def _least(b: Builder, type: TensorType) -> Value:
+    """What no finite score is below."""
+    return b.emit(graph.Constant, value=_literal(float(np.finfo(type.dtype.numpy).min), type))
 
 
 def _taken(found: Attention) -> list[Value]:
@@ -313,16 +322,17 @@ def _taken(found: Attention) -> list[Value]:
 def _loop(
     b: Builder,
     found: Attention,
-    rounds: int,
+    first: Dim,
+    rounds: Dim,
     size: int,
     states: tuple[Value, ...],
     taken: Parts,
     index: str,
 ) -> tuple[Value, ...]:
-    """The states after so many blocks of one size."""
+    """The states after so many blocks of one size, from the key `first` on."""
     args = [Value(v.type) for v in states]
     captured = {v: Value(new.type, new.hint) for v, new in taken.items()}
-    start = affine.symbol(index) * size
+    start = first + affine.symbol(index) * size
 
     def body(inner: Builder) -> Sequence[Value]:
         return _block(inner, found, start, size, tuple(args), captured)
@@ -342,10 +352,12 @@ def _loop(
 
 
 def _block(
-    b: Builder, found: Attention, start: Dim, size: int, states: tuple[Value, ...], taken: Parts
+    b: Builder, found: Attention, start: Dim, size: Dim, states: tuple[Value, ...], taken: Parts
 ) -> tuple[Value, ...]:
-    """The states after a block of keys; `taken` has what comes from outside."""
-    before, before_sum, before_top = states
+    """The states after a block of keys; `taken` has what comes from outside.
+
+    No states are those before any key.
+    """
     factors = [
         _cut(b, taken[v], term.index(found.key), start, size) if found.key in term else taken[v]
         for v, term in found.factors
@@ -358,27 +370,32 @@ def _block(
         scores = parts[op.result] = _part(b, op, start, size, parts)
     last = (scores.type.rank - 1,)
     top = b.emit(graph.Reduce, scores, axes=last, combine="max", keepdims=True)
-    top = b.emit(graph.Max, before_top, top)
-    lowered = found.exponential[0]
-    made = {}
-    for kept, x in (("factor", before_top), ("exponentials", scores)):
-        here = {**taken, lowered.operands[0]: x, lowered.operands[1]: top}
-        for op in found.exponential:
-            here[op.result] = b.add(op.rebuilt([here[v] for v in op.operands])).result
-        made[kept] = here[found.exponential[-1].result]
-    factor, e = made["factor"], made["exponentials"]
+    top = b.emit(graph.Max, states[2] if states else _least(b, top.type), top)
+    e = _exponentials(b, found, scores, top, taken)
     sums = b.emit(graph.Reduce, e, axes=last, combine="add", keepdims=True)
-    sums = b.emit(graph.Add, b.emit(graph.Mul, before_sum, factor), sums)
     weights, values, out = found.terms()
     v = taken[found.weighing.operands[found.values]]
     v = _cut(b, v, values.index(weights[-1]), start, size)
     shaped = _shaped(b, found, e)
     new = b.emit(graph.Contract, shaped, v, equation=f"{weights},{values}->{out}")
-    old = b.emit(graph.Mul, before, _shaped(b, found, factor))
-    return b.emit(graph.Add, old, new), sums, top
+    if not states:
+        return new, sums, top
+    factor = _exponentials(b, found, states[2], top, taken)
+    old = b.emit(graph.Mul, states[0], _shaped(b, found, factor))
+    old_sums = b.emit(graph.Mul, states[1], factor)
+    return b.emit(graph.Add, old, new), b.emit(graph.Add, old_sums, sums), top
 
 
-def _part(b: Builder, op: Op, start: Dim, size: int, parts: Parts) -> Value:
+def _exponentials(b: Builder, found: Attention, x: Value, top: Value, taken: Parts) -> Value:
+    """What the soft-max has of scores and their maximum."""
+    lowered, *_ = found.exponential
+    made = {**taken, lowered.operands[0]: x, lowered.operands[1]: top}
+    for op in found.exponential:
+        x = made[op.result] = b.add(op.rebuilt([made[v] for v in op.operands])).result
+    return x
+
+
+def _part(b: Builder, op: Op, start: Dim, size: Dim, parts: Parts) -> Value:
     """An op of the path for a block of keys."""
     if isinstance(op, graph.Reshape):
         shape = (*op.result.type.shape[:-1], size)
@@ -392,7 +409,7 @@ def _part(b: Builder, op: Op, start: Dim, size: int, parts: Parts) -> Value:
     return b.add(op.rebuilt(operands)).result
 
 
-def _cut(b: Builder, v: Value, axis: int, start: Dim, size: int) -> Value:
+def _cut(b: Builder, v: Value, axis: int, start: Dim, size: Dim) -> Value:
     """So many elements of a tensor along an axis."""
     shape = v.type.shape
     starts = tuple(start if k == axis else 0 for k in range(len(shape)))
