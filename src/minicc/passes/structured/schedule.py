@@ -59,6 +59,8 @@ _CHUNK = 2048  # elements of a long row that one instance handles
 _MOST_SOUGHT = 1 << 16  # rounds of a block for which a divisor is sought
 _MOST_VECTORS = 16  # of a tile of an op that is no contraction
 _MOST_COMPUTED = 1024  # vectors that all ops of such a body have together, as each is code
+_STREAMS = 4  # rows that are summed at once, each read as it lies
+_LONG_ROW = 4  # vectors of a row, from which it is
 _TALLEST = 12  # rows of a block that ops other than contractions handle at once
 
 
@@ -427,7 +429,10 @@ def _rows(group: Group, target: Target) -> Schedule:
     longest = max((len(o.body.ops) for o in ops if not o.into), default=1)
     most = max(1, min(_MOST_VECTORS, _MOST_COMPUTED // max(1, longest)))
     vectors = 1 if any(o.into for o in ops) else min(4, most)
-    if vector is not None and vector in group.shared:
+    along = _along_rows(main, vector, group, lanes)
+    if along is not None:
+        tiles = {str(vector): min(extents[str(vector)], _STREAMS), along: 3 * lanes}
+    elif vector is not None and vector in group.shared:
         chunk = vectors * lanes
         if main.space.of_kind(SEQUENTIAL):
             chunk = 2 * lanes  # threads have nothing but this dimension to share
@@ -454,12 +459,28 @@ def _rows(group: Group, target: Target) -> Schedule:
         for name, size in _inner_tiles(op, group, lanes).items():
             tiles.setdefault(name, min(size, max(1, most * lanes // at_once)))
     grid = tuple(n for n in group.shared)
+    lengths = {True: (LONGEST_CHAIN, BLOCK), False: (_PLAIN_CHAIN, _PLAIN_BLOCK)}
     cuts = {
-        op: cut_sums(op, {**tiles, **steps}, _PLAIN_CHAIN, _PLAIN_BLOCK)
+        op: cut_sums(op, {**tiles, **steps}, *lengths[is_contraction(op)])
         for op in ops
         if "add" in op.combine
     }
     return Schedule(grid, tiles, cuts, steps)
+
+
+def _along_rows(op: Generic, vector: str | None, group: Group, lanes: int) -> str | None:
+    """The reduction along which a matrix lies, that is summed to one result for each of its rows.
+
+    A vector of results would read a few elements of as many rows at once; rows that are read as
+    they lie come as fast as memory gives them.
+    """
+    if vector is None or vector not in group.shared:
+        return None
+    for m in op.input_maps:
+        name = contiguous_name(m)
+        if name in {i.name for i in op.space.of_kind(REDUCTION)} and _mentions(m, vector):
+            return name if op.space.typical[str(name)] >= _LONG_ROW * lanes else None
+    return None
 
 
 def _crossed(op: Generic, vector: str, group: Group) -> str | None:
