@@ -17,12 +17,12 @@ knows the target but not the number of threads.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from math import isqrt, prod
+from math import prod
 from typing import NamedTuple
 
 from minicc.ir import affine_facts
 from minicc.ir.affine import Expr, symbols
-from minicc.ir.core import Module, Value, walk
+from minicc.ir.core import Module, Value, walk_control
 from minicc.ir.schedule import Cover, Schedule, Sums
 from minicc.ir.space import REDUCTION, SEQUENTIAL
 from minicc.ir.structured import (
@@ -40,6 +40,7 @@ from minicc.ir.types import dense_strides
 from minicc.passes.structured.fuse import is_contraction
 from minicc.passes.structured.merge import plain_names
 from minicc.passes.structured.rows import Steps
+from minicc.passes.structured.sums import NO_CUTS, Cuts, cut_sums
 from minicc.passes.structured.tile_cost import (
     BLOCK,
     LONGEST_CHAIN,
@@ -55,9 +56,10 @@ _PLAIN_BLOCK, _PLAIN_CHAIN = 16, 16
 PACK_READS = 4  # reads of an element from which a copy in the tiles' order pays
 _ROWS = 48  # of a free dimension that an instance has, about
 _CHUNK = 2048  # elements of a long row that one instance handles
-_MOST_SOUGHT = 1 << 16  # rounds of a block for which a divisor is sought
 _MOST_VECTORS = 16  # of a tile of an op that is no contraction
 _MOST_COMPUTED = 1024  # vectors that all ops of such a body have together, as each is code
+_STREAMS = 4  # rows that are summed at once, each read as it lies
+_LONG_ROW = 4  # vectors of a row, from which it is
 _TALLEST = 12  # rows of a block that ops other than contractions handle at once
 
 
@@ -83,7 +85,7 @@ class _Draft:
 def constants_of(module: Module) -> frozenset[Value]:
     """What is packed once: constants, and what a loop captures."""
     constants: set[Value] = set()
-    for op in (op for f in module.functions for op in walk(f.body)):
+    for op in (op for f in module.functions for op in walk_control(f.body)):
         if isinstance(op, Constant):
             constants.add(op.result)
         elif isinstance(op, Scan):
@@ -358,49 +360,6 @@ def _narrow_operand(op: Generic, vector: str | None) -> int:
     return 1 - wide[-1] if wide and wide[-1] < 2 else 0
 
 
-class Cuts(NamedTuple):
-    """Where the sums of one op restart: points of a block by dimension, and dimensions by round."""
-
-    blocks: tuple[tuple[str, int], ...] = ()
-    cut: tuple[str, ...] = ()
-
-
-NO_CUTS = Cuts()
-
-
-def cut_sums(op: Generic, tile: Mapping[str, int], chain: int, block: int) -> Cuts:
-    """Cut the sums of an op so that none adds more than about `chain` terms one after the other.
-
-    A reduction that is longer alone is cut into blocks of about `block` rounds, or of the square
-    root of its length where that is more; then every loop that would make the chain too long.
-    """
-    blocks: list[tuple[str, int]] = []
-    cut: list[str] = []
-    length = 1
-    for i in reversed(op.space.of_kind(REDUCTION)):
-        step = tile.get(i.name, 1)
-        rounds = -(-op.space.typical[i.name] // step)
-        free = not isinstance(i.extent, int)
-        if rounds > chain or free:
-            size = block if free else _block_rounds(rounds, max(block, isqrt(rounds)))
-            blocks.append((i.name, size * step))
-            rounds = -(-rounds // size)
-            length = 1
-        if length * rounds > chain and length > 1:
-            cut.append(i.name)
-            length = 1
-        length *= rounds
-    return Cuts(tuple(blocks), tuple(cut))
-
-
-def _block_rounds(rounds: int, wanted: int) -> int:
-    """Near `wanted`, a divisor if there is one, so that no shorter block remains."""
-    if wanted > _MOST_SOUGHT:
-        return wanted
-    divisors = [d for d in range(wanted // 2, 2 * wanted + 1) if rounds % d == 0]
-    return min(divisors, key=lambda d: abs(d - wanted), default=wanted)
-
-
 def _rows(group: Group, target: Target) -> _Draft:
     """Elementwise ops, reductions and windows.
 
@@ -417,7 +376,10 @@ def _rows(group: Group, target: Target) -> _Draft:
     longest = max((len(o.body.ops) for o in ops if not o.into), default=1)
     most = max(1, min(_MOST_VECTORS, _MOST_COMPUTED // max(1, longest)))
     vectors = 1 if any(o.into for o in ops) else min(4, most)
-    if vector is not None and vector in group.shared:
+    along = _along_rows(main, vector, group, lanes)
+    if along is not None:
+        tiles = {str(vector): min(extents[str(vector)], _STREAMS), along: 3 * lanes}
+    elif vector is not None and vector in group.shared:
         chunk = vectors * lanes
         if main.space.of_kind(SEQUENTIAL):
             chunk = 2 * lanes  # threads have nothing but this dimension to share
@@ -444,12 +406,28 @@ def _rows(group: Group, target: Target) -> _Draft:
         for name, size in _inner_tiles(op, group, lanes).items():
             tiles.setdefault(name, min(size, max(1, most * lanes // at_once)))
     grid = tuple(n for n in group.shared)
+    lengths = {True: (LONGEST_CHAIN, BLOCK), False: (_PLAIN_CHAIN, _PLAIN_BLOCK)}
     cuts = {
-        op: cut_sums(op, {**tiles, **steps}, _PLAIN_CHAIN, _PLAIN_BLOCK)
+        op: cut_sums(op, {**tiles, **steps}, *lengths[is_contraction(op)])
         for op in ops
         if "add" in op.combine
     }
     return _Draft(grid, tiles, cuts, steps)
+
+
+def _along_rows(op: Generic, vector: str | None, group: Group, lanes: int) -> str | None:
+    """The reduction along which a matrix lies, that is summed to one result for each of its rows.
+
+    A vector of results would read a few elements of as many rows at once; rows that are read as
+    they lie come as fast as memory gives them.
+    """
+    if vector is None or vector not in group.shared:
+        return None
+    for m in op.input_maps:
+        name = contiguous_name(m)
+        if name in {i.name for i in op.space.of_kind(REDUCTION)} and _mentions(m, vector):
+            return name if op.space.typical[str(name)] >= _LONG_ROW * lanes else None
+    return None
 
 
 def _crossed(op: Generic, vector: str, group: Group) -> str | None:
