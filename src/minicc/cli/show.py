@@ -63,7 +63,8 @@ class Asked(NamedTuple):
     def shows(self) -> bool:
         """Whether anything is asked for that is shown or written of single stages."""
         asked = (self.part, self.stop, self.dump, self.print_after, self.listed, self.report)
-        return any(asked) or self.apply_first is not None or self.time_stages or self.check
+        further = self.apply_first is not None or self.time_stages or self.check
+        return any(asked) or further or self.schedules
 
     @property
     def prints(self) -> bool:
