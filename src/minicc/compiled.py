@@ -26,6 +26,7 @@ from minicc.memory import constant_bytes, require_within
 from minicc.options import Options
 from minicc.partition import Control, HostOps, Part, PartitionPlan, plan_parts
 from minicc.passes.graph.specialise import free_symbols
+from minicc.passes.structured.write_schedules import Given
 from minicc.runtime import saved
 from minicc.runtime.cache import cache_at, key
 from minicc.runtime.host_ops import hollow, runner
@@ -165,6 +166,7 @@ def _built(module: Module, options: Options, binding: Mapping[str, int]) -> Made
         require_within(plan.module, options.limits)
     building = _Building(options, plan)
     built = building.built(plan.module.main, plan.parts)
+    building.given.require_used()
     programs = building.programs
     return Made(
         built,
@@ -184,6 +186,7 @@ class _Building:
         self.plan = plan
         self.seconds: dict[str, float] = {"llvm": 0.0}
         self.programs: list[Module] = []
+        self.given = Given(options.schedules)
 
     def built(self, function: Function, parts: Sequence[Part]) -> Built:
         """A function that was cut into parts, as data."""
@@ -210,20 +213,24 @@ class _Building:
 
     def _native(self, function: Function) -> Native:
         module = self.plan.module if self.plan.whole else Module("graph", [function])
-        program, native = _native(module, self.options, self.plan.binding, self.seconds)
+        program, native = _native(module, self.options, self.plan.binding, self.seconds, self.given)
         self.programs.append(program)
         return native
 
 
 def _native(
-    module: Module, options: Options, binding: Mapping[str, int], seconds: dict[str, float]
+    module: Module,
+    options: Options,
+    binding: Mapping[str, int],
+    seconds: dict[str, float],
+    given: Given,
 ) -> tuple[Module, Native]:
     """The program of a graph module, and its machine code; adds to the seconds of each stage."""
 
     def observe(stage: Stage, before: Module, after: Module, taken: float) -> None:
         seconds[stage.name] = seconds.get(stage.name, 0.0) + taken
 
-    program = lower(module, options, binding, observe=observe)
+    program = lower(module, options, binding, observe=observe, given=given)
     began = time.perf_counter()
     if constant_bytes(program) >= _MUCH:
         give_back()

@@ -17,6 +17,7 @@ from minicc.cli.inputs import bind_shapes, parse_inputs, parse_shapes
 from minicc.cli.programs import units_of_program, write_program
 from minicc.cli.progress import Progress
 from minicc.cli.report import report_of, show_report
+from minicc.cli.schedules import read_schedules, text_of_schedules
 from minicc.cli.show import MACHINE, Asked, Show, Span
 from minicc.cli.stages import stage_or
 from minicc.compiler import STAGES, stage_names
@@ -25,7 +26,7 @@ from minicc.frontends.onnx.importer import import_graph, require_size_error
 from minicc.frontends.onnx.reader import Model, read_model
 from minicc.ir.core import Module
 from minicc.ir.levels import LEVELS
-from minicc.observe import load_dump
+from minicc.observe import load_dump, write_beside
 from minicc.options import Options
 from minicc.runtime.programs import is_program
 from minicc.target import TARGETS
@@ -83,6 +84,8 @@ from minicc.units import Unit, Units, units_of
 @click.option("--json", "as_json", is_flag=True, help="print the report as one JSON object")
 @click.option("--time-stages", is_flag=True, help="tell how long each stage took")
 @click.option("--verify", "check", is_flag=True, help="verify the module behind each stage")
+@click.option("--schedules", is_flag=True, help="print the schedules of all groups as a file")
+@click.option("--schedule", metavar="FILE", help="put the schedules of a file in place of others")
 @click.option("--math", type=click.Choice(["fast", "strict"]), help="fast may reassociate")
 @click.option("--target", type=click.Choice([*TARGETS]), help="default: the host's best")
 def compile_command(**given: Any) -> None:
@@ -96,7 +99,8 @@ def compile_command(**given: Any) -> None:
     _check_usage(asked)
     if as_json and not asked.report:
         raise click.UsageError("--json is how --report tells: the text of a module is none")
-    options = Options(math=asked.math, target=asked.target)
+    schedules = read_schedules(asked.schedule)
+    options = Options(math=asked.math, target=asked.target, schedules=schedules)
     start = None
     if asked.whole is not None:
         with Progress(f"compiling {asked.model}"):
@@ -113,8 +117,16 @@ def compile_command(**given: Any) -> None:
     else:
         with Progress(f"importing {asked.model}"):
             units = _units(read_model(asked.model or ""), asked, options)
-    span = _span(start, asked)
     chosen = _chosen(units, asked)
+    if asked.schedules:
+        with Progress(f"scheduling {asked.model or asked.resume}"):
+            text = text_of_schedules(chosen, options, start)
+        if asked.output is None:
+            click.echo(text, nl=False)
+        else:
+            write_beside(Path(asked.output), text.encode())
+        return
+    span = _span(start, asked)
     Show(chosen, asked, options, span, units.several).run()
 
 
@@ -127,6 +139,8 @@ def _check_usage(asked: Asked) -> None:
     if resumed and (asked.inputs or asked.part):
         raise click.UsageError("a dumped FILE is one part already: leave out --input and --part")
     program = asked.model is not None and is_program(asked.model)
+    if program and (asked.schedules or asked.schedule):
+        raise click.UsageError("a program is compiled: schedules are of a model")
     if asked.report and program:
         raise click.UsageError("--report tells of a model: minicc inspect tells of a program")
     if asked.report and (resumed or asked.form is not None or asked.part):

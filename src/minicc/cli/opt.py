@@ -18,6 +18,7 @@ from minicc.ir.printer import print_module, resources
 from minicc.ir.verify import verify
 from minicc.observe import load_module, write_arrays, write_beside
 from minicc.options import Options
+from minicc.passes.structured.write_schedules import require_all_legal
 from minicc.target import TARGETS
 
 
@@ -55,6 +56,7 @@ def opt_command(
                 f"{stage.name} takes a module of level {wanted}, and it is of {level} there"
             )
         level = stage.level
+    require_all_legal(module, setting.target, passes[0].name)
     with Progress(f"reading {file}") as progress:
         for stage in passes:
             progress.at(f"running {stage.name}")

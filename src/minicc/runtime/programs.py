@@ -71,7 +71,7 @@ class Programs:
         if digest is not None:
             target = options.machine
             machine = (target.name, target.cpu, target.features)
-            asked = repr((outputs, options.sizes, options.limits))
+            asked = repr((outputs, options.sizes, options.limits, options.schedules))
             self._parts = (made_by(), *machine, options.math, digest, asked)
 
     def find(self, sizes: Mapping[str, int] | None = None) -> Saved | None:
