@@ -1,9 +1,6 @@
-"""Choose where long sums restart, so that no chain of additions is long.
+"""What is chosen for a group before it is a schedule, and where long sums restart.
 
-    a sum over 2048 elements   -->   16 sums over 128, which are then added
-
-Mirrors: NumPy's pairwise sums, which keep the error small as well; ours are cut into equal blocks,
-whose order does not depend on threads.
+Mirrors: the blocked summation of BLIS and NumPy; NumPy's is pairwise.
 """
 
 from __future__ import annotations
@@ -12,9 +9,15 @@ from collections.abc import Mapping
 from math import isqrt
 from typing import NamedTuple
 
+from minicc.ir.affine import Expr
+from minicc.ir.schedule import Around
 from minicc.ir.space import REDUCTION
-from minicc.ir.structured import Generic
+from minicc.ir.structured import Generic, Map, contiguous_name, names_of
+from minicc.passes.structured.rows import Steps
+from minicc.target import Target
 
+# LONGEST_CHAIN for sums that are not of products: they cost little, and errors of one sign pile up
+PLAIN_BLOCK, PLAIN_CHAIN = 16, 16
 _MOST_SOUGHT = 1 << 16  # rounds of a block for which a divisor is sought
 
 
@@ -26,6 +29,26 @@ class Cuts(NamedTuple):
 
 
 NO_CUTS = Cuts()
+
+
+class Draft:
+    """The decisions for one group while they are made; `lengths` are those of steps over rows."""
+
+    def __init__(
+        self,
+        grid: tuple[str, ...],
+        tiles: Mapping[str, int],
+        cuts: Mapping[Generic, Cuts],
+        steps: Mapping[str, int] | None = None,
+        widths: Mapping[str, int] | None = None,
+    ) -> None:
+        self.lengths: dict[str, Steps] = {}
+        self.grid = grid
+        self.tiles = dict(tiles)
+        self.cuts = cuts
+        self.around: tuple[Around, ...] = ()
+        self.steps = dict(steps or {})
+        self.widths = dict(widths or {})
 
 
 def cut_sums(op: Generic, tile: Mapping[str, int], chain: int, block: int) -> Cuts:
@@ -59,3 +82,16 @@ def _block_rounds(rounds: int, wanted: int) -> int:
         return wanted
     divisors = [d for d in range(wanted // 2, 2 * wanted + 1) if rounds % d == 0]
     return min(divisors, key=lambda d: abs(d - wanted), default=wanted)
+
+
+def lanes_of(op: Generic, target: Target) -> int:
+    """Elements of a vector of the widest type that an op handles in vectors."""
+    vector = contiguous_name(op.yield_maps[0])
+    read = [v for v, m in zip(op.operands, op.input_maps, strict=True) if vector in names_of(m)]
+    bits = max([v.type.dtype.bits for v in (*op.results, *read)], default=32)
+    return max(1, target.vector_bits // max(8, bits))
+
+
+def mentions(m: Map, name: str) -> bool:
+    """Whether a map depends on a dimension."""
+    return any(isinstance(e, Expr) and name in e.symbols() for e in m)
