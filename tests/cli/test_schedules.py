@@ -191,6 +191,7 @@ GRID, ROWS = 'grid = ["m", "n"]', 'grid = ["r", "c"]'
             f"{GRID}, tiles = <k=4>, sums = [[0, <k=6>, []]]",
             "a block of 6 points of k is no multiple of the tile of 4",
         ),
+        (0, f'{GRID}, around = [[0, "k", 4]]', "op 0 has no tile, and a loop around it"),
         (0, f"{GRID}, packs = [[0, 2, 0]]", "there is no operand 2 of op 0"),
         (0, f"{GRID}, packs = [[0, 1, 0], [0, 1, 8]]", "an operand is packed twice"),
         (
