@@ -263,7 +263,7 @@ def _is_streamed(
     A constant is packed in the order in which tiles read it.
     """
     k = 1 - _narrow_operand(op, product.vector)
-    v, extents = op.operands[k], op.space.extents
+    v, extents = op.operands[k], op.space.typical
     if v not in group.body.args or len(op.space.of_kind(REDUCTION)) != 1:
         return False
     known = all(isinstance(i.extent, int) for i in op.space.iters)
