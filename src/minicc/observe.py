@@ -152,6 +152,13 @@ def write_beside(path: Path, content: bytes | Callable[[IO[bytes]], object]) -> 
         raise UserError("MC0144", f"can't write {path}: {error.strerror}") from error
 
 
+def write_text(path: Path, text: str, module: Module) -> None:
+    """Write a module's text, with the arrays that it elides in FILE.npz beside it."""
+    if arrays := resources(module):
+        write_arrays(path.with_name(f"{path.name}.npz"), arrays)
+    write_beside(path, text.encode())
+
+
 def write_arrays(path: Path, arrays: Mapping[str, Array]) -> None:
     """An .npz of arrays by name, the same bytes for the same arrays."""
 
@@ -182,29 +189,16 @@ def _array(archive: zipfile.ZipFile, name: str) -> Array:
         return np.asarray(np.lib.format.read_array(entry, allow_pickle=False))
 
 
-def load_dump(path: Path) -> tuple[str, Module]:
-    """The stage that a dumped file stands behind, and its module, verified.
-
-    UserError where the file or its head can't be read; else like `load_module`.
-    """
-    text = _read(path)
-    first = text.partition("\n")[0]
-    if not first.startswith(HEAD):
-        raise UserError(
-            "MC0146",
-            f"{path} does not begin with `{HEAD}NAME:`",
-            hint="resume from a file that --dump wrote",
-        )
-    return first.removeprefix(HEAD).partition(":")[0], _parsed(path, text)
-
-
-def load_module(path: Path) -> Module:
-    """The module whose text a file holds, verified.
+def load_dump(path: Path) -> tuple[str | None, Module]:
+    """The stage that the first line of a file names, if it does, and the module, verified.
 
     Its arrays are in FILE.npz, or in the archive of its folder. UserError where the file can't be
     read, with line and column where its text is wrong.
     """
-    return _parsed(path, _read(path))
+    text = _read(path)
+    first = text.partition("\n")[0]
+    stage = first.removeprefix(HEAD).partition(":")[0] if first.startswith(HEAD) else None
+    return stage, _parsed(path, text)
 
 
 def _read(path: Path) -> str:

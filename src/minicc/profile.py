@@ -53,9 +53,10 @@ def profile(
     binding: Mapping[str, int],
     inputs: Sequence[Array],
     rounds: int = 20,
+    start: str | None = None,
 ) -> list[LaunchTime]:
-    """The launches of a graph module in order, each with its best time of some rounds."""
-    lowered = lower(module, options, binding)
+    """The launches of a module behind a stage, in order, each with its best time of some rounds."""
+    lowered = lower(module, options, binding, start=start)
     kept: list[Array] = list(inputs)
     args = lowered.main.args[: len(inputs)]
     given = binding_of([a.type.shape for a in args], [x.shape for x in inputs])

@@ -18,27 +18,24 @@ from typing import Any
 import click
 import numpy as np
 
+from minicc.cli.choices import JSON, MATH, SHAPE, SKIP, TARGET, THREADS
 from minicc.cli.inputs import (
-    bind_shapes,
     bound_session,
     complete_inputs,
     parse_inputs,
     parse_shapes,
 )
 from minicc.cli.progress import Progress
+from minicc.cli.sources import open_source
 from minicc.cli.tables import show_table
 from minicc.errors import UserError
-from minicc.frontends.onnx.importer import import_graph
-from minicc.frontends.onnx.reader import read_model
 from minicc.inputs import check_inputs
 from minicc.ir.arrays import Array
-from minicc.node_args import elements_of
 from minicc.options import Options
 from minicc.profile import LaunchTime, profile
 from minicc.runtime.programs import is_program
 from minicc.session import InferenceSession
-from minicc.target import TARGETS
-from minicc.units import Unit, run_units, units_of
+from minicc.units import Unit, run_units
 from minicc.wording import counted
 
 Run = Callable[[], list[Any]]
@@ -51,13 +48,14 @@ _COLUMNS = ("part", "kernel", "us", "share", "points/ns", "computes")
 @click.argument("model", type=click.Path(dir_okay=False))
 @click.option("--against", type=click.Choice(_PEERS), help="measure that engine, too")
 @click.option("--input", "inputs", multiple=True, metavar="X=@x.npy", help="as `minicc run` has it")
-@click.option("--shape", "shapes", multiple=True, metavar="X=1x3x224x224", help="sizes of an input")
-@click.option("--threads", type=click.IntRange(1), help="threads of a run; default: all cores")
+@SHAPE
+@THREADS
 @click.option("--seconds", type=click.FloatRange(0.01), default=2.0, help="for each engine")
 @click.option("--profile", "launches", type=click.IntRange(1), help="tell of so many launches")
-@click.option("--math", type=click.Choice(["fast", "strict"]), help="fast may reassociate")
-@click.option("--target", type=click.Choice([*TARGETS]), help="default: the host's best")
-@click.option("--json", "as_json", is_flag=True, help="print one JSON object")
+@MATH
+@SKIP
+@TARGET
+@JSON
 def bench_command(
     model: str,
     against: str | None,
@@ -67,11 +65,12 @@ def bench_command(
     seconds: float,
     launches: int | None,
     math: str | None,
+    skip: tuple[str, ...],
     target: str | None,
     as_json: bool,
 ) -> None:
     """Measure runs of MODEL, beside another engine's if asked."""
-    options = Options(threads=threads, math=math, target=target)
+    options = Options(threads=threads, math=math, target=target, skip=skip or None)
     began = time.perf_counter()
     bound = parse_shapes(shapes)
     with Progress(f"compiling {model}") as progress:
@@ -172,16 +171,15 @@ def _launches(
     if is_program(model):
         text = "the launches of a compiled program are not measured one by one"
         raise UserError("MC0164", text, hint="name the model that it was compiled from")
-    read = read_model(model)
-    binding = bind_shapes(read.inputs, {name: a.shape for name, a in feed.items()})
-    units = units_of(import_graph(read, binding), options, binding)
-    checked = check_inputs(read.inputs, feed, options.memory_limit, elements_of(read.declared))
+    shapes = {name: a.shape for name, a in feed.items()}
+    units, signature, elements = open_source(model, shapes, options)
+    checked = check_inputs(signature, feed, options.memory_limit, elements)
     values = list(checked.values())
     found: list[tuple[int, LaunchTime]] = []
 
     def met(unit: Unit, inputs: list[Array], outputs: list[Array]) -> None:
         if not unit.host:
-            times = profile(unit.module, options, unit.binding, inputs)
+            times = profile(unit.module, options, unit.binding, inputs, start=unit.start)
             found.extend((unit.number, launch) for launch in times)
 
     if units.several:

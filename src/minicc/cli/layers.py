@@ -22,6 +22,7 @@ from rich.table import Table
 from minicc import compiler, jitted, observe, onnxruntime, partition, runtime, session
 from minicc.backends import llvm
 from minicc.backends.llvm import compile as llvm_compile
+from minicc.cli.choices import JSON
 from minicc.compiler import STAGES, mirrors_of
 from minicc.frontends import onnx, trace
 from minicc.frontends.trace import guards, loops, paths
@@ -81,7 +82,7 @@ def _rows(parts: Iterable[tuple[str, tuple[ModuleType, ...]]]) -> Iterator[Row]:
 
 
 @click.command("layers")
-@click.option("--json", "as_json", is_flag=True, help="print one JSON object")
+@JSON
 def layers_command(as_json: bool) -> None:
     """Print every layer of the compiler and the real systems that it mirrors."""
     if as_json:

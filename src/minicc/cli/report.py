@@ -69,7 +69,7 @@ def _row(unit: Unit, options: Options) -> dict[str, Any]:
     if unit.host:
         nodes = {name for op, _ in unit.host for name in op.loc}
         return {"part": unit.number, "host": True, "nodes": len(nodes)}
-    lowered = lower(unit.module, options, unit.binding)
+    lowered = lower(unit.module, options, unit.binding, start=unit.start)
     return {"part": unit.number, "host": False, **_compiled(lowered)}
 
 

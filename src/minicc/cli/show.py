@@ -18,8 +18,8 @@ from minicc.cli.progress import Progress
 from minicc.cli.tables import show_table
 from minicc.compiler import STAGES, lower, mirrors_of
 from minicc.ir.core import Module
-from minicc.ir.printer import print_module, resources
-from minicc.observe import Observer, headed, make_folder, write_arrays, write_beside
+from minicc.ir.printer import print_module
+from minicc.observe import Observer, headed, make_folder, write_beside, write_text
 from minicc.options import Options
 from minicc.passes.graph.applications import Applications
 from minicc.runtime.programs import SUFFIX
@@ -32,7 +32,7 @@ _COMMENT = {"llvm": ";", "asm": "#"}
 class Asked(NamedTuple):
     """The options of `minicc compile`."""
 
-    model: str | None
+    model: str
     shapes: tuple[str, ...]
     inputs: tuple[str, ...]
     part: int | None
@@ -40,7 +40,6 @@ class Asked(NamedTuple):
     form: str | None
     output: str | None
     dump: str | None
-    resume: str | None
     print_after: str | None
     listed: bool
     apply_first: int | None
@@ -49,6 +48,7 @@ class Asked(NamedTuple):
     check: bool
     math: str | None
     target: str | None
+    skip: tuple[str, ...]
 
     @property
     def whole(self) -> Path | None:
@@ -95,7 +95,7 @@ class Show:
         self._applications = Applications(asked.apply_first)
         self._seconds: dict[str, float] = {}
         self._written: list[Path] = []
-        self._progress = Progress(f"compiling {asked.model or asked.resume}")
+        self._progress = Progress(f"compiling {asked.model}")
 
     def run(self) -> None:
         """Show all units; of several, the files that were written are named at the end."""
@@ -157,11 +157,11 @@ class Show:
         text = self._head(unit) + print_module(unit.module)
         if (folder := self._dump(unit)) is not None:
             make_folder(folder)
-            _write_text(folder / "host.mcc", text, unit.module)
+            write_text(folder / "host.mcc", text, unit.module)
         if self._asked.form in MACHINE:
             return
         if (output := self._output(unit)) is not None:
-            _write_text(output, text, unit.module)
+            write_text(output, text, unit.module)
         elif self._asked.prints:
             self._say(print_module(unit.module), nl=False)
 
@@ -206,7 +206,7 @@ class Show:
         elif output is not None:
             stage = STAGES[self._span.last - 1]
             notes = unit.head() if self._titled else ()
-            _write_text(output, headed(stage, mirrors_of(stage.home), module, notes), module)
+            write_text(output, headed(stage, mirrors_of(stage.home), module, notes), module)
         elif self._asked.prints:
             machine = form in MACHINE
             text = self._machine_text(module, form) if machine else print_module(module)
@@ -222,13 +222,6 @@ class Show:
         make = emit if form == "llvm" else assemble
         texts = make(module, self._options.machine, self._options.math == "fast")
         return "\n".join(f"{_COMMENT[form]} {name}\n{text}" for name, text in texts.items())
-
-
-def _write_text(path: Path, text: str, module: Module) -> None:
-    """A module's text, with the constants that it elides in an archive beside it."""
-    if arrays := resources(module):
-        write_arrays(path.with_name(f"{path.name}.npz"), arrays)
-    write_beside(path, text.encode())
 
 
 def _comment(lines: Iterable[str], asked: Asked) -> str:

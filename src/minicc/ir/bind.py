@@ -39,7 +39,11 @@ def bind(function: Function, binding: Binding) -> Function:
     whole = with_derived(binding, function.attrs.get("derived", ()))
     told = {n.removeprefix("$"): v for n, v in binding.items() if isinstance(v, int)}
     sizes = ", ".join(f"{name}={n}" for name, n in told.items())
-    return bind_all(function, lambda value: affine.substitute(value, whole), sizes)
+    made = bind_all(function, lambda value: affine.substitute(value, whole), sizes)
+    if named := function.attrs.get("sizes"):
+        left = tuple(name for name in named if not isinstance(binding.get(name), int))
+        made.attrs = {**made.attrs, "sizes": left}
+    return made
 
 
 def bind_all(function: Function, replace: Callable[[Dim], Dim], sizes: str = "") -> Function:

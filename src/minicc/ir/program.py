@@ -24,7 +24,7 @@ with.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -34,6 +34,12 @@ from minicc.ir.affine import Dim
 from minicc.ir.core import Function, Literal, Op, Region, RunRegion, Value, walk
 from minicc.ir.kernel import Memory
 from minicc.ir.types import BOOL, INDEX_TYPE, BufferType, TensorType, static_shape
+
+
+def ends(main: Function) -> tuple[Sequence[Value], Sequence[Value]]:
+    """What an entry of any level takes and gives: buffers are all among its arguments."""
+    count = main.attrs.get("inputs")
+    return main.args[:count], main.body.yields if count is None else main.args[count:]
 
 
 def launches(region: Region) -> Iterator[Launch]:

@@ -46,9 +46,8 @@ def _bind(function: Function, binding: Mapping[str, int]) -> Function:
     sizes: dict[str, Dim] = {name: affine.size(name) for name in free}
     for name, n in binding.items():
         sizes |= {name: n, affine.spell_size(name): n}
-    left = tuple(n for n in function.attrs.get("sizes", ()) if not isinstance(sizes.get(n), int))
     bound = bind(function, sizes)
-    changed = {"sizes": left, "demands": _unmet(bound, binding)}
+    changed = {"sizes": bound.attrs.get("sizes", ()), "demands": _unmet(bound, binding)}
     attrs = {k: v for k, v in {**bound.attrs, **changed}.items() if v or k not in changed}
     return _settled(Function(bound.name, bound.body, attrs, bound.result_names))
 

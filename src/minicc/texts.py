@@ -1,0 +1,64 @@
+"""Texts of modules as what is compiled and run: `minicc run FILE.mcc`, `InferenceSession(path)`.
+
+A file of any level stands behind a stage, which its first line names; the stages after that one are
+what is left to do. One that names none, as people write them, has only come to its level, or to
+groups where it has some.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from os import PathLike
+from pathlib import Path
+from typing import NamedTuple
+
+from minicc.compiled import facts_of
+from minicc.compiler import STAGES, stage_named
+from minicc.errors import UserError
+from minicc.inputs import signature_of
+from minicc.ir import structured
+from minicc.ir.bind import bind_sizes
+from minicc.ir.core import Module, walk
+from minicc.ir.program import ends
+from minicc.observe import load_dump
+from minicc.options import Options
+from minicc.runtime.saved import Facts
+
+
+class Text(NamedTuple):
+    """A module, and the stage that it stands behind; None for a graph no stage has seen."""
+
+    start: str | None
+    module: Module
+
+    def bound(self, sizes: Mapping[str, int]) -> Text:
+        """The same with numbers for some free dimensions."""
+        return Text(self.start, bind_sizes(self.module, sizes)) if sizes else self
+
+    def facts(self, options: Options) -> Facts:
+        """What is known of it as of a model; all its sizes are compiled in one program."""
+        main = self.module.main
+        names = main.result_names or [v.hint for v in ends(main)[1]]
+        known = facts_of(signature_of(main), names, self.module, options)
+        return known._replace(wants=(), decisive=())
+
+
+def open_text(path: str | PathLike[str]) -> Text:
+    """The module in a file, and the stage that it stands behind.
+
+    UserError where the file can't be read, or its first line does not fit the module.
+    """
+    start, module = load_dump(Path(path))
+    if start is None and module.level != STAGES[0].level:
+        grouped = any(isinstance(op, structured.Group) for op in walk(module.main.body))
+        first = next(s.name for s in STAGES if s.level == module.level)
+        start = "fuse" if grouped else first
+    elif start is not None:
+        level = stage_named(start, f"{path}:1").level
+        if level != module.level:
+            raise UserError(
+                "MC0146",
+                f"the stage {start} yields the level {level}, and the module is of {module.level}",
+                where=f"{path}:1",
+            )
+    return Text(start, module)
