@@ -12,6 +12,7 @@ import ctypes
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
+from math import prod
 from typing import Any, NamedTuple
 
 from minicc.backends.base import Store
@@ -75,6 +76,23 @@ def profile(
         LaunchTime(op.kernel, op.loc, n * affine.evaluate(op.work, numbers), n * s)
         for (op, _), s, n in zip(steps, best, rounds_of, strict=True)
     ]
+
+
+def traffic(module: Module) -> tuple[int, int] | None:
+    """The launches of a run, and the bytes of all buffers that they take; None for free sizes."""
+    main = module.main
+    try:
+        rounds = list(_rounds(main.body, 1, {}))
+        sizes = [sum(map(_held, op.buffers)) for op in program.launches(main.body)]
+    except KeyError:
+        return None
+    return sum(rounds), sum(n * size for n, size in zip(rounds, sizes, strict=True))
+
+
+def _held(value: Value) -> int:
+    """The bytes of a buffer's elements."""
+    extents = (int(affine.evaluate(n, {})) for n in value.type.shape)
+    return prod(extents) * int(value.type.dtype.bytes)
 
 
 def _rounds(region: Region, outer: int, numbers: Mapping[str, Dim]) -> Iterator[int]:

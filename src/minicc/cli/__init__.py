@@ -26,6 +26,7 @@ _COMMANDS = {
     "lint": "Show all problems of MODEL at once, without compiling it.",
     "bench": "Measure runs of MODEL, beside another engine's if asked.",
     "opt": "Run passes on the module in FILE, a text of any level.",
+    "diff": "Tell how two texts of a level differ.",
     "verify": "Compare every stage and the machine code of MODEL.",
     "ops": "Show what minicc does with each operator of ONNX.",
     "layers": "Print every layer, and the systems that it mirrors.",

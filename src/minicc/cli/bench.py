@@ -11,13 +11,13 @@ import importlib
 import importlib.metadata
 import json
 import time
-from collections.abc import Callable
 from statistics import median
 from typing import Any
 
 import click
 import numpy as np
 
+from minicc.cli.ablate import ablated, show_ablated
 from minicc.cli.choices import JSON, MATH, SHAPE, SKIP, TARGET, THREADS
 from minicc.cli.inputs import (
     bound_session,
@@ -25,6 +25,7 @@ from minicc.cli.inputs import (
     parse_inputs,
     parse_shapes,
 )
+from minicc.cli.measuring import Run, difference, measured
 from minicc.cli.progress import Progress
 from minicc.cli.sources import open_source
 from minicc.cli.tables import show_table
@@ -38,7 +39,6 @@ from minicc.session import InferenceSession
 from minicc.units import Unit, run_units
 from minicc.wording import counted
 
-Run = Callable[[], list[Any]]
 _PEERS = ("onnxruntime",)
 _FREE = "minicc, free sizes"
 _COLUMNS = ("part", "kernel", "us", "share", "points/ns", "computes")
@@ -51,6 +51,7 @@ _COLUMNS = ("part", "kernel", "us", "share", "points/ns", "computes")
 @SHAPE
 @THREADS
 @click.option("--seconds", type=click.FloatRange(0.01), default=2.0, help="for each engine")
+@click.option("--ablate", is_flag=True, help="measure it without each stage that can be left out")
 @click.option("--profile", "launches", type=click.IntRange(1), help="tell of so many launches")
 @MATH
 @SKIP
@@ -63,6 +64,7 @@ def bench_command(
     shapes: tuple[str, ...],
     threads: int | None,
     seconds: float,
+    ablate: bool,
     launches: int | None,
     math: str | None,
     skip: tuple[str, ...],
@@ -79,6 +81,10 @@ def bench_command(
         with progress.aside():
             feed = complete_inputs(session.signature, given, bound, options.memory_limit)
         want = session.run(None, feed)
+    if ablate:
+        found = ablated(model, session, feed, seconds)
+        click.echo(json.dumps({"ablated": found})) if as_json else show_ablated(found)
+        return
     engines: dict[str, Run] = {"minicc": lambda: session.run(None, feed)}
     ready = {"minicc": time.perf_counter() - began}
     if session.options.sizes:  # what it gains that they are bound
@@ -91,21 +97,11 @@ def bench_command(
     if against is not None:
         began = time.perf_counter()
         engines[against] = _onnxruntime(model, feed, options.threads)
-        error = _difference(want, engines[against]())
+        error = difference(want, engines[against]())
         ready[against] = time.perf_counter() - began
-    times = _measure(engines, seconds)
-    told: dict[str, Any] = {
-        "threads": options.threads,
-        "engines": {
-            name: {
-                "ready_s": ready[name],
-                "min_ms": min(taken) * 1e3,
-                "median_ms": median(taken) * 1e3,
-                "runs": len(taken),
-            }
-            for name, taken in times.items()
-        },
-    }
+    times = measured(engines, seconds)
+    rows = {name: _row(ready[name], taken) for name, taken in times.items()}
+    told: dict[str, Any] = {"threads": options.threads, "engines": rows}
     if error is not None:
         told["difference"] = error
     if launches is not None:
@@ -115,6 +111,15 @@ def bench_command(
         click.echo(json.dumps(told))
     else:
         _show(told)
+
+
+def _row(ready: float, taken: list[float]) -> dict[str, Any]:
+    return {
+        "ready_s": ready,
+        "min_ms": min(taken) * 1e3,
+        "median_ms": median(taken) * 1e3,
+        "runs": len(taken),
+    }
 
 
 def _onnxruntime(model: str, feed: dict[str, Array], threads: int) -> Run:
@@ -128,36 +133,6 @@ def _onnxruntime(model: str, feed: dict[str, Array], threads: int) -> Run:
     chosen.intra_op_num_threads = threads
     session = onnxruntime.InferenceSession(model, chosen, providers=["CPUExecutionProvider"])
     return lambda: list(session.run(None, feed))
-
-
-def _difference(got: list[Array], want: list[Any]) -> float:
-    """The largest difference of an output, of its largest value."""
-    worst = 0.0
-    for g, w in zip(got, want, strict=True):
-        if np.asarray(g).dtype.kind in "fiub" and np.size(g):
-            a, b = np.asarray(g, np.float64), np.asarray(w, np.float64)
-            scale = float(np.max(np.abs(b))) or 1.0
-            worst = max(worst, float(np.max(np.abs(a - b))) / scale)
-    return worst
-
-
-def _measure(engines: dict[str, Run], seconds: float) -> dict[str, list[float]]:
-    """Seconds of each run by engine, in turns of about a twentieth of the time."""
-    times: dict[str, list[float]] = {name: [] for name in engines}
-    turns = 20
-    with Progress("measuring runs") as progress:
-        for turn in range(turns):
-            progress.at(f"measuring runs, {turn / turns:.0%}")
-            for name, run in engines.items():
-                end = time.perf_counter() + seconds / turns
-                while True:
-                    began = time.perf_counter()
-                    run()
-                    now = time.perf_counter()
-                    times[name].append(now - began)
-                    if now >= end:
-                        break
-    return times
 
 
 def _launches(

@@ -17,7 +17,7 @@ from minicc.cli.inputs import parse_inputs, parse_shapes
 from minicc.cli.programs import units_of_program, write_program
 from minicc.cli.progress import Progress
 from minicc.cli.report import report_of, show_report
-from minicc.cli.show import MACHINE, Asked, Show, Span
+from minicc.cli.show import DOT, MACHINE, Asked, Show, Span
 from minicc.cli.sources import open_source
 from minicc.cli.stages import stage_or
 from minicc.compiler import STAGES, stage_names
@@ -52,8 +52,8 @@ from minicc.units import Unit, Units
 @click.option(
     "--emit",
     "form",
-    type=click.Choice([*LEVELS, *MACHINE]),
-    help="print that level, LLVM IR, assembly, or write objects",
+    type=click.Choice([*LEVELS, *MACHINE, DOT]),
+    help="print that level, LLVM IR, assembly, a drawing, or write objects",
 )
 @click.option(
     "-o",

@@ -14,6 +14,7 @@ import click
 
 from minicc.backends.llvm.compile import assemble, emit
 from minicc.backends.llvm.optimize import optimise
+from minicc.cli.dot import dot_of, svg_of
 from minicc.cli.progress import Progress
 from minicc.cli.tables import show_table
 from minicc.compiler import STAGES, lower, mirrors_of
@@ -26,6 +27,7 @@ from minicc.runtime.programs import SUFFIX
 from minicc.units import Unit
 
 MACHINE = ("llvm", "asm", "obj")
+DOT = "dot"
 _COMMENT = {"llvm": ";", "asm": "#"}
 
 
@@ -201,6 +203,9 @@ class Show:
         if form == "obj":
             assert output is not None
             self._objects(module, output)
+        elif output is not None and form == DOT:
+            drawing = dot_of(module)
+            write_beside(output, svg_of(drawing) if output.suffix == ".svg" else drawing.encode())
         elif output is not None and form in MACHINE:
             write_beside(output, (self._head(unit) + self._machine_text(module, form)).encode())
         elif output is not None:
@@ -209,8 +214,8 @@ class Show:
             write_text(output, headed(stage, mirrors_of(stage.home), module, notes), module)
         elif self._asked.prints:
             machine = form in MACHINE
-            text = self._machine_text(module, form) if machine else print_module(module)
-            self._say(text, nl=False)
+            text = self._machine_text(module, form) if machine else ""
+            self._say(text or (dot_of if form == DOT else print_module)(module), nl=False)
 
     def _objects(self, module: Module, folder: Path) -> None:
         make_folder(folder)

@@ -21,6 +21,7 @@ import numpy as np
 
 from minicc.cli.choices import JSON, MATH, SHAPE, SKIP, TARGET
 from minicc.cli.inputs import complete_inputs, parse_inputs, parse_shapes
+from minicc.cli.measuring import difference
 from minicc.cli.programs import verify_program
 from minicc.cli.progress import Progress
 from minicc.cli.sources import open_source
@@ -41,24 +42,6 @@ from minicc.wording import counted
 _TOLERANCE = 1e-4
 _THREADS = (1, 2)
 _STOPPED = 130  # the exit status of what Ctrl-C ends
-
-
-def difference(got: list[Array], want: list[Array]) -> float:
-    """The largest difference of any output, relative to that output's largest value.
-
-    Inf where shapes differ.
-    """
-    worst = 0.0
-    for g, w in zip(got, want, strict=True):
-        if g.shape != w.shape:
-            return float("inf")
-        if g.size:
-            a, b = g.astype(np.float64), w.astype(np.float64)
-            same = (a == b) | (np.isnan(a) & np.isnan(b))
-            scale = np.max(np.abs(b[np.isfinite(b)]), initial=0.0)
-            off = np.where(same, 0.0, np.abs(a - b))
-            worst = max(worst, float(np.nan_to_num(np.max(off), nan=np.inf) / (scale or 1.0)))
-    return worst
 
 
 @click.command("verify")
