@@ -1,8 +1,6 @@
 """From a graph module to something that runs here.
 
 All stages, the backend, and the cache of object code.
-
-Mirrors: torch.compile's Inductor entry with its FX cache, JAX's compilation cache.
 """
 
 from __future__ import annotations

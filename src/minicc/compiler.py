@@ -1,16 +1,12 @@
 """The compiler on one page: the stages in the order in which the data passes them.
 
 Each stage is a pure function from a module to a module, with a name, a sentence, and the level
-that it yields. What real systems a stage mirrors is said in the text of the module that holds its
-pass; `minicc layers` prints all of it.
-
-Mirrors: Halide's `lower_impl`, IREE's pipeline phases, Relax's default pipelines. Unlike pass
-managers, stages are a list of functions, and there is no order but this.
+that it yields. What real systems a stage mirrors says the record of the module that holds its pass;
+`minicc layers` prints all of them.
 """
 
 from __future__ import annotations
 
-import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
@@ -288,10 +284,3 @@ def chosen_stages(start: str | None, stop: str | None) -> Sequence[Stage]:
     first = names.index(start) + 1 if start is not None else 0
     last = names.index(stop) + 1 if stop is not None else len(names)
     return STAGES[first:last]
-
-
-def mirrors_of(module_name: str) -> str:
-    """The paragraph of a module's text that says what it mirrors, as one line."""
-    text = sys.modules[module_name].__doc__ or ""
-    _, found, rest = text.partition("Mirrors:")
-    return " ".join(rest.partition("\n\n")[0].split()) if found else ""

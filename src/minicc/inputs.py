@@ -1,7 +1,4 @@
-"""The inputs of a run: what a user gives, checked against the types that a model declares.
-
-Mirrors: onnxruntime's feed checks. Unlike those, all that is wrong is told at once.
-"""
+"""The inputs of a run: what a user gives, checked against the types that a model declares."""
 
 from __future__ import annotations
 

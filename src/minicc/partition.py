@@ -3,8 +3,6 @@
 A graph function is cut into parts that run in order: native ones, which are compiled, and ops that
 run through their own `evaluate`, the definition that every level is tested against. Each op is in
 the earliest part that it can be in, so there are no more parts than a chain of ops makes.
-
-Mirrors: ONNX Runtime's partition by execution providers, torch.compile's fallback to eager ops.
 """
 
 from __future__ import annotations

@@ -2,8 +2,6 @@
 
 The kernels of the program are called one by one with their whole grids, on the same memory that
 `main` would give them.
-
-Mirrors: ORT's profiling of nodes, XLA's profile of instructions, iree-benchmark-executable.
 """
 
 from __future__ import annotations

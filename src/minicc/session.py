@@ -1,8 +1,5 @@
 """`InferenceSession`: a compiled ONNX model with ONNX Runtime's interface.
 
-Mirrors: onnxruntime.InferenceSession; one program for all sizes is Relax's. Unlike ORT's, a session
-compiles when it is opened, or at its first run where a program wants sizes, and holds no kernels of
-its own.
 A program that was compiled before is opened from its file, and nothing of the compiler is imported.
 """
 

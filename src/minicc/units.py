@@ -3,8 +3,6 @@
 A unit is a graph module that is compiled as a whole, or that runs on the host as a whole. Most
 models are one unit. Ops without a lowering, and those that data decide, cut a model into several;
 the regions of a loop or branch that the host runs are units of their own, after that.
-
-Mirrors: torch.compile's explain with its list of graphs, TVM's and ExecuTorch's partition reports.
 """
 
 from __future__ import annotations

@@ -2,8 +2,6 @@
 
 With `--json` a command prints one JSON object on standard output, also where it fails: then it is
 `{"error": {"code", "kind", "message", "hint", "where"}}`, with `problems` where there are several.
-
-Mirrors: iree-compile and iree-run-module, mlir-opt, polygraphy run.
 """
 
 from __future__ import annotations

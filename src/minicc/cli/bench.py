@@ -1,8 +1,6 @@
 """`minicc bench`: how long a model takes to be ready and to run, and each of its launches.
 
 Engines take turns, round by round, so that what else the machine does falls on all of them.
-
-Mirrors: trtexec, iree-benchmark-module, onnxruntime_perf_test, polygraphy run.
 """
 
 from __future__ import annotations

@@ -1,8 +1,4 @@
-"""`minicc compile`: run the stages, stop anywhere, look at everything, go on from a file.
-
-Mirrors: iree-compile's phases (--compile-to, --compile-from, --dump-compilation-phases-to),
-mlir-opt.
-"""
+"""`minicc compile`: run the stages, stop anywhere, look at everything, go on from a file."""
 
 from __future__ import annotations
 

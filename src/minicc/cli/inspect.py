@@ -1,7 +1,4 @@
-"""`minicc inspect`: what a model takes, gives and holds, without compiling it.
-
-Mirrors: polygraphy inspect model, trtexec's verbose listing, netron in text.
-"""
+"""`minicc inspect`: what a model takes, gives and holds, without compiling it."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""`minicc lint`: all that is wrong with a model at once, without compiling it.
-
-Mirrors: clang-tidy, ruff, onnx.checker on the command line.
-"""
+"""`minicc lint`: all that is wrong with a model at once, without compiling it."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""`minicc ops`: what minicc does with each operator of ONNX, and which tests show it.
-
-Mirrors: ONNX Runtime's and onnx-mlir's lists of supported operators.
-"""
+"""`minicc ops`: what minicc does with each operator of ONNX, and which tests show it."""
 
 from __future__ import annotations
 

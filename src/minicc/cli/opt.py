@@ -1,7 +1,4 @@
-"""`minicc opt`: run chosen passes on the text of a module.
-
-Mirrors: mlir-opt, LLVM's opt, iree-opt.
-"""
+"""`minicc opt`: run chosen passes on the text of a module."""
 
 from __future__ import annotations
 
@@ -19,13 +16,11 @@ from minicc.compiler import (
     Stage,
     chosen_stages,
     input_level,
-    mirrors_of,
     run_stage,
     stage_named,
 )
 from minicc.errors import CompilerBug, UnsupportedError, UserError
 from minicc.ir.core import Module
-from minicc.ir.printer import print_module
 from minicc.ir.verify import verify
 from minicc.observe import headed, write_text
 from minicc.options import Options
@@ -112,10 +107,11 @@ def _run(stage: Stage, module: Module, setting: Setting, behind: list[Stage]) ->
 
 
 def _write(module: Module, stage: Stage, output: str | None, as_json: bool) -> None:
+    text = headed(stage, module)
     if as_json:
         told = {"level": module.level, "output": output}
-        click.echo(json.dumps(told if output else {**told, "text": print_module(module)}))
+        click.echo(json.dumps(told if output else {**told, "text": text}))
     elif output is None:
-        click.echo(print_module(module), nl=False)
+        click.echo(text, nl=False)
     if output is not None:
-        write_text(Path(output), headed(stage, mirrors_of(stage.home), module), module)
+        write_text(Path(output), text, module)

@@ -1,8 +1,4 @@
-"""Compiled programs on the command line: write one, tell of one, verify one.
-
-Mirrors: iree-compile's .vmfb files with iree-dump-module, ExecuTorch's .pte files with their
-inspector, trtexec's --saveEngine and --loadEngine.
-"""
+"""Compiled programs on the command line: write one, tell of one, verify one."""
 
 from __future__ import annotations
 

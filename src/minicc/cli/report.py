@@ -1,7 +1,4 @@
-"""`minicc compile --report`: what becomes machine code, what runs on the host, and why.
-
-Mirrors: ONNX Runtime's log of node placements, TVM's and ExecuTorch's partition reports.
-"""
+"""`minicc compile --report`: what becomes machine code, what runs on the host, and why."""
 
 from __future__ import annotations
 

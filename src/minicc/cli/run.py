@@ -1,7 +1,4 @@
-"""`minicc run`: compile an ONNX model or open a program, run it once, and tell of its outputs.
-
-Mirrors: iree-run-module, polygraphy run.
-"""
+"""`minicc run`: compile an ONNX model or open a program, run it once, and tell of its outputs."""
 
 from __future__ import annotations
 

@@ -1,8 +1,4 @@
-"""What `minicc compile` prints and writes of the units of a model.
-
-Mirrors: iree-compile's phases (--compile-to, --dump-compilation-phases-to); torch._dynamo.explain,
-which prints one graph behind the other.
-"""
+"""What `minicc compile` prints and writes of the units of a model."""
 
 from __future__ import annotations
 
@@ -13,16 +9,18 @@ from typing import NamedTuple
 import click
 
 from minicc.backends.llvm.compile import assemble, emit
+from minicc.backends.llvm.emit import emit_kernel
 from minicc.backends.llvm.optimize import optimise
 from minicc.cli.dot import dot_of, svg_of
 from minicc.cli.progress import Progress
 from minicc.cli.tables import show_table
-from minicc.compiler import STAGES, lower, mirrors_of
+from minicc.compiler import STAGES, lower
 from minicc.ir.core import Module
 from minicc.ir.printer import print_module
 from minicc.observe import Observer, headed, make_folder, write_beside, write_text
 from minicc.options import Options
 from minicc.passes.graph.applications import Applications
+from minicc.records import record_of
 from minicc.runtime.programs import SUFFIX
 from minicc.units import Unit
 
@@ -94,6 +92,7 @@ class Show:
         self._options = options
         self._span = span
         self._titled = titled
+        self._last = STAGES[span.last - 1]
         self._applications = Applications(asked.apply_first)
         self._seconds: dict[str, float] = {}
         self._written: list[Path] = []
@@ -175,7 +174,6 @@ class Show:
             asked.print_after,
             self._dump(unit),
             asked.check,
-            lambda stage: mirrors_of(stage.home),
             span.first,
             unit.head() if self._titled else (),
         )
@@ -187,7 +185,7 @@ class Show:
             self._options,
             unit.binding,
             start=STAGES[span.first - 1].name if span.first else None,
-            stop=STAGES[span.last - 1].name,
+            stop=self._last.name,
             observe=observer,
             applications=self._applications,
         )
@@ -209,13 +207,14 @@ class Show:
         elif output is not None and form in MACHINE:
             write_beside(output, (self._head(unit) + self._machine_text(module, form)).encode())
         elif output is not None:
-            stage = STAGES[self._span.last - 1]
             notes = unit.head() if self._titled else ()
-            write_text(output, headed(stage, mirrors_of(stage.home), module, notes), module)
+            write_text(output, headed(self._last, module, notes), module)
         elif self._asked.prints:
-            machine = form in MACHINE
-            text = self._machine_text(module, form) if machine else ""
-            self._say(text or (dot_of if form == DOT else print_module)(module), nl=False)
+            if form in MACHINE:
+                text = self._machine_text(module, form)
+            else:
+                text = dot_of(module) if form == DOT else headed(self._last, module)
+            self._say(text, nl=False)
 
     def _objects(self, module: Module, folder: Path) -> None:
         make_folder(folder)
@@ -226,7 +225,9 @@ class Show:
     def _machine_text(self, module: Module, form: str) -> str:
         make = emit if form == "llvm" else assemble
         texts = make(module, self._options.machine, self._options.math == "fast")
-        return "\n".join(f"{_COMMENT[form]} {name}\n{text}" for name, text in texts.items())
+        mark = _COMMENT[form]
+        head = "".join(f"{mark} {line}\n" for line in record_of(emit_kernel.__module__).lines())
+        return head + "\n".join(f"{mark} {name}\n{text}" for name, text in texts.items())
 
 
 def _comment(lines: Iterable[str], asked: Asked) -> str:

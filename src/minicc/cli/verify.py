@@ -4,8 +4,6 @@ The graph level is the reference, the ops' own meaning in NumPy, or the level of
 after it is interpreted as it stands, so the first stage that is wrong shows in its own row. A model
 in several parts is run by that meaning, and each part that is compiled is compared on the values
 that reach it, so that no part is blamed for what another did.
-
-Mirrors: XLA's run_hlo_module against its interpreter, polygraphy run with every tensor marked.
 """
 
 from __future__ import annotations

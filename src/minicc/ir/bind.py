@@ -2,8 +2,6 @@
 
 Works at every level, and within regions: what holds dimensions (types of arguments, attributes)
 is substituted, and each op is built again, so that its type rule looks at the new sizes.
-
-Mirrors: Relax's BindSymbolicVars, MLIR's symbol operands folded into maps.
 """
 
 from __future__ import annotations

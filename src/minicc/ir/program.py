@@ -15,11 +15,6 @@ Laws. Instances of the launches between two barriers that are shared touch nothi
 these writes, but for equal bits, and nothing that the caller writes meanwhile. Memory of
 `program.alloc` lies in one arena at `offset` (bytes, -1 while not placed), and its content is
 undefined at first. Constants are never written.
-
-Mirrors: IREE's Stream and HAL, Relax's VM, ExecuTorch's memory-planned program, XLA:CPU's thunk
-sequence. IREE's Stream stands before code generation, as ours does; the others run after it, as
-lists that a host interprets. Ours is compiled to one function, whose shared launches threads help
-with.
 """
 
 from __future__ import annotations

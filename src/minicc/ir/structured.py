@@ -19,11 +19,6 @@ stay whole tensors; where they live is not said. A `structured.group` says which
 for each point of the `shared` dimensions, all its ops in order; what passes between them is seen in
 full only after the group. A `structured.scan` is a loop whose body is groups and what else there is
 of this level.
-
-Mirrors: Linalg's generic, TE's compute, Halide's Func; the group is Halide's compute_at, XLA's
-fusion, IREE's dispatch. Linalg stands between StableHLO and loops, TE between Relax and TIR.
-Linalg's generic has one map an operand and result, as ours; only ours reads an operand where
-another one says, and fills one result by several yields.
 """
 
 from __future__ import annotations

@@ -3,8 +3,6 @@
 Values are defined once and before they are used, in scope; recorded types are those that the type
 rules infer; ops agree with their declaration and their own `verify`; every op has a location; and
 the level has every op; and loads and stores stay in their buffers, as far as that can be told.
-
-Mirrors: MLIR's verifier, which also calls the type rules again; XLA's HloVerifier.
 """
 
 from __future__ import annotations

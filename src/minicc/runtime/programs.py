@@ -4,9 +4,6 @@ A program's key is made of the model's bytes, of minicc itself, of the target, o
 decide code, and of the sizes that were bound. A model's bytes are hashed; that 500 MB need not be
 hashed at each start, the digest of a file is kept under its path, size, times and number on its
 disk (`stat`), unless it was written so lately that a second write could bear the same times.
-
-Mirrors: ccache's direct mode, git's index, which knows files by their `stat` as well; JAX's
-persistent compilation cache.
 """
 
 from __future__ import annotations

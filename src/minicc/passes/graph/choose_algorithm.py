@@ -18,11 +18,6 @@ Products of a few rows with a large matrix that is no constant, in blocks of the
 
 Such a matrix is read once, as it lies: a few columns of all its rows touch a page and a line for
 each row, and those of the next columns again; of a block of its rows they are still at hand.
-
-Mirrors: cuDNN's and MIOpen's algorithm selection, oneDNN's `convolution_auto`, MNN's
-ConvolutionWinograd choice of unit; the split-k products of CUTLASS. MNN's goes by a cost, as ours
-does, the others by tables or measurements; all choose when a primitive is made. Ours chooses at
-compile time, and the form it chooses is ops of the graph.
 """
 
 from __future__ import annotations

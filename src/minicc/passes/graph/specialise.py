@@ -1,11 +1,7 @@
 """Bind the free dimensions of shapes whose sizes are given; the others become sizes of the program.
 
-    %y = graph.add %x, %b : f32[batch,64]   --batch=8-->   f32[8,64]
-                                            -- free -->    f32[$batch,64]
-
-Mirrors: JAX's shape-polymorphic export with refinement, TorchDynamo's dynamic shapes, Relax's
-BindSymbolicVars. JAX's jit and Dynamo specialise by default; here a dimension that nobody gave a
-size stays one all the way down to machine code.
+%y = graph.add %x, %b : f32[batch,64]   --batch=8-->   f32[8,64]
+                                        -- free -->    f32[$batch,64]
 """
 
 from __future__ import annotations

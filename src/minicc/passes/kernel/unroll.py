@@ -3,10 +3,6 @@
 A loop of few rounds over a small body becomes its rounds, one after the other.
 
     for i in 0..3 carries %a { ... }   -->   three copies of the body, %a handed on
-
-Mirrors: LLVM's full unrolling, Halide's `unroll`, tinygrad's UNROLL. LLVM unrolls late and by cost;
-ours only writes out loops of few rounds, so that indices become constants before addresses are
-made.
 """
 
 from __future__ import annotations

@@ -7,10 +7,6 @@ The copy is an ordinary generic; where the operand is a constant it is folded at
 are packed at compile time, and where it is not, the copy is a kernel of its own before the
 contraction. Weights too large for the nearer caches are fetched `ahead`: while a block of rows is
 multiplied by one panel, the next panel comes in.
-
-Mirrors: oneDNN's and XNNPACK's weight packing, IREE's data tiling, TVM's layout rewrite of weights.
-oneDNN's packs behind a call, IREE's and TVM's as ops of the graph; ours is an op that is folded
-where weights are constant.
 """
 
 from __future__ import annotations

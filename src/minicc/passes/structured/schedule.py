@@ -9,11 +9,6 @@ tiles of contractions are along dimensions of their own (`widths`), where long s
 threads.
 
 Register tiles are chosen by a cost (see `tile_cost`).
-
-Mirrors: IREE's lowering configs, Halide's auto-scheduler, tinygrad's Opt list; cost terms as in
-BLIS' analytical model. Halide's of 2016 (Mullapudi and others) goes by a formula, as ours does; its
-later one and Ansor search with learned costs or measurements. Ours has one formula a kernel, and
-knows the target but not the number of threads.
 """
 
 from __future__ import annotations
