@@ -187,6 +187,61 @@ def test_a_text_serves_all_sizes_or_says_which(dump: Path) -> None:
         session.run(["softmax"], {"x": normal(1, 1, 32)})
 
 
+def test_parts_of_a_model_run_each_by_itself(tmp_path: Path) -> None:
+    nodes = [
+        helper.make_node("Relu", ["x"], ["r"], name="relu"),
+        helper.make_node("NonZero", ["r"], ["i"], name="find"),
+        helper.make_node("Transpose", ["i"], ["t"], perm=[1, 0], name="turn"),
+        helper.make_node("GatherND", ["r", "t"], ["g"], name="take"),
+        helper.make_node("Exp", ["g"], ["y"], name="exp"),
+    ]
+    path, x = tmp_path / "m.onnx", normal(4, 5)
+    path.write_bytes(model(nodes, {"x": [4, 5]}, {}, "y").SerializeToString())
+    assert invoke("compile", str(path), "--dump", str(tmp_path / "dump")).exit_code == 0
+    found: Feed = {"x": x}
+    for part in ("part-1/15-tile", "part-2/host", "part-3/13-fuse"):
+        session = InferenceSession(tmp_path / "dump" / f"{part}.mcc")
+        values = [found[a.name] if a.name in found else found["r"] for a in session.get_inputs()]
+        feed = dict(zip([a.name for a in session.get_inputs()], values, strict=True))
+        name = {"part-1/15-tile": "r", "part-2/host": "i"}.get(part, "y")
+        (found[name],) = session.run(None, feed)
+    np.testing.assert_array_equal(found["i"], np.nonzero(np.maximum(x, 0)))
+    assert found["y"].tobytes() == InferenceSession(path).run(None, {"x": x})[0].tobytes()
+
+
+def test_a_size_that_no_input_says(tmp_path: Path) -> None:
+    file = tmp_path / "part.mcc"
+    file.write_text(
+        'module level = "graph"\n\n'
+        'func @main(%x: f32[2*$n]) -> ("y": f32[2*$n]) {sizes = ["$n"]} {\n'
+        '  %0 = graph.add %x, %x : f32[2*$n] loc("twice")\n'
+        "  yield %0\n}\n"
+    )
+    with pytest.raises(UserError, match=r"MC0104 .*no input says the size \$n"):
+        InferenceSession(file)
+    session = InferenceSession(file, options=Options(sizes={"n": 3}))
+    assert session.run(None, {"x": normal(6)})[0].shape == (6,)
+
+
+@pytest.mark.parametrize(
+    ("make", "stop", "name", "hint"),
+    [
+        (recurrent, "tile", "tile", "the module is behind tile already"),
+        (residual, "choose-algorithm", "lower-to-structured", "fold-algorithm wanted before it"),
+    ],
+)
+def test_passes_that_come_too_early_or_twice(
+    make: Any, stop: str, name: str, hint: str, tmp_path: Path
+) -> None:
+    """What only the pass itself can find is the user's error as well."""
+    path, text = tmp_path / "m.onnx", str(tmp_path / "m.mcc")
+    path.write_bytes(make()[0].SerializeToString())
+    assert invoke("compile", str(path), "--stop-after", stop, "-o", text).exit_code == 0
+    told = failure("opt", text, "--passes", name)
+    assert told.startswith(f"MC0119 error: {name} can't take the module there: ")
+    assert hint in told
+
+
 def test_a_text_of_ones_own_runs(tmp_path: Path) -> None:
     """No line names a stage: what there is to do follows from the level."""
     file = tmp_path / "own.mcc"
