@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from minicc.errors import CompilerBug, UserError
 from minicc.ir import graph
-from minicc.ir.core import Module, walk
+from minicc.ir.core import Module, walk_control
 from minicc.limits import look
 from minicc.memory import require_graph_fits, require_program_fits, require_within
 from minicc.options import Options
@@ -270,7 +270,7 @@ def stage_named(name: str, where: str = "") -> Stage:
 
 def _let_go(module: Module) -> None:
     """Give back the pages of constants in files, which a stage may have read."""
-    for op in walk(module.main.body):
+    for op in walk_control(module.main.body):
         if isinstance(op, graph.Constant):
             op.value.let_go()
 

@@ -17,6 +17,7 @@ from onnx.reference import ReferenceEvaluator
 
 from minicc.errors import UnsupportedError
 from minicc.frontends.onnx import import_model
+from minicc.frontends.onnx.families import enter_all
 from minicc.frontends.onnx.ops_refused import REFUSED
 from minicc.frontends.onnx.registry import OPERATORS
 from minicc.ir.core import Module
@@ -386,6 +387,7 @@ def test_suite_of_onnx() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         suite = load_model_tests(kind="node")
+    enter_all()
     tried = {case.op for case in CASES}
     passed = 0
     for case in suite:

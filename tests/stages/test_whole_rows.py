@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -55,9 +57,9 @@ def inputs_of(made: Module) -> list[Array]:
     return [rng.standard_normal(a.type.extents).astype(np.float32) for a in made.main.args]
 
 
-def products_by_group(made: Module) -> list[int]:
+def products_by_group(made: Module, math: Literal["fast", "strict"] = "fast") -> list[int]:
     """How many contractions each group has that has any."""
-    fused = lower(made, Options(), stop="fuse")
+    fused = lower(made, Options(math=math), stop="fuse")
     groups = (op for op in fused.main.body.ops if isinstance(op, Group))
     counts = [
         sum(isinstance(op, Generic) and is_contraction(op) for op in g.body.ops) for g in groups
@@ -129,7 +131,17 @@ def test_a_sum_along_whole_rows_counts_each_element_once(
     ids=["few rows", "much that each row reads", "long rows"],
 )
 def test_products_stay_apart_where_together_they_would_not_fit(sizes: _Sizes) -> None:
-    assert products_by_group(attention(sizes, masked=False, residual=False)) == [1, 1]
+    made = attention(sizes, masked=False, residual=False)
+    assert products_by_group(made, "strict") == [1, 1]
+
+
+def test_attention_over_many_keys_before_and_after_fusion() -> None:
+    """Two blocks of keys in a loop and a shorter one after it."""
+    made = attention((1, 32, 300, 256, 8), masked=True, residual=True)
+    inputs = inputs_of(made)
+    want = run(made, inputs)
+    for stage in ("choose-algorithm", "fuse", "tile"):
+        close(run(lower(made, Options(), stop=stage), inputs), want, f"after {stage}")
 
 
 def test_two_layers_are_not_taken_for_a_head() -> None:

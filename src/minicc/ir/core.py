@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import inspect
 import struct
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
@@ -285,12 +285,28 @@ class Module:
         return self.function("main")
 
 
-def walk(region: Region) -> Iterator[Op]:
+def walk(region: Region) -> list[Op]:
     """All ops of a region and of the regions within, outer before inner."""
+    found: list[Op] = []
     for op in region.ops:
-        yield op
+        found.append(op)
         for inner in op.regions:
-            yield from walk(inner)
+            found += walk(inner)
+    return found
+
+
+def walk_control(region: Region) -> list[Op]:
+    """The ops of a region's own level: its own and those of its control flow, outer before inner.
+
+    What groups, kernels and scalar bodies hold is of a lower level.
+    """
+    found: list[Op] = []
+    for op in region.ops:
+        found.append(op)
+        if op.control:
+            for inner in op.regions:
+                found += walk_control(inner)
+    return found
 
 
 def attribute_key(value: Any) -> Any:
@@ -301,13 +317,13 @@ def attribute_key(value: Any) -> Any:
     kind = type(value)
     if kind is int:  # as most are
         return kind, value
-    if kind is str:
+    if not isinstance(value, (tuple, float, int)):
         return value
     if isinstance(value, tuple):
         return tuple([attribute_key(v) for v in value])
     if isinstance(value, float):
         return float, struct.pack("<d", value)
-    return (kind, value) if isinstance(value, int) else value
+    return kind, value
 
 
 def op_key(op: Op) -> tuple[Any, ...]:

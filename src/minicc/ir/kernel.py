@@ -488,8 +488,7 @@ class Concat(Op, name="kernel.concat"):
 
 def scratch_of(function: Function) -> Dim:
     """Bytes of a kernel's scratch of free sizes."""
-    total: Dim = 0
-    for op in walk(function.body):
-        if isinstance(op, Alloc) and op.is_free:
-            total = total + buffer_bytes(op.type)
-    return total
+    if not function.attrs.get("sizes"):
+        return 0
+    free = [op for op in walk(function.body) if isinstance(op, Alloc) and op.is_free]
+    return sum([buffer_bytes(op.type) for op in free])

@@ -25,7 +25,7 @@ from minicc.ir import affine, affine_facts
 from minicc.ir.affine import Dim
 from minicc.ir.arrays import empty
 from minicc.ir.bind import sizes_in
-from minicc.ir.core import Op, Region, RunRegion, Value, walk
+from minicc.ir.core import Op, Region, RunRegion, Value, walk_control
 from minicc.ir.types import BOOL, TensorType, static_shape
 
 ENDLESS = 1 << 62  # rounds of a loop that data end
@@ -121,7 +121,7 @@ def largest_rounds(region: Region) -> dict[str, Dim]:
     At any level: a loop of a program has an index as well.
     """
     ranges: dict[str, Dim] = {}
-    for op in walk(region):  # outer loops come before those within
+    for op in walk_control(region):  # outer loops come before those within
         if op.control and op.attrs.get("index"):
             count = op.attrs.get("count", ENDLESS)
             ranges[op.attrs["index"]] = affine_facts.at_most(count, ranges)

@@ -8,6 +8,7 @@ returns its output or a tuple of them.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import cache
 from typing import Any, TypeVar
 
 import numpy as np
@@ -55,7 +56,12 @@ _DRAWING = frozenset(
         *("RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike"),
     )
 )
-_seeds = np.random.RandomState()
+
+
+@cache
+def _seeds() -> np.random.RandomState:
+    # importing numpy.random takes longer than importing a small model
+    return np.random.RandomState()
 
 
 def draws_anew(node: Node) -> bool:
@@ -65,12 +71,12 @@ def draws_anew(node: Node) -> bool:
 
 def fresh_seed() -> int:
     """A seed for one run of a node that has none."""
-    return int(_seeds.randint(1 << 32, dtype=np.uint64))
+    return int(_seeds().randint(1 << 32, dtype=np.uint64))
 
 
 def set_seed(seed: int) -> None:
     """Begin the seeds of nodes that have none anew, so that runs that follow can be repeated."""
-    _seeds.seed(seed % (1 << 32))
+    _seeds().seed(seed % (1 << 32))
 
 
 def run_host(node: Node, inputs: list[Any]) -> tuple[Any, ...]:

@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from minicc.frontends.onnx.context import Context
+from minicc.frontends.onnx.families import enter
 from minicc.frontends.onnx.reader import Node
 from minicc.frontends.onnx.registry import OPERATORS
 from minicc.ir import graph
@@ -55,6 +56,7 @@ def all_of(
 ) -> tuple[Value, ...]:
     """The outputs of one of ONNX's own operators, on behalf of a node."""
     inner = Node(op, node.name, (), ("out",), attributes)
+    enter(op)
     with meaning(ctx):
         out = OPERATORS[op].run(ctx, inner, *operands)
     return out if isinstance(out, tuple) else (out,)

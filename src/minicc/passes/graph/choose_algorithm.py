@@ -18,11 +18,14 @@ Products of a few rows with a large matrix that is no constant, in blocks of the
 
 Such a matrix is read once, as it lies: a few columns of all its rows touch a page and a line for
 each row, and those of the next columns again; of a block of its rows they are still at hand.
+
+Attention over many keys in blocks of these, see `online_softmax`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import count
 from math import inf, prod
 from string import ascii_lowercase
 
@@ -33,6 +36,7 @@ from minicc.ir.graph.minimal_filters import POINTS, TAPS, derive, share
 from minicc.ir.graph.winograd import tile_counts
 from minicc.ir.rewrite import Rebuilder, everywhere, rebuild
 from minicc.ir.types import F32, TensorType, is_free
+from minicc.passes.graph.online_softmax import apply_online_softmax
 
 # multiply-adds that could be done while one number comes from memory beyond the caches
 _STREAM = 12.0
@@ -49,8 +53,11 @@ def choose_algorithm(module: Module, strict: bool) -> Module:
     if strict:
         return module
 
+    numbers = count()
+
     def one(function: Function) -> Function:
-        return _apply(function, plan_algorithms(function))
+        function = _apply(function, plan_algorithms(function))
+        return apply_online_softmax(function, numbers)
 
     chosen = [everywhere(f, one) for f in module.functions]
     # within loops such a matrix is packed before them

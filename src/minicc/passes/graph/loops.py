@@ -66,7 +66,7 @@ def _simplify(function: Function) -> Function:
             return None
         body = _simplify(Function("body", op.body)).body
         scan, found = _without_fixed_states(op.rebuilt(operands, (body,)))
-        scan, found = _needed(_with_constants(scan, constants), found, kept)
+        scan, found = _needed(with_constants(scan, constants), found, kept)
         outer, scan = lift(scan, partial(_is_movable, scan))
         outside: dict[Value, Value] = {}
         for inner in outer:
@@ -75,7 +75,7 @@ def _simplify(function: Function) -> Function:
             if isinstance(made, graph.Constant):
                 constants[made.result] = made
         scan = scan.rebuilt([outside.get(v, v) for v in scan.operands])
-        scan = _with_constants(_products_ahead(b, scan), constants)
+        scan = with_constants(_products_ahead(b, scan), constants)
         results = _written_out(b, scan) if is_short(scan) else b.add(scan).results
         became = [results[f] if isinstance(f, int) else f for f in found]
         return [new or old for new, old in zip(became, op.results, strict=True)][added:]
@@ -140,7 +140,7 @@ def _needed(
     return small, [place.get(f) if isinstance(f, int) else f for f in found]
 
 
-def _with_constants(scan: graph.Scan, known: Mapping[Value, graph.Constant]) -> graph.Scan:
+def with_constants(scan: graph.Scan, known: Mapping[Value, graph.Constant]) -> graph.Scan:
     """The loop with the constants that it captures in its body."""
     inside: list[Op] = []
     forward: dict[Value, Value] = {}

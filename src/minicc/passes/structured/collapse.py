@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 
 from minicc.ir import affine
 from minicc.ir.affine import Dim
-from minicc.ir.core import Function, Module, Op, Region, Value, walk
+from minicc.ir.core import Function, Module, Op, Region, Value, walk_control
 from minicc.ir.rewrite import Rebuilder, everywhere, rebuild
 from minicc.ir.space import PARALLEL, Iter, Space
 from minicc.ir.structured import Generic, Group, Map, names_of
@@ -52,7 +52,7 @@ class Pair:
 def collapse(module: Module, target: Target) -> Module:
     """Collapse pairs of rows in every group where that is legal and profitable."""
     constants = constants_of(module)
-    groups = [op for f in module.functions for op in walk(f.body) if isinstance(op, Group)]
+    groups = [op for f in module.functions for op in walk_control(f.body) if isinstance(op, Group)]
     made = {g: _collapsed(g, target, constants) for g in groups}
 
     def visit(out: Rebuilder, op: Op, operands: tuple[Value, ...]) -> Sequence[Value] | None:

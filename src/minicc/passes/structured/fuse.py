@@ -254,7 +254,7 @@ def _inside_out(draft: Draft, op: Generic, aligned: Mapping[str, str]) -> bool:
 def _wide(op: Generic) -> tuple[str | None, set[str]]:
     """A product's contiguous dimension, and all of what its operand in vectors varies along."""
     vector = contiguous_name(op.yield_maps[0])
-    varies = [names_of(m) for m in op.input_maps]
+    varies = [{n for n in names_of(m) if n in op.space} for m in op.input_maps]
     return vector, next((names for names in varies if vector in names), set())
 
 

@@ -51,7 +51,7 @@ def find_in_place(
     found = found or InPlace(set(), set(), set())
     for op in region.ops:
         within = {**rounds, op.index: op.count} if isinstance(op, Scan) and op.index else rounds
-        for inner in op.regions:
+        for inner in op.regions if op.control else ():
             find_in_place(inner, found, within)
         if isinstance(op, Scan):
             pairs = zip(op.body.yields[: op.states], op.body.args, strict=False)

@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 from minicc.ir import affine_facts
 from minicc.ir.affine import Expr, symbols
-from minicc.ir.core import Module, Op, Value, walk
+from minicc.ir.core import Module, Op, Value, walk_control
 from minicc.ir.space import REDUCTION, SEQUENTIAL
 from minicc.ir.structured import (
     HOLD,
@@ -92,14 +92,14 @@ class Schedule:
 def choose_schedules(module: Module, target: Target) -> dict[Op, Schedule]:
     """A schedule for each group of the module."""
     known = constants_of(module)
-    ops = [op for f in module.functions for op in walk(f.body)]
+    ops = [op for f in module.functions for op in walk_control(f.body)]
     return {op: choose_schedule(op, target, known) for op in ops if isinstance(op, Group)}
 
 
 def constants_of(module: Module) -> frozenset[Value]:
     """What is packed once: constants, and what a loop captures."""
     constants: set[Value] = set()
-    for op in (op for f in module.functions for op in walk(f.body)):
+    for op in (op for f in module.functions for op in walk_control(f.body)):
         if isinstance(op, Constant):
             constants.add(op.result)
         elif isinstance(op, Scan):

@@ -1,0 +1,421 @@
+"""Attention over many keys, block by block of the keys, with a running maximum and sum.
+
+    %s = contract %q, %k          %e = exp(%s - max(%s))      %y = contract (%e / sum(%e)), %v
+    -->
+    %acc, %l, %m = graph.scan ... { for each block of keys:
+        %s = contract %q, %k[block];  %m' = max(%m, max(%s));  %a = exp(%m - %m')
+        %e = exp(%s - %m');  yield %acc * %a + contract(%e, %v[block]),  %l * %a + sum(%e),  %m'
+    }
+    %y = %acc / %l
+
+Few keys and their values stay in the second cache while all rows meet them, and a row's scores in
+the first (see `fuse`). Of more keys, the scores would have to be written to memory, all of them:
+a block has as many keys as stay near. Where the number of keys is free, a first block has what is
+left over of whole ones, so that few keys are done as if there were no blocks. What stands between
+the product and the soft-max, such as a scale and masks, is done for each block, too.
+
+Legal where nobody else reads the scores or the weights, and sums may be reassociated. A maximum
+begins at the least finite number, so that a block that is masked whole counts nothing; a row of
+nothing but masked keys is NaN, as without blocks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from math import prod
+from typing import NamedTuple
+
+import numpy as np
+
+from minicc.ir import affine, graph
+from minicc.ir.affine import Dim
+from minicc.ir.build import Builder
+from minicc.ir.core import Function, Literal, Op, Value
+from minicc.ir.graph.elementwise import Elementwise
+from minicc.ir.rewrite import Rebuilder, rebuild
+from minicc.ir.types import TensorType
+from minicc.passes.graph.loops import with_constants
+
+_NEAR = 1 << 15  # elements of a block's keys, and of its values: what stays in the second cache
+_LONGEST = 1 << 11  # keys of a block: a few rows of scores stay in the first cache
+_MANY_ROWS = 32  # that meet the same keys
+_LANES = 16  # keys of a block, if there is a choice, are a multiple of this
+
+Parts = Mapping[Value, Value]
+
+
+class Attention(NamedTuple):
+    """What is found of an attention.
+
+    `path` leads from `product`, of queries and keys, to the scores, `top` is their maximum,
+    `exponential` leads from both to the exponentials, `division` from these to the weights. What
+    `weighing` has beside these, its operand `values`, are the values. `factors` are the operands of
+    the product as they are before transposes, with their letters.
+    """
+
+    product: graph.Contract
+    factors: tuple[tuple[Value, str], ...]
+    path: tuple[Op, ...]
+    top: Op
+    exponential: tuple[Op, ...]
+    division: tuple[Op, ...]
+    weighing: graph.Contract
+    values: int
+
+    @property
+    def weights(self) -> Value:
+        """The weights as the product has them."""
+        return self.division[-1].result
+
+    @property
+    def keys(self) -> Dim:
+        """How many keys there are."""
+        extent: Dim = self.weights.type.shape[-1]
+        return extent
+
+    @property
+    def key(self) -> str:
+        """The letter that the product has for the keys."""
+        return graph.parse_equation(self.product.equation)[2][-1]
+
+    def terms(self) -> tuple[str, str, str]:
+        """The letters of the weights and of the values, and of their product in that order."""
+        terms = graph.parse_equation(self.weighing.equation)
+        weights, values = terms[1 - self.values], terms[self.values]
+        return weights, values, weights[:-1] + "".join(c for c in values if c not in weights)
+
+
+def apply_online_softmax(function: Function, numbers: Iterator[int]) -> Function:
+    """Give each attention over many keys a loop over blocks of them; `numbers` name the loops."""
+    found: dict[Op, Attention] = {a.weighing: a for a in _attentions(function) if _is_long(a)}
+
+    def visit(b: Rebuilder, op: Op, operands: tuple[Value, ...]) -> Sequence[Value] | None:
+        attention = found.get(op)
+        return None if attention is None else (_emit(b, attention, f"$block{next(numbers)}"),)
+
+    return rebuild(function, visit) if found else function
+
+
+def _attentions(function: Function) -> Iterator[Attention]:
+    makers = {r: op for op in function.body.ops for r in op.results}
+    users: dict[Value, list[Op]] = {v: [] for v in function.body.yields}
+    for op in function.body.ops:
+        for v in op.operands:
+            users.setdefault(v, []).append(op)
+    read = set(function.body.yields)
+    for op in function.body.ops:
+        for values in (0, 1) if isinstance(op, graph.Contract) else ():
+            found = _attention(op, values, makers)
+            if found is None:
+                continue
+            inside = (found.product, *found.path, found.top, *found.exponential, *found.division)
+            own = {*inside, op}
+            if all(i.result not in read and own.issuperset(users[i.result]) for i in inside):
+                yield found
+
+
+def _attention(op: Op, values: int, makers: Mapping[Value, Op]) -> Attention | None:
+    assert isinstance(op, graph.Contract)
+    division = _division(op.operands[1 - values], makers)
+    if division is None:
+        return None
+    exponential = _exponential(division[0].operands[0], makers)
+    if exponential is None:
+        return None
+    path = _path(exponential[0].operands[0], makers)
+    if path is None:
+        return None
+    product, *between = path
+    assert isinstance(product, graph.Contract)
+    terms = graph.parse_equation(product.equation)
+    pairs = zip(product.operands, terms, strict=False)
+    factors = tuple(_untransposed(v, term, makers) for v, term in pairs)
+    top = makers[exponential[0].operands[1]]
+    found = Attention(product, factors, tuple(between), top, exponential, division, op, values)
+    weights, of_values, out = found.terms()
+    *_, result = graph.parse_equation(op.equation)
+    fits = weights[-1] in of_values and sorted(out) == sorted(result)
+    return found if fits and len(out) == len(weights) else None
+
+
+def _division(v: Value, makers: Mapping[Value, Op]) -> tuple[Op, ...] | None:
+    """The ops from exponentials to these over their sum along the last axis; the sum is first."""
+    op = makers.get(v)
+    if isinstance(op, graph.Reshape) and _keeps_last(op):
+        before = _division(op.x, makers)
+        return None if before is None else (*before, op)
+    if isinstance(op, graph.Div):
+        total = makers.get(op.b)
+        return (total, op) if total is not None and _is_reduced(total, op.a, "add") else None
+    if not isinstance(op, graph.Mul):
+        return None
+    for e, factor in ((op.a, op.b), (op.b, op.a)):
+        inverse = makers.get(factor)
+        if isinstance(inverse, graph.Div) and _number(makers.get(inverse.a)) == 1.0:
+            total = makers.get(inverse.b)
+            if total is not None and _is_reduced(total, e, "add"):
+                return total, inverse, op
+    return None
+
+
+def _number(op: Op | None) -> float | None:
+    """The one number that a constant is."""
+    if isinstance(op, graph.Constant) and op.result.type.extents in ((), (1,)):
+        return float(op.value.array.reshape(()))
+    return None
+
+
+def _is_reduced(op: Op | None, x: Value, combine: str) -> bool:
+    """Whether an op combines the last axis of a value, and keeps it."""
+    if not isinstance(op, graph.Reduce) or op.x is not x:
+        return False
+    return bool(op.combine == combine and op.axes == (x.type.rank - 1,) and op.keepdims)
+
+
+def _exponential(v: Value, makers: Mapping[Value, Op]) -> tuple[Op, ...] | None:
+    """The ops from scores less their maximum to exponentials of them, times a positive factor."""
+    op = makers.get(v)
+    if not isinstance(op, graph.Exp | graph.Exp2):
+        return None
+    found: list[Op] = [op]
+    scaled = makers.get(op.x)
+    if isinstance(scaled, graph.Mul) and (_number(makers.get(scaled.b)) or 0.0) > 0.0:
+        found.append(scaled)
+    lowered = makers.get(found[-1].operands[0])
+    if not isinstance(lowered, graph.Sub) or not _is_reduced(
+        makers.get(lowered.b), lowered.a, "max"
+    ):
+        return None
+    return (lowered, *found[::-1])
+
+
+def _path(v: Value, makers: Mapping[Value, Op]) -> tuple[Op, ...] | None:
+    """The ops from a product with the keys to scores; None where there is no single one."""
+    op = makers.get(v)
+    if isinstance(op, graph.Contract):
+        *terms, out = graph.parse_equation(op.equation)
+        return (op,) if sum(out[-1:] in term for term in terms if out) == 1 else None
+    if isinstance(op, graph.Reshape) and _keeps_last(op):
+        before = _path(op.x, makers)
+        return None if before is None else (*before, op)
+    if not isinstance(op, Elementwise):
+        return None
+    short: tuple[tuple[Dim, ...], ...] = ((), (1,))
+    long = [x for x in op.operands if x.type.shape[-1:] not in short]
+    if any(x.type.shape[-1] != v.type.shape[-1] for x in long):
+        return None
+    ways = [way for x in dict.fromkeys(long) if (way := _path(x, makers)) is not None]
+    return (*ways[0], op) if len(ways) == 1 else None
+
+
+def _untransposed(v: Value, term: str, makers: Mapping[Value, Op]) -> tuple[Value, str]:
+    """What a value is before it is transposed, with the letters that its axes then have."""
+    while isinstance(op := makers.get(v), graph.Transpose):
+        letters = dict(zip(op.perm, term, strict=True))
+        v, term = op.x, "".join(letters[k] for k in range(len(term)))
+    return v, term
+
+
+def _keeps_last(op: graph.Reshape) -> bool:
+    """Whether a reshape leaves the last axis what it is."""
+    old, new = op.x.type.shape, op.result.type.shape
+    return bool(old and new and old[-1] == new[-1])
+
+
+def _is_long(found: Attention) -> bool:
+    """Whether there are, or may be, more keys than stay near, and many rows that meet them."""
+    weights, values, _ = found.terms()
+    extents = dict(zip(weights, _typical(found.weights), strict=True))
+    rows = prod(n for c, n in extents.items() if c not in values)
+    keys = found.keys
+    many = not isinstance(keys, int) or keys > _most(found)
+    return many and rows >= _MANY_ROWS
+
+
+def _most(found: Attention) -> int:
+    """How many keys stay near, with what they are multiplied by."""
+    weights, values, _ = found.terms()
+    *_, out = graph.parse_equation(found.product.equation)
+    k, term = next((k, term) for k, term in found.factors if found.key in term)
+    v = found.weighing.operands[found.values]
+    pairs = ((term, k, out), (values, v, weights))
+    depths = [
+        prod(n for c, n in zip(term, _typical(x), strict=True) if c not in other)
+        for term, x, other in pairs
+    ]
+    return min(_NEAR // max(*depths, 1), _LONGEST)
+
+
+def _typical(v: Value) -> tuple[int, ...]:
+    return tuple(map(affine.typical, v.type.shape))
+
+
+def block_of(keys: Dim, most: int) -> int:
+    """How many keys a block has: all blocks alike if that can be, else the first one is shorter."""
+    if not isinstance(keys, int):
+        return most // _LANES * _LANES
+    for n in range(most, most // 2, -1):
+        if keys % n == 0 and n % (_LANES // 2) == 0:
+            return n
+    rounds = -(-keys // most)
+    return min(most, -(-keys // (rounds * _LANES)) * _LANES)
+
+
+def _emit(b: Rebuilder, found: Attention, index: str) -> Value:
+    """The attention by blocks, as the product with the values gives it."""
+    keys = found.keys
+    size = block_of(keys, _most(found))
+    rounds, rest = affine.floordiv(keys, size), affine.mod(keys, size)
+    *_, out = found.terms()
+    taken = {v: b.new(v) for v in _taken(found)}
+    states = _begin(b, found) if rest == 0 else _block(b, found, 0, rest, (), taken)
+    if rounds == 1:
+        states = _block(b, found, rest, size, states, taken)
+    else:
+        states = _loop(b, found, rest, rounds, size, states, taken, index)
+    total, total_sum, _ = states
+    one = b.emit(graph.Constant, value=_literal(1.0, total.type))
+    inverse = _shaped(b, found, b.emit(graph.Div, one, total_sum))
+    y = b.emit(graph.Mul, total, inverse)
+    *_, result = graph.parse_equation(found.weighing.equation)
+    order = tuple(out.index(c) for c in result)
+    return y if order == tuple(range(len(order))) else b.emit(graph.Transpose, y, perm=order)
+
+
+def _literal(number: float, type: TensorType) -> Literal:
+    return Literal(np.array(number, type.dtype.numpy))
+
+
+def _begin(b: Builder, found: Attention) -> tuple[Value, ...]:
+    """The states before any key: products, sums and maxima of no keys."""
+    top: TensorType = found.top.result.type
+    weights, values, out = found.terms()
+    of_values = found.weighing.operands[found.values].type.shape
+    extents = dict(zip(values, of_values, strict=True)) | dict(
+        zip(weights, found.weights.type.shape, strict=True)
+    )
+    shapes = (tuple(extents[c] for c in out), top.shape, top.shape)
+    zero = b.emit(graph.Constant, value=_literal(0.0, top))
+    numbers = (zero, zero, _least(b, top))
+    pairs = zip(numbers, shapes, strict=True)
+    return tuple(b.emit(graph.Broadcast, n, shape=shape) for n, shape in pairs)
+
+
+def _least(b: Builder, type: TensorType) -> Value:
+    """What no finite score is below."""
+    return b.emit(graph.Constant, value=_literal(float(np.finfo(type.dtype.numpy).min), type))
+
+
+def _taken(found: Attention) -> list[Value]:
+    """What comes from before the attention, in the order of its ops."""
+    ops = (*found.path, *found.exponential)
+    made = {op.result for op in (found.product, *ops, found.top)}
+    outer = [v for op in ops for v in op.operands if v not in made]
+    inner = [v for v, _ in found.factors]
+    return list(dict.fromkeys([*inner, *outer, found.weighing.operands[found.values]]))
+
+
+def _loop(
+    b: Builder,
+    found: Attention,
+    first: Dim,
+    rounds: Dim,
+    size: int,
+    states: tuple[Value, ...],
+    taken: Parts,
+    index: str,
+) -> tuple[Value, ...]:
+    """The states after so many blocks of one size, from the key `first` on."""
+    args = [Value(v.type) for v in states]
+    captured = {v: Value(new.type, new.hint) for v, new in taken.items()}
+    start = first + affine.symbol(index) * size
+
+    def body(inner: Builder) -> Sequence[Value]:
+        return _block(inner, found, start, size, tuple(args), captured)
+
+    scan = graph.Scan(
+        (*states, *taken.values()),
+        count=rounds,
+        states=len(args),
+        backwards=(),
+        turned=(),
+        index=index,
+        body=b.region([*args, *captured.values()], body),
+        loc=b.loc,
+    )
+    constants = {op.result: op for op in b.ops if isinstance(op, graph.Constant)}
+    return b.add(with_constants(scan, constants)).results
+
+
+def _block(
+    b: Builder, found: Attention, start: Dim, size: Dim, states: tuple[Value, ...], taken: Parts
+) -> tuple[Value, ...]:
+    """The states after a block of keys; `taken` has what comes from outside.
+
+    No states are those before any key.
+    """
+    factors = [
+        _cut(b, taken[v], term.index(found.key), start, size) if found.key in term else taken[v]
+        for v, term in found.factors
+    ]
+    terms = ",".join(term for _, term in found.factors)
+    *_, out = graph.parse_equation(found.product.equation)
+    scores = b.emit(graph.Contract, *factors, equation=f"{terms}->{out}")
+    parts = {**taken, found.product.result: scores}
+    for op in found.path:
+        scores = parts[op.result] = _part(b, op, start, size, parts)
+    last = (scores.type.rank - 1,)
+    top = b.emit(graph.Reduce, scores, axes=last, combine="max", keepdims=True)
+    top = b.emit(graph.Max, states[2] if states else _least(b, top.type), top)
+    e = _exponentials(b, found, scores, top, taken)
+    sums = b.emit(graph.Reduce, e, axes=last, combine="add", keepdims=True)
+    weights, values, out = found.terms()
+    v = taken[found.weighing.operands[found.values]]
+    v = _cut(b, v, values.index(weights[-1]), start, size)
+    shaped = _shaped(b, found, e)
+    new = b.emit(graph.Contract, shaped, v, equation=f"{weights},{values}->{out}")
+    if not states:
+        return new, sums, top
+    factor = _exponentials(b, found, states[2], top, taken)
+    old = b.emit(graph.Mul, states[0], _shaped(b, found, factor))
+    old_sums = b.emit(graph.Mul, states[1], factor)
+    return b.emit(graph.Add, old, new), b.emit(graph.Add, old_sums, sums), top
+
+
+def _exponentials(b: Builder, found: Attention, x: Value, top: Value, taken: Parts) -> Value:
+    """What the soft-max has of scores and their maximum."""
+    lowered, *_ = found.exponential
+    made = {**taken, lowered.operands[0]: x, lowered.operands[1]: top}
+    for op in found.exponential:
+        x = made[op.result] = b.add(op.rebuilt([made[v] for v in op.operands])).result
+    return x
+
+
+def _part(b: Builder, op: Op, start: Dim, size: Dim, parts: Parts) -> Value:
+    """An op of the path for a block of keys."""
+    if isinstance(op, graph.Reshape):
+        shape = (*op.result.type.shape[:-1], size)
+        return b.emit(graph.Reshape, parts[op.x], shape=shape)
+    keys = op.result.type.shape[-1]
+    operands = []
+    for v in op.operands:
+        part = parts[v]
+        whole = part.type.rank and part.type.shape[-1] == keys
+        operands.append(_cut(b, part, part.type.rank - 1, start, size) if whole else part)
+    return b.add(op.rebuilt(operands)).result
+
+
+def _cut(b: Builder, v: Value, axis: int, start: Dim, size: Dim) -> Value:
+    """So many elements of a tensor along an axis."""
+    shape = v.type.shape
+    starts = tuple(start if k == axis else 0 for k in range(len(shape)))
+    stops = tuple(start + size if k == axis else n for k, n in enumerate(shape))
+    return b.emit(graph.Slice, v, starts=starts, stops=stops, steps=(1,) * len(shape))
+
+
+def _shaped(b: Builder, found: Attention, x: Value) -> Value:
+    """A tensor of scores' shape, or with one column of them, in the shape that the weights have."""
+    shape = found.weights.type.shape[:-1]
+    if x.type.shape[:-1] == shape:
+        return x
+    return b.emit(graph.Reshape, x, shape=(*shape, x.type.shape[-1]))
