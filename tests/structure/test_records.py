@@ -29,7 +29,7 @@ def test_a_record_is_complete(record: Record) -> None:
     for mirror in record.mirrors:
         assert all(getattr(mirror, name).strip() for name in mirror.__slots__), mirror
         assert re.fullmatch(r"[\w.-]+/[\w.-]+", mirror.repository)
-        assert re.fullmatch(r"[0-9a-f]{10}", mirror.version)
+        assert re.fullmatch(r"[0-9a-f]{10}|v\d+(\.\d+)+", mirror.version)
         assert re.fullmatch(r"[\w./-]+\.\w+", mirror.path)
     assert len({m.system for m in record.mirrors}) == len(record.mirrors)
     for sentence in (record.differs, record.beyond):
