@@ -59,7 +59,7 @@ def profile(
     kept: list[Array] = list(inputs)
     args = lowered.main.args[: len(inputs)]
     given = binding_of([a.type.shape for a in args], [x.shape for x in inputs])
-    numbers = with_derived(given, lowered.main.attrs.get("derived", ()))
+    numbers = with_derived(given, lowered.main.attrs.get("derived", ())) | _first(lowered)
     store = store_of(options, options.machine)
     library, steps = _steps(lowered, options, store, kept, numbers)
     best = [float("inf")] * len(steps)
@@ -80,11 +80,17 @@ def traffic(module: Module) -> tuple[int, int] | None:
     """The launches of a run, and the bytes of all buffers that they take; None for free sizes."""
     main = module.main
     try:
-        rounds = list(_rounds(main.body, 1, {}))
+        rounds = list(_rounds(main.body, 1, _first(module)))
         sizes = [sum(map(_held, op.buffers)) for op in program.launches(main.body)]
     except KeyError:
         return None
     return sum(rounds), sum(n * size for n, size in zip(rounds, sizes, strict=True))
+
+
+def _first(module: Module) -> dict[str, Dim]:
+    """The sizes that are numbers of loops' rounds, as the first rounds have them."""
+    loops = (op for op in walk(module.main.body) if isinstance(op, program.Loop))
+    return {op.index: 0 for op in loops if op.index}
 
 
 def _held(value: Value) -> int:

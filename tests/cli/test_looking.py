@@ -77,3 +77,44 @@ def test_an_svg_takes_graphviz(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     tool.chmod(0o755)
     assert invoke(*asked).exit_code == 0
     assert out.read_text() == "<svg/>\n"
+
+
+FUNCTIONS = """
+import numpy as np
+import minicc
+
+@minicc.jit
+def softmax(x, axis=1):
+    e = np.exp(x - x.max(axis=axis, keepdims=True))
+    return e / e.sum(axis=axis, keepdims=True)
+
+def looks(x):
+    y = x * 2
+    if y.sum() > 0:
+        y = y + 1
+    return np.sqrt(y)
+
+def fails(x):
+    raise KeyError("no")
+"""
+
+
+def test_stages_of_a_function(tmp_path: Path) -> None:
+    file = tmp_path / "functions_of_mine.py"
+    file.write_text(FUNCTIONS)
+    shape = ("--shape", "x=8x64")
+    shown = invoke("compile", f"{file}:softmax", *shape, "--stop-after", "fuse")
+    assert shown.exit_code == 0, shown.output
+    assert shown.stdout.count("structured.group") == 1
+    assert 'loc("functions_of_mine.py:7"' in shown.stdout
+    parts = invoke("compile", f"{file}:looks", "--input", "x=f32[3]=1", "--emit", "graph").stdout
+    assert parts.count("becomes machine code") == 2
+    assert "graph.sqrt" in parts.partition("// part 2")[2]
+    dump = tmp_path / "dump"
+    assert invoke("compile", f"{file}:softmax", *shape, "--dump", str(dump)).exit_code == 0
+    text = next(dump.glob("*-tile.mcc"))
+    assert invoke("run", str(text), "--input", "x=random").exit_code == 0
+    assert failure("compile", f"{file}:fails", *shape).startswith("MC0169 error: fails raised KeyE")
+    assert "functions: softmax, looks, fails" in failure("compile", f"{file}:none", *shape)
+    assert "the argument x is not given" in failure("compile", f"{file}:looks")
+    assert "no input is called 'y'" in failure("compile", f"{file}:looks", *shape, "--shape", "y=3")

@@ -9,6 +9,7 @@ import click
 
 from minicc.cli.choices import MATH, SHAPE, SKIP, TARGET
 from minicc.cli.failures import as_json_object
+from minicc.cli.functions import is_function, units_of_function
 from minicc.cli.inputs import parse_inputs, parse_shapes
 from minicc.cli.programs import units_of_program, write_program
 from minicc.cli.progress import Progress
@@ -83,7 +84,8 @@ def compile_command(**given: Any) -> None:
 
     A text, as --dump writes them, goes on behind the stage that its first line names. The program
     is printed where nothing else is asked for. A model of which some ops run on the host is shown
-    part by part, each with what it takes and gives.
+    part by part, each with what it takes and gives. MODEL may also be a Python function, named as
+    FILE.py:FUNCTION.
     """
     as_json = given.pop("as_json")
     asked = Asked(**given)
@@ -115,8 +117,8 @@ def _check_usage(asked: Asked) -> None:
         raise click.UsageError("--report tells of a MODEL: leave out --emit and --part")
     if asked.whole is not None and (asked.inputs or asked.shows):
         raise click.UsageError(f"-o {asked.output} writes a whole program and shows nothing")
-    if asked.whole is not None and is_text(asked.model):
-        raise click.UsageError("a compiled program is written of a MODEL, not of a text")
+    if asked.whole is not None and (is_text(asked.model) or is_function(asked.model)):
+        raise click.UsageError("a compiled program is written of an ONNX model alone")
     if asked.form == "obj" and asked.output is None:
         raise click.UsageError("--emit obj writes files: give a folder with -o")
 
@@ -147,8 +149,10 @@ def _report(asked: Asked, options: Options, as_json: bool) -> None:
 
 def _units(asked: Asked, options: Options) -> Units:
     """The units of a model or text, for the sizes that were given."""
-    shapes = {n: a.shape for n, a in parse_inputs(asked.inputs).items()}
-    shapes |= parse_shapes(asked.shapes)
+    given = parse_inputs(asked.inputs)
+    if is_function(asked.model):
+        return units_of_function(asked.model, given, parse_shapes(asked.shapes), options)
+    shapes = {n: a.shape for n, a in given.items()} | parse_shapes(asked.shapes)
     return open_source(asked.model, shapes, options).units
 
 
