@@ -274,3 +274,25 @@ def test_stages_can_be_left_out(dump: Path) -> None:
     assert "MC0105" in failure("run", model, "--skip", "fusing", "--shape", "x=1x1x32")
     shown = invoke("compile", model, "--skip", "merge", "--print-after", "all").stdout
     assert "behind merge" not in shown
+
+
+def test_what_was_left_out_is_not_found_for_the_whole(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The cache of programs keeps the two apart."""
+    path = tmp_path / "m.onnx"
+    path.write_bytes(recurrent()[0].SerializeToString())
+
+    def launches(**given: Any) -> str:
+        options = Options(cache_dir=tmp_path / "cache", **given)
+        report = InferenceSession(path, options=options).report()
+        return report.partition("launches")[0].split()[-1]
+
+    whole, without = launches(), launches(skip=["merge"])
+    assert int(without) > int(whole)
+    assert (launches(), launches(skip="merge")) == (whole, without)
+    monkeypatch.setenv("MINICC_SKIP", "merge, hoist")
+    assert Options().skip == ("hoist", "merge")
+    assert launches() == without
+    with pytest.raises(UserError, match="MC0101"):
+        Options(skip=[3])  # type: ignore[list-item]
