@@ -16,7 +16,8 @@ import minicc
 from minicc.backends.llvm.compile import assemble
 from minicc.compiler import lower, stage_named
 from minicc.ir.core import Module
-from minicc.ir.printer import print_function, print_module
+from minicc.ir.printer import print_attribute, print_function, print_module
+from minicc.ir.structured import Group
 from minicc.records import record_of
 
 Array = npt.NDArray[np.float32]
@@ -26,6 +27,7 @@ WIDTH = 96
 STAGES = {
     "specialise": "the graph: one op; letters say which axes are paired and summed",
     "lower-to-structured": "a loop nest: y and z are parallel, k is summed",
+    "schedule": "the choice of tiles: 4 rows by 16 columns; the right matrix is packed",
     "tile": "y and z are cut: an instance makes a tile of yi times zi elements",
     "bufferize": "a kernel: a grid of instances, whose values are tiles",
     "parallelize": "the program: launches on buffers, a barrier where one needs the other",
@@ -44,7 +46,10 @@ def shortened(text: str) -> str:
 
 
 def part(module: Module, stage: str) -> str:
-    """What a stage is about: the whole module, the kernel, or `main`."""
+    """What a stage is about: the whole module, the schedule, the kernel, or `main`."""
+    if stage == "schedule":
+        (group,) = (op for op in module.main.body.ops if isinstance(op, Group))
+        return print_attribute(group.schedule)
     if stage == "bufferize":
         kernel = next(f for f in module.functions if f.name not in ("pack", "main"))
         return print_function(kernel, locations=False)

@@ -24,6 +24,7 @@ from minicc.memory import constant_bytes, require_within
 from minicc.options import Options
 from minicc.partition import Control, HostOps, Part, PartitionPlan, plan_parts
 from minicc.passes.graph.specialise import free_symbols
+from minicc.passes.structured.write_schedules import Given
 from minicc.runtime import saved
 from minicc.runtime.cache import cache_at, key
 from minicc.runtime.host_ops import hollow, runner
@@ -171,6 +172,7 @@ def _built(module: Module, options: Options, binding: Mapping[str, int], start: 
         require_within(plan.module, options.limits)
     building = _Building(options, plan, start)
     built = building.built(plan.module.main, plan.parts)
+    building.given.require_used()
     programs = building.programs
     return Made(
         built,
@@ -191,6 +193,7 @@ class _Building:
         self.start = start
         self.seconds: dict[str, float] = {"llvm": 0.0}
         self.programs: list[Module] = []
+        self.given = Given(options.schedules)
 
     def built(self, function: Function, parts: Sequence[Part]) -> Built:
         """A function that was cut into parts, as data."""
@@ -223,7 +226,14 @@ class _Building:
         def observe(stage: Stage, before: Module, after: Module, taken: float) -> None:
             seconds[stage.name] = seconds.get(stage.name, 0.0) + taken
 
-        program = lower(module, options, self.plan.binding, start=self.start, observe=observe)
+        program = lower(
+            module,
+            options,
+            self.plan.binding,
+            start=self.start,
+            observe=observe,
+            given=self.given,
+        )
         self.programs.append(program)
         began = time.perf_counter()
         if constant_bytes(program) >= _MUCH:

@@ -35,21 +35,23 @@ from minicc.passes.structured.fuse import fuse
 from minicc.passes.structured.lower_to_structured import lower_to_structured
 from minicc.passes.structured.merge import merge
 from minicc.passes.structured.pack import pack
-from minicc.passes.structured.schedule import choose_schedules
 from minicc.passes.structured.tile import tile
+from minicc.passes.structured.write_schedules import Given, require_all_legal, write_schedules
 from minicc.target import Target
 
 
 class Setting(NamedTuple):
     """What stages may know besides the module.
 
-    The machine, the mathematics, the sizes of free dimensions, and where rules are numbered.
+    The machine, the mathematics, the sizes of free dimensions, where rules are numbered, and the
+    schedules of groups by their names.
     """
 
     target: Target
     strict: bool
     binding: Mapping[str, int]
     applications: Applications | None = None
+    given: Given | None = None
 
 
 Run = Callable[[Module, Setting], Module]
@@ -146,12 +148,19 @@ STAGES: tuple[Stage, ...] = (
         after="fuse",
     ),
     _stage(
+        "schedule",
+        "choose how each group is tiled and what is packed, where that is not given",
+        "structured",
+        write_schedules,
+        lambda m, s: write_schedules(m, s.target, s.given or Given()),
+        after="fuse",
+    ),
+    _stage(
         "tile",
-        "choose a schedule for each group and apply it",
+        "cut the shared dimensions of groups into a grid and tiles",
         "structured",
         tile,
-        lambda m, s: tile(m, choose_schedules(m, s.target)),
-        after="fuse",
+        after="schedule",
     ),
     # packing needs the tiles, whose order it packs for
     _stage(
@@ -159,7 +168,7 @@ STAGES: tuple[Stage, ...] = (
         "store weights in the order in which tiles read them",
         "structured",
         pack,
-        after="fuse",
+        after="schedule",
     ),
     _stage(
         "bufferize",
@@ -200,19 +209,24 @@ def lower(
     stop: str | None = None,
     observe: Observe | None = None,
     applications: Applications | None = None,
+    given: Given | None = None,
 ) -> Module:
     """Run the stages behind `start` (all without it) up to and with `stop` (to the end without it).
 
-    `applications` learns which rules were applied, and may stop them.
+    `applications` learns which rules were applied, and may stop them; `given` are the schedules of
+    the options, and learns which were used.
     `observe(stage, before, after, seconds)` is called behind each stage. UserError where a
     dimension stays free, a stage is unknown, or memory would not do (see `memory`); a bug of a
     stage is reported with the stage's name.
     """
-    setting = Setting(options.machine, options.math == "strict", binding or {}, applications)
+    machine, strict = options.machine, options.math == "strict"
+    given = given or Given(options.schedules)
+    setting = Setting(machine, strict, binding or {}, applications, given)
     skipped = skippable(options.skip)
-    for stage in chosen_stages(start, stop):
-        if stage.name in skipped:
-            continue
+    stages = [s for s in chosen_stages(start, stop) if s.name not in skipped]
+    if start is not None and stages:
+        require_all_legal(module, machine, stages[0].name)
+    for stage in stages:
         before = module
         look()
         began = time.perf_counter()

@@ -44,13 +44,14 @@ class Options:
     values in between that a model may need, else it is refused before any is allocated. `limits`:
     others by their names, as a mapping or as text (see `limits.Limits`). `sizes`: numbers for free
     dimensions by their names; the program is compiled for these alone. `skip`: stages of the
-    compiler that are left out, of those that only make programs faster. Raises `UserError` naming
-    all bad values at once.
+    compiler that are left out, of those that only make programs faster. `schedules`: what a file of
+    schedules says, as text, or a mapping from names of groups to schedules (see `ir.schedule`).
+    Raises `UserError` naming all bad values at once.
     """
 
     __slots__ = (
         "cache_bytes", "cache_dir", "limits", "math", "memory_limit",
-        "sizes", "skip", "spin", "target", "threads",
+        "schedules", "sizes", "skip", "spin", "target", "threads",
     )  # fmt: skip
 
     math: Math
@@ -61,6 +62,7 @@ class Options:
     cache_bytes: int
     memory_limit: int
     limits: Limits
+    schedules: str
     sizes: tuple[tuple[str, int], ...]
     skip: tuple[str, ...]
 
@@ -75,6 +77,7 @@ class Options:
         cache_bytes: int | None = None,
         memory_limit: int | None = None,
         limits: Limits | Mapping[str, int] | str | None = None,
+        schedules: Mapping[str, str] | str = "",
         sizes: Mapping[str, int] | Sequence[tuple[str, int]] = (),
         skip: Sequence[str] | None = None,
         **unknown: Never,
@@ -91,6 +94,7 @@ class Options:
             "cache_bytes": _count(problems, "cache_size", cache_bytes, 1 << 62),
             "memory_limit": _count(problems, "memory_limit", memory_limit, 1 << 62),
             "limits": _limits(problems, limits),
+            "schedules": _schedules(problems, schedules),
             "sizes": _sizes(problems, sizes),
             "skip": _names(problems, "skip", skip),
         }
@@ -216,6 +220,19 @@ def options_of(options: Options | None, **given: Any) -> Options:
         raise UserError("MC0137", f"options is a {kind}, and must be an Options", hint=hint)
     changes = {name: value for name, value in given.items() if value is not None}
     return options.replace(**changes) if changes else options
+
+
+def _schedules(problems: Problems, given: Any) -> str:
+    """The text of a file of schedules."""
+    if isinstance(given, Mapping) and all(isinstance(v, str) for v in (*given, *given.values())):
+        quoted = ((name.replace("\\", "\\\\").replace('"', '\\"'), given[name]) for name in given)
+        return "".join(f'"{name}" = {schedule}\n' for name, schedule in quoted)
+    if not isinstance(given, str):
+        hint = "give the text of a file of schedules, or {'MatMul_0': 'schedule<...>'}"
+        message = f"schedules is {given!r}, and must be text by the names of groups"
+        problems.add(UserError("MC0101", message, hint=hint))
+        return ""
+    return given
 
 
 def _sizes(problems: Problems, given: Any) -> tuple[tuple[str, int], ...]:

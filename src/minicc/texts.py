@@ -2,7 +2,7 @@
 
 A file of any level stands behind a stage, which its first line names; the stages after that one are
 what is left to do. One that names none, as people write them, has only come to its level, or to
-groups where it has some.
+groups, or to their schedules, where it has some.
 """
 
 from __future__ import annotations
@@ -70,9 +70,11 @@ def open_text(path: str | PathLike[str]) -> Text:
     """
     start, module = load_dump(Path(path))
     if start is None and module.level != STAGES[0].level:
-        grouped = any(isinstance(op, structured.Group) for op in walk(module.main.body))
+        groups = [op for op in walk(module.main.body) if isinstance(op, structured.Group)]
         first = next(s.name for s in STAGES if s.level == module.level)
-        start = "fuse" if grouped else first
+        start = "fuse" if groups else first
+        if any(group.schedule is not None for group in groups):
+            start = "schedule"
     elif start is not None:
         level = stage_named(start, f"{path}:1").level
         if level != module.level:

@@ -130,7 +130,7 @@ def test_opt_refuses_what_does_not_fit(tmp_path: Path) -> None:
     assert "simplify takes a module of level graph, and it is of structured there" in told
     assert told.endswith("simplify is wanted before lower-to-structured")
     assert misuse("opt", file, "--passes", "unroll").endswith("bufferize is wanted before unroll")
-    assert misuse("opt", file, "--passes", "tile").endswith("fuse is wanted before it")
+    assert misuse("opt", file, "--passes", "tile").endswith("schedule is wanted before it")
     assert "MC0145" in failure("opt", str(tmp_path / "none.mcc"), "--passes", "fuse")
 
 

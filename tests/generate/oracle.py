@@ -3,14 +3,15 @@
 minicc has to agree with both others, but where a fault of theirs is named (`faults`). It is run
 twice, must leave its inputs and earlier results as they were, and gives the same bits at one and
 two threads. Other forms of it (strict, other targets, free dimensions bound, the interpreter after
-each stage) take turns by seed, for each costs a compilation.
+each stage, random schedules) take turns by seed, for each costs a compilation.
 """
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cache
+from random import Random
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -23,6 +24,7 @@ from minicc.frontends.onnx.importer import import_graph
 from minicc.frontends.onnx.reader import read_model
 from minicc.inputs import check_inputs
 from minicc.ir import interpret
+from minicc.ir.printer import print_attribute
 from minicc.ir.verify import verify
 from minicc.node_args import elements_of
 from minicc.options import Options
@@ -31,6 +33,8 @@ from minicc.units import Unit, run_units, units_of
 from tests.generate.draft import Case, Item, every_node, largest
 from tests.generate.faults import CRASH, RUNTIME, excuse
 from tests.generate.source import Array, is_float
+from tests.stages.programs import machine_code
+from tests.stages.schedules import rescheduled
 
 _LEAST_SCALE = 0.1
 _MOST_SCALE = 1e5
@@ -186,8 +190,8 @@ def judge(case: Case, turn: int = 0, everything: bool = False) -> list[Finding]:
     forms = _forms(case)
     chosen = forms if everything else [forms[turn // 2 % len(forms)]][: turn % 2]
     for name, run in chosen:
-        if name == "levels":
-            found += _levels(case)
+        if name in ("levels", "schedules"):
+            found += _levels(case) if name == "levels" else _schedules(case, turn)
             continue
         other = attempt(run)
         if other.values is None:
@@ -291,7 +295,7 @@ def _forms(case: Case) -> list[tuple[str, Callable[[], list[Any]]]]:
     here = [name for name, target in TARGETS.items() if target.runs_here()]
     best = Options().machine.name
     forms += [(name, form(threads=1, target=name)) for name in here if name != best]
-    forms.append(("levels", form()))
+    forms += [("levels", form()), ("schedules", form())]
     if case.symbols:
         forms.append(("numbers for free dimensions", form(free=False, threads=1)))
     return forms
@@ -299,6 +303,39 @@ def _forms(case: Case) -> list[tuple[str, Callable[[], list[Any]]]]:
 
 def _levels(case: Case) -> list[Finding]:
     """The interpreter after each stage against the meaning of the graph."""
+
+    def after_each(unit: Unit, inputs: list[Array], options: Options) -> Iterator[tuple[str, Any]]:
+        seen: list[tuple[str, Any]] = []
+
+        def observe(stage: Any, before: Any, after: Any, seconds: float) -> None:
+            verify(after)
+            if before is not after:
+                seen.append((f"after {stage.name}", interpret.run(after, inputs)))
+
+        lower(unit.module, options, unit.binding, observe=observe)
+        yield from seen
+
+    return _each_unit(case, "level", after_each)
+
+
+def _schedules(case: Case, seed: int) -> list[Finding]:
+    """The interpreter and machine code of random legal schedules against the graph's meaning."""
+
+    def scheduled(unit: Unit, inputs: list[Array], options: Options) -> Iterator[tuple[str, Any]]:
+        rng = Random(seed)
+        packed, program, given = rescheduled(unit.module, options, unit.binding, rng)
+        told = "; ".join(f"{name} = {print_attribute(plan)}" for name, plan in given.items())
+        yield f"packed: {told}", interpret.run(packed, inputs)
+        yield f"program: {told}", interpret.run(program, inputs)
+        yield f"code: {told}", machine_code(program, options.machine.name, inputs, 1)
+
+    return _each_unit(case, "schedule", scheduled)
+
+
+def _each_unit(
+    case: Case, kind: str, made: Callable[[Unit, list[Array], Options], Iterator[tuple[str, Any]]]
+) -> list[Finding]:
+    """What is made of each unit that is compiled, against the meaning of the graph."""
     options = Options(cache_dir=False, threads=1)
     read = read_model(case.model(free=False).SerializeToString())
     units = units_of(import_graph(read, {}), options, {})
@@ -306,24 +343,15 @@ def _levels(case: Case) -> list[Finding]:
     found: list[Finding] = []
 
     def met(unit: Unit, inputs: list[Array], want: list[Array]) -> None:
-        if unit.host:
-            return
-
-        def observe(stage: Any, before: Any, after: Any, seconds: float) -> None:
-            verify(after)
-            if before is after:
-                return
-            got = interpret.run(after, inputs)
+        for where, got in () if unit.host else made(unit, inputs, options):
             if text := _off(got, want):
-                found.append(Finding("level", f"after {stage.name}", text))
-
-        lower(unit.module, options, unit.binding, observe=observe)
+                found.append(Finding(kind, where, text))
 
     with np.errstate(all="ignore"):
         try:
             run_units(units, list(feeds.values()), options, met)
         except Exception as error:
-            found.append(Finding("crash", "levels", _told(error)))
+            found.append(Finding("crash", f"{kind}s", _told(error)))
     return found[:1]
 
 

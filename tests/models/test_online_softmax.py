@@ -176,8 +176,9 @@ def check(session: minicc.InferenceSession, rows: int, keys: int) -> None:
     q, k, v = (rng.standard_normal((1, 2, n, 64)).astype(f32) for n in (rows, keys, keys))
     m = rng.standard_normal((1, 1, 1, keys)).astype(f32)
     (got,) = session.run(None, {"q": q, "k": k, "v": v, "m": m})
-    q, k, v, m = (x.astype(f64) for x in (q, k, v, m))
-    want = np.swapaxes(softmax(q @ np.swapaxes(k, -1, -2) + m) @ v, 1, 2)
+    exact: list[Any] = [x.astype(f64) for x in (q, k, v, m)]
+    scores = exact[0] @ np.swapaxes(exact[1], -1, -2) + exact[3]
+    want = np.swapaxes(softmax(scores) @ exact[2], 1, 2)
     np.testing.assert_allclose(got, want, rtol=3e-5, atol=3e-5)
 
 

@@ -199,12 +199,10 @@ def test_parts_of_a_model_run_each_by_itself(tmp_path: Path) -> None:
     path.write_bytes(model(nodes, {"x": [4, 5]}, {}, "y").SerializeToString())
     assert invoke("compile", str(path), "--dump", str(tmp_path / "dump")).exit_code == 0
     found: Feed = {"x": x}
-    for part in ("part-1/15-tile", "part-2/host", "part-3/13-fuse"):
-        session = InferenceSession(tmp_path / "dump" / f"{part}.mcc")
-        values = [found[a.name] if a.name in found else found["r"] for a in session.get_inputs()]
-        feed = dict(zip([a.name for a in session.get_inputs()], values, strict=True))
-        name = {"part-1/15-tile": "r", "part-2/host": "i"}.get(part, "y")
-        (found[name],) = session.run(None, feed)
+    for part, name in (("part-1/*-tile", "r"), ("part-2/host", "i"), ("part-3/*-fuse", "y")):
+        session = InferenceSession(next((tmp_path / "dump").glob(f"{part}.mcc")))
+        taken = [a.name for a in session.get_inputs()]
+        (found[name],) = session.run(None, {n: found.get(n, found.get("r")) for n in taken})
     np.testing.assert_array_equal(found["i"], np.nonzero(np.maximum(x, 0)))
     assert found["y"].tobytes() == InferenceSession(path).run(None, {"x": x})[0].tobytes()
 
@@ -223,23 +221,15 @@ def test_a_size_that_no_input_says(tmp_path: Path) -> None:
     assert session.run(None, {"x": normal(6)})[0].shape == (6,)
 
 
-@pytest.mark.parametrize(
-    ("make", "stop", "name", "hint"),
-    [
-        (recurrent, "tile", "tile", "the module is behind tile already"),
-        (residual, "choose-algorithm", "lower-to-structured", "fold-algorithm wanted before it"),
-    ],
-)
-def test_passes_that_come_too_early_or_twice(
-    make: Any, stop: str, name: str, hint: str, tmp_path: Path
-) -> None:
+def test_a_pass_that_comes_too_early(tmp_path: Path) -> None:
     """What only the pass itself can find is the user's error as well."""
     path, text = tmp_path / "m.onnx", str(tmp_path / "m.mcc")
-    path.write_bytes(make()[0].SerializeToString())
-    assert invoke("compile", str(path), "--stop-after", stop, "-o", text).exit_code == 0
-    told = failure("opt", text, "--passes", name)
-    assert told.startswith(f"MC0119 error: {name} can't take the module there: ")
-    assert hint in told
+    path.write_bytes(residual()[0].SerializeToString())
+    stop = ("--stop-after", "choose-algorithm")
+    assert invoke("compile", str(path), *stop, "-o", text).exit_code == 0
+    told = failure("opt", text, "--passes", "lower-to-structured")
+    assert told.startswith("MC0119 error: lower-to-structured can't take the module there: ")
+    assert "fold-algorithm wanted before it" in told
 
 
 def test_a_text_of_ones_own_runs(tmp_path: Path) -> None:

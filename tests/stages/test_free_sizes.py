@@ -129,7 +129,7 @@ CASES: Mapping[str, tuple[Body, list[TensorType], list[dict[str, int]]]] = {
 }
 
 
-def _module(name: str) -> tuple[Module, list[TensorType], list[dict[str, int]]]:
+def module_of(name: str) -> tuple[Module, list[TensorType], list[dict[str, int]]]:
     body, types, sizes = CASES[name]
     b = Builder((name,))
     args = [Value(t, f"x{k}") for k, t in enumerate(types)]
@@ -137,7 +137,7 @@ def _module(name: str) -> tuple[Module, list[TensorType], list[dict[str, int]]]:
     return Module("graph", [Function("main", Region(args, b.ops, yields))]), types, sizes
 
 
-def _inputs(types: Sequence[TensorType], sizes: Mapping[str, int]) -> list[Array]:
+def inputs_at(types: Sequence[TensorType], sizes: Mapping[str, int]) -> list[Array]:
     rng = np.random.default_rng(sum(sizes.values()))
     made: list[Array] = []
     for t in types:
@@ -155,10 +155,10 @@ def _number(n: Dim, sizes: Mapping[str, int]) -> int:
 
 @pytest.mark.parametrize("name", CASES)
 def test_machine_code_at_many_sizes(name: str) -> None:
-    module, types, many = _module(name)
+    module, types, many = module_of(name)
     one, two = (compile_module(module, Options(threads=k), {}).executable for k in (1, 2))
     for sizes in many:
-        inputs = _inputs(types, sizes)
+        inputs = inputs_at(types, sizes)
         wanted = run(module, inputs)
         assert one.fits([x.shape for x in inputs])
         got = one.run(inputs)
@@ -171,8 +171,8 @@ def test_machine_code_at_many_sizes(name: str) -> None:
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize("name", CASES)
 def test_every_stage_at_some_sizes(name: str, target: str) -> None:
-    module, types, many = _module(name)
-    chosen = [_inputs(types, sizes) for sizes in many[3 :: max(1, len(many) // 2)]]
+    module, types, many = module_of(name)
+    chosen = [inputs_at(types, sizes) for sizes in many[3 :: max(1, len(many) // 2)]]
     wanted = [run(module, inputs) for inputs in chosen]
     for stage, made in every_stage_free(module, target):
         assert same_text(made)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import click
@@ -14,6 +15,7 @@ from minicc.cli.inputs import parse_inputs, parse_shapes
 from minicc.cli.programs import units_of_program, write_program
 from minicc.cli.progress import Progress
 from minicc.cli.report import report_of, show_report
+from minicc.cli.schedules import read_schedules, text_of_schedules
 from minicc.cli.show import DOT, MACHINE, Asked, Show, Span
 from minicc.cli.sources import open_source
 from minicc.cli.stages import stage_or
@@ -21,6 +23,7 @@ from minicc.compiler import STAGES, stage_names
 from minicc.errors import MiniccError
 from minicc.frontends.onnx.importer import require_size_error
 from minicc.ir.levels import LEVELS
+from minicc.observe import write_beside
 from minicc.options import Options
 from minicc.runtime.programs import is_program, is_text
 from minicc.units import Unit, Units
@@ -76,6 +79,8 @@ from minicc.units import Unit, Units
 @click.option("--json", "as_json", is_flag=True, help="print the report as one JSON object")
 @click.option("--time-stages", is_flag=True, help="tell how long each stage took")
 @click.option("--verify", "check", is_flag=True, help="verify the module behind each stage")
+@click.option("--schedules", is_flag=True, help="print the schedules of all groups as a file")
+@click.option("--schedule", metavar="FILE", help="put the schedules of a file in place of others")
 @MATH
 @SKIP
 @TARGET
@@ -92,7 +97,12 @@ def compile_command(**given: Any) -> None:
     _check_usage(asked)
     if as_json and not asked.report:
         raise click.UsageError("--json is how --report tells: the text of a module is none")
-    options = Options(math=asked.math, target=asked.target, skip=asked.skip or None)
+    options = Options(
+        math=asked.math,
+        target=asked.target,
+        skip=asked.skip or None,
+        schedules=read_schedules(asked.schedule),
+    )
     if asked.whole is not None:
         with Progress(f"compiling {asked.model}"):
             write_program(asked.model, asked.whole, parse_shapes(asked.shapes), options)
@@ -105,13 +115,24 @@ def compile_command(**given: Any) -> None:
     else:
         with Progress(f"importing {asked.model}"):
             units = _units(asked, options)
-    span = _span(units.known[0].start, asked)
     chosen = _chosen(units, asked)
+    if asked.schedules:
+        with Progress(f"scheduling {asked.model}"):
+            text = text_of_schedules(chosen, options)
+        if asked.output is None:
+            click.echo(text, nl=False)
+        else:
+            write_beside(Path(asked.output), text.encode())
+        return
+    span = _span(units.known[0].start, asked)
     Show(chosen, asked, options, span, units.several).run()
 
 
 def _check_usage(asked: Asked) -> None:
-    if asked.report and is_program(asked.model):
+    program = is_program(asked.model)
+    if program and (asked.schedules or asked.schedule):
+        raise click.UsageError("a program is compiled: schedules are of a model")
+    if asked.report and program:
         raise click.UsageError("--report tells of a model: minicc inspect tells of a program")
     if asked.report and (asked.form is not None or asked.part):
         raise click.UsageError("--report tells of a MODEL: leave out --emit and --part")

@@ -24,6 +24,7 @@ from minicc.ir.core import Module
 from minicc.ir.verify import verify
 from minicc.observe import headed, write_text
 from minicc.options import Options
+from minicc.passes.structured.write_schedules import require_all_legal
 from minicc.texts import open_text
 
 
@@ -58,6 +59,7 @@ def opt_command(
     start, module = open_text(file)
     behind = [] if start is None else list(chosen_stages(None, start))
     _check_order(behind, module.level, passes)
+    require_all_legal(module, setting.target, passes[0].name)
     with Progress(f"reading {file}") as progress:
         for stage in passes:
             progress.at(f"running {stage.name}")

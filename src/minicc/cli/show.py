@@ -14,12 +14,13 @@ from minicc.backends.llvm.optimize import optimise
 from minicc.cli.dot import dot_of, svg_of
 from minicc.cli.progress import Progress
 from minicc.cli.tables import show_table
-from minicc.compiler import STAGES, lower
+from minicc.compiler import STAGES, lower, stage_names
 from minicc.ir.core import Module
 from minicc.ir.printer import print_module
 from minicc.observe import Observer, headed, make_folder, write_beside, write_text
 from minicc.options import Options
 from minicc.passes.graph.applications import Applications
+from minicc.passes.structured.write_schedules import Given
 from minicc.records import record_of
 from minicc.runtime.programs import SUFFIX
 from minicc.units import Unit
@@ -46,6 +47,8 @@ class Asked(NamedTuple):
     report: bool
     time_stages: bool
     check: bool
+    schedules: bool
+    schedule: str | None
     math: str | None
     target: str | None
     skip: tuple[str, ...]
@@ -94,6 +97,7 @@ class Show:
         self._titled = titled
         self._last = STAGES[span.last - 1]
         self._applications = Applications(asked.apply_first)
+        self._given = Given(options.schedules)
         self._seconds: dict[str, float] = {}
         self._written: list[Path] = []
         self._progress = Progress(f"compiling {asked.model}")
@@ -116,6 +120,8 @@ class Show:
                 self._host(unit)
             else:
                 self._module(unit, self._lowered(unit))
+        if self._span.last >= stage_names().index("schedule") + 1:
+            self._given.require_used()
         if asked.time_stages:
             with self._progress.aside():
                 _show_times(self._seconds)
@@ -188,6 +194,7 @@ class Show:
             stop=self._last.name,
             observe=observer,
             applications=self._applications,
+            given=self._given,
         )
         for name, taken in observer.seconds:
             self._seconds[name] = self._seconds.get(name, 0.0) + taken

@@ -14,6 +14,7 @@ from minicc.ir import affine
 from minicc.ir.affine import Dim, Expr
 from minicc.ir.core import Function, Module, Op, Region, Value
 from minicc.ir.extents import with_derived
+from minicc.ir.schedule import Schedule
 from minicc.ir.space import Iter, Space
 from minicc.ir.types import BufferType, TensorType
 
@@ -116,7 +117,8 @@ def bound_op(op: Op, binding: Mapping[str, int]) -> Op:
     return binder.op(op)
 
 
-_PLAIN = frozenset((int, str, bool, type(None)))  # types of most attributes, which have no sizes
+# types of most attributes, which have no sizes
+_PLAIN = frozenset((int, str, bool, type(None), Schedule))
 
 
 def _collect(values: Iterable[Any], found: dict[str, None]) -> None:

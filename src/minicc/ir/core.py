@@ -174,10 +174,14 @@ class Op:
         op.loc, op.results = loc, tuple([Value(r.type) for r in self.results])
         return op
 
-    def with_regions(self, regions: Sequence[Region]) -> Self:
-        """The same op, with the same results, over regions that yield the same types."""
+    def with_regions(self, regions: Sequence[Region], **attrs: Any) -> Self:
+        """The same op, with the same results, over regions that yield the same types.
+
+        Attributes may differ that have no part in these.
+        """
         op = type(self).__new__(type(self))
-        op.operands, op.attrs, op.regions = self.operands, self.attrs, tuple(regions)
+        op.operands, op.regions = self.operands, tuple(regions)
+        op.attrs = {**self.attrs, **attrs} if attrs else self.attrs
         op.loc, op.results = self.loc, self.results
         return op
 

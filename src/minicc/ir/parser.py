@@ -25,12 +25,13 @@ import numpy as np
 
 from minicc.errors import UserError
 from minicc.ir.core import REGISTRY, REQUIRED, Array, Function, Literal, Module, Op, Region, Value
+from minicc.ir.schedule import Schedule
 from minicc.ir.syntax import Argument, Elided, Syntax, unquote
 from minicc.ir.types import Type
 
 _VALUE = re.compile(r'%(?:[A-Za-z0-9_]+|"(?:\\.|[^"\\\n])*")')
 _WORD = re.compile(r"[A-Za-z0-9_]+|\S")
-_STARTS = ("module", "attributes", "types", "locations", "arguments")
+_STARTS = ("module", "schedules", "attributes", "types", "locations", "arguments")
 # What a type rule or a verifier may raise when an op of hand-written text makes no sense to it.
 _REFUSALS = (TypeError, ValueError, LookupError, AttributeError, ArithmeticError)
 _WORDS = {
@@ -45,6 +46,7 @@ _WORDS = {
     "NAN": "a number",
     "OPERANDS": "operands",
     "QUOTED": "a symbol",
+    "_SCHEDULE": "a schedule",
     "RESULTS": "results",
     "STRING": "a string",
     "SYMBOL": "the name of a function",
@@ -64,6 +66,18 @@ def parse_module(
     """
     with _collector_paused():
         return _Parser(source, resources or {}).module(text)
+
+
+def parse_schedules(text: str, *, source: str = "text") -> dict[str, Schedule]:
+    """The schedules that a file gives by the names of their groups; UserError where it is wrong."""
+    parser = _Parser(source, {})
+    found: dict[str, Schedule] = {}
+    for token, schedule in parser.syntax("schedules", text, None):
+        name = unquote(token)
+        if name in found:
+            parser.fail("MC0113", f"{name} is given twice", token)
+        found[name] = schedule
+    return found
 
 
 @contextmanager
@@ -345,7 +359,7 @@ class _Parser:
     def resolved(self, value: Any, token: Any) -> Any:
         """The value with elided arrays put in."""
         if not isinstance(value, Elided):
-            if isinstance(value, tuple):
+            if type(value) is tuple:
                 return tuple([self.resolved(v, token) for v in value])
             return value
         if value.digest not in self.resources:

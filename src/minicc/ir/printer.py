@@ -22,7 +22,7 @@ from typing import Any
 
 import numpy as np
 
-from minicc.ir.affine import Expr, escape
+from minicc.ir.affine import Expr, escape, spell
 from minicc.ir.core import (
     REQUIRED,
     Array,
@@ -35,6 +35,7 @@ from minicc.ir.core import (
     attribute_key,
     walk,
 )
+from minicc.ir.schedule import Schedule
 from minicc.ir.space import Space
 from minicc.ir.types import BufferType, DType, TensorType, tensor_of
 
@@ -104,6 +105,8 @@ def _escaped(c: str) -> str:
 
 def print_attribute(value: Any) -> str:
     """The text of an attribute's value; TypeError where its class has no syntax."""
+    if isinstance(value, Schedule):
+        return _print_schedule(value)
     if isinstance(value, tuple):
         return f"[{', '.join(map(print_attribute, value))}]"
     if isinstance(value, float):
@@ -123,6 +126,22 @@ def print_attribute(value: Any) -> str:
     if value is None or isinstance(value, bool):
         return str(value).lower()
     raise TypeError(f"an attribute of class {type(value).__name__} has no syntax: {value!r}")
+
+
+def _print_schedule(schedule: Schedule) -> str:
+    """The fields that differ from their defaults."""
+    parts = zip(schedule._fields, schedule, Schedule(), strict=True)
+    shown = [f"{name} = {_field(value)}" for name, value, default in parts if value != default]
+    return f"schedule<{', '.join(shown)}>"
+
+
+def _field(value: Any) -> str:
+    """A part of a schedule; names with numbers are written as a space is."""
+    if not isinstance(value, tuple):
+        return print_attribute(value)
+    if value and all(isinstance(v, tuple) and [*map(type, v)] == [str, int] for v in value):
+        return f"<{', '.join(f'{spell(name)}={n}' for name, n in value)}>"
+    return f"[{', '.join(map(_field, value))}]"
 
 
 def _print_literal(literal: Literal) -> str:

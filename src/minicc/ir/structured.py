@@ -40,6 +40,7 @@ from minicc.ir.core import Array, Op, Region, RunRegion, Value
 from minicc.ir.indices import counted
 from minicc.ir.mapped import copy
 from minicc.ir.scan import Scanning
+from minicc.ir.schedule import Schedule
 from minicc.ir.space import REDUCTION, SEQUENTIAL, Space
 from minicc.ir.structured_whole import Concat as Concat
 from minicc.ir.structured_whole import Constant as Constant
@@ -408,11 +409,11 @@ def _chunks(space: Space, names: list[str], limit: int) -> Iterator[dict[str, ra
 class Group(Op, name="structured.group"):
     """Ops that run together for each point of the dimensions named in `shared`.
 
-    The order of the names is the order of the grid.
-    `label` names the kernel that the group becomes. `cover` is the schedule's: for a shared
-    dimension whose extent is free, how many points an instance has, and the steps in which it goes
-    over them. It takes the first step as often as it fits; the rest is covered by the first of
-    the others that is no longer than the extent, whose last step then overlaps what is before it.
+    The order of the names is the order of the grid. `label` names the kernel that the group
+    becomes. `schedule` is what is still to be done of its schedule. `cover` is the schedule's: for
+    a shared dimension whose extent is free, how many points an instance has, and the steps in which
+    it goes over them. It takes the first step as often as it fits; the rest is covered by the first
+    of the others that is no longer than the extent, whose last step then overlaps what is before.
     A last step of `HOLD` says that the steps are those of `passes.structured.rows`: all of them
     may be the last one, which overlaps what is before it, or has points beyond the end that are
     the last one again. With a step of 1 before it a point alone is handled apart. A last step of
@@ -424,6 +425,7 @@ class Group(Op, name="structured.group"):
     shared: tuple[str, ...]
     label: str = ""
     cover: tuple[tuple[str, int, tuple[int, ...]], ...] = ()
+    schedule: Schedule | None = None
     body: Region
 
     def infer(self) -> tuple[TensorType, ...]:

@@ -15,6 +15,7 @@ import numpy as np
 from minicc.ir import affine
 from minicc.ir.affine import Dim
 from minicc.ir.core import Literal
+from minicc.ir.schedule import schedule_of
 from minicc.ir.space import KINDS, Iter, Space
 from minicc.ir.types import BufferType, DType, TensorType, Type, dtype
 
@@ -108,6 +109,8 @@ class Syntax:
     sequence = collected
     dims = collected
     iters = collected
+    schedules = collected
+    scheduled = collected
     elements = collected
 
     def arguments(self, parts: list[Any]) -> Any:
@@ -152,6 +155,9 @@ class Syntax:
     def dimension(self, parts: list[Any]) -> Any:
         (((name,), _),) = parts[0].terms
         return name, parts[1]
+
+    def schedule(self, parts: list[Any]) -> Any:
+        return schedule_of((str(name), value) for name, value in parts)
 
     # Types.
 

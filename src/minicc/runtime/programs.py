@@ -68,7 +68,8 @@ class Programs:
         if digest is not None:
             target = options.machine
             machine = (target.name, target.cpu, target.features)
-            asked = repr((outputs, options.sizes, options.limits, options.skip))
+            decisive = (options.sizes, options.limits, options.schedules, options.skip)
+            asked = repr((outputs, *decisive))
             self._parts = (made_by(), *machine, options.math, digest, asked)
 
     def find(self, sizes: Mapping[str, int] | None = None) -> Saved | None:

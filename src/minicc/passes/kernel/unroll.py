@@ -1,6 +1,7 @@
 """Write short loops out.
 
-A loop of few rounds over a small body becomes its rounds, one after the other.
+A loop of few rounds over a small body becomes its rounds, one after the other. How many, and how
+small, a kernel's attribute `unroll` says where that is not as usual.
 
     for i in 0..3 carries %a { ... }   -->   three copies of the body, %a handed on
 """
@@ -12,10 +13,8 @@ from math import prod
 from minicc.ir import kernel
 from minicc.ir.build import Builder
 from minicc.ir.core import Function, Module, Op, Region, Value, walk
+from minicc.ir.schedule import Unroll
 from minicc.ir.types import BufferType
-
-_ROUNDS = 8
-_SIZE = 6144  # elements of all tiles of the unrolled body: what LLVM compiles in a few milliseconds
 
 
 def unroll(module: Module) -> Module:
@@ -28,7 +27,7 @@ def unroll_function(function: Function) -> Function:
     """One kernel with its short innermost loops written out."""
     b = Builder(("#0",))
     forward: dict[Value, Value] = {}
-    _ops(b, function.body, forward)
+    _ops(b, function.body, forward, Unroll(*function.attrs.get("unroll", ())))
     return function.with_body(Region(function.args, b.ops, ()))
 
 
@@ -37,9 +36,9 @@ def rounds(op: kernel.For) -> int:
     return len(range(op.lo, op.hi, op.step))
 
 
-def is_short(op: kernel.For) -> bool:
-    """Whether a loop is worth writing out: few rounds, no loop within, and not too much code."""
-    if rounds(op) > _ROUNDS or any(inner.regions for inner in walk(op.body)):
+def is_short(op: kernel.For, most: Unroll) -> bool:
+    """Whether a loop is written out: few rounds, no loop within, and not too much code."""
+    if rounds(op) > most.rounds or any(inner.regions for inner in walk(op.body)):
         return False
     size = sum(
         prod(r.type.extents)
@@ -47,41 +46,41 @@ def is_short(op: kernel.For) -> bool:
         for r in inner.results
         if not isinstance(r.type, BufferType)
     )
-    return bool(size * rounds(op) <= _SIZE)
+    return bool(size * rounds(op) <= most.elements)
 
 
-def _ops(b: Builder, region: Region, forward: dict[Value, Value]) -> None:
+def _ops(b: Builder, region: Region, forward: dict[Value, Value], most: Unroll) -> None:
     for op in region.ops:
         b.loc = op.loc
         operands = [forward.get(v, v) for v in op.operands]
-        if isinstance(op, kernel.For) and is_short(op):
-            results = _written_out(b, op, operands, forward)
+        if isinstance(op, kernel.For) and is_short(op, most):
+            results = _written_out(b, op, operands, forward, most)
         elif op.regions:
-            results = _loop(b, op, operands, forward)
+            results = _loop(b, op, operands, forward, most)
         else:
             results = b.add(op.rebuilt(operands)).results
         forward.update(zip(op.results, results, strict=True))
 
 
 def _loop(
-    b: Builder, op: Op, operands: list[Value], forward: dict[Value, Value]
+    b: Builder, op: Op, operands: list[Value], forward: dict[Value, Value], most: Unroll
 ) -> tuple[Value, ...]:
     inner = Builder(op.loc)
     (body,) = op.regions
     args = [Value(a.type, a.hint) for a in body.args]
     forward.update(zip(body.args, args, strict=True))
-    _ops(inner, body, forward)
+    _ops(inner, body, forward, most)
     yields = [forward.get(v, v) for v in body.yields]
     return b.add(op.rebuilt(operands, (Region(args, inner.ops, yields),))).results
 
 
 def _written_out(
-    b: Builder, op: kernel.For, inits: list[Value], forward: dict[Value, Value]
+    b: Builder, op: kernel.For, inits: list[Value], forward: dict[Value, Value], most: Unroll
 ) -> tuple[Value, ...]:
     carried = inits
     for i in range(op.lo, op.hi, op.step):
         index = b.emit(kernel.Index, (), value=i)
         forward.update(zip(op.body.args, (index, *carried), strict=True))
-        _ops(b, op.body, forward)
+        _ops(b, op.body, forward, most)
         carried = [forward.get(v, v) for v in op.body.yields]
     return tuple(carried)

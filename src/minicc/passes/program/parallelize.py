@@ -160,7 +160,7 @@ def choose_split(grid: tuple[Dim, ...], work: Dim) -> int:
     # of free sizes how much work there is, is looked at when the launch is handed out
     if not grid or (isinstance(work, int) and work < _SMALL):
         return -1
-    extents = [affine.typical(n) for n in grid]
+    extents = [max(1, affine.typical(n)) for n in grid]
 
     def evenness(extent: int) -> float:
         return sum(extent / (n * -(-extent // n)) for n in (2, 4))

@@ -226,7 +226,7 @@ class _Emitter:
         lowered = lower_group(group, ins, outs, "kernel", free=self.free)
         if not lowered.body.ops:
             return lowered
-        key = lowered.attrs["grid"], region_key(lowered.body)
+        key = *lowered.attrs.values(), region_key(lowered.body)
         if key not in self.kernels:
             name, k = group.label or "kernel", 1
             while name in self.names or name == "main":
@@ -285,7 +285,7 @@ class _Emitter:
 
 def _key(group: Group, types: Sequence[BufferType]) -> Hashable:
     """Equal for groups that become the same kernel on buffers of these types."""
-    return group.shared, group.cover, tuple(types), region_key(group.body)
+    return group.shared, group.cover, group.schedule, tuple(types), region_key(group.body)
 
 
 def _anonymous(function: Function) -> Function:

@@ -61,6 +61,10 @@ class Nest:
         """
         contiguous = [contiguous_name(m) for m in (*self.op.yield_maps, *self.op.input_maps)]
         last = next((n for n in contiguous if n in self.tiles), None)
+        # sums along rows that are read as they lie
+        long = [n for n in contiguous if n in self.tiles and n in self.reductions]
+        if last is not None and long and self.tiles[long[0]] > self.tiles[last]:
+            last = long[0]
         known = [n for n in self.low.axes if n in self.tiles]
         fresh = sorted((n for n in self.tiles if n not in known), key=lambda n: n == last)
         if last in fresh:

@@ -17,7 +17,7 @@ partial one.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from minicc.ir import affine, kernel
 from minicc.ir.affine import Dim, symbol
@@ -105,7 +105,10 @@ def lower_group(
     grid = tuple(extents[n] for n in axes)
     body = Region((*axes.values(), *ins, *outs), lowering.b.ops, ())
     sizes = sizes_of(body) if free else ()
-    return Function(name, body, {"grid": grid} | ({"sizes": sizes} if sizes else {}))
+    attrs: dict[str, Any] = {"grid": grid} | ({"sizes": sizes} if sizes else {})
+    if group.schedule is not None:
+        attrs["unroll"] = group.schedule.unroll
+    return Function(name, body, attrs)
 
 
 class _Lowering(GroupState):

@@ -1,53 +1,43 @@
-"""Copy what contractions read in vectors into the order in which their tiles read it.
+"""Copy operands of contractions into the order in which their tiles read them.
 
     %w : f32[256,64,3,3] read at [32*co + ci, k, kh, kw]
     -->   %p : f32[8,3,3,64,32] read at [co, kh, kw, k, ci]
 
 The copy is an ordinary generic; where the operand is a constant it is folded at once, so weights
 are packed at compile time, and where it is not, the copy is a kernel of its own before the
-contraction. Weights too large for the nearer caches are fetched `ahead`: while a block of rows is
-multiplied by one panel, the next panel comes in.
+contraction. Which are packed, and how far ahead they are fetched, the group's schedule says.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from math import prod
+from collections.abc import Mapping, Sequence
 
 from minicc.ir import affine
-from minicc.ir.affine import Expr
 from minicc.ir.core import Literal, Module, Op, Region, Value, computed
 from minicc.ir.rewrite import live
 from minicc.ir.scan import lift
+from minicc.ir.schedule import Packing
 from minicc.ir.space import PARALLEL, Iter, Space
 from minicc.ir.structured import Constant, Generic, Group, If, Scan, contiguous_name
 from minicc.ir.types import TensorType
-from minicc.passes.structured.fuse import is_contraction
-from minicc.passes.structured.schedule import PACK_READS
 
-_NEAR = 1 << 18  # bytes of weights that stay in the second cache while a kernel runs
-_AHEAD = 1 << 17  # bytes that may wait there
 _LINE = 64  # elements of a free dimension that a copy handles at once
 _SQUARE = 16  # rows and columns that are turned in registers
 _LABEL = "pack"  # of the groups that copy what is not constant
-_FEW = 12  # blocks of rows; with more of them a panel comes soon enough by itself
 
 
 def pack(module: Module) -> Module:
-    """Pack the wide operand of every contraction."""
+    """Pack what the schedules of groups say."""
     return Module(module.level, [f.with_body(_pack_region(f.body, {})) for f in module.functions])
 
 
-def _pack_region(
-    region: Region, constants: dict[Value, Literal], fixed: frozenset[Value] = frozenset()
-) -> Region:
-    """A region packed; `fixed` are those values that are the same whenever it runs."""
+def _pack_region(region: Region, constants: dict[Value, Literal]) -> Region:
     out: list[Op] = []
     forward: dict[Value, Value] = {}
     for op in region.ops:
         fresh = op.rebuilt([forward.get(v, v) for v in op.operands])
         if isinstance(fresh, Group):
-            fresh = _pack_group(fresh, constants, fixed, out)
+            fresh = _pack_group(fresh, constants, out)
         elif isinstance(fresh, Scan):
             moved, fresh = _pack_scan(fresh, constants)
             out += moved
@@ -71,7 +61,7 @@ def _pack_scan(scan: Scan, constants: dict[Value, Literal]) -> tuple[list[Op], S
     captured = scan.body.args[scan.first :]
     pairs = zip(captured, scan.operands[scan.first :], strict=True)
     constants.update({inner: constants[outer] for inner, outer in pairs if outer in constants})
-    packed = scan.with_regions([_pack_region(scan.body, constants, frozenset(captured))])
+    packed = scan.with_regions([_pack_region(scan.body, constants)])
     yields = {*packed.body.yields}
     moved, scan = lift(packed, lambda op: _is_packing(op) and yields.isdisjoint(op.results))
     constants.update({op.result: op.value for op in moved if isinstance(op, Constant)})
@@ -82,36 +72,16 @@ def _is_packing(op: Op) -> bool:
     return isinstance(op, Constant) or (isinstance(op, Group) and op.label == _LABEL)
 
 
-def wide_operand(op: Generic) -> int | None:
-    """The operand whose elements along the result's contiguous dimension are read as vectors."""
-    vector = contiguous_name(op.yield_maps[0])
-    wide = [
-        k
-        for k, m in enumerate(op.input_maps)
-        if vector is not None and any(isinstance(e, Expr) and vector in e.symbols() for e in m)
-    ]
-    return wide[-1] if wide else None
-
-
-def _pack_group(
-    group: Group, constants: Mapping[Value, Literal], fixed: frozenset[Value], out: list[Op]
-) -> Group:
-    for position, op in enumerate(group.body.ops):
-        if not isinstance(op, Generic) or not is_contraction(op):
-            continue
-        k = wide_operand(op)
-        if k is None or op.operands[k] not in group.body.args:
-            continue
+def _pack_group(group: Group, constants: Mapping[Value, Literal], out: list[Op]) -> Group:
+    plan = group.schedule
+    if plan is None:
+        return group
+    packs: Sequence[Packing] = plan.packs
+    for position, k, distance in packs:
+        op = group.body.ops[position]
+        assert isinstance(op, Generic)
         outer = group.operands[group.body.args.index(op.operands[k])]
         names = _order(op, k)
-        moves = any(map(affine.sizes, op.input_maps[k]))  # with the rounds of a loop
-        if outer in constants:
-            # what is repeated along a free dimension has no size that is known now
-            worthwhile = not moves and all(isinstance(op.space[n].extent, int) for n in names)
-        else:
-            worthwhile = _worthwhile(op, names, outer in fixed and not moves)
-        if not worthwhile:
-            continue
         copy = _copy(op, k, names, outer)
         if outer in constants:
             literal = computed(copy, [constants[outer]], lambda region, args: (args[0],))
@@ -119,11 +89,8 @@ def _pack_group(
         else:
             packed = _alone(copy)
         out.append(packed)
-        # what the round before has read or a copy has written is near: to fetch it only costs
-        known = outer in constants and outer not in fixed
-        distance = _distance(op, names, group.shared) if known else 0
         group = _read_packed(group, position, k, names, packed.results[0], distance)
-    return group
+    return group.with_regions(group.regions, schedule=plan.packed())
 
 
 def _order(op: Generic, operand: int) -> list[str]:
@@ -138,34 +105,6 @@ def _order(op: Generic, operand: int) -> list[str]:
         (n for n in op.space.names if n in used and n not in tiles), key=lambda n: n == last
     )
     return order + sorted((n for n in tiles if n in used), key=lambda n: n == last)
-
-
-def _worthwhile(op: Generic, names: list[str], again: bool) -> bool:
-    """Whether packing pays for what is no constant: each element is read several times.
-
-    That may be within the op, or `again` in each round of a loop.
-    """
-    if any(i.extent == 0 for i in op.space.iters):
-        return False
-    tiles, extents = dict(op.tile), op.space.typical
-    others = [n for n in extents if n not in names]
-    return again or prod(-(-extents[n] // tiles.get(n, 1)) for n in others) >= PACK_READS
-
-
-def _distance(op: Generic, names: list[str], shared: tuple[str, ...]) -> int:
-    """How many elements ahead to fetch the packed operand: a panel, or what stays near of it.
-
-    0 where memory brings it soon enough by itself.
-    """
-    extents = op.space.typical
-    size: int = op.results[0].type.dtype.bytes
-    panel = prod(extents[n] for n in names if n not in shared)
-    # of rows whose number is free there may be few
-    rows = [n for n in shared if n not in names and isinstance(op.space[n].extent, int)]
-    blocks = prod(extents[n] for n in rows)
-    if prod(extents[n] for n in names) * size <= _NEAR or blocks > _FEW:
-        return 0
-    return min(panel, _AHEAD // size)
 
 
 def _copy(op: Generic, operand: int, names: list[str], source: Value) -> Generic:
@@ -191,7 +130,7 @@ def _alone(copy: Generic) -> Group:
     """
     names, extents = copy.space.names, copy.space.typical
     turned, last = contiguous_name(copy.input_maps[0]), names[-1]
-    tile = {last: extents[last] if isinstance(copy.space[last].extent, int) else _LINE}
+    tile = {last: extents[last] or 1 if isinstance(copy.space[last].extent, int) else _LINE}
     if turned in names[:-1] and min(extents[str(turned)], extents[last]) >= _SQUARE:
         tile = {str(turned): _SQUARE, last: _SQUARE}
     arg = Value(copy.operands[0].type)

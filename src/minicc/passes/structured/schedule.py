@@ -1,25 +1,24 @@
 """Choose how each group is tiled: every heuristic of the middle, and no rewriting.
 
-A `Schedule` says, for one group, in which order its shared dimensions form the grid (`grid`), how
-many points of a dimension an instance handles at once (`tiles`, for shared and inner dimensions
-alike) and in which steps it walks through them (`steps`, where smaller), how wide the register
-tiles of contractions are along dimensions of their own (`widths`), where long sums restart
-(`cuts`), and how shared dimensions whose extents are free are covered (`cover`, see
-`structured.group`). It knows the target but not the number of threads, so results don't depend on
-threads.
+It gives an `ir.schedule.Schedule`: the order in which the shared dimensions form the grid, how many
+points of each an instance handles and how many of these at once, how wide the register tiles of
+products are along dimensions of their own, where long sums restart, and how shared dimensions whose
+extents are free are covered. It knows the target but not the number of threads, so results don't
+depend on threads.
 
 Register tiles are chosen by a cost (see `tile_cost`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from math import isqrt, prod
 from typing import NamedTuple
 
 from minicc.ir import affine_facts
 from minicc.ir.affine import Expr, symbols
-from minicc.ir.core import Module, Op, Value, walk_control
+from minicc.ir.core import Module, Value, walk_control
+from minicc.ir.schedule import Cover, Schedule, Sums
 from minicc.ir.space import REDUCTION, SEQUENTIAL
 from minicc.ir.structured import (
     HOLD,
@@ -54,16 +53,13 @@ _CHUNK = 2048  # elements of a long row that one instance handles
 _MOST_SOUGHT = 1 << 16  # rounds of a block for which a divisor is sought
 _MOST_VECTORS = 16  # of a tile of an op that is no contraction
 _MOST_COMPUTED = 1024  # vectors that all ops of such a body have together, as each is code
+_STREAMS = 4  # rows that are summed at once, each read as it lies
+_LONG_ROW = 4  # vectors of a row, from which it is
 _TALLEST = 12  # rows of a block that ops other than contractions handle at once
 
 
-Cover = tuple[str, int, tuple[int, ...]]
-
-
-class Schedule:
-    """The decisions for one group; see the module's text."""
-
-    __slots__ = ("cover", "cuts", "grid", "lengths", "steps", "tiles", "widths")
+class _Draft:
+    """The decisions for one group while they are made; `lengths` are those of steps over rows."""
 
     def __init__(
         self,
@@ -73,27 +69,12 @@ class Schedule:
         steps: Mapping[str, int] | None = None,
         widths: Mapping[str, int] | None = None,
     ) -> None:
-        self.cover: tuple[Cover, ...] = ()
         self.lengths: dict[str, Steps] = {}
         self.grid = grid
         self.tiles = dict(tiles)
         self.cuts = cuts
         self.steps = dict(steps or {})
         self.widths = dict(widths or {})
-
-    def __repr__(self) -> str:
-        sizes = ", ".join(f"{n}={t}" for n, t in self.tiles.items())
-        return (
-            f"schedule<grid=[{', '.join(self.grid)}], tiles=[{sizes}], steps={self.steps}, "
-            f"widths={self.widths}, cuts={list(self.cuts.values())}, cover={list(self.cover)}>"
-        )
-
-
-def choose_schedules(module: Module, target: Target) -> dict[Op, Schedule]:
-    """A schedule for each group of the module."""
-    known = constants_of(module)
-    ops = [op for f in module.functions for op in walk_control(f.body)]
-    return {op: choose_schedule(op, target, known) for op in ops if isinstance(op, Group)}
 
 
 def constants_of(module: Module) -> frozenset[Value]:
@@ -110,21 +91,33 @@ def constants_of(module: Module) -> frozenset[Value]:
 def choose_schedule(
     group: Group, target: Target, constants: frozenset[Value] = frozenset()
 ) -> Schedule:
-    """The schedule of one group: that of its contractions if it has any, else of its rows.
+    """How one group is tiled: as its contractions are if it has any, else as its rows.
 
     Indices that are data are read one by one: what says where they stand is not tiled.
     """
-    chosen = _schedule(group, target, constants)
+    draft = _draft(group, target, constants)
     ops = [op for op in group.body.ops if isinstance(op, Generic)]
     for name in {n for op in ops for _, k, _ in op.indices for n in names_of(op.maps[k])}:
-        chosen.tiles.pop(name, None)
-        chosen.steps.pop(name, None)
-    _choose_cover(chosen, ops, group, target)
-    return chosen
+        draft.tiles.pop(name, None)
+        draft.steps.pop(name, None)
+    cover = tuple(_choose_cover(draft, ops, group, target))
+    sums = ((k, draft.cuts.get(op, NO_CUTS)) for k, op in enumerate(ops))
+    # contractions have tiles of their widths
+    cut = {n for n in draft.widths if all(is_contraction(op) for op in ops if n in op.space)}
+    return Schedule(
+        draft.grid,
+        tuple([(n, size) for n, size in draft.tiles.items() if size > 1 and n not in cut]),
+        tuple([(n, k) for n, k in draft.steps.items() if k < draft.tiles.get(n, 1)]),
+        tuple([(n, size) for n, size in draft.widths.items() if size > 1]),
+        cover,
+        tuple([Sums(k, *cuts) for k, cuts in sums if cuts != NO_CUTS]),
+    )
 
 
-def _choose_cover(chosen: Schedule, ops: Sequence[Generic], group: Group, target: Target) -> None:
-    """Cover the tiled shared dimensions whose extents are free.
+def _choose_cover(
+    draft: _Draft, ops: Sequence[Generic], group: Group, target: Target
+) -> Iterator[Cover]:
+    """How the tiled shared dimensions whose extents are free are covered, instead of tiled.
 
     A value that passes between ops lies where its instance is: it must be indexed plainly.
     """
@@ -140,13 +133,12 @@ def _choose_cover(chosen: Schedule, ops: Sequence[Generic], group: Group, target
         for n in names_of((e,))
     }
     vectors = {contiguous_name(m) for op in ops for m in op.yield_maps}
-    free = [n for n in chosen.grid if not isinstance(ops[0].space[n].extent, int)]
-    covered = [n for n in free if chosen.tiles.get(n, 1) > 1 and n not in crooked]
+    free = [n for n in draft.grid if not isinstance(ops[0].space[n].extent, int)]
+    covered = [n for n in free if draft.tiles.get(n, 1) > 1 and n not in crooked]
     lanes = min(_lanes(op, target) for op in ops)
-    cover: list[Cover] = []
     for name in free:
-        size = chosen.tiles.pop(name, 1)
-        step = chosen.steps.pop(name, size)
+        size = draft.tiles.pop(name, 1)
+        step = draft.steps.pop(name, size)
         if name not in covered:
             continue
         steps: tuple[int, ...]
@@ -162,14 +154,13 @@ def _choose_cover(chosen: Schedule, ops: Sequence[Generic], group: Group, target
                 short = tail_step(step)
                 # of several products, a row alone is worth no code of its own
                 alone = (1,) if sum(is_contraction(op) for op in ops) == 1 else ()
-                lengths = chosen.lengths.get(name, (step, short))
+                lengths = draft.lengths.get(name, (step, short))
                 steps = (*dict.fromkeys(lengths), *alone, HOLD)
             else:
                 steps = (step, tail_step(step), 1)
         points = size if name in vectors else step * max(1, round(_ROWS / step))
-        cover.append((name, points, tuple(dict.fromkeys(steps)) if steps[0] != steps[1] else steps))
-        chosen.tiles[name] = step
-    chosen.cover = tuple(cover)
+        distinct = tuple(dict.fromkeys(steps)) if steps[0] != steps[1] else steps
+        yield Cover(name, points, distinct)
 
 
 def _masks(ops: Sequence[Generic], target: Target) -> bool:
@@ -191,7 +182,7 @@ def step_chain(step: int, lanes: int) -> tuple[int, ...]:
     return (step, *(smaller or [step]), 1) if step > 1 else (1, 1)
 
 
-def _schedule(group: Group, target: Target, constants: frozenset[Value]) -> Schedule:
+def _draft(group: Group, target: Target, constants: frozenset[Value]) -> _Draft:
     ops = [op for op in group.body.ops if isinstance(op, Generic) and is_contraction(op)]
     if not ops:
         return _rows(group, target)
@@ -259,9 +250,7 @@ def cheapest_tile(op: Generic, product: Product, target: Target) -> tuple[float,
     return cheapest(rows, vector, known, depth, lanes, target, free, apart=apart)
 
 
-def _contraction(
-    group: Group, op: Generic, target: Target, constants: frozenset[Value]
-) -> Schedule:
+def _contraction(group: Group, op: Generic, target: Target, constants: frozenset[Value]) -> _Draft:
     product = product_of(group, op, target, constants)
     if product is None:
         return _rows(group, target)
@@ -271,7 +260,7 @@ def _contraction(
     _, tiles = cheapest_tile(op, product, target)
     cuts = {op: cut_sums(op, tiles, LONGEST_CHAIN, BLOCK)}
     grid = (*batch, *([vector] if vector in group.shared else []), *rows)
-    chosen = Schedule(grid, tiles, cuts)
+    chosen = _Draft(grid, tiles, cuts)
     for n in free & tiles.keys():
         others = prod(tiles[m] for m in rows if m != n and m in tiles)
         where = place_of(tiles[vector], extents[vector], depth, lanes)
@@ -280,7 +269,7 @@ def _contraction(
     return chosen
 
 
-def _whole_rows(group: Group, contractions: Sequence[Generic], target: Target) -> Schedule:
+def _whole_rows(group: Group, contractions: Sequence[Generic], target: Target) -> _Draft:
     """Contractions that share rows alone, with what stands between them.
 
     An instance has one block of rows, and each contraction goes over it in register tiles of its
@@ -324,7 +313,7 @@ def _whole_rows(group: Group, contractions: Sequence[Generic], target: Target) -
         elif "add" in op.combine:
             cuts[op] = cut_sums(op, tiles, _PLAIN_CHAIN, _PLAIN_BLOCK)
     grid = (*[n for n in group.shared if n != row], row)
-    chosen = Schedule(grid, tiles, cuts, widths=widths)
+    chosen = _Draft(grid, tiles, cuts, widths=widths)
     vector = str(contiguous_name(first.yield_maps[0]))
     depth = prod(first.space.typical[i.name] for i in first.space.of_kind(REDUCTION))
     width = best(first, height)[1][vector]
@@ -373,6 +362,9 @@ class Cuts(NamedTuple):
     cut: tuple[str, ...] = ()
 
 
+NO_CUTS = Cuts()
+
+
 def cut_sums(op: Generic, tile: Mapping[str, int], chain: int, block: int) -> Cuts:
     """Cut the sums of an op so that none adds more than about `chain` terms one after the other.
 
@@ -406,7 +398,7 @@ def _block_rounds(rounds: int, wanted: int) -> int:
     return min(divisors, key=lambda d: abs(d - wanted), default=wanted)
 
 
-def _rows(group: Group, target: Target) -> Schedule:
+def _rows(group: Group, target: Target) -> _Draft:
     """Elementwise ops, reductions and windows.
 
     Whole vectors along what is contiguous, a few rows at once.
@@ -422,7 +414,10 @@ def _rows(group: Group, target: Target) -> Schedule:
     longest = max((len(o.body.ops) for o in ops if not o.into), default=1)
     most = max(1, min(_MOST_VECTORS, _MOST_COMPUTED // max(1, longest)))
     vectors = 1 if any(o.into for o in ops) else min(4, most)
-    if vector is not None and vector in group.shared:
+    along = _along_rows(main, vector, group, lanes)
+    if along is not None:
+        tiles = {str(vector): min(extents[str(vector)], _STREAMS), along: 3 * lanes}
+    elif vector is not None and vector in group.shared:
         chunk = vectors * lanes
         if main.space.of_kind(SEQUENTIAL):
             chunk = 2 * lanes  # threads have nothing but this dimension to share
@@ -449,12 +444,28 @@ def _rows(group: Group, target: Target) -> Schedule:
         for name, size in _inner_tiles(op, group, lanes).items():
             tiles.setdefault(name, min(size, max(1, most * lanes // at_once)))
     grid = tuple(n for n in group.shared)
+    lengths = {True: (LONGEST_CHAIN, BLOCK), False: (_PLAIN_CHAIN, _PLAIN_BLOCK)}
     cuts = {
-        op: cut_sums(op, {**tiles, **steps}, _PLAIN_CHAIN, _PLAIN_BLOCK)
+        op: cut_sums(op, {**tiles, **steps}, *lengths[is_contraction(op)])
         for op in ops
         if "add" in op.combine
     }
-    return Schedule(grid, tiles, cuts, steps)
+    return _Draft(grid, tiles, cuts, steps)
+
+
+def _along_rows(op: Generic, vector: str | None, group: Group, lanes: int) -> str | None:
+    """The reduction along which a matrix lies, that is summed to one result for each of its rows.
+
+    A vector of results would read a few elements of as many rows at once; rows that are read as
+    they lie come as fast as memory gives them.
+    """
+    if vector is None or vector not in group.shared:
+        return None
+    for m in op.input_maps:
+        name = contiguous_name(m)
+        if name in {i.name for i in op.space.of_kind(REDUCTION)} and _mentions(m, vector):
+            return name if op.space.typical[str(name)] >= _LONG_ROW * lanes else None
+    return None
 
 
 def _crossed(op: Generic, vector: str, group: Group) -> str | None:

@@ -13,16 +13,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from math import inf
+from typing import Any
 
 from minicc.ir import affine
 from minicc.ir.affine import Dim
 from minicc.ir.core import Function, Module, Op, Region, Value
 from minicc.ir.rewrite import everywhere, live
+from minicc.ir.schedule import Schedule
 from minicc.ir.space import PARALLEL, Iter, Space
 from minicc.ir.structured import Generic, Group, Map
 from minicc.passes.structured.fuse import is_contraction
 from minicc.passes.structured.merge import plain_names
-from minicc.passes.structured.schedule import Cuts, Schedule
 
 
 class Split:
@@ -31,12 +32,13 @@ class Split:
     `outer` and `inner` names (None where there is one block), and what it becomes.
     """
 
-    __slots__ = ("expression", "inner", "outer")
+    __slots__ = ("expression", "inner", "outer", "size")
 
     def __init__(self, name: str, extent: int, size: int) -> None:
         blocks = -(-extent // size)
         self.outer = Iter(f"{name}o", blocks) if blocks > 1 else None
         self.inner = Iter(f"{name}i", size)
+        self.size = size
         start: Dim = 0
         if self.outer is not None:
             start = affine.symbol(self.outer.name) * size
@@ -45,22 +47,18 @@ class Split:
         self.expression = affine.add(start, affine.symbol(self.inner.name))
 
 
-def tile(module: Module, schedules: Mapping[Op, Schedule]) -> Module:
+def tile(module: Module) -> Module:
     """Rewrite each group as its schedule says."""
-
-    def one(function: Function) -> Function:
-        return _tile_function(function, schedules)
-
-    return Module(module.level, [everywhere(f, one) for f in module.functions])
+    return Module(module.level, [everywhere(f, _tile_function) for f in module.functions])
 
 
-def _tile_function(function: Function, schedules: Mapping[Op, Schedule]) -> Function:
+def _tile_function(function: Function) -> Function:
     forward: dict[Value, Value] = {}
     out: list[Op] = []
     for op in function.body.ops:
         fresh = op.rebuilt([forward.get(v, v) for v in op.operands])
-        if isinstance(fresh, Group) and op in schedules:
-            fresh = tile_group(fresh, schedules[op])
+        if isinstance(fresh, Group) and fresh.schedule is not None:
+            fresh = tile_group(fresh, fresh.schedule)
         for old, new in zip(op.results, fresh.results, strict=True):
             new.hint = old.hint
             forward[old] = new
@@ -73,11 +71,9 @@ def tile_group(group: Group, schedule: Schedule) -> Group:
     """One group as its schedule says."""
     first = group.body.ops[0]
     assert isinstance(first, Generic)
-    covered = {name for name, _, _ in schedule.cover}
+    sizes = dict(schedule.tiles)
     splits = {
-        n: Split(n, first.space.extent_of(n), schedule.tiles[n])
-        for n in group.shared
-        if schedule.tiles.get(n, 1) > 1 and n not in covered
+        n: Split(n, first.space.extent_of(n), sizes[n]) for n in group.shared if sizes.get(n, 1) > 1
     }
     shared: list[str] = []
     for n in schedule.grid:
@@ -88,25 +84,30 @@ def tile_group(group: Group, schedule: Schedule) -> Group:
     passed = {v for op in group.body.ops for v in op.results} - set(group.body.yields)
     axes: dict[Value, Map] = {}
     forward: dict[Value, Value] = {}
+    cuts = {s.op: {"blocks": s.blocks, "cut": s.cut} for s in schedule.sums}
     ops: list[Op] = []
-    for op in group.body.ops:
+    for k, op in enumerate(group.body.ops):
         assert isinstance(op, Generic)
-        fresh = _tile_generic(op, schedule, splits, shared, passed, axes, forward)
+        fresh = _tile_generic(op, schedule, splits, shared, passed, axes, forward, cuts.get(k, {}))
         forward.update(zip(op.results, fresh.results, strict=True))
         ops.append(fresh)
     yields = [forward[v] for v in group.body.yields]
     body = Region(group.body.args, ops, yields)
-    return group.rebuilt(group.operands, (body,), shared=tuple(shared), cover=schedule.cover)
+    left = schedule.tiled()
+    return group.rebuilt(
+        group.operands, (body,), shared=tuple(shared), cover=schedule.cover, schedule=left
+    )
 
 
 def _own_splits(op: Generic, schedule: Schedule) -> dict[str, Split]:
     """How a contraction cuts dimensions of its own, for each tile to have its part of a packing."""
     if not is_contraction(op):
         return {}
+    widths = dict(schedule.widths)
     return {
-        i.name: Split(i.name, op.space.extent_of(i.name), schedule.widths[i.name])
+        i.name: Split(i.name, op.space.extent_of(i.name), widths[i.name])
         for i in op.space.of_kind(PARALLEL)
-        if schedule.widths.get(i.name, 1) > 1
+        if i.name in widths
     }
 
 
@@ -118,6 +119,7 @@ def _tile_generic(
     passed: set[Value],
     axes: dict[Value, Map],
     forward: Mapping[Value, Value],
+    cuts: Mapping[str, Any],
 ) -> Generic:
     own = _own_splits(op, schedule)
     every = {**splits, **own}
@@ -138,11 +140,11 @@ def _tile_generic(
     for k, (v, shape) in enumerate(zip(op.results, op.shapes, strict=True)):
         axes[v] = op.maps_of(k)[0]
         shapes.append(_passed_shape(axes[v], shape, splits) if v in passed else shape)
-    tiles = {s.inner.name: schedule.steps.get(n, schedule.tiles[n]) for n, s in splits.items()}
-    tiles.update({s.inner.name: schedule.widths[n] for n, s in own.items()})
-    tiles.update({n: t for n, t in schedule.tiles.items() if n not in every and n in space})
+    steps = dict(schedule.steps)
+    tiles = {s.inner.name: steps.get(n, s.size) for n, s in every.items()}
+    tiles.update({n: t for n, t in schedule.tiles if n not in every and n in space})
+    tiles.update({c.name: c.steps[0] for c in schedule.cover})
     limits = {i.name: i.extent if isinstance(i.extent, int) else inf for i in space.iters}
-    cuts = schedule.cuts.get(op, Cuts())
     return op.rebuilt(
         [forward.get(v, v) for v in op.operands],
         space=space,
@@ -154,8 +156,7 @@ def _tile_generic(
             if n in space and min(t, limits[n]) > 1
         ),
         coordinates=tuple(map(bound, op.coordinates)),
-        blocks=cuts.blocks,
-        cut=cuts.cut,
+        **cuts,
     )
 
 

@@ -1,0 +1,147 @@
+"""Schedules: how one group of the structured level is computed, as a value with a syntax.
+
+    schedule<grid = ["n", "co", "h"], tiles = <co=32, h=14>, sums = [[0, <ci=128>, ["kh"]]],
+             packs = [[0, 1, 8192]]>
+
+A schedule is an attribute of its group, over the names of the group's dimensions. It is frozen, is
+written by the stage `schedule` or by a person, and used up by what obeys it: `tile` takes what is
+said of dimensions, `pack` the packings, `bufferize` hands on what is unrolled. Ops and operands are
+named by their positions. Whether a schedule fits a group is said by
+`passes.structured.legal`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any, NamedTuple
+
+from minicc.ir.space import PARALLEL, Space
+
+Pairs = tuple[tuple[str, int], ...]
+
+
+class Sums(NamedTuple):
+    """Where the sums of an op restart: in each of `blocks` of a reduction, each round of `cut`."""
+
+    op: int
+    blocks: Pairs
+    cut: tuple[str, ...]
+
+
+class Packing(NamedTuple):
+    """An operand that is copied into the order in which an op's tiles read it.
+
+    It is fetched so many elements `ahead`, if any.
+    """
+
+    op: int
+    operand: int
+    ahead: int
+
+
+class Cover(NamedTuple):
+    """How a shared dimension whose extent is free is covered; see `structured.group`."""
+
+    name: str
+    points: int
+    steps: tuple[int, ...]
+
+
+class Unroll(NamedTuple):
+    """How many rounds a loop has at most that is written out, and elements in all its tiles."""
+
+    rounds: int = 8
+    elements: int = 6144  # what LLVM compiles in a few milliseconds
+
+
+class Schedule(NamedTuple):
+    """The decisions for one group.
+
+    `grid` is the order of its shared dimensions. `tiles` says how many points of a dimension an
+    instance handles, `steps` in how many at once it walks through them, where these are fewer;
+    of a dimension that is not shared, `tiles` are those that are handled at once. `widths` are
+    the tiles of products along dimensions of their own, into which these are cut for packing.
+    """
+
+    grid: tuple[str, ...] = ()
+    tiles: Pairs = ()
+    steps: Pairs = ()
+    widths: Pairs = ()
+    cover: tuple[Cover, ...] = ()
+    sums: tuple[Sums, ...] = ()
+    packs: tuple[Packing, ...] = ()
+    unroll: Unroll = Unroll()
+
+    def tiled(self) -> Schedule | None:
+        """What is left to do where the group is tiled; None if that is as usual."""
+        left = Schedule(packs=self.packs, unroll=self.unroll)
+        return None if left == Schedule() else left
+
+    def packed(self) -> Schedule | None:
+        """What is left to do where operands are packed, too."""
+        return self._replace(packs=()).tiled()
+
+
+def schedule_of(fields: Iterable[tuple[str, Any]]) -> Schedule:
+    """The schedule of fields as the parser reads them; ValueError says what is wrong."""
+    found: dict[str, Any] = {}
+    for name, value in fields:
+        if name not in _READ:
+            known = ", ".join(_READ)
+            raise ValueError(f"a schedule has no field {name}; it has {known}")
+        if name in found:
+            raise ValueError(f"the field {name} of a schedule is given twice")
+        try:
+            found[name] = _READ[name](value)
+        except (TypeError, ValueError):
+            raise ValueError(f"the field {name} of a schedule can't be {_shown(value)}") from None
+    return Schedule(**found)
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, Space):
+        return str(value)
+    return f"[{', '.join(map(_shown, value))}]" if isinstance(value, tuple) else repr(value)
+
+
+def _number(value: Any) -> int:
+    if type(value) is not int or value < 0:
+        raise ValueError
+    return value
+
+
+def _integers(value: Any) -> tuple[int, ...]:
+    if not all(type(n) is int for n in value):
+        raise ValueError
+    return tuple(value)
+
+
+def _names(value: Any) -> tuple[str, ...]:
+    if not all(isinstance(name, str) for name in value):
+        raise ValueError
+    return tuple(value)
+
+
+def _pairs(value: Any) -> Pairs:
+    if isinstance(value, Space):  # as which `<h=14, w=2>` is read
+        value = tuple([(i.name, i.extent if i.kind == PARALLEL else None) for i in value.iters])
+    found = dict(value)
+    if len(found) < len(value):
+        raise ValueError
+    return tuple(zip(_names(found), map(_number, found.values()), strict=True))
+
+
+def _each(read: Callable[..., Any]) -> Callable[[Any], tuple[Any, ...]]:
+    return lambda value: tuple([read(*part) for part in value])
+
+
+_READ: dict[str, Callable[[Any], Any]] = {
+    "grid": _names,
+    "tiles": _pairs,
+    "steps": _pairs,
+    "widths": _pairs,
+    "cover": _each(lambda n, k, steps: Cover(_names([n])[0], _number(k), _integers(steps))),
+    "sums": _each(lambda op, blocks, cut: Sums(_number(op), _pairs(blocks), _names(cut))),
+    "packs": _each(lambda *numbers: Packing(*map(_number, numbers))),
+    "unroll": lambda value: Unroll(*map(_number, value)),
+}

@@ -1,0 +1,246 @@
+"""Say in words what is wrong with a schedule for a group; `tile` refuses it then.
+
+A legal schedule changes how a group is computed, and not what, up to the order of sums. So a person
+may write one, and a search may try any.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from math import prod
+
+from minicc.errors import UserError
+from minicc.ir import affine
+from minicc.ir.affine_facts import linear
+from minicc.ir.schedule import Cover, Packing, Schedule, Sums
+from minicc.ir.space import PARALLEL, REDUCTION, SEQUENTIAL, Iter
+from minicc.ir.structured import HOLD, PARTIAL, Generic, Group, contiguous_name, names_of
+from minicc.passes.structured.fuse import is_contraction
+from minicc.passes.structured.merge import plain_names
+from minicc.target import Target
+
+_MOST_AT_ONCE = 1 << 13  # elements of an op's tile, as code is written out for its vectors
+_MOST_WRITTEN_OUT = 1 << 15  # elements of all tiles of a loop that is written out
+
+
+def require_legal(group: Group, schedule: Schedule, target: Target, tiled: bool = False) -> None:
+    """UserError (MC0185) that says what is wrong with a schedule, if anything is.
+
+    Of a group that is tiled only what is left of it is looked at.
+    """
+    wrong = [*_Check(group, schedule, target).packs()] if tiled else legal(group, schedule, target)
+    if wrong:
+        text = f"a schedule does not fit its group: {'; '.join(wrong)}"
+        raise UserError("MC0185", text, where=group.loc)
+
+
+def legal(group: Group, schedule: Schedule, target: Target) -> tuple[str, ...]:
+    """What is wrong with a schedule for a group, in words; nothing where it is legal."""
+    return tuple(_Check(group, schedule, target).wrong())
+
+
+class _Check:
+    """A group with a schedule, and what rules ask of them."""
+
+    def __init__(self, group: Group, schedule: Schedule, target: Target) -> None:
+        self.group = group
+        self.schedule = schedule
+        self.target = target
+        self.ops = [op for op in group.body.ops if isinstance(op, Generic)]
+        self.tiles = dict(schedule.tiles)
+        # what data are read at: one after the other
+        self.data = {n for op in self.ops for _, k, _ in op.indices for n in names_of(op.maps[k])}
+
+    def wrong(self) -> Iterator[str]:
+        """Everything that is wrong."""
+        grid, shared = self.schedule.grid, self.group.shared
+        if sorted(grid) != sorted(shared):
+            yield f"its grid is of {_list(grid)}, and the group shares {_list(shared)}"
+            return
+        found = [*self.sizes(), *self.steps(), *self.widths(), *self.covers(), *self.sums()]
+        found += self.packs()
+        yield from found or [*self.amounts()]
+
+    def sizes(self) -> Iterator[str]:
+        """What is wrong with the tiles."""
+        for name, size in self.schedule.tiles:
+            having = [op.space[name] for op in self.ops if name in op.space]
+            if not having:
+                yield f"no op has a dimension {name} to tile"
+            elif any(i.kind == SEQUENTIAL for i in having):
+                yield f"the points of {name} run in order, and can't be handled at once"
+            elif name in self.data:
+                yield f"indices that are data are read along {name}, one by one"
+            elif size < 1:
+                yield f"a tile has no {size} points of {name}"
+            elif name in self.group.shared:
+                extent = having[0].extent
+                if not isinstance(extent, int):
+                    yield f"{name} has no known extent: it is covered, and not tiled"
+                elif size > extent:
+                    yield f"a tile of {size} points of {name}, which has {extent}"
+
+    def steps(self) -> Iterator[str]:
+        """What is wrong with the points that are handled at once."""
+        for name, step in self.schedule.steps:
+            size = self.tiles.get(name, 1) if name in self.group.shared else 0
+            if not size:
+                yield f"{name} is not shared: its tile is what is handled at once"
+            elif not 1 <= step <= size:
+                yield f"{step} points of {name} can't be handled at once of the {size} of a tile"
+
+    def widths(self) -> Iterator[str]:
+        """What is wrong with the widths of products."""
+        for name, width in self.schedule.widths:
+            products = [op for op in self.ops if is_contraction(op) and name in op.space]
+            having = [op.space[name] for op in products if op.space[name].kind == PARALLEL]
+            if not having or name in self.group.shared:
+                yield f"no product has a parallel dimension {name} of its own"
+            for extent in (i.extent for i in having):
+                if not isinstance(extent, int):
+                    yield f"{name} has no known extent to be cut into widths"
+                elif not 1 <= width <= extent:
+                    yield f"a width of {width} of the {extent} points of {name}"
+
+    def covers(self) -> Iterator[str]:
+        """What is wrong with how dimensions of free extents are covered."""
+        names = [cover.name for cover in self.schedule.cover]
+        if len({*names}) < len(names):
+            yield f"a dimension is covered twice: {_list(names)}"
+        for cover in self.schedule.cover:
+            if cover.name not in self.group.shared:
+                yield f"{cover.name} is not shared, and can't be covered"
+            elif isinstance(self.ops[0].space[cover.name].extent, int):
+                yield f"{cover.name} has a known extent: it is tiled, and not covered"
+            elif cover.name in self.data:
+                yield f"indices that are data are read along {cover.name}, one by one"
+            elif any(cover.name in names_of(m) for m in self._crooked()):
+                yield f"what ops pass on is not indexed by {cover.name} alone"
+            else:
+                yield from self._cover(cover)
+        if sum(cover.steps[-1:] == (HOLD,) for cover in self.schedule.cover) > 1:
+            yield "the rows of two dimensions can't both be held"
+
+    def _crooked(self) -> Iterator[tuple[affine.Dim]]:
+        """What axes of values that pass between ops are indexed by, other than a dimension."""
+        passed = {v for op in self.ops for v in op.results} - set(self.group.body.yields)
+        for op in self.ops:
+            for k, v in enumerate(op.results):
+                axes = [e for m in op.maps_of(k) for e in m] if v in passed else []
+                yield from ((e,) for e in axes if plain_names((e,)) is None)
+
+    def _cover(self, cover: Cover) -> Iterator[str]:
+        name, points, steps = cover
+        numbers, last = steps, ""
+        if steps[-1:] in ((HOLD,), (PARTIAL,)):
+            numbers, last = steps[:-1], "hold" if steps[-1] == HOLD else "partial"
+        if not numbers or min(numbers) < 1 or list(numbers) != sorted(numbers, reverse=True):
+            yield f"the steps {_list(steps)} over {name} don't fall"
+        elif points < numbers[0]:
+            yield f"an instance has {points} points of {name}, and its first step {numbers[0]}"
+        elif last == "partial":
+            vectors = {contiguous_name(m) for op in self.ops for m in op.yield_maps}
+            types = [v.type.dtype for op in self.ops for v in (*op.operands, *op.results)]
+            if len(numbers) != 1 or name not in vectors:
+                yield f"a step over {name} is not partial, as its points don't lie side by side"
+            elif not all(self.target.masks(t.bits) for t in types):
+                yield f"{self.target.name} has no masks for partial steps over {name}"
+        elif last == "hold":
+            lengths = [n for n in numbers if n > 1]
+            if not 2 <= len(lengths) <= 3:
+                yield f"the rows of {name} are held by two or three lengths of steps above 1"
+            if any(name in names_of(op.coordinates) for op in self.ops):
+                yield f"the coordinate {name} is computed, and its rows can't be held"
+        elif len(numbers) < 2 or numbers[-1] != 1:
+            yield f"the steps {_list(steps)} over {name} don't end with 1, for the last points"
+
+    def sums(self) -> Iterator[str]:
+        """What is wrong with where sums restart."""
+        positions = [s.op for s in self.schedule.sums]
+        if len({*positions}) < len(positions):
+            yield f"the sums of an op are said twice: {_list(positions)}"
+        for sums in self.schedule.sums:
+            yield from self._sums(sums)
+
+    def _sums(self, sums: Sums) -> Iterator[str]:
+        if not 0 <= sums.op < len(self.ops):
+            yield f"there is no op {sums.op}"
+            return
+        space = self.ops[sums.op].space
+        reductions = {i.name for i in space.of_kind(REDUCTION)}
+        for name in (*dict(sums.blocks), *sums.cut):
+            if name not in reductions:
+                yield f"op {sums.op} has no sums along {name}"
+        for name, size in sums.blocks:
+            tile = min(self.tiles.get(name, 1), affine.typical(space[name].extent) or 1)
+            if name in reductions and (size < 1 or size % tile):
+                yield f"a block of {size} points of {name} is no multiple of the tile of {tile}"
+
+    def packs(self) -> Iterator[str]:
+        """What is wrong with packings."""
+        pairs = [(p.op, p.operand) for p in self.schedule.packs]
+        if len({*pairs}) < len(pairs):
+            yield "an operand is packed twice"
+        for packing in self.schedule.packs:
+            yield from self._packing(packing)
+
+    def _packing(self, packing: Packing) -> Iterator[str]:
+        position, k, _ = packing
+        if not 0 <= position < len(self.ops) or not 0 <= k < len(self.ops[position].operands):
+            yield f"there is no operand {k} of op {position}"
+            return
+        op = self.ops[position]
+        if op.operands[k] not in self.group.body.args:
+            yield f"operand {k} of op {position} is made in the group, and can't be packed"
+        elif k in {operand for _, operand, _ in op.indices}:
+            yield f"operand {k} of op {position} is of indices, and can't be packed"
+            return
+        names = {n for n in names_of(op.maps[k]) if not affine.is_size(n)}
+        if any(n not in op.space for n in names):
+            yield f"operand {k} of op {position} is read where data say, and can't be packed"
+        elif not names:
+            yield f"operand {k} of op {position} is a single element, and needs no packing"
+
+    def amounts(self) -> Iterator[str]:
+        """Whether there is too much code."""
+        rounds, elements = self.schedule.unroll
+        if rounds * elements and elements > _MOST_WRITTEN_OUT:
+            yield f"loops of {elements} elements would be written out, and {_MOST_WRITTEN_OUT} may"
+        for position, op in enumerate(self.ops):
+            points = {i.name: self.points(op, i) for i in op.space.iters}
+            at_once = prod(points.values())
+            if at_once > _MOST_AT_ONCE:
+                text = f"op {position} handles {at_once} elements at once"
+                yield f"{text}, and {_MOST_AT_ONCE} are the most: make its tiles smaller"
+            yield from self.bent(position, op, points)
+
+    def points(self, op: Generic, i: Iter) -> int:
+        """How many points of a dimension an op handles at once."""
+        widths, covered = dict(self.schedule.widths), {c.name: c for c in self.schedule.cover}
+        if i.name in covered:
+            return covered[i.name].steps[0]
+        size = self.tiles.get(i.name, 1)
+        if i.name in widths and is_contraction(op):
+            size = widths[i.name]
+        size = dict(self.schedule.steps).get(i.name, size)
+        return min(size, i.extent) if isinstance(i.extent, int) else size
+
+    def bent(self, position: int, op: Generic, points: Mapping[str, int]) -> Iterator[str]:
+        """Whether points are handled at once that don't lie evenly in memory.
+
+        They have addresses of their own then, and are known numbers: all that a tile has.
+        """
+        for m in op.maps:
+            together = [n for n in names_of(m) & points.keys() if points[n] > 1]
+            bent = [n for n in together if any(linear(e, (n,)) is None for e in m)]
+            for name in bent:
+                extent = op.space[name].extent
+                whole = self.tiles.get(name, 1) if name in self.group.shared else extent
+                if points[name] != whole:
+                    yield f"points of {name} don't lie evenly, and op {position} has a part of them"
+            if len(bent) > 1:
+                yield f"the points of {_list(bent)} of op {position} don't lie evenly"
+
+
+def _list(values: Sequence[object]) -> str:
+    return ", ".join(map(str, values)) or "nothing"

@@ -1,0 +1,213 @@
+"""Write a schedule to each group: its own if it has one, or that given for its name, or one chosen.
+
+    structured.group %x, %w {shared = ["n", "co"], label = "Conv_0"}
+    -->   structured.group %x, %w {..., schedule = schedule<grid = ["n", "co"], tiles = <co=32>>}
+
+How groups are tiled is chosen in `schedule`; which operands are packed is chosen here, by whether
+they are constant: what contractions read in vectors is copied into the order in which their tiles
+read it, where that pays. Weights too large for the nearer caches are fetched `ahead`: while a block
+of rows is multiplied by one panel, the next panel comes in.
+
+Files of schedules name a group by its first node and how many more it computes for, with a number
+after a second one of that name: `Conv_0 +2`, `Conv_0 +2 #2`.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterator, Set
+
+from minicc.errors import UserError
+from minicc.ir import affine
+from minicc.ir.affine import Expr
+from minicc.ir.core import Module, Op, Region, Value
+from minicc.ir.parser import parse_schedules
+from minicc.ir.schedule import Packing, Schedule
+from minicc.ir.structured import Constant, Generic, Group, Scan, contiguous_name
+from minicc.passes.structured.fuse import is_contraction
+from minicc.passes.structured.legal import require_legal
+from minicc.passes.structured.schedule import PACK_READS, choose_schedule, constants_of
+from minicc.target import Target
+
+_NEAR = 1 << 18  # bytes of weights that stay in the second cache while a kernel runs
+_AHEAD = 1 << 17  # bytes that may wait there
+_FEW = 12  # blocks of rows; with more of them a panel comes soon enough by itself
+
+
+class Given:
+    """The schedules that a user gave by the names of groups, and which of them were used."""
+
+    def __init__(self, text: str = "") -> None:
+        self.schedules = parse_schedules(text, source="schedules") if text else {}
+        self.used: set[str] = set()
+
+    def find(self, name: str) -> Schedule | None:
+        """The schedule of a group, if one was given."""
+        self.used.add(name)
+        return self.schedules.get(name)
+
+    def require_used(self) -> None:
+        """UserError (MC0186) where there is no group of a name."""
+        for name in sorted(self.schedules.keys() - self.used):
+            near = difflib.get_close_matches(name, self.used, 1)
+            hint = f"did you mean {near[0]}? " if near else ""
+            hint += "minicc compile MODEL --schedules prints all"
+            raise UserError("MC0186", f"no group is called {name!r}", hint=hint)
+
+
+def write_schedules(module: Module, target: Target, given: Given) -> Module:
+    """The module with a schedule for each group."""
+    writer = _Writer(target, given, constants_of(module))
+    functions = [f.with_body(writer.region(f.body, set())) for f in module.functions]
+    return Module(module.level, functions)
+
+
+def require_all_legal(module: Module, target: Target, stage: str) -> None:
+    """UserError where a schedule does not fit its group, which a person may have edited.
+
+    `stage` is the next one; where that is `pack`, the groups are tiled.
+    """
+    if stage in ("tile", "pack"):
+        for _, group in named_groups(module):
+            if group.schedule is not None:
+                require_legal(group, group.schedule, target, tiled=stage == "pack")
+
+
+def named_groups(module: Module) -> Iterator[tuple[str, Group]]:
+    """The groups of a module by their names, in order."""
+    names: dict[str, int] = {}
+    pending = [op for f in reversed(module.functions) for op in reversed(f.body.ops)]
+    while pending:
+        op = pending.pop()
+        if isinstance(op, Group):
+            yield _next_name(op, names), op
+        elif op.control:
+            pending += [inner for r in reversed(op.regions) for inner in reversed(r.ops)]
+
+
+def _next_name(group: Group, names: dict[str, int]) -> str:
+    first, *more = group.loc
+    name = f"{first} +{len(more)}" if more else first
+    count = names[name] = names.get(name, 0) + 1
+    return f"{name} #{count}" if count > 1 else name
+
+
+class _Writer:
+    """Walks a module, with the names of groups so far."""
+
+    def __init__(self, target: Target, given: Given, constants: frozenset[Value]) -> None:
+        self.target = target
+        self.given = given
+        self.constants = constants
+        self.names: dict[str, int] = {}
+
+    def region(self, region: Region, known: set[Value], fixed: Set[Value] = frozenset()) -> Region:
+        """A region whose groups have schedules.
+
+        `known` are constants, `fixed` the values that are the same in all rounds of its loop.
+        """
+        ops: list[Op] = []
+        for op in region.ops:
+            if isinstance(op, Constant):
+                known.add(op.result)
+            elif isinstance(op, Group):
+                name = _next_name(op, self.names)
+                plan = op.schedule or self.given.find(name)
+                if plan is None:
+                    plan = self.chosen(op, known, fixed)
+                else:
+                    require_legal(op, plan, self.target)
+                op = op.with_regions(op.regions, schedule=plan)
+            elif op.control:
+                op = op.with_regions([self.inner(op, r, known) for r in op.regions])
+            ops.append(op)
+        return Region(region.args, ops, region.yields)
+
+    def inner(self, op: Op, region: Region, known: set[Value]) -> Region:
+        """A region of a loop or branch, where what is captured may be constant."""
+        count = len(region.args) - op.first if isinstance(op, Scan) else len(region.args)
+        captured = region.args[len(region.args) - count :]
+        outer = op.operands[len(op.operands) - count :]
+        known.update(a for a, v in zip(captured, outer, strict=True) if v in known)
+        return self.region(region, known, {*captured} if isinstance(op, Scan) else set())
+
+    def chosen(self, group: Group, known: Set[Value], fixed: Set[Value]) -> Schedule:
+        """The schedule that is chosen for a group."""
+        plan = choose_schedule(group, self.target, self.constants)
+        packs = tuple(_packs(group, plan, known, fixed))
+        return plan._replace(packs=packs) if packs else plan
+
+
+def _packs(group: Group, plan: Schedule, known: Set[Value], fixed: Set[Value]) -> Iterator[Packing]:
+    """The wide operands of contractions that are packed, and how far ahead they are fetched."""
+    for position, op in enumerate(group.body.ops):
+        if not isinstance(op, Generic) or not is_contraction(op):
+            continue
+        k = _wide_operand(op)
+        if k is None or op.operands[k] not in group.body.args:
+            continue
+        outer = group.operands[group.body.args.index(op.operands[k])]
+        names = {n for e in op.input_maps[k] for n in affine.symbols(e)} & {*op.space.names}
+        moves = any(map(affine.sizes, op.input_maps[k]))  # with the rounds of a loop
+        if outer in known:
+            # what is repeated along a free dimension has no size that is known now
+            pays = not moves and all(isinstance(op.space[n].extent, int) for n in names)
+        else:
+            pays = _read_often(op, plan, names, outer in fixed and not moves)
+        if pays:
+            # what the round before has read or a copy has written is near: to fetch it only costs
+            far = outer in known and outer not in fixed
+            yield Packing(position, k, _distance(op, plan, names, group.shared) if far else 0)
+
+
+def _wide_operand(op: Generic) -> int | None:
+    """The operand whose elements along the result's contiguous dimension are read as vectors."""
+    vector = contiguous_name(op.yield_maps[0])
+    wide = [
+        k
+        for k, m in enumerate(op.input_maps)
+        if vector is not None and any(isinstance(e, Expr) and vector in e.symbols() for e in m)
+    ]
+    return wide[-1] if wide else None
+
+
+def _read_often(op: Generic, plan: Schedule, names: Set[str], again: bool) -> bool:
+    """Whether packing pays for what is no constant: each element is read several times.
+
+    That may be within the op, or `again` in each round of a loop.
+    """
+    if any(i.extent == 0 for i in op.space.iters):
+        return False
+    tiles = {**dict(plan.tiles), **dict(plan.widths), **{c.name: c.steps[0] for c in plan.cover}}
+    steps = dict(plan.steps)
+    reads = 1
+    for name, extent in op.space.typical.items():
+        if name not in names:
+            size = tiles.get(name, 1)
+            reads *= -(-extent // size) * -(-size // steps.get(name, size))
+    return again or reads >= PACK_READS
+
+
+def _distance(op: Generic, plan: Schedule, names: Set[str], shared: tuple[str, ...]) -> int:
+    """How many elements ahead to fetch a packed operand: a panel, or what stays near of it.
+
+    0 where memory brings it soon enough by itself.
+    """
+    tiles, widths = dict(plan.tiles), dict(plan.widths)
+    panel = panels = blocks = 1
+    for i in op.space.iters:
+        extent = affine.typical(i.extent)
+        if i.name not in shared:
+            width = widths.get(i.name, 1)
+            panel *= -(-extent // width) * width if i.name in names else 1
+            continue
+        size = tiles.get(i.name, 1)
+        if i.name in names:
+            panel *= size
+            panels *= -(-extent // size)
+        elif isinstance(i.extent, int):  # of rows whose number is free there may be few
+            blocks *= -(-extent // size)
+    element: int = op.results[0].type.dtype.bytes
+    if panels * panel * element <= _NEAR or blocks > _FEW:
+        return 0
+    return min(panel, _AHEAD // element)
