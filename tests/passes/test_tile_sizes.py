@@ -15,7 +15,7 @@ from minicc.ir.core import Value, walk
 from minicc.ir.structured import Generic
 from minicc.ir.types import F32, TensorType
 from minicc.options import Options
-from minicc.passes.structured.schedule import _MOST_VECTORS
+from minicc.passes.structured.schedule_rows import _MOST_VECTORS
 from tests.stages.programs import module
 
 FREE = (symbol("a"), symbol("b"), symbol("c"))

@@ -28,6 +28,14 @@ class Sums(NamedTuple):
     cut: tuple[str, ...]
 
 
+class Around(NamedTuple):
+    """A loop over blocks of a reduction that stands around all other loops of an op."""
+
+    op: int
+    name: str
+    size: int
+
+
 class Packing(NamedTuple):
     """An operand that is copied into the order in which an op's tiles read it.
 
@@ -61,6 +69,7 @@ class Schedule(NamedTuple):
     instance handles, `steps` in how many at once it walks through them, where these are fewer;
     of a dimension that is not shared, `tiles` are those that are handled at once. `widths` are
     the tiles of products along dimensions of their own, into which these are cut for packing.
+    Where a loop over a reduction stands `around` all others of an op, its totals wait in scratch.
     """
 
     grid: tuple[str, ...] = ()
@@ -69,6 +78,7 @@ class Schedule(NamedTuple):
     widths: Pairs = ()
     cover: tuple[Cover, ...] = ()
     sums: tuple[Sums, ...] = ()
+    around: tuple[Around, ...] = ()
     packs: tuple[Packing, ...] = ()
     unroll: Unroll = Unroll()
 
@@ -142,6 +152,7 @@ _READ: dict[str, Callable[[Any], Any]] = {
     "widths": _pairs,
     "cover": _each(lambda n, k, steps: Cover(_names([n])[0], _number(k), _integers(steps))),
     "sums": _each(lambda op, blocks, cut: Sums(_number(op), _pairs(blocks), _names(cut))),
+    "around": _each(lambda op, name, n: Around(_number(op), _names([name])[0], _number(n))),
     "packs": _each(lambda *numbers: Packing(*map(_number, numbers))),
     "unroll": lambda value: Unroll(*map(_number, value)),
 }

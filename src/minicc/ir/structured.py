@@ -79,8 +79,9 @@ class Generic(Op, name="structured.generic"):
     an extent each: the name stands for the operand's element, counted from the end where negative
     and checked, and maps of other operands may use it. The rest is the schedule's: `tile` says
     how many points of a dimension one step handles; sums restart in each of `blocks` of a
-    reduction and in each round of `cut`; `ahead` says how many elements ahead in memory an operand
-    is fetched.
+    reduction and in each round of `cut`; a loop over blocks of the reductions `around` stands
+    around the loops over dimensions of the op's own, with totals in scratch; `ahead` says how many
+    elements ahead in memory an operand is fetched.
     """
 
     inputs: tuple[Value, ...]
@@ -95,6 +96,7 @@ class Generic(Op, name="structured.generic"):
     tile: tuple[tuple[str, int], ...] = ()
     blocks: tuple[tuple[str, int], ...] = ()
     cut: tuple[str, ...] = ()
+    around: tuple[tuple[str, int], ...] = ()
     body: Region
 
     @property

@@ -1,4 +1,4 @@
-"""Choose how convolutions and large products are computed.
+"""Choose how convolutions and attention are computed.
 
 Convolutions directly, or by Winograd's minimal filters:
 
@@ -12,13 +12,6 @@ the weights are constant. Profitable by a cost in multiply-adds: fewer products 
 the transforms and against weights that grow by 36/9 (tiles of 4x4) or 16/9 (2x2) and are read once
 for all tiles. Winograd rounds more than the direct form, so strict mathematics never takes it.
 
-Products of a few rows with a large matrix that is no constant, in blocks of their sums:
-
-    contract(%x[m,k], %w[k,n])   -->   reduce(contract(%x[m,b,k/b], %w[b,k/b,n]), add over b)
-
-Such a matrix is read once, as it lies: a few columns of all its rows touch a page and a line for
-each row, and those of the next columns again; of a block of its rows they are still at hand.
-
 Attention over many keys in blocks of these, see `online_softmax`.
 """
 
@@ -26,8 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import count
-from math import inf, prod
-from string import ascii_lowercase
+from math import inf
 
 from minicc.ir import graph
 from minicc.ir.affine import typical
@@ -35,7 +27,7 @@ from minicc.ir.core import Function, Module, Op, Value
 from minicc.ir.graph.minimal_filters import POINTS, TAPS, derive, share
 from minicc.ir.graph.winograd import tile_counts
 from minicc.ir.rewrite import Rebuilder, everywhere, rebuild
-from minicc.ir.types import F32, TensorType, is_free
+from minicc.ir.types import F32, TensorType
 from minicc.passes.graph.online_softmax import apply_online_softmax
 
 # multiply-adds that could be done while one number comes from memory beyond the caches
@@ -43,9 +35,6 @@ _STREAM = 12.0
 _RATE = 0.85  # of the direct form's rate that the short products of Winograd reach
 _MOVE = 6.0  # multiply-adds that it costs to read and write one number of a tile
 _LAUNCHES = 2e5  # multiply-adds in the time that two more launches take
-_FEW_ROWS = 16  # of a product that reads its matrix once
-_LARGE = 1 << 23  # bytes of a matrix that no cache near a core holds
-_BLOCK = (128, 512)  # rows of a block: whose pages are all known to a core, and worth a start
 
 
 def choose_algorithm(module: Module, strict: bool) -> Module:
@@ -59,9 +48,7 @@ def choose_algorithm(module: Module, strict: bool) -> Module:
         function = _apply(function, plan_algorithms(function))
         return apply_online_softmax(function, numbers)
 
-    chosen = [everywhere(f, one) for f in module.functions]
-    # within loops such a matrix is packed before them
-    return Module(module.level, [_split_sums(f) for f in chosen])
+    return Module(module.level, [everywhere(f, one) for f in module.functions])
 
 
 def plan_algorithms(function: Function) -> dict[Op, int]:
@@ -125,46 +112,3 @@ def _apply(function: Function, plan: dict[Op, int]) -> Function:
         return (b.emit(graph.WinogradOutput, m, height=height, width=width, outputs=outputs),)
 
     return rebuild(function, visit) if plan else function
-
-
-def _split_sums(function: Function) -> Function:
-    constants = {op.result for op in function.body.ops if isinstance(op, graph.Constant)}
-
-    def visit(b: Rebuilder, op: Op, operands: tuple[Value, ...]) -> Sequence[Value] | None:
-        if not isinstance(op, graph.Contract):
-            return None
-        found = _split_of(op, constants)
-        if found is None:
-            return None
-        letter, rows = found
-        left, right, out = graph.parse_equation(op.equation)
-        block = next(c for c in ascii_lowercase if c not in op.equation)
-        parts: list[Value] = []
-        for v, term in zip(operands, (left, right), strict=True):
-            k = term.index(letter)
-            shape = v.type.shape
-            cut = (*shape[:k], shape[k] // rows, rows, *shape[k + 1 :])
-            parts.append(b.emit(graph.Reshape, v, shape=cut))
-        terms = [term.replace(letter, block + letter) for term in (left, right)]
-        sums = b.emit(graph.Contract, *parts, equation=f"{','.join(terms)}->{block}{out}")
-        return (b.emit(graph.Reduce, sums, axes=(0,), combine="add", keepdims=False),)
-
-    return rebuild(function, visit)
-
-
-def _split_of(op: graph.Contract, constants: set[Value]) -> tuple[str, int] | None:
-    """The letter whose sum is to be done in blocks, and how many rows a block has."""
-    left, right, out = graph.parse_equation(op.equation)
-    summed = [c for c in left if c not in out]
-    if len(summed) != 1 or summed[0] not in right or is_free((*op.a.type.shape, *op.b.type.shape)):
-        return None
-    letter = summed[0]
-    for v, term, other, rows in ((op.b, right, op.a, left), (op.a, left, op.b, right)):
-        wide = v not in constants and v.type.dtype.is_float and v.type.nbytes >= _LARGE
-        few = prod(other.type.extents) <= _FEW_ROWS * v.type.extents[0]
-        if wide and few and len(term) == 2 and term[0] == letter and term[1] not in rows:
-            depth = v.type.extents[0]
-            sizes = (n for n in range(_BLOCK[1], _BLOCK[0] - 1, -1) if depth % n == 0)
-            block = next(sizes, depth)
-            return (letter, block) if block < depth else None
-    return None

@@ -20,6 +20,7 @@ from minicc.passes.structured.merge import plain_names
 from minicc.target import Target
 
 _MOST_AT_ONCE = 1 << 13  # elements of an op's tile, as code is written out for its vectors
+_MOST_TOTALS = 1 << 15  # of an op, that wait in scratch
 _MOST_WRITTEN_OUT = 1 << 15  # elements of all tiles of a loop that is written out
 
 
@@ -58,7 +59,7 @@ class _Check:
             yield f"its grid is of {_list(grid)}, and the group shares {_list(shared)}"
             return
         found = [*self.sizes(), *self.steps(), *self.widths(), *self.covers(), *self.sums()]
-        found += self.packs()
+        found += [*self.around(), *self.packs()]
         yield from found or [*self.amounts()]
 
     def sizes(self) -> Iterator[str]:
@@ -175,6 +176,36 @@ class _Check:
             tile = min(self.tiles.get(name, 1), affine.typical(space[name].extent) or 1)
             if name in reductions and (size < 1 or size % tile):
                 yield f"a block of {size} points of {name} is no multiple of the tile of {tile}"
+
+    def around(self) -> Iterator[str]:
+        """What is wrong with loops around all others of an op."""
+        positions = [a.op for a in self.schedule.around]
+        if len({*positions}) < len(positions):
+            yield f"loops around an op are said twice: {_list(positions)}"
+        for position, name, size in self.schedule.around:
+            if not 0 <= position < len(self.ops):
+                yield f"there is no op {position}"
+                continue
+            op = self.ops[position]
+            reductions = {i.name for i in op.space.of_kind(REDUCTION)}
+            free = [i.name for i in op.space.iters if not isinstance(i.extent, int)]
+            if name not in reductions:
+                yield f"op {position} has no sums along {name}"
+            elif free:
+                yield f"op {position} has no known number of totals, as {_list(free)} are free"
+            elif op.indices or None in op.combine:
+                yield f"op {position} does not combine alone what it reads at known places"
+            elif size < 1 or size % min(self.tiles.get(name, 1), op.space.extent_of(name)):
+                yield f"a block of {size} points of {name} is no multiple of the tile"
+            elif self._totals(op) > _MOST_TOTALS:
+                yield f"{self._totals(op)} totals of op {position} wait, and {_MOST_TOTALS} may"
+
+    def _totals(self, op: Generic) -> int:
+        """How many totals of an op an instance has."""
+        shared = self.group.shared
+        own = [i for i in op.space.of_kind(PARALLEL) if i.name not in shared]
+        tiles = [self.tiles.get(n, 1) for n in shared if n in op.space]
+        return prod(tiles) * prod(i.extent for i in own if isinstance(i.extent, int))
 
     def packs(self) -> Iterator[str]:
         """What is wrong with packings."""

@@ -7,16 +7,16 @@ carry accumulators; innermost the body. Results go to registers or memory.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
-from minicc.ir import affine, affine_facts, arith, kernel
+from minicc.ir import affine, arith, kernel
 from minicc.ir.affine import Dim, symbol
 from minicc.ir.arith import COMBINERS, identity_of
 from minicc.ir.core import Value
 from minicc.ir.space import REDUCTION
 from minicc.ir.structured import Generic, Map, contiguous_name, names_of
-from minicc.ir.types import INDEX_TYPE
+from minicc.ir.types import INDEX_TYPE, BufferType
 from minicc.passes.structured.fuse import is_contraction
 from minicc.passes.structured.group_state import (
     GroupState,
@@ -26,11 +26,12 @@ from minicc.passes.structured.group_state import (
     Segment,
     segments,
 )
+from minicc.passes.structured.tile_access import TileAccess
 
 _SUMS = 4  # of a vector, where one row is multiplied alone
 
 
-class Nest:
+class Nest(TileAccess):
     """The loops of one op."""
 
     def __init__(self, lowering: GroupState, op: Generic) -> None:
@@ -47,6 +48,7 @@ class Nest:
             last = self.reductions[-1]
             block = self.blocks.get(last, _SUMS)
             self.tiles.setdefault(last, max(n for n in range(1, _SUMS + 1) if block % n == 0))
+        self.base: dict[str, Value] = {}
         self.axes = self._axis_order()
         self.at: dict[str, Position] = dict(lowering.shared)
         self.checks: dict[int, list[tuple[str, int, Dim]]] = {}
@@ -90,25 +92,32 @@ class Nest:
         alone = all(n in names or self.extents[n] == 1 for n in self.own_parallel)
         return whole and alone and all(r == m for r in self.low.readers.get(result, ()))
 
+    def run(self) -> None:
+        """All loops of the op."""
+        for name, size in self.op.around:
+            self._around(name, size)
+            return
+        self.parallel(0, self.reduce_and_finish)
+
     # parallel loops
 
-    def parallel(self, depth: int) -> None:
-        """Loops over the op's own parallel dimensions; within them the reductions."""
+    def parallel(self, depth: int, visit: Callable[[], None]) -> None:
+        """Loops over the op's own parallel dimensions from `depth` on; within them `visit`."""
         self.check(depth)
         if depth == len(self.own_parallel):
-            self.reduce_and_finish()
+            visit()
             return
         name = self.own_parallel[depth]
         for s in self._segments(name):
             if s.hi - s.lo == s.step:
                 self.at[name] = (s.lo, s.step)
-                self.parallel(depth + 1)
+                self.parallel(depth + 1, visit)
                 continue
             index = Value(INDEX_TYPE, name)
             self.at[name] = (index, s.step)
             outer = self.low.enter()
             with self._partial(name, s):
-                self.parallel(depth + 1)
+                self.parallel(depth + 1, visit)
             self.low.leave(outer, (index,), (), s, ())
 
     def _segments(self, name: str) -> list[Segment]:
@@ -138,37 +147,75 @@ class Nest:
 
     # reductions
 
+    def _around(self, reduction: str, size: int) -> None:
+        """A loop over blocks of a reduction, and within it all others; totals wait in scratch.
+
+        So what each round reads lies together, however many results there are.
+        """
+        combined = self._combining()
+        last = self.axes[-1]
+        names = sorted(self.own_parallel, key=lambda n: n == last)
+        extents = tuple(self.extents[n] for n in names)
+        types = [self.op.results[self.op.targets[k]].type.dtype for k in combined]
+        buffers = [self.low.b.emit(kernel.Alloc, type=BufferType(t, extents)) for t in types]
+        point = tuple(map(symbol, names))
+        totals = [Memory(buffer, tuple(range(len(names)))) for buffer in buffers]
+
+        def begin() -> None:
+            for k, memory in zip(combined, totals, strict=True):
+                self.store(memory, point, self._identity(k, names))
+
+        def add() -> None:
+            found = self._reduced()
+            for k, memory, v in zip(combined, totals, found, strict=True):
+                before = self.load_at(memory, point, set(names))
+                self.store(memory, point, self._combine(k, before, v))
+
+        def end() -> None:
+            for k, memory in zip(combined, totals, strict=True):
+                self.finish(k, self.load_at(memory, point, set(names)))
+
+        self.parallel(0, begin)
+        whole = self.extents[reduction]
+        for s in segments(whole, size, side_by_side=False):
+            index = Value(INDEX_TYPE, reduction)
+            self.base, self.extents[reduction] = {reduction: index}, s.step
+            outer = self.low.enter()
+            self.parallel(0, add)
+            self.low.leave(outer, (index,), (), s, ())
+        self.base, self.extents[reduction] = {}, whole
+        self.parallel(0, end)
+
     def reduce_and_finish(self) -> None:
         """All of the op at one place of its parallel dimensions, results stored or kept."""
+        for k, v in zip(self._combining(), self._reduced(), strict=True):
+            self.finish(k, v)
+
+    def _reduced(self) -> list[Value]:
+        """The totals of all reductions at one place of the op's parallel dimensions."""
         combined = self._combining()
         totals: list[Value] = []
         for combination in self._reduction_segments():
             self.steps = combination
             for name, s in combination.items():
-                self.at[name] = (0, s.step)
+                self.at[name] = (self.base.get(name, 0), s.step)
             found = self.loop(0, self._identities())
             found = [self._reduce_lanes(k, v) for k, v in zip(combined, found, strict=True)]
             totals = self._combined(totals, found) if totals else found
         if combined and not totals:  # a reduction over nothing
             self.at.update(dict.fromkeys(self.reductions, (0, 1)))
             totals = self._identities()
-        for k, v in zip(combined, totals, strict=True):
-            self.finish(k, v)
+        return totals
 
     def _reduction_segments(self) -> Iterator[dict[str, Segment]]:
         for chosen in itertools.product(*map(self._segments, self.reductions)):
             yield dict(zip(self.reductions, chosen, strict=True))
 
-    def _shape(self, names: Sequence[str]) -> tuple[int, ...]:
-        """The tile's shape with extent 1 for axes not among `names`."""
-        return tuple(self.at[n][1] if n in names else 1 for n in self.axes)
-
-    def _identity(self, k: int) -> Value:
+    def _identity(self, k: int, names: Sequence[str] | None = None) -> Value:
         combine = self.combiner(k)
         dtype = self.op.results[self.op.targets[k]].type.dtype
-        return self.low.b.emit(
-            arith.Constant, value=identity_of(combine, dtype), shape=self._shape(self.axes_of(k))
-        )
+        shape = self.shape_of(self.axes_of(k) if names is None else names)
+        return self.low.b.emit(arith.Constant, value=identity_of(combine, dtype), shape=shape)
 
     def combiner(self, k: int) -> str:
         """The combiner of a reduced yield."""
@@ -196,6 +243,9 @@ class Nest:
         if depth == len(self.reductions):
             return self.body(carried)
         s = self.steps[self.reductions[depth]]
+        base = self.base.get(self.reductions[depth])
+        if base is not None:
+            return self._rounds(depth, carried, s, base)
         block = self.blocks.get(self.reductions[depth], 0)
         length = s.hi - s.lo
         short = isinstance(length, int) and length <= block
@@ -311,135 +361,17 @@ class Nest:
         if name not in self.low.ends or name not in self.reductions:
             return after
         indices: list[Value] = []
-        within = self._within((name,), indices)
-        shape = self._shape((name,))
+        within = self.within((name,), indices)
+        shape = self.shape_of((name,))
         mask = self.low.b.emit(kernel.Mask, tuple(indices), within=within, shape=shape)
         return self.low.b.emit(arith.Select, mask, after, before)
-
-    def _within(self, names: Collection[str], indices: list[Value]) -> Dim | None:
-        """How many points of a tile along its last axis are there; None where all are.
-
-        An expression over i0, i1, ..., which `indices` are; one may be added to them.
-        """
-        name = self.axes[-1] if self.axes else ""
-        # points of another axis could not be left out, and would be written beyond its end
-        assert self.low.ends.keys().isdisjoint({*self.axes[:-1]} & {*names}), self.axes
-        if name not in self.low.ends or name not in names:
-            return None
-
-        def number(at: Value | Dim) -> Dim:
-            if not isinstance(at, Value):
-                return at
-            if at not in indices:
-                indices.append(at)
-            return symbol(f"i{indices.index(at)}")
-
-        return number(self.low.ends[name]) - number(self.at[name][0])
-
-    def expressions(
-        self, m: Map, axes: Sequence[int], local: Collection[str] = frozenset()
-    ) -> tuple[tuple[Dim, ...], list[Value]]:
-        """The coordinates of a map's axes over i0, i1, ...
-
-        And t0, t1, ..., and the indices that i0, ... are. Along `local` dimensions they count from
-        the first point of the step.
-        """
-        indices: list[Value] = []
-        binding: dict[str, Dim] = {}
-        used = set().union(*[affine.symbols(m[a]) for a in axes]) if axes else set()
-        for name, (index, points) in self.at.items():
-            if name not in used:
-                continue
-            start: Dim = 0
-            if not isinstance(index, Value):
-                start = index
-            elif name not in local:
-                start = symbol(f"i{len(indices)}")
-                indices.append(index)
-            if points > 1:
-                start = affine.add(start, symbol(f"t{self.axes.index(name)}"))
-            binding[name] = start
-        return tuple(affine.substitute(m[a], binding) for a in axes), indices
-
-    def read(self, v: Value, m: Map) -> Value:
-        """The tile of a value at the current point."""
-        register = self.low.registers.get(v)
-        if register is not None:
-            return self.realign(register)
-        names = set().union(*[affine.symbols(e) for e in m]) if m else set()
-        rows = self._apart(m, names, self.low.memory[v])
-        if rows is None:
-            return self._load(v, m, names)
-        name, points = rows
-        tiles: list[Value] = []
-        together = self.at[name]
-        for point in points:
-            self.at[name] = (point, 1)
-            tiles.append(self._load(v, m, names))
-        self.at[name] = together
-        return self.low.b.emit(kernel.Concat, tuple(tiles), axis=self.axes.index(name))
-
-    def _load(self, v: Value, m: Map, names: set[str]) -> Value:
-        memory = self.low.memory[v]
-        at, indices = self.expressions(m, memory.axes, memory.local)
-        within, shape = self._within(names, indices), self._shape(tuple(names))
-        return self.low.b.emit(
-            kernel.Load, memory.buffer, tuple(indices), at=at, shape=shape, within=within
-        )
-
-    def _apart(
-        self, m: Map, names: set[str], memory: Memory
-    ) -> tuple[str, Sequence[Value | Dim]] | None:
-        """The dimension whose points of a tile have addresses of their own, and where they are.
-
-        They are kept within its extent one by one, or do not lie evenly in memory.
-        """
-        found = [n for n in self.low.held if n in names and n not in memory.local]
-        if found:
-            return found[0], self.low.held[found[0]]
-        at, strides = [m[a] for a in memory.axes], memory.buffer.type.strides
-        for name in names & self.at.keys():
-            start, points = self.at[name]
-            if points > 1 and isinstance(start, int) and not affine_facts.even(at, strides, name):
-                return name, range(start, start + points)
-        return None
-
-    def fetch(self, v: Value, m: Map, distance: int) -> None:
-        """Bring in the tile that lies so many elements behind the current one."""
-        memory = self.low.memory[v]
-        at, indices = self.expressions(m, memory.axes, memory.local)
-        following = (*at[:-1], affine.add(at[-1], distance))
-        names = set().union(*[affine.symbols(e) for e in m])
-        self.low.b.add(
-            kernel.Prefetch(
-                memory.buffer,
-                tuple(indices),
-                at=following,
-                shape=self._shape(tuple(names)),
-                loc=self.low.b.loc,
-            )
-        )
-
-    def realign(self, register: Register) -> Value:
-        """A register's tile with the axes of this op: axes that it lacks get extent 1."""
-        extents = dict(zip(register.axes, register.tile.type.extents, strict=True))
-        if register.axes == self.axes:
-            return register.tile
-        shape = tuple(extents.get(n, 1) for n in self.axes)
-        return self.low.b.emit(kernel.Reshape, register.tile, shape=shape)
-
-    def coordinate(self, expression: Dim) -> Value:
-        """The values of an expression over the space as a tile of i64."""
-        (value,), indices = self.expressions((expression,), (0,))
-        shape = self._shape(tuple(affine.symbols(expression)))
-        return self.low.b.emit(kernel.Coordinate, tuple(indices), value=value, shape=shape)
 
     def finish(self, k: int, tile: Value) -> None:
         """Keep what yield `k` gave in its register, and store it if it has memory."""
         target, m = self.op.targets[k], self.op.yield_maps[k]
         v = self.op.results[target]
         names = set().union(*[affine.symbols(e) for e in m]) if m else set()
-        shape = self._shape(tuple(names))
+        shape = self.shape_of(tuple(names))
         if tile.type.shape != shape:
             tile = self.low.b.emit(kernel.Broadcast, tile, shape=shape)
         memory = self.low.memory.get(v)
@@ -447,20 +379,14 @@ class Nest:
             self.low.registers[v] = Register(tile, self.axes)
         if memory is None:
             return
-        rows = self._apart(m, names, memory)
+        rows = self.rows_apart(m, names, memory)
         if rows is None:
-            self._store(memory, m, tile)
+            self.store(memory, m, tile)
             return
         name, points = rows
         together = self.at[name]
         for k, point in enumerate(points):
             self.at[name] = (point, 1)
             row = self.low.b.emit(kernel.Slice, tile, axis=self.axes.index(name), start=k)
-            self._store(memory, m, row)
+            self.store(memory, m, row)
         self.at[name] = together
-
-    def _store(self, memory: Memory, m: Map, tile: Value) -> None:
-        at, indices = self.expressions(m, memory.axes, memory.local)
-        names = set().union(*[affine.symbols(e) for e in m]) if m else set()
-        within = self._within(names, indices)
-        self.low.b.emit_all(kernel.Store, memory.buffer, tile, tuple(indices), at=at, within=within)

@@ -148,7 +148,7 @@ class _Lowering(GroupState):
         for number, op in enumerate(self.group.body.ops):
             assert isinstance(op, Generic)
             self.b.loc = (f"#{number}",)
-            Nest(self, op).parallel(0)
+            Nest(self, op).run()
 
     def _piece(self, piece: Piece, name: str, depth: int, indices: Indices) -> None:
         """The loop of one step over a covered dimension."""

@@ -12,29 +12,38 @@ Register tiles are chosen by a cost (see `tile_cost`).
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from math import isqrt, prod
+from math import prod
 from typing import NamedTuple
 
 from minicc.ir import affine_facts
-from minicc.ir.affine import Expr, symbols
+from minicc.ir.affine import symbols
 from minicc.ir.core import Module, Value, walk_control
-from minicc.ir.schedule import Cover, Schedule, Sums
-from minicc.ir.space import REDUCTION, SEQUENTIAL
+from minicc.ir.schedule import Around, Cover, Schedule, Sums
+from minicc.ir.space import REDUCTION
 from minicc.ir.structured import (
     HOLD,
     PARTIAL,
     Constant,
     Generic,
     Group,
-    Map,
     Scan,
     contiguous_name,
     names_of,
 )
 from minicc.ir.types import dense_strides
+from minicc.passes.structured.draft import (
+    NO_CUTS,
+    PLAIN_BLOCK,
+    PLAIN_CHAIN,
+    Cuts,
+    Draft,
+    cut_sums,
+    lanes_of,
+    mentions,
+)
 from minicc.passes.structured.fuse import is_contraction
 from minicc.passes.structured.merge import plain_names
-from minicc.passes.structured.rows import Steps
+from minicc.passes.structured.schedule_rows import inner_tiles, rows_of
 from minicc.passes.structured.tile_cost import (
     BLOCK,
     LONGEST_CHAIN,
@@ -45,36 +54,13 @@ from minicc.passes.structured.tile_cost import (
 )
 from minicc.target import Target
 
-# LONGEST_CHAIN for sums that are not of products: they cost little, and errors of one sign pile up
-_PLAIN_BLOCK, _PLAIN_CHAIN = 16, 16
 PACK_READS = 4  # reads of an element from which a copy in the tiles' order pays
 _ROWS = 48  # of a free dimension that an instance has, about
-_CHUNK = 2048  # elements of a long row that one instance handles
-_MOST_SOUGHT = 1 << 16  # rounds of a block for which a divisor is sought
-_MOST_VECTORS = 16  # of a tile of an op that is no contraction
-_MOST_COMPUTED = 1024  # vectors that all ops of such a body have together, as each is code
-_STREAMS = 4  # rows that are summed at once, each read as it lies
-_LONG_ROW = 4  # vectors of a row, from which it is
+_STREAMED = 8  # rows of a large matrix that are read at once: what processors fetch ahead
+_FEW_ROWS = 16  # that are multiplied by such a matrix
+_TOTALS = 1 << 17  # bits of totals that wait in the first cache, about
+_PART = 1 << 14  # bits of a part of a row that is worth an instance of its own
 _TALLEST = 12  # rows of a block that ops other than contractions handle at once
-
-
-class _Draft:
-    """The decisions for one group while they are made; `lengths` are those of steps over rows."""
-
-    def __init__(
-        self,
-        grid: tuple[str, ...],
-        tiles: Mapping[str, int],
-        cuts: Mapping[Generic, Cuts],
-        steps: Mapping[str, int] | None = None,
-        widths: Mapping[str, int] | None = None,
-    ) -> None:
-        self.lengths: dict[str, Steps] = {}
-        self.grid = grid
-        self.tiles = dict(tiles)
-        self.cuts = cuts
-        self.steps = dict(steps or {})
-        self.widths = dict(widths or {})
 
 
 def constants_of(module: Module) -> frozenset[Value]:
@@ -111,11 +97,12 @@ def choose_schedule(
         tuple([(n, size) for n, size in draft.widths.items() if size > 1]),
         cover,
         tuple([Sums(k, *cuts) for k, cuts in sums if cuts != NO_CUTS]),
+        draft.around,
     )
 
 
 def _choose_cover(
-    draft: _Draft, ops: Sequence[Generic], group: Group, target: Target
+    draft: Draft, ops: Sequence[Generic], group: Group, target: Target
 ) -> Iterator[Cover]:
     """How the tiled shared dimensions whose extents are free are covered, instead of tiled.
 
@@ -135,7 +122,7 @@ def _choose_cover(
     vectors = {contiguous_name(m) for op in ops for m in op.yield_maps}
     free = [n for n in draft.grid if not isinstance(ops[0].space[n].extent, int)]
     covered = [n for n in free if draft.tiles.get(n, 1) > 1 and n not in crooked]
-    lanes = min(_lanes(op, target) for op in ops)
+    lanes = min(lanes_of(op, target) for op in ops)
     for name in free:
         size = draft.tiles.pop(name, 1)
         step = draft.steps.pop(name, size)
@@ -182,22 +169,14 @@ def step_chain(step: int, lanes: int) -> tuple[int, ...]:
     return (step, *(smaller or [step]), 1) if step > 1 else (1, 1)
 
 
-def _draft(group: Group, target: Target, constants: frozenset[Value]) -> _Draft:
+def _draft(group: Group, target: Target, constants: frozenset[Value]) -> Draft:
     ops = [op for op in group.body.ops if isinstance(op, Generic) and is_contraction(op)]
     if not ops:
-        return _rows(group, target)
+        return rows_of(group, target)
     vector = contiguous_name(ops[0].yield_maps[0])
     if vector is None or vector in group.shared or ops[0].space.typical[vector] == 1:
         return _contraction(group, ops[0], target, constants)
     return _whole_rows(group, ops, target)
-
-
-def _lanes(op: Generic, target: Target) -> int:
-    """Elements of a vector of the widest type that an op handles in vectors."""
-    vector = contiguous_name(op.yield_maps[0])
-    read = [v for v, m in zip(op.operands, op.input_maps, strict=True) if vector in names_of(m)]
-    bits = max([v.type.dtype.bits for v in (*op.results, *read)], default=32)
-    return max(1, target.vector_bits // max(8, bits))
 
 
 class Product(NamedTuple):
@@ -230,8 +209,8 @@ def product_of(
         n
         for n in group.shared
         if n != vector
-        and _mentions(op.input_maps[narrow], n)
-        and not _mentions(op.input_maps[1 - narrow], n)
+        and mentions(op.input_maps[narrow], n)
+        and not mentions(op.input_maps[1 - narrow], n)
         and extents[n] > 1
     )
     reductions = [extents[i.name] for i in op.space.of_kind(REDUCTION)]
@@ -239,7 +218,7 @@ def product_of(
     at, strides = op.input_maps[narrow], dense_strides(op.operands[narrow].type.shape)
     bent = frozenset(n for n in rows if not affine_facts.even(at, strides, n))
     return Product(
-        vector, rows, prod(reductions), _lanes(op, target), free, (bent, prod(reductions[:-1]))
+        vector, rows, prod(reductions), lanes_of(op, target), free, (bent, prod(reductions[:-1]))
     )
 
 
@@ -250,17 +229,19 @@ def cheapest_tile(op: Generic, product: Product, target: Target) -> tuple[float,
     return cheapest(rows, vector, known, depth, lanes, target, free, apart=apart)
 
 
-def _contraction(group: Group, op: Generic, target: Target, constants: frozenset[Value]) -> _Draft:
+def _contraction(group: Group, op: Generic, target: Target, constants: frozenset[Value]) -> Draft:
     product = product_of(group, op, target, constants)
     if product is None:
-        return _rows(group, target)
+        return rows_of(group, target)
     vector, rows, depth, lanes, free, _ = product
     extents = op.space.typical
     batch = [n for n in group.shared if n != vector and n not in rows]
+    if _is_streamed(group, op, product, target, constants):
+        return _streamed(group, op, product)
     _, tiles = cheapest_tile(op, product, target)
     cuts = {op: cut_sums(op, tiles, LONGEST_CHAIN, BLOCK)}
     grid = (*batch, *([vector] if vector in group.shared else []), *rows)
-    chosen = _Draft(grid, tiles, cuts)
+    chosen = Draft(grid, tiles, cuts)
     for n in free & tiles.keys():
         others = prod(tiles[m] for m in rows if m != n and m in tiles)
         where = place_of(tiles[vector], extents[vector], depth, lanes)
@@ -269,16 +250,63 @@ def _contraction(group: Group, op: Generic, target: Target, constants: frozenset
     return chosen
 
 
-def _whole_rows(group: Group, contractions: Sequence[Generic], target: Target) -> _Draft:
+def _is_streamed(
+    group: Group, op: Generic, product: Product, target: Target, constants: frozenset[Value]
+) -> bool:
+    """Whether a few rows are multiplied by a large matrix that is read once, and is no constant.
+
+    A constant is packed in the order in which tiles read it.
+    """
+    k = 1 - _narrow_operand(op, product.vector)
+    v, extents = op.operands[k], op.space.extents
+    if v not in group.body.args or len(op.space.of_kind(REDUCTION)) != 1:
+        return False
+    known = all(isinstance(i.extent, int) for i in op.space.iters)
+    outer = group.operands[group.body.args.index(v)]
+    as_it_lies = contiguous_name(op.input_maps[k]) == product.vector
+    if not known or not as_it_lies or outer in constants or len(product.rows) > 1:
+        return False
+    size = extents[product.vector] * product.depth * v.type.dtype.bits // 8
+    few = prod(extents[n] for n in product.rows) <= _FEW_ROWS
+    return few and product.depth >= 4 * _STREAMED and size > target.l2 // 2
+
+
+def _streamed(group: Group, op: Generic, product: Product) -> Draft:
+    """A few rows times a large matrix, of which a few rows are read at once, from end to end.
+
+    Vectors of results alone would touch a page of memory for each row of the matrix, and read
+    little of it. So the totals of a long part of a row wait in the first cache.
+    """
+    vector, rows, _, lanes, _, _ = product
+    extents = op.space.extents
+    height = prod(extents[n] for n in rows)
+    bits = op.results[0].type.dtype.bits
+    width = extents[vector]
+    count = max(round(width * bits * height / _TOTALS), min(2, width * bits // _PART))
+    count = max(1, count)
+    tiles = {vector: min(width, -(-width // (count * lanes)) * lanes)}
+    at_once = {1: 4, 2: 4, 3: 2}.get(height, 2)
+    steps = {vector: min(tiles[vector], at_once * lanes)}
+    for n in rows:
+        tiles[n] = extents[n]
+        steps[n] = min(extents[n], 8 // at_once)
+    batch = [n for n in group.shared if n != vector and n not in rows]
+    draft = Draft((*batch, vector, *rows), tiles, {}, steps)
+    (reduction,) = op.space.of_kind(REDUCTION)
+    draft.around = (Around(group.body.ops.index(op), reduction.name, _STREAMED),)
+    return draft
+
+
+def _whole_rows(group: Group, contractions: Sequence[Generic], target: Target) -> Draft:
     """Contractions that share rows alone, with what stands between them.
 
     An instance has one block of rows, and each contraction goes over it in register tiles of its
     own width; other ops take the block's rows together, a vector of each.
     """
     first = contractions[0]
-    lanes, registers = _lanes(first, target), target.registers
+    lanes, registers = lanes_of(first, target), target.registers
     narrow = _narrow_operand(first, contiguous_name(first.yield_maps[0]))
-    candidates = [n for n in group.shared if not _mentions(first.input_maps[1 - narrow], n)]
+    candidates = [n for n in group.shared if not mentions(first.input_maps[1 - narrow], n)]
     # among those that are free the innermost: the one before it is a batch, and often 1
     row = max(
         candidates,
@@ -306,14 +334,14 @@ def _whole_rows(group: Group, contractions: Sequence[Generic], target: Target) -
                 (widths if isinstance(op.space[n].extent, int) else tiles)[n] = w
     cuts: dict[Generic, Cuts] = {}
     for op in (o for o in group.body.ops if isinstance(o, Generic)):
-        for name in _inner_tiles(op, group, lanes):
+        for name in inner_tiles(op, group, lanes):
             tiles.setdefault(name, min(op.space.typical[name], lanes))
         if op in contractions:
             cuts[op] = cut_sums(op, tiles, LONGEST_CHAIN, BLOCK)
         elif "add" in op.combine:
-            cuts[op] = cut_sums(op, tiles, _PLAIN_CHAIN, _PLAIN_BLOCK)
+            cuts[op] = cut_sums(op, tiles, PLAIN_CHAIN, PLAIN_BLOCK)
     grid = (*[n for n in group.shared if n != row], row)
-    chosen = _Draft(grid, tiles, cuts, widths=widths)
+    chosen = Draft(grid, tiles, cuts, widths=widths)
     vector = str(contiguous_name(first.yield_maps[0]))
     depth = prod(first.space.typical[i.name] for i in first.space.of_kind(REDUCTION))
     width = best(first, height)[1][vector]
@@ -330,20 +358,16 @@ def _reads_vectors(group: Group, op: Generic, vector: str, constants: frozenset[
     if op.space.typical[vector] < 2 or vector not in group.shared:
         return False
     for v, m in zip(op.operands, op.input_maps, strict=True):
-        if not _mentions(m, vector):
+        if not mentions(m, vector):
             continue
         outer = group.operands[group.body.args.index(v)] if v in group.body.args else v
         others = {n for other in op.input_maps if other is not m for e in other for n in symbols(e)}
         reads = prod(
-            op.space.typical[n] for n in group.shared if n in others and not _mentions(m, n)
+            op.space.typical[n] for n in group.shared if n in others and not mentions(m, n)
         )
         if contiguous_name(m) == vector or outer in constants or reads >= PACK_READS:
             return True
     return False
-
-
-def _mentions(m: Map, name: str) -> bool:
-    return any(isinstance(e, Expr) and name in e.symbols() for e in m)
 
 
 def _narrow_operand(op: Generic, vector: str | None) -> int:
@@ -351,150 +375,5 @@ def _narrow_operand(op: Generic, vector: str | None) -> int:
 
     The other one than that which has the contiguous dimension.
     """
-    wide = [k for k, m in enumerate(op.input_maps) if vector is not None and _mentions(m, vector)]
+    wide = [k for k, m in enumerate(op.input_maps) if vector is not None and mentions(m, vector)]
     return 1 - wide[-1] if wide and wide[-1] < 2 else 0
-
-
-class Cuts(NamedTuple):
-    """Where the sums of one op restart: points of a block by dimension, and dimensions by round."""
-
-    blocks: tuple[tuple[str, int], ...] = ()
-    cut: tuple[str, ...] = ()
-
-
-NO_CUTS = Cuts()
-
-
-def cut_sums(op: Generic, tile: Mapping[str, int], chain: int, block: int) -> Cuts:
-    """Cut the sums of an op so that none adds more than about `chain` terms one after the other.
-
-    A reduction that is longer alone is cut into blocks of about `block` rounds, or of the square
-    root of its length where that is more; then every loop that would make the chain too long.
-    """
-    blocks: list[tuple[str, int]] = []
-    cut: list[str] = []
-    length = 1
-    for i in reversed(op.space.of_kind(REDUCTION)):
-        step = tile.get(i.name, 1)
-        rounds = -(-op.space.typical[i.name] // step)
-        free = not isinstance(i.extent, int)
-        if rounds > chain or free:
-            size = block if free else _block_rounds(rounds, max(block, isqrt(rounds)))
-            blocks.append((i.name, size * step))
-            rounds = -(-rounds // size)
-            length = 1
-        if length * rounds > chain and length > 1:
-            cut.append(i.name)
-            length = 1
-        length *= rounds
-    return Cuts(tuple(blocks), tuple(cut))
-
-
-def _block_rounds(rounds: int, wanted: int) -> int:
-    """Near `wanted`, a divisor if there is one, so that no shorter block remains."""
-    if wanted > _MOST_SOUGHT:
-        return wanted
-    divisors = [d for d in range(wanted // 2, 2 * wanted + 1) if rounds % d == 0]
-    return min(divisors, key=lambda d: abs(d - wanted), default=wanted)
-
-
-def _rows(group: Group, target: Target) -> _Draft:
-    """Elementwise ops, reductions and windows.
-
-    Whole vectors along what is contiguous, a few rows at once.
-    """
-    ops = [op for op in group.body.ops if isinstance(op, Generic)]
-    main = max(ops, key=lambda o: prod(o.space.typical.values()))
-    lanes = _lanes(main, target)
-    vector = _vector_dimension(main)
-    extents = main.space.typical
-    tiles: dict[str, int] = {}
-    steps: dict[str, int] = {}
-    # an op that makes a block of its result at a point has enough to do at once
-    longest = max((len(o.body.ops) for o in ops if not o.into), default=1)
-    most = max(1, min(_MOST_VECTORS, _MOST_COMPUTED // max(1, longest)))
-    vectors = 1 if any(o.into for o in ops) else min(4, most)
-    along = _along_rows(main, vector, group, lanes)
-    if along is not None:
-        tiles = {str(vector): min(extents[str(vector)], _STREAMS), along: 3 * lanes}
-    elif vector is not None and vector in group.shared:
-        chunk = vectors * lanes
-        if main.space.of_kind(SEQUENTIAL):
-            chunk = 2 * lanes  # threads have nothing but this dimension to share
-        elif len(ops) == 1 and not main.space.of_kind(REDUCTION):
-            chunk = _CHUNK
-        tiles[vector] = min(extents[vector], chunk)
-        steps[vector] = vectors * lanes
-        width = -(-min(tiles[vector], 4 * lanes) // lanes) if vectors > 1 else 4
-        below = [n for n in group.shared if n != vector and extents[n] > 1]
-        crossed = _crossed(main, vector, group)
-        if crossed is not None and vectors > 1 and most == _MOST_VECTORS:
-            # a square of registers, which is turned: read along one, written along the other
-            steps[vector] = tiles[vector] = min(extents[vector], lanes)
-            tiles[crossed] = min(extents[crossed], lanes)
-        elif (
-            below
-            and width < min(4, most)
-            and all(_mentions(m, below[-1]) for o in ops for m in o.yield_maps)
-        ):
-            tiles[below[-1]] = min(extents[below[-1]], min(8, most) // width)
-    for op in ops:
-        # where the shared dimensions fill vectors, few points of one of the op's own fit beside
-        at_once = prod(min(steps.get(n, t), t) for n, t in tiles.items() if n in op.space)
-        for name, size in _inner_tiles(op, group, lanes).items():
-            tiles.setdefault(name, min(size, max(1, most * lanes // at_once)))
-    grid = tuple(n for n in group.shared)
-    lengths = {True: (LONGEST_CHAIN, BLOCK), False: (_PLAIN_CHAIN, _PLAIN_BLOCK)}
-    cuts = {
-        op: cut_sums(op, {**tiles, **steps}, *lengths[is_contraction(op)])
-        for op in ops
-        if "add" in op.combine
-    }
-    return _Draft(grid, tiles, cuts, steps)
-
-
-def _along_rows(op: Generic, vector: str | None, group: Group, lanes: int) -> str | None:
-    """The reduction along which a matrix lies, that is summed to one result for each of its rows.
-
-    A vector of results would read a few elements of as many rows at once; rows that are read as
-    they lie come as fast as memory gives them.
-    """
-    if vector is None or vector not in group.shared:
-        return None
-    for m in op.input_maps:
-        name = contiguous_name(m)
-        if name in {i.name for i in op.space.of_kind(REDUCTION)} and _mentions(m, vector):
-            return name if op.space.typical[str(name)] >= _LONG_ROW * lanes else None
-    return None
-
-
-def _crossed(op: Generic, vector: str, group: Group) -> str | None:
-    """The dimension along which a large operand is contiguous, where that is not the result's."""
-    if op.space.of_kind(REDUCTION):
-        return None
-    for m in op.input_maps:
-        name = contiguous_name(m)
-        whole = all(n == 1 or _mentions(m, i) for i, n in op.space.typical.items())
-        if name is not None and name != vector and name in group.shared and whole:
-            return name if op.space.typical[name] > 1 else None
-    return None
-
-
-def _vector_dimension(op: Generic) -> str | None:
-    """The contiguous dimension of the results, or of the operands where results have none."""
-    for m in (*op.yield_maps, *op.input_maps):
-        name = contiguous_name(m)
-        if name is not None and name in op.space and op.space.typical[name] > 1:
-            return name
-    return None
-
-
-def _inner_tiles(op: Generic, group: Group, lanes: int) -> dict[str, int]:
-    """For an op with dimensions of its own: four vectors along the contiguous one of them."""
-    for m in (*op.yield_maps, *op.input_maps):
-        name = contiguous_name(m)
-        if name is None or name in group.shared or name not in op.space:
-            continue
-        if op.space.typical[name] > 1:
-            return {name: min(op.space.typical[name], 4 * lanes)}
-    return {}

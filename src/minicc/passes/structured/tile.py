@@ -84,7 +84,11 @@ def tile_group(group: Group, schedule: Schedule) -> Group:
     passed = {v for op in group.body.ops for v in op.results} - set(group.body.yields)
     axes: dict[Value, Map] = {}
     forward: dict[Value, Value] = {}
-    cuts = {s.op: {"blocks": s.blocks, "cut": s.cut} for s in schedule.sums}
+    cuts: dict[int, dict[str, Any]] = {}
+    for s in schedule.sums:
+        cuts[s.op] = {"blocks": s.blocks, "cut": s.cut}
+    for a in schedule.around:
+        cuts.setdefault(a.op, {})["around"] = ((a.name, a.size),)
     ops: list[Op] = []
     for k, op in enumerate(group.body.ops):
         assert isinstance(op, Generic)

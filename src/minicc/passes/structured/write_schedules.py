@@ -140,8 +140,9 @@ class _Writer:
 
 def _packs(group: Group, plan: Schedule, known: Set[Value], fixed: Set[Value]) -> Iterator[Packing]:
     """The wide operands of contractions that are packed, and how far ahead they are fetched."""
+    as_it_lies = {a.op for a in plan.around}
     for position, op in enumerate(group.body.ops):
-        if not isinstance(op, Generic) or not is_contraction(op):
+        if not isinstance(op, Generic) or not is_contraction(op) or position in as_it_lies:
             continue
         k = _wide_operand(op)
         if k is None or op.operands[k] not in group.body.args:

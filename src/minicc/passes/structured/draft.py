@@ -1,0 +1,94 @@
+"""What is chosen for a group before it is a schedule, and where long sums restart."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from math import isqrt
+from typing import NamedTuple
+
+from minicc.ir.affine import Expr
+from minicc.ir.schedule import Around
+from minicc.ir.space import REDUCTION
+from minicc.ir.structured import Generic, Map, contiguous_name, names_of
+from minicc.passes.structured.rows import Steps
+from minicc.target import Target
+
+# LONGEST_CHAIN for sums that are not of products: they cost little, and errors of one sign pile up
+PLAIN_BLOCK, PLAIN_CHAIN = 16, 16
+_MOST_SOUGHT = 1 << 16  # rounds of a block for which a divisor is sought
+
+
+class Cuts(NamedTuple):
+    """Where the sums of one op restart: points of a block by dimension, and dimensions by round."""
+
+    blocks: tuple[tuple[str, int], ...] = ()
+    cut: tuple[str, ...] = ()
+
+
+NO_CUTS = Cuts()
+
+
+class Draft:
+    """The decisions for one group while they are made; `lengths` are those of steps over rows."""
+
+    def __init__(
+        self,
+        grid: tuple[str, ...],
+        tiles: Mapping[str, int],
+        cuts: Mapping[Generic, Cuts],
+        steps: Mapping[str, int] | None = None,
+        widths: Mapping[str, int] | None = None,
+    ) -> None:
+        self.lengths: dict[str, Steps] = {}
+        self.grid = grid
+        self.tiles = dict(tiles)
+        self.cuts = cuts
+        self.around: tuple[Around, ...] = ()
+        self.steps = dict(steps or {})
+        self.widths = dict(widths or {})
+
+
+def cut_sums(op: Generic, tile: Mapping[str, int], chain: int, block: int) -> Cuts:
+    """Cut the sums of an op so that none adds more than about `chain` terms one after the other.
+
+    A reduction that is longer alone is cut into blocks of about `block` rounds, or of the square
+    root of its length where that is more; then every loop that would make the chain too long.
+    """
+    blocks: list[tuple[str, int]] = []
+    cut: list[str] = []
+    length = 1
+    for i in reversed(op.space.of_kind(REDUCTION)):
+        step = tile.get(i.name, 1)
+        rounds = -(-op.space.typical[i.name] // step)
+        free = not isinstance(i.extent, int)
+        if rounds > chain or free:
+            size = block if free else _block_rounds(rounds, max(block, isqrt(rounds)))
+            blocks.append((i.name, size * step))
+            rounds = -(-rounds // size)
+            length = 1
+        if length * rounds > chain and length > 1:
+            cut.append(i.name)
+            length = 1
+        length *= rounds
+    return Cuts(tuple(blocks), tuple(cut))
+
+
+def _block_rounds(rounds: int, wanted: int) -> int:
+    """Near `wanted`, a divisor if there is one, so that no shorter block remains."""
+    if wanted > _MOST_SOUGHT:
+        return wanted
+    divisors = [d for d in range(wanted // 2, 2 * wanted + 1) if rounds % d == 0]
+    return min(divisors, key=lambda d: abs(d - wanted), default=wanted)
+
+
+def lanes_of(op: Generic, target: Target) -> int:
+    """Elements of a vector of the widest type that an op handles in vectors."""
+    vector = contiguous_name(op.yield_maps[0])
+    read = [v for v, m in zip(op.operands, op.input_maps, strict=True) if vector in names_of(m)]
+    bits = max([v.type.dtype.bits for v in (*op.results, *read)], default=32)
+    return max(1, target.vector_bits // max(8, bits))
+
+
+def mentions(m: Map, name: str) -> bool:
+    """Whether a map depends on a dimension."""
+    return any(isinstance(e, Expr) and name in e.symbols() for e in m)

@@ -1,0 +1,131 @@
+"""How groups without products are tiled: elementwise ops, reductions and windows.
+
+Whole vectors along what is contiguous, a few rows at once; what is reduced along a row is read as
+it lies.
+"""
+
+from __future__ import annotations
+
+from math import prod
+
+from minicc.ir.space import REDUCTION, SEQUENTIAL
+from minicc.ir.structured import Generic, Group, contiguous_name
+from minicc.passes.structured.draft import (
+    PLAIN_BLOCK,
+    PLAIN_CHAIN,
+    Draft,
+    cut_sums,
+    lanes_of,
+    mentions,
+)
+from minicc.passes.structured.fuse import is_contraction
+from minicc.passes.structured.tile_cost import BLOCK, LONGEST_CHAIN
+from minicc.target import Target
+
+_CHUNK = 2048  # elements of a long row that one instance handles
+_MOST_VECTORS = 16  # of a tile of an op that is no contraction
+_MOST_COMPUTED = 1024  # vectors that all ops of such a body have together, as each is code
+_STREAMS = 4  # rows that are summed at once, each read as it lies
+_LONG_ROW = 4  # vectors of a row, from which it is
+
+
+def rows_of(group: Group, target: Target) -> Draft:
+    """Elementwise ops, reductions and windows.
+
+    Whole vectors along what is contiguous, a few rows at once.
+    """
+    ops = [op for op in group.body.ops if isinstance(op, Generic)]
+    main = max(ops, key=lambda o: prod(o.space.typical.values()))
+    lanes = lanes_of(main, target)
+    vector = _vector_dimension(main)
+    extents = main.space.typical
+    tiles: dict[str, int] = {}
+    steps: dict[str, int] = {}
+    # an op that makes a block of its result at a point has enough to do at once
+    longest = max((len(o.body.ops) for o in ops if not o.into), default=1)
+    most = max(1, min(_MOST_VECTORS, _MOST_COMPUTED // max(1, longest)))
+    vectors = 1 if any(o.into for o in ops) else min(4, most)
+    along = _along_rows(main, vector, group, lanes)
+    if along is not None:
+        tiles = {str(vector): min(extents[str(vector)], _STREAMS), along: 3 * lanes}
+    elif vector is not None and vector in group.shared:
+        chunk = vectors * lanes
+        if main.space.of_kind(SEQUENTIAL):
+            chunk = 2 * lanes  # threads have nothing but this dimension to share
+        elif len(ops) == 1 and not main.space.of_kind(REDUCTION):
+            chunk = _CHUNK
+        tiles[vector] = min(extents[vector], chunk)
+        steps[vector] = vectors * lanes
+        width = -(-min(tiles[vector], 4 * lanes) // lanes) if vectors > 1 else 4
+        below = [n for n in group.shared if n != vector and extents[n] > 1]
+        crossed = _crossed(main, vector, group)
+        if crossed is not None and vectors > 1 and most == _MOST_VECTORS:
+            # a square of registers, which is turned: read along one, written along the other
+            steps[vector] = tiles[vector] = min(extents[vector], lanes)
+            tiles[crossed] = min(extents[crossed], lanes)
+        elif (
+            below
+            and width < min(4, most)
+            and all(mentions(m, below[-1]) for o in ops for m in o.yield_maps)
+        ):
+            tiles[below[-1]] = min(extents[below[-1]], min(8, most) // width)
+    for op in ops:
+        # where the shared dimensions fill vectors, few points of one of the op's own fit beside
+        at_once = prod(min(steps.get(n, t), t) for n, t in tiles.items() if n in op.space)
+        for name, size in inner_tiles(op, group, lanes).items():
+            tiles.setdefault(name, min(size, max(1, most * lanes // at_once)))
+    grid = tuple(n for n in group.shared)
+    lengths = {True: (LONGEST_CHAIN, BLOCK), False: (PLAIN_CHAIN, PLAIN_BLOCK)}
+    cuts = {
+        op: cut_sums(op, {**tiles, **steps}, *lengths[is_contraction(op)])
+        for op in ops
+        if "add" in op.combine
+    }
+    return Draft(grid, tiles, cuts, steps)
+
+
+def _along_rows(op: Generic, vector: str | None, group: Group, lanes: int) -> str | None:
+    """The reduction along which a matrix lies, that is summed to one result for each of its rows.
+
+    A vector of results would read a few elements of as many rows at once; rows that are read as
+    they lie come as fast as memory gives them.
+    """
+    if vector is None or vector not in group.shared:
+        return None
+    for m in op.input_maps:
+        name = contiguous_name(m)
+        if name in {i.name for i in op.space.of_kind(REDUCTION)} and mentions(m, vector):
+            return name if op.space.typical[str(name)] >= _LONG_ROW * lanes else None
+    return None
+
+
+def _crossed(op: Generic, vector: str, group: Group) -> str | None:
+    """The dimension along which a large operand is contiguous, where that is not the result's."""
+    if op.space.of_kind(REDUCTION):
+        return None
+    for m in op.input_maps:
+        name = contiguous_name(m)
+        whole = all(n == 1 or mentions(m, i) for i, n in op.space.typical.items())
+        if name is not None and name != vector and name in group.shared and whole:
+            return name if op.space.typical[name] > 1 else None
+    return None
+
+
+def _vector_dimension(op: Generic) -> str | None:
+    """The contiguous dimension of the results, or of the operands where results have none."""
+    for m in (*op.yield_maps, *op.input_maps):
+        name = contiguous_name(m)
+        if name is not None and name in op.space and op.space.typical[name] > 1:
+            return name
+    return None
+
+
+def inner_tiles(op: Generic, group: Group, lanes: int) -> dict[str, int]:
+    """For an op with dimensions of its own: four vectors along the contiguous one of them."""
+    for m in (*op.yield_maps, *op.input_maps):
+        name = contiguous_name(m)
+        if name is None or name in group.shared or name not in op.space:
+            continue
+        if op.space.typical[name] > 1:
+            return {name: min(op.space.typical[name], 4 * lanes)}
+    return {}

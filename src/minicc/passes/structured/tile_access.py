@@ -1,0 +1,149 @@
+"""Where the tiles of one op lie: they are loaded and stored at the current point of its loops."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+
+from minicc.ir import affine, affine_facts, kernel
+from minicc.ir.affine import Dim, symbol
+from minicc.ir.core import Value
+from minicc.ir.structured import Map
+from minicc.passes.structured.group_state import GroupState, Memory, Position, Register
+
+
+class TileAccess:
+    """The current point of an op's loops, and the axes of its tiles."""
+
+    low: GroupState
+    axes: tuple[str, ...]
+    at: dict[str, Position]
+
+    def shape_of(self, names: Sequence[str]) -> tuple[int, ...]:
+        """The tile's shape with extent 1 for axes not among `names`."""
+        return tuple(self.at[n][1] if n in names else 1 for n in self.axes)
+
+    def within(self, names: Collection[str], indices: list[Value]) -> Dim | None:
+        """How many points of a tile along its last axis are there; None where all are.
+
+        An expression over i0, i1, ..., which `indices` are; one may be added to them.
+        """
+        name = self.axes[-1] if self.axes else ""
+        # points of another axis could not be left out, and would be written beyond its end
+        assert self.low.ends.keys().isdisjoint({*self.axes[:-1]} & {*names}), self.axes
+        if name not in self.low.ends or name not in names:
+            return None
+
+        def number(at: Value | Dim) -> Dim:
+            if not isinstance(at, Value):
+                return at
+            if at not in indices:
+                indices.append(at)
+            return symbol(f"i{indices.index(at)}")
+
+        return number(self.low.ends[name]) - number(self.at[name][0])
+
+    def expressions(
+        self, m: Map, axes: Sequence[int], local: Collection[str] = frozenset()
+    ) -> tuple[tuple[Dim, ...], list[Value]]:
+        """The coordinates of a map's axes over i0, i1, ...
+
+        And t0, t1, ..., and the indices that i0, ... are. Along `local` dimensions they count from
+        the first point of the step.
+        """
+        indices: list[Value] = []
+        binding: dict[str, Dim] = {}
+        used = set().union(*[affine.symbols(m[a]) for a in axes]) if axes else set()
+        for name, (index, points) in self.at.items():
+            if name not in used:
+                continue
+            start: Dim = 0
+            if not isinstance(index, Value):
+                start = index
+            elif name not in local:
+                start = symbol(f"i{len(indices)}")
+                indices.append(index)
+            if points > 1:
+                start = affine.add(start, symbol(f"t{self.axes.index(name)}"))
+            binding[name] = start
+        return tuple(affine.substitute(m[a], binding) for a in axes), indices
+
+    def read(self, v: Value, m: Map) -> Value:
+        """The tile of a value at the current point."""
+        register = self.low.registers.get(v)
+        if register is not None:
+            return self.realign(register)
+        names = set().union(*[affine.symbols(e) for e in m]) if m else set()
+        memory = self.low.memory[v]
+        rows = self.rows_apart(m, names, memory)
+        if rows is None:
+            return self.load_at(memory, m, names)
+        name, points = rows
+        tiles: list[Value] = []
+        together = self.at[name]
+        for point in points:
+            self.at[name] = (point, 1)
+            tiles.append(self.load_at(memory, m, names))
+        self.at[name] = together
+        return self.low.b.emit(kernel.Concat, tuple(tiles), axis=self.axes.index(name))
+
+    def load_at(self, memory: Memory, m: Map, names: set[str]) -> Value:
+        """The tile that lies there, along the dimensions `names`."""
+        at, indices = self.expressions(m, memory.axes, memory.local)
+        within, shape = self.within(names, indices), self.shape_of(tuple(names))
+        return self.low.b.emit(
+            kernel.Load, memory.buffer, tuple(indices), at=at, shape=shape, within=within
+        )
+
+    def rows_apart(
+        self, m: Map, names: set[str], memory: Memory
+    ) -> tuple[str, Sequence[Value | Dim]] | None:
+        """The dimension whose points of a tile have addresses of their own, and where they are.
+
+        They are kept within its extent one by one, or do not lie evenly in memory.
+        """
+        found = [n for n in self.low.held if n in names and n not in memory.local]
+        if found:
+            return found[0], self.low.held[found[0]]
+        at, strides = [m[a] for a in memory.axes], memory.buffer.type.strides
+        for name in names & self.at.keys():
+            start, points = self.at[name]
+            if points > 1 and isinstance(start, int) and not affine_facts.even(at, strides, name):
+                return name, range(start, start + points)
+        return None
+
+    def fetch(self, v: Value, m: Map, distance: int) -> None:
+        """Bring in the tile that lies so many elements behind the current one."""
+        memory = self.low.memory[v]
+        at, indices = self.expressions(m, memory.axes, memory.local)
+        following = (*at[:-1], affine.add(at[-1], distance))
+        names = set().union(*[affine.symbols(e) for e in m])
+        self.low.b.add(
+            kernel.Prefetch(
+                memory.buffer,
+                tuple(indices),
+                at=following,
+                shape=self.shape_of(tuple(names)),
+                loc=self.low.b.loc,
+            )
+        )
+
+    def realign(self, register: Register) -> Value:
+        """A register's tile with the axes of this op: axes that it lacks get extent 1."""
+        extents = dict(zip(register.axes, register.tile.type.extents, strict=True))
+        if register.axes == self.axes:
+            return register.tile
+        shape = tuple(extents.get(n, 1) for n in self.axes)
+        return self.low.b.emit(kernel.Reshape, register.tile, shape=shape)
+
+    def coordinate(self, expression: Dim) -> Value:
+        """The values of an expression over the space as a tile of i64."""
+        (value,), indices = self.expressions((expression,), (0,))
+        shape = self.shape_of(tuple(affine.symbols(expression)))
+        return self.low.b.emit(kernel.Coordinate, tuple(indices), value=value, shape=shape)
+
+    def store(self, memory: Memory, m: Map, tile: Value) -> None:
+        """Write a tile there."""
+        at, indices = self.expressions(m, memory.axes, memory.local)
+        names = set().union(*[affine.symbols(e) for e in m]) if m else set()
+        within = self.within(names, indices)
+        self.low.b.emit_all(kernel.Store, memory.buffer, tile, tuple(indices), at=at, within=within)

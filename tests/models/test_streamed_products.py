@@ -1,0 +1,109 @@
+"""Products of a few rows with large matrices, which are read once and as they lie."""
+
+from collections.abc import Callable
+from typing import Any, Literal
+
+import numpy as np
+import pytest
+
+import minicc
+from minicc.compiler import lower
+from minicc.ir.core import Module
+from minicc.ir.structured import Generic, Group
+
+f32, f64 = np.float32, np.float64
+
+
+def product(x: Any, w: Any) -> Any:
+    return x @ w
+
+
+def with_more(x: Any, w: Any) -> Any:
+    return np.maximum(x @ w + 0.5, 0) * 2
+
+
+def each(x: Any, w: Any) -> Any:
+    return np.einsum("bmk,bkn->bmn", x, w)
+
+
+CASES: dict[str, tuple[Callable[..., Any], tuple[int, ...], tuple[int, ...], type]] = {
+    "one row": (product, (515,), (515, 1030), f32),
+    "a row of a matrix": (product, (1, 515), (515, 1030), f32),
+    "a few rows": (product, (5, 130), (130, 3000), f32),
+    "many rows of those": (product, (16, 300), (300, 1100), f64),
+    "a narrow matrix": (product, (3, 20000), (20000, 30), f32),
+    "what is done with it": (with_more, (2, 600), (600, 700), f64),
+    "a batch": (each, (3, 2, 600), (3, 600, 700), f32),
+    "integers": (product, (2, 600), (600, 700), np.int64),
+}
+
+
+def arrays_of(x: tuple[int, ...], w: tuple[int, ...], element: type) -> tuple[Any, Any]:
+    rng = np.random.default_rng(0)
+    return tuple((rng.standard_normal(s) * 8).astype(element) for s in (x, w))  # type: ignore[return-value]
+
+
+def generics(module: Module) -> list[Generic]:
+    groups = [op for op in module.main.body.ops if isinstance(op, Group)]
+    return [op for g in groups for op in g.body.ops if isinstance(op, Generic)]
+
+
+@pytest.mark.parametrize(("function", "x", "w", "element"), CASES.values(), ids=CASES)
+def test_streamed(
+    function: Callable[..., Any], x: tuple[int, ...], w: tuple[int, ...], element: type
+) -> None:
+    left, right = arrays_of(x, w, element)
+    tiled = lower(minicc.jit(function).lower(left, right).module, minicc.Options(), stop="tile")
+    assert any(op.around for op in generics(tiled))
+    wide = f64 if np.dtype(element).kind == "f" else element
+    want = function(left.astype(wide), right.astype(wide))
+    results = [minicc.jit(function, threads=n)(left, right) for n in (1, 2)]
+    np.testing.assert_array_equal(results[0], results[1])
+    bound = 64 * np.finfo(element).eps if wide is f64 else 0
+    assert np.abs(results[0] - want).max() <= bound * np.sqrt(x[-1]) * np.abs(want).max()
+
+
+@pytest.mark.parametrize("math", ["fast", "strict"])
+def test_infinities_and_nans_stay_in_their_columns(math: Literal["fast", "strict"]) -> None:
+    x, w = arrays_of((2, 600), (600, 700), f32)
+    w[7, 3], w[8, 4] = np.inf, np.nan
+    with np.errstate(invalid="ignore"):
+        want = x @ w
+    got = minicc.jit(product, math=math)(x, w)
+    np.testing.assert_array_equal(np.isnan(got), np.isnan(want))
+    np.testing.assert_allclose(got, want, rtol=1e-3, atol=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("x", "w"), [((2, 40), (40, 50)), ((64, 600), (600, 700)), ((2, 12), (12, 60000))]
+)
+def test_small_matrices_and_many_rows_are_tiled(x: tuple[int, ...], w: tuple[int, ...]) -> None:
+    left, right = arrays_of(x, w, f32)
+    tiled = lower(minicc.jit(product).lower(left, right).module, minicc.Options(), stop="tile")
+    assert not any(op.around for op in generics(tiled))
+
+
+ROWS: dict[str, tuple[Callable[..., Any], tuple[tuple[int, ...], ...], type]] = {
+    "matrix and vector": (product, ((101, 1037), (1037,)), f32),
+    "one row": (product, ((1, 1037), (1037,)), f64),
+    "sums": (lambda x: x.sum(-1), ((33, 517),), f32),
+    "means of rows of a batch": (lambda x: x.mean(2), ((3, 7, 260),), f64),
+    "largest": (lambda x: x.max(1), ((65, 300),), f32),
+    "both at once": (lambda x, y: (x * y).sum(1) + 1, ((50, 400), (50, 400)), f32),
+    "short rows": (lambda x: x.sum(1), ((300, 5),), f32),
+    "integers that wrap": (lambda x: x.sum(1, dtype=np.int8), ((30, 700),), np.int8),
+}
+
+
+@pytest.mark.parametrize(("function", "shapes", "element"), ROWS.values(), ids=ROWS)
+def test_sums_along_rows(
+    function: Callable[..., Any], shapes: tuple[tuple[int, ...], ...], element: type
+) -> None:
+    rng = np.random.default_rng(0)
+    arrays = [(rng.standard_normal(s) * 9).astype(element) for s in shapes]
+    with np.errstate(over="ignore"):
+        want = function(*arrays)
+    results = [minicc.jit(function, threads=n)(*arrays) for n in (1, 2)]
+    np.testing.assert_array_equal(results[0], results[1])
+    tolerance = 2e-4 if element is f32 else 1e-10
+    np.testing.assert_allclose(results[0], want, rtol=tolerance, atol=tolerance)
