@@ -258,7 +258,7 @@ def _is_streamed(
     A constant is packed in the order in which tiles read it.
     """
     k = 1 - _narrow_operand(op, product.vector)
-    v, extents = op.operands[k], op.space.extents
+    v = op.operands[k]
     if v not in group.body.args or len(op.space.of_kind(REDUCTION)) != 1:
         return False
     known = all(isinstance(i.extent, int) for i in op.space.iters)
@@ -266,6 +266,7 @@ def _is_streamed(
     as_it_lies = contiguous_name(op.input_maps[k]) == product.vector
     if not known or not as_it_lies or outer in constants or len(product.rows) > 1:
         return False
+    extents = op.space.extents
     size = extents[product.vector] * product.depth * v.type.dtype.bits // 8
     few = prod(extents[n] for n in product.rows) <= _FEW_ROWS
     return few and product.depth >= 4 * _STREAMED and size > target.l2 // 2
