@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 import minicc
+from minicc.records import record_of
 
 Array = npt.NDArray[np.float32]
 
@@ -55,7 +56,8 @@ def main() -> int:
     # One level below, an op is an iteration space with index maps and a scalar body. The product
     # stands in a group with what is added to it and compared with it.
     print("the structured level:\n")
-    print(lowered.as_text("structured"), end="")
+    print(lowered.as_text("structured"))
+    print(f"other systems trace as well:\n\n{record_of('minicc.frontends.trace').head()}", end="")
     return 0 if same else 1
 
 

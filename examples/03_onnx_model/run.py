@@ -12,6 +12,7 @@ import onnx
 from onnx import TensorProto, helper, numpy_helper
 
 import minicc
+from minicc.records import record_of
 
 
 def model() -> onnx.ModelProto:
@@ -65,6 +66,9 @@ def main() -> int:
 
     # Times differ from run to run, and are left out here.
     print(f"\nreport:\n{re.sub(r'[0-9]+ ms', '... ms', session.report())}")
+    print("\nwhat the importer and the session are in other systems:\n")
+    print(record_of("minicc.frontends.onnx").head())
+    print(record_of("minicc.session").head(), end="")
     return 0 if np.array_equal(total, positive.sum(axis=1)) else 1
 
 

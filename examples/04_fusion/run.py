@@ -49,7 +49,9 @@ def opt(module: Module, passes: str) -> str:
         commands.main(
             ["opt", str(before), "--passes", passes, "-o", str(after)], standalone_mode=False
         )
-        return after.read_text()
+        head, _, text = after.read_text().partition("\n\n")
+        print(f"the head of what it writes:\n\n{head}\n")
+        return text
 
 
 def main() -> int:

@@ -1,7 +1,8 @@
 """A matrix product on its way from one graph op to vector instructions.
 
-Each stage that changes it is printed, cut to the part that matters, and at the end what the
-kernel's inner loop consists of. Code is made for AVX2 and not run, so any machine prints the same.
+Each stage that changes it is printed, cut to the part that matters, below what other systems call
+it, and at the end what the kernel's inner loop consists of. Code is made for AVX2 and not run, so
+any machine prints the same.
 """
 
 import re
@@ -13,10 +14,11 @@ import numpy.typing as npt
 
 import minicc
 from minicc.backends.llvm.compile import assemble
-from minicc.compiler import lower
+from minicc.compiler import lower, stage_named
 from minicc.ir.core import Module
 from minicc.ir.printer import print_attribute, print_function, print_module
 from minicc.ir.structured import Group
+from minicc.records import record_of
 
 Array = npt.NDArray[np.float32]
 OPTIONS = minicc.Options(target="avx2")
@@ -78,6 +80,7 @@ def main() -> int:
     for stage, sentence in STAGES.items():
         print(f"== {stage}: {sentence}\n")
         module = lower(module, OPTIONS, start=last, stop=stage)
+        print(record_of(stage_named(stage).home).head())
         print(f"{shortened(part(module, stage))}\n")
         last = stage
 

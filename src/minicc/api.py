@@ -1,7 +1,4 @@
-"""The public names in one place; `minicc` itself has the most used of them, loaded when asked for.
-
-Mirrors: ONNX Runtime's and JAX's top-level packages.
-"""
+"""The public names in one place; `minicc` itself has the most used ones, loaded when asked for."""
 
 from minicc.compiled import compile_module
 from minicc.inputs import check_inputs

@@ -1,8 +1,6 @@
 """From a graph module to something that runs here.
 
 All stages, the backend, and the cache of object code.
-
-Mirrors: torch.compile's Inductor entry with its FX cache, JAX's compilation cache.
 """
 
 from __future__ import annotations
@@ -19,7 +17,7 @@ from minicc.ir import affine, graph
 from minicc.ir.bind import bind_sizes
 from minicc.ir.core import Function, Module, Value, walk
 from minicc.ir.extents import sizes_at
-from minicc.ir.program import launches
+from minicc.ir.program import ends, launches
 from minicc.ir.types import OPAQUE, TensorType
 from minicc.limits import give_back, watched, watching, without_collection
 from minicc.memory import constant_bytes, require_within
@@ -74,14 +72,16 @@ def compile_module(
     options: Options,
     binding: Mapping[str, int],
     keep: Callable[[Made], None] | None = None,
+    start: str | None = None,
 ) -> Compilation:
-    """A graph module to something that runs on this machine; `keep` is shown the program as data.
+    """A module to something that runs on this machine; `keep` is shown the program as data.
 
-    UserError where the target does not run here.
+    `start` is the stage that it is behind, as for `lower`; without one it is a graph. UserError
+    where the target does not run here.
     """
     if not options.machine.runs_here():
         raise cannot_run(options.machine.name)
-    made = build(module, options, binding)
+    made = build(module, options, binding, start)
     if keep is not None:
         keep(made)
     executable = executable_of(made.built, options)
@@ -140,7 +140,7 @@ def facts_of(
 ) -> Facts:
     """What is known of a model by its graph module."""
     main = module.main
-    types = (v.type if _is_stated(v.type) else None for v in main.body.yields)
+    types = (_tensor(v) if _is_stated(v.type) else None for v in ends(main)[1])
     named = tuple(zip(outputs, types, strict=True))
     symbols, wants = free_symbols(main), main.attrs.get("wants", ())
     known = (tuple(inputs), named, symbols, options.math, len(main.body.ops))
@@ -153,18 +153,24 @@ def _is_stated(type: TensorType) -> bool:
     return type.dtype is not OPAQUE and not any(affine.sizes(n) for n in type.shape)
 
 
+def _tensor(value: Value) -> TensorType:
+    return TensorType(value.type.dtype, value.type.shape)
+
+
 @without_collection()
-def build(module: Module, options: Options, binding: Mapping[str, int]) -> Made:
-    """A graph module to a program for the target, which need not run here."""
+def build(
+    module: Module, options: Options, binding: Mapping[str, int], start: str | None = None
+) -> Made:
+    """A module behind a stage to a program for the target, which need not run here."""
     with watched(options.limits):
-        return _built(module, options, binding)
+        return _built(module, options, binding, start)
 
 
-def _built(module: Module, options: Options, binding: Mapping[str, int]) -> Made:
+def _built(module: Module, options: Options, binding: Mapping[str, int], start: str | None) -> Made:
     plan = plan_parts(module, binding, options.memory_limit)
     if not plan.whole:
         require_within(plan.module, options.limits)
-    building = _Building(options, plan)
+    building = _Building(options, plan, start)
     built = building.built(plan.module.main, plan.parts)
     building.given.require_used()
     programs = building.programs
@@ -181,9 +187,10 @@ def _built(module: Module, options: Options, binding: Mapping[str, int]) -> Made
 class _Building:
     """The native stretches of a plan as they are compiled, one after the other."""
 
-    def __init__(self, options: Options, plan: PartitionPlan) -> None:
+    def __init__(self, options: Options, plan: PartitionPlan, start: str | None) -> None:
         self.options = options
         self.plan = plan
+        self.start = start
         self.seconds: dict[str, float] = {"llvm": 0.0}
         self.programs: list[Module] = []
         self.given = Given(options.schedules)
@@ -196,7 +203,8 @@ class _Building:
         def numbered(values: Sequence[Value]) -> tuple[int, ...]:
             return tuple(numbers.setdefault(v, len(numbers)) for v in values)
 
-        args, types = numbered(function.args), tuple(a.type for a in function.args)
+        given, made = ends(function)
+        args, types = numbered(given), tuple(map(_tensor, given))
         for part in parts:
             passed = numbered(part.inputs), numbered(part.outputs)
             if isinstance(part, HostOps):
@@ -206,37 +214,32 @@ class _Building:
                 steps.append(saved.Control(hollow(part.op), bodies, *passed))
             else:
                 steps.append(Segment(*self._native(part.function), *passed))
-        results = numbered(function.body.yields)
+        results = numbered(made)
         constants = (op for op in function.body.ops if isinstance(op, graph.Constant))
         known = {numbers[op.result]: op.value.array for op in constants if op.result in numbers}
         return Built(args, types, results, tuple(steps), {} if self.plan.whole else known)
 
     def _native(self, function: Function) -> Native:
         module = self.plan.module if self.plan.whole else Module("graph", [function])
-        program, native = _native(module, self.options, self.plan.binding, self.seconds, self.given)
+        seconds, options = self.seconds, self.options
+
+        def observe(stage: Stage, before: Module, after: Module, taken: float) -> None:
+            seconds[stage.name] = seconds.get(stage.name, 0.0) + taken
+
+        program = lower(
+            module,
+            options,
+            self.plan.binding,
+            start=self.start,
+            observe=observe,
+            given=self.given,
+        )
         self.programs.append(program)
+        began = time.perf_counter()
+        if constant_bytes(program) >= _MUCH:
+            give_back()
+        machine, fast = options.machine, options.math == "fast"
+        store = store_of(options, machine)
+        native = compile_program(program, machine, fast, team_code(), store)
+        seconds["llvm"] += time.perf_counter() - began
         return native
-
-
-def _native(
-    module: Module,
-    options: Options,
-    binding: Mapping[str, int],
-    seconds: dict[str, float],
-    given: Given,
-) -> tuple[Module, Native]:
-    """The program of a graph module, and its machine code; adds to the seconds of each stage."""
-
-    def observe(stage: Stage, before: Module, after: Module, taken: float) -> None:
-        seconds[stage.name] = seconds.get(stage.name, 0.0) + taken
-
-    program = lower(module, options, binding, observe=observe, given=given)
-    began = time.perf_counter()
-    if constant_bytes(program) >= _MUCH:
-        give_back()
-    fast = options.math == "fast"
-    native = compile_program(
-        program, options.machine, fast, team_code(), store_of(options, options.machine)
-    )
-    seconds["llvm"] += time.perf_counter() - began
-    return program, native

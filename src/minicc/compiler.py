@@ -1,16 +1,12 @@
 """The compiler on one page: the stages in the order in which the data passes them.
 
 Each stage is a pure function from a module to a module, with a name, a sentence, and the level
-that it yields. What real systems a stage mirrors is said in the text of the module that holds its
-pass; `minicc layers` prints all of it.
-
-Mirrors: Halide's `lower_impl`, IREE's pipeline phases, Relax's default pipelines. Unlike pass
-managers, stages are a list of functions, and there is no order but this.
+that it yields. What real systems a stage mirrors says the record of the module that holds its pass;
+`minicc layers` prints all of them.
 """
 
 from __future__ import annotations
 
-import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
@@ -64,7 +60,8 @@ Run = Callable[[Module, Setting], Module]
 class Stage(NamedTuple):
     """A step of the compiler.
 
-    `home` is the module that holds the pass, whose text says what it mirrors.
+    `home` is the module that holds the pass. A stage that is `needed` can't be left out: what is
+    after it relies on what it does. `after` is a stage without which it would find nothing to do.
     """
 
     name: str
@@ -72,12 +69,22 @@ class Stage(NamedTuple):
     level: str
     home: str
     run: Run
+    needed: bool = False
+    after: str = ""
 
 
 def _stage(
-    name: str, sentence: str, level: str, function: Callable[..., Module], run: Run | None = None
+    name: str,
+    sentence: str,
+    level: str,
+    function: Callable[..., Module],
+    run: Run | None = None,
+    *,
+    needed: bool = False,
+    after: str = "",
 ) -> Stage:
-    return Stage(name, sentence, level, function.__module__, run or (lambda m, s: function(m)))
+    run = run or (lambda m, s: function(m))
+    return Stage(name, sentence, level, function.__module__, run, needed, after)
 
 
 def _simplify(m: Module, s: Setting) -> Module:
@@ -91,6 +98,7 @@ STAGES: tuple[Stage, ...] = (
         "graph",
         specialise,
         lambda m, s: specialise(m, s.binding),
+        needed=True,
     ),
     # folding first: rules look for constants
     _stage("fold-constants", "evaluate what depends on constants alone", "graph", fold_constants),
@@ -101,7 +109,13 @@ STAGES: tuple[Stage, ...] = (
         "graph",
         simplify_loops,
     ),
-    _stage("expand", "compare all with all to place few elements where data say", "graph", expand),
+    _stage(
+        "expand",
+        "compare all with all to place few elements where data say",
+        "graph",
+        expand,
+        needed=True,
+    ),
     _stage("choose-layout", "hold images channels-last", "graph", choose_layout),
     # the layout leaves transposes of constants and pairs of transposes behind
     _stage("fold-layout", "evaluate the weights' new layouts", "graph", fold_constants),
@@ -113,21 +127,25 @@ STAGES: tuple[Stage, ...] = (
         choose_algorithm,
         lambda m, s: choose_algorithm(m, s.strict),
     ),
-    _stage("fold-algorithm", "evaluate the weights' transforms", "graph", fold_constants),
+    _stage(
+        "fold-algorithm", "evaluate the weights' transforms", "graph", fold_constants, needed=True
+    ),
     _stage(
         "lower-to-structured",
         "give each op its iteration space and index maps",
         "structured",
         lower_to_structured,
+        needed=True,
     ),
     _stage("merge", "join elementwise ops into one body", "structured", merge),
-    _stage("fuse", "group ops that share parallel dimensions", "structured", fuse),
+    _stage("fuse", "group ops that share parallel dimensions", "structured", fuse, needed=True),
     _stage(
         "collapse",
         "count two dimensions of rows as one, where register tiles then fit better",
         "structured",
         collapse,
         lambda m, s: collapse(m, s.target),
+        after="fuse",
     ),
     _stage(
         "schedule",
@@ -135,17 +153,35 @@ STAGES: tuple[Stage, ...] = (
         "structured",
         write_schedules,
         lambda m, s: write_schedules(m, s.target, s.given or Given()),
+        after="fuse",
     ),
-    _stage("tile", "cut the shared dimensions of groups into a grid and tiles", "structured", tile),
-    # packing needs the tiles, whose order it packs for
-    _stage("pack", "store weights in the order in which tiles read them", "structured", pack),
     _stage(
-        "bufferize", "give tensors memory; groups become kernels and launches", "kernel", bufferize
+        "tile",
+        "cut the shared dimensions of groups into a grid and tiles",
+        "structured",
+        tile,
+        after="schedule",
+    ),
+    # packing needs the tiles, whose order it packs for
+    _stage(
+        "pack",
+        "store weights in the order in which tiles read them",
+        "structured",
+        pack,
+        after="schedule",
+    ),
+    _stage(
+        "bufferize",
+        "give tensors memory; groups become kernels and launches",
+        "kernel",
+        bufferize,
+        needed=True,
+        after="fuse",
     ),
     # unrolling first: it makes indices constant, and with them more addresses invariant
     _stage("unroll", "write short loops out", "kernel", unroll),
     _stage("hoist", "move what does not change out of loops", "kernel", hoist),
-    _stage("plan-memory", "place all buffers in one arena", "program", plan_memory),
+    _stage("plan-memory", "place all buffers in one arena", "program", plan_memory, needed=True),
     # barriers depend on which memory is reused
     _stage("parallelize", "choose each launch's shares, put barriers", "program", parallelize),
 )
@@ -186,29 +222,15 @@ def lower(
     machine, strict = options.machine, options.math == "strict"
     given = given or Given(options.schedules)
     setting = Setting(machine, strict, binding or {}, applications, given)
-    stages = chosen_stages(start, stop)
+    skipped = skippable(options.skip)
+    stages = [s for s in chosen_stages(start, stop) if s.name not in skipped]
     if start is not None and stages:
         require_all_legal(module, machine, stages[0].name)
     for stage in stages:
         before = module
         look()
         began = time.perf_counter()
-        try:
-            module = stage.run(before, setting)
-        except CompilerBug as bug:
-            bug.stage = bug.stage or stage.name
-            raise
-        except (
-            TypeError,
-            ValueError,
-            KeyError,
-            IndexError,
-            AssertionError,
-            ZeroDivisionError,
-        ) as error:
-            raise CompilerBug(
-                "MC0300", f"{type(error).__name__} in stage {stage.name}: {error}", stage=stage.name
-            ) from error
+        module = run_stage(stage, before, setting)
         if observe is not None:
             observe(stage, before, module, time.perf_counter() - began)
         if stage.level == "graph":
@@ -219,6 +241,45 @@ def lower(
         elif stage.name == "plan-memory":
             require_program_fits(module, options.memory_limit)
     return module
+
+
+def run_stage(stage: Stage, module: Module, setting: Setting) -> Module:
+    """What a stage makes of a module; CompilerBug with the stage's name for what it can't take."""
+    try:
+        return stage.run(module, setting)
+    except CompilerBug as bug:
+        bug.stage = bug.stage or stage.name
+        raise
+    except (
+        TypeError,
+        ValueError,
+        KeyError,
+        IndexError,
+        AssertionError,
+        ZeroDivisionError,
+    ) as error:
+        raise CompilerBug(
+            "MC0300", f"{type(error).__name__} in stage {stage.name}: {error}", stage=stage.name
+        ) from error
+
+
+def skippable(names: Sequence[str]) -> Sequence[str]:
+    """The names of stages, none of which is needed; UserError MC0105 or MC0118."""
+    chosen = [stage_named(name) for name in names]
+    if needed := [s.name for s in chosen if s.needed]:
+        others = ", ".join(s.name for s in STAGES if not s.needed)
+        text = f"{', '.join(needed)} can't be left out: what is after it relies on what it does"
+        raise UserError("MC0118", text, hint=f"those that can: {others}")
+    return names
+
+
+def stage_named(name: str, where: str = "") -> Stage:
+    """The stage of that name; UserError MC0105 names those that there are."""
+    for stage in STAGES:
+        if stage.name == name:
+            return stage
+    hint = f"stages: {', '.join(stage_names())}"
+    raise UserError("MC0105", f"no stage is called {name!r}", where=where, hint=hint)
 
 
 def _let_go(module: Module) -> None:
@@ -232,17 +293,8 @@ def chosen_stages(start: str | None, stop: str | None) -> Sequence[Stage]:
     """The stages behind `start` up to and with `stop`; UserError names the stages there are."""
     names = stage_names()
     for name in (start, stop):
-        if name is not None and name not in names:
-            raise UserError(
-                "MC0105", f"no stage is called {name!r}", hint=f"stages: {', '.join(names)}"
-            )
+        if name is not None:
+            stage_named(name)
     first = names.index(start) + 1 if start is not None else 0
     last = names.index(stop) + 1 if stop is not None else len(names)
     return STAGES[first:last]
-
-
-def mirrors_of(module_name: str) -> str:
-    """The paragraph of a module's text that says what it mirrors, as one line."""
-    text = sys.modules[module_name].__doc__ or ""
-    _, found, rest = text.partition("Mirrors:")
-    return " ".join(rest.partition("\n\n")[0].split()) if found else ""

@@ -1,7 +1,4 @@
-"""The inputs of a run: what a user gives, checked against the types that a model declares.
-
-Mirrors: onnxruntime's feed checks. Unlike those, all that is wrong is told at once.
-"""
+"""The inputs of a run: what a user gives, checked against the types that a model declares."""
 
 from __future__ import annotations
 
@@ -23,8 +20,10 @@ Signature = Sequence[tuple[str, TensorType | None]]
 
 
 def signature_of(main: Function) -> Signature:
-    """The inputs of a graph function by name."""
-    return [(a.hint, None if a.type.dtype is OPAQUE else a.type) for a in main.args]
+    """The inputs of a function of any level by name; buffers as the tensors that they hold."""
+    given = main.args[: main.attrs.get("inputs")]
+    types = [TensorType(a.type.dtype, a.type.shape) for a in given]
+    return [(a.hint, None if t.dtype is OPAQUE else t) for a, t in zip(given, types, strict=True)]
 
 
 def check_names(signature: Signature, given: Iterable[str], problems: Problems) -> None:

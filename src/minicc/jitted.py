@@ -3,8 +3,6 @@
 The function is traced once for each set of shapes, element types and static arguments, compiled,
 and called from then on; what it read from outside is guarded. `f.lower(*args)` stops before
 machine code, to be read.
-
-Mirrors: jax.jit (`lower`, `as_text`), torch.compile (guards), numba's dispatcher.
 """
 
 from __future__ import annotations

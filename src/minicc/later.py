@@ -6,8 +6,6 @@ A program that is opened from a file needs nothing of the compiler; what may nee
         from minicc import compiled
     else:
         compiled = Later("minicc.compiled")
-
-Mirrors: the lazy imports of PEP 690 and of scientific Python's lazy_loader.
 """
 
 from __future__ import annotations

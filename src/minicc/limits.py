@@ -3,9 +3,6 @@
 Errors, all `UserError`: MC0135 more bytes in all than the limit, MC0136 more than the machine
 gives; beyond a limit of `Limits` MC0172 (nodes), MC0173 (nesting), MC0174 (rank), MC0175
 (tensor_bytes), MC0176 (rounds), MC0177 (seconds), MC0178 (compile_bytes).
-
-Mirrors: XLA's out-of-memory report, with its list of the largest allocations; protobuf's and
-WebAssembly's implementation limits.
 """
 
 from __future__ import annotations

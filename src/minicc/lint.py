@@ -3,9 +3,6 @@
 The specification's own checker, the reader and the importer each say what they find. The importer
 goes on after a node that it refuses, with the types that the file or ONNX's inference gives for
 what that makes.
-
-Mirrors: clang-tidy and ruff, which report all at once; torch.export's report of what it can't
-export; ONNX Runtime's log of node placements.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """Locks that a fork does not leave held: in its child they are free, as their holder is not there.
 
 What they guard is left as the fork found it: tables that are changed by one statement at a time.
-Mirrors: Python's own `threading` and `logging`, which free theirs in the same way.
 """
 
 import os

@@ -3,8 +3,6 @@
 What is surely in memory is looked at first, in the graph: arguments, results, constants, and what
 ops on the host take and make. What fusing leaves out of memory is known once all buffers have
 their place; only then is the program's own memory counted. Errors are those of `limits`.
-
-Mirrors: XLA's out-of-memory report at compile time, with its list of the largest allocations.
 """
 
 from __future__ import annotations

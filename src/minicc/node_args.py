@@ -1,7 +1,4 @@
-"""Inputs and outputs as ONNX Runtime tells of them, and as a model's file declares them.
-
-Mirrors: onnxruntime.NodeArg.
-"""
+"""Inputs and outputs as ONNX Runtime tells of them, and as a model's file declares them."""
 
 from __future__ import annotations
 

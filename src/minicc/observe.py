@@ -4,10 +4,6 @@ An `Observer` is called behind each stage with the module before and after. A du
 numbered files, one a stage, each headed by what the stage does and what it mirrors, with the
 constants beside them in one archive, named by their digests; any of the files can be parsed,
 verified, run, edited and resumed from.
-
-Mirrors: MLIR's print-ir-after and IREE's dump-compilation-phases-to, Halide's lowering logger with
-its "(unchanged)", TVM's DumpIR and PassTimingInstrument. Unlike MLIR's, each file says what it
-mirrors, and compilation can go on from any of them.
 """
 
 from __future__ import annotations
@@ -17,7 +13,7 @@ import secrets
 import zipfile
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import IO, Any, Protocol
+from typing import IO, Protocol
 
 import numpy as np
 
@@ -27,6 +23,7 @@ from minicc.ir.core import Array, Module, same_module
 from minicc.ir.parser import parse_module
 from minicc.ir.printer import print_module, resources
 from minicc.ir.verify import verify
+from minicc.records import record_of
 
 CONSTANTS = "constants.npz"
 HEAD = "// stage "
@@ -44,15 +41,16 @@ class StageLike(Protocol):
     def sentence(self) -> str: ...
     @property
     def level(self) -> str: ...
+    @property
+    def home(self) -> str: ...
 
 
 class Observer:
     """Prints, dumps, verifies and times stages as asked.
 
     `after`: a stage's name, "all", "changed" or None; `folder`: where to dump; `write`: where text
-    goes; `mirrors`: what a stage mirrors, for the heads of files; `ran`: how many stages the module
-    has behind it already, so that files of a resumed run are numbered like those of a whole one;
-    `notes`: what else the heads of files say, line by line.
+    goes; `ran`: how many stages the module has behind it already, so that files of a resumed run
+    are numbered like those of a whole one; `notes`: what else the heads of files say, line by line.
     """
 
     def __init__(
@@ -61,7 +59,6 @@ class Observer:
         after: str | None = None,
         folder: Path | None = None,
         check: bool = False,
-        mirrors: Callable[[Any], str] = lambda stage: "",
         ran: int = 0,
         notes: Iterable[str] = (),
     ) -> None:
@@ -69,7 +66,6 @@ class Observer:
         self._after = after
         self._folder = folder
         self._check = check
-        self._mirrors = mirrors
         self._notes = tuple(notes)
         self._number = ran
         # files of the stages before may lie in the same folder and need what its archive holds
@@ -94,11 +90,12 @@ class Observer:
 
     def _print(self, stage: StageLike, before: Module, after: Module) -> None:
         title = f"// behind {stage.name}: {stage.sentence}"
+        head = record_of(stage.home).head()
         changed = before is not after and not same_module(before, after)
         if changed:
-            self._write(f"{title}\n{print_module(after)}")
+            self._write(f"{title}\n{head}{print_module(after)}")
         elif self._after == stage.name:
-            self._write(f"{title} (unchanged)\n{print_module(after)}")
+            self._write(f"{title} (unchanged)\n{head}{print_module(after)}")
         elif self._after == "all":
             self._write(f"{title} (unchanged)\n")
 
@@ -108,18 +105,17 @@ class Observer:
         self._constants.update(resources(module))
         if len(self._constants) != known:
             write_arrays(folder / CONSTANTS, self._constants)
-        text = headed(stage, self._mirrors(stage), module, self._notes)
+        text = headed(stage, module, self._notes)
         write_beside(folder / f"{self._number:02d}-{stage.name}.mcc", text.encode())
 
 
-def headed(stage: StageLike, mirrors: str, module: Module, notes: Iterable[str] = ()) -> str:
+def headed(stage: StageLike, module: Module, notes: Iterable[str] = ()) -> str:
     """The text of a file that `load_dump` reads: which stage the module is behind, and the text.
 
-    `notes` are further lines of its head.
+    Its head also says what the stage mirrors; `notes` are further lines.
     """
-    lines = [f"{HEAD}{stage.name}: {stage.sentence}", f"// mirrors {mirrors}" if mirrors else "//"]
-    lines += [f"// {note}" for note in notes]
-    return "\n".join([*lines, "", print_module(module)])
+    head = f"{HEAD}{stage.name}: {stage.sentence}\n{record_of(stage.home).head()}"
+    return "".join([head, *(f"// {note}\n" for note in notes), "\n", print_module(module)])
 
 
 def make_folder(path: Path) -> None:
@@ -152,6 +148,13 @@ def write_beside(path: Path, content: bytes | Callable[[IO[bytes]], object]) -> 
         raise UserError("MC0144", f"can't write {path}: {error.strerror}") from error
 
 
+def write_text(path: Path, text: str, module: Module) -> None:
+    """Write a module's text, with the arrays that it elides in FILE.npz beside it."""
+    if arrays := resources(module):
+        write_arrays(path.with_name(f"{path.name}.npz"), arrays)
+    write_beside(path, text.encode())
+
+
 def write_arrays(path: Path, arrays: Mapping[str, Array]) -> None:
     """An .npz of arrays by name, the same bytes for the same arrays."""
 
@@ -182,29 +185,16 @@ def _array(archive: zipfile.ZipFile, name: str) -> Array:
         return np.asarray(np.lib.format.read_array(entry, allow_pickle=False))
 
 
-def load_dump(path: Path) -> tuple[str, Module]:
-    """The stage that a dumped file stands behind, and its module, verified.
-
-    UserError where the file or its head can't be read; else like `load_module`.
-    """
-    text = _read(path)
-    first = text.partition("\n")[0]
-    if not first.startswith(HEAD):
-        raise UserError(
-            "MC0146",
-            f"{path} does not begin with `{HEAD}NAME:`",
-            hint="resume from a file that --dump wrote",
-        )
-    return first.removeprefix(HEAD).partition(":")[0], _parsed(path, text)
-
-
-def load_module(path: Path) -> Module:
-    """The module whose text a file holds, verified.
+def load_dump(path: Path) -> tuple[str | None, Module]:
+    """The stage that the first line of a file names, if it does, and the module, verified.
 
     Its arrays are in FILE.npz, or in the archive of its folder. UserError where the file can't be
     read, with line and column where its text is wrong.
     """
-    return _parsed(path, _read(path))
+    text = _read(path)
+    first = text.partition("\n")[0]
+    stage = first.removeprefix(HEAD).partition(":")[0] if first.startswith(HEAD) else None
+    return stage, _parsed(path, text)
 
 
 def _read(path: Path) -> str:

@@ -1,9 +1,7 @@
 """minicc as a backend of the `onnx` package, for its test suite and for tools that take one.
 
-    rep = minicc.onnx_backend.prepare(model)
-    outputs = rep.run(inputs)
-
-Mirrors: onnx.backend.base; onnxruntime.backend.
+rep = minicc.onnx_backend.prepare(model)
+outputs = rep.run(inputs)
 """
 
 from __future__ import annotations

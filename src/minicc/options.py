@@ -14,6 +14,7 @@ costs half a millisecond at import.
 | MINICC_CACHE_SIZE   | `cache_bytes`  | the most that folder may hold, in bytes; default 4 GiB |
 | MINICC_MEMORY_LIMIT | `memory_limit` | bytes that a model may need; default: all there is     |
 | MINICC_LIMITS       | `limits`       | others: `nodes=5000,seconds=60`, see `limits.Limits`   |
+| MINICC_SKIP         | `skip`         | stages to leave out: `merge,hoist`                     |
 """
 
 from __future__ import annotations
@@ -42,14 +43,15 @@ class Options:
     `cache_bytes`: the most that is kept there. `memory_limit`: the bytes of constants, outputs and
     values in between that a model may need, else it is refused before any is allocated. `limits`:
     others by their names, as a mapping or as text (see `limits.Limits`). `sizes`: numbers for free
-    dimensions by their names; the program is compiled for these alone. `schedules`: what a file of
+    dimensions by their names; the program is compiled for these alone. `skip`: stages of the
+    compiler that are left out, of those that only make programs faster. `schedules`: what a file of
     schedules says, as text, or a mapping from names of groups to schedules (see `ir.schedule`).
     Raises `UserError` naming all bad values at once.
     """
 
     __slots__ = (
         "cache_bytes", "cache_dir", "limits", "math", "memory_limit",
-        "schedules", "sizes", "spin", "target", "threads",
+        "schedules", "sizes", "skip", "spin", "target", "threads",
     )  # fmt: skip
 
     math: Math
@@ -62,6 +64,7 @@ class Options:
     limits: Limits
     schedules: str
     sizes: tuple[tuple[str, int], ...]
+    skip: tuple[str, ...]
 
     def __init__(
         self,
@@ -76,6 +79,7 @@ class Options:
         limits: Limits | Mapping[str, int] | str | None = None,
         schedules: Mapping[str, str] | str = "",
         sizes: Mapping[str, int] | Sequence[tuple[str, int]] = (),
+        skip: Sequence[str] | None = None,
         **unknown: Never,
     ) -> None:
         problems = Problems()
@@ -92,6 +96,7 @@ class Options:
             "limits": _limits(problems, limits),
             "schedules": _schedules(problems, schedules),
             "sizes": _sizes(problems, sizes),
+            "skip": _names(problems, "skip", skip),
         }
         problems.check()
         values["threads"] = values["threads"] or usable_cores()
@@ -183,6 +188,16 @@ def _switch(problems: Problems, name: str, given: bool | None) -> bool:
     if not isinstance(given, bool):
         problems.add(UserError("MC0101", f"{name} is {given!r}, and must be True or False"))
     return given
+
+
+def _names(problems: Problems, name: str, given: Any) -> tuple[str, ...]:
+    """Words, each once and sorted, from the argument or the environment."""
+    text = os.environ.get(f"MINICC_{name.upper()}", "") if given is None else given
+    words = text.split(",") if isinstance(text, str) else text
+    if not isinstance(words, list | tuple) or not all(isinstance(w, str) for w in words):
+        problems.add(UserError("MC0101", f"{name} is {given!r}, and must be a list of names"))
+        return ()
+    return tuple(sorted({w.strip() for w in words} - {""}))
 
 
 def _unknown(name: str, known: tuple[str, ...]) -> UserError:

@@ -3,8 +3,6 @@
 A graph function is cut into parts that run in order: native ones, which are compiled, and ops that
 run through their own `evaluate`, the definition that every level is tested against. Each op is in
 the earliest part that it can be in, so there are no more parts than a chain of ops makes.
-
-Mirrors: ONNX Runtime's partition by execution providers, torch.compile's fallback to eager ops.
 """
 
 from __future__ import annotations
@@ -18,6 +16,7 @@ from minicc.ir.bind import sizes_in, sizes_of
 from minicc.ir.core import Function, Literal, Module, Op, Region, Value
 from minicc.ir.extents import is_symbol
 from minicc.ir.mapped import changes, own
+from minicc.ir.program import ends
 from minicc.ir.rewrite import Rebuilder, everywhere, rebuild
 from minicc.ir.types import OPAQUE
 from minicc.memory import require_graph_fits
@@ -118,7 +117,7 @@ def _whys(parts: Sequence[Part]) -> Iterator[tuple[Op, str]]:
 
 
 def plan_parts(module: Module, binding: Mapping[str, int], limit: int) -> PartitionPlan:
-    """The parts of a graph module for these sizes of its free dimensions.
+    """The parts of a module for these sizes of its free dimensions; below the graph it is one.
 
     UserError where a value of an op on the host is larger than so many bytes.
     """
@@ -131,12 +130,14 @@ def plan_parts(module: Module, binding: Mapping[str, int], limit: int) -> Partit
             module = Module(module.level, [everywhere(module.main, _held)])
             return PartitionPlan(module, binding, tuple(partition(module.main)))
     main = module.main
-    whole = Native(main, tuple(main.args), tuple(main.body.yields))
+    whole = Native(main, *map(tuple, ends(main)))
     return PartitionPlan(module, binding, (whole,))
 
 
 def _needs_host(module: Module) -> bool:
-    """Whether the host runs an op, or hands out an input that is no tensor."""
+    """Whether the host runs an op of a graph, or hands out an input that is no tensor."""
+    if module.level != "graph":
+        return False
     out = {v.type.dtype for v in module.main.body.yields}
     return bool(host_ops(module) or OPAQUE in out)
 

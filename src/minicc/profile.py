@@ -2,8 +2,6 @@
 
 The kernels of the program are called one by one with their whole grids, on the same memory that
 `main` would give them.
-
-Mirrors: ORT's profiling of nodes, XLA's profile of instructions, iree-benchmark-executable.
 """
 
 from __future__ import annotations
@@ -12,6 +10,7 @@ import ctypes
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
+from math import prod
 from typing import Any, NamedTuple
 
 from minicc.backends.base import Store
@@ -53,13 +52,14 @@ def profile(
     binding: Mapping[str, int],
     inputs: Sequence[Array],
     rounds: int = 20,
+    start: str | None = None,
 ) -> list[LaunchTime]:
-    """The launches of a graph module in order, each with its best time of some rounds."""
-    lowered = lower(module, options, binding)
+    """The launches of a module behind a stage, in order, each with its best time of some rounds."""
+    lowered = lower(module, options, binding, start=start)
     kept: list[Array] = list(inputs)
     args = lowered.main.args[: len(inputs)]
     given = binding_of([a.type.shape for a in args], [x.shape for x in inputs])
-    numbers = with_derived(given, lowered.main.attrs.get("derived", ()))
+    numbers = with_derived(given, lowered.main.attrs.get("derived", ())) | _first(lowered)
     store = store_of(options, options.machine)
     library, steps = _steps(lowered, options, store, kept, numbers)
     best = [float("inf")] * len(steps)
@@ -74,6 +74,29 @@ def profile(
         LaunchTime(op.kernel, op.loc, n * affine.evaluate(op.work, numbers), n * s)
         for (op, _), s, n in zip(steps, best, rounds_of, strict=True)
     ]
+
+
+def traffic(module: Module) -> tuple[int, int] | None:
+    """The launches of a run, and the bytes of all buffers that they take; None for free sizes."""
+    main = module.main
+    try:
+        rounds = list(_rounds(main.body, 1, _first(module)))
+        sizes = [sum(map(_held, op.buffers)) for op in program.launches(main.body)]
+    except KeyError:
+        return None
+    return sum(rounds), sum(n * size for n, size in zip(rounds, sizes, strict=True))
+
+
+def _first(module: Module) -> dict[str, Dim]:
+    """The sizes that are numbers of loops' rounds, as the first rounds have them."""
+    loops = (op for op in walk(module.main.body) if isinstance(op, program.Loop))
+    return {op.index: 0 for op in loops if op.index}
+
+
+def _held(value: Value) -> int:
+    """The bytes of a buffer's elements."""
+    extents = (int(affine.evaluate(n, {})) for n in value.type.shape)
+    return prod(extents) * int(value.type.dtype.bytes)
 
 
 def _rounds(region: Region, outer: int, numbers: Mapping[str, Dim]) -> Iterator[int]:

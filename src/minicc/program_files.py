@@ -1,7 +1,4 @@
-"""Writing a model's compiled program to a file of its own, with the text of what was compiled.
-
-Mirrors: ExecuTorch's export to .pte, trtexec's --saveEngine, ONNX Runtime's optimised models.
-"""
+"""Writing a model's compiled program to a file of its own, with the text of what was compiled."""
 
 from __future__ import annotations
 

@@ -1,8 +1,5 @@
 """`InferenceSession`: a compiled ONNX model with ONNX Runtime's interface.
 
-Mirrors: onnxruntime.InferenceSession; one program for all sizes is Relax's. Unlike ORT's, a session
-compiles when it is opened, or at its first run where a program wants sizes, and holds no kernels of
-its own.
 A program that was compiled before is opened from its file, and nothing of the compiler is imported.
 """
 
@@ -28,18 +25,19 @@ from minicc.locks import lock
 from minicc.node_args import NodeArg, declared_of, node_arg
 from minicc.options import Options, options_of
 from minicc.runtime.pipeline import owned
-from minicc.runtime.programs import Programs, is_program, open_program, state_from
+from minicc.runtime.programs import Programs, is_program, is_text, open_program, state_from
 from minicc.runtime.saved import Compilation, Facts, Saved
 from minicc.wording import counted
 
 if TYPE_CHECKING:
-    from minicc import compiled
+    from minicc import compiled, texts
     from minicc.compiled import Made
     from minicc.frontends.onnx import bound, importer, reader
     from minicc.frontends.onnx.reader import Model
     from minicc.ir.core import Module
+    from minicc.texts import Text
 else:
-    compiled = Later("minicc.compiled")
+    compiled, texts = Later("minicc.compiled"), Later("minicc.texts")
     bound, importer, reader = (
         Later(f"minicc.frontends.onnx.{name}") for name in ("bound", "importer", "reader")
     )
@@ -56,11 +54,12 @@ Run = Callable[[list[Array]], list[Array]]
 class InferenceSession:
     """A compiled ONNX model, with ONNX Runtime's interface.
 
-    `model` is a path or bytes, of an ONNX model or of a compiled program. A model is compiled at
-    once, for all sizes of dimensions that are free and that `Options(sizes=...)` does not give.
-    Sizes that a guard of the program refuses have their own, which is compiled when they come, and
-    so have all where nodes want numbers. What was compiled before is opened from the cache. May be
-    entered from several Python threads at once.
+    `model` is a path or bytes, of an ONNX model or of a compiled program, or the path of a text of
+    any level. A model is compiled at once, for all sizes of dimensions that are free and that
+    `Options(sizes=...)` does not give. Sizes that a guard of the program
+    refuses have their own, which is compiled when they come, and so have all where nodes want
+    numbers. What was compiled before is opened from the cache. May be entered from several Python
+    threads at once.
     """
 
     def __init__(
@@ -89,10 +88,12 @@ class InferenceSession:
         self._read: Model | None = None  # where the graph is imported for each set of sizes
         self._module: Module | None = None
         self._named = self._outputs is None and is_program(self._source)
+        self._text: Text | None = None
         if self._named:
             self._saved: Saved | None = self._open_program()
         else:
-            self._programs = Programs(self._source, self._outputs, self.options)
+            source = None if is_text(self._source) else self._source
+            self._programs = Programs(source, self._outputs, self.options)
             self._saved = self._programs.find()
         if self._saved is None:
             self._facts = self._import()
@@ -118,7 +119,8 @@ class InferenceSession:
         if self._saved is None and (self._symbols or self._asks) and not self._compiled:
             # without a program for all sizes the file says only what is known of the model
             self._programs.keep(None, None, self._facts, self._beside())
-        if self._symbols and isinstance(self._source, (str, os.PathLike)) and not self._asks:
+        path = isinstance(self._source, (str, os.PathLike)) and self._text is None
+        if self._symbols and path and not self._asks:
             self._module = None  # its constants lie in the model's file, which may change
 
     def _compile_ahead(self) -> None:
@@ -149,6 +151,10 @@ class InferenceSession:
 
     def _import(self) -> Facts:
         """Read the model, and import its graph, unless that needs to know all sizes."""
+        if not isinstance(self._source, bytes) and is_text(self._source):
+            self._text = texts.open_text(self._source).bound(dict(self.options.sizes))
+            self._module = self._text.module
+            return self._text.facts(self.options)
         read = reader.read_model(self._source, self._outputs, self.options.limits)
         if self.options.sizes:
             bound.bind_inputs(read, dict(self.options.sizes))
@@ -201,8 +207,9 @@ class InferenceSession:
         self._import()
 
     def _need_model(self, what: str) -> None:
-        if self._named:
-            text = f"{what} can't be had of a compiled program"
+        if self._named or self._text is not None:
+            kind = "text" if self._text is not None else "compiled program"
+            text = f"{what} can't be had of a {kind}"
             raise UserError("MC0164", text, hint="open the model that it was compiled from")
 
     def get_inputs(self) -> list[NodeArg]:
@@ -405,6 +412,9 @@ class InferenceSession:
             saved = self._programs.find(binding)
         if saved is not None:
             return saved.compilation(self.options)
+        if self._text is not None:
+            start, own = self._text.bound(binding)
+            return compiled.compile_module(own, self.options, {}, start=start)
         keep = partial(self._keep, binding) if len(self._compiled) < _ON_DISK else None
         if self._facts.sized:
             return compiled.compile_module(self._imported_for(binding), self.options, {}, keep)
@@ -422,7 +432,7 @@ class InferenceSession:
 
     def _reimported(self, binding: Mapping[str, int]) -> Module | None:
         """The graph that is imported for sizes; None where they do not fit the model."""
-        if self._programs.changed():
+        if self._text is not None or self._programs.changed():
             return None
         return importer.import_for(self._source, self._outputs, self.options.sizes, binding)
 
@@ -439,7 +449,8 @@ class InferenceSession:
 
     def _beside(self) -> dict[str, tuple[int, ...]]:
         """The files beside the model that were read, and their states then."""
-        return {name: state_from(found) for name, found in self._files.read.items()}
+        found = {} if self._text is not None else self._files.read
+        return {name: state_from(state) for name, state in found.items()}
 
     def report(self) -> str:
         """What was compiled, how long each part took, and what runs on the host and why."""

@@ -2,8 +2,6 @@
 
 A call is looked up by its key and by those of its Python numbers that are constants of a program.
 A number that was given with another value before is none from then on, unless Python needs it.
-
-Mirrors: Dynamo's cache of guarded code, with its automatic dynamic shapes and its size limit.
 """
 
 from __future__ import annotations

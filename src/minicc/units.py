@@ -3,8 +3,6 @@
 A unit is a graph module that is compiled as a whole, or that runs on the host as a whole. Most
 models are one unit. Ops without a lowering, and those that data decide, cut a model into several;
 the regions of a loop or branch that the host runs are units of their own, after that.
-
-Mirrors: torch.compile's explain with its list of graphs, TVM's and ExecuTorch's partition reports.
 """
 
 from __future__ import annotations
@@ -17,9 +15,11 @@ import numpy as np
 
 from minicc.compiled import by_definition
 from minicc.errors import UserError
-from minicc.ir import graph
+from minicc.ir import graph, interpret
+from minicc.ir.bind import bind_sizes
 from minicc.ir.core import Array, Function, Module, Op, Region, Value
 from minicc.ir.extents import sizes_at
+from minicc.ir.program import ends
 from minicc.memory import require_graph_fits
 from minicc.options import Options
 from minicc.partition import Control, HostOps, Part, PartitionPlan, plan_parts
@@ -32,7 +32,8 @@ class Unit(NamedTuple):
 
     `number` counts the units of a model, from 1; `within` is the op whose region it is a part of;
     `binding` are sizes still to be bound; `takes` and `gives` are values with their types, for
-    people. `part` is what of the plan it is, where it is of one.
+    people. `part` is what of the plan it is, where it is of one. `start` is the stage that the
+    module is behind, where it is a text of any level.
     """
 
     number: int
@@ -43,6 +44,7 @@ class Unit(NamedTuple):
     host: tuple[tuple[Op, str], ...] = ()
     within: str = ""
     part: Part | None = None
+    start: str | None = None
 
     def head(self) -> list[str]:
         """Which unit it is, what it takes and gives, and why it runs where it does."""
@@ -54,9 +56,9 @@ class Unit(NamedTuple):
 
 
 class Units(NamedTuple):
-    """The units of a model, and the plan that they are of; there is none for a dumped module.
+    """The units of a model, and the plan that they are of; there is none for a program's segments.
 
-    `module` is the model's graph.
+    `module` is the model's graph, or the module of a text.
     """
 
     known: tuple[Unit, ...]
@@ -72,12 +74,14 @@ class Units(NamedTuple):
 Met = Callable[[Unit, list[Array], list[Array]], None]
 
 
-def units_of(module: Module, options: Options, binding: Mapping[str, int]) -> Units:
-    """The units of a graph module with these sizes; errors as of `plan_parts`."""
+def units_of(
+    module: Module, options: Options, binding: Mapping[str, int], start: str | None = None
+) -> Units:
+    """The units of a module behind a stage, with these sizes; errors as of `plan_parts`."""
     plan = plan_parts(module, binding, options.memory_limit)
     parts = _parts(plan.module.main, plan.parts, "")
-    units = (_unit(number, plan, *part) for number, part in enumerate(parts, 1))
-    return Units(tuple(units), plan, module)
+    units = [_unit(number, plan, *part) for number, part in enumerate(parts, 1)]
+    return Units(tuple(u._replace(start=start) for u in units), plan, module)
 
 
 _Named = tuple[Part, Mapping[Value, str], str]
@@ -103,7 +107,10 @@ def _unit(
         for values in (part.inputs, part.outputs)
     )
     host = part.why if isinstance(part, HostOps | Control) else ()
-    module = Module("graph", [_alone(part.op) if isinstance(part, Control) else part.function])
+    if plan.whole:
+        module = plan.module
+    else:
+        module = Module("graph", [_alone(part.op) if isinstance(part, Control) else part.function])
     return Unit(number, module, plan.binding, takes, gives, host, within, part)
 
 
@@ -124,6 +131,8 @@ def run_units(units: Units, inputs: Sequence[Any], options: Options, met: Met) -
     """
     assert units.plan is not None
     assert units.module is not None
+    if units.module.level != "graph":
+        return _interpreted(units.known[0], inputs, met)
     run = _Run(units, options, met)
     try:
         return run.values(units.plan.module.main, units.plan.parts, inputs, {})
@@ -131,6 +140,16 @@ def run_units(units: Units, inputs: Sequence[Any], options: Options, met: Met) -
         if error.code != "MC0142":
             raise
         return by_definition(units.module, inputs, options.memory_limit, error)
+
+
+def _interpreted(unit: Unit, inputs: Sequence[Any], met: Met) -> list[Any]:
+    """The same of a text below the graph, as the interpreter runs it."""
+    given = [np.require(a, requirements="C") for a in inputs]
+    shapes = [a.type.shape for a in ends(unit.module.main)[0]]
+    bound = bind_sizes(unit.module, sizes_at(shapes, given))
+    made = interpret.run(bound, given)
+    met(unit._replace(module=bound), given, made)
+    return made
 
 
 class _Run:

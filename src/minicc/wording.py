@@ -1,7 +1,4 @@
-"""Words that depend on numbers, for all that is told to people.
-
-Mirrors: gettext's ngettext, for English alone.
-"""
+"""Words that depend on numbers, for all that is told to people."""
 
 from __future__ import annotations
 

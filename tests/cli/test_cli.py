@@ -164,10 +164,11 @@ def test_what_is_printed_parses_back(option: str, name: str, tmp_path: Path) -> 
     out = tmp_path / "module.mcc"
     assert invoke("compile", MODEL, option, name, "-o", str(out)).exit_code == 0
     stage, module = load_dump(out)
-    assert print_module(module) == shown
+    assert shown == out.read_text()
+    assert print_module(module) == shown.partition("\n\n")[2]
     last = [s for s in STAGES if name in (s.level, s.name)][-1]
     assert (stage, module.level) == (last.name, last.level)
-    again = invoke("compile", "--resume", str(out), option, name)
+    again = invoke("compile", str(out), option, name)
     assert again.stdout == shown
     with np.load(f"{out}.npz") as arrays:
         assert arrays.files == list(resources(module))
@@ -202,7 +203,7 @@ def test_dump_and_resume_from_every_stage(tmp_path: Path) -> None:
         assert module.level == stage.level
         np.testing.assert_allclose(interpret.run(module, [x])[0], want, rtol=1e-4, atol=1e-6)
         out = tmp_path / "resumed.mcc"
-        args = ("compile", "--resume", str(file), "--emit", "program", "-o", str(out))
+        args = ("compile", str(file), "--emit", "program", "-o", str(out))
         assert invoke(*args).exit_code == 0
         assert out.read_text().partition("\n\n")[2] == last
 
@@ -213,11 +214,11 @@ def test_a_resumed_run_dumps_the_same_files(tmp_path: Path) -> None:
     assert invoke("compile", MODEL, "--dump", str(dump)).exit_code == 0
     before = {f.name: f.read_bytes() for f in dump.iterdir()}
     file = str(dump / "16-tile.mcc")
-    assert invoke("compile", "--resume", file, "--dump", str(rest)).exit_code == 0
+    assert invoke("compile", file, "--dump", str(rest)).exit_code == 0
     for f in rest.glob("*.mcc"):
         assert f.read_bytes() == before[f.name]
     assert [f.name[:2] for f in sorted(rest.glob("*.mcc"))] == ["17", "18", "19", "20", "21", "22"]
-    assert invoke("compile", "--resume", file, "--dump", str(dump)).exit_code == 0
+    assert invoke("compile", file, "--dump", str(dump)).exit_code == 0
     assert {f.name: f.read_bytes() for f in dump.iterdir()} == before
 
 
@@ -230,7 +231,7 @@ def test_objects_of_a_resumed_run_are_those_of_a_whole_one(tmp_path: Path) -> No
     assert invoke("compile", MODEL, "--dump", str(tmp_path / "dump")).exit_code == 0
     whole = objects("whole", MODEL)
     for file in ("01-specialise", "13-fuse", "22-parallelize"):
-        assert objects(file, "--resume", str(tmp_path / "dump" / f"{file}.mcc")) == whole
+        assert objects(file, str(tmp_path / "dump" / f"{file}.mcc")) == whole
 
 
 def mistake(file: Path, right: str, wrong: str) -> tuple[str, str]:
@@ -239,9 +240,7 @@ def mistake(file: Path, right: str, wrong: str) -> tuple[str, str]:
     before, found, after = file.read_text().partition(right)
     assert found
     file.write_text(before + wrong + after)
-    return (before + wrong + after)[before.rfind("\n") + 1 :], failure(
-        "compile", "--resume", str(file)
-    )
+    return (before + wrong + after)[before.rfind("\n") + 1 :], failure("compile", str(file))
 
 
 @pytest.mark.parametrize(
@@ -296,11 +295,6 @@ def test_an_edited_file_with_a_mistake(
             "MC0146 error: the stage hoist yields the level kernel, and the module is of "
             "structured\n  at: FILE:1\n",
         ),
-        (
-            "// fuse:",
-            "MC0146 error: FILE does not begin with `// stage NAME:`\n"
-            "  hint: resume from a file that --dump wrote\n",
-        ),
     ],
 )
 def test_an_edited_head_with_a_mistake(wrong: str, said: str, tmp_path: Path) -> None:
@@ -313,12 +307,12 @@ def test_a_dump_without_its_arrays(tmp_path: Path) -> None:
     file, arrays = tmp_path / "m.mcc", tmp_path / "m.mcc.npz"
     invoke("compile", MODEL, "--stop-after", "fuse", "-o", str(file))
     arrays.write_bytes(b"no archive")
-    told = failure("compile", "--resume", str(file))
+    told = failure("compile", str(file))
     assert told == f"MC0145 error: can't read the arrays in {arrays}: File is not a zip file\n"
     arrays.unlink()
-    assert failure("compile", "--resume", str(file)).startswith("MC0117 error: the array #")
+    assert failure("compile", str(file)).startswith("MC0117 error: the array #")
     file.unlink()
-    told = failure("compile", "--resume", str(file))
+    told = failure("compile", str(file))
     assert told == f"MC0145 error: can't read {file}: No such file or directory\n"
 
 
@@ -362,14 +356,11 @@ def test_unknown_names_suggest_the_nearest() -> None:
 @pytest.mark.parametrize(
     ("args", "text"),
     [
-        ((), "give either MODEL or --resume FILE"),
-        ((MODEL, "--resume", "FILE"), "give either MODEL or --resume FILE"),
-        (("--resume", "FILE", "--shape", "x=1"), "leave out --shape"),
         (
-            ("--resume", "FILE", "--emit", "graph"),
+            ("FILE", "--emit", "graph"),
             "FILE is behind fuse already, and fold-algorithm",
         ),
-        (("--resume", "FILE", "--print-after", "merge"), "that stage does not run here"),
+        (("FILE", "--print-after", "merge"), "that stage does not run here"),
         ((MODEL, "--stop-after", "fuse", "--emit", "asm"), "--emit asm needs all stages"),
         ((MODEL, "--stop-after", "fuse", "--emit", "kernel"), "behind fuse the level is struct"),
     ],
@@ -438,7 +429,7 @@ def test_an_error_that_nobody_foresaw_is_a_bug(
     def boom(*args: object) -> Module:
         raise RuntimeError("boom")
 
-    monkeypatch.setattr(sys.modules["minicc.cli.compile"], "units_of", boom)
+    monkeypatch.setattr(sys.modules["minicc.cli.sources"], "units_of", boom)
     result = invoke("compile", MODEL)
     assert result.exit_code == 1
     (file,) = tmp_path.iterdir()

@@ -46,7 +46,7 @@ def test_own_schedules_given_back_make_the_same_code(name: str) -> None:
     known = name not in CASES
     module = attention((2, 40, 40, 16, 32), True, True) if known else module_of(name)[0]
     options = Options(target="avx2")
-    text = text_of_schedules([Unit(1, module, {}, (), ())], options, None)
+    text = text_of_schedules([Unit(1, module, {}, (), ())], options)
     assert parse_schedules(text)
     assert objects(module, options.replace(schedules=text)) == objects(module, options)
 
@@ -120,7 +120,7 @@ def test_an_edited_dump_is_obeyed_or_refused(tmp_path: Path) -> None:
     assert int(size) > 2
     for edited, resume in ((1, True), (2, True), (2, False)):
         file.write_text(f"{text[:start]}{name}={edited}{text[start + len(f'{name}={size}') :]}")
-        how = ["compile", "--resume", str(file), "--emit", "program"]
+        how = ["compile", str(file), "--emit", "program"]
         args = how if resume else ["opt", str(file), "--passes", "tile,pack"]
         assert invoke(*args, "-o", str(out)).exit_code == 0
     stage, module = load_dump(file)
@@ -131,7 +131,7 @@ def test_an_edited_dump_is_obeyed_or_refused(tmp_path: Path) -> None:
     for a, b in zip(want, got, strict=True):
         np.testing.assert_allclose(b, a, rtol=1e-4, atol=1e-4)
     file.write_text(f"{text[:start]}{name}=4000{text[start + len(f'{name}={size}') :]}")
-    for args in (["compile", "--resume", str(file)], ["opt", str(file), "--passes", "tile"]):
+    for args in (["compile", str(file)], ["opt", str(file), "--passes", "tile"]):
         result = invoke(*args)
         assert result.exit_code == 1
         assert result.stderr.startswith("MC0185 error: a schedule does not fit its group: a tile")

@@ -17,7 +17,7 @@ from minicc.ir.core import Value
 from minicc.ir.parser import parse_module
 from minicc.ir.printer import print_module
 from minicc.ir.rewrite import Rebuilder
-from minicc.observe import load_dump, load_module
+from minicc.observe import load_dump
 from minicc.passes.structured.lower_to_structured import LOWER
 
 F, INT, B = TensorProto.FLOAT, TensorProto.INT64, TensorProto.BOOL
@@ -128,8 +128,8 @@ def test_all_parts_are_printed_in_order(hosted: str) -> None:
     assert shown.stdout == "\n".join(part.stdout for part in whole)
     for part, head in zip(whole, HEADS, strict=True):
         assert part.stdout.startswith(head)
-    for part, head in zip(whole[1:], HEADS[1:], strict=True):
-        assert print_module(parse_module(part.stdout)) == part.stdout.removeprefix(head)
+    for part in whole[1:]:
+        assert part.stdout.endswith(print_module(parse_module(part.stdout)))
     assert "graph.top_k %m {axis = 1, k = 2}" in whole[1].stdout
     program = invoke("compile", hosted, *SHAPE).stdout
     assert program.count("program.launch") == 2
@@ -144,10 +144,10 @@ def test_a_dump_has_a_folder_for_each_part(hosted: str, tmp_path: Path) -> None:
     folders = {p.name: sorted(f.name for f in p.glob("*.mcc")) for p in sorted(dump.iterdir())}
     assert folders == {"part-1": names, "part-2": ["host.mcc"], "part-3": names}
     assert result.stderr == f"written: {dump}/part-1, {dump}/part-2, {dump}/part-3\n"
-    assert load_module(dump / "part-2" / "host.mcc").level == "graph"
+    assert load_dump(dump / "part-2" / "host.mcc")[1].level == "graph"
     file = dump / "part-3" / "13-fuse.mcc"
     assert HEADS[2] in file.read_text()
-    resumed = invoke("compile", "--resume", str(file), "--emit", "program").stdout
+    resumed = invoke("compile", str(file), "--emit", "program").stdout
     assert HEADS[2] + resumed == invoke("compile", hosted, *SHAPE, "--part", "3").stdout
     one = tmp_path / "one"
     assert invoke("compile", hosted, *SHAPE, "--part", "3", "--dump", str(one)).exit_code == 0
@@ -165,7 +165,7 @@ def test_files_have_the_numbers_of_parts(hosted: str, tmp_path: Path) -> None:
     modules = ["m.1.mcc", "m.1.mcc.npz", "m.1.s", "m.2.mcc", "m.3.mcc", "m.3.s"]
     assert found == [*modules, "objects"]
     assert load_dump(out / "m.1.mcc")[0] == "pack"
-    assert load_module(out / "m.2.mcc").level == "graph"
+    assert load_dump(out / "m.2.mcc")[1].level == "graph"
     assert (out / "m.3.s").read_text().startswith(HEADS[2].replace("//", "#"))
     assert sorted(p.name for p in (out / "objects").iterdir()) == ["part-1", "part-3"]
     for k in (1, 3):
@@ -182,8 +182,6 @@ def test_parts_that_are_not_there_or_pass_no_stages(hosted: str, tmp_path: Path)
         told = misuse("compile", hosted, *SHAPE, "--part", "2", *asked)
         said = "Error: part 2 runs on the host and passes no stages; the parts that do: 1, 3"
         assert told.endswith(said)
-    said = "a dumped FILE is one part already: leave out --input and --part"
-    assert said in misuse("compile", "--resume", "x", "--part", "1")
     assert "--emit and --part" in misuse("compile", hosted, "--report", "--part", "1")
 
 

@@ -4,7 +4,4 @@
 compares minicc in all its forms with the ONNX reference and ONNX Runtime, `faults` names what
 those two do wrong, `shrink` makes a failing model small, and `hostile` damages valid ones.
 `python -m tests.generate` runs all of it; `make fuzz MINUTES=10` calls that.
-
-Mirrors: NNSmith's typed growth of graphs, Csmith's exclusion of undefined behaviour by
-construction, Hypothesis' deterministic replay by seed.
 """

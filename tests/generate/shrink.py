@@ -2,8 +2,6 @@
 
 Nodes go first: the outputs of one that is left out become inputs that hold what it gave. Then
 sizes: each extent is cut wherever it occurs. Then values: inputs become zeros and ones.
-
-Mirrors: delta debugging (Zeller, Hildebrandt 2002), C-Reduce's passes to a fixed point.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""Runs workers of both kinds for a while, ends those that hang, and keeps the score.
-
-Mirrors: AFL++'s and libFuzzer's supervision of a target in a process of its own.
-"""
+"""Runs workers of both kinds for a while, ends those that hang, and keeps the score."""
 
 from __future__ import annotations
 

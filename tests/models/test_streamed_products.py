@@ -100,7 +100,7 @@ def test_sums_along_rows(
     function: Callable[..., Any], shapes: tuple[tuple[int, ...], ...], element: type
 ) -> None:
     rng = np.random.default_rng(0)
-    arrays = [(rng.standard_normal(s) * 9).astype(element) for s in shapes]
+    arrays: list[Any] = [(rng.standard_normal(s) * 9).astype(element) for s in shapes]
     with np.errstate(over="ignore"):
         want = function(*arrays)
     results = [minicc.jit(function, threads=n)(*arrays) for n in (1, 2)]

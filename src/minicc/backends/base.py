@@ -1,7 +1,4 @@
-"""The contract of a backend: a module of the program level in, an image out, and what runs it.
-
-Mirrors: Triton's BaseBackend, IREE's HAL executables.
-"""
+"""The contract of a backend: a module of the program level in, an image out, and what runs it."""
 
 from __future__ import annotations
 

@@ -2,8 +2,6 @@
 
 That is all that the runtime knows of a program beside its machine code. This module imports nothing
 of the compiler, since what opens a program from a file imports it.
-
-Mirrors: the executable layouts of IREE's HAL, the memory plan in an ExecuTorch file.
 """
 
 from __future__ import annotations

@@ -2,8 +2,6 @@
 
 With `--json` a command prints one JSON object on standard output, also where it fails: then it is
 `{"error": {"code", "kind", "message", "hint", "where"}}`, with `problems` where there are several.
-
-Mirrors: iree-compile and iree-run-module, mlir-opt, polygraphy run.
 """
 
 from __future__ import annotations
@@ -26,6 +24,7 @@ _COMMANDS = {
     "lint": "Show all problems of MODEL at once, without compiling it.",
     "bench": "Measure runs of MODEL, beside another engine's if asked.",
     "opt": "Run passes on the module in FILE, a text of any level.",
+    "diff": "Tell how two texts of a level differ.",
     "verify": "Compare every stage and the machine code of MODEL.",
     "ops": "Show what minicc does with each operator of ONNX.",
     "layers": "Print every layer, and the systems that it mirrors.",

@@ -1,8 +1,6 @@
 """`minicc bench`: how long a model takes to be ready and to run, and each of its launches.
 
 Engines take turns, round by round, so that what else the machine does falls on all of them.
-
-Mirrors: trtexec, iree-benchmark-module, onnxruntime_perf_test, polygraphy run.
 """
 
 from __future__ import annotations
@@ -11,37 +9,34 @@ import importlib
 import importlib.metadata
 import json
 import time
-from collections.abc import Callable
 from statistics import median
 from typing import Any
 
 import click
 import numpy as np
 
+from minicc.cli.ablate import ablated, show_ablated
+from minicc.cli.choices import JSON, MATH, SHAPE, SKIP, TARGET, THREADS
 from minicc.cli.inputs import (
-    bind_shapes,
     bound_session,
     complete_inputs,
     parse_inputs,
     parse_shapes,
 )
+from minicc.cli.measuring import Run, difference, measured
 from minicc.cli.progress import Progress
+from minicc.cli.sources import open_source
 from minicc.cli.tables import show_table
 from minicc.errors import UserError
-from minicc.frontends.onnx.importer import import_graph
-from minicc.frontends.onnx.reader import read_model
 from minicc.inputs import check_inputs
 from minicc.ir.arrays import Array
-from minicc.node_args import elements_of
 from minicc.options import Options
 from minicc.profile import LaunchTime, profile
 from minicc.runtime.programs import is_program
 from minicc.session import InferenceSession
-from minicc.target import TARGETS
-from minicc.units import Unit, run_units, units_of
+from minicc.units import Unit, run_units
 from minicc.wording import counted
 
-Run = Callable[[], list[Any]]
 _PEERS = ("onnxruntime",)
 _FREE = "minicc, free sizes"
 _COLUMNS = ("part", "kernel", "us", "share", "points/ns", "computes")
@@ -51,13 +46,15 @@ _COLUMNS = ("part", "kernel", "us", "share", "points/ns", "computes")
 @click.argument("model", type=click.Path(dir_okay=False))
 @click.option("--against", type=click.Choice(_PEERS), help="measure that engine, too")
 @click.option("--input", "inputs", multiple=True, metavar="X=@x.npy", help="as `minicc run` has it")
-@click.option("--shape", "shapes", multiple=True, metavar="X=1x3x224x224", help="sizes of an input")
-@click.option("--threads", type=click.IntRange(1), help="threads of a run; default: all cores")
+@SHAPE
+@THREADS
 @click.option("--seconds", type=click.FloatRange(0.01), default=2.0, help="for each engine")
+@click.option("--ablate", is_flag=True, help="measure it without each stage that can be left out")
 @click.option("--profile", "launches", type=click.IntRange(1), help="tell of so many launches")
-@click.option("--math", type=click.Choice(["fast", "strict"]), help="fast may reassociate")
-@click.option("--target", type=click.Choice([*TARGETS]), help="default: the host's best")
-@click.option("--json", "as_json", is_flag=True, help="print one JSON object")
+@MATH
+@SKIP
+@TARGET
+@JSON
 def bench_command(
     model: str,
     against: str | None,
@@ -65,13 +62,15 @@ def bench_command(
     shapes: tuple[str, ...],
     threads: int | None,
     seconds: float,
+    ablate: bool,
     launches: int | None,
     math: str | None,
+    skip: tuple[str, ...],
     target: str | None,
     as_json: bool,
 ) -> None:
     """Measure runs of MODEL, beside another engine's if asked."""
-    options = Options(threads=threads, math=math, target=target)
+    options = Options(threads=threads, math=math, target=target, skip=skip or None)
     began = time.perf_counter()
     bound = parse_shapes(shapes)
     with Progress(f"compiling {model}") as progress:
@@ -80,6 +79,10 @@ def bench_command(
         with progress.aside():
             feed = complete_inputs(session.signature, given, bound, options.memory_limit)
         want = session.run(None, feed)
+    if ablate:
+        found = ablated(model, session, feed, seconds)
+        click.echo(json.dumps({"ablated": found})) if as_json else show_ablated(found)
+        return
     engines: dict[str, Run] = {"minicc": lambda: session.run(None, feed)}
     ready = {"minicc": time.perf_counter() - began}
     if session.options.sizes:  # what it gains that they are bound
@@ -92,21 +95,11 @@ def bench_command(
     if against is not None:
         began = time.perf_counter()
         engines[against] = _onnxruntime(model, feed, options.threads)
-        error = _difference(want, engines[against]())
+        error = difference(want, engines[against]())
         ready[against] = time.perf_counter() - began
-    times = _measure(engines, seconds)
-    told: dict[str, Any] = {
-        "threads": options.threads,
-        "engines": {
-            name: {
-                "ready_s": ready[name],
-                "min_ms": min(taken) * 1e3,
-                "median_ms": median(taken) * 1e3,
-                "runs": len(taken),
-            }
-            for name, taken in times.items()
-        },
-    }
+    times = measured(engines, seconds)
+    rows = {name: _row(ready[name], taken) for name, taken in times.items()}
+    told: dict[str, Any] = {"threads": options.threads, "engines": rows}
     if error is not None:
         told["difference"] = error
     if launches is not None:
@@ -116,6 +109,15 @@ def bench_command(
         click.echo(json.dumps(told))
     else:
         _show(told)
+
+
+def _row(ready: float, taken: list[float]) -> dict[str, Any]:
+    return {
+        "ready_s": ready,
+        "min_ms": min(taken) * 1e3,
+        "median_ms": median(taken) * 1e3,
+        "runs": len(taken),
+    }
 
 
 def _onnxruntime(model: str, feed: dict[str, Array], threads: int) -> Run:
@@ -131,36 +133,6 @@ def _onnxruntime(model: str, feed: dict[str, Array], threads: int) -> Run:
     return lambda: list(session.run(None, feed))
 
 
-def _difference(got: list[Array], want: list[Any]) -> float:
-    """The largest difference of an output, of its largest value."""
-    worst = 0.0
-    for g, w in zip(got, want, strict=True):
-        if np.asarray(g).dtype.kind in "fiub" and np.size(g):
-            a, b = np.asarray(g, np.float64), np.asarray(w, np.float64)
-            scale = float(np.max(np.abs(b))) or 1.0
-            worst = max(worst, float(np.max(np.abs(a - b))) / scale)
-    return worst
-
-
-def _measure(engines: dict[str, Run], seconds: float) -> dict[str, list[float]]:
-    """Seconds of each run by engine, in turns of about a twentieth of the time."""
-    times: dict[str, list[float]] = {name: [] for name in engines}
-    turns = 20
-    with Progress("measuring runs") as progress:
-        for turn in range(turns):
-            progress.at(f"measuring runs, {turn / turns:.0%}")
-            for name, run in engines.items():
-                end = time.perf_counter() + seconds / turns
-                while True:
-                    began = time.perf_counter()
-                    run()
-                    now = time.perf_counter()
-                    times[name].append(now - began)
-                    if now >= end:
-                        break
-    return times
-
-
 def _launches(
     model: str, options: Options, feed: dict[str, Array], count: int
 ) -> list[dict[str, Any]]:
@@ -172,16 +144,15 @@ def _launches(
     if is_program(model):
         text = "the launches of a compiled program are not measured one by one"
         raise UserError("MC0164", text, hint="name the model that it was compiled from")
-    read = read_model(model)
-    binding = bind_shapes(read.inputs, {name: a.shape for name, a in feed.items()})
-    units = units_of(import_graph(read, binding), options, binding)
-    checked = check_inputs(read.inputs, feed, options.memory_limit, elements_of(read.declared))
+    shapes = {name: a.shape for name, a in feed.items()}
+    units, signature, elements = open_source(model, shapes, options)
+    checked = check_inputs(signature, feed, options.memory_limit, elements)
     values = list(checked.values())
     found: list[tuple[int, LaunchTime]] = []
 
     def met(unit: Unit, inputs: list[Array], outputs: list[Array]) -> None:
         if not unit.host:
-            times = profile(unit.module, options, unit.binding, inputs)
+            times = profile(unit.module, options, unit.binding, inputs, start=unit.start)
             found.extend((unit.number, launch) for launch in times)
 
     if units.several:

@@ -1,8 +1,4 @@
-"""`minicc compile`: run the stages, stop anywhere, look at everything, go on from a file.
-
-Mirrors: iree-compile's phases (--compile-to, --compile-from, --dump-compilation-phases-to),
-mlir-opt.
-"""
+"""`minicc compile`: run the stages, stop anywhere, look at everything, go on from a file."""
 
 from __future__ import annotations
 
@@ -12,30 +8,30 @@ from typing import Any
 
 import click
 
+from minicc.cli.choices import MATH, SHAPE, SKIP, TARGET
 from minicc.cli.failures import as_json_object
-from minicc.cli.inputs import bind_shapes, parse_inputs, parse_shapes
+from minicc.cli.functions import is_function, units_of_function
+from minicc.cli.inputs import parse_inputs, parse_shapes
 from minicc.cli.programs import units_of_program, write_program
 from minicc.cli.progress import Progress
 from minicc.cli.report import report_of, show_report
 from minicc.cli.schedules import read_schedules, text_of_schedules
-from minicc.cli.show import MACHINE, Asked, Show, Span
+from minicc.cli.show import DOT, MACHINE, Asked, Show, Span
+from minicc.cli.sources import open_source
 from minicc.cli.stages import stage_or
 from minicc.compiler import STAGES, stage_names
-from minicc.errors import MiniccError, UserError
-from minicc.frontends.onnx.importer import import_graph, require_size_error
-from minicc.frontends.onnx.reader import Model, read_model
-from minicc.ir.core import Module
+from minicc.errors import MiniccError
+from minicc.frontends.onnx.importer import require_size_error
 from minicc.ir.levels import LEVELS
-from minicc.observe import load_dump, write_beside
+from minicc.observe import write_beside
 from minicc.options import Options
-from minicc.runtime.programs import is_program
-from minicc.target import TARGETS
-from minicc.units import Unit, Units, units_of
+from minicc.runtime.programs import is_program, is_text
+from minicc.units import Unit, Units
 
 
 @click.command("compile")
-@click.argument("model", required=False, type=click.Path(dir_okay=False))
-@click.option("--shape", "shapes", multiple=True, metavar="X=1x3x224x224", help="sizes of an input")
+@click.argument("model", type=click.Path(dir_okay=False))
+@SHAPE
 @click.option(
     "--input",
     "inputs",
@@ -56,8 +52,8 @@ from minicc.units import Unit, Units, units_of
 @click.option(
     "--emit",
     "form",
-    type=click.Choice([*LEVELS, *MACHINE]),
-    help="print that level, LLVM IR, assembly, or write objects",
+    type=click.Choice([*LEVELS, *MACHINE, DOT]),
+    help="print that level, LLVM IR, assembly, a drawing, or write objects",
 )
 @click.option(
     "-o",
@@ -69,7 +65,6 @@ from minicc.units import Unit, Units, units_of
 @click.option(
     "--dump", metavar="DIR", help="write a numbered file for each stage, in a folder for each part"
 )
-@click.option("--resume", metavar="FILE", help="go on behind the stage of a dumped file")
 @click.option(
     "--print-after",
     callback=stage_or("all", "changed"),
@@ -86,77 +81,80 @@ from minicc.units import Unit, Units, units_of
 @click.option("--verify", "check", is_flag=True, help="verify the module behind each stage")
 @click.option("--schedules", is_flag=True, help="print the schedules of all groups as a file")
 @click.option("--schedule", metavar="FILE", help="put the schedules of a file in place of others")
-@click.option("--math", type=click.Choice(["fast", "strict"]), help="fast may reassociate")
-@click.option("--target", type=click.Choice([*TARGETS]), help="default: the host's best")
+@MATH
+@SKIP
+@TARGET
 def compile_command(**given: Any) -> None:
-    """Run the stages on MODEL or a dumped FILE, and show them; or write MODEL compiled.
+    """Run the stages on MODEL or a text FILE.mcc, and show them; or write MODEL compiled.
 
-    The program is printed where nothing else is asked for. A model of which some ops run on the
-    host is shown part by part, each with what it takes and gives.
+    A text, as --dump writes them, goes on behind the stage that its first line names. The program
+    is printed where nothing else is asked for. A model of which some ops run on the host is shown
+    part by part, each with what it takes and gives. MODEL may also be a Python function, named as
+    FILE.py:FUNCTION.
     """
     as_json = given.pop("as_json")
     asked = Asked(**given)
     _check_usage(asked)
     if as_json and not asked.report:
         raise click.UsageError("--json is how --report tells: the text of a module is none")
-    schedules = read_schedules(asked.schedule)
-    options = Options(math=asked.math, target=asked.target, schedules=schedules)
-    start = None
+    options = Options(
+        math=asked.math,
+        target=asked.target,
+        skip=asked.skip or None,
+        schedules=read_schedules(asked.schedule),
+    )
     if asked.whole is not None:
         with Progress(f"compiling {asked.model}"):
-            write_program(asked.model or "", asked.whole, parse_shapes(asked.shapes), options)
+            write_program(asked.model, asked.whole, parse_shapes(asked.shapes), options)
         return
-    if asked.model is not None and is_program(asked.model):
-        start, units = units_of_program(asked.model)
-    elif asked.resume is not None:
-        start, module = _resumed(asked.resume)
-        units = Units((Unit(1, module, {}, (), ()),))
+    if is_program(asked.model):
+        units = units_of_program(asked.model)
     elif asked.report:
-        _report(read_model(asked.model or ""), asked, options, as_json)
+        _report(asked, options, as_json)
         return
     else:
         with Progress(f"importing {asked.model}"):
-            units = _units(read_model(asked.model or ""), asked, options)
+            units = _units(asked, options)
     chosen = _chosen(units, asked)
     if asked.schedules:
-        with Progress(f"scheduling {asked.model or asked.resume}"):
-            text = text_of_schedules(chosen, options, start)
+        with Progress(f"scheduling {asked.model}"):
+            text = text_of_schedules(chosen, options)
         if asked.output is None:
             click.echo(text, nl=False)
         else:
             write_beside(Path(asked.output), text.encode())
         return
-    span = _span(start, asked)
+    span = _span(units.known[0].start, asked)
     Show(chosen, asked, options, span, units.several).run()
 
 
 def _check_usage(asked: Asked) -> None:
-    resumed = asked.resume is not None
-    if (asked.model is None) != resumed:
-        raise click.UsageError("give either MODEL or --resume FILE")
-    if resumed and asked.shapes:
-        raise click.UsageError("the shapes of a dumped FILE are fixed: leave out --shape")
-    if resumed and (asked.inputs or asked.part):
-        raise click.UsageError("a dumped FILE is one part already: leave out --input and --part")
-    program = asked.model is not None and is_program(asked.model)
+    program = is_program(asked.model)
     if program and (asked.schedules or asked.schedule):
         raise click.UsageError("a program is compiled: schedules are of a model")
     if asked.report and program:
         raise click.UsageError("--report tells of a model: minicc inspect tells of a program")
-    if asked.report and (resumed or asked.form is not None or asked.part):
-        raise click.UsageError("--report tells of a MODEL: leave out --resume, --emit and --part")
-    if asked.whole is not None and (resumed or asked.inputs or asked.shows):
+    if asked.report and (asked.form is not None or asked.part):
+        raise click.UsageError("--report tells of a MODEL: leave out --emit and --part")
+    if asked.whole is not None and (asked.inputs or asked.shows):
         raise click.UsageError(f"-o {asked.output} writes a whole program and shows nothing")
+    if asked.whole is not None and (is_text(asked.model) or is_function(asked.model)):
+        raise click.UsageError("a compiled program is written of an ONNX model alone")
     if asked.form == "obj" and asked.output is None:
         raise click.UsageError("--emit obj writes files: give a folder with -o")
 
 
-def _report(model: Model, asked: Asked, options: Options, as_json: bool) -> None:
+def _report(asked: Asked, options: Options, as_json: bool) -> None:
     """Tell of a model what is compiled; of one with a program for each set of sizes, why."""
     wants: list[dict[str, Any]] = []
     with Progress(f"compiling {asked.model}"):
         try:
-            told = report_of(_units(model, asked, options), options)
+            units = _units(asked, options)
+            if units.known[0].module.level != "graph":
+                raise click.UsageError(
+                    "--report tells of a graph, and the text is of another level"
+                )
+            told = report_of(units, options)
         except MiniccError as error:
             require_size_error(error)
             wants = [as_json_object(part) for part in error.parts]
@@ -170,12 +168,13 @@ def _report(model: Model, asked: Asked, options: Options, as_json: bool) -> None
         show_report(told)
 
 
-def _units(model: Model, asked: Asked, options: Options) -> Units:
-    """The units of a model, for the sizes that were given."""
-    shapes = {n: a.shape for n, a in parse_inputs(asked.inputs).items()}
-    shapes |= parse_shapes(asked.shapes)
-    binding = bind_shapes(model.inputs, shapes)
-    return units_of(import_graph(model, binding), options, binding)
+def _units(asked: Asked, options: Options) -> Units:
+    """The units of a model or text, for the sizes that were given."""
+    given = parse_inputs(asked.inputs)
+    if is_function(asked.model):
+        return units_of_function(asked.model, given, parse_shapes(asked.shapes), options)
+    shapes = {n: a.shape for n, a in given.items()} | parse_shapes(asked.shapes)
+    return open_source(asked.model, shapes, options).units
 
 
 def _chosen(units: Units, asked: Asked) -> tuple[Unit, ...]:
@@ -193,26 +192,6 @@ def _chosen(units: Units, asked: Asked) -> tuple[Unit, ...]:
             f"the parts that do: {native or 'none'}"
         )
     return (unit,)
-
-
-def _resumed(path: str) -> tuple[str, Module]:
-    """The stage and the module of a dumped file, whose head must fit the module."""
-    start, module = load_dump(Path(path))
-    level = next((s.level for s in STAGES if s.name == start), None)
-    if level is None:
-        raise UserError(
-            "MC0105",
-            f"no stage is called {start!r}",
-            where=f"{path}:1",
-            hint=f"stages: {', '.join(stage_names())}",
-        )
-    if level != module.level:
-        raise UserError(
-            "MC0146",
-            f"the stage {start} yields the level {level}, and the module is of {module.level}",
-            where=f"{path}:1",
-        )
-    return start, module
 
 
 def _span(start: str | None, asked: Asked) -> Span:

@@ -1,7 +1,4 @@
-"""Outputs against what was expected of them: `--expected y=@y.npy --rtol --atol`.
-
-Mirrors: iree-run-module's --expected_output, polygraphy's comparators, numpy.testing.
-"""
+"""Outputs against what was expected of them: `--expected y=@y.npy --rtol --atol`."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""How a command ends that fails: a text or JSON, and where a bug's full text is kept.
-
-Mirrors: rustc's internal compiler error, whose backtrace goes to a file named in the message.
-"""
+"""How a command ends that fails: a text or JSON, and where a bug's full text is kept."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Inputs on the command line: `x=@x.npy`, `x=f32[1,3,4]=0.5`, `x=random`, `--shape x=1x3x224x224`.
-
-Mirrors: iree-run-module's --input, trtexec's --shapes and --loadInputs.
-"""
+"""Inputs on the command line: `x=@x.npy`, `x=f32[1,3,4]=0.5`, `x=random`, `--shape x=1x3x8x8`."""
 
 from __future__ import annotations
 

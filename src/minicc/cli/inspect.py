@@ -1,7 +1,4 @@
-"""`minicc inspect`: what a model takes, gives and holds, without compiling it.
-
-Mirrors: polygraphy inspect model, trtexec's verbose listing, netron in text.
-"""
+"""`minicc inspect`: what a model takes, gives and holds, without compiling it."""
 
 from __future__ import annotations
 
@@ -12,6 +9,7 @@ from typing import Any
 
 import click
 
+from minicc.cli.choices import JSON
 from minicc.cli.programs import described, modules_of
 from minicc.cli.progress import Progress
 from minicc.cli.tables import show_table
@@ -36,7 +34,7 @@ _UNREADABLE = ("MC0120", "MC0121", "MC0122")
 @click.argument("model", type=click.Path(dir_okay=False))
 @click.option("--text", "as_text", is_flag=True, help="print the module of the graph level")
 @click.option("--check", is_flag=True, help="compare a compiled program's weights with their hash")
-@click.option("--json", "as_json", is_flag=True, help="print one JSON object")
+@JSON
 def inspect_command(model: str, as_text: bool, check: bool, as_json: bool) -> None:
     """Show what MODEL takes, gives and holds; of a compiled program, --text is its own level's."""
     if is_program(model):

@@ -1,97 +1,91 @@
-"""`minicc layers`: the whole stack, and what each layer mirrors in real systems.
-
-Everything shown is read from the texts of the modules themselves, so it can't drift from the code.
-"""
+"""`minicc layers`: the whole stack, and what each layer mirrors in real systems."""
 
 from __future__ import annotations
 
-import importlib
+import ast
 import itertools
 import json
-import pkgutil
-import sys
-from collections.abc import Iterable, Iterator
-from types import ModuleType
+from collections.abc import Iterable
 from typing import NamedTuple
 
 import click
 from rich.console import Console
 from rich.markup import escape
-from rich.table import Table
+from rich.padding import Padding
 
-from minicc import compiler, jitted, observe, onnxruntime, partition, runtime, session
-from minicc.backends import llvm
-from minicc.backends.llvm import compile as llvm_compile
-from minicc.compiler import STAGES, mirrors_of
-from minicc.frontends import onnx, trace
-from minicc.frontends.trace import guards, loops, paths
-from minicc.ir import affine, arith, graph, interpret, kernel, program, space, structured
-from minicc.ir.levels import LEVELS
-from minicc.passes.structured import in_place, schedule, tile_cost
-from minicc.runtime import execute
+from minicc.cli.choices import JSON
+from minicc.compiler import STAGES
+from minicc.records import HERE, Record, records
 
-_ABOVE: tuple[tuple[str, tuple[ModuleType, ...]], ...] = (
-    ("interfaces", (session, onnxruntime, jitted)),
-    ("front ends", (onnx, trace, guards, loops, paths, partition)),
-    ("dialects", (graph, structured, kernel, program, arith)),
-    ("what dialects share", (affine, space)),
-    ("plans", (schedule, tile_cost, in_place)),
-)
+_BELOW = ("backends.", "passes.structured.", "passes.graph.", "passes.kernel.", "passes.program.")
 
 
 class Row(NamedTuple):
-    """A layer: the part of the stack that it is in, its name, what it is, what it mirrors."""
+    """A layer: its part of the stack, its name, what it is, the stages it holds, its record."""
 
     part: str
     name: str
     sentence: str
-    mirrors: str
+    stages: tuple[str, ...]
+    record: Record
 
 
-def family(package: ModuleType, first: ModuleType) -> tuple[ModuleType, ...]:
-    """The modules of a package, the one that leads through the others before them."""
-    names = [f"{package.__name__}.{m.name}" for m in pkgutil.iter_modules(package.__path__)]
-    rest = [importlib.import_module(name) for name in names if name != first.__name__]
-    return (first, *rest)
+def rows(system: str | None = None) -> list[Row]:
+    """All layers, or those that a system has, from the interfaces down to what shows the others."""
+    return [_row(r) for r in records() if system is None or system in systems([r])]
 
 
-def first_sentence(module_name: str) -> str:
-    """The first line of a module's text."""
-    return (sys.modules[module_name].__doc__ or "").strip().partition("\n")[0]
+def systems(of: Iterable[Record]) -> list[str]:
+    """The names of the systems that records mirror, each once."""
+    return sorted({m.system for record in of for m in record.mirrors})
 
 
-def rows() -> list[Row]:
-    """All layers from the interfaces down to the runtime."""
-    below = (
-        ("LLVM backend", family(llvm, llvm_compile)),
-        ("runtime", family(runtime, execute)),
-        ("seeing", (compiler, observe, interpret)),
-    )
-    stages = [Row(f"stages to {s.level}", s.name, s.sentence, mirrors_of(s.home)) for s in STAGES]
-    return [*_rows(_ABOVE), *stages, *_rows(below)]
+def _row(record: Record) -> Row:
+    name = record.module.removeprefix("minicc.")
+    for prefix in _BELOW:
+        name = name.removeprefix(prefix)
+    text = ast.get_docstring(ast.parse((HERE / record.home).read_text(encoding="utf-8"))) or ""
+    stages = tuple(s.name for s in STAGES if s.home == record.module)
+    return Row(record.part, name, text.partition("\n")[0], stages, record)
 
 
-def _rows(parts: Iterable[tuple[str, tuple[ModuleType, ...]]]) -> Iterator[Row]:
-    for part, modules in parts:
-        for m in modules:
-            name = m.__name__.removeprefix("minicc.")
-            for prefix in ("backends.", "passes.structured."):
-                name = name.removeprefix(prefix)
-            yield Row(part, name, first_sentence(m.__name__), mirrors_of(m.__name__))
+def _known(ctx: click.Context, param: click.Parameter, value: str | None) -> str | None:
+    """The system's name as records spell it, whatever the case."""
+    names = {name.lower(): name for name in systems(records())}
+    if value is not None and value.lower() not in names:
+        raise click.BadParameter(f"systems: {', '.join(sorted(names.values()))}", ctx, param)
+    return value and names[value.lower()]
 
 
 @click.command("layers")
-@click.option("--json", "as_json", is_flag=True, help="print one JSON object")
-def layers_command(as_json: bool) -> None:
+@click.option("--system", callback=_known, metavar="NAME", help="only what that system has, too")
+@JSON
+def layers_command(system: str | None, as_json: bool) -> None:
     """Print every layer of the compiler and the real systems that it mirrors."""
+    found = rows(system)
     if as_json:
-        click.echo(json.dumps({"layers": [row._asdict() for row in rows()]}))
+        click.echo(json.dumps({"layers": [_told(row) for row in found]}))
         return
-    console = Console()
-    for part, group in itertools.groupby(rows(), lambda row: row.part):
-        level = LEVELS.get(part.removeprefix("stages to "))
-        console.print(f"\n[bold]{part}[/bold]{'' if level is None else f': {level.sentence}'}")
-        table = Table("layer", "what it does", "mirrors", box=None, show_header=False)
+    console = Console(highlight=False)
+    for part, group in itertools.groupby(found, lambda row: row.part):
+        console.print(f"\n[bold]{escape(part)}[/bold]")
         for row in group:
-            table.add_row(row.name, escape(row.sentence), escape(row.mirrors) or "-")
-        console.print(table)
+            stages = f" (stages {', '.join(row.stages)})" if row.stages else ""
+            console.print(Padding(escape(f"{row.name}{stages}: {row.sentence}"), (0, 0, 0, 1)))
+            for line in row.record.lines():
+                console.print(Padding(escape(line), (0, 0, 0, 4)))
+
+
+def _told(row: Row) -> dict[str, object]:
+    record = row.record
+    mirrors = [{f: getattr(m, f) for f in m.__slots__} for m in record.mirrors]
+    return {
+        "part": row.part,
+        "name": row.name,
+        "sentence": row.sentence,
+        "stages": row.stages,
+        "mirrors": mirrors,
+        "differs": record.differs,
+        "beyond": record.beyond,
+        "files": [record.home, *record.files],
+    }

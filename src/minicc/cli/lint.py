@@ -1,7 +1,4 @@
-"""`minicc lint`: all that is wrong with a model at once, without compiling it.
-
-Mirrors: clang-tidy, ruff, onnx.checker on the command line.
-"""
+"""`minicc lint`: all that is wrong with a model at once, without compiling it."""
 
 from __future__ import annotations
 
@@ -10,6 +7,7 @@ import sys
 
 import click
 
+from minicc.cli.choices import JSON
 from minicc.cli.progress import Progress
 from minicc.cli.tables import show_table
 from minicc.lint import DEPRECATED, FORBIDDEN, HOST, SIZES, UNSUPPORTED, Finding, Report, lint
@@ -27,7 +25,7 @@ _WRONG, _LACKING = 1, 3
 
 @click.command("lint")
 @click.argument("model", type=click.Path(dir_okay=False))
-@click.option("--json", "as_json", is_flag=True, help="print one JSON object")
+@JSON
 def lint_command(model: str, as_json: bool) -> None:
     """Show all problems of MODEL at once, without compiling it.
 

@@ -1,7 +1,4 @@
-"""`minicc ops`: what minicc does with each operator of ONNX, and which tests show it.
-
-Mirrors: ONNX Runtime's and onnx-mlir's lists of supported operators.
-"""
+"""`minicc ops`: what minicc does with each operator of ONNX, and which tests show it."""
 
 from __future__ import annotations
 
@@ -10,6 +7,7 @@ from collections.abc import Iterator, Sequence
 
 import click
 
+from minicc.cli.choices import JSON
 from minicc.cli.tables import show_table
 from minicc.frontends.onnx.catalogue import Row, Summary, operators, summary
 from minicc.frontends.onnx.reader import NEWEST_OPSET
@@ -30,7 +28,7 @@ element types are those of the first input that the specification and minicc hav
 @click.command("ops")
 @click.option("--opset", type=click.IntRange(1, NEWEST_OPSET), help="what that opset has")
 @click.option("--markdown", is_flag=True, help="print the page that the documentation has")
-@click.option("--json", "as_json", is_flag=True, help="print one JSON object")
+@JSON
 def ops_command(opset: int | None, markdown: bool, as_json: bool) -> None:
     """Show for each operator and version its element types, where it runs, and its tests."""
     rows, found = operators(opset), summary()

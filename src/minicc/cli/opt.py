@@ -1,7 +1,4 @@
-"""`minicc opt`: run chosen passes on the text of a module.
-
-Mirrors: mlir-opt, LLVM's opt, iree-opt.
-"""
+"""`minicc opt`: run chosen passes on the text of a module."""
 
 from __future__ import annotations
 
@@ -10,32 +7,41 @@ from pathlib import Path
 
 import click
 
+from minicc.cli.choices import JSON, MATH, TARGET
 from minicc.cli.progress import Progress
 from minicc.cli.stages import stage_or
-from minicc.compiler import STAGES, Setting, Stage, input_level
+from minicc.compiler import (
+    STAGES,
+    Setting,
+    Stage,
+    chosen_stages,
+    input_level,
+    run_stage,
+    stage_named,
+)
+from minicc.errors import CompilerBug, UnsupportedError, UserError
 from minicc.ir.core import Module
-from minicc.ir.printer import print_module, resources
 from minicc.ir.verify import verify
-from minicc.observe import load_module, write_arrays, write_beside
+from minicc.observe import headed, write_text
 from minicc.options import Options
 from minicc.passes.structured.write_schedules import require_all_legal
-from minicc.target import TARGETS
+from minicc.texts import open_text
 
 
 def _passes(ctx: click.Context, param: click.Parameter, value: str) -> list[Stage]:
     """The stages that a list of names stands for; each name is checked."""
     check = stage_or()
     names = [str(check(ctx, param, name.strip())) for name in value.split(",") if name.strip()]
-    return [next(s for s in STAGES if s.name == name) for name in names]
+    return [stage_named(name) for name in names]
 
 
 @click.command("opt")
 @click.argument("file", type=click.Path(dir_okay=False))
 @click.option("--passes", required=True, callback=_passes, metavar="A,B,...", help="in this order")
 @click.option("-o", "--output", metavar="PATH", help="write there instead of printing")
-@click.option("--math", type=click.Choice(["fast", "strict"]), help="fast may reassociate")
-@click.option("--target", type=click.Choice([*TARGETS]), help="default: the host's best")
-@click.option("--json", "as_json", is_flag=True, help="print one JSON object")
+@MATH
+@TARGET
+@JSON
 def opt_command(
     file: str,
     passes: list[Stage],
@@ -44,36 +50,70 @@ def opt_command(
     target: str | None,
     as_json: bool,
 ) -> None:
-    """Run passes on the module in FILE, a text of any level, and print what comes out."""
+    """Run passes on the module in FILE, a text of any level, and print what comes out.
+
+    What -o writes is a text for `minicc compile` and the others, behind the last of the passes.
+    """
     options = Options(math=math, target=target)
     setting = Setting(options.machine, options.math == "strict", {})
-    module = load_module(Path(file))
-    level = module.level
-    for stage in passes:
-        wanted = input_level(stage)
-        if level != wanted:
-            raise click.UsageError(
-                f"{stage.name} takes a module of level {wanted}, and it is of {level} there"
-            )
-        level = stage.level
+    start, module = open_text(file)
+    behind = [] if start is None else list(chosen_stages(None, start))
+    _check_order(behind, module.level, passes)
     require_all_legal(module, setting.target, passes[0].name)
     with Progress(f"reading {file}") as progress:
         for stage in passes:
             progress.at(f"running {stage.name}")
-            module = stage.run(module, setting)
-            verify(module)
-    _write(module, output, as_json)
+            module = _run(stage, module, setting, behind)
+            behind.append(stage)
+    _write(module, max(behind, key=STAGES.index), output, as_json)
 
 
-def _write(module: Module, output: str | None, as_json: bool) -> None:
+def _check_order(behind: list[Stage], level: str, passes: list[Stage]) -> None:
+    """UsageError where a pass takes what the passes before it do not give."""
+    done = {stage.name for stage in behind}
+    for stage in passes:
+        wanted = input_level(stage)
+        if level != wanted:
+            levels = [s.level for s in STAGES]
+            later = levels.index(wanted) > levels.index(level)
+            first = next(s.name for s in STAGES if s.level == (wanted if later else level))
+            order = (first, stage.name) if later else (stage.name, first)
+            raise click.UsageError(
+                f"{stage.name} takes a module of level {wanted}, and it is of {level} there: "
+                f"{order[0]} is wanted before {order[1]}"
+            )
+        if stage.after not in ("", *done):
+            raise click.UsageError(
+                f"{stage.name} finds nothing to do there: {stage.after} is wanted before it"
+            )
+        done.add(stage.name)
+        level = stage.level
+
+
+def _run(stage: Stage, module: Module, setting: Setting, behind: list[Stage]) -> Module:
+    """What a pass makes of a module; UserError MC0119 where it can't take it after those before."""
+    try:
+        made = run_stage(stage, module, setting)
+        verify(made)
+    except (CompilerBug, UnsupportedError) as error:
+        before = [s for s in chosen_stages(None, stage.name)[:-1] if s.needed and s not in behind]
+        if before:
+            why = f"{', '.join(s.name for s in before)} wanted before it"
+        elif any(STAGES.index(s) >= STAGES.index(stage) for s in behind):
+            why = f"the module is behind {behind[-1].name} already"
+        else:
+            raise
+        text = f"{stage.name} can't take the module there: {error.message}"
+        raise UserError("MC0119", text, hint=why, where=error.where) from None
+    return made
+
+
+def _write(module: Module, stage: Stage, output: str | None, as_json: bool) -> None:
+    text = headed(stage, module)
     if as_json:
         told = {"level": module.level, "output": output}
-        click.echo(json.dumps(told if output else {**told, "text": print_module(module)}))
+        click.echo(json.dumps(told if output else {**told, "text": text}))
     elif output is None:
-        click.echo(print_module(module), nl=False)
-    if output is None:
-        return
-    path = Path(output)
-    if arrays := resources(module):
-        write_arrays(path.with_name(f"{path.name}.npz"), arrays)
-    write_beside(path, print_module(module).encode())
+        click.echo(text, nl=False)
+    if output is not None:
+        write_text(Path(output), text, module)

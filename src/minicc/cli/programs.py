@@ -1,8 +1,4 @@
-"""Compiled programs on the command line: write one, tell of one, verify one.
-
-Mirrors: iree-compile's .vmfb files with iree-dump-module, ExecuTorch's .pte files with their
-inspector, trtexec's --saveEngine and --loadEngine.
-"""
+"""Compiled programs on the command line: write one, tell of one, verify one."""
 
 from __future__ import annotations
 
@@ -82,11 +78,12 @@ def modules_of(saved: Saved) -> list[Module]:
     return modules
 
 
-def units_of_program(path: str) -> tuple[str, Units]:
+def units_of_program(path: str) -> Units:
     """The segments of a program as what is left to show of them: after the last stage."""
     modules = modules_of(open_program(path))
-    units = (Unit(number, module, {}, (), ()) for number, module in enumerate(modules, 1))
-    return STAGES[-1].name, Units(tuple(units))
+    last = STAGES[-1].name
+    units = (Unit(k, module, {}, (), (), start=last) for k, module in enumerate(modules, 1))
+    return Units(tuple(units))
 
 
 def verify_program(path: str, threads: tuple[int, ...]) -> list[tuple[str, list[Array], list[Any]]]:

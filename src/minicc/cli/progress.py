@@ -1,7 +1,4 @@
-"""A line on a terminal's standard error while something takes longer than two seconds.
-
-Mirrors: cargo's and pip's progress, which pipes never see.
-"""
+"""A line on a terminal's standard error while something takes longer than two seconds."""
 
 from __future__ import annotations
 

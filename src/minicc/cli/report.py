@@ -1,7 +1,4 @@
-"""`minicc compile --report`: what becomes machine code, what runs on the host, and why.
-
-Mirrors: ONNX Runtime's log of node placements, TVM's and ExecuTorch's partition reports.
-"""
+"""`minicc compile --report`: what becomes machine code, what runs on the host, and why."""
 
 from __future__ import annotations
 
@@ -69,7 +66,7 @@ def _row(unit: Unit, options: Options) -> dict[str, Any]:
     if unit.host:
         nodes = {name for op, _ in unit.host for name in op.loc}
         return {"part": unit.number, "host": True, "nodes": len(nodes)}
-    lowered = lower(unit.module, options, unit.binding)
+    lowered = lower(unit.module, options, unit.binding, start=unit.start)
     return {"part": unit.number, "host": False, **_compiled(lowered)}
 
 

@@ -1,7 +1,4 @@
-"""`minicc run`: compile an ONNX model or open a program, run it once, and tell of its outputs.
-
-Mirrors: iree-run-module, polygraphy run.
-"""
+"""`minicc run`: compile an ONNX model or open a program, run it once, and tell of its outputs."""
 
 from __future__ import annotations
 
@@ -14,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 import numpy as np
 
+from minicc.cli.choices import JSON, MATH, SHAPE, SKIP, TARGET, THREADS
 from minicc.cli.expected import check_expected
 from minicc.cli.inputs import bound_session, complete_inputs, parse_inputs, parse_shapes
 from minicc.cli.progress import Progress
@@ -21,7 +19,6 @@ from minicc.ir.arrays import Array
 from minicc.later import Later
 from minicc.limits import Limits
 from minicc.options import Options
-from minicc.target import TARGETS
 from minicc.wording import counted
 
 if TYPE_CHECKING:
@@ -41,10 +38,11 @@ else:
     metavar="X=@x.npy",
     help="x=@x.npy, x=f32[1,3,4]=0.5, or x=random",
 )
-@click.option("--shape", "shapes", multiple=True, metavar="X=1x3x224x224", help="sizes of an input")
-@click.option("--threads", type=click.IntRange(1), help="threads of a run; default: all cores")
-@click.option("--math", type=click.Choice(["fast", "strict"]), help="fast may reassociate")
-@click.option("--target", type=click.Choice([*TARGETS]), help="default: the host's best")
+@SHAPE
+@THREADS
+@MATH
+@SKIP
+@TARGET
 @click.option(
     "--limit",
     "limits",
@@ -68,13 +66,14 @@ else:
 )
 @click.option("--rtol", type=click.FloatRange(0), default=1e-4, help="of the expected value")
 @click.option("--atol", type=click.FloatRange(0), default=1e-5, help="absolute, added to that")
-@click.option("--json", "as_json", is_flag=True, help="print one JSON object")
+@JSON
 def run_command(
     model: str,
     inputs: tuple[str, ...],
     shapes: tuple[str, ...],
     threads: int | None,
     math: str | None,
+    skip: tuple[str, ...],
     target: str | None,
     limits: tuple[str, ...],
     chosen: tuple[str, ...],
@@ -88,7 +87,7 @@ def run_command(
     given = parse_inputs(inputs)
     wanted = parse_inputs(expected, "--expected")
     changed = ",".join(limits) or None
-    options = Options(threads=threads, math=math, target=target, limits=changed)
+    options = Options(threads=threads, math=math, target=target, limits=changed, skip=skip or None)
     began = time.perf_counter()
     bound = parse_shapes(shapes)
     with Progress(f"compiling {model}") as progress:

@@ -1,8 +1,4 @@
-"""Files of schedules: `minicc compile MODEL --schedules` prints one, `--schedule FILE` reads one.
-
-Mirrors: TVM's logs of tuned tasks, Halide's printed schedules. Theirs are written by a search; ours
-is what the compiler chose, to be read and edited.
-"""
+"""Files of schedules: `minicc compile MODEL --schedules` prints one, `--schedule FILE` takes it."""
 
 from __future__ import annotations
 
@@ -31,14 +27,14 @@ def read_schedules(path: str | None) -> str:
     return text
 
 
-def text_of_schedules(units: Iterable[Unit], options: Options, start: str | None) -> str:
+def text_of_schedules(units: Iterable[Unit], options: Options) -> str:
     """The file of the schedules of all groups, each after what its group computes."""
     target, math = options.machine.name, options.math
     lines = [f"// schedules for {target} and {math} mathematics, as --schedule FILE takes them"]
     found: dict[str, list[Group]] = {}
     for unit in units:
         if not unit.host:
-            module = lower(unit.module, options, unit.binding, start=start, stop="schedule")
+            module = lower(unit.module, options, unit.binding, start=unit.start, stop="schedule")
             for name, group in named_groups(module):
                 found.setdefault(name, []).append(group)
     for name, groups in found.items():

@@ -1,8 +1,4 @@
-"""What `minicc compile` prints and writes of the units of a model.
-
-Mirrors: iree-compile's phases (--compile-to, --dump-compilation-phases-to); torch._dynamo.explain,
-which prints one graph behind the other.
-"""
+"""What `minicc compile` prints and writes of the units of a model."""
 
 from __future__ import annotations
 
@@ -13,27 +9,31 @@ from typing import NamedTuple
 import click
 
 from minicc.backends.llvm.compile import assemble, emit
+from minicc.backends.llvm.emit import emit_kernel
 from minicc.backends.llvm.optimize import optimise
+from minicc.cli.dot import dot_of, svg_of
 from minicc.cli.progress import Progress
 from minicc.cli.tables import show_table
-from minicc.compiler import STAGES, lower, mirrors_of, stage_names
+from minicc.compiler import STAGES, lower, stage_names
 from minicc.ir.core import Module
-from minicc.ir.printer import print_module, resources
-from minicc.observe import Observer, headed, make_folder, write_arrays, write_beside
+from minicc.ir.printer import print_module
+from minicc.observe import Observer, headed, make_folder, write_beside, write_text
 from minicc.options import Options
 from minicc.passes.graph.applications import Applications
 from minicc.passes.structured.write_schedules import Given
+from minicc.records import record_of
 from minicc.runtime.programs import SUFFIX
 from minicc.units import Unit
 
 MACHINE = ("llvm", "asm", "obj")
+DOT = "dot"
 _COMMENT = {"llvm": ";", "asm": "#"}
 
 
 class Asked(NamedTuple):
     """The options of `minicc compile`."""
 
-    model: str | None
+    model: str
     shapes: tuple[str, ...]
     inputs: tuple[str, ...]
     part: int | None
@@ -41,7 +41,6 @@ class Asked(NamedTuple):
     form: str | None
     output: str | None
     dump: str | None
-    resume: str | None
     print_after: str | None
     listed: bool
     apply_first: int | None
@@ -52,6 +51,7 @@ class Asked(NamedTuple):
     schedule: str | None
     math: str | None
     target: str | None
+    skip: tuple[str, ...]
 
     @property
     def whole(self) -> Path | None:
@@ -96,11 +96,12 @@ class Show:
         self._options = options
         self._span = span
         self._titled = titled
+        self._last = STAGES[span.last - 1]
         self._applications = Applications(asked.apply_first)
         self._given = Given(options.schedules)
         self._seconds: dict[str, float] = {}
         self._written: list[Path] = []
-        self._progress = Progress(f"compiling {asked.model or asked.resume}")
+        self._progress = Progress(f"compiling {asked.model}")
 
     def run(self) -> None:
         """Show all units; of several, the files that were written are named at the end."""
@@ -164,11 +165,11 @@ class Show:
         text = self._head(unit) + print_module(unit.module)
         if (folder := self._dump(unit)) is not None:
             make_folder(folder)
-            _write_text(folder / "host.mcc", text, unit.module)
+            write_text(folder / "host.mcc", text, unit.module)
         if self._asked.form in MACHINE:
             return
         if (output := self._output(unit)) is not None:
-            _write_text(output, text, unit.module)
+            write_text(output, text, unit.module)
         elif self._asked.prints:
             self._say(print_module(unit.module), nl=False)
 
@@ -180,7 +181,6 @@ class Show:
             asked.print_after,
             self._dump(unit),
             asked.check,
-            lambda stage: mirrors_of(stage.home),
             span.first,
             unit.head() if self._titled else (),
         )
@@ -192,7 +192,7 @@ class Show:
             self._options,
             unit.binding,
             start=STAGES[span.first - 1].name if span.first else None,
-            stop=STAGES[span.last - 1].name,
+            stop=self._last.name,
             observe=observer,
             applications=self._applications,
             given=self._given,
@@ -209,15 +209,19 @@ class Show:
         if form == "obj":
             assert output is not None
             self._objects(module, output)
+        elif output is not None and form == DOT:
+            drawing = dot_of(module)
+            write_beside(output, svg_of(drawing) if output.suffix == ".svg" else drawing.encode())
         elif output is not None and form in MACHINE:
             write_beside(output, (self._head(unit) + self._machine_text(module, form)).encode())
         elif output is not None:
-            stage = STAGES[self._span.last - 1]
             notes = unit.head() if self._titled else ()
-            _write_text(output, headed(stage, mirrors_of(stage.home), module, notes), module)
+            write_text(output, headed(self._last, module, notes), module)
         elif self._asked.prints:
-            machine = form in MACHINE
-            text = self._machine_text(module, form) if machine else print_module(module)
+            if form in MACHINE:
+                text = self._machine_text(module, form)
+            else:
+                text = dot_of(module) if form == DOT else headed(self._last, module)
             self._say(text, nl=False)
 
     def _objects(self, module: Module, folder: Path) -> None:
@@ -229,14 +233,9 @@ class Show:
     def _machine_text(self, module: Module, form: str) -> str:
         make = emit if form == "llvm" else assemble
         texts = make(module, self._options.machine, self._options.math == "fast")
-        return "\n".join(f"{_COMMENT[form]} {name}\n{text}" for name, text in texts.items())
-
-
-def _write_text(path: Path, text: str, module: Module) -> None:
-    """A module's text, with the constants that it elides in an archive beside it."""
-    if arrays := resources(module):
-        write_arrays(path.with_name(f"{path.name}.npz"), arrays)
-    write_beside(path, text.encode())
+        mark = _COMMENT[form]
+        head = "".join(f"{mark} {line}\n" for line in record_of(emit_kernel.__module__).lines())
+        return head + "\n".join(f"{mark} {name}\n{text}" for name, text in texts.items())
 
 
 def _comment(lines: Iterable[str], asked: Asked) -> str:

@@ -1,7 +1,4 @@
-"""Names of stages on the command line: one that is not known is wrong usage, and suggests some.
-
-Mirrors: click's own words for an option that is not known; iree-compile's names of phases.
-"""
+"""Names of stages on the command line: one that is not known is wrong usage, and suggests some."""
 
 from __future__ import annotations
 

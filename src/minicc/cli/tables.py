@@ -2,8 +2,6 @@
 
 On a terminal a table is as wide as that, and long names wrap. In a pipe or a file each row is one
 line of any length, so that what reads it finds names whole.
-
-Mirrors: git's and cargo's output, which is another for terminals than for pipes.
 """
 
 from __future__ import annotations

@@ -1,11 +1,9 @@
 """`minicc verify`: run a model at every level and as machine code, and compare.
 
-The graph level is the reference: the ops' own meaning in NumPy. Each stage after it is
-interpreted as it stands, so the first stage that is wrong shows in its own row. A model in several
-parts is run by that meaning, and each part that is compiled is compared on the values that reach
-it, so that no part is blamed for what another did.
-
-Mirrors: XLA's run_hlo_module against its interpreter, polygraphy run with every tensor marked.
+The graph level is the reference, the ops' own meaning in NumPy, or the level of a text. Each stage
+after it is interpreted as it stands, so the first stage that is wrong shows in its own row. A model
+in several parts is run by that meaning, and each part that is compiled is compared on the values
+that reach it, so that no part is blamed for what another did.
 """
 
 from __future__ import annotations
@@ -19,28 +17,23 @@ from typing import Any
 import click
 import numpy as np
 
-from minicc.cli.inputs import (
-    bind_shapes,
-    complete_inputs,
-    parse_inputs,
-    parse_shapes,
-)
+from minicc.cli.choices import JSON, MATH, SHAPE, SKIP, TARGET
+from minicc.cli.inputs import complete_inputs, parse_inputs, parse_shapes
+from minicc.cli.measuring import difference
 from minicc.cli.programs import verify_program
 from minicc.cli.progress import Progress
+from minicc.cli.sources import open_source
 from minicc.cli.stages import stages_of
 from minicc.cli.tables import show_table
 from minicc.compiled import compile_module
 from minicc.compiler import Stage, lower
-from minicc.frontends.onnx.importer import import_graph
-from minicc.frontends.onnx.reader import read_model
 from minicc.inputs import check_inputs
 from minicc.ir import interpret
 from minicc.ir.core import Array, Module
 from minicc.ir.verify import verify
-from minicc.node_args import elements_of
 from minicc.options import Options
 from minicc.runtime.programs import is_program
-from minicc.units import Unit, run_units, units_of
+from minicc.units import Unit, run_units
 from minicc.wording import counted
 
 # what reassociating sums and approximating functions may change, of the largest output
@@ -49,31 +42,15 @@ _THREADS = (1, 2)
 _STOPPED = 130  # the exit status of what Ctrl-C ends
 
 
-def difference(got: list[Array], want: list[Array]) -> float:
-    """The largest difference of any output, relative to that output's largest value.
-
-    Inf where shapes differ.
-    """
-    worst = 0.0
-    for g, w in zip(got, want, strict=True):
-        if g.shape != w.shape:
-            return float("inf")
-        if g.size:
-            a, b = g.astype(np.float64), w.astype(np.float64)
-            same = (a == b) | (np.isnan(a) & np.isnan(b))
-            scale = np.max(np.abs(b[np.isfinite(b)]), initial=0.0)
-            off = np.where(same, 0.0, np.abs(a - b))
-            worst = max(worst, float(np.nan_to_num(np.max(off), nan=np.inf) / (scale or 1.0)))
-    return worst
-
-
 @click.command("verify")
 @click.argument("model", type=click.Path(dir_okay=False))
 @click.option(
     "--input", "inputs", multiple=True, metavar="X=@x.npy", help="x=@x.npy or x=f32[1,3]=0.5"
 )
-@click.option("--shape", "shapes", multiple=True, metavar="X=1x3x224x224", help="sizes of an input")
-@click.option("--math", type=click.Choice(["fast", "strict"]), help="fast may reassociate")
+@SHAPE
+@MATH
+@TARGET
+@SKIP
 @click.option(
     "--stage",
     "chosen",
@@ -82,12 +59,14 @@ def difference(got: list[Array], want: list[Array]) -> float:
     metavar="STAGE",
     help="only after these stages",
 )
-@click.option("--json", "as_json", is_flag=True, help="print one JSON object")
+@JSON
 def verify_command(
     model: str,
     inputs: tuple[str, ...],
     shapes: tuple[str, ...],
     math: str | None,
+    target: str | None,
+    skip: tuple[str, ...],
     chosen: tuple[str, ...],
     as_json: bool,
 ) -> None:
@@ -102,16 +81,14 @@ def verify_command(
             return
         given = parse_inputs(inputs)
         sizes = {n: a.shape for n, a in given.items()} | parse_shapes(shapes)
-        read = read_model(model)
-        binding = bind_shapes(read.inputs, sizes)
-        options = Options(math=math)
-        units = units_of(import_graph(read, binding), options, binding)
+        options = Options(math=math, target=target, skip=skip or None)
+        units, signature, elements = open_source(model, sizes, options)
         native = sum(not unit.host for unit in units.known)
         rows = _Comparison(options, chosen, units.several, native, as_json, progress)
         limit = options.memory_limit
         with progress.aside():
-            feed = complete_inputs(read.inputs, given, sizes, limit)
-        checked = check_inputs(read.inputs, feed, limit, elements_of(read.declared))
+            feed = complete_inputs(signature, given, sizes, limit)
+        checked = check_inputs(signature, feed, limit, elements)
         stopped = False
         try:
             run_units(units, list(checked.values()), options, rows)
@@ -212,7 +189,7 @@ class _Comparison:
             self.good &= off <= _TOLERANCE
 
         self._progress.at(f"{name}: lowering")
-        lower(unit.module, self._options, unit.binding, observe=keep)
+        lower(unit.module, self._options, unit.binding, start=unit.start, observe=keep)
         for k, (after, level, m) in enumerate(modules, 1):
             self._progress.at(f"{name}: interpreting after {after}, {k} of {len(modules)}")
             began = time.perf_counter()
@@ -221,7 +198,8 @@ class _Comparison:
         for threads in _THREADS:
             self._progress.at(f"{name}: machine code")
             options = self._options.replace(threads=threads)
-            executable = compile_module(unit.module, options, unit.binding).executable
+            compilation = compile_module(unit.module, options, unit.binding, start=unit.start)
+            executable = compilation.executable
             label = f"machine code, {counted(threads, 'thread')}"
             began = time.perf_counter()
             got = executable.run(arrays)

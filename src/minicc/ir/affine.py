@@ -10,9 +10,6 @@ multiples of a divisor taken out of floor divisions and remainders), so equality
 A *size* is a symbol whose name begins with `$`: a free dimension of the program, which stands for
 one number all through a run. It may occur beside the dimensions of a space and the indices of a
 kernel, whose names are plain.
-
-Mirrors: MLIR's AffineExpr and AffineMap; TVM's arith. Ours names symbols instead of numbering them,
-and has `min`, which describes a last block that overlaps its neighbour.
 """
 
 from __future__ import annotations

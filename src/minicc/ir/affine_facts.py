@@ -1,7 +1,4 @@
-"""What can be told of quasi-affine expressions: bounds, coefficients, quotients, comparisons.
-
-Mirrors: MLIR's ValueBoundsOpInterface and simplifyAffineExpr, TVM's arith.Analyzer.
-"""
+"""What can be told of quasi-affine expressions: bounds, coefficients, quotients, comparisons."""
 
 from __future__ import annotations
 

@@ -6,9 +6,6 @@ an op). Integers wrap. Integer division truncates toward zero in `div` (as ONNX)
 infinity in `floordiv` (as NumPy); by zero it gives 0. `max` and `min` hand on NaN from either
 side. Comparisons with NaN are false but for `ne`. Nothing here reassociates; `fma` rounds once
 where the target has the instruction, else twice.
-
-Mirrors: MLIR's arith and math dialects, Triton's elementwise ops. Unlike MLIR's, one op serves
-scalars, tiles and the interpreter's arrays.
 """
 
 from __future__ import annotations

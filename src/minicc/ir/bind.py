@@ -2,8 +2,6 @@
 
 Works at every level, and within regions: what holds dimensions (types of arguments, attributes)
 is substituted, and each op is built again, so that its type rule looks at the new sizes.
-
-Mirrors: Relax's BindSymbolicVars, MLIR's symbol operands folded into maps.
 """
 
 from __future__ import annotations
@@ -40,7 +38,11 @@ def bind(function: Function, binding: Binding) -> Function:
     whole = with_derived(binding, function.attrs.get("derived", ()))
     told = {n.removeprefix("$"): v for n, v in binding.items() if isinstance(v, int)}
     sizes = ", ".join(f"{name}={n}" for name, n in told.items())
-    return bind_all(function, lambda value: affine.substitute(value, whole), sizes)
+    made = bind_all(function, lambda value: affine.substitute(value, whole), sizes)
+    if named := function.attrs.get("sizes"):
+        left = tuple(name for name in named if not isinstance(binding.get(name), int))
+        made.attrs = {**made.attrs, "sizes": left}
+    return made
 
 
 def bind_all(function: Function, replace: Callable[[Dim], Dim], sizes: str = "") -> Function:

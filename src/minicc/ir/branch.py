@@ -8,9 +8,6 @@
 
 Where the condition holds the first region runs, else the second one. Both take all operands but the
 condition, and use nothing else; both yield values of the same types.
-
-Mirrors: ONNX's If, StableHLO's if and case, MLIR's scf.if. JAX's `lax.cond` makes captures operands
-as well; under vmap both of its branches run, ours never do.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""The builder: collects ops in order under a current location.
-
-Mirrors: MLIR's OpBuilder, with the location as required state.
-"""
+"""The builder: collects ops in order under a current location."""
 
 from __future__ import annotations
 

@@ -10,9 +10,6 @@ region. A `Module` is a list of functions at one level.
 Nothing is ever mutated: a pass walks ops in order and builds new ones (see `ir.rewrite`). There are
 no use lists. Every op has a location: the names of the ONNX nodes or Python lines (`file.py:12`)
 that it computes for.
-
-Mirrors: MLIR's Operation/Region/Module without blocks; jaxpr's equations; the rebuilding style of
-PyPy's toy optimizer.
 """
 
 from __future__ import annotations

@@ -2,8 +2,6 @@
 
 Files of compiled programs say sizes as text (`64*n + 3`), and are opened without the parser of the
 IR and its grammar.
-
-Mirrors: MLIR's parser of affine expressions.
 """
 
 from __future__ import annotations

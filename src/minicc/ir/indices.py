@@ -2,8 +2,6 @@
 
 Every level reads an index that way: the ops of graph, generics that read an operand at one, and
 `kernel.check`.
-
-Mirrors: NumPy's and ATen's indexing. XLA's gather clamps instead, and tells nobody.
 """
 
 from __future__ import annotations

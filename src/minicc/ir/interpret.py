@@ -5,9 +5,6 @@ own `evaluate`. Two ops need more than their operands: a launch needs the module
 scratch needs to know how many instances run at once. A kernel runs batched: many instances of its
 grid at a time, along a leading axis, in shuffled order, so that whole models are affordable and an
 order that somebody relies on is seen.
-
-Mirrors: StableHLO's reference interpreter, Triton's interpreter mode, tinygrad's Python device.
-Those run one level, ours all four, with the ops' own definitions.
 """
 
 from __future__ import annotations

@@ -17,11 +17,6 @@ its last axis: those beyond are not read, and are 0, or are not written.
 
 Interpretation is batched: a value is an array with a leading axis for the instances that run
 together.
-
-Mirrors: Triton's tile programs, Pallas, TIR's blocks, MLIR's scf and vector dialects. Triton
-is written by people and by Inductor, TIR lowered from TE and written as TVMScript; this level is
-only lowered to. Unlike Triton's, tiles have no layout across threads, and a mask is a number of
-elements.
 """
 
 from __future__ import annotations

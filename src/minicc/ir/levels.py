@@ -1,7 +1,4 @@
-"""The levels: for each a closed list of the ops that are legal there, checked after every stage.
-
-Mirrors: MLIR's ConversionTarget, as a table; ExecuTorch's Edge dialect verifier.
-"""
+"""The levels: for each a closed list of the ops that are legal there, checked after every stage."""
 
 from __future__ import annotations
 

@@ -1,8 +1,4 @@
-"""Constant arrays as attributes, known or yet to be computed.
-
-Mirrors: MLIR's DenseElementsAttr and its resources; Dask's and tinygrad's arrays, which are
-computed when they are asked for.
-"""
+"""Constant arrays as attributes, known or yet to be computed."""
 
 from __future__ import annotations
 

@@ -3,8 +3,6 @@
 A model's weights are mostly read once, into the order in which kernels want them. An array that is
 a view of the mapped file costs memory for what of it was read since `let_go`. A model's file is
 often written again in place, so what lasts longer than compiling is a copy (`own`).
-
-Mirrors: llama.cpp's mapped models, which let go of what went to another device; safetensors.
 """
 
 from __future__ import annotations

@@ -8,8 +8,6 @@ Every error is a `UserError` at a line and column. Codes: MC0110 syntax, MC0111 
 known, MC0112 a value that is not in scope, MC0113 a name given twice, MC0114 parts that do not fit
 the op's declaration, MC0115 parts that its type rule refuses, MC0116 another type than inferred,
 MC0117 an array that is missing or another.
-
-Mirrors: MLIR's parser of the generic form.
 """
 
 from __future__ import annotations

@@ -11,8 +11,6 @@ default, then regions, then the types of its results and its location. Names of 
 hints where these are plain words, made distinct by numbers. `grammar.lark` is the syntax.
 
 Arrays of more than 64 bytes are elided to their digest; `resources` collects them.
-
-Mirrors: MLIR's generic op syntax and its `dialect_resources`, with names of values kept.
 """
 
 from __future__ import annotations

@@ -15,16 +15,11 @@ Laws. Instances of the launches between two barriers that are shared touch nothi
 these writes, but for equal bits, and nothing that the caller writes meanwhile. Memory of
 `program.alloc` lies in one arena at `offset` (bytes, -1 while not placed), and its content is
 undefined at first. Constants are never written.
-
-Mirrors: IREE's Stream and HAL, Relax's VM, ExecuTorch's memory-planned program, XLA:CPU's thunk
-sequence. IREE's Stream stands before code generation, as ours does; the others run after it, as
-lists that a host interprets. Ours is compiled to one function, whose shared launches threads help
-with.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -34,6 +29,12 @@ from minicc.ir.affine import Dim
 from minicc.ir.core import Function, Literal, Op, Region, RunRegion, Value, walk
 from minicc.ir.kernel import Memory
 from minicc.ir.types import BOOL, INDEX_TYPE, BufferType, TensorType, static_shape
+
+
+def ends(main: Function) -> tuple[Sequence[Value], Sequence[Value]]:
+    """What an entry of any level takes and gives: buffers are all among its arguments."""
+    count = main.attrs.get("inputs")
+    return main.args[:count], main.body.yields if count is None else main.args[count:]
 
 
 def launches(region: Region) -> Iterator[Launch]:

@@ -3,9 +3,6 @@
 `rebuild` walks the ops in order, asks `visit` what each becomes, and forwards replaced values.
 Equal pure ops are found while building (common subexpressions), unused ones are left out at the
 end, so no pass needs to clean up.
-
-Mirrors: PyPy's toy optimizer (emit into a new block, forward what was replaced); jaxpr
-interpreters.
 """
 
 from __future__ import annotations

@@ -12,11 +12,6 @@ new axis 0. A body uses nothing but its arguments, so a pass can treat it as a f
 With a `condition` the loop ends, too, when its first state is false; it has states alone then.
 An `index` is a size of the body: the number of the round. Places and extents of what is in the body
 may depend on it, those of what it takes and yields may not.
-
-Mirrors: ONNX's Scan, JAX's `lax.scan`, MLIR's scf.for with tensors as iteration arguments. JAX's
-captures become operands too; MLIR's bodies may use what is outside. JAX and MLIR have another op
-for a loop with a condition; ours is one, since memory and schedules are the same. MLIR's index is
-a value, of which tensor.extract_slice makes places and extents; JAX has none.
 """
 
 from __future__ import annotations

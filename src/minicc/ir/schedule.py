@@ -8,9 +8,6 @@ written by the stage `schedule` or by a person, and used up by what obeys it: `t
 said of dimensions, `pack` the packings, `bufferize` hands on what is unrolled. Ops and operands are
 named by their positions. Whether a schedule fits a group is said by
 `passes.structured.legal`.
-
-Mirrors: IREE's lowering configs, tinygrad's Opt list, the records of TVM's schedules. IREE's is an
-attribute with a syntax, too, but of a single op; ours is one of a whole group.
 """
 
 from __future__ import annotations

@@ -3,9 +3,6 @@
 Printed `<n=1, h=56, c=64 | kh=3, kw=3, ic=64 ; t=10>`: parallel dimensions, then behind `|` the
 reduction dimensions, then behind `;` the sequential ones. The order within a kind is the order of
 the loops.
-
-Mirrors: Linalg's iterator types, TE's `axis` and `reduce_axis`, Halide's pure and reduction
-domains.
 """
 
 from __future__ import annotations

@@ -19,17 +19,13 @@ stay whole tensors; where they live is not said. A `structured.group` says which
 for each point of the `shared` dimensions, all its ops in order; what passes between them is seen in
 full only after the group. A `structured.scan` is a loop whose body is groups and what else there is
 of this level.
-
-Mirrors: Linalg's generic, TE's compute, Halide's Func; the group is Halide's compute_at, XLA's
-fusion, IREE's dispatch. Linalg stands between StableHLO and loops, TE between Relax and TIR.
-Linalg's generic has one map an operand and result, as ours; only ours reads an operand where
-another one says, and fills one result by several yields.
 """
 
 from __future__ import annotations
 
+import functools
 import itertools
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -176,6 +172,7 @@ class Generic(Op, name="structured.generic"):
                 if i.name not in seen and i.kind != REDUCTION and i.extent != 1:
                     raise ValueError(f"yield {k} is reduced over {i.name}, which is {i.kind}")
         self._verify_bounds()
+        self._verify_coverage()
 
     def _verify_indices(self) -> None:
         names = [name for name, _, _ in self.indices]
@@ -207,6 +204,36 @@ class Generic(Op, name="structured.generic"):
                 short = isinstance(n, int) and (low > 0 or high < n - 1)
                 if alone and short and k >= len(self.operands):
                     raise ValueError(f"the map {m} covers a part of {list(shape)} alone")
+
+    def _verify_coverage(self) -> None:
+        """ValueError where the points that yields write are surely fewer than a result has.
+
+        Also where one axis has gaps; that a result whose maps mix their dimensions has none is
+        left to the interpreter.
+        """
+        extents = {i.name: i.extent for i in self.space.iters}
+        for result, shape in enumerate(self.shapes):
+            maps = self.maps_of(result)
+            points: Dim = 0
+            for m in maps:
+                points = points + _product([extents[n] for n in extents if n in names_of(m)])
+            short = affine_facts.at_least(_product(shape) - 1, points)
+            if short or (len(maps) == 1 and any(map(self._has_gaps, maps[0]))):
+                written = " and ".join(map(str, maps))
+                raise ValueError(f"the map {written} covers a part of {list(shape)} alone")
+
+    def _has_gaps(self, e: Dim) -> bool:
+        """Whether a sum of dimensions skips numbers between its least and its greatest."""
+        split = affine_facts.linear(e, self.space.names)
+        steps = [] if split is None else list(split[0].items())
+        known = [(abs(c), n) for n, c in steps if isinstance(c, int)]
+        reach: Dim = 0  # of the dimensions with smaller steps
+        for step, n in sorted(known) if len(known) == len(steps) else ():
+            extent = next(i.extent for i in self.space.iters if i.name == n)
+            if affine_facts.at_least(step - 2, reach) and affine_facts.at_least(extent, 2):
+                return True
+            reach = reach + step * (extent - 1)
+        return False
 
     def _free_maps(self) -> bool:
         return any(affine.is_size(n) for m in self.maps for n in names_of(m))
@@ -340,6 +367,11 @@ class Generic(Op, name="structured.generic"):
             if totals[k] is not None:
                 part = COMBINERS[combine].compute(totals[k], part)
             totals[k] = part
+
+
+def _product(extents: Iterable[Dim]) -> Dim:
+    one: Dim = 1
+    return functools.reduce(affine.multiply, extents, one)
 
 
 def names_of(m: Map) -> set[str]:

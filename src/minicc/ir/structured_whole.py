@@ -1,8 +1,4 @@
-"""The ops of the structured dialect that take tensors whole: constants, views, pads, insertions.
-
-Mirrors: MLIR's tensor dialect beside Linalg (pad, insert_slice, collapse_shape), whose operands are
-placed in their results by bufferisation, as ours are.
-"""
+"""The ops of the structured dialect that take tensors whole: constants, views, pads, insertions."""
 
 from __future__ import annotations
 

@@ -3,8 +3,6 @@
 A `TensorType` serves three levels: a whole tensor of graph and structured, a static tile of kernel,
 and with rank 0 the scalar of a structured body or an index. A `BufferType` is memory: extents and
 strides, counted in elements. Dimensions are `Dim`s, so a shape may hold symbols.
-
-Mirrors: StableHLO's tensor types, MLIR's memref with a strided layout, Triton's block types.
 """
 
 from __future__ import annotations

@@ -3,16 +3,15 @@
 Values are defined once and before they are used, in scope; recorded types are those that the type
 rules infer; ops agree with their declaration and their own `verify`; every op has a location; and
 the level has every op; and loads and stores stay in their buffers, as far as that can be told.
-
-Mirrors: MLIR's verifier, which also calls the type rules again; XLA's HloVerifier.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from minicc.errors import CompilerBug
 from minicc.ir import affine, kernel, program
+from minicc.ir.affine import Dim
 from minicc.ir.affine_facts import bounds
 from minicc.ir.bind import bound, own_sizes
 from minicc.ir.core import Function, Module, Op, Region, Value
@@ -59,29 +58,61 @@ def _bug(code: str, message: str, function: Function, op: Op | None) -> Compiler
 def _leaving(function: Function) -> Iterator[tuple[Op, str]]:
     """The loads and stores of a kernel that surely leave their buffer, and how.
 
-    Those at sums of multiples of grid indices and places in the tile, in buffers of known extents.
-    What loops compute the interpreter looks at when it runs.
+    Those whose coordinates follow from the grid and from loops of known length, in buffers of known
+    extents. What loops of other lengths compute the interpreter looks at when it runs.
     """
     grid = function.attrs.get("grid", ())
-    known = {a: n for a, n in zip(function.args, grid, strict=False) if isinstance(n, int)}
-    if 0 in known.values():
-        return  # nothing runs
-    for op in function.body.ops:
-        if not isinstance(op, kernel.Load | kernel.Store):
-            continue
-        tile = op.shape if isinstance(op, kernel.Load) else op.value.type.extents
-        extents = {f"t{k}": n for k, n in enumerate(tile)}
-        extents |= {f"i{k}": known[v] for k, v in enumerate(op.indices) if v in known}
-        last = f"t{len(tile) - 1}" if op.within is not None else ""
-        for e, n in zip(op.at, op.buffer.type.shape, strict=True):
-            names = affine.symbols(e)
-            if not isinstance(n, int) or last in names or not names <= extents.keys():
-                continue
-            terms = e.terms if isinstance(e, affine.Expr) else ()
-            if all(len(monomial) == 1 and isinstance(monomial[0], str) for monomial, _ in terms):
-                low, high = bounds(e, extents)
-                if low < 0 or high >= n:
-                    yield op, f"it leaves its buffer: {e} is {low}..{high} in {op.buffer.type}"
+    pairs = [(a, n) for a, n in zip(function.args, grid, strict=False) if isinstance(n, int)]
+    extents = {f"g{k}": n for k, (_, n) in enumerate(pairs)}
+    if 0 in extents.values():
+        return iter(())  # nothing runs
+    known: dict[Value, Dim] = {a: affine.symbol(f"g{k}") for k, (a, _) in enumerate(pairs)}
+    return _leaving_in(function.body, known, extents)
+
+
+def _leaving_in(
+    region: Region, known: dict[Value, Dim], extents: Mapping[str, int]
+) -> Iterator[tuple[Op, str]]:
+    """The same of a region that runs; `known` are indices as expressions over the `extents`."""
+
+    def told(e: Dim, indices: Sequence[Value]) -> Dim:
+        places = {f"i{k}": known[v] for k, v in enumerate(indices) if v in known}
+        return affine.substitute(e, places)
+
+    for op in region.ops:
+        if isinstance(op, kernel.Index):
+            known[op.result] = told(op.value, op.indices)
+        elif isinstance(op, kernel.For) and (rounds := len(range(op.lo, op.hi, op.step))):
+            name = f"r{len(extents)}"
+            known[op.body.args[0]] = affine.symbol(name) * op.step + op.lo
+            yield from _leaving_in(op.body, known, {**extents, name: rounds})
+        elif isinstance(op, kernel.Load | kernel.Store):
+            tile = op.shape if isinstance(op, kernel.Load) else op.value.type.extents
+            ranges = {**extents, **{f"t{k}": n for k, n in enumerate(tile)}}
+            if op.within is not None:
+                del ranges[f"t{len(tile) - 1}"]  # fewer than there are
+            for e, n in zip(op.at, op.buffer.type.shape, strict=True):
+                at = told(e, op.indices)
+                if isinstance(n, int) and _is_reached(at, ranges):
+                    low, high = bounds(at, ranges)
+                    if low < 0 or high >= n:
+                        yield op, f"it leaves its buffer: {e} is {low}..{high} in {op.buffer.type}"
+
+
+def _is_reached(value: Dim, ranges: Mapping[str, int]) -> bool:
+    """Whether `bounds` of an expression are values that it has: each symbol occurs in it once."""
+    seen: list[str] = []
+    waiting = [value]
+    while waiting:
+        for monomial, _ in getattr(waiting.pop(), "terms", ()):
+            atom = monomial[0]
+            if len(monomial) > 1 or getattr(atom, "kind", "") == "mod":
+                return False
+            if isinstance(atom, str):
+                seen.append(atom)
+            else:
+                waiting += atom.args
+    return len({*seen}) == len(seen) and ranges.keys() >= {*seen}
 
 
 def _launches(known: Mapping[str, Function], function: Function) -> None:

@@ -2,8 +2,6 @@
 
 `python -m minicc.onnxruntime PROGRAM.py` runs a program that imports `onnxruntime` with this
 package in its place. What acts and what is only accepted is in docs/onnxruntime.md.
-
-Mirrors: onnxruntime's top-level package.
 """
 
 from __future__ import annotations

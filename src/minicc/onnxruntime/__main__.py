@@ -1,7 +1,4 @@
-"""`python -m minicc.onnxruntime PROGRAM.py` runs a program with minicc for ONNX Runtime.
-
-Mirrors: `python -m cProfile`, `python -m torch.distributed.run`.
-"""
+"""`python -m minicc.onnxruntime PROGRAM.py` runs a program with minicc for ONNX Runtime."""
 
 from __future__ import annotations
 

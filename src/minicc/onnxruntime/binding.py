@@ -1,7 +1,4 @@
-"""`IOBinding`: inputs and outputs that are bound to memory ahead of runs.
-
-Mirrors: onnxruntime.IOBinding.
-"""
+"""`IOBinding`: inputs and outputs that are bound to memory ahead of runs."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""`ModelCompiler`: a model compiled ahead, to a file or to bytes that a session opens.
-
-Mirrors: onnxruntime.ModelCompiler.
-"""
+"""`ModelCompiler`: a model compiled ahead, to a file or to bytes that a session opens."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Devices and memory as ONNX Runtime tells of them: here it is always the CPU's.
-
-Mirrors: onnxruntime.OrtDevice, OrtMemoryInfo, OrtArenaCfg, OrtEpDevice.
-"""
+"""Devices and memory as ONNX Runtime tells of them: here it is always the CPU's."""
 
 from __future__ import annotations
 

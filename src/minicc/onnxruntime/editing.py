@@ -1,7 +1,4 @@
-"""Models with other initialisers: those that options replace, and those that a run gives.
-
-Mirrors: onnxruntime's add_initializer, and its initialisers that are inputs too.
-"""
+"""Models with other initialisers: those that options replace, and those that a run gives."""
 
 from __future__ import annotations
 

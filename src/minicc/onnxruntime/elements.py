@@ -1,7 +1,4 @@
-"""Element types: ONNX's numbers, their spelling in ONNX Runtime, and NumPy's dtypes.
-
-Mirrors: onnx.TensorProto.DataType, the strings of onnxruntime.NodeArg.type.
-"""
+"""Element types: ONNX's numbers, their spelling in ONNX Runtime, and NumPy's dtypes."""
 
 from __future__ import annotations
 

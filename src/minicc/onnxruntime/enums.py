@@ -1,7 +1,4 @@
-"""The enumerations of ONNX Runtime's Python interface, with its names and numbers.
-
-Mirrors: those of onnxruntime.capi.onnxruntime_pybind11_state.
-"""
+"""The enumerations of ONNX Runtime's Python interface, with its names and numbers."""
 
 from __future__ import annotations
 

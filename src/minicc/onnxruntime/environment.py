@@ -1,7 +1,4 @@
-"""What ONNX Runtime has one of in a process: threads that sessions share, arenas, the version.
-
-Mirrors: the functions of onnxruntime's top-level package.
-"""
+"""What ONNX Runtime has one of in a process: threads that sessions share, arenas, the version."""
 
 from __future__ import annotations
 

@@ -2,8 +2,6 @@
 
 The class is the one that ONNX Runtime raises in the same place; the text is minicc's, after
 ONNX Runtime's number and name of the class. The error of minicc is its cause.
-
-Mirrors: the exceptions of onnxruntime.capi.onnxruntime_pybind11_state, common::StatusCode.
 """
 
 from __future__ import annotations

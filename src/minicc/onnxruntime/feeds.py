@@ -3,8 +3,6 @@
 An array stays as it is; a nested list becomes an array of the input's element type, a list for a
 sequence stays a list, an `OrtValue` is what it holds. minicc's session then checks types and
 shapes.
-
-Mirrors: the conversion of feeds in onnxruntime's Python bindings.
 """
 
 from __future__ import annotations

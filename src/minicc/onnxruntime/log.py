@@ -1,7 +1,4 @@
-"""The logger of this package; what has no meaning for minicc is told there, each thing once.
-
-Mirrors: ONNX Runtime's default logger, with the standard library's `logging` as its sink.
-"""
+"""The logger of this package; what has no meaning for minicc is told there, each thing once."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""How a session is opened: from ONNX Runtime's options to minicc's, and what is written then.
-
-Mirrors: the constructor of onnxruntime.InferenceSession.
-"""
+"""How a session is opened: from ONNX Runtime's options to minicc's, and what is written then."""
 
 from __future__ import annotations
 

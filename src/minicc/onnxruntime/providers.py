@@ -4,8 +4,6 @@ There are two, and both are minicc's machine code: `MiniccExecutionProvider` tak
 minicc (`math`, `target`, `threads`, `spin`, `cache_dir`, `memory_limit`), `CPUExecutionProvider` is
 what programs ask for. As in ONNX Runtime's package for CPUs, another one that ONNX Runtime knows is
 left out with a warning.
-
-Mirrors: the provider arguments of onnxruntime.InferenceSession.
 """
 
 from __future__ import annotations

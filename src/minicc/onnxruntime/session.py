@@ -1,7 +1,4 @@
-"""`InferenceSession` with ONNX Runtime's arguments and calls, over minicc's own.
-
-Mirrors: onnxruntime.InferenceSession.
-"""
+"""`InferenceSession` with ONNX Runtime's arguments and calls, over minicc's own."""
 
 from __future__ import annotations
 

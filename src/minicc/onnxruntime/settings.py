@@ -2,8 +2,6 @@
 
 `Setting.effect` says what a setting does with minicc; "" marks one that is accepted, and told once
 when a program sets it to another value than the default. The documentation's table is made of it.
-
-Mirrors: onnxruntime.SessionOptions and onnxruntime.RunOptions.
 """
 
 from __future__ import annotations

@@ -2,8 +2,6 @@
 
 A dimension is a number, the name that the model gives it, or None where it has neither; a size that
 minicc computed from others has none.
-
-Mirrors: onnxruntime.NodeArg and onnxruntime.ModelMetadata.
 """
 
 from __future__ import annotations

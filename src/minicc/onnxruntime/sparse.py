@@ -2,8 +2,6 @@
 
 They can be made, looked at and carried in an `OrtValue`; a model whose inputs are sparse is refused
 by minicc when it is opened.
-
-Mirrors: onnxruntime.SparseTensor.
 """
 
 from __future__ import annotations

@@ -4,8 +4,6 @@
 A process whose `sys.path` begins with the folder finds it before an installed ONNX Runtime; so do
 the children that `multiprocessing` spawns, and any program with the folder in PYTHONPATH. Folders
 of an installed ONNX Runtime that are Python alone (`quantization`, `tools`) stay importable.
-
-Mirrors: intel-extension's and MindSpore's patches of a module, at the level of `sys.path`.
 """
 
 from __future__ import annotations

@@ -3,8 +3,6 @@
 `end_profiling` writes the events in Chrome's format, which ONNX Runtime's profile has too. Kernels
 are measured when the profile ends, one after the other on one thread, with the inputs of the last
 run; they have a row of their own, since in a run several threads share them.
-
-Mirrors: onnxruntime's profiler.
 """
 
 from __future__ import annotations

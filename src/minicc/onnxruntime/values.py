@@ -1,7 +1,4 @@
-"""`OrtValue`: a tensor, a sequence of tensors, or a sparse tensor, held for a session.
-
-Mirrors: onnxruntime.OrtValue and its vector.
-"""
+"""`OrtValue`: a tensor, a sequence of tensors, or a sparse tensor, held for a session."""
 
 from __future__ import annotations
 

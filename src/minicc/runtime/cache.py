@@ -7,9 +7,6 @@ its length and a hash of its key and content; one that does not fit its head, or
 another's name, counts as missing and is written anew. Programs are files of their own form, which
 check themselves (`container`). Nothing is unpickled. Since entries are executed, a folder that
 others may write to is not used.
-
-Mirrors: ccache, Inductor's FX graph cache and JAX's persistent compilation cache. Unlike
-Inductor's, it holds object code by the text of a kernel and not graphs.
 """
 
 from __future__ import annotations

@@ -28,9 +28,6 @@ it happens again soon, up to a quarter of a second: where another process wants 
 does nearly all. A worker that wakes on the caller's own core keeps it from the caller, and sleeps
 for 4 to 32 ms. A caller that waits spins for 0.1 ms and then parks, so that the system may run the
 worker on its core.
-
-Mirrors: the chunked loops of OpenMP's dynamic schedule, TBB's affinity partitioner, Rayon and Cilk.
-Those steal tasks from queues; here a launch is one range a thread, and a claim one instruction.
 """
 
 from __future__ import annotations

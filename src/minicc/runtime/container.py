@@ -10,8 +10,6 @@ Header, manifest and code are read and compared with the digest before anything 
 constants' digest is compared when that is asked for (`Container.check`): to hash 500 MB at each
 start would take longer than the start, and no constant decides what is executed. Lengths are
 compared always. A file that is open is never written to, only replaced.
-
-Mirrors: safetensors and GGUF for weights that are mapped, ExecuTorch's and IREE's program files.
 """
 
 from __future__ import annotations

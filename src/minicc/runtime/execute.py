@@ -1,9 +1,6 @@
 """Run native programs.
 
 Arenas and tables of addresses, a set for each caller that is inside; thread teams serve all.
-
-Mirrors: IREE's HAL command buffers on a local task system, ORT's IO binding, reduced to one call.
-Unlike IREE's, nothing is recorded or submitted; the call returns when all is done.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""Ops that run on the host, through their own definitions; as plain data in a compiled program.
-
-Mirrors: torch.compile's fallback to eager ops, ONNX Runtime's CPU provider behind another one.
-"""
+"""Ops that run on the host, through their own definitions; as plain data in a compiled program."""
 
 from __future__ import annotations
 

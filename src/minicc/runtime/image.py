@@ -3,8 +3,6 @@
 Loading is a copy and two calls of the system. The bytes are copied, and not mapped from their file,
 so that what was checked is what runs, whatever becomes of the file. The memory is writable while
 it is filled, and executable only when nobody can write to it any more; its table is read-only then.
-
-Mirrors: a dynamic linker's work for a library that needs no relocation; IREE's embedded ELF loader.
 """
 
 from __future__ import annotations

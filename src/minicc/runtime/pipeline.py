@@ -2,9 +2,6 @@
 
 What data decide is known between parts: the sizes that ops on the host bind pass from one part to
 those after it, as values do.
-
-Mirrors: ONNX Runtime's sequential executor over the partitions of its providers; Relax's VM, whose
-shape heap holds what match_cast binds.
 """
 
 from __future__ import annotations

@@ -4,9 +4,6 @@ A program's key is made of the model's bytes, of minicc itself, of the target, o
 decide code, and of the sizes that were bound. A model's bytes are hashed; that 500 MB need not be
 hashed at each start, the digest of a file is kept under its path, size, times and number on its
 disk (`stat`), unless it was written so lately that a second write could bear the same times.
-
-Mirrors: ccache's direct mode, git's index, which knows files by their `stat` as well; JAX's
-persistent compilation cache.
 """
 
 from __future__ import annotations
@@ -37,7 +34,7 @@ if TYPE_CHECKING:
 else:
     host_ops = Later("minicc.runtime.host_ops")
 
-SUFFIX = ".mcp"
+SUFFIX, TEXT = ".mcp", ".mcc"
 State = tuple[int, ...]  # of a file: what `stat` says, as far as it tells one content from another
 # files beside a model that were read: their places from its folder on, and their states
 Files = Mapping[str, State]
@@ -71,7 +68,8 @@ class Programs:
         if digest is not None:
             target = options.machine
             machine = (target.name, target.cpu, target.features)
-            asked = repr((outputs, options.sizes, options.limits, options.schedules))
+            decisive = (options.sizes, options.limits, options.schedules, options.skip)
+            asked = repr((outputs, *decisive))
             self._parts = (made_by(), *machine, options.math, digest, asked)
 
     def find(self, sizes: Mapping[str, int] | None = None) -> Saved | None:
@@ -189,6 +187,11 @@ def _given(source: object) -> str | bytes | None:
     if isinstance(source, bytes | bytearray | memoryview):
         return bytes(source)
     return os.path.abspath(os.fsdecode(source)) if isinstance(source, str | PathLike) else None
+
+
+def is_text(source: object) -> bool:
+    """Whether a file is the text of a module, by its name."""
+    return isinstance(source, str | PathLike) and os.fspath(source).endswith(TEXT)
 
 
 def is_program(source: object) -> bool:

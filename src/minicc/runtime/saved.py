@@ -4,8 +4,6 @@
 ops of the host between, and which values pass from one to the other. A file also has a signature
 and what a report says. Opening one imports nothing of the compiler; ops of the host, which few
 programs have, bring their definitions.
-
-Mirrors: ExecuTorch's program with its execution plan, torch.export's archives.
 """
 
 from __future__ import annotations

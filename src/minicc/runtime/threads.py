@@ -4,8 +4,6 @@ Workers are Python's threads, since then no `pthread_create` is needed; each ent
 and stays there without the GIL until the team closes. What they do there, and why a run needs none
 of them, is said in `claims`: a team with workers missing, asleep or late gives the same results, so
 an interrupt between any two lines of this module leaves nothing to repair. Linux on x86-64.
-
-Mirrors: OpenMP's teams, TVM's thread pool, IREE's local-task, XLA:CPU's thread pool.
 """
 
 from __future__ import annotations

@@ -6,8 +6,6 @@ outermost loop that does not change it.
 LLVM's loop strength reduction would take these sums apart again, for every access and for each loop
 around it, and search for a cheaper way to write all of them: that took it up to nine tenths of the
 time of a kernel. It leaves alone what depends on a `freeze`, which changes no defined value.
-
-Mirrors: MLIR's memref-to-llvm and expand-strided-metadata, LLVM's separate-const-offset-from-gep.
 """
 
 from __future__ import annotations

@@ -5,9 +5,6 @@ and the least index that it met then. A kernel with checks takes the address of 
 words behind its other parameters. What fails is recorded by atomic instructions that give the same
 words in any order, so that what is told does not depend on threads; then the kernel goes on at
 index 0, and the run comes to its end.
-
-Mirrors: the sanitizers' checks in LLVM, device-side assertions of CUDA and Triton. Those end the
-program or the kernel; ours lets the run end, and the caller raises.
 """
 
 from __future__ import annotations

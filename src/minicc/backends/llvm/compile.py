@@ -2,10 +2,6 @@
 
 Kernels are compiled one object each, so that an equal kernel of another model is found in the
 store, and those that differ in numbers alone share one (see `templates`).
-
-Mirrors: IREE's executable translation, XLA:CPU's IR compiler with its parallel modules. IREE links
-a shared library, XLA a module per fusion; ours makes an object a kernel, so that equal ones are
-found again.
 """
 
 from __future__ import annotations

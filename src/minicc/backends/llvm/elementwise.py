@@ -1,7 +1,4 @@
-"""Arithmetic ops to LLVM instructions, one vector at a time: a table keyed by op class.
-
-Mirrors: the conversion patterns of MLIR's arith-to-llvm and math-to-llvm.
-"""
+"""Arithmetic ops to LLVM instructions, one vector at a time: a table keyed by op class."""
 
 from __future__ import annotations
 

@@ -6,9 +6,6 @@ status` where it has checks; it runs the instances of that part of the grid in r
 order. Loops are emitted in do-while form with carried tiles as phis, so that accumulators are
 registers by construction. What of an address does not change in a loop is added before it (see
 `address`); other values that don't change are moved by `passes.kernel.hoist`.
-
-Mirrors: Triton's TritonGPU-to-LLVM, IREE's ConvertToLLVM, XLA:CPU's kernel emitters. Unlike those,
-it emits text and no dialect of LLVM stands between.
 """
 
 from __future__ import annotations

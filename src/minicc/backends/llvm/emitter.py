@@ -1,7 +1,4 @@
-"""The state while a kernel is emitted, and what all its emitters share.
-
-Mirrors: MLIR's ConversionPatternRewriter with its value mapping, reduced to one environment.
-"""
+"""The state while a kernel is emitted, and what all its emitters share."""
 
 from __future__ import annotations
 

@@ -8,9 +8,6 @@ through a stub that jumps to an address in a table of the loader's (`runtime.ima
 
 The code of an image begins behind that table. What stands in an object that LLVM has no reason to
 make of our code (other relocations, writable data, thread-local data) is refused as a bug of ours.
-
-Mirrors: lld as IREE uses it for its executables; XLA:CPU and numba link in memory with LLVM's ORC
-and MCJIT. Linking once and loading by address is what lets a compiled program be a file.
 """
 
 from __future__ import annotations

@@ -14,8 +14,6 @@ LLVM keeps it, as it never reassociates floating point unless told to.
 Errors are in units in the last place (ULP) of the correctly rounded result's binade, for normal
 results, measured by tools/measure_math.py on three targets: AVX-512 and AVX2, which gave the same
 figures, and baseline x86-64, which has no FMA. Figures are rounded up.
-
-Mirrors: SLEEF and XLA:CPU's intrinsics, as code emitted in line; MLIR's polynomial approximations.
 """
 
 from collections.abc import Callable, Sequence

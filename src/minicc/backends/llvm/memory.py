@@ -2,8 +2,6 @@
 
 Along a tile's last axis a step of 1 is a vector access. Where another axis has that step, vectors
 along it are turned in registers; any other access is done element by element.
-
-Mirrors: MLIR's vector.transfer lowering and memref-to-llvm, Triton's load and store lowering.
 """
 
 from __future__ import annotations

@@ -5,9 +5,6 @@ Tiles of these types are held as integers of the bytes that they take, and compu
 processor has no conversions. No step makes a denormal f32 of a number that matters, so flushing
 denormals changes nothing but the least power of two of f8e8m0fnu, which is one. Rounding is to the
 nearest, ties to even.
-
-Mirrors: compiler-rt's extend and trunc functions, XLA's float-normalization and
-change-op-data-type passes; the tables of ONNX's and ml_dtypes' narrow types.
 """
 
 from __future__ import annotations

@@ -27,9 +27,6 @@ loops.
 Code is generated on several threads at once, each with a context and a target machine of its own.
 llvmlite locks every call against every other; those that are needed for a kernel are therefore
 declared here a second time, without its lock.
-
-Mirrors: XLA:CPU's IR compiler and Inductor's clang call, which run whole O3 pipelines; numba runs
-O3 twice. Ours runs few passes and no vectoriser, since vectors are there already.
 """
 
 from __future__ import annotations

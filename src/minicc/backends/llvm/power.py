@@ -3,8 +3,6 @@
 The error of a power is that of its logarithm times the exponent, so the logarithm of a float64 is
 the sum of two numbers (T. Dekker, "A floating-point technique for extending the available
 precision", 1971).
-
-Mirrors: the powers of C libraries, without their tables, as code emitted in line.
 """
 
 from minicc.backends.llvm.math import (

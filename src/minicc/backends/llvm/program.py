@@ -8,9 +8,6 @@ reads them there and runs the instances from lo to hi; any other launch is a cal
 until all is done that was handed out, as `main` does before it writes the frame again and before it
 returns. The team's functions are those of `runtime.claims`. A loop that data end calls the table's
 function now and then, and ends when that says so: an interrupt must end one that data would not.
-
-Mirrors: IREE's VM with its native executables, XLA:CPU's thunk sequence, ORT's execution plan,
-compiled to one call; the functions it hands out are those of OpenMP's outlined regions.
 """
 
 from __future__ import annotations

@@ -2,9 +2,6 @@
 
 Axes before the last one cost nothing: they only say which vector is meant. Along the last axis
 lanes move.
-
-Mirrors: MLIR's vector.multi_reduction and shape_cast lowering, Triton's reduce and layout
-conversion.
 """
 
 from __future__ import annotations

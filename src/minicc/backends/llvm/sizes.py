@@ -2,8 +2,6 @@
 
 A free dimension is an i64, the same all through a run. Kernels take those that they need as
 parameters; `main` reads them from its table.
-
-Mirrors: MLIR's affine.apply lowering, IREE's workload operands and push constants.
 """
 
 from __future__ import annotations

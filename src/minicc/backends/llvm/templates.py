@@ -11,10 +11,6 @@ immediate operand or in an address. The linker then copies the code and writes t
 
 Numbers are left open where any number will do: in sums, products, bounds of loops, and distances
 between addresses. Texts that differ in anything else are compiled apart.
-
-Mirrors: copy-and-patch compilation (Xu and Kjolstad, OOPSLA 2021) and CPython's JIT, whose
-templates have holes that are symbols too. Theirs are made ahead of time of single instructions;
-ours are whole kernels, made when the first of a form is met.
 """
 
 from __future__ import annotations

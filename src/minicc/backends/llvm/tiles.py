@@ -4,8 +4,6 @@ The last axis is cut into chunks of the target's width, the rest into descending
 floats under AVX-512 are 16 + 16 + 8); every index of the leading axes has its own chunks. A tile
 whose last extent is 1 is held as scalars, which are repeated ("splat") where a wider operand meets
 them.
-
-Mirrors: Triton's layouts reduced to one thread; LLVM's type legalisation, done where we can see it.
 """
 
 from __future__ import annotations

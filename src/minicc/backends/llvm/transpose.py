@@ -5,7 +5,7 @@ Interleaving its first half with its second (a perfect shuffle) turns the bits o
 number by one place; after log2(n) such rounds the columns stand one behind the other.
 
 Source: Batcher's and Stone's perfect shuffle (Stone, Parallel Processing with the Perfect Shuffle,
-1971). Mirrors: MLIR's lowering of vector.transpose to shuffles.
+1971).
 """
 
 from __future__ import annotations

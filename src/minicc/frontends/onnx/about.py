@@ -1,7 +1,4 @@
-"""What a model's file says about itself beside its graph: who made it, and its owner's notes.
-
-Mirrors: the head of ONNX's ModelProto, which onnxruntime.ModelMetadata shows.
-"""
+"""What a model's file says about itself beside its graph: who made it, and its owner's notes."""
 
 from __future__ import annotations
 

@@ -3,8 +3,6 @@
 Those and the inputs that a node must have are looked at where an import fails, or where it runs on
 the host: functions that import operators read most attributes with their kind, and a large model
 has many.
-
-Mirrors: onnx.checker, of which this is the part that concerns one node's attributes.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""What is known of a model's inputs before it is imported: sizes, ranks, contents.
-
-Mirrors: ONNX Runtime's free dimension overrides; the specialised integers of torch.compile.
-"""
+"""What is known of a model's inputs before it is imported: sizes, ranks, contents."""
 
 from __future__ import annotations
 

@@ -6,8 +6,6 @@ tests.conformance.test_onnx_backend` writes it, and the tests compare it with wh
 first line is the package's version. Each other is a test that passes: its name, `numeric` where all
 that goes in and out are tensors of numbers, the operators that the host ran, and all operators with
 their versions.
-
-Mirrors: ONNX Runtime's OperatorKernels.md, onnx-mlir's SupportedONNXOps; both are generated too.
 """
 
 from __future__ import annotations

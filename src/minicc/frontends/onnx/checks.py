@@ -4,8 +4,6 @@ ONNX's own checker stops at the first mistake of a model. Here it is shown each 
 by itself, and the whole model only where these are sound.
 
 Errors: `UserError` MC0170 what ONNX's checker refuses, MC0171 an operator that is deprecated.
-
-Mirrors: onnx.checker; the deprecation warnings of ONNX Runtime.
 """
 
 from __future__ import annotations

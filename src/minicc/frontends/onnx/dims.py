@@ -1,7 +1,4 @@
-"""Arithmetic on shapes with free dimensions, held as arrays of `Dim` objects.
-
-Mirrors: ONNX's symbolic shape inference (data propagation), Relax's shape expressions.
-"""
+"""Arithmetic on shapes with free dimensions, held as arrays of `Dim` objects."""
 
 from __future__ import annotations
 

@@ -4,8 +4,6 @@ An operator of the host's own table runs as that says. Of any other the small op
 that is not enough, are known then, as if they were constants of the model, and what the importer
 makes of the node is evaluated by its definition. One that only moves elements moves texts too: it
 is evaluated on numbers that stand for them.
-
-Mirrors: PyTorch's eager mode beneath a compiled graph; ONNX's reference evaluator.
 """
 
 from __future__ import annotations

@@ -5,8 +5,6 @@ never leaves the folder (neither by `..` nor by a link), and is a plain file.
 
 Errors: `UserError` MC0132 a location that is not allowed, MC0133 a file that can't be read, MC0134
 bytes that are not in it. `UnsupportedError` MC0224 a model without a folder.
-
-Mirrors: ONNX's external data, with the checks of onnx.load.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""What a model's file says, whether or not minicc can import it.
-
-Mirrors: netron's and polygraphy's summaries; onnx.helper's printable types.
-"""
+"""What a model's file says, whether or not minicc can import it."""
 
 from __future__ import annotations
 

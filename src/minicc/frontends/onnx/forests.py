@@ -3,9 +3,6 @@
 A node is a number: leaves come first, then the nodes that compare. All comparisons are written as
 one of three, with their branches exchanged where need be, and a test for membership as a chain of
 tests for equality.
-
-Mirrors: ONNX's TreeEnsemble, TreeEnsembleClassifier and TreeEnsembleRegressor; Hummingbird's
-tensors of trees.
 """
 
 from __future__ import annotations

@@ -1,8 +1,4 @@
-"""Functions that a model holds, written out where they are called, and how large it becomes then.
-
-Mirrors: onnx.inliner, which leaves functions of other operator sets alone; the limits of XML
-parsers on entities, which a "billion laughs" would exhaust.
-"""
+"""Functions that a model holds, written out where they are called, and how large it becomes."""
 
 from __future__ import annotations
 

@@ -3,8 +3,6 @@
 They stand between native stretches of a program, because what comes out of them has extents that
 depend on data, or is no tensor. A function takes the node and the values of its inputs, and
 returns its output or a tuple of them.
-
-Mirrors: ONNX Runtime's CPU fallback, torch.compile's graph breaks.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""Operators on the host whose results' extents depend on data: choosing elements and boxes.
-
-Mirrors: ONNX's NonZero, Compress, Unique and NonMaxSuppression.
-"""
+"""Operators on the host whose results' extents depend on data: choosing elements and boxes."""
 
 from __future__ import annotations
 

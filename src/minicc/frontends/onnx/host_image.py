@@ -1,8 +1,6 @@
 """Pictures on the host: a stream of bytes in a file format becomes rows of pixels.
 
 The formats are decoded by Pillow, whose JPEG decoder interpolates chroma as the operator wants it.
-
-Mirrors: ONNX's ImageDecoder.
 """
 
 from __future__ import annotations

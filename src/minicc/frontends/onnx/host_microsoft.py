@@ -1,7 +1,4 @@
-"""Operators of ONNX Runtime's own domain on the host.
-
-Mirrors: com.microsoft's Inverse, MurmurHash3 and Unique.
-"""
+"""Operators of ONNX Runtime's own domain on the host."""
 
 from __future__ import annotations
 

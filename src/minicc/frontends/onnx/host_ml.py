@@ -1,8 +1,6 @@
 """Operators of classical machine learning on the host: those of texts and of maps.
 
 A map is a dict of Python, a sequence of maps a list of them.
-
-Mirrors: ONNX's ai.onnx.ml domain; ONNX Runtime's Python values for maps.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""Pooling over regions on the host: each region has cells of its own, of extents that data decide.
-
-Mirrors: ONNX's MaxRoiPool, which is that of Fast R-CNN (Girshick 2015).
-"""
+"""Pooling over regions on the host: each region has its own cells, of extents that data decide."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Sequences and optionals on the host: a sequence is a list of arrays, an absent optional None.
-
-Mirrors: ONNX's Sequence* and Optional* operators.
-"""
+"""Sequences and optionals on the host: a sequence is a list of arrays, an absent optional None."""
 
 from __future__ import annotations
 

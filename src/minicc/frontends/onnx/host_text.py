@@ -1,7 +1,4 @@
-"""Operators on strings, which are NumPy arrays of objects on the host.
-
-Mirrors: ONNX's String*, RegexFullMatch and TfIdfVectorizer.
-"""
+"""Operators on strings, which are NumPy arrays of objects on the host."""
 
 from __future__ import annotations
 

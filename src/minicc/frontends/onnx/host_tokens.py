@@ -1,7 +1,4 @@
-"""Texts cut into tokens, on the host.
-
-Mirrors: ONNX Runtime's com.microsoft.Tokenizer, which skl2onnx writes for vectorisers of texts.
-"""
+"""Texts cut into tokens, on the host."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Types of what runs on the host that ONNX's inference does not tell, or not as far as it could.
-
-Mirrors: the type and shape inference of ONNX Runtime's own operators.
-"""
+"""Types of what runs on the host that ONNX's inference does not tell, or not as far as it could."""
 
 from __future__ import annotations
 

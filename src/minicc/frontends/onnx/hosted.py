@@ -2,8 +2,6 @@
 
 An extent that is decided by data is a symbol that the op binds. What is no tensor of numbers, or of
 no known rank, is opaque; what it is for ONNX is kept aside, for the inference of what uses it.
-
-Mirrors: torch.export's unbacked symbols, which a fake tensor gets for an extent that data decide.
 """
 
 from __future__ import annotations

@@ -1,8 +1,6 @@
 """Where the elements of a resized axis come from, and with what weights.
 
 These are numbers where the extents are, and else what `Lazy` makes of the same formulas.
-
-Mirrors: ONNX's Resize as its reference computes it, in float64.
 """
 
 from __future__ import annotations

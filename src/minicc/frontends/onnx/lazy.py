@@ -1,7 +1,4 @@
-"""Values of the graph as NumPy sees them: what is written for arrays, done when the model runs.
-
-Mirrors: NumPy's `__array_ufunc__` protocol, as Dask's and CuPy's arrays have it.
-"""
+"""Values of the graph as NumPy sees them: what is written for arrays, done when the model runs."""
 
 from __future__ import annotations
 

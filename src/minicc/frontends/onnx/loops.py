@@ -4,8 +4,6 @@ The body's nodes are imported once, under names of their own. That fails where a
 number or where shapes change; then few rounds are written out one after the other. Where data
 decide how many rounds there are, neither can be, and nothing is left behind. An If whose condition
 is computed is a branch where both of its graphs give the same types.
-
-Mirrors: torch.onnx's scan export read backwards; JAX's `fori_loop` as a scan.
 """
 
 from __future__ import annotations

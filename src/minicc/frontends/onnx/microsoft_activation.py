@@ -1,7 +1,4 @@
-"""Activations with a bias or a gate, as ONNX Runtime's optimiser fuses them.
-
-Mirrors: Gelu, FastGelu, BiasGelu, QuickGelu and their kin of the domain com.microsoft.
-"""
+"""Activations with a bias or a gate, as ONNX Runtime's optimiser fuses them."""
 
 from __future__ import annotations
 

@@ -2,8 +2,6 @@
 
 What a mask hides gets `mask_filter_value` added to its score, and is not left out wholly; what
 comes later than a causal query is.
-
-Mirrors: Attention, MultiHeadAttention and RotaryEmbedding of the domain com.microsoft.
 """
 
 from __future__ import annotations

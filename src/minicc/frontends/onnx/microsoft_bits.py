@@ -2,8 +2,6 @@
 
 They become floats where the product or the gathering that uses them is; constant ones do when the
 model is compiled. `accuracy_level` allows less than f32, which is not made use of.
-
-Mirrors: MatMulNBits, MatMulBnb4 and GatherBlockQuantized of the domain com.microsoft.
 """
 
 from __future__ import annotations

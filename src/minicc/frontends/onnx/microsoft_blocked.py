@@ -4,8 +4,6 @@ Here a tensor in blocks is one of [N, C, H, W] whose channels are filled up with
 number of blocks: how it lies in memory is the compiler's affair. Only weights come in blocks from
 the file, and are laid out anew. How large a block is depends on the machine that a model was saved
 on; like ONNX Runtime, this takes it to be one like that which opens it.
-
-Mirrors: the domain com.microsoft.nchwc.
 """
 
 from __future__ import annotations

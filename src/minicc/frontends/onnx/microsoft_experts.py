@@ -2,8 +2,6 @@
 
 All experts are computed for all tokens, and those that were not chosen have the weight 0: products
 of known extents, whatever the router says.
-
-Mirrors: MoE and QMoE of the domain com.microsoft, as ONNX Runtime's CPU provider has them.
 """
 
 from __future__ import annotations

@@ -3,8 +3,6 @@
 Sentences of a batch may differ in length: the new keys of each come after its own old ones, and
 what lies beyond is 0. How many there are is known when the model runs; the cache's extent is a
 dimension.
-
-Mirrors: GroupQueryAttention of the domain com.microsoft.
 """
 
 from __future__ import annotations

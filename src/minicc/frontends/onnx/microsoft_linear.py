@@ -1,7 +1,4 @@
-"""Matrix products and convolutions with what follows them, as ONNX Runtime's optimiser fuses them.
-
-Mirrors: FusedMatMul, FusedGemm and FusedConv of the domain com.microsoft.
-"""
+"""Products and convolutions with what follows them, as ONNX Runtime's optimiser fuses them."""
 
 from __future__ import annotations
 

@@ -1,8 +1,4 @@
-"""Operators of ONNX Runtime's own domain that ONNX has in another form, or that are small.
-
-Mirrors: Trilu, Range, Pad, GatherND, GridSample, CropAndResize, NGramRepeatBlock and others of the
-domain com.microsoft.
-"""
+"""Operators of ONNX Runtime's own domain that ONNX has in another form, or that are small."""
 
 from __future__ import annotations
 

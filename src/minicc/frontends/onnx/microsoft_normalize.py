@@ -1,9 +1,6 @@
 """Normalisations of sums and of embeddings, as transformer tools fuse them.
 
 16-bit floats are added and normalised in f32 and rounded once, at the end.
-
-Mirrors: SimplifiedLayerNormalization, SkipLayerNormalization, SkipSimplifiedLayerNormalization and
-EmbedLayerNormalization of ONNX Runtime.
 """
 
 from __future__ import annotations

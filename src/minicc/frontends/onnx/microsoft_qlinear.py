@@ -4,8 +4,6 @@ They compute in f32 what the dequantised tensors give and quantise that. A zero 
 out is 0. With `channels_last` the channels are the last axis. Sums, products and means get their
 zero point before they are rounded and others after, as in ONNX Runtime: an odd one sends halves
 another way.
-
-Mirrors: the QLinear* operators and NhwcMaxPool of the domain com.microsoft.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""Products of quantised tensors, quantised when the model runs or before.
-
-Mirrors: the quantised products, attention and embeddings of the domain com.microsoft.
-"""
+"""Products of quantised tensors, quantised when the model runs or before."""
 
 from __future__ import annotations
 

@@ -3,8 +3,6 @@
 The inputs of all steps are quantised together by their least and greatest element, the state in
 each step by its own; their products with the weights are exact before they are scaled. So does
 ONNX Runtime with one thread; with more it may quantise each thread's sentences for themselves.
-
-Mirrors: DynamicQuantizeLSTM of the domain com.microsoft.
 """
 
 from __future__ import annotations

@@ -1,8 +1,4 @@
-"""What models of linear attention and of several positions a step have besides attention.
-
-Mirrors: CausalConvWithState, LinearAttentionGate and MRotaryEmbedding of the domain com.microsoft.
-LinearAttention is ONNX's function of that name.
-"""
+"""What models of linear attention and of several positions a step have besides attention."""
 
 from __future__ import annotations
 

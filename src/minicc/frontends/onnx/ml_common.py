@@ -1,8 +1,4 @@
-"""What operators of classical machine learning share: attributes, final transforms, labels.
-
-Mirrors: ONNX's ai.onnx.ml domain, whose texts leave open what ONNX Runtime's kernels decide: how
-PROBIT is approximated, which numbers SOFTMAX_ZERO takes for zeros.
-"""
+"""What operators of classical machine learning share: attributes, final transforms, labels."""
 
 from __future__ import annotations
 

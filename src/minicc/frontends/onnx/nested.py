@@ -1,8 +1,6 @@
 """Graphs within nodes: the branches of `If`, and the bodies of operators that are functions.
 
 Both are written in place of the node, under names that are made unique.
-
-Mirrors: onnx.inliner; torch.cond's specialisation on a known predicate.
 """
 
 from __future__ import annotations

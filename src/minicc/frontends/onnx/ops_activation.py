@@ -1,7 +1,6 @@
 """Activations, softmax among them: composed of elementwise ops and reductions.
 
 Those of more than one step compute f16 and bf16 in f32 and round once, at the end.
-Mirrors: ONNX's neural-network operators, most of which are functions in its own specification.
 """
 
 from __future__ import annotations

@@ -1,8 +1,6 @@
 """Attention: products of queries, keys and values with a soft-max between, and rotary positions.
 
 Heads that share keys are a letter of the contractions of their own; nothing is repeated.
-
-Mirrors: ONNX's Attention (opset 23 on) and RotaryEmbedding.
 """
 
 from __future__ import annotations

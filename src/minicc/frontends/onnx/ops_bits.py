@@ -1,7 +1,4 @@
-"""Operators on bits, and powers of integers, which are products chosen by the exponent's bits.
-
-Mirrors: ONNX's BitShift and BitCast.
-"""
+"""Operators on bits, and powers of integers, which are products chosen by the exponent's bits."""
 
 from __future__ import annotations
 

@@ -2,8 +2,6 @@
 
 To floats of 8 bits they saturate where asked for, and powers of two (f8e8m0) are made of the bits
 of an f32; the rest is `graph.cast`.
-
-Mirrors: ONNX's Cast and CastLike.
 """
 
 from __future__ import annotations

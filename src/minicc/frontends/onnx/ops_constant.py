@@ -1,7 +1,4 @@
-"""Operators whose result is known from their attributes, or from shapes.
-
-Mirrors: ONNX's Constant, ConstantOfShape, Shape, Size, Range.
-"""
+"""Operators whose result is known from their attributes, or from shapes."""
 
 from __future__ import annotations
 

@@ -4,8 +4,6 @@ Blocks of 32 elements are combined by windows, then the blocks' totals by the sa
 steps an element for each factor of 32 in the length, all of them independent, and an element
 enters only the results behind it (a product with a triangle would let a NaN reach all of them).
 Along an axis of free extent a loop of the program goes from element to element.
-
-Mirrors: ONNX's CumSum and CumProd; the two-level scans of parallel machines.
 """
 
 from __future__ import annotations

@@ -2,8 +2,6 @@
 
 An operand's own diagonals and sums come first; then operands are contracted one after the other,
 from the left, each letter summed over as soon as no later operand and not the result has it.
-
-Mirrors: NumPy's einsum.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Arithmetic, comparisons, logic, and choice: elementwise operators that broadcast.
 
-Mirrors: ONNX's math and logical operators. Before opset 7 broadcasting is asked for by attributes.
+Before opset 7 broadcasting is asked for by attributes.
 """
 
 from __future__ import annotations

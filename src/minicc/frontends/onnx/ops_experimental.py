@@ -1,7 +1,4 @@
-"""Operators that ONNX had on trial before opset 10, and that old exporters of Core ML wrote.
-
-Mirrors: ONNX Runtime's kernels of them.
-"""
+"""Operators that ONNX had on trial before opset 10, and that old exporters of Core ML wrote."""
 
 from __future__ import annotations
 

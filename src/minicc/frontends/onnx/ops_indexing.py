@@ -1,7 +1,4 @@
-"""Operators whose indices are data: gathering, scattering, the greatest elements.
-
-Mirrors: ONNX's GatherElements, GatherND, Scatter*, TensorScatter, TopK, ReverseSequence.
-"""
+"""Operators whose indices are data: gathering, scattering, the greatest elements."""
 
 from __future__ import annotations
 

@@ -1,7 +1,6 @@
 """Matrix products, MatMul and Gemm, as contractions with letters; determinants by elimination.
 
-Mirrors: NumPy's matmul, BLAS's gemm, LAPACK's getf2. No operand is transposed; the equation says
-how it is read.
+No operand is transposed; the equation says how it is read.
 """
 
 from __future__ import annotations

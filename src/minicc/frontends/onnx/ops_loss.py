@@ -1,8 +1,6 @@
 """Losses: what a classifier should have said against what it said.
 
 The score of the right class is chosen by comparing indices, so that nothing is gathered.
-
-Mirrors: ONNX's NegativeLogLikelihoodLoss and SoftmaxCrossEntropyLoss.
 """
 
 from __future__ import annotations

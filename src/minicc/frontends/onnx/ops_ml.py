@@ -1,7 +1,4 @@
-"""Operators of classical machine learning that are arithmetic on tensors.
-
-Mirrors: ONNX's ai.onnx.ml domain.
-"""
+"""Operators of classical machine learning that are arithmetic on tensors."""
 
 from __future__ import annotations
 

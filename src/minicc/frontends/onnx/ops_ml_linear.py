@@ -1,7 +1,7 @@
 """Linear models and support vector machines: products with what a model has learned.
 
-Mirrors: ONNX's Linear* and SVM*, scikit-learn's and LIBSVM's models. What the specification leaves
-open (which class wins, what a classifier of two classes gives) is as in ONNX Runtime.
+What the specification leaves open (which class wins, what a classifier of two classes gives) is as
+in ONNX Runtime.
 """
 
 from __future__ import annotations

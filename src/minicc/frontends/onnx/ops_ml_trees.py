@@ -4,8 +4,8 @@ A step gathers what each node compares, the value of that feature, and the node 
 lead to themselves, so all trees take as many steps as the deepest. Few steps are written out and
 become one kernel, more are a loop. At the end votes are gathered at the leaves and combined.
 
-Mirrors: ONNX's TreeEnsemble*; Hummingbird's tree traversal by tensors. Which scores a classifier
-of two classes gives, the specification leaves open; they are ONNX Runtime's.
+Which scores a classifier of two classes gives, the specification leaves open; they are ONNX
+Runtime's.
 """
 
 from __future__ import annotations

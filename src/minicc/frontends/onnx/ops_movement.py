@@ -1,6 +1,6 @@
 """Operators that only say where elements are: reshaping, transposing, joining, cutting, taking.
 
-Mirrors: ONNX's shape operators. A shape may hold free dimensions, also one computed from them.
+A shape may hold free dimensions, also one computed from them.
 """
 
 from __future__ import annotations

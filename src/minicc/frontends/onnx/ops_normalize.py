@@ -1,7 +1,4 @@
-"""Normalisations in inference, and dropout.
-
-Mirrors: ONNX's BatchNormalization and its relatives; constants are folded in float64 at import.
-"""
+"""Normalisations in inference, and dropout."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 
 Widths may be free, and so may the axes.
 
-Mirrors: ONNX's Pad, NumPy's pad. A negative width cuts.
+A negative width cuts.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""Quantised tensors, and products of them, which are exact in i32.
-
-Mirrors: ONNX's QuantizeLinear, DequantizeLinear, DynamicQuantizeLinear, QLinear* and *Integer.
-"""
+"""Quantised tensors, and products of them, which are exact in i32."""
 
 from __future__ import annotations
 

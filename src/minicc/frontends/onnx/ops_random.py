@@ -3,9 +3,6 @@
 ONNX names no generator; the numbers are those of its reference evaluator, the Mersenne Twister of
 `numpy.random.RandomState`, whose streams NumPy keeps as they are. A node without a seed runs on the
 host, with another seed in each run (`host.fresh_seed`).
-
-Mirrors: ONNX's Dropout in training, RandomNormal, RandomUniform and their Like forms, Bernoulli and
-Multinomial.
 """
 
 from __future__ import annotations

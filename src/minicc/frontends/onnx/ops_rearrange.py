@@ -1,7 +1,4 @@
-"""Operators composed of movements and comparisons of indices.
-
-Mirrors: ONNX's Tile, DepthToSpace, SpaceToDepth, OneHot, Trilu, EyeLike.
-"""
+"""Operators composed of movements and comparisons of indices."""
 
 from __future__ import annotations
 

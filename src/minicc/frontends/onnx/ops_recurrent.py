@@ -3,8 +3,6 @@
 What the inputs add to the gates is one product for all steps; each step adds what the state does.
 Gates have an axis of their own, so that one unit's are made together. Sequences that end early keep
 their state from there on. f16 and bf16 compute in f32 and round once.
-
-Mirrors: ONNX's recurrent operators; cuDNN's split into an input and a recurrent product.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""Reductions over axes, which are an attribute and in later opsets an input.
-
-Mirrors: ONNX's Reduce* family, ArgMax and ArgMin.
-"""
+"""Reductions over axes, which are an attribute and in later opsets an input."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Operators that minicc knows and refuses, with the reason and what to do instead.
-
-Mirrors: the lists of unsupported operators that exporters keep.
-"""
+"""Operators that minicc knows and refuses, with the reason and what to do instead."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Regions of an image brought to one size, and convolutions that carry their state.
-
-Mirrors: ONNX's RoiAlign and CausalConvWithState, TorchVision's roi_align.
-"""
+"""Regions of an image brought to one size, and convolutions that carry their state."""
 
 from __future__ import annotations
 

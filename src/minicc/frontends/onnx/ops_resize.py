@@ -3,8 +3,6 @@
 Nearest neighbours are taken by slices and repetition; an interpolation whose taps repeat is a sum
 of few slices of the axis with its edges repeated, one slice a tap and phase. Others gather each
 of few taps, and those of many (`antialias`) are a product with a matrix.
-
-Mirrors: ONNX's Resize; the polyphase form of signal processing.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""Elements at places that are data: one gather of all neighbours, then a product with weights.
-
-Mirrors: ONNX's GridSample, AffineGrid and DeformConv, PyTorch's grid_sampler.
-"""
+"""Elements at places that are data: one gather of all neighbours, then a product with weights."""
 
 from __future__ import annotations
 

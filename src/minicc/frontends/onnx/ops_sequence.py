@@ -2,8 +2,6 @@
 
 What is read of such a sequence is a tensor of the graph, and the sequence itself, which the host
 would hold, vanishes unless something else uses it.
-
-Mirrors: ONNX's Sequence* and Optional* operators; the lists of torch.fx's and JAX's tracing.
 """
 
 from __future__ import annotations

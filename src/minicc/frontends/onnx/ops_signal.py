@@ -1,6 +1,6 @@
 """Fourier transforms as products with a matrix of sines and cosines, and windows.
 
-The matrices are made in f64 at import. Mirrors: ONNX's DFT, STFT, MelWeightMatrix and windows.
+The matrices are made in f64 at import.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Operators on texts that are numbers: tokens in place of words.
 
-Mirrors: ONNX's TfIdfVectorizer. ONNX Runtime looks n-grams up in a tree; ours compares each place
-of a row with all of them, which is quicker where they are few.
+ONNX Runtime looks n-grams up in a tree; ours compares each place of a row with all of them, which
+is quicker where they are few.
 """
 
 from __future__ import annotations

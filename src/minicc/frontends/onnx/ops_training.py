@@ -1,7 +1,4 @@
-"""One step of an optimiser: Adagrad, Adam, Momentum.
-
-Mirrors: ONNX's preview operators for training.
-"""
+"""One step of an optimiser: Adagrad, Adam, Momentum."""
 
 from __future__ import annotations
 

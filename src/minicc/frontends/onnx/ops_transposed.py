@@ -3,8 +3,6 @@
 A transposed convolution with strides is a convolution with a channel for each phase of the strides,
 whose result is laid out anew, phases side by side. With stride 1 or dilations the turned kernel
 runs over the elements, with zeros between them.
-
-Mirrors: ONNX's ConvTranspose and Col2Im; the gradient of a convolution in every framework.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """Convolution and pooling: windows that slide over the spatial axes.
 
-Padding becomes `graph.Pad` in front, of those elements that a window reaches. Mirrors: ONNX's
-Conv, ConvTranspose, MaxPool, AveragePool, LpPool and their global kin.
+Padding becomes `graph.Pad` in front, of those elements that a window reaches.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""Attributes of nodes as those of ops, which are plain values, and back.
-
-Mirrors: onnx-mlir's translation of NodeProto's attributes to MLIR's.
-"""
+"""Attributes of nodes as those of ops, which are plain values, and back."""
 
 from __future__ import annotations
 

@@ -4,8 +4,6 @@
 
 Exporters compute new extents so. A factor has few digits here, such that a product with an extent
 is exact in float32, too, and its whole part is that of the quotient.
-
-Mirrors: ONNX's data propagation, which follows integers alone.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """Bytes of an ONNX model to plain Python: nodes in topological order, initialisers, types, opset.
 
-Mirrors: the ONNX protobuf schema, of which only what importing needs is kept. Initialisers are
-decoded when they are first asked for. A large file is mapped, and protobuf does not see the raw
-bytes of large initialisers: their arrays are views of the file.
+Initialisers are decoded when they are first asked for. A large file is mapped, and protobuf does
+not see the raw bytes of large initialisers: their arrays are views of the file.
 
 Errors, all `UserError`: MC0120 a file that can't be read, MC0121 no bytes, MC0122 bytes that end
 too early, MC0123 bytes that are no model, MC0125 a value that nothing makes (or a cycle), MC0126 a

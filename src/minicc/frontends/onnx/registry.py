@@ -1,8 +1,8 @@
 """The table of operators: a name of ONNX, with the function that turns its nodes into graph ops.
 
-Mirrors: onnx-mlir's and Relax's tables of converters. One function serves all opsets and asks the
-context where a meaning has changed. Its signature says how many inputs the operator takes: those
-without a default must be there, unless they may be None; `*xs` takes any number.
+One function serves all opsets and asks the context where a meaning has changed. Its signature says
+how many inputs the operator takes: those without a default must be there, unless they may be None;
+`*xs` takes any number.
 """
 
 from __future__ import annotations

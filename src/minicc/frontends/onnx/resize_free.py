@@ -4,8 +4,6 @@ So is one resized of which the part is cropped that the run's data say.
 
 The indices and weights of gathers are computed when the model runs, by the formulas and in the
 precision that `interpolation` has for known extents.
-
-Mirrors: the polyphase form of signal processing; PyTorch's upsample kernels.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""Loops and branches at import: a region is built as the model around it, then closed.
-
-Mirrors: JAX's tracing of a scan's body, whose captures become operands.
-"""
+"""Loops and branches at import: a region is built as the model around it, then closed."""
 
 from __future__ import annotations
 

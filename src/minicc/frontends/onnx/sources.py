@@ -1,8 +1,4 @@
-"""The bytes of a model's file, which may be a pipe but nothing that never ends.
-
-Mirrors: how shells and curl treat what is named on their command line; ONNX Runtime reads plain
-files alone.
-"""
+"""The bytes of a model's file, which may be a pipe but nothing that never ends."""
 
 from __future__ import annotations
 

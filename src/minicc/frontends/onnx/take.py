@@ -1,7 +1,4 @@
-"""Elements of an axis at known indices: slices where the indices form few runs, else a gather.
-
-Mirrors: what Inductor and onnx-simplifier do to a gather with constant indices.
-"""
+"""Elements of an axis at known indices: slices where the indices form few runs, else a gather."""
 
 from __future__ import annotations
 

@@ -2,8 +2,6 @@
 
 Errors: `UserError` MC0131 a tensor whose data do not fit its shape, `UnsupportedError` MC0222 an
 element type; those of `external` for data in other files.
-
-Mirrors: onnx.numpy_helper, with messages that name the tensor and without copies of raw bytes.
 """
 
 from __future__ import annotations

@@ -31,9 +31,6 @@ For a just-in-time compiler:
 Arrays are handed over as given: the caller makes them dense and of native byte order. A call with
 tracers among its arguments (`has_tracers`) comes from within another trace: call `f` itself then.
 An object with `__wrapped__` is traced through, so a jitted function should have it.
-
-Mirrors: Dynamo (guards, captured values, graph breaks), JAX's tracers, NumPy's NEPs 13, 18 and 47.
-Differs from Dynamo: no Python runs between the segments of a remembered path.
 """
 
 from minicc.frontends.trace import (

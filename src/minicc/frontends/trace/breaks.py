@@ -4,9 +4,6 @@
 alive: their boxes are found by weak references, and get fresh values, the inputs of the segment
 that begins. Nodes that an earlier trace made are taken again where they are the same; a break in
 the same Python state as an earlier one (`states`) leads to the node behind that one.
-
-Mirrors: torch.compile's graph breaks with `.item()` captured as an unbacked value; LazyTensor's
-barrier, which as this runs what was recorded when a value is read.
 """
 
 from __future__ import annotations

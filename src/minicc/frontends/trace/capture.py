@@ -1,7 +1,4 @@
-"""The recording of a loop's body, and the loop of the graph that comes of it.
-
-Mirrors: tracing of the body of `jax.lax.fori_loop` to a jaxpr, whose captures become operands.
-"""
+"""The recording of a loop's body, and the loop of the graph that comes of it."""
 
 from __future__ import annotations
 

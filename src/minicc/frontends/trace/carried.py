@@ -3,8 +3,6 @@
 Each kind of value has a class that gives what stands for it at the beginning of a round, and says
 whether what a round leaves is of the same kind: arrays and scalars of one element type and shape,
 traced Python numbers, and Python ints that grow by the same number in each round.
-
-Mirrors: the carry of `jax.lax.scan`, whose types must agree; induction variables of compilers.
 """
 
 from __future__ import annotations

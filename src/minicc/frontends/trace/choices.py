@@ -8,9 +8,6 @@ same place of an array, or one writes and the other does not, the place alone is
 
 Which array a name shows is then no longer known, so one that is chosen can't be written to in
 place; and where two names share an array on one side alone, the loop is written out.
-
-Mirrors: if-conversion (Allen, Kennedy, Porterfield, Warren); AutoGraph's `cond`, without its
-source.
 """
 
 from __future__ import annotations

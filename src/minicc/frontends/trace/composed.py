@@ -1,7 +1,4 @@
-"""Functions written in NumPy itself: each is plain code on the traced namespace.
-
-Mirrors: the Python parts of NumPy (`function_base`, `shape_base`, `twodim_base`).
-"""
+"""Functions written in NumPy itself: each is plain code on the traced namespace."""
 
 from __future__ import annotations
 

@@ -1,8 +1,4 @@
-"""Products of matrices and their generalisations, all by way of `graph.contract`.
-
-Mirrors: NumPy's `matmul`, `dot`, `tensordot`, `einsum`; opt_einsum's pairwise contraction, from
-left to right here.
-"""
+"""Products of matrices and their generalisations, all by way of `graph.contract`."""
 
 from __future__ import annotations
 

@@ -3,8 +3,6 @@
 `zeros`, `arange`, `eye` and their like have no traced arguments, so NumPy itself makes them as
 constants; here is what takes a traced array. `empty_like` gives zeros, so that a compiled function
 has one outcome.
-
-Mirrors: NumPy's array creation routines; JAX's `lax_numpy` creation.
 """
 
 from __future__ import annotations

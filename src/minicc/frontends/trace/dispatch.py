@@ -5,8 +5,6 @@ A call without symbolic arrays is made by NumPy on the spot. Else the function's
 becomes a break at which NumPy computes it (`host`). What NumPy or a type rule raises while tracing
 becomes an error of NumPy's own type and text, which is a UserError (MC0180) too; what a call on the
 host raises passes.
-
-Mirrors: NEP 18's dispatch; constant evaluation during JAX's tracing.
 """
 
 from __future__ import annotations

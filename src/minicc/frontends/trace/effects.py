@@ -2,8 +2,6 @@
 
 All run on the host, at a break. A print appears at every call of the compiled function, when the
 call gets there.
-
-Mirrors: Dynamo's graph break at `print`; JAX's `debug.print`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""What is known of a compiled function, for people: graphs, breaks, guards, recompilations.
-
-Mirrors: `torch._dynamo.explain` and TORCH_LOGS=recompiles; JAX's `explain_cache_misses`.
-"""
+"""What is known of a compiled function, for people: graphs, breaks, guards, recompilations."""
 
 from __future__ import annotations
 

@@ -8,9 +8,6 @@ the loop is written out.
 
 What takes the sample for a number goes unseen here. The body of a loop is therefore recorded for
 two samples, and is captured only where both give the same (`capture`).
-
-Mirrors: torch.compile's SymInt with its hint, whose comparisons become guards; ours are decided
-for all rounds, or the loop is written out.
 """
 
 from __future__ import annotations

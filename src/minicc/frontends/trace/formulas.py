@@ -3,8 +3,6 @@
 Functions without an op of their own are composed where the formula keeps NumPy's accuracy to a few
 units in the last place (Kahan's `expm1` and `log1p`, scaled `hypot`); others (`frexp`, `gcd`) are
 not here, so NumPy computes them on the host.
-
-Mirrors: decompositions in torch.decomp and JAX's lax_numpy.
 """
 
 from __future__ import annotations

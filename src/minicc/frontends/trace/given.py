@@ -6,8 +6,6 @@ does it at each call, so it is Python's own in every bit. A term that meets an a
 input of the program. Where Python needs a value (a condition, an index, a text), that value is a
 guard, and where it is the number itself that is needed, the number is a constant after all: the
 trace begins again (`Again`).
-
-Mirrors: Dynamo's automatic dynamic shapes, SymFloat inputs, and its guards on symbolic expressions.
 """
 
 from __future__ import annotations

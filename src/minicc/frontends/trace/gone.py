@@ -3,8 +3,6 @@
 A name that rounds bind has the last round's value after a loop. Where that depends on how many
 rounds there were, or has an extent that only the round knows, the name is bound to a `Gone`: if the
 function looks at it, the loop is written out after all.
-
-Mirrors: LLVM's poison, which may be anything as long as nothing depends on it.
 """
 
 from __future__ import annotations

@@ -5,8 +5,6 @@ leaf by value but numbers, which are told by their type (`given`). A trace also 
 outside (globals, closures, defaults); `Environment` says whether they are still what they were:
 numbers, texts, arrays and containers by value, functions and other objects by identity. What was
 read of an object is a value of its own.
-
-Mirrors: Dynamo's guards; JAX's cache of jitted functions (by abstract value and static arguments).
 """
 
 from __future__ import annotations

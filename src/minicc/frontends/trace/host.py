@@ -3,8 +3,6 @@
 What has no counterpart in the graph (`np.unique`, `np.linalg.solve`), a result whose shape depends
 on data (`x[mask]`), and element types that no graph has (complex numbers) are computed by the
 function's own NumPy on the arrays that the segment before gave; tracing goes on with the results.
-
-Mirrors: graph breaks of Dynamo around unsupported calls; JAX's `pure_callback`.
 """
 
 from __future__ import annotations

@@ -3,9 +3,6 @@
 A basic index (numbers, slices, None, an ellipsis) reads a view. Index arrays gather. A mask may be
 assigned through (`u[mask] = number` is a choice), and read only where it is a constant, for the
 result's shape would depend on data.
-
-Mirrors: NumPy's basic and advanced indexing; JAX's `_rewriting_take`; functionalised
-`slice_scatter` of PyTorch.
 """
 
 from __future__ import annotations

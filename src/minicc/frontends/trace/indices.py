@@ -6,8 +6,6 @@ not, and needs the number itself, makes the loop one that is written out.
 
 It knows numbers alone: nothing of arrays that it indexes (`moving`), or of how a loop is captured
 (`loops`).
-
-Mirrors: affine expressions over MLIR's `scf.for` variables; torch.compile's SymInt with its range.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""Joining, splitting and repeating arrays.
-
-Mirrors: NumPy's `concatenate`, `stack`, `split`, `tile`, `repeat`, `roll` and their like.
-"""
+"""Joining, splitting and repeating arrays."""
 
 from __future__ import annotations
 

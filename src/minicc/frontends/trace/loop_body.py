@@ -1,7 +1,4 @@
-"""The loop of the graph that comes of a recorded body.
-
-Mirrors: `jax.lax.scan`'s jaxpr, whose captured values became operands.
-"""
+"""The loop of the graph that comes of a recorded body."""
 
 from __future__ import annotations
 

@@ -10,8 +10,6 @@ the loop. A round goes from test to test, so `while True` with one `break` is a 
 the rest of a `for` from its `break` or `return` on.
 
 Everything here is a fact of a code object: nothing is known of values.
-
-Mirrors: live variables of a loop in any compiler; Numba's analysis of bytecode.
 """
 
 from __future__ import annotations

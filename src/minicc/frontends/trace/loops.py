@@ -17,8 +17,6 @@ loop is written out (`WrittenOut`).
 
 It takes a frame, and gives items to it; it must never know which function's trace it is part of, or
 what becomes of the graph.
-
-Mirrors: `jax.lax.fori_loop` and its carried values, found out as in AutoGraph, without its source.
 """
 
 from __future__ import annotations

@@ -5,8 +5,6 @@ base it shows is read off its address and strides. So `einsum("ii->i", x)`, `as_
 `np.array(x, copy=False)`, and all views of arrays whose element type no graph has (complex numbers,
 records, dates, texts) reach their base. What shows parts of elements (a field of records, the real
 part, other element types) is read and written by NumPy on the host.
-
-Mirrors: NumPy's strided memory; PyTorch's `as_strided` views under functionalisation.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""Moving data: padding, slices along an axis, traces. Views stand in `views`.
-
-Mirrors: NumPy's array manipulation routines; JAX's `lax_numpy`.
-"""
+"""Moving data: padding, slices along an axis, traces. Views stand in `views`."""
 
 from __future__ import annotations
 

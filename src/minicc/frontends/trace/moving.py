@@ -5,8 +5,6 @@ of the loop stands) and what moves: the elements along an axis that begin or end
 are slices, and writes are insertions of slices, whose places (and extents, see `extents`) depend on
 the round. Whether they are within the array is decided here for all rounds; where some round might
 be outside of it, the loop is written out, and NumPy's error comes in that round.
-
-Mirrors: StableHLO's dynamic_slice and dynamic_update_slice, which clamp; ours never has to.
 """
 
 from __future__ import annotations

@@ -3,8 +3,6 @@
 Types, dtypes and numbers (`np.float32`, `np.pi`) are NumPy's own; functions are wrapped and go to
 `dispatch`. `np.ndarray` is what traced arrays pass for. Random numbers and files are refused where
 they are named.
-
-Mirrors: JAX's `jax.numpy`, made per trace; Dynamo's wrapping of modules.
 """
 
 from __future__ import annotations

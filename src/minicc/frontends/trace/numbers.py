@@ -10,8 +10,6 @@ and it is in the graph only where it meets an array.
 
 `float` and `int` in the user's code are the objects below, which pass for the types. Functions of
 `math` on traced numbers run on the host and give traced numbers.
-
-Mirrors: torch.compile's unbacked SymFloat and SymInt from `.item()`.
 """
 
 from __future__ import annotations

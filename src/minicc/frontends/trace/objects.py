@@ -5,8 +5,6 @@ through the rewriter: what is read is guarded, arrays become traced ones, and me
 traced NumPy. A class is replaced by one of the same members over the stand-ins of its bases, so
 that `super()` and instances made while tracing work. Setting an attribute of either is refused at
 the user's line, for a compiled call would not do it again.
-
-Mirrors: Dynamo's variables of user-defined objects and classes.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""Python's operators of traced arrays, each a call of NumPy's ufunc, and attributes that are views.
-
-Mirrors: NumPy's `NDArrayOperatorsMixin`.
-"""
+"""Python's operators of traced arrays, each a call of a ufunc, and attributes that are views."""
 
 from __future__ import annotations
 

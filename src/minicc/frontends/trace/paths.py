@@ -9,8 +9,6 @@ outcome that was not seen before is a miss, and the function is traced again.
 A node has a *state*, the arrays that live across the break before it; running its code adds what it
 computed, and the action what NumPy gave: the *pool*. An edge says which of the pool are the state
 of the node that it leads to, so a node may follow itself: a loop.
-
-Mirrors: Dynamo's graph breaks and resume functions; the trace trees of TraceMonkey and PyPy.
 """
 
 from __future__ import annotations

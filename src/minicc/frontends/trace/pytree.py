@@ -3,8 +3,6 @@
 `flatten` gives the arrays in order and a hashable key that tells the structure, each array's
 element type and shape, and every other leaf but numbers by value. `rebuild` puts new leaves into
 the old structure.
-
-Mirrors: JAX's pytrees, PyTorch's `torch.utils._pytree`.
 """
 
 from __future__ import annotations

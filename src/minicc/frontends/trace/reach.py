@@ -4,8 +4,6 @@ A captured body runs in Python once and stands for all rounds. So whatever it ma
 arrays and local names must be seen: lists and dicts are compared with what they were, functions of
 the user's are followed into the names that they look up, and an object that is none of these (a
 file, an instance of a class of the user's) is a reason not to capture the loop.
-
-Mirrors: Dynamo's side-effect tracking, here only to refuse.
 """
 
 from __future__ import annotations

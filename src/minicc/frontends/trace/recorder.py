@@ -5,9 +5,6 @@ anew on fresh inputs; arrays that are alive then are known by weak references to
 
 Everything that makes an op goes through `Recorder.emit`, which gives it the location of the line of
 the user's code that is running: the nearest frame whose globals are ones that `rewire` made.
-
-Mirrors: JAX's jaxpr trace (a builder in the dynamic context), with source locations as Dynamo
-takes them from frames.
 """
 
 from __future__ import annotations

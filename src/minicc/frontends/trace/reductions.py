@@ -3,8 +3,6 @@
 Small integers are summed in 64 bits, means of integers are f64. `mean`, `var` and `std` of f16 sum
 in f32 and round once, as NumPy's mean does. `argmax` and `argmin` are the least index that holds
 the extreme, NaN counting as extreme.
-
-Mirrors: NumPy's ufunc.reduce and _methods; JAX's `reductions`.
 """
 
 from __future__ import annotations

@@ -3,8 +3,6 @@
 The modules of families fill the table with a decorator; `dispatch` reads it. What is not in it
 works on constants alone (NumPy computes it while the function is traced) and is refused on traced
 arrays.
-
-Mirrors: the lowering tables of JAX's primitives; Dynamo's trace rules.
 """
 
 from __future__ import annotations

@@ -2,8 +2,6 @@
 
 Results share memory as NumPy's do: an argument, or a view of one, comes back as that; views of one
 array that the function made show one array.
-
-Mirrors: JAX's output trees; the aliased outputs of PyTorch's AOTAutograd.
 """
 
 from __future__ import annotations

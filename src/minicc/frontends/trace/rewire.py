@@ -7,8 +7,6 @@ Functions of installed libraries are left alone: their NumPy calls come back by 
 
 What was read is noted as `Reference`s, which `guards` checks before a compiled function is used
 again.
-
-Mirrors: Dynamo's handling of globals and closures with guards, without its bytecode rewriting.
 """
 
 from __future__ import annotations

@@ -2,8 +2,6 @@
 
 Blocks of 32 elements are combined by windows, then the blocks' totals in the same way; an element
 enters only the results behind it.
-
-Mirrors: NumPy's `cumsum` and `ufunc.accumulate`; the two-level scans of parallel machines.
 """
 
 from __future__ import annotations

@@ -1,8 +1,6 @@
 """Sorting and searching.
 
 Equal elements stay in their order, whatever `kind` says, and NaN is the greatest.
-
-Mirrors: NumPy's `sort`, `argsort` and `searchsorted`; StableHLO's sort.
 """
 
 from __future__ import annotations

@@ -5,8 +5,6 @@ loop of nodes, and branches that meet again share what follows. A state can be t
 function of the user's stands, at a jump or an operator (a call may be of C code that hides how far
 it is, as `max` does), nothing else is on its stack (as the iterator of a `for` loop is), all that
 it holds is plain, and each living array is held by a local; else paths stay apart.
-
-Mirrors: loop detection of tracing compilers (PyPy's merge points), here by the frame's contents.
 """
 
 from __future__ import annotations

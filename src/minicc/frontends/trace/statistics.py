@@ -2,8 +2,6 @@
 
 Element types are NumPy's: means of integers are f64, those of f16 are summed in f32 and rounded
 once. Quantiles sort (`sorting`) and interpolate as NumPy does.
-
-Mirrors: NumPy's `_methods`, `nanfunctions` and the linear method of `quantile`.
 """
 
 from __future__ import annotations

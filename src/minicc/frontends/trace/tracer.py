@@ -9,9 +9,6 @@ the same shape and strides that has no memory (`shadow`).
 
 Where Python itself needs an element (`if`, `int()`, `float()`), the segment ends and the value is
 read (`breaks`); a trace that runs nothing refuses it (MC0240) at the user's line.
-
-Mirrors: JAX's tracers; PyTorch's functionalisation of views; the protocols of NEP 13, NEP 18 and
-NEP 47.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""Tracing: run a function once on tracers, and give the graph module of what it did.
-
-Mirrors: JAX's `make_jaxpr`; Dynamo's `export`, which as this refuses what is no single graph.
-"""
+"""Tracing: run a function once on tracers, and give the graph module of what it did."""
 
 from __future__ import annotations
 

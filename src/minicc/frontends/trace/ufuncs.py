@@ -2,8 +2,6 @@
 
 `ufunc.resolve_dtypes` is NumPy's own promotion, weak Python scalars included, so types agree with
 NumPy's by construction. The formulas of composed functions stand in `formulas`.
-
-Mirrors: NumPy's ufunc machinery (NEP 50); JAX's `jnp.ufuncs`.
 """
 
 from __future__ import annotations

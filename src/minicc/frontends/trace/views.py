@@ -2,8 +2,6 @@
 
 Each function makes a `Lens`, of which NumPy's own function is one half, so that it also says what
 is wrong with the arguments and whether a reshaped array is a view or a copy.
-
-Mirrors: NumPy's strided views; PyTorch's view functionalisation (view and its inverse).
 """
 
 from __future__ import annotations

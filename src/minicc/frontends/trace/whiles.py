@@ -7,8 +7,6 @@ the body of a `graph.while`. After the loop the test is told to end it.
 
 The graph's loop may have no round at all, so all names that are read after it are carried, and
 must be bound before; those that nobody reads any more are let go.
-
-Mirrors: `jax.lax.while_loop`, found out as in AutoGraph, without its source.
 """
 
 from __future__ import annotations

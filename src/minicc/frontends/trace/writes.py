@@ -2,8 +2,6 @@
 
 Each computes the new contents by functions that write nothing, and assigns them to the array's
 box. What only NumPy can compute is done by NumPy on a copy, on the host.
-
-Mirrors: NumPy's functions with side effects; PyTorch's functionalisation.
 """
 
 from __future__ import annotations

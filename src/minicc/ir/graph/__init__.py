@@ -10,9 +10,6 @@ and round once an op, reductions and contractions included. Integers wrap. No op
 
 Everything that knows mathematics happens here: composites (soft-max, batch norm) are decomposed by
 the front end or by rules, and attributes are data of the op, never operands.
-
-Mirrors: StableHLO and XLA's HLO (their primitives; both have composites, too), Relax, ATen's core
-ops. Unlike HLO, elementwise ops broadcast, as in NumPy and ONNX, and unlike ATen nothing is a view.
 """
 
 from minicc.ir.graph.bits import BitCast

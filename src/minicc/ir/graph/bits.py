@@ -1,7 +1,4 @@
-"""Ops on the bits of elements.
-
-Mirrors: StableHLO's bitcast_convert (between types of one width alone), NumPy's view.
-"""
+"""Ops on the bits of elements."""
 
 from __future__ import annotations
 

@@ -1,8 +1,6 @@
 """Circular and hyperbolic functions, each element on its own.
 
 f16 and bf16 compute in f32 and round once.
-
-Mirrors: StableHLO's cosine, sine and tan; CHLO's inverse and hyperbolic functions.
 """
 
 from __future__ import annotations

@@ -1,8 +1,6 @@
 """Contractions: the einsum of two operands, and convolution.
 
 f16 and bf16 are multiplied and summed in f32 and rounded once. No order of summing is promised.
-
-Mirrors: StableHLO's dot_general and convolution (without its padding), ATen's einsum and conv.
 """
 
 from __future__ import annotations

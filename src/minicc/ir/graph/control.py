@@ -1,8 +1,4 @@
-"""Loops and branches over whole tensors.
-
-Mirrors: ONNX's Scan, JAX's `lax.scan`, StableHLO's while with its trip count known; ONNX's If and
-Loop, of which StableHLO's while has the condition, but states that never change their shape.
-"""
+"""Loops and branches over whole tensors."""
 
 from __future__ import annotations
 

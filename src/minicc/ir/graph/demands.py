@@ -2,8 +2,6 @@
 
 The type rules let pass what can't be told while symbols are free. A program for all sizes is one
 for those that fulfil these demands, which become its guards.
-
-Mirrors: Dynamo's guards on symbolic shapes, Relax's match_cast.
 """
 
 from __future__ import annotations

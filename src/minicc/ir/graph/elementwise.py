@@ -2,8 +2,6 @@
 
 Each class names the scalar op that it applies to every element; the rule for element types and the
 meaning are that op's. Only the shapes are this module's own.
-
-Mirrors: StableHLO's elementwise ops (which want equal shapes), ONNX's and ATen's (which broadcast).
 """
 
 from __future__ import annotations

@@ -5,9 +5,6 @@
 Their results' extents, or that they are no tensors of numbers, is decided by data. A symbol that
 stands in the type of a result and in that of no operand is *bound* by the op: it is a size of all
 that follows, as one of the inputs' is.
-
-Mirrors: Relax's call_dps_packed with match_cast, torch.export's unbacked symbols, IREE's
-`flow.dispatch.workgroup.count` from tensors.
 """
 
 from __future__ import annotations

@@ -3,8 +3,6 @@
 Indices hold i32 or i64; a negative one counts from the end, and evaluation raises IndexError for
 one that is out of range. Scattered elements that meet are combined in no stated order; without a
 combiner the last in row-major order stays.
-
-Mirrors: StableHLO's gather and scatter in the narrower forms of ONNX and ATen; XLA's top_k.
 """
 
 from __future__ import annotations

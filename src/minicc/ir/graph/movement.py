@@ -1,8 +1,4 @@
-"""Ops that place and move elements without computing on them.
-
-Mirrors: StableHLO's constant, iota, reshape, transpose, broadcast_in_dim, slice, concatenate, pad
-and gather (ours is numpy.take along one axis); ATen's views.
-"""
+"""Ops that place and move elements without computing on them."""
 
 from __future__ import annotations
 

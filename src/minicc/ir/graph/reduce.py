@@ -2,8 +2,6 @@
 
 Combiners are those of `arith.COMBINERS`. A reduction over nothing yields the combiner's neutral
 element. f16 and bf16 are combined in f32 and rounded once. No order of combining is promised.
-
-Mirrors: StableHLO's reduce and reduce_window (without its padding), ATen's sum, amax, max_pool.
 """
 
 from __future__ import annotations

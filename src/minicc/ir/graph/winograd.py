@@ -8,8 +8,6 @@ An image is cut into tiles of m x m outputs, which need n x n inputs, n = m + 2.
 positions the product runs over the channels alone, so that m*m*9 multiplications become n*n. Tiles
 are counted image by image and row by row; where m does not divide the outputs, the last tile of a
 row or column overlaps its neighbour. Images are channels-last.
-
-Mirrors: the transform and product kernels of ncnn and MNN, oneDNN's `convolution_winograd`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""The classes of sessions and values, where programs look for them beside the top-level package.
-
-Mirrors: onnxruntime.capi.onnxruntime_inference_collection.
-"""
+"""The classes of sessions and values, where programs look for them beside the top-level package."""
 
 from minicc.onnxruntime.binding import IOBinding
 from minicc.onnxruntime.compiling import ModelCompiler

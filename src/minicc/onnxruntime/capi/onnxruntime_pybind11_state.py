@@ -1,7 +1,4 @@
-"""The names that ONNX Runtime has in its compiled module: exceptions, options, values.
-
-Mirrors: onnxruntime.capi.onnxruntime_pybind11_state.
-"""
+"""The names that ONNX Runtime has in its compiled module: exceptions, options, values."""
 
 from minicc.onnxruntime.devices import (
     OrtArenaCfg,

@@ -1,8 +1,6 @@
 """The applications of rules, numbered, so that one of them can be named, and undone.
 
-    17 double-negation at Neg_3
-
-Mirrors: LLVM's OptBisect and debug counters, PyTorch's CompilerBisector.
+17 double-negation at Neg_3
 """
 
 from __future__ import annotations

@@ -3,8 +3,6 @@
     %c = constant true; %y = graph.if %c, %x { ^(%x): yield %x } { ^(%x): ... }   -->   %x
 
 Constants go into the branches, where rules and folding see them.
-
-Mirrors: XLA's conditional simplifier. XLA also moves what both branches share out of them.
 """
 
 from __future__ import annotations

@@ -13,11 +13,6 @@ the transforms and against weights that grow by 36/9 (tiles of 4x4) or 16/9 (2x2
 for all tiles. Winograd rounds more than the direct form, so strict mathematics never takes it.
 
 Attention over many keys in blocks of these, see `online_softmax`.
-
-Mirrors: cuDNN's and MIOpen's algorithm selection, oneDNN's `convolution_auto`, MNN's
-ConvolutionWinograd choice of unit. MNN's goes by a cost, as ours
-does, the others by tables or measurements; all choose when a primitive is made. Ours chooses at
-compile time, and the form it chooses is ops of the graph.
 """
 
 from __future__ import annotations

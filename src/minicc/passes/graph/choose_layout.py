@@ -8,10 +8,6 @@ windows, and everything between them that does not care for the order of axes. C
 split into several axes, as a shuffle of channels does, stay last together. Then one walk: such a
 value is made in the new order, and turned back only for who insists on the old one. Channels-last
 makes each convolution a contraction whose innermost run of its input is contiguous.
-
-Mirrors: Relax's ConvertLayout, ORT's NCHWc and NHWC transformers, oneDNN's layout propagation.
-Relax and ORT convert op by op towards a layout that a target prefers; ours plans the whole graph
-first, and has one layout to choose.
 """
 
 from __future__ import annotations

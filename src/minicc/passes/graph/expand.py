@@ -10,8 +10,6 @@ Other such ops stay, and run on the host.
 
 Negative indices are counted from the end, and those that are outside end the run, as by the
 gather that each form reads its indices through.
-
-Mirrors: XLA's scatter expander and its sort by comparison on GPUs; ranks are those of rank sort.
 """
 
 from __future__ import annotations

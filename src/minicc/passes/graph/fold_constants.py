@@ -5,10 +5,6 @@
 A result much larger than its operands (a broadcast, an iota) is left to be computed where it is
 used, but for weights that an algorithm wants larger. A large result is computed when its array is
 asked for, together with what is folded of it later on.
-
-Mirrors: XLA's constant folding with its evaluator, Relax's FoldConstant, ORT's constant folding.
-Theirs run between other graph passes, as ours does. Unlike ORT's, it runs no kernels: the
-definition of an op evaluates it.
 """
 
 from __future__ import annotations

@@ -9,9 +9,6 @@ with what stays the same are made for all rounds ahead. Results that nobody
 reads vanish, with what only they need. Loops of few rounds, or of few operations in all rounds,
 are written out: their rounds are then fused as any other ops. Branches are made small on the way
 (see `branches`).
-
-Mirrors: XLA's while-loop simplifier, invariant code motion and unroller; JAX's partial evaluation
-of scans. XLA's are passes of their own that look at conditions; ours knows the number of rounds.
 """
 
 from __future__ import annotations

@@ -17,10 +17,6 @@ the product and the soft-max, such as a scale and masks, is done for each block,
 Legal where nobody else reads the scores or the weights, and sums may be reassociated. A maximum
 begins at the least finite number, so that a block that is masked whole counts nothing; a row of
 nothing but masked keys is NaN, as without blocks.
-
-Mirrors: online soft-max (Milakov and Gimelshein, 2018) and FlashAttention (Dao et al., 2022;
-version 2 has the order of loops of ours turned: rows outside). PyTorch's and XLA's are kernels by
-hand; ours is a rewrite of the graph, whose loop's body becomes one kernel by the usual fusion.
 """
 
 from __future__ import annotations

@@ -6,8 +6,6 @@ Each is data: a name, a class of what it does to floating point, and two functio
 rule is *exact* if every bit stays, *reassociates* if it is an identity of real numbers,
 *approximates* otherwise; `math="strict"` uses exact rules alone. A rule must not match what it
 produces, so that applying it again changes nothing.
-
-Mirrors: StableHLO's and XLA's algebraic simplifier, PyPy's ruleopt, Halide's simplifier rules.
 """
 
 from __future__ import annotations

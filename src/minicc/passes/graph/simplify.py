@@ -3,10 +3,6 @@
 Common and unused ops vanish on the way.
 
     %t = transpose(transpose(x, p), q)   -->   %t = transpose(x, p[q])
-
-Mirrors: XLA's algebraic simplifier, MLIR's canonicalizer without a worklist. Unlike both, rules are
-data with a class of exactness, each is applied where an op is rebuilt, and applications are
-numbered.
 """
 
 from __future__ import annotations

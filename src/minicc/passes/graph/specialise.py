@@ -1,11 +1,7 @@
 """Bind the free dimensions of shapes whose sizes are given; the others become sizes of the program.
 
-    %y = graph.add %x, %b : f32[batch,64]   --batch=8-->   f32[8,64]
-                                            -- free -->    f32[$batch,64]
-
-Mirrors: JAX's shape-polymorphic export with refinement, TorchDynamo's dynamic shapes, Relax's
-BindSymbolicVars. JAX's jit and Dynamo specialise by default; here a dimension that nobody gave a
-size stays one all the way down to machine code.
+%y = graph.add %x, %b : f32[batch,64]   --batch=8-->   f32[8,64]
+                                        -- free -->    f32[$batch,64]
 """
 
 from __future__ import annotations
@@ -46,9 +42,8 @@ def _bind(function: Function, binding: Mapping[str, int]) -> Function:
     sizes: dict[str, Dim] = {name: affine.size(name) for name in free}
     for name, n in binding.items():
         sizes |= {name: n, affine.spell_size(name): n}
-    left = tuple(n for n in function.attrs.get("sizes", ()) if not isinstance(sizes.get(n), int))
     bound = bind(function, sizes)
-    changed = {"sizes": left, "demands": _unmet(bound, binding)}
+    changed = {"sizes": bound.attrs.get("sizes", ()), "demands": _unmet(bound, binding)}
     attrs = {k: v for k, v in {**bound.attrs, **changed}.items() if v or k not in changed}
     return _settled(Function(bound.name, bound.body, attrs, bound.result_names))
 

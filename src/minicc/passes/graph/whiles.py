@@ -5,8 +5,6 @@
 
 A state keeps its type from round to round there, and no rows are stacked, whose number only the
 data would say. Such a loop becomes machine code with its conditions; any other the host runs.
-
-Mirrors: StableHLO's while, whose states never change their shape, and XLA:CPU's WhileThunk.
 """
 
 from __future__ import annotations

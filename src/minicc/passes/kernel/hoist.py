@@ -4,9 +4,6 @@
 
 Pure ops move when their operands come from outside; loads also want a loop that stores nothing and
 that runs at least once, as `kernel.for` does and `kernel.range` may not.
-
-Mirrors: LLVM's LICM, MLIR's loop-invariant-code-motion, Halide's LICM. LLVM's does it again on
-instructions; ours moves whole tiles, which LLVM sees as many.
 """
 
 from __future__ import annotations

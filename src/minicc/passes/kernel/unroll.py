@@ -4,10 +4,6 @@ A loop of few rounds over a small body becomes its rounds, one after the other. 
 small, a kernel's attribute `unroll` says where that is not as usual.
 
     for i in 0..3 carries %a { ... }   -->   three copies of the body, %a handed on
-
-Mirrors: LLVM's full unrolling, Halide's `unroll`, tinygrad's UNROLL. LLVM unrolls late and by cost;
-ours only writes out loops of few rounds, so that indices become constants before addresses are
-made.
 """
 
 from __future__ import annotations

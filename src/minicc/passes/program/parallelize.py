@@ -7,9 +7,6 @@ share is left to the caller. A barrier stands before a launch (or a branch, whic
 condition) that touches memory which another thread may have written, or may still read, since the
 last barrier. Who computes an instance never changes its bits: results don't depend on the number of
 threads.
-
-Mirrors: IREE's workgroup distribution, OpenMP's loop schedules, XLA:CPU's parallel task assignment.
-IREE and XLA hand tasks to a pool; ours shares each launch, and waits where data crosses shares.
 """
 
 from __future__ import annotations

@@ -10,10 +10,6 @@ Allocations whose sizes are free can't be compared by number. They share slots: 
 one that is surely large enough and free during its life, and slots lie one after the other. Their
 offsets are expressions. What kernels want as scratch of a free size lies after all else, a part for
 each thread.
-
-Mirrors: TFLite's greedy-by-size planner (Pisarchyk and Lee), ExecuTorch's memory planning, XLA's
-heap simulator. The first two plan tensors of a graph by its order; XLA's plans buffers that alias,
-as ours, where views count as their root.
 """
 
 from __future__ import annotations

@@ -6,9 +6,6 @@ A plan first (`buffers`): where each tensor lies. Then `bufferize` emits `main` 
 equal kernels are made once. Loops and branches become ops around their launches.
 
 The border of a padded buffer is filled in each run, since the arena reuses memory.
-
-Mirrors: IREE's ConvertToStream; filling halos in place is oneDNN's and ncnn's padded activations.
-IREE partitions what may run at once; ours launches in order, and `parallelize` says what waits.
 """
 
 from __future__ import annotations

@@ -11,10 +11,6 @@ each round changes a part (`in_place`). What has an extent that depends on the r
 the largest one. Whatever makes the first
 state writes it into the first half where nobody else reads it. Both branches of an `if` write their
 results into the same place.
-
-Mirrors: MLIR's one-shot bufferisation with destination passing, XLA's buffer assignment with
-aliasing. XLA gives a loop's state one buffer and copies where a round reads it late; ours
-alternates between two, and never copies, but where the state is changed in place.
 """
 
 from __future__ import annotations

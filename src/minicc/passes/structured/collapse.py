@@ -6,9 +6,6 @@ A tile of a few rows of registers ends where a row of the image does: of 7 pixel
 computed for 7, of 49 by 6 it is 54 for 49. The tensors keep their shapes. Where their rows lie one
 after the other, the address of a point is a multiple of its number; where they don't (a border
 around the image, a step of two pixels), each row of a tile has an address of its own.
-
-Mirrors: Linalg's CollapseDimensions, which changes the tensors, too; XNNPACK's indirect
-convolutions, which keep the addresses of rows in memory.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""What is chosen for a group before it is a schedule, and where long sums restart.
-
-Mirrors: the blocked summation of BLIS and NumPy; NumPy's is pairwise.
-"""
+"""What is chosen for a group before it is a schedule, and where long sums restart."""
 
 from __future__ import annotations
 

@@ -7,11 +7,6 @@ A plan is made first (`plan_fusion`, a `FusionPlan` of drafts), then applied. `a
 an op can join a draft: what it reads of the draft's values must be read at the op's own point
 along every dimension that stays shared. Whether it should is said by `profitable`. Every generic
 ends up in a group, alone if need be.
-
-Mirrors: XLA's instruction fusion, Linalg's tile-and-fuse and IREE's dispatch formation, Halide's
-compute_at. XLA decides by kinds of ops, IREE and Linalg on index maps, as ours does, Halide's user
-in a schedule. Ours groups before it tiles, and ops that reduce keep loops of their own within the
-group.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""What is known while a group is lowered: where its values and dimensions are, and the builder.
-
-Mirrors: MLIR's OpBuilder with its value mapping, TIR's buffer and iterator maps of a schedule.
-"""
+"""What is known while a group is lowered: where its values and dimensions are, and the builder."""
 
 from __future__ import annotations
 

@@ -5,9 +5,6 @@
 An op that changes a part of a tensor takes over its memory where nobody reads the tensor later. A
 loop's state of which each round changes parts alone has one buffer for all rounds, and takes over
 the memory of its first value likewise. What can't be done in place gets a copy.
-
-Mirrors: MLIR's one-shot bufferisation (which reads conflict with a write in place, and which slices
-overlap), XLA's in-place dynamic-update-slice in while loops, which is one op that it knows.
 """
 
 from __future__ import annotations

@@ -2,9 +2,6 @@
 
 A legal schedule changes how a group is computed, and not what, up to the order of sums. So a person
 may write one, and a search may try any.
-
-Mirrors: the checks of TVM's schedule primitives and Exo's, which refuse a step of a schedule; ours
-looks at a whole one.
 """
 
 from __future__ import annotations

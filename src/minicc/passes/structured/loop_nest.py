@@ -2,8 +2,6 @@
 
 Loops over the parallel dimensions that are the op's own; within them loops over its reductions that
 carry accumulators; innermost the body. Results go to registers or memory.
-
-Mirrors: Linalg's vectorisation of one op, TE's compute and its reduce axes made loops.
 """
 
 from __future__ import annotations

@@ -6,8 +6,6 @@
 Turns are x / (2 pi) without its whole part. 1 / (2 pi) is cut into pieces of 28 bits, so that the
 products with an f32 are exact and their whole parts can be dropped one by one, whatever the size of
 x. There is no f64 form: what f64 wants is more than f64 gives.
-
-Mirrors: the range reductions of Payne and Hanek, and of fdlibm, in the narrow case.
 """
 
 from __future__ import annotations

@@ -6,9 +6,6 @@
 
 The three gathers of graph differ in their maps alone. What is gathered from a tensor without
 elements reads nothing, but its indices are checked all the same: by an op of their own.
-
-Mirrors: Linalg's `tensor.extract` within a generic, TE's reads at computed indices. Those read at
-any computed index and check nothing; ours reads at elements, which are checked.
 """
 
 from __future__ import annotations

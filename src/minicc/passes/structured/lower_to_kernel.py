@@ -12,9 +12,6 @@ reduction into blocks, `op.cut` names loops, and each block or round starts from
 A shared dimension whose extent is free is covered by loops around all ops of the group, in the
 steps of `group.cover`; one of an op's own by loops around that op. Vectors along it end in a
 partial one.
-
-Mirrors: Linalg's vectorisation of tiled ops, Triton's program bodies, TIR's blocks with init and
-update.
 """
 
 from __future__ import annotations

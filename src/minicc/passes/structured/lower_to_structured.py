@@ -7,10 +7,6 @@ Each whole-tensor op becomes a `structured.generic`:
 
 A constant of one element moves into the body. Data movement that is not an index map (reshape, pad,
 concat) stays an op of its own. Sizes that are computed get names (`name_sizes`).
-
-Mirrors: StableHLO-to-Linalg, Relax's LegalizeOps to TE, ONNX-to-Krnl. These are dialect conversions
-with patterns and type converters; ours is one table from op to function, and leaves nothing of the
-level above.
 """
 
 from __future__ import annotations

@@ -5,8 +5,6 @@
 
 A transform of a tile is a matrix on its columns, then on its rows; the matrices are written out as
 additions and multiply-adds, with what several rows need made once.
-
-Mirrors: the hand-written transforms of ncnn and MNN; winograd_conv2d_transform of MLIR's Linalg.
 """
 
 from __future__ import annotations

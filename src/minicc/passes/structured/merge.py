@@ -10,9 +10,6 @@ Where a producer's result is not indexed by plain dimensions (grouped channels, 
 at a point), an elementwise consumer goes the other way: its dimensions are substituted by where
 each yield goes. Its body then stands behind the producer's, or, where the producer reduces, in an
 op of its own over the producer's dimensions, which `fuse` can put beside it.
-
-Mirrors: Linalg's elementwise fusion, XLA's loop fusion, TE's compute_inline. Linalg fuses with a
-pattern driver, XLA by priorities; ours walks once from inputs to outputs.
 """
 
 from __future__ import annotations

@@ -10,8 +10,6 @@ one kernel.
 
 Where an op wants two extents to be equal and that can't be told, it becomes a guard: the program is
 for sizes that fulfil all guards. One of the two is then written as the other.
-
-Mirrors: Relax's `ComputePrimValue` and match_cast, Dynamo's guards on symbolic shapes.
 """
 
 from __future__ import annotations

@@ -6,10 +6,6 @@
 The copy is an ordinary generic; where the operand is a constant it is folded at once, so weights
 are packed at compile time, and where it is not, the copy is a kernel of its own before the
 contraction. Which are packed, and how far ahead they are fetched, the group's schedule says.
-
-Mirrors: oneDNN's and XNNPACK's weight packing, IREE's data tiling, TVM's layout rewrite of weights.
-oneDNN's packs behind a call, IREE's and TVM's as ops of the graph; ours is an op that is folded
-where weights are constant.
 """
 
 from __future__ import annotations

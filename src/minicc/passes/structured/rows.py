@@ -4,9 +4,6 @@ Most rows are handled in long steps. What is left over is one short step, or a m
 in the place of a long one, or one more long step: whichever computes the fewest rows more than
 there are. So nine rows are two steps of five where steps are of eight and of five, and what the
 rows are multiplied by is read no more often than it must be.
-
-Mirrors: the kernels for what is left over in BLIS and XNNPACK, which have one for each number of
-rows; ours are two or three for all numbers.
 """
 
 from __future__ import annotations

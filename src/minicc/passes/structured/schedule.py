@@ -7,11 +7,6 @@ extents are free are covered. It knows the target but not the number of threads,
 depend on threads.
 
 Register tiles are chosen by a cost (see `tile_cost`).
-
-Mirrors: IREE's lowering configs, Halide's auto-scheduler, tinygrad's Opt list; cost terms as in
-BLIS' analytical model. Halide's of 2016 (Mullapudi and others) goes by a formula, as ours does; its
-later one and Ansor search with learned costs or measurements. Ours has one formula a kernel, and
-knows the target but not the number of threads.
 """
 
 from __future__ import annotations
@@ -263,7 +258,7 @@ def _is_streamed(
     A constant is packed in the order in which tiles read it.
     """
     k = 1 - _narrow_operand(op, product.vector)
-    v, extents = op.operands[k], op.space.typical
+    v = op.operands[k]
     if v not in group.body.args or len(op.space.of_kind(REDUCTION)) != 1:
         return False
     known = all(isinstance(i.extent, int) for i in op.space.iters)
@@ -271,6 +266,7 @@ def _is_streamed(
     as_it_lies = contiguous_name(op.input_maps[k]) == product.vector
     if not known or not as_it_lies or outer in constants or len(product.rows) > 1:
         return False
+    extents = op.space.extents
     size = extents[product.vector] * product.depth * v.type.dtype.bits // 8
     few = prod(extents[n] for n in product.rows) <= _FEW_ROWS
     return few and product.depth >= 4 * _STREAMED and size > target.l2 // 2

@@ -2,8 +2,6 @@
 
 Whole vectors along what is contiguous, a few rows at once; what is reduced along a row is read as
 it lies.
-
-Mirrors: Inductor's and Triton's choice of a block's shape for pointwise and reduction kernels.
 """
 
 from __future__ import annotations

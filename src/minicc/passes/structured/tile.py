@@ -7,10 +7,6 @@ A last block overlaps its neighbour instead of being ragged: the same values are
 no loop needs a bounds check. A dimension whose extent is free stays as it is, and the kernel's own
 loops cover it (`Schedule.cover`). What passes between ops of the group is indexed by (wo, wi) from
 then on: each instance has its own.
-
-Mirrors: Linalg's tiling by the TilingInterface; Triton's programs over blocks; Halide's split with
-ShiftInwards. Linalg peels or masks what a tile does not divide; ours shifts the last block inwards,
-so that no loop has a bound to check.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""Where the tiles of one op lie: they are loaded and stored at the current point of its loops.
-
-Mirrors: the block pointers of Triton, Linalg's transfer reads and writes.
-"""
+"""Where the tiles of one op lie: they are loaded and stored at the current point of its loops."""
 
 from __future__ import annotations
 

@@ -4,8 +4,6 @@ The work with its rounding up, divided by how well the accumulators hide the lat
 multiply-add, plus what starting a tile costs. Where the number of rows is free, it is what several
 numbers cost on average, with the lengths of steps that are best for them; and few rows at a time
 read the wide operand again and again, from wherever it is.
-
-Mirrors: the analytical model of BLIS for register tiles and the levels of caches.
 """
 
 from __future__ import annotations

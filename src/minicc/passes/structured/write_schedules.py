@@ -10,9 +10,6 @@ of rows is multiplied by one panel, the next panel comes in.
 
 Files of schedules name a group by its first node and how many more it computes for, with a number
 after a second one of that name: `Conv_0 +2`, `Conv_0 +2 #2`.
-
-Mirrors: IREE's KernelDispatch, which sets an op's lowering config or keeps the user's; TVM's
-database of schedules by task.
 """
 
 from __future__ import annotations

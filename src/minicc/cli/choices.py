@@ -1,0 +1,20 @@
+"""Options that several commands have: what decides the code, and what a run is given."""
+
+from __future__ import annotations
+
+import click
+
+from minicc.target import TARGETS
+
+MATH = click.option("--math", type=click.Choice(["fast", "strict"]), help="fast may reassociate")
+TARGET = click.option("--target", type=click.Choice([*TARGETS]), help="default: the host's best")
+SKIP = click.option(
+    "--skip", multiple=True, metavar="STAGE", help="leave out a stage that only makes it faster"
+)
+THREADS = click.option(
+    "--threads", type=click.IntRange(1), help="threads of a run; default: all cores"
+)
+SHAPE = click.option(
+    "--shape", "shapes", multiple=True, metavar="X=1x3x224x224", help="sizes of an input"
+)
+JSON = click.option("--json", "as_json", is_flag=True, help="print one JSON object")
