@@ -21,8 +21,11 @@ def calls_of(source: Source) -> tuple[Call, ...]:
     """Calls with the same types: other data, other sizes, other numbers."""
     count = source.pick((1, 2, 2, 3, 3, 4))
     common = source.pick(_DTYPES) if source.chance(0.5) else None
-    specs = [(name, common or source.pick(_DTYPES), source.pick(_SHAPES), source.pick(_LAYOUTS))
-             for name in "xyuw"[:count]]  # fmt: skip
+    specs = []
+    for name in "xyuw"[:count]:
+        shape = source.pick(_SHAPES)
+        layout = source.pick(_LAYOUTS) if shape else "{}"
+        specs.append((name, common or source.pick(_DTYPES), shape, layout))
     others = [name for name in "snbpdlm" if source.chance(0.2)]
     sizes = [(source.pick(_SIZES), source.pick(_SIZES)) for _ in range(2)]
     if source.chance(0.03):
@@ -33,8 +36,7 @@ def calls_of(source: Source) -> tuple[Call, ...]:
     for k in range(4):
         arrays = [(name, _array_text(source, dtype, _extents(shape, sizes[k == 2]), special), lay)
                   for name, dtype, shape, lay in specs]  # fmt: skip
-        given = [(name, lay.format(text) if "(" in text and not text.endswith("(())") else text)
-                 for name, text, lay in arrays]  # fmt: skip
+        given = [(name, lay.format(text)) for name, text, lay in arrays]
         number = numbers[k == 3]
         first = given[0][1]
         made = {

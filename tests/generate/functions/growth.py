@@ -182,8 +182,9 @@ class _Growth(_Filling):
             return False
         if not table.startswith("WRITES"):
             name = f"t{len(self.names)}"
-            if source.chance(0.25):
-                name = source.pick([n for n in self.names if n not in "mdl"])
+            old = [n for n in self.names if n not in "mdl"]
+            if old and source.chance(0.25):
+                name = source.pick(old)
             text = f"{name} = {text}"
         elif source.chance(0.02):
             text = f"{text}; b0 = {text.count('=')}"

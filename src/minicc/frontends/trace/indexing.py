@@ -48,6 +48,8 @@ def normal_key(recorder: Recorder, key: Any) -> Key:
             recorder.refuse("MC0246", "an index that is True or False is not traced")
         elif isinstance(part, (int, np.integer)):
             parts.append(int(part))
+        elif isinstance(part, list) and not part:
+            parts.append(np.empty(0, np.intp))
         else:
             parts.append(_index_array(content_of(recorder, part)))
     return tuple(parts)

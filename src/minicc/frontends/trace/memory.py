@@ -19,6 +19,7 @@ from typing import Any
 
 import numpy as np
 
+from minicc.frontends.trace.asked import solid
 from minicc.frontends.trace.dispatch import content_of, is_symbolic
 from minicc.frontends.trace.host import on_host
 from minicc.frontends.trace.indexing import put_fixed, taken
@@ -65,18 +66,6 @@ def _read(base: Array, window: Window) -> Array:
 
 def _written(base: Array, new: Array, window: Window) -> Array:
     return window.written(base, new)
-
-
-def solid(box: Tracer) -> Array:
-    """An array of the box's shape, element type and layout, with memory of its own."""
-    like = box.shadow()
-    reach = (
-        [(n - 1) * s for n, s in zip(like.shape, like.strides, strict=True)] if like.size else []
-    )
-    low = sum(r for r in reach if r < 0)
-    high = sum(r for r in reach if r > 0) + like.itemsize
-    memory = np.zeros(high - low, np.uint8)
-    return np.ndarray(like.shape, like.dtype, memory, -low, like.strides)
 
 
 def _addresses(array: Array) -> Array:

@@ -68,6 +68,8 @@ class Operators:
     @property
     def mT(self) -> Any:  # NumPy's name
         """The last two axes exchanged."""
+        if len(self.shape) < 2:
+            raise ValueError("matrix transpose with ndim < 2 is undefined")
         return self._call("matrix_transpose", self)
 
     @property
@@ -87,7 +89,8 @@ class Operators:
 
     @real.setter
     def real(self, new: Any) -> None:
-        self.real[...] = new
+        # an array of its own first, so that a number which does not fit wraps
+        self.real[...] = self._call("asarray", new)
 
     @property
     def imag(self) -> Any:

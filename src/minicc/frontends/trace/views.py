@@ -235,6 +235,8 @@ def squeeze(recorder: Recorder, a: Any, axis: Any = None) -> Any:
         gone = set(normalize_axis_tuple(axis, box.ndim))
         if any(box.shape[k] != 1 for k in gone):
             raise ValueError("cannot select an axis to squeeze out which has size not equal to one")
+    if not gone:
+        return box
     return reshaped(box, tuple(n for k, n in enumerate(box.shape) if k not in gone))
 
 
