@@ -48,6 +48,7 @@ from minicc.partition import host_ops
 from minicc.runtime.saved import Compilation
 from minicc.specialised import LOGGER, Call, Known, Specialisation
 
+_OUTSIDE = "MC0158"  # an index that data gave is out of bounds
 _CODES = 512  # segments whose code is shared among equal ones
 _PLAIN = ("MC0241", "MC0245", "MC0246", "MC0247")  # what is not traced, but NumPy does
 _REASONS = 256  # of traces that are remembered
@@ -107,7 +108,16 @@ class Jitted:
         values = self._parameters.bind(args, kwargs)
         if has_tracers(values):
             return self.__wrapped__(*args, **kwargs)
-        call = Call(*self._parameters.key(values), values)
+        try:
+            return self._called(Call(*self._parameters.key(values), values), args, kwargs)
+        except UserError as error:
+            if error.code != _OUTSIDE:
+                raise
+        # nothing is written yet; NumPy raises where the function does, with its own words
+        return self.__wrapped__(*args, **kwargs)
+
+    def _called(self, call: Call, args: Any, kwargs: Any) -> Any:
+        """The result of compiled code, traced first where none fits."""
         found = self._known.find(call)
         if found is None:
             return self._trace(call)

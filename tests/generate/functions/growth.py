@@ -182,7 +182,7 @@ class _Growth(_Filling):
             return False
         if not table.startswith("WRITES"):
             name = f"t{len(self.names)}"
-            old = [n for n in self.names if n not in "mdl"]
+            old = [n for n in self.names if n not in "mdl" and n[0] != "c"]
             if old and source.chance(0.25):
                 name = source.pick(old)
             text = f"{name} = {text}"

@@ -18,6 +18,7 @@ from minicc.frontends.trace.pytree import mapped
 from minicc.frontends.trace.tracer import Tracer
 from minicc.ir.core import Array
 
+RAISED = "MC0180"
 MISTAKES = (TypeError, ValueError, IndexError, OverflowError, ZeroDivisionError)
 
 
@@ -46,9 +47,9 @@ def raised(
     made: Any = named.__new__(named)  # some of NumPy's take other arguments than a text
     text = str(error)
     vars(made).update(vars(error))
-    made.code, made.message, made.hint, made.where, made._parts = "MC0180", text, "", (where,), ()
+    made.code, made.message, made.hint, made.where, made._parts = RAISED, text, "", (where,), ()
     made.args = (text,)
-    made.__notes__ = [f"MC0180 at {where}"]
+    made.__notes__ = [f"{RAISED} at {where}"]
     return made  # type: ignore[no-any-return]
 
 
@@ -93,8 +94,8 @@ def lay_out(
             others.append(x)
 
     mapped(sort, (args, kwargs))
-    if others or any(type(n) is not int for b in boxes for n in b.shape):
-        return True  # extents that rounds of a loop decide
+    if (others and not typed) or any(type(n) is not int for b in boxes for n in b.shape):
+        return True  # numbers that are not known yet, extents that rounds of a loop decide
     in_order = all(b.ndim < 2 or b.shadow().flags.c_contiguous for b in boxes)
     if in_order and typed:
         return True
@@ -129,6 +130,8 @@ _SHORT = 4  # an extent up to which one is left as it is
 
 def _small(x: Any, sizes: dict[int, int]) -> Any:
     """A small array that lies as a traced one does."""
+    if isinstance(x, Number):
+        return x.kind(1)
     if not isinstance(x, (Tracer, np.ndarray)):
         return getattr(x, "real_function", x)
     extents = [sizes.get(n, n) for n in x.shape]

@@ -67,7 +67,9 @@ def imag(recorder: Recorder, val: Any) -> Any:
 
 
 def _zeros(array: Any) -> Any:
-    return np.zeros(array.shape, array.dtype, "F" if array.flags.fnc else "C")
+    zeros = np.zeros(array.shape, array.dtype, "F" if array.flags.fnc else "C")
+    zeros.flags.writeable = False
+    return zeros
 
 
 @traces("isreal")

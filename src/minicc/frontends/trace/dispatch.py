@@ -19,7 +19,7 @@ from typing import Any, NoReturn
 import numpy as np
 
 from minicc.errors import UnsupportedError, UserError
-from minicc.frontends.trace.asked import MISTAKES, lay_out, raised
+from minicc.frontends.trace.asked import MISTAKES, RAISED, lay_out, raised
 from minicc.frontends.trace.host import on_host
 from minicc.frontends.trace.numbers import Number, PythonType, has_term
 from minicc.frontends.trace.pytree import mapped
@@ -91,7 +91,8 @@ def call(recorder: Recorder, name: str, args: tuple[Any, ...], kwargs: dict[str,
     except MISTAKES as error:
         # what is wrong with `out` comes first, and the host did not see it
         hosted = error is recorder.raised and given.get("out") is None
-        if hosted or isinstance(error, UserError):
+        nested = isinstance(error, UserError) and error.code == RAISED
+        if hosted or (isinstance(error, UserError) and not nested):
             raise
         own = raised(_real(name), args, given, recorder.location())
         if own is not None:
@@ -199,7 +200,8 @@ def record(recorder: Recorder, name: str, args: tuple[Any, ...], kwargs: dict[st
         elif isinstance(result, Tracer) and not result.ndim and name in _KEEPS:
             result.scalar = args[0].scalar
         ufunc = isinstance(getattr(np, name.partition(".")[0], None), np.ufunc)
-        typed = ufunc or name.startswith("__")
+        picked = name == "__getitem__" and not _is_plain(args[1])
+        typed = ufunc or (name.startswith("__") and not picked)
         if not lay_out(_real(name), args, kwargs, result, typed):
             recorder.refuse("MC0241", "NumPy gives another type")
         return result
@@ -207,6 +209,13 @@ def record(recorder: Recorder, name: str, args: tuple[Any, ...], kwargs: dict[st
         if error.code not in _HOSTED or recorder.path is None:
             raise
         return on_host(recorder, _shown(name), _real(name), args, kwargs, error.message)
+
+
+def _is_plain(index: Any) -> bool:
+    """Whether an index has no arrays, so that it makes a view."""
+    if isinstance(index, tuple):
+        return all(map(_is_plain, index))
+    return not isinstance(index, (list, np.ndarray, Tracer))
 
 
 def _detached(recorder: Recorder, result: Any) -> Any:
@@ -362,6 +371,8 @@ def value_of(recorder: Recorder, x: Any) -> Value:
 
 def _chosen(recorder: Recorder, where: Any, result: Any, out: Any) -> Any:
     """A ufunc's result where it is wanted, elsewhere what `out` holds, zeros without it."""
+    if getattr(where, "dtype", np.dtype(bool)).kind != "b":
+        raise TypeError("a mask is of truth values")
     rest = out[0] if isinstance(out, tuple) else out
     if rest is None:
         rest = np.zeros((), result.dtype)

@@ -98,6 +98,7 @@ def view(recorder: Recorder, function: Callable[..., Any], box: Tracer) -> Any:
     base = solid(box)
     if base.dtype.kind == "c":
         base[...] = 1 + 2j  # so that a conjugate is another
+    base.flags.writeable = box.writeable
     with np.errstate(all="ignore"):
         result = function(base[()] if box.scalar else base)
     own = isinstance(result, np.generic) and result.dtype == box.dtype and result == base[()]

@@ -47,6 +47,14 @@ def widened(recorder: Recorder, value: Value, wanted: Any) -> Value:
     )
 
 
+def chosen(recorder: Recorder, value: Value, where: Any, rest: Any) -> Value:
+    """The elements where they are wanted, elsewhere another number; the shape stays."""
+    kept = recorder.namespace.where(where, Tracer(recorder, value), rest)
+    if kept.shape != value.type.extents or kept.dtype != value.type.dtype.numpy:
+        raise ValueError("a mask has more axes than what it chooses from")
+    return value_of(recorder, kept)
+
+
 def _total(
     recorder: Recorder,
     x: Any,
@@ -62,8 +70,7 @@ def _total(
         recorder.refuse("MC0245", "a sum or product in bool is not traced")
     if where is not True:
         neutral = np.asarray(combine == "mul", value.type.dtype.numpy)
-        kept = recorder.namespace.where(where, Tracer(recorder, value), neutral)
-        value = value_of(recorder, kept)
+        value = chosen(recorder, value, where, neutral)
     total = recorder.reduce(value, axes_of(value, axis), combine, keepdims)
     return _with_initial(recorder, total, initial, combine)
 
@@ -123,7 +130,7 @@ def _extreme(
         if initial is None:
             raise ValueError("reduction operation needs an initial value where there is a mask")
         rest = np.asarray(initial).astype(value.type.dtype.numpy)
-        value = value_of(recorder, recorder.namespace.where(where, Tracer(recorder, value), rest))
+        value = chosen(recorder, value, where, rest)
     if count(value, axes) == 0:
         if initial is None:
             raise ValueError("zero-size array to reduction operation which has no identity")
@@ -182,8 +189,7 @@ def any_(
     """Whether some element is not zero."""
     value = recorder.cast(value_of(recorder, a), BOOL)
     if where is not True:
-        box = Tracer(recorder, value)
-        value = value_of(recorder, recorder.namespace.where(where, box, np.bool_(False)))
+        value = chosen(recorder, value, where, np.bool_(False))
     return recorder.reduce(value, axes_of(value, axis), "or", keepdims)
 
 
@@ -194,8 +200,7 @@ def all_(
     """Whether no element is zero."""
     value = recorder.cast(value_of(recorder, a), BOOL)
     if where is not True:
-        box = Tracer(recorder, value)
-        value = value_of(recorder, recorder.namespace.where(where, box, np.bool_(True)))
+        value = chosen(recorder, value, where, np.bool_(True))
     return recorder.reduce(value, axes_of(value, axis), "and", keepdims)
 
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from minicc.frontends.trace.dispatch import is_symbolic, value_of
 from minicc.frontends.trace.recorder import Recorder
-from minicc.frontends.trace.reductions import Axis, axes_of, count, loop_and_result
+from minicc.frontends.trace.reductions import Axis, axes_of, chosen, count, loop_and_result
 from minicc.frontends.trace.registry import FUNCTIONS, traces
 from minicc.frontends.trace.sorting import ascending
 from minicc.frontends.trace.tracer import Tracer
@@ -39,8 +39,7 @@ def _number(recorder: Recorder, value: Value, axes: tuple[int, ...], loop: DType
 def _masked(recorder: Recorder, value: Value, where: Any) -> Value:
     if where is True:
         return value
-    zero = np.zeros((), value.type.dtype.numpy)
-    return value_of(recorder, recorder.namespace.where(where, Tracer(recorder, value), zero))
+    return chosen(recorder, value, where, np.zeros((), value.type.dtype.numpy))
 
 
 def _narrow(recorder: Recorder, value: Value, axes: tuple[int, ...], keepdims: bool) -> Value:
