@@ -49,8 +49,10 @@ from minicc.runtime.saved import Compilation
 from minicc.specialised import LOGGER, Call, Known, Specialisation
 
 _OUTSIDE = "MC0158"  # an index that data gave is out of bounds
+_OVERLAP = "MC0248"  # an argument is written to that shares memory with another
 _CODES = 512  # segments whose code is shared among equal ones
-_PLAIN = ("MC0241", "MC0245", "MC0246", "MC0247")  # what is not traced, but NumPy does
+# what is not traced, but NumPy does
+_PLAIN = ("MC0241", "MC0242", "MC0243", "MC0244", "MC0245", "MC0246", "MC0247")
 _REASONS = 256  # of traces that are remembered
 _OFTEN = 32  # traces of a function after which it says so
 _ROUND = 1 << 17  # numbers that take as long as a round on the host does besides
@@ -110,10 +112,11 @@ class Jitted:
             return self.__wrapped__(*args, **kwargs)
         try:
             return self._called(Call(*self._parameters.key(values), values), args, kwargs)
-        except UserError as error:
-            if error.code != _OUTSIDE:
+        except (UserError, UnsupportedError) as error:
+            if error.code not in (_OUTSIDE, _OVERLAP):
                 raise
-        # nothing is written yet; NumPy raises where the function does, with its own words
+            self._parameters.overlaps |= error.code == _OVERLAP
+        # nothing is written yet; and where NumPy raises, it is with its own words
         return self.__wrapped__(*args, **kwargs)
 
     def _called(self, call: Call, args: Any, kwargs: Any) -> Any:
@@ -171,7 +174,8 @@ class Jitted:
             found = self._walk(call, found, effects)
         except (GivenUp, UnsupportedError) as error:
             given_up = error.error if isinstance(error, GivenUp) else error
-            if given_up.code not in _PLAIN or effects:
+            known = given_up.code == _OVERLAP and self._parameters.overlaps
+            if not (known or given_up.code in _PLAIN) or effects:
                 raise given_up from None  # NumPy would have the effects again
             found = self._left_to_numpy(call, given_up)
         self._known.keep(call, found, self._parameters.paths(call.values))

@@ -41,6 +41,7 @@ def put(a, b):
 
 """
 
+_TOLERANCE = {2: 2e-2, 4: 1e-4, 8: 1e-10}
 _COUNTS = re.compile(r"c\d+ \+= 1|if c\d+ > 5")  # without these a loop has no end
 
 _RUN = """
@@ -89,6 +90,11 @@ class Program:
     itemsize: int = 8
     strict: bool = False
     threads: int = 1
+
+    def tolerance(self, name: str) -> float:
+        """How far floats of a name may be from NumPy's."""
+        loose = set(re.findall(r"\w+", name)) & self.loose
+        return _TOLERANCE[self.itemsize] * self.scale if loose else 0.0
 
     def options(self) -> dict[str, Any]:
         """How it is compiled."""

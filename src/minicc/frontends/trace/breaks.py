@@ -125,8 +125,9 @@ class Path:
         action = Finish(structure, [places[v] for v in values], [(k, places[v]) for k, v in writes])
         node = self._node(recorder, outputs, action.at(_writing(recorder), ""))
         pool = node.compute(self.state)
+        result = action.finish(pool, self.args)
         self._have_effects()
-        return action.finish(pool, self.args)
+        return result
 
     def leave(self, recorder: Recorder, writes: Sequence[tuple[int, Value]]) -> None:
         """Give the arguments what they hold where the function raises; nothing is remembered."""

@@ -372,7 +372,11 @@ def select(recorder: Recorder, condlist: Any, choicelist: Any, default: Any = 0)
     return out
 
 
-@traces("lib.stride_tricks.sliding_window_view", "lib._stride_tricks_impl.sliding_window_view")
+@traces(
+    "lib.stride_tricks.sliding_window_view",
+    "lib._stride_tricks_impl.sliding_window_view",
+    view=True,
+)
 def sliding_window_view(
     recorder: Recorder, x: Any, window_shape: Any, axis: Any = None, *, writeable: bool = False
 ) -> Any:

@@ -87,7 +87,7 @@ def call(recorder: Recorder, name: str, args: tuple[Any, ...], kwargs: dict[str,
             result = _spread(recorder, result, out)
         if where is not True:
             result = _chosen(recorder, where, result, out)
-        return _into(recorder, out, result)
+        return _into(recorder, out, result, name)
     except MISTAKES as error:
         # what is wrong with `out` comes first, and the host did not see it
         hosted = error is recorder.raised and given.get("out") is None
@@ -100,7 +100,7 @@ def call(recorder: Recorder, name: str, args: tuple[Any, ...], kwargs: dict[str,
         reason = f"NumPy runs what is not traced: {error}"
         if recorder.path is None or name == "__setitem__" or name in WRITES or "out" in given:
             recorder.refuse("MC0241", reason)
-        return on_host(recorder, _shown(name), _real(name), args, given, reason)
+        return _hosted(recorder, name, args, given, reason)
 
 
 # Arguments that may be numbers of which only the compiled program knows the value.
@@ -157,10 +157,7 @@ def _outcome(recorder: Recorder, name: str, args: tuple[Any, ...], kwargs: dict[
             return shown
         if any(map(is_symbolic, given)):
             reason = "the graph has no element type for its arguments"
-            result = on_host(recorder, _shown(name), _real(name), args, kwargs, reason)
-            # what it had on the host may lie otherwise
-            lay_out(_real(name), args, kwargs, result, typed=True)
-            return result
+            return _hosted(recorder, name, args, kwargs, reason)
     if name.startswith("__") or (name in VIEWS and args and isinstance(args[0], Tracer)):
         return record(recorder, name, args, kwargs)
     if any(map(is_symbolic, (*args, *kwargs.values()))):
@@ -176,8 +173,7 @@ def record(recorder: Recorder, name: str, args: tuple[Any, ...], kwargs: dict[st
             recorder.refuse(
                 "MC0241", f"np.{name} is not traced", "write it with whole arrays, or as a loop"
             )
-        reason = "it has no counterpart in the graph"
-        return on_host(recorder, _shown(name), _real(name), args, kwargs, reason)
+        return _hosted(recorder, name, args, kwargs, "it has no counterpart in the graph")
     named = {k: v for k, v in kwargs.items() if k not in _IGNORED or k in _known(implementation)}
     try:
         try:
@@ -208,7 +204,17 @@ def record(recorder: Recorder, name: str, args: tuple[Any, ...], kwargs: dict[st
     except UnsupportedError as error:
         if error.code not in _HOSTED or recorder.path is None:
             raise
-        return on_host(recorder, _shown(name), _real(name), args, kwargs, error.message)
+        recorder.refused = None
+        return _hosted(recorder, name, args, kwargs, error.message)
+
+
+def _hosted(
+    recorder: Recorder, name: str, args: tuple[Any, ...], kwargs: dict[str, Any], reason: str
+) -> Any:
+    """What NumPy computes; what it had on the host may lie otherwise than the traced arrays do."""
+    result = on_host(recorder, _shown(name), _real(name), args, kwargs, reason)
+    lay_out(_real(name), args, kwargs, result, typed=True)
+    return result
 
 
 def _is_plain(index: Any) -> bool:
@@ -389,7 +395,7 @@ def _spread(recorder: Recorder, result: Any, out: Any) -> Any:
     return call(recorder, "broadcast_to", (result, shape), {})
 
 
-def _into(recorder: Recorder, out: Any, result: Any) -> Any:
+def _into(recorder: Recorder, out: Any, result: Any, name: str = "") -> Any:
     """Write a result into the array given as `out`, which is then the call's outcome."""
     if isinstance(out, tuple):
         if len(out) > 1:
@@ -404,6 +410,8 @@ def _into(recorder: Recorder, out: Any, result: Any) -> Any:
         raise TypeError("return arrays must be of ArrayType")
     if not isinstance(out, Tracer):
         recorder.refuse("MC0243", "out= is an array from outside of the function")
+    if name == "dot" and not (out.shadow().flags.c_contiguous and out.dtype == result.dtype):
+        raise ValueError("the array does not lie row by row, or is of another type")
     shape = np.shape(result) if not isinstance(result, Tracer) else result.shape
     dtype = result.dtype if isinstance(result, Tracer) else np.asarray(result).dtype
     if shape != out.shape:

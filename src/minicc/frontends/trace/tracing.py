@@ -131,6 +131,8 @@ def _traced(
     run = _leaving(recorder, rewirer.entry(f))
     try:
         outcome = parameters.call(run, boxed)
+        if recorder.refused is not None:
+            raise recorder.refused  # the function caught it
         rewirer.check_containers()
         if recorder.loops:
             recorder.write_out("it is left while its body is recorded")
@@ -157,6 +159,8 @@ def _leaving(recorder: Recorder, f: Callable[..., Any]) -> Callable[..., Any]:
         except (UnsupportedError, CompilerBug):
             raise
         except Exception:
+            if recorder.refused is not None:
+                raise recorder.refused from None
             # within a loop that is recorded the trace begins once more, and writes then
             if recorder.path is not None and not recorder.loops:
                 boxes = enumerate(recorder.arguments)
