@@ -20,7 +20,7 @@ np.flip({a}, {x}); np.tile({a}, 2); np.repeat({a}, 2, axis={x}); np.where({B}, {
 np.where({c}, {z}, {z}); {a}.astype({d}); np.array([{z}, {z}]); np.zeros_like({a}); np.eye({n})
 np.zeros({a}.shape, {d}); np.full({a}.shape, {s}); np.ones({n}); np.arange({n}); {a}.flatten()
 np.arange({n}, dtype={d}); np.take({a}, [0, -1], axis={x}); np.triu({M}); np.tril({M}, {k})
-np.pad({a}, 1); np.rot90({M}); np.asarray({a}); np.ascontiguousarray({a}); {a}.real; {a}.imag
+np.pad({a}, 1); np.rot90({M}); np.asarray({a}); np.ascontiguousarray({a}); {a}.real; {C}.imag
 {a}.conj(); np.diag({v}); np.diag({M}); np.expand_dims({a}, {x}); np.array({a}); np.fliplr({M})
 np.append({a}, {z}); np.delete({a}, 0); np.insert({v}, 1, {s}); np.column_stack([{v}, {v}])
 {a}[{B}]; {a}[{I}]; {v}[np.array([0, -1, 0])]; {M}[[0, -1], [0, 0]]; {a}[np.newaxis, ...]
@@ -29,7 +29,7 @@ np.array_split({a}, 2)[1]; np.copy({a}); {a}.squeeze(); {a}.transpose(); {a}.swa
 {a}.reshape({a}.shape + (1,)); {a}.reshape(2, -1); np.ravel({a}); {a}.ravel(order="F")
 np.reshape({a}, -1, order="F"); {a}.diagonal(); np.compress({B}, {a}); {a}.take([0, 0, -1])
 {l}[{k}]; {l}[0]; np.stack({l}); np.concatenate({l}); np.block([{a}, {a}]); np.dstack([{a}, {a}])
-np.broadcast_arrays({a}, {a})[0]; np.identity({n}, {d}); np.resize({a}, (2, 2)); np.flipud({a})
+np.broadcast_arrays({a}, {a})[0] + 0; np.identity({n}, {d}); np.resize({a}, (2, 2)); np.flipud({a})
 np.extract({B}, {a}); np.ones_like({a}, {d}); np.array({z}, {d}); np.asarray({z}); +{a}
 np.meshgrid({v}, {v})[{k}]; np.take_along_axis({a}, {I}, {x})
 np.lib.stride_tricks.sliding_window_view({v}, 2); np.empty_like({a}).shape; {a}.item(0)
@@ -70,11 +70,11 @@ np.hypot({a}, {a}); np.arctan2({a}, {a}); int({s}); float({s}); len({a}); {a}.sh
 np.remainder({a}, {z}); np.fmod({a}, {z}); np.power({a}, 2); np.square({a}); np.reciprocal({a})
 np.gcd({I}, {I}); np.bitwise_xor({a}, {a}); np.searchsorted(np.sort({v}), {z})
 np.isclose({a}, {z}); np.allclose({a}, {a}); np.array_equal({a}, {a}); np.argmax({a}, axis={x})
-np.where({a} > 0)[0]; np.nanmax({a}); np.isin({a}, [1, 2]); np.copysign({F}, {z})
+np.where({a} > 0)[0]; np.nanmax({a}); np.isin({a}, [1, 2]); np.copysign({F}, np.nan_to_num({z}))
 np.divmod({a}, 2)[{k}]; np.histogram({a}, 3)[0]; np.digitize({a}, [0, 1]); np.argwhere({a}).sum()
 np.angle({C}); abs({C}); np.true_divide({z}, {z}); np.left_shift({I}, 1); np.invert({a})
-np.log1p({F}); np.expm1({F}); np.signbit({F}); np.heaviside({F}, 0.5); np.modf({F})[0]
-np.frexp({F})[1]; np.rint({a}); np.fix({F}); np.percentile({a}, 50); np.linalg.norm({a})
+np.log1p({F}); np.expm1({F}); np.signbit(np.nan_to_num({F})); np.heaviside({F}, 0.5)
+np.modf({F})[0]; np.frexp({F})[1]; np.rint({a}); np.fix({F}); np.percentile({a}, 50); np.linalg.norm({a})
 np.cbrt({F}); np.arctan({a}); np.minimum.reduce({a}, axis={x}); np.lexsort([{v}, {v}])
 {a}.astype(bool); {a}.argsort(axis={x}, kind="stable"); np.partition({v}, 1)[1]; np.flatnonzero({a})
 np.logaddexp({F}, {F}); {c}; {c}; not {c}; isinstance({s}, float); isinstance({a}, np.ndarray)
@@ -91,7 +91,7 @@ WRITES = """
 {a}.reshape(-1)[0] = {z}; {a}.ravel()[{k}] = {z}; np.add({z}, {z}, out={a}); {a}.fill({s})
 {a}[{B}] = {z}; {a}[{B}] += {z}; {a}[{I}] = {z}; {a}[[0, -1]] = {z}; np.copyto({a}, {z})
 np.copyto({a}, {z}, where={B}); np.multiply({a}, {z}, out={a}, where={B}); {a}.real = {z}
-{a}.imag = {z}; np.einsum("ii->i", {M})[:] = {z}; {a}[::2] = {a}[::2]; {a}[1:] = {a}[:-1]
+{C}.imag = {z}; np.einsum("ii->i", {M})[:] = {z}; {a}[::2] = {a}[::2]; {a}[1:] = {a}[:-1]
 {a}[:-1] += {a}[1:]; {a}[{j}], {a}[{j}] = {a}[{j}], {a}[{j}]; np.fill_diagonal({M}, {s})
 {a}.flat[0] = {s}; np.add.at({v}, [0, 0], {s}); np.put({a}, [0, 1], {z}); put({a}, {z})
 put({a}[{j}], {z}); {l}.append({a}); {l}[0] = {z}; {l}[0] += {z}; m.w += {z}; m.w[{k}] = {z}

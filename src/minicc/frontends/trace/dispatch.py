@@ -90,7 +90,7 @@ def call(recorder: Recorder, name: str, args: tuple[Any, ...], kwargs: dict[str,
         return _into(recorder, out, result, name)
     except MISTAKES as error:
         # what is wrong with `out` comes first, and the host did not see it
-        hosted = error is recorder.raised and given.get("out") is None
+        hosted = error is recorder.raised and given.get("out") is None and name not in WRITES
         nested = isinstance(error, UserError) and error.code == RAISED
         if hosted or (isinstance(error, UserError) and not nested):
             raise

@@ -43,6 +43,7 @@ def _unary(name: str) -> Callable[[Operators], Any]:
     return lambda self: self._call(name, self)
 
 
+_power_in_place = _in_place("power")
 _power, _product = _binary("power"), _binary("matmul")
 
 
@@ -144,7 +145,12 @@ class Operators:
             return self._call("square", self)
         return _power(self, other)
 
-    __rpow__, __ipow__ = _reflected("power"), _in_place("power")
+    def __ipow__(self, other: Any) -> Any:
+        if type(other) is int and other == 2 and not self.scalar:
+            return self._call("square", self, out=self)
+        return _power_in_place(self, other)
+
+    __rpow__ = _reflected("power")
 
     def __matmul__(self, other: Any) -> Any:
         return NotImplemented if self.scalar else _product(self, other)

@@ -128,7 +128,7 @@ def _traced(
         boxed.append(rewirer.container(boxes, name))
     if given is not None:
         given.enter(recorder)
-    run = _leaving(recorder, rewirer.entry(f))
+    run = _leaving(recorder, rewirer, f)
     try:
         outcome = parameters.call(run, boxed)
         if recorder.refused is not None:
@@ -150,12 +150,13 @@ def _traced(
     return Traced(module, structure, rewirer.references, recorder)
 
 
-def _leaving(recorder: Recorder, f: Callable[..., Any]) -> Callable[..., Any]:
+def _leaving(recorder: Recorder, rewirer: Rewirer, f: Callable[..., Any]) -> Callable[..., Any]:
     """The function; where it raises, its arguments hold what it has written till then."""
+    entry = rewirer.entry(f)
 
     def run(*args: Any, **kwargs: Any) -> Any:
         try:
-            return f(*args, **kwargs)
+            return entry(*args, **kwargs)
         except (UnsupportedError, CompilerBug):
             raise
         except Exception:
@@ -163,6 +164,7 @@ def _leaving(recorder: Recorder, f: Callable[..., Any]) -> Callable[..., Any]:
                 raise recorder.refused from None
             # within a loop that is recorded the trace begins once more, and writes then
             if recorder.path is not None and not recorder.loops:
+                rewirer.check_containers()
                 boxes = enumerate(recorder.arguments)
                 recorder.path.leave(recorder, [(k, b.value()) for k, b in boxes if b.written])
             raise

@@ -75,6 +75,13 @@ def copyto(
         )
 
 
+def _in_turn(recorder: Recorder, box: Tracer, values: Any, shape: Any) -> Any:
+    """Values over and over; which Python numbers the array can't hold, NumPy says."""
+    if not is_symbolic(values) and not hasattr(values, "dtype"):
+        values = np.asarray(values, box.dtype)
+    return recorder.namespace.resize(values, shape)
+
+
 @writes("fill_diagonal")
 def fill_diagonal(recorder: Recorder, a: Any, val: Any, wrap: bool = False) -> None:
     """The main diagonal set to a value, or to values in turn."""
@@ -83,10 +90,7 @@ def fill_diagonal(recorder: Recorder, a: Any, val: Any, wrap: bool = False) -> N
     np.fill_diagonal(places, 1, wrap)
     where = np.nonzero(places)
     count = len(where[0])
-    value = recorder.namespace.asarray(val)
-    if value.ndim if isinstance(value, Tracer) else np.ndim(value):
-        value = recorder.namespace.resize(value, count)
-    box[where] = value
+    box[where] = _in_turn(recorder, box, val, count) if np.ndim(val) else val
 
 
 @writes("put", "ndarray.put")
@@ -97,7 +101,7 @@ def put(recorder: Recorder, a: Any, ind: Any, v: Any, mode: str = "raise") -> No
         _by_numpy(recorder, "np.put", np.put, box, ind, v, mode=mode)
         return
     places = np.asarray(content_of(recorder, ind)).reshape(-1)
-    values = recorder.namespace.resize(v, len(places))
+    values = _in_turn(recorder, box, v, len(places))
     box[np.unravel_index(np.where(places < 0, places + box.size, places), box.shape)] = values
 
 
@@ -105,7 +109,7 @@ def put(recorder: Recorder, a: Any, ind: Any, v: Any, mode: str = "raise") -> No
 def putmask(recorder: Recorder, a: Any, mask: Any, values: Any) -> None:
     """Elements replaced where a mask holds, by the values at the same places in turn."""
     box = target(recorder, a)
-    new = recorder.namespace.resize(values, box.shape)
+    new = _in_turn(recorder, box, values, box.shape)
     copyto(recorder, box, new, "unsafe", mask)
 
 
