@@ -9,6 +9,7 @@ import pytest
 from tests.generate.functions.oracle import differences
 
 import minicc
+from minicc.frontends.trace.pytree import copied
 
 Array = np.ndarray[Any, Any]
 R = np.arange(6.0).reshape(2, 3)
@@ -57,6 +58,34 @@ def _hosted_layout(x: Any) -> Any:
     return np.left_shift((x * x).astype("u2"), 1), x[:, [0, 0]], x[[0, 0], 1:]
 
 
+def _carried_layout(x: Any) -> Any:
+    for _ in range(5):
+        x = x * 0.5
+    return x
+
+
+def _places(x: Any) -> Any:
+    np.put(x, [0, 99], 2)
+
+
+def _held_integers(x: Any) -> Any:
+    np.fill_diagonal(x, -1)
+
+
+def _twice_in_place(x: Any, p: Any) -> Any:
+    np.add.at(x, [0, 0], p)
+    return x
+
+
+def _first(x: Any) -> Any:
+    x.flat[0] = 3
+
+
+def _before_an_exception(x: Any, held: Any) -> Any:
+    held.append(x[0] * 2)
+    return x[:2] + x
+
+
 CASES: list[tuple[str, Callable[..., Any], tuple[Any, ...]]] = [
     ("one object", _flat, (R,)), ("out", _out, (R,)), ("real", _real, (R.astype("u4"),)),
     ("message", _caught, (R[0],)), ("rounds", _few_rounds, (R,)),
@@ -72,6 +101,14 @@ CASES: list[tuple[str, Callable[..., Any], tuple[Any, ...]]] = [
     ("windows", lambda x: np.lib.stride_tricks.sliding_window_view(np.zeros(len(x)), 2), (Q,)),
     ("dot into columns", lambda x: np.dot(x, x, out=x), (np.asfortranarray(Q),)),
     ("out of bounds", lambda x: x[x.astype(int)], (Q,)),
+    ("layout in a loop", _carried_layout, (np.asfortranarray(R),)),
+    ("put half", _places, (R,)), ("negative diagonal", _held_integers, (Q.astype("u4"),)),
+    ("wide addend", _twice_in_place, (R[1].astype("u1"), np.float64(-0.5))),
+    ("flat of columns", _first, (np.asfortranarray(R + 1j),)),
+    ("infinite taps", lambda x: np.convolve(x, [0.5, np.inf]), (R[0],)),
+    ("reciprocals", lambda x: np.reciprocal(x), (np.arange(-2, 3),)),
+    ("square in place", lambda x: x.__ipow__(2), (R > 2,)),
+    ("changed list", _before_an_exception, (R[0], [R])),
     ("matrices in a row", lambda x: np.linalg.multi_dot([x, x[0], x[0, 0]]), (Q,)),
 ]  # fmt: skip
 
@@ -80,7 +117,7 @@ CASES: list[tuple[str, Callable[..., Any], tuple[Any, ...]]] = [
 def test_like_numpy(f: Callable[..., Any], args: tuple[Any, ...]) -> None:
     compiled = minicc.jit(f, threads=1)
     for _ in range(2):
-        mine, theirs = ([a.copy("K") for a in args] for _ in range(2))
+        mine, theirs = (copied(args) for _ in range(2))
         outcomes: list[Any] = []
         for run, given in ((compiled, mine), (f, theirs)):
             with warnings.catch_warnings(), np.errstate(all="ignore"):

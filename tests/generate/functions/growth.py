@@ -105,6 +105,7 @@ class _Growth(_Filling):
         )
         self.names: Mapping[str, Any] = {}
         self.loose: set[str] = set()
+        self.rounded: set[str] = set()  # arguments, whatever their names are bound to later
         self.pinned: set[str] = set()  # of which conditions and integers were made in a loop
         self.count = 0
         self.over = False
@@ -118,9 +119,11 @@ class _Growth(_Filling):
         """The lines run by NumPy with the arguments of each call."""
         end, text = lines[-1]
         last = (end + text.endswith(":"), "_p(1, locals())")
-        text = self.program.text(((lines[0][0], "_p(0, locals())"), *lines, last))
+        return self._played(((lines[0][0], "_p(0, locals())"), *lines, last))
+
+    def _played(self, extra: tuple[Line, ...]) -> Seen:
         seen = Seen()
-        space = loaded(text, "growing.py")
+        space = loaded(self.program.text(extra), "growing.py")
         space["_p"] = seen.probe
         for k in range(len(self.program.calls)):
             seen.probes = 0
@@ -147,6 +150,7 @@ class _Growth(_Filling):
         if new & self.pinned or (made and seen.largest > _MOST) or not seen.names:
             return False
         self.loose = (self.loose | made) - (seen.changed - made)
+        self.rounded |= made & {name for name, _ in self.program.calls[0].arguments}
         self.names = seen.names
         self.scale = max(self.scale, seen.largest if np.isfinite(seen.largest) else 1.0)
         self.itemsize = min(self.itemsize, seen.itemsize)
@@ -262,19 +266,9 @@ class _Growth(_Filling):
 
     def _checked(self, depth: int) -> bool:
         """Whether all that a loop leaves is as exact as was thought."""
-        seen = Seen()
-        space = loaded(self.program.text(((depth, "_p(1, locals())"),)), "growing.py")
-        space["_p"] = seen.probe
-        for k in range(len(self.program.calls)):
-            try:
-                with warnings.catch_warnings(), np.errstate(all="ignore"):
-                    warnings.simplefilter("ignore")
-                    space["f"](**space[f"call{k}"]())
-            except Exception:
-                if not k:
-                    return False
+        seen = self._played(((depth, "_p(1, locals())"),))
         loose = set(self.loose)
-        if not self._take(seen, loose=False):
+        if seen.error is not None or not self._take(seen, loose=False):
             return False
         self.loose |= loose
         return True
@@ -360,7 +354,8 @@ def generate(seed: int) -> Program:
     picked = [n for n in names if source.chance(0.7)]
     if len(picked) > 1 and source.chance(0.3):
         picked = [f"({picked[0]}, [{picked[1]}])", *picked[2:], picked[0]]
+    loose = frozenset(growth.loose | growth.rounded)
     return replace(
-        growth.program, returns=tuple(picked), loose=frozenset(growth.loose), scale=growth.scale,
+        growth.program, returns=tuple(picked), loose=loose, scale=growth.scale,
         itemsize=growth.itemsize,
     )  # fmt: skip

@@ -33,7 +33,7 @@ np.broadcast_arrays({a}, {a})[0] + 0; np.identity({n}, {d}); np.resize({a}, (2, 
 np.extract({B}, {a}); np.ones_like({a}, {d}); np.array({z}, {d}); np.asarray({z}); +{a}
 np.meshgrid({v}, {v})[{k}]; np.take_along_axis({a}, {I}, {x})
 np.lib.stride_tricks.sliding_window_view({v}, 2); np.empty_like({a}).shape; {a}.item(0)
-{a}.flat[0]; {a}.tolist(); list({a}); {a}.view(); np.nan_to_num({a}); np.linspace(0, 1, 5) * {z}
+{a}.flat[:1]; {a}.tolist(); list({a}); {a}.view(); np.nan_to_num({a}); np.linspace(0, 1, 5) * {z}
 np.einsum("ij->ji", {M}); np.einsum("ii->i", {M})
 """
 LINEAR = """
@@ -74,8 +74,9 @@ np.where({a} > 0)[0]; np.nanmax({a}); np.isin({a}, [1, 2]); np.copysign({F}, np.
 np.divmod({a}, 2)[{k}]; np.histogram({a}, 3)[0]; np.digitize({a}, [0, 1]); np.argwhere({a}).sum()
 np.angle({C}); abs({C}); np.true_divide({z}, {z}); np.left_shift({I}, 1); np.invert({a})
 np.log1p({F}); np.expm1({F}); np.signbit(np.nan_to_num({F})); np.heaviside({F}, 0.5)
-np.modf({F})[0]; np.frexp({F})[1]; np.rint({a}); np.fix({F}); np.percentile({a}, 50); np.linalg.norm({a})
-np.cbrt({F}); np.arctan({a}); np.minimum.reduce({a}, axis={x}); np.lexsort([{v}, {v}])
+np.modf({F})[0]; np.frexp({F})[1]; np.rint({a}); np.fix({F}); np.percentile({a}, 50)
+np.linalg.norm({a}); np.cbrt({F}); np.arctan({a}); np.minimum.reduce({a}, axis={x})
+np.lexsort([{v}, {v}])
 {a}.astype(bool); {a}.argsort(axis={x}, kind="stable"); np.partition({v}, 1)[1]; np.flatnonzero({a})
 np.logaddexp({F}, {F}); {c}; {c}; not {c}; isinstance({s}, float); isinstance({a}, np.ndarray)
 {a}.dtype == {d}; {s} in {l}; np.iscomplexobj({a}); np.intersect1d({a}, {a}); np.float32({s})
@@ -93,7 +94,7 @@ WRITES = """
 np.copyto({a}, {z}, where={B}); np.multiply({a}, {z}, out={a}, where={B}); {a}.real = {z}
 {C}.imag = {z}; np.einsum("ii->i", {M})[:] = {z}; {a}[::2] = {a}[::2]; {a}[1:] = {a}[:-1]
 {a}[:-1] += {a}[1:]; {a}[{j}], {a}[{j}] = {a}[{j}], {a}[{j}]; np.fill_diagonal({M}, {s})
-{a}.flat[0] = {s}; np.add.at({v}, [0, 0], {s}); np.put({a}, [0, 1], {z}); put({a}, {z})
+{a}.flat[:1] = {s}; np.add.at({v}, [0, 0], {s}); np.put({a}, [0, 1], {z}); put({a}, {z})
 put({a}[{j}], {z}); {l}.append({a}); {l}[0] = {z}; {l}[0] += {z}; m.w += {z}; m.w[{k}] = {z}
 m.w = {a}; m.k = {s}; m.log.append({s}); {a}[{a} > 0] = {s}; {a}[{a} != {a}] = 0
 np.negative({a}, out={a}); np.sum({M}, axis=0, out={v}); {a}[..., 0] = {z}; {a}[:, 0] = {z}

@@ -311,8 +311,8 @@ def convolve(recorder: Recorder, a: Any, v: Any, mode: str = "full") -> Any:
     n, m = len(x), len(w)
     if m > _TAPS:
         recorder.refuse("MC0241", "np.convolve with a long filter is not traced")
-    wide = np_.pad(x, m - 1)
-    parts = [w[k] * wide[m - 1 - k : m - 1 - k + n + m - 1] for k in range(m)]
+    # zeros around the products, for an infinity times a zero would be NaN
+    parts = [np_.pad(w[k] * x, (k, m - 1 - k)) for k in range(m)]
     full = reduce(operator.add, parts)
     if mode == "full":
         return full

@@ -31,6 +31,8 @@ def _number(recorder: Recorder, value: Value, axes: tuple[int, ...], loop: DType
         return recorder.scalar(max(count(value, axes) - less, 0), loop)
     np_ = recorder.namespace
     mask = np_.broadcast_to(np_.asarray(where), value.type.extents)
+    if mask.dtype != bool:
+        recorder.refuse("MC0241", "a mean over a mask of numbers is not traced")
     number = value_of(recorder, np_.sum(mask, axis=axes, keepdims=True))
     found = recorder.emit(graph.Sub, recorder.cast(number, loop), recorder.scalar(less, loop))
     return recorder.emit(graph.Max, found, recorder.scalar(0, loop))

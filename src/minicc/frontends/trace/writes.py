@@ -101,6 +101,8 @@ def put(recorder: Recorder, a: Any, ind: Any, v: Any, mode: str = "raise") -> No
         _by_numpy(recorder, "np.put", np.put, box, ind, v, mode=mode)
         return
     places = np.asarray(content_of(recorder, ind)).reshape(-1)
+    if len(places) and not -box.size <= places.min() <= places.max() < box.size:
+        recorder.refuse("MC0241", "np.put writes until a place is out of bounds")
     values = _in_turn(recorder, box, v, len(places))
     box[np.unravel_index(np.where(places < 0, places + box.size, places), box.shape)] = values
 
@@ -154,7 +156,10 @@ def _at(ufunc: str, combine: str, inverse: str) -> None:
     def at(recorder: Recorder, a: Any, indices: Any, *b: Any) -> None:
         box = target(recorder, a)
         real = getattr(np, ufunc)
-        if not combine or not is_symbolic((box, indices, *b)):
+        # NumPy computes in a wider type and casts after each element
+        wide = any(np.result_type(box.dtype, x.dtype) != box.dtype
+                   for x in b if isinstance(x, (Tracer, np.ndarray, np.generic)))  # fmt: skip
+        if not combine or wide or not is_symbolic((box, indices, *b)):
             _by_numpy(recorder, f"np.{ufunc}.at", real.at, box, indices, *b)
             return
         value = value_of(recorder, b[0])
