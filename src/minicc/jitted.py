@@ -21,7 +21,7 @@ import numpy as np
 
 from minicc.compiled import compile_module
 from minicc.compiler import STAGES, lower
-from minicc.errors import PerformanceWarning, UnsupportedError, UserError
+from minicc.errors import MiniccError, PerformanceWarning, UnsupportedError, UserError
 from minicc.frontends.trace import (
     Diverged,
     Given,
@@ -36,6 +36,7 @@ from minicc.frontends.trace import (
     trace_values,
     work,
 )
+from minicc.frontends.trace.asked import RAISED
 from minicc.frontends.trace.explain import Explanation, graph_of, parts_of
 from minicc.frontends.trace.explain import Specialisation as Explained
 from minicc.ir.core import Function, Module, Region
@@ -152,17 +153,34 @@ class Jitted:
 
     def _trace(self, call: Call, missed: Missed | None = None) -> Any:
         """The result of a call that is traced, since nothing known fits it."""
+        raised: Exception | None = None
         with self._lock:
             found = self._known.find(call)
             if found is None or not (found.plain or found.compilation is not None):
                 self._tell(self._why(call, missed if found is not None else None))
-                found = self._traced(call, found, missed)
+                try:
+                    found = self._traced(call, found, missed)
+                except Exception as error:
+                    if _is_own(error) or (missed is not None and missed.effects):
+                        raise
+                    raised = error
+        if raised is not None:
+            return self._raised(call, raised)
+        assert found is not None
         if found.plain:
             return self._parameters.call(self.__wrapped__, call.values)
         if found.compilation is not None:
             return self._straight(found, call)
         assert found.traced is not None
         result, found.traced.result = found.traced.result, None
+        return result
+
+    def _raised(self, call: Call, error: Exception) -> Any:
+        """What NumPy does with a call whose trace raised: it raises, and has written till then."""
+        result = self._parameters.call(self.__wrapped__, call.values)
+        where = f"{type(error).__name__}: {error}"
+        found = self._left_to_numpy(call, UnsupportedError("MC0241", "fails", where=where))
+        self._known.keep(call, found, self._parameters.paths(call.values))
         return result
 
     def _traced(
@@ -312,6 +330,11 @@ class Jitted:
         if found.compilation is not None and found.traced is not None:
             return (graph_of("graph 1", found.traced.module, found.compilation),)
         return tuple(parts_of(found.tree.root)) if found.tree.root is not None else ()
+
+
+def _is_own(error: Exception) -> bool:
+    """Whether it is an error of minicc's, not one that NumPy or the function raises."""
+    return isinstance(error, Warning) or (isinstance(error, MiniccError) and error.code != RAISED)
 
 
 class _Code:

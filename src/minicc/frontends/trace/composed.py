@@ -306,6 +306,8 @@ def convolve(recorder: Recorder, a: Any, v: Any, mode: str = "full") -> Any:
     """The sums of products of a vector with another, reversed, at each shift."""
     np_ = recorder.namespace
     x, w = (np_.atleast_1d(boxed(recorder, u)) for u in (a, v))
+    if x.ndim > 1 or w.ndim > 1:
+        raise ValueError("object too deep for desired array")
     if len(w) > len(x):
         x, w = w, x
     n, m = len(x), len(w)
@@ -441,11 +443,16 @@ def matrix_power(recorder: Recorder, a: Any, n: int) -> Any:
 
 @traces("linalg.multi_dot")
 def multi_dot(recorder: Recorder, arrays: Sequence[Any]) -> Any:
-    """The product of several matrices, from left to right."""
-    out = arrays[0]
-    for a in arrays[1:]:
-        out = recorder.namespace.dot(out, a)
-    return out
+    """The product of three matrices in the order that takes fewer multiplications, as NumPy's."""
+    a, b, c = (boxed(recorder, x) for x in arrays) if len(arrays) == 3 else (None,) * 3
+    if a is None or b is None or c is None or b.ndim != 2:
+        recorder.refuse("MC0241", "np.linalg.multi_dot of other than three matrices is not traced")
+    rows, columns = (1 if a.ndim < 2 else len(a)), (1 if c.ndim < 2 else c.shape[1])
+    m, n = b.shape
+    dot = recorder.namespace.dot
+    if rows * n * (m + columns) < m * columns * (rows + n):
+        return dot(dot(a, b), c)
+    return dot(a, dot(b, c))
 
 
 @traces("vecdot", "linalg.vecdot")

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple
 
 from minicc.frontends.trace.dispatch import content_of, value_of
-from minicc.frontends.trace.indexing import index_lens, taken
+from minicc.frontends.trace.indexing import FLAT, index_lens, taken
 from minicc.frontends.trace.recorder import Recorder
 from minicc.frontends.trace.registry import traces
 from minicc.frontends.trace.tracer import Lens, Tracer
@@ -56,11 +56,11 @@ def reshaped(box: Tracer, shape: tuple[int, ...]) -> Tracer:
     return _reshaped(box, shape)
 
 
-def _reshaped(box: Tracer, shape: tuple[int, ...]) -> Tracer:
+def _reshaped(box: Tracer, shape: tuple[int, ...], key: Any = None) -> Tracer:
     recorder, old = box.recorder, box.shape
     return box.look(
         Lens(
-            ("reshape", shape),
+            key or ("reshape", shape),
             lambda array: array.reshape(shape),
             lambda value: recorder.reshape(value, shape),
             lambda base, new: recorder.reshape(new, old),
@@ -137,7 +137,7 @@ def reshape_method(recorder: Recorder, a: Any, *shape: Any, order: str = "C") ->
 @traces("ndarray.flat", view=True)
 def flat(recorder: Recorder, a: Tracer) -> Any:
     """What stands for NumPy's flat iterator: a view of all elements in row-major order."""
-    view = _reshaped(a, (a.size,))
+    view = _reshaped(a, (a.size,), FLAT)
     view.lies((a.itemsize,))
     return view
 

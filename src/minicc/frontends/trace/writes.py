@@ -157,8 +157,8 @@ def _at(ufunc: str, combine: str, inverse: str) -> None:
         box = target(recorder, a)
         real = getattr(np, ufunc)
         # NumPy computes in a wider type and casts after each element
-        wide = any(np.result_type(box.dtype, x.dtype) != box.dtype
-                   for x in b if isinstance(x, (Tracer, np.ndarray, np.generic)))  # fmt: skip
+        kinds = [x.kind(0) if isinstance(x, Number) else getattr(x, "dtype", x) for x in b]
+        wide = np.result_type(box.dtype, *kinds) != box.dtype
         if not combine or wide or not is_symbolic((box, indices, *b)):
             _by_numpy(recorder, f"np.{ufunc}.at", real.at, box, indices, *b)
             return
