@@ -109,6 +109,11 @@ CASES: list[tuple[str, Callable[..., Any], tuple[Any, ...]]] = [
     ("reciprocals", lambda x: np.reciprocal(x), (np.arange(-2, 3),)),
     ("square in place", lambda x: x.__ipow__(2), (R > 2,)),
     ("changed list", _before_an_exception, (R[0], [R])),
+    ("repeated rows", lambda x: np.sin(np.broadcast_to(x, (2, 2, 3))), (R,)),
+    ("line of every other", lambda x: x[:, ::2].ravel(order="F"), (R,)),
+    ("negative initial", lambda x: x.min(initial=-1.5), (R.astype("u1"),)),
+    ("flat copies", lambda x: (x, x.flat[:2]), (R,)),
+    ("three matrices", lambda x: np.linalg.multi_dot([np.rint(x), x, x[0]]), (Q.astype("u1") * 9,)),
     ("matrices in a row", lambda x: np.linalg.multi_dot([x, x[0], x[0, 0]]), (Q,)),
 ]  # fmt: skip
 

@@ -139,10 +139,12 @@ def _small(x: Any, sizes: dict[int, int]) -> Any:
         return x[tuple(map(slice, extents))]
     steps = x.shadow().strides
     order = sorted(range(x.ndim), key=lambda k: -abs(steps[k]))
+    dense = [1 if not s and n > 1 else n for n, s in zip(extents, steps, strict=True)]
     # ones where they may be divisors, zeros where they may be places
     filled = np.zeros if x.dtype.kind in "iu" else np.ones
-    made = filled([extents[k] for k in order], x.dtype).transpose(np.argsort(order))
+    made = filled([dense[k] for k in order], x.dtype).transpose(np.argsort(order))
     made = made[tuple([slice(None, None, -1 if s < 0 else 1) for s in steps])]
+    made = made if dense == extents else np.broadcast_to(made, extents)
     return made[()] if x.scalar else made
 
 

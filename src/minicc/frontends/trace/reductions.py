@@ -81,6 +81,8 @@ _COMBINE = {"add": graph.Add, "mul": graph.Mul, "max": graph.Max, "min": graph.M
 def _with_initial(recorder: Recorder, total: Value, initial: Any, combine: str) -> Value:
     if initial is None:
         return total
+    if isinstance(initial, (int, float)) and not isinstance(initial, np.generic):
+        initial = np.asarray(initial, total.type.dtype.numpy)  # NumPy says what does not fit
     start = recorder.cast(value_of(recorder, initial), total.type.dtype)
     return recorder.emit(_COMBINE[combine], total, start)
 

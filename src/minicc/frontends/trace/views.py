@@ -146,9 +146,12 @@ def flat(recorder: Recorder, a: Tracer) -> Any:
 def ravel(recorder: Recorder, a: Any, order: str = "C") -> Any:
     """One axis, in row-major order."""
     box = boxed(recorder, a)
-    if order == "C" and not box.shadow().flags.c_contiguous:
+    flags = box.shadow().flags
+    if not (flags.f_contiguous if order == "F" else flags.c_contiguous):
         # unlike reshape, it copies where the elements do not lie one behind the other
-        box = Tracer(recorder, box.content)
+        copy = Tracer(recorder, box.content)
+        line = reshape(recorder, copy, (box.size,), order)
+        return Tracer(recorder, line.content)
     return reshape(recorder, box, (box.size,), order)
 
 
