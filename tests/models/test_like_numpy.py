@@ -114,6 +114,9 @@ CASES: list[tuple[str, Callable[..., Any], tuple[Any, ...]]] = [
     ("negative initial", lambda x: x.min(initial=-1.5), (R.astype("u1"),)),
     ("flat copies", lambda x: (x, x.flat[:2]), (R,)),
     ("three matrices", lambda x: np.linalg.multi_dot([np.rint(x), x, x[0]]), (Q.astype("u1") * 9,)),
+    ("product of scalars", lambda x: x.sum() @ x.sum(), (R,)),
+    ("product with a number", lambda x: x.sum() @ 2, (R,)),
+    ("product of scalar and array", lambda x: x.sum() @ x, (R,)),
     ("matrices in a row", lambda x: np.linalg.multi_dot([x, x[0], x[0, 0]]), (Q,)),
 ]  # fmt: skip
 

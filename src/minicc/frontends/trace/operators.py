@@ -43,6 +43,12 @@ def _unary(name: str) -> Callable[[Operators], Any]:
     return lambda self: self._call(name, self)
 
 
+def _name_of_type(x: Any) -> str:
+    """How Python's errors call what something stands for."""
+    kind = getattr(x, "kind", x.__class__)
+    return repr(f"numpy.{kind.__name__}" if issubclass(kind, np.generic) else kind.__name__)
+
+
 _power_in_place = _in_place("power")
 _power, _product = _binary("power"), _binary("matmul")
 
@@ -153,7 +159,10 @@ class Operators:
     __rpow__ = _reflected("power")
 
     def __matmul__(self, other: Any) -> Any:
-        return NotImplemented if self.scalar else _product(self, other)
+        if self.scalar and getattr(other, "scalar", not isinstance(other, np.ndarray)):
+            names = " and ".join(map(_name_of_type, (self, other)))
+            raise TypeError(f"unsupported operand type(s) for @: {names}")
+        return _product(self, other)
 
     __rmatmul__, __imatmul__ = _reflected("matmul"), _in_place("matmul")
     __and__, __rand__ = _binary("bitwise_and"), _reflected("bitwise_and")
