@@ -117,6 +117,7 @@ CASES: list[tuple[str, Callable[..., Any], tuple[Any, ...]]] = [
     ("product of scalars", lambda x: x.sum() @ x.sum(), (R,)),
     ("product with a number", lambda x: x.sum() @ 2, (R,)),
     ("product of scalar and array", lambda x: x.sum() @ x, (R,)),
+    ("flat of complex numbers", lambda x: (x.flat[:1], x.fill(2)), (R + 1j,)),
     ("matrices in a row", lambda x: np.linalg.multi_dot([x, x[0], x[0, 0]]), (Q,)),
 ]  # fmt: skip
 

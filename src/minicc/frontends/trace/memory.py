@@ -207,8 +207,8 @@ def view_of_foreign(
     box, *rest = args
     if not isinstance(box, Tracer) or any(map(is_symbolic, (*rest, *kwargs.values()))):
         return None
-    if name == "ndarray.flat" and not box.shadow().flags.c_contiguous:
-        recorder.refuse("MC0243", "flat of an array of this type that does not lie row by row")
+    if name == "ndarray.flat":  # whose slices are copies, while writes reach the array
+        recorder.refuse("MC0243", "flat of an array of this type is not traced")
     if name == "__getitem__":
         rest = [_plain_key(rest[0])]
     return view(recorder, lambda a: function(a, *rest, **kwargs), box)
