@@ -118,6 +118,7 @@ CASES: list[tuple[str, Callable[..., Any], tuple[Any, ...]]] = [
     ("product with a number", lambda x: x.sum() @ 2, (R,)),
     ("product of scalar and array", lambda x: x.sum() @ x, (R,)),
     ("flat of complex numbers", lambda x: (x.flat[:1], x.fill(2)), (R + 1j,)),
+    ("clip of three types", lambda x: np.clip(x, 3.0, np.float32(0.5)), (R.astype("i1"),)),
     ("matrices in a row", lambda x: np.linalg.multi_dot([x, x[0], x[0, 0]]), (Q,)),
 ]  # fmt: skip
 

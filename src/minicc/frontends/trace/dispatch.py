@@ -197,7 +197,7 @@ def record(recorder: Recorder, name: str, args: tuple[Any, ...], kwargs: dict[st
             result.scalar = args[0].scalar
         ufunc = isinstance(getattr(np, name.partition(".")[0], None), np.ufunc)
         picked = name == "__getitem__" and not _is_plain(args[1])
-        typed = ufunc or name in ("clip", "where") or (name.startswith("__") and not picked)
+        typed = ufunc or (name.startswith("__") and not picked)
         if not lay_out(_real(name), args, kwargs, result, typed):
             recorder.refuse("MC0241", "NumPy gives another type")
         return result
