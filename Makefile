@@ -2,7 +2,7 @@
 #
 #   make run    compile and run a small network on real images
 #   make test   format, lint, types, layers, tests
-#   make fuzz MINUTES=10   random models and hostile files against all engines that are installed
+#   make fuzz MINUTES=10   random models, hostile files, random functions against engines and NumPy
 #   make conformance       the onnx package's tests: as they are, with free dimensions, constants
 #
 # PYTHON is the interpreter to start from, VENV the environment to make and use.

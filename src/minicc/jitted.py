@@ -19,7 +19,7 @@ import numpy as np
 
 from minicc.compiled import compile_module
 from minicc.compiler import STAGES, lower
-from minicc.errors import PerformanceWarning, UnsupportedError, UserError
+from minicc.errors import MiniccError, PerformanceWarning, UnsupportedError, UserError
 from minicc.frontends.trace import (
     Diverged,
     Given,
@@ -34,6 +34,7 @@ from minicc.frontends.trace import (
     trace_values,
     work,
 )
+from minicc.frontends.trace.asked import RAISED
 from minicc.frontends.trace.explain import Explanation, graph_of, parts_of
 from minicc.frontends.trace.explain import Specialisation as Explained
 from minicc.ir.core import Function, Module, Region
@@ -46,8 +47,11 @@ from minicc.partition import host_ops
 from minicc.runtime.saved import Compilation
 from minicc.specialised import LOGGER, Call, Known, Specialisation
 
+_OUTSIDE = "MC0158"  # an index that data gave is out of bounds
+_OVERLAP = "MC0248"  # an argument is written to that shares memory with another
 _CODES = 512  # segments whose code is shared among equal ones
-_PLAIN = ("MC0241", "MC0245", "MC0246", "MC0247")  # what is not traced, but NumPy does
+# what is not traced, but NumPy does
+_PLAIN = ("MC0241", "MC0242", "MC0243", "MC0244", "MC0245", "MC0246", "MC0247")
 _REASONS = 256  # of traces that are remembered
 _OFTEN = 32  # traces of a function after which it says so
 _ROUND = 1 << 17  # numbers that take as long as a round on the host does besides
@@ -105,7 +109,17 @@ class Jitted:
         values = self._parameters.bind(args, kwargs)
         if has_tracers(values):
             return self.__wrapped__(*args, **kwargs)
-        call = Call(*self._parameters.key(values), values)
+        try:
+            return self._called(Call(*self._parameters.key(values), values), args, kwargs)
+        except (UserError, UnsupportedError) as error:
+            if error.code not in (_OUTSIDE, _OVERLAP):
+                raise
+            self._parameters.overlaps |= error.code == _OVERLAP
+        # nothing is written yet; and where NumPy raises, it is with its own words
+        return self.__wrapped__(*args, **kwargs)
+
+    def _called(self, call: Call, args: Any, kwargs: Any) -> Any:
+        """The result of compiled code, traced first where none fits."""
         found = self._known.find(call)
         if found is None:
             return self._trace(call)
@@ -137,17 +151,34 @@ class Jitted:
 
     def _trace(self, call: Call, missed: Missed | None = None) -> Any:
         """The result of a call that is traced, since nothing known fits it."""
+        raised: Exception | None = None
         with self._lock:
             found = self._known.find(call)
             if found is None or not (found.plain or found.compilation is not None):
                 self._tell(self._why(call, missed if found is not None else None))
-                found = self._traced(call, found, missed)
+                try:
+                    found = self._traced(call, found, missed)
+                except Exception as error:
+                    if _is_own(error) or (missed is not None and missed.effects):
+                        raise
+                    raised = error
+        if raised is not None:
+            return self._raised(call, raised)
+        assert found is not None
         if found.plain:
             return self._parameters.call(self.__wrapped__, call.values)
         if found.compilation is not None:
             return self._straight(found, call)
         assert found.traced is not None
         result, found.traced.result = found.traced.result, None
+        return result
+
+    def _raised(self, call: Call, error: Exception) -> Any:
+        """What NumPy does with a call whose trace raised: it raises, and has written till then."""
+        result = self._parameters.call(self.__wrapped__, call.values)
+        where = f"{type(error).__name__}: {error}"
+        found = self._left_to_numpy(call, UnsupportedError("MC0241", "fails", where=where))
+        self._known.keep(call, found, self._parameters.paths(call.values))
         return result
 
     def _traced(
@@ -159,7 +190,8 @@ class Jitted:
             found = self._walk(call, found, effects)
         except (GivenUp, UnsupportedError) as error:
             given_up = error.error if isinstance(error, GivenUp) else error
-            if given_up.code not in _PLAIN or effects:
+            known = given_up.code == _OVERLAP and self._parameters.overlaps
+            if not (known or given_up.code in _PLAIN) or effects:
                 raise given_up from None  # NumPy would have the effects again
             found = self._left_to_numpy(call, given_up)
         self._known.keep(call, found, self._parameters.paths(call.values))
@@ -296,6 +328,11 @@ class Jitted:
         if found.compilation is not None and found.traced is not None:
             return (graph_of("graph 1", found.traced.module, found.compilation),)
         return tuple(parts_of(found.tree.root)) if found.tree.root is not None else ()
+
+
+def _is_own(error: Exception) -> bool:
+    """Whether it is an error of minicc's, not one that NumPy or the function raises."""
+    return isinstance(error, Warning) or (isinstance(error, MiniccError) and error.code != RAISED)
 
 
 class _Code:

@@ -8,6 +8,7 @@ import numpy as np
 import onnx
 
 from tests.generate.draft import Case
+from tests.generate.functions.program import Program
 from tests.generate.oracle import Finding
 
 
@@ -38,4 +39,13 @@ def write_damaged(folder: Path, data: bytes, seed: int, text: str) -> Path:
     path.write_bytes(data)
     line = f"{text}\n\nthe seed: python -m tests.generate hostile-seed {seed}\n"
     (place / "finding.txt").write_text(line, encoding="utf-8")
+    return path
+
+
+def write_program(folder: Path, program: Program, seed: int, found: list[str]) -> Path:
+    """Write a shrunk function below a folder as a script; its file."""
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / f"function-{seed}.py"
+    told = "".join(f"# {line}\n" for text in found for line in text.splitlines())
+    path.write_text(told + program.script(), encoding="utf-8")
     return path

@@ -9,23 +9,35 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from typing import TypeVar
 
 import numpy as np
 
 from tests.generate.draft import Case, Item, evaluate, every_node, names_in
 from tests.generate.source import Array
 
-Fails = Callable[[Case], bool]
+T = TypeVar("T")
 
 
-def shrink(case: Case, fails: Fails, most: int = 300, seconds: float = 60) -> Case:
+def shrink(case: Case, fails: Callable[[Case], bool]) -> Case:
+    """The smallest model that is found for which `fails` still holds."""
+    return shrunk(case, fails, _smaller)
+
+
+def shrunk(
+    case: T,
+    fails: Callable[[T], bool],
+    smaller_ones: Callable[[T], Iterator[T]],
+    most: int = 300,
+    seconds: float = 60,
+) -> T:
     """The smallest case found in so many tries, or seconds, for which `fails` still holds."""
     tries = 0
     changed = True
     end = time.monotonic() + seconds
     while changed and tries < most:
         changed = False
-        for smaller in _smaller(case):
+        for smaller in smaller_ones(case):
             tries += 1
             if fails(smaller):
                 case, changed = smaller, True

@@ -1,4 +1,4 @@
-"""Runs workers of both kinds for a while, ends those that hang, and keeps the score."""
+"""Runs workers of all kinds for a while, ends those that hang, and keeps the score."""
 
 from __future__ import annotations
 
@@ -13,18 +13,17 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-SECONDS = {"model": 120.0, "hostile": 10.0}
+SECONDS = {"model": 120.0, "hostile": 10.0, "function": 120.0}
 _STARTING = 60.0  # a worker imports all engines first
 BYTES = 2 << 30  # what opening and running a hostile file may take
-_SLICE = 120.0  # seconds before the other kind has its turn; a worker starts anew then
+_SLICE = 120.0  # seconds before the next kind has its turn; a worker starts anew then
 
 
 class _Worker:
     """A process that judges seed after seed, and the lines that it writes."""
 
     def __init__(self, kind: str, first: int, folder: Path) -> None:
-        flags = ["--hostile"] if kind == "hostile" else []
-        command = [sys.executable, "-m", "tests.generate", "work", str(first), *flags]
+        command = [sys.executable, "-m", "tests.generate", "work", str(first), "--kind", kind]
         limit = (lambda: resource.setrlimit(resource.RLIMIT_DATA, (4 * BYTES, 4 * BYTES))) if (
             kind == "hostile"
         ) else None  # fmt: skip
@@ -63,7 +62,7 @@ class _Score:
 
     def __init__(self, folder: Path, first: int | None) -> None:
         self._path = folder / "state.json"
-        self.next = {"model": 0, "hostile": 0}
+        self.next = dict.fromkeys(SECONDS, 0)
         if first is not None:
             self.next = dict.fromkeys(self.next, first)
         elif self._path.exists():

@@ -1,4 +1,4 @@
-"""A few random models and hostile files of fixed seeds; `make fuzz` tries many more."""
+"""A few random models, hostile files and functions of fixed seeds; `make fuzz` tries many more."""
 
 from __future__ import annotations
 
@@ -10,14 +10,18 @@ import pytest
 
 from tests.generate.draft import Case, evaluate, value_info
 from tests.generate.families import FAMILIES
+from tests.generate.functions.growth import generate as drawn
+from tests.generate.functions.oracle import judge as judge_function
+from tests.generate.functions.program import Program
 from tests.generate.growth import generate
 from tests.generate.hostile import damaged, offence
 from tests.generate.oracle import by_minicc, differs, judge
-from tests.generate.shrink import shrink
+from tests.generate.shrink import shrink, shrunk
 
 SHARDS = 4
 MODELS = 20
 HOSTILE = 120
+FUNCTIONS = 60
 
 
 @pytest.mark.parametrize("shard", range(SHARDS))
@@ -32,6 +36,22 @@ def test_hostile_files(shard: int) -> None:
     seeds = range(shard, HOSTILE, SHARDS)
     found = [(seed, text) for seed in seeds if (text := offence(damaged(seed), seed))]
     assert found == []
+
+
+@pytest.mark.parametrize("shard", range(SHARDS))
+def test_random_functions(shard: int) -> None:
+    seeds = range(shard, FUNCTIONS, SHARDS)
+    found = {seed: texts for seed in seeds if (texts := judge_function(drawn(seed)).found)}
+    assert found == {}
+
+
+def test_a_failing_function_is_shrunk() -> None:
+    seed = next(s for s in range(1000) if "np.cumsum" in drawn(s).script())
+    small = shrunk(drawn(seed), lambda p: "np.cumsum" in p.text(), Program.smaller)
+    assert len(small.lines) == 1
+    assert not small.returns
+    assert len(small.order) <= 1
+    compile(small.script(), "small.py", "exec")
 
 
 def test_equal_seeds_give_equal_models() -> None:

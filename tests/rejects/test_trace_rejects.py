@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-import minicc
 from minicc.errors import MiniccError, UnsupportedError, UserError
 from minicc.frontends.trace import Parameters, trace_call
 
@@ -316,34 +315,3 @@ def test_what_the_function_raises_itself_passes() -> None:
     with pytest.raises(KeyError, match="mine"):
         trace_call(f, (np.ones(2),), {})
     assert issubclass(UnsupportedError, MiniccError)
-
-
-def jitted(f: Callable[..., Any], *args: Any) -> str:
-    """What a compiled function refuses, which may stop to read values."""
-    with pytest.raises(MiniccError) as caught:
-        minicc.jit(f, threads=1)(*args)
-    return str(caught.value)
-
-
-def test_captured_arrays_are_not_written_to() -> None:
-    def f(x: Any) -> Any:
-        WEIGHTS[0] = x[0]
-        return x
-
-    assert jitted(f, np.ones(2)) == (
-        "MC0243 not supported: the captured array `WEIGHTS` is written to\n"
-        f"  at: test_trace_rejects.py:{f.__code__.co_firstlineno + 1}\n"
-        "  hint: write to a .copy() of it and return that"
-    )
-
-
-def test_shared_memory_of_arguments_that_are_written_to() -> None:
-    def f(x: Any, y: Any) -> Any:
-        x[0] = y[1]
-
-    both = np.ones(3)
-    assert jitted(f, both[1:], both[:2]) == (
-        "MC0243 not supported: an argument is written to, and another argument shares its memory\n"
-        f"  at: test_trace_rejects.py:{f.__code__.co_firstlineno + 1}\n"
-        "  hint: pass a .copy()"
-    )

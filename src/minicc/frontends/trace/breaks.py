@@ -21,7 +21,6 @@ from minicc.frontends.trace.paths import (
     Outcome,
     attempt,
     value_key,
-    write_back,
 )
 from minicc.frontends.trace.pytree import Slot, mapped
 from minicc.frontends.trace.recorder import Recorder, type_of
@@ -122,18 +121,9 @@ class Path:
         action = Finish(structure, [places[v] for v in values], [(k, places[v]) for k, v in writes])
         node = self._node(recorder, outputs, action.at(_writing(recorder), ""))
         pool = node.compute(self.state)
+        result = action.finish(pool, self.args)
         self._have_effects()
-        return action.finish(pool, self.args)
-
-    def leave(self, recorder: Recorder, writes: Sequence[tuple[int, Value]]) -> None:
-        """Give the arguments what they hold where the function raises; nothing is remembered."""
-        outputs = _computed(recorder, [v for _, v in writes])
-        module, inputs = _segment(recorder, outputs, first=self._from is None)
-        code = self._compile(module, print_module(module)) if outputs else None
-        pool = Node(module, "", code, inputs, Finish(None, [], [])).compute(self.state)
-        places = {v: k for k, v in enumerate([*recorder.inputs, *outputs])}
-        self._have_effects()
-        write_back([(k, places[v]) for k, v in writes], pool, self.args, _writing(recorder))
+        return result
 
     def _outcome(self, action: Action, pool: Sequence[Array]) -> Outcome:
         if not action.is_effect:

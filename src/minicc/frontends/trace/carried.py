@@ -62,6 +62,7 @@ class CarriedArray:
         self.before: Value | None = value
         self.arg = Value(value.type)
         self.scalar = is_scalar(before)
+        self.strides = _strides(before)
         self.box: Callable[[], Tracer | None] = lambda: None
         self._start: Tracer | None = None
 
@@ -74,7 +75,10 @@ class CarriedArray:
 
     def boxed(self, recorder: Recorder, value: Value) -> Tracer:
         """An array or scalar."""
-        return Tracer(recorder, value, scalar=self.scalar)
+        box = Tracer(recorder, value, scalar=self.scalar)
+        if self.strides:
+            box.lies(self.strides)
+        return box
 
     def made(self, recorder: Recorder, now: Any) -> Value | None:
         """An array of the same shape and element type."""
@@ -86,7 +90,18 @@ class CarriedArray:
             raise Unlike(f"was {self.arg.type}, and is a {type(now).__name__} after a round")
         if is_scalar(now) != self.scalar:
             raise Unlike("was an array without axes or a scalar, and is the other after a round")
-        return same_type(recorder, content_of(recorder, now), self.arg)
+        value = same_type(recorder, content_of(recorder, now), self.arg)
+        if _strides(now) != self.strides:
+            raise Unlike("lies otherwise in memory after a round")
+        return value
+
+
+def _strides(x: Any) -> tuple[int, ...]:
+    """How an array lies in memory, where that is not row by row."""
+    if not isinstance(x, Tracer) or x.ndim < 2 or any(type(n) is not int for n in x.shape):
+        return ()
+    shadow = x.shadow()
+    return () if shadow.flags.c_contiguous else shadow.strides
 
 
 def is_scalar(x: Any) -> bool:

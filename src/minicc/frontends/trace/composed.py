@@ -64,7 +64,9 @@ def imag(recorder: Recorder, val: Any) -> Any:
 
 
 def _zeros(array: Any) -> Any:
-    return np.zeros(array.shape, array.dtype, "F" if array.flags.fnc else "C")
+    zeros = np.zeros(array.shape, array.dtype, "F" if array.flags.fnc else "C")
+    zeros.flags.writeable = False
+    return zeros
 
 
 @traces("isreal")
@@ -301,13 +303,15 @@ def convolve(recorder: Recorder, a: Any, v: Any, mode: str = "full") -> Any:
     """The sums of products of a vector with another, reversed, at each shift."""
     np_ = recorder.namespace
     x, w = (np_.atleast_1d(boxed(recorder, u)) for u in (a, v))
+    if x.ndim > 1 or w.ndim > 1:
+        raise ValueError("object too deep for desired array")
     if len(w) > len(x):
         x, w = w, x
     n, m = len(x), len(w)
     if m > _TAPS:
         recorder.refuse("MC0241", "np.convolve with a long filter is not traced")
-    wide = np_.pad(x, m - 1)
-    parts = [w[k] * wide[m - 1 - k : m - 1 - k + n + m - 1] for k in range(m)]
+    # zeros around the products, for an infinity times a zero would be NaN
+    parts = [np_.pad(w[k] * x, (k, m - 1 - k)) for k in range(m)]
     full = reduce(operator.add, parts)
     if mode == "full":
         return full
@@ -367,7 +371,11 @@ def select(recorder: Recorder, condlist: Any, choicelist: Any, default: Any = 0)
     return out
 
 
-@traces("lib.stride_tricks.sliding_window_view", "lib._stride_tricks_impl.sliding_window_view")
+@traces(
+    "lib.stride_tricks.sliding_window_view",
+    "lib._stride_tricks_impl.sliding_window_view",
+    view=True,
+)
 def sliding_window_view(
     recorder: Recorder, x: Any, window_shape: Any, axis: Any = None, *, writeable: bool = False
 ) -> Any:
@@ -432,11 +440,16 @@ def matrix_power(recorder: Recorder, a: Any, n: int) -> Any:
 
 @traces("linalg.multi_dot")
 def multi_dot(recorder: Recorder, arrays: Sequence[Any]) -> Any:
-    """The product of several matrices, from left to right."""
-    out = arrays[0]
-    for a in arrays[1:]:
-        out = recorder.namespace.dot(out, a)
-    return out
+    """The product of three matrices in the order that takes fewer multiplications, as NumPy's."""
+    a, b, c = (boxed(recorder, x) for x in arrays) if len(arrays) == 3 else (None,) * 3
+    if a is None or b is None or c is None or b.ndim != 2:
+        recorder.refuse("MC0241", "np.linalg.multi_dot of other than three matrices is not traced")
+    rows, columns = (1 if a.ndim < 2 else len(a)), (1 if c.ndim < 2 else c.shape[1])
+    m, n = b.shape
+    dot = recorder.namespace.dot
+    if rows * n * (m + columns) < m * columns * (rows + n):
+        return dot(dot(a, b), c)
+    return dot(a, dot(b, c))
 
 
 @traces("vecdot", "linalg.vecdot")

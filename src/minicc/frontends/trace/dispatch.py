@@ -10,7 +10,6 @@ host raises passes.
 from __future__ import annotations
 
 import inspect
-import warnings
 from collections.abc import Callable
 from functools import lru_cache, partial
 from typing import Any, NoReturn
@@ -18,6 +17,7 @@ from typing import Any, NoReturn
 import numpy as np
 
 from minicc.errors import UnsupportedError, UserError
+from minicc.frontends.trace.asked import MISTAKES, RAISED, lay_out, raised
 from minicc.frontends.trace.host import on_host
 from minicc.frontends.trace.numbers import Number, PythonType, has_term
 from minicc.frontends.trace.pytree import mapped
@@ -35,7 +35,6 @@ for _names in (
     ("fromfile", "fromregex", "memmap", "ndarray.tofile", "ndarray.dump", "lib.npyio.DataSource"),
 ):
     IMPURE.update(dict.fromkeys(_names, _FILES))
-_MISTAKES = (TypeError, ValueError, IndexError, OverflowError, ZeroDivisionError)
 _HOSTED = ("MC0241", "MC0245", "MC0246")  # what is refused with these NumPy may do instead
 _IGNORED = ("order", "subok", "like", "casting")  # arguments that leave the outcome's values alone
 # Results of these without axes are arrays, those of others NumPy's scalars.
@@ -80,15 +79,26 @@ def call(recorder: Recorder, name: str, args: tuple[Any, ...], kwargs: dict[str,
         out = kwargs.pop("out", None)
         where = kwargs.pop("where", True) if isinstance(ufunc, np.ufunc) else True
         result = _outcome(recorder, name, args, kwargs)
+        if out is None:
+            return result if where is True else _chosen(recorder, where, result, out)
+        if isinstance(ufunc, np.ufunc):
+            result = _spread(recorder, result, out)
         if where is not True:
             result = _chosen(recorder, where, result, out)
-        return result if out is None else _into(recorder, out, result)
-    except _MISTAKES as error:
+        return _into(recorder, out, result, name)
+    except MISTAKES as error:
         # what is wrong with `out` comes first, and the host did not see it
-        hosted = error is recorder.raised and given.get("out") is None
-        if hosted or isinstance(error, UserError):
+        hosted = error is recorder.raised and given.get("out") is None and name not in WRITES
+        nested = isinstance(error, UserError) and error.code == RAISED
+        if hosted or (isinstance(error, UserError) and not nested):
             raise
-        raise _as_numpy(name, args, given, error, recorder.location()) from None
+        own = raised(_real(name), args, given, recorder.location())
+        if own is not None:
+            raise own from None
+        reason = f"NumPy runs what is not traced: {error}"
+        if recorder.path is None or name == "__setitem__" or name in WRITES or "out" in given:
+            recorder.refuse("MC0241", reason)
+        return _hosted(recorder, name, args, given, reason)
 
 
 # Arguments that may be numbers of which only the compiled program knows the value.
@@ -137,43 +147,6 @@ def _settled(
     )
 
 
-def _as_numpy(
-    name: str, args: tuple[Any, ...], kwargs: dict[str, Any], error: Exception, where: str
-) -> Exception:
-    """What NumPy itself raises for such arguments, a UserError (MC0180) too; else the error."""
-
-    def plain(x: Any) -> Any:
-        if isinstance(x, Tracer):
-            zeros = np.zeros(x.shape, x.dtype)
-            zeros.flags.writeable = x.writeable
-            return zeros[()] if x.scalar else zeros
-        if isinstance(x, (list, tuple)) and has_tracer(x):
-            return type(x)([plain(e) for e in x])
-        return getattr(x, "real_function", x)
-
-    try:
-        with np.errstate(all="ignore"):
-            _real(name)(*map(plain, args), **{k: plain(v) for k, v in kwargs.items()})
-    except _MISTAKES as own:
-        error = own
-    kind: Any = type(error)
-    named = raised_as(kind)
-    made: Any = named.__new__(named)  # some of NumPy's take other arguments than a text
-    text = str(error)
-    vars(made).update(vars(error))
-    made.code, made.message, made.hint, made.where, made._parts = "MC0180", text, "", (where,), ()
-    made.args = (text,)
-    made.__notes__ = [f"MC0180 at {where}"]
-    return made  # type: ignore[no-any-return]
-
-
-@lru_cache(64)
-def raised_as(kind: Any) -> Any:
-    """An error of the user's that passes for one of NumPy's: its type, name and text."""
-    names = {"__str__": lambda self: self.message, "__module__": kind.__module__}
-    return type(kind.__name__, (UserError, kind), names)
-
-
 def _outcome(recorder: Recorder, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     given = (*args, *kwargs.values())
     if any(map(is_foreign, given)):
@@ -182,9 +155,7 @@ def _outcome(recorder: Recorder, name: str, args: tuple[Any, ...], kwargs: dict[
             return shown
         if any(map(is_symbolic, given)):
             reason = "the graph has no element type for its arguments"
-            result = on_host(recorder, _shown(name), _real(name), args, kwargs, reason)
-            lay_out(name, args, kwargs, result)  # what it had on the host may lie otherwise
-            return result
+            return _hosted(recorder, name, args, kwargs, reason)
     if name.startswith("__") or (name in VIEWS and args and isinstance(args[0], Tracer)):
         return record(recorder, name, args, kwargs)
     if any(map(is_symbolic, (*args, *kwargs.values()))):
@@ -200,8 +171,7 @@ def record(recorder: Recorder, name: str, args: tuple[Any, ...], kwargs: dict[st
             recorder.refuse(
                 "MC0241", f"np.{name} is not traced", "write it with whole arrays, or as a loop"
             )
-        reason = "it has no counterpart in the graph"
-        return on_host(recorder, _shown(name), _real(name), args, kwargs, reason)
+        return _hosted(recorder, name, args, kwargs, "it has no counterpart in the graph")
     named = {k: v for k, v in kwargs.items() if k not in _IGNORED or k in _known(implementation)}
     try:
         try:
@@ -223,13 +193,33 @@ def record(recorder: Recorder, name: str, args: tuple[Any, ...], kwargs: dict[st
             result.scalar = given is None or getattr(given, "scalar", True)
         elif isinstance(result, Tracer) and not result.ndim and name in _KEEPS:
             result.scalar = args[0].scalar
-        else:
-            lay_out(name, args, kwargs, result)
+        ufunc = isinstance(getattr(np, name.partition(".")[0], None), np.ufunc)
+        picked = name == "__getitem__" and not _is_plain(args[1])
+        typed = ufunc or (name.startswith("__") and not picked)
+        if not lay_out(_real(name), args, kwargs, result, typed):
+            recorder.refuse("MC0241", "NumPy gives another type")
         return result
     except UnsupportedError as error:
         if error.code not in _HOSTED or recorder.path is None:
             raise
-        return on_host(recorder, _shown(name), _real(name), args, kwargs, error.message)
+        recorder.refused = None
+        return _hosted(recorder, name, args, kwargs, error.message)
+
+
+def _hosted(
+    recorder: Recorder, name: str, args: tuple[Any, ...], kwargs: dict[str, Any], reason: str
+) -> Any:
+    """What NumPy computes; what it had on the host may lie otherwise than the traced arrays do."""
+    result = on_host(recorder, _shown(name), _real(name), args, kwargs, reason)
+    lay_out(_real(name), args, kwargs, result, typed=True)
+    return result
+
+
+def _is_plain(index: Any) -> bool:
+    """Whether an index has no arrays, so that it makes a view."""
+    if isinstance(index, tuple):
+        return all(map(_is_plain, index))
+    return not isinstance(index, (list, np.ndarray, Tracer))
 
 
 def _detached(recorder: Recorder, result: Any) -> Any:
@@ -238,57 +228,6 @@ def _detached(recorder: Recorder, result: Any) -> Any:
         return type(result)([_detached(recorder, r) for r in result])
     is_view = isinstance(result, Tracer) and result.looks_at() is not None
     return Tracer(recorder, result.content) if is_view else result
-
-
-def lay_out(name: str, args: tuple[Any, ...], kwargs: dict[str, Any], result: Any) -> None:
-    """Say how results lie in memory where what they are made of does not lie row by row.
-
-    NumPy says it, asked with small arrays that lie as the arguments do.
-    """
-    boxes: list[Tracer] = []
-    mapped(lambda x, path: boxes.append(x) if isinstance(x, Tracer) else None, (args, kwargs))
-    if any(type(n) is not int for b in boxes for n in b.shape):
-        return  # extents that rounds of a loop decide
-    if all(b.ndim < 2 or b.shadow().flags.c_contiguous for b in boxes):
-        return
-    long = sorted({n for b in boxes for n in b.shape if n > _SHORT})
-    sizes = {n: k for k, n in enumerate(long, _SHORT + 1)}
-    with np.errstate(all="ignore"), warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        try:
-            small = mapped(lambda x, path: _small(x, sizes), (args, kwargs))
-            model = _real(name)(*small[0], **small[1])
-        except Exception:  # a number among the arguments fits the real sizes alone
-            return
-    many = isinstance(result, (list, tuple))
-    for made, like in zip(result, model, strict=False) if many else [(result, model)]:
-        if not isinstance(made, Tracer) or made.looks_at() or any(made is b for b in boxes):
-            continue
-        if made.ndim > 1 and isinstance(like, np.ndarray) and like.ndim == made.ndim:
-            _lie(made, like)
-
-
-_SHORT = 4  # an extent up to which one is left as it is
-
-
-def _small(x: Any, sizes: dict[int, int]) -> Any:
-    """A small array that lies as a traced one does."""
-    if not isinstance(x, (Tracer, np.ndarray)):
-        return getattr(x, "real_function", x)
-    extents = [sizes.get(n, n) for n in x.shape]
-    if isinstance(x, np.ndarray):
-        return x[tuple(map(slice, extents))]
-    steps = x.shadow().strides
-    order = sorted(range(x.ndim), key=lambda k: -abs(steps[k]))
-    made = np.ones([extents[k] for k in order], x.dtype).transpose(np.argsort(order))
-    made = made[tuple([slice(None, None, -1 if s < 0 else 1) for s in steps])]
-    return made[()] if x.scalar else made
-
-
-def _lie(box: Tracer, like: Array) -> None:
-    order = sorted(range(box.ndim), key=lambda k: -abs(like.strides[k]))
-    model = np.empty([box.shape[k] for k in order], np.int8).transpose(np.argsort(order))
-    box.lies(tuple(s * box.itemsize for s in model.strides))
 
 
 def _recorded(
@@ -436,13 +375,25 @@ def value_of(recorder: Recorder, x: Any) -> Value:
 
 def _chosen(recorder: Recorder, where: Any, result: Any, out: Any) -> Any:
     """A ufunc's result where it is wanted, elsewhere what `out` holds, zeros without it."""
+    if getattr(where, "dtype", np.dtype(bool)).kind != "b":
+        raise TypeError("a mask is of truth values")
     rest = out[0] if isinstance(out, tuple) else out
     if rest is None:
         rest = np.zeros((), result.dtype)
     return call(recorder, "where", (where, result, rest), {})
 
 
-def _into(recorder: Recorder, out: Any, result: Any) -> Any:
+def _spread(recorder: Recorder, result: Any, out: Any) -> Any:
+    """A ufunc's result repeated to the shape of the array that it is written to."""
+    shape = getattr(out[0] if isinstance(out, tuple) and len(out) == 1 else out, "shape", None)
+    if shape is None or shape == np.shape(result):
+        return result
+    if np.broadcast_shapes(np.shape(result), shape) != shape:
+        return result
+    return call(recorder, "broadcast_to", (result, shape), {})
+
+
+def _into(recorder: Recorder, out: Any, result: Any, name: str = "") -> Any:
     """Write a result into the array given as `out`, which is then the call's outcome."""
     if isinstance(out, tuple):
         if len(out) > 1:
@@ -457,6 +408,8 @@ def _into(recorder: Recorder, out: Any, result: Any) -> Any:
         raise TypeError("return arrays must be of ArrayType")
     if not isinstance(out, Tracer):
         recorder.refuse("MC0243", "out= is an array from outside of the function")
+    if name == "dot" and not (out.shadow().flags.c_contiguous and out.dtype == result.dtype):
+        raise ValueError("the array does not lie row by row, or is of another type")
     shape = np.shape(result) if not isinstance(result, Tracer) else result.shape
     dtype = result.dtype if isinstance(result, Tracer) else np.asarray(result).dtype
     if shape != out.shape:

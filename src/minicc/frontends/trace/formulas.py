@@ -16,7 +16,7 @@ import numpy as np
 from minicc.frontends.trace.recorder import Recorder
 from minicc.ir import graph
 from minicc.ir.core import Op, Value
-from minicc.ir.types import BOOL, F32, F64, DType
+from minicc.ir.types import BOOL, F32, DType
 
 Emit = Callable[..., Value]
 EMIT: dict[str, Emit] = {}
@@ -182,8 +182,12 @@ def _square(x: Formula) -> Formula:
 def _reciprocal(x: Formula) -> Formula:
     if x.dtype.is_float:
         return Formula(x.r, x.r.scalar(1, x.dtype)) / x
-    wide = Formula(x.r, x.r.cast(x.v, F64))
-    return Formula(x.r, x.r.cast((Formula(x.r, x.r.scalar(1, F64)) / wide).v, x.dtype))
+    with np.errstate(all="ignore"):
+        of_zero = np.reciprocal(np.zeros(1, x.dtype.numpy))[0].item()  # the machine's own
+    unit = (
+        x.eq(1) if x.dtype.kind == "u" else Formula(x.r, x.r.emit(graph.Or, x.eq(1).v, x.eq(-1).v))
+    )
+    return unit.choose(x, x.eq(0).choose(of_zero, 0))
 
 
 @_formula("sign")

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import collections
 import inspect
+import itertools
 import types
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -43,6 +44,7 @@ class Parameters:
             text = f"the parameters of {name} are not known"
             raise UserError("MC0149", text, hint="wrap it: lambda x: f(x)") from None
         self.names = tuple(self.signature.parameters)
+        self.overlaps = False  # whether it matters which arrays share memory
         self._plain = all(p.kind in _PLAIN for p in self.signature.parameters.values())
 
     def bind(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, ...]:
@@ -80,6 +82,10 @@ class Parameters:
             same = [first.setdefault(id(a), k) for k, a in enumerate(leaves)]
             if len(first) < len(leaves):
                 parts.append(("same", *same))
+        pairs = itertools.combinations(range(len(leaves)), 2) if self.overlaps else ()
+        shared = [p for p in pairs if np.may_share_memory(leaves[p[0]], leaves[p[1]])]
+        if shared:
+            parts.append(("overlap", *shared))
         return tuple(parts), leaves, numbers
 
     def describe(self, key: Key) -> list[str]:

@@ -24,6 +24,7 @@ from minicc.ir.core import Array, Value
 from minicc.ir.types import BOOL, I64
 
 Key = tuple[Any, ...]
+FLAT = ("flat",)  # the key of a view that stands for NumPy's flat iterator
 Cut = tuple[int, int, int]  # start, stop, step of one axis
 
 
@@ -45,6 +46,8 @@ def normal_key(recorder: Recorder, key: Any) -> Key:
             recorder.refuse("MC0246", "an index that is True or False is not traced")
         elif isinstance(part, (int, np.integer)):
             parts.append(int(part))
+        elif isinstance(part, list) and not part:
+            parts.append(np.empty(0, np.intp))
         else:
             parts.append(_index_array(content_of(recorder, part)))
     return tuple(parts)
@@ -142,7 +145,10 @@ def getitem(recorder: Recorder, box: Tracer, index: Any) -> Any:
     if is_basic(key):
         lens = index_lens(recorder, key, box.shape)
         if len(key) < box.ndim or not all(isinstance(part, int) for part in key):
-            return box.look(lens)
+            view = box.look(lens)
+            base = box.looks_at()
+            flat = base is not None and base[1].key == FLAT
+            return Tracer(recorder, view.content) if flat else view  # NumPy's iterator copies
         content = lens.read(box.content)
         return Tracer(recorder, content, scalar=True) if isinstance(content, Value) else content
     content = box.content

@@ -149,6 +149,9 @@ def _rounds(recorder: Recorder, site: Site, source: Source) -> Iterator[Any]:
                 first += 1
                 continue
             rounds //= stride
+            if rounds < 2:
+                why = "few rounds are left"
+                break
         capture = Capture(recorder, site, first, rounds, stride, reach)
         while True:
             number: Any = capture.begin()

@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from minicc.frontends.trace.asked import solid
 from minicc.frontends.trace.dispatch import content_of, is_symbolic
 from minicc.frontends.trace.host import on_host
 from minicc.frontends.trace.indexing import put_fixed, taken
@@ -65,18 +66,6 @@ def _written(base: Array, new: Array, window: Window) -> Array:
     return window.written(base, new)
 
 
-def solid(box: Tracer) -> Array:
-    """An array of the box's shape, element type and layout, with memory of its own."""
-    like = box.shadow()
-    reach = (
-        [(n - 1) * s for n, s in zip(like.shape, like.strides, strict=True)] if like.size else []
-    )
-    low = sum(r for r in reach if r < 0)
-    high = sum(r for r in reach if r > 0) + like.itemsize
-    memory = np.zeros(high - low, np.uint8)
-    return np.ndarray(like.shape, like.dtype, memory, -low, like.strides)
-
-
 def _addresses(array: Array) -> Array:
     """The address of each element."""
     first = array.__array_interface__["data"][0]
@@ -107,6 +96,7 @@ def view(recorder: Recorder, function: Callable[..., Any], box: Tracer) -> Any:
     base = solid(box)
     if base.dtype.kind == "c":
         base[...] = 1 + 2j  # so that a conjugate is another
+    base.flags.writeable = box.writeable
     with np.errstate(all="ignore"):
         result = function(base[()] if box.scalar else base)
     own = isinstance(result, np.generic) and result.dtype == box.dtype and result == base[()]
@@ -215,6 +205,8 @@ def view_of_foreign(
     box, *rest = args
     if not isinstance(box, Tracer) or any(map(is_symbolic, (*rest, *kwargs.values()))):
         return None
+    if name == "ndarray.flat":  # whose slices are copies, while writes reach the array
+        recorder.refuse("MC0243", "flat of an array of this type is not traced")
     if name == "__getitem__":
         rest = [_plain_key(rest[0])]
     return view(recorder, lambda a: function(a, *rest, **kwargs), box)

@@ -150,7 +150,8 @@ class ScalarType(PythonType):
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if len(args) == 1 and not kwargs and is_symbolic(args[0]):
-            return call(self._recorder, "asarray", (args[0], self.real), {})
+            made = call(self._recorder, "asarray", (args[0], self.real), {})
+            return made if made.ndim else made[()]
         return self.real(*args, **kwargs)
 
 

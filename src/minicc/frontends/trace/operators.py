@@ -40,6 +40,13 @@ def _unary(name: str) -> Callable[[Operators], Any]:
     return lambda self: self._call(name, self)
 
 
+def _name_of_type(x: Any) -> str:
+    """How Python's errors call what something stands for."""
+    kind = getattr(x, "kind", x.__class__)
+    return repr(f"numpy.{kind.__name__}" if issubclass(kind, np.generic) else kind.__name__)
+
+
+_power_in_place = _in_place("power")
 _power, _product = _binary("power"), _binary("matmul")
 
 
@@ -65,6 +72,8 @@ class Operators:
     @property
     def mT(self) -> Any:  # NumPy's name
         """The last two axes exchanged."""
+        if len(self.shape) < 2:
+            raise ValueError("matrix transpose with ndim < 2 is undefined")
         return self._call("matrix_transpose", self)
 
     @property
@@ -84,7 +93,8 @@ class Operators:
 
     @real.setter
     def real(self, new: Any) -> None:
-        self.real[...] = new
+        # an array of its own first, so that a number which does not fit wraps
+        self.real[...] = self._call("asarray", new)
 
     @property
     def imag(self) -> Any:
@@ -138,10 +148,18 @@ class Operators:
             return self._call("square", self)
         return _power(self, other)
 
-    __rpow__, __ipow__ = _reflected("power"), _in_place("power")
+    def __ipow__(self, other: Any) -> Any:
+        if type(other) is int and other == 2 and not self.scalar:
+            return self._call("square", self, out=self)
+        return _power_in_place(self, other)
+
+    __rpow__ = _reflected("power")
 
     def __matmul__(self, other: Any) -> Any:
-        return NotImplemented if self.scalar else _product(self, other)
+        if self.scalar and getattr(other, "scalar", not isinstance(other, np.ndarray)):
+            names = " and ".join(map(_name_of_type, (self, other)))
+            raise TypeError(f"unsupported operand type(s) for @: {names}")
+        return _product(self, other)
 
     __rmatmul__, __imatmul__ = _reflected("matmul"), _in_place("matmul")
     __and__, __rand__ = _binary("bitwise_and"), _reflected("bitwise_and")

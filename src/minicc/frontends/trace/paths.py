@@ -237,7 +237,7 @@ def write_back(
         for other in args:
             if other is not args[target] and np.may_share_memory(args[target], other):
                 raise UnsupportedError(
-                    "MC0243",
+                    "MC0248",
                     "an argument is written to, and another argument shares its memory",
                     hint="pass a .copy()",
                     where=where,

@@ -119,12 +119,17 @@ class Slot:
 
 
 def rebuild(structure: Any, leaves: Sequence[Any], args: Sequence[Any] = ()) -> Any:
-    """The structure with its slots filled."""
+    """The structure with its slots filled; a slot that stands twice is one object."""
     if type(structure) is Slot:
         return structure.of(leaves, args)  # as most are
+    made: dict[int, Any] = {}
 
     def fill(leaf: Any, path: str) -> Any:
-        return leaf.of(leaves, args) if hasattr(leaf, "of") else leaf
+        if not hasattr(leaf, "of"):
+            return leaf
+        if id(leaf) not in made:
+            made[id(leaf)] = leaf.of(leaves, args)
+        return made[id(leaf)]
 
     return mapped(fill, structure)
 

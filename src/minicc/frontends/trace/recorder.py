@@ -92,6 +92,7 @@ class Recorder:
         self.path: Any = None
         self.numbers: Any = None  # those that the call gave, where they may be no constants
         self.raised: Exception | None = None  # what a call on the host raised last
+        self.refused: UnsupportedError | None = None  # for which nothing else was done
         self.places: list[str] = []  # lines where arguments are written to
         self.loops: list[Any] = []  # whose bodies are recorded now, the innermost last
         self.rounds = Rounds(self.write_out)
@@ -254,8 +255,9 @@ class Recorder:
             self.places.append(self.location())
 
     def refuse(self, code: str, message: str, hint: str = "") -> NoReturn:
-        """Raise UnsupportedError at the user's line."""
-        raise UnsupportedError(code, message, hint=hint, where=self.location())
+        """Raise UnsupportedError at the user's line; the trace fails, also where that is caught."""
+        self.refused = UnsupportedError(code, message, hint=hint, where=self.location())
+        raise self.refused
 
     def wrong(self, code: str, message: str, hint: str = "") -> NoReturn:
         """Raise UserError at the user's line."""

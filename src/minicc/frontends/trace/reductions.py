@@ -45,6 +45,14 @@ def widened(recorder: Recorder, value: Value, wanted: Any) -> Value:
     )
 
 
+def chosen(recorder: Recorder, value: Value, where: Any, rest: Any) -> Value:
+    """The elements where they are wanted, elsewhere another number; the shape stays."""
+    kept = recorder.namespace.where(where, Tracer(recorder, value), rest)
+    if kept.shape != value.type.extents or kept.dtype != value.type.dtype.numpy:
+        raise ValueError("a mask has more axes than what it chooses from")
+    return value_of(recorder, kept)
+
+
 def _total(
     recorder: Recorder,
     x: Any,
@@ -60,8 +68,7 @@ def _total(
         recorder.refuse("MC0245", "a sum or product in bool is not traced")
     if where is not True:
         neutral = np.asarray(combine == "mul", value.type.dtype.numpy)
-        kept = recorder.namespace.where(where, Tracer(recorder, value), neutral)
-        value = value_of(recorder, kept)
+        value = chosen(recorder, value, where, neutral)
     total = recorder.reduce(value, axes_of(value, axis), combine, keepdims)
     return _with_initial(recorder, total, initial, combine)
 
@@ -72,6 +79,8 @@ _COMBINE = {"add": graph.Add, "mul": graph.Mul, "max": graph.Max, "min": graph.M
 def _with_initial(recorder: Recorder, total: Value, initial: Any, combine: str) -> Value:
     if initial is None:
         return total
+    if isinstance(initial, (int, float)) and not isinstance(initial, np.generic):
+        initial = np.asarray(initial, total.type.dtype.numpy)  # NumPy says what does not fit
     start = recorder.cast(value_of(recorder, initial), total.type.dtype)
     return recorder.emit(_COMBINE[combine], total, start)
 
@@ -121,7 +130,7 @@ def _extreme(
         if initial is None:
             raise ValueError("reduction operation needs an initial value where there is a mask")
         rest = np.asarray(initial).astype(value.type.dtype.numpy)
-        value = value_of(recorder, recorder.namespace.where(where, Tracer(recorder, value), rest))
+        value = chosen(recorder, value, where, rest)
     if count(value, axes) == 0:
         if initial is None:
             raise ValueError("zero-size array to reduction operation which has no identity")
@@ -180,8 +189,7 @@ def any_(
     """Whether some element is not zero."""
     value = recorder.cast(value_of(recorder, a), BOOL)
     if where is not True:
-        box = Tracer(recorder, value)
-        value = value_of(recorder, recorder.namespace.where(where, box, np.bool_(False)))
+        value = chosen(recorder, value, where, np.bool_(False))
     return recorder.reduce(value, axes_of(value, axis), "or", keepdims)
 
 
@@ -192,8 +200,7 @@ def all_(
     """Whether no element is zero."""
     value = recorder.cast(value_of(recorder, a), BOOL)
     if where is not True:
-        box = Tracer(recorder, value)
-        value = value_of(recorder, recorder.namespace.where(where, box, np.bool_(True)))
+        value = chosen(recorder, value, where, np.bool_(True))
     return recorder.reduce(value, axes_of(value, axis), "and", keepdims)
 
 

@@ -90,6 +90,7 @@ class _Taking:
         self.names: list[str] = []
         self._roots: Counter[int] = Counter()
         self._places: dict[int, Slot] = {}
+        self._taken: dict[int, Any] = {}  # by traced array
         mapped(self._look, outcome)
 
     def _look(self, leaf: Any, path: str) -> None:
@@ -102,8 +103,11 @@ class _Taking:
     def take(self, leaf: Any, path: str) -> Any:
         """What stands for a leaf of the result."""
         if isinstance(leaf, Tracer):
-            shared = self._shared(leaf, path)
-            return self._slot(leaf, path, box_kind(leaf)) if shared is None else shared
+            if id(leaf) not in self._taken:
+                shared = self._shared(leaf, path)
+                slot = self._slot(leaf, path, box_kind(leaf)) if shared is None else shared
+                self._taken[id(leaf)] = slot
+            return self._taken[id(leaf)]
         if has_term(leaf) and leaf.kind is int and not leaf.fits(I64):
             return leaf.read("a result")
         if type(leaf) is Number:
@@ -133,6 +137,9 @@ class _Taking:
             move = partial(_laid, order, back) if foreign else partial(np.transpose, axes=back)
             value = value if foreign else self.recorder.transpose(value, order)
             kind = Shown(False, ("laid out", order), (move,))
+        if isinstance(leaf, Tracer) and not leaf.writeable:
+            laid = (kind.keys, kind.moves) if isinstance(kind, Shown) else ((), ())
+            kind = Shown(False, (*laid[0], "kept"), (*laid[1], _kept))
         self.values.append(value)
         self.names.append(path)
         return Slot(len(self.values) - 1, kind)
@@ -165,6 +172,12 @@ def _order(leaf: Any) -> tuple[int, ...] | None:
     order = tuple(sorted(range(leaf.ndim), key=lambda k: (-strides[k], k)))
     dense = leaf.shadow().transpose(order).flags.c_contiguous
     return order if dense else None
+
+
+def _kept(array: Array) -> Array:
+    """The array, not to be written to."""
+    array.flags.writeable = False
+    return array
 
 
 def _laid(order: tuple[int, ...], back: tuple[int, ...], array: Array) -> Array:

@@ -12,7 +12,7 @@ import numpy as np
 
 from minicc.frontends.trace.dispatch import is_symbolic, value_of
 from minicc.frontends.trace.recorder import Recorder
-from minicc.frontends.trace.reductions import Axis, axes_of, count, loop_and_result
+from minicc.frontends.trace.reductions import Axis, axes_of, chosen, count, loop_and_result
 from minicc.frontends.trace.registry import FUNCTIONS, traces
 from minicc.frontends.trace.sorting import ascending
 from minicc.frontends.trace.tracer import Tracer
@@ -29,6 +29,8 @@ def _number(recorder: Recorder, value: Value, axes: tuple[int, ...], loop: DType
         return recorder.scalar(max(count(value, axes) - less, 0), loop)
     np_ = recorder.namespace
     mask = np_.broadcast_to(np_.asarray(where), value.type.extents)
+    if mask.dtype != bool:
+        recorder.refuse("MC0241", "a mean over a mask of numbers is not traced")
     number = value_of(recorder, np_.sum(mask, axis=axes, keepdims=True))
     found = recorder.emit(graph.Sub, recorder.cast(number, loop), recorder.scalar(less, loop))
     return recorder.emit(graph.Max, found, recorder.scalar(0, loop))
@@ -37,8 +39,7 @@ def _number(recorder: Recorder, value: Value, axes: tuple[int, ...], loop: DType
 def _masked(recorder: Recorder, value: Value, where: Any) -> Value:
     if where is True:
         return value
-    zero = np.zeros((), value.type.dtype.numpy)
-    return value_of(recorder, recorder.namespace.where(where, Tracer(recorder, value), zero))
+    return chosen(recorder, value, where, np.zeros((), value.type.dtype.numpy))
 
 
 def _narrow(recorder: Recorder, value: Value, axes: tuple[int, ...], keepdims: bool) -> Value:

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from minicc.errors import CompilerBug, UnsupportedError, UserError
+from minicc.errors import UserError
 from minicc.frontends.trace.breaks import Path, Tree
 from minicc.frontends.trace.given import Again, Given, Reference
 from minicc.frontends.trace.guards import Environment, Parameters
@@ -125,9 +125,13 @@ def _traced(
         boxed.append(rewirer.container(boxes, name))
     if given is not None:
         given.enter(recorder)
-    run = _leaving(recorder, rewirer.entry(f))
+    run = rewirer.entry(f)
     try:
-        outcome = parameters.call(run, boxed)
+        try:
+            outcome = parameters.call(run, boxed)
+        finally:
+            if recorder.refused is not None:
+                raise recorder.refused  # also where the function caught it
         rewirer.check_containers()
         if recorder.loops:
             recorder.write_out("it is left while its body is recorded")
@@ -143,24 +147,6 @@ def _traced(
     body = Region(recorder.inputs, recorder.ops, values_)
     module = Module("graph", [Function("main", body, None, names)])
     return Traced(module, structure, rewirer.references, recorder)
-
-
-def _leaving(recorder: Recorder, f: Callable[..., Any]) -> Callable[..., Any]:
-    """The function; where it raises, its arguments hold what it has written till then."""
-
-    def run(*args: Any, **kwargs: Any) -> Any:
-        try:
-            return f(*args, **kwargs)
-        except (UnsupportedError, CompilerBug):
-            raise
-        except Exception:
-            # within a loop that is recorded the trace begins once more, and writes then
-            if recorder.path is not None and not recorder.loops:
-                boxes = enumerate(recorder.arguments)
-                recorder.path.leave(recorder, [(k, b.value()) for k, b in boxes if b.written])
-            raise
-
-    return run
 
 
 def _only_foreign(recorder: Recorder) -> bool:

@@ -239,6 +239,9 @@ def clip(
         limits = np.iinfo(x.type.dtype.numpy)
         low = None if _is_int(low) and low <= limits.min else low
         high = None if _is_int(high) and high >= limits.max else high
+    ends = [_promoted(operand(recorder, e)) for e in (low, high) if e is not None]
+    # of one type, as NumPy's loop of three operands is
+    out = Tracer(recorder, recorder.cast(x, recorder.dtype(np.result_type(out.dtype, *ends))))
     if low is not None:
         out = Tracer(recorder, apply(recorder, "maximum", out, low))
     if high is not None:

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple
 
 from minicc.frontends.trace.dispatch import content_of, value_of
-from minicc.frontends.trace.indexing import index_lens, taken
+from minicc.frontends.trace.indexing import FLAT, index_lens, taken
 from minicc.frontends.trace.recorder import Recorder
 from minicc.frontends.trace.registry import traces
 from minicc.frontends.trace.tracer import Lens, Tracer
@@ -54,11 +54,11 @@ def reshaped(box: Tracer, shape: tuple[int, ...]) -> Tracer:
     return _reshaped(box, shape)
 
 
-def _reshaped(box: Tracer, shape: tuple[int, ...]) -> Tracer:
+def _reshaped(box: Tracer, shape: tuple[int, ...], key: Any = None) -> Tracer:
     recorder, old = box.recorder, box.shape
     return box.look(
         Lens(
-            ("reshape", shape),
+            key or ("reshape", shape),
             lambda array: array.reshape(shape),
             lambda value: recorder.reshape(value, shape),
             lambda base, new: recorder.reshape(new, old),
@@ -135,7 +135,7 @@ def reshape_method(recorder: Recorder, a: Any, *shape: Any, order: str = "C") ->
 @traces("ndarray.flat", view=True)
 def flat(recorder: Recorder, a: Tracer) -> Any:
     """What stands for NumPy's flat iterator: a view of all elements in row-major order."""
-    view = _reshaped(a, (a.size,))
+    view = _reshaped(a, (a.size,), FLAT)
     view.lies((a.itemsize,))
     return view
 
@@ -144,9 +144,12 @@ def flat(recorder: Recorder, a: Tracer) -> Any:
 def ravel(recorder: Recorder, a: Any, order: str = "C") -> Any:
     """One axis, in row-major order."""
     box = boxed(recorder, a)
-    if order == "C" and not box.shadow().flags.c_contiguous:
+    flags = box.shadow().flags
+    if not (flags.f_contiguous if order == "F" else flags.c_contiguous):
         # unlike reshape, it copies where the elements do not lie one behind the other
-        box = Tracer(recorder, box.content)
+        copy = Tracer(recorder, box.content)
+        line = reshape(recorder, copy, (box.size,), order)
+        return Tracer(recorder, line.content)
     return reshape(recorder, box, (box.size,), order)
 
 
@@ -233,6 +236,8 @@ def squeeze(recorder: Recorder, a: Any, axis: Any = None) -> Any:
         gone = set(normalize_axis_tuple(axis, box.ndim))
         if any(box.shape[k] != 1 for k in gone):
             raise ValueError("cannot select an axis to squeeze out which has size not equal to one")
+    if not gone:
+        return box
     return reshaped(box, tuple(n for k, n in enumerate(box.shape) if k not in gone))
 
 

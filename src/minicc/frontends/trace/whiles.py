@@ -266,6 +266,8 @@ def _begun(recorder: Recorder, site: Site, test: Test, turn: Turn | None) -> Whi
     if why:
         recorder.tell(str(site), f"run round by round: {why}")
     unbound = code.left - site.names().keys()
+    if turn is not None and turn.left < 2:
+        return None
     if why or unbound or recorder.tries.get(site.key, 0) >= _TRIES:
         return None
     return WhileCapture(recorder, site, test, reach, turn)

@@ -73,6 +73,13 @@ def copyto(
         )
 
 
+def _in_turn(recorder: Recorder, box: Tracer, values: Any, shape: Any) -> Any:
+    """Values over and over; which Python numbers the array can't hold, NumPy says."""
+    if not is_symbolic(values) and not hasattr(values, "dtype"):
+        values = np.asarray(values, box.dtype)
+    return recorder.namespace.resize(values, shape)
+
+
 @writes("fill_diagonal")
 def fill_diagonal(recorder: Recorder, a: Any, val: Any, wrap: bool = False) -> None:
     """The main diagonal set to a value, or to values in turn."""
@@ -81,10 +88,7 @@ def fill_diagonal(recorder: Recorder, a: Any, val: Any, wrap: bool = False) -> N
     np.fill_diagonal(places, 1, wrap)
     where = np.nonzero(places)
     count = len(where[0])
-    value = recorder.namespace.asarray(val)
-    if value.ndim if isinstance(value, Tracer) else np.ndim(value):
-        value = recorder.namespace.resize(value, count)
-    box[where] = value
+    box[where] = _in_turn(recorder, box, val, count) if np.ndim(val) else val
 
 
 @writes("put", "ndarray.put")
@@ -95,7 +99,9 @@ def put(recorder: Recorder, a: Any, ind: Any, v: Any, mode: str = "raise") -> No
         _by_numpy(recorder, "np.put", np.put, box, ind, v, mode=mode)
         return
     places = np.asarray(content_of(recorder, ind)).reshape(-1)
-    values = recorder.namespace.resize(v, len(places))
+    if len(places) and not -box.size <= places.min() <= places.max() < box.size:
+        recorder.refuse("MC0241", "np.put writes until a place is out of bounds")
+    values = _in_turn(recorder, box, v, len(places))
     box[np.unravel_index(np.where(places < 0, places + box.size, places), box.shape)] = values
 
 
@@ -103,7 +109,7 @@ def put(recorder: Recorder, a: Any, ind: Any, v: Any, mode: str = "raise") -> No
 def putmask(recorder: Recorder, a: Any, mask: Any, values: Any) -> None:
     """Elements replaced where a mask holds, by the values at the same places in turn."""
     box = target(recorder, a)
-    new = recorder.namespace.resize(values, box.shape)
+    new = _in_turn(recorder, box, values, box.shape)
     copyto(recorder, box, new, "unsafe", mask)
 
 
@@ -148,7 +154,10 @@ def _at(ufunc: str, combine: str, inverse: str) -> None:
     def at(recorder: Recorder, a: Any, indices: Any, *b: Any) -> None:
         box = target(recorder, a)
         real = getattr(np, ufunc)
-        if not combine or not is_symbolic((box, indices, *b)):
+        # NumPy computes in a wider type and casts after each element
+        kinds = [x.kind(0) if isinstance(x, Number) else getattr(x, "dtype", x) for x in b]
+        wide = np.result_type(box.dtype, *kinds) != box.dtype
+        if not combine or wide or not is_symbolic((box, indices, *b)):
             _by_numpy(recorder, f"np.{ufunc}.at", real.at, box, indices, *b)
             return
         value = value_of(recorder, b[0])

@@ -131,6 +131,8 @@ class _Uses:
         """
         if len(maker.results) == 1 and all(n == 1 for n in op.new.type.shape):
             return True
+        if any(v is not op.x for v in maker.operands if self.root.get(v, v) is op.x):
+            return False  # under another shape the places have other names
         arg = maker.body.args[maker.operands.index(op.x)]
         readers = [g for g in maker.body.ops if isinstance(g, Generic) and arg in g.operands]
         return all(

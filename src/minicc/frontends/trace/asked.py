@@ -1,0 +1,154 @@
+"""What NumPy says of a call: how its results lie, of which types they are, what it raises.
+
+NumPy is asked with arrays that stand for the traced ones: small, or without a meaning.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from minicc.errors import UserError
+from minicc.frontends.trace.numbers import Number
+from minicc.frontends.trace.pytree import mapped
+from minicc.frontends.trace.tracer import Tracer
+from minicc.ir.core import Array
+
+RAISED = "MC0180"
+MISTAKES = (TypeError, ValueError, IndexError, OverflowError, ZeroDivisionError)
+
+
+def raised(
+    real: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], where: str
+) -> Exception | None:
+    """What NumPy raises for such arguments, a UserError (MC0180) too; None for nothing."""
+
+    def plain(x: Any) -> Any:
+        if isinstance(x, Tracer):
+            zeros = solid(x) if x.symbolic else np.array(x.content)
+            zeros.flags.writeable = x.writeable
+            return zeros[()] if x.scalar else zeros
+        if isinstance(x, (list, tuple)) and any(isinstance(e, Tracer) for e in x):
+            return type(x)([plain(e) for e in x])
+        return getattr(x, "real_function", x)
+
+    try:
+        with np.errstate(all="ignore"):
+            real(*map(plain, args), **{k: plain(v) for k, v in kwargs.items()})
+            return None
+    except MISTAKES as own:
+        error = own
+    kind: Any = type(error)
+    named = raised_as(kind)
+    made: Any = named.__new__(named)  # some of NumPy's take other arguments than a text
+    text = str(error)
+    vars(made).update(vars(error))
+    made.code, made.message, made.hint, made.where, made._parts = RAISED, text, "", (where,), ()
+    made.args = (text,)
+    made.__notes__ = [f"{RAISED} at {where}"]
+    return made  # type: ignore[no-any-return]
+
+
+@lru_cache(64)
+def raised_as(kind: Any) -> Any:
+    """An error of the user's that passes for one of NumPy's: its type, name and text."""
+    names = {"__str__": lambda self: self.message, "__module__": kind.__module__}
+    return type(kind.__name__, (UserError, kind), names)
+
+
+def solid(box: Tracer) -> Array:
+    """An array of the box's shape, element type and layout, with memory of its own."""
+    like = box.shadow()
+    reach = (
+        [(n - 1) * s for n, s in zip(like.shape, like.strides, strict=True)] if like.size else []
+    )
+    low = sum(r for r in reach if r < 0)
+    high = sum(r for r in reach if r > 0) + like.itemsize
+    memory = np.zeros(high - low, np.uint8)
+    return np.ndarray(like.shape, like.dtype, memory, -low, like.strides)
+
+
+def lay_out(
+    real: Callable[..., Any],
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+    result: Any,
+    typed: bool = False,
+) -> bool:
+    """Say how results lie in memory, and whether they are of NumPy's types.
+
+    NumPy says it, asked with small arrays that lie as the arguments do. Raises what NumPy raises.
+    Results of functions that are `typed` are of NumPy's types.
+    """
+    boxes: list[Tracer] = []
+    others: list[Any] = []
+
+    def sort(x: Any, path: str) -> None:
+        if isinstance(x, Tracer):
+            boxes.append(x)
+        elif isinstance(x, Number):
+            others.append(x)
+
+    mapped(sort, (args, kwargs))
+    if (others and not typed) or any(type(n) is not int for b in boxes for n in b.shape):
+        return True  # numbers that are not known yet, extents that rounds of a loop decide
+    in_order = all(b.ndim < 2 or b.shadow().flags.c_contiguous for b in boxes)
+    if in_order and typed:
+        return True
+    long = sorted({n for b in boxes for n in b.shape if n > _SHORT})
+    sizes = {n: k for k, n in enumerate(long, _SHORT + 1)}
+    with np.errstate(all="ignore"), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            small = mapped(lambda x, path: _small(x, sizes), (args, kwargs))
+            model = real(*small[0], **small[1])
+        except MISTAKES:
+            if long or typed:
+                return True  # a number among the arguments fits the real sizes alone
+            raise
+    many = isinstance(result, (list, tuple))
+    for made, like in zip(result, model, strict=False) if many else [(result, model)]:
+        if not isinstance(made, Tracer) or any(made is b for b in boxes):
+            continue
+        if isinstance(like, (np.ndarray, np.generic)) and (
+            made.dtype != like.dtype or made.ndim != like.ndim
+        ):
+            return False
+        if not made.ndim and made.looks_at() is None:
+            made.scalar = isinstance(like, np.generic)
+        elif made.ndim > 1 and isinstance(like, np.ndarray) and not made.looks_at():
+            _lie(made, like)
+    return True
+
+
+_SHORT = 4  # an extent up to which one is left as it is
+
+
+def _small(x: Any, sizes: dict[int, int]) -> Any:
+    """A small array that lies as a traced one does."""
+    if isinstance(x, Number):
+        return x.kind(1)
+    if not isinstance(x, (Tracer, np.ndarray)):
+        return getattr(x, "real_function", x)
+    extents = [sizes.get(n, n) for n in x.shape]
+    if isinstance(x, np.ndarray):
+        return x[tuple(map(slice, extents))]
+    steps = x.shadow().strides
+    order = sorted(range(x.ndim), key=lambda k: -abs(steps[k]))
+    dense = [1 if not s and n > 1 else n for n, s in zip(extents, steps, strict=True)]
+    # ones where they may be divisors, zeros where they may be places
+    filled = np.zeros if x.dtype.kind in "iu" else np.ones
+    made = filled([dense[k] for k in order], x.dtype).transpose(np.argsort(order))
+    made = made[tuple([slice(None, None, -1 if s < 0 else 1) for s in steps])]
+    made = made if dense == extents else np.broadcast_to(made, extents)
+    return made[()] if x.scalar else made
+
+
+def _lie(box: Tracer, like: Array) -> None:
+    order = sorted(range(box.ndim), key=lambda k: -abs(like.strides[k]))
+    model = np.empty([box.shape[k] for k in order], np.int8).transpose(np.argsort(order))
+    box.lies(tuple(s * box.itemsize for s in model.strides))

@@ -1,0 +1,93 @@
+"""The arguments that drawn functions are called with, as texts."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from tests.generate.functions.program import Call
+from tests.generate.source import Array, Source
+
+_SIZES = (1, 2, 3, 4, 5, 5, 6, 7)
+_DTYPES = ("f8", "f8", "f8", "f8", "f4", "f4", "i8", "i8", "i4", "i2", "i1", "u1", "u2", "u4", "u8",
+           "?", "?", "f2", "c16", "c8", "c16")  # fmt: skip
+_SHAPES = ("n", "n", "n", "n", "m", "nm", "nm", "nn", "nn", "mn", "2nm", "1m", "n1", "", "3", "23")
+_LAYOUTS = ("{}", "{}", "{}", "{}", "{}", "np.asfortranarray({})", "np.repeat({}, 2, -1)[..., ::2]",
+            "{}[::-1]", "np.ascontiguousarray({}.T).T")  # fmt: skip
+
+
+def calls_of(source: Source) -> tuple[Call, ...]:
+    """Calls with the same types: other data, other sizes, other numbers."""
+    count = source.pick((1, 2, 2, 3, 3, 4))
+    common = source.pick(_DTYPES) if source.chance(0.5) else None
+    specs = []
+    for name in "xyuw"[:count]:
+        shape = source.pick(_SHAPES)
+        layout = source.pick(_LAYOUTS) if shape else "{}"
+        specs.append((name, common or source.pick(_DTYPES), shape, layout))
+    others = [name for name in "snbpdlm" if source.chance(0.2)]
+    sizes = [(source.pick(_SIZES), source.pick(_SIZES)) for _ in range(2)]
+    if source.chance(0.03):
+        sizes[1] = (0, sizes[1][1])
+    special = source.chance(0.15)
+    calls = []
+    numbers = [_numbers(source) for _ in range(2)]
+    for k in range(4):
+        arrays = [(name, _array_text(source, dtype, _extents(shape, sizes[k == 2]), special), lay)
+                  for name, dtype, shape, lay in specs]  # fmt: skip
+        given = [(name, lay.format(text)) for name, text, lay in arrays]
+        number = numbers[k == 3]
+        first = given[0][1]
+        made = {
+            **number,
+            "d": f'{{"p": {first}, "q": {number["s"]}}}',
+            "l": f"[{first}, {given[-1][1]}]",
+            "m": f"Model({first}, {number['n']})",
+        }
+        given += [(name, made[name]) for name in others]
+        calls.append(Call(tuple(given), "3.0" if k == 3 else "2.0"))
+    return tuple(calls)
+
+
+def _numbers(source: Source) -> dict[str, str]:
+    scalar = source.pick(
+        ("np.float32(1.5)", "np.int64(3)", "np.float64(-0.5)", "1.25", "np.int8(2)")
+    )
+    return {
+        "s": repr(source.pick((0.5, -1.5, 2.0, 0.25, 3.0))),
+        "n": repr(source.count(0, 4)),
+        "b": repr(source.chance(0.5)),
+        "p": scalar,
+    }
+
+
+def _extents(shape: str, sizes: tuple[int, int]) -> tuple[int, ...]:
+    known = {"n": sizes[0], "m": sizes[1]}
+    return tuple([known.get(c) if c in known else int(c) for c in shape])  # type: ignore[misc]
+
+
+def _array_text(source: Source, dtype: str, shape: tuple[int, ...], special: bool) -> str:
+    a = _elements(source, np.dtype(dtype), shape, special)
+    text = f"np.array({a.tolist()}, {dtype!r})"
+    if a.size == 0:
+        text += f".reshape({shape})"
+    return text
+
+
+def _elements(source: Source, dtype: Any, shape: tuple[int, ...], special: bool) -> Array:
+    """Elements that are exact in sums and products; at times special ones."""
+    whole = source.rng.integers(-6, 13, (2, *shape))
+    if dtype.kind == "b":
+        return np.asarray(whole[0] > 3)
+    if dtype.kind == "c":
+        return np.asarray((whole[0] + 1j * whole[1]) / 2).astype(dtype)
+    if dtype.kind == "f":
+        a = whole[0] / 2
+        if special:
+            values = np.array([np.nan, np.inf, -np.inf, -0.0, 0.0])
+            a = np.where(source.rng.random(shape) < 0.2, source.rng.choice(values, shape), a)
+        return np.asarray(a).astype(dtype)
+    if special:
+        return source.array(shape, np.dtype(dtype), special=1.0)
+    return np.asarray(np.maximum(whole[0], 0) if dtype.kind == "u" else whole[0]).astype(dtype)

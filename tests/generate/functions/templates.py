@@ -1,0 +1,145 @@
+"""The texts that lines are made of; holes are names in braces.
+
+Holes: `a` an array, `v` one of a row, `M` of rows and columns, `F`, `I`, `B`, `C` of floats,
+integers, truth values, complex numbers; `z` a number or an array, `s` a number; `n` a Python
+int, `k` a small one, `x` an axis, `d` a type, `j` an index, `c` a condition, `o` an operator, `l`
+a list.
+"""
+
+from __future__ import annotations
+
+# What only moves elements, or whose rounding is small beside the largest operand: operands may be
+# rounded already.
+MOVES = """
+{a}[{j}]; {a}[{j}]; {a}[{j}]; {a}[{j}]; {a}[{j}]; {a}.T; {a}.copy(); {a}.reshape(-1); {a}.ravel()
+{a}.reshape({a}.shape[::-1]); {a}[None]; {a}[..., None]; {a}[:, None]; np.diagonal({M}); {a}.mT
+np.broadcast_to({a}, (2,) + {a}.shape); np.swapaxes({a}, 0, -1); np.moveaxis({a}, 0, -1)
+np.squeeze({a}); np.atleast_2d({a}); np.concatenate([{a}, {a}], axis={x}); np.stack([{a}, {a}])
+np.hstack([{a}, {a}]); np.vstack([{a}, {a}]); np.roll({a}, {k}); np.roll({a}, {k}, axis={x})
+np.flip({a}, {x}); np.tile({a}, 2); np.repeat({a}, 2, axis={x}); np.where({B}, {z}, {z})
+np.where({c}, {z}, {z}); {a}.astype({d}); np.array([{z}, {z}]); np.zeros_like({a}); np.eye({n})
+np.zeros({a}.shape, {d}); np.full({a}.shape, {s}); np.ones({n}); np.arange({n}); {a}.flatten()
+np.arange({n}, dtype={d}); np.take({a}, [0, -1], axis={x}); np.triu({M}); np.tril({M}, {k})
+np.pad({a}, 1); np.rot90({M}); np.asarray({a}); np.ascontiguousarray({a}); {a}.real; {C}.imag
+{a}.conj(); np.diag({v}); np.diag({M}); np.expand_dims({a}, {x}); np.array({a}); np.fliplr({M})
+np.append({a}, {z}); np.delete({a}, 0); np.insert({v}, 1, {s}); np.column_stack([{v}, {v}])
+{a}[{B}]; {a}[{I}]; {v}[np.array([0, -1, 0])]; {M}[[0, -1], [0, 0]]; {a}[np.newaxis, ...]
+np.asfortranarray({a}); np.full_like({a}, {s}); np.array({l}); np.split({a}, 2)[{k}]
+np.array_split({a}, 2)[1]; np.copy({a}); {a}.squeeze(); {a}.transpose(); {a}.swapaxes(0, -1)
+{a}.reshape({a}.shape + (1,)); {a}.reshape(2, -1); np.ravel({a}); {a}.ravel(order="F")
+np.reshape({a}, -1, order="F"); {a}.diagonal(); np.compress({B}, {a}); {a}.take([0, 0, -1])
+{l}[{k}]; {l}[0]; np.stack({l}); np.concatenate({l}); np.block([{a}, {a}]); np.dstack([{a}, {a}])
+np.broadcast_arrays({a}, {a})[0] + 0; np.identity({n}, {d}); np.resize({a}, (2, 2)); np.flipud({a})
+np.extract({B}, {a}); np.ones_like({a}, {d}); np.array({z}, {d}); np.asarray({z}); +{a}
+np.meshgrid({v}, {v})[{k}]; np.take_along_axis({a}, {I}, {x})
+np.lib.stride_tricks.sliding_window_view({v}, 2); np.empty_like({a}).shape; {a}.item(0)
+{a}.flat[:1]; {a}.tolist(); list({a}); {a}.view(); np.nan_to_num({a}); np.linspace(0, 1, 5) * {z}
+np.einsum("ij->ji", {M}); np.einsum("ii->i", {M})
+"""
+LINEAR = """
+{z} + {z}; {z} - {z}; {z} * {z}; {z} + {z}; {z} - {z}; {z} * {z}; -{a}; abs({a}); np.add({z}, {z})
+np.maximum({z}, {z}); np.minimum({z}, {z}); {a}.sum(); {a}.sum(axis={x}); np.fmax({a}, {z})
+{a}.sum(axis={x}, keepdims=True); np.sum({a}, dtype={d}); {a}.mean(); {a}.mean(axis={x})
+np.mean({a}, axis={x}, keepdims=True); {a}.max(); {a}.min(axis={x}); np.max({a}, axis={x})
+{a} @ {a}; {M} @ {v}; {M}.T @ {M}; np.dot({a}, {a}); np.outer({v}, {v}); np.cumsum({a})
+np.cumsum({a}, axis={x}); np.trace({M}); np.einsum("ij,j->i", {M}, {v}); np.ptp({a})
+np.einsum("ij,kj->ik", {M}, {M}); np.clip({a}, {s}, {s}); {a}.clip({s}, 3); np.diff({a})
+np.sum({a}, where={B}); np.add.reduce({a}, axis={x}); np.inner({a}, {a})
+np.tensordot({M}, {M}, 1); np.average({a}, axis={x}); np.subtract({z}, {z}); np.multiply({z}, {z})
+np.vdot({v}, {v}); sum({a}); max({s}, {s}); min({s}, {s}); {a}.sum(axis=None)
+{a}.sum(axis=(0, -1)); np.add({z}, {z}, where={B}, out={a}.copy()); g({a}, {z}); g({a})
+(lambda q: q + {s})({a}); {s} * 2 + {s}; {a} * G; {a} + H[0]; np.kron({v}, {v})
+np.cross({v}, {v}); np.convolve({v}, {v}); np.gradient({v}); np.nansum({a}); np.amax({a})
+np.vecdot({v}, {v}); np.add.outer({v}, {v}); np.add.accumulate({a}); np.subtract.outer({v}, {v})
+np.maximum.accumulate({v}); np.mean({a}, where={B}); {a}.min(initial={s})
+np.max({a}, where={B}, initial={s}); np.ediff1d({v}); {a}.trace(); np.add.reduceat({v}, [0, 1])
+np.bincount(np.abs({v}.astype(int)) % 4, minlength=5); np.linalg.multi_dot([{M}, {M}, {v}])
+"""
+# What may make much of a small difference: operands have to be exact.
+EXACT = """
+{z} {o} {z}; {z} {o} {z}; {z} == {z}; {z} != {z}; {z} / {z}; {z} // {z}; {z} % {z}; {a} ** 2
+{a} ** {z}; {z} ** {z}; {a} & {z}; {a} | {z}; {a} ^ {z}; ~{a}; {a} << 1; {a} >> {k}
+np.logical_and({a}, {a}); np.logical_not({a}); np.floor({a}); np.ceil({a}); np.round({a}, 1)
+np.trunc({a}); np.sign({a}); np.isnan({a}); np.isfinite({a}); {a}.argmax(); {a}.argmin(axis={x})
+np.argsort({a}, kind="stable"); np.sort({a}); np.sort({a}, axis={x}); np.cumprod({a}); {a}.prod()
+np.prod({a}, axis={x}); np.unique({a}); np.nonzero({a})[0]; np.count_nonzero({a}); {a}.any()
+{a}.all(axis={x}); np.any({B}, axis={x}); {a}.std(); np.var({a}, axis={x}); np.median({a})
+np.exp({F}); np.log({F}); np.sqrt({a}); np.sin({a}); np.cos({F}); np.tanh({a}); np.exp({a})
+np.hypot({a}, {a}); np.arctan2({a}, {a}); int({s}); float({s}); len({a}); {a}.shape[0]; {a}.ndim
+{a}.size; {a} > {s}; {a} <= 0; ({a} > 0) & ({a} < 3); {a} == {a}; np.floor_divide({a}, {z})
+np.remainder({a}, {z}); np.fmod({a}, {z}); np.power({a}, 2); np.square({a}); np.reciprocal({a})
+np.gcd({I}, {I}); np.bitwise_xor({a}, {a}); np.searchsorted(np.sort({v}), {z})
+np.isclose({a}, {z}); np.allclose({a}, {a}); np.array_equal({a}, {a}); np.argmax({a}, axis={x})
+np.where({a} > 0)[0]; np.nanmax({a}); np.isin({a}, [1, 2]); np.copysign({F}, np.nan_to_num({z}))
+np.divmod({a}, 2)[{k}]; np.histogram({a}, 3)[0]; np.digitize({a}, [0, 1]); np.argwhere({a}).sum()
+np.angle({C}); abs({C}); np.true_divide({z}, {z}); np.left_shift({I}, 1); np.invert({a})
+np.log1p({F}); np.expm1({F}); np.signbit(np.nan_to_num({F})); np.heaviside({F}, 0.5)
+np.modf({F})[0]; np.frexp({F})[1]; np.rint({a}); np.fix({F}); np.percentile({a}, 50)
+np.linalg.norm({a}); np.cbrt({F}); np.arctan({a}); np.minimum.reduce({a}, axis={x})
+np.lexsort([{v}, {v}])
+{a}.astype(bool); {a}.argsort(axis={x}, kind="stable"); np.partition({v}, 1)[1]; np.flatnonzero({a})
+np.logaddexp({F}, {F}); {c}; {c}; not {c}; isinstance({s}, float); isinstance({a}, np.ndarray)
+{a}.dtype == {d}; {s} in {l}; np.iscomplexobj({a}); np.intersect1d({a}, {a}); np.float32({s})
+np.int8({s}); bool({s}); round({s}, 1); str({a}.dtype); divmod({n}, 3); {a}.cumprod()
+{a}.nonzero()[0]; np.unwrap({v}); np.bitwise_and.reduce({I}); np.logical_or.reduce({a})
+np.max({a}) > {s}; np.tri({n}); np.array([e * 2 for e in {v}]); [e for e in {v} if e > 0]
+sum(e for e in {v}); sorted({v}); max({v}); all({v} > 0); type({s}) is float
+"""
+# Lines that write. Those below are conditioned as LINEAR is.
+WRITES = """
+{a}[{j}] = {z}; {a}[{j}] = {z}; {a}[{j}] = {z}; {a}[{j}] += {z}; {a}[{j}] -= {z}; {a}[{j}] *= {z}
+{a} += {z}; {a} -= {z}; {a} *= {z}; {a}[:] = {a}; {a}[...] = {z}; {a}.T[0] = {z}; {a}[1:][0] = {z}
+{a}.reshape(-1)[0] = {z}; {a}.ravel()[{k}] = {z}; np.add({z}, {z}, out={a}); {a}.fill({s})
+{a}[{B}] = {z}; {a}[{B}] += {z}; {a}[{I}] = {z}; {a}[[0, -1]] = {z}; np.copyto({a}, {z})
+np.copyto({a}, {z}, where={B}); np.multiply({a}, {z}, out={a}, where={B}); {a}.real = {z}
+{C}.imag = {z}; np.einsum("ii->i", {M})[:] = {z}; {a}[::2] = {a}[::2]; {a}[1:] = {a}[:-1]
+{a}[:-1] += {a}[1:]; {a}[{j}], {a}[{j}] = {a}[{j}], {a}[{j}]; np.fill_diagonal({M}, {s})
+{a}.flat[:1] = {s}; np.add.at({v}, [0, 0], {s}); np.put({a}, [0, 1], {z}); put({a}, {z})
+put({a}[{j}], {z}); {l}.append({a}); {l}[0] = {z}; {l}[0] += {z}; m.w += {z}; m.w[{k}] = {z}
+m.w = {a}; m.k = {s}; m.log.append({s}); {a}[{a} > 0] = {s}; {a}[{a} != {a}] = 0
+np.negative({a}, out={a}); np.sum({M}, axis=0, out={v}); {a}[..., 0] = {z}; {a}[:, 0] = {z}
+{a}[:, 1:] += {z}; np.cumsum({v}, out={v}); np.putmask({a}, {B}, {z})
+{a}.T[...] = {z}; {a}[::-1][0] = {s}; np.dot({M}, {M}, out={M}); np.place({a}, {B}, [{s}])
+{a}.swapaxes(0, -1)[0] -= {s}; {a}[{B}] = {a}[{B}]; {a}[{j}][{j}] = {z}; {a}.shape = (-1,)
+np.clip({a}, 0, 2, out={a}); {a}[np.arange(2)] = {z}; {a}[{n}, {n}] = {s}
+"""
+WRITES_EXACT = """
+{a} /= {z}; {a} //= {z}; {a} %= {z}; {a} **= 2; {a} &= {z}; {a} |= {z}; {a} <<= 1; {a}.sort()
+{a}.sort(axis={x}); np.sqrt({a}, out={a}); np.exp({F}, out={F}); np.logical_not({B}, out={B})
+np.floor({F}, out={F}); {a} ^= {z}; np.divide({a}, {z}, out={a}, where={B})
+np.greater({a}, {z}, out={B}); np.subtract.at({v}, {I}, 1); {l}.append({s}); {l}.sort()
+m.calls += 1; m.k = {n}; m.log.append({n}); np.floor_divide({a}, 2, out={a})
+"""
+CONDITIONS = (
+    "{a}.sum() > {s}", "{v}[0] > {v}[-1]", "np.any({B})", "({a} > {z}).all()", "{s} > {s}",
+    "{n} % 2 == 0", "len({a}) > 3", "{a}.ndim == 2", "{a}.max() >= 2 or {s} < 1", "{n} < {n}",
+    "{v}[{n}] > 0", "not {B}.any()", "{s} == {s} and {v}[0] != 0", "{a}.size", "0 < {v}[0] < 3",
+    "{s}", "{a}.shape == {a}.shape", "abs({s}) > 1", "{M}[0, {k}] <= {s}", "{a}.any()", "{v}[{n}]",
+)  # fmt: skip
+HEADS = (
+    "for {i} in range({n}):", "for {i} in range(len({a})):", "for {i} in range(1, {v}.shape[0]):",
+    "for {i} in range({a}.shape[-1]):", "for {i} in range({n}, {v}.size):", "for {i} in range(5):",
+    "for {i} in range({v}.size - 1, -1, -1):", "for {i} in range(0, {v}.size, 2):",
+    "for {i} in reversed(range({v}.shape[0])):", "for {i} in range({v}.size - 1):",
+    "for {i}, r in enumerate({a}):", "for r in {a}:", "for r, q in zip({a}, {a}):",
+    "for {i} in range(7):", "for r in {l}:", "for {i}, r in zip(range(9), {a}):",
+    "for {i} in np.arange({n}):", "for {i}, r in enumerate({l}):", "for {i} in [0, 1, -1]:",
+)  # fmt: skip
+INDICES = (
+    ":", "1:", "::2", "::-1", "0", "-1", "...", "None", ":, 0", "..., 0", "1:3", ":-1", "..., -1",
+    "0, ...", "1", ":, 1:", ":2", "-2:", "1:-1", "{n}", "{n}", "{n}:", ":{n}", "{n} - 1", "-{n}",
+    "{n}:{n} + 2", "{n}, 0", ":, {n}", "{n}, {n}", "{n}, :", "({n} + 1) % 3", "{n} // 2",
+    "2 * {n}", "{n}, {n}:", "..., None", "[0, -1]", ":, [0, 0]", "[True, False]", "()", "0, 0",
+    "None, ..., None", ":0", "::-2", "{n}::-1", "{n} - 1:{n} + 2", "1:, :-1", "{I}", "{B}", "[]",
+    "slice(None, 2)", "...,",
+)  # fmt: skip
+DTYPES = (
+    "float", "int", "bool", "complex", "np.float32", "np.float64", "np.int8", "np.uint8",
+    "np.int16", "np.uint16", "np.int32", "np.uint32", "np.int64", "np.uint64", "np.float16",
+    "np.complex64", "'f4'", "'i4'",
+)  # fmt: skip
+
+
+def split(texts: str) -> tuple[str, ...]:
+    """The templates of a table."""
+    return tuple(t.strip() for t in texts.replace("\n", ";").split(";") if t.strip())

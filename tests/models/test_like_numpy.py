@@ -1,0 +1,141 @@
+"""Calls that once differed from NumPy in a type, a layout, an exception or what is one object."""
+
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from tests.generate.functions.oracle import differences
+
+import minicc
+from minicc.frontends.trace.pytree import copied
+
+Array = np.ndarray[Any, Any]
+R = np.arange(6.0).reshape(2, 3)
+Q = np.arange(9.0).reshape(3, 3)
+
+
+def _flat(x: Any) -> Any:
+    y = x + 1
+    z = np.squeeze(y)
+    return y, z, [y]
+
+
+def _out(x: Any) -> Any:
+    np.exp(max(x[0, 0], 1), out=x)
+    np.floor_divide(x[0], 2, out=x)
+    return x
+
+
+def _real(x: Any) -> Any:
+    x.real = -2.0
+    return x
+
+
+def _caught(x: Any) -> Any:
+    try:
+        return x.mT
+    except ValueError as error:
+        return str(error)
+
+
+def _few_rounds(x: Any) -> Any:
+    a, b = x[0] * 2, x[1] * 3
+    for _ in range(4):
+        a, b = b, a
+        a += 1
+    return a, b
+
+
+def _reads_otherwise(x: Any) -> Any:
+    line = np.sort(np.einsum("ii->i", x))
+    x[-1] = line[1] * 2
+    return x
+
+
+def _hosted_layout(x: Any) -> Any:
+    return np.left_shift((x * x).astype("u2"), 1), x[:, [0, 0]], x[[0, 0], 1:]
+
+
+def _carried_layout(x: Any) -> Any:
+    for _ in range(5):
+        x = x * 0.5
+    return x
+
+
+def _places(x: Any) -> Any:
+    np.put(x, [0, 99], 2)
+
+
+def _held_integers(x: Any) -> Any:
+    np.fill_diagonal(x, -1)
+
+
+def _twice_in_place(x: Any, p: Any) -> Any:
+    np.add.at(x, [0, 0], p)
+    return x
+
+
+def _first(x: Any) -> Any:
+    x.flat[0] = 3
+
+
+def _before_an_exception(x: Any, held: Any) -> Any:
+    held.append(x[0] * 2)
+    return x[:2] + x
+
+
+CASES: list[tuple[str, Callable[..., Any], tuple[Any, ...]]] = [
+    ("one object", _flat, (R,)), ("out", _out, (R,)), ("real", _real, (R.astype("u4"),)),
+    ("message", _caught, (R[0],)), ("rounds", _few_rounds, (R,)),
+    ("diagonal", _reads_otherwise, (Q,)), ("layout", _hosted_layout, (np.asfortranarray(R),)),
+    ("average of a scalar", lambda x: np.average(x.sum(), axis=0), (R,)),
+    ("mask of more axes", lambda x: np.sum(x.max(), where=x > 1), (R,)),
+    ("mask of numbers", lambda x: np.add(x, x, out=x, where=x), (R,)),
+    ("gradient of one", lambda x: np.gradient(x[:1, 0]), (R,)),
+    ("no places", lambda x: x[[]], (R,)), ("sorted scalar", lambda x: np.argsort(x.sum()), (R,)),
+    ("repeated scalar", lambda x: np.repeat(x.sum(), 2, axis=0), (R,)),
+    ("scalar type", lambda x: np.float32(np.count_nonzero(x)), (R,)),
+    ("frozen", lambda x: (x.imag, (x + 1).imag.view(), np.diagonal(x * 2)), (Q,)),
+    ("windows", lambda x: np.lib.stride_tricks.sliding_window_view(np.zeros(len(x)), 2), (Q,)),
+    ("dot into columns", lambda x: np.dot(x, x, out=x), (np.asfortranarray(Q),)),
+    ("out of bounds", lambda x: x[x.astype(int)], (Q,)),
+    ("layout in a loop", _carried_layout, (np.asfortranarray(R),)),
+    ("put half", _places, (R,)), ("negative diagonal", _held_integers, (Q.astype("u4"),)),
+    ("wide addend", _twice_in_place, (R[1].astype("u1"), np.float64(-0.5))),
+    ("flat of columns", _first, (np.asfortranarray(R + 1j),)),
+    ("infinite taps", lambda x: np.convolve(x, [0.5, np.inf]), (R[0],)),
+    ("reciprocals", lambda x: np.reciprocal(x), (np.arange(-2, 3),)),
+    ("square in place", lambda x: x.__ipow__(2), (R > 2,)),
+    ("changed list", _before_an_exception, (R[0], [R])),
+    ("repeated rows", lambda x: np.sin(np.broadcast_to(x, (2, 2, 3))), (R,)),
+    ("line of every other", lambda x: x[:, ::2].ravel(order="F"), (R,)),
+    ("negative initial", lambda x: x.min(initial=-1.5), (R.astype("u1"),)),
+    ("flat copies", lambda x: (x, x.flat[:2]), (R,)),
+    ("three matrices", lambda x: np.linalg.multi_dot([np.rint(x), x, x[0]]), (Q.astype("u1") * 9,)),
+    ("product of scalars", lambda x: x.sum() @ x.sum(), (R,)),
+    ("product with a number", lambda x: x.sum() @ 2, (R,)),
+    ("product of scalar and array", lambda x: x.sum() @ x, (R,)),
+    ("flat of complex numbers", lambda x: (x.flat[:1], x.fill(2)), (R + 1j,)),
+    ("clip of three types", lambda x: np.clip(x, 3.0, np.float32(0.5)), (R.astype("i1"),)),
+    ("matrices in a row", lambda x: np.linalg.multi_dot([x, x[0], x[0, 0]]), (Q,)),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("f", "args"), [c[1:] for c in CASES], ids=[c[0] for c in CASES])
+def test_like_numpy(f: Callable[..., Any], args: tuple[Any, ...]) -> None:
+    compiled = minicc.jit(f, threads=1)
+    for _ in range(2):
+        mine, theirs = (copied(args) for _ in range(2))
+        outcomes: list[Any] = []
+        for run, given in ((compiled, mine), (f, theirs)):
+            with warnings.catch_warnings(), np.errstate(all="ignore"):
+                warnings.simplefilter("ignore")
+                try:
+                    outcomes.append({"": run(*given)})
+                except Exception as error:
+                    outcomes.append(error)
+        got, wanted = outcomes
+        both = [dict(enumerate(a)) for a in (mine, theirs)]
+        assert differences((got, both[0]), (wanted, both[1]), lambda name: 0.0) == []
