@@ -8,7 +8,10 @@ import pytest
 
 import minicc
 from minicc.compiler import lower
-from minicc.ir.core import Module
+from minicc.ir.core import Module, Region
+from minicc.ir.interpret import run
+from minicc.ir.schedule import Around, Schedule
+from minicc.ir.space import REDUCTION
 from minicc.ir.structured import Generic, Group
 
 f32, f64 = np.float32, np.float64
@@ -107,3 +110,19 @@ def test_sums_along_rows(
     np.testing.assert_array_equal(results[0], results[1])
     tolerance = 2e-4 if element is f32 else 1e-10
     np.testing.assert_allclose(results[0], want, rtol=tolerance, atol=tolerance)
+
+
+@pytest.mark.parametrize(("tile", "block"), [(7, 56), (7, 14), (2, 10), (24, 24)])
+def test_blocks_of_a_reduction_that_tiles_do_not_divide(tile: int, block: int) -> None:
+    left, right = arrays_of((10, 24), (24, 16), f32)
+    fused = lower(minicc.jit(product).lower(left, right).module, minicc.Options(), stop="fuse")
+    (group,) = fused.main.body.ops
+    assert isinstance(group, Group)
+    (k,) = (i.name for op in group.body.ops for i in op.space.of_kind(REDUCTION))  # type: ignore[attr-defined]
+    plan = Schedule(group.shared, ((k, tile),), around=(Around(0, k, block),))
+    planned = group.with_regions(group.regions, schedule=plan)
+    body = fused.main.body
+    main = fused.main.with_body(Region(body.args, [planned], body.yields))
+    program = lower(Module("structured", [main]), minicc.Options(), start="fuse")
+    (got,) = run(program, [left, right])
+    np.testing.assert_allclose(got, left @ right, rtol=1e-4, atol=1e-4)

@@ -9,7 +9,7 @@ from minicc.compiler import lower
 from minicc.ir.affine import typical
 from minicc.ir.core import Module
 from minicc.ir.printer import print_attribute, quote
-from minicc.ir.schedule import Cover, Packing, Schedule, Sums, Unroll
+from minicc.ir.schedule import Around, Cover, Packing, Schedule, Sums, Unroll
 from minicc.ir.space import REDUCTION
 from minicc.ir.structured import HOLD, PARTIAL, Generic, Group
 from minicc.options import Options
@@ -93,6 +93,10 @@ def _drawn(group: Group, own: Schedule, rng: Random) -> Schedule:
         changes["sums"] = tuple(
             [_sums(k, op, tiles, rng) for k, op in enumerate(ops) if rng.random() < 0.7]
         )
+    if anew("around") or "tiles" in changes:
+        sums = [(k, i.name) for k, op in enumerate(ops) for i in op.space.of_kind(REDUCTION)]
+        found = [Around(k, n, tiles.get(n, 1) * rng.choice(_SIZES)) for k, n in sums]
+        changes["around"] = tuple([a for a in found if rng.random() < 0.4])
     if anew("packs"):
         places = [(k, n) for k, op in enumerate(ops) for n in range(len(op.operands))]
         changes["packs"] = tuple(

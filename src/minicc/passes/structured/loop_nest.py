@@ -273,7 +273,10 @@ class Nest(TileAccess):
         """One loop over a reduction, or its only round; indices count from `base`."""
         name = self.reductions[depth]
         if s.hi - s.lo == s.step:
-            self.at[name] = (s.lo if base is None else base, s.step)
+            start: Value | Dim = s.lo
+            if base is not None:
+                start = self.low.b.emit(kernel.Index, (base,), value=symbol("i0") + s.lo)
+            self.at[name] = (start, s.step)
             return self.loop(depth + 1, carried)
         index = Value(INDEX_TYPE, name)
         args = [Value(v.type, "acc") for v in carried]
