@@ -117,5 +117,5 @@ def test_the_lesson(capsys: pytest.CaptureFixture[str]) -> None:
     out = capsys.readouterr().out
     assert out.count("traced 1 time(s)") == 4
     assert "a bad matrix: the matrix is not positive definite" in out
-    assert "break at run.py:27: while rr > TOLERANCE:" in out
+    assert "break at run.py:28: while rr > TOLERANCE:" in out
     assert "      True -> graph 4\n      False -> graph 6" in out

@@ -187,7 +187,8 @@ def _reciprocal(x: Formula) -> Formula:
     unit = (
         x.eq(1) if x.dtype.kind == "u" else Formula(x.r, x.r.emit(graph.Or, x.eq(1).v, x.eq(-1).v))
     )
-    return unit.choose(x, x.eq(0).choose(of_zero, 0))
+    zero = Formula(x.r, x.r.scalar(0, x.dtype))
+    return unit.choose(x, x.eq(0).choose(of_zero, zero))
 
 
 @_formula("sign")
