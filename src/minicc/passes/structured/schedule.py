@@ -283,10 +283,9 @@ def _streamed(group: Group, op: Generic, product: Product) -> Draft:
     height = prod(extents[n] for n in rows)
     bits = op.results[0].type.dtype.bits
     width = extents[vector]
-    count = max(round(width * bits * height / _TOTALS), min(2, width * bits // _PART))
-    count = max(1, count)
-    tiles = {vector: min(width, -(-width // (count * lanes)) * lanes)}
-    at_once = {1: 4, 2: 4, 3: 2}.get(height, 2)
+    parts = max(1, round(width * bits * height / _TOTALS), min(2, width * bits // _PART))
+    tiles = {vector: min(width, -(-width // (parts * lanes)) * lanes)}
+    at_once = 4 if height <= 2 else 2
     steps = {vector: min(tiles[vector], at_once * lanes)}
     for n in rows:
         tiles[n] = extents[n]
