@@ -10,6 +10,7 @@ import pytest
 from minicc.compiler import lower
 from minicc.errors import CompilerBug, UserError
 from minicc.ir.core import Module, same_module
+from minicc.ir.interpret import run
 from minicc.ir.parser import parse_module
 from minicc.ir.printer import print_module
 from minicc.ir.verify import verify
@@ -130,3 +131,28 @@ def test_what_does_not_fit_is_refused(starts: str, steps: str) -> None:
     text = INSERTED.replace("[1, 0], steps = [3, 2]", f"{starts}, steps = {steps}")
     with pytest.raises((CompilerBug, UserError, ValueError), match="does not lie within"):
         parse_module(text)
+
+
+SHORTER = """module level = "graph"
+
+func @main(%x: f32[$n]) -> ("y": f32[]) {
+  %zero = graph.constant {value = dense<f32, 0.0>} : f32
+  %y = graph.scan %zero, %x {count = ($n + 3) floordiv 4, states = 1, backwards = [], turned = [], index = "$i0"} {
+  ^(%total: f32, %all: f32[$n]):
+    %part = graph.slice %all {starts = [4*$i0], stops = [4*$i0 + min(4, $n - 4*$i0)], steps = [1]} : f32[min(4, $n - 4*$i0)]
+    %sum = graph.reduce %part {axes = [0], combine = "add", keepdims = false} : f32
+    %new = graph.add %total, %sum : f32
+    yield %new
+  } : f32
+  yield %y
+}
+"""  # noqa: E501
+
+
+def test_a_last_round_may_be_shorter_than_a_free_size_tells() -> None:
+    """What depends on the round is not computed once for a run, with the sizes that are."""
+    program = lower(parse_module(SHORTER), Options())
+    for n in (1, 3, 4, 5, 11):
+        x = np.arange(n, dtype=np.float32)
+        for got in (run(program, [x]), machine_code(program, Options().machine.name, [x], 1)):
+            np.testing.assert_array_equal(got[0], x.sum())

@@ -14,12 +14,13 @@ for sizes that fulfil all guards. One of the two is then written as the other.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Sequence, Set
 
 from minicc.ir import affine, affine_facts
 from minicc.ir.affine import Atom, Compound, Dim, Expr, symbol
 from minicc.ir.bind import bind_all
 from minicc.ir.core import Function
+from minicc.ir.scan import largest_rounds
 
 Pair = tuple[Dim, Dim]
 
@@ -32,7 +33,8 @@ def name_sizes(function: Function, equal: Sequence[Pair], least: Sequence[Dim] =
     minimum with 0 is 0.
     """
     taken = {n for a in function.args for e in a.type.shape for n in affine.sizes(e)}
-    names = _Names(taken.union(function.attrs.get("sizes", ())))
+    rounds = largest_rounds(function.body).keys()
+    names = _Names(taken.union(function.attrs.get("sizes", ())), rounds)
     for left, right in equal:
         names.require(left, right)
     for value in least:
@@ -56,7 +58,8 @@ def _may_sink(value: Dim) -> bool:
 class _Names:
     """The names given so far, by what they stand for, and names that are written as others."""
 
-    def __init__(self, taken: set[str]) -> None:
+    def __init__(self, taken: set[str], rounds: Set[str]) -> None:
+        self.rounds = rounds  # what depends on a loop's round has no size that a run computes once
         self.derived: list[tuple[str, Dim]] = []
         self.guards: list[Pair] = []
         self.known: dict[Compound, Dim] = {}
@@ -126,7 +129,8 @@ class _Names:
                 return -1 * self.dim(affine.floordiv(above, int(str(atom.args[1]))))
         if atom not in self.known:
             rebuilt = affine.compound(atom.kind, *map(self.dim, atom.args))
-            alone = all(map(affine.is_size, affine.symbols(rebuilt)))
+            used = affine.symbols(rebuilt)
+            alone = all(map(affine.is_size, used)) and used.isdisjoint(self.rounds)
             # what is left of a sum may be a number, or may have got a name before
             if alone and isinstance(rebuilt, Expr):
                 rebuilt = self._named(rebuilt)
