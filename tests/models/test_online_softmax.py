@@ -132,6 +132,7 @@ def other_axis(q: Any, k: Any, v: Any) -> Any:
 
 LEFT: dict[str, tuple[Callable[..., Any], Arrays, dict[str, str]]] = {
     "few keys": (plain, qkv(2, 40, 256, 64, 64, f32), {}),
+    "narrow floats": (plain, qkv(2, 40, 1100, 64, 64, np.float16), {}),
     "a single row": (plain, qkv(2, 1, 2000, 64, 64, f32), {}),
     "weights that are read": (read_twice, qkv(2, 40, 1100, 64, 64, f32), {}),
     "another axis": (other_axis, qkv(2, 1100, 1100, 64, 64, f32), {}),

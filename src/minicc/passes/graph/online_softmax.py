@@ -14,7 +14,8 @@ a block has as many keys as stay near. Where the number of keys is free, a first
 left over of whole ones, so that few keys are done as if there were no blocks. What stands between
 the product and the soft-max, such as a scale and masks, is done for each block, too.
 
-Legal where nobody else reads the scores or the weights, and sums may be reassociated. A maximum
+Legal where nobody else reads the scores or the weights, and sums of float32 or float64 may be
+reassociated: narrower ones would be rounded in each block. A maximum
 begins at the least finite number, so that a block that is masked whole counts nothing; a row of
 nothing but masked keys is NaN, as without blocks.
 """
@@ -33,7 +34,7 @@ from minicc.ir.build import Builder
 from minicc.ir.core import Function, Literal, Op, Value
 from minicc.ir.graph.elementwise import Elementwise
 from minicc.ir.rewrite import Rebuilder, rebuild
-from minicc.ir.types import TensorType
+from minicc.ir.types import F32, F64, TensorType
 from minicc.passes.graph.loops import with_constants
 
 _NEAR = 1 << 15  # elements of a block's keys, and of its values: what stays in the second cache
@@ -131,6 +132,8 @@ def _attention(op: Op, values: int, makers: Mapping[Value, Op]) -> Attention | N
     pairs = zip(product.operands, terms, strict=False)
     factors = tuple(_untransposed(v, term, makers) for v, term in pairs)
     top = makers[exponential[0].operands[1]]
+    if top.result.type.dtype not in (F32, F64):
+        return None
     found = Attention(product, factors, tuple(between), top, exponential, division, op, values)
     weights, of_values, out = found.terms()
     *_, result = graph.parse_equation(op.equation)
