@@ -64,7 +64,7 @@ def _numbers(source: Source) -> dict[str, str]:
 
 def _extents(shape: str, sizes: tuple[int, int]) -> tuple[int, ...]:
     known = {"n": sizes[0], "m": sizes[1]}
-    return tuple([known.get(c) if c in known else int(c) for c in shape])  # type: ignore[misc]
+    return tuple([known[c] if c in known else int(c) for c in shape])
 
 
 def _array_text(source: Source, dtype: str, shape: tuple[int, ...], special: bool) -> str:

@@ -19,11 +19,11 @@ from collections.abc import Iterator, Set
 
 from minicc.errors import UserError
 from minicc.ir import affine
-from minicc.ir.affine import Expr
-from minicc.ir.core import Module, Op, Region, Value
+from minicc.ir.core import Module, Op, Region, Value, walk_control
 from minicc.ir.parser import parse_schedules
 from minicc.ir.schedule import Packing, Schedule
 from minicc.ir.structured import Constant, Generic, Group, Scan, contiguous_name
+from minicc.passes.structured.draft import mentions
 from minicc.passes.structured.fuse import is_contraction
 from minicc.passes.structured.legal import require_legal
 from minicc.passes.structured.schedule import PACK_READS, choose_schedule, constants_of
@@ -76,13 +76,9 @@ def require_all_legal(module: Module, target: Target, stage: str) -> None:
 def named_groups(module: Module) -> Iterator[tuple[str, Group]]:
     """The groups of a module by their names, in order."""
     names: dict[str, int] = {}
-    pending = [op for f in reversed(module.functions) for op in reversed(f.body.ops)]
-    while pending:
-        op = pending.pop()
+    for op in (op for f in module.functions for op in walk_control(f.body)):
         if isinstance(op, Group):
             yield _next_name(op, names), op
-        elif op.control:
-            pending += [inner for r in reversed(op.regions) for inner in reversed(r.ops)]
 
 
 def _next_name(group: Group, names: dict[str, int]) -> str:
@@ -164,11 +160,7 @@ def _packs(group: Group, plan: Schedule, known: Set[Value], fixed: Set[Value]) -
 def _wide_operand(op: Generic) -> int | None:
     """The operand whose elements along the result's contiguous dimension are read as vectors."""
     vector = contiguous_name(op.yield_maps[0])
-    wide = [
-        k
-        for k, m in enumerate(op.input_maps)
-        if vector is not None and any(isinstance(e, Expr) and vector in e.symbols() for e in m)
-    ]
+    wide = [k for k, m in enumerate(op.input_maps) if vector is not None and mentions(m, vector)]
     return wide[-1] if wide else None
 
 
