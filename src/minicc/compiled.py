@@ -38,7 +38,7 @@ from minicc.runtime.saved import (
     cannot_run,
     executable_of,
 )
-from minicc.runtime.threads import team_code
+from minicc.runtime.threads import runtime_code
 from minicc.target import Target
 from minicc.version import VERSION
 
@@ -240,6 +240,6 @@ class _Building:
             give_back()
         machine, fast = options.machine, options.math == "fast"
         store = store_of(options, machine)
-        native = compile_program(program, machine, fast, team_code(), store)
+        native = compile_program(program, machine, fast, runtime_code(), store)
         seconds["llvm"] += time.perf_counter() - began
         return native
