@@ -25,9 +25,9 @@ from typing import Any
 import numpy as np
 
 from minicc.ir import affine, affine_facts
+from minicc.ir.addresses import Memory
 from minicc.ir.affine import Dim
 from minicc.ir.core import Function, Literal, Op, Region, RunRegion, Value, walk
-from minicc.ir.kernel import Memory
 from minicc.ir.types import BOOL, INDEX_TYPE, BufferType, TensorType, static_shape
 
 
