@@ -125,7 +125,7 @@ STAGES: tuple[Stage, ...] = (
         "compute convolutions directly or by Winograd",
         "graph",
         choose_algorithm,
-        lambda m, s: choose_algorithm(m, s.strict),
+        lambda m, s: choose_algorithm(m, s.strict, s.target),
     ),
     _stage(
         "fold-algorithm", "evaluate the weights' transforms", "graph", fold_constants, needed=True
@@ -138,7 +138,14 @@ STAGES: tuple[Stage, ...] = (
         needed=True,
     ),
     _stage("merge", "join elementwise ops into one body", "structured", merge),
-    _stage("fuse", "group ops that share parallel dimensions", "structured", fuse, needed=True),
+    _stage(
+        "fuse",
+        "group ops that share parallel dimensions",
+        "structured",
+        fuse,
+        lambda m, s: fuse(m, s.target),
+        needed=True,
+    ),
     _stage(
         "collapse",
         "count two dimensions of rows as one, where register tiles then fit better",

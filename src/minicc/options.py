@@ -9,7 +9,7 @@ costs half a millisecond at import.
 | MINICC_MATH         | `math`         | `fast` (default) or `strict`                           |
 | MINICC_THREADS      | `threads`      | threads of a run; default: all cores it may use        |
 | MINICC_SPIN         | `spin`         | `1` (default) or `0`: threads that wait spin first     |
-| MINICC_TARGET       | `target`       | `avx512`, `avx2`, `x86-64`; default: the best here     |
+| MINICC_TARGET       | `target`       | `avx2`, `zen3`, ... (`minicc target`); default: this   |
 | MINICC_CACHE_DIR    | `cache_dir`    | folder of compiled programs; empty or `off`: keep none |
 | MINICC_CACHE_SIZE   | `cache_bytes`  | the most that folder may hold, in bytes; default 4 GiB |
 | MINICC_MEMORY_LIMIT | `memory_limit` | bytes that a model may need; default: all there is     |
@@ -25,7 +25,7 @@ from typing import Any, Literal, Never
 
 from minicc.errors import Problems, UnsupportedError, UserError
 from minicc.limits import Limits
-from minicc.target import TARGETS, Target, usable_cores, usable_memory
+from minicc.target import MACHINES, Target, usable_cores, usable_memory
 
 Math = Literal["fast", "strict"]
 
@@ -89,7 +89,7 @@ class Options:
             "math": _choice(problems, "math", math, ("fast", "strict")) or "fast",
             "threads": _count(problems, "threads", threads, MOST_THREADS),
             "spin": _switch(problems, "spin", spin),
-            "target": _choice(problems, "target", target, tuple(TARGETS)),
+            "target": _choice(problems, "target", target, tuple(MACHINES)),
             "cache_dir": None if cache_dir is False else _folder(problems, cache_dir),
             "cache_bytes": _count(problems, "cache_size", cache_bytes, 1 << 62),
             "memory_limit": _count(problems, "memory_limit", memory_limit, 1 << 62),
@@ -112,7 +112,7 @@ class Options:
         Raises `UnsupportedError` on a host that is no x86-64.
         """
         if self.target is not None:
-            return TARGETS[self.target]
+            return MACHINES[self.target]
         try:
             return Target.host()
         except RuntimeError as error:

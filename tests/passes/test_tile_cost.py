@@ -5,10 +5,14 @@ from __future__ import annotations
 import pytest
 
 from minicc.passes.structured.rows import ADDRESSES
-from minicc.passes.structured.tile_cost import cheapest, register_tiles
+from minicc.passes.structured.tile_cost import Vectors, cheapest, register_tiles
 from minicc.target import TARGETS, Target
 
 EXTENTS = {"m": 49, "n": 512}
+
+
+def floats(target: Target) -> Vectors:
+    return Vectors(target.lanes(32), target.vector_bits // 8)
 
 
 @pytest.mark.parametrize("target", TARGETS.values(), ids=TARGETS)
@@ -27,23 +31,23 @@ def test_a_single_row_reads_no_column_twice(units: int) -> None:
     """On sixteen registers, too: what is multiplied by need not be held."""
     extents = (("n", units), ("k", units))
     for target in TARGETS.values():
-        _, tile = cheapest((), "n", extents, units, target.lanes(32), target, frozenset())
+        _, tile = cheapest((), "n", extents, units, floats(target), target, frozenset())
         assert units % tile["n"] == 0
 
 
 def test_rows_that_lie_apart_are_as_many_as_addresses_fit() -> None:
     target = TARGETS["avx512"]
-    extents, lanes = (("m", 196), ("n", 32), ("k", 64)), target.lanes(32)
-    _, together = cheapest(("m",), "n", extents, 64, lanes, target, frozenset())
+    extents, layout = (("m", 196), ("n", 32), ("k", 64)), floats(target)
+    _, together = cheapest(("m",), "n", extents, 64, layout, target, frozenset())
     apart = (frozenset("m"), 1)
-    _, tile = cheapest(("m",), "n", extents, 64, lanes, target, frozenset(), apart=apart)
+    _, tile = cheapest(("m",), "n", extents, 64, layout, target, frozenset(), apart=apart)
     assert tile["m"] <= ADDRESSES < together["m"]
 
 
 def test_a_panel_that_the_caches_do_not_hold_is_narrow() -> None:
     """Tile after tile reads it again, from further away the wider it is."""
     target = TARGETS["avx2"]
-    extents, lanes = (("m", 14), ("n", 512), ("k", 4608)), target.lanes(32)
-    _, deep = cheapest(("m",), "n", extents, 4608, lanes, target, frozenset())
-    _, flat = cheapest(("m",), "n", extents, 64, lanes, target, frozenset())
+    extents, layout = (("m", 14), ("n", 512), ("k", 4608)), floats(target)
+    _, deep = cheapest(("m",), "n", extents, 4608, layout, target, frozenset())
+    _, flat = cheapest(("m",), "n", extents, 64, layout, target, frozenset())
     assert deep["n"] < flat["n"]

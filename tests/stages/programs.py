@@ -20,7 +20,7 @@ from minicc.ir.verify import verify
 from minicc.options import Options
 from minicc.passes.program.parallelize import parallelize
 from minicc.runtime.execute import NativeExecutable
-from minicc.target import TARGETS
+from minicc.target import Target
 from tests.runtime.native import EVERYWHERE, code
 
 Array = np.ndarray[Any, Any]
@@ -79,7 +79,7 @@ def machine_code(
     program: Module, target: str, inputs: Sequence[Array], threads: int
 ) -> list[Array]:
     """What the machine code of a program gives, denormals kept as the interpreter keeps them."""
-    image, layout = compile_program(program, TARGETS[target], False, team(), _kept)
+    image, layout = compile_program(program, Target.named(target), False, team(), _kept)
     executable = NativeExecutable(image, layout, threads)
     if executable.threads > 1:  # also where there are fewer processors
         executable.threads = threads

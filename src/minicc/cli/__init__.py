@@ -26,6 +26,7 @@ _COMMANDS = {
     "opt": "Run passes on the module in FILE, a text of any level.",
     "diff": "Tell how two texts of a level differ.",
     "verify": "Compare every stage and the machine code of MODEL.",
+    "target": "Print the facts of a machine, and what this one reaches.",
     "ops": "Show what minicc does with each operator of ONNX.",
     "layers": "Print every layer, and the systems that it mirrors.",
 }

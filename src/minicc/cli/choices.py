@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import click
 
-from minicc.target import TARGETS
+from minicc.target import MACHINES
 
 MATH = click.option("--math", type=click.Choice(["fast", "strict"]), help="fast may reassociate")
-TARGET = click.option("--target", type=click.Choice([*TARGETS]), help="default: the host's best")
+TARGET = click.option("--target", type=click.Choice([*MACHINES]), help="default: this machine")
 SKIP = click.option(
     "--skip", multiple=True, metavar="STAGE", help="leave out a stage that only makes it faster"
 )

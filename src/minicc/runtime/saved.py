@@ -23,7 +23,7 @@ from minicc.options import Options
 from minicc.runtime.container import Container, Place, damaged, places_of, write
 from minicc.runtime.execute import NativeExecutable
 from minicc.runtime.pipeline import Pipeline, Step
-from minicc.target import TARGETS
+from minicc.target import MACHINES
 
 if TYPE_CHECKING:
     from minicc.ir.core import Function
@@ -360,7 +360,7 @@ class Saved:
 
     def require_target(self) -> None:
         """UserError where this machine lacks what the code needs."""
-        target = TARGETS.get(self.container.target)
+        target = MACHINES.get(self.container.target)
         if target is None or not target.runs_here():
             raise cannot_run(self.container.target)
 

@@ -29,15 +29,14 @@ from minicc.ir.graph.winograd import tile_counts
 from minicc.ir.rewrite import Rebuilder, everywhere, rebuild
 from minicc.ir.types import F32, TensorType
 from minicc.passes.graph.online_softmax import apply_online_softmax
+from minicc.target import Target
 
-# multiply-adds that could be done while one number comes from memory beyond the caches
-_STREAM = 12.0
 _RATE = 0.85  # of the direct form's rate that the short products of Winograd reach
 _MOVE = 6.0  # multiply-adds that it costs to read and write one number of a tile
 _LAUNCHES = 2e5  # multiply-adds in the time that two more launches take
 
 
-def choose_algorithm(module: Module, strict: bool) -> Module:
+def choose_algorithm(module: Module, strict: bool, target: Target) -> Module:
     """Give each convolution the algorithm of least cost; under `strict` all stay direct."""
     if strict:
         return module
@@ -45,19 +44,19 @@ def choose_algorithm(module: Module, strict: bool) -> Module:
     numbers = count()
 
     def one(function: Function) -> Function:
-        function = _apply(function, plan_algorithms(function))
-        return apply_online_softmax(function, numbers)
+        function = _apply(function, plan_algorithms(function, target))
+        return apply_online_softmax(function, numbers, target)
 
     return Module(module.level, [everywhere(f, one) for f in module.functions])
 
 
-def plan_algorithms(function: Function) -> dict[Op, int]:
+def plan_algorithms(function: Function, target: Target) -> dict[Op, int]:
     """The convolutions to do by Winograd, with how many outputs a tile has along an axis."""
     constants = {op.result for op in function.body.ops if isinstance(op, graph.Constant)}
     plan: dict[Op, int] = {}
     for op in function.body.ops:
         if isinstance(op, graph.Conv) and op.w in constants and legal(op):
-            best = min((0, *POINTS), key=lambda m, op=op: cost(op, m))  # type: ignore[misc]
+            best = min((0, *POINTS), key=lambda m, op=op: cost(op, m, target))  # type: ignore[misc]
             if best:
                 plan[op] = best
     return plan
@@ -75,7 +74,7 @@ def legal(op: graph.Conv) -> bool:
     )
 
 
-def cost(op: graph.Conv, outputs: int) -> float:
+def cost(op: graph.Conv, outputs: int, target: Target) -> float:
     """Multiply-adds, or what takes as long, of a convolution in tiles of `outputs`; 0 is direct."""
     result: TensorType = op.result.type
     weights: TensorType = op.w.type
@@ -83,7 +82,7 @@ def cost(op: graph.Conv, outputs: int) -> float:
     channels = weights.extents[1]
     if not outputs:
         taps = TAPS * TAPS
-        return max(batch * height * width * taps, taps * _STREAM) * out * channels
+        return max(batch * height * width * taps, taps * target.stream) * out * channels
     if min(height, width) < outputs:
         return inf
     down, across = tile_counts(height, width, outputs)
@@ -92,7 +91,7 @@ def cost(op: graph.Conv, outputs: int) -> float:
     matrices = derive(outputs)
     read = (n * n + n * n) * _MOVE + 2 * n * share(matrices.input).ops
     write = (n * n + outputs**2) * _MOVE + (n + outputs) * share(matrices.output).ops
-    products = max(n * n * tiles / _RATE, n * n * _STREAM) * out * channels
+    products = max(n * n * tiles / _RATE, n * n * target.stream) * out * channels
     return products + tiles * (channels * read + out * write) + _LAUNCHES
 
 

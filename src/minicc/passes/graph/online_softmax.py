@@ -36,8 +36,8 @@ from minicc.ir.graph.elementwise import Elementwise
 from minicc.ir.rewrite import Rebuilder, rebuild
 from minicc.ir.types import F32, F64, TensorType
 from minicc.passes.graph.loops import with_constants
+from minicc.target import Target
 
-_NEAR = 1 << 15  # elements of a block's keys, and of its values: what stays in the second cache
 _LONGEST = 1 << 11  # keys of a block: a few rows of scores stay in the first cache
 _MANY_ROWS = 32  # that meet the same keys
 _LANES = 16  # keys of a block, if there is a choice, are a multiple of this
@@ -86,13 +86,17 @@ class Attention(NamedTuple):
         return weights, values, weights[:-1] + "".join(c for c in values if c not in weights)
 
 
-def apply_online_softmax(function: Function, numbers: Iterator[int]) -> Function:
+def apply_online_softmax(function: Function, numbers: Iterator[int], target: Target) -> Function:
     """Give each attention over many keys a loop over blocks of them; `numbers` name the loops."""
-    found: dict[Op, Attention] = {a.weighing: a for a in _attentions(function) if _is_long(a)}
+    most = {a: _most(a, target) for a in _attentions(function)}
+    found: dict[Op, Attention] = {a.weighing: a for a, n in most.items() if _is_long(a, n)}
 
     def visit(b: Rebuilder, op: Op, operands: tuple[Value, ...]) -> Sequence[Value] | None:
         attention = found.get(op)
-        return None if attention is None else (_emit(b, attention, f"$block{next(numbers)}"),)
+        if attention is None:
+            return None
+        size = block_of(attention.keys, most[attention])
+        return (_emit(b, attention, f"$block{next(numbers)}", size),)
 
     return rebuild(function, visit) if found else function
 
@@ -225,18 +229,18 @@ def _keeps_last(op: graph.Reshape) -> bool:
     return bool(old and new and old[-1] == new[-1])
 
 
-def _is_long(found: Attention) -> bool:
+def _is_long(found: Attention, most: int) -> bool:
     """Whether there are, or may be, more keys than stay near, and many rows that meet them."""
     weights, values, _ = found.terms()
     extents = dict(zip(weights, _typical(found.weights), strict=True))
     rows = prod(n for c, n in extents.items() if c not in values)
     keys = found.keys
-    many = not isinstance(keys, int) or keys > _most(found)
+    many = not isinstance(keys, int) or keys > most
     return many and rows >= _MANY_ROWS
 
 
-def _most(found: Attention) -> int:
-    """How many keys stay near, with what they are multiplied by."""
+def _most(found: Attention, target: Target) -> int:
+    """How many keys stay near, and so do the values, in the second cache."""
     weights, values, _ = found.terms()
     *_, out = graph.parse_equation(found.product.equation)
     k, term = next((k, term) for k, term in found.factors if found.key in term)
@@ -246,7 +250,8 @@ def _most(found: Attention) -> int:
         prod(n for c, n in zip(term, _typical(x), strict=True) if c not in other)
         for term, x, other in pairs
     ]
-    return min(_NEAR // max(*depths, 1), _LONGEST)
+    near: int = target.resident // 2 // found.top.result.type.dtype.bytes
+    return min(near // max(*depths, 1), _LONGEST)
 
 
 def _typical(v: Value) -> tuple[int, ...]:
@@ -264,10 +269,9 @@ def block_of(keys: Dim, most: int) -> int:
     return min(most, -(-keys // (rounds * _LANES)) * _LANES)
 
 
-def _emit(b: Rebuilder, found: Attention, index: str) -> Value:
+def _emit(b: Rebuilder, found: Attention, index: str, size: int) -> Value:
     """The attention by blocks, as the product with the values gives it."""
     keys = found.keys
-    size = block_of(keys, _most(found))
     rounds, rest = affine.floordiv(keys, size), affine.mod(keys, size)
     *_, out = found.terms()
     taken = {v: b.new(v) for v in _taken(found)}

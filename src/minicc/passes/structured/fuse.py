@@ -20,13 +20,10 @@ from minicc.ir.rewrite import everywhere, live, merge_locations
 from minicc.ir.space import PARALLEL, REDUCTION, Space
 from minicc.ir.structured import Generic, Group, Map, contiguous_name, names_of
 from minicc.passes.structured.merge import merge_siblings, plain_names
+from minicc.target import Target
 
-_SCRATCH = 16384  # elements that may pass between the ops of one instance: what fits L1 and L2
-_NEAR = 32768  # elements that every block of rows reads again: what stays in L2
 _FEW = 8  # results of a product that others take together
 _BLOCK_OF_ROWS, _MANY_ROWS = 8, 32  # rows that an instance has at once, and that make it worthwhile
-
-
 _LONGEST = 512  # instructions of a group, about: beside so many, what passes through memory is free
 _LOOPS = 8  # of them that an op takes besides its body
 
@@ -96,13 +93,13 @@ def is_contraction(op: Generic) -> bool:
     )
 
 
-def fuse(module: Module) -> Module:
+def fuse(module: Module, target: Target) -> Module:
     """Put every generic of each function into a group."""
-    return Module(module.level, [everywhere(f, _fuse) for f in module.functions])
 
+    def one(function: Function) -> Function:
+        return apply_fusion(function, plan_fusion(function, target))
 
-def _fuse(function: Function) -> Function:
-    return apply_fusion(function, plan_fusion(function))
+    return Module(module.level, [everywhere(f, one) for f in module.functions])
 
 
 class FusionPlan:
@@ -119,7 +116,7 @@ class FusionPlan:
         )
 
 
-def plan_fusion(function: Function) -> FusionPlan:
+def plan_fusion(function: Function, target: Target) -> FusionPlan:
     """Walk in order.
 
     Let each generic join the latest draft that it reads from, if legal and profitable.
@@ -132,7 +129,7 @@ def plan_fusion(function: Function) -> FusionPlan:
         joined: Draft | None = None
         if isinstance(op, Generic):
             at = {v: owner[v].position if v in owner else placed.get(v, -1) for v in op.operands}
-            joined = _join(op, sources, at, position)
+            joined = _join(op, sources, at, position, target)
             if joined is None:
                 joined = Draft(op, position)
                 drafts.append(joined)
@@ -145,7 +142,11 @@ def plan_fusion(function: Function) -> FusionPlan:
 
 
 def _join(
-    op: Generic, sources: Sequence[Draft], at: Mapping[Value, int], position: int
+    op: Generic,
+    sources: Sequence[Draft],
+    at: Mapping[Value, int],
+    position: int,
+    target: Target,
 ) -> Draft | None:
     """Append the op to the latest draft that it can join; None if there is none."""
     for draft in sorted(sources, key=lambda d: -d.position):
@@ -156,7 +157,7 @@ def _join(
         if draft.read_outside and any(p >= draft.position for p in outside):
             continue
         aligned = align(draft, op)
-        if aligned is None or not profitable(draft, op, aligned):
+        if aligned is None or not profitable(draft, op, aligned, target):
             continue
         draft.append(op, _distinct(op, aligned, draft), position)
         return draft
@@ -213,7 +214,7 @@ def _same_point(
     return kept if fits and all(op.space[n].kind == PARALLEL for n in shared) else None
 
 
-def profitable(draft: Draft, op: Generic, aligned: Mapping[str, str]) -> bool:
+def profitable(draft: Draft, op: Generic, aligned: Mapping[str, str], target: Target) -> bool:
     """Whether joining pays.
 
     Nothing heavy loses its parallelism, and what is passed on stays in cache.
@@ -222,21 +223,36 @@ def profitable(draft: Draft, op: Generic, aligned: Mapping[str, str]) -> bool:
     lost = {n: e for n, e in draft.shared.items() if n not in kept}
     products = [m for m in draft.members if is_contraction(m.op)]
     if is_contraction(op):
-        return len(products) == 1 and not lost and _continues_rows(draft, op, aligned)
+        return len(products) == 1 and not lost and _continues_rows(draft, op, aligned, target)
     if products:
         if any(e != 1 for e in lost.values()):
-            alone = len(products) == 1
-            return alone and (_keeps_rows(products[0], kept) or _few_of_each(products[0], kept))
+            first, *more = products
+            return not more and (_keeps_rows(first, kept, target) or _few_of_each(first, kept))
         return _points(op.space) <= max(_points(m.op.space) for m in products)
     if _inside_out(draft, op, aligned):
         return False
     if all(e == 1 for e in lost.values()):
         return True
     passed = [
-        prod(e for n, e in m.op.space.typical.items() if m.names[n] not in kept)
+        prod(e for n, e in m.op.space.typical.items() if m.names[n] not in kept) * _bytes(m.op)
         for m in draft.members
     ]
-    return max(passed) <= _SCRATCH
+    return max(passed) <= _scratch(target)
+
+
+def _bytes(op: Generic) -> int:
+    """The bytes of an element of an op's first result."""
+    return int(op.results[0].type.dtype.bytes)
+
+
+def _scratch(target: Target) -> int:
+    """Bytes that may pass between the ops of one instance: what fits the first two caches."""
+    return target.resident // 4
+
+
+def _near(target: Target) -> int:
+    """Bytes that every block of rows reads again: what stays in the second cache."""
+    return target.resident // 2
 
 
 def _inside_out(draft: Draft, op: Generic, aligned: Mapping[str, str]) -> bool:
@@ -258,7 +274,7 @@ def _wide(op: Generic) -> tuple[str | None, set[str]]:
     return vector, next((names for names in varies if vector in names), set())
 
 
-def _keeps_rows(member: Member, kept: set[str]) -> bool:
+def _keeps_rows(member: Member, kept: set[str], target: Target) -> bool:
     """Whether a product's rows may wait in cache, each whole, for ops that reduce along them.
 
     So the scores of attention do for their soft-max: the rows are many, and what all of them are
@@ -271,8 +287,8 @@ def _keeps_rows(member: Member, kept: set[str]) -> bool:
         vector is not None
         and [n for n in parallel if member.names[n] not in kept] == [vector]
         and min([extents[n] for n in parallel if n not in wide], default=0) >= _MANY_ROWS
-        and _rest(op, member.names, kept) <= _NEAR
-        and extents[vector] * _BLOCK_OF_ROWS <= _SCRATCH
+        and _rest(op, member.names, kept) * _bytes(op) <= _near(target)
+        and extents[vector] * _BLOCK_OF_ROWS * _bytes(op) <= _scratch(target)
     )
 
 
@@ -288,7 +304,7 @@ def _few_of_each(member: Member, kept: set[str]) -> bool:
     return vector is not None and member.names[vector] in kept and lost <= _FEW
 
 
-def _continues_rows(draft: Draft, op: Generic, aligned: Mapping[str, str]) -> bool:
+def _continues_rows(draft: Draft, op: Generic, aligned: Mapping[str, str], target: Target) -> bool:
     """Whether a product of a draft's whole rows with something that stays near may follow them."""
     first = draft.members[0]
     before, among = _wide(first.op)
@@ -301,7 +317,7 @@ def _continues_rows(draft: Draft, op: Generic, aligned: Mapping[str, str]) -> bo
         and vector not in aligned
         and vector not in names_of(op.input_maps[inside.index(True)])
         and {aligned[n] for n in wide if n in aligned} <= {first.names[n] for n in among}
-        and _rest(op, aligned, set(aligned.values())) <= _NEAR
+        and _rest(op, aligned, set(aligned.values())) * _bytes(op) <= _near(target)
     )
 
 

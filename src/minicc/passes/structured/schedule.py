@@ -48,6 +48,7 @@ from minicc.passes.structured.tile_cost import (
     BLOCK,
     LONGEST_CHAIN,
     Apart,
+    Vectors,
     cheapest,
     free_cost,
     place_of,
@@ -58,7 +59,6 @@ PACK_READS = 4  # reads of an element from which a copy in the tiles' order pays
 _ROWS = 48  # of a free dimension that an instance has, about
 _STREAMED = 8  # rows of a large matrix that are read at once: what processors fetch ahead
 _FEW_ROWS = 16  # that are multiplied by such a matrix
-_TOTALS = 1 << 17  # bits of totals that wait in the first cache, about
 _PART = 1 << 14  # bits of a part of a row that is worth an instance of its own
 _TALLEST = 12  # rows of a block that ops other than contractions handle at once
 
@@ -183,14 +183,14 @@ class Product(NamedTuple):
     """A contraction as its register tiles see it.
 
     The dimension of its vectors, its rows (along which the wide operand's vectors serve again), the
-    length of its sums, the elements of a vector, which rows have free extents, and which lie apart
+    length of its sums, its vectors, which rows have free extents, and which lie apart
     in the narrow operand's memory, with how often a tile computes the addresses of all.
     """
 
     vector: str
     rows: tuple[str, ...]
     depth: int
-    lanes: int
+    layout: Vectors
     free: frozenset[str]
     apart: Apart
 
@@ -217,35 +217,40 @@ def product_of(
     free = frozenset(n for n in rows if not isinstance(op.space[n].extent, int))
     at, strides = op.input_maps[narrow], dense_strides(op.operands[narrow].type.shape)
     bent = frozenset(n for n in rows if not affine_facts.even(at, strides, n))
-    return Product(
-        vector, rows, prod(reductions), lanes_of(op, target), free, (bent, prod(reductions[:-1]))
-    )
+    apart = (bent, prod(reductions[:-1]))
+    return Product(vector, rows, prod(reductions), _vectors(op, narrow, target), free, apart)
+
+
+def _vectors(op: Generic, narrow: int, target: Target) -> Vectors:
+    """The vectors of a contraction whose other operand than the narrow one is read in them."""
+    lanes = lanes_of(op, target)
+    return Vectors(lanes, lanes * op.operands[1 - narrow].type.dtype.bytes)
 
 
 def cheapest_tile(op: Generic, product: Product, target: Target) -> tuple[float, Mapping[str, int]]:
     """What the best register tile of a contraction costs, and that tile."""
     known = tuple(op.space.typical.items())
-    vector, rows, depth, lanes, free, apart = product
-    return cheapest(rows, vector, known, depth, lanes, target, free, apart=apart)
+    vector, rows, depth, layout, free, apart = product
+    return cheapest(rows, vector, known, depth, layout, target, free, apart=apart)
 
 
 def _contraction(group: Group, op: Generic, target: Target, constants: frozenset[Value]) -> Draft:
     product = product_of(group, op, target, constants)
     if product is None:
         return rows_of(group, target)
-    vector, rows, depth, lanes, free, _ = product
+    vector, rows, depth, layout, free, _ = product
     extents = op.space.typical
     batch = [n for n in group.shared if n != vector and n not in rows]
     if _is_streamed(group, op, product, target, constants):
-        return _streamed(group, op, product)
+        return _streamed(group, op, product, target)
     _, tiles = cheapest_tile(op, product, target)
     cuts = {op: cut_sums(op, tiles, LONGEST_CHAIN, BLOCK)}
     grid = (*batch, *([vector] if vector in group.shared else []), *rows)
     chosen = Draft(grid, tiles, cuts)
     for n in free & tiles.keys():
         others = prod(tiles[m] for m in rows if m != n and m in tiles)
-        where = place_of(tiles[vector], extents[vector], depth, lanes)
-        vectors = -(-tiles[vector] // lanes)
+        where = place_of(tiles[vector], extents[vector], depth, layout, target)
+        vectors = layout.of(tiles[vector])
         chosen.lengths[n] = free_cost(tiles[n], others, vectors, depth, target.registers, where)[1]
     return chosen
 
@@ -272,18 +277,18 @@ def _is_streamed(
     return few and product.depth >= 4 * _STREAMED and size > target.l2 // 2
 
 
-def _streamed(group: Group, op: Generic, product: Product) -> Draft:
+def _streamed(group: Group, op: Generic, product: Product, target: Target) -> Draft:
     """A few rows times a large matrix, of which a few rows are read at once, from end to end.
 
     Vectors of results alone would touch a page of memory for each row of the matrix, and read
-    little of it. So the totals of a long part of a row wait in the first cache.
+    little of it. So the totals of a long part of a row wait in half of the first cache.
     """
-    vector, rows, _, lanes, _, _ = product
+    vector, rows, _, (lanes, _), _, _ = product
     extents = op.space.extents
     height = prod(extents[n] for n in rows)
     bits = op.results[0].type.dtype.bits
     width = extents[vector]
-    parts = max(1, round(width * bits * height / _TOTALS), min(2, width * bits // _PART))
+    parts = max(1, round(width * bits * height / (4 * target.near)), min(2, width * bits // _PART))
     tiles = {vector: min(width, -(-width // (parts * lanes)) * lanes)}
     at_once = 4 if height <= 2 else 2
     steps = {vector: min(tiles[vector], at_once * lanes)}
@@ -304,8 +309,9 @@ def _whole_rows(group: Group, contractions: Sequence[Generic], target: Target) -
     own width; other ops take the block's rows together, a vector of each.
     """
     first = contractions[0]
-    lanes, registers = lanes_of(first, target), target.registers
+    registers = target.registers
     narrow = _narrow_operand(first, contiguous_name(first.yield_maps[0]))
+    layout = _vectors(first, narrow, target)
     candidates = [n for n in group.shared if not mentions(first.input_maps[1 - narrow], n)]
     # among those that are free the innermost: the one before it is a batch, and often 1
     row = max(
@@ -322,7 +328,7 @@ def _whole_rows(group: Group, contractions: Sequence[Generic], target: Target) -
         depth = prod(extents[i.name] for i in op.space.of_kind(REDUCTION))
         free = frozenset(() if isinstance(op.space[row].extent, int) else (row,))
         known = tuple(extents.items())
-        return cheapest((row,), vector, known, depth, lanes, target, free, height)
+        return cheapest((row,), vector, known, depth, layout, target, free, height)
 
     heights = range(1, 1 + min(first.space.typical[row], _TALLEST))
     _, height = min((sum(best(op, h)[0] for op in contractions), h) for h in heights)
@@ -334,8 +340,8 @@ def _whole_rows(group: Group, contractions: Sequence[Generic], target: Target) -
                 (widths if isinstance(op.space[n].extent, int) else tiles)[n] = w
     cuts: dict[Generic, Cuts] = {}
     for op in (o for o in group.body.ops if isinstance(o, Generic)):
-        for name in inner_tiles(op, group, lanes):
-            tiles.setdefault(name, min(op.space.typical[name], lanes))
+        for name in inner_tiles(op, group, layout.lanes):
+            tiles.setdefault(name, min(op.space.typical[name], layout.lanes))
         if op in contractions:
             cuts[op] = cut_sums(op, tiles, LONGEST_CHAIN, BLOCK)
         elif "add" in op.combine:
@@ -345,8 +351,8 @@ def _whole_rows(group: Group, contractions: Sequence[Generic], target: Target) -
     vector = str(contiguous_name(first.yield_maps[0]))
     depth = prod(first.space.typical[i.name] for i in first.space.of_kind(REDUCTION))
     width = best(first, height)[1][vector]
-    where = place_of(width, first.space.typical[vector], depth, lanes)
-    chosen.lengths[row] = free_cost(height, 1, -(-width // lanes), depth, registers, where)[1]
+    where = place_of(width, first.space.typical[vector], depth, layout, target)
+    chosen.lengths[row] = free_cost(height, 1, layout.of(width), depth, registers, where)[1]
     return chosen
 
 

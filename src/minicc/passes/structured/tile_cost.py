@@ -12,15 +12,14 @@ from collections.abc import Iterator, Mapping, Sequence, Set
 from enum import Enum
 from functools import cache
 from math import inf, prod
+from typing import NamedTuple
 
 from minicc.passes.structured.rows import ADDRESSES, Steps, choices
 from minicc.target import Target
 
 # terms summed in one chain before they join the total: keeps the error near that of a pairwise sum
 BLOCK, LONGEST_CHAIN = 128, 256
-_NEAR = 1 << 15  # bytes that stay in the first cache
-_SECOND = 1 << 18  # bytes that stay in the second one while a kernel runs
-_FAR = 2.5  # cycles for 64 bytes from there; twice as many where they don't fit it
+_FAR = 2.5  # cycles for 64 bytes from the second cache; twice as many where they don't fit it
 _STALL = 0.75  # cycles of it that go beside no multiply-adds
 _MEMORY = 5  # rows that take as long as to bring in what they are multiplied by
 _START = 24.0  # cycles that a register tile costs besides its multiply-adds
@@ -40,23 +39,30 @@ class Place(Enum):
     MEMORY = "memory"
 
 
-def place_of(width: int, columns: int, depth: int, lanes: int) -> Place:
+class Vectors(NamedTuple):
+    """The vectors of a contraction: their elements, and the bytes of one of the wide operand."""
+
+    lanes: int
+    size: int
+
+    def of(self, width: int) -> int:
+        """The vectors of so many columns."""
+        return -(-width // self.lanes)
+
+
+def place_of(width: int, columns: int, depth: int, vectors: Vectors, target: Target) -> Place:
     """Where columns of the wide operand are of which a tile has `width`."""
-    vector = _bytes(lanes)
-    if vector * -(-width // lanes) * depth <= _NEAR:
+    if vectors.size * vectors.of(width) * depth <= target.near:
         return Place.FIRST
-    return Place.SECOND if vector * -(-columns // lanes) * depth <= _SECOND else Place.MEMORY
+    whole = vectors.size * vectors.of(columns) * depth
+    return Place.SECOND if whole <= target.resident else Place.MEMORY
 
 
-def _bytes(lanes: int) -> int:
-    return 4 * lanes
-
-
-def _again(panel: int, lanes: int, target: Target) -> float:
+def _again(panel: int, vectors: Vectors, target: Target) -> float:
     """Cycles for a vector of a panel of so many bytes that tile after tile reads."""
-    if panel <= target.l1:
+    if panel <= target.near:
         return 0.0
-    return _FAR * _bytes(lanes) / 64 * (1 if panel <= target.l2 // 2 else 2)
+    return _FAR * vectors.size / 64 * (1 if panel <= target.l2 // 2 else 2)
 
 
 def register_tiles(
@@ -87,7 +93,7 @@ def cheapest(
     vector: str,
     extents: tuple[tuple[str, int], ...],
     depth: int,
-    lanes: int,
+    layout: Vectors,
     target: Target,
     free: frozenset[str],
     height: int = 0,
@@ -100,8 +106,8 @@ def cheapest(
     """
     known = dict(extents)
     choices = [
-        (cost_of(t, rows, vector, known, depth, lanes, target, free, apart), t)
-        for t in register_tiles(rows, vector, known, lanes, target.registers)
+        (cost_of(t, rows, vector, known, depth, layout, target, free, apart), t)
+        for t in register_tiles(rows, vector, known, layout.lanes, target.registers)
         if not height or t[rows[-1]] == height
     ]
     return min(choices, key=lambda c: c[0], default=(inf, {}))
@@ -113,21 +119,21 @@ def cost_of(
     vector: str,
     extents: Mapping[str, int],
     depth: int,
-    lanes: int,
+    layout: Vectors,
     target: Target,
     free: Set[str] = frozenset(),
     apart: Apart = (frozenset(), 1),
 ) -> float:
     """Cycles of a whole contraction, up to a factor; rows that are free have several extents."""
-    vectors = -(-tiles[vector] // lanes)
+    vectors = layout.of(tiles[vector])
     height = prod(tiles.get(n, 1) for n in rows)
     count: float = 1
     for n in rows:
         if n not in free or tiles.get(n, 1) == 1:
             count *= -(-extents[n] // tiles.get(n, 1))
-    where = place_of(tiles[vector], extents[vector], depth, lanes) if free else Place.FIRST
-    panel = vectors * depth * _bytes(lanes)
-    again = 0.0 if free or count == 1 else vectors * _again(panel, lanes, target)
+    where = place_of(tiles[vector], extents[vector], depth, layout, target) if free else Place.FIRST
+    panel = vectors * depth * layout.size
+    again = 0.0 if free or count == 1 else vectors * _again(panel, layout, target)
     tile = _tile_cost(height, vectors, depth, target.registers, where, again)
     names, times = apart
     if any(tiles.get(n, 1) > 1 for n in names):

@@ -29,8 +29,6 @@ from minicc.passes.structured.legal import require_legal
 from minicc.passes.structured.schedule import PACK_READS, choose_schedule, constants_of
 from minicc.target import Target
 
-_NEAR = 1 << 18  # bytes of weights that stay in the second cache while a kernel runs
-_AHEAD = 1 << 17  # bytes that may wait there
 _FEW = 12  # blocks of rows; with more of them a panel comes soon enough by itself
 
 
@@ -130,11 +128,13 @@ class _Writer:
     def chosen(self, group: Group, known: Set[Value], fixed: Set[Value]) -> Schedule:
         """The schedule that is chosen for a group."""
         plan = choose_schedule(group, self.target, self.constants)
-        packs = tuple(_packs(group, plan, known, fixed))
+        packs = tuple(_packs(group, plan, known, fixed, self.target))
         return plan._replace(packs=packs) if packs else plan
 
 
-def _packs(group: Group, plan: Schedule, known: Set[Value], fixed: Set[Value]) -> Iterator[Packing]:
+def _packs(
+    group: Group, plan: Schedule, known: Set[Value], fixed: Set[Value], target: Target
+) -> Iterator[Packing]:
     """The wide operands of contractions that are packed, and how far ahead they are fetched."""
     as_it_lies = {a.op for a in plan.around}
     for position, op in enumerate(group.body.ops):
@@ -154,7 +154,8 @@ def _packs(group: Group, plan: Schedule, known: Set[Value], fixed: Set[Value]) -
         if pays:
             # what the round before has read or a copy has written is near: to fetch it only costs
             far = outer in known and outer not in fixed
-            yield Packing(position, k, _distance(op, plan, names, group.shared) if far else 0)
+            ahead = _distance(op, plan, names, group.shared, target) if far else 0
+            yield Packing(position, k, ahead)
 
 
 def _wide_operand(op: Generic) -> int | None:
@@ -181,7 +182,9 @@ def _read_often(op: Generic, plan: Schedule, names: Set[str], again: bool) -> bo
     return again or reads >= PACK_READS
 
 
-def _distance(op: Generic, plan: Schedule, names: Set[str], shared: tuple[str, ...]) -> int:
+def _distance(
+    op: Generic, plan: Schedule, names: Set[str], shared: tuple[str, ...], target: Target
+) -> int:
     """How many elements ahead to fetch a packed operand: a panel, or what stays near of it.
 
     0 where memory brings it soon enough by itself.
@@ -201,6 +204,6 @@ def _distance(op: Generic, plan: Schedule, names: Set[str], shared: tuple[str, .
         elif isinstance(i.extent, int):  # of rows whose number is free there may be few
             blocks *= -(-extent // size)
     element: int = op.results[0].type.dtype.bytes
-    if panels * panel * element <= _NEAR or blocks > _FEW:
+    if panels * panel * element <= target.resident or blocks > _FEW:
         return 0
-    return min(panel, _AHEAD // element)
+    return min(panel, target.resident // 2 // element)
