@@ -183,7 +183,7 @@ HOSTED: list[Function] = [
     lambda x: np.linalg.inv(x[0, :3, :3] + 4 * np.eye(3)) @ x[0, :3], lambda x: np.nonzero(x > 0),
     lambda x: np.linalg.svd(x[0], compute_uv=False), lambda x: np.argwhere(x > 1),
     lambda x: np.linalg.qr(x[0])[1], lambda x: np.abs(np.fft.fft(x)), lambda x: np.flatnonzero(x),
-    lambda x: np.bincount(np.abs(x.astype(int)).ravel()), lambda x: x[x > 0].sum(),
+    lambda x: np.bincount(np.abs(x.astype(int)).ravel()), lambda x: x[x > 0],
     lambda x: np.pad(x, 1, "linear_ramp"), lambda x: np.frexp(x), lambda x: np.spacing(x),
     lambda x: np.unwrap(x), lambda x: np.compress([True, False, True], x, axis=0),
     lambda x: np.extract(x > 0, x), lambda x: np.delete(x, 1, axis=0),

@@ -19,6 +19,7 @@ import numpy as np
 from minicc.errors import UnsupportedError, UserError
 from minicc.frontends.trace.asked import MISTAKES, RAISED, lay_out, raised
 from minicc.frontends.trace.host import on_host
+from minicc.frontends.trace.masks import masked
 from minicc.frontends.trace.numbers import Number, PythonType, has_term
 from minicc.frontends.trace.pytree import mapped
 from minicc.frontends.trace.recorder import Recorder
@@ -73,6 +74,9 @@ def call(recorder: Recorder, name: str, args: tuple[Any, ...], kwargs: dict[str,
         args, kwargs = _settled(name, args, kwargs)
     given = dict(kwargs)
     try:
+        apart = masked(recorder, name, args, kwargs)
+        if apart is not NotImplemented:
+            return apart
         write = WRITES.get(name)
         if write is not None:
             return write(recorder, *args, **kwargs)

@@ -100,6 +100,7 @@ class Recorder:
         self.turns: dict[Any, Any] = {}  # of `for` loops that are written out
         self.tries: dict[Any, int] = {}  # how often a loop could not be captured
         self.told: dict[str, str] = {}  # what became of each loop, by its line
+        self.line: tuple[str, str] | None = None  # the user's, where that is an earlier one
         self.work = 0  # ops that were recorded, and what segments weigh
         self._known: set[Value] = set()  # constants
         self._builder = Builder(())
@@ -123,8 +124,8 @@ class Recorder:
 
     def live(self, since: int = 0) -> list[Any]:
         """The boxes that are alive, oldest first; with `since` those made after `count` was so."""
-        found = [b for n, r in sorted(self._boxes.items()) if n >= since and (b := r()) is not None]
-        return found
+        boxes = [r() for n, r in sorted(self._boxes.items()) if n >= since]
+        return [b for b in boxes if b is not None and not b.pending]
 
     @property
     def count(self) -> int:
@@ -187,6 +188,8 @@ class Recorder:
 
     def source(self) -> str:
         """The text of the user's line that is running."""
+        if self.line is not None:
+            return self.line[1]
         frame = self.frame()
         if frame is None:
             return ""
@@ -194,6 +197,8 @@ class Recorder:
 
     def location(self) -> str:
         """`file.py:line` of the user's line that is running, else where the function begins."""
+        if self.line is not None:
+            return self.line[0]
         frame = self.frame()
         if frame is None:
             return self._place
@@ -299,6 +304,24 @@ class Recorder:
             value = self.emit(graph.Constant, Literal(np.asarray(number, element.numpy)))
         self._known.add(value)
         return value
+
+    def alike(self, left: Value, right: Value) -> bool:
+        """Whether two values are computed alike of the same."""
+        makers = {v: op for op in self.ops for v in op.results}
+        pairs = [(left, right)]
+        while pairs:
+            a, b = pairs.pop()
+            if a is b:
+                continue
+            one, other = makers.get(a), makers.get(b)
+            if one is None or other is None or one.regions or type(one) is not type(other):
+                return False
+            if one.results.index(a) != other.results.index(b):
+                return False
+            if op_key(one)[2:] != op_key(other)[2:]:
+                return False
+            pairs += zip(one.operands, other.operands, strict=True)
+        return True
 
     def are_known(self, values: Sequence[Value]) -> bool:
         """Whether all of the values are constants."""
