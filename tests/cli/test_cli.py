@@ -213,7 +213,7 @@ def test_a_resumed_run_dumps_the_same_files(tmp_path: Path) -> None:
     dump, rest = tmp_path / "dump", tmp_path / "rest"
     assert invoke("compile", MODEL, "--dump", str(dump)).exit_code == 0
     before = {f.name: f.read_bytes() for f in dump.iterdir()}
-    file = str(dump / "16-tile.mcc")
+    file = str(dump / "17-tile.mcc")
     assert invoke("compile", file, "--dump", str(rest)).exit_code == 0
     for f in rest.glob("*.mcc"):
         assert f.read_bytes() == before[f.name]

@@ -41,6 +41,7 @@ from minicc.frontends.trace import (
     joining,
     memory,
     movement,
+    parts,
     reductions,
     scans,
     sorting,
@@ -60,7 +61,7 @@ from minicc.frontends.trace.tracer import Tracer
 from minicc.frontends.trace.tracing import Traced, trace, trace_call, trace_values
 
 FAMILIES = (
-    composed, contraction, creation, indexing, joining, memory, movement, reductions, scans,
+    composed, contraction, creation, indexing, joining, memory, movement, parts, reductions, scans,
     sorting, statistics, ufuncs, views, writes,
 )  # fmt: skip
 

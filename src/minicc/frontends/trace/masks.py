@@ -200,7 +200,7 @@ def _is_of_each(name: str, args: tuple[Any, ...]) -> bool:
     ufunc = getattr(np, name, None)
     if name not in EMIT or not isinstance(ufunc, np.ufunc) or ufunc.nout != 1:
         return False
-    return name != "power" or args[0].dtype.kind == "f"
+    return name != "power" or args[0].dtype.kind in "fc"
 
 
 def _of_each(

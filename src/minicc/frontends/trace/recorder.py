@@ -24,7 +24,7 @@ from minicc.frontends.trace.extents import Extent, Rounds, sure
 from minicc.ir import graph
 from minicc.ir.build import Builder
 from minicc.ir.core import Array, Literal, Op, Value, op_key, region_key
-from minicc.ir.types import I64, DType, TensorType, from_numpy
+from minicc.ir.types import BOOL, I64, DType, TensorType, from_numpy
 
 _REPEATED = 16  # elements from which it pays to look for a constant that repeats one number
 _LONGEST = 5_000  # ops of a trace
@@ -275,7 +275,7 @@ class Recorder:
             self.refuse(
                 "MC0245",
                 f"no element type stores NumPy's {np.dtype(numpy_dtype)}",
-                "floats, integers and booleans are supported",
+                "numbers and booleans are supported",
             )
         return element
 
@@ -331,6 +331,8 @@ class Recorder:
         """The value converted to an element type, or itself."""
         if value.type.dtype is element:
             return value
+        if value.type.dtype.is_complex and not element.is_complex and element is not BOOL:
+            value = self.emit(graph.Real, value)
         return self.emit(graph.Cast, value, dtype=element)
 
     def reshape(self, value: Value, shape: tuple[int, ...]) -> Value:
@@ -362,5 +364,5 @@ def _repeats(array: Array) -> bool:
     if not any(array.strides):
         return True
     flat = np.ascontiguousarray(array).reshape(-1)
-    bits = flat.view(f"u{flat.itemsize}")
+    bits = flat.view(np.dtype((np.void, flat.itemsize)))
     return bool(bits[0] == bits[-1]) and bool((bits == bits[0]).all())
