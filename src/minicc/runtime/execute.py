@@ -17,7 +17,7 @@ import numpy as np
 from minicc.backends.base import Image
 from minicc.backends.layout import ARENA, FIRST, STATUS, TEAM, WATCH, Layout, clean_status
 from minicc.errors import UserError
-from minicc.ir.arrays import Array, aligned, empty, is_aligned
+from minicc.ir.arrays import Array, address, aligned, empty, is_aligned
 from minicc.ir.extents import binding_of, number_of, with_derived
 from minicc.ir.indices import out_of_range
 from minicc.ir.mapped import changes, copy
@@ -109,8 +109,8 @@ class _Context:
             next(signals)  # so that handlers run within its `try`
             self.watch = _WATCH(signals.__next__)
             self.table[WATCH] = ctypes.cast(self.watch, ctypes.c_void_p).value
-        for k, address in enumerate(constants):
-            self.table[FIRST + count + k] = address
+        for k, at in enumerate(constants):
+            self.table[FIRST + count + k] = at
 
     def fit(self, sizes: Sizes) -> None:
         """Make room for a run with these sizes, and say them in the table."""
@@ -220,7 +220,7 @@ class NativeExecutable:
             raise no_memory("the outputs and the values in between") from None
         table, first = context.table, self._first
         for k, array in enumerate((*inputs, *outputs)):
-            table[first + k] = array.ctypes.data
+            table[first + k] = address(array)
         team = take_team(sizes.threads, self.spin, self.library)
         try:
             table[TEAM] = team.start()
