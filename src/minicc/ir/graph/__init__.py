@@ -27,6 +27,7 @@ from minicc.ir.graph.circular import (
     Sinh,
     Tan,
 )
+from minicc.ir.graph.complex import Complex, Imag, Real
 from minicc.ir.graph.contract import LAYOUTS, Contract, Conv, parse_equation
 from minicc.ir.graph.control import If, Scan, While
 from minicc.ir.graph.elementwise import (
@@ -106,6 +107,7 @@ __all__ = [
     "Cast",
     "Ceil",
     "Circular",
+    "Complex",
     "Concat",
     "Constant",
     "Contract",
@@ -125,6 +127,7 @@ __all__ = [
     "GatherND",
     "Host",
     "If",
+    "Imag",
     "InsertSlice",
     "Iota",
     "Le",
@@ -140,6 +143,7 @@ __all__ = [
     "Or",
     "Pad",
     "Pow",
+    "Real",
     "Reduce",
     "Reshape",
     "Round",
