@@ -81,6 +81,14 @@ class Memory:
         return position
 
 
+def undefined(type: TensorType | BufferType) -> Array:
+    """Memory for one owner that nobody has written: what is read of it must show."""
+    element = type.dtype
+    poison = np.nan if element.is_float else 0 if element.kind == "b" else 85
+    count = type.span() if isinstance(type, BufferType) else int(np.prod(type.extents))
+    return np.full((1, count), poison, element.numpy)
+
+
 def tile_coordinates(
     at: tuple[Dim, ...], indices: tuple[Any, ...], shape: tuple[int, ...]
 ) -> list[Array]:
@@ -99,19 +107,19 @@ def tile_coordinates(
     ]
 
 
-def _inside(within: Dim, indices: tuple[Any, ...], shape: tuple[int, ...]) -> Array:
+def before_end(within: Dim, indices: tuple[Any, ...], shape: tuple[int, ...]) -> Array:
     """Which elements of a tile come before `within` along its last axis."""
     (rest,) = tile_coordinates((within - symbol(f"t{len(shape) - 1}"),), indices, shape)
     return rest > 0
 
 
-def _located(op: Load | Store, memory: Memory, indices: tuple[Any, ...]) -> tuple[Array, Any]:
+def located(op: Load | Store, memory: Memory, indices: tuple[Any, ...]) -> tuple[Array, Any]:
     """The element numbers of a tile in memory, and which of its elements are there."""
     shape = op.shape if isinstance(op, Load) else op.value.type.extents
     at = tile_coordinates(op.at, indices, shape)
     if op.within is None:
         return memory.locate(at, len(shape)), True
-    inside = _inside(op.within, indices, shape)
+    inside = before_end(op.within, indices, shape)
     # what is not there is looked for where the first element is
     first = tile_coordinates(op.at, indices, (*shape[:-1], 1))
     at = [np.where(inside, a, b) for a, b in zip(at, first, strict=True)]
@@ -228,7 +236,7 @@ class Load(Op, name="kernel.load"):
 
     def evaluate(self, run: RunRegion, *args: Any) -> tuple[Any, ...]:
         memory: Memory = args[0]
-        position, inside = _located(self, memory, args[1:])
+        position, inside = located(self, memory, args[1:])
         if memory.flat.shape[0] == 1:
             loaded = memory.flat[0].take(position)
         else:
@@ -259,7 +267,7 @@ class Store(Op, name="kernel.store"):
 
     def evaluate(self, run: RunRegion, *args: Any) -> tuple[Any, ...]:
         memory: Memory = args[0]
-        position, inside = _located(self, memory, args[2:])
+        position, inside = located(self, memory, args[2:])
         # each instance has scratch of its own, where all of them may store alike
         row = np.zeros(1, int) if memory.flat.shape[0] == 1 else _rows(memory, position)
         value, position, inside, row = np.broadcast_arrays(args[1], position, inside, row)
@@ -279,7 +287,7 @@ class Mask(Op, name="kernel.mask"):
         return (TensorType(BOOL, self.shape),)
 
     def evaluate(self, run: RunRegion, *args: Any) -> tuple[Any, ...]:
-        inside = _inside(self.within, args, self.shape)
+        inside = before_end(self.within, args, self.shape)
         return (np.broadcast_to(inside, (inside.shape[0], *self.shape)),)
 
 
@@ -337,10 +345,7 @@ def _carried(op: For | Range) -> tuple[TensorType, ...]:
 
 
 class For(Op, name="kernel.for"):
-    """Run `body` for each index `lo, lo+step, ...
-
-    < hi`, carrying values from one round to the next.
-    """
+    """Run `body` for each index `lo, lo + step, ...` below `hi`, carrying values on."""
 
     inits: tuple[Value, ...]
     lo: int = 0

@@ -8,13 +8,15 @@ the level has every op; and loads and stores stay in their buffers, as far as th
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain
 
 from minicc.errors import CompilerBug
 from minicc.ir import affine, kernel, program
 from minicc.ir.affine import Dim
 from minicc.ir.affine_facts import bounds
 from minicc.ir.bind import bound, own_sizes
-from minicc.ir.core import Function, Module, Op, Region, Value
+from minicc.ir.by_hand import ByHand
+from minicc.ir.core import Function, Module, Op, Region, Value, walk_control
 from minicc.ir.levels import leftovers
 from minicc.ir.printer import print_function
 from minicc.ir.scan import largest_rounds
@@ -36,7 +38,7 @@ def verify(module: Module) -> None:
         _launches(known, function)
         for op, message in leftovers(module, function):
             raise _bug("MC0311", message, function, op)
-        for op, message in _leaving(function):
+        for op, message in leaving(function):
             raise _bug("MC0310", message, function, op)
 
 
@@ -55,13 +57,16 @@ def _bug(code: str, message: str, function: Function, op: Op | None) -> Compiler
     return CompilerBug(code, f"{message} (in @{function.name})", where=where, ir=text)
 
 
-def _leaving(function: Function) -> Iterator[tuple[Op, str]]:
+def leaving(function: Function) -> Iterator[tuple[Op, str]]:
     """The loads and stores of a kernel that surely leave their buffer, and how.
 
     Those whose coordinates follow from the grid and from loops of known length, in buffers of known
     extents. What loops of other lengths compute the interpreter looks at when it runs.
     """
-    grid = function.attrs.get("grid", ())
+    if "grid" not in function.attrs:
+        hands = (op for op in walk_control(function.body) if isinstance(op, ByHand))
+        return chain.from_iterable(leaving(op.kernel) for op in hands)
+    grid = function.attrs["grid"]
     pairs = [(a, n) for a, n in zip(function.args, grid, strict=False) if isinstance(n, int)]
     extents = {f"g{k}": n for k, (_, n) in enumerate(pairs)}
     if 0 in extents.values():

@@ -28,7 +28,7 @@ from minicc.ir.graph.circular import (
     Tan,
 )
 from minicc.ir.graph.contract import LAYOUTS, Contract, Conv, parse_equation
-from minicc.ir.graph.control import If, Scan, While
+from minicc.ir.graph.control import If, Kernel, Scan, While
 from minicc.ir.graph.elementwise import (
     Abs,
     Add,
@@ -127,6 +127,7 @@ __all__ = [
     "If",
     "InsertSlice",
     "Iota",
+    "Kernel",
     "Le",
     "Log",
     "Lt",
