@@ -83,7 +83,7 @@ class Kernel(KernelFunction):
     def _module(self, types: Sequence[TensorType], constants: Mapping[str, Any]) -> Module:
         parts = self.parts(types, constants)
         args = [Value(t, n) for t, n in zip(types, self.names, strict=False)]
-        op = graph.Kernel(args, **parts, loc=(self.__name__,))
+        op = graph.Kernel(args, **parts, loc=(self.place,))
         results = self.names[len(types) :]
         return Module("graph", [Function("main", Region(args, [op], op.results), None, results)])
 

@@ -14,6 +14,7 @@ from minicc.frontends.trace.tiles.language import (
     program_id,
     range,
     store,
+    trans,
     zeros,
 )
 from minicc.frontends.trace.tiles.tracing import Spec
@@ -33,5 +34,6 @@ __all__ = [
     "program_id",
     "range",
     "store",
+    "trans",
     "zeros",
 ]

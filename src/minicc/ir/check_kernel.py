@@ -16,7 +16,7 @@ from minicc.errors import UserError
 from minicc.ir import kernel
 from minicc.ir.by_hand import ByHand
 from minicc.ir.core import Array, Op, Region
-from minicc.ir.indices import OutOfRange
+from minicc.ir.indices import OutOfRange, out_of_range
 from minicc.ir.interpret import Interpreter
 from minicc.ir.types import BufferType
 
@@ -47,7 +47,8 @@ def check_kernel(op: ByHand, arrays: Sequence[Array]) -> list[Array]:
     try:
         checker.kernel(op.kernel, [*memories, *outputs])
     except OutOfRange as error:
-        raise UserError("MC0199", str(error), where=error.where) from None
+        text = out_of_range(error.index, error.extent)
+        raise UserError("MC0199", text, where=error.where) from None
     for out in outputs:
         left = np.flatnonzero(out.owner == _NOBODY)
         if left.size:
@@ -110,10 +111,8 @@ class _Checker(Interpreter):
             return
         at = _place(position[strange][0], memory.type.extents)
         mine, theirs = sorted((int(ids[strange][0]), int(owner[strange][0])))
-        who = f"the instances {self._name(mine)} and {self._name(theirs)} write"
-        if mine == theirs:
-            who = f"one tile of the instance {self._name(mine)} writes"
-        text = f"{who} {memory.name}{at} differently"
+        text = f"the instances {self._name(mine)} and {self._name(theirs)} write"
+        text = f"{text} {memory.name}{at} differently"
         hint = "instances run in any order; tiles may overlap where they write the same"
         raise UserError("MC0188", text, hint=hint, where=op.loc)
 
@@ -122,18 +121,17 @@ class _Checker(Interpreter):
     ) -> tuple[Array, Any]:
         """The element numbers of a tile, and which are there; UserError (MC0199) outside."""
         shape = op.shape if isinstance(op, kernel.Load) else op.value.type.extents
-        verb = "reads" if isinstance(op, kernel.Load) else "writes"
+        what = f"{op.buffer.hint or 'scratch'} is {'read' if op.results else 'written'}"
         if (
             op.within is not None
             and not kernel.before_end(op.within, indices, (*shape[:-1], 1)).all()
         ):
-            text = f"a mask leaves nothing of a tile that it {verb}: {op.within} is less than 1"
-            raise UserError("MC0199", text, hint="a masked tile has an element", where=op.loc)
+            text = f"{what} with a mask that leaves no element"
+            raise UserError("MC0199", text, hint="a masked tile has one at least", where=op.loc)
         try:
             position, inside = kernel.located(op, memory, indices)
         except IndexError as error:
-            text = f"it {verb} outside: {error}"
-            raise UserError("MC0199", text, where=op.loc) from None
+            raise UserError("MC0199", f"{what} outside: {error}", where=op.loc) from None
         return position, np.broadcast_to(inside, position.shape)
 
     def _ids(self, position: Array) -> Array:

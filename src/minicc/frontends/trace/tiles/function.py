@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from minicc.errors import UserError
-from minicc.frontends.trace.tiles.tracing import Spec, dims_of, traced_kernel
+from minicc.frontends.trace.tiles.tracing import Spec, dims_of, place_of, traced_kernel
 from minicc.ir.types import TensorType
 
 
@@ -24,6 +24,7 @@ class KernelFunction:
         self.out = out
         self.__name__ = getattr(f, "__name__", "kernel")
         self.__doc__ = f.__doc__
+        self.place = place_of(f)
         parameters = inspect.signature(f).parameters.values()
         self.names = [p.name for p in parameters if p.kind is not p.KEYWORD_ONLY]
         self.constants = {p.name: p.default for p in parameters if p.kind is p.KEYWORD_ONLY}
@@ -40,7 +41,8 @@ class KernelFunction:
             names = ", ".join(unknown or missing)
             text = f"{self.__name__} {'has' if unknown else 'lacks'} the constant {names}"
             text = text.replace("has the", "has no")
-            raise UserError("MC0187", text, hint=f"constants: {', '.join(self.constants)}")
+            hint = f"constants: {', '.join(self.constants)}"
+            raise UserError("MC0187", text, hint=hint, where=self.place)
         specs = [Spec.of(t) for t in types]
         named = {**dict(zip(self.names, specs, strict=False)), **known}
         out = _asked(self.out, named)
@@ -48,11 +50,13 @@ class KernelFunction:
         if len(self.names) != len(types) + len(outputs):
             text = f"{self.__name__}({', '.join(self.names)}) is given {len(types)} inputs"
             hint = "its parameters are the inputs, then the outputs, constants behind *"
-            raise UserError("MC0187", f"{text} for {len(outputs)} outputs", hint=hint)
+            text = f"{text} for {len(outputs)} outputs"
+            raise UserError("MC0187", text, hint=hint, where=self.place)
         asked = _asked(self.grid, named)
         grid = dims_of(asked if isinstance(asked, tuple | list) else (asked,))
         if any(isinstance(n, int) and n < 0 for n in grid):
-            raise UserError("MC0187", f"the grid of {self.__name__} is {list(grid)}")
+            text = f"the grid of {self.__name__} is {list(grid)}"
+            raise UserError("MC0187", text, where=self.place)
         return traced_kernel(self.function, types, outputs, grid, self.names, known)
 
 

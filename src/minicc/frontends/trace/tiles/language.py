@@ -13,7 +13,7 @@ import numpy as np
 
 from minicc.frontends.trace.tiles.coordinates import Coordinates
 from minicc.frontends.trace.tiles.loops import rounds
-from minicc.frontends.trace.tiles.memory import Buffer, Part, loaded, scratch, spilled
+from minicc.frontends.trace.tiles.memory import Buffer, Part, loaded, reread, scratch, spilled
 from minicc.frontends.trace.tiles.numbers import Index, dim_of, number
 from minicc.frontends.trace.tiles.recording import current, line, wrong
 from minicc.frontends.trace.tiles.tile import Tile, constant, element_of, emitted, level, tile_of
@@ -28,7 +28,7 @@ def program_id(axis: int) -> Any:
     """Which instance of the grid this one is along an axis."""
     recording = current()
     if not 0 <= axis < len(recording.grid):
-        wrong("MC0194", f"the grid {list(map(str, recording.grid))} has no axis {axis}")
+        wrong("MC0194", f"a grid of {len(recording.grid)} axes has no axis {axis}")
     return Index(affine.symbol(f"p{axis}"))
 
 
@@ -93,6 +93,17 @@ def fma(a: Any, b: Any, c: Any) -> Any:
     """A * b + c, rounded once where the machine does that."""
     (first, *_) = [x for x in (a, b, c) if isinstance(x, Tile)]
     return emitted(arith.Fma, *level([tile_of(x, first.element) for x in (a, b, c)]))
+
+
+def trans(x: Tile) -> Any:
+    """The tile with its two axes exchanged, read so from memory: by way of scratch if need be."""
+    if x.ndim != 2:
+        wrong("MC0191", f"tl.trans of {x!r}", "a tile of two axes can be transposed")
+    op = loaded(x) or loaded(spilled(x)[...])
+    assert op is not None
+    turned: dict[str, Dim] = {"t0": affine.symbol("t1"), "t1": affine.symbol("t0")}
+    at = tuple(affine.substitute(e, turned) for e in op.at)
+    return reread(op, op.indices, at, x.shape[::-1])
 
 
 def dot(a: Tile, b: Tile, acc: Tile | None = None) -> Any:

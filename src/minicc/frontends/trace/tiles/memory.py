@@ -9,7 +9,7 @@ import numpy as np
 
 from minicc.frontends.trace.tiles.coordinates import Mask
 from minicc.frontends.trace.tiles.numbers import dim_of, is_number, number
-from minicc.frontends.trace.tiles.recording import current, wrong
+from minicc.frontends.trace.tiles.recording import Scope, current, wrong
 from minicc.frontends.trace.tiles.tile import Shape, Tile, broadcast, element_of, tile_of
 from minicc.ir import affine, kernel
 from minicc.ir.affine import Dim
@@ -71,13 +71,9 @@ class Buffer:
         """The tile at a place; elements beyond a mask are not read, and are 0."""
         recording, place = current(), self._place(key, mask)
         values, attrs = place.reached()
-        made = recording.emit(kernel.Load, self._value, values, shape=place.shape, **attrs)
-        load = recording.scope.b.ops[-1]
-        assert isinstance(load, kernel.Load)
-        changes = self._writable
-        since = recording.writes.get(self._value, 0)
-        recording.loads[made] = load, recording.scope if changes else None, since
-        return Tile(made, recording.scope, made.type)
+        op = recording.add(kernel.Load, self._value, values, shape=place.shape, **attrs)
+        assert isinstance(op, kernel.Load)
+        return _known(op, recording.scope if self._writable else None)
 
     def store(self, key: Any, value: Any, mask: Any) -> None:
         """Write a tile, repeated to the extents of its place, as the buffer's element type."""
@@ -183,3 +179,19 @@ def loaded(tile: Tile) -> kernel.Load | None:
     op, scope, writes = found
     same = scope is recording.scope and writes == recording.writes.get(op.buffer, 0)
     return op if scope is None or same else None
+
+
+def reread(load: kernel.Load, indices: Sequence[Value], at: tuple[Dim, ...], shape: Shape) -> Tile:
+    """What a load gives that takes the memory of another one in another order."""
+    recording = current()
+    scope = recording.loads[load.result][1]
+    op = recording.add(kernel.Load, load.buffer, tuple(indices), at=at, shape=shape)
+    assert isinstance(op, kernel.Load)
+    return _known(op, scope and recording.scope)
+
+
+def _known(op: kernel.Load, scope: Scope | None) -> Tile:
+    """The tile of a load that others may repeat: within `scope`, or anywhere without one."""
+    recording = current()
+    recording.loads[op.result] = op, scope, recording.writes.get(op.buffer, 0)
+    return Tile(op.result, recording.scope, op.result.type)

@@ -52,8 +52,8 @@ class Tile:
     def value(self) -> Value:
         """The value; UserError (MC0192) after the loop in which it was made."""
         if self._scope is not None and self._scope.closed:
-            text = "what a loop's body made is used after the loop, and no name was bound to it"
-            wrong("MC0192", f"{text} before", "bind the name to a tile before the loop")
+            text = "a tile that a loop's body made is used after the loop"
+            wrong("MC0192", text, "bind its name to a tile before the loop")
         assert self._value is not None
         return self._value
 
@@ -82,9 +82,7 @@ class Tile:
     def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
         known = FUNCTIONS.get(function.__name__)
         if known is None:
-            _unknown(
-                function.__name__, f"NumPy's functions of tiles: {', '.join(sorted(FUNCTIONS))}"
-            )
+            _unknown(function.__name__)
         return known(*args, **kwargs)
 
     def __getitem__(self, key: Any) -> Tile:
@@ -100,7 +98,7 @@ class Tile:
         return apply("invert", self)
 
     def __bool__(self) -> bool:
-        text = "the elements of a tile are known only when the kernel runs, and Python asks for one"
+        text = "a tile's elements are known when the kernel runs, and Python asks for one now"
         wrong("MC0193", text, "np.where chooses by elements")
 
     __index__ = __int__ = __float__ = __len__ = __iter__ = __bool__
@@ -140,7 +138,8 @@ def tile_type(tile: Tile) -> TensorType:
     return TensorType(tile.element, tile.shape)
 
 
-def _unknown(name: str, hint: str) -> NoReturn:
+def _unknown(name: str) -> NoReturn:
+    hint = "docs/kernels.md says which are, and what computes others"
     wrong("MC0195", f"np.{name} is not among the functions of tiles", hint)
 
 
@@ -216,7 +215,7 @@ def apply(ufunc: str, *args: Any) -> Tile:
     if ufunc == "reciprocal":
         return apply("true_divide", 1, args[0])
     if ufunc not in _UFUNCS:
-        _unknown(ufunc, f"those of tiles are {', '.join(sorted(_UFUNCS))}")
+        _unknown(ufunc)
     for way, (x, *others) in ((ufunc, args), (_TURNED.get(ufunc, ""), args[::-1])):
         known = x.placed(way, others[0]) if way and others and isinstance(x, Tile) else None
         if known is not None:

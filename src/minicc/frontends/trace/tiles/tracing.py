@@ -71,6 +71,12 @@ def traced_kernel(
     return {"label": label, "grid": tuple(grid), "body": body}
 
 
+def place_of(f: Callable[..., Any]) -> str:
+    """`file.py:line` of where a function begins."""
+    code = f.__code__
+    return f"{os.path.basename(code.co_filename)}:{code.co_firstlineno}"
+
+
 def _wanted(recording: Recording) -> list[Op]:
     """The ops that stores need, after the scratch that they use."""
     ops = live(recording.scope.b.ops, ())
@@ -81,9 +87,12 @@ def _wanted(recording: Recording) -> list[Op]:
 def _require_sound(kernel: Function, f: Callable[..., Any]) -> None:
     """UserError where an access surely leaves its buffer (MC0199), or a tile is too large."""
     problems = Problems()
-    for op, how in leaving(kernel):
-        verb = "read" if op.results else "write"
-        problems.add(UserError("MC0199", f"{kernel.name} {verb}s outside: {how}", where=op.loc))
+    for out in leaving(kernel):
+        verb = "reads" if out.op.results else "writes"
+        extent = out.buffer.type.shape[out.axis]
+        text = f"{kernel.name} {verb} {out.buffer.hint or 'scratch'} from {out.low} to {out.high}"
+        text = f"{text} along axis {out.axis}, which has {extent}"
+        problems.add(UserError("MC0199", text, where=out.op.loc))
     for op in walk(kernel.body):
         for r in op.results:
             if isinstance(r.type, TensorType) and prod(r.type.extents) > _LARGEST:
@@ -92,6 +101,5 @@ def _require_sound(kernel: Function, f: Callable[..., Any]) -> None:
                 problems.add(UserError("MC0191", text, hint=hint, where=op.loc))
     problems.check()
     if not any(op.opname == "kernel.store" for op in walk(kernel.body)):
-        code = f.__code__
-        where = f"{os.path.basename(code.co_filename)}:{code.co_firstlineno}"
-        raise UserError("MC0196", f"{kernel.name} writes nothing to its outputs", where=where)
+        text = f"{kernel.name} writes nothing to its outputs"
+        raise UserError("MC0196", text, where=place_of(f))
