@@ -72,9 +72,13 @@ class Kernel(KernelFunction):
 
     def text(self, *arrays: Any, **constants: Any) -> str:
         """The kernel that a call for such arrays runs, as text."""
+        return print_function(self.lowered(*arrays, **constants))
+
+    def lowered(self, *arrays: Any, **constants: Any) -> Function:
+        """The same as a function of the kernel level."""
         (op,) = self.module(*arrays, **constants).main.body.ops
         assert isinstance(op, graph.Kernel)
-        return print_function(op.kernel)
+        return op.kernel
 
     def module(self, *arrays: Any, **constants: Any) -> Module:
         """The graph of a call for such arrays, or for anything with a shape and a dtype."""
@@ -82,9 +86,10 @@ class Kernel(KernelFunction):
 
     def _module(self, types: Sequence[TensorType], constants: Mapping[str, Any]) -> Module:
         parts = self.parts(types, constants)
-        args = [Value(t, n) for t, n in zip(types, self.names, strict=False)]
+        names = [a.hint for a in parts["body"].args[len(parts["grid"]) :]]
+        args = [Value(t, n) for t, n in zip(types, names, strict=False)]
         op = graph.Kernel(args, **parts, loc=(self.place,))
-        results = self.names[len(types) :]
+        results = names[len(types) :]
         return Module("graph", [Function("main", Region(args, [op], op.results), None, results)])
 
     def register(self, operator: str) -> None:
@@ -96,15 +101,8 @@ class Kernel(KernelFunction):
 
 
 def kernel(
-    f: Callable[..., Any] | None = None,
-    *,
-    grid: Any,
-    out: Any,
-    options: Options | None = None,
-    **more: Any,
-) -> Any:
-    """A kernel by hand, as a decorator: `grid` instances, each of which runs the function."""
+    *, grid: Any, out: Any, options: Options | None = None, **more: Any
+) -> Callable[[Callable[..., Any]], Kernel]:
+    """Decorate a function over tiles that each instance of a grid runs; see docs/kernels.md."""
     chosen = options_of(options, **more)
-    if f is None:
-        return lambda function: Kernel(function, grid, out, chosen)
-    return Kernel(f, grid, out, chosen)
+    return lambda f: Kernel(f, grid, out, chosen)

@@ -22,7 +22,7 @@ LOG2E = 1.4426950408889634
 
 
 @minicc.kernel(grid=lambda x: x.shape[0], out=lambda x: x)
-def softmax(x, y, *, width=32):  # type: ignore[no-untyped-def]
+def softmax(x: Any, y: Any, *, width: int = 32) -> None:
     """Soft-max of rows of any length."""
     row, n = tl.program_id(0), x.shape[1]
     top = tl.full(width, -np.inf)
@@ -48,7 +48,7 @@ def softmax(x, y, *, width=32):  # type: ignore[no-untyped-def]
     grid=lambda a, b, rows, columns: (tl.cdiv(a.shape[0], rows), tl.cdiv(b.shape[1], columns)),
     out=lambda a, b: (a.shape[0], b.shape[1]),
 )
-def product(a, b, c, *, rows=8, columns=32):  # type: ignore[no-untyped-def]
+def product(a: Any, b: Any, c: Any, *, rows: int = 8, columns: int = 32) -> None:
     """A product whose last tiles overlap those before them."""
     i = np.minimum(tl.program_id(0) * rows, a.shape[0] - rows)
     j = np.minimum(tl.program_id(1) * columns, b.shape[1] - columns)
@@ -56,7 +56,7 @@ def product(a, b, c, *, rows=8, columns=32):  # type: ignore[no-untyped-def]
 
 
 @minicc.kernel(grid=lambda q: q.shape[0] // 8, out=lambda q: q)
-def attention(q, kt, v, y, *, keys=64, causal=False):  # type: ignore[no-untyped-def]
+def attention(q: Any, kt: Any, v: Any, y: Any, *, keys: int = 64, causal: bool = False) -> None:
     """Flash attention: the greatest score and the sum so far are carried along the keys."""
     i, (n, d) = tl.program_id(0) * 8, v.shape
     acc, total, top = tl.zeros((8, d)), tl.zeros((8, 1)), tl.full((8, 1), -1e30)
@@ -180,7 +180,7 @@ def test_an_operator_of_a_users_domain(extent: Any) -> None:
 def test_threads_change_no_bits() -> None:
     x = random(512, 96)
     one, two = (
-        minicc.kernel(softmax.function, grid=softmax.grid, out=softmax.out, threads=n)(x)
+        minicc.kernel(grid=softmax.grid, out=softmax.out, threads=n)(softmax.function)(x)
         for n in (1, 2)
     )
     assert np.array_equal(one, two)

@@ -18,7 +18,7 @@ X = np.arange(64, dtype=np.float32).reshape(4, 16)
 
 def of_rows(f: Callable[..., None]) -> Any:
     """A kernel with an instance a row, and an output like its input."""
-    return minicc.kernel(f, grid=lambda x: x.shape[0], out=lambda x: x)
+    return minicc.kernel(grid=lambda x: x.shape[0], out=lambda x: x)(f)
 
 
 def told(f: Callable[..., None], call: Callable[[], Any]) -> str:
@@ -168,7 +168,7 @@ TRACED: dict[Callable[..., None], str] = {
         "  at: FILE:3"
     ),
     decides_by_elements: (
-        "MC0193 error: a tile's elements are known when the kernel runs, and Python asks for one now\n"
+        "MC0193 error: a tile's elements are known when the kernel runs, and Python asks for one\n"
         "  at: FILE:2\n"
         "  hint: np.where chooses by elements"
     ),

@@ -14,7 +14,8 @@ from minicc.ir.types import TensorType
 class KernelFunction:
     """A Python function that each instance of a grid runs.
 
-    Its parameters are the inputs, then the outputs; those behind `*` are constants. `grid` and
+    Its parameters are the inputs, then the outputs; those behind `*` are constants, and a
+    `*parameter` stands for any number. `grid` and
     `out` are what they say, or functions whose parameters are inputs and constants, by their names.
     """
 
@@ -25,8 +26,9 @@ class KernelFunction:
         self.__name__ = getattr(f, "__name__", "kernel")
         self.__doc__ = f.__doc__
         self.place = place_of(f)
-        parameters = inspect.signature(f).parameters.values()
-        self.names = [p.name for p in parameters if p.kind is not p.KEYWORD_ONLY]
+        parameters = [*inspect.signature(f).parameters.values()]
+        self.names = [p.name for p in parameters if p.kind is p.POSITIONAL_OR_KEYWORD]
+        self.others = next((p.name for p in parameters if p.kind is p.VAR_POSITIONAL), "")
         self.constants = {p.name: p.default for p in parameters if p.kind is p.KEYWORD_ONLY}
 
     def parts(self, types: Sequence[TensorType], constants: Mapping[str, Any]) -> dict[str, Any]:
@@ -38,16 +40,16 @@ class KernelFunction:
         known = {**self.constants, **constants}
         missing = [n for n, value in known.items() if value is inspect.Parameter.empty]
         if unknown or missing:
-            names = ", ".join(unknown or missing)
-            text = f"{self.__name__} {'has' if unknown else 'lacks'} the constant {names}"
-            text = text.replace("has the", "has no")
+            which = ", ".join(unknown or missing)
+            text = f"{self.__name__} {'has no' if unknown else 'lacks the'} constant {which}"
             hint = f"constants: {', '.join(self.constants)}"
             raise UserError("MC0187", text, hint=hint, where=self.place)
         specs = [Spec.of(t) for t in types]
         named = {**dict(zip(self.names, specs, strict=False)), **known}
         out = _asked(self.out, named)
         outputs = [_spec(o, specs).type for o in (out if isinstance(out, list) else [out])]
-        if len(self.names) != len(types) + len(outputs):
+        more = len(types) + len(outputs) - len(self.names)
+        if more and not (self.others and more > 0):
             text = f"{self.__name__}({', '.join(self.names)}) is given {len(types)} inputs"
             hint = "its parameters are the inputs, then the outputs, constants behind *"
             text = f"{text} for {len(outputs)} outputs"
@@ -57,7 +59,8 @@ class KernelFunction:
         if any(isinstance(n, int) and n < 0 for n in grid):
             text = f"the grid of {self.__name__} is {list(grid)}"
             raise UserError("MC0187", text, where=self.place)
-        return traced_kernel(self.function, types, outputs, grid, self.names, known)
+        names = [*self.names, *[f"{self.others}{k}" for k in range(more)]]
+        return traced_kernel(self.function, types, outputs, grid, names, known)
 
 
 def _asked(rule: Any, known: Mapping[str, Any]) -> Any:

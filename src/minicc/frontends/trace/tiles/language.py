@@ -68,6 +68,11 @@ def store(buffer: Buffer, place: Any, value: Any, mask: Any = None) -> None:
     buffer.store(place, value, mask)
 
 
+def prefetch(buffer: Buffer, place: Any) -> None:
+    """Bring the memory of a tile nearer before it is read; a hint, which may point outside."""
+    buffer.prefetch(place)
+
+
 def alloc(shape: Sequence[int], dtype: Any = np.float32) -> Any:
     """Memory of the instance, which nobody else sees, and which is undefined at first."""
     return scratch(shape, dtype)

@@ -75,6 +75,12 @@ class Buffer:
         assert isinstance(op, kernel.Load)
         return _known(op, recording.scope if self._writable else None)
 
+    def prefetch(self, key: Any) -> None:
+        """Bring a tile's memory nearer, which may lie outside of the buffer."""
+        place = self._place(key, None)
+        values, attrs = place.reached()
+        current().add(kernel.Prefetch, self._value, values, at=attrs["at"], shape=place.shape)
+
     def store(self, key: Any, value: Any, mask: Any) -> None:
         """Write a tile, repeated to the extents of its place, as the buffer's element type."""
         if not self._writable:

@@ -98,7 +98,7 @@ class Tile:
         return apply("invert", self)
 
     def __bool__(self) -> bool:
-        text = "a tile's elements are known when the kernel runs, and Python asks for one now"
+        text = "a tile's elements are known when the kernel runs, and Python asks for one"
         wrong("MC0193", text, "np.where chooses by elements")
 
     __index__ = __int__ = __float__ = __len__ = __iter__ = __bool__
@@ -269,6 +269,8 @@ def reduced(x: Tile, combine: str, axis: Any, keepdims: bool) -> Tile:
     if not all(isinstance(a, int) and -x.ndim <= a < x.ndim for a in axes):
         wrong("MC0191", f"{x} has no axis {axis}")
     for a in axes:
+        if x.shape[a] == 1:
+            continue
         made = emitted(kernel.Reduce, made.value, axis=a % x.ndim, combine=combine)
     if keepdims:
         return made
