@@ -16,7 +16,7 @@ import numpy as np
 from minicc.ir import affine
 from minicc.ir.affine import Dim
 from minicc.ir.core import Array
-from minicc.ir.types import BufferType, static_shape
+from minicc.ir.types import BufferType, TensorType, static_shape
 
 
 class Coordinate(NamedTuple):
@@ -127,6 +127,14 @@ class Memory:
 
     def _outside(self, low: int, high: int, axis: int) -> IndexError:
         return IndexError(f"coordinate {low}..{high} leaves axis {axis} of {self.type}")
+
+
+def undefined(type: TensorType | BufferType) -> Array:
+    """Memory for one owner that nobody has written: what is read of it must show."""
+    element = type.dtype
+    poison = np.nan if element.is_float else 0 if element.kind == "b" else 85
+    count = type.span() if isinstance(type, BufferType) else int(np.prod(type.extents))
+    return np.full((1, count), poison, element.numpy)
 
 
 def tile_coordinates(

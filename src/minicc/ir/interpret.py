@@ -15,9 +15,10 @@ from typing import Any
 import numpy as np
 
 from minicc.errors import CompilerBug
-from minicc.ir import graph, kernel, program
-from minicc.ir.addresses import Memory
+from minicc.ir import graph, kernel, program, structured
+from minicc.ir.addresses import Memory, undefined
 from minicc.ir.bind import bind, bind_sizes, bound_op, sizes_in
+from minicc.ir.by_hand import ByHand
 from minicc.ir.core import Array, Function, Module, Op, Region, Value, walk
 from minicc.ir.extents import sizes_at
 from minicc.ir.indices import OutOfRange
@@ -40,9 +41,12 @@ class Interpreter:
         self.seed = seed
         self._random: np.random.Generator | None = None
         self.instances = 1
+        self.numbers: Array = np.zeros(1, int)  # of these instances, in the order of the grid
         self.special: dict[type[Op], Special] = {
             program.Launch: self._launch,
             kernel.Alloc: self._alloc,
+            graph.Kernel: self._by_hand,
+            structured.Kernel: self._by_hand,
         }
         self.sizes: dict[str, int] = {}  # what ops on the host bound
         self.named: dict[Op, tuple[str, ...]] = {}  # the sizes in ops
@@ -133,6 +137,20 @@ class Interpreter:
             self.sizes = outer
         return ()
 
+    def _by_hand(self, op: ByHand, *arrays: Array) -> tuple[Any, ...]:
+        inputs = [np.ascontiguousarray(a).reshape(1, -1) for a in arrays]
+        outputs = [undefined(r.type) for r in op.results]
+        buffers = [a.type for a in op.body.args[len(op.grid) :]]
+        memories = [Memory(flat, t) for flat, t in zip([*inputs, *outputs], buffers, strict=True)]
+        outer, self.sizes = self.sizes, {}
+        try:
+            self.kernel(op.kernel, memories)
+        finally:
+            self.sizes = outer
+        return tuple(
+            flat.reshape(r.type.extents) for flat, r in zip(outputs, op.results, strict=True)
+        )
+
     def _kernel(self, op: program.Launch) -> Function:
         """The kernel of a launch with numbers for its sizes."""
         assert self.module is not None
@@ -149,7 +167,7 @@ class Interpreter:
         order = self.random.permutation(total)
         batch = max(1, _BATCH // largest_tile(function.body))
         for chosen in _batches(order, batch, grid, _deciding(function, len(grid))):
-            self.instances = len(chosen)
+            self.instances, self.numbers = len(chosen), chosen
             coordinates = np.unravel_index(chosen, grid) if grid else ()
             try:
                 self.region(function.body, (*coordinates, *buffers), {})

@@ -43,20 +43,20 @@ from minicc.ir.types import (
 )
 
 
-def _inside(within: Dim, indices: tuple[Any, ...], shape: tuple[int, ...]) -> Array:
+def before_end(within: Dim, indices: tuple[Any, ...], shape: tuple[int, ...]) -> Array:
     """Which elements of a tile come before `within` along its last axis."""
     (rest,) = tile_coordinates((within - symbol(f"t{len(shape) - 1}"),), indices, shape)
     return rest > 0
 
 
-def _located(op: Load | Store, memory: Memory, indices: tuple[Any, ...]) -> tuple[Array, Any]:
+def located(op: Load | Store, memory: Memory, indices: tuple[Any, ...]) -> tuple[Array, Any]:
     """The element numbers of a tile in memory, and which of its elements are there."""
     shape = op.shape if isinstance(op, Load) else op.value.type.extents
     if op.within is None:
         if op.address is not None:
             return memory.locate(op.address, indices), True
         return memory.number(tile_coordinates(op.at, indices, shape)), True
-    inside = _inside(op.within, indices, shape)
+    inside = before_end(op.within, indices, shape)
     # what is not there is looked for where the first element is
     all = tile_coordinates(op.at, indices, shape)
     first = tile_coordinates(op.at, indices, (*shape[:-1], 1))
@@ -178,7 +178,7 @@ class Load(Op, name="kernel.load"):
 
     def evaluate(self, run: RunRegion, *args: Any) -> tuple[Any, ...]:
         memory: Memory = args[0]
-        position, inside = _located(self, memory, args[1:])
+        position, inside = located(self, memory, args[1:])
         if memory.flat.shape[0] == 1:
             loaded = memory.flat[0].take(position)
         else:
@@ -214,7 +214,7 @@ class Store(Op, name="kernel.store"):
 
     def evaluate(self, run: RunRegion, *args: Any) -> tuple[Any, ...]:
         memory: Memory = args[0]
-        position, inside = _located(self, memory, args[2:])
+        position, inside = located(self, memory, args[2:])
         # each instance has scratch of its own, where all of them may store alike
         row = np.zeros(1, int) if memory.flat.shape[0] == 1 else _rows(memory, position)
         value, position, inside, row = np.broadcast_arrays(args[1], position, inside, row)
@@ -234,7 +234,7 @@ class Mask(Op, name="kernel.mask"):
         return (TensorType(BOOL, self.shape),)
 
     def evaluate(self, run: RunRegion, *args: Any) -> tuple[Any, ...]:
-        inside = _inside(self.within, args, self.shape)
+        inside = before_end(self.within, args, self.shape)
         return (np.broadcast_to(inside, (inside.shape[0], *self.shape)),)
 
 
@@ -292,10 +292,7 @@ def _carried(op: For | Range) -> tuple[TensorType, ...]:
 
 
 class For(Op, name="kernel.for"):
-    """Run `body` for each index `lo, lo+step, ...
-
-    < hi`, carrying values from one round to the next.
-    """
+    """Run `body` for each index `lo, lo + step, ...` below `hi`, carrying values on."""
 
     inits: tuple[Value, ...]
     lo: int = 0

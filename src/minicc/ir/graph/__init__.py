@@ -29,7 +29,7 @@ from minicc.ir.graph.circular import (
 )
 from minicc.ir.graph.complex import Complex, Imag, Real
 from minicc.ir.graph.contract import LAYOUTS, Contract, Conv, parse_equation
-from minicc.ir.graph.control import If, Scan, While
+from minicc.ir.graph.control import If, Kernel, Scan, While
 from minicc.ir.graph.elementwise import (
     Abs,
     Add,
@@ -130,6 +130,7 @@ __all__ = [
     "Imag",
     "InsertSlice",
     "Iota",
+    "Kernel",
     "Le",
     "Log",
     "Lt",
