@@ -14,7 +14,7 @@ from minicc.ir import graph
 from minicc.ir.build import Builder
 from minicc.ir.core import Module, Value
 from minicc.ir.interpret import run
-from minicc.ir.structured import Generic, Group
+from minicc.ir.structured import Group
 from minicc.ir.types import F32, TensorType
 from minicc.options import Options
 from minicc.passes.structured.contraction import contractions_in

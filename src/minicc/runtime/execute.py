@@ -33,8 +33,8 @@ from minicc.ir.indices import out_of_range
 from minicc.ir.mapped import changes, copy
 from minicc.later import Later
 from minicc.limits import Holding, no_memory, too_large
-from minicc.runtime.entry import Method, bound, method_of, table_of
-from minicc.runtime.image import load
+from minicc.runtime.entry import bound, table_of
+from minicc.runtime.image import Library, load
 from minicc.runtime.threads import ALONE, close_idle, give_team, take_team
 from minicc.target import usable_processors
 
@@ -108,15 +108,15 @@ class _Context:
 
     __slots__ = ("arena", "call", "raised", "sizes", "status", "table", "watch")
 
-    def __init__(self, main: int, method: Method, constants: Sequence[int], layout: Layout) -> None:
+    def __init__(self, library: Library, constants: Sequence[int], layout: Layout) -> None:
         self.arena = aligned(0)
         self.sizes: Sizes | None = None
         arrays = FIRST + len(layout.sizes)
         after = arrays + len(layout.inputs) + len(layout.outputs)
         self.table = table_of(after + len(constants))
-        self.table[MAIN], self.table[ARRAYS] = main, arrays
-        self.table[after:] = constants
-        self.call = bound(method, self.table)
+        self.table[MAIN], self.table[ARRAYS] = library["main"], arrays
+        self.table[after : after + len(constants)] = constants
+        self.call = bound(library, self.table)
         self.status = clean_status(len(layout.checks))
         self.table[STATUS] = self.status.ctypes.data
         self.raised: list[BaseException] = []
@@ -196,7 +196,6 @@ class NativeExecutable:
         # without the constants, which are those before they are placed
         layout = self._layout = layout._replace(constants=())
         self.library = load(image)
-        self._method = method_of(self.library)
         self._may_fail = bool(layout.checks) or layout.watched
         # more threads than processors only take these from each other
         self.threads = min(threads, usable_processors())
@@ -225,8 +224,7 @@ class NativeExecutable:
             try:
                 context = self._free.pop()
             except IndexError:
-                main = self.library["main"]
-                context = _Context(main, self._method, self._constants, self._layout)
+                context = _Context(self.library, self._constants, self._layout)
             if context.sizes is not sizes:
                 context.fit(sizes)
             outputs: list[Array] = []
