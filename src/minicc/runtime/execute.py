@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from itertools import chain
 from math import prod
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -152,12 +153,12 @@ def _roomy(size: int) -> Array:
 class Sizes(NamedTuple):
     """What depends on the free dimensions of a program.
 
-    Their numbers, shapes and dtypes of the outputs and what takes memory for each, bytes of the
-    arena, and how many threads are worthwhile.
+    Their numbers, what takes memory for each output, bytes of the arena, and how many threads are
+    worthwhile.
     """
 
     numbers: tuple[int, ...]
-    outputs: tuple[tuple[tuple[int, ...], Any, Callable[[tuple[int, ...], Any], Array]], ...]
+    outputs: tuple[Callable[[], Array], ...]
     arena: int
     threads: int
 
@@ -228,8 +229,8 @@ class NativeExecutable:
             if context.sizes is not sizes:
                 context.fit(sizes)
             outputs: list[Array] = []
-            for shape, dtype, take in sizes.outputs:
-                outputs.append(take(shape, dtype))
+            for take in sizes.outputs:
+                outputs.append(take())
         except MemoryError:
             raise no_memory("the outputs and the values in between") from None
         if sizes.threads == 1:
@@ -272,7 +273,7 @@ class NativeExecutable:
         arena = number(layout.arena) + threads * number(layout.scratch)
         self._require_fits(arena, outputs)
         numbers = tuple(given[name] for name in layout.sizes)
-        takes = tuple((s, dtype, memory_for(s, dtype)) for s, dtype in outputs)
+        takes = tuple(partial(memory_for(s, dtype), s, dtype) for s, dtype in outputs)
         made = Sizes(numbers, takes, max(1, arena), threads)
         if len(self._sizes) >= _MOST_SIZES:
             self._sizes.clear()
