@@ -8,7 +8,9 @@ import pytest
 from onnx import TensorProto, helper
 
 import minicc
+from minicc.compiler import lower
 from minicc.ir import graph
+from minicc.options import Options
 
 Arrays = tuple[Any, ...]
 
@@ -194,3 +196,66 @@ def test_free_lengths(rows: int | str) -> None:
     for keys in (1, 7, 511, 512, 513, 1024, 1100, 1541):
         check(session, {"keys": keys, "rows": 33}.get(str(rows), 40), keys)
     assert session.report().count("target") == 1
+
+
+def attention(rows: int | str, keys: int | str, **attributes: Any) -> bytes:
+    """ONNX's own operator, with a mask where there are no attributes."""
+    shapes = {"q": (1, 2, rows, 64), "k": (1, 2, keys, 64), "v": (1, 2, keys, 64)}
+    inputs = [helper.make_tensor_value_info(n, TensorProto.FLOAT, s) for n, s in shapes.items()]
+    if not attributes:
+        inputs.append(helper.make_tensor_value_info("m", TensorProto.BOOL, (rows, keys)))
+    node = helper.make_node("Attention", [i.name for i in inputs], ["y"], **attributes)
+    out = helper.make_tensor_value_info("y", TensorProto.FLOAT, (1, 2, rows, 64))
+    made = helper.make_model(
+        helper.make_graph([node], "attention", inputs, [out]),
+        opset_imports=[helper.make_opsetid("", 23)],
+        ir_version=11,
+    )
+    return bytes(made.SerializeToString())
+
+
+def loop_of(session: minicc.InferenceSession) -> bool:
+    chosen = lower(session.module, Options(), stop="choose-algorithm")
+    return any(isinstance(op, graph.Scan) for op in chosen.main.body.ops)
+
+
+def matrices(session: minicc.InferenceSession) -> list[str]:
+    """What a program has in memory that has all rows and all keys."""
+    groups = lower(session.module, Options(), stop="fuse").main.body.ops
+    square = [r for op in groups for r in op.results if r.type.shape[-1:] == r.type.shape[-2:-1]]
+    return [str(r.type) for r in square]
+
+
+def allowed(q: Any, k: Any, v: Any, mask: Any) -> Any:
+    """What the operator means: a row without any key that it may see is 0."""
+    scores = q.astype(f64) @ np.swapaxes(k, -1, -2).astype(f64) / 8
+    e = np.where(mask, np.exp(scores - np.where(mask, scores, -np.inf).max(-1, keepdims=True)), 0)
+    e = np.where(mask.any(-1, keepdims=True), e, 0)
+    return e / np.maximum(e.sum(-1, keepdims=True), 1e-300) @ v
+
+
+@pytest.mark.parametrize("sizes", [(1100, 1100), ("rows", "keys")], ids=str)
+def test_causal_attention(sizes: Any) -> None:
+    """Its mask is made in each block, and not as a matrix of all rows and keys."""
+    session = minicc.InferenceSession(attention(*sizes, is_causal=1), threads=2)
+    assert loop_of(session)
+    assert not matrices(session)
+    for n in (1100, *([3, 600, 1541] if sizes[0] == "rows" else [])):
+        q, k, v = qkv(2, n, n, 64, 64, f32)
+        (got,) = session.run(None, {"q": q[None], "k": k[None], "v": v[None]})
+        want = allowed(q, k, v, np.tri(n, dtype=bool))
+        np.testing.assert_allclose(got[0], want, rtol=3e-5, atol=3e-5)
+
+
+@pytest.mark.parametrize("sizes", [(40, 1100), ("rows", "keys")], ids=str)
+def test_rows_that_see_no_key_are_0(sizes: Any) -> None:
+    session = minicc.InferenceSession(attention(*sizes), threads=2)
+    q, k, v = qkv(2, 40, 1100, 64, 64, f32)
+    mask = np.random.default_rng(0).random((40, 1100)) < 0.5
+    mask[[0, 7]] = False
+    mask[3, :1000] = False
+    (got,) = session.run(None, {"q": q[None], "k": k[None], "v": v[None], "m": mask})
+    with np.errstate(invalid="ignore"):
+        want = allowed(q, k, v, mask)
+    assert not got[0, :, [0, 7]].any()
+    np.testing.assert_allclose(got[0], want, rtol=3e-5, atol=3e-5)

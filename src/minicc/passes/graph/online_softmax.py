@@ -17,14 +17,14 @@ the product and the soft-max, such as a scale and masks, is done for each block,
 Legal where nobody else reads the scores or the weights, and sums of float32 or float64 may be
 reassociated: narrower ones would be rounded in each block. A maximum
 begins at the least finite number, so that a block that is masked whole counts nothing; a row of
-nothing but masked keys is NaN, as without blocks.
+nothing but masked keys is NaN, as without blocks. What guards against that stays: another number
+in the place of a maximum of -inf or of a sum of 0, and weights of 0 in rows that are hidden.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from math import prod
-from typing import NamedTuple
 
 import numpy as np
 
@@ -32,9 +32,9 @@ from minicc.ir import affine, graph
 from minicc.ir.affine import Dim
 from minicc.ir.build import Builder
 from minicc.ir.core import Function, Literal, Op, Value
-from minicc.ir.graph.elementwise import Elementwise
 from minicc.ir.rewrite import Rebuilder, rebuild
-from minicc.ir.types import F32, F64, TensorType
+from minicc.ir.types import TensorType
+from minicc.passes.graph.attention import Attention, attentions, typical_shape
 from minicc.passes.graph.loops import with_constants
 from minicc.target import Target
 
@@ -45,50 +45,9 @@ _LANES = 16  # keys of a block, if there is a choice, are a multiple of this
 Parts = Mapping[Value, Value]
 
 
-class Attention(NamedTuple):
-    """What is found of an attention.
-
-    `path` leads from `product`, of queries and keys, to the scores, `top` is their maximum,
-    `exponential` leads from both to the exponentials, `division` from these to the weights. What
-    `weighing` has beside these, its operand `values`, are the values. `factors` are the operands of
-    the product as they are before transposes, with their letters.
-    """
-
-    product: graph.Contract
-    factors: tuple[tuple[Value, str], ...]
-    path: tuple[Op, ...]
-    top: Op
-    exponential: tuple[Op, ...]
-    division: tuple[Op, ...]
-    weighing: graph.Contract
-    values: int
-
-    @property
-    def weights(self) -> Value:
-        """The weights as the product has them."""
-        return self.division[-1].result
-
-    @property
-    def keys(self) -> Dim:
-        """How many keys there are."""
-        extent: Dim = self.weights.type.shape[-1]
-        return extent
-
-    @property
-    def key(self) -> str:
-        """The letter that the product has for the keys."""
-        return graph.parse_equation(self.product.equation)[2][-1]
-
-    def terms(self) -> tuple[str, str, str]:
-        """The letters of the weights and of the values, and of their product in that order."""
-        terms = graph.parse_equation(self.weighing.equation)
-        weights, values = terms[1 - self.values], terms[self.values]
-        return weights, values, weights[:-1] + "".join(c for c in values if c not in weights)
-
-
 def apply_online_softmax(function: Function, numbers: Iterator[int], target: Target) -> Function:
     """Give each attention over many keys a loop over blocks of them; `numbers` name the loops."""
-    most = {a: _most(a, target) for a in _attentions(function)}
+    most = {a: _most(a, target) for a in attentions(function)}
     found: dict[Op, Attention] = {a.weighing: a for a, n in most.items() if _is_long(a, n)}
 
     def visit(b: Rebuilder, op: Op, operands: tuple[Value, ...]) -> Sequence[Value] | None:
@@ -101,138 +60,10 @@ def apply_online_softmax(function: Function, numbers: Iterator[int], target: Tar
     return rebuild(function, visit) if found else function
 
 
-def _attentions(function: Function) -> Iterator[Attention]:
-    makers = {r: op for op in function.body.ops for r in op.results}
-    users: dict[Value, list[Op]] = {v: [] for v in function.body.yields}
-    for op in function.body.ops:
-        for v in op.operands:
-            users.setdefault(v, []).append(op)
-    read = set(function.body.yields)
-    for op in function.body.ops:
-        for values in (0, 1) if isinstance(op, graph.Contract) else ():
-            found = _attention(op, values, makers)
-            if found is None:
-                continue
-            inside = (found.product, *found.path, found.top, *found.exponential, *found.division)
-            own = {*inside, op}
-            if all(i.result not in read and own.issuperset(users[i.result]) for i in inside):
-                yield found
-
-
-def _attention(op: Op, values: int, makers: Mapping[Value, Op]) -> Attention | None:
-    assert isinstance(op, graph.Contract)
-    division = _division(op.operands[1 - values], makers)
-    if division is None:
-        return None
-    exponential = _exponential(division[0].operands[0], makers)
-    if exponential is None:
-        return None
-    path = _path(exponential[0].operands[0], makers)
-    if path is None:
-        return None
-    product, *between = path
-    assert isinstance(product, graph.Contract)
-    terms = graph.parse_equation(product.equation)
-    pairs = zip(product.operands, terms, strict=False)
-    factors = tuple(_untransposed(v, term, makers) for v, term in pairs)
-    top = makers[exponential[0].operands[1]]
-    if top.result.type.dtype not in (F32, F64):
-        return None
-    found = Attention(product, factors, tuple(between), top, exponential, division, op, values)
-    weights, of_values, out = found.terms()
-    *_, result = graph.parse_equation(op.equation)
-    fits = weights[-1] in of_values and sorted(out) == sorted(result)
-    return found if fits and len(out) == len(weights) else None
-
-
-def _division(v: Value, makers: Mapping[Value, Op]) -> tuple[Op, ...] | None:
-    """The ops from exponentials to these over their sum along the last axis; the sum is first."""
-    op = makers.get(v)
-    if isinstance(op, graph.Reshape) and _keeps_last(op):
-        before = _division(op.x, makers)
-        return None if before is None else (*before, op)
-    if isinstance(op, graph.Div):
-        total = makers.get(op.b)
-        return (total, op) if total is not None and _is_reduced(total, op.a, "add") else None
-    if not isinstance(op, graph.Mul):
-        return None
-    for e, factor in ((op.a, op.b), (op.b, op.a)):
-        inverse = makers.get(factor)
-        if isinstance(inverse, graph.Div) and _number(makers.get(inverse.a)) == 1.0:
-            total = makers.get(inverse.b)
-            if total is not None and _is_reduced(total, e, "add"):
-                return total, inverse, op
-    return None
-
-
-def _number(op: Op | None) -> float | None:
-    """The one number that a constant is."""
-    if isinstance(op, graph.Constant) and op.result.type.extents in ((), (1,)):
-        return float(op.value.array.reshape(()))
-    return None
-
-
-def _is_reduced(op: Op | None, x: Value, combine: str) -> bool:
-    """Whether an op combines the last axis of a value, and keeps it."""
-    if not isinstance(op, graph.Reduce) or op.x is not x:
-        return False
-    return bool(op.combine == combine and op.axes == (x.type.rank - 1,) and op.keepdims)
-
-
-def _exponential(v: Value, makers: Mapping[Value, Op]) -> tuple[Op, ...] | None:
-    """The ops from scores less their maximum to exponentials of them, times a positive factor."""
-    op = makers.get(v)
-    if not isinstance(op, graph.Exp | graph.Exp2):
-        return None
-    found: list[Op] = [op]
-    scaled = makers.get(op.x)
-    if isinstance(scaled, graph.Mul) and (_number(makers.get(scaled.b)) or 0.0) > 0.0:
-        found.append(scaled)
-    lowered = makers.get(found[-1].operands[0])
-    if not isinstance(lowered, graph.Sub) or not _is_reduced(
-        makers.get(lowered.b), lowered.a, "max"
-    ):
-        return None
-    return (lowered, *found[::-1])
-
-
-def _path(v: Value, makers: Mapping[Value, Op]) -> tuple[Op, ...] | None:
-    """The ops from a product with the keys to scores; None where there is no single one."""
-    op = makers.get(v)
-    if isinstance(op, graph.Contract):
-        *terms, out = graph.parse_equation(op.equation)
-        return (op,) if sum(out[-1:] in term for term in terms if out) == 1 else None
-    if isinstance(op, graph.Reshape) and _keeps_last(op):
-        before = _path(op.x, makers)
-        return None if before is None else (*before, op)
-    if not isinstance(op, Elementwise):
-        return None
-    short: tuple[tuple[Dim, ...], ...] = ((), (1,))
-    long = [x for x in op.operands if x.type.shape[-1:] not in short]
-    if any(x.type.shape[-1] != v.type.shape[-1] for x in long):
-        return None
-    ways = [way for x in dict.fromkeys(long) if (way := _path(x, makers)) is not None]
-    return (*ways[0], op) if len(ways) == 1 else None
-
-
-def _untransposed(v: Value, term: str, makers: Mapping[Value, Op]) -> tuple[Value, str]:
-    """What a value is before it is transposed, with the letters that its axes then have."""
-    while isinstance(op := makers.get(v), graph.Transpose):
-        letters = dict(zip(op.perm, term, strict=True))
-        v, term = op.x, "".join(letters[k] for k in range(len(term)))
-    return v, term
-
-
-def _keeps_last(op: graph.Reshape) -> bool:
-    """Whether a reshape leaves the last axis what it is."""
-    old, new = op.x.type.shape, op.result.type.shape
-    return bool(old and new and old[-1] == new[-1])
-
-
 def _is_long(found: Attention, most: int) -> bool:
     """Whether there are, or may be, more keys than stay near, and many rows that meet them."""
     weights, values, _ = found.terms()
-    extents = dict(zip(weights, _typical(found.weights), strict=True))
+    extents = dict(zip(weights, typical_shape(found.weights), strict=True))
     rows = prod(n for c, n in extents.items() if c not in values)
     keys = found.keys
     many = not isinstance(keys, int) or keys > most
@@ -247,15 +78,11 @@ def _most(found: Attention, target: Target) -> int:
     v = found.weighing.operands[found.values]
     pairs = ((term, k, out), (values, v, weights))
     depths = [
-        prod(n for c, n in zip(term, _typical(x), strict=True) if c not in other)
+        prod(n for c, n in zip(term, typical_shape(x), strict=True) if c not in other)
         for term, x, other in pairs
     ]
     near: int = target.resident // 2 // found.top.result.type.dtype.bytes
     return min(near // max(*depths, 1), _LONGEST)
-
-
-def _typical(v: Value) -> tuple[int, ...]:
-    return tuple(map(affine.typical, v.type.shape))
 
 
 def block_of(keys: Dim, most: int) -> int:
@@ -282,7 +109,14 @@ def _emit(b: Rebuilder, found: Attention, index: str, size: int) -> Value:
         states = _loop(b, found, rest, rounds, size, states, taken, index)
     total, total_sum, _ = states
     one = b.emit(graph.Constant, value=_literal(1.0, total.type))
-    inverse = _shaped(b, found, b.emit(graph.Div, one, total_sum))
+    *_, guard = found.guards
+    if guard is not None:
+        total_sum = guard.around(b, total_sum)
+    inverse = b.emit(graph.Div, one, total_sum)
+    if found.hidden is not None:
+        condition, zero = b.new(found.hidden.condition), b.new(found.hidden.a)
+        inverse = b.emit(graph.Select, condition, zero, inverse)
+    inverse = _shaped(b, found, inverse)
     y = b.emit(graph.Mul, total, inverse)
     *_, result = graph.parse_equation(found.weighing.equation)
     order = tuple(out.index(c) for c in result)
@@ -315,8 +149,8 @@ def _least(b: Builder, type: TensorType) -> Value:
 
 def _taken(found: Attention) -> list[Value]:
     """What comes from before the attention, in the order of its ops."""
-    ops = (*found.path, *found.exponential)
-    made = {op.result for op in (found.product, *ops, found.top)}
+    ops = (*found.masks, *found.path, *found.exponential)
+    made = {op.result for op in (*found.masks, *found.inside)}
     outer = [v for op in ops for v in op.operands if v not in made]
     inner = [v for v, _ in found.factors]
     return list(dict.fromkeys([*inner, *outer, found.weighing.operands[found.values]]))
@@ -369,7 +203,7 @@ def _block(
     *_, out = graph.parse_equation(found.product.equation)
     scores = b.emit(graph.Contract, *factors, equation=f"{terms}->{out}")
     parts = {**taken, found.product.result: scores}
-    for op in found.path:
+    for op in (*found.masks, *found.path):
         scores = parts[op.result] = _part(b, op, start, size, parts)
     last = (scores.type.rank - 1,)
     top = b.emit(graph.Reduce, scores, axes=last, combine="max", keepdims=True)
