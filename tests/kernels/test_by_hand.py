@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from benchmarks import kernels
 from onnx import TensorProto, helper
 
 import minicc
@@ -175,6 +176,16 @@ def test_an_operator_of_a_users_domain(extent: Any) -> None:
         x = random(rows, 50)
         (got,) = session.run(None, {"x": x})
         np.testing.assert_allclose(got, soft_max(x + x), rtol=1e-4, atol=1e-6)
+
+
+def test_those_that_are_measured() -> None:
+    a, b = random(32, 256), random(256, 64)
+    np.testing.assert_allclose(kernels.product(a, b), a @ b, rtol=1e-3, atol=1e-4)
+    q, k, v = random(3, 192, 64)
+    want = attend(q, k.T, v)
+    np.testing.assert_allclose(kernels.attention(q, k, v, keys=64), want, rtol=1e-3, atol=1e-4)
+    checked = kernels.attention.check(q, k, v, keys=64)
+    np.testing.assert_allclose(checked, want, rtol=1e-3, atol=1e-4)
 
 
 def test_threads_change_no_bits() -> None:
