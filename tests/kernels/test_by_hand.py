@@ -90,14 +90,29 @@ def random(*shape: int) -> Any:
     return np.random.default_rng(len(shape)).normal(size=shape).astype(F32)
 
 
-def model(operator: str, extent: Any, **attributes: Any) -> bytes:
+@minicc.kernel(grid=lambda ids: ids.shape[0], out=lambda table, ids: (*ids.shape, table.shape[1]))
+def take(table: Any, ids: Any, y: Any) -> None:
+    """Rows of a table, by numbers that are data."""
+    i = tl.program_id(0)
+    y[i, :] = table[ids[i], :]
+
+
+@minicc.kernel(grid=lambda x: x.shape[0], out=lambda x: [x, tl.Spec(x.shape[:1], np.int64)])
+def two(x: Any, y: Any, z: Any) -> None:
+    """Two outputs of unlike types."""
+    i = tl.program_id(0)
+    y[i, :] = -abs(x[i, ::2] - x[i, 1::2])[:, None].reshape(-1).sum()
+    z[i] = tl.full((), 7, np.int64) + i
+
+
+def model(operator: str, shape: Any, **attributes: Any) -> bytes:
     domain, _, name = operator.rpartition(".")
     nodes = [
         helper.make_node("Add", ["x", "x"], ["t"], "twice"),
         helper.make_node(name, ["t"], ["s"], "hand", domain=domain, **attributes),
         helper.make_node("Relu", ["s"], ["y"], "relu"),
     ]
-    x = helper.make_tensor_value_info("x", TensorProto.FLOAT, [extent, 50])
+    x = helper.make_tensor_value_info("x", TensorProto.FLOAT, shape)
     y = helper.make_tensor_value_info("y", TensorProto.FLOAT, None)
     opsets = [helper.make_opsetid("", 17), helper.make_opsetid(domain, 1)]
     graph = helper.make_graph(nodes, "g", [x], [y])
@@ -168,14 +183,76 @@ def test_it_may_stand_in_a_loop_that_is_captured() -> None:
     assert "graph.scan" in print_module(f.lower(x).module)
 
 
-@pytest.mark.parametrize("extent", [6, "n"])
-def test_an_operator_of_a_users_domain(extent: Any) -> None:
+@pytest.mark.parametrize("shape", [[6, 50], ["m", 50], ["m", "n"]])
+def test_an_operator_of_a_users_domain(shape: Any) -> None:
     softmax.register("com.example.RowSoftmax")
-    session = minicc.InferenceSession(model("com.example.RowSoftmax", extent, width=16))
-    for rows in (6, 6 if extent == 6 else 9):
-        x = random(rows, 50)
-        (got,) = session.run(None, {"x": x})
-        np.testing.assert_allclose(got, soft_max(x + x), rtol=1e-4, atol=1e-6)
+    session = minicc.InferenceSession(model("com.example.RowSoftmax", shape, width=16))
+    for rows, columns in ((6, 50), (9, 50), (2, 7), (1, 1)):
+        if all(
+            isinstance(n, str) or n == given
+            for n, given in zip(shape, (rows, columns), strict=True)
+        ):
+            x = random(rows, columns)
+            (got,) = session.run(None, {"x": x})
+            np.testing.assert_allclose(got, soft_max(x + x), rtol=1e-4, atol=1e-6)
+
+
+def test_an_operator_whose_tiles_have_free_sizes() -> None:
+    @minicc.kernel(grid=lambda x: x.shape[0], out=lambda x: x)
+    def reverse(x: Any, y: Any) -> None:
+        i = tl.program_id(0)
+        y[i, :] = x[i, :] * 2
+
+    reverse.register("com.example.Twice")
+    session = minicc.InferenceSession(model("com.example.Twice", ["m", "n"]))
+    for n in (5, 8):
+        x = random(3, n)
+        np.testing.assert_array_equal(session.run(None, {"x": x})[0], np.maximum(4 * x, 0))
+
+
+def test_an_operator_whose_kernel_is_wrong() -> None:
+    @minicc.kernel(grid=lambda x: x.shape[0], out=lambda x: x)
+    def shifts(x: Any, y: Any) -> None:
+        y[tl.program_id(0), :] = x[tl.program_id(0) + 1, :]
+
+    shifts.register("com.example.Shift")
+    with pytest.raises(minicc.UserError, match=r"MC0199 .*Shift.*reads x(.|\n)*hand, test_by_hand"):
+        minicc.InferenceSession(model("com.example.Shift", [3, 4]))
+
+
+def test_places_that_are_data() -> None:
+    table, ids = random(10, 16), np.array([3, -1, 0, 9])
+    np.testing.assert_array_equal(take(table, ids), table[ids])
+    np.testing.assert_array_equal(take.check(table, ids), table[ids])
+    np.testing.assert_array_equal(minicc.jit(take)(table, ids), table[ids])
+    with pytest.raises(minicc.UserError, match=r"MC0158 .*index 10(.|\n)*test_by_hand\.py:\d+"):
+        take(table, np.array([10]))
+
+
+def test_several_outputs_and_strides() -> None:
+    x = random(5, 8)
+    want = -np.abs(x[:, ::2] - x[:, 1::2]).sum(axis=1)
+    for run_it in (two, two.check, minicc.jit(lambda x: two(x))):
+        y, z = run_it(x)
+        np.testing.assert_allclose(y, np.repeat(want[:, None], 8, axis=1), rtol=1e-5)
+        np.testing.assert_array_equal(z, np.arange(7, 12))
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float64, np.int32, np.int8])
+def test_products_of_other_types(dtype: Any) -> None:
+    a, b = (random(16, 40) * 3).astype(dtype), (random(40, 64) * 3).astype(dtype)
+    want = (
+        (a.astype(np.float32) @ b.astype(np.float32)).astype(dtype)
+        if dtype == np.float16
+        else a @ b
+    )
+    np.testing.assert_allclose(product(a, b), want, rtol=1e-2 if dtype == np.float16 else 1e-12)
+
+
+def test_arrays_of_no_rows_and_of_other_strides() -> None:
+    assert softmax(np.zeros((0, 8), F32)).shape == (0, 8)
+    x = random(7, 12)
+    np.testing.assert_allclose(softmax(x.T), soft_max(x.T), rtol=1e-4)
 
 
 def test_those_that_are_measured() -> None:

@@ -205,7 +205,7 @@ TRACED: dict[Callable[..., None], str] = {
     changes_type_in_a_loop: (
         "MC0198 error: total is f32[8] before the loop at FILE:2, and a round makes f32 of it\n"
         "  at: FILE:2\n"
-        "  hint: begin it with tl.full of that shape"
+        "  hint: begin it with tl.full of that shape and type"
     ),
     counts_in_a_loop: (
         "MC0198 error: count is 0 before the loop at FILE:2, and another after a round\n"

@@ -105,7 +105,8 @@ def _handed_on(name: str, before: Tile, after: Any, site: Site) -> Value:
         wrong("MC0198", f"{name} is {before!r} before the loop at {site}, and {after!r} after it")
     if tile_type(after) != tile_type(before):
         text = f"{name} is {tile_type(before)} before the loop at {site}, and a round makes"
-        wrong("MC0198", f"{text} {tile_type(after)} of it", "begin it with tl.full of that shape")
+        hint = "begin it with tl.full of that shape and type"
+        wrong("MC0198", f"{text} {tile_type(after)} of it", hint)
     return after.value
 
 
