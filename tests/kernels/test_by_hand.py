@@ -187,12 +187,9 @@ def test_it_may_stand_in_a_loop_that_is_captured() -> None:
 def test_an_operator_of_a_users_domain(shape: Any) -> None:
     softmax.register("com.example.RowSoftmax")
     session = minicc.InferenceSession(model("com.example.RowSoftmax", shape, width=16))
-    for rows, columns in ((6, 50), (9, 50), (2, 7), (1, 1)):
-        if all(
-            isinstance(n, str) or n == given
-            for n, given in zip(shape, (rows, columns), strict=True)
-        ):
-            x = random(rows, columns)
+    for extents in ((6, 50), (9, 50), (2, 7), (1, 1)):
+        if all(isinstance(n, str) or n == m for n, m in zip(shape, extents, strict=True)):
+            x = random(*extents)
             (got,) = session.run(None, {"x": x})
             np.testing.assert_allclose(got, soft_max(x + x), rtol=1e-4, atol=1e-6)
 
@@ -241,12 +238,9 @@ def test_several_outputs_and_strides() -> None:
 @pytest.mark.parametrize("dtype", [np.float16, np.float64, np.int32, np.int8])
 def test_products_of_other_types(dtype: Any) -> None:
     a, b = (random(16, 40) * 3).astype(dtype), (random(40, 64) * 3).astype(dtype)
-    want = (
-        (a.astype(np.float32) @ b.astype(np.float32)).astype(dtype)
-        if dtype == np.float16
-        else a @ b
-    )
-    np.testing.assert_allclose(product(a, b), want, rtol=1e-2 if dtype == np.float16 else 1e-12)
+    narrow = dtype == np.float16  # sums are of f32
+    want = (a.astype(F32) @ b.astype(F32)).astype(dtype) if narrow else a @ b
+    np.testing.assert_allclose(product(a, b), want, rtol=1e-2 if narrow else 1e-12)
 
 
 def test_arrays_of_no_rows_and_of_other_strides() -> None:
