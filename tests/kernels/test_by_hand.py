@@ -235,6 +235,31 @@ def test_several_outputs_and_strides() -> None:
         np.testing.assert_array_equal(z, np.arange(7, 12))
 
 
+def test_coordinates_and_masks() -> None:
+    @minicc.kernel(grid=2, out=lambda x: [x, x, x, x])
+    def places(x: Any, a: Any, b: Any, c: Any, d: Any) -> None:
+        i, j = tl.program_id(0) * 4 + tl.arange(4), tl.arange(1, 9)
+        rows, columns = i[:, None], j[None, :]
+        here = tl.ds(tl.program_id(0) * 4, 4)
+        a[here, :] = rows * 10 + columns // 2 % 3 - columns
+        b[here, :] = np.where((columns > rows) | (2 * rows <= columns - 3), rows, -columns)
+        c[here, :] = np.where(3 - rows < columns, x[here, :], np.minimum(rows, tl.program_id(0)))
+        d[here, :] = np.where(x[here, :] > 0.5, tl.full((), 0.5) + tl.program_id(0), x[here, :])
+
+    x = random(8, 8)
+    rows, columns = np.arange(8)[:, None], np.arange(1, 9)[None, :]
+    block = rows // 4 + 0 * columns
+    want = (
+        rows * 10 + columns // 2 % 3 - columns,
+        np.where((columns > rows) | (2 * rows <= columns - 3), rows, -columns),
+        np.where(3 - rows < columns, x, np.minimum(rows, block)),
+        np.where(x > 0.5, block + 0.5, x),
+    )
+    for got in (places(x), places.check(x)):
+        for a, b in zip(got, want, strict=True):
+            np.testing.assert_array_equal(a, b.astype(F32))
+
+
 @pytest.mark.parametrize("dtype", [np.float16, np.float64, np.int32, np.int8])
 def test_products_of_other_types(dtype: Any) -> None:
     a, b = (random(16, 40) * 3).astype(dtype), (random(40, 64) * 3).astype(dtype)

@@ -155,6 +155,20 @@ def masks_by_elements(x: Any, y: Any) -> None:
     tl.store(y, (tl.program_id(0), ...), tile, mask=tile > 0)
 
 
+def adds_a_part_to_a_number(x: Any, y: Any) -> None:
+    y[tl.program_id(0), :] = tl.program_id(0) + 0.5
+
+
+def takes_much_scratch(x: Any, y: Any) -> None:
+    much = tl.alloc((1024, 1024))
+    much[0, 0] = x[0, 0]
+    y[tl.program_id(0), :] = much[0, 0]
+
+
+def takes_scratch_of_no_known_size(x: Any, y: Any) -> None:
+    y[tl.program_id(0), :] = tl.full((tl.program_id(0),), 1)
+
+
 def is_read_at_a_text(x: Any, y: Any) -> None:
     y[tl.program_id(0), :] = x["all"]
 
@@ -173,7 +187,7 @@ TRACED: dict[Callable[..., None], str] = {
         "  hint: np.where chooses by elements"
     ),
     decides_by_the_instance: (
-        "MC0193 error: p0 is known only when the kernel runs, and Python is to decide by it\n"
+        "MC0193 error: program_id(0) is known only when the kernel runs, and Python is to decide by it\n"
         "  at: FILE:1\n"
         "  hint: np.where chooses by elements, np.minimum and np.maximum by numbers"
     ),
@@ -184,7 +198,7 @@ TRACED: dict[Callable[..., None], str] = {
     ),
     writes_nothing: ("MC0196 error: writes_nothing writes nothing to its outputs\n  at: FILE:0"),
     has_a_tile_of_no_known_size: (
-        "MC0194 error: a tile has p0 elements along axis 1, which is no number of at least 1\n"
+        "MC0194 error: a tile has program_id(0) elements along axis 1, not a number of at least 1\n"
         "  at: FILE:2\n"
         "  hint: x[j : j + 64] and tl.ds(j, 64) have 64"
     ),
@@ -227,6 +241,19 @@ TRACED: dict[Callable[..., None], str] = {
         "MC0194 error: a load or store takes a mask that ends each row at one place\n"
         "  at: FILE:2\n"
         "  hint: j + tl.arange(64) < n does; where rows are fewer, shift the last tile back"
+    ),
+    adds_a_part_to_a_number: (
+        "MC0194 error: np.add of program_id(0) and 0.5 is no number for an index\n"
+        "  at: FILE:1\n"
+        "  hint: tl.full((), 0.5) + i is a tile"
+    ),
+    takes_much_scratch: (
+        "MC0191 error: the scratch of an instance of takes_much_scratch is 4194304 bytes,"
+        " at most 2097152\n"
+        "  at: FILE:1"
+    ),
+    takes_scratch_of_no_known_size: (
+        "MC0194 error: an extent is program_id(0), and it must be a number of at least 1\n  at: FILE:1"
     ),
     is_read_at_a_text: (
         "MC0194 error: axis 0 is read at 'all', which is no place\n"

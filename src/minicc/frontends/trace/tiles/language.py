@@ -16,7 +16,15 @@ from minicc.frontends.trace.tiles.loops import rounds
 from minicc.frontends.trace.tiles.memory import Buffer, Part, loaded, reread, scratch, spilled
 from minicc.frontends.trace.tiles.numbers import Index, dim_of, number
 from minicc.frontends.trace.tiles.recording import current, line, wrong
-from minicc.frontends.trace.tiles.tile import Tile, constant, element_of, emitted, level, tile_of
+from minicc.frontends.trace.tiles.tile import (
+    Tile,
+    constant,
+    element_of,
+    emitted,
+    extents_of,
+    level,
+    tile_of,
+)
 from minicc.ir import affine, arith, kernel
 from minicc.ir.affine import Dim
 from minicc.ir.build import Builder
@@ -80,8 +88,7 @@ def alloc(shape: Sequence[int], dtype: Any = np.float32) -> Any:
 
 def full(shape: Sequence[int] | int, value: Any, dtype: Any = np.float32) -> Any:
     """A tile of one number."""
-    extents = (shape,) if isinstance(shape, int) else tuple(shape)
-    return constant(value, element_of(dtype), extents)
+    return constant(value, element_of(dtype), extents_of(shape))
 
 
 def zeros(shape: Sequence[int] | int, dtype: Any = np.float32) -> Any:
