@@ -260,6 +260,36 @@ def test_coordinates_and_masks() -> None:
             np.testing.assert_array_equal(a, b.astype(F32))
 
 
+def test_loops_hand_on_tuples_and_lists() -> None:
+    @minicc.kernel(grid=lambda x: x.shape[0], out=lambda x: [x, x])
+    def running(x: Any, y: Any, z: Any) -> None:
+        row, columns = tl.program_id(0), tl.arange(8)
+        sums, pair = [tl.zeros(8), tl.zeros(8)], (tl.zeros(8), tl.full(8, 1))
+        for j in tl.range(0, x.shape[1], 8):
+            tile = tl.load(x, (row, tl.ds(j, 8)), mask=j + columns < x.shape[1])
+            for _ in tl.range(2):
+                sums[0] = sums[0] + tile
+            pair = (pair[1], pair[0] + sums[0])
+            here = j + columns < x.shape[1]
+            tl.store(y, (row, tl.ds(j, 8)), sums[0] + sums[1], mask=here)
+            tl.store(z, (row, tl.ds(j, 8)), pair[0], mask=here)
+        y[row, 0:4] = (sums[0] + pair[1])[0:4]
+
+    x = random(3, 20)
+    y, z = np.zeros_like(x), np.zeros_like(x)
+    sums, pair = np.zeros((3, 8), F32), (np.zeros((3, 8), F32), np.ones((3, 8), F32))
+    for j in range(0, 20, 8):
+        tile = np.zeros((3, 8), F32)
+        tile[:, : 20 - j] = x[:, j : j + 8]
+        sums = sums + tile + tile
+        pair = (pair[1], pair[0] + sums)
+        y[:, j : j + 8], z[:, j : j + 8] = sums[:, : 20 - j], pair[0][:, : 20 - j]
+    y[:, :4] = (sums + pair[1])[:, :4]
+    for got in (running(x), running.check(x)):
+        np.testing.assert_allclose(got[0], y, rtol=1e-5, atol=1e-6)
+        np.testing.assert_allclose(got[1], z, rtol=1e-5, atol=1e-6)
+
+
 @pytest.mark.parametrize("dtype", [np.float16, np.float64, np.int32, np.int8])
 def test_products_of_other_types(dtype: Any) -> None:
     a, b = (random(16, 40) * 3).astype(dtype), (random(40, 64) * 3).astype(dtype)

@@ -136,6 +136,20 @@ def counts_in_a_loop(x: Any, y: Any) -> None:
         y[tl.program_id(0), j : j + 8] = count
 
 
+def moves_coordinates(x: Any, y: Any) -> None:
+    columns = tl.arange(8)
+    for _ in tl.range(0, 16, 8):
+        y[tl.program_id(0), 0:8] = columns * 2
+        columns = columns + 8
+
+
+def changes_a_list(x: Any, y: Any) -> None:
+    sums = [tl.zeros(8), tl.zeros(8)]
+    for j in tl.range(0, 16, 8):
+        sums.append(x[tl.program_id(0), j : j + 8])
+    y[tl.program_id(0), 0:8] = sums[0]
+
+
 def leaves_a_loop(x: Any, y: Any) -> None:
     for j in tl.range(0, 16, 8):
         y[tl.program_id(0), j : j + 8] = 0
@@ -187,7 +201,7 @@ TRACED: dict[Callable[..., None], str] = {
         "  hint: np.where chooses by elements"
     ),
     decides_by_the_instance: (
-        "MC0193 error: program_id(0) is known only when the kernel runs, and Python is to decide by it\n"
+        "MC0193 error: program_id(0) is known when the kernel runs, and Python is to decide by it\n"
         "  at: FILE:1\n"
         "  hint: np.where chooses by elements, np.minimum and np.maximum by numbers"
     ),
@@ -226,6 +240,17 @@ TRACED: dict[Callable[..., None], str] = {
         "  at: FILE:2\n"
         "  hint: what rounds hand on are tiles; tl.full makes one"
     ),
+    moves_coordinates: (
+        "MC0198 error: columns is <tile i64[8]> before the loop at FILE:2,"
+        " and another after a round\n"
+        "  at: FILE:2\n"
+        "  hint: what rounds hand on are tiles; tl.full makes one"
+    ),
+    changes_a_list: (
+        "MC0198 error: sums is a list of 2 tiles before the loop at FILE:2,"
+        " a list of 3 tiles after a round\n"
+        "  at: FILE:2"
+    ),
     leaves_a_loop: (
         "MC0197 error: tl.range is no loop of the kernel: it is left by `break` or `return`\n"
         "  at: FILE:1\n"
@@ -253,7 +278,8 @@ TRACED: dict[Callable[..., None], str] = {
         "  at: FILE:1"
     ),
     takes_scratch_of_no_known_size: (
-        "MC0194 error: an extent is program_id(0), and it must be a number of at least 1\n  at: FILE:1"
+        "MC0194 error: an extent is program_id(0), and it must be a number of at least 1\n"
+        "  at: FILE:1"
     ),
     is_read_at_a_text: (
         "MC0194 error: axis 0 is read at 'all', which is no place\n"

@@ -1,8 +1,8 @@
 """`tl.range` in a `for` statement: a loop of the kernel.
 
-The body is recorded once, with the round's number as an `Index`. Names that are bound to tiles
-before the loop and bound anew in it are carried from round to round; after the loop they have the
-last round's tiles. Everything else that the body makes is unknown after it.
+The body is recorded once, with the round's number as an `Index`. Names that are bound to tiles (or
+to lists or tuples of them) before the loop and anew in it are carried from round to round; after
+the loop they have the last round's tiles. Everything else that the body makes is unknown after it.
 """
 
 from __future__ import annotations
@@ -44,40 +44,51 @@ def _rounds(recording: Recording, site: Site, lo: Dim, hi: Dim, step: int) -> It
         return
     before = site.names()
     wanted = sorted(site.code.carried | site.code.left)
-    carried = {n: t for n in wanted if isinstance(t := before.get(n), Tile) and t.is_known}
-    around = recording.scope
-    inits = {n: Tile(t.value, around, tile_type(t)) for n, t in carried.items()}
-    scope = Scope()
-    args = {n: Value(tile_type(t), n) for n, t in carried.items()}
-    inside = {n: Tile(v, scope, v.type) for n, v in args.items()}
+    carried = {n: found for n in wanted if (found := _tiles(before.get(n)))}
+    around, scope = recording.scope, Scope()
+    inits = [t.value for found in carried.values() for t in found]
+    args = [Value(tile_type(t), n) for n, found in carried.items() for t in found]
+    inside = [Tile(v, scope, v.type) for v in args]
     recording.scopes.append(scope)
     name = recording.fresh()
     index = recording.indices[name]
-    site.bind(dict(inside))
+    boxes = iter(inside)
+    site.bind({n: _like(before[n], boxes) for n in carried})
     item = Index(affine.symbol(name))
     yield item
     after = site.names()
-    changed = [n for n in carried if after.get(n) is not inside[n]]
-    yields = [_handed_on(n, carried[n], after.get(n), site) for n in changed]
+    made = [t for n in carried for t in _handed_on(n, before[n], after.get(n), site)]
     for n in wanted:
-        if n not in carried and isinstance(before.get(n), int | float | Index):
-            _require_same(n, before[n], after.get(n), site)
+        if n not in carried:
+            _require_same(n, before.get(n), after.get(n), site)
     recording.scopes.pop()
-    scope.closed = True
     del recording.indices[name]
+    changed = [k for k, (new, old) in enumerate(zip(made, inside, strict=True)) if new is not old]
+    yields = [made[k].value for k in changed]
+    scope.closed = True
+    fresh = Value(index.type, next((n for n, x in after.items() if x is item), ""))
+    new = {k: Value(args[k].type, args[k].hint) for k in changed}
     b = Builder(scope.b.loc)
-    body = Region((index, *args.values()), live(scope.b.ops, yields), yields)
-    here = (n for n, x in after.items() if x is item)
-    fresh = Value(index.type, next(here, ""))
-    new = [Value(args[n].type, n) for n in changed]
-    given = dict(zip(changed, new, strict=True))
-    fixed = [given.get(n, inits[n].value) for n in carried]
-    made = inline(b, body, (fresh, *fixed))
-    region = Region((fresh, *new), b.ops, made)
-    op = _loop(recording, [inits[n].value for n in changed], region, (lo, hi, step), site)
-    results = zip(changed, op.results, strict=True)
-    left = {n: Tile(r, around, r.type) for n, r in results}
-    site.bind({**{n: carried[n] for n in carried if n not in changed}, **left})
+    body = Region((index, *args), live(scope.b.ops, yields), yields)
+    handed = inline(b, body, (fresh, *[new.get(k, v) for k, v in enumerate(inits)]))
+    region = Region((fresh, *new.values()), b.ops, handed)
+    op = _loop(recording, [inits[k] for k in changed], region, (lo, hi, step), site)
+    known = [t for found in carried.values() for t in found]
+    for k, result in zip(changed, op.results, strict=True):
+        known[k] = Tile(result, around, result.type)
+    boxes = iter(known)
+    site.bind({n: _like(before[n], boxes) for n in carried})
+
+
+def _tiles(x: Any) -> list[Tile]:
+    """The tiles that a name stands for, alone or in a list or tuple; none for all else."""
+    found = x if type(x) in (list, tuple) else [x]
+    return list(found) if all(type(t) is Tile and t.is_known for t in found) else []
+
+
+def _like(x: Any, tiles: Iterator[Tile]) -> Any:
+    """The next of some tiles, in a list or tuple where `x` is one."""
+    return type(x)([next(tiles) for _ in x]) if type(x) in (list, tuple) else next(tiles)
 
 
 def _loop(
@@ -99,19 +110,27 @@ def _loop(
     return op
 
 
-def _handed_on(name: str, before: Tile, after: Any, site: Site) -> Value:
-    """What a round hands on under a name, of the type that the round takes."""
-    if not isinstance(after, Tile):
-        wrong("MC0198", f"{name} is {before!r} before the loop at {site}, and {after!r} after it")
-    if tile_type(after) != tile_type(before):
-        text = f"{name} is {tile_type(before)} before the loop at {site}, and a round makes"
-        hint = "begin it with tl.full of that shape and type"
-        wrong("MC0198", f"{text} {tile_type(after)} of it", hint)
-    return after.value
+def _handed_on(name: str, before: Any, after: Any, site: Site) -> list[Tile]:
+    """What a round hands on under a name, of the types that the round takes."""
+    old, new = _tiles(before), _tiles(after)
+    if len(old) != len(new) or type(before) is not type(after):
+        told = [f"a {type(x).__name__} of {len(_tiles(x))} tiles" for x in (before, after)]
+        wrong("MC0198", f"{name} is {told[0]} before the loop at {site}, {told[1]} after a round")
+    for was, now in zip(old, new, strict=True):
+        if tile_type(now) != tile_type(was):
+            text = f"{name} is {tile_type(was)} before the loop at {site}, and a round makes"
+            hint = "begin it with tl.full of that shape and type"
+            wrong("MC0198", f"{text} {tile_type(now)} of it", hint)
+    return new
 
 
 def _require_same(name: str, before: Any, after: Any, site: Site) -> None:
-    if after is not before and not (isinstance(after, int | float) and after == before):
+    """UserError (MC0198) where a round binds anew what is no tile, and was bound before."""
+    if isinstance(before, Tile) and not before.is_known:
+        return  # of an earlier loop
+    if not isinstance(before, int | float | Index | Tile) or after is before:
+        return
+    if not (isinstance(before, int | float) and isinstance(after, int | float) and after == before):
         text = f"{name} is {before!r} before the loop at {site}, and another after a round"
         hint = "what rounds hand on are tiles; tl.full makes one"
         wrong("MC0198", text, hint)

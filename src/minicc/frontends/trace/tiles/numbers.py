@@ -83,7 +83,7 @@ class Index:
 
 
 def _decided(x: Index) -> NoReturn:
-    text = f"{x} is known only when the kernel runs, and Python is to decide by it"
+    text = f"{x} is known when the kernel runs, and Python is to decide by it"
     hint = "np.where chooses by elements, np.minimum and np.maximum by numbers"
     wrong("MC0193", text, hint)
 
