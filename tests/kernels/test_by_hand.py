@@ -260,6 +260,19 @@ def test_coordinates_and_masks() -> None:
             np.testing.assert_array_equal(a, b.astype(F32))
 
 
+def test_what_is_loaded_before_a_loop_is_multiplied_in_it() -> None:
+    @minicc.kernel(grid=lambda a: a.shape[0] // 4, out=lambda a, b: (a.shape[0], b.shape[1]))
+    def rows(a: Any, b: Any, c: Any) -> None:
+        i = tl.program_id(0) * 4
+        tile = a[i : i + 4, :]
+        for j in tl.range(0, b.shape[1], 16):
+            c[i : i + 4, j : j + 16] = tl.dot(tile, b[:, j : j + 16])
+
+    a, b = random(8, 40), random(40, 48)
+    np.testing.assert_allclose(rows(a, b), a @ b, rtol=1e-4, atol=1e-5)
+    assert "kernel.alloc" not in rows.text(a, b)
+
+
 def test_loops_hand_on_tuples_and_lists() -> None:
     @minicc.kernel(grid=lambda x: x.shape[0], out=lambda x: [x, x])
     def running(x: Any, y: Any, z: Any) -> None:

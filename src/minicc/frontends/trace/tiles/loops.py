@@ -19,9 +19,8 @@ from minicc.frontends.trace.tiles.recording import Recording, Scope, current, wr
 from minicc.frontends.trace.tiles.tile import Tile, tile_type
 from minicc.ir import affine, kernel
 from minicc.ir.affine import Dim
-from minicc.ir.build import Builder
 from minicc.ir.core import Op, Region, Value
-from minicc.ir.rewrite import inline, live
+from minicc.ir.rewrite import live
 
 
 def rounds(start: Any, stop: Any, step: int) -> Iterator[Any]:
@@ -43,17 +42,17 @@ def _rounds(recording: Recording, site: Site, lo: Dim, hi: Dim, step: int) -> It
     if isinstance(lo, int) and isinstance(hi, int) and hi <= lo:
         return
     before = site.names()
-    wanted = sorted(site.code.carried | site.code.left)
+    lists = {n for n, x in before.items() if type(x) is list}  # which change without being bound
+    wanted = sorted((site.code.carried | site.code.left) & (site.code.bound | lists))
     carried = {n: found for n in wanted if (found := _tiles(before.get(n)))}
     around, scope = recording.scope, Scope()
     inits = [t.value for found in carried.values() for t in found]
     args = [Value(tile_type(t), n) for n, found in carried.items() for t in found]
-    inside = [Tile(v, scope, v.type) for v in args]
+    inside = iter([Tile(v, scope, v.type) for v in args])
     recording.scopes.append(scope)
     name = recording.fresh()
     index = recording.indices[name]
-    boxes = iter(inside)
-    site.bind({n: _like(before[n], boxes) for n in carried})
+    site.bind({n: _like(before[n], inside) for n in carried})
     item = Index(affine.symbol(name))
     yield item
     after = site.names()
@@ -63,21 +62,13 @@ def _rounds(recording: Recording, site: Site, lo: Dim, hi: Dim, step: int) -> It
             _require_same(n, before.get(n), after.get(n), site)
     recording.scopes.pop()
     del recording.indices[name]
-    changed = [k for k, (new, old) in enumerate(zip(made, inside, strict=True)) if new is not old]
-    yields = [made[k].value for k in changed]
+    yields = [t.value for t in made]
     scope.closed = True
-    fresh = Value(index.type, next((n for n, x in after.items() if x is item), ""))
-    new = {k: Value(args[k].type, args[k].hint) for k in changed}
-    b = Builder(scope.b.loc)
+    index.hint = next((n for n, x in after.items() if x is item), "")
     body = Region((index, *args), live(scope.b.ops, yields), yields)
-    handed = inline(b, body, (fresh, *[new.get(k, v) for k, v in enumerate(inits)]))
-    region = Region((fresh, *new.values()), b.ops, handed)
-    op = _loop(recording, [inits[k] for k in changed], region, (lo, hi, step), site)
-    known = [t for found in carried.values() for t in found]
-    for k, result in zip(changed, op.results, strict=True):
-        known[k] = Tile(result, around, result.type)
-    boxes = iter(known)
-    site.bind({n: _like(before[n], boxes) for n in carried})
+    op = _loop(recording, inits, body, (lo, hi, step), site)
+    left = iter([Tile(result, around, result.type) for result in op.results])
+    site.bind({n: _like(before[n], left) for n in carried})
 
 
 def _tiles(x: Any) -> list[Tile]:
