@@ -10,10 +10,12 @@ from __future__ import annotations
 import dis
 import sys
 from collections.abc import Iterator
+from functools import lru_cache
+from types import CodeType
 from typing import Any
 
 from minicc.frontends.trace.capture import Site
-from minicc.frontends.trace.loop_code import loop_at
+from minicc.frontends.trace.loop_code import LoopCode, loop_at
 from minicc.frontends.trace.tiles.numbers import Index, dim_of
 from minicc.frontends.trace.tiles.recording import Recording, Scope, current, wrong
 from minicc.frontends.trace.tiles.tile import Tile, tile_type
@@ -26,16 +28,23 @@ from minicc.ir.rewrite import live
 def rounds(start: Any, stop: Any, step: int) -> Iterator[Any]:
     """The items of a loop for the `for` statement that asks for them."""
     frame = sys._getframe(2)
-    # while it calls a function of Python, a frame may stand behind its instruction
-    steps = dis.get_instructions(frame.f_code)
-    at = max(s.offset for s in steps if s.offset <= frame.f_lasti)
-    code = loop_at(frame.f_code, at, True)
+    code = _loop_around(frame.f_code, frame.f_lasti)
     if code is None or code.refused:
         why = f"it {code.refused}" if code else "it stands in no `for` statement"
         wrong("MC0197", f"tl.range is no loop of the kernel: {why}", "range writes rounds out")
     if not isinstance(step, int) or step < 1:
         wrong("MC0194", f"tl.range in steps of {step}", "steps are numbers of at least 1")
     return _rounds(current(), Site(frame, code), dim_of(start), dim_of(stop), step)
+
+
+@lru_cache(512)
+def _loop_around(code: CodeType, at: int) -> LoopCode | None:
+    """The `for` that asks for what a frame is calling.
+
+    While it calls a function of Python's, a frame may stand behind its instruction.
+    """
+    called = max(s.offset for s in dis.get_instructions(code) if s.offset <= at)
+    return loop_at(code, called, True)
 
 
 def _rounds(recording: Recording, site: Site, lo: Dim, hi: Dim, step: int) -> Iterator[Any]:
