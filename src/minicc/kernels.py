@@ -20,7 +20,6 @@ from minicc.ir import graph
 from minicc.ir.check_kernel import check_kernel
 from minicc.ir.core import Function, Module, Region, Value
 from minicc.ir.printer import print_function
-from minicc.ir.types import TensorType, tensor_of
 from minicc.later import Later
 from minicc.locks import lock
 from minicc.options import Options, options_of
@@ -52,7 +51,7 @@ class Kernel(KernelFunction):
         return outputs[0] if len(outputs) == 1 else tuple(outputs)
 
     def _compile(self, key: Any, given: Sequence[Any], constants: Mapping[str, Any]) -> Compilation:
-        module = self._module([tensor_of(a) for a in given], constants)
+        module = self.module(*given, **constants)
         with self._lock:
             found = self._compiled[key] = compile_module(module, self.options, {})
         return found
@@ -64,7 +63,7 @@ class Kernel(KernelFunction):
         instance writes differently (MC0188), or reads of an output what nobody wrote (MC0189).
         """
         given = [np.asarray(a) for a in arrays]
-        (op,) = self._module([tensor_of(a) for a in given], constants).main.body.ops
+        (op,) = self.module(*given, **constants).main.body.ops
         assert isinstance(op, graph.Kernel)
         outputs = check_kernel(op, given)
         return outputs[0] if len(outputs) == 1 else tuple(outputs)
@@ -81,9 +80,7 @@ class Kernel(KernelFunction):
 
     def module(self, *arrays: Any, **constants: Any) -> Module:
         """The graph of a call for such arrays, or for anything with a shape and a dtype."""
-        return self._module([Spec(a.shape, a.dtype).type for a in arrays], constants)
-
-    def _module(self, types: Sequence[TensorType], constants: Mapping[str, Any]) -> Module:
+        types = [Spec(a.shape, a.dtype).type for a in arrays]
         parts = self.parts(types, constants)
         names = [a.hint for a in parts["body"].args[len(parts["grid"]) :]]
         args = [Value(t, n) for t, n in zip(types, names, strict=False)]

@@ -118,3 +118,25 @@ def test_stages_of_a_function(tmp_path: Path) -> None:
     assert "functions: softmax, looks, fails" in failure("compile", f"{file}:none", *shape)
     assert "the argument x is not given" in failure("compile", f"{file}:looks")
     assert "no input is called 'y'" in failure("compile", f"{file}:looks", *shape, "--shape", "y=3")
+
+
+KERNEL = """
+import minicc
+import minicc.tile as tl
+
+@minicc.kernel(grid=lambda x: x.shape[0], out=lambda x: x)
+def twice(x, y):
+    y[tl.program_id(0), :] = x[tl.program_id(0), :] * 2
+"""
+
+
+def test_stages_of_a_kernel_by_hand(tmp_path: Path) -> None:
+    file, dump = tmp_path / "kernels_of_mine.py", tmp_path / "dump"
+    file.write_text(KERNEL)
+    named = ("compile", f"{file}:twice", "--shape", "x=4x8")
+    shown = invoke(*named, "--emit", "kernel", "--dump", str(dump))
+    assert "func @twice(" in shown.stdout, shown.output
+    for stage in ("specialise", "fuse", "bufferize"):
+        text = next(dump.glob(f"*-{stage}.mcc"))
+        assert invoke("verify", str(text), "--input", "x=random").exit_code == 0
+    assert "inputs: x, y" in invoke("compile", f"{file}:twice", "--shape", "z=4x8").stderr

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from benchmarks import kernels
 from onnx import TensorProto, helper
 
 import minicc
@@ -89,14 +90,29 @@ def random(*shape: int) -> Any:
     return np.random.default_rng(len(shape)).normal(size=shape).astype(F32)
 
 
-def model(operator: str, extent: Any, **attributes: Any) -> bytes:
+@minicc.kernel(grid=lambda ids: ids.shape[0], out=lambda table, ids: (*ids.shape, table.shape[1]))
+def take(table: Any, ids: Any, y: Any) -> None:
+    """Rows of a table, by numbers that are data."""
+    i = tl.program_id(0)
+    y[i, :] = table[ids[i], :]
+
+
+@minicc.kernel(grid=lambda x: x.shape[0], out=lambda x: [x, tl.Spec(x.shape[:1], np.int64)])
+def two(x: Any, y: Any, z: Any) -> None:
+    """Two outputs of unlike types."""
+    i = tl.program_id(0)
+    y[i, :] = -abs(x[i, ::2] - x[i, 1::2])[:, None].reshape(-1).sum()
+    z[i] = tl.full((), 7, np.int64) + i
+
+
+def model(operator: str, shape: Any, **attributes: Any) -> bytes:
     domain, _, name = operator.rpartition(".")
     nodes = [
         helper.make_node("Add", ["x", "x"], ["t"], "twice"),
         helper.make_node(name, ["t"], ["s"], "hand", domain=domain, **attributes),
         helper.make_node("Relu", ["s"], ["y"], "relu"),
     ]
-    x = helper.make_tensor_value_info("x", TensorProto.FLOAT, [extent, 50])
+    x = helper.make_tensor_value_info("x", TensorProto.FLOAT, shape)
     y = helper.make_tensor_value_info("y", TensorProto.FLOAT, None)
     opsets = [helper.make_opsetid("", 17), helper.make_opsetid(domain, 1)]
     graph = helper.make_graph(nodes, "g", [x], [y])
@@ -167,14 +183,148 @@ def test_it_may_stand_in_a_loop_that_is_captured() -> None:
     assert "graph.scan" in print_module(f.lower(x).module)
 
 
-@pytest.mark.parametrize("extent", [6, "n"])
-def test_an_operator_of_a_users_domain(extent: Any) -> None:
+@pytest.mark.parametrize("shape", [[6, 50], ["m", 50], ["m", "n"]])
+def test_an_operator_of_a_users_domain(shape: Any) -> None:
     softmax.register("com.example.RowSoftmax")
-    session = minicc.InferenceSession(model("com.example.RowSoftmax", extent, width=16))
-    for rows in (6, 6 if extent == 6 else 9):
-        x = random(rows, 50)
-        (got,) = session.run(None, {"x": x})
-        np.testing.assert_allclose(got, soft_max(x + x), rtol=1e-4, atol=1e-6)
+    session = minicc.InferenceSession(model("com.example.RowSoftmax", shape, width=16))
+    for extents in ((6, 50), (9, 50), (2, 7), (1, 1)):
+        if all(isinstance(n, str) or n == m for n, m in zip(shape, extents, strict=True)):
+            x = random(*extents)
+            (got,) = session.run(None, {"x": x})
+            np.testing.assert_allclose(got, soft_max(x + x), rtol=1e-4, atol=1e-6)
+
+
+def test_an_operator_whose_tiles_have_free_sizes() -> None:
+    @minicc.kernel(grid=lambda x: x.shape[0], out=lambda x: x)
+    def reverse(x: Any, y: Any) -> None:
+        i = tl.program_id(0)
+        y[i, :] = x[i, :] * 2
+
+    reverse.register("com.example.Twice")
+    session = minicc.InferenceSession(model("com.example.Twice", ["m", "n"]))
+    for n in (5, 8):
+        x = random(3, n)
+        np.testing.assert_array_equal(session.run(None, {"x": x})[0], np.maximum(4 * x, 0))
+
+
+def test_an_operator_whose_kernel_is_wrong() -> None:
+    @minicc.kernel(grid=lambda x: x.shape[0], out=lambda x: x)
+    def shifts(x: Any, y: Any) -> None:
+        y[tl.program_id(0), :] = x[tl.program_id(0) + 1, :]
+
+    shifts.register("com.example.Shift")
+    with pytest.raises(minicc.UserError, match=r"MC0199 .*Shift.*reads x(.|\n)*hand, test_by_hand"):
+        minicc.InferenceSession(model("com.example.Shift", [3, 4]))
+
+
+def test_places_that_are_data() -> None:
+    table, ids = random(10, 16), np.array([3, -1, 0, 9])
+    np.testing.assert_array_equal(take(table, ids), table[ids])
+    np.testing.assert_array_equal(take.check(table, ids), table[ids])
+    np.testing.assert_array_equal(minicc.jit(take)(table, ids), table[ids])
+    with pytest.raises(minicc.UserError, match=r"MC0158 .*index 10(.|\n)*test_by_hand\.py:\d+"):
+        take(table, np.array([10]))
+
+
+def test_several_outputs_and_strides() -> None:
+    x = random(5, 8)
+    want = -np.abs(x[:, ::2] - x[:, 1::2]).sum(axis=1)
+    for run_it in (two, two.check, minicc.jit(lambda x: two(x))):
+        y, z = run_it(x)
+        np.testing.assert_allclose(y, np.repeat(want[:, None], 8, axis=1), rtol=1e-5)
+        np.testing.assert_array_equal(z, np.arange(7, 12))
+
+
+def test_coordinates_and_masks() -> None:
+    @minicc.kernel(grid=2, out=lambda x: [x, x, x, x])
+    def places(x: Any, a: Any, b: Any, c: Any, d: Any) -> None:
+        i, j = tl.program_id(0) * 4 + tl.arange(4), tl.arange(1, 9)
+        rows, columns = i[:, None], j[None, :]
+        here = tl.ds(tl.program_id(0) * 4, 4)
+        a[here, :] = rows * 10 + columns // 2 % 3 - columns
+        b[here, :] = np.where((columns > rows) | (2 * rows <= columns - 3), rows, -columns)
+        c[here, :] = np.where(3 - rows < columns, x[here, :], np.minimum(rows, tl.program_id(0)))
+        d[here, :] = np.where(x[here, :] > 0.5, tl.full((), 0.5) + tl.program_id(0), x[here, :])
+
+    x = random(8, 8)
+    rows, columns = np.arange(8)[:, None], np.arange(1, 9)[None, :]
+    block = rows // 4 + 0 * columns
+    want = (
+        rows * 10 + columns // 2 % 3 - columns,
+        np.where((columns > rows) | (2 * rows <= columns - 3), rows, -columns),
+        np.where(3 - rows < columns, x, np.minimum(rows, block)),
+        np.where(x > 0.5, block + 0.5, x),
+    )
+    for got in (places(x), places.check(x)):
+        for a, b in zip(got, want, strict=True):
+            np.testing.assert_array_equal(a, b.astype(F32))
+
+
+def test_what_is_loaded_before_a_loop_is_multiplied_in_it() -> None:
+    @minicc.kernel(grid=lambda a: a.shape[0] // 4, out=lambda a, b: (a.shape[0], b.shape[1]))
+    def rows(a: Any, b: Any, c: Any) -> None:
+        i = tl.program_id(0) * 4
+        tile = a[i : i + 4, :]
+        for j in tl.range(0, b.shape[1], 16):
+            c[i : i + 4, j : j + 16] = tl.dot(tile, b[:, j : j + 16])
+
+    a, b = random(8, 40), random(40, 48)
+    np.testing.assert_allclose(rows(a, b), a @ b, rtol=1e-4, atol=1e-5)
+    assert "kernel.alloc" not in rows.text(a, b)
+
+
+def test_loops_hand_on_tuples_and_lists() -> None:
+    @minicc.kernel(grid=lambda x: x.shape[0], out=lambda x: [x, x])
+    def running(x: Any, y: Any, z: Any) -> None:
+        row, columns = tl.program_id(0), tl.arange(8)
+        sums, pair = [tl.zeros(8), tl.zeros(8)], (tl.zeros(8), tl.full(8, 1))
+        for j in tl.range(0, x.shape[1], 8):
+            tile = tl.load(x, (row, tl.ds(j, 8)), mask=j + columns < x.shape[1])
+            for _ in tl.range(2):
+                sums[0] = sums[0] + tile
+            pair = (pair[1], pair[0] + sums[0])
+            here = j + columns < x.shape[1]
+            tl.store(y, (row, tl.ds(j, 8)), sums[0] + sums[1], mask=here)
+            tl.store(z, (row, tl.ds(j, 8)), pair[0], mask=here)
+        y[row, 0:4] = (sums[0] + pair[1])[0:4]
+
+    x = random(3, 20)
+    y, z = np.zeros_like(x), np.zeros_like(x)
+    sums, pair = np.zeros((3, 8), F32), (np.zeros((3, 8), F32), np.ones((3, 8), F32))
+    for j in range(0, 20, 8):
+        tile = np.zeros((3, 8), F32)
+        tile[:, : 20 - j] = x[:, j : j + 8]
+        sums = sums + tile + tile
+        pair = (pair[1], pair[0] + sums)
+        y[:, j : j + 8], z[:, j : j + 8] = sums[:, : 20 - j], pair[0][:, : 20 - j]
+    y[:, :4] = (sums + pair[1])[:, :4]
+    for got in (running(x), running.check(x)):
+        np.testing.assert_allclose(got[0], y, rtol=1e-5, atol=1e-6)
+        np.testing.assert_allclose(got[1], z, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float64, np.int32, np.int8])
+def test_products_of_other_types(dtype: Any) -> None:
+    a, b = (random(16, 40) * 3).astype(dtype), (random(40, 64) * 3).astype(dtype)
+    narrow = dtype == np.float16  # sums are of f32
+    want = (a.astype(F32) @ b.astype(F32)).astype(dtype) if narrow else a @ b
+    np.testing.assert_allclose(product(a, b), want, rtol=1e-2 if narrow else 1e-12)
+
+
+def test_arrays_of_no_rows_and_of_other_strides() -> None:
+    assert softmax(np.zeros((0, 8), F32)).shape == (0, 8)
+    x = random(7, 12)
+    np.testing.assert_allclose(softmax(x.T), soft_max(x.T), rtol=1e-4)
+
+
+def test_those_that_are_measured() -> None:
+    a, b = random(32, 256), random(256, 64)
+    np.testing.assert_allclose(kernels.product(a, b), a @ b, rtol=1e-3, atol=1e-4)
+    q, k, v = random(3, 192, 64)
+    want = attend(q, k.T, v)
+    np.testing.assert_allclose(kernels.attention(q, k, v, keys=64), want, rtol=1e-3, atol=1e-4)
+    checked = kernels.attention.check(q, k, v, keys=64)
+    np.testing.assert_allclose(checked, want, rtol=1e-3, atol=1e-4)
 
 
 def test_threads_change_no_bits() -> None:

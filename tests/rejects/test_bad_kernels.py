@@ -136,6 +136,20 @@ def counts_in_a_loop(x: Any, y: Any) -> None:
         y[tl.program_id(0), j : j + 8] = count
 
 
+def moves_coordinates(x: Any, y: Any) -> None:
+    columns = tl.arange(8)
+    for _ in tl.range(0, 16, 8):
+        y[tl.program_id(0), 0:8] = columns * 2
+        columns = columns + 8
+
+
+def changes_a_list(x: Any, y: Any) -> None:
+    sums = [tl.zeros(8), tl.zeros(8)]
+    for j in tl.range(0, 16, 8):
+        sums.append(x[tl.program_id(0), j : j + 8])
+    y[tl.program_id(0), 0:8] = sums[0]
+
+
 def leaves_a_loop(x: Any, y: Any) -> None:
     for j in tl.range(0, 16, 8):
         y[tl.program_id(0), j : j + 8] = 0
@@ -153,6 +167,20 @@ def calls_what_tiles_have_not(x: Any, y: Any) -> None:
 def masks_by_elements(x: Any, y: Any) -> None:
     tile = x[tl.program_id(0), :]
     tl.store(y, (tl.program_id(0), ...), tile, mask=tile > 0)
+
+
+def adds_a_part_to_a_number(x: Any, y: Any) -> None:
+    y[tl.program_id(0), :] = tl.program_id(0) + 0.5
+
+
+def takes_much_scratch(x: Any, y: Any) -> None:
+    much = tl.alloc((1024, 1024))
+    much[0, 0] = x[0, 0]
+    y[tl.program_id(0), :] = much[0, 0]
+
+
+def takes_scratch_of_no_known_size(x: Any, y: Any) -> None:
+    y[tl.program_id(0), :] = tl.full((tl.program_id(0),), 1)
 
 
 def is_read_at_a_text(x: Any, y: Any) -> None:
@@ -173,7 +201,7 @@ TRACED: dict[Callable[..., None], str] = {
         "  hint: np.where chooses by elements"
     ),
     decides_by_the_instance: (
-        "MC0193 error: p0 is known only when the kernel runs, and Python is to decide by it\n"
+        "MC0193 error: program_id(0) is known when the kernel runs, and Python is to decide by it\n"
         "  at: FILE:1\n"
         "  hint: np.where chooses by elements, np.minimum and np.maximum by numbers"
     ),
@@ -184,7 +212,7 @@ TRACED: dict[Callable[..., None], str] = {
     ),
     writes_nothing: ("MC0196 error: writes_nothing writes nothing to its outputs\n  at: FILE:0"),
     has_a_tile_of_no_known_size: (
-        "MC0194 error: a tile has p0 elements along axis 1, which is no number of at least 1\n"
+        "MC0194 error: a tile has program_id(0) elements along axis 1, not a number of at least 1\n"
         "  at: FILE:2\n"
         "  hint: x[j : j + 64] and tl.ds(j, 64) have 64"
     ),
@@ -205,12 +233,23 @@ TRACED: dict[Callable[..., None], str] = {
     changes_type_in_a_loop: (
         "MC0198 error: total is f32[8] before the loop at FILE:2, and a round makes f32 of it\n"
         "  at: FILE:2\n"
-        "  hint: begin it with tl.full of that shape"
+        "  hint: begin it with tl.full of that shape and type"
     ),
     counts_in_a_loop: (
         "MC0198 error: count is 0 before the loop at FILE:2, and another after a round\n"
         "  at: FILE:2\n"
         "  hint: what rounds hand on are tiles; tl.full makes one"
+    ),
+    moves_coordinates: (
+        "MC0198 error: columns is <tile i64[8]> before the loop at FILE:2,"
+        " and another after a round\n"
+        "  at: FILE:2\n"
+        "  hint: what rounds hand on are tiles; tl.full makes one"
+    ),
+    changes_a_list: (
+        "MC0198 error: sums is a list of 2 tiles before the loop at FILE:2,"
+        " a list of 3 tiles after a round\n"
+        "  at: FILE:2"
     ),
     leaves_a_loop: (
         "MC0197 error: tl.range is no loop of the kernel: it is left by `break` or `return`\n"
@@ -227,6 +266,20 @@ TRACED: dict[Callable[..., None], str] = {
         "MC0194 error: a load or store takes a mask that ends each row at one place\n"
         "  at: FILE:2\n"
         "  hint: j + tl.arange(64) < n does; where rows are fewer, shift the last tile back"
+    ),
+    adds_a_part_to_a_number: (
+        "MC0194 error: np.add of program_id(0) and 0.5 is no number for an index\n"
+        "  at: FILE:1\n"
+        "  hint: tl.full((), 0.5) + i is a tile"
+    ),
+    takes_much_scratch: (
+        "MC0191 error: the scratch of an instance of takes_much_scratch is 4194304 bytes,"
+        " at most 2097152\n"
+        "  at: FILE:1"
+    ),
+    takes_scratch_of_no_known_size: (
+        "MC0194 error: an extent is program_id(0), and it must be a number of at least 1\n"
+        "  at: FILE:1"
     ),
     is_read_at_a_text: (
         "MC0194 error: axis 0 is read at 'all', which is no place\n"

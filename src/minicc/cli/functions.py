@@ -6,7 +6,8 @@ import importlib.util
 import inspect
 import os
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,9 @@ import numpy as np
 from minicc.errors import MiniccError, Problems, UserError
 from minicc.inputs import check_names
 from minicc.ir.arrays import Array
+from minicc.ir.core import Module
 from minicc.jitted import jit
+from minicc.kernels import Kernel
 from minicc.options import Options
 from minicc.units import Units, units_of
 
@@ -38,15 +41,23 @@ def units_of_function(
     """
     file, _, name = path.rpartition(":")
     function = _loaded(file, name)
-    arguments = _arguments(function, given, shapes)
+    parameters = inspect.signature(function).parameters
+    if isinstance(function, Kernel):  # of its outputs nothing is given
+        taken, named = inspect.signature(function.function).parameters, {*given, *shapes}
+        known = {n: p for n, p in taken.items() if n in named or not named <= taken.keys()}
+        parameters = MappingProxyType(known)
+    arguments = _arguments(parameters, given, shapes)
     try:
-        modules = jit(function, options=options).lower(**arguments).modules
+        if isinstance(function, Kernel):
+            modules: Sequence[Module] = [function.module(*[arguments[n] for n in parameters])]
+        else:
+            modules = jit(function, options=options).lower(**arguments).modules
     except MiniccError:
         raise
     except Exception as error:
         raise _raised(f"{name} raised", error) from error
-    known = [unit for module in modules for unit in units_of(module, options, {}).known]
-    return Units(tuple(unit._replace(number=k) for k, unit in enumerate(known, 1)))
+    units = [unit for module in modules for unit in units_of(module, options, {}).known]
+    return Units(tuple(unit._replace(number=k) for k, unit in enumerate(units, 1)))
 
 
 def _raised(what: str, error: Exception) -> UserError:
@@ -79,14 +90,13 @@ def _loaded(file: str, name: str) -> Callable[..., Any]:
 
 
 def _arguments(
-    function: Callable[..., Any],
+    parameters: Mapping[str, inspect.Parameter],
     given: Mapping[str, Array],
     shapes: Mapping[str, tuple[int, ...]],
 ) -> dict[str, Array]:
     problems = Problems()
-    parameters = inspect.signature(function).parameters
     check_names([(name, None) for name in parameters], [*given, *shapes], problems)
-    arguments = dict(given)
+    arguments = {n: given[n] for n in parameters if n in given}
     for k, (name, parameter) in enumerate(parameters.items()):
         if name in given:
             continue

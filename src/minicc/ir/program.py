@@ -123,7 +123,7 @@ class Launch(Op, name="program.launch"):
 
     def bound(self, formal: tuple[str, ...]) -> tuple[str, ...]:
         """What locations of the kernel stand for at this launch."""
-        places = [self.sources[int(name[1:])] for name in formal if name[:1] == "#"]
+        places = [self.sources[int(n[1:])] if n[:1] == "#" else (n,) for n in formal]
         return tuple(dict.fromkeys(name for place in places for name in place)) or self.loc
 
     def sizes_in(self, kernel: Function) -> dict[str, Dim]:

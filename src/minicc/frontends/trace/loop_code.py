@@ -38,7 +38,7 @@ class LoopCode(NamedTuple):
     """A loop: the place of its head, its line, and the names that its body needs.
 
     Those are `carried`, the local ones that it may read before it binds them, and those from
-    `outside` of the function; `left` are those that it binds, and that may be read after the loop.
+    `outside` of the function; of those that it has `bound`, `left` may be read after the loop.
     `refused` says why it can't be captured.
     """
 
@@ -48,6 +48,7 @@ class LoopCode(NamedTuple):
     carried: frozenset[str]
     left: frozenset[str]
     refused: str
+    bound: frozenset[str]
 
 
 class Test(NamedTuple):
@@ -283,9 +284,10 @@ class _Body:
         step = self.steps[self.head]
         line = (step.positions.lineno if step.positions else None) or self.code.co_firstlineno
         start = self.steps[self.first[0]].offset
-        left = self._left()
+        bound = frozenset(name for n in self.depths for name in _local(self.steps[n])[1])
+        left = self._left(bound)
         carried = self._carried() | (left if self.exits else frozenset())
-        return LoopCode(start, line, frozenset(outside), carried, left, refused)
+        return LoopCode(start, line, frozenset(outside), carried, left, refused, bound)
 
     def _walk(self) -> str:
         waiting = [self.first]
@@ -341,9 +343,8 @@ class _Body:
     def _seen(self) -> frozenset[str]:
         return frozenset({*self.code.co_cellvars, *self.code.co_freevars})
 
-    def _left(self) -> frozenset[str]:
+    def _left(self, bound: frozenset[str]) -> frozenset[str]:
         """Names that the body binds and that are read after the loop, as far as can be told."""
-        bound = frozenset(name for n in self.depths for name in _local(self.steps[n])[1])
         if self.handlers or "locals" in self.code.co_names:
             return bound  # anything may be read
         live = _live(self.steps, _Flow(self.steps, self.place).follows())

@@ -19,7 +19,7 @@ from minicc.ir.core import Value
 from minicc.ir.types import BOOL, I64, TensorType
 
 _ORDERS = ("less", "less_equal", "greater", "greater_equal")
-_SUMS = ("add", "subtract", "multiply", "floor_divide", "remainder")
+_SUMS = ("add", "subtract", "multiply")
 
 
 class Coordinates(Tile):
@@ -61,7 +61,7 @@ class Coordinates(Tile):
         else:
             theirs = dim_of(other)
         if ufunc in _SUMS:
-            if ufunc not in ("add", "subtract") and affine.symbols(theirs):
+            if ufunc == "multiply" and affine.symbols(theirs):
                 return None
             return Coordinates(dim_of(combined(ufunc, number(mine), number(theirs))), shape)
         if ufunc not in _ORDERS:

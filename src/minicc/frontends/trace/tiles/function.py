@@ -9,6 +9,7 @@ from typing import Any
 from minicc.errors import UserError
 from minicc.frontends.trace.tiles.tracing import Spec, dims_of, place_of, traced_kernel
 from minicc.ir.types import TensorType
+from minicc.wording import counted
 
 
 class KernelFunction:
@@ -50,9 +51,9 @@ class KernelFunction:
         outputs = [_spec(o, specs).type for o in (out if isinstance(out, list) else [out])]
         more = len(types) + len(outputs) - len(self.names)
         if more and not (self.others and more > 0):
-            text = f"{self.__name__}({', '.join(self.names)}) is given {len(types)} inputs"
+            numbers = counted(len(types), "input"), counted(len(outputs), "output")
+            text = f"{self.__name__}({', '.join(self.names)}) is given {' for '.join(numbers)}"
             hint = "its parameters are the inputs, then the outputs, constants behind *"
-            text = f"{text} for {len(outputs)} outputs"
             raise UserError("MC0187", text, hint=hint, where=self.place)
         asked = _asked(self.grid, named)
         grid = dims_of(asked if isinstance(asked, tuple | list) else (asked,))

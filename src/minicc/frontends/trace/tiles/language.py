@@ -16,7 +16,15 @@ from minicc.frontends.trace.tiles.loops import rounds
 from minicc.frontends.trace.tiles.memory import Buffer, Part, loaded, reread, scratch, spilled
 from minicc.frontends.trace.tiles.numbers import Index, dim_of, number
 from minicc.frontends.trace.tiles.recording import current, line, wrong
-from minicc.frontends.trace.tiles.tile import Tile, constant, element_of, emitted, level, tile_of
+from minicc.frontends.trace.tiles.tile import (
+    Tile,
+    constant,
+    element_of,
+    emitted,
+    extents_of,
+    level,
+    tile_of,
+)
 from minicc.ir import affine, arith, kernel
 from minicc.ir.affine import Dim
 from minicc.ir.build import Builder
@@ -80,8 +88,7 @@ def alloc(shape: Sequence[int], dtype: Any = np.float32) -> Any:
 
 def full(shape: Sequence[int] | int, value: Any, dtype: Any = np.float32) -> Any:
     """A tile of one number."""
-    extents = (shape,) if isinstance(shape, int) else tuple(shape)
-    return constant(value, element_of(dtype), extents)
+    return constant(value, element_of(dtype), extents_of(shape))
 
 
 def zeros(shape: Sequence[int] | int, dtype: Any = np.float32) -> Any:
@@ -119,12 +126,13 @@ def dot(a: Tile, b: Tile, acc: Tile | None = None) -> Any:
     tiles of a product may be larger than the registers; [m, n] should fit them.
     """
     if a.ndim != 2 or b.ndim != 2 or a.shape[1] != b.shape[0] or a.dtype != b.dtype:
-        wrong(
-            "MC0191", f"tl.dot of {a!r} and {b!r}", "[m, k] and [k, n] of one type have a product"
-        )
+        hint = "[m, k] and [k, n] of one type have a product"
+        wrong("MC0191", f"tl.dot of {a!r} and {b!r}", hint)
     if acc is None:
-        wide = F32 if a.element.bits < F32.bits else a.element
-        acc = constant(0, wide if a.element.is_float else a.element, (a.shape[0], b.shape[1]))
+        wide = F32 if a.element.is_float and a.element.bits < F32.bits else a.element
+        acc = constant(0, wide, (a.shape[0], b.shape[1]))
+    if acc.shape != (a.shape[0], b.shape[1]):
+        wrong("MC0191", f"tl.dot of {a!r} and {b!r} is added to {acc!r}")
     sources = [loaded(x) or loaded(spilled(x)[...]) for x in (a, b)]
     index, total = Value(INDEX_TYPE, "k"), Value(acc.value.type, "acc")
     inner = Builder((line(),))
@@ -134,8 +142,12 @@ def dot(a: Tile, b: Tile, acc: Tile | None = None) -> Any:
         assert op is not None
         places: dict[str, Dim] = {f"t{axis}": affine.symbol(f"i{len(op.indices)}")}
         at = tuple(affine.substitute(e, places) for e in op.at)
-        factors.append(inner.emit(kernel.Load, op.buffer, (*op.indices, index), at=at, shape=shape))
-    made = inner.emit(arith.Fma, *factors, total)
+        factor = inner.emit(kernel.Load, op.buffer, (*op.indices, index), at=at, shape=shape)
+        if a.element is not acc.element:
+            factor = inner.emit(arith.Cast, factor, dtype=acc.element)
+        factors.append(factor)
+    column, row = factors
+    made = _added(inner, column, row, total)
     body = Region((index, total), inner.ops, (made,))
     return emitted(kernel.For, (acc.value,), lo=0, hi=k, step=1, body=body)
 

@@ -1,8 +1,8 @@
 """`tl.range` in a `for` statement: a loop of the kernel.
 
-The body is recorded once, with the round's number as an `Index`. Names that are bound to tiles
-before the loop and bound anew in it are carried from round to round; after the loop they have the
-last round's tiles. Everything else that the body makes is unknown after it.
+The body is recorded once, with the round's number as an `Index`. Names that are bound to tiles (or
+to lists or tuples of them) before the loop and anew in it are carried from round to round; after
+the loop they have the last round's tiles. Everything else that the body makes is unknown after it.
 """
 
 from __future__ import annotations
@@ -10,27 +10,25 @@ from __future__ import annotations
 import dis
 import sys
 from collections.abc import Iterator
+from functools import lru_cache
+from types import CodeType
 from typing import Any
 
 from minicc.frontends.trace.capture import Site
-from minicc.frontends.trace.loop_code import loop_at
+from minicc.frontends.trace.loop_code import LoopCode, loop_at
 from minicc.frontends.trace.tiles.numbers import Index, dim_of
 from minicc.frontends.trace.tiles.recording import Recording, Scope, current, wrong
 from minicc.frontends.trace.tiles.tile import Tile, tile_type
 from minicc.ir import affine, kernel
 from minicc.ir.affine import Dim
-from minicc.ir.build import Builder
 from minicc.ir.core import Op, Region, Value
-from minicc.ir.rewrite import inline, live
+from minicc.ir.rewrite import live
 
 
 def rounds(start: Any, stop: Any, step: int) -> Iterator[Any]:
     """The items of a loop for the `for` statement that asks for them."""
     frame = sys._getframe(2)
-    # while it calls a function of Python, a frame may stand behind its instruction
-    steps = dis.get_instructions(frame.f_code)
-    at = max(s.offset for s in steps if s.offset <= frame.f_lasti)
-    code = loop_at(frame.f_code, at, True)
+    code = _loop_around(frame.f_code, frame.f_lasti)
     if code is None or code.refused:
         why = f"it {code.refused}" if code else "it stands in no `for` statement"
         wrong("MC0197", f"tl.range is no loop of the kernel: {why}", "range writes rounds out")
@@ -39,45 +37,58 @@ def rounds(start: Any, stop: Any, step: int) -> Iterator[Any]:
     return _rounds(current(), Site(frame, code), dim_of(start), dim_of(stop), step)
 
 
+@lru_cache(512)
+def _loop_around(code: CodeType, at: int) -> LoopCode | None:
+    """The `for` that asks for what a frame is calling.
+
+    While it calls a function of Python's, a frame may stand behind its instruction.
+    """
+    called = max(s.offset for s in dis.get_instructions(code) if s.offset <= at)
+    return loop_at(code, called, True)
+
+
 def _rounds(recording: Recording, site: Site, lo: Dim, hi: Dim, step: int) -> Iterator[Any]:
     if isinstance(lo, int) and isinstance(hi, int) and hi <= lo:
         return
     before = site.names()
-    wanted = sorted(site.code.carried | site.code.left)
-    carried = {n: t for n in wanted if isinstance(t := before.get(n), Tile) and t.is_known}
-    around = recording.scope
-    inits = {n: Tile(t.value, around, tile_type(t)) for n, t in carried.items()}
-    scope = Scope()
-    args = {n: Value(tile_type(t), n) for n, t in carried.items()}
-    inside = {n: Tile(v, scope, v.type) for n, v in args.items()}
+    lists = {n for n, x in before.items() if type(x) is list}  # which change without being bound
+    wanted = sorted((site.code.carried | site.code.left) & (site.code.bound | lists))
+    carried = {n: found for n in wanted if (found := _tiles(before.get(n)))}
+    around, scope = recording.scope, Scope()
+    inits = [t.value for found in carried.values() for t in found]
+    args = [Value(tile_type(t), n) for n, found in carried.items() for t in found]
+    inside = iter([Tile(v, scope, v.type) for v in args])
     recording.scopes.append(scope)
     name = recording.fresh()
     index = recording.indices[name]
-    site.bind(dict(inside))
+    site.bind({n: _like(before[n], inside) for n in carried})
     item = Index(affine.symbol(name))
     yield item
     after = site.names()
-    changed = [n for n in carried if after.get(n) is not inside[n]]
-    yields = [_handed_on(n, carried[n], after.get(n), site) for n in changed]
+    made = [t for n in carried for t in _handed_on(n, before[n], after.get(n), site)]
     for n in wanted:
-        if n not in carried and isinstance(before.get(n), int | float | Index):
-            _require_same(n, before[n], after.get(n), site)
+        if n not in carried:
+            _require_same(n, before.get(n), after.get(n), site)
     recording.scopes.pop()
-    scope.closed = True
     del recording.indices[name]
-    b = Builder(scope.b.loc)
-    body = Region((index, *args.values()), live(scope.b.ops, yields), yields)
-    here = (n for n, x in after.items() if x is item)
-    fresh = Value(index.type, next(here, ""))
-    new = [Value(args[n].type, n) for n in changed]
-    given = dict(zip(changed, new, strict=True))
-    fixed = [given.get(n, inits[n].value) for n in carried]
-    made = inline(b, body, (fresh, *fixed))
-    region = Region((fresh, *new), b.ops, made)
-    op = _loop(recording, [inits[n].value for n in changed], region, (lo, hi, step), site)
-    results = zip(changed, op.results, strict=True)
-    left = {n: Tile(r, around, r.type) for n, r in results}
-    site.bind({**{n: carried[n] for n in carried if n not in changed}, **left})
+    yields = [t.value for t in made]
+    scope.closed = True
+    index.hint = next((n for n, x in after.items() if x is item), "")
+    body = Region((index, *args), live(scope.b.ops, yields), yields)
+    op = _loop(recording, inits, body, (lo, hi, step), site)
+    left = iter([Tile(result, around, result.type) for result in op.results])
+    site.bind({n: _like(before[n], left) for n in carried})
+
+
+def _tiles(x: Any) -> list[Tile]:
+    """The tiles that a name stands for, alone or in a list or tuple; none for all else."""
+    found = x if type(x) in (list, tuple) else [x]
+    return list(found) if all(type(t) is Tile and t.is_known for t in found) else []
+
+
+def _like(x: Any, tiles: Iterator[Tile]) -> Any:
+    """The next of some tiles, in a list or tuple where `x` is one."""
+    return type(x)([next(tiles) for _ in x]) if type(x) in (list, tuple) else next(tiles)
 
 
 def _loop(
@@ -99,18 +110,27 @@ def _loop(
     return op
 
 
-def _handed_on(name: str, before: Tile, after: Any, site: Site) -> Value:
-    """What a round hands on under a name, of the type that the round takes."""
-    if not isinstance(after, Tile):
-        wrong("MC0198", f"{name} is {before!r} before the loop at {site}, and {after!r} after it")
-    if tile_type(after) != tile_type(before):
-        text = f"{name} is {tile_type(before)} before the loop at {site}, and a round makes"
-        wrong("MC0198", f"{text} {tile_type(after)} of it", "begin it with tl.full of that shape")
-    return after.value
+def _handed_on(name: str, before: Any, after: Any, site: Site) -> list[Tile]:
+    """What a round hands on under a name, of the types that the round takes."""
+    old, new = _tiles(before), _tiles(after)
+    if len(old) != len(new) or type(before) is not type(after):
+        told = [f"a {type(x).__name__} of {len(_tiles(x))} tiles" for x in (before, after)]
+        wrong("MC0198", f"{name} is {told[0]} before the loop at {site}, {told[1]} after a round")
+    for was, now in zip(old, new, strict=True):
+        if tile_type(now) != tile_type(was):
+            text = f"{name} is {tile_type(was)} before the loop at {site}, and a round makes"
+            hint = "begin it with tl.full of that shape and type"
+            wrong("MC0198", f"{text} {tile_type(now)} of it", hint)
+    return new
 
 
 def _require_same(name: str, before: Any, after: Any, site: Site) -> None:
-    if after is not before and not (isinstance(after, int | float) and after == before):
+    """UserError (MC0198) where a round binds anew what is no tile, and was bound before."""
+    if isinstance(before, Tile) and not before.is_known:
+        return  # of an earlier loop
+    if not isinstance(before, int | float | Index | Tile) or after is before:
+        return
+    if not (isinstance(before, int | float) and isinstance(after, int | float) and after == before):
         text = f"{name} is {before!r} before the loop at {site}, and another after a round"
         hint = "what rounds hand on are tiles; tl.full makes one"
         wrong("MC0198", text, hint)

@@ -10,7 +10,14 @@ import numpy as np
 from minicc.frontends.trace.tiles.coordinates import Mask
 from minicc.frontends.trace.tiles.numbers import dim_of, is_number, number
 from minicc.frontends.trace.tiles.recording import Scope, current, wrong
-from minicc.frontends.trace.tiles.tile import Shape, Tile, broadcast, element_of, tile_of
+from minicc.frontends.trace.tiles.tile import (
+    Shape,
+    Tile,
+    broadcast,
+    element_of,
+    extents_of,
+    tile_of,
+)
 from minicc.ir import affine, kernel
 from minicc.ir.affine import Dim
 from minicc.ir.core import Value
@@ -130,7 +137,7 @@ def _part(item: slice | Part, extent: Dim, axis: int) -> tuple[Dim, int, int]:
         stop = extent if item.stop is None else _from_end(dim_of(item.stop), extent)
         size = affine.ceildiv(stop - start, step)
     if not isinstance(size, int) or size < 1:
-        text = f"a tile has {size} elements along axis {axis}, which is no number of at least 1"
+        text = f"a tile has {number(size)} elements along axis {axis}, not a number of at least 1"
         wrong("MC0194", text, "x[j : j + 64] and tl.ds(j, 64) have 64")
     return start, size, step
 
@@ -165,7 +172,7 @@ def _within(mask: Any, shape: Shape) -> Dim | None:
 
 def scratch(shape: Sequence[int], dtype: Any) -> Buffer:
     """Memory of the instance, which nobody else sees, and which is undefined at first."""
-    made = current().scratch(BufferType(element_of(dtype), tuple(shape)))
+    made = current().scratch(BufferType(element_of(dtype), extents_of(shape)))
     return Buffer(made, writable=True)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any, NoReturn
 
 from minicc.frontends.trace.tiles.recording import wrong
@@ -77,11 +78,12 @@ class Index:
         wrong("MC0193", text, "a loop over it is tl.range, and tiles have extents that are numbers")
 
     def __repr__(self) -> str:
-        return str(self.dim)
+        told = re.sub(r"\bp(\d+)\b", r"program_id(\1)", str(self.dim))
+        return re.sub(r"\bx\d+\b", "(a round's number)", told)
 
 
 def _decided(x: Index) -> NoReturn:
-    text = f"{x} is known only when the kernel runs, and Python is to decide by it"
+    text = f"{x} is known when the kernel runs, and Python is to decide by it"
     hint = "np.where chooses by elements, np.minimum and np.maximum by numbers"
     wrong("MC0193", text, hint)
 
@@ -108,6 +110,9 @@ def dim_of(x: Any) -> Dim:
 
 def combined(ufunc: str, a: Any, b: Any) -> Any:
     """A number made of two; UserError (MC0194) where that is none that an address can be."""
+    if isinstance(a, float) or isinstance(b, float):
+        hint = "tl.full((), 0.5) + i is a tile"
+        wrong("MC0194", f"np.{ufunc} of {a!r} and {b!r} is no number for an index", hint)
     if not (is_number(a) and is_number(b)):
         return NotImplemented
     if ufunc not in _UFUNCS:

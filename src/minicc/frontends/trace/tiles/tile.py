@@ -172,6 +172,15 @@ def element_of(dtype: Any) -> DType:
     return element
 
 
+def extents_of(shape: Sequence[int] | int) -> Shape:
+    """The extents of a tile or of scratch; UserError (MC0194) where one is no number."""
+    extents = (shape,) if isinstance(shape, int | Index) else tuple(shape)
+    for n in extents:
+        if not isinstance(n, int) or n < 1:
+            wrong("MC0194", f"an extent is {n!r}, and it must be a number of at least 1")
+    return extents
+
+
 def emitted(op: type[Op], *args: Any, **attrs: Any) -> Tile:
     """The tile that an op gives."""
     recording = current()

@@ -16,11 +16,13 @@ from minicc.frontends.trace.tiles.recording import Recording, recorded
 from minicc.frontends.trace.tiles.tile import element_of
 from minicc.ir.affine import Dim
 from minicc.ir.core import Function, Op, Region, Value, walk
+from minicc.ir.kernel import Alloc
 from minicc.ir.rewrite import live, used_by
 from minicc.ir.types import BufferType, TensorType
 from minicc.ir.verify import leaving
 
 _LARGEST = 1 << 14  # elements of a tile
+_SCRATCH = 1 << 21  # bytes of an instance's scratch, which is memory of a thread's stack
 
 
 class Spec(NamedTuple):
@@ -99,6 +101,11 @@ def _require_sound(kernel: Function, f: Callable[..., Any]) -> None:
                 text = f"a tile of {list(r.type.extents)} is more than {_LARGEST} elements"
                 hint = "go over it in a loop; tl.dot does that itself"
                 problems.add(UserError("MC0191", text, hint=hint, where=op.loc))
+    scratch = [op for op in kernel.body.ops if isinstance(op, Alloc)]
+    taken = sum(op.type.span() * op.type.dtype.bytes for op in scratch)
+    if taken > _SCRATCH:
+        text = f"the scratch of an instance of {kernel.name} is {taken} bytes, at most {_SCRATCH}"
+        problems.add(UserError("MC0191", text, where=[op.loc[0] for op in scratch]))
     problems.check()
     if not any(op.opname == "kernel.store" for op in walk(kernel.body)):
         text = f"{kernel.name} writes nothing to its outputs"

@@ -1,0 +1,110 @@
+"""Kernels by hand beside what the compiler makes of the same: `python -m benchmarks.kernels`.
+
+One thread; both are called on the same arrays in turns, and the best of many runs counts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from benchmarks.proofs.measure import best_in_turns, error, placed
+from benchmarks.proofs.rowwise import softmax
+
+import minicc
+import minicc.tile as tl
+from minicc.target import Target
+
+WIDE = Target.host().vector_bits == 512
+ROWS, COLUMNS = (8, 32) if WIDE else (6, 16)  # of a product's tile in registers
+BLOCK = 64 if WIDE else 66  # queries of an instance
+LANES = 16 if WIDE else 8
+
+
+@minicc.kernel(
+    grid=lambda b, n: b.shape[1] // n, out=lambda a, b: (a.shape[0], b.shape[1]), threads=1
+)
+def product(a: Any, b: Any, c: Any, *, m: int = ROWS, n: int = COLUMNS, cut: int = 128) -> None:
+    """An instance copies a panel of `b` to scratch, and multiplies all rows of `a` by it."""
+    j, (rows, depth) = tl.program_id(0) * n, a.shape
+    panel = tl.alloc((depth, n))
+    for k in tl.range(depth):
+        panel[k, :] = b[k, j : j + n]
+    for r in tl.range(0, rows, m):
+        i = np.minimum(r, rows - m)
+        total = tl.zeros((m, n))
+        for k in tl.range(0, depth, cut):
+            total = total + tl.dot(a[i : i + m, k : k + cut], panel[k : k + cut, :])
+        c[i : i + m, j : j + n] = total
+
+
+@minicc.kernel(grid=lambda q, block: tl.cdiv(q.shape[0], block), out=lambda q: q, threads=1)
+def attention(q: Any, k: Any, v: Any, y: Any, *, block: int = BLOCK, keys: int = 128) -> None:
+    """Queries by blocks: the greatest score and the sum so far are carried along the keys."""
+    (length, d), scale, keys = k.shape, k.shape[1] ** -0.5 / np.log(2), min(keys, k.shape[0])
+    first = np.minimum(tl.program_id(0) * block, q.shape[0] - block)
+    turned, s = tl.alloc((keys // COLUMNS, d, COLUMNS)), tl.alloc((ROWS, keys))
+    acc, total, top = tl.alloc((block, d)), tl.alloc((block, LANES)), tl.alloc((block, 1))
+    acc[:, :], total[:, :], top[:, :] = 0, 0, -1e30
+    for j in tl.range(0, length, keys):
+        for c in tl.range(keys // COLUMNS):
+            turned[c, :, :] = tl.trans(k[tl.ds(j + c * COLUMNS, COLUMNS), :])
+        for r in tl.range(0, block, ROWS):
+            rows, best = tl.ds(r, ROWS), tl.full((ROWS, LANES), -1e30)
+            for c in tl.range(keys // COLUMNS):
+                s[:, tl.ds(c * COLUMNS, COLUMNS)] = tl.dot(q[tl.ds(first + r, ROWS), :], turned[c])
+            for c in tl.range(0, keys, LANES):
+                best = np.maximum(best, s[:, tl.ds(c, LANES)])
+            new = np.maximum(top[rows, :], best.max(axis=1, keepdims=True))
+            factor = np.exp2((top[rows, :] - new) * scale)
+            sums, top[rows, :] = total[rows, :] * factor, new
+            for c in tl.range(0, keys, LANES):
+                p = np.exp2((s[:, tl.ds(c, LANES)] - new) * scale)
+                s[:, tl.ds(c, LANES)], sums = p, sums + p
+            total[rows, :] = sums
+            for c in tl.range(0, d, COLUMNS):
+                here, values = (rows, tl.ds(c, COLUMNS)), v[tl.ds(j, keys), tl.ds(c, COLUMNS)]
+                acc[here] = tl.dot(s[:, :], values, acc[here] * factor)
+    for r in tl.range(0, block, ROWS):
+        sums = total[tl.ds(r, ROWS), :].sum(axis=1, keepdims=True)
+        y[tl.ds(first + r, ROWS), :] = acc[tl.ds(r, ROWS), :] / sums
+
+
+def soft_max(x: Any) -> Any:
+    """As NumPy has it."""
+    e = np.exp(x - x.max(axis=1, keepdims=True))
+    return e / e.sum(axis=1, keepdims=True)
+
+
+def attend(q: Any, k: Any, v: Any) -> Any:
+    """As NumPy has it."""
+    return soft_max((q @ k.T) * q.dtype.type(q.shape[1] ** -0.5)) @ v
+
+
+def compare(name: str, by_hand: Any, meant: Callable[..., Any], *shapes: tuple[int, int]) -> None:
+    """One line of the table."""
+    random = np.random.default_rng(5)
+    arrays = [placed(random.standard_normal(shape)) for shape in shapes]
+    compiled = minicc.jit(meant, threads=1)
+    truth = meant(*[a.astype(np.float64) for a in arrays])
+    wrong = [error(f(*arrays), truth) for f in (by_hand, compiled)]
+    calls = [lambda: by_hand(*arrays), lambda: compiled(*arrays)]
+    hand, own = best_in_turns(calls, rounds=15, runs=4)
+    told = f"{hand * 1e6:.0f} | {own * 1e6:.0f} | {hand / own:.2f}"
+    print(f"| {name} | {told} | {wrong[0]:.1e} | {wrong[1]:.1e} |", flush=True)
+
+
+def main() -> None:
+    """Print the table."""
+    heads = ("kernel", "by hand, µs", "compiler, µs", "ratio", "rms error", "compiler's")
+    print(f"| {' | '.join(heads)} |\n|{'---|' * len(heads)}")
+    compare("soft-max, 1024 x 1024", softmax, soft_max, (1024, 1024))
+    for n in (256, 512, 1024):
+        compare(f"product, {n}³", product, lambda a, b: a @ b, (n, n), (n, n))
+    for n in (128, 512, 2048):
+        compare(f"attention, {n} keys, 64 wide", attention, attend, *[(n, 64)] * 3)
+
+
+if __name__ == "__main__":
+    main()
