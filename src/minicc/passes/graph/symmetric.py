@@ -84,6 +84,8 @@ def _in_strips(b: Rebuilder, square: _Square) -> Value:
     equation = "ik,jk->ij" if rows == 0 else "ki,kj->ij"
 
     def cut(value: Value, axis: int, start: int, stop: int) -> Value:
+        if stop - start == value.type.shape[axis]:
+            return value
         starts = tuple(start if k == axis else 0 for k in (0, 1))
         stops = tuple(stop if k == axis else m for k, m in enumerate(value.type.shape))
         return b.emit(graph.Slice, value, starts, stops, (1, 1))
@@ -96,5 +98,5 @@ def _in_strips(b: Rebuilder, square: _Square) -> Value:
     for k, product in enumerate(products):
         below = [cut(p, 1, ends[k], ends[k + 1]) for p in products[k + 1 :]]
         mirrored = [b.emit(graph.Transpose, part, (1, 0)) for part in below]
-        bands.append(b.emit(graph.Concat, [product, *mirrored], 1))
+        bands.append(b.emit(graph.Concat, [product, *mirrored], 1) if mirrored else product)
     return b.emit(graph.Concat, bands, 0)
