@@ -131,7 +131,7 @@ STAGES: tuple[Stage, ...] = (
     _stage("simplify-layout", "cancel transposes", "graph", simplify, _simplify),
     _stage(
         "choose-algorithm",
-        "compute convolutions directly or by Winograd",
+        "compute convolutions directly or by Winograd, and of symmetric products half",
         "graph",
         choose_algorithm,
         lambda m, s: choose_algorithm(m, s.strict, s.target),

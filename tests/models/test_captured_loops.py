@@ -555,3 +555,44 @@ def test_the_number_of_a_round_beside_what_the_host_runs() -> None:
 
     x, s = np.ones(20), np.float64(0.1)
     same(f(x.copy(), s), minicc.jit(f)(x.copy(), s))
+
+
+def _energies(places: Any, h: Any, g: Any, d: Any, out: Any) -> None:
+    for k in range(2):
+        for e in range(4):
+            for w in range(2):
+                for i in range(3):
+                    for j in range(2):
+                        for a in range(5):
+                            for b in range(3):
+                                if e - w >= 0:
+                                    left = g[k, e - w, places[a, b]] @ h[a, b, i]
+                                    out[k, e, a] += left @ (h[a, b, j] * d[w, a, b])
+
+
+def test_short_loops_in_each_other_are_captured_where_they_would_be_long_written_out() -> None:
+    r = np.random.default_rng(0)
+    places = r.integers(0, 5, (5, 3))
+    h, g, d = (r.normal(size=s) for s in ((5, 3, 3, 2, 2), (2, 4, 5, 2, 2), (2, 5, 3)))
+    mine, theirs = np.zeros((2, 4, 5, 2, 2)), np.zeros((2, 4, 5, 2, 2))
+    fast = minicc.jit(_energies)
+    fast(places, h, g, d, mine)
+    _energies(places, h, g, d, theirs)
+    np.testing.assert_allclose(mine, theirs)
+    explained = str(fast.explain())
+    assert explained.count("a loop of the graph") == 7, explained
+
+
+def test_an_index_of_rounds_and_of_data() -> None:
+    def f(x: Any, places: Any) -> Any:
+        y = np.zeros((6, 4))
+        for k in range(6):
+            y[k, places[k]] = x[k, places[5 - k]] + x[places[k], k % 4]
+            y[k, 2:] += x[places[:2], k % 4]
+        return y
+
+    r = np.random.default_rng(1)
+    x, places = r.normal(size=(6, 4)), r.integers(0, 4, 6)
+    fast = minicc.jit(f)
+    np.testing.assert_allclose(fast(x, places), f(x, places))
+    assert "6 rounds, a loop of the graph" in str(fast.explain())

@@ -90,3 +90,33 @@ def test_error_states_that_stop_do_so() -> None:
 
     with pytest.raises(FloatingPointError, match="divide by zero"):
         minicc.jit(f)(np.zeros(2))
+
+
+def test_what_a_number_raises_is_told_of_the_number_itself() -> None:
+    def f(y: Any, divisor: float) -> str:
+        try:
+            y %= divisor
+        except TypeError as error:
+            return str(error)
+        return ""
+
+    fast = minicc.jit(f)
+    for divisor in (2.0, 3.0, 4.0):  # from the second on it would be an input
+        assert fast(np.arange(7), divisor) == f(np.arange(7), divisor)
+
+
+def test_results_lie_as_numpys_where_a_number_is_an_input() -> None:
+    def f(y: Any, low: float) -> Any:
+        return np.clip(y, low, 9.0)
+
+    y, fast = np.asfortranarray(np.ones((2, 3, 4))), minicc.jit(f)
+    for low in (0.5, 1.5, 2.5):
+        assert fast(y, low).strides == f(y, low).strides
+
+
+def test_the_diagonal_of_a_known_matrix_is_not_written_to() -> None:
+    def f(y: Any) -> Any:
+        return np.diag(np.ones_like(y, bool))
+
+    assert f(np.ones((2, 2))).flags.writeable is False
+    assert minicc.jit(f)(np.ones((2, 2))).flags.writeable is False

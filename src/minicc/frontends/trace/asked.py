@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from minicc.errors import UserError
-from minicc.frontends.trace.numbers import Number
+from minicc.frontends.trace.numbers import Number, has_term
 from minicc.frontends.trace.pytree import mapped
 from minicc.frontends.trace.tracer import Tracer
 from minicc.ir.core import Array
@@ -34,6 +34,8 @@ def raised(
             return zeros[()] if x.scalar else zeros
         if isinstance(x, (list, tuple)) and any(isinstance(e, Tracer) for e in x):
             return type(x)([plain(e) for e in x])
+        if isinstance(x, Number):  # its value may decide, and stand in the text
+            return x.read("what NumPy raises") if has_term(x) else x.kind(1)
         return getattr(x, "real_function", x)
 
     try:
@@ -94,8 +96,9 @@ def lay_out(
             others.append(x)
 
     mapped(sort, (args, kwargs))
-    if (others and not typed) or any(type(n) is not int for b in boxes for n in b.shape):
-        return True  # numbers that are not known yet, extents that rounds of a loop decide
+    if any(type(n) is not int for b in boxes for n in b.shape):
+        return True  # extents that rounds of a loop decide
+    loose = bool(others) and not typed  # numbers that are not known yet may decide the type
     in_order = all(b.ndim < 2 or b.shadow().flags.c_contiguous for b in boxes)
     if in_order and typed:
         return True
@@ -107,20 +110,22 @@ def lay_out(
             small = mapped(lambda x, path: _small(x, sizes), (args, kwargs))
             model = real(*small[0], **small[1])
         except MISTAKES:
-            if long or typed:
+            if long or typed or loose:
                 return True  # a number among the arguments fits the real sizes alone
             raise
     many = isinstance(result, (list, tuple))
     for made, like in zip(result, model, strict=False) if many else [(result, model)]:
         if not isinstance(made, Tracer) or any(made is b for b in boxes):
             continue
-        if isinstance(like, (np.ndarray, np.generic)) and (
-            made.dtype != like.dtype or made.ndim != like.ndim
+        if (
+            not loose
+            and isinstance(like, (np.ndarray, np.generic))
+            and (made.dtype != like.dtype or made.ndim != like.ndim)
         ):
             return False
         if not made.ndim and made.looks_at() is None:
             made.scalar = isinstance(like, np.generic)
-        elif made.ndim > 1 and isinstance(like, np.ndarray) and not made.looks_at():
+        elif 1 < made.ndim == np.ndim(like) and not made.looks_at():
             _lie(made, like)
     return True
 

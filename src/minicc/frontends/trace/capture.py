@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import os
 import sys
+import weakref
 from collections.abc import Sequence
 from types import FrameType
 from typing import Any, NamedTuple
@@ -123,6 +124,20 @@ class Capture:
         self._fresh: dict[str, Any] = {}
         self._touched: dict[int, Tracer] = {}
         self.choices = Choices(recorder)
+        self._take_over()
+
+    def _take_over(self) -> None:
+        """Begin with what was carried when this loop was captured in another round of one around.
+
+        Else each loop around would double how often this body is recorded.
+        """
+        boxes, names = self.recorder.found.get((self.key, self.first, self.stride), ((), ()))
+        for box in [found for ref in boxes if (found := ref()) is not None]:
+            if id(box) in self._roots:
+                self._written[id(box)] = _Written(box)
+        for n in names:
+            if isinstance(self._names.get(n), Tracer):
+                self._carried[n] = CarriedArray(self.recorder, self._names[n])
 
     @property
     def key(self) -> Any:
@@ -359,6 +374,10 @@ class Capture:
         results = emit_loop(self.recorder, self.number, self.count, self._ops, states)
         if results is None:
             return False
+        boxes = [weakref.ref(w.box) for w in self._written.values()]
+        arrays = [n for n, c in self._carried.items() if isinstance(c, CarriedArray)]
+        if self.recorder.loops:
+            self.recorder.found[self.key, self.first, self.stride] = boxes, arrays
         self._settle(made, results)
         return True
 

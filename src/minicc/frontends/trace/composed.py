@@ -116,7 +116,7 @@ def cross(recorder: Recorder, a: Any, b: Any, axis: int | None = None) -> Any:
     return np_.moveaxis(np_.stack(parts, axis=-1), -1, place)
 
 
-@traces("diag")
+@traces("diag", view=True)
 def diag(recorder: Recorder, v: Any, k: int = 0) -> Any:
     """The diagonal of a matrix, or a matrix with a diagonal."""
     np_ = recorder.namespace

@@ -140,7 +140,8 @@ def index_lens(recorder: Recorder, key: Key, shape: tuple[int, ...]) -> Lens:
 def getitem(recorder: Recorder, box: Tracer, index: Any) -> Any:
     """`box[index]`: a view for a basic index, else a new array."""
     if moves(index):
-        return _at_round(recorder, box, index)
+        steps = _in_two(index)
+        return box[steps[0]][steps[1]] if steps else _at_round(recorder, box, index)
     key = normal_key(recorder, index)
     if is_basic(key):
         lens = index_lens(recorder, key, box.shape)
@@ -155,6 +156,22 @@ def getitem(recorder: Recorder, box: Tracer, index: Any) -> Any:
     if isinstance(content, np.ndarray) and not any(isinstance(part, Value) for part in key):
         return Tracer(recorder, content[key])
     return Tracer(recorder, _advanced(recorder, box.value(), _expanded(key, box.ndim)))
+
+
+def _in_two(index: Any) -> tuple[Key, Key] | None:
+    """What rounds and slices say of an index, and then what data do; None where data do not."""
+    parts = index if isinstance(index, tuple) else (index,)
+    data = [isinstance(p, Tracer) and p.symbolic and p.dtype.kind in "iu" for p in parts]
+    if not any(data) or any(p is Ellipsis or p is None for p in parts):
+        return None
+    places = [k for k, p in enumerate(parts) if type(p) is not slice]
+    apart = places[-1] - places[0] >= len(places)
+    if apart and any(p.ndim for p, by_data in zip(parts, data, strict=True) if by_data):
+        return None  # NumPy puts such axes first
+    pairs = list(zip(parts, data, strict=True))
+    first = tuple([slice(None) if by_data else p for p, by_data in pairs])
+    return first, tuple([p if by_data else slice(None) for p, by_data in pairs
+                         if by_data or type(p) is slice])  # fmt: skip
 
 
 def _at_round(recorder: Recorder, box: Tracer, index: Any) -> Tracer:
@@ -215,6 +232,10 @@ def setitem(recorder: Recorder, box: Tracer, index: Any, new: Any) -> None:
     """`box[index] = new`: slices, masks and index arrays."""
     require_fits(recorder, new, box.dtype)
     if moves(index):
+        steps = _in_two(index)
+        if steps:
+            box[steps[0]][steps[1]] = new
+            return
         if not (isinstance(new, Tracer) and new.is_view_of(box, round_key(index))):
             _put_at_round(recorder, box, index, new)
         return

@@ -36,7 +36,6 @@ from minicc.frontends.trace.registry import Dispatch
 from minicc.frontends.trace.tracer import Tracer
 from minicc.frontends.trace.whiles import Turn, told
 
-_FEW = 3  # rounds up to which a loop is not captured
 _LONG = 1000  # operations of all rounds up to which a loop is written out
 _PEELED = 2  # first rounds that are written out where types change
 
@@ -116,9 +115,10 @@ def _loop(
     if source is None or not own:
         return None
     most = source.length.bounds()[1] if type(source.length) is Index else source.length
-    if most <= _FEW:
-        return None
     code = loop_at(frame.f_code, frame.f_lasti, called)
+    if most <= recorder.few:
+        recorder.short |= code is not None and most > 1
+        return None
     return None if code is None else _rounds(recorder, Site(frame, code), source)
 
 
@@ -167,7 +167,7 @@ def _rounds(recorder: Recorder, site: Site, source: Source) -> Iterator[Any]:
             recorder.write_out(f"its loop at {site}: {capture.why}")
         if capture.turns and stride == 1:
             stride = 2
-        elif capture.peels and first < _PEELED and rounds > _FEW:
+        elif capture.peels and first < _PEELED and rounds > recorder.few:
             yield source.item(first)
             first += 1
         else:

@@ -28,6 +28,8 @@ from minicc.ir.types import BOOL, I64, DType, TensorType, from_numpy
 
 _REPEATED = 16  # elements from which it pays to look for a constant that repeats one number
 _LONGEST = 5_000  # ops of a trace
+_LONG = 1_000  # ops of a trace up to which loops of few rounds are written out
+FEW = 3  # rounds up to which a loop is not captured, where that does not make the trace too long
 SEGMENT = 10  # ops that a segment weighs
 
 
@@ -60,6 +62,10 @@ class WrittenOut(BaseException):
         self.reason = reason
 
 
+class TooLong(BaseException):
+    """A trace grows too long with loops of few rounds written out: it begins anew, without."""
+
+
 class GivenUp(BaseException):
     """A trace grows too long: NumPy itself is to run the function. `error` says why.
 
@@ -79,8 +85,10 @@ class Recorder:
     arrays; `path` runs segments at breaks, and is None where values are not to be had.
     """
 
-    def __init__(self, name: str, place: str = "") -> None:
+    def __init__(self, name: str, place: str = "", few: int = FEW) -> None:
         self.name = name
+        self.few = few  # rounds up to which a loop is not captured
+        self.short = False  # whether such a loop was met
         self._place = place or name
         self.closed = False
         self.user_globals: set[int] = set()
@@ -99,6 +107,7 @@ class Recorder:
         self.plain: dict[Any, str] = {}  # loops that can't be captured, and why
         self.turns: dict[Any, Any] = {}  # of `for` loops that are written out
         self.tries: dict[Any, int] = {}  # how often a loop could not be captured
+        self.found: dict[Any, Any] = {}  # what is carried by loops within others
         self.told: dict[str, str] = {}  # what became of each loop, by its line
         self.line: tuple[str, str] | None = None  # the user's, where that is an earlier one
         self.work = 0  # ops that were recorded, and what segments weigh
@@ -208,6 +217,8 @@ class Recorder:
         """Record an op with one result; UserError where its type rule refuses the operands."""
         self.emit_check()
         self.work += 1
+        if self.short and self.work > _LONG:
+            raise TooLong
         if self.work > _LONGEST:
             self.give_up(f"{self.name} is longer than {_LONGEST} operations")
         self._builder.loc = (self.location(),)

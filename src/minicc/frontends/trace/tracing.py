@@ -16,7 +16,7 @@ from minicc.frontends.trace.given import Again, Given, Reference
 from minicc.frontends.trace.guards import Environment, Parameters
 from minicc.frontends.trace.numbers import Number
 from minicc.frontends.trace.pytree import NUMBERS, mapped, rebuild
-from minicc.frontends.trace.recorder import Recorder, WrittenOut, type_of
+from minicc.frontends.trace.recorder import FEW, Recorder, TooLong, WrittenOut, type_of
 from minicc.frontends.trace.results import results
 from minicc.frontends.trace.rewire import Rewirer
 from minicc.frontends.trace.tracer import Tracer
@@ -78,8 +78,9 @@ def trace_values(
     a number that may be none is to be a constant. `given` says which may be none.
     """
     plain: dict[Any, str] = {} if path is None else path.tree.plain
+    few = FEW
     while True:
-        recorder = Recorder(getattr(f, "__name__", type(f).__name__), _place(f))
+        recorder = Recorder(getattr(f, "__name__", type(f).__name__), _place(f), few)
         recorder.path = path
         recorder.plain = plain
         try:
@@ -89,6 +90,9 @@ def trace_values(
             return traced
         except Again:
             path = None if path is None else path.again(Tree(plain))
+            continue
+        except TooLong:
+            few, path = 1, None if path is None else path.again(Tree(plain))
             continue
         except WrittenOut as given_up:
             loop, why = given_up.loop, given_up.reason

@@ -1,4 +1,4 @@
-"""Choose how convolutions and attention are computed.
+"""Choose how convolutions, attention and products of a matrix with itself are computed.
 
 Convolutions directly, or by Winograd's minimal filters:
 
@@ -12,7 +12,8 @@ the weights are constant. Profitable by a cost in multiply-adds: fewer products 
 the transforms and against weights that grow by 36/9 (tiles of 4x4) or 16/9 (2x2) and are read once
 for all tiles. Winograd rounds more than the direct form, so strict mathematics never takes it.
 
-Attention over many keys in blocks of these, see `online_softmax`.
+Attention over many keys in blocks of these, see `online_softmax`; a matrix times its own transpose
+by half of it, see `symmetric`.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ from minicc.ir.graph.winograd import tile_counts
 from minicc.ir.rewrite import Rebuilder, everywhere, rebuild
 from minicc.ir.types import F32, TensorType
 from minicc.passes.graph.online_softmax import apply_online_softmax
+from minicc.passes.graph.symmetric import apply_symmetric
 from minicc.target import Target
 
 _RATE = 0.85  # of the direct form's rate that the short products of Winograd reach
@@ -37,17 +39,19 @@ _LAUNCHES = 2e5  # multiply-adds in the time that two more launches take
 
 
 def choose_algorithm(module: Module, strict: bool, target: Target) -> Module:
-    """Give each convolution the algorithm of least cost; under `strict` all stay direct."""
-    if strict:
-        return module
-
+    """Give each op the algorithm of least cost; under `strict` no other sums are rounded."""
     numbers = count()
 
     def one(function: Function) -> Function:
+        function = apply_symmetric(function)
+        if strict:
+            return function
         function = _apply(function, plan_algorithms(function, target))
         return apply_online_softmax(function, numbers, target)
 
-    return Module(module.level, [everywhere(f, one) for f in module.functions])
+    made = [everywhere(f, one) for f in module.functions]
+    same = all(new is old for new, old in zip(made, module.functions, strict=True))
+    return module if same else Module(module.level, made)
 
 
 def plan_algorithms(function: Function, target: Target) -> dict[Op, int]:

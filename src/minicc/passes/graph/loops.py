@@ -33,6 +33,7 @@ from minicc.passes.graph.whiles import as_scan, keeps_types
 _INDEXED = (graph.Gather, graph.GatherElements, graph.GatherND)
 _FEW_ROUNDS = 3
 _FEW_OPS = 48  # of all rounds together
+_MOST_OPS = 192  # the same, of few rounds
 
 
 def simplify_loops(module: Module) -> Module:
@@ -210,8 +211,15 @@ def is_short(scan: graph.Scan) -> bool:
         return False
     large = (graph.Contract, graph.Conv)
     heavy = any(isinstance(op, large) or op.control for op in scan.body.ops)
-    size = sum(not isinstance(op, graph.Constant) for op in scan.body.ops)
-    return scan.count <= _FEW_ROUNDS or (not heavy and scan.count * size <= _FEW_OPS)
+    size = scan.count * _size(scan.body)
+    few = scan.count <= _FEW_ROUNDS and size <= _MOST_OPS
+    return few or (not heavy and size <= _FEW_OPS)
+
+
+def _size(region: Region) -> int:
+    """How many operations a body has, those of loops within included."""
+    ops = [op for op in region.ops if not isinstance(op, graph.Constant)]
+    return len(ops) + sum(_size(inner) for op in ops for inner in op.regions)
 
 
 def _written_out(b: Builder, scan: graph.Scan) -> tuple[Value, ...]:

@@ -12,7 +12,7 @@ threads.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from minicc.ir import affine, affine_facts, program
 from minicc.ir.affine import Dim
@@ -80,6 +80,8 @@ class _Sharing:
         self.root = root
         self.offsets = offsets
         self.ranges = ranges
+        # a loop within others is asked for many times
+        self._loops: dict[tuple[program.Loop, frozenset[Any]], tuple[program.Loop, Open]] = {}
 
     def region(self, region: Region, entered: Open) -> tuple[Region, Open]:
         """The region with shares and barriers, and what is open behind it."""
@@ -137,6 +139,13 @@ class _Sharing:
 
     def loop(self, op: program.Loop, entered: Open) -> tuple[program.Loop, Open]:
         """A loop for any round; behind it is open what some round leaves, or none ran."""
+        key = op, frozenset(entered)
+        if key not in self._loops:
+            self._loops[key] = self._loop(op, entered)
+        made, left = self._loops[key]
+        return made, dict(left)
+
+    def _loop(self, op: program.Loop, entered: Open) -> tuple[program.Loop, Open]:
         before = entered
         surely = isinstance(op.count, int) and op.count > 0 and not op.conditions
         while True:
