@@ -16,7 +16,7 @@ import click
 import numpy as np
 
 from minicc.cli.ablate import ablated, show_ablated
-from minicc.cli.choices import JSON, MATH, SHAPE, SKIP, TARGET, THREADS
+from minicc.cli.choices import JSON, MATH, SCHEDULE, SHAPE, SKIP, TARGET, THREADS
 from minicc.cli.inputs import (
     bound_session,
     complete_inputs,
@@ -53,6 +53,7 @@ _COLUMNS = ("part", "kernel", "us", "share", "points/ns", "computes")
 @click.option("--profile", "launches", type=click.IntRange(1), help="tell of so many launches")
 @MATH
 @SKIP
+@SCHEDULE
 @TARGET
 @JSON
 def bench_command(
@@ -66,11 +67,14 @@ def bench_command(
     launches: int | None,
     math: str | None,
     skip: tuple[str, ...],
+    schedule: str,
     target: str | None,
     as_json: bool,
 ) -> None:
     """Measure runs of MODEL, beside another engine's if asked."""
-    options = Options(threads=threads, math=math, target=target, skip=skip or None)
+    options = Options(
+        threads=threads, math=math, target=target, skip=skip or None, schedules=schedule
+    )
     began = time.perf_counter()
     bound = parse_shapes(shapes)
     with Progress(f"compiling {model}") as progress:

@@ -2,9 +2,18 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import click
 
+from minicc.later import Later
 from minicc.target import MACHINES
+
+if TYPE_CHECKING:
+    from minicc.cli import schedules
+else:
+    schedules = Later("minicc.cli.schedules")
+
 
 MATH = click.option("--math", type=click.Choice(["fast", "strict"]), help="fast may reassociate")
 TARGET = click.option("--target", type=click.Choice([*MACHINES]), help="default: this machine")
@@ -16,5 +25,12 @@ THREADS = click.option(
 )
 SHAPE = click.option(
     "--shape", "shapes", multiple=True, metavar="X=1x3x224x224", help="sizes of an input"
+)
+SCHEDULE = click.option(
+    "--schedule",
+    "schedule",
+    callback=lambda ctx, param, path: "" if path is None else schedules.read_schedules(path),
+    metavar="FILE",
+    help="put the schedules of a file in place of the compiler's own",
 )
 JSON = click.option("--json", "as_json", is_flag=True, help="print one JSON object")

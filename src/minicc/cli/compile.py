@@ -8,14 +8,14 @@ from typing import Any
 
 import click
 
-from minicc.cli.choices import MATH, SHAPE, SKIP, TARGET
+from minicc.cli.choices import MATH, SCHEDULE, SHAPE, SKIP, TARGET
 from minicc.cli.failures import as_json_object
 from minicc.cli.functions import is_function, units_of_function
 from minicc.cli.inputs import parse_inputs, parse_shapes
 from minicc.cli.programs import units_of_program, write_program
 from minicc.cli.progress import Progress
 from minicc.cli.report import report_of, show_report
-from minicc.cli.schedules import read_schedules, text_of_schedules
+from minicc.cli.schedules import text_of_schedules
 from minicc.cli.show import DOT, MACHINE, Asked, Show, Span
 from minicc.cli.sources import open_source
 from minicc.cli.stages import stage_or
@@ -80,9 +80,9 @@ from minicc.units import Unit, Units
 @click.option("--time-stages", is_flag=True, help="tell how long each stage took")
 @click.option("--verify", "check", is_flag=True, help="verify the module behind each stage")
 @click.option("--schedules", is_flag=True, help="print the schedules of all groups as a file")
-@click.option("--schedule", metavar="FILE", help="put the schedules of a file in place of others")
 @MATH
 @SKIP
+@SCHEDULE
 @TARGET
 def compile_command(**given: Any) -> None:
     """Run the stages on MODEL or a text FILE.mcc, and show them; or write MODEL compiled.
@@ -101,7 +101,7 @@ def compile_command(**given: Any) -> None:
         math=asked.math,
         target=asked.target,
         skip=asked.skip or None,
-        schedules=read_schedules(asked.schedule),
+        schedules=asked.schedule,
     )
     if asked.whole is not None:
         with Progress(f"compiling {asked.model}"):

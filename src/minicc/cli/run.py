@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 import numpy as np
 
-from minicc.cli.choices import JSON, MATH, SHAPE, SKIP, TARGET, THREADS
+from minicc.cli.choices import JSON, MATH, SCHEDULE, SHAPE, SKIP, TARGET, THREADS
 from minicc.cli.expected import check_expected
 from minicc.cli.inputs import bound_session, complete_inputs, parse_inputs, parse_shapes
 from minicc.cli.progress import Progress
@@ -42,6 +42,7 @@ else:
 @THREADS
 @MATH
 @SKIP
+@SCHEDULE
 @TARGET
 @click.option(
     "--limit",
@@ -74,6 +75,7 @@ def run_command(
     threads: int | None,
     math: str | None,
     skip: tuple[str, ...],
+    schedule: str,
     target: str | None,
     limits: tuple[str, ...],
     chosen: tuple[str, ...],
@@ -86,8 +88,8 @@ def run_command(
     """Compile MODEL, run it once, and show its outputs. Inputs not given are random."""
     given = parse_inputs(inputs)
     wanted = parse_inputs(expected, "--expected")
-    changed = ",".join(limits) or None
-    options = Options(threads=threads, math=math, target=target, limits=changed, skip=skip or None)
+    code: dict[str, Any] = {"math": math, "target": target, "skip": skip or None}
+    options = Options(threads=threads, limits=",".join(limits) or None, schedules=schedule, **code)
     began = time.perf_counter()
     bound = parse_shapes(shapes)
     with Progress(f"compiling {model}") as progress:

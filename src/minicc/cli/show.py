@@ -48,7 +48,7 @@ class Asked(NamedTuple):
     time_stages: bool
     check: bool
     schedules: bool
-    schedule: str | None
+    schedule: str
     math: str | None
     target: str | None
     skip: tuple[str, ...]
