@@ -48,11 +48,12 @@ def seconds(call: Callable[[], Any]) -> tuple[float, Any]:
     return time.perf_counter() - start, result
 
 
-def one(number: int, layer: Convolution, target: Target) -> dict[str, float]:
+def one(layer: Convolution, target: Target) -> dict[str, float]:
     """The seconds of each step for one kernel."""
     spent: dict[str, float] = {}
     kernel: Function
-    spent["build"], kernel = seconds(lambda: convolution(f"conv_{number}", layer, f"Conv_{number}"))
+    arrays = convolution_case(layer).arrays[:-1]
+    spent["build"], kernel = seconds(lambda: convolution.lowered(*arrays, c=layer))
     module = Module("kernel", [kernel])
     spent["verify"], _ = seconds(lambda: verify(module))
     spent["print"], text = seconds(lambda: print_module(module))
@@ -66,8 +67,8 @@ def kernels() -> float:
     chosen = list(islice(layers(), KERNELS))
     assert len(set(chosen)) == KERNELS
     target = Target.host()
-    one(0, chosen[0], target)  # reads the grammar
-    spent = [one(k, layer, target) for k, layer in enumerate(chosen)]
+    one(chosen[0], target)  # reads the grammar
+    spent = [one(layer, target) for layer in chosen]
     print("| step | mean ms a kernel | most ms |\n|---|---|---|")
     total = [sum(s.values()) for s in spent]
     for step in STEPS:
@@ -81,7 +82,7 @@ def interpreted() -> float:
     """Seconds to interpret the 3x3 layer 56x56x64 of ResNet-50."""
     layer = Convolution(56, 56, 64, 64)
     case = convolution_case(layer)
-    kernel = convolution("layer", layer, "Conv_0")
+    kernel = convolution.lowered(*case.arrays[:-1], c=layer)
     best = min(seconds(lambda: interpret(kernel, case.arrays))[0] for _ in range(3))
     assert error(case.output, case.truth) < 1e-6
     print(

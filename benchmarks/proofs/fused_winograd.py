@@ -6,30 +6,15 @@ M = V U over the input channels, and 4x4 outputs y = A M A'. The weights U = G w
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
 
-from benchmarks.proofs.shorthand import (
-    LANES,
-    I,
-    T,
-    buffer,
-    constant,
-    coordinates,
-    each,
-    function,
-    load,
-    loop,
-    relu,
-    store,
-)
+import numpy as np
+from benchmarks.proofs.rowwise import LANES
 from benchmarks.proofs.winograd import INPUTS, OUTPUTS, Form, Matrix, derive, share
 
-from minicc.ir import arith, kernel
-from minicc.ir.affine import Dim, minimum
-from minicc.ir.build import Builder
-from minicc.ir.core import Function, Value
-from minicc.ir.types import F32, BufferType
+import minicc
+import minicc.tile as tl
 
 POSITIONS = INPUTS**2
 
@@ -79,190 +64,113 @@ class Winograd(NamedTuple):
         return 2 * self.height * self.width * self.oc * self.ic * 9
 
 
-class _Parts(NamedTuple):
-    """What the stages share."""
-
-    w: Winograd
-    x: Value  # [height + 2, width + 2, ic]
-    u: Value  # [oc / columns, 36, ic, columns]
-    bias: Value  # [oc]
-    y: Value  # [height, width, oc]
-    v: Value  # [36, tiles, ic]
-    m: Value  # [36, tiles, columns]
-    across: Value  # [6, 6, 16]: between the two halves of a transform
-    panel0: Value  # the first panel of output channels
-    row0: Value  # the first row of tiles
-
-
-def winograd(name: str, w: Winograd, loc: str) -> Function:
-    """The kernel; channels are last, and the input has a halo of one pixel.
+@minicc.kernel(grid=lambda w: w.grid, out=lambda w: (w.height, w.width, w.oc), threads=1)
+def winograd(x: Any, u: Any, bias: Any, y: Any, *, w: Winograd) -> None:
+    """Channels are last, and the input has a halo of one pixel.
 
     x[h + 2, w + 2, ic], u[oc / columns, 36, ic, columns], bias[oc], y[h, w, oc].
     """
     # Two tiles that overlap give a pixel different bits, so one instance must order them.
     assert w.height % OUTPUTS == 0 or w.tile_rows == w.high, w
-    block, row = coordinates("block row")
-    x, y = buffer("x", w.height + 2, w.width + 2, w.ic), buffer("y", w.height, w.width, w.oc)
-    u, bias = buffer("u", w.oc // w.columns, POSITIONS, w.ic, w.columns), buffer("bias", w.oc)
-    b = Builder((loc,))
-    pitch, panels = w.ic + w.pad, w.channels // w.columns
-    v_type = BufferType(F32, (POSITIONS, w.tiles, w.ic), (w.tiles * pitch, pitch, 1))
-    v = b.emit(kernel.Alloc, type=v_type, home="L2")
-    m_type = BufferType(F32, (POSITIONS, w.tiles, w.columns))
-    m = b.emit(kernel.Alloc, type=m_type, home="L2")
-    across = b.emit(kernel.Alloc, type=BufferType(F32, (INPUTS, INPUTS, LANES)))
-    panel0 = b.emit(kernel.Index, (block,), value=I[0] * panels)
-    first: Dim = I[0] * w.tile_rows
+    panels = w.channels // w.columns
+    row0 = tl.program_id(1) * w.tile_rows
     if w.high % w.tile_rows:  # the last rows are made twice, alike
-        first = minimum(first, w.high - w.tile_rows)
-    row0 = b.emit(kernel.Index, (row,), value=first)
-    q = _Parts(w, x, u, bias, y, v, m, across, panel0, row0)
-
-    def panel(b: Builder, p: Value) -> None:
-        each(b, "xi", POSITIONS, lambda b, xi: _products(b, q, p, xi))
-        _for_tiles(b, q, w.columns, lambda b, r, c, g: _output(b, q, p, (r, c, g)))
-
-    _for_tiles(b, q, w.ic, lambda b, r, c, g: _input(b, q, (r, c, g)))
-    each(b, "panel", panels, panel)
-    return function(name, (block, row, x, u, bias, y), b, w.grid)
-
-
-Stage = Callable[[Builder, Value, Value, Value], None]
-Tile = tuple[Value, Value, Value]  # row and column among the instance's tiles, group of channels
-
-
-def _for_tiles(b: Builder, q: _Parts, channels: int, stage: Stage) -> None:
-    """Run a stage for each tile of the instance and each group of channels."""
-
-    def row(b: Builder, r: Value) -> None:
-        each(b, "c", q.w.wide, lambda b, c: column(b, r, c))
-
-    def column(b: Builder, r: Value, c: Value) -> None:
-        each(b, "group", channels // LANES, lambda b, g: stage(b, r, c, g))
-
-    each(b, "r", q.w.tile_rows, row)
+        row0 = np.minimum(row0, w.high - w.tile_rows)
+    v = tl.alloc((POSITIONS, w.tiles, w.ic + w.pad))
+    m = tl.alloc((POSITIONS, w.tiles, w.columns))
+    across = tl.alloc((INPUTS, INPUTS, LANES))  # between the two halves of a transform
+    for r in tl.range(w.tile_rows):
+        for c in tl.range(w.wide):
+            for g in tl.range(0, w.ic, LANES):
+                _input(x, v, across, _origin(w, row0 + r, c), (r * w.wide + c, g))
+    for p in tl.range(panels):
+        panel = tl.program_id(0) * panels + p
+        for xi in tl.range(POSITIONS):
+            _products(v, u, m, w, (panel, xi))
+        for r in tl.range(w.tile_rows):
+            for c in tl.range(w.wide):
+                for g in tl.range(0, w.columns, LANES):
+                    channels = tl.ds(panel * w.columns + g, LANES)
+                    to = (*_origin(w, row0 + r, c), channels)
+                    _output(m, across, bias[channels], y, (r * w.wide + c, g), to)
 
 
-def _origin(b: Builder, q: _Parts, r: Value, c: Value) -> tuple[Value, Value, Value]:
-    """The first row and column of a tile's pixels, and its number within the instance."""
-    w = q.w
-    down, right = (I[0] + I[1]) * OUTPUTS, I[0] * OUTPUTS
+def _origin(w: Winograd, row: Any, column: Any) -> tuple[Any, Any]:
+    """The first row and column of a tile's pixels."""
+    down, right = row * OUTPUTS, column * OUTPUTS
     if w.height % OUTPUTS:
-        down = minimum(down, w.height - OUTPUTS)
+        down = np.minimum(down, w.height - OUTPUTS)
     if w.width % OUTPUTS:
-        right = minimum(right, w.width - OUTPUTS)
-    return (
-        b.emit(kernel.Index, (q.row0, r), value=down),
-        b.emit(kernel.Index, (c,), value=right),
-        b.emit(kernel.Index, (r, c), value=I[0] * w.wide + I[1]),
-    )
+        right = np.minimum(right, w.width - OUTPUTS)
+    return down, right
 
 
-def transform(b: Builder, matrix: Matrix, column: Value) -> list[Value]:
-    """A matrix times a tile [rows, 16], as tiles [1, 16]."""
+def _transform(matrix: Matrix, column: Any) -> Iterator[Any]:
+    """A matrix times a tile [rows, 16], as tiles [16]."""
     plan = share(matrix)
-    count = column.type.shape[0]
-    values = [b.emit(kernel.Slice, column, axis=0, start=k) for k in range(count)]
+    values = [column[k] for k in range(column.shape[0])]
     for form in plan.shared:
-        values.append(combine(b, form, values))
-    return [combine(b, form, values) for form in plan.rows]
+        values.append(_combined(form, values))
+    return (_combined(form, values) for form in plan.rows)
 
 
-def combine(b: Builder, form: Form, values: Sequence[Value]) -> Value:
+def _combined(form: Form, values: Sequence[Any]) -> Any:
     """A linear form as additions, subtractions and multiply-adds; one coefficient must be 1."""
     terms = sorted(form.items(), key=lambda item: (item[1] != 1, abs(item[1]) != 1))
     assert terms[0][1] == 1, form
     total = values[terms[0][0]]
     for k, c in terms[1:]:
         if abs(c) == 1:
-            total = b.emit(arith.Add if c == 1 else arith.Sub, total, values[k])
+            total = total + values[k] if c == 1 else total - values[k]
         else:
-            total = b.emit(arith.Fma, values[k], constant(b, float(c), (1, 1)), total)
+            total = tl.fma(values[k], float(c), total)
     return total
 
 
-def _input(b: Builder, q: _Parts, tile: Tile) -> None:
+def _input(x: Any, v: Any, across: Any, place: tuple[Any, Any], to: tuple[Any, Any]) -> None:
     """V of a tile: the matrix on its columns, then on the rows of what that gave."""
-    r, c, g = tile
-    h, w, t = _origin(b, q, r, c)
-    matrix = derive().input
-
-    def columns(b: Builder, j: Value) -> None:
-        at = (I[0] + T[0], I[1] + I[2], I[3] * LANES + T[1])
-        xs = load(b, q.x, (h, w, j, g), at, (INPUTS, LANES))
-        for k, value in enumerate(transform(b, matrix, xs)):
-            store(b, q.across, value, (j,), (k + T[0], I[0], T[1]))
-
-    def rows(b: Builder, k: Value) -> None:
-        xs = load(b, q.across, (k,), (I[0], T[0], T[1]), (INPUTS, LANES))
-        for j, value in enumerate(transform(b, matrix, xs)):
-            at = (I[0] * INPUTS + j + T[0], I[1], I[2] * LANES + T[1])
-            store(b, q.v, value, (k, t, g), at)
-
-    each(b, "j", INPUTS, columns)
-    each(b, "k", INPUTS, rows)
+    (h, w), (t, g), matrix = place, to, derive().input
+    for j in tl.range(INPUTS):
+        column = x[tl.ds(h, INPUTS), w + j, tl.ds(g, LANES)]
+        for k, value in enumerate(_transform(matrix, column)):
+            across[k, j, :] = value
+    for i in tl.range(INPUTS):
+        for k, value in enumerate(_transform(matrix, across[i, :, :])):
+            v[i * INPUTS + k, t, tl.ds(g, LANES)] = value
 
 
-def _products(b: Builder, q: _Parts, p: Value, xi: Value) -> None:
+def _products(v: Any, u: Any, m: Any, w: Winograd, at: tuple[Any, Any]) -> None:
     """M at one of the 36 positions, for one panel: full register tiles, and what remains."""
-    full, rest = divmod(q.w.tiles, q.w.rows)
-    whole = full * q.w.rows
-    if full:
-        each(b, "t", whole, lambda b, t: _product(b, q, (p, xi, t), q.w.rows), q.w.rows)
-    if rest:
-        _product(b, q, (p, xi, b.emit(kernel.Index, (), value=whole)), rest)
+    panel, xi = at
+
+    def product(t: Any, rows: int) -> None:
+        total = tl.zeros((rows, w.columns))
+        for start in tl.range(0, w.ic, w.cut):
+            acc = tl.zeros((rows, w.columns))
+            for k in tl.range(w.cut):
+                # the same line of the next position, which is wanted when this position is done
+                tl.prefetch(u, (panel, xi + 1, start + k, ...))
+                vs = v[xi, tl.ds(t, rows), tl.ds(start + k, 1)]
+                acc = tl.fma(vs, u[panel, xi, start + k, :], acc)
+            total = total + acc
+        m[xi, tl.ds(t, rows), :] = total
+
+    whole = w.tiles // w.rows * w.rows
+    for t in tl.range(0, whole, w.rows):
+        product(t, w.rows)
+    if w.tiles > whole:
+        product(whole, w.tiles - whole)
 
 
-def _product(b: Builder, q: _Parts, at: tuple[Value, Value, Value], rows: int) -> None:
-    """M for one register tile."""
-    w, (p, xi, t) = q.w, at
-    zero = constant(b, 0, (rows, w.columns))
-
-    def chain(b: Builder, start: Value, first: Value) -> Value:
-        def step(b: Builder, k: Value, acc: Sequence[Value]) -> Sequence[Value]:
-            weights, line = (q.panel0, p, xi, start, k), (1, w.columns)
-            of_v = (I[0], I[1] + T[0], I[2] + I[3] + T[1])
-            of_u = (I[0] + I[1], I[2], I[3] + I[4], T[1])
-            # the same line of the next position, which is wanted when this position is done
-            following = (I[0] + I[1], I[2] + 1, I[3] + I[4], T[1])
-            b.add(kernel.Prefetch(q.u, weights, at=following, shape=line, loc=b.loc))
-            vs = load(b, q.v, (xi, t, start, k), of_v, (rows, 1))
-            us = load(b, q.u, weights, of_u, line)
-            return (b.emit(arith.Fma, vs, us, acc[0]),)
-
-        (acc,) = loop(b, "k", w.cut, (first,), step)
-        return acc
-
-    def add(b: Builder, start: Value, total: Sequence[Value]) -> Sequence[Value]:
-        return (b.emit(arith.Add, total[0], chain(b, start, zero)),)
-
-    if w.cut == w.ic:
-        acc = chain(b, b.emit(kernel.Index, (), value=0), zero)
-    else:
-        (acc,) = loop(b, "start", w.ic, (zero,), add, w.cut)
-    store(b, q.m, acc, (xi, t), (I[0], I[1] + T[0], T[1]))
-
-
-def _output(b: Builder, q: _Parts, p: Value, tile: Tile) -> None:
+def _output(
+    m: Any, across: Any, bias: Any, y: Any, of: tuple[Any, Any], to: tuple[Any, Any, Any]
+) -> None:
     """The pixels of a tile from its M, with bias and ReLU."""
-    r, c, g = tile
-    h, w, t = _origin(b, q, r, c)
-    matrix = derive().output
-    channel = (I[0] + I[1]) * q.w.columns + I[2] * LANES + T[1]
-    bias = load(b, q.bias, (q.panel0, p, g), (channel,), (1, LANES))
-
-    def columns(b: Builder, j: Value) -> None:
-        at = (T[0] * INPUTS + I[0], I[1], I[2] * LANES + T[1])
-        ms = load(b, q.m, (j, t, g), at, (INPUTS, LANES))
-        for k, value in enumerate(transform(b, matrix, ms)):
-            store(b, q.across, value, (j,), (k + T[0], I[0], T[1]))
-
-    def rows(b: Builder, k: Value) -> None:
-        ms = load(b, q.across, (k,), (I[0], T[0], T[1]), (INPUTS, LANES))
-        for j, value in enumerate(transform(b, matrix, ms)):
-            out = relu(b, b.emit(arith.Add, value, bias))
-            at = (I[3] + I[4], I[5] + j + T[0], channel)
-            store(b, q.y, out, (q.panel0, p, g, h, k, w), at)
-
-    each(b, "j", INPUTS, columns)
-    each(b, "k", OUTPUTS, rows)
+    (t, g), (h, w, channels), matrix = of, to, derive().output
+    for j in tl.range(INPUTS):
+        column = m[tl.ds(j, INPUTS, INPUTS), t, tl.ds(g, LANES)]
+        for k, value in enumerate(_transform(matrix, column)):
+            across[k, j, :] = value
+    for i in tl.range(OUTPUTS):
+        for k, value in enumerate(_transform(matrix, across[i, :, :])):
+            y[h + i, w + k, channels] = np.maximum(value + bias, 0)

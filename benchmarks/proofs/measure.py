@@ -16,9 +16,9 @@ from minicc.backends.llvm.emit import emit_kernel
 from minicc.backends.llvm.emitter import symbol_of
 from minicc.backends.llvm.link import Object, link
 from minicc.backends.llvm.optimize import assembly, optimise
+from minicc.ir.addresses import Memory
 from minicc.ir.core import Function, Module
 from minicc.ir.interpret import Interpreter
-from minicc.ir.kernel import Memory
 from minicc.runtime.image import load
 from minicc.target import Target
 

@@ -1,6 +1,6 @@
-"""Measures the texts beside this file on one thread: `python -m benchmarks.proofs.run`.
+"""Measures the kernels beside this file on one thread: `python -m benchmarks.proofs.run`.
 
-Each kernel is parsed, verified, interpreted, compiled, compared with NumPy in float64 and timed.
+Each kernel is traced, verified, interpreted, compiled, compared with NumPy in float64 and timed.
 The rates are told beside the yardstick's, a direct convolution in plain LLVM IR, in the same run.
 """
 
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 from benchmarks.proofs import yardstick
@@ -19,6 +20,7 @@ from benchmarks.proofs.data import (
     winograd_case,
 )
 from benchmarks.proofs.direct import Convolution, convolution
+from benchmarks.proofs.fused_winograd import Winograd, winograd
 from benchmarks.proofs.measure import (
     Code,
     Floats,
@@ -28,26 +30,32 @@ from benchmarks.proofs.measure import (
     interpret,
     timed,
 )
-from benchmarks.proofs.write import ATTENTION, COLUMNS, CONVOLUTION, HERE, ROWS, WINOGRADS
+from benchmarks.proofs.rowwise import Attention, attention, softmax
 
 from minicc.backends.llvm.link import Object, link
 from minicc.backends.llvm.optimize import optimise
 from minicc.ir.core import Function, Module
-from minicc.ir.parser import parse_module
 from minicc.ir.verify import verify
 from minicc.runtime.image import load
 from minicc.target import Target
 
 RUNS = 200
 TARGET = Target.host()
+CONVOLUTION = Convolution(28, 28, 128, 128, stride=2, residual=True)
+WINOGRADS = {
+    "winograd_56x64": Winograd(56, 56, 64, 64, tile_rows=1, channels=64),
+    "winograd_28x128": Winograd(28, 28, 128, 128, tile_rows=7, channels=64),
+    "winograd_14x512": Winograd(14, 14, 512, 512, tile_rows=4, channels=256, rows=8),
+}
+ROWS, COLUMNS = 1024, 1024
+ATTENTION = Attention(128, 64)
 
 
-def read(name: str) -> Module:
-    """A proof's module from its text, verified."""
-    path = HERE / f"{name}.mcc"
-    module = parse_module(path.read_text(encoding="utf-8"), source=path.name)
-    verify(module)
-    return module
+def traced(kernel: Any, case: Case, **constants: Any) -> Function:
+    """A kernel for the arrays of a case, verified."""
+    made: Function = kernel.lowered(*case.arrays[:-1], **constants)
+    verify(Module("kernel", [made]))
+    return made
 
 
 def yardstick_times(height: int, ic: int) -> Times:
@@ -102,12 +110,12 @@ def rates(peak: float) -> None:
         "stack accesses",
         "rms difference to the interpreter",
     )
-    cases: list[tuple[str, Case, int]] = [
-        ("convolution", convolution_case(CONVOLUTION), CONVOLUTION.flops),
-        ("attention", attention_case(ATTENTION), ATTENTION.flops),
+    cases: list[tuple[Any, Case, int, dict[str, Any]]] = [
+        (convolution, convolution_case(CONVOLUTION), CONVOLUTION.flops, {"c": CONVOLUTION}),
+        (attention, attention_case(ATTENTION), ATTENTION.flops, {}),
     ]
-    for name, case, flops in cases:
-        (kernel,) = read(name).functions
+    for by_hand, case, flops, constants in cases:
+        kernel, name = traced(by_hand, case, **constants), by_hand.__name__
         code, told = check(kernel, case)
         times = timed(code.bind(case.arrays), 5 * RUNS)
         rate = flops / times.best
@@ -117,7 +125,7 @@ def rates(peak: float) -> None:
 def softmax_proof() -> None:
     """Soft-max beside NumPy's copy of the same arrays, from warm and from cold caches."""
     case = softmax_case(ROWS, COLUMNS)
-    (kernel,) = read("softmax").functions
+    kernel = traced(softmax, case)
     code, told = check(kernel, case)
     x, y = case.arrays
     heads = ("soft-max", "best µs", "median µs", "GB/s of the median", "NumPy's copy", "share")
@@ -156,13 +164,13 @@ def winograds() -> None:
         "stack accesses",
         "rms difference to the interpreter",
     )
-    module = read("winograd")
     gains: list[str] = []
     for name, w in WINOGRADS.items():
         layer = Convolution(w.height, w.width, w.ic, w.oc)
-        kernel = convolution("direct", layer, "Conv")
-        direct = row(name, "direct", kernel, convolution_case(layer), layer.flops)
-        fused = row(name, "Winograd", module.function(name), winograd_case(w), layer.flops)
+        case = convolution_case(layer)
+        direct = row(name, "direct", traced(convolution, case, c=layer), case, layer.flops)
+        case = winograd_case(w)
+        fused = row(name, "Winograd", traced(winograd, case, w=w), case, layer.flops)
         ratios = [f"{a / b:.2f}" for a, b in zip(direct, fused, strict=True)]
         gains.append(f"| {name} | {' | '.join(ratios)} |")
     table("net gain", "warm", "weights cold", "all cold", "two threads")

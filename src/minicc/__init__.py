@@ -12,7 +12,7 @@ from minicc.errors import CompilerBug, MiniccError, PerformanceWarning, Unsuppor
 from minicc.version import VERSION as __version__
 
 if TYPE_CHECKING:
-    from minicc.api import InferenceSession, jit
+    from minicc.api import InferenceSession, jit, kernel
     from minicc.options import Options
 
 __all__ = [
@@ -25,12 +25,14 @@ __all__ = [
     "UserError",
     "__version__",
     "jit",
+    "kernel",
 ]
 # Each front end is loaded with the compiler when it is first asked for: `import minicc` is quick,
 # and a session loads nothing of tracing.
 _LATER = {
     "InferenceSession": "minicc.session",
     "jit": "minicc.jitted",
+    "kernel": "minicc.kernels",
     "Options": "minicc.options",
 }
 

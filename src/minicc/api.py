@@ -3,6 +3,7 @@
 from minicc.compiled import compile_module
 from minicc.inputs import check_inputs
 from minicc.jitted import Jitted, Lowered, jit
+from minicc.kernels import Kernel, kernel
 from minicc.node_args import NodeArg
 from minicc.runtime.saved import Compilation
 from minicc.session import InferenceSession
@@ -11,9 +12,11 @@ __all__ = [
     "Compilation",
     "InferenceSession",
     "Jitted",
+    "Kernel",
     "Lowered",
     "NodeArg",
     "check_inputs",
     "compile_module",
     "jit",
+    "kernel",
 ]

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from minicc.backends.base import Store
+from minicc.backends.layout import Layout
 from minicc.backends.llvm.compile import Native, compile_program
 from minicc.compiler import Stage, lower
 from minicc.errors import MiniccError, UserError
@@ -38,7 +39,7 @@ from minicc.runtime.saved import (
     cannot_run,
     executable_of,
 )
-from minicc.runtime.threads import team_code
+from minicc.runtime.threads import runtime_code
 from minicc.target import Target
 from minicc.version import VERSION
 
@@ -184,6 +185,25 @@ def _built(module: Module, options: Options, binding: Mapping[str, int], start: 
     )
 
 
+def _as_declared(layout: Layout, function: Function) -> Layout:
+    """A layout that says complex where the function does, and the program takes their parts."""
+
+    def declared(values: Sequence[Value], types: Sequence[Any]) -> tuple[Any, ...]:
+        pairs = zip(values, types, strict=True)
+        return tuple(
+            [
+                TensorType(v.type.dtype, t.shape[:-1]) if v.type.dtype.is_complex else t
+                for v, t in pairs
+            ]
+        )
+
+    given, made = ends(function)
+    if not any(v.type.dtype.is_complex for v in (*given, *made)):
+        return layout
+    inputs, outputs = declared(given, layout.inputs), declared(made, layout.outputs)
+    return layout._replace(inputs=inputs, outputs=outputs)
+
+
 class _Building:
     """The native stretches of a plan as they are compiled, one after the other."""
 
@@ -240,6 +260,6 @@ class _Building:
             give_back()
         machine, fast = options.machine, options.math == "fast"
         store = store_of(options, machine)
-        native = compile_program(program, machine, fast, team_code(), store)
+        native = compile_program(program, machine, fast, runtime_code(), store)
         seconds["llvm"] += time.perf_counter() - began
-        return native
+        return native._replace(layout=_as_declared(native.layout, function))

@@ -25,6 +25,7 @@ from minicc.passes.graph.fold_constants import fold_constants
 from minicc.passes.graph.loops import simplify_loops
 from minicc.passes.graph.simplify import simplify
 from minicc.passes.graph.specialise import specialise
+from minicc.passes.graph.split_complex import split_complex
 from minicc.passes.kernel.hoist import hoist
 from minicc.passes.kernel.unroll import unroll
 from minicc.passes.program.parallelize import parallelize
@@ -98,6 +99,14 @@ STAGES: tuple[Stage, ...] = (
         "graph",
         specialise,
         lambda m, s: specialise(m, s.binding),
+        needed=True,
+    ),
+    # before rules, which know real numbers
+    _stage(
+        "split-complex",
+        "take complex numbers apart",
+        "graph",
+        split_complex,
         needed=True,
     ),
     # folding first: rules look for constants

@@ -28,8 +28,9 @@ from minicc.frontends.trace import (
     Parameters,
     Path,
     Tree,
+    Within,
     copied,
-    has_tracers,
+    dense,
     replay,
     trace_values,
     work,
@@ -107,10 +108,10 @@ class Jitted:
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """The function's result; arrays share memory with the arguments as NumPy's results do."""
         values = self._parameters.bind(args, kwargs)
-        if has_tracers(values):
-            return self.__wrapped__(*args, **kwargs)
         try:
             return self._called(Call(*self._parameters.key(values), values), args, kwargs)
+        except Within:
+            pass
         except (UserError, UnsupportedError) as error:
             if error.code not in (_OUTSIDE, _OVERLAP):
                 raise
@@ -209,8 +210,11 @@ class Jitted:
         assert found.traced is not None
         assert found.compilation is not None
         arrays = call.arrays
-        outputs = found.compilation.executable.run([*_dense(arrays), *call.inputs])
-        return found.traced.rebuild(outputs, arrays)
+        try:
+            inputs = [*map(dense, arrays), *call.inputs]
+        except MemoryError:
+            raise no_memory("dense copies of the arguments") from None
+        return found.traced.rebuild(found.compilation.executable.run(inputs), arrays)
 
     def _walk(self, call: Call, found: Specialisation | None, done: int) -> Specialisation:
         """Trace while running; once more where a state that looked known was another."""
@@ -358,22 +362,6 @@ class _Interpreted:
         interpreter = Interpreter(self._module)
         body = self._module.main.body
         return [np.asarray(a) for a in interpreter.region(body, inputs, {})]
-
-
-def _dense(arrays: Sequence[Any]) -> list[np.ndarray[Any, Any]]:
-    """C-contiguous, aligned and native; NumPy copies where an array is not."""
-    try:
-        return [_dense_one(a) for a in arrays]
-    except MemoryError:
-        raise no_memory("dense copies of the arguments") from None
-
-
-def _dense_one(a: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    return (
-        a
-        if a.flags.c_contiguous and a.flags.aligned and a.dtype.isnative
-        else np.require(a, a.dtype.newbyteorder("="), ["C", "A"])
-    )
 
 
 def jit(

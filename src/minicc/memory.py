@@ -13,7 +13,7 @@ from typing import Any
 
 from minicc.errors import Problems
 from minicc.ir import graph, program
-from minicc.ir.core import Module, Op, walk
+from minicc.ir.core import Module, Op, walk_control
 from minicc.ir.types import BufferType, TensorType, is_free
 from minicc.limits import NAMED, Holding, Limits, beyond, spelled, too_large
 
@@ -55,7 +55,7 @@ def require_graph_fits(module: Module, limit: int, on_host: Iterable[Op] = ()) -
 
 def require_within(module: Module, limits: Limits) -> None:
     """MC0174, MC0175 and MC0176 for the first tensor or scan of a graph beyond a limit."""
-    for op in walk(module.main.body):
+    for op in walk_control(module.main.body):
         # one with a condition ends when data say
         count = op.count if isinstance(op, graph.Scan) and not op.condition else 0
         if isinstance(count, int) and count > limits.rounds:

@@ -55,7 +55,8 @@ class Control(NamedTuple):
 
 
 Part = HostOps | Native | Control
-_EARLY = (graph.WinogradWeights,)  # of constants, and folded before anything is lowered
+# of constants, or of complex numbers, and gone before anything is lowered
+_EARLY = (graph.WinogradWeights, graph.Real, graph.Imag, graph.Complex)
 
 
 def runs_on_host(op: Op) -> str:

@@ -47,6 +47,7 @@ _ON_DISK = 4  # of a session, those whose programs are kept on disk, weights and
 _OWN = 4  # sizes that have a program of their own, where that runs less on the host
 _OWN_CONTENTS = 1  # the same of contents of inputs, which may differ each time
 _MOST_SHAPES = 4096  # shapes of inputs that are remembered
+_PLAIN = 0x101  # of `flags.num`: C-contiguous and aligned
 
 Run = Callable[[list[Array]], list[Array]]
 
@@ -246,18 +247,19 @@ class InferenceSession:
         ):
             return self._choose(output_names, input_feed)
         arrays: list[Array] = []
+        shapes: list[tuple[int, ...]] = []
         for name, dtype in self._names:
             array = input_feed.get(name)
             if not (
                 array.__class__ is np.ndarray
                 and array.dtype == dtype
-                and (flags := array.flags).c_contiguous
-                and flags.aligned
+                and array.flags.num & _PLAIN == _PLAIN
             ):
                 break
             arrays.append(array)
+            shapes.append(array.shape)
         if len(arrays) == len(input_feed):
-            ready = self._ready.get(tuple([a.shape for a in arrays]))
+            ready = self._ready.get(tuple(shapes))
             if ready is not None:
                 return ready(arrays)
         return self._run_checked(input_feed)

@@ -20,6 +20,7 @@ from minicc.runtime.saved import Compilation
 LOGGER = logging.getLogger("minicc")
 PROGRAMS = 128  # of one function that are kept
 _TICKS = itertools.count()
+_NOTHING = Given()
 
 
 class Call:
@@ -38,7 +39,7 @@ class Call:
         self.numbers = numbers
         self.values = values
         self.inputs: list[Any] = []
-        self.given = Given()
+        self.given = _NOTHING
 
     def told(self, places: Sequence[int]) -> Key:
         """The key of some of the numbers."""

@@ -67,8 +67,9 @@ def inputs_of(model: ModelProto) -> list[dict[str, Any]]:
 def test_dynamic(make: Any, tmp_path: Path) -> None:
     model = make()
     save(model, tmp_path / "model.onnx")
+    # 7 bits: ONNX Runtime's products of u8 and s8 saturate in 16 bits on processors without VNNI
     part("onnxruntime.quantization.quantize_dynamic")(
-        tmp_path / "model.onnx", tmp_path / "small.onnx"
+        tmp_path / "model.onnx", tmp_path / "small.onnx", reduce_range=True
     )
     check((tmp_path / "small.onnx").read_bytes(), inputs_of(model), error=5e-3)
 

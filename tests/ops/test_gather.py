@@ -30,7 +30,7 @@ from minicc.ir.types import DTYPES, STORED, DType, TensorType
 from minicc.ir.verify import verify
 from minicc.options import Options
 from minicc.runtime.execute import NativeExecutable
-from minicc.runtime.threads import team_code
+from minicc.runtime.threads import runtime_code
 from minicc.target import TARGETS
 
 _RUNNABLE = [name for name, target in TARGETS.items() if target.runs_here()]
@@ -210,7 +210,7 @@ def test_the_next_run_is_as_good_as_the_first(threads: int) -> None:
     start, inputs = embedded()
     (want,) = run(start, inputs)
     program = lower(start, Options(math="strict"))
-    image, layout = compile_program(program, Options().machine, False, team_code(), no_store)
+    image, layout = compile_program(program, Options().machine, False, runtime_code(), no_store)
     executable = NativeExecutable(image, layout, threads)
     wrong = [inputs[0].copy(), *inputs[1:]]
     wrong[0][1, 3] = 97

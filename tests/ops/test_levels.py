@@ -267,9 +267,13 @@ CASES = [*_elementwise(), *_casts(), *_movement(), *_reductions(), *_contraction
 POINTWISE = (graph.Exp, graph.Exp2, graph.Log, graph.Tanh, graph.Erf, graph.Pow, *CIRCULAR)
 NOT_LOWERED: tuple[type[Op], ...] = (graph.ScatterElements, graph.ScatterND, graph.TopK)
 
-ELSEWHERE = (  # test_winograd, test_gather, test_scan, test_if, test_host
+ELSEWHERE = (  # test_winograd, test_gather, test_scan, test_if, test_host, and as they are called
+    graph.Complex,
+    graph.Imag,
+    graph.Real,
     graph.Host,
     graph.If,
+    graph.Kernel,
     graph.Scan,
     graph.While,
     graph.WinogradInput,

@@ -262,17 +262,16 @@ def test_loops_over_long_axes() -> None:
 
 def test_element_types() -> None:
     def f(x: Any) -> Any:
-        return x + 1j
+        return x + np.longdouble(1)
 
+    long = np.dtype(np.longdouble)
     assert refused(f) == (
-        "MC0245 not supported: no element type stores NumPy's complex128\n"
-        "  hint: floats, integers and booleans are supported"
+        f"MC0245 not supported: no element type stores NumPy's {long}\n"
+        "  hint: numbers and booleans are supported"
     )
     with pytest.raises(UserError) as caught:
-        trace_call(lambda x: x, (np.ones(2, complex),), {})
-    assert str(caught.value) == (
-        "MC0181 error: argument x: no element type stores NumPy's complex128"
-    )
+        trace_call(lambda x: x, (np.ones(2, long),), {})
+    assert str(caught.value) == f"MC0181 error: argument x: no element type stores NumPy's {long}"
 
 
 def test_integers_to_negative_powers() -> None:

@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from minicc.backends.base import TeamCode
+from minicc.backends.base import RuntimeCode
 from minicc.backends.llvm.link import Object, link
 from minicc.backends.llvm.optimize import optimise
 from minicc.runtime.image import Library, load
-from minicc.runtime.threads import Team, team_code
+from minicc.runtime.threads import Team, runtime_code
 from minicc.target import TARGETS
 
 Array = np.ndarray[Any, Any]
@@ -166,9 +166,9 @@ done:
 """
 
 
-def code(places: int = 0, microseconds: int = 300) -> TeamCode:
+def code(places: int = 0, microseconds: int = 300) -> RuntimeCode:
     """A team's code that sleeps at random at the places whose bits are set."""
-    return team_code("delay", _delay(places, microseconds)) if places else team_code()
+    return runtime_code("delay", _delay(places, microseconds)) if places else runtime_code()
 
 
 @cache

@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 from hypothesis import strategies as st
 
-from minicc.backends.base import no_store
 from minicc.backends.llvm.compile import compile_program
 from minicc.compiler import lower
 from minicc.ir import graph, interpret
@@ -66,11 +65,21 @@ def spread(program: Module) -> Module:
     return parallelize(Module(program.level, [body if f is main else f for f in program.functions]))
 
 
+_objects: dict[tuple[str, str], bytes] = {}
+
+
+def _kept(kind: str, text: str, make: Callable[[], bytes]) -> bytes:
+    """A store of what was compiled: a program and the same with its launches shared are alike."""
+    if (kind, text) not in _objects:
+        _objects[kind, text] = make()
+    return _objects[kind, text]
+
+
 def machine_code(
     program: Module, target: str, inputs: Sequence[Array], threads: int
 ) -> list[Array]:
     """What the machine code of a program gives, denormals kept as the interpreter keeps them."""
-    image, layout = compile_program(program, Target.named(target), False, team(), no_store)
+    image, layout = compile_program(program, Target.named(target), False, team(), _kept)
     executable = NativeExecutable(image, layout, threads)
     if executable.threads > 1:  # also where there are fewer processors
         executable.threads = threads

@@ -14,10 +14,10 @@ from minicc.ir import graph
 from minicc.ir.build import Builder
 from minicc.ir.core import Module, Value
 from minicc.ir.interpret import run
-from minicc.ir.structured import Generic, Group
+from minicc.ir.structured import Group
 from minicc.ir.types import F32, TensorType
 from minicc.options import Options
-from minicc.passes.structured.fuse import is_contraction
+from minicc.passes.structured.contraction import contractions_in
 from minicc.target import TARGETS
 from tests.stages.programs import Array, constant, every_stage, machine_code, module, same_bits
 from tests.stages.test_random_programs import close
@@ -61,9 +61,7 @@ def products_by_group(made: Module, math: Literal["fast", "strict"] = "fast") ->
     """How many contractions each group has that has any."""
     fused = lower(made, Options(math=math), stop="fuse")
     groups = (op for op in fused.main.body.ops if isinstance(op, Group))
-    counts = [
-        sum(isinstance(op, Generic) and is_contraction(op) for op in g.body.ops) for g in groups
-    ]
+    counts = [len(contractions_in(g.body.ops)) for g in groups]
     return [n for n in counts if n]
 
 

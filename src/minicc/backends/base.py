@@ -17,9 +17,10 @@ def no_store(kind: str, text: str, make: Callable[[], bytes]) -> bytes:
 
 
 # What images may call outside of themselves: functions of the C library that compute nothing but
-# their result, and the system call in which threads wait.
+# their result, the system call in which threads wait, and what CPython's built-in functions need.
 OUTSIDE = (
     *("memcpy", "memmove", "memset", "syscall"),
+    *("PyEval_SaveThread", "PyEval_RestoreThread", "Py_IncRef"),
     *("ceil", "ceilf", "floor", "floorf", "fmod", "fmodf", "rint", "rintf", "trunc", "truncf"),
 )
 TABLE_BYTES = 4096
@@ -37,8 +38,8 @@ class Image(NamedTuple):
     outside: tuple[str, ...]
 
 
-class TeamCode(NamedTuple):
-    """LLVM IR of what threads run a program with, and the functions of it that they are given."""
+class RuntimeCode(NamedTuple):
+    """LLVM IR of what runs a program, in each image, and the functions of it that have a name."""
 
     text: str
     symbols: tuple[str, ...]

@@ -16,8 +16,9 @@ from minicc.ir.types import BufferType, TensorType
 if TYPE_CHECKING:
     from minicc.ir.affine import Dim
 
-# slots of the table: four of its own, the sizes, main's arguments, the constants in their order
-ARENA, TEAM, STATUS, WATCH, FIRST = 0, 1, 2, 3, 4
+# slots of the table: six of its own, the sizes, main's arguments, the constants in their order;
+# of the six, two are for who calls main: its address, and which slot is the first argument's
+ARENA, TEAM, STATUS, WATCH, MAIN, ARRAYS, FIRST = range(7)
 WORDS = 2  # of a check in the status: whether it failed, the least index
 _NONE = np.iinfo(np.int64).max
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from math import prod
 from typing import Any
 
@@ -20,10 +20,20 @@ def aligned(size: int) -> Array:
     return raw[start : start + size]
 
 
+def memory_for(
+    shape: tuple[int, ...], dtype: np.dtype[Any]
+) -> Callable[[tuple[int, ...], np.dtype[Any]], Array]:
+    """What makes an uninitialised array of that size: a large one is aligned."""
+    return np.empty if prod(shape) * dtype.itemsize < _LARGE else _aligned_array
+
+
 def empty(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
     """An uninitialised array; a large one is aligned."""
-    size = prod(shape) * dtype.itemsize
-    return np.empty(shape, dtype) if size < _LARGE else aligned(size).view(dtype).reshape(shape)
+    return memory_for(shape, dtype)(shape, dtype)
+
+
+def _aligned_array(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
+    return aligned(prod(shape) * dtype.itemsize).view(dtype).reshape(shape)
 
 
 def inserted(whole: Any, new: Array, starts: Sequence[int], steps: Sequence[int]) -> Array:

@@ -90,6 +90,7 @@ class Op:
     fields: ClassVar[tuple[Field, ...]] = ()
     pure: ClassVar[bool] = True
     control: ClassVar[bool] = False  # whether its regions hold ops of its own level
+    inside: ClassVar[str] = ""  # the level of its regions, where that is not its own
 
     def __init_subclass__(cls, name: str = "", **rest: Any) -> None:
         super().__init_subclass__(**rest)

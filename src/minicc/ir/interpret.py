@@ -15,8 +15,10 @@ from typing import Any
 import numpy as np
 
 from minicc.errors import CompilerBug
-from minicc.ir import graph, kernel, program
+from minicc.ir import graph, kernel, program, structured
+from minicc.ir.addresses import Memory, undefined
 from minicc.ir.bind import bind, bind_sizes, bound_op, sizes_in
+from minicc.ir.by_hand import ByHand
 from minicc.ir.core import Array, Function, Module, Op, Region, Value, walk
 from minicc.ir.extents import sizes_at
 from minicc.ir.indices import OutOfRange
@@ -39,9 +41,12 @@ class Interpreter:
         self.seed = seed
         self._random: np.random.Generator | None = None
         self.instances = 1
+        self.numbers: Array = np.zeros(1, int)  # of these instances, in the order of the grid
         self.special: dict[type[Op], Special] = {
             program.Launch: self._launch,
             kernel.Alloc: self._alloc,
+            graph.Kernel: self._by_hand,
+            structured.Kernel: self._by_hand,
         }
         self.sizes: dict[str, int] = {}  # what ops on the host bound
         self.named: dict[Op, tuple[str, ...]] = {}  # the sizes in ops
@@ -69,6 +74,8 @@ class Interpreter:
         bound = self._bound(op)
         if special is not None:
             return special(bound, *operands)
+        if not op.regions and not isinstance(op, graph.Stating):
+            return bound.evaluate(_no_region, *operands)
 
         def run(region: Region, args: Sequence[Any], sizes: Mapping[str, int] = _NO_SIZES) -> Any:
             if op.control:
@@ -114,17 +121,13 @@ class Interpreter:
     def _alloc(self, op: kernel.Alloc) -> tuple[Any, ...]:
         type: BufferType = op.type
         poison = np.nan if type.dtype.is_float else 0
-        return (
-            kernel.Memory(np.full((self.instances, type.span()), poison, type.dtype.numpy), type),
-        )
+        return (Memory(np.full((self.instances, type.span()), poison, type.dtype.numpy), type),)
 
-    def _launch(self, op: program.Launch, *buffers: kernel.Memory) -> tuple[Any, ...]:
+    def _launch(self, op: program.Launch, *buffers: Memory) -> tuple[Any, ...]:
         function = self._kernel(op)
         formals = function.args[len(function.attrs["grid"]) :]
         # a kernel's parameters say how it sees the memory, whatever the caller called it
-        seen = [
-            kernel.Memory(b.flat, f.type, b.base) for b, f in zip(buffers, formals, strict=True)
-        ]
+        seen = [Memory(b.flat, f.type, b.base) for b, f in zip(buffers, formals, strict=True)]
         outer, self.sizes = self.sizes, {}
         try:
             self.kernel(function, seen)
@@ -133,6 +136,20 @@ class Interpreter:
         finally:
             self.sizes = outer
         return ()
+
+    def _by_hand(self, op: ByHand, *arrays: Array) -> tuple[Any, ...]:
+        inputs = [np.ascontiguousarray(a).reshape(1, -1) for a in arrays]
+        outputs = [undefined(r.type) for r in op.results]
+        buffers = [a.type for a in op.body.args[len(op.grid) :]]
+        memories = [Memory(flat, t) for flat, t in zip([*inputs, *outputs], buffers, strict=True)]
+        outer, self.sizes = self.sizes, {}
+        try:
+            self.kernel(op.kernel, memories)
+        finally:
+            self.sizes = outer
+        return tuple(
+            flat.reshape(r.type.extents) for flat, r in zip(outputs, op.results, strict=True)
+        )
 
     def _kernel(self, op: program.Launch) -> Function:
         """The kernel of a launch with numbers for its sizes."""
@@ -143,14 +160,14 @@ class Interpreter:
             self.kernels[key] = bind(function, op.sizes_in(function))
         return self.kernels[key] if op.sizes else function
 
-    def kernel(self, function: Function, buffers: Sequence[kernel.Memory]) -> None:
+    def kernel(self, function: Function, buffers: Sequence[Memory]) -> None:
         """Run a kernel over its whole grid on memory."""
         grid: tuple[int, ...] = function.attrs["grid"]
         total = int(np.prod(grid))
         order = self.random.permutation(total)
         batch = max(1, _BATCH // largest_tile(function.body))
         for chosen in _batches(order, batch, grid, _deciding(function, len(grid))):
-            self.instances = len(chosen)
+            self.instances, self.numbers = len(chosen), chosen
             coordinates = np.unravel_index(chosen, grid) if grid else ()
             try:
                 self.region(function.body, (*coordinates, *buffers), {})
@@ -160,6 +177,10 @@ class Interpreter:
                 raise CompilerBug(
                     "MC0304", f"kernel {function.name}: {error}", stage="interpret"
                 ) from error
+
+
+def _no_region(*_: Any) -> Any:
+    raise RuntimeError("an op without regions ran one")
 
 
 def _deciding(function: Function, rank: int) -> list[int]:
@@ -211,7 +232,7 @@ def run(module: Module, inputs: Sequence[Array], seed: int = 0) -> list[Array]:
         return [a if v.type.dtype is OPAQUE else np.asarray(a) for a, v in found]
     outputs = [np.empty(a.type.extents, a.type.dtype.numpy) for a in main.args[len(inputs) :]]
     memories = [
-        kernel.Memory(np.ascontiguousarray(x).reshape(1, -1), a.type)
+        Memory(np.ascontiguousarray(x).reshape(1, -1), a.type)
         for x, a in zip([*inputs, *outputs], main.args, strict=True)
     ]
     interpreter.region(main.body, memories, {})

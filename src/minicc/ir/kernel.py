@@ -21,12 +21,13 @@ together.
 
 from __future__ import annotations
 
-from functools import cache
+from functools import cache, cached_property
 from typing import Any
 
 import numpy as np
 
 from minicc.ir import affine
+from minicc.ir.addresses import Address, Memory, address_of, tile_coordinates
 from minicc.ir.affine import Dim, symbol
 from minicc.ir.arith import COMBINERS, reduce_array
 from minicc.ir.core import Array, Function, Op, Region, RunRegion, Value, walk
@@ -39,83 +40,27 @@ from minicc.ir.types import (
     TensorType,
     buffer_bytes,
     is_index,
-    static_shape,
 )
 
 
-class Memory:
-    """A buffer while interpreting: `flat` has the shape (instances or 1, elements).
-
-    `base` is an element offset.
-    """
-
-    __slots__ = ("base", "flat", "type")
-
-    def __init__(self, flat: Array, type: BufferType, base: int = 0) -> None:
-        self.flat = flat
-        self.type = type
-        self.base = base
-
-    def view(self) -> Array:
-        """The buffer of a single owner as an n-d array that shares its memory."""
-        item = self.flat.itemsize
-        strides = [s * item for s in static_shape(self.type.strides)]
-        return np.lib.stride_tricks.as_strided(
-            self.flat[0, self.base :], self.type.extents, strides
-        )
-
-    def locate(self, coordinates: list[Array], rank: int) -> Array:
-        """Element numbers of coordinates, an array that broadcasts to (batch, *tile of `rank`).
-
-        IndexError outside the extents.
-        """
-        position: Array = np.full((1,) * (rank + 1), self.base, np.int64)
-        for axis, (c, extent, stride) in enumerate(
-            zip(coordinates, self.type.extents, self.type.strides, strict=True)
-        ):
-            if c.size and (c.min() < 0 or c.max() >= extent):
-                raise IndexError(
-                    f"coordinate {c.min()}..{c.max()} leaves axis {axis} of {self.type}"
-                )
-            position = position + c * stride
-        return position
-
-
-def tile_coordinates(
-    at: tuple[Dim, ...], indices: tuple[Any, ...], shape: tuple[int, ...]
-) -> list[Array]:
-    """The buffer coordinates that a load or store touches, each broadcastable to (batch, *tile)."""
-    rank = len(shape)
-    binding: dict[str, Any] = {
-        f"i{k}": np.asarray(v, np.int64).reshape((-1,) + (1,) * rank) for k, v in enumerate(indices)
-    }
-    for k, extent in enumerate(shape):
-        binding[f"t{k}"] = np.arange(extent, dtype=np.int64).reshape(
-            (1,) * (k + 1) + (-1,) + (1,) * (rank - k - 1)
-        )
-    return [
-        np.asarray(affine.evaluate(e, binding), np.int64) + np.zeros((1,) * (rank + 1), np.int64)
-        for e in at
-    ]
-
-
-def _inside(within: Dim, indices: tuple[Any, ...], shape: tuple[int, ...]) -> Array:
+def before_end(within: Dim, indices: tuple[Any, ...], shape: tuple[int, ...]) -> Array:
     """Which elements of a tile come before `within` along its last axis."""
     (rest,) = tile_coordinates((within - symbol(f"t{len(shape) - 1}"),), indices, shape)
     return rest > 0
 
 
-def _located(op: Load | Store, memory: Memory, indices: tuple[Any, ...]) -> tuple[Array, Any]:
+def located(op: Load | Store, memory: Memory, indices: tuple[Any, ...]) -> tuple[Array, Any]:
     """The element numbers of a tile in memory, and which of its elements are there."""
     shape = op.shape if isinstance(op, Load) else op.value.type.extents
-    at = tile_coordinates(op.at, indices, shape)
     if op.within is None:
-        return memory.locate(at, len(shape)), True
-    inside = _inside(op.within, indices, shape)
+        if op.address is not None:
+            return memory.locate(op.address, indices), True
+        return memory.number(tile_coordinates(op.at, indices, shape)), True
+    inside = before_end(op.within, indices, shape)
     # what is not there is looked for where the first element is
+    all = tile_coordinates(op.at, indices, shape)
     first = tile_coordinates(op.at, indices, (*shape[:-1], 1))
-    at = [np.where(inside, a, b) for a, b in zip(at, first, strict=True)]
-    return memory.locate(at, len(shape)), inside
+    return memory.number([np.where(inside, a, b) for a, b in zip(all, first, strict=True)]), inside
 
 
 def _rows(memory: Memory, position: Array) -> Array:
@@ -226,9 +171,14 @@ class Load(Op, name="kernel.load"):
         _check_within(self, self.within, len(self.indices), self.shape)
         return (TensorType(self.buffer.type.dtype, self.shape),)
 
+    @cached_property
+    def address(self) -> Address | None:
+        """Where its elements lie, as far as that is the same for all instances."""
+        return address_of(self.at, self.shape)
+
     def evaluate(self, run: RunRegion, *args: Any) -> tuple[Any, ...]:
         memory: Memory = args[0]
-        position, inside = _located(self, memory, args[1:])
+        position, inside = located(self, memory, args[1:])
         if memory.flat.shape[0] == 1:
             loaded = memory.flat[0].take(position)
         else:
@@ -257,9 +207,14 @@ class Store(Op, name="kernel.store"):
             raise TypeError(f"kernel.store of {tile} into {buffer}")
         return ()
 
+    @cached_property
+    def address(self) -> Address | None:
+        """Where its elements go, as far as that is the same for all instances."""
+        return address_of(self.at, self.value.type.extents)
+
     def evaluate(self, run: RunRegion, *args: Any) -> tuple[Any, ...]:
         memory: Memory = args[0]
-        position, inside = _located(self, memory, args[2:])
+        position, inside = located(self, memory, args[2:])
         # each instance has scratch of its own, where all of them may store alike
         row = np.zeros(1, int) if memory.flat.shape[0] == 1 else _rows(memory, position)
         value, position, inside, row = np.broadcast_arrays(args[1], position, inside, row)
@@ -279,7 +234,7 @@ class Mask(Op, name="kernel.mask"):
         return (TensorType(BOOL, self.shape),)
 
     def evaluate(self, run: RunRegion, *args: Any) -> tuple[Any, ...]:
-        inside = _inside(self.within, args, self.shape)
+        inside = before_end(self.within, args, self.shape)
         return (np.broadcast_to(inside, (inside.shape[0], *self.shape)),)
 
 
@@ -337,10 +292,7 @@ def _carried(op: For | Range) -> tuple[TensorType, ...]:
 
 
 class For(Op, name="kernel.for"):
-    """Run `body` for each index `lo, lo+step, ...
-
-    < hi`, carrying values from one round to the next.
-    """
+    """Run `body` for each index `lo, lo + step, ...` below `hi`, carrying values on."""
 
     inits: tuple[Value, ...]
     lo: int = 0
@@ -358,7 +310,7 @@ class For(Op, name="kernel.for"):
     def evaluate(self, run: RunRegion, *args: Any) -> tuple[Any, ...]:
         carried = args
         for i in range(self.lo, self.hi, self.step):
-            carried = run(self.body, (np.int64(i), *carried))
+            carried = run(self.body, (i, *carried))
         return carried
 
 
@@ -387,7 +339,7 @@ class Range(Op, name="kernel.range"):
         (ends,) = {(int(a), int(b)) for a, b in np.broadcast(start, stop)}
         out = tuple(carried)
         for i in range(*ends, self.step):
-            out = run(self.body, (np.int64(i), *out))
+            out = run(self.body, (i, *out))
         return out
 
 

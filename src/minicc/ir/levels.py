@@ -74,12 +74,13 @@ def leftovers(module: Module, function: Function) -> Iterator[tuple[Op, str]]:
     if level is None:
         raise CompilerBug("MC0311", f"no level is called {module.level!r}")
     entry = function.name == "main"
-    pending: list[tuple[Region, bool]] = [(function.body, False)]
+    pending: list[tuple[Region, bool, Level]] = [(function.body, False, level)]
     while pending:
-        region, nested = pending.pop()
+        region, nested, level = pending.pop()
         for op in region.ops:
             if not level.allows(op, nested=nested, entry=entry):
                 yield op, f"{op.opname} is left over at the level {level.name}"
             elif level.placed and op.opname == "program.alloc" and op.attrs["offset"] == -1:
                 yield op, f"{op.opname} is not placed at the level {level.name}"
-            pending += [(inner, True) for inner in op.regions]
+            within = LEVELS[op.inside] if op.inside else level
+            pending += [(inner, True, within) for inner in op.regions]

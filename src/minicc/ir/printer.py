@@ -166,6 +166,8 @@ def _element(x: Any) -> str:
         return str(bool(x)).lower()
     if isinstance(x, np.integer):
         return str(int(x))
+    if isinstance(x, np.complexfloating):
+        return ""
     for number in float(str(x)), float(x):
         if number == number and np.asarray(number, x.dtype).tobytes() == x.tobytes():
             return repr(number)

@@ -22,12 +22,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-import numpy as np
-
 from minicc.ir import affine, affine_facts
+from minicc.ir.addresses import Memory, undefined
 from minicc.ir.affine import Dim
 from minicc.ir.core import Function, Literal, Op, Region, RunRegion, Value, walk
-from minicc.ir.kernel import Memory
 from minicc.ir.types import BOOL, INDEX_TYPE, BufferType, TensorType, static_shape
 
 
@@ -53,10 +51,7 @@ class Alloc(Op, name="program.alloc"):
         return (self.type,)
 
     def evaluate(self, run: RunRegion, *args: Any) -> tuple[Any, ...]:
-        # poison: what is read before it is written must show
-        element = self.type.dtype
-        poison = np.nan if element.is_float else 0 if element.kind == "b" else 85
-        return (Memory(np.full((1, self.type.span()), poison, element.numpy), self.type),)
+        return (Memory(undefined(self.type), self.type),)
 
 
 class Constant(Op, name="program.constant"):

@@ -8,6 +8,7 @@ end, so no pass needs to clean up.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 from minicc.ir.build import Builder
@@ -112,26 +113,31 @@ def used_by(region: Region) -> set[Value]:
 
 
 def inline(
-    builder: Builder, region: Region, args: Sequence[Value], loc: Loc | None = None
+    builder: Builder,
+    region: Region,
+    args: Sequence[Value],
+    loc: Loc | None = None,
+    outside: Mapping[Value, Value] = MappingProxyType({}),
 ) -> tuple[Value, ...]:
     """Append copies of a region's ops with `args` for its arguments; returns what it yields.
 
-    They stay where they are from, unless a location is given.
+    They stay where they are from, unless a location is given. `outside` is what stands for values
+    of the scope around the region.
     """
-    forward: dict[Value, Value] = dict(zip(region.args, args, strict=True))
+    forward = {**outside, **dict(zip(region.args, args, strict=True))}
     for op in region.ops:
         operands = [forward.get(v, v) for v in op.operands]
-        regions = [_copied(r) for r in op.regions] if op.regions else None
+        regions = [_copied(r, forward) for r in op.regions] if op.regions else None
         copy = builder.add(op.rebuilt(operands, regions, loc))
         forward.update(zip(op.results, copy.results, strict=True))
     return tuple(forward.get(v, v) for v in region.yields)
 
 
-def _copied(region: Region) -> Region:
-    """The same region with values of its own; it uses none from outside."""
+def _copied(region: Region, outside: Mapping[Value, Value]) -> Region:
+    """The same region with values of its own."""
     args = [Value(a.type, a.hint) for a in region.args]
     builder = Builder(())
-    yields = inline(builder, region, args)
+    yields = inline(builder, region, args, outside=outside)
     return Region(args, builder.ops, yields)
 
 

@@ -36,6 +36,7 @@ from minicc.ir.affine import Dim
 from minicc.ir.arith import COMBINERS, identity_of, reduce_array
 from minicc.ir.arrays import empty
 from minicc.ir.branch import Branching
+from minicc.ir.by_hand import ByHand
 from minicc.ir.core import Array, Op, Region, RunRegion, Value
 from minicc.ir.indices import counted
 from minicc.ir.mapped import copy
@@ -467,3 +468,7 @@ class Scan(Scanning, name="structured.scan"):
 
 class If(Branching, name="structured.if"):
     """Run one of two regions, as a condition says; see `ir.branch`."""
+
+
+class Kernel(ByHand, name="structured.kernel"):
+    """A kernel that somebody wrote; see `ir.by_hand`."""

@@ -26,8 +26,8 @@ else:
 class DType:
     """An element type: name as printed, width in bits as stored, kind, NumPy's dtype.
 
-    The kind is `f`, `i`, `u` or `b`, as NumPy's `dtype.kind` has it, or `s` of what is stored only:
-    it is moved and cast, nothing is computed on it. NumPy gives an element a byte at least. A
+    The kind is `f`, `c`, `i`, `u` or `b`, as NumPy's `dtype.kind` has it, or `s` of what is stored
+    only: it is moved and cast, nothing is computed on it. NumPy gives an element a byte at least. A
     dtype of ml_dtypes is given by its name, and imported when it is first asked for.
     """
 
@@ -60,6 +60,11 @@ class DType:
         return self.kind == "f"
 
     @property
+    def is_complex(self) -> bool:
+        """Whether it holds complex numbers, which no level below the graph has."""
+        return self.kind == "c"
+
+    @property
     def is_integer(self) -> bool:
         """Whether it holds signed or unsigned integers; booleans are not integers."""
         return self.kind in "iu"
@@ -75,6 +80,8 @@ F16 = DType("f16", "f", 16, np.float16)
 BF16 = DType("bf16", "f", 16, "bfloat16")
 F32 = DType("f32", "f", 32, np.float32)
 F64 = DType("f64", "f", 64, np.float64)
+C64 = DType("c64", "c", 64, np.complex64)
+C128 = DType("c128", "c", 128, np.complex128)
 I8 = DType("i8", "i", 8, np.int8)
 I16 = DType("i16", "i", 16, np.int16)
 I32 = DType("i32", "i", 32, np.int32)
@@ -106,7 +113,9 @@ BOOL = DType("bool", "b", 8, np.bool_)
 OPAQUE = DType("opaque", "s", 64, np.object_)
 INDEX = DType("index", "i", 64, np.int64)
 
-_COMPUTED = (F16, BF16, F32, F64, I8, I16, I32, I64, U8, U16, U32, U64, BOOL, INDEX)
+PARTS = {C64: F32, C128: F64}  # of which type the two parts of a complex number are
+
+_COMPUTED = (F16, BF16, F32, F64, C64, C128, I8, I16, I32, I64, U8, U16, U32, U64, BOOL, INDEX)
 DTYPES = {d.name: d for d in (*_COMPUTED, *STORED)}
 
 

@@ -8,13 +8,16 @@ the level has every op; and loads and stores stay in their buffers, as far as th
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain
+from typing import NamedTuple
 
 from minicc.errors import CompilerBug
 from minicc.ir import affine, kernel, program
 from minicc.ir.affine import Dim
 from minicc.ir.affine_facts import bounds
 from minicc.ir.bind import bound, own_sizes
-from minicc.ir.core import Function, Module, Op, Region, Value
+from minicc.ir.by_hand import ByHand
+from minicc.ir.core import Function, Module, Op, Region, Value, walk_control
 from minicc.ir.levels import leftovers
 from minicc.ir.printer import print_function
 from minicc.ir.scan import largest_rounds
@@ -36,8 +39,9 @@ def verify(module: Module) -> None:
         _launches(known, function)
         for op, message in leftovers(module, function):
             raise _bug("MC0311", message, function, op)
-        for op, message in _leaving(function):
-            raise _bug("MC0310", message, function, op)
+        for out in leaving(function):
+            text = f"it leaves its buffer: {out.at} is {out.low}..{out.high} in {out.buffer.type}"
+            raise _bug("MC0310", text, function, out.op)
 
 
 def _free(type: object) -> list[object]:
@@ -55,13 +59,27 @@ def _bug(code: str, message: str, function: Function, op: Op | None) -> Compiler
     return CompilerBug(code, f"{message} (in @{function.name})", where=where, ir=text)
 
 
-def _leaving(function: Function) -> Iterator[tuple[Op, str]]:
+class Leaving(NamedTuple):
+    """A load or store that leaves a buffer along an axis: where it goes from and to."""
+
+    op: Op
+    buffer: Value
+    axis: int
+    at: Dim
+    low: int
+    high: int
+
+
+def leaving(function: Function) -> Iterator[Leaving]:
     """The loads and stores of a kernel that surely leave their buffer, and how.
 
     Those whose coordinates follow from the grid and from loops of known length, in buffers of known
     extents. What loops of other lengths compute the interpreter looks at when it runs.
     """
-    grid = function.attrs.get("grid", ())
+    if "grid" not in function.attrs:
+        hands = (op for op in walk_control(function.body) if isinstance(op, ByHand))
+        return chain.from_iterable(leaving(op.kernel) for op in hands)
+    grid = function.attrs["grid"]
     pairs = [(a, n) for a, n in zip(function.args, grid, strict=False) if isinstance(n, int)]
     extents = {f"g{k}": n for k, (_, n) in enumerate(pairs)}
     if 0 in extents.values():
@@ -72,7 +90,7 @@ def _leaving(function: Function) -> Iterator[tuple[Op, str]]:
 
 def _leaving_in(
     region: Region, known: dict[Value, Dim], extents: Mapping[str, int]
-) -> Iterator[tuple[Op, str]]:
+) -> Iterator[Leaving]:
     """The same of a region that runs; `known` are indices as expressions over the `extents`."""
 
     def told(e: Dim, indices: Sequence[Value]) -> Dim:
@@ -91,12 +109,12 @@ def _leaving_in(
             ranges = {**extents, **{f"t{k}": n for k, n in enumerate(tile)}}
             if op.within is not None:
                 del ranges[f"t{len(tile) - 1}"]  # fewer than there are
-            for e, n in zip(op.at, op.buffer.type.shape, strict=True):
+            for axis, (e, n) in enumerate(zip(op.at, op.buffer.type.shape, strict=True)):
                 at = told(e, op.indices)
                 if isinstance(n, int) and _is_reached(at, ranges):
                     low, high = bounds(at, ranges)
                     if low < 0 or high >= n:
-                        yield op, f"it leaves its buffer: {e} is {low}..{high} in {op.buffer.type}"
+                        yield Leaving(op, op.buffer, axis, e, low, high)
 
 
 def _is_reached(value: Dim, ranges: Mapping[str, int]) -> bool:

@@ -6,7 +6,7 @@ Arenas and tables of addresses, a set for each caller that is inside; thread tea
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import chain
 from math import prod
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -15,16 +15,27 @@ from weakref import WeakValueDictionary
 import numpy as np
 
 from minicc.backends.base import Image
-from minicc.backends.layout import ARENA, FIRST, STATUS, TEAM, WATCH, Layout, clean_status
+from minicc.backends.layout import (
+    ARENA,
+    ARRAYS,
+    FIRST,
+    MAIN,
+    STATUS,
+    TEAM,
+    WATCH,
+    Layout,
+    clean_status,
+)
 from minicc.errors import UserError
-from minicc.ir.arrays import Array, aligned, empty, is_aligned
+from minicc.ir.arrays import Array, aligned, is_aligned, memory_for
 from minicc.ir.extents import binding_of, number_of, with_derived
 from minicc.ir.indices import out_of_range
 from minicc.ir.mapped import changes, copy
 from minicc.later import Later
 from minicc.limits import Holding, no_memory, too_large
+from minicc.runtime.entry import Method, bound, method_of, table_of
 from minicc.runtime.image import load
-from minicc.runtime.threads import close_idle, give_team, take_team
+from minicc.runtime.threads import ALONE, close_idle, give_team, take_team
 from minicc.target import usable_processors
 
 if TYPE_CHECKING:
@@ -36,7 +47,6 @@ else:
 # points of all iteration spaces; below that a second thread costs more than it brings
 _ALONE = 200_000
 
-_MAIN = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
 _WATCH = ctypes.CFUNCTYPE(ctypes.c_int)
 
 
@@ -92,15 +102,21 @@ def _signals(raised: list[BaseException]) -> Iterator[int]:
 class _Context:
     """What one run needs for itself: an arena, a table, and the words that checks leave.
 
-    `raised` is what a signal's handler raised while a program asked whether to go on.
+    `call` runs `main` on arrays; `raised` is what a signal's handler raised while a program asked
+    whether to go on.
     """
 
-    __slots__ = ("arena", "raised", "sizes", "status", "table", "watch")
+    __slots__ = ("arena", "call", "raised", "sizes", "status", "table", "watch")
 
-    def __init__(self, count: int, constants: Sequence[int], layout: Layout) -> None:
+    def __init__(self, main: int, method: Method, constants: Sequence[int], layout: Layout) -> None:
         self.arena = aligned(0)
         self.sizes: Sizes | None = None
-        self.table = (ctypes.c_void_p * (FIRST + count + len(constants)))()
+        arrays = FIRST + len(layout.sizes)
+        after = arrays + len(layout.inputs) + len(layout.outputs)
+        self.table = table_of(after + len(constants))
+        self.table[MAIN], self.table[ARRAYS] = main, arrays
+        self.table[after:] = constants
+        self.call = bound(method, self.table)
         self.status = clean_status(len(layout.checks))
         self.table[STATUS] = self.status.ctypes.data
         self.raised: list[BaseException] = []
@@ -109,16 +125,15 @@ class _Context:
             next(signals)  # so that handlers run within its `try`
             self.watch = _WATCH(signals.__next__)
             self.table[WATCH] = ctypes.cast(self.watch, ctypes.c_void_p).value
-        for k, address in enumerate(constants):
-            self.table[FIRST + count + k] = address
 
     def fit(self, sizes: Sizes) -> None:
         """Make room for a run with these sizes, and say them in the table."""
         if self.arena.nbytes < sizes.arena:
             self.arena = _roomy(sizes.arena) if sizes.numbers else aligned(sizes.arena)
             self.table[ARENA] = self.arena.ctypes.data
-        for k, n in enumerate(sizes.numbers):
-            self.table[FIRST + k] = n
+        self.table[FIRST : FIRST + len(sizes.numbers)] = sizes.numbers
+        if sizes.threads == 1:
+            self.table[TEAM] = ALONE
         self.sizes = sizes
 
 
@@ -137,12 +152,12 @@ def _roomy(size: int) -> Array:
 class Sizes(NamedTuple):
     """What depends on the free dimensions of a program.
 
-    Their numbers, shapes and dtypes of the outputs, bytes of the arena, and how many threads are
-    worthwhile.
+    Their numbers, shapes and dtypes of the outputs and what takes memory for each, bytes of the
+    arena, and how many threads are worthwhile.
     """
 
     numbers: tuple[int, ...]
-    outputs: tuple[tuple[tuple[int, ...], Any], ...]
+    outputs: tuple[tuple[tuple[int, ...], Any, Callable[[tuple[int, ...], Any], Array]], ...]
     arena: int
     threads: int
 
@@ -181,10 +196,8 @@ class NativeExecutable:
         # without the constants, which are those before they are placed
         layout = self._layout = layout._replace(constants=())
         self.library = load(image)
-        self._main = _MAIN(self.library["main"])
+        self._method = method_of(self.library)
         self._may_fail = bool(layout.checks) or layout.watched
-        self._first = FIRST + len(layout.sizes)
-        self._count = len(layout.sizes) + len(layout.inputs) + len(layout.outputs)
         # more threads than processors only take these from each other
         self.threads = min(threads, usable_processors())
         self._limit = limit
@@ -212,21 +225,24 @@ class NativeExecutable:
             try:
                 context = self._free.pop()
             except IndexError:
-                context = _Context(self._count, self._constants, self._layout)
+                main = self.library["main"]
+                context = _Context(main, self._method, self._constants, self._layout)
             if context.sizes is not sizes:
                 context.fit(sizes)
-            outputs = [empty(shape, dtype) for shape, dtype in sizes.outputs]
+            outputs: list[Array] = []
+            for shape, dtype, take in sizes.outputs:
+                outputs.append(take(shape, dtype))
         except MemoryError:
             raise no_memory("the outputs and the values in between") from None
-        table, first = context.table, self._first
-        for k, array in enumerate((*inputs, *outputs)):
-            table[first + k] = array.ctypes.data
-        team = take_team(sizes.threads, self.spin, self.library)
-        try:
-            table[TEAM] = team.start()
-            self._main(ctypes.addressof(table))
-        finally:
-            give_team(team)
+        if sizes.threads == 1:
+            context.call(*inputs, *outputs)
+        else:
+            team = take_team(sizes.threads, self.spin, self.library)
+            try:
+                context.table[TEAM] = team.start()
+                context.call(*inputs, *outputs)
+            finally:
+                give_team(team)
         failure = None
         if self._may_fail:
             failure = _failure(context, self._layout, sizes.numbers)
@@ -258,7 +274,8 @@ class NativeExecutable:
         arena = number(layout.arena) + threads * number(layout.scratch)
         self._require_fits(arena, outputs)
         numbers = tuple(given[name] for name in layout.sizes)
-        made = Sizes(numbers, tuple(outputs), max(1, arena), threads)
+        takes = tuple((s, dtype, memory_for(s, dtype)) for s, dtype in outputs)
+        made = Sizes(numbers, takes, max(1, arena), threads)
         if len(self._sizes) >= _MOST_SIZES:
             self._sizes.clear()
         self._sizes[key] = made

@@ -16,10 +16,11 @@ from collections.abc import Callable
 from functools import cache
 from typing import TYPE_CHECKING
 
-from minicc.backends.base import TeamCode
+from minicc.backends.base import RuntimeCode
 from minicc.errors import UserError
 from minicc.later import Later
 from minicc.runtime import claims
+from minicc.runtime.entry import ENTRY, ENTRY_IR
 from minicc.runtime.image import Library, load
 from minicc.target import TARGETS, usable_processors
 
@@ -40,18 +41,19 @@ _PATIENCE_SECONDS = 1.0
 _STACK_BYTES = 8 << 20
 
 
-def team_code(delay: str = "", more: str = "") -> TeamCode:
-    """What each program's image has of the team.
+def runtime_code(delay: str = "", more: str = "") -> RuntimeCode:
+    """What each program's image has of the runtime: the team, and the way in from Python.
 
     `more` is text that goes with it, in tests the function called `delay` (see `team_ir`).
     """
-    return TeamCode(claims.team_ir(delay) + more, ("minicc_worker", "minicc_close"))
+    text = claims.team_ir(delay) + ENTRY_IR + more
+    return RuntimeCode(text, ("minicc_worker", "minicc_close", ENTRY))
 
 
 @cache
 def _own_library() -> Library:
     """The team's code for any x86-64, one for the process."""
-    code = team_code()
+    code = runtime_code()
     return load(
         link.link([link.Object(optimize.optimise(code.text, TARGETS["x86-64"]))], code.symbols)
     )
@@ -60,6 +62,18 @@ def _own_library() -> Library:
 _NATIVE = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
 
 _forks = 0  # that this process is the child of
+
+
+def _block_of(threads: int) -> tuple[ctypes.Array[ctypes.c_char], int]:
+    """A block for so many threads that nobody knows yet: its memory, and where it begins."""
+    memory = ctypes.create_string_buffer(claims.block_bytes(threads) + claims.LINE - 1)
+    block = -(-ctypes.addressof(memory) // claims.LINE) * claims.LINE
+    ctypes.c_int64.from_address(block + claims.THREADS).value = threads
+    return memory, block
+
+
+# The block of all runs that are one thread's: they publish no launch, so nothing is written to it.
+_memory_alone, ALONE = _block_of(1)
 
 
 class Team:
@@ -78,9 +92,7 @@ class Team:
 
     def _renew(self) -> None:
         """Take a new block, of which no thread knows."""
-        memory = ctypes.create_string_buffer(claims.block_bytes(self.threads) + claims.LINE - 1)
-        block = -(-ctypes.addressof(memory) // claims.LINE) * claims.LINE
-        ctypes.c_int64.from_address(block + claims.THREADS).value = self.threads
+        memory, block = _block_of(self.threads)
         # With more threads than cores, who spins keeps from the core the one it waits for.
         if self.spin and self.threads <= usable_processors():
             for word, cycles in _SPIN_CYCLES.items():

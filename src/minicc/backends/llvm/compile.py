@@ -14,7 +14,7 @@ from itertools import chain
 from threading import Event, Lock
 from typing import NamedTuple
 
-from minicc.backends.base import Image, Store, TeamCode
+from minicc.backends.base import Image, RuntimeCode, Store
 from minicc.backends.layout import Layout
 from minicc.backends.llvm.emit import emit_kernel
 from minicc.backends.llvm.link import Object, link
@@ -52,24 +52,24 @@ def kernel_templates(module: Module, target: Target) -> Iterator[Template]:
 
 
 def compile_program(
-    module: Module, target: Target, flush_denormals: bool, team: TeamCode, store: Store
+    module: Module, target: Target, flush_denormals: bool, runtime: RuntimeCode, store: Store
 ) -> Native:
-    """Machine code of a program, with that of the threads that run it."""
+    """Machine code of a program, with that of the runtime."""
     inlined = inlined_kernels(module)
     within = [emit_kernel(f, target) for f in _kernels(module) if f.name in inlined]
     main = Template(emit_main(module, flush_denormals), within=tuple(within))
-    known = _team_objects.get((target, team))
-    first = [main] if known is not None else [main, Template(team.text, ())]
+    known = _runtime_objects.get((target, runtime))
+    first = [main] if known is not None else [main, Template(runtime.text, ())]
     templates = chain(first, kernel_templates(module, target))
     objects = objects_of(templates, target, store, constants_of(module))
     if known is None:
-        _team_objects[target, team] = objects[1]
+        _runtime_objects[target, runtime] = objects[1]
     else:
         objects.append(known)
-    return Native(link(objects, ["main", *team.symbols]), layout_of(module))
+    return Native(link(objects, ["main", *runtime.symbols]), layout_of(module))
 
 
-_team_objects: dict[tuple[Target, TeamCode], Object] = {}
+_runtime_objects: dict[tuple[Target, RuntimeCode], Object] = {}
 
 
 def objects_of(

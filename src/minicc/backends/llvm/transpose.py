@@ -1,37 +1,104 @@
 """Rows of a matrix in registers to its columns, by shuffles of two vectors.
 
-A matrix of n rows and m columns, both powers of two, is one sequence of n * m elements.
-Interleaving its first half with its second (a perfect shuffle) turns the bits of each element's
-number by one place; after log2(n) such rounds the columns stand one behind the other.
-
-Source: Batcher's and Stone's perfect shuffle (Stone, Parallel Processing with the Perfect Shuffle,
-1971).
+Each round joins rows whose numbers differ in one bit, the lowest first. While what was joined fits
+in 128 bits, two vectors are interleaved within their parts of 128 bits (`unpcklps` and `unpckhpd`
+of x86, `zip1` of Arm); after that such parts change places (`vperm2f128`, `vshuff32x4`). Each is
+one instruction, where a shuffle across whole vectors is two or reads its lanes' numbers from
+memory.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cache
+from typing import NamedTuple
 
 from minicc.backends.llvm.tiles import gathered
 from minicc.backends.llvm.writer import Vec, Writer
 
+_PART = 128  # bits
+
+Lanes = tuple[int, ...]
+
+
+class _Plan(NamedTuple):
+    """The lanes of two vectors that each round takes for the first and the second of a pair.
+
+    And where each column is then: in which vectors, and in which of their lanes.
+    """
+
+    rounds: tuple[tuple[Lanes, Lanes], ...]
+    columns: tuple[tuple[tuple[int, ...], Lanes], ...]
+
 
 def transpose(w: Writer, rows: Sequence[str], columns: int, element: str) -> list[str]:
-    """The columns of a matrix as vectors (a single row gives scalars) from its rows."""
+    """The columns of a matrix as vectors (a single row gives scalars) from its rows.
+
+    Both counts are powers of two.
+    """
     n, m = len(rows), columns
     if m == 1:
         return [_join(w, list(rows), 1, element)]
     vec = Vec(m, element)
-    low = [k // 2 + (k % 2) * m for k in range(m)]
-    high = [k + m // 2 for k in low]
+    plan = _plan(n, m, min(m, max(1, _PART // vec.bits)))
     found = list(rows)
-    for _ in range(n.bit_length() - 1):
-        pairs = [(found[k], found[k + n // 2]) for k in range(n // 2)]
-        found = [_shuffle(w, vec, a, b, lanes) for a, b in pairs for lanes in (low, high)]
-    if n >= m:
-        per = n // m
-        return [_join(w, found[k : k + per], m, element) for k in range(0, n, per)]
-    return [_part(w, vec, v, start, n) for v in found for start in range(0, m, n)]
+    for bit, masks in enumerate(plan.rounds):
+        for k in range(n):
+            if not k >> bit & 1:
+                pair = found[k], found[k | 1 << bit]
+                found[k], found[k | 1 << bit] = (_shuffle(w, vec, *pair, lanes) for lanes in masks)
+    return [
+        _part(w, vec, found[vectors[0]], lanes)
+        if n <= m
+        else _join(w, [found[k] for k in vectors], m, element)
+        for vectors, lanes in plan.columns
+    ]
+
+
+@cache
+def _plan(n: int, m: int, part: int) -> _Plan:
+    """How n rows of m elements are turned, where `part` elements are interleaved together."""
+    rounds: list[tuple[Lanes, Lanes]] = []
+    at = [[(row, column) for column in range(m)] for row in range(n)]
+    for bit in range(min(n, m).bit_length() - 1):
+        masks = _interleaved(1 << bit, m, part) if 1 << bit < part else _exchanged(m, part)
+        rounds.append(masks)
+        for k in range(n):
+            if not k >> bit & 1:
+                both = at[k] + at[k | 1 << bit]
+                at[k], at[k | 1 << bit] = ([both[lane] for lane in lanes] for lanes in masks)
+    where = {place: (k, lane) for k, places in enumerate(at) for lane, place in enumerate(places)}
+    columns = [[where[row, column] for row in range(n)] for column in range(m)]
+    return _Plan(
+        tuple(rounds),
+        tuple(
+            (tuple(dict.fromkeys(k for k, _ in found)), tuple(lane for _, lane in found))
+            for found in columns
+        ),
+    )
+
+
+def _interleaved(run: int, m: int, part: int) -> tuple[Lanes, Lanes]:
+    """Runs of two vectors in turns: those of the lower half of each part, and of the upper."""
+    lower = [
+        start + vector
+        for first in range(0, m, part)
+        for block in range(first, first + part // 2, run)
+        for vector in (0, m)
+        for start in range(block, block + run)
+    ]
+    return tuple(lower), tuple(lane + part // 2 for lane in lower)
+
+
+def _exchanged(m: int, part: int) -> tuple[Lanes, Lanes]:
+    """Every second part of one vector and of the other, from the first and from the second on."""
+    even = [
+        vector + first + k
+        for vector in (0, m)
+        for first in range(0, m, 2 * part)
+        for k in range(part)
+    ]
+    return tuple(even), tuple(lane + part for lane in even)
 
 
 def _shuffle(w: Writer, vec: Vec, a: str, b: str, lanes: Sequence[int]) -> str:
@@ -40,7 +107,7 @@ def _shuffle(w: Writer, vec: Vec, a: str, b: str, lanes: Sequence[int]) -> str:
 
 
 def _join(w: Writer, parts: list[str], width: int, element: str) -> str:
-    """Vectors one behind the other as one."""
+    """Vectors one after the other as one."""
     if width == 1 and len(parts) > 1:
         return gathered(w, Vec(len(parts), element), parts)
     while len(parts) > 1:
@@ -50,7 +117,9 @@ def _join(w: Writer, parts: list[str], width: int, element: str) -> str:
     return parts[0]
 
 
-def _part(w: Writer, vec: Vec, v: str, start: int, width: int) -> str:
-    if width == 1:
-        return w.inst(f"extractelement {vec} {v}, i32 {start}")
-    return _shuffle(w, vec, v, "poison", range(start, start + width))
+def _part(w: Writer, vec: Vec, v: str, lanes: Lanes) -> str:
+    if lanes == tuple(range(vec.lanes)):
+        return v
+    if len(lanes) == 1:
+        return w.inst(f"extractelement {vec} {v}, i32 {lanes[0]}")
+    return _shuffle(w, vec, v, "poison", lanes)

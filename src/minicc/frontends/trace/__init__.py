@@ -29,7 +29,7 @@ For a just-in-time compiler:
         result = replay(tree.root, arrays, tree.behind, inputs)
 
 Arrays are handed over as given: the caller makes them dense and of native byte order. A call with
-tracers among its arguments (`has_tracers`) comes from within another trace: call `f` itself then.
+tracers among its arguments (`Within`) comes from within another trace: call `f` itself then.
 An object with `__wrapped__` is traced through, so a jitted function should have it.
 """
 
@@ -41,6 +41,7 @@ from minicc.frontends.trace import (
     joining,
     memory,
     movement,
+    parts,
     reductions,
     scans,
     sorting,
@@ -52,15 +53,15 @@ from minicc.frontends.trace import (
 from minicc.frontends.trace.breaks import Diverged, Path, Tree
 from minicc.frontends.trace.choices import work
 from minicc.frontends.trace.given import Given
-from minicc.frontends.trace.guards import Environment, Parameters, has_tracers
-from minicc.frontends.trace.paths import Missed, Node, replay
-from minicc.frontends.trace.pytree import copied
+from minicc.frontends.trace.guards import Environment, Parameters
+from minicc.frontends.trace.paths import Missed, Node, dense, replay
+from minicc.frontends.trace.pytree import Within, copied
 from minicc.frontends.trace.recorder import GivenUp
 from minicc.frontends.trace.tracer import Tracer
 from minicc.frontends.trace.tracing import Traced, trace, trace_call, trace_values
 
 FAMILIES = (
-    composed, contraction, creation, indexing, joining, memory, movement, reductions, scans,
+    composed, contraction, creation, indexing, joining, memory, movement, parts, reductions, scans,
     sorting, statistics, ufuncs, views, writes,
 )  # fmt: skip
 
@@ -77,8 +78,9 @@ __all__ = [
     "Traced",
     "Tracer",
     "Tree",
+    "Within",
     "copied",
-    "has_tracers",
+    "dense",
     "replay",
     "trace",
     "trace_call",

@@ -52,35 +52,6 @@ def isneginf(recorder: Recorder, x: Any) -> Any:
     return recorder.namespace.isinf(box) & (box < 0)
 
 
-@traces("imag", view=True)
-def imag(recorder: Recorder, val: Any) -> Any:
-    """Zeros, for the elements are real; they are not written to."""
-    box = boxed(recorder, val)
-    zero = np.zeros((), box.dtype)
-    if box.scalar:
-        return zero[()]
-    zeros = np.broadcast_to(zero, box.shape)
-    return box.look(Lens("imag", _zeros, lambda value: recorder.lift(zeros), None))
-
-
-def _zeros(array: Any) -> Any:
-    zeros = np.zeros(array.shape, array.dtype, "F" if array.flags.fnc else "C")
-    zeros.flags.writeable = False
-    return zeros
-
-
-@traces("isreal")
-def isreal(recorder: Recorder, x: Any) -> Any:
-    """True everywhere."""
-    return recorder.namespace.ones_like(x, dtype=bool)
-
-
-@traces("iscomplex")
-def iscomplex(recorder: Recorder, x: Any) -> Any:
-    """False everywhere."""
-    return recorder.namespace.zeros_like(x, dtype=bool)
-
-
 @traces("nan_to_num")
 def nan_to_num(
     recorder: Recorder,
@@ -470,12 +441,6 @@ def matvec(recorder: Recorder, x1: Any, x2: Any) -> Any:
 def vecmat(recorder: Recorder, x1: Any, x2: Any) -> Any:
     """Vectors times matrices."""
     return recorder.namespace.einsum("...i,...ij->...j", x1, x2)
-
-
-@traces("iscomplexobj")
-def iscomplexobj(recorder: Recorder, x: Any) -> bool:
-    """False, for the elements are real."""
-    return False
 
 
 @traces("result_type")

@@ -18,7 +18,9 @@ import numpy as np
 
 from minicc.errors import UnsupportedError, UserError
 from minicc.frontends.trace.asked import MISTAKES, RAISED, lay_out, raised
+from minicc.frontends.trace.complex_numbers import ALIKE, OF_COMPLEX, is_complex
 from minicc.frontends.trace.host import on_host
+from minicc.frontends.trace.masks import masked
 from minicc.frontends.trace.numbers import Number, PythonType, has_term
 from minicc.frontends.trace.pytree import mapped
 from minicc.frontends.trace.recorder import Recorder
@@ -73,6 +75,9 @@ def call(recorder: Recorder, name: str, args: tuple[Any, ...], kwargs: dict[str,
         args, kwargs = _settled(name, args, kwargs)
     given = dict(kwargs)
     try:
+        apart = masked(recorder, name, args, kwargs)
+        if apart is not NotImplemented:
+            return apart
         write = WRITES.get(name)
         if write is not None:
             return write(recorder, *args, **kwargs)
@@ -156,11 +161,25 @@ def _outcome(recorder: Recorder, name: str, args: tuple[Any, ...], kwargs: dict[
         if any(map(is_symbolic, given)):
             reason = "the graph has no element type for its arguments"
             return _hosted(recorder, name, args, kwargs, reason)
+    if is_symbolic(given) and is_complex(given) and not _takes_complex(name, ufunc_of(name)):
+        return _hosted(recorder, name, args, kwargs, "of complex numbers the graph has no such op")
     if name.startswith("__") or (name in VIEWS and args and isinstance(args[0], Tracer)):
         return record(recorder, name, args, kwargs)
     if any(map(is_symbolic, (*args, *kwargs.values()))):
         return record(recorder, name, args, kwargs)
     return evaluate(name, args, kwargs, recorder)
+
+
+def ufunc_of(name: str) -> np.ufunc | None:
+    """The ufunc of that name, if there is one."""
+    found = getattr(np, name, None)
+    return found if isinstance(found, np.ufunc) else None
+
+
+def _takes_complex(name: str, ufunc: np.ufunc | None) -> bool:
+    if ufunc is not None and name != "matmul":
+        return name in OF_COMPLEX or name == "power"
+    return name in ALIKE or name in VIEWS
 
 
 def record(recorder: Recorder, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -335,9 +354,7 @@ def is_symbolic(x: Any) -> bool:
 def is_foreign(x: Any) -> bool:
     """Whether an argument is, or holds, a traced array of an element type that no graph has."""
     if isinstance(x, Tracer):
-        return x.dtype.kind not in "biuf" and from_numpy(x.dtype) is None
-    if type(x) is Number:
-        return x.kind is complex
+        return x.dtype.kind not in "biufc" and from_numpy(x.dtype) is None
     return isinstance(x, (list, tuple)) and any(map(is_foreign, x))
 
 

@@ -20,10 +20,8 @@ import numpy as np
 
 from minicc.errors import UserError
 from minicc.frontends.trace.given import Reference
-from minicc.frontends.trace.numbers import Number
 from minicc.frontends.trace.objects import MISSING, is_stood_in
-from minicc.frontends.trace.pytree import NUMBERS, Key, flatten, mapped
-from minicc.frontends.trace.tracer import Tracer
+from minicc.frontends.trace.pytree import NUMBERS, Key, Within, flatten, mapped
 from minicc.ir.core import attribute_key
 
 _BY_VALUE = 1024  # bytes up to which a captured array is compared by its content
@@ -71,21 +69,24 @@ class Parameters:
         return f(*bound.args, **bound.kwargs)
 
     def key(self, values: Sequence[Any]) -> tuple[Key, list[Any], list[Any]]:
-        """The key of a call, its arrays in order, and its Python numbers."""
+        """The key of a call, its arrays in order, its numbers; Within where some are traced."""
         leaves: list[Any] = []
         numbers: list[Any] = []
-        parts: list[Key] = []
-        for name, value in zip(self.names, values, strict=True):
-            parts.append(flatten(value, leaves, numbers, name))
-        if len(leaves) > 1:
+        named = zip(self.names, values, strict=True)
+        try:
+            parts = [flatten(value, leaves, numbers, name) for name, value in named]
+        except UserError:
+            for value in values:
+                mapped(_require_outside, value)
+            raise
+        if len(leaves) > 1 and len(set(map(id, leaves))) < len(leaves):
             first: dict[int, int] = {}
-            same = [first.setdefault(id(a), k) for k, a in enumerate(leaves)]
-            if len(first) < len(leaves):
-                parts.append(("same", *same))
-        pairs = itertools.combinations(range(len(leaves)), 2) if self.overlaps else ()
-        shared = [p for p in pairs if np.may_share_memory(leaves[p[0]], leaves[p[1]])]
-        if shared:
-            parts.append(("overlap", *shared))
+            parts.append(("same", *[first.setdefault(id(a), k) for k, a in enumerate(leaves)]))
+        if self.overlaps:
+            pairs = itertools.combinations(range(len(leaves)), 2)
+            shared = [p for p in pairs if np.may_share_memory(leaves[p[0]], leaves[p[1]])]
+            if shared:
+                parts.append(("overlap", *shared))
         return tuple(parts), leaves, numbers
 
     def describe(self, key: Key) -> list[str]:
@@ -113,15 +114,9 @@ class Parameters:
         return "; ".join(found) or "other arguments are one array"
 
 
-def has_tracers(values: Sequence[Any]) -> bool:
-    """Whether a call comes from within another trace, so that it is to be traced along with it."""
-    return any(
-        isinstance(v, Tracer)
-        or type(v) is Number
-        or (isinstance(v, (tuple, list)) and has_tracers(v))
-        or (isinstance(v, dict) and has_tracers(list(v.values())))
-        for v in values
-    )
+def _require_outside(leaf: Any, path: str) -> None:
+    if getattr(type(leaf), "is_traced", False):
+        raise Within
 
 
 def _differences(path: str, old: Key, new: Key, found: list[str]) -> None:
@@ -209,22 +204,28 @@ def fingerprint(value: Any, kept: bool = False, depth: int = _DEPTH) -> Any:
 class Environment:
     """The values from outside that a trace read."""
 
-    __slots__ = ("_prints", "_references")
+    __slots__ = ("_references",)
 
     def __init__(self, references: Sequence[Reference]) -> None:
-        self._references = tuple(references)
-        self._prints = [fingerprint(r.value, kept=True) for r in references]
+        # with their prints, and whether to be the same is enough
+        self._references: list[tuple[Reference, Any, bool]] = [
+            (r, was, isinstance(r.value, _FIXED) or was == id(r.value))
+            for r in references
+            for was in (fingerprint(r.value, kept=True),)
+        ]
 
     def holds(self) -> bool:
         """Whether all are what they were."""
-        return not any(
-            self._changed(r, p) for r, p in zip(self._references, self._prints, strict=True)
-        )
+        # a plain loop, for this is asked at each call
+        for reference, was, fixed in self._references:
+            now = reference.now()
+            if not (fixed and now is reference.value) and fingerprint(now) != was:
+                return False
+        return True
 
     def changed(self) -> list[Reference]:
         """Those that are not what they were."""
-        pairs = zip(self._references, self._prints, strict=True)
-        return [r for r, p in pairs if self._changed(r, p)]
+        return [r for r, was, _ in self._references if fingerprint(r.now()) != was]
 
     def explain(self) -> str:
         """Which are not what they were; empty where all are."""
@@ -232,15 +233,8 @@ class Environment:
 
     def describe(self) -> list[str]:
         """What each value from outside must be."""
-        found = [_expected(r) for r in self._references]
+        found = [_expected(r) for r, _, _ in self._references]
         return list(dict.fromkeys(found))
-
-    @staticmethod
-    def _changed(reference: Reference, was: Any) -> bool:
-        now = reference.now()
-        if now is reference.value and isinstance(now, _FIXED):
-            return False
-        return bool(fingerprint(now) != was)
 
 
 def _sentence(reference: Reference) -> str:

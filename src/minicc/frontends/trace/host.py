@@ -1,7 +1,7 @@
 """Calls that NumPy itself computes, at a break, when the compiled function runs.
 
 What has no counterpart in the graph (`np.unique`, `np.linalg.solve`), a result whose shape depends
-on data (`x[mask]`), and element types that no graph has (complex numbers) are computed by the
+on data (`x[mask]`), and element types that no graph has (records, dates) are computed by the
 function's own NumPy on the arrays that the segment before gave; tracing goes on with the results.
 """
 

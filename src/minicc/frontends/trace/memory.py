@@ -2,9 +2,9 @@
 
 NumPy itself makes the view, of an array that lies as the base does (`solid`); which elements of the
 base it shows is read off its address and strides. So `einsum("ii->i", x)`, `as_strided`,
-`np.array(x, copy=False)`, and all views of arrays whose element type no graph has (complex numbers,
-records, dates, texts) reach their base. What shows parts of elements (a field of records, the real
-part, other element types) is read and written by NumPy on the host.
+`np.array(x, copy=False)`, and all views of arrays whose element type no graph has (records, dates,
+texts) reach their base. What shows parts of elements (a field of records, other element types) is
+read and written by NumPy on the host.
 """
 
 from __future__ import annotations
@@ -94,8 +94,6 @@ def view(recorder: Recorder, function: Callable[..., Any], box: Tracer) -> Any:
     Raises what NumPy raises.
     """
     base = solid(box)
-    if base.dtype.kind == "c":
-        base[...] = 1 + 2j  # so that a conjugate is another
     base.flags.writeable = box.writeable
     with np.errstate(all="ignore"):
         result = function(base[()] if box.scalar else base)

@@ -138,7 +138,7 @@ class ArrayType(PythonType):
         return call(self._recorder, "zeros", (shape, dtype), {})
 
     def __instancecheck__(self, x: Any) -> bool:
-        return isinstance(x, np.ndarray) or (type(x) is Tracer and not x.scalar)
+        return isinstance(x, np.ndarray) or (issubclass(type(x), Tracer) and not x.scalar)
 
 
 class ScalarType(PythonType):

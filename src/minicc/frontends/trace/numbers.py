@@ -36,6 +36,7 @@ class Number:
 
     __slots__ = ("_box", "_recorder", "counts", "kind", "known", "term")
     __array_priority__ = 2000
+    is_traced = True
 
     def __init__(self, box: Tracer, kind: type, counts: bool = False) -> None:
         self._recorder: Recorder = box.recorder

@@ -24,6 +24,10 @@ _STATIC = (type(None), bool, int, float, complex, str, bytes, type(Ellipsis), np
 _CALLABLE = (types.FunctionType, types.BuiltinFunctionType, types.MethodType, np.ufunc, partial)
 
 
+class Within(Exception):
+    """A call has tracers among its arguments: it comes from within another trace."""
+
+
 class Held:
     """An object by identity; it is held, so that its identity is nobody else's."""
 
@@ -42,7 +46,7 @@ class Held:
 def flatten(value: Any, leaves: list[Any], numbers: list[Any], path: str = "argument") -> Key:
     """The key of a nested value; its arrays are appended to `leaves`, its numbers to `numbers`.
 
-    UserError (MC0181) at a leaf that is neither an array nor a plain value.
+    UserError (MC0181) at a leaf that is neither an array nor a plain value; Within at a traced one.
     """
     kind = type(value)
     if kind is np.ndarray:
@@ -57,6 +61,8 @@ def flatten(value: Any, leaves: list[Any], numbers: list[Any], path: str = "argu
         if kind is slice:
             return ("value", "slice", str(value))
         return ("value", kind.__name__, attribute_key(value))
+    if getattr(kind, "is_traced", False):
+        raise Within
     if isinstance(value, np.generic):
         return ("scalar", *flatten(np.asarray(value), leaves, numbers, path)[1:])
     if isinstance(value, (tuple, list)):

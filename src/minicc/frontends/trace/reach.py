@@ -20,10 +20,12 @@ from minicc.frontends.trace.loop_code import names_in
 from minicc.frontends.trace.namespace import Namespace, TracedFunction
 from minicc.frontends.trace.numbers import Number, PythonType
 from minicc.frontends.trace.recorder import Recorder
+from minicc.frontends.trace.tiles.function import KernelFunction
 from minicc.frontends.trace.tracer import Tracer
 
 _PLAIN = (bool, int, float, complex, str, bytes, type(None), range, slice, np.dtype, np.generic,
-          type(...), Tracer, Number, PythonType, TracedFunction, Namespace, MathModule)  # fmt: skip
+          type(...), Tracer, Number, PythonType, TracedFunction, Namespace, MathModule,
+          KernelFunction)  # fmt: skip
 # Of Python's own functions those that only look at what they are given.
 _PURE = (
     abs, all, any, bool, complex, dict, divmod, enumerate, float, hash, int, isinstance, issubclass,

@@ -24,7 +24,7 @@ from minicc.frontends.trace.extents import Extent, Rounds, sure
 from minicc.ir import graph
 from minicc.ir.build import Builder
 from minicc.ir.core import Array, Literal, Op, Value, op_key, region_key
-from minicc.ir.types import I64, DType, TensorType, from_numpy
+from minicc.ir.types import BOOL, I64, DType, TensorType, from_numpy
 
 _REPEATED = 16  # elements from which it pays to look for a constant that repeats one number
 _LONGEST = 5_000  # ops of a trace
@@ -100,6 +100,7 @@ class Recorder:
         self.turns: dict[Any, Any] = {}  # of `for` loops that are written out
         self.tries: dict[Any, int] = {}  # how often a loop could not be captured
         self.told: dict[str, str] = {}  # what became of each loop, by its line
+        self.line: tuple[str, str] | None = None  # the user's, where that is an earlier one
         self.work = 0  # ops that were recorded, and what segments weigh
         self._known: set[Value] = set()  # constants
         self._builder = Builder(())
@@ -123,8 +124,8 @@ class Recorder:
 
     def live(self, since: int = 0) -> list[Any]:
         """The boxes that are alive, oldest first; with `since` those made after `count` was so."""
-        found = [b for n, r in sorted(self._boxes.items()) if n >= since and (b := r()) is not None]
-        return found
+        boxes = [r() for n, r in sorted(self._boxes.items()) if n >= since]
+        return [b for b in boxes if b is not None and not b.pending]
 
     @property
     def count(self) -> int:
@@ -187,6 +188,8 @@ class Recorder:
 
     def source(self) -> str:
         """The text of the user's line that is running."""
+        if self.line is not None:
+            return self.line[1]
         frame = self.frame()
         if frame is None:
             return ""
@@ -194,6 +197,8 @@ class Recorder:
 
     def location(self) -> str:
         """`file.py:line` of the user's line that is running, else where the function begins."""
+        if self.line is not None:
+            return self.line[0]
         frame = self.frame()
         if frame is None:
             return self._place
@@ -270,7 +275,7 @@ class Recorder:
             self.refuse(
                 "MC0245",
                 f"no element type stores NumPy's {np.dtype(numpy_dtype)}",
-                "floats, integers and booleans are supported",
+                "numbers and booleans are supported",
             )
         return element
 
@@ -300,6 +305,24 @@ class Recorder:
         self._known.add(value)
         return value
 
+    def alike(self, left: Value, right: Value) -> bool:
+        """Whether two values are computed alike of the same."""
+        makers = {v: op for op in self.ops for v in op.results}
+        pairs = [(left, right)]
+        while pairs:
+            a, b = pairs.pop()
+            if a is b:
+                continue
+            one, other = makers.get(a), makers.get(b)
+            if one is None or other is None or one.regions or type(one) is not type(other):
+                return False
+            if one.results.index(a) != other.results.index(b):
+                return False
+            if op_key(one)[2:] != op_key(other)[2:]:
+                return False
+            pairs += zip(one.operands, other.operands, strict=True)
+        return True
+
     def are_known(self, values: Sequence[Value]) -> bool:
         """Whether all of the values are constants."""
         return self._known.issuperset(values)
@@ -308,6 +331,8 @@ class Recorder:
         """The value converted to an element type, or itself."""
         if value.type.dtype is element:
             return value
+        if value.type.dtype.is_complex and not element.is_complex and element is not BOOL:
+            value = self.emit(graph.Real, value)
         return self.emit(graph.Cast, value, dtype=element)
 
     def reshape(self, value: Value, shape: tuple[int, ...]) -> Value:
@@ -339,5 +364,5 @@ def _repeats(array: Array) -> bool:
     if not any(array.strides):
         return True
     flat = np.ascontiguousarray(array).reshape(-1)
-    bits = flat.view(f"u{flat.itemsize}")
+    bits = flat.view(np.dtype((np.void, flat.itemsize)))
     return bool(bits[0] == bits[-1]) and bool((bits == bits[0]).all())

@@ -217,7 +217,7 @@ def loop_and_result(recorder: Recorder, value: Value, wanted: Any) -> tuple[DTyp
     """In which type a mean is computed, and which it has."""
     given = value.type.dtype
     result = recorder.dtype(np.dtype(wanted)) if wanted is not None else given
-    if wanted is None and not given.is_float:
+    if wanted is None and not (given.is_float or given.is_complex):
         return F64, F64
     return (F32 if result.is_float and result.bits < 32 else result), result
 

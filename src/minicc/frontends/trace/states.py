@@ -160,7 +160,7 @@ class _Teller:
     def tell(self, x: Any) -> Any:
         """The key of a value; `_Hidden` where it may change unseen."""
         kind = type(x)
-        if kind is Tracer:
+        if issubclass(kind, Tracer):
             return self._box(x)
         if has_term(x):
             return "term", x.term.place
@@ -196,6 +196,8 @@ class _Teller:
         return self._containers.setdefault(id(x), len(self._containers))
 
     def _box(self, box: Tracer) -> Any:
+        if box.pending:
+            raise _Hidden
         number = self.boxes.get(id(box))
         if number is not None:
             return "again", number

@@ -64,6 +64,13 @@ def mean(
     value = value_of(recorder, a)
     loop, result = loop_and_result(recorder, value, dtype)
     axes = axes_of(value, axis)
+    if loop.is_complex:
+        np_, how = recorder.namespace, {"axis": axis, "keepdims": keepdims}
+        total = np_.sum(Tracer(recorder, value), dtype=loop.numpy, where=where, **how)
+        held = count(value, axes)
+        if where is not True:
+            held = np_.sum(np_.broadcast_to(where, value.type.extents), **how)
+        return value_of(recorder, (total / held).astype(result.numpy))
     wide = _masked(recorder, recorder.cast(value, loop), where)
     if where is True:
         total = recorder.reduce(wide, axes, "add", keepdims)

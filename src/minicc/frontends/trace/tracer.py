@@ -79,6 +79,8 @@ class Tracer(Operators):
         "unsure",
     )
     __array_priority__ = 1000
+    is_traced = True
+    pending = False  # whether it has no content yet, until it is asked for
 
     def __init__(
         self,

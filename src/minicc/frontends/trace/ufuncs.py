@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from minicc.frontends.trace.complex_numbers import OF_COMPLEX
 from minicc.frontends.trace.dispatch import content_of, value_of
 from minicc.frontends.trace.formulas import EMIT
 from minicc.frontends.trace.numbers import Number, has_term
@@ -21,27 +22,27 @@ from minicc.ir.core import Value
 from minicc.ir.types import BOOL, I64, DType
 
 _COMPARISONS = {"equal", "not_equal", "less", "less_equal", "greater", "greater_equal"}
-Operand = Content | int | float | Number
+Operand = Content | int | float | complex | Number
 
 
 def operand(recorder: Recorder, x: Any) -> Operand:
-    """An argument of a ufunc; Python's int and float stay themselves, for they are weak."""
+    """An argument of a ufunc; Python's own numbers stay themselves, for they are weak."""
     if isinstance(x, Number) and x.kind is not bool:
         return x
-    if isinstance(x, (int, float)) and not isinstance(x, (bool, np.generic)):
+    if isinstance(x, (int, float, complex)) and not isinstance(x, (bool, np.generic)):
         return x
     return content_of(recorder, x)
 
 
 def kind(x: Operand) -> Any:
-    """What NumPy's promotion wants to know of an operand: a dtype, or `int` or `float` if weak."""
+    """What NumPy's promotion wants to know of an operand: a dtype, or Python's type if weak."""
     if isinstance(x, Value):
         return x.type.dtype.numpy
     if isinstance(x, np.ndarray):
         return x.dtype
     if isinstance(x, Number):
         return x.kind
-    return int if isinstance(x, int) else float
+    return next(k for k in (int, float, complex) if isinstance(x, k))
 
 
 def converted(recorder: Recorder, x: Operand, element: DType) -> Value:
@@ -90,10 +91,13 @@ def apply(recorder: Recorder, name: str, *xs: Any, dtype: Any = None) -> Value:
             recorder.refuse("MC0245", f"np.{name} of {ins[0]} and {ins[1]} is not traced")
     element = recorder.dtype(result)
     loop = [recorder.dtype(t) for t in ins]
-    if name == "power" and not element.is_float:
+    if name == "power" and element.is_integer:
         recorder.refuse("MC0241", "np.power of integers to a traced power is not traced")
     values = [converted(recorder, x, e) for x, e in zip(operands, loop, strict=True)]
-    return recorder.cast(EMIT[name](recorder, *values), element)
+    emit = (OF_COMPLEX if any(e.is_complex for e in loop) else EMIT).get(name)
+    if emit is None:
+        recorder.refuse("MC0241", f"np.{name} of complex numbers is not traced")
+    return recorder.cast(emit(recorder, *values), element)
 
 
 def _out_of_range(recorder: Recorder, ufunc: Any, operands: list[Operand]) -> Value | None:
@@ -124,12 +128,12 @@ def _power(recorder: Recorder, base: Operand, exponent: Operand) -> Value | None
     if not isinstance(base, Value) or type(exponent) not in (int, float):
         return None
     element = base.type.dtype
-    if element.is_float:
+    if element.is_float or element.is_complex:
         if exponent == 2:
             return recorder.emit(graph.Mul, base, base)
         if exponent == 1:
             return base
-        if exponent == 0.5 and element.bits > 16:
+        if exponent == 0.5 and element.is_float and element.bits > 16:
             return recorder.emit(graph.Sqrt, base)
         return None
     if not isinstance(exponent, int) or not element.is_integer:
@@ -197,7 +201,7 @@ def _promoted(x: Operand) -> Any:
     """An operand for `np.result_type`."""
     if isinstance(x, Number):
         return x.kind(0)
-    return x if isinstance(x, (int, float)) else kind(x)
+    return x if isinstance(x, (int, float, complex)) else kind(x)
 
 
 @traces("where")

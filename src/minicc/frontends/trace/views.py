@@ -410,9 +410,3 @@ def _diagonal(recorder: Recorder, value: Value, offset: int, axis1: int, axis2: 
     first = max(offset, 0) + max(-offset, 0) * columns
     places = first + np.arange(length) * (columns + 1)
     return taken(recorder, flat, places, len(outer))
-
-
-@traces("real", "real_if_close", "ndarray.conj", view=True)
-def real(recorder: Recorder, val: Any) -> Any:
-    """The array itself, which is real."""
-    return boxed(recorder, val)

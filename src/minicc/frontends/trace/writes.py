@@ -11,7 +11,13 @@ from typing import Any
 
 import numpy as np
 
-from minicc.frontends.trace.dispatch import content_of, has_tracer, is_symbolic, value_of
+from minicc.frontends.trace.dispatch import (
+    content_of,
+    has_tracer,
+    is_foreign,
+    is_symbolic,
+    value_of,
+)
 from minicc.frontends.trace.host import on_host
 from minicc.frontends.trace.indexing import normal_key, put_at, setitem
 from minicc.frontends.trace.numbers import Number
@@ -157,7 +163,7 @@ def _at(ufunc: str, combine: str, inverse: str) -> None:
         # NumPy computes in a wider type and casts after each element
         kinds = [x.kind(0) if isinstance(x, Number) else getattr(x, "dtype", x) for x in b]
         wide = np.result_type(box.dtype, *kinds) != box.dtype
-        if not combine or wide or not is_symbolic((box, indices, *b)):
+        if not combine or wide or box.dtype.kind == "c" or not is_symbolic((box, indices, *b)):
             _by_numpy(recorder, f"np.{ufunc}.at", real.at, box, indices, *b)
             return
         value = value_of(recorder, b[0])
@@ -182,16 +188,14 @@ def set_item(recorder: Recorder, box: Any, index: Any, new: Any) -> None:
         raise ValueError("assignment destination is read-only")
     if type(new) is Number and new.kind is int and box.dtype.kind in "iu" and box.itemsize < 8:
         new = new.read(f"a conversion to {box.dtype}")
-    if isinstance(new, (int, float, list, tuple)) and not is_symbolic(new) and (
-        box.dtype.kind in "biuf" and not isinstance(new, np.generic) and not has_tracer(new)
+    if isinstance(new, (int, float, complex, list, tuple)) and not is_symbolic(new) and (
+        box.dtype.kind in "biufc" and not isinstance(new, np.generic) and not has_tracer(new)
     ):  # fmt: skip
         new = np.asarray(new, box.dtype)  # which numbers do not fit, NumPy says
     shape = new.shape if isinstance(new, (Tracer, np.ndarray)) else ()
     if shape and _is_element(box, index):
         np.zeros(1, box.dtype)[0] = np.zeros(shape, new.dtype)
-    foreign = any(
-        isinstance(x, Tracer) and x.dtype.kind not in "biuf" for x in (box, new)
-    )  # complex numbers
+    foreign = any(map(is_foreign, (box, new)))
     masks = index if isinstance(index, tuple) else (index,)
     counted = any(isinstance(m, Tracer) and m.symbolic and m.dtype == bool for m in masks)
     if foreign or (counted and not _is_choice(masks, new, box)):

@@ -27,8 +27,9 @@ from minicc.ir.graph.circular import (
     Sinh,
     Tan,
 )
+from minicc.ir.graph.complex import Complex, Imag, Real
 from minicc.ir.graph.contract import LAYOUTS, Contract, Conv, parse_equation
-from minicc.ir.graph.control import If, Scan, While
+from minicc.ir.graph.control import If, Kernel, Scan, While
 from minicc.ir.graph.elementwise import (
     Abs,
     Add,
@@ -106,6 +107,7 @@ __all__ = [
     "Cast",
     "Ceil",
     "Circular",
+    "Complex",
     "Concat",
     "Constant",
     "Contract",
@@ -125,8 +127,10 @@ __all__ = [
     "GatherND",
     "Host",
     "If",
+    "Imag",
     "InsertSlice",
     "Iota",
+    "Kernel",
     "Le",
     "Log",
     "Lt",
@@ -140,6 +144,7 @@ __all__ = [
     "Or",
     "Pad",
     "Pow",
+    "Real",
     "Reduce",
     "Reshape",
     "Round",

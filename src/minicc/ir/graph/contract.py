@@ -33,7 +33,8 @@ def parse_equation(equation: str) -> tuple[str, str, str]:
 
 def check_numeric(op: Op, a: TensorType, b: TensorType) -> None:
     """TypeError unless both have one element type, of numbers."""
-    if a.dtype is not b.dtype or a.dtype.kind not in "fiu":
+    kinds = "fiuc" if isinstance(op, Contract) else "fiu"
+    if a.dtype is not b.dtype or a.dtype.kind not in kinds:
         raise TypeError(f"{op.opname} wants numbers of one element type, not {a} and {b}")
 
 

@@ -1,4 +1,4 @@
-"""Loops and branches over whole tensors."""
+"""Loops, branches and kernels by hand over whole tensors."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import numpy as np
 from minicc.errors import UserError
 from minicc.ir.affine import Dim
 from minicc.ir.branch import Branching
+from minicc.ir.by_hand import ByHand
 from minicc.ir.core import Op, Region, RunRegion, Value
 from minicc.ir.graph.host import Stating
 from minicc.ir.scan import Scanning, require_closed, surely_differ
@@ -18,6 +19,10 @@ from minicc.ir.types import BOOL, I64, OPAQUE, TensorType
 
 class Scan(Scanning, name="graph.scan"):
     """Run the body `count` times, hand on its states, and stack its rows; see `ir.scan`."""
+
+
+class Kernel(ByHand, name="graph.kernel"):
+    """A kernel that somebody wrote; see `ir.by_hand`."""
 
 
 class If(Branching, Stating, name="graph.if"):

@@ -13,7 +13,7 @@ import numpy as np
 from minicc.ir import arith
 from minicc.ir.core import Op, RunRegion, Value
 from minicc.ir.graph.shapes import broadcast_shapes
-from minicc.ir.types import DType, TensorType, converted
+from minicc.ir.types import BOOL, DType, TensorType, converted
 
 
 class Elementwise(Op):
@@ -24,9 +24,14 @@ class Elementwise(Op):
 
     __slots__ = ()
     scalar: ClassVar[type[arith.Elementwise]]
+    of_complex: ClassVar[bool] = False  # whether it is defined on complex numbers
 
     def result_dtype(self) -> DType:
         """The element type of the result."""
+        elements = [v.type.dtype for v in self.operands]
+        first = elements[-1]
+        if first.is_complex and self.of_complex and all(e is first for e in elements):
+            return BOOL if issubclass(self.scalar, arith.Comparison) else first
         try:
             return self.scalar.result_dtype([v.type.dtype for v in self.operands])
         except TypeError as error:
@@ -62,18 +67,21 @@ class Add(Binary, name="graph.add"):
     """a + b; integers wrap."""
 
     scalar = arith.Add
+    of_complex = True
 
 
 class Sub(Binary, name="graph.sub"):
     """a - b; integers wrap."""
 
     scalar = arith.Sub
+    of_complex = True
 
 
 class Mul(Binary, name="graph.mul"):
     """a * b; integers wrap."""
 
     scalar = arith.Mul
+    of_complex = True
 
 
 class Div(Binary, name="graph.div"):
@@ -146,18 +154,21 @@ class Eq(Binary, name="graph.eq"):
     """a == b, as booleans."""
 
     scalar = arith.Eq
+    of_complex = True
 
 
 class Ne(Binary, name="graph.ne"):
     """a != b, as booleans."""
 
     scalar = arith.Ne
+    of_complex = True
 
 
 class Neg(Unary, name="graph.neg"):
     """-x; flips the sign of zeros and NaNs too."""
 
     scalar = arith.Neg
+    of_complex = True
 
 
 class Abs(Unary, name="graph.abs"):

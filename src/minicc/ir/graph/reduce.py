@@ -22,7 +22,7 @@ def check_combiner(opname: str, combine: str, element: DType) -> None:
     scalar = COMBINERS.get(combine)
     if scalar is None:
         raise ValueError(f"no combiner is called {combine}; there are {sorted(COMBINERS)}")
-    if element.kind not in scalar.kinds:
+    if element.kind not in scalar.kinds and not (element.is_complex and combine == "add"):
         raise TypeError(f"{opname} with `{combine}` is not defined on {element}")
 
 

@@ -11,15 +11,17 @@ The border of a padded buffer is filled in each run, since the arena reuses memo
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
+from math import prod
 from typing import Any
 
 from minicc.errors import CompilerBug
-from minicc.ir import affine, arith, program
+from minicc.ir import affine, arith, kernel, program
 from minicc.ir.affine import Dim
-from minicc.ir.bind import formal
+from minicc.ir.bind import formal, sizes_of
 from minicc.ir.build import Builder
 from minicc.ir.core import Function, Literal, Module, Op, Region, Value, region_key
 from minicc.ir.graph.shapes import Shape, product
+from minicc.ir.rewrite import inline
 from minicc.ir.scan import largest_rounds
 from minicc.ir.space import Iter, Space
 from minicc.ir.structured import (
@@ -29,6 +31,7 @@ from minicc.ir.structured import (
     Group,
     If,
     InsertSlice,
+    Kernel,
     Pad,
     Reshape,
     Scan,
@@ -108,6 +111,8 @@ class _Emitter:
                 self.roots[op.result] = self.top.emit(program.Constant, value=op.value)
             elif isinstance(op, Group):
                 self.launch(op, op.operands, op.results)
+            elif isinstance(op, Kernel):
+                self.by_hand(op)
             elif isinstance(op, (Pad, Concat)):
                 self.movement(op)
             elif isinstance(op, InsertSlice):
@@ -185,6 +190,25 @@ class _Emitter:
         """Make the group's kernel, or find the equal one, and launch it."""
         self.launch_on(group, [self.buffer(v) for v in reads], [self.buffer(v) for v in writes])
 
+    def by_hand(self, op: Kernel) -> None:
+        """Launch a kernel by hand, which sees its tensors where they lie."""
+        buffers = [self.buffer(v) for v in (*op.operands, *op.results)]
+        types, taken, names = [v.type for v in buffers], op, dict[str, str]()
+        if self.free:
+            renamed, types, names = formal(op, types)
+            assert isinstance(renamed, Kernel)
+            taken = renamed
+        made = self.named(_on_buffers(taken, types, self.free), taken.label)
+        launch = program.Launch(
+            buffers,
+            kernel=made.name,
+            outputs=len(op.operands),
+            sizes=tuple(affine.symbol(names[n]) for n in made.attrs.get("sizes", ())),
+            work=product(op.grid) * elements_of(op.body),
+            loc=op.loc,
+        )
+        self.b.add(launch)
+
     def launch_on(self, group: Group, ins: list[Value], outs: list[Value]) -> None:
         """The same on given buffers."""
         types = [v.type for v in (*ins, *outs)]
@@ -226,13 +250,17 @@ class _Emitter:
         lowered = lower_group(group, ins, outs, "kernel", free=self.free)
         if not lowered.body.ops:
             return lowered
+        return self.named(_anonymous(lowered), group.label or "kernel")
+
+    def named(self, lowered: Function, label: str) -> Function:
+        """The kernel under a name of its own, or the equal one that there is."""
         key = *lowered.attrs.values(), region_key(lowered.body)
         if key not in self.kernels:
-            name, k = group.label or "kernel", 1
+            name, k = label, 1
             while name in self.names or name == "main":
-                name, k = f"{group.label}_{k}", k + 1
+                name, k = f"{label}_{k}", k + 1
             self.names.add(name)
-            self.kernels[key] = Function(name, _anonymous(lowered).body, lowered.attrs)
+            self.kernels[key] = Function(name, lowered.body, lowered.attrs)
         return self.kernels[key]
 
     def movement(self, op: Pad | Concat) -> None:
@@ -281,6 +309,31 @@ class _Emitter:
                 continue
             self.b.loc = (self.function.result_names[k],)
             self.launch_on(copy_group(v, self.b.loc), [self.buffer(v)], [self.roots[root]])
+
+
+def _on_buffers(op: Kernel, types: Sequence[BufferType], free: bool) -> Function:
+    """A kernel by hand for buffers of these types, which may have strides of their own."""
+    axes = len(op.grid)
+    old = op.body.args
+    args = [*old[:axes], *[Value(t, a.hint) for t, a in zip(types, old[axes:], strict=True)]]
+    b = Builder(op.loc)
+    inline(b, op.body, args)
+    body = Region(args, b.ops, ())
+    sizes = sizes_of(body) if free else ()
+    return Function(op.label, body, {"grid": op.grid} | ({"sizes": sizes} if sizes else {}))
+
+
+def elements_of(region: Region) -> Dim:
+    """The elements that the ops of a kernel's instance make, those of a loop in each round."""
+    total: Dim = 0
+    for op in region.ops:
+        tiles = [r.type for r in op.results if isinstance(r.type, TensorType)]
+        total = total + sum(prod(t.extents) for t in tiles)
+        if isinstance(op, kernel.For):
+            total = total + elements_of(op.body) * len(range(op.lo, op.hi, op.step))
+        elif isinstance(op, kernel.Range):
+            total = total + elements_of(op.body) * affine.TYPICAL
+    return total
 
 
 def _key(group: Group, types: Sequence[BufferType]) -> Hashable:

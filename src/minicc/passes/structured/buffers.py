@@ -24,7 +24,17 @@ from minicc.ir.affine import Dim
 from minicc.ir.core import Function, Op, Region, Value, walk
 from minicc.ir.graph.shapes import product
 from minicc.ir.scan import largest_rounds
-from minicc.ir.structured import Concat, Constant, Group, If, InsertSlice, Pad, Reshape, Scan
+from minicc.ir.structured import (
+    Concat,
+    Constant,
+    Group,
+    If,
+    InsertSlice,
+    Kernel,
+    Pad,
+    Reshape,
+    Scan,
+)
 from minicc.ir.types import BufferType, dense_strides
 from minicc.passes.structured.in_place import InPlace, find_in_place
 
@@ -207,7 +217,7 @@ class _Planner:
         if isinstance(maker, Scan):
             k = maker.results.index(v)
             return k >= maker.states or (maker, k) in self.plan.in_place.kept
-        return isinstance(maker, (Group, Pad, Concat, If, InsertSlice))
+        return isinstance(maker, (Group, Kernel, Pad, Concat, If, InsertSlice))
 
     def fresh(self, v: Value, twice: bool) -> Place:
         """Memory of its own; that of a loop's state has two halves."""

@@ -18,7 +18,7 @@ from minicc.ir.core import Function, Module, Op, Region, Value, walk_control
 from minicc.ir.rewrite import Rebuilder, everywhere, rebuild
 from minicc.ir.space import PARALLEL, Iter, Space
 from minicc.ir.structured import Generic, Group, Map, names_of
-from minicc.passes.structured.fuse import is_contraction
+from minicc.passes.structured.contraction import contractions_in
 from minicc.passes.structured.schedule import cheapest_tile, constants_of, product_of
 from minicc.target import Target
 
@@ -86,9 +86,9 @@ def _best(
     group: Group, target: Target, constants: frozenset[Value]
 ) -> tuple[float, tuple[str, ...]] | None:
     """What the best register tile of the group's only contraction costs, and what its rows are."""
-    ops = [op for op in group.body.ops if isinstance(op, Generic) and is_contraction(op)]
-    product = product_of(group, ops[0], target, constants) if len(ops) == 1 else None
-    return None if product is None else (cheapest_tile(ops[0], product, target)[0], product.rows)
+    found = contractions_in(group.body.ops)
+    product = product_of(group, found[0], target, constants) if len(found) == 1 else None
+    return None if product is None else (cheapest_tile(product, target)[0], product.rows)
 
 
 def legal(group: Group, rows: Sequence[str]) -> Pair | None:

@@ -17,8 +17,9 @@ from math import prod
 from minicc.ir import affine, arith
 from minicc.ir.core import Function, Module, Op, Region, Value
 from minicc.ir.rewrite import everywhere, live, merge_locations
-from minicc.ir.space import PARALLEL, REDUCTION, Space
-from minicc.ir.structured import Generic, Group, Map, contiguous_name, names_of
+from minicc.ir.space import PARALLEL, Space
+from minicc.ir.structured import Generic, Group, Map, names_of
+from minicc.passes.structured.contraction import Contraction, contraction_of
 from minicc.passes.structured.merge import merge_siblings, plain_names
 from minicc.target import Target
 
@@ -29,12 +30,13 @@ _LOOPS = 8  # of them that an op takes besides its body
 
 
 class Member:
-    """An op of a draft, and what its dimensions are called there."""
+    """An op of a draft, what it is as a product, and what its dimensions are called there."""
 
-    __slots__ = ("names", "op")
+    __slots__ = ("contraction", "names", "op")
 
     def __init__(self, op: Generic, names: Mapping[str, str]) -> None:
         self.op = op
+        self.contraction = contraction_of(op)
         self.names = names
 
     def axes(self, value: Value) -> tuple[str | None, ...]:
@@ -79,18 +81,6 @@ class Draft:
 
 def _length(op: Generic) -> int:
     return _LOOPS + arith.length(op.body.ops)
-
-
-def is_contraction(op: Generic) -> bool:
-    """Whether an op sums products of two operands over a reduction dimension.
-
-    A matmul or convolution.
-    """
-    if op.combine != ("add",) or len(op.operands) < 2 or not op.space.of_kind(REDUCTION):
-        return False
-    return any(
-        isinstance(inner, arith.Mul) and inner.result is op.body.yields[0] for inner in op.body.ops
-    )
 
 
 def fuse(module: Module, target: Target) -> Module:
@@ -221,9 +211,11 @@ def profitable(draft: Draft, op: Generic, aligned: Mapping[str, str], target: Ta
     """
     kept = set(aligned.values())
     lost = {n: e for n, e in draft.shared.items() if n not in kept}
-    products = [m for m in draft.members if is_contraction(m.op)]
-    if is_contraction(op):
-        return len(products) == 1 and not lost and _continues_rows(draft, op, aligned, target)
+    products = [m for m in draft.members if m.contraction]
+    contraction = contraction_of(op)
+    if contraction:
+        alone = len(products) == 1 and not lost
+        return alone and _continues_rows(draft, contraction, aligned, target)
     if products:
         if any(e != 1 for e in lost.values()):
             first, *more = products
@@ -267,21 +259,15 @@ def _inside_out(draft: Draft, op: Generic, aligned: Mapping[str, str]) -> bool:
     return max(sizes) < _points(op.space) and kept != sorted(kept, reverse=True)
 
 
-def _wide(op: Generic) -> tuple[str | None, set[str]]:
-    """A product's contiguous dimension, and all of what its operand in vectors varies along."""
-    vector = contiguous_name(op.yield_maps[0])
-    varies = [{n for n in names_of(m) if n in op.space} for m in op.input_maps]
-    return vector, next((names for names in varies if vector in names), set())
-
-
 def _keeps_rows(member: Member, kept: set[str], target: Target) -> bool:
     """Whether a product's rows may wait in cache, each whole, for ops that reduce along them.
 
     So the scores of attention do for their soft-max: the rows are many, and what all of them are
     multiplied by stays near.
     """
-    op, extents = member.op, member.op.space.typical
-    vector, wide = _wide(op)
+    assert member.contraction is not None
+    op, extents, vector = member.op, member.op.space.typical, member.contraction.columns
+    wide = member.contraction.varies(member.contraction.rhs)
     parallel = [i.name for i in op.space.of_kind(PARALLEL) if extents[i.name] != 1]
     return (
         vector is not None
@@ -299,24 +285,30 @@ def _few_of_each(member: Member, kept: set[str]) -> bool:
     """
     extents = member.op.space.typical
     parallel = [i.name for i in member.op.space.of_kind(PARALLEL)]
-    vector, _ = _wide(member.op)
+    assert member.contraction is not None
+    vector = member.contraction.columns
     lost = prod(extents[n] for n in parallel if member.names[n] not in kept)
     return vector is not None and member.names[vector] in kept and lost <= _FEW
 
 
-def _continues_rows(draft: Draft, op: Generic, aligned: Mapping[str, str], target: Target) -> bool:
+def _continues_rows(
+    draft: Draft, product: Contraction, aligned: Mapping[str, str], target: Target
+) -> bool:
     """Whether a product of a draft's whole rows with something that stays near may follow them."""
-    first = draft.members[0]
-    before, among = _wide(first.op)
-    vector, wide = _wide(op)
+    first, op = draft.members[0], product.op
+    if first.contraction is None:
+        return False
+    before = first.contraction.columns
+    among = first.contraction.varies(first.contraction.rhs)
     if before is None or first.names[before] in draft.shared or first.op.space[before].extent == 1:
         return False
     inside = [v in draft.defines for v in op.operands]
     return (
         inside.count(True) == 1
-        and vector not in aligned
-        and vector not in names_of(op.input_maps[inside.index(True)])
-        and {aligned[n] for n in wide if n in aligned} <= {first.names[n] for n in among}
+        and product.columns not in aligned
+        and product.columns not in product.varies(inside.index(True))
+        and {aligned[n] for n in product.varies(product.rhs) if n in aligned}
+        <= {first.names[n] for n in among}
         and _rest(op, aligned, set(aligned.values())) * _bytes(op) <= _near(target)
     )
 

@@ -15,7 +15,7 @@ from minicc.ir.affine_facts import linear
 from minicc.ir.schedule import Cover, Packing, Schedule, Sums
 from minicc.ir.space import PARALLEL, REDUCTION, SEQUENTIAL, Iter
 from minicc.ir.structured import HOLD, PARTIAL, Generic, Group, contiguous_name, names_of
-from minicc.passes.structured.fuse import is_contraction
+from minicc.passes.structured.contraction import contraction_of
 from minicc.passes.structured.merge import plain_names
 from minicc.target import Target
 
@@ -93,7 +93,7 @@ class _Check:
     def widths(self) -> Iterator[str]:
         """What is wrong with the widths of products."""
         for name, width in self.schedule.widths:
-            products = [op for op in self.ops if is_contraction(op) and name in op.space]
+            products = [op for op in self.ops if contraction_of(op) and name in op.space]
             having = [op.space[name] for op in products if op.space[name].kind == PARALLEL]
             if not having or name in self.group.shared:
                 yield f"no product has a parallel dimension {name} of its own"
@@ -253,7 +253,7 @@ class _Check:
         if i.name in covered:
             return covered[i.name].steps[0]
         size = self.tiles.get(i.name, 1)
-        if i.name in widths and is_contraction(op):
+        if i.name in widths and contraction_of(op):
             size = widths[i.name]
         size = dict(self.schedule.steps).get(i.name, size)
         return min(size, i.extent) if isinstance(i.extent, int) else size

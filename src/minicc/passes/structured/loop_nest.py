@@ -17,7 +17,7 @@ from minicc.ir.core import Value
 from minicc.ir.space import REDUCTION
 from minicc.ir.structured import Generic, Map, contiguous_name, names_of
 from minicc.ir.types import INDEX_TYPE, BufferType
-from minicc.passes.structured.fuse import is_contraction
+from minicc.passes.structured.contraction import contraction_of
 from minicc.passes.structured.group_state import (
     GroupState,
     Memory,
@@ -43,7 +43,7 @@ class Nest(TileAccess):
         self.own_parallel = [i.name for i in own if i.kind != REDUCTION]
         self.reductions = [i.name for i in own if i.kind == REDUCTION]
         self.extents = {i.name: i.extent for i in op.space.iters}
-        if lowering.alone and self.reductions and is_contraction(op):
+        if lowering.alone and self.reductions and contraction_of(op):
             # a row alone has too few sums to hide the latency of a multiply-add; they part a block
             last = self.reductions[-1]
             block = self.blocks.get(last, _SUMS)

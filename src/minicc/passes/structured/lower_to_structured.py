@@ -56,7 +56,7 @@ def has_lowering(op: Op) -> bool:
     """
     if op.control:
         return all(has_lowering(inner) for region in op.regions for inner in region.ops)
-    known = isinstance(op, (graph.Elementwise, graph.Reshape)) or type(op) in LOWER
+    known = isinstance(op, (graph.Elementwise, graph.Reshape, graph.Kernel)) or type(op) in LOWER
     if isinstance(op, graph.BitCast):
         known = op.dtype is not BOOL
     if isinstance(op, graph.Circular):
@@ -87,6 +87,8 @@ def _lower(region: Region) -> Region:
             return (_elementwise(b, op, operands, scalars),)
         if isinstance(op, graph.Circular):
             return (_circular(b, op, operands),)
+        if isinstance(op, graph.Kernel):
+            return b.add(structured.Kernel.make(operands, op.attrs, op.regions, op.loc)).results
         if isinstance(op, graph.Scan):
             return _scan(b, op, operands)
         if isinstance(op, graph.If):

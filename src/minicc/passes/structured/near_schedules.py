@@ -16,8 +16,8 @@ from minicc.ir.core import Value
 from minicc.ir.schedule import Cover, Pairs, Schedule, Unroll
 from minicc.ir.space import PARALLEL
 from minicc.ir.structured import Generic, Group, contiguous_name
+from minicc.passes.structured.contraction import contractions_in
 from minicc.passes.structured.draft import lanes_of
-from minicc.passes.structured.fuse import is_contraction
 from minicc.passes.structured.legal import legal
 from minicc.passes.structured.schedule import product_of, tail_step
 from minicc.passes.structured.tile_cost import cost_of, register_tiles
@@ -49,10 +49,9 @@ def same_order(group: Group, a: Schedule, b: Schedule) -> bool:
     which rows are, the steps say, and how these sums are joined depends on few columns beside them.
     """
     parallel = _parallel(group)
-    products = [op for op in group.body.ops if isinstance(op, Generic) and is_contraction(op)]
+    products = contractions_in(group.body.ops)
     if products and a.cover:
-        columns = {contiguous_name(op.yield_maps[0]) for op in products}
-        for name in columns - {None}:
+        for name in {product.columns for product in products} - {None}:
             widths = {dict((*p.tiles, *p.widths)).get(str(name), 1) for p in (a, b)}
             if len(widths) > 1 and min(widths) < _ENOUGH:
                 return False
@@ -114,12 +113,12 @@ def _register_tiles(
     group: Group, target: Target, constants: frozenset[Value]
 ) -> Iterator[Mapping[str, int]]:
     """The register tiles of a group's only product, the cheapest by the formula first."""
-    products = [op for op in group.body.ops if isinstance(op, Generic) and is_contraction(op)]
+    products = contractions_in(group.body.ops)
     product = product_of(group, products[0], target, constants) if len(products) == 1 else None
     if product is None:
         return
-    vector, rows, depth, layout, free, apart = product
-    extents = products[0].space.typical
+    contraction, vector, rows, depth, layout, free, apart = product
+    extents = contraction.op.space.typical
     tiles = register_tiles(rows, vector, extents, layout.lanes, target.registers)
     yield from sorted(
         tiles,

@@ -31,6 +31,7 @@ from minicc.ir.structured import (
     names_of,
 )
 from minicc.ir.types import dense_strides
+from minicc.passes.structured.contraction import Contraction, contraction_of, contractions_in
 from minicc.passes.structured.draft import (
     NO_CUTS,
     PLAIN_BLOCK,
@@ -41,7 +42,6 @@ from minicc.passes.structured.draft import (
     lanes_of,
     mentions,
 )
-from minicc.passes.structured.fuse import is_contraction
 from minicc.passes.structured.merge import plain_names
 from minicc.passes.structured.schedule_rows import inner_tiles, rows_of
 from minicc.passes.structured.tile_cost import (
@@ -89,7 +89,7 @@ def choose_schedule(
     cover = tuple(_choose_cover(draft, ops, group, target))
     sums = ((k, draft.cuts.get(op, NO_CUTS)) for k, op in enumerate(ops))
     # contractions have tiles of their widths
-    cut = {n for n in draft.widths if all(is_contraction(op) for op in ops if n in op.space)}
+    cut = {n for n in draft.widths if all(contraction_of(op) for op in ops if n in op.space)}
     return Schedule(
         draft.grid,
         tuple([(n, size) for n, size in draft.tiles.items() if size > 1 and n not in cut]),
@@ -137,10 +137,11 @@ def _choose_cover(
             steps = step_chain(step, lanes)
         else:
             plain = any(name in names_of((e,)) for op in ops for e in op.coordinates)
-            if any(is_contraction(op) for op in ops) and step > 2 and not plain:
+            products = contractions_in(ops)
+            if products and step > 2 and not plain:
                 short = tail_step(step)
                 # of several products, a row alone is worth no code of its own
-                alone = (1,) if sum(is_contraction(op) for op in ops) == 1 else ()
+                alone = (1,) if len(products) == 1 else ()
                 lengths = draft.lengths.get(name, (step, short))
                 steps = (*dict.fromkeys(lengths), *alone, HOLD)
             else:
@@ -170,23 +171,25 @@ def step_chain(step: int, lanes: int) -> tuple[int, ...]:
 
 
 def _draft(group: Group, target: Target, constants: frozenset[Value]) -> Draft:
-    ops = [op for op in group.body.ops if isinstance(op, Generic) and is_contraction(op)]
-    if not ops:
+    found = contractions_in(group.body.ops)
+    if not found:
         return rows_of(group, target)
-    vector = contiguous_name(ops[0].yield_maps[0])
-    if vector is None or vector in group.shared or ops[0].space.typical[vector] == 1:
-        return _contraction(group, ops[0], target, constants)
-    return _whole_rows(group, ops, target)
+    first = found[0]
+    columns = first.columns
+    if columns is None or columns in group.shared or first.op.space.typical[columns] == 1:
+        return _contraction(group, first, target, constants)
+    return _whole_rows(group, found, target)
 
 
 class Product(NamedTuple):
     """A contraction as its register tiles see it.
 
-    The dimension of its vectors, its rows (along which the wide operand's vectors serve again), the
-    length of its sums, its vectors, which rows have free extents, and which lie apart
-    in the narrow operand's memory, with how often a tile computes the addresses of all.
+    The dimension of its vectors, the rows of its group that have more than a point, the length of
+    its sums, its vectors, which rows have free extents, and which lie apart in the memory of lhs,
+    with how often a tile computes the addresses of all.
     """
 
+    contraction: Contraction
     vector: str
     rows: tuple[str, ...]
     depth: int
@@ -196,54 +199,50 @@ class Product(NamedTuple):
 
 
 def product_of(
-    group: Group, op: Generic, target: Target, constants: frozenset[Value]
+    group: Group, contraction: Contraction, target: Target, constants: frozenset[Value]
 ) -> Product | None:
     """How a group's only contraction is tiled; None where it is not summed in vectors of rows."""
+    op, vector = contraction.op, contraction.columns
     extents = op.space.typical
-    vector = contiguous_name(op.yield_maps[0])
     if vector is None or not _reads_vectors(group, op, vector, constants):
         return None
-    narrow = _narrow_operand(op, vector)
-    # along a row the wide operand's vectors serve again; where both operands vary none does
-    rows = tuple(
-        n
-        for n in group.shared
-        if n != vector
-        and mentions(op.input_maps[narrow], n)
-        and not mentions(op.input_maps[1 - narrow], n)
-        and extents[n] > 1
-    )
-    reductions = [extents[i.name] for i in op.space.of_kind(REDUCTION)]
+    rows = tuple(n for n in group.shared if n in contraction.rows and extents[n] > 1)
+    reductions = [extents[n] for n in contraction.depth]
     free = frozenset(n for n in rows if not isinstance(op.space[n].extent, int))
-    at, strides = op.input_maps[narrow], dense_strides(op.operands[narrow].type.shape)
+    lhs = contraction.lhs
+    at, strides = op.input_maps[lhs], dense_strides(op.operands[lhs].type.shape)
     bent = frozenset(n for n in rows if not affine_facts.even(at, strides, n))
     apart = (bent, prod(reductions[:-1]))
-    return Product(vector, rows, prod(reductions), _vectors(op, narrow, target), free, apart)
+    layout = _vectors(contraction, target)
+    return Product(contraction, vector, rows, prod(reductions), layout, free, apart)
 
 
-def _vectors(op: Generic, narrow: int, target: Target) -> Vectors:
-    """The vectors of a contraction whose other operand than the narrow one is read in them."""
-    lanes = lanes_of(op, target)
-    return Vectors(lanes, lanes * op.operands[1 - narrow].type.dtype.bytes)
+def _vectors(contraction: Contraction, target: Target) -> Vectors:
+    """The vectors in which a contraction's rhs is read."""
+    lanes = lanes_of(contraction.op, target)
+    return Vectors(lanes, lanes * contraction.vectors)
 
 
-def cheapest_tile(op: Generic, product: Product, target: Target) -> tuple[float, Mapping[str, int]]:
+def cheapest_tile(product: Product, target: Target) -> tuple[float, Mapping[str, int]]:
     """What the best register tile of a contraction costs, and that tile."""
-    known = tuple(op.space.typical.items())
-    vector, rows, depth, layout, free, apart = product
+    contraction, vector, rows, depth, layout, free, apart = product
+    known = tuple(contraction.op.space.typical.items())
     return cheapest(rows, vector, known, depth, layout, target, free, apart=apart)
 
 
-def _contraction(group: Group, op: Generic, target: Target, constants: frozenset[Value]) -> Draft:
-    product = product_of(group, op, target, constants)
+def _contraction(
+    group: Group, contraction: Contraction, target: Target, constants: frozenset[Value]
+) -> Draft:
+    product = product_of(group, contraction, target, constants)
     if product is None:
         return rows_of(group, target)
-    vector, rows, depth, layout, free, _ = product
+    _, vector, rows, depth, layout, free, _ = product
+    op = contraction.op
     extents = op.space.typical
     batch = [n for n in group.shared if n != vector and n not in rows]
-    if _is_streamed(group, op, product, target, constants):
-        return _streamed(group, op, product, target)
-    _, tiles = cheapest_tile(op, product, target)
+    if _is_streamed(group, product, target, constants):
+        return _streamed(group, product, target)
+    _, tiles = cheapest_tile(product, target)
     cuts = {op: cut_sums(op, tiles, LONGEST_CHAIN, BLOCK)}
     grid = (*batch, *([vector] if vector in group.shared else []), *rows)
     chosen = Draft(grid, tiles, cuts)
@@ -256,16 +255,16 @@ def _contraction(group: Group, op: Generic, target: Target, constants: frozenset
 
 
 def _is_streamed(
-    group: Group, op: Generic, product: Product, target: Target, constants: frozenset[Value]
+    group: Group, product: Product, target: Target, constants: frozenset[Value]
 ) -> bool:
     """Whether a few rows are multiplied by a large matrix that is read once, and is no constant.
 
     A constant is packed in the order in which tiles read it.
     """
-    k = 1 - _narrow_operand(op, product.vector)
-    v = op.operands[k]
-    if v not in group.body.args or len(op.space.of_kind(REDUCTION)) != 1:
+    op, k = product.contraction.op, product.contraction.rhs
+    if k is None or op.operands[k] not in group.body.args or len(product.contraction.depth) != 1:
         return False
+    v = op.operands[k]
     known = all(isinstance(i.extent, int) for i in op.space.iters)
     outer = group.operands[group.body.args.index(v)]
     as_it_lies = contiguous_name(op.input_maps[k]) == product.vector
@@ -277,13 +276,14 @@ def _is_streamed(
     return few and product.depth >= 4 * _STREAMED and size > target.l2 // 2
 
 
-def _streamed(group: Group, op: Generic, product: Product, target: Target) -> Draft:
+def _streamed(group: Group, product: Product, target: Target) -> Draft:
     """A few rows times a large matrix, of which a few rows are read at once, from end to end.
 
     Vectors of results alone would touch a page of memory for each row of the matrix, and read
     little of it. So the totals of a long part of a row wait in half of the first cache.
     """
-    vector, rows, _, (lanes, _), _, _ = product
+    contraction, vector, rows, _, (lanes, _), _, _ = product
+    op = contraction.op
     extents = op.space.extents
     height = prod(extents[n] for n in rows)
     bits = op.results[0].type.dtype.bits
@@ -302,17 +302,17 @@ def _streamed(group: Group, op: Generic, product: Product, target: Target) -> Dr
     return draft
 
 
-def _whole_rows(group: Group, contractions: Sequence[Generic], target: Target) -> Draft:
+def _whole_rows(group: Group, found: Sequence[Contraction], target: Target) -> Draft:
     """Contractions that share rows alone, with what stands between them.
 
     An instance has one block of rows, and each contraction goes over it in register tiles of its
     own width; other ops take the block's rows together, a vector of each.
     """
+    contractions = [contraction.op for contraction in found]
     first = contractions[0]
     registers = target.registers
-    narrow = _narrow_operand(first, contiguous_name(first.yield_maps[0]))
-    layout = _vectors(first, narrow, target)
-    candidates = [n for n in group.shared if not mentions(first.input_maps[1 - narrow], n)]
+    layout = _vectors(found[0], target)
+    candidates = [n for n in group.shared if n not in found[0].varies(found[0].rhs)]
     # among those that are free the innermost: the one before it is a batch, and often 1
     row = max(
         candidates,
@@ -374,12 +374,3 @@ def _reads_vectors(group: Group, op: Generic, vector: str, constants: frozenset[
         if contiguous_name(m) == vector or outer in constants or reads >= PACK_READS:
             return True
     return False
-
-
-def _narrow_operand(op: Generic, vector: str | None) -> int:
-    """The operand that is read element by element.
-
-    The other one than that which has the contiguous dimension.
-    """
-    wide = [k for k, m in enumerate(op.input_maps) if vector is not None and mentions(m, vector)]
-    return 1 - wide[-1] if wide and wide[-1] < 2 else 0

@@ -10,6 +10,7 @@ from math import prod
 
 from minicc.ir.space import REDUCTION, SEQUENTIAL
 from minicc.ir.structured import Generic, Group, contiguous_name
+from minicc.passes.structured.contraction import contraction_of
 from minicc.passes.structured.draft import (
     PLAIN_BLOCK,
     PLAIN_CHAIN,
@@ -18,7 +19,6 @@ from minicc.passes.structured.draft import (
     lanes_of,
     mentions,
 )
-from minicc.passes.structured.fuse import is_contraction
 from minicc.passes.structured.tile_cost import BLOCK, LONGEST_CHAIN
 from minicc.target import Target
 
@@ -77,7 +77,7 @@ def rows_of(group: Group, target: Target) -> Draft:
     grid = tuple(n for n in group.shared)
     lengths = {True: (LONGEST_CHAIN, BLOCK), False: (PLAIN_CHAIN, PLAIN_BLOCK)}
     cuts = {
-        op: cut_sums(op, {**tiles, **steps}, *lengths[is_contraction(op)])
+        op: cut_sums(op, {**tiles, **steps}, *lengths[contraction_of(op) is not None])
         for op in ops
         if "add" in op.combine
     }

@@ -22,7 +22,7 @@ from minicc.ir.rewrite import everywhere, live
 from minicc.ir.schedule import Schedule
 from minicc.ir.space import PARALLEL, Iter, Space
 from minicc.ir.structured import Generic, Group, Map
-from minicc.passes.structured.fuse import is_contraction
+from minicc.passes.structured.contraction import contraction_of
 from minicc.passes.structured.merge import plain_names
 
 
@@ -105,7 +105,7 @@ def tile_group(group: Group, schedule: Schedule) -> Group:
 
 def _own_splits(op: Generic, schedule: Schedule) -> dict[str, Split]:
     """How a contraction cuts dimensions of its own, for each tile to have its part of a packing."""
-    if not is_contraction(op):
+    if contraction_of(op) is None:
         return {}
     widths = dict(schedule.widths)
     return {

@@ -22,9 +22,8 @@ from minicc.ir import affine
 from minicc.ir.core import Module, Op, Region, Value, walk_control
 from minicc.ir.parser import parse_schedules
 from minicc.ir.schedule import Packing, Schedule
-from minicc.ir.structured import Constant, Generic, Group, Scan, contiguous_name
-from minicc.passes.structured.draft import mentions
-from minicc.passes.structured.fuse import is_contraction
+from minicc.ir.structured import Constant, Generic, Group, Scan
+from minicc.passes.structured.contraction import contraction_of
 from minicc.passes.structured.legal import require_legal
 from minicc.passes.structured.schedule import PACK_READS, choose_schedule, constants_of
 from minicc.target import Target
@@ -138,13 +137,14 @@ def _packs(
     """The wide operands of contractions that are packed, and how far ahead they are fetched."""
     as_it_lies = {a.op for a in plan.around}
     for position, op in enumerate(group.body.ops):
-        if not isinstance(op, Generic) or not is_contraction(op) or position in as_it_lies:
+        contraction = contraction_of(op)
+        if contraction is None or contraction.rhs is None or position in as_it_lies:
             continue
-        k = _wide_operand(op)
-        if k is None or op.operands[k] not in group.body.args:
+        op, k = contraction.op, contraction.rhs
+        if op.operands[k] not in group.body.args:
             continue
         outer = group.operands[group.body.args.index(op.operands[k])]
-        names = {n for e in op.input_maps[k] for n in affine.symbols(e)} & {*op.space.names}
+        names = contraction.varies(k)
         moves = any(map(affine.sizes, op.input_maps[k]))  # with the rounds of a loop
         if outer in known:
             # what is repeated along a free dimension has no size that is known now
@@ -156,13 +156,6 @@ def _packs(
             far = outer in known and outer not in fixed
             ahead = _distance(op, plan, names, group.shared, target) if far else 0
             yield Packing(position, k, ahead)
-
-
-def _wide_operand(op: Generic) -> int | None:
-    """The operand whose elements along the result's contiguous dimension are read as vectors."""
-    vector = contiguous_name(op.yield_maps[0])
-    wide = [k for k, m in enumerate(op.input_maps) if vector is not None and mentions(m, vector)]
-    return wide[-1] if wide else None
 
 
 def _read_often(op: Generic, plan: Schedule, names: Set[str], again: bool) -> bool:

@@ -1,0 +1,79 @@
+"""A product as a fact: which operand is read in vectors, which element by element, along what.
+
+Matmuls and convolutions are generics whose body multiplies and whose sums run over reduction
+dimensions. What fuses, schedules, packs and tiles them asks here what part each operand and each
+dimension has.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from minicc.ir import arith
+from minicc.ir.core import Op
+from minicc.ir.space import PARALLEL, REDUCTION
+from minicc.ir.structured import Generic, contiguous_name, names_of
+
+
+class Contraction(NamedTuple):
+    """The parts of a product of `op`.
+
+    `columns` is the dimension along which results lie side by side, and vectors run; `rhs` the
+    operand that varies along it, as weights do, which is read in vectors; `lhs` the one of which
+    each element serves a whole vector. `rhs` is None where no operand varies along the columns.
+    """
+
+    op: Generic
+    columns: str | None
+    lhs: int
+    rhs: int | None
+
+    def varies(self, operand: int | None) -> frozenset[str]:
+        """The dimensions along which an operand varies; none where there is no such operand."""
+        return frozenset() if operand is None else _names(self.op, operand)
+
+    @property
+    def rows(self) -> tuple[str, ...]:
+        """The parallel dimensions along which the same vectors serve again."""
+        of_lhs, of_rhs = self.varies(self.lhs), self.varies(self.rhs)
+        parallel = (i.name for i in self.op.space.of_kind(PARALLEL))
+        return tuple(n for n in parallel if n != self.columns and n in of_lhs - of_rhs)
+
+    @property
+    def depth(self) -> tuple[str, ...]:
+        """The dimensions that are summed."""
+        return tuple(i.name for i in self.op.space.of_kind(REDUCTION))
+
+    @property
+    def vectors(self) -> int:
+        """The bytes of an element that is read in vectors."""
+        operand = self.lhs if self.rhs is None else self.rhs
+        return int(self.op.operands[operand].type.dtype.bytes)
+
+
+def contraction_of(op: Op) -> Contraction | None:
+    """The parts of a sum of products of two operands or more; None for other ops."""
+    if not isinstance(op, Generic) or op.combine != ("add",) or len(op.operands) < 2:
+        return None
+    depth = {i.name for i in op.space.of_kind(REDUCTION)}
+    (total,) = op.body.yields
+    if not depth or not any(isinstance(o, arith.Mul) and o.result is total for o in op.body.ops):
+        return None
+    columns = contiguous_name(op.yield_maps[0])
+    count = len(op.operands)
+    wide = [k for k in range(count) if columns is not None and columns in _names(op, k)]
+    # a factor that is the same for all terms is none of the product's two matrices
+    rhs = max(wide, key=lambda k: (len(depth & _names(op, k)), k), default=None)
+    others = [k for k in range(count) if k != rhs]
+    lhs = next((k for k in others if depth & _names(op, k)), others[0])
+    return Contraction(op, columns, lhs, rhs)
+
+
+def contractions_in(ops: Iterable[Op]) -> list[Contraction]:
+    """Those among some ops, in order."""
+    return [found for op in ops if (found := contraction_of(op)) is not None]
+
+
+def _names(op: Generic, operand: int) -> frozenset[str]:
+    return frozenset(n for n in names_of(op.input_maps[operand]) if n in op.space)

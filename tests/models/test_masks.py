@@ -1,0 +1,126 @@
+"""Elements that a mask takes: computed on, reduced and put back in the graph, else by NumPy."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import minicc
+
+Array = Any
+R = np.random.default_rng(5)
+X, Y = R.normal(size=(40, 3)), R.normal(size=40)
+
+
+def _put_back(x: Array, y: Array) -> None:
+    x[x > 0] = x[x > 0] ** -1.5
+
+
+def _added(x: Array, y: Array) -> None:
+    y[y > 0] += 3
+    x[y < 0, 1] *= 2
+    x[0, x[0] > 0] = 7
+
+
+def _by_places(x: Array, y: Array) -> Any:
+    where = np.where(y > 0.5)
+    rows, columns = np.nonzero(x > 1)
+    y[where] = 0.5
+    x[rows, columns] -= 1
+    return y[where].sum() + np.flatnonzero(x < 0).sum(), rows.max()
+
+
+def _rows(x: Array, y: Array) -> Any:
+    few = x[y > 0]
+    return few.sum(), few.mean(axis=0), (few * 2 - few[0:0].sum()).sum(axis=0)
+
+
+def _changed_after(x: Array, y: Array) -> Any:
+    taken = y[y > 0]
+    y[:] = 1
+    taken += 1
+    return taken.sum(), y.sum()
+
+
+def _of_two(x: Array, y: Array) -> Any:
+    taken = y[y > 0]
+    return taken[taken < 1].sum(), (x[:, 0][y > 0] * taken).sum(), np.count_nonzero(taken > 1)
+
+
+def _in_rounds(x: Array, y: Array) -> Any:
+    out = np.zeros(30)
+    for i in range(30):
+        inside = np.logical_and(i / 30 - 1 <= y, y < 1)
+        out[i] = y[inside].mean() + x[inside, 0].max()
+        x[inside] = x[inside] * 0.5 + i
+    return out
+
+
+IN_THE_GRAPH: list[Callable[..., Any]] = [
+    _put_back, _added, _by_places, _changed_after, _of_two,
+    lambda x, y: (x[x > 0].mean(), x[x > 0].std(), x[x < 0].min(), x[x > 0].astype("f4").var()),
+    lambda x, y: ((x[x > 0] > 1).any(), (y[y > 0] > 0).all(), x[x > 9].sum(), x[x > 9].prod()),
+    lambda x, y: np.round(np.clip(y[y > 0], 0.1, 0.9), 2).sum(),
+    lambda x, y: np.where(y[y > 0] > 1, 1.0, y[y > 0]).sum(),
+]  # fmt: skip
+BY_NUMPY: list[Callable[..., Any]] = [
+    _rows,
+    lambda x, y: y[y > 0],
+    lambda x, y: (y[y > 0] ** 2, len(y[y > 0]), y[y > 0].shape),
+    lambda x, y: y[y > 0].cumsum(),
+    lambda x, y: y[y > 0] * y[y > 0][0],
+    lambda x, y: sum(y[y > 0]),
+    lambda x, y: np.where(x > 0),
+    lambda x, y: y[np.where(y > 0)[0] // 2],
+    lambda x, y: np.sort(x[:, y[:3] > 0]),
+    lambda x, y: x[y > 0, 1:] @ np.ones(2),
+]
+
+
+def check(f: Callable[..., Any]) -> int:
+    """How many breaks there were; the results and arguments are NumPy's."""
+    want_args, got_args = copy.deepcopy((X, Y)), copy.deepcopy((X, Y))
+    with np.errstate(all="ignore"):
+        want = f(*want_args)
+    fast = minicc.jit(f)
+    for _ in range(2):
+        got_args = copy.deepcopy((X, Y))
+        got = fast(*got_args)
+        pairs = zip(want, got, strict=True) if isinstance(want, tuple) else [(want, got)]
+        for w, g in pairs:
+            assert type(w) is type(g)
+            if w is not None:
+                np.testing.assert_allclose(g, w, rtol=1e-6)
+        for w, g in zip(want_args, got_args, strict=True):
+            np.testing.assert_allclose(g, w, rtol=1e-12)
+    return len(fast.explain().breaks)
+
+
+@pytest.mark.parametrize("k", range(len(IN_THE_GRAPH)))
+def test_what_needs_no_count_is_compiled(k: int) -> None:
+    assert check(IN_THE_GRAPH[k]) == 0
+
+
+@pytest.mark.parametrize("k", range(len(BY_NUMPY)))
+def test_what_needs_the_elements_is_numpys(k: int) -> None:
+    assert check(BY_NUMPY[k]) > 0
+
+
+def test_a_loop_whose_rounds_take_by_masks_is_captured() -> None:
+    assert check(_in_rounds) == 0
+
+
+def test_the_greatest_of_nothing_raises_what_numpy_raises() -> None:
+    fast = minicc.jit(lambda y: y[y > 1].max())
+    assert fast(np.array([1.0, 3, 2])) == 3
+    with pytest.raises(ValueError, match="zero-size array to reduction operation maximum"):
+        fast(np.zeros(3))
+
+
+def test_a_mask_of_another_shape_raises_what_numpy_raises() -> None:
+    with pytest.raises(IndexError, match="boolean index did not match"):
+        minicc.jit(lambda x, y: x[y[1:] > 0].sum())(X, Y)
