@@ -20,6 +20,28 @@ TARGET = click.option("--target", type=click.Choice([*MACHINES]), help="default:
 SKIP = click.option(
     "--skip", multiple=True, metavar="STAGE", help="leave out a stage that only makes it faster"
 )
+
+
+def pairs_of(
+    ctx: click.Context, param: click.Parameter, value: tuple[str, ...]
+) -> tuple[tuple[str, str], ...]:
+    """Pairs of names that are spelled `A,B`."""
+    found = [text.partition(",") for text in value]
+    if any(not a or not b for a, _, b in found):
+        raise click.BadParameter("two names, as in MatMul_0,Relu_1", ctx, param)
+    return tuple((a, b) for a, _, b in found)
+
+
+FUSE = click.option(
+    "--fuse",
+    multiple=True,
+    callback=pairs_of,
+    metavar="A,B",
+    help="put two ops, or their results, in one group (compile --fusion)",
+)
+NO_FUSE = click.option(
+    "--no-fuse", multiple=True, callback=pairs_of, metavar="A,B", help="keep them apart"
+)
 THREADS = click.option(
     "--threads", type=click.IntRange(1), help="threads of a run; default: all cores"
 )

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 import numpy as np
 
-from minicc.cli.choices import JSON, MATH, SCHEDULE, SHAPE, SKIP, TARGET, THREADS
+from minicc.cli.choices import FUSE, JSON, MATH, NO_FUSE, SCHEDULE, SHAPE, SKIP, TARGET, THREADS
 from minicc.cli.expected import check_expected
 from minicc.cli.inputs import bound_session, complete_inputs, parse_inputs, parse_shapes
 from minicc.cli.progress import Progress
@@ -43,6 +43,8 @@ else:
 @MATH
 @SKIP
 @SCHEDULE
+@FUSE
+@NO_FUSE
 @TARGET
 @click.option(
     "--limit",
@@ -73,10 +75,6 @@ def run_command(
     inputs: tuple[str, ...],
     shapes: tuple[str, ...],
     threads: int | None,
-    math: str | None,
-    skip: tuple[str, ...],
-    schedule: str,
-    target: str | None,
     limits: tuple[str, ...],
     chosen: tuple[str, ...],
     save: str | None,
@@ -84,11 +82,13 @@ def run_command(
     rtol: float,
     atol: float,
     as_json: bool,
+    schedule: str,
+    **code: Any,
 ) -> None:
     """Compile MODEL, run it once, and show its outputs. Inputs not given are random."""
     given = parse_inputs(inputs)
     wanted = parse_inputs(expected, "--expected")
-    code: dict[str, Any] = {"math": math, "target": target, "skip": skip or None}
+    code["skip"] = code["skip"] or None  # else the environment's are not asked for
     options = Options(threads=threads, limits=",".join(limits) or None, schedules=schedule, **code)
     began = time.perf_counter()
     bound = parse_shapes(shapes)
