@@ -2,6 +2,7 @@
 #
 #   make run    compile and run a small network on real images
 #   make test   format, lint, types, layers, tests
+#   make sweep  the same tests, with all combinations of which `make test` takes a part
 #   make fuzz MINUTES=10   random models, hostile files, random functions against engines and NumPy
 #   make conformance       the onnx package's tests: as they are, with free dimensions, constants
 #
@@ -18,7 +19,7 @@ PIP_INSTALL := $(BIN)/python -m pip --disable-pip-version-check install --quiet 
 CHECKED := $(wildcard src tests benchmarks)
 LESSONS := $(patsubst %/,%,$(wildcard examples/*/)) $(wildcard examples/*.py)
 
-.PHONY: run test fuzz conformance train clean
+.PHONY: run test sweep fuzz conformance train clean
 
 run: $(VENV)/.installed-run
 	$(BIN)/python examples/01_digits/run.py
@@ -31,6 +32,9 @@ test: $(VENV)/.installed-test
 	set -e; for lesson in $(LESSONS); do $(BIN)/mypy $$lesson; done
 	$(BIN)/lint-imports
 	$(BIN)/python -m pytest -n 2
+
+sweep: $(VENV)/.installed-test
+	MINICC_SWEEP=all $(BIN)/python -m pytest -n 2
 
 fuzz: $(VENV)/.installed-test
 	$(BIN)/python -m tests.generate run --minutes $(MINUTES) $(if $(SEED),--first $(SEED))

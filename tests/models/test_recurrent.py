@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from itertools import product
 from typing import Any
 
 import numpy as np
 import pytest
 from onnx import TensorProto, helper, numpy_helper
+from tests.sweeps import part
 
 import minicc
 from minicc.compiler import lower
@@ -16,6 +18,7 @@ from minicc.options import Options
 
 Array = np.ndarray[Any, Any]
 GATES = {"RNN": 1, "GRU": 3, "LSTM": 4}
+EXTRAS = [(), ("lengths",), ("h", "c"), ("p",), ("linear",), ("layout", "h", "c")]
 WAYS = {"forward": [False], "reverse": [True], "bidirectional": [False, True]}
 
 
@@ -71,12 +74,9 @@ def reference(op: str, way: str, feed: dict[str, Array], linear: bool) -> list[A
     return [*out, np.stack(cs)] if op == "LSTM" else out
 
 
-@pytest.mark.parametrize("op", GATES)
-@pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize(
-    "extras", [(), ("lengths",), ("h", "c"), ("p",), ("linear",), ("layout", "h", "c")], ids=str
+    ("op", "way", "extras", "steps"), part(product(GATES, WAYS, EXTRAS, (1, 3, 40)), 2)
 )
-@pytest.mark.parametrize("steps", [1, 3, 40])
 def test_cells(op: str, way: str, extras: tuple[str, ...], steps: int) -> None:
     rng = np.random.default_rng(steps)
     d, batch, size, width = len(WAYS[way]), 2, 5, 4

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from onnx import ModelProto, TensorProto, helper, numpy_helper
 from tests.cli.test_cli import failure, invoke
+from tests.sweeps import part
 
 from minicc.compiler import STAGES, stage_names
 from minicc.errors import UserError
@@ -122,7 +123,7 @@ def elementwise() -> tuple[ModelProto, Feed]:
     return made, {"x": normal(13, 37)}
 
 
-@pytest.mark.parametrize("make", [residual, attention, recurrent, branching, elementwise])
+@pytest.mark.parametrize("make", part([residual, attention, recurrent, branching, elementwise], 2))
 def test_the_text_of_every_stage_runs_as_the_model(make: Any, tmp_path: Path) -> None:
     """The same values, and the same bits from `tile` on, where no more sums are reordered."""
     proto, feed = make()
@@ -199,8 +200,8 @@ def test_parts_of_a_model_run_each_by_itself(tmp_path: Path) -> None:
     path.write_bytes(model(nodes, {"x": [4, 5]}, {}, "y").SerializeToString())
     assert invoke("compile", str(path), "--dump", str(tmp_path / "dump")).exit_code == 0
     found: Feed = {"x": x}
-    for part, name in (("part-1/*-tile", "r"), ("part-2/host", "i"), ("part-3/*-fuse", "y")):
-        session = InferenceSession(next((tmp_path / "dump").glob(f"{part}.mcc")))
+    for segment, name in (("part-1/*-tile", "r"), ("part-2/host", "i"), ("part-3/*-fuse", "y")):
+        session = InferenceSession(next((tmp_path / "dump").glob(f"{segment}.mcc")))
         taken = [a.name for a in session.get_inputs()]
         (found[name],) = session.run(None, {n: found.get(n, found.get("r")) for n in taken})
     np.testing.assert_array_equal(found["i"], np.nonzero(np.maximum(x, 0)))

@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from tests.ops.test_levels import POINTWISE, array
 from tests.stages.programs import Array, every_stage, machine_code, module, same_bits
+from tests.sweeps import part
 
 from minicc.ir import graph
 from minicc.ir.build import Builder
@@ -30,7 +31,9 @@ from minicc.target import TARGETS
 Build = Callable[..., Value]
 Agree = Callable[[Array, Array], bool]
 _RUNNABLE = [name for name, target in TARGETS.items() if target.runs_here()]
-_TYPES = [d for d in DTYPES.values() if d.name != "index" and d not in STORED]
+# what a stage takes apart (`test_complex_numbers`) has no kernels of its own
+_APART = ("index", "c64", "c128")
+_TYPES = [d for d in DTYPES.values() if d.name not in _APART and d not in STORED]
 _NUMBERS = [d for d in _TYPES if d.kind != "b"]
 _SHAPES = hnp.mutually_broadcastable_shapes(num_shapes=2, max_dims=4, min_side=0, max_side=6)
 _LAST = st.sampled_from([1, 17, 33, 100])
@@ -93,7 +96,9 @@ def test_the_types_are_those_of_the_language() -> None:
     assert "f32" not in accepted[graph.And]
 
 
-@pytest.mark.parametrize(("op", "dtype"), _PAIRS, ids=lambda x: getattr(x, "opname", str(x)))
+@pytest.mark.parametrize(
+    ("op", "dtype"), part(_PAIRS, 3), ids=lambda x: getattr(x, "opname", str(x))
+)
 @_DRAWN
 @given(shapes=_SHAPES, last=_LAST, seed=st.integers(0, 999))
 def test_elementwise(
@@ -116,8 +121,7 @@ def test_select(dtype: DType) -> None:
     check(lambda b, *xs: b.emit(graph.Select, *xs), [condition, *operands])
 
 
-@pytest.mark.parametrize("source", _TYPES, ids=str)
-@pytest.mark.parametrize("target", _TYPES, ids=str)
+@pytest.mark.parametrize(("source", "target"), part(itertools.product(_TYPES, _TYPES), 3), ids=str)
 def test_cast(source: DType, target: DType) -> None:
     x = values(source, (3, 37), 4)
     if source.is_float and target.is_integer:  # what is out of range is not defined

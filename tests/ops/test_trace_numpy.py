@@ -1,6 +1,7 @@
 """Functions of NumPy, traced: the graph's outcome is NumPy's, shapes and element types included."""
 
 from collections.abc import Callable
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -8,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
+from tests.sweeps import part
 
 from minicc.errors import UserError
 from minicc.frontends.trace import trace_call
@@ -105,8 +107,7 @@ UNARY = (
 )  # fmt: skip
 
 
-@pytest.mark.parametrize("name", UNARY)
-@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+@pytest.mark.parametrize(("name", "dtype"), part(product(UNARY, DTYPES), 2), ids=str)
 def test_unary(name: str, dtype: Any) -> None:
     ufunc = getattr(np, name)
     x = (
@@ -226,8 +227,9 @@ MOVES: list[Function] = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("number", range(len(MOVES)))
-@pytest.mark.parametrize("dtype", ["f4", "i4", "?"])
+@pytest.mark.parametrize(
+    ("number", "dtype"), part(product(range(len(MOVES)), ["f4", "i4", "?"]), 2)
+)
 def test_movement(number: int, dtype: str) -> None:
     if dtype == "?" and "round" in MOVES[number].__code__.co_names:
         pytest.skip("NumPy rounds no booleans")

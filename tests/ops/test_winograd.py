@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from fractions import Fraction
+from itertools import product
 from math import inf
 
 import numpy as np
@@ -11,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.stages.programs import Array, constant, every_stage, machine_code, module, same_bits
+from tests.sweeps import part
 
 from minicc.ir import graph
 from minicc.ir.arith import identity_of
@@ -23,6 +25,7 @@ from minicc.options import Options
 from minicc.passes.graph import choose_algorithm
 from minicc.target import TARGETS, Target
 
+_SHAPES = [(1, 8, 8, 5), (2, 7, 9, 17), (1, 4, 6, 33)]
 _RUNNABLE = [name for name, target in TARGETS.items() if target.runs_here()]
 
 
@@ -107,9 +110,7 @@ def layer(shape: tuple[int, ...], outputs: int) -> tuple[Module, list[Array], Ar
     return made, inputs, run(made, inputs)[0]
 
 
-@pytest.mark.parametrize("target", _RUNNABLE)
-@pytest.mark.parametrize("m", POINTS)
-@pytest.mark.parametrize("shape", [(1, 8, 8, 5), (2, 7, 9, 17), (1, 4, 6, 33)], ids=str)
+@pytest.mark.parametrize(("shape", "m", "target"), part(product(_SHAPES, POINTS, _RUNNABLE), 2))
 def test_every_stage(
     shape: tuple[int, ...], m: int, target: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import product
 
 import numpy as np
 import pytest
@@ -25,8 +26,11 @@ from tests.stages.programs import (
     same_bits,
     spread,
 )
+from tests.sweeps import part
 
 RUNNABLE = [name for name, target in TARGETS.items() if target.runs_here()]
+# channels, extent of the kernel, stride, edge
+LAYERS = [(24, 1, 1, 0), (24, 1, 2, 0), (24, 3, 1, 1), (24, 3, 2, 1), (3, 3, 2, 1)]
 ZERO = Literal(np.float32(0))
 
 
@@ -62,19 +66,13 @@ def shared(made: Module, target: str) -> list[str]:
     return [name for group in groups for name in group.shared]
 
 
-@pytest.mark.parametrize("target", RUNNABLE)
-@pytest.mark.parametrize(
-    ("channels", "kernel", "stride", "edge"),
-    [(24, 1, 1, 0), (24, 1, 2, 0), (24, 3, 1, 1), (24, 3, 2, 1), (3, 3, 2, 1)],
-)
+@pytest.mark.parametrize(("layer", "target"), part(product(LAYERS, RUNNABLE), 2))
 def test_the_same_bits_as_apart(
     monkeypatch: pytest.MonkeyPatch,
+    layer: tuple[int, ...],
     target: str,
-    channels: int,
-    kernel: int,
-    stride: int,
-    edge: int,
 ) -> None:
+    channels, kernel, stride, edge = layer
     made = layers(kernel, stride, edge, channels)
     inputs, options = inputs_of(made), Options(target=target, math="strict")
     monkeypatch.setattr(collapse, "legal", lambda group, rows: None)

@@ -21,6 +21,7 @@ ENTRY = "minicc_entry"
 
 _DATA = 16  # of an array: where NumPy's `PyArrayObject` has the address of its elements
 _FASTCALL = 0x80
+_DEFINITION = 4  # words
 
 # `%self` is the table as an array, which is also what the call returns.
 ENTRY_IR = f"""
@@ -61,37 +62,30 @@ run:
 """
 
 
-class Method(ctypes.Structure):
-    """How CPython is told of a built-in function (`PyMethodDef`); must outlive the functions."""
-
-    _fields_ = (
-        ("name", ctypes.c_char_p),
-        ("function", ctypes.c_void_p),
-        ("flags", ctypes.c_int),
-        ("doc", ctypes.c_char_p),
-    )
+_NAME = ctypes.c_char_p(b"main")
 
 
-def method_of(library: Library) -> Method:
-    """What an image's programs are called by; the library must outlive it."""
-    return Method(b"main", library[ENTRY], _FASTCALL, None)
+def table_of(slots: int) -> Array:
+    """A table of so many slots, empty, with room after them for what `bound` writes there."""
+    return np.zeros(slots + _DEFINITION, np.uint64)
 
 
-def bound(method: Method, table: Array) -> Callable[..., object]:
+def bound(library: Library, table: Array) -> Callable[..., object]:
     """A function of the input and output arrays of a run, in the order of `main`.
 
     It looks at nothing but where their elements lie. The table must say where `main` is, and in
-    which slot the first array's address goes; it is kept alive by the function.
+    which slot the first array's address goes; it is kept alive by the function, and the library by
+    who calls it.
     """
-    made: Callable[..., object] = _new(ctypes.byref(method), table, None)
+    # CPython reads a function's definition (`PyMethodDef`) until the function is gone, and counts
+    # on `self` to keep it: name, address, flags, documentation
+    definition = table[-_DEFINITION:]
+    name = ctypes.cast(_NAME, ctypes.c_void_p).value or 0
+    definition[:] = name, library[ENTRY], _FASTCALL, 0
+    made: Callable[..., object] = _new(definition.ctypes.data, table, None)
     return made
 
 
 _new = ctypes.pythonapi.PyCFunction_NewEx
 _new.restype = ctypes.py_object
 _new.argtypes = (ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p)
-
-
-def table_of(slots: int) -> Array:
-    """A table of so many slots, empty."""
-    return np.zeros(slots, np.uint64)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from itertools import chain
 from math import prod
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -33,8 +34,8 @@ from minicc.ir.indices import out_of_range
 from minicc.ir.mapped import changes, copy
 from minicc.later import Later
 from minicc.limits import Holding, no_memory, too_large
-from minicc.runtime.entry import Method, bound, method_of, table_of
-from minicc.runtime.image import load
+from minicc.runtime.entry import bound, table_of
+from minicc.runtime.image import Library, load
 from minicc.runtime.threads import ALONE, close_idle, give_team, take_team
 from minicc.target import usable_processors
 
@@ -108,15 +109,15 @@ class _Context:
 
     __slots__ = ("arena", "call", "raised", "sizes", "status", "table", "watch")
 
-    def __init__(self, main: int, method: Method, constants: Sequence[int], layout: Layout) -> None:
+    def __init__(self, library: Library, constants: Sequence[int], layout: Layout) -> None:
         self.arena = aligned(0)
         self.sizes: Sizes | None = None
         arrays = FIRST + len(layout.sizes)
         after = arrays + len(layout.inputs) + len(layout.outputs)
         self.table = table_of(after + len(constants))
-        self.table[MAIN], self.table[ARRAYS] = main, arrays
-        self.table[after:] = constants
-        self.call = bound(method, self.table)
+        self.table[MAIN], self.table[ARRAYS] = library["main"], arrays
+        self.table[after : after + len(constants)] = constants
+        self.call = bound(library, self.table)
         self.status = clean_status(len(layout.checks))
         self.table[STATUS] = self.status.ctypes.data
         self.raised: list[BaseException] = []
@@ -152,12 +153,12 @@ def _roomy(size: int) -> Array:
 class Sizes(NamedTuple):
     """What depends on the free dimensions of a program.
 
-    Their numbers, shapes and dtypes of the outputs and what takes memory for each, bytes of the
-    arena, and how many threads are worthwhile.
+    Their numbers, what takes memory for each output, bytes of the arena, and how many threads are
+    worthwhile.
     """
 
     numbers: tuple[int, ...]
-    outputs: tuple[tuple[tuple[int, ...], Any, Callable[[tuple[int, ...], Any], Array]], ...]
+    outputs: tuple[Callable[[], Array], ...]
     arena: int
     threads: int
 
@@ -196,7 +197,6 @@ class NativeExecutable:
         # without the constants, which are those before they are placed
         layout = self._layout = layout._replace(constants=())
         self.library = load(image)
-        self._method = method_of(self.library)
         self._may_fail = bool(layout.checks) or layout.watched
         # more threads than processors only take these from each other
         self.threads = min(threads, usable_processors())
@@ -225,13 +225,12 @@ class NativeExecutable:
             try:
                 context = self._free.pop()
             except IndexError:
-                main = self.library["main"]
-                context = _Context(main, self._method, self._constants, self._layout)
+                context = _Context(self.library, self._constants, self._layout)
             if context.sizes is not sizes:
                 context.fit(sizes)
             outputs: list[Array] = []
-            for shape, dtype, take in sizes.outputs:
-                outputs.append(take(shape, dtype))
+            for take in sizes.outputs:
+                outputs.append(take())
         except MemoryError:
             raise no_memory("the outputs and the values in between") from None
         if sizes.threads == 1:
@@ -274,7 +273,7 @@ class NativeExecutable:
         arena = number(layout.arena) + threads * number(layout.scratch)
         self._require_fits(arena, outputs)
         numbers = tuple(given[name] for name in layout.sizes)
-        takes = tuple((s, dtype, memory_for(s, dtype)) for s, dtype in outputs)
+        takes = tuple(partial(memory_for(s, dtype), s, dtype) for s, dtype in outputs)
         made = Sizes(numbers, takes, max(1, arena), threads)
         if len(self._sizes) >= _MOST_SIZES:
             self._sizes.clear()
