@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from minicc.backends.base import Store
 from minicc.backends.layout import Layout
 from minicc.backends.llvm.compile import Native, compile_program
-from minicc.compiler import Stage, lower
+from minicc.compiler import Stage, given_by, lower
 from minicc.errors import MiniccError, UserError
 from minicc.ir import affine, graph
 from minicc.ir.bind import bind_sizes
@@ -25,7 +25,6 @@ from minicc.memory import constant_bytes, require_within
 from minicc.options import Options
 from minicc.partition import Control, HostOps, Part, PartitionPlan, plan_parts
 from minicc.passes.graph.specialise import free_symbols
-from minicc.passes.structured.write_schedules import Given
 from minicc.runtime import saved
 from minicc.runtime.cache import cache_at, key
 from minicc.runtime.host_ops import hollow, runner
@@ -213,7 +212,7 @@ class _Building:
         self.start = start
         self.seconds: dict[str, float] = {"llvm": 0.0}
         self.programs: list[Module] = []
-        self.given = Given(options.schedules)
+        self.given = given_by(options)
 
     def built(self, function: Function, parts: Sequence[Part]) -> Built:
         """A function that was cut into parts, as data."""

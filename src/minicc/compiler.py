@@ -33,6 +33,7 @@ from minicc.passes.program.plan_memory import plan_memory
 from minicc.passes.structured.bufferize import bufferize
 from minicc.passes.structured.collapse import collapse
 from minicc.passes.structured.fuse import fuse
+from minicc.passes.structured.fusion_plan import Wishes
 from minicc.passes.structured.lower_to_structured import lower_to_structured
 from minicc.passes.structured.merge import merge
 from minicc.passes.structured.pack import pack
@@ -152,7 +153,7 @@ STAGES: tuple[Stage, ...] = (
         "group ops that share parallel dimensions",
         "structured",
         fuse,
-        lambda m, s: fuse(m, s.target),
+        lambda m, s: fuse(m, s.target, (s.given or Given()).wishes),
         needed=True,
     ),
     _stage(
@@ -205,6 +206,11 @@ STAGES: tuple[Stage, ...] = (
 Observe = Callable[[Stage, Module, Module, float], None]
 
 
+def given_by(options: Options) -> Given:
+    """What options say of fusion and schedules, which learns what of it was used."""
+    return Given(options.schedules, Wishes(options.fuse, options.no_fuse))
+
+
 def stage_names() -> list[str]:
     """The names of all stages, in order."""
     return [s.name for s in STAGES]
@@ -236,7 +242,7 @@ def lower(
     stage is reported with the stage's name.
     """
     machine, strict = options.machine, options.math == "strict"
-    given = given or Given(options.schedules)
+    given = given or given_by(options)
     setting = Setting(machine, strict, binding or {}, applications, given)
     skipped = skippable(options.skip)
     stages = [s for s in chosen_stages(start, stop) if s.name not in skipped]

@@ -44,13 +44,15 @@ class Options:
     values in between that a model may need, else it is refused before any is allocated. `limits`:
     others by their names, as a mapping or as text (see `limits.Limits`). `sizes`: numbers for free
     dimensions by their names; the program is compiled for these alone. `skip`: stages of the
-    compiler that are left out, of those that only make programs faster. `schedules`: what a file of
-    schedules says, as text, or a mapping from names of groups to schedules (see `ir.schedule`).
+    compiler that are left out, of those that only make programs faster. `fuse` and `no_fuse`: pairs
+    of ops, by the names of nodes or results, that are to be in one group or not. `schedules`: what
+    a file of schedules says, as text, or a mapping from names of groups to schedules (see
+    `ir.schedule`).
     Raises `UserError` naming all bad values at once.
     """
 
     __slots__ = (
-        "cache_bytes", "cache_dir", "limits", "math", "memory_limit",
+        "cache_bytes", "cache_dir", "fuse", "limits", "math", "memory_limit", "no_fuse",
         "schedules", "sizes", "skip", "spin", "target", "threads",
     )  # fmt: skip
 
@@ -62,6 +64,8 @@ class Options:
     cache_bytes: int
     memory_limit: int
     limits: Limits
+    fuse: tuple[tuple[str, str], ...]
+    no_fuse: tuple[tuple[str, str], ...]
     schedules: str
     sizes: tuple[tuple[str, int], ...]
     skip: tuple[str, ...]
@@ -80,6 +84,8 @@ class Options:
         schedules: Mapping[str, str] | str = "",
         sizes: Mapping[str, int] | Sequence[tuple[str, int]] = (),
         skip: Sequence[str] | None = None,
+        fuse: Sequence[tuple[str, str]] = (),
+        no_fuse: Sequence[tuple[str, str]] = (),
         **unknown: Never,
     ) -> None:
         problems = Problems()
@@ -97,6 +103,8 @@ class Options:
             "schedules": _schedules(problems, schedules),
             "sizes": _sizes(problems, sizes),
             "skip": _names(problems, "skip", skip),
+            "fuse": _named_pairs(problems, "fuse", fuse),
+            "no_fuse": _named_pairs(problems, "no_fuse", no_fuse),
         }
         problems.check()
         values["threads"] = values["threads"] or usable_cores()
@@ -198,6 +206,19 @@ def _names(problems: Problems, name: str, given: Any) -> tuple[str, ...]:
         problems.add(UserError("MC0101", f"{name} is {given!r}, and must be a list of names"))
         return ()
     return tuple(sorted({w.strip() for w in words} - {""}))
+
+
+def _named_pairs(problems: Problems, name: str, given: Any) -> tuple[tuple[str, str], ...]:
+    """Pairs of names."""
+    pairs = list(given) if isinstance(given, list | tuple) else [given]
+    for pair in pairs:
+        named = isinstance(pair, list | tuple) and all(isinstance(n, str) and n for n in pair)
+        if not named or len(pair) != 2:
+            hint = f"{name}=[('MatMul_0', 'Relu_1')]"
+            text = f"{name} has {pair!r}, which is no pair of names"
+            problems.add(UserError("MC0101", text, hint=hint))
+            return ()
+    return tuple((a, b) for a, b in pairs)
 
 
 def _unknown(name: str, known: tuple[str, ...]) -> UserError:

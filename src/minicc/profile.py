@@ -10,6 +10,7 @@ import ctypes
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
+from itertools import chain
 from math import prod
 from typing import Any, NamedTuple
 
@@ -19,6 +20,8 @@ from minicc.backends.llvm.checks import checks_of
 from minicc.backends.llvm.compile import kernel_templates, objects_of
 from minicc.backends.llvm.emitter import symbol_of
 from minicc.backends.llvm.link import link
+from minicc.backends.llvm.program import FLUSH, MODE
+from minicc.backends.llvm.templates import Template
 from minicc.compiled import store_of
 from minicc.compiler import lower
 from minicc.ir import affine, program
@@ -30,6 +33,7 @@ from minicc.ir.kernel import scratch_of
 from minicc.options import Options
 from minicc.runtime.execute import place_constants
 from minicc.runtime.image import Library, load
+from minicc.target import Target
 
 Call = Callable[[], Any]
 
@@ -46,6 +50,43 @@ class LaunchTime(NamedTuple):
     seconds: float
 
 
+class Launches:
+    """The launches of a program, called one by one with their whole grids on the same memory."""
+
+    def __init__(
+        self, module: Module, options: Options, inputs: Sequence[Array], store: Store
+    ) -> None:
+        count = len(inputs)
+        shapes = [a.type.shape for a in module.main.args[:count]]
+        given = binding_of(shapes, [x.shape for x in inputs])
+        numbers = with_derived(given, module.main.attrs.get("derived", ())) | _first(module)
+        self._kept: list[Array] = list(inputs)
+        self._library, self._steps = _steps(module, options.machine, store, self._kept, numbers)
+        self._mode = ctypes.CFUNCTYPE(ctypes.c_uint32, *[ctypes.c_uint32] * 2)(
+            self._library["mode"]
+        )
+        self._flush = FLUSH if options.math == "fast" else 0
+        self.outputs = self._kept[count : len(module.main.args)]
+        rounds = _rounds(module.main.body, 1, numbers)
+        pairs = zip(self._steps, rounds, strict=True)
+        self.ops = [(op, n, n * affine.evaluate(op.work, numbers)) for (op, _), n in pairs]
+
+    def times(self) -> list[float]:
+        """Seconds of each launch, run once in order, with all rounds of its loop."""
+        taken: list[float] = []
+        before = self._mode(0xFFFFFFFF, self._flush)
+        for (_, call), (_, n, _) in zip(self._steps, self.ops, strict=True):
+            began = time.perf_counter()
+            call()
+            taken.append(n * (time.perf_counter() - began))
+        self._mode(0, before)
+        return taken
+
+    def close(self) -> None:
+        """Let go of the code."""
+        self._library.close()
+
+
 def profile(
     module: Module,
     options: Options,
@@ -56,24 +97,14 @@ def profile(
 ) -> list[LaunchTime]:
     """The launches of a module behind a stage, in order, each with its best time of some rounds."""
     lowered = lower(module, options, binding, start=start)
-    kept: list[Array] = list(inputs)
-    args = lowered.main.args[: len(inputs)]
-    given = binding_of([a.type.shape for a in args], [x.shape for x in inputs])
-    numbers = with_derived(given, lowered.main.attrs.get("derived", ())) | _first(lowered)
-    store = store_of(options, options.machine)
-    library, steps = _steps(lowered, options, store, kept, numbers)
-    best = [float("inf")] * len(steps)
-    for _ in range(rounds):
-        for k, (_, call) in enumerate(steps):
-            began = time.perf_counter()
-            call()
-            best[k] = min(best[k], time.perf_counter() - began)
-    library.close()
-    rounds_of = _rounds(lowered.main.body, 1, numbers)
-    return [
-        LaunchTime(op.kernel, op.loc, n * affine.evaluate(op.work, numbers), n * s)
-        for (op, _), s, n in zip(steps, best, rounds_of, strict=True)
+    launches = Launches(lowered, options, inputs, store_of(options, options.machine))
+    best = map(min, zip(*(launches.times() for _ in range(rounds)), strict=True))
+    found = [
+        LaunchTime(op.kernel, op.loc, work, seconds)
+        for (op, _, work), seconds in zip(launches.ops, best, strict=True)
     ]
+    launches.close()
+    return found
 
 
 def traffic(module: Module) -> tuple[int, int] | None:
@@ -115,16 +146,16 @@ def _rounds(region: Region, outer: int, numbers: Mapping[str, Dim]) -> Iterator[
 
 def _steps(
     module: Module,
-    options: Options,
+    target: Target,
     store: Store,
     kept: list[Array],
     numbers: Mapping[str, Dim],
 ) -> tuple[Library, list[tuple[program.Launch, Call]]]:
     """The code, and each launch with what calls it; `kept` holds the memory that must stay."""
-    target = options.machine
     kernels = {f.name: f for f in module.functions if f is not module.main}
-    objects = objects_of(kernel_templates(module, target), target, store)
-    library = load(link(objects, [symbol_of(name) for name in kernels]))
+    templates = chain([Template(MODE)], kernel_templates(module, target))
+    objects = objects_of(templates, target, store)
+    library = load(link(objects, ["mode", *map(symbol_of, kernels)]))
 
     def number(value: Dim) -> int:
         return int(affine.evaluate(value, numbers))

@@ -23,6 +23,7 @@ _COMMANDS = {
     "inspect": "Show what MODEL takes, gives and holds.",
     "lint": "Show all problems of MODEL at once, without compiling it.",
     "bench": "Measure runs of MODEL, beside another engine's if asked.",
+    "tune": "Search for faster schedules of MODEL by measuring.",
     "opt": "Run passes on the module in FILE, a text of any level.",
     "diff": "Tell how two texts of a level differ.",
     "verify": "Compare every stage and the machine code of MODEL.",

@@ -16,7 +16,7 @@ import click
 import numpy as np
 
 from minicc.cli.ablate import ablated, show_ablated
-from minicc.cli.choices import JSON, MATH, SHAPE, SKIP, TARGET, THREADS
+from minicc.cli.choices import FUSE, JSON, MATH, NO_FUSE, SCHEDULE, SHAPE, SKIP, TARGET, THREADS
 from minicc.cli.inputs import (
     bound_session,
     complete_inputs,
@@ -53,6 +53,9 @@ _COLUMNS = ("part", "kernel", "us", "share", "points/ns", "computes")
 @click.option("--profile", "launches", type=click.IntRange(1), help="tell of so many launches")
 @MATH
 @SKIP
+@SCHEDULE
+@FUSE
+@NO_FUSE
 @TARGET
 @JSON
 def bench_command(
@@ -64,13 +67,13 @@ def bench_command(
     seconds: float,
     ablate: bool,
     launches: int | None,
-    math: str | None,
-    skip: tuple[str, ...],
-    target: str | None,
     as_json: bool,
+    schedule: str,
+    **code: Any,
 ) -> None:
     """Measure runs of MODEL, beside another engine's if asked."""
-    options = Options(threads=threads, math=math, target=target, skip=skip or None)
+    code["skip"] = code["skip"] or None  # else the environment's are not asked for
+    options = Options(threads=threads, schedules=schedule, **code)
     began = time.perf_counter()
     bound = parse_shapes(shapes)
     with Progress(f"compiling {model}") as progress:

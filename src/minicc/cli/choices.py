@@ -2,19 +2,57 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import click
 
+from minicc.later import Later
 from minicc.target import MACHINES
+
+if TYPE_CHECKING:
+    from minicc.cli import schedules
+else:
+    schedules = Later("minicc.cli.schedules")
+
 
 MATH = click.option("--math", type=click.Choice(["fast", "strict"]), help="fast may reassociate")
 TARGET = click.option("--target", type=click.Choice([*MACHINES]), help="default: this machine")
 SKIP = click.option(
     "--skip", multiple=True, metavar="STAGE", help="leave out a stage that only makes it faster"
 )
+
+
+def pairs_of(
+    ctx: click.Context, param: click.Parameter, value: tuple[str, ...]
+) -> tuple[tuple[str, str], ...]:
+    """Pairs of names that are spelled `A,B`."""
+    found = [text.partition(",") for text in value]
+    if any(not a or not b for a, _, b in found):
+        raise click.BadParameter("two names, as in MatMul_0,Relu_1", ctx, param)
+    return tuple((a, b) for a, _, b in found)
+
+
+FUSE = click.option(
+    "--fuse",
+    multiple=True,
+    callback=pairs_of,
+    metavar="A,B",
+    help="put two ops, or their results, in one group (compile --fusion)",
+)
+NO_FUSE = click.option(
+    "--no-fuse", multiple=True, callback=pairs_of, metavar="A,B", help="keep them apart"
+)
 THREADS = click.option(
     "--threads", type=click.IntRange(1), help="threads of a run; default: all cores"
 )
 SHAPE = click.option(
     "--shape", "shapes", multiple=True, metavar="X=1x3x224x224", help="sizes of an input"
+)
+SCHEDULE = click.option(
+    "--schedule",
+    "schedule",
+    callback=lambda ctx, param, path: "" if path is None else schedules.read_schedules(path),
+    metavar="FILE",
+    help="put the schedules of a file in place of the compiler's own",
 )
 JSON = click.option("--json", "as_json", is_flag=True, help="print one JSON object")

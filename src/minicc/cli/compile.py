@@ -8,14 +8,15 @@ from typing import Any
 
 import click
 
-from minicc.cli.choices import MATH, SHAPE, SKIP, TARGET
+from minicc.cli.choices import FUSE, MATH, NO_FUSE, SCHEDULE, SHAPE, SKIP, TARGET
 from minicc.cli.failures import as_json_object
 from minicc.cli.functions import is_function, units_of_function
+from minicc.cli.fusion import text_of_fusion
 from minicc.cli.inputs import parse_inputs, parse_shapes
 from minicc.cli.programs import units_of_program, write_program
 from minicc.cli.progress import Progress
 from minicc.cli.report import report_of, show_report
-from minicc.cli.schedules import read_schedules, text_of_schedules
+from minicc.cli.schedules import text_of_schedules
 from minicc.cli.show import DOT, MACHINE, Asked, Show, Span
 from minicc.cli.sources import open_source
 from minicc.cli.stages import stage_or
@@ -79,10 +80,15 @@ from minicc.units import Unit, Units
 @click.option("--json", "as_json", is_flag=True, help="print the report as one JSON object")
 @click.option("--time-stages", is_flag=True, help="tell how long each stage took")
 @click.option("--verify", "check", is_flag=True, help="verify the module behind each stage")
+@click.option(
+    "--fusion", is_flag=True, help="tell of each pair of neighbours why it is fused or not"
+)
 @click.option("--schedules", is_flag=True, help="print the schedules of all groups as a file")
-@click.option("--schedule", metavar="FILE", help="put the schedules of a file in place of others")
 @MATH
 @SKIP
+@SCHEDULE
+@FUSE
+@NO_FUSE
 @TARGET
 def compile_command(**given: Any) -> None:
     """Run the stages on MODEL or a text FILE.mcc, and show them; or write MODEL compiled.
@@ -93,16 +99,13 @@ def compile_command(**given: Any) -> None:
     FILE.py:FUNCTION.
     """
     as_json = given.pop("as_json")
-    asked = Asked(**given)
+    code = {name: given.pop(name) for name in ("math", "target", "fuse", "no_fuse")}
+    code["skip"] = given.pop("skip") or None  # else the environment's are not asked for
+    asked = Asked(**given, code=code)
     _check_usage(asked)
     if as_json and not asked.report:
         raise click.UsageError("--json is how --report tells: the text of a module is none")
-    options = Options(
-        math=asked.math,
-        target=asked.target,
-        skip=asked.skip or None,
-        schedules=read_schedules(asked.schedule),
-    )
+    options = Options(schedules=asked.schedule, **code)
     if asked.whole is not None:
         with Progress(f"compiling {asked.model}"):
             write_program(asked.model, asked.whole, parse_shapes(asked.shapes), options)
@@ -116,9 +119,9 @@ def compile_command(**given: Any) -> None:
         with Progress(f"importing {asked.model}"):
             units = _units(asked, options)
     chosen = _chosen(units, asked)
-    if asked.schedules:
+    if asked.schedules or asked.fusion:
         with Progress(f"scheduling {asked.model}"):
-            text = text_of_schedules(chosen, options)
+            text = (text_of_schedules if asked.schedules else text_of_fusion)(chosen, options)
         if asked.output is None:
             click.echo(text, nl=False)
         else:
@@ -130,8 +133,8 @@ def compile_command(**given: Any) -> None:
 
 def _check_usage(asked: Asked) -> None:
     program = is_program(asked.model)
-    if program and (asked.schedules or asked.schedule):
-        raise click.UsageError("a program is compiled: schedules are of a model")
+    if program and (asked.schedules or asked.schedule or asked.fusion):
+        raise click.UsageError("a program is compiled: schedules and fusion are of a model")
     if asked.report and program:
         raise click.UsageError("--report tells of a model: minicc inspect tells of a program")
     if asked.report and (asked.form is not None or asked.part):

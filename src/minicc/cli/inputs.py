@@ -102,11 +102,15 @@ def bound_session(
     model: str, options: Options, shapes: dict[str, tuple[int, ...]]
 ) -> InferenceSession:
     """A session of a model whose free dimensions have the sizes that shapes of inputs imply."""
-    session = InferenceSession(model, options=options)
+    if options.schedules and is_program(model):
+        raise click.UsageError("a program is compiled: schedules are of a model")
+    # schedules are for the sizes that are bound
+    first = options.replace(schedules="") if shapes else options
+    session = InferenceSession(model, options=first)
     # an input of no known rank has no free dimensions to bind ahead
     ranked = {name: shape for name, shape in shapes.items() if _has_rank(session.signature, name)}
     sizes = bind_shapes(session.signature, ranked)
-    if not sizes or is_program(model):
+    if is_program(model) or (first == options and not sizes):
         return session
     return InferenceSession(model, options=options.replace(sizes=sizes))
 

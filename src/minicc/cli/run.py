@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 import numpy as np
 
-from minicc.cli.choices import JSON, MATH, SHAPE, SKIP, TARGET, THREADS
+from minicc.cli.choices import FUSE, JSON, MATH, NO_FUSE, SCHEDULE, SHAPE, SKIP, TARGET, THREADS
 from minicc.cli.expected import check_expected
 from minicc.cli.inputs import bound_session, complete_inputs, parse_inputs, parse_shapes
 from minicc.cli.progress import Progress
@@ -42,6 +42,9 @@ else:
 @THREADS
 @MATH
 @SKIP
+@SCHEDULE
+@FUSE
+@NO_FUSE
 @TARGET
 @click.option(
     "--limit",
@@ -72,9 +75,6 @@ def run_command(
     inputs: tuple[str, ...],
     shapes: tuple[str, ...],
     threads: int | None,
-    math: str | None,
-    skip: tuple[str, ...],
-    target: str | None,
     limits: tuple[str, ...],
     chosen: tuple[str, ...],
     save: str | None,
@@ -82,12 +82,14 @@ def run_command(
     rtol: float,
     atol: float,
     as_json: bool,
+    schedule: str,
+    **code: Any,
 ) -> None:
     """Compile MODEL, run it once, and show its outputs. Inputs not given are random."""
     given = parse_inputs(inputs)
     wanted = parse_inputs(expected, "--expected")
-    changed = ",".join(limits) or None
-    options = Options(threads=threads, math=math, target=target, limits=changed, skip=skip or None)
+    code["skip"] = code["skip"] or None  # else the environment's are not asked for
+    options = Options(threads=threads, limits=",".join(limits) or None, schedules=schedule, **code)
     began = time.perf_counter()
     bound = parse_shapes(shapes)
     with Progress(f"compiling {model}") as progress:

@@ -15,10 +15,8 @@ from minicc.passes.structured.write_schedules import named_groups
 from minicc.units import Unit
 
 
-def read_schedules(path: str | None) -> str:
+def read_schedules(path: str) -> str:
     """The text of a file of schedules; UserError with its line where it is wrong."""
-    if path is None:
-        return ""
     try:
         text = Path(path).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:

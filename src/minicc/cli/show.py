@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import click
 
@@ -14,13 +14,12 @@ from minicc.backends.llvm.optimize import optimise
 from minicc.cli.dot import dot_of, svg_of
 from minicc.cli.progress import Progress
 from minicc.cli.tables import show_table
-from minicc.compiler import STAGES, lower, stage_names
+from minicc.compiler import STAGES, given_by, lower, stage_names
 from minicc.ir.core import Module
 from minicc.ir.printer import print_module
 from minicc.observe import Observer, headed, make_folder, write_beside, write_text
 from minicc.options import Options
 from minicc.passes.graph.applications import Applications
-from minicc.passes.structured.write_schedules import Given
 from minicc.records import record_of
 from minicc.runtime.programs import SUFFIX
 from minicc.units import Unit
@@ -48,10 +47,9 @@ class Asked(NamedTuple):
     time_stages: bool
     check: bool
     schedules: bool
-    schedule: str | None
-    math: str | None
-    target: str | None
-    skip: tuple[str, ...]
+    fusion: bool
+    schedule: str
+    code: dict[str, Any]
 
     @property
     def whole(self) -> Path | None:
@@ -64,7 +62,7 @@ class Asked(NamedTuple):
         """Whether anything is asked for that is shown or written of single stages."""
         asked = (self.part, self.stop, self.dump, self.print_after, self.listed, self.report)
         further = self.apply_first is not None or self.time_stages or self.check
-        return any(asked) or further or self.schedules
+        return any(asked) or further or self.schedules or self.fusion
 
     @property
     def prints(self) -> bool:
@@ -98,7 +96,7 @@ class Show:
         self._titled = titled
         self._last = STAGES[span.last - 1]
         self._applications = Applications(asked.apply_first)
-        self._given = Given(options.schedules)
+        self._given = given_by(options)
         self._seconds: dict[str, float] = {}
         self._written: list[Path] = []
         self._progress = Progress(f"compiling {asked.model}")

@@ -68,7 +68,8 @@ class Programs:
         if digest is not None:
             target = options.machine
             machine = (target.name, target.cpu, target.features)
-            decisive = (options.sizes, options.limits, options.schedules, options.skip)
+            fusion = (options.fuse, options.no_fuse)
+            decisive = (options.sizes, options.limits, options.schedules, options.skip, *fusion)
             asked = repr((outputs, *decisive))
             self._parts = (made_by(), *machine, options.math, digest, asked)
 

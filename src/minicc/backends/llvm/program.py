@@ -30,7 +30,22 @@ _WATCHED = 10_000_000  # points of a loop's rounds after which it asks whether t
 _MOST_ROUNDS = 1 << 16  # or rounds, where these are small
 _LIGHT = 4096  # points of a launch in a loop that may be inlined
 _SHORT, _MOST_INLINED = 120, 1000  # ops of such a kernel, and of all of them
-_FLUSH = 0x8040  # MXCSR: denormal results and operands are zero
+FLUSH = 0x8040  # MXCSR: denormal results and operands are zero
+MODE = """
+declare void @llvm.x86.sse.stmxcsr(ptr)
+declare void @llvm.x86.sse.ldmxcsr(ptr)
+define i32 @mode(i32 %kept, i32 %more) nounwind {
+  %at = alloca i32
+  call void @llvm.x86.sse.stmxcsr(ptr %at)
+  %before = load i32, ptr %at
+  %some = and i32 %before, %kept
+  %after = or i32 %some, %more
+  store i32 %after, ptr %at
+  call void @llvm.x86.sse.ldmxcsr(ptr %at)
+  ret i32 %before
+}
+"""
+"""A function for who calls kernels one by one: keeps some bits of MXCSR, sets more, gives all."""
 _BARRIER = "  call void @minicc_barrier(ptr %team)"
 _SCRATCH, _PART = "ptr %scratch", "i64 %scratch.part"  # the caller's, and bytes of a thread's
 
@@ -415,7 +430,7 @@ def _module(
             "  %within = alloca i32",
             "  call void @llvm.x86.sse.stmxcsr(ptr %before)",
             "  %mode = load i32, ptr %before",
-            f"  %flushing = or i32 %mode, {_FLUSH}",
+            f"  %flushing = or i32 %mode, {FLUSH}",
             "  store i32 %flushing, ptr %within",
             "  call void @llvm.x86.sse.ldmxcsr(ptr %within)",
         ]

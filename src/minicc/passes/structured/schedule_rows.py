@@ -22,6 +22,7 @@ from minicc.passes.structured.draft import (
 from minicc.passes.structured.tile_cost import BLOCK, LONGEST_CHAIN
 from minicc.target import Target
 
+_LINE = 512  # bits of a line of a cache
 _CHUNK = 2048  # elements of a long row that one instance handles
 _MOST_VECTORS = 16  # of a tile of an op that is no contraction
 _MOST_COMPUTED = 1024  # vectors that all ops of such a body have together, as each is code
@@ -44,7 +45,11 @@ def rows_of(group: Group, target: Target) -> Draft:
     # an op that makes a block of its result at a point has enough to do at once
     longest = max((len(o.body.ops) for o in ops if not o.into), default=1)
     most = max(1, min(_MOST_VECTORS, _MOST_COMPUTED // max(1, longest)))
-    vectors = 1 if any(o.into for o in ops) else min(4, most)
+    into = any(o.into for o in ops)
+    vectors = 1 if into else min(4, most)
+    if into and main.space.of_kind(SEQUENTIAL):
+        # what many instances write next to each other: whole lines of the caches
+        vectors = min(2, max(1, _LINE // target.vector_bits))
     along = _along_rows(main, vector, group, lanes)
     if along is not None:
         tiles = {str(vector): min(extents[str(vector)], _STREAMS), along: 3 * lanes}
@@ -56,10 +61,11 @@ def rows_of(group: Group, target: Target) -> Draft:
             chunk = _CHUNK
         tiles[vector] = min(extents[vector], chunk)
         steps[vector] = vectors * lanes
-        width = -(-min(tiles[vector], 4 * lanes) // lanes) if vectors > 1 else 4
+        many = vectors > 1 and not into
+        width = -(-min(tiles[vector], 4 * lanes) // lanes) if many else 4
         below = [n for n in group.shared if n != vector and extents[n] > 1]
         crossed = _crossed(main, vector, group)
-        if crossed is not None and vectors > 1 and most == _MOST_VECTORS:
+        if crossed is not None and many and most == _MOST_VECTORS:
             # a square of registers, which is turned: read along one, written along the other
             steps[vector] = tiles[vector] = min(extents[vector], lanes)
             tiles[crossed] = min(extents[crossed], lanes)

@@ -24,6 +24,7 @@ from minicc.ir.parser import parse_schedules
 from minicc.ir.schedule import Packing, Schedule
 from minicc.ir.structured import Constant, Generic, Group, Scan
 from minicc.passes.structured.contraction import contraction_of
+from minicc.passes.structured.fusion_plan import Wishes
 from minicc.passes.structured.legal import require_legal
 from minicc.passes.structured.schedule import PACK_READS, choose_schedule, constants_of
 from minicc.target import Target
@@ -32,9 +33,10 @@ _FEW = 12  # blocks of rows; with more of them a panel comes soon enough by itse
 
 
 class Given:
-    """The schedules that a user gave by the names of groups, and which of them were used."""
+    """What a user gave: schedules by the names of groups, which of them were used, and wishes."""
 
-    def __init__(self, text: str = "") -> None:
+    def __init__(self, text: str = "", wishes: Wishes | None = None) -> None:
+        self.wishes = wishes or Wishes()
         self.schedules = parse_schedules(text, source="schedules") if text else {}
         self.used: set[str] = set()
 
@@ -44,7 +46,8 @@ class Given:
         return self.schedules.get(name)
 
     def require_used(self) -> None:
-        """UserError (MC0186) where there is no group of a name."""
+        """UserError (MC0186 to MC0188) where there is no group of a name, or no pair of ops."""
+        self.wishes.require_met()
         for name in sorted(self.schedules.keys() - self.used):
             near = difflib.get_close_matches(name, self.used, 1)
             hint = f"did you mean {near[0]}? " if near else ""
