@@ -94,10 +94,10 @@ def test_pairs_are_kept_apart_on_the_command_line() -> None:
 @pytest.mark.parametrize(
     ("option", "code"),
     [
-        ("--fuse=conv1,nothing", "MC0187"),
-        ("--no-fuse=conv1,nothing", "MC0187"),
-        ("--fuse=conv2,conv2", "MC0188"),
-        ("--fuse=conv1,conv2", "MC0187"),
+        ("--fuse=conv1,nothing", "MC0138"),
+        ("--no-fuse=conv1,nothing", "MC0138"),
+        ("--fuse=conv2,conv2", "MC0139"),
+        ("--fuse=conv1,conv2", "MC0138"),
         ("--fuse=conv1", "two names"),
     ],
 )

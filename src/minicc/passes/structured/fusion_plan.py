@@ -149,16 +149,16 @@ class Wishes:
         return verdict
 
     def require_met(self) -> None:
-        """UserError for a pair that can't be fused (MC0188), or that are no neighbours (MC0187)."""
+        """UserError for a pair that can't be fused (MC0139), or that are no neighbours (MC0138)."""
         hint = "minicc compile MODEL --fusion tells of all pairs"
         for pair in (*self.together, *self.apart):
             a, b = pair
             if pair in self.refused.keys() - self.met:
                 text = f"{a} and {b} can't be fused: {self.refused[pair]}"
-                raise UserError("MC0188", text, hint=hint)
+                raise UserError("MC0139", text, hint=hint)
             if pair not in self.met:
                 text = f"no op {b!r} reads what an op {a!r} makes, where groups are formed"
-                raise UserError("MC0187", text, hint=hint)
+                raise UserError("MC0138", text, hint=hint)
 
 
 def _called(makers: Sequence[Generic], reader: Generic, pairs: Pairs) -> list[tuple[str, str]]:

@@ -46,7 +46,7 @@ class Given:
         return self.schedules.get(name)
 
     def require_used(self) -> None:
-        """UserError (MC0186 to MC0188) where there is no group of a name, or no pair of ops."""
+        """UserError (MC0138, MC0139, MC0186) where there is no group of a name, or no pair of ops."""
         self.wishes.require_met()
         for name in sorted(self.schedules.keys() - self.used):
             near = difflib.get_close_matches(name, self.used, 1)
