@@ -46,7 +46,7 @@ class Given:
         return self.schedules.get(name)
 
     def require_used(self) -> None:
-        """UserError (MC0138, MC0139, MC0186) where there is no group of a name, or no pair of ops."""
+        """UserError (MC0138, MC0139, MC0186) where no group has a name, or no ops are a pair."""
         self.wishes.require_met()
         for name in sorted(self.schedules.keys() - self.used):
             near = difflib.get_close_matches(name, self.used, 1)
