@@ -20,7 +20,7 @@ def text_of_fusion(units: Iterable[Unit], options: Options) -> str:
             lower(unit.module, options, unit.binding, start=unit.start, stop="fuse", given=given)
     given.wishes.require_met()
     if not given.wishes.plans:
-        raise UserError("MC0179", "no ops are fused in what is shown", hint="it is behind `fuse`")
+        raise UserError("MC0179", "no ops are fused in what is shown", hint="it comes after `fuse`")
     return "".join(f"{line}\n" for plan in given.wishes.plans for line in _lines(plan))
 
 

@@ -100,7 +100,7 @@ def _parts(
     units, signature, elements = open_source(model, shapes, options)
     start = units.known[0].start
     if start is not None and "schedule" not in [s.name for s in chosen_stages(start, None)]:
-        raise click.UsageError(f"FILE is behind {start}, and has its schedules already")
+        raise click.UsageError(f"FILE comes after {start}, and has its schedules already")
     checked = check_inputs(signature, feed, options.memory_limit, elements)
     values = [np.ascontiguousarray(a) for a in checked.values()]
     if not units.several:

@@ -15,7 +15,7 @@ from minicc.wording import counted
 class KernelFunction:
     """A Python function that each instance of a grid runs.
 
-    Its parameters are the inputs, then the outputs; those behind `*` are constants, and a
+    Its parameters are the inputs, then the outputs; those after `*` are constants, and a
     `*parameter` stands for any number. `grid` and
     `out` are what they say, or functions whose parameters are inputs and constants, by their names.
     """
@@ -53,7 +53,7 @@ class KernelFunction:
         if more and not (self.others and more > 0):
             numbers = counted(len(types), "input"), counted(len(outputs), "output")
             text = f"{self.__name__}({', '.join(self.names)}) is given {' for '.join(numbers)}"
-            hint = "its parameters are the inputs, then the outputs, constants behind *"
+            hint = "its parameters are the inputs, then the outputs, constants after *"
             raise UserError("MC0187", text, hint=hint, where=self.place)
         asked = _asked(self.grid, named)
         grid = dims_of(asked if isinstance(asked, tuple | list) else (asked,))

@@ -41,7 +41,7 @@ def rounds(start: Any, stop: Any, step: int) -> Iterator[Any]:
 def _loop_around(code: CodeType, at: int) -> LoopCode | None:
     """The `for` that asks for what a frame is calling.
 
-    While it calls a function of Python's, a frame may stand behind its instruction.
+    While it calls a function of Python's, a frame may stand after its instruction.
     """
     called = max(s.offset for s in dis.get_instructions(code) if s.offset <= at)
     return loop_at(code, called, True)
