@@ -9,7 +9,7 @@ import textwrap
 from typing import Any
 
 import numpy as np
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 import minicc
@@ -25,6 +25,15 @@ SIMPLE = [
 TESTS = [
     "x.sum() > 0", "s > 1", "n % 2", "np.any(x > y)", "x[0] > 0 and y[0] < 1", "not (x > 0).all()",
     "max(x[0], x[1]) > y[2]", "abs(s - 1) < 0.5 or n == 0", "np.allclose(x, y)",
+]  # fmt: skip
+
+
+# a short loop in one that data end: long when it is captured, and less so when it is written out
+NESTED = [
+    "while np.abs(x).max() > 0.7:", "    x = x * 0.75", "    x = x + 1", "    x = x + 1",
+    "    for _ in range(3):", "        y = x * 0.5", "        if x[0] > 0 and y[0] < 1:",
+    "            break", "    x = x * 0.5", "    x = np.clip(x, -9, 9)", "    left -= 1",
+    "    if left < 0:", "        break",
 ]  # fmt: skip
 
 
@@ -62,6 +71,7 @@ def compiled(lines: list[str], name: str) -> Any:
 @settings(
     max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow], derandomize=True
 )
+@example(NESTED, 0)
 @given(blocks(), st.integers(0, 1000))
 def test_random_functions(lines: list[str], seed: int) -> None:
     f, text = compiled(lines, "drawn.py")

@@ -34,7 +34,9 @@ from minicc.runtime.threads import runtime_code
 from minicc.target import TARGETS
 
 _RUNNABLE = [name for name, target in TARGETS.items() if target.runs_here()]
-_TYPES = [d for d in DTYPES.values() if d.name != "index" and d not in STORED]
+# what a stage takes apart (`test_complex_numbers`) has no kernels of its own
+_APART = ("index", "c64", "c128")
+_TYPES = [d for d in DTYPES.values() if d.name not in _APART and d not in STORED]
 _NAMES = {d.numpy: d for d in _TYPES}
 _DRAWN = settings(max_examples=2, deadline=None, derandomize=True)
 _EXTENTS = st.sampled_from([1, 2, 5, 17, 40])

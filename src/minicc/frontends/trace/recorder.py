@@ -63,7 +63,7 @@ class WrittenOut(BaseException):
 
 
 class TooLong(BaseException):
-    """A trace grows too long with loops of few rounds written out: it begins anew, without."""
+    """A trace grows too long with loops of few rounds written out, or captured: it begins anew."""
 
 
 class GivenUp(BaseException):
@@ -85,9 +85,10 @@ class Recorder:
     arrays; `path` runs segments at breaks, and is None where values are not to be had.
     """
 
-    def __init__(self, name: str, place: str = "", few: int = FEW) -> None:
+    def __init__(self, name: str, place: str = "", few: int = FEW, hasty: bool = True) -> None:
         self.name = name
         self.few = few  # rounds up to which a loop is not captured
+        self.hasty = hasty  # whether it is too long already where such loops make it long
         self.short = False  # whether such a loop was met
         self._place = place or name
         self.closed = False
@@ -163,6 +164,8 @@ class Recorder:
 
     def give_up(self, why: str) -> NoReturn:
         """End a trace that is too long to be compiled in good time."""
+        if self.few < FEW:
+            raise TooLong
         hint = "write it with whole arrays"
         error = UnsupportedError("MC0247", why, hint=hint, where=self.location())
         if self.path is None:
@@ -217,7 +220,7 @@ class Recorder:
         """Record an op with one result; UserError where its type rule refuses the operands."""
         self.emit_check()
         self.work += 1
-        if self.short and self.work > _LONG:
+        if self.hasty and self.short and self.work > _LONG:
             raise TooLong
         if self.work > _LONGEST:
             self.give_up(f"{self.name} is longer than {_LONGEST} operations")

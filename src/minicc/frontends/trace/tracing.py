@@ -78,9 +78,11 @@ def trace_values(
     a number that may be none is to be a constant. `given` says which may be none.
     """
     plain: dict[Any, str] = {} if path is None else path.tree.plain
-    few = FEW
+    # loops of few rounds are written out; where that is long captured; where that is no better not
+    manners = iter([(FEW, True), (1, True), (FEW, False)])
+    few, hasty = next(manners)
     while True:
-        recorder = Recorder(getattr(f, "__name__", type(f).__name__), _place(f), few)
+        recorder = Recorder(getattr(f, "__name__", type(f).__name__), _place(f), few, hasty)
         recorder.path = path
         recorder.plain = plain
         try:
@@ -92,7 +94,8 @@ def trace_values(
             path = None if path is None else path.again(Tree(plain))
             continue
         except TooLong:
-            few, path = 1, None if path is None else path.again(Tree(plain))
+            few, hasty = next(manners)
+            path = None if path is None else path.again(Tree(plain))
             continue
         except WrittenOut as given_up:
             loop, why = given_up.loop, given_up.reason
