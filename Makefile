@@ -19,7 +19,7 @@ PIP_INSTALL := $(BIN)/python -m pip --disable-pip-version-check install --quiet 
 CHECKED := $(wildcard src tests benchmarks)
 LESSONS := $(patsubst %/,%,$(wildcard examples/*/)) $(wildcard examples/*.py)
 
-.PHONY: run test sweep fuzz conformance train clean
+.PHONY: run test types tests sweep fuzz conformance train clean
 
 run: $(VENV)/.installed-run
 	$(BIN)/python examples/01_digits/run.py
@@ -27,10 +27,16 @@ run: $(VENV)/.installed-run
 test: $(VENV)/.installed-test
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
+	$(MAKE) --jobs 2 --no-print-directory types tests
+
+# Types and layers take one core; they are beside the tests.
+types:
 	$(BIN)/mypy $(CHECKED)
 	@# One run a lesson: scripts of two lessons may have the same name.
 	set -e; for lesson in $(LESSONS); do $(BIN)/mypy $$lesson; done
 	$(BIN)/lint-imports
+
+tests:
 	$(BIN)/python -m pytest -n 2
 
 sweep: $(VENV)/.installed-test

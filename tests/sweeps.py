@@ -15,7 +15,12 @@ def part(cases: Iterable[T], every: int) -> list[T]:
     """The first case and each so many after it, spread over what was combined; or all.
 
     Where an inner list's length is a multiple of `every`, the same cases of it would be taken each
-    time; so rows of that length begin one later each.
+    time; so what is taken moves on by one now and then.
     """
     found = list(cases)
     return found if WHOLE else [c for k, c in enumerate(found) if (k + k // every**2) % every == 0]
+
+
+def examples(all: int) -> int:
+    """How many examples of so many hypothesis draws: a third, or all."""
+    return all if WHOLE else max(1, all // 3)

@@ -16,6 +16,7 @@ import onnx
 import pytest
 from tests.conformance import record
 from tests.conformance.cases import FORMS, LISTED, cases, failure, listed
+from tests.sweeps import part
 
 from minicc import onnx_backend
 from minicc.frontends.onnx import catalogue
@@ -25,7 +26,7 @@ SHARDS = 24
 EVERY = 24  # of so many tests, one is run here with free dimensions and with constants
 
 
-@pytest.mark.parametrize("shard", range(SHARDS))
+@pytest.mark.parametrize("shard", part(range(SHARDS), 2))
 def test_backend(shard: int) -> None:
     known = listed()
     wrong: list[str] = []

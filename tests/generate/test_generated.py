@@ -17,6 +17,7 @@ from tests.generate.growth import generate
 from tests.generate.hostile import damaged, offence
 from tests.generate.oracle import by_minicc, differs, judge
 from tests.generate.shrink import shrink, shrunk
+from tests.sweeps import part
 
 SHARDS = 4
 MODELS = 20
@@ -38,7 +39,7 @@ def test_hostile_files(shard: int) -> None:
     assert found == []
 
 
-@pytest.mark.parametrize("shard", range(SHARDS))
+@pytest.mark.parametrize("shard", part(range(SHARDS), 2))
 def test_random_functions(shard: int) -> None:
     seeds = range(shard, FUNCTIONS, SHARDS)
     found = {seed: texts for seed in seeds if (texts := judge_function(drawn(seed)).found)}

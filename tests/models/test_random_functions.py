@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
+from tests.sweeps import examples
 
 import minicc
 
@@ -69,7 +70,10 @@ def compiled(lines: list[str], name: str) -> Any:
 
 
 @settings(
-    max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow], derandomize=True
+    max_examples=examples(40),
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow],
+    derandomize=True,
 )
 @example(NESTED, 0)
 @given(blocks(), st.integers(0, 1000))

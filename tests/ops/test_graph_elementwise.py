@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
+from tests.sweeps import examples
 
 from minicc.ir import graph
 from minicc.ir.core import Value
@@ -227,7 +228,7 @@ def test_unary_on_integers(element: DType) -> None:
         same(apply(cls, x), np.array(wanted, element.numpy))
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(
     shapes=SHAPES,
     seed=st.integers(0, 2**32 - 1),
@@ -243,7 +244,7 @@ def test_select(shapes: Any, seed: int, element: DType) -> None:
     same(apply(graph.Select, condition, a, b), out)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(
     seed=st.integers(0, 2**32 - 1),
     source=st.sampled_from((*FLOATS, *INTEGERS, BOOL)),

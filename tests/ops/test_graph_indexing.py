@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
+from tests.sweeps import examples
 
 from minicc.ir import graph
 from minicc.ir.core import Op, Value
@@ -46,7 +47,7 @@ def same(got: Array, wanted: Array) -> None:
     assert got.tobytes() == wanted.tobytes()
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(element=ELEMENTS, shape=SHAPES, data=st.data(), seed=st.integers(0, 99))
 def test_elements(element: DType, shape: tuple[int, ...], data: st.DataObject, seed: int) -> None:
     axis = data.draw(st.integers(0, len(shape) - 1))
@@ -70,7 +71,7 @@ def test_elements(element: DType, shape: tuple[int, ...], data: st.DataObject, s
     same(evaluated(op, x, indices, updates)[0], scattered)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(element=ELEMENTS, shape=SHAPES, data=st.data(), seed=st.integers(0, 99))
 def test_vectors(element: DType, shape: tuple[int, ...], data: st.DataObject, seed: int) -> None:
     batch = data.draw(st.integers(0, len(shape) - 1))
@@ -100,7 +101,7 @@ def test_vectors(element: DType, shape: tuple[int, ...], data: st.DataObject, se
     same(evaluated(op, x, indices, updates)[0], scattered)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(element=ELEMENTS, shape=SHAPES, data=st.data(), seed=st.integers(0, 99))
 def test_top_k(element: DType, shape: tuple[int, ...], data: st.DataObject, seed: int) -> None:
     axis = data.draw(st.integers(0, len(shape) - 1))

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
+from tests.sweeps import examples
 
 from minicc.ir import graph
 from minicc.ir.core import Literal, Op, Value
@@ -36,7 +37,7 @@ def same(got: Array, wanted: Array) -> None:
     assert got.tobytes() == wanted.tobytes()
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(element=ELEMENTS, shape=SHAPES, data=st.data())
 def test_transpose(element: DType, shape: tuple[int, ...], data: st.DataObject) -> None:
     x = counted(element, shape)
@@ -48,7 +49,7 @@ def test_transpose(element: DType, shape: tuple[int, ...], data: st.DataObject) 
     same(got, wanted)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(element=ELEMENTS, shape=SHAPES, data=st.data())
 def test_reshape_keeps_the_order(
     element: DType, shape: tuple[int, ...], data: st.DataObject
@@ -60,7 +61,7 @@ def test_reshape_keeps_the_order(
     assert list(got.flat) == list(x.flat)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(
     element=ELEMENTS,
     shapes=hnp.mutually_broadcastable_shapes(num_shapes=2, max_dims=3, min_side=0, max_side=3),
@@ -73,7 +74,7 @@ def test_broadcast(element: DType, shapes: Any) -> None:
     same(evaluated(op, x), wanted)
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=examples(120), deadline=None)
 @given(element=ELEMENTS, shape=SHAPES, data=st.data())
 def test_slice_is_numpy_s(element: DType, shape: tuple[int, ...], data: st.DataObject) -> None:
     x = counted(element, shape)
@@ -90,7 +91,7 @@ def test_slice_is_numpy_s(element: DType, shape: tuple[int, ...], data: st.DataO
     same(evaluated(op, x), x[cut])
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(element=ELEMENTS, shape=hnp.array_shapes(max_dims=3, min_side=0), data=st.data())
 def test_concat(element: DType, shape: tuple[int, ...], data: st.DataObject) -> None:
     axis = data.draw(st.integers(0, len(shape) - 1))
@@ -104,7 +105,7 @@ def test_concat(element: DType, shape: tuple[int, ...], data: st.DataObject) -> 
         same(seen, part)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(element=ELEMENTS, shape=SHAPES, data=st.data())
 def test_pad(element: DType, shape: tuple[int, ...], data: st.DataObject) -> None:
     x = counted(element, shape)
@@ -129,7 +130,7 @@ def test_iota(shape: tuple[int, ...], data: st.DataObject) -> None:
     np.testing.assert_array_equal(got, np.indices(shape)[axis].astype(element.numpy))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(element=ELEMENTS, shape=hnp.array_shapes(max_dims=3), data=st.data())
 def test_gather(element: DType, shape: tuple[int, ...], data: st.DataObject) -> None:
     x = counted(element, shape)

@@ -97,7 +97,7 @@ def test_the_types_are_those_of_the_language() -> None:
 
 
 @pytest.mark.parametrize(
-    ("op", "dtype"), part(_PAIRS, 3), ids=lambda x: getattr(x, "opname", str(x))
+    ("op", "dtype"), part(_PAIRS, 5), ids=lambda x: getattr(x, "opname", str(x))
 )
 @_DRAWN
 @given(shapes=_SHAPES, last=_LAST, seed=st.integers(0, 999))

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 from tests.stages.programs import Array, every_stage, machine_code, module, same_bits
+from tests.sweeps import part
 
 from minicc.errors import UnsupportedError
 from minicc.ir import graph
@@ -318,7 +319,7 @@ def check(case: Case, got: Array, want: Array, where: str) -> None:
     assert np.all(np.abs(got[finite] - want[finite]) <= allowed), where
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda c: c.name)
+@pytest.mark.parametrize("case", part(CASES, 2), ids=lambda c: c.name)
 def test_levels_and_targets(case: Case) -> None:
     def body(b: Builder, *args: Value) -> Sequence[Value]:
         return [case.build(b, *args)]

@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from onnx import TensorProto, helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
+from tests.sweeps import examples
 
 from minicc.errors import MiniccError, UnsupportedError
 from minicc.frontends.onnx import import_model
@@ -19,7 +20,7 @@ from minicc.ir.interpret import run
 from minicc.ir.verify import verify
 
 Array = np.ndarray[Any, Any]
-DRAWN = settings(max_examples=40, deadline=None, derandomize=True)
+DRAWN = settings(max_examples=examples(40), deadline=None, derandomize=True)
 
 
 def random(*shape: int, seed: int = 3) -> Array:

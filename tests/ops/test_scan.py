@@ -9,6 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.stages.programs import Array, every_stage, machine_code, module, same_bits
+from tests.sweeps import examples
 
 from minicc.errors import UserError
 from minicc.ir import graph
@@ -23,7 +24,10 @@ from minicc.passes.graph.specialise import specialise
 
 _LOC = ("test.py:1",)
 _SETTINGS = settings(
-    max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow], derandomize=True
+    max_examples=examples(40),
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow],
+    derandomize=True,
 )
 
 

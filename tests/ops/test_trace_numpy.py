@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
-from tests.sweeps import part
+from tests.sweeps import examples, part
 
 from minicc.errors import UserError
 from minicc.frontends.trace import trace_call
@@ -68,7 +68,7 @@ BINARY: list[Function] = [
 ]  # fmt: skip
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=examples(120), deadline=None)
 @given(
     st.sampled_from(BINARY), st.sampled_from(DTYPES), st.sampled_from(DTYPES),
     hnp.mutually_broadcastable_shapes(num_shapes=2, max_dims=3, max_side=4),
@@ -78,7 +78,7 @@ def test_binary(f: Function, left: Any, right: Any, pair: Any) -> None:
     check(lambda x, y: f(x, y), sample(a, left), sample(b, right, 1))
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=examples(120), deadline=None)
 @given(
     st.sampled_from(BINARY), st.sampled_from(DTYPES), shapes,
     st.sampled_from([True, 2, 3, 0.5, -1.5, np.float32(2), np.int64(3), np.float64(0.1)]),
@@ -170,7 +170,7 @@ REDUCTIONS = (
 )  # fmt: skip
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(st.data())
 def test_reductions(data: st.DataObject) -> None:
     name = data.draw(st.sampled_from(REDUCTIONS))
@@ -240,7 +240,7 @@ def index_of(shape: tuple[int, ...]) -> st.SearchStrategy[Any]:
     return hnp.basic_indices(shape, allow_newaxis=True, allow_ellipsis=True)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(st.data())
 def test_basic_indices_read_and_write(data: st.DataObject) -> None:
     shape = data.draw(hnp.array_shapes(min_dims=1, max_dims=3, max_side=5))

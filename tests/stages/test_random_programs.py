@@ -13,11 +13,11 @@ from minicc.ir.printer import print_module, resources
 from minicc.options import Options
 from minicc.target import TARGETS
 from tests.stages.programs import Array, every_stage, machine_code, programs, same_bits, spread
-from tests.sweeps import WHOLE
+from tests.sweeps import examples
 
 _RUNNABLE = [name for name, target in TARGETS.items() if target.runs_here()]
 _SETTINGS = settings(
-    max_examples=60 if WHOLE else 25,
+    max_examples=examples(60),
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow],
     derandomize=True,

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
+from tests.sweeps import examples
 
 from minicc.ir import affine
 from minicc.ir.affine import Dim
@@ -21,7 +22,9 @@ from minicc.ir.printer import print_attribute, print_module, print_op, resources
 from minicc.ir.space import KINDS, Iter, Space
 from minicc.ir.types import DTYPES, F32, INDEX_TYPE, BufferType, TensorType, Type
 
-SEVERAL = settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
+SEVERAL = settings(
+    max_examples=examples(150), deadline=None, suppress_health_check=list(HealthCheck)
+)
 
 
 class Holder(Op, name="test.holder"):
