@@ -243,3 +243,24 @@ def test_views_of_views(steps: list[tuple[str, Function]], write: str) -> None:
     (module,) = minicc.jit(f, threads=1).lower(x).modules
     body = module.main.body
     same(Interpreter(module).region(body, [x], {}), want)
+
+
+def part_written_twice(x: Array, y: Array) -> Array:
+    """What is written lies in the whole, until the whole is written again."""
+    x[1:] += y[0]
+    x[1:3] = y[:2]
+    x[1:] += y[0]
+    x[1:3] = y[:2]
+    return x
+
+
+def part_kept(x: Array, y: Array) -> tuple[Array, Array]:
+    row = y[:3] * 2
+    x[1:4] = row
+    x[2:] -= 1
+    return x, row + x[1:4]
+
+
+@pytest.mark.parametrize("f", [part_written_twice, part_kept])
+def test_a_new_part_outlives_the_whole(f: Function) -> None:
+    compare(f, normal(5), normal(5, seed=1))

@@ -104,7 +104,12 @@ class _Uses:
             for k in range(1 if isinstance(op, InsertSlice) else states):
                 if self._last(op.operands[k], position):
                     found.taken.add((op, k))
-            if isinstance(op, InsertSlice) and (op, 0) in found.taken and self._apart(op, position):
+            if (
+                isinstance(op, InsertSlice)
+                and (op, 0) in found.taken
+                and self._apart(op, position)
+                and not self._outlives(op, position)
+            ):
                 found.direct.add(op)
 
     def _last(self, v: Value, position: int) -> bool:
@@ -123,6 +128,19 @@ class _Uses:
             return self.made[op.x] < begin
         maker = self.makers.get(op.new)
         return late == [begin] and isinstance(maker, Group) and self._reads_apart(maker, op)
+
+    def _outlives(self, op: InsertSlice, position: int) -> bool:
+        """Whether a new part is read later, when the whole may have been changed again."""
+        if max(self.uses[self.root.get(op.new, op.new)]) == position:
+            return False
+        ops = self.region.ops
+        users = [ops[at] for at in self.uses.get(op.result, ()) if at < len(ops)]
+        return any(
+            self.root.get(v, v) is op.result
+            for user in users
+            if isinstance(user, InsertSlice | Scan)
+            for v in user.operands[: user.states if isinstance(user, Scan) else 1]
+        )
 
     def _reads_apart(self, maker: Group, op: InsertSlice) -> bool:
         """Whether a group reads nothing of a tensor that it writes before.
