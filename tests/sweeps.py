@@ -21,6 +21,6 @@ def part(cases: Iterable[T], every: int) -> list[T]:
     return found if WHOLE else [c for k, c in enumerate(found) if (k + k // every**2) % every == 0]
 
 
-def examples(all: int) -> int:
+def examples(most: int) -> int:
     """How many examples of so many hypothesis draws: a third, or all."""
-    return all if WHOLE else max(1, all // 3)
+    return most if WHOLE else max(1, most // 3)

@@ -72,7 +72,6 @@ def bench_command(
     **code: Any,
 ) -> None:
     """Measure runs of MODEL, beside another engine's if asked."""
-    code["skip"] = code["skip"] or None  # else the environment's are not asked for
     options = Options(threads=threads, schedules=schedule, **code)
     began = time.perf_counter()
     bound = parse_shapes(shapes)

@@ -18,7 +18,12 @@ else:
 MATH = click.option("--math", type=click.Choice(["fast", "strict"]), help="fast may reassociate")
 TARGET = click.option("--target", type=click.Choice([*MACHINES]), help="default: this machine")
 SKIP = click.option(
-    "--skip", multiple=True, metavar="STAGE", help="leave out a stage that only makes it faster"
+    "--skip",
+    multiple=True,
+    # where none is named, the environment's are asked for
+    callback=lambda ctx, param, value: value or None,
+    metavar="STAGE",
+    help="leave out a stage that only makes it faster",
 )
 
 

@@ -99,8 +99,7 @@ def compile_command(**given: Any) -> None:
     FILE.py:FUNCTION.
     """
     as_json = given.pop("as_json")
-    code = {name: given.pop(name) for name in ("math", "target", "fuse", "no_fuse")}
-    code["skip"] = given.pop("skip") or None  # else the environment's are not asked for
+    code = {name: given.pop(name) for name in ("math", "target", "skip", "fuse", "no_fuse")}
     asked = Asked(**given, code=code)
     _check_usage(asked)
     if as_json and not asked.report:

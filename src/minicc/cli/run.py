@@ -88,7 +88,6 @@ def run_command(
     """Compile MODEL, run it once, and show its outputs. Inputs not given are random."""
     given = parse_inputs(inputs)
     wanted = parse_inputs(expected, "--expected")
-    code["skip"] = code["skip"] or None  # else the environment's are not asked for
     options = Options(threads=threads, limits=",".join(limits) or None, schedules=schedule, **code)
     began = time.perf_counter()
     bound = parse_shapes(shapes)

@@ -66,7 +66,7 @@ def verify_command(
     shapes: tuple[str, ...],
     math: str | None,
     target: str | None,
-    skip: tuple[str, ...],
+    skip: tuple[str, ...] | None,
     chosen: tuple[str, ...],
     as_json: bool,
 ) -> None:
@@ -81,7 +81,7 @@ def verify_command(
             return
         given = parse_inputs(inputs)
         sizes = {n: a.shape for n, a in given.items()} | parse_shapes(shapes)
-        options = Options(math=math, target=target, skip=skip or None)
+        options = Options(math=math, target=target, skip=skip)
         units, signature, elements = open_source(model, sizes, options)
         native = sum(not unit.host for unit in units.known)
         rows = _Comparison(options, chosen, units.several, native, as_json, progress)

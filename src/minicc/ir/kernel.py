@@ -58,9 +58,11 @@ def located(op: Load | Store, memory: Memory, indices: tuple[Any, ...]) -> tuple
         return memory.number(tile_coordinates(op.at, indices, shape)), True
     inside = before_end(op.within, indices, shape)
     # what is not there is looked for where the first element is
-    all = tile_coordinates(op.at, indices, shape)
+    whole = tile_coordinates(op.at, indices, shape)
     first = tile_coordinates(op.at, indices, (*shape[:-1], 1))
-    return memory.number([np.where(inside, a, b) for a, b in zip(all, first, strict=True)]), inside
+    return memory.number(
+        [np.where(inside, a, b) for a, b in zip(whole, first, strict=True)]
+    ), inside
 
 
 def _rows(memory: Memory, position: Array) -> Array:
