@@ -125,7 +125,7 @@ def _attention(op: Op, values: int, makers: Mapping[Value, Op]) -> Attention | N
     assert isinstance(product, graph.Contract)
     terms = graph.parse_equation(product.equation)
     pairs = zip(product.operands, terms, strict=False)
-    factors = tuple(_untransposed(v, term, makers) for v, term in pairs)
+    factors = tuple(untransposed(v, term, makers) for v, term in pairs)
     top, of_top = _unguarded(exponential[0].operands[1], -np.inf, makers)
     assert top is not None
     if top.result.type.dtype not in (F32, F64):
@@ -250,7 +250,7 @@ def _spread(v: Value, makers: Mapping[Value, Op]) -> tuple[Op, ...]:
     return (*found, op)
 
 
-def _untransposed(v: Value, term: str, makers: Mapping[Value, Op]) -> tuple[Value, str]:
+def untransposed(v: Value, term: str, makers: Mapping[Value, Op]) -> tuple[Value, str]:
     """What a value is before it is transposed, with the letters that its axes then have."""
     while isinstance(op := makers.get(v), graph.Transpose):
         letters = dict(zip(op.perm, term, strict=True))

@@ -9,13 +9,14 @@ half that is saved against moving the result's elements twice more, and against 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
 from minicc.ir import graph
 from minicc.ir.core import Function, Op, Value
 from minicc.ir.rewrite import Rebuilder, rebuild
+from minicc.passes.graph.attention import untransposed
 
 _STRIPS = (1, 2, 4)
 _NARROW = 100  # rows below which a strip's product is slower
@@ -43,11 +44,11 @@ def apply_symmetric(function: Function) -> Function:
     return rebuild(function, visit) if plan else function
 
 
-def _planned(op: Op, turned: dict[Value, graph.Transpose]) -> _Square | None:
+def _planned(op: Op, turned: Mapping[Value, Op]) -> _Square | None:
     if not isinstance(op, graph.Contract) or op.a.type.rank != 2 or op.b.type.rank != 2:
         return None
     left, right, out = graph.parse_equation(op.equation)
-    (x, left), (other, right) = _unturned(op.a, left, turned), _unturned(op.b, right, turned)
+    (x, left), (other, right) = untransposed(op.a, left, turned), untransposed(op.b, right, turned)
     shared = [k for k in range(2) if left[k] == right[k] and left[k] not in out]
     if x is not other or len(shared) != 1 or len(out) != 2:
         return None
@@ -57,14 +58,6 @@ def _planned(op: Op, turned: dict[Value, graph.Transpose]) -> _Square | None:
         return None
     strips = min(_STRIPS, key=lambda s: _cost(n, depth, s))
     return _Square(x, rows, strips) if strips > 1 else None
-
-
-def _unturned(v: Value, letters: str, turned: dict[Value, graph.Transpose]) -> tuple[Value, str]:
-    """What was transposed to give a value, and its letters."""
-    op = turned.get(v)
-    return (
-        (v, letters) if op is None else (op.x, "".join(letters[op.perm.index(k)] for k in (0, 1)))
-    )
 
 
 def _cost(n: int, depth: int, strips: int) -> float:
