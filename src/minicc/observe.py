@@ -129,18 +129,27 @@ def make_folder(path: Path) -> None:
 def write_beside(path: Path, content: bytes | Callable[[IO[bytes]], object]) -> None:
     """Write a file under another name beside its target, then rename it.
 
-    It is there whole or not at all. `content` may be a function that writes to an open file.
+    It is there whole or not at all; a link stays, and so does what is no file, as a device or a
+    pipe, which is written to. `content` may be a function that writes to an open file.
     """
-    # not by tempfile, whose files nobody else may read
-    beside = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
+
+    def fill(there: Path, mode: str) -> None:
+        with open(there, mode) as file:
+            if isinstance(content, bytes):
+                file.write(content)
+            else:
+                content(file)
+
     try:
+        target = path.resolve()
+        if target.exists() and not target.is_file() and not target.is_dir():
+            fill(target, "wb")
+            return
+        # not by tempfile, whose files nobody else may read
+        beside = target.with_name(f".{target.name}.{secrets.token_hex(4)}")
         try:
-            with open(beside, "xb") as file:
-                if isinstance(content, bytes):
-                    file.write(content)
-                else:
-                    content(file)
-            beside.replace(path)
+            fill(beside, "xb")
+            beside.replace(target)
         except BaseException:
             beside.unlink(missing_ok=True)
             raise
@@ -149,8 +158,11 @@ def write_beside(path: Path, content: bytes | Callable[[IO[bytes]], object]) -> 
 
 
 def write_text(path: Path, text: str, module: Module) -> None:
-    """Write a module's text, with the arrays that it elides in FILE.npz beside it."""
-    if arrays := resources(module):
+    """Write a module's text, with the arrays that it elides in FILE.npz beside it.
+
+    A device or a pipe has no arrays beside it.
+    """
+    if (path.is_file() or not path.exists()) and (arrays := resources(module)):
         write_arrays(path.with_name(f"{path.name}.npz"), arrays)
     write_beside(path, text.encode())
 

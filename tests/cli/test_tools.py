@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -232,3 +234,20 @@ def test_rules_are_numbered(tmp_path: Path) -> None:
     assert invoke(*asked, "--applications", "--apply-first", "0").stdout == ""
     assert invoke(*asked, "--apply-first", "0").stdout.count("graph.transpose") == 2
     assert "graph.transpose" not in invoke(*asked).stdout
+
+
+def test_what_is_no_file_is_written_to(tmp_path: Path) -> None:
+    """A pipe is not put aside by a file, nor is a link; nothing lies beside them."""
+    pipe, link, target = tmp_path / "pipe", tmp_path / "link", tmp_path / "target"
+    os.mkfifo(pipe)
+    link.symlink_to(target)
+    with ThreadPoolExecutor(1) as pool:
+        read = pool.submit(pipe.read_text)
+        made = invoke("compile", MODEL, "-o", str(pipe))
+        text = read.result(timeout=60)
+    linked = invoke("compile", MODEL, "-o", str(link))
+    assert made.exit_code == linked.exit_code == 0, made.output + linked.output
+    assert pipe.is_fifo()
+    assert link.is_symlink()
+    assert target.read_text() == text
+    assert not list(tmp_path.glob("pipe.*"))
