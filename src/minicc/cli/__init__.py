@@ -24,6 +24,7 @@ _COMMANDS = {
     "lint": "Show all problems of MODEL at once, without compiling it.",
     "bench": "Measure runs of MODEL, beside another engine's if asked.",
     "tune": "Search for faster schedules of MODEL by measuring.",
+    "explain": "Tell of a Python function's graphs, breaks, loops and guards.",
     "opt": "Run passes on the module in FILE, a text of any level.",
     "diff": "Tell how two texts of a level differ.",
     "verify": "Compare every stage and the machine code of MODEL.",

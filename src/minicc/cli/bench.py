@@ -9,12 +9,15 @@ import importlib
 import importlib.metadata
 import json
 import time
+from collections.abc import Sequence
+from functools import partial
 from statistics import median
 from typing import Any
 
 import click
 import numpy as np
 
+from minicc.cli import functions
 from minicc.cli.ablate import ablated, show_ablated
 from minicc.cli.choices import FUSE, JSON, MATH, NO_FUSE, SCHEDULE, SHAPE, SKIP, TARGET, THREADS
 from minicc.cli.inputs import (
@@ -37,14 +40,19 @@ from minicc.session import InferenceSession
 from minicc.units import Unit, run_units
 from minicc.wording import counted
 
-_PEERS = ("onnxruntime",)
+_PEERS = ("onnxruntime", *functions.ENGINES)
 _FREE = "minicc, free sizes"
 _COLUMNS = ("part", "kernel", "us", "share", "points/ns", "computes")
 
 
 @click.command("bench")
 @click.argument("model", type=click.Path(dir_okay=False))
-@click.option("--against", type=click.Choice(_PEERS), help="measure that engine, too")
+@click.option(
+    "--against",
+    metavar="ENGINE,...",
+    callback=lambda ctx, param, text: _peers(text or ""),
+    help="measure these, too: onnxruntime of a model, numpy, numba, jax of a function",
+)
 @click.option("--input", "inputs", multiple=True, metavar="X=@x.npy", help="as `minicc run` has it")
 @SHAPE
 @THREADS
@@ -60,7 +68,7 @@ _COLUMNS = ("part", "kernel", "us", "share", "points/ns", "computes")
 @JSON
 def bench_command(
     model: str,
-    against: str | None,
+    against: Sequence[str],
     inputs: tuple[str, ...],
     shapes: tuple[str, ...],
     threads: int | None,
@@ -71,10 +79,19 @@ def bench_command(
     schedule: str,
     **code: Any,
 ) -> None:
-    """Measure runs of MODEL, beside another engine's if asked."""
+    """Measure runs of MODEL, beside another engine's if asked.
+
+    MODEL may also be a Python function, named as FILE.py:FUNCTION.
+    """
     options = Options(threads=threads, schedules=schedule, **code)
-    began = time.perf_counter()
     bound = parse_shapes(shapes)
+    _require_of_its_kind(model, against, ablate)
+    if functions.is_function(model):
+        function = functions.called(model, inputs, bound)
+        told = _bench_function(function, options, against, seconds, launches)
+        click.echo(json.dumps(told)) if as_json else _show(told)
+        return
+    began = time.perf_counter()
     with Progress(f"compiling {model}") as progress:
         session = bound_session(model, options, bound)
         given = parse_inputs(inputs)
@@ -94,16 +111,12 @@ def bench_command(
         engines[_FREE] = lambda: free.run(None, feed)
         ready[_FREE] = time.perf_counter() - began
     error: float | None = None
-    if against is not None:
+    for name in against:
         began = time.perf_counter()
-        engines[against] = _onnxruntime(model, feed, options.threads)
-        error = difference(want, engines[against]())
-        ready[against] = time.perf_counter() - began
-    times = measured(engines, seconds)
-    rows = {name: _row(ready[name], taken) for name, taken in times.items()}
-    told: dict[str, Any] = {"threads": options.threads, "engines": rows}
-    if error is not None:
-        told["difference"] = error
+        engines[name] = _onnxruntime(model, feed, options.threads)
+        error = difference(want, engines[name]())
+        ready[name] = time.perf_counter() - began
+    told = _told(options, ready, measured(engines, seconds), error)
     if launches is not None:
         with Progress("measuring launches"):
             told["launches"] = _launches(model, options, feed, launches)
@@ -111,6 +124,80 @@ def bench_command(
         click.echo(json.dumps(told))
     else:
         _show(told)
+
+
+def _peers(text: str) -> list[str]:
+    """The engines of --against; UsageError for others."""
+    names = [name for name in text.split(",") if name]
+    if wrong := [name for name in names if name not in _PEERS]:
+        raise click.BadParameter(f"{wrong[0]!r} is not one of {', '.join(_PEERS)}")
+    return names
+
+
+def _require_of_its_kind(model: str, against: Sequence[str], ablate: bool) -> None:
+    """UsageError where what is asked of a model is of a function, or the other way round."""
+    of_model = [name for name in against if name not in functions.ENGINES]
+    if functions.is_function(model):
+        if wrong := [*of_model, *(["--ablate"] if ablate else [])]:
+            raise click.UsageError(f"{wrong[0]} is of a model, and {model} is a function")
+    elif wrong := [name for name in against if name not in of_model]:
+        raise click.UsageError(f"{wrong[0]} is of a function, named as FILE.py:FUNCTION")
+
+
+def _told(
+    options: Options,
+    ready: dict[str, float],
+    times: dict[str, list[float]],
+    error: float | None,
+) -> dict[str, Any]:
+    rows = {name: _row(ready[name], taken) for name, taken in times.items()}
+    told: dict[str, Any] = {"threads": options.threads, "engines": rows}
+    return told if error is None else told | {"difference": error}
+
+
+def _bench_function(
+    function: functions.Called,
+    options: Options,
+    against: Sequence[str],
+    seconds: float,
+    launches: int | None,
+) -> dict[str, Any]:
+    """Runs of a function; before each, the arrays that it writes to are as they were."""
+    compiled = function.jitted(options)
+    engines: dict[str, Run] = {}
+    ready: dict[str, float] = {}
+    made: list[list[Array]] = []
+    stale: list[tuple[Array, Array]] = []
+    for name in ("minicc", *against):
+        run = compiled if name == "minicc" else functions.as_run_by(name, compiled.__wrapped__)
+        given = function.copies()
+        began = time.perf_counter()
+        with Progress(f"compiling {function.name}"), functions.telling(f"{function.name} ({name})"):
+            result = run(**given)
+        ready[name] = time.perf_counter() - began
+        written = dict(functions.written(function.arguments, given))
+        made.append([a for _, a in functions.named_arrays("", (result, *written.values()))])
+        stale += [(array, function.arguments[n]) for n, array in written.items()]
+        engines[name] = partial(run, **given)
+
+    def restore() -> None:
+        for array, source in stale:
+            array[...] = source
+
+    error = max((difference(made[0], other) for other in made[1:]), default=None)
+    with functions.telling(function.name):
+        told = _told(options, ready, measured(engines, seconds, restore), error)
+    if launches is not None:
+        modules = function.modules(options)
+        names = [a.hint for a in modules[0].main.args]
+        arrays = [function.arguments[n] for n in names if n in function.arguments]
+        if len(modules) > 1 or len(arrays) < len(names):
+            text = "launches are measured of functions of one graph, whose arrays are arguments"
+            raise UserError("MC0169", text, hint="minicc explain tells of the graphs")
+        with Progress("measuring launches"):
+            times = profile(modules[0], options, {}, [np.ascontiguousarray(a) for a in arrays])
+            told["launches"] = _longest([(1, launch) for launch in times], launches)
+    return told
 
 
 def _row(ready: float, taken: list[float]) -> dict[str, Any]:
@@ -161,6 +248,11 @@ def _launches(
         run_units(units, values, options, met)
     else:
         met(units.known[0], [np.ascontiguousarray(a) for a in values], [])
+    return _longest(found, count)
+
+
+def _longest(found: Sequence[tuple[int, LaunchTime]], count: int) -> list[dict[str, Any]]:
+    """What is told of the longest launches, each with the number of its part."""
     total = sum(launch.seconds for _, launch in found)
     longest = sorted(found, key=lambda pair: -pair[1].seconds)[:count]
     return [

@@ -10,7 +10,7 @@ import click
 
 from minicc.cli.choices import FUSE, MATH, NO_FUSE, SCHEDULE, SHAPE, SKIP, TARGET
 from minicc.cli.failures import as_json_object
-from minicc.cli.functions import is_function, units_of_function
+from minicc.cli.functions import called, is_function, units_of_function
 from minicc.cli.fusion import text_of_fusion
 from minicc.cli.inputs import parse_inputs, parse_shapes
 from minicc.cli.programs import units_of_program, write_program
@@ -172,9 +172,10 @@ def _report(asked: Asked, options: Options, as_json: bool) -> None:
 
 def _units(asked: Asked, options: Options) -> Units:
     """The units of a model or text, for the sizes that were given."""
-    given = parse_inputs(asked.inputs)
     if is_function(asked.model):
-        return units_of_function(asked.model, given, parse_shapes(asked.shapes), options)
+        function = called(asked.model, asked.inputs, parse_shapes(asked.shapes))
+        return units_of_function(function, options)
+    given = parse_inputs(asked.inputs)
     shapes = {n: a.shape for n, a in given.items()} | parse_shapes(asked.shapes)
     return open_source(asked.model, shapes, options).units
 

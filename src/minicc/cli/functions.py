@@ -1,25 +1,78 @@
-"""The stages of a Python function: `minicc compile FILE.py:FUNCTION --input x=f32[8,64]=1`."""
+"""Python functions on the command line: `FILE.py:FUNCTION --input x=f32[8,64]=1 --input n=3`."""
 
 from __future__ import annotations
 
+import ast
+import importlib
 import importlib.util
 import inspect
 import os
 import sys
-from collections.abc import Callable, Mapping, Sequence
+import types
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, redirect_stdout
 from types import MappingProxyType
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from minicc.cli.inputs import RANDOM, parse_inputs
 from minicc.errors import MiniccError, Problems, UserError
 from minicc.inputs import check_names
 from minicc.ir.arrays import Array
 from minicc.ir.core import Module
-from minicc.jitted import jit
+from minicc.jitted import Jitted, jit
 from minicc.kernels import Kernel
 from minicc.options import Options
 from minicc.units import Units, units_of
+
+ENGINES = ("numpy", "numba", "jax")
+"""What runs a function beside minicc."""
+
+
+class Called(NamedTuple):
+    """A function of a file, with arguments by name, in the order of its parameters."""
+
+    name: str
+    function: Callable[..., Any] | Kernel
+    arguments: Mapping[str, Any]
+
+    def copies(self) -> dict[str, Any]:
+        """The arguments, with arrays of their own, which the function may write to."""
+        return {n: v.copy() if isinstance(v, np.ndarray) else v for n, v in self.arguments.items()}
+
+    def jitted(self, options: Options) -> Jitted:
+        """The function as `minicc.jit` makes it; UserError MC0169 for a kernel by hand."""
+        if isinstance(self.function, Kernel):
+            hint = "name a function that calls it"
+            raise UserError(
+                "MC0169", f"{self.name} is a kernel by hand, which is not run", hint=hint
+            )
+        compiled: Jitted = jit(self.function, options=options)
+        return compiled
+
+    def modules(self, options: Options) -> Sequence[Module]:
+        """The graphs that the function is traced to."""
+        if isinstance(self.function, Kernel):
+            return [self.function.module(*self.arguments.values())]
+        with telling(self.name):
+            modules: Sequence[Module] = self.jitted(options).lower(**self.arguments).modules
+            return modules
+
+
+@contextmanager
+def telling(name: str) -> Iterator[None]:
+    """Within it, what a user's function raises is UserError MC0169.
+
+    What it prints goes to standard error: standard output is the command's.
+    """
+    with redirect_stdout(sys.stderr):
+        try:
+            yield
+        except MiniccError:
+            raise
+        except Exception as error:
+            raise _raised(f"{name} raised", error) from error
 
 
 def is_function(path: str) -> bool:
@@ -28,36 +81,87 @@ def is_function(path: str) -> bool:
     return file.endswith(".py") and name.isidentifier()
 
 
-def units_of_function(
-    path: str,
-    given: Mapping[str, Array],
-    shapes: Mapping[str, tuple[int, ...]],
-    options: Options,
-) -> Units:
-    """The graphs that a function is traced to for arrays, each as its units.
+def called(path: str, inputs: Sequence[str], shapes: Mapping[str, tuple[int, ...]]) -> Called:
+    """A function with arguments as texts say: arrays as `minicc run` has them, or Python's values.
 
     Of parameters with a shape alone, the arrays are random and of f32. UserError MC0169 where the
-    file or the function raises something, and where an argument is missing.
+    file raises something, and where an argument is missing.
     """
     file, _, name = path.rpartition(":")
     function = _loaded(file, name)
+    given = _values(inputs)
     parameters = inspect.signature(function).parameters
     if isinstance(function, Kernel):  # of its outputs nothing is given
         taken, named = inspect.signature(function.function).parameters, {*given, *shapes}
         known = {n: p for n, p in taken.items() if n in named or not named <= taken.keys()}
         parameters = MappingProxyType(known)
-    arguments = _arguments(parameters, given, shapes)
-    try:
-        if isinstance(function, Kernel):
-            modules: Sequence[Module] = [function.module(*[arguments[n] for n in parameters])]
-        else:
-            modules = jit(function, options=options).lower(**arguments).modules
-    except MiniccError:
-        raise
-    except Exception as error:
-        raise _raised(f"{name} raised", error) from error
+    return Called(name, function, _arguments(parameters, given, shapes))
+
+
+def units_of_function(function: Called, options: Options) -> Units:
+    """The graphs that a function is traced to for its arguments, each as its units."""
+    modules = function.modules(options)
     units = [unit for module in modules for unit in units_of(module, options, {}).known]
     return Units(tuple(unit._replace(number=k) for k, unit in enumerate(units, 1)))
+
+
+def as_run_by(engine: str, function: Callable[..., Any]) -> Callable[..., Any]:
+    """The function as NumPy, numba or JAX runs it; UserError MC0157 where that is not installed.
+
+    JAX's is the same code with `jax.numpy` where it says `numpy`, until its result is there.
+    """
+    if engine == "numpy":
+        return function
+    try:
+        module = importlib.import_module(engine)
+        if engine == "numba":
+            compiled: Callable[..., Any] = module.njit(function)
+            return compiled
+        numpy = importlib.import_module("jax.numpy")
+    except ImportError:
+        hint = f"pip install {engine}"
+        raise UserError("MC0157", f"{engine} is not installed here", hint=hint) from None
+    assert isinstance(function, types.FunctionType)
+    names = {n: numpy if v is np else v for n, v in function.__globals__.items()}
+    code, defaults, closure = function.__code__, function.__defaults__, function.__closure__
+    traced = module.jit(types.FunctionType(code, names, function.__name__, defaults, closure))
+    return lambda **arguments: module.block_until_ready(traced(**arguments))
+
+
+def named_arrays(name: str, value: Any) -> Iterator[tuple[str, Array]]:
+    """The arrays and numbers of a result, by what Python would call them."""
+    if isinstance(value, (tuple, list)):
+        for k, part in enumerate(value):
+            yield from named_arrays(f"{name}[{k}]", part)
+    elif isinstance(value, dict):
+        for key, part in value.items():
+            yield from named_arrays(f"{name}[{key!r}]", part)
+    elif value is not None:
+        yield name, np.asarray(value)
+
+
+def written(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[tuple[str, Array]]:
+    """The arrays among arguments whose elements have changed."""
+    for name, old in before.items():
+        if isinstance(old, np.ndarray) and old.tobytes() != after[name].tobytes():
+            yield name, after[name]
+
+
+def _values(texts: Sequence[str]) -> dict[str, Any]:
+    """Arguments by name, none for `x=random`; what Python reads as a value is one."""
+    arrays: list[str] = []
+    values: dict[str, Any] = {}
+    for text in texts:
+        name, _, spelled = text.partition("=")
+        try:
+            values[name] = ast.literal_eval(spelled)
+        except (ValueError, SyntaxError):
+            if spelled == RANDOM:
+                hint = f"--shape {name}=8x64 makes it random"
+                text = f"the shape of the argument {name} is not known"
+                raise UserError("MC0155", text, hint=hint) from None
+            arrays.append(text)
+    return values | parse_inputs(arrays)
 
 
 def _raised(what: str, error: Exception) -> UserError:
@@ -91,9 +195,9 @@ def _loaded(file: str, name: str) -> Callable[..., Any]:
 
 def _arguments(
     parameters: Mapping[str, inspect.Parameter],
-    given: Mapping[str, Array],
+    given: Mapping[str, Any],
     shapes: Mapping[str, tuple[int, ...]],
-) -> dict[str, Array]:
+) -> dict[str, Any]:
     problems = Problems()
     check_names([(name, None) for name in parameters], [*given, *shapes], problems)
     arguments = {n: given[n] for n in parameters if n in given}
@@ -103,7 +207,7 @@ def _arguments(
         if name in shapes:
             arguments[name] = np.random.default_rng(k).random(shapes[name], np.float32)
         elif parameter.default is inspect.Parameter.empty:
-            hint = f"--shape {name}=8x64, or --input {name}=@file.npy"
+            hint = f"--shape {name}=8x64, or --input {name}=@file.npy, or --input {name}=3"
             problems.add(UserError("MC0169", f"the argument {name} is not given", hint=hint))
     problems.check()
-    return arguments
+    return {n: arguments[n] for n in parameters if n in arguments}

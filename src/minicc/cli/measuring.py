@@ -14,8 +14,13 @@ Run = Callable[[], list[Any]]
 _TURNS = 20
 
 
-def measured(engines: Mapping[str, Run], seconds: float) -> dict[str, list[float]]:
-    """Seconds of each run by engine, in turns of about a twentieth of the time."""
+def measured(
+    engines: Mapping[str, Run], seconds: float, before: Callable[[], object] = lambda: None
+) -> dict[str, list[float]]:
+    """Seconds of each run by engine, in turns of about a twentieth of the time.
+
+    `before` is called before each run, and takes none of it.
+    """
     times: dict[str, list[float]] = {name: [] for name in engines}
     with Progress("measuring runs") as progress:
         for turn in range(_TURNS):
@@ -23,6 +28,7 @@ def measured(engines: Mapping[str, Run], seconds: float) -> dict[str, list[float
             for name, run in engines.items():
                 end = time.perf_counter() + seconds / _TURNS
                 while True:
+                    before()
                     began = time.perf_counter()
                     run()
                     now = time.perf_counter()

@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 import numpy as np
@@ -15,6 +16,7 @@ from minicc.cli.choices import FUSE, JSON, MATH, NO_FUSE, SCHEDULE, SHAPE, SKIP,
 from minicc.cli.expected import check_expected
 from minicc.cli.inputs import bound_session, complete_inputs, parse_inputs, parse_shapes
 from minicc.cli.progress import Progress
+from minicc.errors import UserError
 from minicc.ir.arrays import Array
 from minicc.later import Later
 from minicc.limits import Limits
@@ -23,8 +25,9 @@ from minicc.wording import counted
 
 if TYPE_CHECKING:
     from minicc import observe
-    from minicc.cli import tables
+    from minicc.cli import functions, tables
 else:
+    functions = Later("minicc.cli.functions")
     tables = Later("minicc.cli.tables")
     observe = Later("minicc.observe")
 
@@ -85,24 +88,19 @@ def run_command(
     schedule: str,
     **code: Any,
 ) -> None:
-    """Compile MODEL, run it once, and show its outputs. Inputs not given are random."""
-    given = parse_inputs(inputs)
+    """Compile MODEL, run it once, and show its outputs. Inputs not given are random.
+
+    MODEL may also be a Python function, named as FILE.py:FUNCTION, whose arguments --input gives;
+    numbers as `n=3`. Arrays that it writes to are shown with its result.
+    """
     wanted = parse_inputs(expected, "--expected")
     options = Options(threads=threads, limits=",".join(limits) or None, schedules=schedule, **code)
-    began = time.perf_counter()
     bound = parse_shapes(shapes)
-    with Progress(f"compiling {model}") as progress:
-        session = bound_session(model, options, bound)
-        with progress.aside():
-            feed = complete_inputs(session.signature, given, bound, options.memory_limit)
-        names = [n for part in chosen for n in part.split(",")]
-        names = names or [o.name for o in session.get_outputs()]
-        outputs = session.run(names, feed)
-    ready = time.perf_counter() - began
-    began = time.perf_counter()
-    outputs = session.run(names, feed)
-    taken = time.perf_counter() - began
-    named = dict(zip(names, outputs, strict=True))
+    names = [n for part in chosen for n in part.split(",")]
+    if functions.is_function(model):
+        named, report, ready, taken = _run_function(model, inputs, bound, names, options)
+    else:
+        named, report, ready, taken = _run_model(model, inputs, bound, names, options)
     if save:
         observe.write_arrays(Path(save), named)
     comparison = check_expected(named, wanted, rtol, atol)
@@ -114,7 +112,7 @@ def run_command(
         click.echo(json.dumps(told, allow_nan=False))
     else:
         _show(named)
-        click.echo(session.report())
+        click.echo(report)
         click.echo(
             f"ready after {ready * 1e3:.0f} ms, then {taken * 1e3:.3f} ms a run "
             f"with {counted(options.threads, 'thread')}"
@@ -123,6 +121,61 @@ def run_command(
             click.echo(str(row))
     if not all(row.agrees for row in comparison):
         sys.exit(1)
+
+
+class _Ran(NamedTuple):
+    """Outputs by name, what is told of the program, and seconds to the first run and of another."""
+
+    named: dict[str, Array]
+    report: object
+    ready: float
+    taken: float
+
+
+def _run_model(
+    model: str,
+    inputs: tuple[str, ...],
+    bound: dict[str, tuple[int, ...]],
+    names: Sequence[str],
+    options: Options,
+) -> _Ran:
+    given = parse_inputs(inputs)
+    began = time.perf_counter()
+    with Progress(f"compiling {model}") as progress:
+        session = bound_session(model, options, bound)
+        with progress.aside():
+            feed = complete_inputs(session.signature, given, bound, options.memory_limit)
+        names = names or [o.name for o in session.get_outputs()]
+        session.run(names, feed)
+    ready = time.perf_counter() - began
+    began = time.perf_counter()
+    outputs = session.run(names, feed)
+    taken = time.perf_counter() - began
+    return _Ran(dict(zip(names, outputs, strict=True)), session.report(), ready, taken)
+
+
+def _run_function(
+    path: str,
+    inputs: tuple[str, ...],
+    bound: dict[str, tuple[int, ...]],
+    names: Sequence[str],
+    options: Options,
+) -> _Ran:
+    function = functions.called(path, inputs, bound)
+    compiled, arguments = function.jitted(options), function.copies()
+    seconds: list[float] = []
+    with Progress(f"compiling {path}"), functions.telling(function.name):
+        for given in (function.copies(), arguments):
+            began = time.perf_counter()
+            result = compiled(**given)
+            seconds.append(time.perf_counter() - began)
+        told = compiled.explain(**function.copies())
+    named = dict(functions.named_arrays("result", result))
+    named.update(functions.written(function.arguments, arguments))
+    if missing := [name for name in names if name not in named]:
+        hint = f"outputs: {', '.join(named)}"
+        raise UserError("MC0107", f"no output is called {missing[0]!r}", hint=hint)
+    return _Ran({n: named[n] for n in names or named}, told, *seconds)
 
 
 def describe(a: Array) -> dict[str, Any]:

@@ -65,6 +65,11 @@ class Space:
         """Extents by name; ValueError where one is still a symbol."""
         return {i.name: self.extent_of(i.name) for i in self.iters}
 
+    @property
+    def static(self) -> bool:
+        """Whether all extents are numbers."""
+        return all(isinstance(i.extent, int) for i in self.iters)
+
     def extent_of(self, name: str) -> int:
         """One extent; ValueError where it is still a symbol."""
         extent = self._index[name].extent

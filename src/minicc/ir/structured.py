@@ -32,7 +32,7 @@ import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
 from minicc.ir import affine, affine_facts
-from minicc.ir.affine import Dim
+from minicc.ir.affine import Dim, Expr
 from minicc.ir.arith import COMBINERS, identity_of, reduce_array
 from minicc.ir.arrays import empty
 from minicc.ir.branch import Branching
@@ -53,6 +53,22 @@ from minicc.ir.types import I64, TensorType, is_index
 Map = tuple[Dim, ...]
 HOLD, PARTIAL = 0, -1  # in place of a step
 _CHUNK = 1 << 18  # points evaluated at once: what fits a second-level cache
+
+
+def plain_names(m: Map) -> tuple[str, ...] | None:
+    """The names of a map that consists of distinct plain dimensions, else None."""
+    names: list[str] = []
+    for e in m:
+        if (
+            not isinstance(e, Expr)
+            or e.const
+            or not e.is_atom()
+            or not isinstance(e.terms[0][0][0], str)
+            or affine.is_size(e.terms[0][0][0])
+        ):
+            return None
+        names.append(e.terms[0][0][0])
+    return tuple(names) if len(set(names)) == len(names) else None
 
 
 def contiguous_name(m: Map) -> str | None:

@@ -9,6 +9,7 @@ import numpy as np
 
 from minicc.frontends.trace.paths import Finish, Host, Node
 from minicc.ir.core import Module
+from minicc.wording import counted
 
 _SHOWN = 40  # characters of an outcome
 
@@ -25,7 +26,9 @@ class Graph(NamedTuple):
     host: tuple[str, ...]
 
     def __str__(self) -> str:
-        text = f"{self.name}: {self.ops} ops, {self.kernels} kernels in {self.launches} launches"
+        kernels = counted(self.kernels, "kernel")
+        launches = counted(self.launches, "launch", "launches")
+        text = f"{self.name}: {counted(self.ops, 'op')}, {kernels} in {launches}"
         if self.lines:
             text += f", {_span(self.lines)}"
         return "\n".join([text, *[f"    on the host: {h}" for h in self.host]])
@@ -114,7 +117,7 @@ class Explanation:
         for k, s in enumerate(self.specialisations, 1):
             lines.append(f"{self.name}, specialisation {k} of {len(self.specialisations)}")
             lines += ["  " + line for line in str(s).splitlines()]
-        lines.append(f"{self.name} was traced {self.traced} times")
+        lines.append(f"{self.name} was traced {counted(self.traced, 'time')}")
         first = self.traced - len(self.recompilations) + 1
         lines += [f"  {k}. {why}" for k, why in enumerate(self.recompilations, first)]
         return "\n".join(lines)

@@ -13,7 +13,7 @@ from typing import NamedTuple
 from minicc.ir import arith
 from minicc.ir.core import Op
 from minicc.ir.space import PARALLEL, REDUCTION
-from minicc.ir.structured import Generic, contiguous_name, names_of
+from minicc.ir.structured import Generic, contiguous_name, names_of, plain_names
 
 
 class Contraction(NamedTuple):
@@ -44,6 +44,12 @@ class Contraction(NamedTuple):
     def depth(self) -> tuple[str, ...]:
         """The dimensions that are summed."""
         return tuple(i.name for i in self.op.space.of_kind(REDUCTION))
+
+    @property
+    def reads_matrices(self) -> bool:
+        """Whether no element of either operand stands at several points, as in a convolution."""
+        maps = [self.op.input_maps[k] for k in (self.lhs, self.rhs) if k is not None]
+        return len(maps) == 2 and all(plain_names(m) is not None for m in maps)
 
     @property
     def vectors(self) -> int:

@@ -17,7 +17,7 @@ from minicc.ir import affine
 from minicc.ir.core import Function, Module, Op, Region, Value
 from minicc.ir.rewrite import everywhere, live, merge_locations
 from minicc.ir.space import PARALLEL
-from minicc.ir.structured import Generic, Group, Map, names_of
+from minicc.ir.structured import Generic, Group, Map, names_of, plain_names
 from minicc.passes.structured.fusion_plan import (
     Decision,
     Draft,
@@ -28,7 +28,7 @@ from minicc.passes.structured.fusion_plan import (
     Wishes,
 )
 from minicc.passes.structured.judge_fusion import judge
-from minicc.passes.structured.merge import merge_siblings, plain_names
+from minicc.passes.structured.merge import merge_siblings
 from minicc.target import Target
 
 

@@ -13,9 +13,8 @@ from minicc.errors import UserError
 from minicc.ir import arith
 from minicc.ir.core import Loc, Value
 from minicc.ir.space import PARALLEL
-from minicc.ir.structured import Generic
+from minicc.ir.structured import Generic, plain_names
 from minicc.passes.structured.contraction import contraction_of
-from minicc.passes.structured.merge import plain_names
 
 LOOPS = 8  # instructions that an op takes besides its body
 

@@ -10,10 +10,9 @@ from math import prod
 
 from minicc.ir import affine
 from minicc.ir.space import PARALLEL, Space
-from minicc.ir.structured import Generic
+from minicc.ir.structured import Generic, plain_names
 from minicc.passes.structured.contraction import Contraction, contraction_of
 from minicc.passes.structured.fusion_plan import Draft, Member, Verdict, length_of
-from minicc.passes.structured.merge import plain_names
 from minicc.target import Target
 
 _FEW = 8  # results of a product that others take together

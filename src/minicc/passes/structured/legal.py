@@ -14,13 +14,20 @@ from minicc.ir import affine
 from minicc.ir.affine_facts import linear
 from minicc.ir.schedule import Cover, Packing, Schedule, Sums
 from minicc.ir.space import PARALLEL, REDUCTION, SEQUENTIAL, Iter
-from minicc.ir.structured import HOLD, PARTIAL, Generic, Group, contiguous_name, names_of
+from minicc.ir.structured import (
+    HOLD,
+    PARTIAL,
+    Generic,
+    Group,
+    contiguous_name,
+    names_of,
+    plain_names,
+)
 from minicc.passes.structured.contraction import contraction_of
-from minicc.passes.structured.merge import plain_names
 from minicc.target import Target
 
 _MOST_AT_ONCE = 1 << 13  # elements of an op's tile, as code is written out for its vectors
-_MOST_TOTALS = 1 << 15  # of an op, that wait in scratch
+_MOST_TOTALS = 1 << 18  # of an op, that wait in scratch
 _MOST_WRITTEN_OUT = 1 << 15  # elements of all tiles of a loop that is written out
 
 

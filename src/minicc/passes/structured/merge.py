@@ -18,12 +18,12 @@ from collections.abc import Mapping, Sequence
 from math import prod
 
 from minicc.ir import affine, arith
-from minicc.ir.affine import Dim, Expr
+from minicc.ir.affine import Dim
 from minicc.ir.build import Builder
 from minicc.ir.core import Function, Module, Op, Region, Value
 from minicc.ir.rewrite import everywhere, inline, live, merge_locations
 from minicc.ir.space import REDUCTION, Iter, Space
-from minicc.ir.structured import Generic, Map
+from minicc.ir.structured import Generic, Map, plain_names
 from minicc.ir.types import TensorType
 
 _LONGEST = 128  # instructions of a body, about: each merge copies it
@@ -32,22 +32,6 @@ _LONGEST = 128  # instructions of a body, about: each merge copies it
 def merge(module: Module) -> Module:
     """Merge in every function, in one walk from the inputs to the outputs."""
     return Module(module.level, [everywhere(f, _merge_function) for f in module.functions])
-
-
-def plain_names(m: Map) -> tuple[str, ...] | None:
-    """The names of a map that consists of distinct plain dimensions, else None."""
-    names: list[str] = []
-    for e in m:
-        if (
-            not isinstance(e, Expr)
-            or e.const
-            or not e.is_atom()
-            or not isinstance(e.terms[0][0][0], str)
-            or affine.is_size(e.terms[0][0][0])
-        ):
-            return None
-        names.append(e.terms[0][0][0])
-    return tuple(names) if len(set(names)) == len(names) else None
 
 
 def _merge_function(function: Function) -> Function:

@@ -29,6 +29,7 @@ from minicc.ir.structured import (
     Scan,
     contiguous_name,
     names_of,
+    plain_names,
 )
 from minicc.ir.types import dense_strides
 from minicc.passes.structured.contraction import Contraction, contraction_of, contractions_in
@@ -42,7 +43,6 @@ from minicc.passes.structured.draft import (
     lanes_of,
     mentions,
 )
-from minicc.passes.structured.merge import plain_names
 from minicc.passes.structured.schedule_rows import inner_tiles, rows_of
 from minicc.passes.structured.tile_cost import (
     BLOCK,
@@ -57,8 +57,12 @@ from minicc.target import Target
 
 PACK_READS = 4  # reads of an element from which a copy in the tiles' order pays
 _ROWS = 48  # of a free dimension that an instance has, about
-_STREAMED = 8  # rows of a large matrix that are read at once: what processors fetch ahead
+STREAMED = 8  # rows of a large matrix that are read at once: what processors fetch ahead
 _FEW_ROWS = 16  # that are multiplied by such a matrix
+_DEEP = 256  # terms of a block of sums, whose panel stays in the first cache
+_COLUMNS = 288  # of the totals of a row that wait for the next block
+_MANY_ROWS = 64  # and vectors of columns, of which blocks have enough
+_VAST = 1 << 23  # bytes that no cache keeps for one core
 _PART = 1 << 14  # bits of a part of a row that is worth an instance of its own
 _TALLEST = 12  # rows of a block that ops other than contractions handle at once
 
@@ -243,6 +247,8 @@ def _contraction(
     if _is_streamed(group, product, target, constants):
         return _streamed(group, product, target)
     _, tiles = cheapest_tile(product, target)
+    if _is_vast(group, product):
+        return _blocked(group, product, tiles, target)
     cuts = {op: cut_sums(op, tiles, LONGEST_CHAIN, BLOCK)}
     grid = (*batch, *([vector] if vector in group.shared else []), *rows)
     chosen = Draft(grid, tiles, cuts)
@@ -265,15 +271,14 @@ def _is_streamed(
     if k is None or op.operands[k] not in group.body.args or len(product.contraction.depth) != 1:
         return False
     v = op.operands[k]
-    known = all(isinstance(i.extent, int) for i in op.space.iters)
     outer = group.operands[group.body.args.index(v)]
     as_it_lies = contiguous_name(op.input_maps[k]) == product.vector
-    if not known or not as_it_lies or outer in constants or len(product.rows) > 1:
+    if not op.space.static or not as_it_lies or outer in constants or len(product.rows) > 1:
         return False
     extents = op.space.extents
     size = extents[product.vector] * product.depth * v.type.dtype.bits // 8
     few = prod(extents[n] for n in product.rows) <= _FEW_ROWS
-    return few and product.depth >= 4 * _STREAMED and size > target.l2 // 2
+    return few and product.depth >= 4 * STREAMED and size > target.l2 // 2
 
 
 def _streamed(group: Group, product: Product, target: Target) -> Draft:
@@ -298,8 +303,46 @@ def _streamed(group: Group, product: Product, target: Target) -> Draft:
     batch = [n for n in group.shared if n != vector and n not in rows]
     draft = Draft((*batch, vector, *rows), tiles, {}, steps)
     (reduction,) = op.space.of_kind(REDUCTION)
-    draft.around = (Around(group.body.ops.index(op), reduction.name, _STREAMED),)
+    draft.around = (Around(group.body.ops.index(op), reduction.name, STREAMED),)
     return draft
+
+
+def _is_vast(group: Group, product: Product) -> bool:
+    """Whether a matrix that is read again for each panel of columns stays in no cache."""
+    contraction, vector, rows, depth, layout, _, _ = product
+    plain = len(contractions_in(group.body.ops)) == len(contraction.depth) == len(rows) == 1
+    if not plain or not contraction.op.space.static or not contraction.reads_matrices:
+        return False
+    extents = contraction.op.space.extents
+    many = min(extents[rows[0]], extents[vector] // layout.lanes) >= _MANY_ROWS
+    return many and depth > _DEEP and extents[rows[0]] * depth * contraction.vectors > _VAST
+
+
+def _blocked(group: Group, product: Product, tiles: Mapping[str, int], target: Target) -> Draft:
+    """A large product, block by block: Goto's order of loops.
+
+    A block of lhs stays in the second cache while panels of rhs pass by, each of which stays in
+    the first meanwhile; totals wait for the next blocks along the sums (Goto and van de Geijn,
+    "Anatomy of High-Performance Matrix Multiplication", 2008).
+    """
+    contraction, vector, (row,), depth, _, _, _ = product
+    extents = contraction.op.space.extents
+    deep = -(-depth // -(-depth // _DEEP))
+    # with their totals, about as many bytes again
+    most = {row: target.resident // 2 // (deep * contraction.vectors), vector: _COLUMNS}
+    sizes = {n: _even_part(extents[n], most[n], tiles[n]) for n in (row, vector)}
+    batch = [n for n in group.shared if n not in sizes]
+    (reduction,) = contraction.depth
+    draft = Draft((*batch, vector, row), sizes, {}, {n: tiles[n] for n in sizes})
+    draft.around = (Around(group.body.ops.index(contraction.op), reduction, deep),)
+    return draft
+
+
+def _even_part(extent: int, most: int, step: int) -> int:
+    """A part of a dimension that has whole steps, `most` points or less, and least rest."""
+    fewest = -(-extent // max(step, most // step * step))
+    parts = ((n, -(-extent // n // step) * step) for n in range(fewest, 2 * fewest + 1))
+    return min((n * size, size) for n, size in parts if size <= extent)[1]
 
 
 def _whole_rows(group: Group, found: Sequence[Contraction], target: Target) -> Draft:

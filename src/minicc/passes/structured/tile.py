@@ -21,29 +21,33 @@ from minicc.ir.core import Function, Module, Op, Region, Value
 from minicc.ir.rewrite import everywhere, live
 from minicc.ir.schedule import Schedule
 from minicc.ir.space import PARALLEL, Iter, Space
-from minicc.ir.structured import Generic, Group, Map
+from minicc.ir.structured import Generic, Group, Map, plain_names
 from minicc.passes.structured.contraction import contraction_of
-from minicc.passes.structured.merge import plain_names
 
 
 class Split:
-    """How one dimension is cut.
+    """How one dimension is cut: into `parts`, of which the innermost has `size` points, or a step.
 
-    `outer` and `inner` names (None where there is one block), and what it becomes.
+    Blocks of an instance are outermost, where there are several; then come the steps through one,
+    where each has a part of a packing.
     """
 
-    __slots__ = ("expression", "inner", "outer", "size")
+    __slots__ = ("expression", "inner", "outer", "parts", "size")
 
-    def __init__(self, name: str, extent: int, size: int) -> None:
+    def __init__(self, name: str, extent: int, size: int, step: int = 0) -> None:
         blocks = -(-extent // size)
         self.outer = Iter(f"{name}o", blocks) if blocks > 1 else None
-        self.inner = Iter(f"{name}i", size)
-        self.size = size
+        steps = [Iter(f"{name}s", size // step)] if step and step < size else []
+        self.size = step if steps else size
+        self.inner = Iter(f"{name}i", self.size)
+        self.parts = [*([self.outer] if self.outer else []), *steps, self.inner]
         start: Dim = 0
         if self.outer is not None:
             start = affine.symbol(self.outer.name) * size
             if extent % size:
                 start = affine.minimum(start, extent - size)
+        for part in steps:
+            start = affine.add(start, affine.symbol(part.name) * step)
         self.expression = affine.add(start, affine.symbol(self.inner.name))
 
 
@@ -72,8 +76,12 @@ def tile_group(group: Group, schedule: Schedule) -> Group:
     first = group.body.ops[0]
     assert isinstance(first, Generic)
     sizes = dict(schedule.tiles)
+    # loops around others go over panels, each of which is packed by itself
+    panels = {n: k for n, k in schedule.steps if schedule.around and sizes.get(n, 1) % k == 0}
     splits = {
-        n: Split(n, first.space.extent_of(n), sizes[n]) for n in group.shared if sizes.get(n, 1) > 1
+        n: Split(n, first.space.extent_of(n), sizes[n], panels.get(n, 0))
+        for n in group.shared
+        if sizes.get(n, 1) > 1
     }
     shared: list[str] = []
     for n in schedule.grid:
@@ -128,7 +136,7 @@ def _tile_generic(
     own = _own_splits(op, schedule)
     every = {**splits, **own}
     bound = affine.substitution({n: s.expression for n, s in every.items()})
-    space = _split_space(op.space, every, shared)
+    space = _split_space(op.space, every, shared, schedule.grid if schedule.around else ())
     maps: list[Map] = []
     for v, m in zip(op.operands, op.input_maps, strict=True):
         if v in passed:
@@ -145,7 +153,7 @@ def _tile_generic(
         axes[v] = op.maps_of(k)[0]
         shapes.append(_passed_shape(axes[v], shape, splits) if v in passed else shape)
     steps = dict(schedule.steps)
-    tiles = {s.inner.name: steps.get(n, s.size) for n, s in every.items()}
+    tiles = {s.inner.name: min(s.size, steps.get(n, s.size)) for n, s in every.items()}
     tiles.update({n: t for n, t in schedule.tiles if n not in every and n in space})
     tiles.update({c.name: c.steps[0] for c in schedule.cover})
     limits = {i.name: i.extent if isinstance(i.extent, int) else inf for i in space.iters}
@@ -164,16 +172,19 @@ def _tile_generic(
     )
 
 
-def _split_space(space: Space, splits: Mapping[str, Split], shared: list[str]) -> Space:
+def _split_space(
+    space: Space, splits: Mapping[str, Split], shared: list[str], grid: tuple[str, ...]
+) -> Space:
+    """The space of an op of which some dimensions are cut; its loops over those run as `grid`."""
     iters: dict[str, Iter] = {}
-    for i in space.iters:
+    last = len(grid)
+    for i in sorted(space.iters, key=lambda i: grid.index(i.name) if i.name in grid else last):
         split = splits.get(i.name)
         if split is None:
             iters[i.name] = i
             continue
-        for part in (split.outer, split.inner):
-            if part is not None:
-                iters[part.name] = Iter(part.name, part.extent, i.kind)
+        for part in split.parts:
+            iters[part.name] = Iter(part.name, part.extent, i.kind)
     ordered = [iters[n] for n in shared if n in iters]
     return Space([*ordered, *[i for n, i in iters.items() if n not in shared]])
 
@@ -192,9 +203,7 @@ def _passed_map(
         if split is None:
             out.append(bound(e))
             continue
-        if split.outer is not None:
-            out.append(affine.symbol(split.outer.name))
-        out.append(affine.symbol(split.inner.name))
+        out += [affine.symbol(part.name) for part in split.parts]
     return tuple(out)
 
 
@@ -208,7 +217,5 @@ def _passed_shape(
         if split is None:
             out.append(n)
             continue
-        if split.outer is not None:
-            out.append(split.outer.extent)
-        out.append(split.inner.extent)
+        out += [part.extent for part in split.parts]
     return tuple(out)

@@ -25,6 +25,7 @@ _MEMORY = 5  # rows that take as long as to bring in what they are multiplied by
 _START = 24.0  # cycles that a register tile costs besides its multiply-adds
 _ADDRESS = 6.0  # cycles for the address of a row of a step that is not a long one
 _JOIN = 0.5  # cycles for a vector of a total that is added to in memory
+_LATENCY = 4.25  # cycles of a multiply-add and what it waits for: just eight in flight are too few
 _LOAD = 0.55  # cycles for a load where nothing else is waited for
 
 
@@ -175,8 +176,8 @@ def _tile_cost(
     no registers are left. A row of the wide operand takes at least `again` to come.
     """
     accumulators = height * vectors
-    # two multiply-adds a cycle with a latency of four: eight in flight; not quite two loads a cycle
-    step = max(accumulators / 2, (height + vectors) * _LOAD, 4.0, again)
+    # two multiply-adds a cycle; not quite two loads a cycle
+    step = max(accumulators / 2, (height + vectors) * _LOAD, _LATENCY, again)
     if where != Place.FIRST:
         step = max(step + vectors * _STALL, vectors * _FAR)
     spilled = max(0, 2 * accumulators + vectors + 1 - registers)

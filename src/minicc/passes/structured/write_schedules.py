@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterator, Set
+from math import prod
 
 from minicc.errors import UserError
 from minicc.ir import affine
@@ -23,12 +24,13 @@ from minicc.ir.core import Module, Op, Region, Value, walk_control
 from minicc.ir.parser import parse_schedules
 from minicc.ir.schedule import Packing, Schedule
 from minicc.ir.structured import Constant, Generic, Group, Scan
-from minicc.passes.structured.contraction import contraction_of
+from minicc.passes.structured.contraction import Contraction, contraction_of
 from minicc.passes.structured.fusion_plan import Wishes
 from minicc.passes.structured.legal import require_legal
-from minicc.passes.structured.schedule import PACK_READS, choose_schedule, constants_of
+from minicc.passes.structured.schedule import PACK_READS, STREAMED, choose_schedule, constants_of
 from minicc.target import Target
 
+_PANELS = 24  # of columns that read rows again
 _FEW = 12  # blocks of rows; with more of them a panel comes soon enough by itself
 
 
@@ -138,7 +140,7 @@ def _packs(
     group: Group, plan: Schedule, known: Set[Value], fixed: Set[Value], target: Target
 ) -> Iterator[Packing]:
     """The wide operands of contractions that are packed, and how far ahead they are fetched."""
-    as_it_lies = {a.op for a in plan.around}
+    as_it_lies = {a.op for a in plan.around if a.size <= STREAMED}
     for position, op in enumerate(group.body.ops):
         contraction = contraction_of(op)
         if contraction is None or contraction.rhs is None or position in as_it_lies:
@@ -159,6 +161,26 @@ def _packs(
             far = outer in known and outer not in fixed
             ahead = _distance(op, plan, names, group.shared, target) if far else 0
             yield Packing(position, k, ahead)
+        if _rows_pay(contraction, group, plan, known, target):
+            yield Packing(position, contraction.lhs, 0)
+
+
+def _rows_pay(
+    contraction: Contraction, group: Group, plan: Schedule, known: Set[Value], target: Target
+) -> bool:
+    """Whether rows of a large matrix are copied into the order in which tiles read them.
+
+    Panel after panel of columns passes over them, and they come from far: as one stream then.
+    """
+    op, lhs = contraction.op, contraction.lhs
+    if not contraction.reads_matrices or op.operands[lhs] not in group.body.args:
+        return False
+    outer = group.operands[group.body.args.index(op.operands[lhs])]
+    names = contraction.varies(lhs)
+    if outer in known or not op.space.static:
+        return False
+    size = prod(op.space.extents[n] for n in names) * op.operands[lhs].type.dtype.bytes
+    return size > 2 * target.resident and _reads(op, plan, names) >= _PANELS
 
 
 def _read_often(op: Generic, plan: Schedule, names: Set[str], again: bool) -> bool:
@@ -166,8 +188,12 @@ def _read_often(op: Generic, plan: Schedule, names: Set[str], again: bool) -> bo
 
     That may be within the op, or `again` in each round of a loop.
     """
-    if any(i.extent == 0 for i in op.space.iters):
-        return False
+    empty = any(i.extent == 0 for i in op.space.iters)
+    return not empty and (again or _reads(op, plan, names) >= PACK_READS)
+
+
+def _reads(op: Generic, plan: Schedule, names: Set[str]) -> int:
+    """How often an op reads each element of an operand that varies along some dimensions."""
     tiles = {**dict(plan.tiles), **dict(plan.widths), **{c.name: c.steps[0] for c in plan.cover}}
     steps = dict(plan.steps)
     reads = 1
@@ -175,7 +201,7 @@ def _read_often(op: Generic, plan: Schedule, names: Set[str], again: bool) -> bo
         if name not in names:
             size = tiles.get(name, 1)
             reads *= -(-extent // size) * -(-size // steps.get(name, size))
-    return again or reads >= PACK_READS
+    return reads
 
 
 def _distance(
