@@ -143,17 +143,9 @@ def dot(a: Tile, b: Tile, acc: Tile | None = None) -> Any:
         places: dict[str, Dim] = {f"t{axis}": affine.symbol(f"i{len(op.indices)}")}
         at = tuple(affine.substitute(e, places) for e in op.at)
         factor = inner.emit(kernel.Load, op.buffer, (*op.indices, index), at=at, shape=shape)
-        if a.element is not acc.element:
+        if not (a.element is acc.element or arith.widens(a.element, acc.element)):
             factor = inner.emit(arith.Cast, factor, dtype=acc.element)
         factors.append(factor)
-    column, row = factors
-    made = _added(inner, column, row, total)
+    made = inner.emit(kernel.Dot, *factors, total)
     body = Region((index, total), inner.ops, (made,))
     return emitted(kernel.For, (acc.value,), lo=0, hi=k, step=1, body=body)
-
-
-def _added(b: Builder, x: Value, y: Value, total: Value) -> Value:
-    """The total and a product; only floating-point numbers have one instruction for it."""
-    if total.type.dtype.is_float:
-        return b.emit(arith.Fma, x, y, total)
-    return b.emit(arith.Add, total, b.emit(arith.Mul, x, y))
