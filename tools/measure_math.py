@@ -23,10 +23,10 @@ import numpy as np
 import numpy.typing as npt
 
 from minicc.backends.llvm import math as vector_math
+from minicc.backends.llvm.isa.table import writer_for
 from minicc.backends.llvm.link import Object, link
 from minicc.backends.llvm.optimize import assembly, optimise
 from minicc.backends.llvm.writer import Vec, Writer
-from minicc.backends.llvm.x86.table import writer_for
 from minicc.runtime.image import load
 from minicc.target import TARGETS, Target
 

@@ -206,6 +206,9 @@ _X86_64 = Target(
 TARGETS = {target.name: target for target in (_AVX512, _AVX2, _X86_64)}
 """The general targets, widest first, with the caches that are usual."""
 
+BASELINE = _X86_64
+"""What every machine runs that runs any target."""
+
 
 class _Known(NamedTuple):
     """A kind of processor: its target, its KiB of caches, how CPUID and LLVM tell it, its dots."""

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from minicc.backends.llvm.isa.table import writer_for
 from minicc.backends.llvm.sizes import evaluated
 from minicc.backends.llvm.tiles import Tile
 from minicc.backends.llvm.writer import Vec
-from minicc.backends.llvm.x86.table import writer_for
 from minicc.errors import CompilerBug
 from minicc.ir import kernel
 from minicc.ir.affine import Dim
