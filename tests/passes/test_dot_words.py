@@ -8,13 +8,16 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pytest
+from onnx import TensorProto, helper, numpy_helper
 
 import minicc
 from minicc.compiler import lower
 from minicc.ir import graph
-from minicc.ir.core import Module, walk
+from minicc.ir.build import Builder
+from minicc.ir.core import Function, Literal, Module, Region, Value, walk
 from minicc.ir.interpret import run
 from minicc.ir.kernel import Dot
+from minicc.ir.types import I32, U8, TensorType
 from minicc.options import Options
 from minicc.target import MACHINES
 
@@ -92,6 +95,59 @@ def test_zero_points_are_part_of_the_numbers() -> None:
     args = numbers(np.uint8, 33, 64), numbers(np.uint8, 64, 40)
     assert forms(lowered(less, args, "zen4", "choose-algorithm")) == {"i16"}
     np.testing.assert_array_equal(minicc.jit(less)(*args), less(*args))
+
+
+@pytest.mark.parametrize("target", ["avx2", "zen5"])
+def test_a_zero_point_is_taken_off_the_sums(target: str) -> None:
+    args = numbers(np.uint8, 5, 33, 64), np.array([171], np.uint8)
+    weights = numbers(np.int8, 64, 8, 7)
+    b = Builder(("here",))
+    x, zero = (Value(TensorType(U8, a.shape)) for a in args)
+    wide = [b.emit(graph.Cast, v, dtype=I32) for v in (x, zero)]
+    w = b.emit(graph.Constant, value=Literal(weights.astype(np.int32)))
+    less = b.emit(graph.Sub, *wide)
+    out = b.emit(graph.Contract, less, w, equation="bmk,kij->jbim")
+    before = Module("graph", [Function("main", Region((x, zero), b.ops, (out,)))])
+    module = lower(before, Options(target=target), stop="choose-algorithm")
+    assert forms(module) == {MACHINES[target].dots[0]}
+    want = np.einsum("bmk,kij->jbim", args[0].astype(np.int32) - 171, weights.astype(np.int32))
+    for made in (before, module, lower(before, Options(target=target), stop="hoist")):
+        np.testing.assert_array_equal(run(made, args)[0], want)
+
+
+@pytest.mark.parametrize("target", ["avx2", "zen5"])
+@pytest.mark.parametrize("zero", [0, 3, 255])
+@pytest.mark.parametrize("rotated", [False, True])
+def test_padding_is_the_zero_point(zero: int, rotated: bool, target: str) -> None:
+    """With the quantised tensor's own layout, and with another one before it."""
+    w = numbers(np.int8, 24, 16, 3, 3)
+    shape = [1, 9, 8, 16] if rotated else [1, 16, 9, 8]
+    nodes = [helper.make_node("Transpose", ["x"], ["t"], perm=[0, 3, 1, 2])] * rotated
+    nodes += [
+        helper.make_node(
+            "ConvInteger", ["t" if rotated else "x", "w", "z"], ["y"], pads=[1, 2, 0, 1]
+        )
+    ]
+    made = helper.make_graph(
+        nodes,
+        "padded",
+        [helper.make_tensor_value_info("x", TensorProto.UINT8, shape)],
+        [helper.make_tensor_value_info("y", TensorProto.INT32, [1, 24, 8, 9])],
+        [numpy_helper.from_array(w, "w"), numpy_helper.from_array(np.array(zero, np.uint8), "z")],
+    )
+    opsets = [helper.make_opsetid("", 17)]
+    data = helper.make_model(made, opset_imports=opsets, ir_version=8).SerializeToString()
+    graph_ = minicc.InferenceSession(data, target="avx2").module
+    x = numbers(np.uint8, *shape)
+    (want,) = run(graph_, [x])
+    module = lower(graph_, Options(target=target), stop="choose-algorithm")
+    assert forms(module) == {MACHINES[target].dots[0]}
+    for stage in ("choose-algorithm", "tile", "hoist"):
+        later = lower(graph_, Options(target=target), stop=stage)
+        np.testing.assert_array_equal(run(later, [x])[0], want, stage)
+    if MACHINES[target].runs_here():
+        session = minicc.InferenceSession(data, target=target)
+        np.testing.assert_array_equal(session.run(None, {"x": x})[0], want)
 
 
 def test_a_range_that_conversions_hide_is_not_believed() -> None:

@@ -7,6 +7,9 @@ A word has elements that lie a half, or a quarter, of the depth apart, so that e
 read as it lies. Legal where what the operands hold fits the form, which is found from conversions
 and constants, and where the depth divides; sums that wrap have no order, so no bit changes.
 Profitable by a count: multiply-adds that are saved against elements that are put into words.
+
+A zero point that would need a bit more is left out of the words, and its products are taken off
+the sums: (a - z) b is a b - z b, of which the last is known for weights.
 """
 
 from __future__ import annotations
@@ -35,10 +38,14 @@ Range = tuple[int, int]
 
 
 class _Plan(NamedTuple):
-    """The form of a product's words, and whether its second operand is the form's lhs."""
+    """The form of a product's words, and whether its second operand is the form's lhs.
+
+    `less` is what takes a zero point off its first operand, where that is done to the sums.
+    """
 
     form: str
-    swapped: bool
+    swapped: bool = False
+    less: graph.Sub | None = None
 
 
 def apply_words(function: Function, target: Target) -> Function:
@@ -53,10 +60,15 @@ def apply_words(function: Function, target: Target) -> Function:
         assert isinstance(op, Product)
         kinds = FORMS[plan.form][:: -1 if plan.swapped else 1]
         words = [
-            _Words(b, made, kind).of(v, axis)
+            _Words(b, made, kind, plan.less).of(v, axis)
             for v, axis, kind in zip(op.operands, _axes(op), kinds, strict=True)
         ]
-        return (b.add(op.rebuilt(words, form=plan.form, swapped=plan.swapped)).result,)
+        out = b.add(op.rebuilt(words, form=plan.form, swapped=plan.swapped)).result
+        if plan.less is not None:
+            sums = _sums(b, op, operands[1])
+            zero = b.emit(graph.Reshape, b.new(plan.less.b), shape=())
+            out = b.emit(graph.Sub, out, b.emit(graph.Mul, zero, sums))
+        return (out,)
 
     return rebuild(function, visit) if plans else function
 
@@ -72,12 +84,54 @@ def _planned(op: Op, made: Makers, target: Target) -> _Plan | None:
         depths = {v.type.shape[axis] for v, axis in zip(op.operands, _axes(op), strict=True)}
         if not all(isinstance(n, int) and n % kinds.parts == 0 for n in depths) or not depths:
             continue
+        if not _profits(op, made, kinds.parts):
+            continue
         for swapped in (False, True):
-            ordered = kinds[:: -1 if swapped else 1]
-            fits = all(map(_fits, ranges, ordered))
-            if fits and _profits(op, made, kinds.parts):
+            if all(map(_fits, ranges, kinds[:: -1 if swapped else 1])):
                 return _Plan(form, swapped)
+        less = _zero_point(op, made)
+        if less is not None:
+            lhs = [range_of(v, made) for v in less.operands]
+            if all(map(_fits, (*lhs, ranges[1]), (kinds.lhs, kinds.lhs, kinds.rhs))):
+                return _Plan(form, less=less)
     return None
+
+
+def _zero_point(op: Product, made: Makers) -> graph.Sub | None:
+    """What takes a scalar off all of a product's first operand, where the second one is known.
+
+    Where zeros are put around that, they will be the scalar, which must be known then.
+    """
+    maker, axis, padded = made.get(op.operands[0]), _axes(op)[0], False
+    while isinstance(maker, graph.Transpose | graph.Pad):
+        if isinstance(maker, graph.Transpose):
+            axis = maker.perm[axis]
+        elif not _pads_zeros(maker, axis):
+            return None
+        padded |= isinstance(maker, graph.Pad)
+        maker = made.get(maker.x)
+    if not isinstance(maker, graph.Sub) or maker.a.type.shape != maker.result.type.shape:
+        return None
+    one = all(n == 1 for n in maker.b.type.shape)
+    known = isinstance(made.get(maker.b), graph.Constant) or not padded
+    weights = isinstance(made.get(op.operands[1]), graph.Constant)
+    return maker if one and known and weights else None
+
+
+def _sums(b: Rebuilder, op: Product, rhs: Value) -> Value:
+    """The sums of the second operand over what a product sums, as they broadcast to its result."""
+    if isinstance(op, graph.Conv):
+        sums = b.emit(graph.Reduce, rhs, tuple(range(1, rhs.type.rank)), "add")
+        ones = () if op.layout == "channels_last" else (1,) * len(op.strides)
+        return b.emit(graph.Reshape, sums, shape=(*sums.type.shape, *ones))
+    _, letters, out = graph.parse_equation(op.equation)
+    axes = tuple(k for k, letter in enumerate(letters) if letter not in out)
+    left = [letter for letter in letters if letter in out]
+    sums = b.emit(graph.Reduce, rhs, axes, "add")
+    order = sorted(left, key=out.index)
+    turned = b.emit(graph.Transpose, sums, tuple(map(left.index, order)))
+    extents = dict(zip(order, turned.type.shape, strict=True))
+    return b.emit(graph.Reshape, turned, shape=tuple(extents.get(letter, 1) for letter in out))
 
 
 def _axes(op: Product) -> tuple[int, ...]:
@@ -144,10 +198,11 @@ def _pads_zeros(op: graph.Pad, axis: int) -> bool:
 class _Words:
     """Makes the words of a value of which the ops before it are known."""
 
-    def __init__(self, b: Rebuilder, made: Makers, kind: DType) -> None:
+    def __init__(self, b: Rebuilder, made: Makers, kind: DType, less: graph.Sub | None) -> None:
         self.b = b
         self.made = made
         self.kind = kind
+        self.less = less
 
     def of(self, x: Value, axis: int) -> Value:
         """The words of a value along an axis; the later halves of the axis in the higher bits."""
@@ -155,7 +210,7 @@ class _Words:
         if isinstance(op, graph.Transpose):
             return b.emit(graph.Transpose, self.of(op.x, op.perm[axis]), perm=op.perm)
         if isinstance(op, graph.Pad) and _pads_zeros(op, axis):
-            return b.emit(graph.Pad, self.of(op.x, axis), op.low, op.high, op.value)
+            return b.emit(graph.Pad, self.of(op.x, axis), op.low, op.high, self._padding(op.value))
         count = I32.bits // bits
         total: Value | None = None
         for k in range(count):
@@ -168,12 +223,22 @@ class _Words:
         assert total is not None
         return total
 
+    def _padding(self, zeros: Literal) -> Literal:
+        """What stands around words: zeros, or the zero point that they are less of."""
+        maker = None if self.less is None else self.made[self.less.b]
+        if not isinstance(maker, graph.Constant):
+            return zeros
+        part = np.asarray(maker.value.array.reshape(()), self.kind.numpy)
+        return Literal(np.full(I32.bits // self.kind.bits, part).view(np.int32).reshape(()))
+
     def _number(self, n: int) -> Value:
         return self.b.emit(graph.Constant, value=Literal(np.asarray(n, np.int32)))
 
     def _part(self, x: Value, axis: int, k: int, count: int) -> Value:
         """One of so many equal parts of a value along an axis, taken before it was converted."""
         op, b, shape = self.made.get(x), self.b, x.type.shape
+        if self.less is not None and op is self.less:
+            return self._part(self.less.a, axis, k, count)
         if shape[axis] == 1:
             return b.new(x)
         if isinstance(op, graph.Cast) and op.x.type.dtype.bits <= op.dtype.bits:
