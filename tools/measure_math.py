@@ -23,6 +23,7 @@ import numpy as np
 import numpy.typing as npt
 
 from minicc.backends.llvm import math as vector_math
+from minicc.backends.llvm.isa.table import writer_for
 from minicc.backends.llvm.link import Object, link
 from minicc.backends.llvm.optimize import assembly, optimise
 from minicc.backends.llvm.writer import Vec, Writer
@@ -59,7 +60,7 @@ class Loop:
     @staticmethod
     def text(name: str, target: Target, t: Vec) -> str:
         """The module of LLVM IR."""
-        w = Writer(target.needs)
+        w = writer_for(target)
         w.line("br label %body")
         w.label("body")
         w.line("%i = phi i64 [ 0, %entry ], [ %next, %body ]")

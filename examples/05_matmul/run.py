@@ -8,6 +8,7 @@ any machine prints the same.
 import re
 import sys
 from collections import Counter
+from textwrap import wrap
 
 import numpy as np
 import numpy.typing as npt
@@ -40,9 +41,15 @@ def product(a: Array, b: Array) -> Array:
 
 
 def shortened(text: str) -> str:
-    """The lines without headings, each cut to a width."""
-    lines = [line for line in text.splitlines() if line and not line.startswith("module")]
-    return "\n".join(n if len(n) <= WIDTH else f"{n[: WIDTH - 3]}..." for n in lines)
+    """The lines without headings, long ones in several; of `main` and of kernels each is cut."""
+    out: list[str] = []
+    for line in text.splitlines():
+        indent = " " * (len(line) - len(line.lstrip()) + 6)
+        if " = structured." in line:
+            out += wrap(line, WIDTH, subsequent_indent=indent, break_on_hyphens=False)
+        elif line and not line.startswith("module"):
+            out.append(line if len(line) <= WIDTH else f"{line[: WIDTH - 3]}...")
+    return "\n".join(out)
 
 
 def part(module: Module, stage: str) -> str:

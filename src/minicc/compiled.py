@@ -9,9 +9,9 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from minicc.backends.base import Store
+from minicc.backends.base import Backend, Native, Store
 from minicc.backends.layout import Layout
-from minicc.backends.llvm.compile import Native, compile_program
+from minicc.backends.llvm.compile import compile_program
 from minicc.compiler import Stage, given_by, lower
 from minicc.errors import MiniccError, UserError
 from minicc.ir import affine, graph
@@ -42,6 +42,7 @@ from minicc.runtime.threads import runtime_code
 from minicc.target import Target
 from minicc.version import VERSION
 
+_BACKEND: Backend = compile_program
 _MUCH = 1 << 23  # bytes of constants, of which stages may have left copies about
 
 
@@ -259,6 +260,6 @@ class _Building:
             give_back()
         machine, fast = options.machine, options.math == "fast"
         store = store_of(options, machine)
-        native = compile_program(program, machine, fast, runtime_code(), store)
+        native = _BACKEND(program, machine, fast, runtime_code(), store)
         seconds["llvm"] += time.perf_counter() - began
         return native._replace(layout=_as_declared(native.layout, function))

@@ -9,7 +9,7 @@ costs half a millisecond at import.
 | MINICC_MATH         | `math`         | `fast` (default) or `strict`                           |
 | MINICC_THREADS      | `threads`      | threads of a run; default: all cores it may use        |
 | MINICC_SPIN         | `spin`         | `1` (default) or `0`: threads that wait spin first     |
-| MINICC_TARGET       | `target`       | `avx2`, `zen3`, ... (`minicc target`); default: this   |
+| MINICC_TARGET       | `target`       | `zen3`, ... (see `minicc target`); default: this host  |
 | MINICC_CACHE_DIR    | `cache_dir`    | folder of compiled programs; empty or `off`: keep none |
 | MINICC_CACHE_SIZE   | `cache_bytes`  | the most that folder may hold, in bytes; default 4 GiB |
 | MINICC_MEMORY_LIMIT | `memory_limit` | bytes that a model may need; default: all there is     |
@@ -117,7 +117,7 @@ class Options:
     def machine(self) -> Target:
         """The target as a value: the named one, which need not run here, or the host's best.
 
-        Raises `UnsupportedError` on a host that is no x86-64.
+        Raises `UnsupportedError` on a host that no target is for.
         """
         if self.target is not None:
             return MACHINES[self.target]

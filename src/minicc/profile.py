@@ -19,8 +19,8 @@ from minicc.backends.layout import clean_status
 from minicc.backends.llvm.checks import checks_of
 from minicc.backends.llvm.compile import kernel_templates, objects_of
 from minicc.backends.llvm.emitter import symbol_of
+from minicc.backends.llvm.isa.system import FLUSH, MODE
 from minicc.backends.llvm.link import link
-from minicc.backends.llvm.program import FLUSH, MODE
 from minicc.backends.llvm.templates import Template
 from minicc.compiled import store_of
 from minicc.compiler import lower

@@ -30,6 +30,7 @@ _LLVM_NAMES = {
     "bmi": "bmi1",
     "lzcnt": "abm",
 }
+_LLVM_DOTS = {"avx512_vnni": "avx512vnni", "avx_vnni": "avxvnni"}
 
 
 class Target:
@@ -38,12 +39,14 @@ class Target:
     `vector_bits` is the widest register, `registers` how many of them there are; `has_fma` and
     `has_masks` say whether a fused multiply-add and a masked store of any type are single
     instructions.
+    `dots` are the forms of words (`ir.words`) whose products have an instruction, the best first.
     `l1` and `l2` are bytes of data cache a core; `stream` is how many multiply-adds of float32 a
     core does while one number comes from memory. Two targets are equal when their names are.
     """
 
     __slots__ = (
         "cpu",
+        "dots",
         "features",
         "has_fma",
         "has_masks",
@@ -70,6 +73,7 @@ class Target:
         l2: int,
         stream: float,
         needs: frozenset[str],
+        dots: tuple[str, ...] = ("i16",),
     ) -> None:
         self.name = name
         self.cpu = cpu
@@ -82,13 +86,18 @@ class Target:
         self.l2 = l2
         self.stream = stream
         self.needs = needs
+        self.dots = dots
 
-    def with_caches(self, name: str, l1: int, l2: int) -> Target:
-        """The machine of that name, which runs this target's code and has these caches."""
+    def machine(self, name: str, l1: int, l2: int, dots: str = "") -> Target:
+        """The machine of that name, which runs this target's code and has these caches.
+
+        It may have the feature of that name, which multiplies words of bytes, too.
+        """
+        features = [self.features, f"+{_LLVM_DOTS[dots]}"] if dots else [self.features]
         return Target(
             name,
             self.cpu,
-            self.features,
+            ",".join(filter(None, features)),
             self.vector_bits,
             self.registers,
             has_fma=self.has_fma,
@@ -96,7 +105,8 @@ class Target:
             l1=l1,
             l2=l2,
             stream=self.stream,
-            needs=self.needs,
+            needs=self.needs | {dots} if dots else self.needs,
+            dots=("u8.i8", *self.dots) if dots else self.dots,
         )
 
     @property
@@ -196,9 +206,12 @@ _X86_64 = Target(
 TARGETS = {target.name: target for target in (_AVX512, _AVX2, _X86_64)}
 """The general targets, widest first, with the caches that are usual."""
 
+BASELINE = _X86_64
+"""What every machine runs that runs any target."""
+
 
 class _Known(NamedTuple):
-    """A kind of processor: its target, its KiB of caches, and how CPUID and LLVM tell it."""
+    """A kind of processor: its target, its KiB of caches, how CPUID and LLVM tell it, its dots."""
 
     target: Target
     l1: int
@@ -207,31 +220,34 @@ class _Known(NamedTuple):
     family: int
     models: Collection[int]
     llvm: Collection[str]
+    dots: str = ""
 
 
 _AMD, _INTEL = "AuthenticAMD", "GenuineIntel"
 # fmt: off
 _KNOWN = {
-    "zen5": _Known(_AVX512, 48, 1024, _AMD, 26, range(256), ("znver5",)),
+    "zen5": _Known(_AVX512, 48, 1024, _AMD, 26, range(256), ("znver5",), "avx512_vnni"),
     "zen4": _Known(_AVX512, 32, 1024, _AMD, 25,
-                   (*range(0x10, 0x20), *range(0x60, 0x80), *range(0xA0, 0xB0)), ("znver4",)),
+                   (*range(0x10, 0x20), *range(0x60, 0x80), *range(0xA0, 0xB0)), ("znver4",),
+                   "avx512_vnni"),
     "zen3": _Known(_AVX2, 32, 512, _AMD, 25,
                    (*range(0x10), *range(0x20, 0x60)), ("znver3",)),
     "zen2": _Known(_AVX2, 32, 512, _AMD, 23, range(0x30, 0x100), ("znver2",)),
     "sapphire-rapids": _Known(_AVX512, 48, 2048, _INTEL, 6, (0x8F, 0xCF, 0xAD, 0xAE),
-                              ("sapphirerapids", "emeraldrapids", "graniterapids")),
-    "ice-lake": _Known(_AVX512, 48, 1280, _INTEL, 6, (0x6A, 0x6C), ("icelake-server",)),
+                              ("sapphirerapids", "emeraldrapids", "graniterapids"), "avx512_vnni"),
+    "ice-lake": _Known(_AVX512, 48, 1280, _INTEL, 6, (0x6A, 0x6C), ("icelake-server",),
+                       "avx512_vnni"),
     "skylake-x": _Known(_AVX512, 32, 1024, _INTEL, 6, (0x55,),
                         ("skylake-avx512", "cascadelake", "cooperlake")),
     "alder-lake": _Known(_AVX2, 48, 1280, _INTEL, 6, (0x97, 0x9A, 0xB7, 0xBA, 0xBF),
-                         ("alderlake", "raptorlake")),
+                         ("alderlake", "raptorlake"), "avx_vnni"),
     "haswell": _Known(_AVX2, 32, 256, _INTEL, 6,
                       (0x3C, 0x3D, 0x3F, 0x45, 0x46, 0x47, 0x4E, 0x4F, 0x56, 0x5E, 0x8E, 0x9E,
                        0xA5, 0xA6), ("haswell", "broadwell", "skylake")),
 }
 # fmt: on
 MACHINES = TARGETS | {
-    name: kind.target.with_caches(name, kind.l1 << 10, kind.l2 << 10)
+    name: kind.target.machine(name, kind.l1 << 10, kind.l2 << 10, kind.dots)
     for name, kind in _KNOWN.items()
 }
 """All targets by their names: the general ones, and machines of which more is known."""

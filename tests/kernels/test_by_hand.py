@@ -334,3 +334,27 @@ def test_threads_change_no_bits() -> None:
         for n in (1, 2)
     )
     assert np.array_equal(one, two)
+
+
+@pytest.mark.parametrize(
+    ("left", "right", "sums"),
+    [
+        (np.uint8, np.int8, np.int32),
+        (np.int16, np.int16, np.int64),
+        (np.float32, np.float32, np.float64),
+        (np.int8, np.int8, np.float32),
+    ],
+)
+def test_an_accumulator_has_a_type_of_its_own(left: Any, right: Any, sums: Any) -> None:
+    @minicc.kernel(grid=2, out=tl.Spec((8, 24), sums))
+    def product(a: Any, b: Any, c: Any) -> None:
+        i = tl.program_id(0) * 4
+        c[i : i + 4, :] = tl.dot(a[i : i + 4, :], b[:, :], tl.zeros((4, 24), sums))
+
+    rng = np.random.default_rng(0)
+    a = rng.integers(0, 128, (8, 20)).astype(left)
+    b = rng.integers(-128, 128, (20, 24)).astype(right)
+    want = a.astype(sums) @ b.astype(sums)
+    for got in (product(a, b), product.check(a, b)):
+        assert got.dtype == sums
+        np.testing.assert_array_equal(got, want)

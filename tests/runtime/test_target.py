@@ -34,9 +34,10 @@ def as_told(monkeypatch: pytest.MonkeyPatch, facts: Mapping[str, str]) -> Target
     ("vendor", "family", "model", "flags", "name"),
     [
         ("AuthenticAMD", "25", "1", V3, "zen3"),
-        ("AuthenticAMD", "25", "17", V4, "zen4"),
+        ("AuthenticAMD", "25", "17", V4 + " avx512_vnni", "zen4"),
+        ("AuthenticAMD", "25", "17", V4, "avx512"),
         ("AuthenticAMD", "25", "17", V3, "avx2"),  # a hypervisor may hide instructions
-        ("GenuineIntel", "6", "143", V4, "sapphire-rapids"),
+        ("GenuineIntel", "6", "143", V4 + " avx512_vnni", "sapphire-rapids"),
         ("GenuineIntel", "6", "94", V3, "haswell"),
         ("GenuineIntel", "6", "9999", V4, "avx512"),
         ("SomebodyElse", "25", "1", V3, "avx2"),

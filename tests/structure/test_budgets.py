@@ -4,6 +4,7 @@ Each check takes a module and yields what it finds wrong as `path:line: message`
 """
 
 import ast
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,6 +23,13 @@ LONGEST_LINE = 100
 # The one module that may read the environment, and the names by which it could be read.
 READS_ENVIRONMENT = SOURCE / "options.py"
 ENVIRONMENT = frozenset({"environ", "environb", "getenv", "getenvb"})
+
+# What instruction sets and their instructions are called, and where they may be named: in what is
+# said of them, and among the machines that one may ask for.
+INSTRUCTION_SETS = re.compile(
+    r"x86|\bsse\d|\bavx|vnni|\bamx\b|\bneon\b|\bsve\b|aarch64|mxcsr|\bv?p[a-z]+(wd|bus)d\b", re.I
+)
+NAMES_THEM = (SOURCE / "backends" / "llvm" / "isa", SOURCE / "target.py")
 
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 
@@ -119,6 +127,16 @@ def environment(module: Module) -> Iterator[str]:
             yield module.at(node.lineno, "only options.py reads the environment")
 
 
+def instruction_sets(module: Module) -> Iterator[str]:
+    if any(module.path.is_relative_to(place) for place in NAMES_THEM):
+        return
+    for number, line in enumerate(module.lines, 1):
+        if found := INSTRUCTION_SETS.search(line):
+            yield module.at(
+                number, f"{found[0]} names an instruction set outside of backends/llvm/isa"
+            )
+
+
 CHECKS: tuple[Check, ...] = (
     module_length,
     function_length,
@@ -126,6 +144,7 @@ CHECKS: tuple[Check, ...] = (
     docstrings,
     own_imports_at_the_top,
     environment,
+    instruction_sets,
 )
 
 
@@ -154,6 +173,7 @@ GUILTY: dict[Check, str] = {
     docstrings: '"""Doc."""\nif True:\n    def f(): ...\n',
     own_imports_at_the_top: "class C:\n    def f(self):\n        from . import ir\n",
     environment: "import os\nhome = os.environ['HOME']\n",
+    instruction_sets: '"""Doc."""\nwide = "avx512f" in flags\n',
 }
 INNOCENT: dict[Check, str] = {
     module_length: '"""Doc."""\n' + "x = 0\n" * (LONGEST_MODULE - 1),
@@ -162,6 +182,7 @@ INNOCENT: dict[Check, str] = {
     docstrings: '"""Doc."""\ndef _f(): ...\nclass C:\n    """Doc."""\n    def g(self): ...\n',
     own_imports_at_the_top: "from minicc import ir\ndef f():\n    import onnx\n",
     environment: "import os\ncount = os.cpu_count()\n",
+    instruction_sets: '"""Doc."""\nwide = target.lanes(32) == 16\n',
 }
 
 

@@ -3,9 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
+
+from minicc.backends.layout import Layout
+
+if TYPE_CHECKING:
+    from minicc.ir.core import Module
+    from minicc.target import Target
 
 # (kind, text that determines the content, how to make it) -> content, kept between processes
 Store = Callable[[str, str, Callable[[], bytes]], bytes]
@@ -43,6 +49,32 @@ class RuntimeCode(NamedTuple):
 
     text: str
     symbols: tuple[str, ...]
+
+
+class Native(NamedTuple):
+    """Machine code of a program with `main`, and what the table of `main` must hold."""
+
+    image: Image
+    layout: Layout
+
+
+class Backend(Protocol):
+    """A function that compiles programs of the last level for a target.
+
+    `runtime.execute` makes an `Executable` of what it gives, in this process or, from a file, in
+    another.
+    """
+
+    def __call__(
+        self,
+        module: Module,
+        target: Target,
+        flush_denormals: bool,
+        runtime: RuntimeCode,
+        store: Store,
+    ) -> Native:
+        """Machine code of a program, with that of the runtime; `store` keeps objects."""
+        ...
 
 
 class Executable(Protocol):

@@ -47,6 +47,7 @@ def _facts(target: Target) -> dict[str, object]:
         "registers": target.registers,
         "fma": target.has_fma,
         "masks": target.has_masks,
+        "dots": ", ".join(target.dots),
         "l1": target.l1,
         "l2": target.l2,
         "stream": target.stream,

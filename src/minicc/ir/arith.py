@@ -391,6 +391,12 @@ class BitCast(Unary, name="arith.bitcast"):
         return (np.require(args[0], requirements="C").view(self.dtype.numpy),)
 
 
+def widens(source: DType, target: DType) -> bool:
+    """Whether each number of a type is one of a wider type of its kind."""
+    kinds = (source.kind, target.kind)
+    return kinds in (("f", "f"), ("i", "i"), ("u", "u"), ("u", "i")) and source.bits < target.bits
+
+
 class Constant(Op, name="arith.constant"):
     """One value, repeated over a tile of `shape`; `value` is a literal of rank 0."""
 

@@ -3,6 +3,6 @@
 The parser needs to know their names.
 """
 
-from minicc.ir import arith, graph, kernel, program, structured
+from minicc.ir import arith, graph, kernel, program, structured, words
 
-DIALECTS = (graph, structured, kernel, program, arith)
+DIALECTS = (graph, structured, kernel, program, arith, words)

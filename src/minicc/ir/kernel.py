@@ -29,7 +29,7 @@ import numpy as np
 from minicc.ir import affine
 from minicc.ir.addresses import Address, Memory, address_of, tile_coordinates
 from minicc.ir.affine import Dim, symbol
-from minicc.ir.arith import COMBINERS, reduce_array
+from minicc.ir.arith import COMBINERS, Fma, broadcast_tiles, reduce_array, widens
 from minicc.ir.core import Array, Function, Op, Region, RunRegion, Value, walk
 from minicc.ir.indices import counted
 from minicc.ir.types import (
@@ -39,8 +39,10 @@ from minicc.ir.types import (
     BufferType,
     TensorType,
     buffer_bytes,
+    converted,
     is_index,
 )
+from minicc.ir.words import require_words, word_products
 
 
 def before_end(within: Dim, indices: tuple[Any, ...], shape: tuple[int, ...]) -> Array:
@@ -360,6 +362,42 @@ class Reduce(Op, name="kernel.reduce"):
 
     def evaluate(self, run: RunRegion, *args: Any) -> tuple[Any, ...]:
         return (reduce_array(self.combine, np.asarray(args[0]), (self.axis + 1,), keepdims=True),)
+
+
+class Dot(Op, name="kernel.dot"):
+    """The accumulator and a product: what one round of a loop over the depth of a product adds.
+
+    `lhs` and `rhs` are a column and a row of the two matrices, repeated up to the accumulator's
+    shape. It may have a wider type of their kind, which they are converted to. Floats are rounded
+    once where the target has the instruction, else twice. Where `form` is given, lhs and rhs are
+    words of several integers each (see `ir.words`), of which all products are added.
+    """
+
+    lhs: Value
+    rhs: Value
+    acc: Value
+    form: str = ""
+
+    def infer(self) -> tuple[TensorType, ...]:
+        lhs, rhs, acc = [v.type for v in self.operands]
+        if broadcast_tiles([lhs, rhs, acc]) != acc.extents:
+            raise TypeError(f"kernel.dot of {lhs} and {rhs} is larger than its accumulator {acc}")
+        if self.form:
+            require_words(self.opname, self.form, lhs, rhs, acc)
+        elif not all(t.dtype is acc.dtype or widens(t.dtype, acc.dtype) for t in (lhs, rhs)):
+            raise TypeError(f"kernel.dot of {lhs} and {rhs} can't be added to {acc}")
+        return (acc,)
+
+    def evaluate(self, run: RunRegion, *args: Any) -> tuple[Any, ...]:
+        acc = self.acc.type.dtype
+        with np.errstate(all="ignore"):
+            if self.form:
+                out = args[2] + word_products(args[0], args[1], self.form)
+            else:
+                given = zip(args[:2], (self.lhs, self.rhs), strict=True)
+                lhs, rhs = [converted(a, v.type.dtype, acc) for a, v in given]
+                out = Fma.compute(lhs, rhs, args[2])
+        return (np.asarray(out, acc.numpy),)
 
 
 class Broadcast(Op, name="kernel.broadcast"):

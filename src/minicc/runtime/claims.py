@@ -56,7 +56,7 @@ _STOLEN = 4_000_000
 _SOON = 100_000_000  # cycles
 _STAND, _LONGEST_STAND, _REST, _LONGEST_REST = 4_000_000, 32_000_000, 2_000_000, 256_000_000  # ns
 
-_FUTEX, _GETRUSAGE, _GETCPU = 202, 98, 309  # system calls of Linux on x86-64
+_FUTEX, _GETRUSAGE, _GETCPU = 202, 98, 309  # system calls of Linux
 _WAIT, _WAKE_ALL = 128, 129  # operations on a futex that is the process's own
 _SWITCHES = 136  # in `struct rusage`: how often the thread was taken off its core
 
@@ -75,9 +75,6 @@ def _get(name: str, offset: int, kind: str = "i64") -> str:
 _WAITING = f"""
 declare i64 @syscall(i64, ...)
 declare i64 @llvm.readcyclecounter()
-declare void @llvm.x86.sse2.pause()
-declare void @llvm.x86.sse.stmxcsr(ptr)
-declare void @llvm.x86.sse.ldmxcsr(ptr)
 declare i64 @llvm.umin.i64(i64, i64)
 declare i64 @llvm.umax.i64(i64, i64)
 
@@ -96,7 +93,7 @@ idle:
   %fresh = icmp ult i64 %spent, %patience
   br i1 %fresh, label %poll, label %park
 poll:
-  call void @llvm.x86.sse2.pause()
+  call void @minicc_pause()
   %seen = load atomic i64, ptr %word acquire, align 8
   %ready = icmp sge i64 %seen, %goal
   br i1 %ready, label %done, label %idle
@@ -218,7 +215,7 @@ claimed:
   br i1 %worker, label %adopt, label %work
 adopt:
   ; rounding and denormals as in the caller
-  call void @llvm.x86.sse.ldmxcsr(ptr %mode.at)
+  call void @minicc_set_mode(ptr %mode.at)
   br label %work
 work:
   call void @minicc_chunk(ptr %team, i64 %thread, i64 %share, i64 %chunk)
@@ -279,7 +276,7 @@ publish:
   store i64 %extent, ptr %extent.at
   store i64 %shares, ptr %shares.at
   store i64 %parts, ptr %parts.at
-  call void @llvm.x86.sse.stmxcsr(ptr %mode.at)
+  call void @minicc_save_mode(ptr %mode.at)
   %tag = shl i64 %launch, 24
   %full = or i64 %tag, %parts
   br label %open

@@ -3,7 +3,7 @@
 Workers are Python's threads, since then no `pthread_create` is needed; each enters native code once
 and stays there without the GIL until the team closes. What they do there, and why a run needs none
 of them, is said in `claims`: a team with workers missing, asleep or late gives the same results, so
-an interrupt between any two lines of this module leaves nothing to repair. Linux on x86-64.
+an interrupt between any two lines of this module leaves nothing to repair. Linux alone.
 """
 
 from __future__ import annotations
@@ -22,12 +22,14 @@ from minicc.later import Later
 from minicc.runtime import claims
 from minicc.runtime.entry import ENTRY, ENTRY_IR
 from minicc.runtime.image import Library, load
-from minicc.target import TARGETS, usable_processors
+from minicc.target import BASELINE, usable_processors
 
 if TYPE_CHECKING:
     from minicc.backends.llvm import link, optimize
+    from minicc.backends.llvm.isa import system
 else:
     link, optimize = Later("minicc.backends.llvm.link"), Later("minicc.backends.llvm.optimize")
+    system = Later("minicc.backends.llvm.isa.system")
 
 # Cycles of the time stamp counter (2 to 4 a nanosecond) to spin before parking: 1 ms for a worker,
 # 0.1 for a caller that waits. Waking a parked thread took 30 to 145 us on a virtual machine, a
@@ -46,17 +48,15 @@ def runtime_code(delay: str = "", more: str = "") -> RuntimeCode:
 
     `more` is text that goes with it, in tests the function called `delay` (see `team_ir`).
     """
-    text = claims.team_ir(delay) + ENTRY_IR + more
+    text = claims.team_ir(delay) + system.THREADS + ENTRY_IR + more
     return RuntimeCode(text, ("minicc_worker", "minicc_close", ENTRY))
 
 
 @cache
 def _own_library() -> Library:
-    """The team's code for any x86-64, one for the process."""
+    """The team's code for any machine, one for the process."""
     code = runtime_code()
-    return load(
-        link.link([link.Object(optimize.optimise(code.text, TARGETS["x86-64"]))], code.symbols)
-    )
+    return load(link.link([link.Object(optimize.optimise(code.text, BASELINE))], code.symbols))
 
 
 _NATIVE = ctypes.CFUNCTYPE(None, ctypes.c_void_p)

@@ -12,10 +12,8 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from itertools import chain
 from threading import Event, Lock
-from typing import NamedTuple
 
-from minicc.backends.base import Image, RuntimeCode, Store
-from minicc.backends.layout import Layout
+from minicc.backends.base import Native, RuntimeCode, Store
 from minicc.backends.llvm.emit import emit_kernel
 from minicc.backends.llvm.link import Object, link
 from minicc.backends.llvm.optimize import assembly, optimise, optimise_whole
@@ -23,13 +21,6 @@ from minicc.backends.llvm.program import constants_of, emit_main, inlined_kernel
 from minicc.backends.llvm.templates import FUNCTION, Template, templates_of
 from minicc.ir.core import Function, Literal, Module, Op, walk
 from minicc.target import Target
-
-
-class Native(NamedTuple):
-    """Machine code of a program with `main`, and what the table of `main` must hold."""
-
-    image: Image
-    layout: Layout
 
 
 def emit(module: Module, target: Target, flush_denormals: bool) -> dict[str, str]:

@@ -15,7 +15,7 @@ from math import prod
 
 import numpy as np
 
-from minicc.backends.llvm import checks, elementwise, memory, shapes
+from minicc.backends.llvm import checks, dots, elementwise, memory, shapes
 from minicc.backends.llvm.emitter import (
     Emit,
     Emitter,
@@ -32,6 +32,7 @@ from minicc.ir import affine, arith, kernel
 from minicc.ir.affine import Dim
 from minicc.ir.core import Function, Op, Region, Value, walk
 from minicc.ir.types import BOOL, INDEX, DType, TensorType
+from minicc.ir.words import WordProduct
 from minicc.target import Target
 
 _MANY = 8  # vectors for which a long function becomes a loop
@@ -256,11 +257,13 @@ EMIT: dict[type[Op], Emit] = {
     kernel.Alloc: memory.alloc,
     kernel.For: _for,
     kernel.Range: _range,
+    kernel.Dot: dots.dot,
     kernel.Reduce: shapes.reduce,
     kernel.Broadcast: shapes.broadcast,
     kernel.Reshape: shapes.reshape,
     kernel.Slice: shapes.slice,
     kernel.Concat: shapes.concat,
+    WordProduct: dots.word_product,
     arith.Select: _select,
     arith.Cast: _cast,
     arith.BitCast: _bitcast,

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from minicc.backends.llvm.isa.table import writer_for
 from minicc.backends.llvm.sizes import evaluated
 from minicc.backends.llvm.tiles import Tile
-from minicc.backends.llvm.writer import Vec, Writer
+from minicc.backends.llvm.writer import Vec
 from minicc.errors import CompilerBug
 from minicc.ir import kernel
 from minicc.ir.affine import Dim
@@ -16,12 +17,6 @@ from minicc.ir.rewrite import used_by
 from minicc.target import Target
 
 Emit = Callable[["Emitter", Any], None]
-
-
-def llvm_features(target: Target) -> tuple[str, ...]:
-    """The features that the writer asks about, which a target has by its level."""
-    names = ("fma",) if target.has_fma else ()
-    return (*names, "avx512f", "avx512dq", "avx512vl") if target.vector_bits >= 512 else names
 
 
 def symbol_of(kernel: str) -> str:
@@ -49,7 +44,7 @@ class Emitter:
         self.target = target
         self.table = table
         self.lanes = lanes
-        self.w = Writer(llvm_features(target))
+        self.w = writer_for(target)
         self.env: dict[Value, Any] = {}
         self.entry: list[str] = []
         self.block = "entry"

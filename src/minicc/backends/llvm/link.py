@@ -17,24 +17,20 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from minicc.backends.base import OUTSIDE, TABLE_BYTES, Image
+from minicc.backends.llvm.isa.system import JUMP, MACHINE, NEAR, NUMBERS, STUB, TRAP
 from minicc.errors import CompilerBug
 
-# ELF, as far as objects of x86-64 have it
+# ELF, as far as our objects have it
 _HEADER = struct.Struct("<16sHHIQQQIHHHHHH")
 _SECTION = struct.Struct("<IIQQQQIIQQ")
 _SYMBOL = struct.Struct("<IBBHQQ")
 _RELOCATION = struct.Struct("<QQq")
 _IDENT = b"\x7fELF\x02\x01\x01"
-_RELOCATABLE, _X86_64 = 1, 62
+_RELOCATABLE = 1
 _PROGBITS, _SYMBOLS, _RELOCATIONS, _REL, _UNWIND = 1, 2, 4, 9, 0x70000001
 _WRITE, _ALLOC, _THREADS = 1, 2, 1 << 10
-_PC32, _PLT32 = 2, 4
-_NUMBERS = {1: "<q", 10: "<I", 11: "<i"}  # how the relocations of numbers are written
 _UNDEFINED, _RESERVED = 0, 0xFF00
 _GLOBAL = 1
-
-_STUB = struct.Struct("<2si2x")  # jmp *offset(%rip), and two bytes that are never reached
-_JUMP = b"\xff\x25"
 
 
 class _Section(NamedTuple):
@@ -68,8 +64,8 @@ class _Parsed:
         self.names, self.numbers = object_.names, object_.numbers
         self.data = data = object_.code
         head = _HEADER.unpack_from(data)
-        if head[0][: len(_IDENT)] != _IDENT or head[1:3] != (_RELOCATABLE, _X86_64):
-            raise _bug("an object is no relocatable ELF of x86-64")
+        if head[0][: len(_IDENT)] != _IDENT or head[1:3] != (_RELOCATABLE, MACHINE):
+            raise _bug("an object is no relocatable ELF of this machine")
         start, count = head[6], head[12]
         rows = _SECTION.iter_unpack(data[start : start + _SECTION.size * count])
         self.sections = [_Section(*row) for row in rows]
@@ -131,7 +127,7 @@ class _Linker:
 
     def align(self, bytes_: int) -> None:
         """Pad with instructions that trap, which nothing ever reaches."""
-        self.code += b"\xcc" * (-len(self.code) % bytes_)
+        self.code += TRAP * (-len(self.code) % bytes_)
 
     def target(self, part: _Parsed, places: dict[int, int], symbol: tuple[int, ...]) -> int:
         """Where in the code a symbol of an object lies: itself, or a stub for it."""
@@ -144,10 +140,10 @@ class _Linker:
             raise _bug(f"{name} is not defined, and is no function that images may call")
         if name not in self.stubs:
             number = len(self.stubs)
-            self.align(_STUB.size)
+            self.align(STUB.size)
             self.stubs[name] = len(self.code)
             slot = 8 * number - TABLE_BYTES
-            self.code += _STUB.pack(_JUMP, slot - (len(self.code) + 6))
+            self.code += STUB.pack(JUMP, slot - (len(self.code) + 6))
         return self.stubs[name]
 
     def resolve(self, part: _Parsed, places: dict[int, int]) -> None:
@@ -159,9 +155,9 @@ class _Linker:
             for at, info, addend in _RELOCATION.iter_unpack(part.bytes(table)):
                 kind, symbol = info & 0xFFFFFFFF, part.symbols[info >> 32]
                 place, name = base + at, part.name(symbol)
-                if kind in _NUMBERS and name in part.numbers:
-                    struct.pack_into(_NUMBERS[kind], self.code, place, part.numbers[name] + addend)
-                elif kind in (_PC32, _PLT32) and name not in part.numbers:
+                if kind in NUMBERS and name in part.numbers:
+                    struct.pack_into(NUMBERS[kind], self.code, place, part.numbers[name] + addend)
+                elif kind in NEAR and name not in part.numbers:
                     offset = self.target(part, places, symbol) + addend - place
                     struct.pack_into("<i", self.code, place, offset)
                 else:

@@ -4,16 +4,16 @@ Each function appends branch-free LLVM IR for one vector of float32 or float64 o
 and returns the name of the result. NaN gives NaN; infinities, signed zeros and denormal arguments
 have their IEEE meaning. A result below the normal range may be flushed to zero.
 
-There are two ways through exp, exp2 and log. AVX-512 has instructions that scale by a power of two
-and split off exponent and significand, with all special cases; elsewhere integer arithmetic on the
-bits and a few selects do the same. The polynomials are our own (`coefficients`); the reductions
-are the classical ones of W. Cody and W. Waite, "Software Manual for the Elementary Functions",
-1980. Rounding to an integer adds 1.5 * 2**(precision - 1): baseline x86-64 has no other way, and
-LLVM keeps it, as it never reassociates floating point unless told to.
+There are two ways through exp, exp2 and log. Some targets have instructions of their own that scale
+by a power of two and split off exponent and significand, with all special cases; elsewhere integer
+arithmetic on the bits and a few selects do the same. The polynomials are our own (`coefficients`);
+the reductions are the classical ones of W. Cody and W. Waite, "Software Manual for the Elementary
+Functions", 1980. Rounding to an integer adds 1.5 * 2**(precision - 1): not every target has another
+way, and LLVM keeps it, as it never reassociates floating point unless told to.
 
 Errors are in units in the last place (ULP) of the correctly rounded result's binade, for normal
-results, measured by tools/measure_math.py on three targets: AVX-512 and AVX2, which gave the same
-figures, and baseline x86-64, which has no FMA. Figures are rounded up.
+results, measured by tools/measure_math.py on the general targets, of which those with FMA gave the
+same figures. Figures are rounded up.
 """
 
 from collections.abc import Callable, Sequence
@@ -36,8 +36,6 @@ class Format(NamedTuple):
 
     mantissa: int  # stored bits of the significand
     bias: int
-    suffix: str  # of the x86 intrinsics
-    full: int  # lanes of a 512-bit register
     c: Coefficients
 
     @property
@@ -52,8 +50,8 @@ class Format(NamedTuple):
 
 
 FORMATS = {
-    "float": Format(23, 127, "ps", 16, coefficients.FLOAT),
-    "double": Format(52, 1023, "pd", 8, coefficients.DOUBLE),
+    "float": Format(23, 127, coefficients.FLOAT),
+    "double": Format(52, 1023, coefficients.DOUBLE),
 }
 
 
@@ -93,66 +91,6 @@ def absolute(w: Writer, t: Vec, x: str) -> str:
 def with_sign(w: Writer, t: Vec, magnitude: str, sign: str) -> str:
     """The magnitude of one with the sign of the other."""
     return w.intrinsic(f"llvm.copysign.{t.suffix}", t, (t, magnitude), (t, sign))
-
-
-# ---- AVX-512 -----------------------------------------------------------------------------------
-
-
-def in_registers(
-    w: Writer, t: Vec, operands: Sequence[str], emit: Callable[[Vec, Sequence[str]], str]
-) -> str:
-    """Apply `emit`, which can do 128, 256 or 512 bits at a time only, to any number of lanes.
-
-    Other lane counts are padded and cut by shuffles that cost nothing where they hit register
-    boundaries. So every lane count gives the same bits.
-    """
-    form = format_of(t)
-    widths = [form.full // 4, form.full // 2, form.full]
-    if t.lanes in widths:
-        return emit(t, operands)
-    if t.lanes == 1:
-        part = Vec(widths[0], t.element)
-        padded = [w.inst(f"insertelement {part} poison, {t} {x}, i32 0") for x in operands]
-        return w.inst(f"extractelement {part} {emit(part, padded)}, i32 0")
-    width = next((n for n in widths if n >= t.lanes), form.full)
-    part, pieces = Vec(width, t.element), []
-    for start in range(0, t.lanes, width):
-        lanes = [i if i < t.lanes else None for i in range(start, start + width)]
-        pieces.append(emit(part, [shuffle(w, t, x, x, lanes) for x in operands]))
-    while len(pieces) > 1:
-        if len(pieces) % 2:
-            pieces.append(pieces[-1])
-        joined = list(range(2 * part.lanes))
-        pieces = [
-            shuffle(w, part, a, b, joined) for a, b in zip(pieces[::2], pieces[1::2], strict=True)
-        ]
-        part = Vec(2 * part.lanes, t.element)
-    return shuffle(w, part, pieces[0], pieces[0], list(range(t.lanes)))
-
-
-def shuffle(w: Writer, t: Vec, a: str, b: str, lanes: Sequence[int | None]) -> str:
-    """The named lanes of a followed by b; None is a lane of no matter."""
-    mask = ", ".join(["i32 poison" if i is None else f"i32 {i}" for i in lanes])
-    return w.inst(f"shufflevector {t} {a}, {t} {b}, <{len(lanes)} x i32> <{mask}>")
-
-
-def x86(w: Writer, t: Vec, name: str, operands: Sequence[str], immediate: str = "") -> str:
-    """One AVX-512 instruction in its intrinsic's masked form, unmasked, in the current rounding."""
-    form = format_of(t)
-    bits = t.lanes * t.bits
-    mask = "i16" if t.lanes == 16 else "i8"
-    arguments = [f"{t} {x}" for x in operands]
-    kinds = [str(t)] * len(operands)
-    for kind, text in (("i32", immediate), (str(t), "poison"), (mask, "-1")):
-        if text:
-            arguments.append(f"{kind} {text}")
-            kinds.append(kind)
-    if bits == 512:
-        arguments.append("i32 4")
-        kinds.append("i32")
-    full = f"llvm.x86.avx512.mask.{name}.{form.suffix}.{bits}"
-    w.declares.setdefault(full, f"declare {t} @{full}({', '.join(kinds)})")
-    return w.inst(f"call {t} @{full}({', '.join(arguments)})")
 
 
 # ---- exp ---------------------------------------------------------------------------------------
@@ -203,8 +141,8 @@ def add_exponent(w: Writer, t: Vec, p: str, shifted: str) -> str:
 def exp(w: Writer, t: Vec, x: str) -> str:
     """e**x: reduction by ln 2, polynomial of degree 6 (float64: 12), scaling. 13 instructions.
 
-    exp(0) = 1. On AVX-512 small results underflow gradually; elsewhere below the normal range
-    they are 0.
+    exp(0) = 1. An instruction that scales lets small results underflow gradually; elsewhere they
+    are 0 below the normal range.
 
     Worst error with FMA (without): 0.892 (0.977) ULP over all float32, 0.86 (0.96) over a
     sample of 12 million float64.
@@ -215,13 +153,14 @@ def exp(w: Writer, t: Vec, x: str) -> str:
 def _exp(w: Writer, t: Vec, x: str, scale: float) -> str:
     """e**(scale * x), scale 1 or -1."""
     form, c = format_of(t), format_of(t).c
-    if w.has_avx512:
+    scale_by_power = w.own.get("scale")
+    if scale_by_power is not None:
         high, low = c.exp_largest + 0.5, c.exp_smallest - form.mantissa + 4.0
         bounds = (low, high) if scale > 0 else (-high, -low)
         x = upper(w, t, lower(w, t, x, bounds[1]), bounds[0])
         parts = reduce(w, t, x, scale)
         p = exp_reduced(w, t, parts.r, scale)
-        return in_registers(w, t, (p, parts.n), lambda part, xs: x86(w, part, "scalef", xs))
+        return scale_by_power(w, t, (p, parts.n))
     parts = reduce(w, t, x, scale)
     # At the greatest n, p is under 1 wherever the result is finite: the exponent doesn't overflow.
     y = add_exponent(w, t, exp_reduced(w, t, parts.r, scale), parts.shifted)
@@ -241,22 +180,20 @@ def _within_range(w: Writer, t: Vec, x: str, y: str, smallest: float, largest: f
 def exp2(w: Writer, t: Vec, x: str) -> str:
     """2**x: the nearest whole number apart, polynomial of degree 6 (float64: 11), scaling.
 
-    9 instructions on AVX-512, 4 fewer than exp.
+    9 instructions with the target's own, 4 fewer than exp.
 
-    exp2(0) = 1, and powers of whole numbers are exact. On AVX-512 small results underflow
-    gradually; elsewhere below the normal range they are 0.
+    exp2(0) = 1, and powers of whole numbers are exact. Small results are as with exp.
 
     Worst error with FMA (without): 0.949 (1.228) ULP over all float32, 0.98 (1.26) over a
     sample of 12 million float64.
     """
     form, c = format_of(t), format_of(t).c
-    if w.has_avx512:
-        # Immediate 8: x less the nearest whole number, without exceptions. Infinities leave 0, so
-        # that their power is the scaling alone: no argument needs to be kept within bounds.
-        r = in_registers(w, t, (x,), lambda part, xs: x86(w, part, "reduce", xs, "8"))
+    if "scale" in w.own and "fraction" in w.own:
+        # Infinities leave 0, so that their power is the scaling alone: no argument needs to be
+        # kept within bounds.
+        r = w.own["fraction"](w, t, (x,))
         whole = w.binary("fsub", t, x, r)
-        p = horner(w, t, c.exp2, r)
-        return in_registers(w, t, (p, whole), lambda part, xs: x86(w, part, "scalef", xs))
+        return w.own["scale"](w, t, (horner(w, t, c.exp2, r), whole))
     magic = w.splat(t, form.magic)
     shifted = w.binary("fadd", t, x, magic)
     r = w.binary("fsub", t, x, w.binary("fsub", t, shifted, magic))
@@ -303,26 +240,14 @@ Split = tuple[str, str, Callable[[str], str]]
 
 def split(w: Writer, t: Vec, x: str) -> Split:
     """Significand in [3/4, 3/2), exponent, and what puts the special cases of a logarithm right."""
-    return _split_avx512(w, t, x) if w.has_avx512 else _split_bits(w, t, x)
-
-
-def _split_avx512(w: Writer, t: Vec, x: str) -> Split:
-    """Significand in [3/4, 3/2) and exponent, as the instructions give them.
-
-    Immediate 11: that interval, and NaN for a negative number. getexp(0) = -inf and getexp(inf)
-    = inf carry the special cases through the sum, as both parts of ln 2 are positive.
-    """
-
-    def mant(part: Vec, xs: Sequence[str]) -> str:
-        return x86(w, part, "getmant", xs, "11")
-
-    def exponent(part: Vec, xs: Sequence[str]) -> str:
-        return x86(w, part, "getexp", xs)
-
-    m = in_registers(w, t, (x,), mant)
-    e = in_registers(w, t, (x,), exponent)
-    e = w.binary("fsub", t, e, in_registers(w, t, (m,), exponent))
-    return m, e, lambda y: y
+    significand, exponent = w.own.get("significand"), w.own.get("exponent")
+    if significand is None or exponent is None:
+        return _split_bits(w, t, x)
+    # NaN for a negative number. The exponents of 0 and infinity, -inf and inf, carry the special
+    # cases through the sum, as both parts of ln 2 are positive.
+    m = significand(w, t, (x,))
+    e = exponent(w, t, (x,))
+    return m, w.binary("fsub", t, e, exponent(w, t, (m,))), lambda y: y
 
 
 def _split_bits(w: Writer, t: Vec, x: str) -> Split:

@@ -18,6 +18,7 @@ from itertools import count as numbers
 from minicc.backends.layout import ARENA, FIRST, STATUS, TEAM, WATCH, WORDS, Layout
 from minicc.backends.llvm.checks import checks_of, checks_of_program
 from minicc.backends.llvm.emitter import symbol_of
+from minicc.backends.llvm.isa.system import DECLARE_MODE, FLUSH, save_mode, set_mode
 from minicc.backends.llvm.sizes import evaluated, parameter
 from minicc.errors import CompilerBug
 from minicc.ir import affine, affine_facts, program
@@ -30,22 +31,6 @@ _WATCHED = 10_000_000  # points of a loop's rounds after which it asks whether t
 _MOST_ROUNDS = 1 << 16  # or rounds, where these are small
 _LIGHT = 4096  # points of a launch in a loop that may be inlined
 _SHORT, _MOST_INLINED = 120, 1000  # ops of such a kernel, and of all of them
-FLUSH = 0x8040  # MXCSR: denormal results and operands are zero
-MODE = """
-declare void @llvm.x86.sse.stmxcsr(ptr)
-declare void @llvm.x86.sse.ldmxcsr(ptr)
-define i32 @mode(i32 %kept, i32 %more) nounwind {
-  %at = alloca i32
-  call void @llvm.x86.sse.stmxcsr(ptr %at)
-  %before = load i32, ptr %at
-  %some = and i32 %before, %kept
-  %after = or i32 %some, %more
-  store i32 %after, ptr %at
-  call void @llvm.x86.sse.ldmxcsr(ptr %at)
-  ret i32 %before
-}
-"""
-"""A function for who calls kernels one by one: keeps some bits of MXCSR, sets more, gives all."""
 _BARRIER = "  call void @minicc_barrier(ptr %team)"
 _SCRATCH, _PART = "ptr %scratch", "i64 %scratch.part"  # the caller's, and bytes of a thread's
 
@@ -421,20 +406,17 @@ def _module(
             declarations.append(f"declare void @{symbol_of(f.name)}({', '.join(kinds)})")
     begin, end = [], []
     if flush:
-        declarations += [
-            "declare void @llvm.x86.sse.stmxcsr(ptr)",
-            "declare void @llvm.x86.sse.ldmxcsr(ptr)",
-        ]
+        declarations.append(DECLARE_MODE)
         begin = [
             "  %before = alloca i32",
             "  %within = alloca i32",
-            "  call void @llvm.x86.sse.stmxcsr(ptr %before)",
+            save_mode("%before"),
             "  %mode = load i32, ptr %before",
             f"  %flushing = or i32 %mode, {FLUSH}",
             "  store i32 %flushing, ptr %within",
-            "  call void @llvm.x86.sse.ldmxcsr(ptr %within)",
+            set_mode("%within"),
         ]
-        end = ["  call void @llvm.x86.sse.ldmxcsr(ptr %before)"]
+        end = [set_mode("%before")]
     return "\n".join(
         [
             *declarations,

@@ -6,8 +6,9 @@ lanes move.
 
 from __future__ import annotations
 
-from minicc.backends.llvm import elementwise, math
+from minicc.backends.llvm import elementwise
 from minicc.backends.llvm.emitter import Emitter, define_chunked
+from minicc.backends.llvm.instructions import shuffle
 from minicc.backends.llvm.tiles import ELEMENT, Tile, gathered, leading_map, split_axis
 from minicc.backends.llvm.writer import Vec
 from minicc.ir import arith, kernel
@@ -102,7 +103,7 @@ def _fold_rows(e: Emitter, combine: str, width: int, tile: Tile, rows: list[str]
 
 def _lanes(e: Emitter, vec: Vec, a: str, b: str, lanes: list[int]) -> str:
     """The named lanes of a followed by b; a scalar where it is one, of a."""
-    return _scalar(e, vec, a, *lanes) if len(lanes) == 1 else math.shuffle(e.w, vec, a, b, lanes)
+    return _scalar(e, vec, a, *lanes) if len(lanes) == 1 else shuffle(e.w, vec, a, b, lanes)
 
 
 def _scalar(e: Emitter, vec: Vec, x: str, lane: int) -> str:

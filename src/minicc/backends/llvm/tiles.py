@@ -1,9 +1,9 @@
 """Tiles as machine vectors: how a static n-d tile is split into SSA vectors of the target.
 
 The last axis is cut into chunks of the target's width, the rest into descending powers of two (40
-floats under AVX-512 are 16 + 16 + 8); every index of the leading axes has its own chunks. A tile
-whose last extent is 1 is held as scalars, which are repeated ("splat") where a wider operand meets
-them.
+floats in registers of 16 are 16 + 16 + 8); every index of the leading axes has its own chunks. A
+tile whose last extent is 1 is held as scalars, which are repeated ("splat") where a wider operand
+meets them.
 """
 
 from __future__ import annotations

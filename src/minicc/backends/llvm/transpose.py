@@ -1,10 +1,9 @@
 """Rows of a matrix in registers to its columns, by shuffles of two vectors.
 
 Each round joins rows whose numbers differ in one bit, the lowest first. While what was joined fits
-in 128 bits, two vectors are interleaved within their parts of 128 bits (`unpcklps` and `unpckhpd`
-of x86, `zip1` of Arm); after that such parts change places (`vperm2f128`, `vshuff32x4`). Each is
-one instruction, where a shuffle across whole vectors is two or reads its lanes' numbers from
-memory.
+in 128 bits, two vectors are interleaved within their parts of 128 bits; after that such parts
+change places. Each is one instruction, where a shuffle across whole vectors is two or reads its
+lanes' numbers from memory.
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@ constants, hexadecimal floats.
 
 import math
 import struct
-from collections.abc import Collection
+from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -89,18 +89,19 @@ def constant(element: str, value: float | int) -> str:
     return _float_constant(element, bits)
 
 
+# (writer, vector type, operands) -> the result of an instruction that is appended
+Apply = Callable[["Writer", Vec, Sequence[str]], str]
+
+
 class Writer:
     """The body of one LLVM function under construction.
 
-    `features` are the target's features as LLVM names them (`fma`, `avx512f`, ...). Two of its
-    questions are asked so often that they are attributes: `has_fma`, and `has_avx512`, which
-    means F, DQ and VL together (every AVX-512 core since Skylake-X).
+    `own` are instructions of the target alone, by what they compute (see `instructions`).
     """
 
-    def __init__(self, features: Collection[str] = ()) -> None:
-        self.features = frozenset(features)
-        self.has_fma = "fma" in self.features or "avx512f" in self.features
-        self.has_avx512 = {"avx512f", "avx512dq", "avx512vl"} <= self.features
+    def __init__(self, has_fma: bool = False, own: Mapping[str, Apply] | None = None) -> None:
+        self.has_fma = has_fma
+        self.own = own or {}
         self.lines: list[str] = []
         self.declares: dict[str, str] = {}
         self._count = 0

@@ -38,7 +38,7 @@ def unique(node: Node, x: Array) -> tuple[Array, Array, Array]:
 
 @host_operator(f"{_DOMAIN}.MurmurHash3")
 def murmur_hash(node: Node, x: Array) -> Array:
-    """A number of 32 bits for the bytes of each element: MurmurHash3 for x86, of a seed."""
+    """A number of 32 bits for the bytes of each element: MurmurHash3 of a seed."""
     seed = node.integer("seed", 0) & _MASK
     given = texts(x) if x.dtype.kind in "OUS" else x
 

@@ -29,7 +29,7 @@ from minicc.frontends.onnx.reader import Node
 from minicc.frontends.onnx.registry import operator
 from minicc.ir import graph
 from minicc.ir.core import Literal, Value
-from minicc.target import host_flags
+from minicc.target import Target
 
 _BLOCKED = f"{DOMAIN}.nchwc"
 _WINDOW = "auto_pad dilations kernel_shape pads strides"
@@ -37,7 +37,7 @@ _WINDOW = "auto_pad dilations kernel_shape pads strides"
 
 def block_size() -> int:
     """How many channels ONNX Runtime puts in a block on this machine."""
-    return 16 if "avx512f" in host_flags() else 8
+    return max(8, Target.host().lanes(32))
 
 
 def _spread(ctx: Context, x: Value, channels: int) -> Value:

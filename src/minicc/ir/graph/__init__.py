@@ -28,7 +28,7 @@ from minicc.ir.graph.circular import (
     Tan,
 )
 from minicc.ir.graph.complex import Complex, Imag, Real
-from minicc.ir.graph.contract import LAYOUTS, Contract, Conv, parse_equation
+from minicc.ir.graph.contract import LAYOUTS, Contract, Conv, parse_equation, summed_axes
 from minicc.ir.graph.control import If, Kernel, Scan, While
 from minicc.ir.graph.elementwise import (
     Abs,
@@ -175,4 +175,5 @@ __all__ = [
     "broadcast_shapes",
     "parse_equation",
     "product",
+    "summed_axes",
 ]

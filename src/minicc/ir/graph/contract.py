@@ -1,11 +1,14 @@
 """Contractions: the einsum of two operands, and convolution.
 
 f16 and bf16 are multiplied and summed in f32 and rounded once. No order of summing is promised.
+Where `form` is given, operands are words of small integers (see `ir.words`), all of whose products
+are summed; the form's lhs is the second operand where they are `swapped`.
 """
 
 from __future__ import annotations
 
 import itertools
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -14,6 +17,7 @@ from minicc.ir.affine import Dim
 from minicc.ir.core import Array, Op, RunRegion, Value
 from minicc.ir.graph.shapes import agree, differ, window_extent
 from minicc.ir.types import TensorType
+from minicc.ir.words import FORMS, parts_of, require_words
 
 LAYOUTS = ("channels_first", "channels_last")
 
@@ -38,6 +42,30 @@ def check_numeric(op: Op, a: TensorType, b: TensorType) -> None:
         raise TypeError(f"{op.opname} wants numbers of one element type, not {a} and {b}")
 
 
+def summed_axes(equation: str) -> tuple[int, int]:
+    """The axis of each operand that words of a contraction lie along: the first that is summed.
+
+    ValueError where none of both operands is.
+    """
+    left, right, out = parse_equation(equation)
+    for axis, letter in enumerate(left):
+        if letter in right and letter not in out:
+            return axis, right.index(letter)
+    raise ValueError(f'equation "{equation}" sums nothing that words could hold')
+
+
+def _taken_apart(
+    args: Sequence[Any], axes: Sequence[int], form: str, swapped: bool
+) -> tuple[Array, ...]:
+    """What words hold, as i32; the parts of each one after the other along an axis."""
+    kinds = FORMS[form][:: -1 if swapped else 1]
+    parts = [parts_of(np.asarray(a), kind) for a, kind in zip(args, kinds, strict=True)]
+    return tuple(
+        np.concatenate(np.moveaxis(p, -1, 0), axis=axis).astype(np.int32)
+        for p, axis in zip(parts, axes, strict=True)
+    )
+
+
 def _widened(x: Any) -> Array:
     """f16 and bf16 as f32, others as they are."""
     array = np.asarray(x)
@@ -55,10 +83,15 @@ class Contract(Op, name="graph.contract"):
     a: Value
     b: Value
     equation: str
+    form: str = ""
+    swapped: bool = False
 
     def infer(self) -> tuple[TensorType, ...]:
         a, b = self.a.type, self.b.type
         check_numeric(self, a, b)
+        if self.form:
+            require_words(self.opname, self.form, a, b)
+            summed_axes(self.equation)
         left, right, out = parse_equation(self.equation)
         if (len(left), len(right)) != (a.rank, b.rank):
             raise TypeError(f'equation "{self.equation}" does not fit the ranks of {a} and {b}')
@@ -71,6 +104,8 @@ class Contract(Op, name="graph.contract"):
         return (TensorType(a.dtype, tuple([extents[letter] for letter in out])),)
 
     def evaluate(self, run: RunRegion, *args: Any) -> tuple[Any, ...]:
+        if self.form:
+            args = _taken_apart(args, summed_axes(self.equation), self.form, self.swapped)
         with np.errstate(all="ignore"):
             out = np.einsum(self.equation, *map(_widened, args), optimize=True)
             return (np.asarray(out, self.result.type.dtype.numpy),)
@@ -90,10 +125,14 @@ class Conv(Op, name="graph.conv"):
     dilations: tuple[int, ...]
     groups: int = 1
     layout: str = "channels_first"
+    form: str = ""
+    swapped: bool = False
 
     def infer(self) -> tuple[TensorType, ...]:
         x, w = self.x.type, self.w.type
         check_numeric(self, x, w)
+        if self.form:
+            require_words(self.opname, self.form, x, w)
         if self.layout not in LAYOUTS:
             raise ValueError(f"no layout is called {self.layout}; there are {list(LAYOUTS)}")
         if x.rank < 2 or w.rank != x.rank:
@@ -116,6 +155,8 @@ class Conv(Op, name="graph.conv"):
         x, w = map(_widened, args)
         if self.layout == "channels_last":
             x = np.moveaxis(x, -1, 1)
+        if self.form:
+            x, w = _taken_apart((x, w), (1, 1), self.form, self.swapped)
         with np.errstate(all="ignore"):
             out = self._convolve(x, w).astype(self.result.type.dtype.numpy)
         if self.layout == "channels_last":

@@ -13,7 +13,7 @@ the transforms and against weights that grow by 36/9 (tiles of 4x4) or 16/9 (2x2
 for all tiles. Winograd rounds more than the direct form, so strict mathematics never takes it.
 
 Attention over many keys in blocks of these, see `online_softmax`; a matrix times its own transpose
-by half of it, see `symmetric`.
+by half of it, see `symmetric`; products of small integers several at a time, see `dot_words`.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ from minicc.ir.graph.minimal_filters import POINTS, TAPS, derive, share
 from minicc.ir.graph.winograd import tile_counts
 from minicc.ir.rewrite import Rebuilder, everywhere, rebuild
 from minicc.ir.types import F32, TensorType
+from minicc.passes.graph.dot_words import apply_words
 from minicc.passes.graph.online_softmax import apply_online_softmax
 from minicc.passes.graph.symmetric import apply_symmetric
 from minicc.target import Target
@@ -43,7 +44,7 @@ def choose_algorithm(module: Module, strict: bool, target: Target) -> Module:
     numbers = count()
 
     def one(function: Function) -> Function:
-        function = apply_symmetric(function)
+        function = apply_words(apply_symmetric(function), target)
         if strict:
             return function
         function = _apply(function, plan_algorithms(function, target))

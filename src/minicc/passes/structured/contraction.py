@@ -11,9 +11,12 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from minicc.ir import arith
-from minicc.ir.core import Op
+from minicc.ir.core import Op, Value
 from minicc.ir.space import PARALLEL, REDUCTION
 from minicc.ir.structured import Generic, contiguous_name, names_of, plain_names
+from minicc.ir.words import WordProduct
+
+PRODUCTS = (arith.Mul, WordProduct)
 
 
 class Contraction(NamedTuple):
@@ -64,7 +67,7 @@ def contraction_of(op: Op) -> Contraction | None:
         return None
     depth = {i.name for i in op.space.of_kind(REDUCTION)}
     (total,) = op.body.yields
-    if not depth or not any(isinstance(o, arith.Mul) and o.result is total for o in op.body.ops):
+    if not depth or not any(isinstance(o, PRODUCTS) and o.result is total for o in op.body.ops):
         return None
     columns = contiguous_name(op.yield_maps[0])
     count = len(op.operands)
@@ -74,6 +77,45 @@ def contraction_of(op: Op) -> Contraction | None:
     others = [k for k in range(count) if k != rhs]
     lhs = next((k for k in others if depth & _names(op, k)), others[0])
     return Contraction(op, columns, lhs, rhs)
+
+
+class Dot(NamedTuple):
+    """A product of an op's body that is summed: its factors, and the values that it stands for.
+
+    Conversions of factors to the sum's type are its own. `form` is that of words.
+    """
+
+    operands: tuple[Value, Value]
+    form: str
+    inside: frozenset[Value]
+
+
+def dots_of(op: Generic) -> dict[Value, Dot]:
+    """The products of a body that are only summed, by the values that are."""
+    summed = {y for y, combine in zip(op.body.yields, op.combine, strict=True) if combine == "add"}
+    kept = {y for y, combine in zip(op.body.yields, op.combine, strict=True) if combine != "add"}
+    made = {o.result: o for o in op.body.ops}
+    users: dict[Value, set[Op]] = {}
+    for inner in op.body.ops:
+        for v in inner.operands:
+            users.setdefault(v, set()).add(inner)
+    found: dict[Value, Dot] = {}
+    for y in summed - kept - users.keys():
+        product = made.get(y)
+        if not isinstance(product, PRODUCTS):
+            continue
+        factors: list[Value] = []
+        inside = {y}
+        for v in (product.a, product.b):
+            cast = made.get(v)
+            own = users[v] == {product} and v not in op.body.yields
+            if isinstance(cast, arith.Cast) and own and arith.widens(cast.x.type.dtype, cast.dtype):
+                inside.add(v)
+                v = cast.x
+            factors.append(v)
+        form = product.form if isinstance(product, WordProduct) else ""
+        found[y] = Dot((factors[0], factors[1]), form, frozenset(inside))
+    return found
 
 
 def contractions_in(ops: Iterable[Op]) -> list[Contraction]:

@@ -17,7 +17,7 @@ from minicc.ir.core import Value
 from minicc.ir.space import REDUCTION
 from minicc.ir.structured import Generic, Map, contiguous_name, names_of
 from minicc.ir.types import INDEX_TYPE, BufferType
-from minicc.passes.structured.contraction import contraction_of
+from minicc.passes.structured.contraction import contraction_of, dots_of
 from minicc.passes.structured.group_state import (
     GroupState,
     Memory,
@@ -326,22 +326,16 @@ class Nest(TileAccess):
             tiles[a] = loaded[v, m]
         for a, e in zip(op.body.args[len(op.operands) :], op.coordinates, strict=True):
             tiles[a] = self.coordinate(e)
-        products = {op.body.yields[k] for k, c in enumerate(op.combine) if c == "add"}
-        products -= {v for inner in op.body.ops for v in inner.operands}
-        products -= {op.body.yields[k] for k, c in enumerate(op.combine) if c != "add"}
-        fused: dict[Value, tuple[Value, Value]] = {}
+        dots = dots_of(op)
+        inside = {v for dot in dots.values() for v in dot.inside}
         for inner in op.body.ops:
+            if inner.result in inside:
+                continue
             operands = [tiles[v] for v in inner.operands]
             if isinstance(inner, arith.Constant):
                 tiles[inner.result] = b.emit(
                     arith.Constant, value=inner.value, shape=(1,) * len(self.axes)
                 )
-            elif (
-                isinstance(inner, arith.Mul)
-                and inner.result in products
-                and inner.result.type.dtype.is_float
-            ):
-                fused[inner.result] = (operands[0], operands[1])
             else:
                 tiles[inner.result] = b.emit(type(inner), *operands, **inner.attrs)
         sums = iter(carried)
@@ -351,8 +345,9 @@ class Nest(TileAccess):
                 self.finish(k, tiles[y])
                 continue
             before = next(sums)
-            if y in fused:
-                after = b.emit(arith.Fma, *fused[y], before)
+            if y in dots:
+                lhs, rhs = (tiles[v] for v in dots[y].operands)
+                after = b.emit(kernel.Dot, lhs, rhs, before, form=dots[y].form)
             else:
                 after = self._combine(k, before, tiles[y])
             out.append(self._where_there(after, before))

@@ -25,6 +25,7 @@ from minicc.ir.rewrite import Rebuilder, rebuild
 from minicc.ir.scan import lift
 from minicc.ir.space import PARALLEL, REDUCTION, Iter, Space
 from minicc.ir.types import BOOL, F32, F64, I64, OPAQUE, TensorType, is_free, is_index
+from minicc.ir.words import WordProduct
 from minicc.passes.structured.lower_circular import circular_body
 from minicc.passes.structured.lower_gather import GATHERS
 from minicc.passes.structured.lower_winograd import winograd_input, winograd_output
@@ -243,8 +244,13 @@ def _first(b: Builder, scalars: Sequence[Value]) -> Value:
     return scalars[0]
 
 
-def _product(b: Builder, scalars: Sequence[Value]) -> Value:
-    return b.emit(arith.Mul, scalars[0], scalars[1])
+def _product(op: graph.Contract | graph.Conv) -> Body:
+    def body(b: Builder, scalars: Sequence[Value]) -> Value:
+        if not op.form:
+            return b.emit(arith.Mul, scalars[0], scalars[1])
+        return b.emit(WordProduct, *scalars[:: -1 if op.swapped else 1], form=op.form)
+
+    return body
 
 
 def _constant(b: Rebuilder, op: Any, operands: tuple[Value, ...]) -> Value:
@@ -392,7 +398,7 @@ def _contract(b: Rebuilder, op: Any, operands: tuple[Value, ...]) -> Value:
         read(right, operands[1].type.shape),
         [symbol(letter) for letter in out],
     ]
-    return summed(b, operands, space, maps, shape, _product, "add")
+    return summed(b, operands, space, maps, shape, _product(op), "add")
 
 
 def _spatial(rank: int) -> list[str]:
@@ -441,7 +447,7 @@ def _conv(b: Rebuilder, op: Any, operands: tuple[Value, ...]) -> Value:
     read_x = [n, *at, read_c] if last else [n, read_c, *at]
     out: list[Dim] = [symbol(name) for name in spatial]
     maps: list[list[Dim]] = [read_x, [c, k, *tap_at], [n, *out, c] if last else [n, c, *out]]
-    return summed(b, [x, w], Space(iters), maps, shape, _product, "add")
+    return summed(b, [x, w], Space(iters), maps, shape, _product(op), "add")
 
 
 LOWER: dict[type[Op], Lower] = {

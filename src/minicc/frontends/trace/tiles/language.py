@@ -121,12 +121,15 @@ def trans(x: Tile) -> Any:
 def dot(a: Tile, b: Tile, acc: Tile | None = None) -> Any:
     """The product of `a` [m, k] and `b` [k, n], added to `acc`, which is the accumulator.
 
+    Its type is that of the sums, and may be wider than those of `a` and `b`.
+
     A loop over k with a column of `a` and a row of `b` in each round, which are loaded there: where
     they come from memory that is not written to meanwhile, from there, else by way of scratch. So
     tiles of a product may be larger than the registers; [m, n] should fit them.
     """
-    if a.ndim != 2 or b.ndim != 2 or a.shape[1] != b.shape[0] or a.dtype != b.dtype:
-        hint = "[m, k] and [k, n] of one type have a product"
+    typed = a.dtype == b.dtype or acc is not None
+    if a.ndim != 2 or b.ndim != 2 or a.shape[1] != b.shape[0] or not typed:
+        hint = "[m, k] and [k, n] have a product, of two types where an accumulator has its own"
         wrong("MC0191", f"tl.dot of {a!r} and {b!r}", hint)
     if acc is None:
         wide = F32 if a.element.is_float and a.element.bits < F32.bits else a.element
@@ -138,22 +141,15 @@ def dot(a: Tile, b: Tile, acc: Tile | None = None) -> Any:
     inner = Builder((line(),))
     m, k = a.shape
     factors = []
-    for op, axis, shape in zip(sources, (1, 0), ((m, 1), (1, b.shape[1])), strict=True):
+    shapes, elements = ((m, 1), (1, b.shape[1])), (a.element, b.element)
+    for op, axis, shape, element in zip(sources, (1, 0), shapes, elements, strict=True):
         assert op is not None
         places: dict[str, Dim] = {f"t{axis}": affine.symbol(f"i{len(op.indices)}")}
         at = tuple(affine.substitute(e, places) for e in op.at)
         factor = inner.emit(kernel.Load, op.buffer, (*op.indices, index), at=at, shape=shape)
-        if a.element is not acc.element:
+        if not (element is acc.element or arith.widens(element, acc.element)):
             factor = inner.emit(arith.Cast, factor, dtype=acc.element)
         factors.append(factor)
-    column, row = factors
-    made = _added(inner, column, row, total)
+    made = inner.emit(kernel.Dot, *factors, total)
     body = Region((index, total), inner.ops, (made,))
     return emitted(kernel.For, (acc.value,), lo=0, hi=k, step=1, body=body)
-
-
-def _added(b: Builder, x: Value, y: Value, total: Value) -> Value:
-    """The total and a product; only floating-point numbers have one instruction for it."""
-    if total.type.dtype.is_float:
-        return b.emit(arith.Fma, x, y, total)
-    return b.emit(arith.Add, total, b.emit(arith.Mul, x, y))

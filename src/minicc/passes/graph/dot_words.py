@@ -1,0 +1,255 @@
+"""Multiply small integers several at a time, as words, where the target has instructions for it.
+
+    %y = contract %a, %b "mk,kn->mn"      i32, all of it between -255 and 255
+    -->   %y = contract words(%a), words(%b) "mk,kn->mn" {form = "i16"}
+
+A word has elements that lie a half, or a quarter, of the depth apart, so that each part of it is
+read as it lies. Legal where what the operands hold fits the form, which is found from conversions
+and constants, and where the depth divides; sums that wrap have no order, so no bit changes.
+Profitable by a count: multiply-adds that are saved against elements that are put into words.
+
+A zero point that would need a bit more is left out of the words, and its products are taken off
+the sums: (a - z) b is a b - z b, of which the last is known for weights.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from math import prod
+from typing import NamedTuple
+
+import numpy as np
+
+from minicc.ir import graph
+from minicc.ir.affine import typical
+from minicc.ir.core import Function, Literal, Op, Value
+from minicc.ir.rewrite import Rebuilder, rebuild
+from minicc.ir.types import I32, DType
+from minicc.ir.words import FORMS
+from minicc.target import Target
+
+_PACKED = 8.0  # multiply-adds in the time that one element is put into its word
+_DEEP = 16  # ops through which the range of a value is followed
+_SAME = (graph.Transpose, graph.Reshape, graph.Slice, graph.Broadcast)
+
+Product = graph.Contract | graph.Conv
+Makers = Mapping[Value, Op]
+Range = tuple[int, int]
+
+
+class _Plan(NamedTuple):
+    """The form of a product's words, and whether its second operand is the form's lhs.
+
+    `less` is what takes a zero point off its first operand, where that is done to the sums.
+    """
+
+    form: str
+    swapped: bool = False
+    less: graph.Sub | None = None
+
+
+def apply_words(function: Function, target: Target) -> Function:
+    """Each product that pays, in words."""
+    made = {op.result: op for op in function.body.ops if len(op.results) == 1}
+    plans = {op: p for op in function.body.ops if (p := _planned(op, made, target)) is not None}
+
+    def visit(b: Rebuilder, op: Op, operands: tuple[Value, ...]) -> Sequence[Value] | None:
+        plan = plans.get(op)
+        if plan is None:
+            return None
+        assert isinstance(op, Product)
+        kinds = FORMS[plan.form][:: -1 if plan.swapped else 1]
+        words = [
+            _Words(b, made, kind, plan.less).of(v, axis)
+            for v, axis, kind in zip(op.operands, _axes(op), kinds, strict=True)
+        ]
+        out = b.add(op.rebuilt(words, form=plan.form, swapped=plan.swapped)).result
+        if plan.less is not None:
+            sums = _sums(b, op, operands[1])
+            zero = b.emit(graph.Reshape, b.new(plan.less.b), shape=())
+            out = b.emit(graph.Sub, out, b.emit(graph.Mul, zero, sums))
+        return (out,)
+
+    return rebuild(function, visit) if plans else function
+
+
+def _planned(op: Op, made: Makers, target: Target) -> _Plan | None:
+    if not isinstance(op, Product) or op.form or op.result.type.dtype is not I32:
+        return None
+    if isinstance(op, graph.Conv) and op.groups > 1:
+        return None
+    ranges = [range_of(v, made) for v in op.operands]
+    for form in target.dots:
+        kinds = FORMS[form]
+        depths = {v.type.shape[axis] for v, axis in zip(op.operands, _axes(op), strict=True)}
+        if not all(isinstance(n, int) and n % kinds.parts == 0 for n in depths) or not depths:
+            continue
+        if not _profits(op, made, kinds.parts):
+            continue
+        for swapped in (False, True):
+            if all(map(_fits, ranges, kinds[:: -1 if swapped else 1])):
+                return _Plan(form, swapped)
+        less = _zero_point(op, made)
+        if less is not None:
+            lhs = [range_of(v, made) for v in less.operands]
+            if all(map(_fits, (*lhs, ranges[1]), (kinds.lhs, kinds.lhs, kinds.rhs))):
+                return _Plan(form, less=less)
+    return None
+
+
+def _zero_point(op: Product, made: Makers) -> graph.Sub | None:
+    """What takes a scalar off all of a product's first operand, where the second one is known.
+
+    Where zeros are put around that, they will be the scalar, which must be known then.
+    """
+    maker, axis, padded = made.get(op.operands[0]), _axes(op)[0], False
+    while isinstance(maker, graph.Transpose | graph.Pad):
+        if isinstance(maker, graph.Transpose):
+            axis = maker.perm[axis]
+        elif not _pads_zeros(maker, axis):
+            return None
+        padded |= isinstance(maker, graph.Pad)
+        maker = made.get(maker.x)
+    if not isinstance(maker, graph.Sub) or maker.a.type.shape != maker.result.type.shape:
+        return None
+    one = all(n == 1 for n in maker.b.type.shape)
+    known = isinstance(made.get(maker.b), graph.Constant) or not padded
+    weights = isinstance(made.get(op.operands[1]), graph.Constant)
+    return maker if one and known and weights else None
+
+
+def _sums(b: Rebuilder, op: Product, rhs: Value) -> Value:
+    """The sums of the second operand over what a product sums, as they broadcast to its result."""
+    if isinstance(op, graph.Conv):
+        sums = b.emit(graph.Reduce, rhs, tuple(range(1, rhs.type.rank)), "add")
+        ones = () if op.layout == "channels_last" else (1,) * len(op.strides)
+        return b.emit(graph.Reshape, sums, shape=(*sums.type.shape, *ones))
+    _, letters, out = graph.parse_equation(op.equation)
+    axes = tuple(k for k, letter in enumerate(letters) if letter not in out)
+    left = [letter for letter in letters if letter in out]
+    sums = b.emit(graph.Reduce, rhs, axes, "add")
+    order = sorted(left, key=out.index)
+    turned = b.emit(graph.Transpose, sums, tuple(map(left.index, order)))
+    extents = dict(zip(order, turned.type.shape, strict=True))
+    return b.emit(graph.Reshape, turned, shape=tuple(extents.get(letter, 1) for letter in out))
+
+
+def _axes(op: Product) -> tuple[int, ...]:
+    """The axis of each operand along which words are made; none where nothing is summed."""
+    if isinstance(op, graph.Conv):
+        return (op.x.type.rank - 1 if op.layout == "channels_last" else 1, 1)
+    try:
+        return graph.summed_axes(op.equation)
+    except ValueError:
+        return ()
+
+
+def _fits(found: Range, kind: DType) -> bool:
+    limits = np.iinfo(kind.numpy)
+    return bool(limits.min <= found[0] and found[1] <= limits.max)
+
+
+def _profits(op: Product, made: Makers, parts: int) -> bool:
+    moved = [v for v in op.operands if not isinstance(made.get(v), graph.Constant)]
+    packed = sum(prod(map(typical, v.type.shape)) for v in moved)
+    axis = _axes(op)[0]
+    depth = op.w.type.shape[1:] if isinstance(op, graph.Conv) else op.a.type.shape[axis : axis + 1]
+    products = prod(map(typical, (*op.result.type.shape, *depth)))
+    return products * (1 - 1 / parts) > packed * _PACKED
+
+
+def range_of(value: Value, made: Makers, left: int = _DEEP) -> Range:
+    """Numbers between which all elements of a value are, as far as the ops before it tell."""
+    op, dtype = made.get(value), value.type.dtype
+    if not dtype.is_integer:
+        return (0, 1) if dtype.kind == "b" else (-(2**63), 2**64)
+    limits = np.iinfo(dtype.numpy)
+    widest = int(limits.min), int(limits.max)
+    if op is None or not left:
+        return widest
+    found = _range(op, [range_of(v, made, left - 1) for v in op.operands])
+    return found if found and widest[0] <= found[0] and found[1] <= widest[1] else widest
+
+
+def _range(op: Op, of: Sequence[Range]) -> Range | None:
+    """The range of an op's result, from those of its operands; None where it is not known."""
+    if isinstance(op, graph.Constant):
+        array = op.value.array
+        return (int(array.min()), int(array.max())) if array.size else (0, 0)
+    if isinstance(op, (graph.Cast, *_SAME)):
+        return of[0]
+    if isinstance(op, graph.Pad):
+        value = int(op.value.array[()])
+        return min(of[0][0], value), max(of[0][1], value)
+    if isinstance(op, graph.Concat):
+        return min(low for low, _ in of), max(high for _, high in of)
+    if isinstance(op, graph.Sub):
+        return of[0][0] - of[1][1], of[0][1] - of[1][0]
+    if isinstance(op, graph.Add):
+        return of[0][0] + of[1][0], of[0][1] + of[1][1]
+    return None
+
+
+def _pads_zeros(op: graph.Pad, axis: int) -> bool:
+    """Whether a value is padded along other axes only, and by zeros."""
+    return op.low[axis] == op.high[axis] == 0 and not op.value.array.any()
+
+
+class _Words:
+    """Makes the words of a value of which the ops before it are known."""
+
+    def __init__(self, b: Rebuilder, made: Makers, kind: DType, less: graph.Sub | None) -> None:
+        self.b = b
+        self.made = made
+        self.kind = kind
+        self.less = less
+
+    def of(self, x: Value, axis: int) -> Value:
+        """The words of a value along an axis; the later halves of the axis in the higher bits."""
+        op, b, bits = self.made.get(x), self.b, self.kind.bits
+        if isinstance(op, graph.Transpose):
+            return b.emit(graph.Transpose, self.of(op.x, op.perm[axis]), perm=op.perm)
+        if isinstance(op, graph.Pad) and _pads_zeros(op, axis):
+            return b.emit(graph.Pad, self.of(op.x, axis), op.low, op.high, self._padding(op.value))
+        count = I32.bits // bits
+        total: Value | None = None
+        for k in range(count):
+            part = self._part(x, axis, k, count)
+            if k < count - 1:
+                part = b.emit(graph.And, part, self._number((1 << bits) - 1))
+            if k:
+                part = b.emit(graph.Mul, part, self._number(1 << (bits * k)))
+            total = part if total is None else b.emit(graph.Or, total, part)
+        assert total is not None
+        return total
+
+    def _padding(self, zeros: Literal) -> Literal:
+        """What stands around words: zeros, or the zero point that they are less of."""
+        maker = None if self.less is None else self.made[self.less.b]
+        if not isinstance(maker, graph.Constant):
+            return zeros
+        part = np.asarray(maker.value.array.reshape(()), self.kind.numpy)
+        return Literal(np.full(I32.bits // self.kind.bits, part).view(np.int32).reshape(()))
+
+    def _number(self, n: int) -> Value:
+        return self.b.emit(graph.Constant, value=Literal(np.asarray(n, np.int32)))
+
+    def _part(self, x: Value, axis: int, k: int, count: int) -> Value:
+        """One of so many equal parts of a value along an axis, taken before it was converted."""
+        op, b, shape = self.made.get(x), self.b, x.type.shape
+        if self.less is not None and op is self.less:
+            return self._part(self.less.a, axis, k, count)
+        if shape[axis] == 1:
+            return b.new(x)
+        if isinstance(op, graph.Cast) and op.x.type.dtype.bits <= op.dtype.bits:
+            return b.emit(graph.Cast, self._part(op.x, axis, k, count), dtype=op.dtype)
+        if isinstance(op, (graph.Sub, graph.Add)):
+            ends = [axis - len(shape) + v.type.rank for v in op.operands]
+            pairs = zip(op.operands, ends, strict=True)
+            return b.emit(
+                type(op), *[self._part(v, n, k, count) if n >= 0 else b.new(v) for v, n in pairs]
+            )
+        size = shape[axis] // count
+        starts = tuple(k * size if n == axis else 0 for n in range(len(shape)))
+        stops = tuple((k + 1) * size if n == axis else m for n, m in enumerate(shape))
+        return b.emit(graph.Slice, b.new(x), starts, stops, (1,) * len(shape))
