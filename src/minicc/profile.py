@@ -67,9 +67,10 @@ class Launches:
         )
         self._flush = FLUSH if options.math == "fast" else 0
         self.outputs = self._kept[count : len(module.main.args)]
-        rounds = _rounds(module.main.body, 1, numbers)
-        pairs = zip(self._steps, rounds, strict=True)
-        self.ops = [(op, n, n * affine.evaluate(op.work, numbers)) for (op, _), n in pairs]
+        pairs = list(zip(self._steps, _rounds(module.main.body, 1, numbers), strict=True))
+        # what never runs has no memory that it may touch
+        self._steps = [step for step, n in pairs if n]
+        self.ops = [(op, n, n * affine.evaluate(op.work, numbers)) for (op, _), n in pairs if n]
 
     def times(self) -> list[float]:
         """Seconds of each launch, run once in order, with all rounds of its loop."""

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from onnx import TensorProto, helper
+from onnx import TensorProto, helper, parser
 from tests.cli.test_cli import FOLDER, MODEL, failure, invoke, misuse
 
 from minicc.compiler import STAGES, input_level
@@ -162,6 +162,20 @@ def test_a_profile_has_each_launch_once() -> None:
     assert sum(launch.work > 0 for launch in found) == len(found) == 8
     assert all(launch.seconds > 0 for launch in found)
     assert {name for launch in found for name in launch.sources} >= {"conv1", "gemm"}
+
+
+def test_a_profile_leaves_out_what_never_runs() -> None:
+    """A block of 1,024 keys for a model of few: it would read beyond all keys."""
+    nodes = ["s = MatMul (q, k)", "p = Softmax (s)", "y = MatMul (p, v)"]
+    text = f"""<ir_version: 8, opset_import: ["": 17]>
+        g (float[h,n,64] q, float[h,64,n] k, float[h,n,64] v) => (float[h,n,64] y) {{
+            {" ".join(nodes)} }}"""
+    session = InferenceSession(parser.parse_model(text).SerializeToString(), threads=1)
+    rng = np.random.default_rng(0)
+    few, many = ([rng.random(s, np.float32) for s in ((2, n, 64), (2, 64, n), (2, n, 64))]
+                 for n in (70, 1100))  # fmt: skip
+    counts = [len(profile(session.module, session.options, {}, x, rounds=1)) for x in (few, many)]
+    assert counts[0] < counts[1]
 
 
 def test_a_report_of_what_is_compiled() -> None:

@@ -30,6 +30,7 @@ from minicc.passes.structured.legal import require_legal
 from minicc.passes.structured.schedule import PACK_READS, STREAMED, choose_schedule, constants_of
 from minicc.target import Target
 
+_FAR = 8  # times what stays in the second cache: rows of so many bytes come from far
 _PANELS = 24  # of columns that read rows again
 _FEW = 12  # blocks of rows; with more of them a panel comes soon enough by itself
 
@@ -179,8 +180,10 @@ def _rows_pay(
     names = contraction.varies(lhs)
     if outer in known or not op.space.static:
         return False
-    size = prod(op.space.extents[n] for n in names) * op.operands[lhs].type.dtype.bytes
-    return size > 2 * target.resident and _reads(op, plan, names) >= _PANELS
+    extents = op.space.extents
+    rows = prod(extents[n] for n in (*contraction.rows, *contraction.depth) if n in names)
+    size = rows * op.operands[lhs].type.dtype.bytes
+    return size > _FAR * target.resident and _reads(op, plan, names) >= _PANELS
 
 
 def _read_often(op: Generic, plan: Schedule, names: Set[str], again: bool) -> bool:
