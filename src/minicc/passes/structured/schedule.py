@@ -224,7 +224,8 @@ def product_of(
 def _vectors(contraction: Contraction, target: Target) -> Vectors:
     """The vectors in which a contraction's rhs is read."""
     lanes = lanes_of(contraction.op, target)
-    return Vectors(lanes, lanes * contraction.vectors)
+    both = contraction.columns in contraction.varies(contraction.lhs)
+    return Vectors(lanes, lanes * contraction.vectors, both)
 
 
 def cheapest_tile(product: Product, target: Target) -> tuple[float, Mapping[str, int]]:
@@ -256,7 +257,9 @@ def _contraction(
         others = prod(tiles[m] for m in rows if m != n and m in tiles)
         where = place_of(tiles[vector], extents[vector], depth, layout, target)
         vectors = layout.of(tiles[vector])
-        chosen.lengths[n] = free_cost(tiles[n], others, vectors, depth, target.registers, where)[1]
+        chosen.lengths[n] = free_cost(
+            tiles[n], others, vectors, depth, layout.latency, target.registers, where
+        )[1]
     return chosen
 
 
@@ -287,8 +290,8 @@ def _streamed(group: Group, product: Product, target: Target) -> Draft:
     Vectors of results alone would touch a page of memory for each row of the matrix, and read
     little of it. So the totals of a long part of a row wait in half of the first cache.
     """
-    contraction, vector, rows, _, (lanes, _), _, _ = product
-    op = contraction.op
+    contraction, vector, rows, _, layout, _, _ = product
+    op, lanes = contraction.op, layout.lanes
     extents = op.space.extents
     height = prod(extents[n] for n in rows)
     bits = op.results[0].type.dtype.bits
@@ -395,7 +398,8 @@ def _whole_rows(group: Group, found: Sequence[Contraction], target: Target) -> D
     depth = prod(first.space.typical[i.name] for i in first.space.of_kind(REDUCTION))
     width = best(first, height)[1][vector]
     where = place_of(width, first.space.typical[vector], depth, layout, target)
-    chosen.lengths[row] = free_cost(height, 1, layout.of(width), depth, registers, where)[1]
+    vectors = layout.of(width)
+    chosen.lengths[row] = free_cost(height, 1, vectors, depth, layout.latency, registers, where)[1]
     return chosen
 
 

@@ -25,7 +25,8 @@ _MEMORY = 5  # rows that take as long as to bring in what they are multiplied by
 _START = 24.0  # cycles that a register tile costs besides its multiply-adds
 _ADDRESS = 6.0  # cycles for the address of a row of a step that is not a long one
 _JOIN = 0.5  # cycles for a vector of a total that is added to in memory
-_LATENCY = 4.25  # cycles of a multiply-add and what it waits for: just eight in flight are too few
+_LATENCY = 4.0  # cycles of a multiply-add
+_WAIT = 0.25  # of what it waits for, where it needs an element in all lanes
 _LOAD = 0.55  # cycles for a load where nothing else is waited for
 
 
@@ -41,10 +42,19 @@ class Place(Enum):
 
 
 class Vectors(NamedTuple):
-    """The vectors of a contraction: their elements, and the bytes of one of the wide operand."""
+    """The vectors of a contraction: their elements, and the bytes of one of the wide operand.
+
+    `both` says whether the other operand is read in vectors, too, as in a depthwise convolution.
+    """
 
     lanes: int
     size: int
+    both: bool = False
+
+    @property
+    def latency(self) -> float:
+        """Cycles that the multiply-adds in flight have to hide."""
+        return _LATENCY if self.both else _LATENCY + _WAIT
 
     def of(self, width: int) -> int:
         """The vectors of so many columns."""
@@ -135,7 +145,7 @@ def cost_of(
     where = place_of(tiles[vector], extents[vector], depth, layout, target) if free else Place.FIRST
     panel = vectors * depth * layout.size
     again = 0.0 if free or count == 1 else vectors * _again(panel, layout, target)
-    tile = _tile_cost(height, vectors, depth, target.registers, where, again)
+    tile = _tile_cost(height, vectors, depth, layout.latency, target.registers, where, again)
     names, times = apart
     if any(tiles.get(n, 1) > 1 for n in names):
         tile += _ADDRESS * height * times if height <= ADDRESSES else inf
@@ -144,18 +154,26 @@ def cost_of(
         if n in free and step > 1:
             tile = (
                 extents[n]
-                * free_cost(step, height // step, vectors, depth, target.registers, where)[0]
+                * free_cost(
+                    step, height // step, vectors, depth, layout.latency, target.registers, where
+                )[0]
             )
     return -(-extents[vector] // tiles[vector]) * count * tile
 
 
 @cache
 def free_cost(
-    step: int, others: int, vectors: int, depth: int, registers: int, where: Place
+    step: int,
+    others: int,
+    vectors: int,
+    depth: int,
+    latency: float,
+    registers: int,
+    where: Place,
 ) -> tuple[float, Steps]:
     """Cycles for one of some rows whose number is free, and the best lengths of steps over them."""
     lengths = {
-        n: _tile_cost(n * others, vectors, depth, registers, where)
+        n: _tile_cost(n * others, vectors, depth, latency, registers, where)
         + (_ADDRESS * n if n < step else 0)
         for n in range(1, step + 1)
     }
@@ -168,7 +186,13 @@ def free_cost(
 
 
 def _tile_cost(
-    height: int, vectors: int, depth: int, registers: int, where: Place, again: float = 0.0
+    height: int,
+    vectors: int,
+    depth: int,
+    latency: float,
+    registers: int,
+    where: Place,
+    again: float = 0.0,
 ) -> float:
     """Cycles of a register tile.
 
@@ -177,7 +201,7 @@ def _tile_cost(
     """
     accumulators = height * vectors
     # two multiply-adds a cycle; not quite two loads a cycle
-    step = max(accumulators / 2, (height + vectors) * _LOAD, _LATENCY, again)
+    step = max(accumulators / 2, (height + vectors) * _LOAD, latency, again)
     if where != Place.FIRST:
         step = max(step + vectors * _STALL, vectors * _FAR)
     spilled = max(0, 2 * accumulators + vectors + 1 - registers)
