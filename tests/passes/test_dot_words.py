@@ -11,6 +11,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 import minicc
+from minicc.backends.llvm.emit import emit_kernel
 from minicc.compiler import lower
 from minicc.ir import graph
 from minicc.ir.build import Builder
@@ -19,7 +20,7 @@ from minicc.ir.interpret import run
 from minicc.ir.kernel import Dot
 from minicc.ir.types import I32, U8, TensorType
 from minicc.options import Options
-from minicc.target import MACHINES
+from minicc.target import MACHINES, Target
 
 Array = npt.NDArray[Any]
 
@@ -158,6 +159,20 @@ def test_a_range_that_conversions_hide_is_not_believed() -> None:
     args = numbers(np.uint8, 33, 64), numbers(np.int8, 64, 40)
     assert forms(lowered(doubled, args, "zen4", "choose-algorithm")) == {""}
     np.testing.assert_array_equal(minicc.jit(doubled)(*args), doubled(*args))
+
+
+def test_wider_numbers_after_a_product_leave_its_vectors_whole() -> None:
+    def scaled(a: Any, b: Any) -> Any:
+        return np.rint(product(a, b) * 0.01).astype(np.int8)
+
+    args = numbers(np.uint8, 40, 64), numbers(np.int8, 64, 40)
+    module = lowered(scaled, args, "avx2", "parallelize")
+    (fused,) = [f for f in module.functions if any(isinstance(o, Dot) for o in walk(f.body))]
+    text = emit_kernel(fused, Target.named("avx2"))
+    assert "<8 x double>" in text
+    assert "@llvm.x86.avx2.pmadd.wd" in text
+    assert "@llvm.x86.sse2.pmadd.wd" not in text
+    np.testing.assert_array_equal(minicc.jit(scaled)(*args), scaled(*args))
 
 
 def test_several_sums_and_batches() -> None:

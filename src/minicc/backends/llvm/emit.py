@@ -273,22 +273,17 @@ EMIT: dict[type[Op], Emit] = {
 
 
 def lanes_of(function: Function, target: Target) -> int:
-    """Elements of a vector in a kernel: what a register holds of the widest type in it.
+    """Elements of a vector in a kernel: what a register holds of its products' sums.
 
-    One number a kernel, so that masks, indices and numbers of one tile are cut alike. A tile of one
-    element is not cut.
+    Where it has no products, of the widest type in it. One number a kernel, so that masks, indices
+    and numbers of one tile are cut alike; LLVM takes several registers for what is wider. A tile of
+    one element is not cut.
     """
-    widest = 8
-    for op in walk(function.body):
-        for r in op.results:
-            if (
-                isinstance(r.type, TensorType)
-                and r.type.dtype is not INDEX
-                and prod(r.type.extents) > 1
-            ):
-                dtype = r.type.dtype
-                widest = max(widest, 32 if is_narrow(dtype) else dtype.bits)
-    return target.vector_bits // widest
+    ops = [*walk(function.body)]
+    sums = [op for op in ops if isinstance(op, kernel.Dot)]
+    tiles = [r.type for op in sums or ops for r in op.results if isinstance(r.type, TensorType)]
+    types = {t.dtype for t in tiles if t.dtype is not INDEX and prod(t.extents) > 1}
+    return target.vector_bits // max([8, *[32 if is_narrow(d) else d.bits for d in types]])
 
 
 def emit_kernel(function: Function, target: Target) -> str:
