@@ -18,8 +18,9 @@ from minicc.ir.build import Builder
 from minicc.ir.core import Function, Literal, Module, Region, Value, walk
 from minicc.ir.interpret import run
 from minicc.ir.kernel import Dot
-from minicc.ir.types import I32, U8, TensorType
+from minicc.ir.types import I8, I32, U8, TensorType
 from minicc.options import Options
+from minicc.passes.graph.choose_algorithm import choose_algorithm
 from minicc.target import MACHINES, Target
 
 Array = npt.NDArray[Any]
@@ -173,6 +174,26 @@ def test_wider_numbers_after_a_product_leave_its_vectors_whole() -> None:
     assert "@llvm.x86.avx2.pmadd.wd" in text
     assert "@llvm.x86.sse2.pmadd.wd" not in text
     np.testing.assert_array_equal(minicc.jit(scaled)(*args), scaled(*args))
+
+
+def test_products_without_sums_and_long_chains_are_left_alone() -> None:
+    def outer(a: Any, b: Any) -> Any:
+        return np.einsum("i,j->ij", a.astype(np.int32), b.astype(np.int32))
+
+    args = numbers(np.int8, 30), numbers(np.int8, 40)
+    np.testing.assert_array_equal(minicc.jit(outer)(*args), outer(*args))
+    args = numbers(np.int8, 40, 32), numbers(np.int8, 32, 40)
+    b = Builder(("here",))
+    x, w = (Value(TensorType(I8, a.shape)) for a in args)
+    long, wide = (b.emit(graph.Cast, v, dtype=I32) for v in (x, w))
+    one = b.emit(graph.Constant, value=Literal(np.ones((), np.int32)))
+    for k in range(3000):
+        long = b.emit(graph.Sub if k % 3 else graph.Add, long, one)
+    out = b.emit(graph.Contract, long, wide, equation="mk,kn->mn")
+    before = Module("graph", [Function("main", Region((x, w), b.ops, (out,)))])
+    module = choose_algorithm(before, True, Target.named("avx2"))
+    assert forms(module) == {"i16"}
+    np.testing.assert_array_equal(run(module, args)[0], run(before, args)[0])
 
 
 def test_several_sums_and_batches() -> None:

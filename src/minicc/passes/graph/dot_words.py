@@ -29,12 +29,13 @@ from minicc.ir.words import FORMS
 from minicc.target import Target
 
 _PACKED = 8.0  # multiply-adds in the time that one element is put into its word
-_DEEP = 16  # ops through which the range of a value is followed
+_NEAR = 8  # conversions and sums that are computed for each part of a word
 _SAME = (graph.Transpose, graph.Reshape, graph.Slice, graph.Broadcast)
 
 Product = graph.Contract | graph.Conv
 Makers = Mapping[Value, Op]
 Range = tuple[int, int]
+Ranges = Mapping[Value, Range]
 
 
 class _Plan(NamedTuple):
@@ -50,8 +51,14 @@ class _Plan(NamedTuple):
 
 def apply_words(function: Function, target: Target) -> Function:
     """Each product that pays, in words."""
-    made = {op.result: op for op in function.body.ops if len(op.results) == 1}
-    plans = {op: p for op in function.body.ops if (p := _planned(op, made, target)) is not None}
+    ops = function.body.ops
+    products = [op for op in ops if isinstance(op, Product) and op.result.type.dtype is I32]
+    if not products:
+        return function
+    made, ranges = {op.result: op for op in ops if len(op.results) == 1}, ranges_of(ops)
+    plans: dict[Op, _Plan] = {
+        op: p for op in products if (p := _planned(op, made, ranges, target)) is not None
+    }
 
     def visit(b: Rebuilder, op: Op, operands: tuple[Value, ...]) -> Sequence[Value] | None:
         plan = plans.get(op)
@@ -73,27 +80,25 @@ def apply_words(function: Function, target: Target) -> Function:
     return rebuild(function, visit) if plans else function
 
 
-def _planned(op: Op, made: Makers, target: Target) -> _Plan | None:
-    if not isinstance(op, Product) or op.form or op.result.type.dtype is not I32:
+def _planned(op: Product, made: Makers, ranges: Ranges, target: Target) -> _Plan | None:
+    axes = _axes(op)
+    if op.form or not axes or (isinstance(op, graph.Conv) and op.groups > 1):
         return None
-    if isinstance(op, graph.Conv) and op.groups > 1:
-        return None
-    ranges = [range_of(v, made) for v in op.operands]
+    lhs, rhs = (_known(v, ranges) for v in op.operands)
+    less = _zero_point(op, made)
     for form in target.dots:
         kinds = FORMS[form]
-        depths = {v.type.shape[axis] for v, axis in zip(op.operands, _axes(op), strict=True)}
-        if not all(isinstance(n, int) and n % kinds.parts == 0 for n in depths) or not depths:
+        depths = [v.type.shape[axis] for v, axis in zip(op.operands, axes, strict=True)]
+        if not all(isinstance(n, int) and n % kinds.parts == 0 for n in depths):
             continue
         if not _profits(op, made, kinds.parts):
             continue
         for swapped in (False, True):
-            if all(map(_fits, ranges, kinds[:: -1 if swapped else 1])):
+            if all(map(_fits, (lhs, rhs), kinds[:: -1 if swapped else 1])):
                 return _Plan(form, swapped)
-        less = _zero_point(op, made)
-        if less is not None:
-            lhs = [range_of(v, made) for v in less.operands]
-            if all(map(_fits, (*lhs, ranges[1]), (kinds.lhs, kinds.lhs, kinds.rhs))):
-                return _Plan(form, less=less)
+        bytes_ = () if less is None else [_known(v, ranges) for v in less.operands]
+        if bytes_ and all(map(_fits, (rhs, *bytes_), (kinds.rhs, kinds.lhs, kinds.lhs))):
+            return _Plan(form, less=less)
     return None
 
 
@@ -145,8 +150,8 @@ def _axes(op: Product) -> tuple[int, ...]:
 
 
 def _fits(found: Range, kind: DType) -> bool:
-    limits = np.iinfo(kind.numpy)
-    return bool(limits.min <= found[0] and found[1] <= limits.max)
+    low, high = _widest(kind)
+    return low <= found[0] and found[1] <= high
 
 
 def _profits(op: Product, made: Makers, parts: int) -> bool:
@@ -158,17 +163,27 @@ def _profits(op: Product, made: Makers, parts: int) -> bool:
     return products * (1 - 1 / parts) > packed * _PACKED
 
 
-def range_of(value: Value, made: Makers, left: int = _DEEP) -> Range:
-    """Numbers between which all elements of a value are, as far as the ops before it tell."""
-    op, dtype = made.get(value), value.type.dtype
+def ranges_of(ops: Sequence[Op]) -> Ranges:
+    """Numbers between which all elements of integers are, as far as the ops before them tell."""
+    found: dict[Value, Range] = {}
+    for op in ops:
+        if len(op.results) == 1 and op.result.type.dtype.is_integer:
+            low, high = _widest(op.result.type.dtype)
+            here = _range(op, [_known(v, found) for v in op.operands])
+            if here is not None and low <= here[0] and here[1] <= high:
+                found[op.result] = here
+    return found
+
+
+def _known(value: Value, ranges: Ranges) -> Range:
+    return ranges.get(value) or _widest(value.type.dtype)
+
+
+def _widest(dtype: DType) -> Range:
     if not dtype.is_integer:
-        return (0, 1) if dtype.kind == "b" else (-(2**63), 2**64)
+        return (0, 1) if dtype.kind == "b" else (-(2**64), 2**64)
     limits = np.iinfo(dtype.numpy)
-    widest = int(limits.min), int(limits.max)
-    if op is None or not left:
-        return widest
-    found = _range(op, [range_of(v, made, left - 1) for v in op.operands])
-    return found if found and widest[0] <= found[0] and found[1] <= widest[1] else widest
+    return int(limits.min), int(limits.max)
 
 
 def _range(op: Op, of: Sequence[Range]) -> Range | None:
@@ -234,21 +249,19 @@ class _Words:
     def _number(self, n: int) -> Value:
         return self.b.emit(graph.Constant, value=Literal(np.asarray(n, np.int32)))
 
-    def _part(self, x: Value, axis: int, k: int, count: int) -> Value:
+    def _part(self, x: Value, axis: int, k: int, count: int, left: int = _NEAR) -> Value:
         """One of so many equal parts of a value along an axis, taken before it was converted."""
         op, b, shape = self.made.get(x), self.b, x.type.shape
         if self.less is not None and op is self.less:
             return self._part(self.less.a, axis, k, count)
-        if shape[axis] == 1:
+        if axis < 0 or shape[axis] == 1:
             return b.new(x)
-        if isinstance(op, graph.Cast) and op.x.type.dtype.bits <= op.dtype.bits:
-            return b.emit(graph.Cast, self._part(op.x, axis, k, count), dtype=op.dtype)
-        if isinstance(op, (graph.Sub, graph.Add)):
+        if left and isinstance(op, graph.Cast) and op.x.type.dtype.bits <= op.dtype.bits:
+            return b.emit(graph.Cast, self._part(op.x, axis, k, count, left - 1), dtype=op.dtype)
+        if left and isinstance(op, (graph.Sub, graph.Add)):
             ends = [axis - len(shape) + v.type.rank for v in op.operands]
             pairs = zip(op.operands, ends, strict=True)
-            return b.emit(
-                type(op), *[self._part(v, n, k, count) if n >= 0 else b.new(v) for v, n in pairs]
-            )
+            return b.emit(type(op), *[self._part(v, n, k, count, left - 1) for v, n in pairs])
         size = shape[axis] // count
         starts = tuple(k * size if n == axis else 0 for n in range(len(shape)))
         stops = tuple((k + 1) * size if n == axis else m for n, m in enumerate(shape))
