@@ -5,8 +5,9 @@
 
 A word has elements that lie a half, or a quarter, of the depth apart, so that each part of it is
 read as it lies. Legal where what the operands hold fits the form, which is found from conversions
-and constants, and where the depth divides; sums that wrap have no order, so no bit changes.
-Profitable by a count: multiply-adds that are saved against elements that are put into words.
+and constants; sums that wrap have no order, so no bit changes. Where the depth does not divide,
+zeros end the last words. Profitable by a count: multiply-adds that are saved against elements that
+are put into words.
 
 A zero point that would need a bit more is left out of the words, and its products are taken off
 the sums: (a - z) b is a b - z b, of which the last is known for weights.
@@ -29,6 +30,7 @@ from minicc.ir.words import FORMS
 from minicc.target import Target
 
 _PACKED = 8.0  # multiply-adds in the time that one element is put into its word
+_WASTE = 1.4  # times the depth that zeros may make of it
 _NEAR = 8  # conversions and sums that are computed for each part of a word
 _SAME = (graph.Transpose, graph.Reshape, graph.Slice, graph.Broadcast)
 
@@ -89,9 +91,8 @@ def _planned(op: Product, made: Makers, ranges: Ranges, target: Target) -> _Plan
     for form in target.dots:
         kinds = FORMS[form]
         depths = [v.type.shape[axis] for v, axis in zip(op.operands, axes, strict=True)]
-        if not all(isinstance(n, int) and n % kinds.parts == 0 for n in depths):
-            continue
-        if not _profits(op, made, kinds.parts):
+        filled = all(isinstance(n, int) and -n % kinds.parts <= n * (_WASTE - 1) for n in depths)
+        if not filled or not _profits(op, made, kinds.parts):
             continue
         for swapped in (False, True):
             if all(map(_fits, (lhs, rhs), kinds[:: -1 if swapped else 1])):
@@ -226,10 +227,16 @@ class _Words:
             return b.emit(graph.Transpose, self.of(op.x, op.perm[axis]), perm=op.perm)
         if isinstance(op, graph.Pad) and _pads_zeros(op, axis):
             return b.emit(graph.Pad, self.of(op.x, axis), op.low, op.high, self._padding(op.value))
-        count = I32.bits // bits
+        count, shape = I32.bits // bits, x.type.shape
+        size = -(-shape[axis] // count)
         total: Value | None = None
-        for k in range(count):
-            part = self._part(x, axis, k, count)
+        for k, start in enumerate(range(0, shape[axis], size)):
+            stop = min(start + size, shape[axis])
+            part = self._part(x, axis, start, stop)
+            if stop < start + size:
+                rest = [0] * len(shape)
+                low, rest[axis] = tuple(rest), start + size - stop
+                part = b.emit(graph.Pad, part, low, tuple(rest), Literal(np.zeros((), np.int32)))
             if k < count - 1:
                 part = b.emit(graph.And, part, self._number((1 << bits) - 1))
             if k:
@@ -249,20 +256,19 @@ class _Words:
     def _number(self, n: int) -> Value:
         return self.b.emit(graph.Constant, value=Literal(np.asarray(n, np.int32)))
 
-    def _part(self, x: Value, axis: int, k: int, count: int, left: int = _NEAR) -> Value:
-        """One of so many equal parts of a value along an axis, taken before it was converted."""
+    def _part(self, x: Value, axis: int, start: int, stop: int, left: int = _NEAR) -> Value:
+        """A part of a value along an axis, taken before it was converted."""
         op, b, shape = self.made.get(x), self.b, x.type.shape
         if self.less is not None and op is self.less:
-            return self._part(self.less.a, axis, k, count)
+            return self._part(self.less.a, axis, start, stop)
         if axis < 0 or shape[axis] == 1:
             return b.new(x)
         if left and isinstance(op, graph.Cast) and op.x.type.dtype.bits <= op.dtype.bits:
-            return b.emit(graph.Cast, self._part(op.x, axis, k, count, left - 1), dtype=op.dtype)
+            return b.emit(graph.Cast, self._part(op.x, axis, start, stop, left - 1), dtype=op.dtype)
         if left and isinstance(op, (graph.Sub, graph.Add)):
             ends = [axis - len(shape) + v.type.rank for v in op.operands]
             pairs = zip(op.operands, ends, strict=True)
-            return b.emit(type(op), *[self._part(v, n, k, count, left - 1) for v, n in pairs])
-        size = shape[axis] // count
-        starts = tuple(k * size if n == axis else 0 for n in range(len(shape)))
-        stops = tuple((k + 1) * size if n == axis else m for n, m in enumerate(shape))
+            return b.emit(type(op), *[self._part(v, n, start, stop, left - 1) for v, n in pairs])
+        starts = tuple(start if n == axis else 0 for n in range(len(shape)))
+        stops = tuple(stop if n == axis else m for n, m in enumerate(shape))
         return b.emit(graph.Slice, b.new(x), starts, stops, (1,) * len(shape))
