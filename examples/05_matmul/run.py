@@ -8,6 +8,7 @@ any machine prints the same.
 import re
 import sys
 from collections import Counter
+from math import prod
 from textwrap import wrap
 
 import numpy as np
@@ -28,7 +29,7 @@ WIDTH = 96
 STAGES = {
     "specialise": "the graph: one op; letters say which axes are paired and summed",
     "lower-to-structured": "a loop nest: y and z are parallel, k is summed",
-    "schedule": "the choice of tiles: 4 rows by 16 columns; the right matrix is packed",
+    "schedule": "the choice of tiles: rows by columns; the right matrix is packed",
     "tile": "y and z are cut: an instance makes a tile of yi times zi elements",
     "bufferize": "a kernel: a grid of instances, whose values are tiles",
     "parallelize": "the program: launches on buffers, a barrier where one needs the other",
@@ -84,21 +85,26 @@ def main() -> int:
     a, b = np.zeros((64, 96), np.float32), np.zeros((96, 128), np.float32)
     module = minicc.jit(product, options=OPTIONS).lower(a, b).module
     last: str | None = None
+    tiles: dict[str, int] = {}
     for stage, sentence in STAGES.items():
         print(f"== {stage}: {sentence}\n")
         module = lower(module, OPTIONS, start=last, stop=stage)
         print(record_of(stage_named(stage).home).head())
         print(f"{shortened(part(module, stage))}\n")
+        if stage == "schedule":
+            (group,) = (op for op in module.main.body.ops if isinstance(op, Group))
+            assert group.schedule is not None
+            tiles = dict(group.schedule.tiles)
         last = stage
 
-    # A tile of 4 x 16 floats is 8 registers of 8 floats; for each k the loop reads 4 elements of
-    # one matrix, 2 vectors of the other, and has 8 multiply-adds to do.
+    # A tile of 4 x 16 floats would be 8 registers of 8 floats; for each k the loop would read 4
+    # elements of one matrix, 2 vectors of the other, and have 8 multiply-adds to do.
     name = next(f.name for f in module.functions if f.name not in ("pack", "main"))
     loop = inner_loop(assemble(module, OPTIONS.machine, flush_denormals=True)[name])
     print("== assembly: the vector instructions of the loop over k\n")
     for instruction, count in loop.items():
         print(f"{count:3} {instruction}")
-    return 0 if loop["vfmadd231ps"] == 4 * 16 // OPTIONS.machine.lanes(32) else 1
+    return 0 if loop["vfmadd231ps"] == prod(tiles.values()) // OPTIONS.machine.lanes(32) else 1
 
 
 if __name__ == "__main__":

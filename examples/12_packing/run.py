@@ -1,8 +1,8 @@
 """Packing: weights in the order in which the tiles of a kernel read them.
 
-A tile of 4 rows and 16 columns reads, for each k, 16 neighbours of a row of the weights, and the
-row after it next: one line of memory from each of many pages. `pack` copies them so that what is
-read one after the other lies one after the other. Of constants the compiler does that itself.
+A tile of some rows and columns reads, for each k, its columns of a row of the weights, and of the
+row after it next: a line or two of memory from each of many pages. `pack` copies them so that what
+is read one after the other lies one after the other. Of constants the compiler does that itself.
 """
 
 import re

@@ -11,10 +11,10 @@ import pytest
 
 from minicc.backends.llvm.emit import emit_kernel
 from minicc.backends.llvm.emitter import symbol_of
+from minicc.backends.llvm.isa.table import INSTRUCTIONS, instructions_of, writer_for
 from minicc.backends.llvm.link import Object, link
 from minicc.backends.llvm.optimize import assembly, optimise
 from minicc.backends.llvm.writer import Vec
-from minicc.backends.llvm.isa.table import INSTRUCTIONS, instructions_of, writer_for
 from minicc.ir import kernel
 from minicc.ir.affine import symbol
 from minicc.ir.arith import widens
