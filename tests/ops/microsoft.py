@@ -7,7 +7,8 @@ free, and both are compared with NumPy's result, and with ONNX Runtime's where t
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import cache
 from typing import Any
 
 import ml_dtypes
@@ -103,11 +104,33 @@ def check_runtime(case: Case) -> None:
     options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
     options.intra_op_num_threads = 1
     ort.set_default_logger_severity(4)
+    case = mild(case) if saturates() else case
     model = case.model(False)
     session = ort.InferenceSession(model, options, providers=["CPUExecutionProvider"])
     wanted = session.run(None, case.fed)
     got = InferenceSession(model, threads=1).run(None, case.fed)
     agree(got, wanted, case.error)
+
+
+@cache
+def saturates() -> bool:
+    """Whether ONNX Runtime adds pairs of products of u8 and s8 in 16 bits, as without VNNI."""
+    import onnxruntime
+
+    rows, columns = np.full((4, 64), 255, np.uint8), np.full((64, 16), 127, np.int8)
+    case = Case("MatMulInteger", [rows, columns], [np.zeros((4, 16), np.int32)], {}, (1,))
+    session = onnxruntime.InferenceSession(case.model(False), providers=["CPUExecutionProvider"])
+    (got,) = session.run(None, case.fed)
+    return not np.array_equal(got, rows.astype(np.int32) @ columns.astype(np.int32))
+
+
+def mild(case: Case) -> Case:
+    """The case with weights of 7 bits for 8, two of whose products fit 16 bits together."""
+    inputs = [
+        x // 2 if k in case.constants and x is not None and x.dtype == np.int8 and x.ndim > 1 else x
+        for k, x in enumerate(case.inputs)
+    ]
+    return replace(case, inputs=inputs)
 
 
 def agree(got: Sequence[Array], wanted: Sequence[Array], error: float) -> None:
