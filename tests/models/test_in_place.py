@@ -261,6 +261,31 @@ def part_kept(x: Array, y: Array) -> tuple[Array, Array]:
     return x, row + x[1:4]
 
 
-@pytest.mark.parametrize("f", [part_written_twice, part_kept])
+def joined_part_kept(x: Array, y: Array) -> tuple[Array, Array]:
+    part = x * 2
+    whole = np.concatenate([part, part])
+    whole[1:] = whole[:-1]
+    return whole, np.where(np.arange(len(x)) > 1, part, y)
+
+
+def joined_twice(x: Array, y: Array) -> tuple[Array, Array]:
+    part = x * 2
+    inner = np.concatenate([part, part])
+    outer = np.pad(np.concatenate([y, inner]), 1)
+    outer[3:] -= 1
+    return outer, part * y, inner[1:] + 1
+
+
+def joined_in_a_loop(x: Array, y: Array) -> tuple[Array, Array]:
+    part = x * 2
+    whole = np.concatenate([part, y])
+    for i in range(1, 40):
+        whole[i % 9] += whole[i % 7]
+    return whole, part + y
+
+
+@pytest.mark.parametrize(
+    "f", [part_written_twice, part_kept, joined_part_kept, joined_twice, joined_in_a_loop]
+)
 def test_a_new_part_outlives_the_whole(f: Function) -> None:
     compare(f, normal(5), normal(5, seed=1))

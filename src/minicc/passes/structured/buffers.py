@@ -141,6 +141,7 @@ class _Planner:
         for k, (v, start) in enumerate(operand_starts(op)):
             offset = affine.add(whole.offset, shift_of(start, whole.strides))
             free = v not in places and v not in viewed
+            free = free and (op, k) not in self.plan.in_place.outlived
             if free and self.writes_anywhere(makers.get(v), v):
                 places[v] = Place(whole.root, offset, whole.strides)
             else:

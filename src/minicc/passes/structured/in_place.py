@@ -9,7 +9,7 @@ the memory of its first value likewise. What can't be done in place gets a copy.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 from typing import NamedTuple
 
@@ -33,12 +33,15 @@ class InPlace(NamedTuple):
     """What is done in place.
 
     `taken` are the operands whose memory an op takes over (by op and number), `kept` the states of
-    loops that have one buffer, and `direct` the insertions whose new part may be computed there.
+    loops that have one buffer, `direct` the insertions whose new part may be computed there, and
+    `outlived` the operands of pads and concats that may not lie in the result, since they are read
+    after it has changed.
     """
 
     taken: set[tuple[Op, int]]
     kept: set[tuple[Op, int]]
     direct: set[Op]
+    outlived: set[tuple[Op, int]]
 
 
 def find_in_place(
@@ -48,7 +51,7 @@ def find_in_place(
 
     `rounds` are the indices of the loops around, and how many rounds these have.
     """
-    found = found or InPlace(set(), set(), set())
+    found = found or InPlace(set(), set(), set(), set())
     for op in region.ops:
         within = {**rounds, op.index: op.count} if isinstance(op, Scan) and op.index else rounds
         for inner in op.regions if op.control else ():
@@ -108,9 +111,15 @@ class _Uses:
                 isinstance(op, InsertSlice)
                 and (op, 0) in found.taken
                 and self._apart(op, position)
-                and not self._outlives(op, position)
+                and not self._outlives(op.new, op.result, position)
             ):
                 found.direct.add(op)
+            if isinstance(op, Pad | Concat):
+                found.outlived.update(
+                    (op, k)
+                    for k, v in enumerate(op.operands)
+                    if self._outlives(v, op.result, position)
+                )
 
     def _last(self, v: Value, position: int) -> bool:
         """Whether an op is the last to use a value whose memory may be written."""
@@ -129,18 +138,20 @@ class _Uses:
         maker = self.makers.get(op.new)
         return late == [begin] and isinstance(maker, Group) and self._reads_apart(maker, op)
 
-    def _outlives(self, op: InsertSlice, position: int) -> bool:
-        """Whether a new part is read later, when the whole may have been changed again."""
-        if max(self.uses[self.root.get(op.new, op.new)]) == position:
-            return False
-        ops = self.region.ops
-        users = [ops[at] for at in self.uses.get(op.result, ()) if at < len(ops)]
-        return any(
-            self.root.get(v, v) is op.result
-            for user in users
-            if isinstance(user, InsertSlice | Scan)
-            for v in user.operands[: user.states if isinstance(user, Scan) else 1]
-        )
+    def _outlives(self, part: Value, whole: Value, position: int) -> bool:
+        """Whether a part of what is made at a position is read when the whole has changed again."""
+        last = max(self.uses[self.root.get(part, part)])
+        return last > position and any(at <= last for at in self._changes(whole))
+
+    def _changes(self, whole: Value) -> Iterator[int]:
+        """Where a tensor may first be changed in its memory, or one in which it may lie."""
+        for at in self.uses.get(self.root.get(whole, whole), ()):
+            op = self.region.ops[at] if at < len(self.region.ops) else None
+            states = op.states if isinstance(op, Scan) else int(isinstance(op, InsertSlice))
+            if op and any(self.root.get(v, v) is whole for v in op.operands[:states]):
+                yield at
+            elif isinstance(op, Pad | Concat | InsertSlice):
+                yield from self._changes(op.result)
 
     def _reads_apart(self, maker: Group, op: InsertSlice) -> bool:
         """Whether a group reads nothing of a tensor that it writes before.
