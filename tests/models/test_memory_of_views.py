@@ -103,6 +103,14 @@ def diagonal(x: Any) -> Any:
     return x
 
 
+def diagonal_of_known(x: Any) -> Any:
+    known = np.identity(2)
+    np.einsum("ii->i", known)[:] = x
+    a = np.broadcast_arrays(known, x)[0]
+    known[0] = 7
+    return known, a
+
+
 def not_copied(x: Any) -> Any:
     y = np.array(x, copy=False)
     y[0] = 9
@@ -133,8 +141,8 @@ def shifted(k: Any) -> Any:
 CASES: list[tuple[Callable[..., Any], Any]] = [
     (conjugated, Z), (part, Z), (turned, Z), (fields, S), (dates, D), (texts, np.array(["a", "b"])),
     (parts_of_complex, Z), (overlapping, Z), (halves, Z), (rows, Z), (made_within, Z), (bits, R),
-    (diagonal, np.ones((2, 2))), (not_copied, R), (strided, R), (seen_later, R),
-    (shifted, np.arange(4)),
+    (diagonal, np.ones((2, 2))), (diagonal_of_known, R[:2]), (not_copied, R),
+    (strided, R), (seen_later, R), (shifted, np.arange(4)),
 ]  # fmt: skip
 
 

@@ -28,6 +28,7 @@ _ROUNDING = re.compile(
     r"mean|average|std|var\(|exp|log|sin|cos|tanh|arctan|hypot|norm|cbrt|angle|percentile|gradient|"
     r"linspace|abs\(\{C|\} \*\* \{|unwrap|multi_dot|power"
 )
+_PRODUCT = re.compile(r"@|dot|einsum|inner|multi_dot|convolve")
 _NUMBERS = ("2", "0.5", "1", "3", "-1", "0", "1.5", "True", "300", "1j", "G", "np.float32(0.5)",
             "np.int64(2)", "-2.0", "np.array(2)", "4")  # fmt: skip
 _LINES = (2, 3, 4, 5, 6, 8, 10)
@@ -193,6 +194,8 @@ class _Growth(_Filling):
         elif source.chance(0.02):
             text = f"{text}; b0 = {text.count('=')}"
         line = (depth, text)
+        if self._without_end(line):
+            return False
         try:
             seen = self._run([line])
         except SyntaxError:
@@ -201,6 +204,8 @@ class _Growth(_Filling):
             return self._raises(line, seen.error)
         if source.chance(0.0 if seen.changed else 0.9):
             return False  # it does nothing
+        if not seen.finite and _PRODUCT.search(text):
+            return False  # what is multiplied with zeros depends on which way NumPy takes
         pinned = self.pinned
         self.pinned = pinned | self._read if depth else set()
         loose = bool(set(re.findall(r"\w+", text)) & self.loose) or bool(_ROUNDING.search(template))
@@ -209,6 +214,12 @@ class _Growth(_Filling):
             return False
         self._add([line])
         return True
+
+    def _without_end(self, line: Line) -> bool:
+        """Whether a line in a loop over a list makes the list longer."""
+        name = line[1].partition(".append")[0]
+        heads = (text for depth, text in self.program.lines if depth < line[0])
+        return ".append" in line[1] and any(re.match(rf"for .*\b{name}\b", t) for t in heads)
 
     def _raises(self, line: Line, error: Exception) -> bool:
         """A line that NumPy refuses: at times it stays, caught or not."""

@@ -55,6 +55,7 @@ class Seen:
         self.whole: set[str] = set()  # changed, and not only floats
         self.shared: dict[str, set[str]] = {}
         self.largest = 1.0
+        self.finite = True  # all floats of what changed
         self.itemsize = 8
         self.probes = 0
         self.error: Exception | None = None
@@ -82,6 +83,7 @@ class Seen:
             if a.dtype.kind not in "fc":
                 self.whole.add(name)
                 continue
+            self.finite &= bool(np.isfinite(a).all())
             sizes = np.abs(a[np.isfinite(a)])
             self.largest = max(self.largest, float(sizes.max()) if sizes.size else 0)
             part = a.dtype.itemsize // (2 if a.dtype.kind == "c" else 1)

@@ -147,7 +147,10 @@ def _small(x: Any, sizes: dict[int, int]) -> Any:
     dense = [1 if not s and n > 1 else n for n, s in zip(extents, steps, strict=True)]
     # ones where they may be divisors, zeros where they may be places
     filled = np.zeros if x.dtype.kind in "iu" else np.ones
-    made = filled([dense[k] for k in order], x.dtype).transpose(np.argsort(order))
+    made = filled([dense[k] for k in order], x.dtype)
+    if not x.shadow().transpose(order).flags.c_contiguous and x.ndim:
+        made = np.repeat(made, 2, -1)[..., ::2]  # which no array without gaps tells
+    made = made.transpose(np.argsort(order))
     made = made[tuple([slice(None, None, -1 if s < 0 else 1) for s in steps])]
     made = made if dense == extents else np.broadcast_to(made, extents)
     return made[()] if x.scalar else made

@@ -320,7 +320,14 @@ def evaluate(name: str, args: tuple[Any, ...], kwargs: dict[str, Any], recorder:
     named = {k: _plain(a, owners) for k, a in kwargs.items()}
     with np.errstate(all="ignore"):
         result = _real(name)(*plain, **named)
+    parts = result if isinstance(result, (list, tuple)) else (result,)
+    if name in FUNCTIONS and any(_shares(p, a) for p in parts for a in owners):
+        return record(recorder, name, args, kwargs)  # which makes views
     return _wrapped(recorder, result, owners)
+
+
+def _shares(part: Any, array: Array) -> bool:
+    return isinstance(part, np.ndarray) and np.may_share_memory(part, array)
 
 
 def _plain(x: Any, owners: list[Array]) -> Any:
@@ -360,7 +367,7 @@ def is_foreign(x: Any) -> bool:
 
 def _wrapped(recorder: Recorder, result: Any, owners: list[Array]) -> Any:
     if isinstance(result, np.ndarray):
-        shared = any(np.may_share_memory(a, result) for a in owners)
+        shared = any(_shares(result, a) for a in owners)
         box = Tracer(recorder, result.copy() if shared else result)
         if not result.flags.c_contiguous:
             box.lies(result.strides)

@@ -202,7 +202,7 @@ class _Check:
                 yield f"op {position} has no known number of totals, as {_list(free)} are free"
             elif op.indices or None in op.combine:
                 yield f"op {position} does not combine alone what it reads at known places"
-            elif size < 1 or size % min(self.tiles.get(name, 1), op.space.extent_of(name)):
+            elif size < 1 or size % (min(self.tiles.get(name, 1), op.space.extent_of(name)) or 1):
                 yield f"a block of {size} points of {name} is no multiple of the tile"
             elif all(self.points(op, i) == 1 for i in op.space.iters):
                 yield f"op {position} has no tile, and a loop around it"
