@@ -268,7 +268,7 @@ def joined_part_kept(x: Array, y: Array) -> tuple[Array, Array]:
     return whole, np.where(np.arange(len(x)) > 1, part, y)
 
 
-def joined_twice(x: Array, y: Array) -> tuple[Array, Array]:
+def joined_twice(x: Array, y: Array) -> tuple[Array, ...]:
     part = x * 2
     inner = np.concatenate([part, part])
     outer = np.pad(np.concatenate([y, inner]), 1)

@@ -88,3 +88,11 @@ def test_a_scalar_is_another_argument_than_an_array_without_axes() -> None:
     for given in (np.array(1.0), np.float64(1.0)):
         wanted = [float(v) for v in f(given.copy())]
         assert [float(v) for v in jitted(given)] == wanted
+
+
+def test_numpy_lays_out_by_gaps_too() -> None:
+    def f(x: Any) -> Any:
+        return [np.pad(x.diagonal(), 1), np.zeros_like(x.diagonal()), x.diagonal() + 1]
+
+    x = np.ones((2, 6, 5))
+    assert [a.strides for a in minicc.jit(f)(x)] == [a.strides for a in f(x)]

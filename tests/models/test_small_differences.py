@@ -120,3 +120,35 @@ def test_the_diagonal_of_a_known_matrix_is_not_written_to() -> None:
 
     assert f(np.ones((2, 2))).flags.writeable is False
     assert minicc.jit(f)(np.ones((2, 2))).flags.writeable is False
+
+
+def put_sum(x: Any, v: Any) -> Any:
+    x[0] = v.sum()
+    x[1:] += v.max() // 2
+    return x
+
+
+def put_in_rounds(x: Any, v: Any) -> Any:
+    for i in range(len(x)):
+        x[i] = x[i - 1] + v[i % 3]
+    return x
+
+
+def put_mean(x: Any, v: Any) -> Any:
+    x.reshape(-1)[0] = v.mean()
+    return x
+
+
+@pytest.mark.parametrize("f", [put_sum, put_in_rounds, put_mean], ids=lambda f: f.__name__)
+@pytest.mark.parametrize("kind", [np.int8, np.uint8, np.int32])
+def test_scalars_that_integers_do_not_hold(f: Any, kind: Any) -> None:
+    jitted = minicc.jit(f, threads=1)
+    for values in ([1, 2, 3], [100, 200, 300], [-1, 1, 5], [2**40, 0, 1], [1, 2, 3]):
+        seen = []
+        for g in (jitted, f):
+            x = np.zeros(12, kind)
+            try:
+                seen.append([g(x, np.array(values)).tolist()])
+            except OverflowError as error:
+                seen.append([str(error), x.tolist()])
+        assert seen[0] == seen[1]

@@ -217,9 +217,9 @@ class _Growth(_Filling):
 
     def _without_end(self, line: Line) -> bool:
         """Whether a line in a loop over a list makes the list longer."""
-        name = line[1].partition(".append")[0]
+        made = re.match(r"(\w+)\.append", line[1])
         heads = (text for depth, text in self.program.lines if depth < line[0])
-        return ".append" in line[1] and any(re.match(rf"for .*\b{name}\b", t) for t in heads)
+        return made is not None and any(re.match(rf"for .*\b{made[1]}\b", t) for t in heads)
 
     def _raises(self, line: Line, error: Exception) -> bool:
         """A line that NumPy refuses: at times it stays, caught or not."""

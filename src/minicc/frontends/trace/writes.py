@@ -26,6 +26,7 @@ from minicc.frontends.trace.registry import FUNCTIONS, WRITES, writes
 from minicc.frontends.trace.tracer import Tracer
 from minicc.ir import graph
 from minicc.ir.core import Value
+from minicc.ir.types import I64
 
 
 def target(recorder: Recorder, a: Any) -> Tracer:
@@ -188,6 +189,10 @@ def set_item(recorder: Recorder, box: Any, index: Any, new: Any) -> None:
         raise ValueError("assignment destination is read-only")
     if type(new) is Number and new.kind is int and box.dtype.kind in "iu" and box.itemsize < 8:
         new = new.read(f"a conversion to {box.dtype}")
+    if isinstance(new, Tracer) and new.scalar and new.symbolic and (
+        box.dtype.kind in "iu" and new.dtype.kind in "iuf" and not np.can_cast(new.dtype, box.dtype)
+    ):  # fmt: skip
+        new = _within(recorder, new, box.dtype)
     if isinstance(new, (int, float, complex, list, tuple)) and not is_symbolic(new) and (
         box.dtype.kind in "biufc" and not isinstance(new, np.generic) and not has_tracer(new)
     ):  # fmt: skip
@@ -202,6 +207,24 @@ def set_item(recorder: Recorder, box: Any, index: Any, new: Any) -> None:
         _by_numpy(recorder, "an assignment through a mask", _assign, box, index, new)
     else:
         setitem(recorder, box, index, new)
+
+
+def _within(recorder: Recorder, x: Tracer, element: Any) -> Tracer:
+    """A scalar that an integer type holds.
+
+    Where it does not, NumPy raises, which it does when it runs the function: the scalar is read at
+    a place that is out of bounds then.
+    """
+    np_, info = recorder.namespace, np.iinfo(element)
+    if x.dtype.kind == "f":
+        wide = x.astype(np.float64)
+        inside = np_.logical_and(wide > info.min - 1.0, wide < info.max + 1.0)
+    else:
+        own = np.iinfo(x.dtype)
+        inside = np_.logical_and(x >= max(info.min, own.min), x <= min(info.max, own.max))
+    place = recorder.cast(value_of(recorder, np_.where(inside, 0, 1)), I64)
+    line = recorder.reshape(x.value(), (1,))
+    return Tracer(recorder, recorder.emit(graph.Gather, line, place, 0), scalar=True)
 
 
 def _is_element(box: Tracer, index: Any) -> bool:
