@@ -124,7 +124,7 @@ def test_the_diagonal_of_a_known_matrix_is_not_written_to() -> None:
 
 def put_sum(x: Any, v: Any) -> Any:
     x[0] = v.sum()
-    x[1:] += v.max() // 2
+    x[1:3] = v.max() // 2
     return x
 
 
@@ -136,7 +136,7 @@ def put_in_rounds(x: Any, v: Any) -> Any:
 
 def put_mean(x: Any, v: Any) -> Any:
     x.reshape(-1)[0] = v.mean()
-    return x
+    return x[:1]
 
 
 @pytest.mark.parametrize("f", [put_sum, put_in_rounds, put_mean], ids=lambda f: f.__name__)
@@ -148,7 +148,8 @@ def test_scalars_that_integers_do_not_hold(f: Any, kind: Any) -> None:
         for g in (jitted, f):
             x = np.zeros(12, kind)
             try:
-                seen.append([g(x, np.array(values)).tolist()])
+                with np.errstate(all="ignore"):
+                    seen.append([g(x, np.array(values)).tolist()])
             except OverflowError as error:
                 seen.append([str(error), x.tolist()])
         assert seen[0] == seen[1]
