@@ -251,7 +251,10 @@ def _contraction(
     if _is_vast(group, product):
         return _blocked(group, product, tiles, target)
     cuts = {op: cut_sums(op, tiles, LONGEST_CHAIN, BLOCK)}
-    grid = (*batch, *([vector] if vector in group.shared else []), *rows)
+    columns = [vector] if vector in group.shared else []
+    within = _within_rows(contraction, batch, target)
+    outer = [n for n in batch if n not in within]
+    grid = (*outer, *rows, *within, *columns) if within else (*batch, *columns, *rows)
     chosen = Draft(grid, tiles, cuts)
     for n in free & tiles.keys():
         others = prod(tiles[m] for m in rows if m != n and m in tiles)
@@ -261,6 +264,26 @@ def _contraction(
             tiles[n], others, vectors, depth, layout.latency, target.registers, where
         )[1]
     return chosen
+
+
+def _within_rows(contraction: Contraction, batch: Sequence[str], target: Target) -> tuple[str, ...]:
+    """The batch dimensions whose parts of rows lie side by side, as groups of channels do.
+
+    All of them are computed for some rows, which come and go in whole lines then, if what they are
+    multiplied by stays near.
+    """
+    op, lhs, rhs = contraction.op, contraction.lhs, contraction.rhs
+    if rhs is None or not op.space.static:
+        return ()
+    extents = op.space.extents
+    kept = prod(extents[n] for n in contraction.varies(rhs)) * contraction.vectors
+    place = affine_facts.place(op.input_maps[lhs], dense_strides(op.operands[lhs].type.shape))
+    split = affine_facts.linear(place, (*batch, *contraction.rows))
+    if split is None or kept > target.resident or not contraction.rows:
+        return ()
+    apart = min(int(str(split[0].get(n, 0))) for n in contraction.rows)
+    beside = (n for n in batch if 0 < int(str(split[0].get(n, 0))) < apart and extents[n] > 1)
+    return tuple(beside)
 
 
 def _is_streamed(
