@@ -127,7 +127,7 @@ def _layers(channels: Sequence[int]) -> Module:
 def test_bits_of_layers_are_those_of_layers_apart(
     target: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    channels = (32, 64, 96, 128, 160, 64)
+    channels = (48, 96, 144, 192, 240, 96)
     program = lower(_layers(channels), Options(target=target))
     x = np.random.default_rng(2).normal(size=(1, channels[0], 14, 14)).astype(np.float32)
     shared = [*llvm.kernel_templates(program, TARGETS[target])]
