@@ -171,3 +171,17 @@ def test_elements_that_share_memory_are_written_to_by_numpy() -> None:
 
     with pytest.warns(minicc.PerformanceWarning, match="share memory"):
         assert np.array_equal(minicc.jit(f)(np.ones(3)), f(np.ones(3)))
+
+
+def test_what_the_host_shows_is_left_to_numpy() -> None:
+    def f(x: Any) -> Any:
+        y = np.trim_zeros(x)
+        y[0] = 9
+        return y, x + 1
+
+    x = np.arange(4.0)
+    with pytest.warns(minicc.PerformanceWarning, match="gives a view"):
+        got = minicc.jit(f)(x)
+    assert np.shares_memory(got[0], x)
+    assert x.tolist() == [0, 9, 2, 3]
+    assert got[1].tolist() == [1, 10, 3, 4]

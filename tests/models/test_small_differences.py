@@ -153,3 +153,23 @@ def test_scalars_that_integers_do_not_hold(f: Any, kind: Any) -> None:
             except OverflowError as error:
                 seen.append([str(error), x.tolist()])
         assert seen[0] == seen[1]
+
+
+def at_a_sum(x: Any, y: Any) -> Any:
+    x[y.sum()] = y
+
+
+def at_a_maximum(x: Any, y: Any) -> Any:
+    return x[y.max()] @ np.ones(y.min())
+
+
+@pytest.mark.parametrize("f", [at_a_sum, at_a_maximum], ids=lambda f: f.__name__)
+def test_which_exception_comes_first(f: Any) -> None:
+    jitted = minicc.jit(f, threads=1)
+    for y in ([[6, 7]], [[1, 0]], [[0, 0]]):
+        told = []
+        for g in (jitted, f):
+            with pytest.raises((IndexError, ValueError)) as caught:
+                g(np.zeros((3, 3)), np.array(y))
+            told.append(str(caught.value))
+        assert told[0] == told[1]

@@ -34,7 +34,11 @@ np.extract({B}, {a}); np.ones_like({a}, {d}); np.array({z}, {d}); np.asarray({z}
 np.meshgrid({v}, {v})[{k}]; np.take_along_axis({a}, {I}, {x})
 np.lib.stride_tricks.sliding_window_view({v}, 2); np.empty_like({a}).shape; {a}.item(0)
 {a}.flat[:1]; {a}.tolist(); list({a}); {a}.view(); np.nan_to_num({a}); np.linspace(0, 1, 5) * {z}
-np.einsum("ij->ji", {M}); np.einsum("ii->i", {M})
+np.einsum("ij->ji", {M}); np.einsum("ii->i", {M}); np.select([{B}], [{z}], {s}); np.atleast_3d({a})
+np.take({a}, {I}, mode="wrap"); np.take({a}, {n}, axis={x}, mode="clip"); np.tile({a}, (2, 1))
+{M}[np.ix_([0, -1], [0])]; {a}[np.nonzero({a})]; np.r_[{v}, {s}]; np.c_[{v}, {v}]
+np.concatenate([{a}.ravel(), {v}]); np.concatenate([{a}, {a}])[1:]; np.choose({B} * 1, [{z}, {z}])
+np.rollaxis({a}, -1); {a}[..., ::-1]; np.array(list(zip({v}, {v}))); np.trim_zeros({v})
 """
 LINEAR = """
 {z} + {z}; {z} - {z}; {z} * {z}; {z} + {z}; {z} - {z}; {z} * {z}; -{a}; abs({a}); np.add({z}, {z})
@@ -54,6 +58,10 @@ np.vecdot({v}, {v}); np.add.outer({v}, {v}); np.add.accumulate({a}); np.subtract
 np.maximum.accumulate({v}); np.mean({a}, where={B}); {a}.min(initial={s})
 np.max({a}, where={B}, initial={s}); np.ediff1d({v}); {a}.trace(); np.add.reduceat({v}, [0, 1])
 np.bincount(np.abs({v}.astype(int)) % 4, minlength=5); np.linalg.multi_dot([{M}, {M}, {v}])
+np.add({z}, {z}, dtype={d}); np.multiply.outer({v}, {v}); np.cumsum({v}, dtype={d})
+np.sum({a}, axis={x}, keepdims=True, where={B}); np.polyval([1, 2], {a}); {v} @ {M}; {M} @ {M}.T
+np.matmul({M}, {v}, dtype={d}); np.add.reduce({a}, axis=None, keepdims=True); np.nanmean({a})
+np.max({a}, axis=(0, -1), keepdims=True); np.logical_and.reduce({B}, axis={x}, keepdims=True)
 """
 # What may make much of a small difference: operands have to be exact.
 EXACT = """
@@ -82,6 +90,7 @@ np.logaddexp({F}, {F}); {c}; {c}; not {c}; isinstance({s}, float); isinstance({a
 {a}.dtype == {d}; {s} in {l}; np.iscomplexobj({a}); np.intersect1d({a}, {a}); np.float32({s})
 np.int8({s}); bool({s}); round({s}, 1); str({a}.dtype); divmod({n}, 3); {a}.cumprod()
 {a}.nonzero()[0]; np.unwrap({v}); np.bitwise_and.reduce({I}); np.logical_or.reduce({a})
+{a}.view({d}); {a}.view(np.uint8)[..., 0]; np.packbits({B}); np.frombuffer({a}.tobytes(), {d})
 np.max({a}) > {s}; np.tri({n}); np.array([e * 2 for e in {v}]); [e for e in {v} if e > 0]
 sum(e for e in {v}); sorted({v}); max({v}); all({v} > 0); type({s}) is float
 """
@@ -102,12 +111,19 @@ np.negative({a}, out={a}); np.sum({M}, axis=0, out={v}); {a}[..., 0] = {z}; {a}[
 {a}.T[...] = {z}; {a}[::-1][0] = {s}; np.dot({M}, {M}, out={M}); np.place({a}, {B}, [{s}])
 {a}.swapaxes(0, -1)[0] -= {s}; {a}[{B}] = {a}[{B}]; {a}[{j}][{j}] = {z}; {a}.shape = (-1,)
 np.clip({a}, 0, 2, out={a}); {a}[np.arange(2)] = {z}; {a}[{n}, {n}] = {s}
+{a}[{n}] = {a}[{n} - 1] + {s}; {v}[{n}] = max({v}[{n} - 1], {s}); {M}[{n}, {n}] += {v}[{n}]
+{v}[{n}] = {v}[{n}:].sum(); {a}[::-1] = {a}; {a}[:, ::-1] += {z}; {a}.ravel()[::2] = {s}
+{a}[np.nonzero({a})] = {s}; {M}[np.ix_([0], [0, -1])] = {s}; {a}[{I}] += {z}; {a}[{B}] *= {z}
+np.add.at({M}, ([0, 0], [0, -1]), {s}); np.maximum.at({v}, {I}, {s}); {a}.T[{j}] += {z}
+np.subtract({a}, {z}, out={a}, where={B}); np.matmul({M}, {M}, out={M}); {v}[{n}:{n} + 2] = {z}
+np.maximum({a}, {z}, out={a}); {M}[{n}] = {M}[{n} - 1] * {s}; {M}[:, {n}] -= {M}[{n}]
 """
 WRITES_EXACT = """
 {a} /= {z}; {a} //= {z}; {a} %= {z}; {a} **= 2; {a} &= {z}; {a} |= {z}; {a} <<= 1; {a}.sort()
 {a}.sort(axis={x}); np.sqrt({a}, out={a}); np.exp({F}, out={F}); np.logical_not({B}, out={B})
 np.floor({F}, out={F}); {a} ^= {z}; np.divide({a}, {z}, out={a}, where={B})
 np.greater({a}, {z}, out={B}); np.subtract.at({v}, {I}, 1); {l}.append({s}); {l}.sort()
+{a}.view(np.uint8)[..., 0] = 1; {a}.view({d})[:1] = 1; np.sign({a}, out={a}, where={B})
 m.calls += 1; m.k = {n}; m.log.append({n}); np.floor_divide({a}, 2, out={a})
 """
 CONDITIONS = (

@@ -95,6 +95,8 @@ class Path:
         node = self._node(recorder, outputs, action)
         pool = node.compute(self.state)
         outcome = self._outcome(action, pool)
+        if outcome.shows:  # what is written to the view would not reach the array
+            recorder.give_up(f"{action.describe()}, and gives a view")
         added = range(len(pool), len(pool) + len(outcome.arrays))
         take = (*[places[v] for v in carried], *added)
         pool += outcome.arrays

@@ -35,11 +35,15 @@ class Code(Protocol):
 
 
 class Outcome(NamedTuple):
-    """What an action gave: the edge's key, what Python sees, and arrays that join the pool."""
+    """What an action gave: the edge's key, what Python sees, and arrays that join the pool.
+
+    `shows` says that one of them was a view of an array that it took.
+    """
 
     key: Any
     value: Any
     arrays: list[Array]
+    shows: bool = False
 
 
 class Action:
@@ -152,10 +156,14 @@ class Host(Action):
             result = self.function(*rebuild(self.template, pool), **rebuild(self.named, pool))
         arrays: list[Array] = []
         seen: list[Any] = []
+        shows: list[bool] = []
 
         def take(leaf: Any, path: str) -> Any:
             if isinstance(leaf, (np.ndarray, np.generic)) or type(leaf) is float:
-                array = _own(np.asarray(leaf), pool)
+                array = np.asarray(leaf)
+                if array.base is not None or any(array is a for a in pool):
+                    shows.extend(True for a in pool if np.may_share_memory(array, a))
+                    array = array.copy()
                 whole = "array" if isinstance(leaf, np.ndarray) and not leaf.ndim else None
                 kind = float if type(leaf) is float else whole
                 lies = () if array.flags.c_contiguous else (array.strides,)
@@ -166,7 +174,7 @@ class Host(Action):
             return leaf
 
         value = mapped(take, result)
-        return Outcome((type(result), *seen), value, arrays)
+        return Outcome((type(result), *seen, *shows), value, arrays, any(shows))
 
     @property
     def is_effect(self) -> bool:
@@ -177,13 +185,6 @@ class Host(Action):
 
     def describe(self) -> str:
         return f"{self.name} runs on the host: {self.reason}"
-
-
-def _own(array: Array, pool: Sequence[Array]) -> Array:
-    """The array, or a copy of it where its memory is somebody else's."""
-    if array.base is not None or any(array is a for a in pool):
-        return array.copy()
-    return array
 
 
 def attempt(action: Action, pool: Sequence[Array]) -> Outcome:

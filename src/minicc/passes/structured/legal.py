@@ -204,7 +204,7 @@ class _Check:
                 yield f"op {position} does not combine alone what it reads at known places"
             elif size < 1 or size % (min(self.tiles.get(name, 1), op.space.extent_of(name)) or 1):
                 yield f"a block of {size} points of {name} is no multiple of the tile"
-            elif all(self.points(op, i) == 1 for i in op.space.iters):
+            elif all(self.points(op, i) < 2 for i in op.space.iters):
                 yield f"op {position} has no tile, and a loop around it"
             elif self._totals(op) > _MOST_TOTALS:
                 yield f"{self._totals(op)} totals of op {position} wait, and {_MOST_TOTALS} may"
