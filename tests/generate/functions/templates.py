@@ -90,7 +90,8 @@ np.logaddexp({F}, {F}); {c}; {c}; not {c}; isinstance({s}, float); isinstance({a
 {a}.dtype == {d}; {s} in {l}; np.iscomplexobj({a}); np.intersect1d({a}, {a}); np.float32({s})
 np.int8({s}); bool({s}); round({s}, 1); str({a}.dtype); divmod({n}, 3); {a}.cumprod()
 {a}.nonzero()[0]; np.unwrap({v}); np.bitwise_and.reduce({I}); np.logical_or.reduce({a})
-{a}.view({d}); {a}.view(np.uint8)[..., 0]; np.packbits({B}); np.frombuffer({a}.tobytes(), {d})
+{a}.view({d}); {a}.view(np.uint8)[..., 0]; np.packbits({B})
+np.frombuffer({a}.tobytes(), {d}).copy()
 np.max({a}) > {s}; np.tri({n}); np.array([e * 2 for e in {v}]); [e for e in {v} if e > 0]
 sum(e for e in {v}); sorted({v}); max({v}); all({v} > 0); type({s}) is float
 """
