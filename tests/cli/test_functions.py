@@ -25,11 +25,15 @@ def refuse(x):
 def product(a, b):
     return a @ b
 
+def turn(x):
+    return np.exp(x * 1j).conj() * x
+
 def printed(x):
     y = x + 1
     print(y.sum())
     return y * 2
 """
+SQUARES = ("--shape", "a=64x64", "--shape", "b=64x64")
 GIVEN = ("--input", "x=f32[3,4]=1", "--input", "n=3")
 
 
@@ -67,12 +71,21 @@ def test_bench_beside_numpy(file: str) -> None:
 
 
 def test_bench_tells_of_launches(file: str) -> None:
-    shapes = ("--shape", "a=64x64", "--shape", "b=64x64")
-    args = ("bench", f"{file}:product", *shapes, "--seconds", "0.1", "--profile", "3", "--json")
+    args = ("bench", f"{file}:product", *SQUARES, "--seconds", "0.1", "--profile", "3", "--json")
     told = json.loads(invoke(*args).stdout)
     assert "many_py_15" in [launch["kernel"] for launch in told["launches"]]
     broken = ("bench", f"{file}:printed", "--shape", "x=4", "--seconds", "0.1", "--profile", "3")
     assert "functions of one graph" in invoke(*broken).stderr
+
+
+def test_verify_compares_every_stage(file: str) -> None:
+    told = json.loads(invoke("verify", f"{file}:product", *SQUARES, "--json").stdout)
+    assert told["agrees"]
+    complex_ = ("--input", f"x=@{file}.npy")
+    np.save(f"{file}.npy", np.arange(6) + 1j)
+    result = invoke("verify", f"{file}:turn", *complex_)
+    assert result.exit_code == 0, result.output
+    assert "functions of one graph" in invoke("verify", f"{file}:printed", "--shape", "x=4").stderr
 
 
 def test_explain(file: str) -> None:

@@ -188,14 +188,9 @@ def _bench_function(
     with functions.telling(function.name):
         told = _told(options, ready, measured(engines, seconds, restore), error)
     if launches is not None:
-        modules = function.modules(options)
-        names = [a.hint for a in modules[0].main.args]
-        arrays = [function.arguments[n] for n in names if n in function.arguments]
-        if len(modules) > 1 or len(arrays) < len(names):
-            text = "launches are measured of functions of one graph, whose arrays are arguments"
-            raise UserError("MC0169", text, hint="minicc explain tells of the graphs")
+        module, arrays = functions.one_graph(function, options)
         with Progress("measuring launches"):
-            times = profile(modules[0], options, {}, [np.ascontiguousarray(a) for a in arrays])
+            times = profile(module, options, {}, arrays)
             told["launches"] = _longest([(1, launch) for launch in times], launches)
     return told
 

@@ -105,6 +105,17 @@ def units_of_function(function: Called, options: Options) -> Units:
     return Units(tuple(unit._replace(number=k) for k, unit in enumerate(units, 1)))
 
 
+def one_graph(function: Called, options: Options) -> tuple[Module, list[Array]]:
+    """The only graph of a function, and what it takes; UserError MC0169 where there is no such."""
+    modules = function.modules(options)
+    names = [a.hint for a in modules[0].main.args]
+    given = [function.arguments[n] for n in names if n in function.arguments]
+    if len(modules) > 1 or len(given) < len(names):
+        text = "this is for functions of one graph, whose arrays are arguments"
+        raise UserError("MC0169", text, hint="minicc explain tells of the graphs")
+    return modules[0], [np.ascontiguousarray(a) for a in given]
+
+
 def as_run_by(engine: str, function: Callable[..., Any]) -> Callable[..., Any]:
     """The function as NumPy, numba or JAX runs it; UserError MC0157 where that is not installed.
 

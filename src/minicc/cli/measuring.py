@@ -47,8 +47,9 @@ def difference(got: Sequence[Any], want: Sequence[Any]) -> float:
     for g, w in zip(map(np.asarray, got), map(np.asarray, want), strict=True):
         if g.shape != w.shape:
             return float("inf")
-        if g.size and g.dtype.kind in "fiubV":
-            a, b = g.astype(np.float64), w.astype(np.float64)
+        if g.size and g.dtype.kind in "fiubVc":
+            wide = np.complex128 if g.dtype.kind == "c" else np.float64
+            a, b = g.astype(wide), w.astype(wide)
             same = (a == b) | (np.isnan(a) & np.isnan(b))
             scale = np.max(np.abs(b[np.isfinite(b)]), initial=0.0)
             off = np.where(same, 0.0, np.abs(a - b))

@@ -18,6 +18,7 @@ import click
 import numpy as np
 
 from minicc.cli.choices import JSON, MATH, SHAPE, SKIP, TARGET
+from minicc.cli.functions import called, is_function, one_graph
 from minicc.cli.inputs import complete_inputs, parse_inputs, parse_shapes
 from minicc.cli.measuring import difference
 from minicc.cli.programs import verify_program
@@ -29,11 +30,12 @@ from minicc.compiled import compile_module
 from minicc.compiler import Stage, lower
 from minicc.inputs import check_inputs
 from minicc.ir import interpret
-from minicc.ir.core import Array, Module
+from minicc.ir.core import Array, Module, Value
+from minicc.ir.program import ends
 from minicc.ir.verify import verify
 from minicc.options import Options
 from minicc.runtime.programs import is_program
-from minicc.units import Unit, run_units
+from minicc.units import Unit, Units, run_units, units_of
 from minicc.wording import counted
 
 # what reassociating sums and approximating functions may change, of the largest output
@@ -72,29 +74,44 @@ def verify_command(
 ) -> None:
     """Interpret MODEL after every stage, run its machine code at 1 and 2 threads, and compare.
 
-    Of a model in several parts, each part that is compiled. Ctrl-C ends it with what was found.
+    MODEL may also be a Python function of one graph, named as FILE.py:FUNCTION. Of a model in
+    several parts, each part that is compiled. Ctrl-C ends it with what was found.
     Exit status 0: all agree, 1: something differs, 130: stopped.
     """
     with Progress(f"reading {model}") as progress:
         if is_program(model):
             _verify_program(model, as_json, progress)
             return
-        given = parse_inputs(inputs)
-        sizes = {n: a.shape for n, a in given.items()} | parse_shapes(shapes)
         options = Options(math=math, target=target, skip=skip)
-        units, signature, elements = open_source(model, sizes, options)
+        if is_function(model):
+            module, arrays = one_graph(called(model, inputs, parse_shapes(shapes)), options)
+            units = units_of(module, options, {})
+        else:
+            units, arrays = _model(model, inputs, shapes, options, progress)
         native = sum(not unit.host for unit in units.known)
         rows = _Comparison(options, chosen, units.several, native, as_json, progress)
-        limit = options.memory_limit
-        with progress.aside():
-            feed = complete_inputs(signature, given, sizes, limit)
-        checked = check_inputs(signature, feed, limit, elements)
         stopped = False
         try:
-            run_units(units, list(checked.values()), options, rows)
+            run_units(units, arrays, options, rows)
         except KeyboardInterrupt:
             stopped = True
     rows.finish(stopped)
+
+
+def _model(
+    path: str,
+    inputs: tuple[str, ...],
+    shapes: tuple[str, ...],
+    options: Options,
+    progress: Progress,
+) -> tuple[Units, list[Array]]:
+    """The units of a model or text, and the arrays that it takes."""
+    given = parse_inputs(inputs)
+    sizes = {n: a.shape for n, a in given.items()} | parse_shapes(shapes)
+    units, signature, elements = open_source(path, sizes, options)
+    with progress.aside():
+        feed = complete_inputs(signature, given, sizes, options.memory_limit)
+    return units, list(check_inputs(signature, feed, options.memory_limit, elements).values())
 
 
 def _verify_program(path: str, as_json: bool, progress: Progress) -> None:
@@ -126,6 +143,20 @@ def _finite(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
         {k: str(v) if isinstance(v, float) and not np.isfinite(v) else v for k, v in row.items()}
         for row in rows
     ]
+
+
+def _apart(array: Array, taken: Value) -> Array:
+    """An array as a module takes it, which may take complex numbers apart."""
+    if array.dtype.kind != "c" or taken.type.dtype.is_complex:
+        return array
+    return np.ascontiguousarray(array)[..., None].view(array.real.dtype)
+
+
+def _together(made: Array, want: Array) -> Array:
+    """What a module gives as its graph says: complex numbers, where it gives their parts."""
+    if want.dtype.kind != "c" or made.dtype.kind == "c":
+        return made
+    return np.ascontiguousarray(made).view(want.dtype)[..., 0]
 
 
 class _Comparison:
@@ -193,7 +224,9 @@ class _Comparison:
         for k, (after, level, m) in enumerate(modules, 1):
             self._progress.at(f"{name}: interpreting after {after}, {k} of {len(modules)}")
             began = time.perf_counter()
-            compared(after, level, began, interpret.run(m, arrays))
+            given = [_apart(a, v) for a, v in zip(arrays, ends(m.main)[0], strict=True)]
+            made = interpret.run(m, given)
+            compared(after, level, began, [*map(_together, made, want)])
         results = []
         for threads in _THREADS:
             self._progress.at(f"{name}: machine code")
