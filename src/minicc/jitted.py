@@ -13,6 +13,7 @@ import types
 import warnings
 from collections import deque
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, Never
 
 import numpy as np
@@ -27,17 +28,22 @@ from minicc.frontends.trace import (
     Missed,
     Parameters,
     Path,
+    SizedPath,
+    Sizes,
     Tree,
+    Unsized,
     Within,
     copied,
     dense,
     replay,
+    told,
     trace_values,
     work,
 )
 from minicc.frontends.trace.asked import RAISED
 from minicc.frontends.trace.explain import Explanation, graph_of, parts_of
 from minicc.frontends.trace.explain import Specialisation as Explained
+from minicc.ir.bind import bind_sizes
 from minicc.ir.core import Function, Module, Region
 from minicc.ir.interpret import Interpreter
 from minicc.ir.printer import print_module
@@ -46,10 +52,11 @@ from minicc.locks import lock
 from minicc.options import Options, options_of
 from minicc.partition import host_ops
 from minicc.runtime.saved import Compilation
-from minicc.specialised import LOGGER, Call, Known, Specialisation
+from minicc.specialised import LOGGER, NUMBERS_ALONE, Call, Known, Specialisation
 
 _OUTSIDE = "MC0158"  # an index that data gave is out of bounds
 _OVERLAP = "MC0248"  # an argument is written to that shares memory with another
+_UNLIKE = "MC0142"  # a program is not for the sizes of its inputs
 _CODES = 512  # segments whose code is shared among equal ones
 # what is not traced, but NumPy does
 _PLAIN = ("MC0241", "MC0242", "MC0243", "MC0244", "MC0245", "MC0246", "MC0247")
@@ -126,6 +133,16 @@ class Jitted:
             return self._trace(call)
         if found.plain:
             return self.__wrapped__(*args, **kwargs)
+        try:
+            return self._replayed(found, call)
+        except UserError as error:
+            if not found.sizes or error.code != _UNLIKE:
+                raise
+        self._known.drop_sizes(call)  # a guard that only the program knows
+        return self._trace(call)
+
+    def _replayed(self, found: Specialisation, call: Call) -> Any:
+        """The result of compiled code that is known, traced on where it leaves known paths."""
         if found.compilation is not None:
             return self._straight(found, call)
         tree = found.tree
@@ -187,6 +204,8 @@ class Jitted:
     ) -> Specialisation:
         """What is known after the trace of a call."""
         effects = missed.effects if missed is not None else 0
+        if found is None and (sized := self._for_all_sizes(call)) is not None:
+            return sized
         try:
             found = self._walk(call, found, effects)
         except (GivenUp, UnsupportedError) as error:
@@ -196,6 +215,37 @@ class Jitted:
                 raise given_up from None  # NumPy would have the effects again
             found = self._left_to_numpy(call, given_up)
         self._known.keep(call, found, self._parameters.paths(call.values))
+        return found
+
+    def _for_all_sizes(self, call: Call) -> Specialisation | None:
+        """A program with symbols for sizes that changed since other calls, where there can be one.
+
+        Why there can't is remembered; the call has a program for its own sizes then.
+        """
+        sizes = self._known.sizes(call)
+        if not sizes:
+            return None
+        f, moving = self.__wrapped__, self._known.moving_with_sizes(call) | sizes.given.keys()
+        try:
+            given = Given(moving, call.numbers)
+            first = told(f, self._parameters, call.values, given, sizes)
+            again = Given(moving, call.numbers)
+            if told(f, self._parameters, call.values, again, sizes.other()) != first:
+                raise Unsized("a size is taken for a number")
+            call.given = given = Given(moving, call.numbers)
+            path = SizedPath(call.arrays, partial(self._compile, sizes=sizes))
+            traced = trace_values(f, self._parameters, call.values, path, given, sizes)
+            found = Specialisation(traced.tree or Tree(), given)
+            found.add(traced, given)
+            found.sizes = sizes
+            call.inputs = given.of(call.numbers) or []
+            if traced.module is not None:
+                found.compilation = self._compilation(traced.module, sizes)
+        except (Exception, GivenUp, Unsized) as error:
+            self._known.refuse_sizes(call)
+            self._reasons.append(f"no program for all sizes: {error}")
+            return None
+        self._known.keep_for_all(call, found, self._parameters.paths(call.values))
         return found
 
     def _left_to_numpy(self, call: Call, error: UnsupportedError) -> Specialisation:
@@ -248,18 +298,21 @@ class Jitted:
                 self._name(), _OFTEN, why, self._name(),
             )  # fmt: skip
 
-    def _compile(self, module: Module, text: str) -> Any:
+    def _compile(self, module: Module, text: str, sizes: Sizes = NUMBERS_ALONE) -> Any:
         """The code of a segment; equal segments share it."""
         found = self._codes.get(text)
         if found is None:
-            found = self._codes[text] = _Code(self._compilation(module))
+            found = self._codes[text] = _Code(self._compilation(module, sizes))
             if len(self._codes) > _CODES:
                 del self._codes[next(iter(self._codes))]
         return found
 
-    def _compilation(self, module: Module) -> Compilation:
+    def _compilation(self, module: Module, sizes: Sizes = NUMBERS_ALONE) -> Compilation:
         """The code of a graph; GivenUp where rounds of little work would run on the host."""
-        for op, why in host_ops(module):
+        hosted = host_ops(module)
+        if sizes and len(hosted) > len(host_ops(bind_sizes(module, sizes.numbers))):
+            raise Unsized(f"{' '.join(hosted[0][0].loc)}: {hosted[0][1]}")
+        for op, why in hosted:
             a_round = sum(work(inner) for region in op.regions for inner in region.ops)
             if op.control and a_round < _ROUND:
                 text = f"a loop would be run round by round: {why}"
@@ -325,8 +378,8 @@ class Jitted:
         named = zip(found.seen.names, found.seen.numbers, strict=True)
         moving = found.given.moving
         fixed = [f"argument {n} is {x!r}" for k, (n, x) in enumerate(named) if k not in moving]
-        told = [*self._parameters.describe(found.seen.key), *fixed, *found.given.guards]
-        return (*told, *found.environment.describe())
+        guards = [*fixed, *found.given.guards, *found.sizes.describe()]
+        return (*self._parameters.describe(found.seen.key), *guards, *found.environment.describe())
 
     def _parts(self, found: Specialisation) -> tuple[Any, ...]:
         if found.compilation is not None and found.traced is not None:

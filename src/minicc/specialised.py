@@ -11,16 +11,21 @@ import logging
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from minicc.frontends.trace import Environment, Given, Traced, Tree
+from minicc.frontends.trace import Environment, Given, Sizes, Traced, Tree
 from minicc.frontends.trace.given import Reference
 from minicc.frontends.trace.paths import value_key
 from minicc.frontends.trace.pytree import NUMBERS, Key
+from minicc.frontends.trace.sizes import generalised, loose, shapes_in, with_shapes
 from minicc.runtime.saved import Compilation
 
 LOGGER = logging.getLogger("minicc")
 PROGRAMS = 128  # of one function that are kept
 _TICKS = itertools.count()
 _NOTHING = Given()
+NUMBERS_ALONE = Sizes()
+_CALLS = 4  # of which it is compared which extents change
+_TRIES = 2
+_PATTERNS = 4  # programs for all sizes of calls that differ in these alone
 
 
 class Call:
@@ -29,7 +34,7 @@ class Call:
     `inputs` are what the program takes besides the arrays, `given` what its trace knows of numbers.
     """
 
-    __slots__ = ("arrays", "given", "inputs", "key", "numbers", "values")
+    __slots__ = ("arrays", "given", "inputs", "key", "loose", "numbers", "values")
 
     def __init__(
         self, key: Key, arrays: list[Any], numbers: list[Any], values: Sequence[Any]
@@ -40,6 +45,13 @@ class Call:
         self.values = values
         self.inputs: list[Any] = []
         self.given = _NOTHING
+        self.loose: Key | None = None
+
+    def loosely(self) -> Key:
+        """Its key but for extents that a program for all sizes may have as symbols."""
+        if self.loose is None:
+            self.loose = loose(self.key)
+        return self.loose
 
     def told(self, places: Sequence[int]) -> Key:
         """The key of some of the numbers."""
@@ -62,7 +74,7 @@ class Specialisation:
     """
 
     __slots__ = ("compilation", "environment", "given", "loops", "plain", "references", "seen",
-                 "traced", "tree", "used", "writes")  # fmt: skip
+                 "sizes", "traced", "tree", "used", "writes")  # fmt: skip
 
     def __init__(self, tree: Tree, given: Given) -> None:
         self.tree = tree
@@ -75,6 +87,7 @@ class Specialisation:
         self.loops: tuple[str, ...] = ()
         self.writes: tuple[str, ...] = ()
         self.plain = ""
+        self.sizes = NUMBERS_ALONE
         self.used = 0
 
     def add(self, traced: Traced, given: Given) -> None:
@@ -101,6 +114,18 @@ class _Family:
         self.last: Seen | None = None
 
 
+class _Alike:
+    """Calls that differ in extents and numbers alone: the last, and keys of programs for all sizes.
+
+    `tries` are how often such a program may still turn out to be none.
+    """
+
+    def __init__(self) -> None:
+        self.calls: list[Any] = []
+        self.made: list[Key] = []
+        self.tries = _TRIES
+
+
 class Known:
     """All programs of a function; those that were not used for the longest time go."""
 
@@ -108,21 +133,87 @@ class Known:
         self._families: dict[Key, _Family] = {}
         self._moving: dict[Any, Reference] = {}
         self._settled: dict[Any, Reference] = {}
+        self._alike: dict[Key, _Alike] = {}
+        # programs for all sizes, by calls that they served, with the numbers that these had
+        self._served: dict[Key, tuple[Specialisation, tuple[int, ...], Key]] = {}
         self.last: Seen | None = None
 
     def find(self, call: Call) -> Specialisation | None:
         """What may be used for a call, whose inputs are set."""
-        family = self._families.get(call.key)
+        found = self._find(call.key, call)
+        if found is not None or not self._alike:
+            return found
+        served = self._served.get(call.key)
+        if served and served[2] == call.told(served[1]) and self._use(served[0], call):
+            return served[0]
+        alike = self._alike.get(call.loosely())
+        made = alike.made if alike is not None else ()
+        found = next((found for key in made if (found := self._find(key, call))), None)
+        if found is not None:
+            if len(self._served) == PROGRAMS:
+                del self._served[next(iter(self._served))]
+            moves = found.given.moving - found.sizes.given.keys()
+            fixed = tuple([k for k in range(len(call.numbers)) if k not in moves])
+            self._served[call.key] = found, fixed, call.told(fixed)
+        return found
+
+    def sizes(self, call: Call) -> Sizes:
+        """Which sizes are to be symbols in a trace of a call, if any."""
+        alike = self._alike.setdefault(call.loosely(), _Alike())
+        shapes = [a.shape for a in call.arrays]
+        others = [c for c in alike.calls if c[0] != shapes]
+        alike.calls = [*others, (shapes, call.numbers)][-_CALLS:]
+        if not alike.tries or len(alike.made) == _PATTERNS or not others:
+            return NUMBERS_ALONE
+        movable = [moves for _, moves in shapes_in(call.key)]
+        return generalised(alike.calls, movable)
+
+    def moving_with_sizes(self, call: Call) -> set[Any]:
+        """The numbers that are no constants of a program for all sizes."""
+        earlier = [numbers for _, numbers in self._alike[call.loosely()].calls]
+        changed = (k for k, seen in enumerate(zip(*earlier, strict=True))
+                   if len(set(map(value_key, seen))) > 1)  # fmt: skip
+        return self.moving(call).union(changed)
+
+    def refuse_sizes(self, call: Call) -> None:
+        """Remember that there is no program for all sizes for a call."""
+        self._alike[call.loosely()].tries -= 1
+
+    def drop_sizes(self, call: Call) -> None:
+        """Have no programs for all sizes for such calls any more."""
+        alike = self._alike[call.loosely()]
+        alike.tries, alike.made = 0, []
+        self._served.clear()
+
+    def keep_for_all(self, call: Call, found: Specialisation, names: list[str]) -> None:
+        """Remember what was traced for all sizes that fulfil its guards."""
+        alike = self._alike[call.loosely()]
+        call.key = with_shapes(call.key, iter(found.sizes.shapes))
+        if call.key in alike.made:
+            alike.tries -= 1  # sizes are not all that it depends on
+        else:
+            alike.made.insert(0, call.key)
+        self.keep(call, found, names)
+
+    def _find(self, key: Key, call: Call) -> Specialisation | None:
+        family = self._families.get(key)
         if family is None:
             return None
         for fixed, table in family.layers.items():
             for found in table.get(call.told(fixed), ()):
-                inputs = found.given.of(call.numbers)
-                if inputs is not None and found.environment.holds():
-                    found.used = next(_TICKS)
-                    call.inputs = inputs
+                fits = not found.sizes or found.sizes.serve(call.arrays, call.numbers)
+                if fits and self._use(found, call):
                     return found
         return None
+
+    def _use(self, found: Specialisation, call: Call) -> bool:
+        """Whether a program for such arrays may be used for a call, whose inputs are set then."""
+        inputs = found.given.of(call.numbers)
+        if inputs is None or not found.environment.holds():
+            return False
+        found.used = next(_TICKS)
+        call.inputs = inputs
+        return True
 
     def _near(self, call: Call) -> list[Specialisation]:
         """What would do for a call if nothing outside of the function had changed."""

@@ -10,6 +10,8 @@ from tests.generate.functions.program import Call
 from tests.generate.source import Array, Source
 
 _SIZES = (1, 2, 3, 4, 5, 5, 6, 7)
+_LARGER = (*_SIZES, 8, 9, 16, 17)
+_SIZE_OF_CALL = (0, 0, 1, 0, 2, 3)
 _DTYPES = ("f8", "f8", "f8", "f8", "f4", "f4", "i8", "i8", "i4", "i2", "i1", "u1", "u2", "u4", "u8",
            "?", "?", "f2", "c16", "c8", "c16")  # fmt: skip
 _SHAPES = ("n", "n", "n", "n", "m", "nm", "nm", "nn", "nn", "mn", "2nm", "1m", "n1", "", "3", "23")
@@ -27,14 +29,14 @@ def calls_of(source: Source) -> tuple[Call, ...]:
         layout = source.pick(_LAYOUTS) if shape else "{}"
         specs.append((name, common or source.pick(_DTYPES), shape, layout))
     others = [name for name in "snbpdlm" if source.chance(0.2)]
-    sizes = [(source.pick(_SIZES), source.pick(_SIZES)) for _ in range(2)]
+    sizes = [(source.pick(of), source.pick(of)) for of in (_SIZES, _SIZES, _LARGER, _LARGER)]
     if source.chance(0.03):
         sizes[1] = (0, sizes[1][1])
     special = source.chance(0.15)
     calls = []
     numbers = [_numbers(source) for _ in range(2)]
-    for k in range(4):
-        arrays = [(name, _array_text(source, dtype, _extents(shape, sizes[k == 2]), special), lay)
+    for k, size in enumerate(_SIZE_OF_CALL):
+        arrays = [(name, _array_text(source, dtype, _extents(shape, sizes[size]), special), lay)
                   for name, dtype, shape, lay in specs]  # fmt: skip
         given = [(name, lay.format(text)) for name, text, lay in arrays]
         number = numbers[k == 3]

@@ -22,7 +22,7 @@ from tests.generate.source import Source
 
 _MISTAKES = (ValueError, TypeError, IndexError, KeyError, ZeroDivisionError, OverflowError,
              AttributeError, ArithmeticError)  # fmt: skip
-_ORDER = (0, 1, 2, 3, 0)
+_ORDER = (0, 1, 2, 3, 4, 5, 0)
 _MOST = 1e4  # floats that are rounded stay below
 _ROUNDING = re.compile(
     r"mean|average|std|var\(|exp|log|sin|cos|tanh|arctan|hypot|norm|cbrt|angle|percentile|gradient|"

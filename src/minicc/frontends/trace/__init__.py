@@ -50,15 +50,16 @@ from minicc.frontends.trace import (
     views,
     writes,
 )
-from minicc.frontends.trace.breaks import Diverged, Path, Tree
+from minicc.frontends.trace.breaks import Diverged, Path, SizedPath, Tree
 from minicc.frontends.trace.choices import work
 from minicc.frontends.trace.given import Given
 from minicc.frontends.trace.guards import Environment, Parameters
 from minicc.frontends.trace.paths import Missed, Node, dense, replay
 from minicc.frontends.trace.pytree import Within, copied
 from minicc.frontends.trace.recorder import GivenUp
+from minicc.frontends.trace.sizes import Sizes, Unsized
 from minicc.frontends.trace.tracer import Tracer
-from minicc.frontends.trace.tracing import Traced, trace, trace_call, trace_values
+from minicc.frontends.trace.tracing import Traced, told, trace, trace_call, trace_values
 
 FAMILIES = (
     composed, contraction, creation, indexing, joining, memory, movement, parts, reductions, scans,
@@ -75,13 +76,17 @@ __all__ = [
     "Node",
     "Parameters",
     "Path",
+    "SizedPath",
+    "Sizes",
     "Traced",
     "Tracer",
     "Tree",
+    "Unsized",
     "Within",
     "copied",
     "dense",
     "replay",
+    "told",
     "trace",
     "trace_call",
     "trace_values",

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from minicc.errors import UserError
+from minicc.frontends.trace.extents import Extent
 from minicc.frontends.trace.numbers import Number, has_term
 from minicc.frontends.trace.pytree import mapped
 from minicc.frontends.trace.tracer import Tracer
@@ -98,13 +99,13 @@ def lay_out(
             others.append(x)
 
     mapped(sort, (args, kwargs))
-    if any(type(n) is not int for b in boxes for n in b.shape):
+    if any(type(n) is Extent and n.rounds.turns(n.dim) for b in boxes for n in b.shape):
         return True  # extents that rounds of a loop decide
     loose = bool(others) and not typed  # numbers that are not known yet may decide the type
     in_order = all(b.ndim < 2 or b.shadow().flags.c_contiguous for b in boxes)
     if in_order and typed:
         return True
-    long = sorted({n for b in boxes for n in b.shape if n > _SHORT})
+    long = sorted({n for b in boxes for n in map(int, b.shape) if n > _SHORT})
     sizes = {n: k for k, n in enumerate(long, _SHORT + 1)}
     with np.errstate(all="ignore"), warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -141,7 +142,7 @@ def _small(x: Any, sizes: dict[int, int]) -> Any:
         return x.kind(1)
     if not isinstance(x, (Tracer, np.ndarray)):
         return getattr(x, "real_function", x)
-    extents = [sizes.get(n, n) for n in x.shape]
+    extents = [sizes.get(n, n) for n in map(int, x.shape)]
     if isinstance(x, np.ndarray):
         return x[tuple(map(slice, extents))]
     steps = x.shadow().strides

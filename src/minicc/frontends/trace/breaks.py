@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from minicc.frontends.trace.loop_body import in_all_sizes
 from minicc.frontends.trace.numbers import Number
 from minicc.frontends.trace.paths import (
     Action,
@@ -118,14 +119,24 @@ class Path:
         writes: Sequence[tuple[int, Value]],
     ) -> Any:
         """The function's result."""
+        node = self._last(recorder, structure, values, writes)
+        assert isinstance(node.action, Finish)
+        result = node.action.finish(node.compute(self.state), self.args)
+        self._have_effects()
+        return result
+
+    def _last(
+        self,
+        recorder: Recorder,
+        structure: Any,
+        values: Sequence[Value],
+        writes: Sequence[tuple[int, Value]],
+    ) -> Node:
+        """The node at whose end the function returns."""
         outputs = _computed(recorder, [*values, *[v for _, v in writes]])
         places = {v: k for k, v in enumerate([*recorder.inputs, *outputs])}
         action = Finish(structure, [places[v] for v in values], [(k, places[v]) for k, v in writes])
-        node = self._node(recorder, outputs, action.at(_writing(recorder), ""))
-        pool = node.compute(self.state)
-        result = action.finish(pool, self.args)
-        self._have_effects()
-        return result
+        return self._node(recorder, outputs, action.at(_writing(recorder), ""))
 
     def _outcome(self, action: Action, pool: Sequence[Array]) -> Outcome:
         if not action.is_effect:
@@ -218,9 +229,47 @@ def _segment(recorder: Recorder, outputs: Sequence[Value], first: bool) -> tuple
         if not needed.isdisjoint(op.results):
             needed.update(op.operands)
             kept.append(op)
-    inputs = [k for k, v in enumerate(recorder.inputs) if v in needed]
+    sized = bool(recorder.rounds.sizes)  # which any of the inputs may say
+    inputs = [k for k, v in enumerate(recorder.inputs) if v in needed or sized]
     args = [recorder.inputs[k] for k in inputs]
     if not first:
         for k, v in enumerate(args):
             v.hint = f"carried{k}"
-    return Module("graph", [Function("main", Region(args, kept[::-1], outputs))]), inputs
+    body = Region(args, kept[::-1], outputs)
+    if sized:
+        body = in_all_sizes(recorder, body)
+    return Module("graph", [Function("main", body)]), inputs
+
+
+class SizedPath(Path):
+    """A call that is traced with sizes that are symbols, which has no breaks.
+
+    Without `compiled` nothing is run, and the result says what would be.
+    """
+
+    def __init__(self, args: Sequence[Array], compiled: Compile | None = None) -> None:
+        super().__init__(Tree(), args, compiled or (lambda module, text: None))  # type: ignore
+        self._compiled = compiled
+
+    def again(self, tree: Tree | None = None) -> Path:
+        """The same call from its beginning."""
+        return SizedPath(self.args, self._compiled)
+
+    def pause(
+        self, recorder: Recorder, make: Callable[[Place], Action], needed: Sequence[Tracer]
+    ) -> Any:
+        """Give up."""
+        recorder.write_out(make(lambda value: 0).describe())
+
+    def finish(
+        self,
+        recorder: Recorder,
+        structure: Any,
+        values: Sequence[Value],
+        writes: Sequence[tuple[int, Value]],
+    ) -> Any:
+        """The function's result, or what would be run."""
+        if self._compiled is not None:
+            return super().finish(recorder, structure, values, writes)
+        node = self._last(recorder, structure, values, writes)
+        return node.text, node.inputs, node.action.identity()

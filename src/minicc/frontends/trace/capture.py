@@ -22,13 +22,13 @@ from minicc.frontends.trace.carried import (
     same_type,
 )
 from minicc.frontends.trace.choices import Choices, Chooser
+from minicc.frontends.trace.extents import in_all_rounds
 from minicc.frontends.trace.gone import Gone
 from minicc.frontends.trace.indices import Index
 from minicc.frontends.trace.loop_body import (
     State,
     closed,
     emit_loop,
-    in_all_rounds,
     symbols_of,
     undecided,
 )
@@ -392,8 +392,13 @@ class Capture:
 
     def _last(self, content: Value) -> State:
         """A state that only says what the last round made."""
-        nothing = np.zeros(content.type.extents, content.type.dtype.numpy)
-        return State(self.recorder.lift(nothing), Value(content.type), content)
+        extents = content.type.extents
+        if self.recorder.rounds.sizes:
+            zero = self.recorder.scalar(0, content.type.dtype)
+            nothing = self.recorder.broadcast(zero, extents)
+        else:
+            nothing = self.recorder.lift(np.zeros(extents, content.type.dtype.numpy))
+        return State(nothing, Value(content.type), content)
 
     def _restore(self) -> None:
         for box, content, version in self._roots.values():

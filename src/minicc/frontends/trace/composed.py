@@ -16,6 +16,7 @@ from minicc.frontends.trace.recorder import Recorder
 from minicc.frontends.trace.registry import Dispatch, traces
 from minicc.frontends.trace.tracer import Lens, Tracer
 from minicc.frontends.trace.views import boxed
+from minicc.ir import graph
 
 _TAPS = 64  # elements of a filter that is written out
 
@@ -223,7 +224,7 @@ def meshgrid(
         lines = [np_.swapaxes(v, 0, 1) for v in lines]
     if sparse:
         return tuple(np_.copy(v) for v in lines)
-    shape = np.broadcast_shapes(*[v.shape for v in lines])
+    shape = graph.broadcast_shapes(*[v.shape for v in lines])
     return tuple(np_.copy(np_.broadcast_to(v, shape)) for v in lines)
 
 
@@ -313,8 +314,8 @@ def linspace(
     first, last = (np_.asarray(x, dtype) for x in ends)
     parts = max(num - 1 if endpoint else num, 1)
     behind = (1,) * max(np_.ndim(first), np_.ndim(last))
-    steps = np.arange(num).astype(dtype).reshape(-1, *behind)
-    out = steps * ((last - first) / parts) + first
+    steps = np_.arange(num).astype(dtype).reshape(-1, *behind)
+    out = steps * np_.divide(last - first, parts) + first
     if endpoint and num > 1:
         final = np_.broadcast_to(last, out.shape[1:])[None]
         out = np_.concatenate([out[:-1], final], axis=0)

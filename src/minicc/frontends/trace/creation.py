@@ -8,16 +8,20 @@ has one outcome.
 from __future__ import annotations
 
 import math
+import operator
 from typing import Any
 
 import numpy as np
 
 from minicc.frontends.trace.dispatch import content_of, value_of
-from minicc.frontends.trace.numbers import item
+from minicc.frontends.trace.extents import Extent, dim_of
+from minicc.frontends.trace.numbers import Number, item
 from minicc.frontends.trace.recorder import Recorder
 from minicc.frontends.trace.registry import Dispatch, traces
 from minicc.frontends.trace.tracer import Tracer
-from minicc.ir.core import Array, Value
+from minicc.ir import graph
+from minicc.ir.core import Value
+from minicc.ir.types import I64, is_free
 
 
 def _cast(recorder: Recorder, value: Value, dtype: Any) -> Value:
@@ -27,6 +31,10 @@ def _cast(recorder: Recorder, value: Value, dtype: Any) -> Value:
 def _like(recorder: Recorder, a: Any, fill: Any, dtype: Any, shape: Any) -> Tracer:
     """One number repeated, in an array that lies as another does."""
     known = value_of(recorder, a).type
+    if recorder.rounds.sizes and is_free(tuple(map(dim_of, known.shape))):
+        element = recorder.dtype(np.dtype(dtype or known.dtype.numpy))
+        extents = known.extents if shape is None else shape
+        return Tracer(recorder, full(recorder, extents, np.asarray(fill, element.numpy)))
     like = a.shadow() if isinstance(a, Tracer) else np.empty(known.extents, known.dtype.numpy)
     model = np.empty_like(like, dtype, shape=shape)
     model[...] = fill
@@ -63,6 +71,55 @@ def full(recorder: Recorder, shape: Any, fill_value: Any, dtype: Any = None) -> 
     """One number, or an array that broadcasts, repeated to a shape."""
     extents = (shape,) if isinstance(shape, (int, np.integer)) else tuple(shape)
     return recorder.broadcast(_cast(recorder, value_of(recorder, fill_value), dtype), extents)
+
+
+def _extents(recorder: Recorder, *numbers: Any) -> tuple[int, ...]:
+    """Numbers of elements; what only data say is left to NumPy."""
+    if any(issubclass(type(n), Number) for n in numbers):
+        recorder.refuse("MC0241", "data say how many elements there are")
+    return tuple([n if isinstance(n, int) else operator.index(n) for n in numbers])
+
+
+def _shape(recorder: Recorder, shape: Any) -> tuple[int, ...]:
+    return _extents(recorder, *(shape if isinstance(shape, (tuple, list)) else (shape,)))
+
+
+def _filled(number: int) -> Any:
+    def made(recorder: Recorder, shape: Any, dtype: Any = float, order: str = "C") -> Value:
+        element = recorder.dtype(np.dtype(dtype))
+        return recorder.broadcast(recorder.scalar(number, element), _shape(recorder, shape))
+
+    return made
+
+
+# of sizes that are symbols; NumPy itself makes those of numbers
+traces("zeros", "empty")(_filled(0))
+traces("ones")(_filled(1))
+
+
+@traces("arange")
+def arange(
+    recorder: Recorder, start: Any, stop: Any = None, step: Any = 1, dtype: Any = None
+) -> Value:
+    """Integers at even distances, up to a size that is a symbol."""
+    first, last = (0, start) if stop is None else (start, stop)
+    numbers = (first, last, step)
+    if not all(type(n) is int or isinstance(n, Extent) for n in numbers) or step < 1:
+        recorder.refuse("MC0241", "np.arange of a size, but with floats, is not traced")
+    shape = ((last - first + step - 1) // step,)
+    value = recorder.emit(graph.Iota, shape, 0, I64)
+    for op, number in ((graph.Mul, step), (graph.Add, first)):
+        value = recorder.emit(op, value, recorder.scalar(number, I64))
+    return _cast(recorder, value, dtype)
+
+
+@traces("eye", "identity")
+def eye(recorder: Recorder, N: Any, M: Any = None, k: int = 0, dtype: Any = float) -> Value:
+    """Ones on a diagonal."""
+    shape = _extents(recorder, N, N if M is None else M)
+    rows, columns = (recorder.emit(graph.Iota, shape, axis, I64) for axis in (0, 1))
+    moved = recorder.emit(graph.Add, rows, recorder.scalar(k, I64))
+    return _cast(recorder, recorder.emit(graph.Eq, moved, columns), dtype)
 
 
 @traces("array", view=True)
@@ -158,25 +215,22 @@ def size(recorder: Recorder, a: Any, axis: int | None = None) -> int:
 @traces("tril")
 def tril(recorder: Recorder, m: Any, k: int = 0) -> Value:
     """Zeros above the k-th diagonal."""
-    return _triangle(recorder, m, k, np.tri)
+    return _triangle(recorder, m, k, operator.ge)
 
 
 @traces("triu")
 def triu(recorder: Recorder, m: Any, k: int = 0) -> Value:
     """Zeros below the k-th diagonal."""
-    return _triangle(recorder, m, k - 1, _not_tri)
+    return _triangle(recorder, m, k, operator.le)
 
 
-def _not_tri(rows: int, columns: int, k: int, dtype: Any) -> Array:
-    return np.logical_not(np.tri(rows, columns, k, dtype))
-
-
-def _triangle(recorder: Recorder, m: Any, k: int, make: Any) -> Value:
+def _triangle(recorder: Recorder, m: Any, k: int, compare: Any) -> Value:
     value = value_of(recorder, m)
     if value.type.rank < 2:
         recorder.refuse("MC0241", "a triangle of a vector is not traced")
     rows, columns = value.type.extents[-2:]
-    mask = Tracer(recorder, make(rows, columns, k, dtype=bool))
+    count = recorder.namespace.arange
+    mask = compare(count(rows).reshape(-1, 1) + k, count(columns))
     zero = np.zeros((), value.type.dtype.numpy)
     result: Tracer = recorder.namespace.where(mask, Tracer(recorder, value), zero)
     return result.value()

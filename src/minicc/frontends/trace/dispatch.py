@@ -19,7 +19,9 @@ import numpy as np
 from minicc.errors import UnsupportedError, UserError
 from minicc.frontends.trace.asked import MISTAKES, RAISED, lay_out, raised
 from minicc.frontends.trace.complex_numbers import ALIKE, OF_COMPLEX, is_complex
+from minicc.frontends.trace.extents import extents_among
 from minicc.frontends.trace.host import on_host
+from minicc.frontends.trace.indices import as_extents
 from minicc.frontends.trace.masks import masked
 from minicc.frontends.trace.numbers import Number, PythonType, has_term
 from minicc.frontends.trace.pytree import mapped
@@ -43,6 +45,8 @@ _IGNORED = ("order", "subok", "like", "casting")  # arguments that leave the out
 _ARRAYS = ("where", "array", "full", "full_like", "zeros_like", "ones_like", "tensordot",
            "asarray", "asanyarray")  # fmt: skip
 _KEEPS = ("transpose", "ndarray.transpose", "squeeze", "swapaxes")  # scalars as what they are
+# These take an index for the number that it is, not for a number of elements.
+_OF_NUMBERS = ("where", "clip", "full_like", "array", "asarray", "__getitem__", "__setitem__")
 _TRIES = 4  # runs of an implementation that reads values
 _CALLS_BACK = ("vectorize", "frompyfunc", "apply_along_axis", "apply_over_axes", "fromfunction")
 
@@ -73,6 +77,9 @@ def call(recorder: Recorder, name: str, args: tuple[Any, ...], kwargs: dict[str,
         args = args[: ufunc.nin]
     if recorder.numbers and recorder.numbers.moving:
         args, kwargs = _settled(name, args, kwargs)
+    if recorder.rounds.sizes and not isinstance(ufunc, np.ufunc) and name not in _OF_NUMBERS:
+        args = tuple(map(as_extents, args))
+        kwargs = {k: as_extents(a) for k, a in kwargs.items()}
     given = dict(kwargs)
     try:
         apart = masked(recorder, name, args, kwargs)
@@ -167,6 +174,11 @@ def _outcome(recorder: Recorder, name: str, args: tuple[Any, ...], kwargs: dict[
         return record(recorder, name, args, kwargs)
     if any(map(is_symbolic, (*args, *kwargs.values()))):
         return record(recorder, name, args, kwargs)
+    sizes = [n for a in given for n in extents_among(a)] if recorder.rounds.sizes else []
+    if sizes and name in FUNCTIONS:
+        return record(recorder, name, args, kwargs)
+    if sizes:
+        recorder.need(sizes[0].dim, f"np.{name}")
     return evaluate(name, args, kwargs, recorder)
 
 

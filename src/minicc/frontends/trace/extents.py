@@ -7,7 +7,8 @@ to differ, as a size is that is neither 0 nor 1 nor any other one. Where an orde
 the loop is written out.
 
 What takes the sample for a number goes unseen here. The body of a loop is therefore recorded for
-two samples, and is captured only where both give the same (`capture`).
+two samples, and is captured only where both give the same (`capture`). The extents of arguments may
+depend on `Sizes` besides, of which an order is always decided: what decided it is a guard.
 """
 
 from __future__ import annotations
@@ -15,8 +16,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NoReturn
 
+from minicc.frontends.trace.sizes import Sizes
 from minicc.ir import affine, affine_facts
 from minicc.ir.affine import Dim
+from minicc.ir.bind import rebound
+from minicc.ir.core import Region
 
 
 class Rounds:
@@ -29,6 +33,7 @@ class Rounds:
         self.counts: dict[str, Dim] = {}  # the outer loop's before that of one within
         self.samples: dict[str, int] = {}
         self.used = False  # whether an array has an extent that depends on them
+        self.sizes = Sizes()
         self.write_out = write_out
 
     def enter(self, count: Dim, which: int) -> str:
@@ -50,12 +55,31 @@ class Rounds:
 
     def bounds(self, value: Dim) -> tuple[int, int]:
         """The least and the greatest that an expression is in all rounds."""
+        low, high = self._ends(value)
+        return self.extent(low), self.extent(high)
+
+    def _ends(self, value: Dim) -> tuple[Dim, Dim]:
         low = affine_facts.extreme_within(value, self.counts, most=False)
-        return affine.number(low), affine.number(affine_facts.extreme_within(value, self.counts))
+        return low, affine_facts.extreme_within(value, self.counts)
+
+    def is_negative(self, value: Dim) -> bool | None:
+        """Whether an expression is below zero in all rounds or in none; None where rounds differ.
+
+        Where sizes decide, what they decide is a guard.
+        """
+        low, high = self._ends(value)
+        if self.sizes.natural(low):
+            return False
+        return None if self.sizes.natural(high) else True
+
+    def turns(self, value: Dim) -> bool:
+        """Whether an expression depends on the round."""
+        return not affine.symbols(value).isdisjoint(self.counts)
 
     def sample(self, value: Dim) -> int:
         """What an expression is in the sample."""
-        return value if isinstance(value, int) else int(affine.evaluate(value, self.samples))
+        known = self.samples | self.sizes.numbers
+        return value if isinstance(value, int) else int(affine.evaluate(value, known))
 
     def extent(self, value: Dim) -> int:
         """An extent; a plain number where it is the same in all rounds."""
@@ -75,8 +99,8 @@ class Extent(int):
     __hash__ = int.__hash__
 
     def __eq__(self, other: object) -> bool:
-        if not isinstance(other, int):
-            return False
+        if not issubclass(type(other), int):
+            return NotImplemented if isinstance(other, int) else False
         gap = self._gap(other)
         return gap == 0
 
@@ -87,46 +111,64 @@ class Extent(int):
         return affine.add(self.dim, affine.multiply(dim_of(other), -1))
 
     def __lt__(self, other: Any) -> bool:
-        return self._ordered(other, lambda low, high: (high < 0, low >= 0))
+        if not issubclass(type(other), int):
+            return NotImplemented
+        return self._is_negative(self._gap(other))
 
     def __ge__(self, other: Any) -> bool:
-        return not self < other
+        return NotImplemented if not issubclass(type(other), int) else not self < other
 
     def __gt__(self, other: Any) -> bool:
-        return self._ordered(other, lambda low, high: (low > 0, high <= 0))
+        if not issubclass(type(other), int):
+            return NotImplemented
+        return self._is_negative(affine.multiply(self._gap(other), -1))
 
     def __le__(self, other: Any) -> bool:
-        return not self > other
+        return NotImplemented if not issubclass(type(other), int) else not self > other
 
-    def _ordered(self, other: Any, sides: Callable[[int, int], tuple[bool, bool]]) -> bool:
-        yes, no = sides(*self.rounds.bounds(self._gap(other)))
-        if not yes and not no:
+    def _is_negative(self, gap: Dim) -> bool:
+        known = self.rounds.is_negative(gap)
+        if known is None:
             self.rounds.write_out("two extents are compared, and rounds differ in which is larger")
-        return yes
+        return known
 
     def __bool__(self) -> bool:
-        return True  # as any extent of which it is not known that it is 0
+        # one that depends on rounds as any extent of which it is not known that it is 0
+        return self.rounds.turns(self.dim) or self > 0 or self < 0
+
+    def __abs__(self) -> int:
+        return self if self >= 0 else -self
 
     def __neg__(self) -> int:
         return self * -1
 
     def __floordiv__(self, other: Any) -> int:
+        whole = affine_facts.exact_quotient(self.dim, dim_of(other))
+        if whole is not None:
+            return self.rounds.extent(whole)
         if type(other) is int and other > 0:
             return self.rounds.extent(affine.floordiv(self.dim, other))
         return self.rounds.write_out("an extent is divided by what is no known number")
 
     def __mod__(self, other: Any) -> int:
+        if affine_facts.exact_quotient(self.dim, dim_of(other)) is not None:
+            return 0
         if type(other) is int and other > 0:
             return self.rounds.extent(affine.mod(self.dim, other))
         return self.rounds.write_out("an extent is divided by what is no known number")
+
+    def __rmod__(self, other: Any) -> int:
+        if type(other) is int and -self <= other < self:
+            return other if other >= 0 else self + other
+        return self.rounds.write_out("a number is divided by an extent")
 
 
 def _arithmetic(combine: Callable[[Dim, Dim], Dim], plain: str) -> Any:
     inherited = getattr(int, plain)
 
     def apply(self: Extent, other: Any) -> Any:
-        if not isinstance(other, int):
-            return inherited(self, other)
+        if not issubclass(type(other), int):  # an index knows sums with extents itself
+            return inherited(self, other) if not isinstance(other, int) else NotImplemented
         return self.rounds.extent(combine(self.dim, dim_of(other)))
 
     return apply
@@ -153,6 +195,19 @@ def sure(extent: Dim) -> bool:
     return not isinstance(extent, Extent) or extent.rounds.bounds(extent.dim)[0] > 0
 
 
+def same_number(left: int, right: int) -> bool:
+    """Whether two numbers of elements are equal; a guard where sizes decide."""
+    gap = left - right
+    if not isinstance(gap, Extent) or gap.rounds.turns(gap.dim):
+        return left == right
+    return not gap
+
+
+def in_all_rounds(body: Region) -> Region:
+    """A recorded body with what its extents are in all rounds in the place of the sample's."""
+    return rebound(body, lambda value: dim_of(value) if isinstance(value, int) else value)
+
+
 def cut_of(part: slice, extent: int) -> tuple[int, int, int]:
     """The start, stop and step of a slice of an axis, as `slice.indices` gives them."""
     if not isinstance(extent, Extent):
@@ -161,6 +216,8 @@ def cut_of(part: slice, extent: int) -> tuple[int, int, int]:
     if part.start is None and part.stop is None and abs(step) == 1:
         return (0, extent, 1) if step > 0 else (extent - 1, -1, -1)
     if step < 1:
+        if not extent.rounds.turns(extent.dim) and part.start is None and part.stop is None:
+            return extent - 1, -1, step
         extent.rounds.write_out("the extent of a slice that goes back depends on the round")
     start = 0 if part.start is None else _from_front(part.start, extent)
     stop = extent if part.stop is None else _from_front(part.stop, extent)
@@ -173,6 +230,15 @@ def _from_front(end: int, extent: Extent) -> int:
     place = end if end >= 0 else extent + end
     low, _ = extent.rounds.bounds(dim_of(place))
     most = extent.rounds.bounds(affine.add(extent.dim, affine.multiply(dim_of(place), -1)))[0]
+    if not extent.rounds.turns(extent.dim):  # sizes decide
+        return 0 if low < 0 else extent if most < 0 else place
     if low < 0 or most < 0:
         extent.rounds.write_out("a slice is cut to an extent that depends on the round")
     return place
+
+
+def extents_among(argument: Any) -> list[Extent]:
+    """The extents in an argument of a function."""
+    if isinstance(argument, (tuple, list)):
+        return [n for part in argument for n in extents_among(part)]
+    return [argument] if type(argument) is Extent else []

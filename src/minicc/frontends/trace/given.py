@@ -19,20 +19,13 @@ import numpy as np
 
 from minicc.frontends.trace.objects import MISSING
 from minicc.frontends.trace.paths import value_key
-from minicc.frontends.trace.recorder import Recorder, type_of
+from minicc.frontends.trace.recorder import Again, Recorder, type_of
 from minicc.frontends.trace.tracer import Tracer
 from minicc.ir.core import Array, Value
 
 ELEMENTS: dict[type, Any] = {float: np.float64, int: np.int64, complex: np.complex128}
 _INPUTS = 64  # of one program that Python computes
 _AFRESH = 8  # traces that begin again for an input that a break or a loop came before
-
-
-class Again(BaseException):
-    """The trace begins again, knowing more about the numbers that it was given.
-
-    No Exception, so that the function does not catch it.
-    """
 
 
 class Reference:

@@ -455,6 +455,6 @@ def take_along_axis(recorder: Recorder, arr: Any, indices: Any, axis: int) -> Va
     index = value_of(recorder, indices)
     where: list[Any] = []
     for k, n in enumerate(index.type.extents):
-        line = np.arange(n).reshape(-1, *(1,) * (rank - k - 1))
-        where.append(index if k == axis % rank else line)
+        line = recorder.namespace.arange(n).reshape(-1, *(1,) * (rank - k - 1))
+        where.append(index if k == axis % rank else content_of(recorder, line))
     return gather(recorder, value, list(range(rank)), where, 0)

@@ -17,6 +17,7 @@ import numpy as np
 
 from minicc.frontends.trace.extents import Extent
 from minicc.frontends.trace.numbers import STEP, Number
+from minicc.frontends.trace.pytree import mapped
 from minicc.frontends.trace.recorder import Recorder
 from minicc.frontends.trace.registry import Dispatch
 from minicc.frontends.trace.tracer import Tracer
@@ -50,6 +51,11 @@ class Index(Number):
         """The number as an attribute of ops has it."""
         return self._recorder.rounds.extent(self.dim)
 
+    @property
+    def turns(self) -> bool:
+        """Whether it depends on the round; else sizes say what it is."""
+        return self._recorder.rounds.turns(self.dim)
+
     def bounds(self) -> tuple[int, int]:
         """The least and the greatest that it can be."""
         return self._recorder.rounds.bounds(self.dim)
@@ -75,6 +81,9 @@ class Index(Number):
         return dim if isinstance(dim, int) else Index(self._recorder, dim)
 
     def read(self, needs: str) -> Any:
+        rounds = self._recorder.rounds
+        if not rounds.turns(self.dim):
+            self._recorder.need(self.dim, needs)
         self._recorder.write_out(f"{needs} needs the number of the round")
 
     def plus(self, other: Any, sign: int) -> Any:
@@ -93,6 +102,8 @@ class Index(Number):
     def __bool__(self) -> bool:
         low, high = self.bounds()
         if low <= 0 <= high:
+            if not self.turns:
+                return False
             self.read("a condition")
         return True
 
@@ -129,7 +140,17 @@ class Index(Number):
     def __floordiv__(self, other: Any) -> Any:
         return self._made(affine.floordiv(self.dim, self._size(other)))
 
+    def __pow__(self, other: Any) -> Any:
+        if type(other) is not int or not 0 < other < _POWERS:
+            return self.read("a power")
+        made: Any = self
+        for _ in range(other - 1):
+            made = made.times(self)
+        return made
+
     def _size(self, other: Any) -> int:
+        if type(other) is Index and not other.turns:
+            other.read("a quotient")
         if type(other) is not int or not 0 < other < _EXACT:
             self.read("a quotient")
         return int(other)
@@ -137,15 +158,16 @@ class Index(Number):
     __hash__ = Number.__hash__
 
 
+_POWERS = 5  # below which one is a product
 _EXACT = 1 << 53  # up to which a float64 holds every integer
 
 
 def _dim_of(x: Any) -> Dim:
-    return x.dim if type(x) is Index else int(x)
+    return x.dim if type(x) in (Index, Extent) else int(x)
 
 
 def _is_int(x: Any) -> bool:
-    return type(x) in (int, bool, Index)
+    return type(x) in (int, bool, Index, Extent)
 
 
 def _arithmetic(name: str, exact: Callable[[Index, Any], Any]) -> Any:
@@ -187,6 +209,8 @@ def _comparison(name: str, decide: Callable[[int, int], bool | None]) -> Any:
             return inherited(self, other)
         gap = self.plus(other, -1)
         low, high = gap.bounds() if type(gap) is Index else (gap, gap)
+        if type(gap) is Index and not gap.turns:  # sizes decide
+            low = high = (gap.place() > 0) - (gap.place() < 0)
         known = decide(low, high)
         # undecided, it is a condition for np.where, or one that has the loop written out
         return known if known is not None else self._compared(name, other)
@@ -195,6 +219,7 @@ def _comparison(name: str, decide: Callable[[int, int], bool | None]) -> Any:
 
 
 def _compared(self: Index, name: str, other: Any) -> Any:
+    other = Index(self._recorder, other.dim) if type(other) is Extent else other
     right = other.box if type(other) is Index else np.asarray(int(other))
     return getattr(self.box, name)(right)
 
@@ -202,14 +227,27 @@ def _compared(self: Index, name: str, other: Any) -> Any:
 def extent_of(recorder: Recorder, length: Any) -> int:
     """The extent of what has so many elements, an int or an index; see `extents`."""
     if type(length) is not Index:
-        return int(length)
-    recorder.rounds.used = True
+        return length if isinstance(length, Extent) else int(length)
+    recorder.rounds.used = recorder.rounds.used or length.turns
     return length.place()
 
 
 def _shown(recorder: Recorder, shape: tuple[int, ...]) -> tuple[Any, ...]:
     """A shape as the user's code sees it: with indices of loops, which can't be taken for ints."""
     return tuple([Index(recorder, n.dim) if type(n) is Extent else n for n in shape])
+
+
+def rows(x: Any) -> Any:
+    """What `len` gives in traced code, where a size may be a symbol."""
+    if isinstance(x, Tracer) and x.ndim:
+        return _shown(x.recorder, x.shape)[0]
+    return len(x)
+
+
+def as_extents(argument: Any) -> Any:
+    """An argument of a function that takes numbers of elements, with extents for indices."""
+    place = lambda x, path: x.place() if type(x) is Index and not x.turns else x  # noqa: E731
+    return mapped(place, argument)
 
 
 Dispatch.shown = _shown

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from minicc.frontends.trace.extents import Extent, Rounds, dim_of
+from minicc.frontends.trace.extents import Extent, Rounds, dim_of, in_all_rounds, same_number
 from minicc.frontends.trace.indices import Index
 from minicc.frontends.trace.recorder import Recorder
+from minicc.frontends.trace.sizes import Unsized
 from minicc.ir import affine, graph
 from minicc.ir.affine import Dim
-from minicc.ir.bind import rebound
 from minicc.ir.core import Op, Region, Value
 from minicc.ir.graph.demands import equal_extents, natural_numbers
 from minicc.ir.rewrite import live, substituted
@@ -33,7 +33,7 @@ def emit_loop(
     if recorder.are_known([*captured, *[s.before for s in states]]):
         return None
     rounds = count.place() if type(count) is Index else count
-    if not recorder.loops:
+    if not (recorder.loops or recorder.rounds.sizes):
         body = in_all_rounds(body)  # that of a loop within goes with what is around it
     made = recorder.emit_all(
         graph.Scan,
@@ -60,9 +60,23 @@ def closed(
     return captured, Region([*args, *inside.values()], ops, yields)
 
 
-def in_all_rounds(body: Region) -> Region:
-    """A recorded body with what its extents are in all rounds in the place of the sample's."""
-    return rebound(body, lambda value: dim_of(value) if isinstance(value, int) else value)
+def in_all_sizes(recorder: Recorder, body: Region) -> Region:
+    """What was traced, for all sizes; Unsized where that is not sure to be what NumPy does.
+
+    An extent that is computed must not become 0 or 1, as what broadcasts may depend on that.
+    """
+    rounds = recorder.rounds
+    for op in body.ops:
+        extents = [n for v in op.results for n in v.type.shape if isinstance(n, Extent)]
+        if not all(n > 1 for n in extents):
+            raise Unsized(f"{' '.join(op.loc)}: an extent may be 0 or 1")
+    made = in_all_rounds(body)
+    for op in made.ops:
+        if not all(same_number(*map(rounds.extent, pair)) for pair in equal_extents(op)):
+            raise Unsized(f"{' '.join(op.loc)}: extents may differ")
+        if not all(rounds.sizes.natural(n) for n in natural_numbers(op)):
+            raise Unsized(f"{' '.join(op.loc)}: a number may be negative")
+    return made
 
 
 def undecided(body: Region, rounds: Rounds) -> str:

@@ -27,7 +27,7 @@ from types import FrameType
 from typing import Any, NamedTuple
 
 from minicc.frontends.trace.capture import Capture, Site
-from minicc.frontends.trace.indices import Index
+from minicc.frontends.trace.indices import Index, rows
 from minicc.frontends.trace.loop_code import loop_at
 from minicc.frontends.trace.numbers import PythonType
 from minicc.frontends.trace.reach import Reach
@@ -52,7 +52,7 @@ def source_of(x: Any) -> Source | None:
     if isinstance(x, range) and type(x) is range:
         return Source(len(x), lambda n: n * x.step + x.start)
     if isinstance(x, Tracer) and x.ndim:
-        return Source(len(x), lambda n: x[n])
+        return Source(rows(x), lambda n: x[n])
     return None
 
 
@@ -80,11 +80,12 @@ def _source(real: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Source | 
         args, kwargs = args[:1], {}
     found = [source_of(a) for a in args]
     parts = [p for p in found if p is not None]
-    lengths = {p.length for p in parts}
+    lengths = [p.length for p in parts]
+    strict = kwargs.get("strict") and any(n != lengths[0] for n in lengths)
     if not parts or len(parts) < len(found) or type(start) is not int:
         return None
     first = parts[0]
-    if real is zip and (not kwargs or not kwargs.get("strict") or len(lengths) == 1):
+    if real is zip and not strict:
         return Source(min(lengths), lambda n: tuple([p.item(n) for p in parts]))
     if len(parts) > 1 or kwargs:
         return None
@@ -142,7 +143,7 @@ def _rounds(recorder: Recorder, site: Site, source: Source) -> Iterator[Any]:
         why = reach.why
     while not why:
         rounds = source.length
-        if type(rounds) is not Index:
+        if type(rounds) is not Index or not rounds.turns:
             rounds -= first
             if rounds % stride:
                 yield source.item(first)
@@ -163,7 +164,7 @@ def _rounds(recorder: Recorder, site: Site, source: Source) -> Iterator[Any]:
             recorder.tell(str(site), _captured(source.length, first, stride))
             return
         capture.abandon()
-        if type(rounds) is Index:
+        if type(rounds) is Index and rounds.turns:
             recorder.write_out(f"its loop at {site}: {capture.why}")
         if capture.turns and stride == 1:
             stride = 2

@@ -21,7 +21,9 @@ import numpy as np
 
 from minicc.errors import UnsupportedError, UserError
 from minicc.frontends.trace.extents import Extent, Rounds, sure
+from minicc.frontends.trace.sizes import Unsized
 from minicc.ir import graph
+from minicc.ir.affine import Dim
 from minicc.ir.build import Builder
 from minicc.ir.core import Array, Literal, Op, Value, op_key, region_key
 from minicc.ir.types import BOOL, I64, DType, TensorType, from_numpy
@@ -60,6 +62,13 @@ class WrittenOut(BaseException):
         super().__init__(reason)
         self.loop = loop
         self.reason = reason
+
+
+class Again(BaseException):
+    """The trace begins again, knowing more about the numbers that it was given.
+
+    No Exception, so that the function does not catch it.
+    """
 
 
 class TooLong(BaseException):
@@ -159,8 +168,18 @@ class Recorder:
         self.told[where] = became
 
     def write_out(self, reason: str) -> NoReturn:
-        """Give up the innermost loop that is recorded."""
+        """Give up the innermost loop that is recorded, or that sizes are symbols."""
+        if not self.loops:
+            raise Unsized(f"{self.location()}: {reason}")
         raise WrittenOut(self.loops[-1], reason)
+
+    def need(self, size: Dim, needs: str) -> NoReturn:
+        """Begin again with numbers for the sizes that an expression depends on."""
+        sizes = self.rounds.sizes
+        sizes.fix(size)
+        if not sizes:
+            raise Unsized(f"{self.location()}: {needs} needs a size")
+        raise Again
 
     def give_up(self, why: str) -> NoReturn:
         """End a trace that is too long to be compiled in good time."""

@@ -110,7 +110,7 @@ class _Taking:
             return self._taken[id(leaf)]
         if has_term(leaf) and leaf.kind is int and not leaf.fits(I64):
             return leaf.read("a result")
-        if type(leaf) is Number:
+        if issubclass(type(leaf), Number):
             return self._slot(leaf, path, leaf.kind)
         if isinstance(leaf, (np.ndarray, np.generic)):
             whole = isinstance(leaf, np.ndarray) and not leaf.ndim
@@ -154,14 +154,21 @@ class _Taking:
             return Shown(True, keys, moves).of(root.locked_array)
         for k, box in enumerate(self.recorder.arguments):
             if root is box and not box.scalar:
+                self._require_still(keys)
                 return Slot(k, Shown(True, keys, moves))
         if self._roots[id(root)] < 2 or (is_foreign(root) and not root.symbolic):
             return None
+        self._require_still(keys)
         if id(root) not in self._places:
             self._places[id(root)] = self._slot(root, path, None)
         slot = self._places[id(root)]
         laid = slot.kind.moves if isinstance(slot.kind, Shown) else ()
         return Slot(slot.index, Shown(False, keys, (*laid, *moves)))
+
+    def _require_still(self, keys: Sequence[Any]) -> None:
+        """Give up sizes that are symbols where a view begins or ends at one: calls make views."""
+        if any(key[0] == "round" for key in keys):
+            self.recorder.write_out("a view that ends at a size is returned")
 
 
 def _order(leaf: Any) -> tuple[int, ...] | None:

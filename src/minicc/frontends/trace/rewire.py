@@ -37,6 +37,7 @@ from minicc.frontends.trace.effects import (
     scientific,
 )
 from minicc.frontends.trace.given import Reference
+from minicc.frontends.trace.indices import rows
 from minicc.frontends.trace.loops import REPLACED, Iterable
 from minicc.frontends.trace.namespace import (
     Clock,
@@ -265,6 +266,8 @@ class Rewirer:
             own |= {name: Impure(self.recorder, f"{name}()", reason) for name in _FILES}
             if self._may_replace(original):
                 own |= {"float": FLOAT, "int": INT}
+                if self.recorder.rounds.sizes:
+                    own["len"] = rows
                 own |= {name: Iterable(self.recorder, real) for name, real in REPLACED.items()}
             own["print"] = partial(printed, self.recorder)
             made["__builtins__"] = own

@@ -17,11 +17,13 @@ import math
 import sys
 from collections.abc import Callable, Iterator
 from functools import partial
+from types import FrameType
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
+from minicc.frontends.trace.extents import Extent
 from minicc.frontends.trace.operators import Operators
 from minicc.frontends.trace.paths import CONVERSIONS, Read
 from minicc.frontends.trace.recorder import Recorder
@@ -320,15 +322,21 @@ class Tracer(Operators):
         content = self._content  # a view keeps its shape, so it need not be read anew
         return tuple(content.type.extents if isinstance(content, Value) else content.shape)
 
+    def _is_asked(self, frame: FrameType) -> bool:
+        """Whether the user's code asks for extents, of which some may be no numbers."""
+        rounds = self.recorder.rounds
+        asks = rounds.used or rounds.sizes
+        return bool(asks) and id(frame.f_globals) in self.recorder.user_globals
+
+    def _shown(self, shape: tuple[int, ...]) -> tuple[int, ...]:
+        shown: tuple[int, ...] = Dispatch.shown(self.recorder, shape)
+        return shown
+
     @property
     def shape(self) -> tuple[int, ...]:
         """The extents."""
         shape = self._extents()
-        recorder = self.recorder
-        if recorder.rounds.used and id(sys._getframe(1).f_globals) in recorder.user_globals:
-            shown: tuple[int, ...] = Dispatch.shown(recorder, shape)
-            return shown
-        return shape
+        return self._shown(shape) if self._is_asked(sys._getframe(1)) else shape
 
     @shape.setter
     def shape(self, new: Any) -> None:
@@ -360,7 +368,8 @@ class Tracer(Operators):
     @property
     def size(self) -> int:
         """The number of elements."""
-        return math.prod(self._extents())
+        size = math.prod(self._extents())
+        return self._shown((size,))[0] if self._is_asked(sys._getframe(1)) else size
 
     @property
     def itemsize(self) -> int:
@@ -400,7 +409,10 @@ class Tracer(Operators):
     def __len__(self) -> int:
         if not self.ndim:
             raise TypeError("len() of unsized object")
-        return self.shape[0]
+        rows = self.shape[0]
+        if type(rows) is Extent and not rows.rounds.turns(rows.dim):
+            self.recorder.need(rows.dim, "len()")
+        return rows
 
     def __iter__(self) -> Iterator[Any]:
         if not self.ndim:

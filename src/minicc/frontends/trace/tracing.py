@@ -11,17 +11,49 @@ from typing import Any
 import numpy as np
 
 from minicc.errors import UserError
-from minicc.frontends.trace.breaks import Path, Tree
-from minicc.frontends.trace.given import Again, Given, Reference
+from minicc.frontends.trace.breaks import Path, SizedPath, Tree
+from minicc.frontends.trace.given import Given, Reference
 from minicc.frontends.trace.guards import Environment, Parameters
+from minicc.frontends.trace.indices import Index
+from minicc.frontends.trace.loop_body import in_all_sizes
 from minicc.frontends.trace.numbers import Number
+from minicc.frontends.trace.paths import value_key
 from minicc.frontends.trace.pytree import NUMBERS, mapped, rebuild
-from minicc.frontends.trace.recorder import FEW, Recorder, TooLong, WrittenOut, type_of
+from minicc.frontends.trace.recorder import FEW, Again, Recorder, TooLong, WrittenOut, type_of
 from minicc.frontends.trace.results import results
 from minicc.frontends.trace.rewire import Rewirer
+from minicc.frontends.trace.sizes import Sizes
 from minicc.frontends.trace.tracer import Tracer
 from minicc.ir.core import Function, Module, Region, Value
+from minicc.ir.printer import print_module
 from minicc.ir.types import TensorType, from_numpy
+
+
+def told(
+    f: Callable[..., Any],
+    parameters: Parameters,
+    call: Sequence[Any],
+    given: Given,
+    sizes: Sizes,
+) -> Any:
+    """What would be compiled of a call with arrays of some sizes, and what of sizes must hold."""
+    arrays: list[Any] = []
+    made: dict[int, Any] = {}
+
+    def stand_in(leaf: Any, path: str) -> Any:
+        if not isinstance(leaf, (np.ndarray, np.generic)):
+            return leaf
+        if id(leaf) not in made:
+            made[id(leaf)] = sizes.stand_in(len(arrays), np.asarray(leaf))
+        arrays.append(made[id(leaf)])
+        return leaf if isinstance(leaf, np.generic) else made[id(leaf)]
+
+    values = [mapped(stand_in, value) for value in call]
+    path = SizedPath(arrays)
+    traced = trace_values(f, parameters, values, path, given, sizes)
+    if traced.module is None:
+        return traced.result, tuple(sizes.guards)
+    return print_module(traced.module), value_key(traced.structure), tuple(sizes.guards)
 
 
 class Traced:
@@ -71,11 +103,13 @@ def trace_values(
     values: Sequence[Any],
     path: Path | None = None,
     given: Given | None = None,
+    sizes: Sizes | None = None,
 ) -> Traced:
     """The same for arguments that `Parameters.bind` has sorted; `path` runs what it can't trace.
 
     Once more from the beginning, wherever a loop that was being captured has to be written out, or
-    a number that may be none is to be a constant. `given` says which may be none.
+    a number that may be none is to be a constant. `given` says which may be none, and
+    `sizes` which extents are symbols.
     """
     plain: dict[Any, str] = {} if path is None else path.tree.plain
     # loops of few rounds are written out; where that is long captured; where that is no better not
@@ -85,6 +119,9 @@ def trace_values(
         recorder = Recorder(getattr(f, "__name__", type(f).__name__), _place(f), few, hasty)
         recorder.path = path
         recorder.plain = plain
+        if sizes is not None:
+            sizes.guards = {}
+            recorder.rounds.sizes = sizes
         try:
             traced = _traced(recorder, f, parameters, values, given)
             if given is not None:
@@ -152,6 +189,8 @@ def _traced(
     finally:
         recorder.closed = True
     body = Region(recorder.inputs, recorder.ops, values_)
+    if recorder.rounds.sizes:
+        body = in_all_sizes(recorder, body)
     module = Module("graph", [Function("main", body, None, names)])
     return Traced(module, structure, rewirer.references, recorder)
 
@@ -166,6 +205,9 @@ def _argument(
     """What stands for a leaf of the arguments; `count` counts those that are Python numbers."""
     if type(leaf) in NUMBERS:
         number = next(count)
+        size = recorder.rounds.sizes.given.get(number)
+        if size is not None:
+            return Index(recorder, size)
         term = recorder.numbers and recorder.numbers.leaf(number, number, f"argument {path}", leaf)
         return Number.of(recorder, term) if term else leaf
     if not isinstance(leaf, (np.ndarray, np.generic)):
@@ -173,6 +215,9 @@ def _argument(
     if from_numpy(leaf.dtype) is None and (recorder.path is None or leaf.dtype.hasobject):
         raise UserError("MC0181", f"argument {path}: no element type stores NumPy's {leaf.dtype}")
     value = Value(type_of(leaf), path)
+    if recorder.rounds.sizes:
+        shape = recorder.rounds.sizes.shapes[len(recorder.inputs)]
+        value = Value(TensorType(value.type.dtype, tuple(map(recorder.rounds.extent, shape))), path)
     recorder.inputs.append(value)
     known = recorder.given.get(id(leaf))
     if known is not None:  # the same array once more
@@ -180,7 +225,8 @@ def _argument(
         return known
     locked = "" if recorder.path is not None else f"the argument `{path}`"
     box = Tracer(recorder, value, locked=locked, scalar=isinstance(leaf, np.generic))
-    if isinstance(leaf, np.ndarray) and leaf.itemsize:
+    dense = bool(recorder.rounds.sizes) and leaf.flags.c_contiguous
+    if isinstance(leaf, np.ndarray) and leaf.itemsize and not dense:
         box.lies(leaf.strides)
     recorder.arguments.append(box)
     recorder.given[id(leaf)] = box

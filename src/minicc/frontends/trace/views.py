@@ -17,10 +17,12 @@ import numpy as np
 from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple
 
 from minicc.frontends.trace.dispatch import content_of, value_of
+from minicc.frontends.trace.extents import Extent, same_number
 from minicc.frontends.trace.indexing import FLAT, index_lens, taken
 from minicc.frontends.trace.recorder import Recorder
 from minicc.frontends.trace.registry import traces
 from minicc.frontends.trace.tracer import Lens, Tracer
+from minicc.ir import graph
 from minicc.ir.core import Array, Value
 
 
@@ -56,10 +58,16 @@ def reshaped(box: Tracer, shape: tuple[int, ...]) -> Tracer:
 
 def _reshaped(box: Tracer, shape: tuple[int, ...], key: Any = None) -> Tracer:
     recorder, old = box.recorder, box.shape
+    # so that it is the same for all sizes
+    known = (
+        shape
+        if sum(type(n) is Extent for n in shape) != 1
+        else tuple([-1 if type(n) is Extent else n for n in shape])
+    )
     return box.look(
         Lens(
-            key or ("reshape", shape),
-            lambda array: array.reshape(shape),
+            key or ("reshape", known),
+            lambda array: array.reshape(known),
             lambda value: recorder.reshape(value, shape),
             lambda base, new: recorder.reshape(new, old),
         )
@@ -104,7 +112,7 @@ def wanted_shape(size: int, shape: Any) -> tuple[int, ...]:
         extents[extents.index(-1)] = size // known
     if min(extents, default=0) < 0:
         raise ValueError("can only specify one unknown dimension")
-    if math.prod(extents) != size:
+    if not same_number(math.prod(extents), size):
         raise ValueError(f"cannot reshape array of size {size} into shape {tuple(wanted)}")
     return tuple(extents)
 
@@ -368,7 +376,8 @@ def unstack(recorder: Recorder, x: Any, *, axis: int = 0) -> tuple[Any, ...]:
 @traces("broadcast_to", view=True)
 def broadcast_to(recorder: Recorder, array: Any, shape: Any) -> Any:
     """Repeated to a shape; it can't be written to."""
-    extents = (int(shape),) if isinstance(shape, (int, np.integer)) else tuple(map(int, shape))
+    wanted = (shape,) if isinstance(shape, (int, np.integer)) else shape
+    extents = tuple([n if isinstance(n, int) else operator.index(n) for n in wanted])
     return _fixed(
         boxed(recorder, array),
         ("broadcast", extents),
@@ -381,7 +390,7 @@ def broadcast_to(recorder: Recorder, array: Any, shape: Any) -> Any:
 def broadcast_arrays(recorder: Recorder, *args: Any) -> tuple[Any, ...]:
     """Arrays repeated to their common shape."""
     boxes = [boxed(recorder, a) for a in args]
-    shape = np.broadcast_shapes(*[b.shape for b in boxes])
+    shape = graph.broadcast_shapes(*[b.shape for b in boxes])
     return tuple(b if b.shape == shape else broadcast_to(recorder, b, shape) for b in boxes)
 
 
@@ -408,5 +417,7 @@ def _diagonal(recorder: Recorder, value: Value, offset: int, axis1: int, axis2: 
     length = max(0, min(rows + min(offset, 0), columns - max(offset, 0)))
     flat = recorder.reshape(value, (*outer, rows * columns))
     first = max(offset, 0) + max(-offset, 0) * columns
-    places = first + np.arange(length) * (columns + 1)
+    places = content_of(recorder, first + recorder.namespace.arange(length) * (columns + 1))
+    if isinstance(places, Value):
+        return recorder.emit(graph.Gather, flat, places, len(outer))
     return taken(recorder, flat, places, len(outer))

@@ -18,8 +18,9 @@ from typing import Any
 
 from minicc.frontends.trace.capture import Capture, Site
 from minicc.frontends.trace.carried import CarriedCount, Unlike
+from minicc.frontends.trace.extents import in_all_rounds
 from minicc.frontends.trace.indices import Index
-from minicc.frontends.trace.loop_body import State, closed, in_all_rounds
+from minicc.frontends.trace.loop_body import State, closed
 from minicc.frontends.trace.loop_code import Test, test_at
 from minicc.frontends.trace.numbers import Number
 from minicc.frontends.trace.reach import Reach
@@ -164,7 +165,7 @@ class WhileCapture(Capture):
         yields = [self._more, *[s.after for s in states]]
         args = [Value(TensorType(I64)), Value(go.type), *[s.arg for s in states]]
         captured, body = closed(args, live(self._ops, yields), yields)
-        if not recorder.loops:
+        if not (recorder.loops or recorder.rounds.sizes):
             body = in_all_rounds(body)
         return recorder.emit_all(
             graph.While,
