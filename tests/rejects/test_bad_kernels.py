@@ -220,7 +220,7 @@ TRACED: dict[Callable[..., None], str] = {
     multiplies_unlike_tiles: (
         "MC0191 error: tl.dot of <tile f32[4,16]> and <tile f32[4,16]>\n"
         "  at: FILE:1\n"
-        "  hint: [m, k] and [k, n] of one type have a product"
+        "  hint: [m, k] and [k, n] have a product, of two types where an accumulator has its own"
     ),
     uses_a_loops_tile: (
         "MC0192 error: a tile that a loop's body made is used after the loop\n"

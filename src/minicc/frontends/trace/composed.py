@@ -228,6 +228,18 @@ def meshgrid(
     return tuple(np_.copy(np_.broadcast_to(v, shape)) for v in lines)
 
 
+@traces("ix_", view=True)
+def ix_(recorder: Recorder, *args: Any) -> Any:
+    """Indices of which each has an axis of its own."""
+    rank, lines = len(args), [boxed(recorder, x) for x in args]
+    for x in lines:
+        if x.ndim != 1:
+            raise ValueError("Cross index must be 1 dimensional")
+        if x.dtype.kind == "b" or not x.size:
+            recorder.refuse("MC0241", "np.ix_ of masks or of nothing is not traced")
+    return tuple(x.reshape((1,) * k + (-1,) + (1,) * (rank - 1 - k)) for k, x in enumerate(lines))
+
+
 @traces("resize")
 def resize(recorder: Recorder, a: Any, new_shape: Any) -> Any:
     """The elements, over and over, under a shape."""

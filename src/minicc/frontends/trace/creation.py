@@ -75,7 +75,7 @@ def full(recorder: Recorder, shape: Any, fill_value: Any, dtype: Any = None) -> 
 
 def _extents(recorder: Recorder, *numbers: Any) -> tuple[int, ...]:
     """Numbers of elements; what only data say is left to NumPy."""
-    if any(issubclass(type(n), Number) for n in numbers):
+    if any(issubclass(type(n), (Number, Tracer)) for n in numbers):
         recorder.refuse("MC0241", "data say how many elements there are")
     return tuple([n if isinstance(n, int) else operator.index(n) for n in numbers])
 
