@@ -36,6 +36,7 @@ from minicc.frontends.trace import (
     copied,
     dense,
     replay,
+    require_fast,
     told,
     trace_values,
     work,
@@ -310,6 +311,8 @@ class Jitted:
     def _compilation(self, module: Module, sizes: Sizes = NUMBERS_ALONE) -> Compilation:
         """The code of a graph; GivenUp where rounds of little work would run on the host."""
         hosted = host_ops(module)
+        if sizes:
+            require_fast(module)
         if sizes and len(hosted) > len(host_ops(bind_sizes(module, sizes.numbers))):
             raise Unsized(f"{' '.join(hosted[0][0].loc)}: {hosted[0][1]}")
         for op, why in hosted:

@@ -57,7 +57,7 @@ from minicc.frontends.trace.guards import Environment, Parameters
 from minicc.frontends.trace.paths import Missed, Node, dense, replay
 from minicc.frontends.trace.pytree import Within, copied
 from minicc.frontends.trace.recorder import GivenUp
-from minicc.frontends.trace.sizes import Sizes, Unsized
+from minicc.frontends.trace.sizes import Sizes, Unsized, require_fast
 from minicc.frontends.trace.tracer import Tracer
 from minicc.frontends.trace.tracing import Traced, told, trace, trace_call, trace_values
 
@@ -86,6 +86,7 @@ __all__ = [
     "copied",
     "dense",
     "replay",
+    "require_fast",
     "told",
     "trace",
     "trace_call",

@@ -20,8 +20,9 @@ from typing import Any
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
-from minicc.ir import affine, affine_facts
+from minicc.ir import affine, affine_facts, graph
 from minicc.ir.affine import Dim
+from minicc.ir.core import Module, walk_control
 
 _LEAST = 2  # of a size that is a symbol: 0 and 1 decide what broadcasts
 _MOST = 1 << 40
@@ -171,6 +172,22 @@ def generalised(
         if all(type(n) is int for n in seen) and (symbol := known(seen)) is not None
     }
     return Sizes(found, numbers, given, earlier)
+
+
+def require_fast(module: Module) -> None:
+    """Unsized for a product of matrices of which the columns have no known number.
+
+    Its vectors can't be packed for that, so that a program for each number is faster.
+    """
+    for op in walk_control(module.main.body):
+        if not isinstance(op, graph.Contract):
+            continue
+        left, right, out = graph.parse_equation(op.equation)
+        extents = dict(zip(left + right, (*op.a.type.shape, *op.b.type.shape), strict=True))
+        own = ({*left} - {*right}, {*right} - {*left})
+        matrices = all(part & {*out} for part in own) and {*left, *right} > {*out}
+        if matrices and out[-1] in own[0] | own[1] and not isinstance(extents[out[-1]], int):
+            raise Unsized(f"{' '.join(op.loc)}: a product of as many columns as a size says")
 
 
 def shapes_in(key: Any) -> Iterator[tuple[Any, bool]]:
