@@ -313,8 +313,8 @@ class Jitted:
         hosted = host_ops(module)
         if sizes:
             require_fast(module)
-        if sizes and len(hosted) > len(host_ops(bind_sizes(module, sizes.numbers))):
-            raise Unsized(f"{' '.join(hosted[0][0].loc)}: {hosted[0][1]}")
+            if len(hosted) > len(host_ops(bind_sizes(module, sizes.numbers))):
+                raise Unsized(f"{' '.join(hosted[0][0].loc)}: {hosted[0][1]}")
         for op, why in hosted:
             a_round = sum(work(inner) for region in op.regions for inner in region.ops)
             if op.control and a_round < _ROUND:

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.models.test_streamed_products import arrays_of, f32, f64, generics, product
+from tests.models.test_streamed_products import arrays_of, check, f32, f64, generics, product
 
 import minicc
 from minicc.compiler import lower
@@ -37,12 +37,7 @@ def test_blocked(
     (op,) = [op for op in generics(tiled) if op.around]
     assert {"packed"} == {v.hint for v in op.operands}
     assert len([n for n in op.space.names if n.endswith("s")]) == 2
-    wide = f64 if np.dtype(element).kind == "f" else element
-    want = function(left.astype(wide), right.astype(wide))
-    results = [minicc.jit(function, threads=n)(left, right) for n in (1, 2)]
-    np.testing.assert_array_equal(results[0], results[1])
-    bound = 64 * np.finfo(element).eps if wide is f64 else 0
-    assert np.abs(results[0] - want).max() <= bound * np.sqrt(x[-1]) * np.abs(want).max()
+    check(function, left, right, element)
 
 
 @pytest.mark.parametrize(("x", "w"), [((1000, 1000), (1000, 1000)), ((40, 90000), (90000, 40))])

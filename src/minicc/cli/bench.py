@@ -19,7 +19,18 @@ import numpy as np
 
 from minicc.cli import functions
 from minicc.cli.ablate import ablated, show_ablated
-from minicc.cli.choices import FUSE, JSON, MATH, NO_FUSE, SCHEDULE, SHAPE, SKIP, TARGET, THREADS
+from minicc.cli.choices import (
+    FUSE,
+    INPUT,
+    JSON,
+    MATH,
+    NO_FUSE,
+    SCHEDULE,
+    SHAPE,
+    SKIP,
+    TARGET,
+    THREADS,
+)
 from minicc.cli.inputs import (
     bound_session,
     complete_inputs,
@@ -53,7 +64,7 @@ _COLUMNS = ("part", "kernel", "us", "share", "points/ns", "computes")
     callback=lambda ctx, param, text: _peers(text or ""),
     help="measure these, too: onnxruntime of a model, numpy, numba, jax of a function",
 )
-@click.option("--input", "inputs", multiple=True, metavar="X=@x.npy", help="as `minicc run` has it")
+@INPUT
 @SHAPE
 @THREADS
 @click.option("--seconds", type=click.FloatRange(0.01), default=2.0, help="for each engine")

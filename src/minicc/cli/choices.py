@@ -50,6 +50,9 @@ NO_FUSE = click.option(
 THREADS = click.option(
     "--threads", type=click.IntRange(1), help="threads of a run; default: all cores"
 )
+INPUT = click.option(
+    "--input", "inputs", multiple=True, metavar="X=@x.npy", help="as `minicc run` has it"
+)
 SHAPE = click.option(
     "--shape", "shapes", multiple=True, metavar="X=1x3x224x224", help="sizes of an input"
 )

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from minicc.cli.choices import JSON, MATH, SHAPE, TARGET, THREADS
+from minicc.cli.choices import INPUT, JSON, MATH, SHAPE, TARGET, THREADS
 from minicc.cli.functions import called, is_function, telling
 from minicc.cli.inputs import parse_shapes
 from minicc.cli.progress import Progress
@@ -16,7 +16,7 @@ from minicc.options import Options
 
 @click.command("explain")
 @click.argument("function", metavar="FILE.py:FUNCTION")
-@click.option("--input", "inputs", multiple=True, metavar="X=@x.npy", help="as `minicc run` has it")
+@INPUT
 @SHAPE
 @THREADS
 @MATH

@@ -13,7 +13,7 @@ from typing import Any
 import click
 import numpy as np
 
-from minicc.cli.choices import JSON, MATH, SHAPE, TARGET, THREADS
+from minicc.cli.choices import INPUT, JSON, MATH, SHAPE, TARGET, THREADS
 from minicc.cli.inputs import bound_session, complete_inputs, parse_inputs, parse_shapes
 from minicc.cli.measuring import measured
 from minicc.cli.progress import Progress
@@ -39,7 +39,7 @@ _COLUMNS = ("group", "own us", "tuned us", "gain")
 @click.argument("model", type=click.Path(dir_okay=False))
 @click.option("-o", "--output", metavar="FILE", help="default: MODEL's name with .schedules")
 @click.option("--minutes", type=click.FloatRange(0, min_open=True), default=2.0, show_default=True)
-@click.option("--input", "inputs", multiple=True, metavar="X=@x.npy", help="as `minicc run` has it")
+@INPUT
 @SHAPE
 @THREADS
 @MATH

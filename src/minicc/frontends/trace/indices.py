@@ -246,7 +246,10 @@ def rows(x: Any) -> Any:
 
 def as_extents(argument: Any) -> Any:
     """An argument of a function that takes numbers of elements, with extents for indices."""
-    place = lambda x, path: x.place() if type(x) is Index and not x.turns else x  # noqa: E731
+
+    def place(x: Any, path: str) -> Any:
+        return x.place() if type(x) is Index and not x.turns else x
+
     return mapped(place, argument)
 
 

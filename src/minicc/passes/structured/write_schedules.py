@@ -140,7 +140,8 @@ class _Writer:
 def _packs(
     group: Group, plan: Schedule, known: Set[Value], fixed: Set[Value], target: Target
 ) -> Iterator[Packing]:
-    """The wide operands of contractions that are packed, and how far ahead they are fetched."""
+    """The operands of contractions that are packed, and how far ahead they are fetched."""
+    # a large matrix of which a few rows are read at once is read once
     as_it_lies = {a.op for a in plan.around if a.size <= STREAMED}
     for position, op in enumerate(group.body.ops):
         contraction = contraction_of(op)
