@@ -32,7 +32,7 @@ from minicc.ir.printer import print_module
 
 _MOST = 500  # new nodes of one traced call
 
-Compile = Callable[[Module, str], Code]
+Compile = Callable[[Module, str], Code | None]  # None where nothing is to run
 Place = Callable[[Value], int]
 
 
@@ -248,7 +248,7 @@ class SizedPath(Path):
     """
 
     def __init__(self, args: Sequence[Array], compiled: Compile | None = None) -> None:
-        super().__init__(Tree(), args, compiled or (lambda module, text: None))  # type: ignore
+        super().__init__(Tree(), args, compiled or (lambda module, text: None))
         self._compiled = compiled
 
     def again(self, tree: Tree | None = None) -> Path:
