@@ -7,7 +7,7 @@ import itertools
 import numpy as np
 
 from minicc.ir.affine import Dim, evaluate, floordiv, maximum, minimum, mod, symbol
-from minicc.ir.affine_facts import at_least
+from minicc.ir.affine_facts import at_least, at_most
 
 N, M = symbol("n"), symbol("m")
 ATOMS: list[Dim] = [
@@ -52,3 +52,13 @@ def test_bounds_of_parts_are_used() -> None:
     assert at_least(3, mod(N, 4))
     assert not at_least(minimum(N, -1), 0)
     assert not at_least(floordiv(N - 5, 2), 0)
+
+
+def test_an_extent_in_no_round_is_not_negative() -> None:
+    """Buffers of a loop are placed by it: one of fewer bytes than none would lie over others."""
+    count, rows, k = (symbol(name) for name in ("$count", "$rows", "$k"))
+    extent = 256 * k + 256 + minimum(rows - 256 * k - 256, 0)
+    most = at_most(extent, {"$k": count})
+    assert evaluate(most, {"$count": 0, "$rows": 1}) == 0
+    assert evaluate(most, {"$count": 3, "$rows": 600}) >= 600
+    assert at_most(8 * k + 8, {"$k": count}) == 8 * count

@@ -225,9 +225,12 @@ def extreme_within(value: Dim, counts: Mapping[str, Dim], most: bool = True) -> 
 
 
 def at_most(extent: Dim, ranges: Mapping[str, Dim]) -> Dim:
-    """How large an extent is at most, which is never negative."""
+    """How large an extent is at most, which is never negative.
+
+    Where an index runs over nothing, what bounds it may well be.
+    """
     most = extreme(extent, ranges)
-    return max(most, 0) if isinstance(most, int) else most
+    return most if at_least(most, 0) else affine.maximum(most, 0)
 
 
 def bounds(value: Dim, extents: Mapping[str, int]) -> tuple[int, int]:

@@ -149,7 +149,7 @@ def _division(v: Value, makers: Mapping[Value, Op]) -> tuple[tuple[Op, ...], Gua
     if isinstance(op, graph.Reshape) and _keeps_last(op):
         before = _division(op.x, makers)
         return before and ((*before[0], op), before[1])
-    if isinstance(op, graph.Select) and _number(makers.get(op.a)) == 0.0:
+    if isinstance(op, graph.Select) and number_of(makers.get(op.a)) == 0.0:
         before = _division(op.b, makers) if op.condition.type.shape[-1:] == (1,) else None
         apart = before and not any(isinstance(o, graph.Reshape | graph.Select) for o in before[0])
         return ((*before[0], op), before[1]) if before and apart else None
@@ -161,7 +161,7 @@ def _division(v: Value, makers: Mapping[Value, Op]) -> tuple[tuple[Op, ...], Gua
         return None
     for e, factor in ((op.a, op.b), (op.b, op.a)):
         inverse = makers.get(factor)
-        if isinstance(inverse, graph.Div) and _number(makers.get(inverse.a)) == 1.0:
+        if isinstance(inverse, graph.Div) and number_of(makers.get(inverse.a)) == 1.0:
             total, guard = _unguarded(inverse.b, 0.0, makers)
             if total is not None and _is_reduced(total, e, "add"):
                 return (total, inverse, op), guard
@@ -178,14 +178,14 @@ def _unguarded(
         if (
             isinstance(test, graph.Eq)
             and test.a is op.b
-            and _number(makers.get(test.b)) == number
-            and _number(makers.get(op.a)) is not None
+            and number_of(makers.get(test.b)) == number
+            and number_of(makers.get(op.a)) is not None
         ):
             return makers.get(op.b), Guard(test, op)
     return op, None
 
 
-def _number(op: Op | None) -> float | None:
+def number_of(op: Op | None) -> float | None:
     """The one number that a constant is."""
     if isinstance(op, graph.Constant) and op.result.type.extents in ((), (1,)):
         return float(op.value.array.reshape(()))
@@ -206,7 +206,7 @@ def _exponential(v: Value, makers: Mapping[Value, Op]) -> tuple[Op, ...] | None:
         return None
     found: list[Op] = [op]
     scaled = makers.get(op.x)
-    if isinstance(scaled, graph.Mul) and (_number(makers.get(scaled.b)) or 0.0) > 0.0:
+    if isinstance(scaled, graph.Mul) and (number_of(makers.get(scaled.b)) or 0.0) > 0.0:
         found.append(scaled)
     lowered = makers.get(found[-1].operands[0])
     if not isinstance(lowered, graph.Sub):

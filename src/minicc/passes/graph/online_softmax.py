@@ -12,7 +12,8 @@ Few keys and their values stay in the second cache while all rows meet them, and
 the first (see `fuse`). Of more keys, the scores would have to be written to memory, all of them:
 a block has as many keys as stay near. Where the number of keys is free, a first block has what is
 left over of whole ones, so that few keys are done as if there were no blocks. What stands between
-the product and the soft-max, such as a scale and masks, is done for each block, too.
+the product and the soft-max, such as a scale and masks, is done for each block, too. Where masks
+leave each row a band of keys (see `bands`), a block is done for the rows that see one of its keys.
 
 Legal where nobody else reads the scores or the weights, and sums of float32 or float64 may be
 reassociated: narrower ones would be rounded in each block. A maximum
@@ -23,8 +24,9 @@ in the place of a maximum of -inf or of a sum of 0, and weights of 0 in rows tha
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from math import prod
+from typing import NamedTuple
 
 import numpy as np
 
@@ -35,10 +37,12 @@ from minicc.ir.core import Function, Literal, Op, Value
 from minicc.ir.rewrite import Rebuilder, rebuild
 from minicc.ir.types import TensorType
 from minicc.passes.graph.attention import Attention, attentions, typical_shape
+from minicc.passes.graph.bands import Band, band_of
 from minicc.passes.graph.loops import with_constants
 from minicc.target import Target
 
 _LONGEST = 1 << 11  # keys of a block: a few rows of scores stay in the first cache
+_BANDED = 1 << 8  # the same where masks hide keys: at the band's edge, half a block is for nothing
 _MANY_ROWS = 32  # that meet the same keys
 _LANES = 16  # keys of a block, if there is a choice, are a multiple of this
 
@@ -47,15 +51,20 @@ Parts = Mapping[Value, Value]
 
 def apply_online_softmax(function: Function, numbers: Iterator[int], target: Target) -> Function:
     """Give each attention over many keys a loop over blocks of them; `numbers` name the loops."""
-    most = {a: _most(a, target) for a in attentions(function)}
-    found: dict[Op, Attention] = {a.weighing: a for a, n in most.items() if _is_long(a, n)}
+    makers = {r: op for op in function.body.ops for r in op.results}
+    found: dict[Op, tuple[Attention, Band | None, int]] = {}
+    for attention in attentions(function):
+        band = _band(attention, makers)
+        most = min(_most(attention, target), _LONGEST if band is None else _BANDED)
+        if _is_long(attention, most):
+            found[attention.weighing] = attention, band, most
 
     def visit(b: Rebuilder, op: Op, operands: tuple[Value, ...]) -> Sequence[Value] | None:
-        attention = found.get(op)
-        if attention is None:
+        if op not in found:
             return None
-        size = block_of(attention.keys, most[attention])
-        return (_emit(b, attention, f"$block{next(numbers)}", size),)
+        attention, band, most = found[op]
+        size = block_of(attention.keys, most)
+        return (_emit(b, attention, f"$block{next(numbers)}", size, band),)
 
     return rebuild(function, visit) if found else function
 
@@ -82,7 +91,7 @@ def _most(found: Attention, target: Target) -> int:
         for term, x, other in pairs
     ]
     near: int = target.resident // 2 // found.top.result.type.dtype.bytes
-    return min(near // max(*depths, 1), _LONGEST)
+    return near // max(*depths, 1)
 
 
 def block_of(keys: Dim, most: int) -> int:
@@ -96,17 +105,46 @@ def block_of(keys: Dim, most: int) -> int:
     return min(most, -(-keys // (rounds * _LANES)) * _LANES)
 
 
-def _emit(b: Rebuilder, found: Attention, index: str, size: int) -> Value:
+def _band(found: Attention, makers: Mapping[Value, Op]) -> Band | None:
+    """The band of keys that rows may see, where only the queries and the scores have these rows."""
+    if any(isinstance(op, graph.Reshape) for op in (*found.path, *found.division)):
+        return None
+    band = band_of(found, makers)
+    if band is None:
+        return None
+    weights, values, _ = found.terms()
+    *_, out = graph.parse_equation(found.product.equation)
+    of_keys = [term for _, term in found.factors if found.key in term]
+    alone = weights[band.axis] not in values and all(out[band.axis] not in term for term in of_keys)
+    return band if alone else None
+
+
+class _Cut(NamedTuple):
+    """The part of an axis, counted from the last, -1, that a block takes of its whole extent."""
+
+    axis: int
+    extent: Dim
+    start: Dim
+    size: Dim
+
+
+def _emit(b: Rebuilder, found: Attention, index: str, size: int, band: Band | None) -> Value:
     """The attention by blocks, as the product with the values gives it."""
     keys = found.keys
     rounds, rest = affine.floordiv(keys, size), affine.mod(keys, size)
     *_, out = found.terms()
     taken = {v: b.new(v) for v in _taken(found)}
-    states = _begin(b, found) if rest == 0 else _block(b, found, 0, rest, (), taken)
+    states = _begin(b, found) if rest == 0 else _block(b, found, [_keys(found, 0, rest)], (), taken)
+
+    def after(b: Builder, start: Dim, states: tuple[Value, ...], taken: Parts) -> Sequence[Value]:
+        """The states after the block of keys from `start` on."""
+        block = _keys(found, start, size)
+        return _banded(b, found, block, band, states, taken)
+
     if rounds == 1:
-        states = _block(b, found, rest, size, states, taken)
+        states = tuple(after(b, rest, states, taken))
     else:
-        states = _loop(b, found, rest, rounds, size, states, taken, index)
+        states = _loop(b, keys, rounds, size, states, taken, index, after)
     total, total_sum, _ = states
     one = b.emit(graph.Constant, value=_literal(1.0, total.type))
     *_, guard = found.guards
@@ -156,24 +194,28 @@ def _taken(found: Attention) -> list[Value]:
     return list(dict.fromkeys([*inner, *outer, found.weighing.operands[found.values]]))
 
 
+def _keys(found: Attention, start: Dim, size: Dim) -> _Cut:
+    """A block of keys."""
+    return _Cut(-1, found.keys, start, size)
+
+
 def _loop(
     b: Builder,
-    found: Attention,
-    first: Dim,
+    end: Dim,
     rounds: Dim,
     size: int,
     states: tuple[Value, ...],
     taken: Parts,
     index: str,
+    after: Callable[[Builder, Dim, tuple[Value, ...], Parts], Sequence[Value]],
 ) -> tuple[Value, ...]:
-    """The states after so many blocks of one size, from the key `first` on."""
+    """The states after so many blocks of one size up to the key `end`, the last block first.
+
+    So the rows to see a block under a mask of later keys are ever more, by a block each round.
+    """
     args = [Value(v.type) for v in states]
     captured = {v: Value(new.type, new.hint) for v, new in taken.items()}
-    start = first + affine.symbol(index) * size
-
-    def body(inner: Builder) -> Sequence[Value]:
-        return _block(inner, found, start, size, tuple(args), captured)
-
+    start = end - (affine.symbol(index) + 1) * size
     scan = graph.Scan(
         (*states, *taken.values()),
         count=rounds,
@@ -181,30 +223,56 @@ def _loop(
         backwards=(),
         turned=(),
         index=index,
-        body=b.region([*args, *captured.values()], body),
+        body=b.region(
+            [*args, *captured.values()], lambda inner: after(inner, start, tuple(args), captured)
+        ),
         loc=b.loc,
     )
     constants = {op.result: op for op in b.ops if isinstance(op, graph.Constant)}
     return b.add(with_constants(scan, constants)).results
 
 
+def _banded(
+    b: Builder,
+    found: Attention,
+    keys: _Cut,
+    band: Band | None,
+    states: tuple[Value, ...],
+    taken: Parts,
+) -> Sequence[Value]:
+    """The states after a block of keys, which rows that see none of them are not computed for."""
+    if band is None:
+        return _block(b, found, [keys], states, taken)
+    rows = found.top.result.type.shape[band.axis]
+    first, last = band.rows(rows, found.keys, keys.start, keys.size)
+    cut = _Cut(band.axis - found.top.result.type.rank, rows, first, last - first)
+    new = _block(b, found, [keys, cut], [_part_of(b, x, [cut]) for x in states], taken)
+    starts = [tuple(first if k == band.axis else 0 for k in range(x.type.rank)) for x in states]
+    return [
+        b.emit(graph.InsertSlice, x, part, starts=at, steps=(1,) * x.type.rank)
+        for x, part, at in zip(states, new, starts, strict=True)
+    ]
+
+
 def _block(
-    b: Builder, found: Attention, start: Dim, size: Dim, states: tuple[Value, ...], taken: Parts
+    b: Builder, found: Attention, cuts: Sequence[_Cut], states: Sequence[Value], taken: Parts
 ) -> tuple[Value, ...]:
     """The states after a block of keys; `taken` has what comes from outside.
 
-    No states are those before any key.
+    No states are those before any key. Of rows, the states are those that the block takes.
     """
+    *_, out = graph.parse_equation(found.product.equation)
     factors = [
-        _cut(b, taken[v], term.index(found.key), start, size) if found.key in term else taken[v]
+        _part_of(
+            b, taken[v], [c._replace(axis=k) for c in cuts if (k := term.find(out[c.axis])) >= 0]
+        )
         for v, term in found.factors
     ]
     terms = ",".join(term for _, term in found.factors)
-    *_, out = graph.parse_equation(found.product.equation)
     scores = b.emit(graph.Contract, *factors, equation=f"{terms}->{out}")
     parts = {**taken, found.product.result: scores}
     for op in (*found.masks, *found.path):
-        scores = parts[op.result] = _part(b, op, start, size, parts)
+        scores = parts[op.result] = _masked(b, op, cuts, parts)
     last = (scores.type.rank - 1,)
     top = b.emit(graph.Reduce, scores, axes=last, combine="max", keepdims=True)
     top = b.emit(graph.Max, states[2] if states else _least(b, top.type), top)
@@ -212,7 +280,7 @@ def _block(
     sums = b.emit(graph.Reduce, e, axes=last, combine="add", keepdims=True)
     weights, values, out = found.terms()
     v = taken[found.weighing.operands[found.values]]
-    v = _cut(b, v, values.index(weights[-1]), start, size)
+    v = _part_of(b, v, [cuts[0]._replace(axis=values.index(weights[-1]))])
     shaped = _shaped(b, found, e)
     new = b.emit(graph.Contract, shaped, v, equation=f"{weights},{values}->{out}")
     if not states:
@@ -232,31 +300,30 @@ def _exponentials(b: Builder, found: Attention, x: Value, top: Value, taken: Par
     return x
 
 
-def _part(b: Builder, op: Op, start: Dim, size: Dim, parts: Parts) -> Value:
-    """An op of the path for a block of keys."""
+def _masked(b: Builder, op: Op, cuts: Sequence[_Cut], parts: Parts) -> Value:
+    """An op of the path, or of a mask, for a block."""
     if isinstance(op, graph.Reshape):
-        shape = (*op.result.type.shape[:-1], size)
+        shape = (*op.result.type.shape[:-1], cuts[0].size)
         return b.emit(graph.Reshape, parts[op.x], shape=shape)
-    keys = op.result.type.shape[-1]
-    operands = []
-    for v in op.operands:
-        part = parts[v]
-        whole = part.type.rank and part.type.shape[-1] == keys
-        operands.append(_cut(b, part, part.type.rank - 1, start, size) if whole else part)
+    operands = [_part_of(b, parts[v], cuts) for v in op.operands]
     return b.add(op.rebuilt(operands)).result
 
 
-def _cut(b: Builder, v: Value, axis: int, start: Dim, size: Dim) -> Value:
-    """So many elements of a tensor along an axis."""
+def _part_of(b: Builder, v: Value, cuts: Sequence[_Cut]) -> Value:
+    """The part of a value that a block takes along those axes that it has whole."""
     shape = v.type.shape
-    starts = tuple(start if k == axis else 0 for k in range(len(shape)))
-    stops = tuple(start + size if k == axis else n for k, n in enumerate(shape))
+    axes = {c.axis % len(shape): c for c in cuts if -len(shape) <= c.axis < len(shape)}
+    whole = {k: c for k, c in axes.items() if shape[k] == c.extent != c.size}
+    if not whole:
+        return v
+    starts = tuple(whole[k].start if k in whole else 0 for k in range(len(shape)))
+    stops = tuple(whole[k].start + whole[k].size if k in whole else n for k, n in enumerate(shape))
     return b.emit(graph.Slice, v, starts=starts, stops=stops, steps=(1,) * len(shape))
 
 
 def _shaped(b: Builder, found: Attention, x: Value) -> Value:
     """A tensor of scores' shape, or with one column of them, in the shape that the weights have."""
     shape = found.weights.type.shape[:-1]
-    if x.type.shape[:-1] == shape:
+    if found.top.result.type.shape[:-1] == shape:
         return x
     return b.emit(graph.Reshape, x, shape=(*shape, x.type.shape[-1]))
