@@ -37,6 +37,7 @@ CHUNK = 1 << 21
 FUNCTIONS: dict[str, Callable[[Writer, Vec, str], str]] = {
     "exp": vector_math.exp,
     "exp2": vector_math.exp2,
+    "exp2_nonpositive": vector_math.exp2_nonpositive,
     "log": vector_math.log,
     "tanh": vector_math.tanh,
     "erf": vector_math.erf,
@@ -85,6 +86,11 @@ class Loop:
         return out[: x.size]
 
 
+def within(name: str, x: Array) -> Array:
+    """Arguments, made such as the function is for."""
+    return -np.abs(x) if name == "exp2_nonpositive" else x
+
+
 def reference(name: str, x: Array) -> Array:
     """The function in the precision of x, which has more of it than what is measured."""
     with np.errstate(all="ignore"):
@@ -92,7 +98,7 @@ def reference(name: str, x: Array) -> Array:
             return erf(x)
         if name == "sigmoid":
             return np.asarray(1 / (1 + np.exp(-x)))
-        return np.asarray(getattr(np, name)(x))
+        return np.asarray(getattr(np, name.removesuffix("_nonpositive"))(x))
 
 
 def erf(x: Array) -> Array:
@@ -161,6 +167,7 @@ def worst_error(name: str, target: Target, stride: int) -> tuple[float, float]:
     for start in range(0, 1 << 32, CHUNK * stride):
         stop = min(start + CHUNK * stride, 1 << 32)
         x = np.arange(start, stop, stride, dtype=np.uint64).astype(np.uint32).view(np.float32)
+        x = within(name, x)
         with np.errstate(invalid="ignore"):  # signalling NaNs
             wide = x.astype(np.float64)
         e = errors_in_ulp(loop(x), reference(name, wide), smallest)
@@ -183,6 +190,7 @@ def worst_error_double(name: str, target: Target, count: int) -> tuple[float, fl
             rng.uniform(-750, 750, count),
         ]
     )
+    x = within(name, x)
     smallest = float(np.finfo(np.float64).smallest_normal)
     with np.errstate(invalid="ignore"):
         wide = x.astype(np.longdouble)
@@ -196,6 +204,7 @@ def nanoseconds(name: str, target: Target, element: str) -> tuple[float, int]:
     lanes = target.lanes(32 if element == "float" else 64)
     loop = Loop(name, target, Vec(lanes, element))
     x = np.linspace(-5, 5, 4096, dtype=np.float32 if element == "float" else np.float64)
+    x = within(name, x)
     out = np.empty_like(x)
 
     def seconds(size: int) -> float:
@@ -235,11 +244,11 @@ def main() -> None:
         for key in arguments.target:
             target = TARGETS[key]
             if not target.runs_here():
-                print(f"{name:8} {key:9} not on this machine")
+                print(f"{name:16} {key:9} not on this machine")
             elif arguments.speed:
                 element = "double" if arguments.float64 else "float"
                 time_ns, length = nanoseconds(name, target, element)
-                print(f"{name:8} {key:9} {time_ns:.3f} ns an element, loop of {length}")
+                print(f"{name:16} {key:9} {time_ns:.3f} ns an element, loop of {length}")
             else:
                 start = time.perf_counter()
                 if arguments.float64:
@@ -247,7 +256,7 @@ def main() -> None:
                 else:
                     worst, where = worst_error(name, target, arguments.stride)
                 seconds = time.perf_counter() - start
-                print(f"{name:8} {key:9} {worst:.3f} ULP at {where!r}  ({seconds:.0f} s)")
+                print(f"{name:16} {key:9} {worst:.3f} ULP at {where!r}  ({seconds:.0f} s)")
 
 
 if __name__ == "__main__":

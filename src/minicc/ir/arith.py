@@ -280,6 +280,13 @@ class Exp2(Unary, name="arith.exp2"):
     compute = _wide(np.exp2)
 
 
+class Exp2Nonpositive(Unary, name="arith.exp2_nonpositive"):
+    """2 to the power x, which is at most 0 or NaN: so no result is too large."""
+
+    kinds = "f"
+    compute = _wide(np.exp2)
+
+
 class Log(Unary, name="arith.log"):
     """The natural logarithm: -inf at 0, NaN below."""
 
@@ -416,7 +423,7 @@ class Constant(Op, name="arith.constant"):
         )
 
 
-_LONG = (Exp, Exp2, Log, Tanh, Erf, Pow)
+_LONG = (Exp, Exp2, Exp2Nonpositive, Log, Tanh, Erf, Pow)
 _DIVISIONS = (Div, FloorDiv, Mod)
 _INSTRUCTIONS = 16  # of a long op, about
 

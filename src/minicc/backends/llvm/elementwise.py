@@ -203,6 +203,7 @@ TABLE: dict[type[Op], Emit] = {
     arith.Abs: _absolute,
     arith.Exp: _function(math.exp),
     arith.Exp2: _function(math.exp2),
+    arith.Exp2Nonpositive: _function(math.exp2_nonpositive),
     arith.Log: _function(math.log),
     arith.Tanh: _function(math.tanh),
     arith.Erf: _function(math.erf),

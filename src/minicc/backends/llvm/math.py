@@ -173,7 +173,10 @@ def _within_range(w: Writer, t: Vec, x: str, y: str, smallest: float, largest: f
     tiny = w.compare(below, t, x, w.splat(t, smallest))
     y = w.select(t, tiny, w.splat(t, 0.0), y)
     huge = w.compare(above, t, x, w.splat(t, largest))
-    infinite = w.binary("fadd", t, absolute(w, t, x), w.splat(t, INFINITY))  # NaN stays
+    infinity = w.splat(t, INFINITY)  # NaN stays in a sum or difference with it
+    infinite = (
+        w.binary("fadd", t, x, infinity) if smallest < largest else w.binary("fsub", t, infinity, x)
+    )
     return w.select(t, huge, infinite, y)
 
 
@@ -200,6 +203,27 @@ def exp2(w: Writer, t: Vec, x: str) -> str:
     y = add_exponent(w, t, horner(w, t, c.exp2, r), shifted)
     largest = (1.0 + form.bias) * (1.0 - 2.0 ** -(form.mantissa + 1))
     return _within_range(w, t, x, y, 1.0 - form.bias, largest)
+
+
+def exp2_nonpositive(w: Writer, t: Vec, x: str) -> str:
+    """2**x for x <= 0: as exp2, but nothing needs to be kept from overflowing. 12 instructions.
+
+    The power of the whole number is a factor, which is 0 where the result is below the normal
+    range, and leaves NaN what it is.
+
+    Worst error with FMA (without): that of exp2.
+    """
+    if "scale" in w.own and "fraction" in w.own:
+        return exp2(w, t, x)
+    form, c = format_of(t), format_of(t).c
+    # the last bits of the sum are those of the whole number with the bias of an exponent
+    magic = w.splat(t, form.magic + form.bias)
+    x = upper(w, t, x, 0.25 - form.bias)
+    shifted = w.binary("fadd", t, x, magic)
+    r = w.binary("fsub", t, x, w.binary("fsub", t, shifted, magic))
+    i = t.integer
+    factor = w.binary("shl", i, w.bitcast(t, shifted, i), w.splat(i, form.mantissa))
+    return w.binary("fmul", t, horner(w, t, c.exp2, r), w.bitcast(i, factor, t))
 
 
 def sigmoid(w: Writer, t: Vec, x: str) -> str:

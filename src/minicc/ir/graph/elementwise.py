@@ -189,6 +189,12 @@ class Exp2(Unary, name="graph.exp2"):
     scalar = arith.Exp2
 
 
+class Exp2Nonpositive(Unary, name="graph.exp2_nonpositive"):
+    """2 to the power x, which is at most 0 or NaN."""
+
+    scalar = arith.Exp2Nonpositive
+
+
 class Log(Unary, name="graph.log"):
     """The natural logarithm: -inf at 0, NaN below."""
 

@@ -49,7 +49,7 @@ class Attention(NamedTuple):
     product: graph.Contract
     factors: tuple[tuple[Value, str], ...]
     path: tuple[Op, ...]
-    top: Op
+    top: graph.Reduce
     exponential: tuple[Op, ...]
     division: tuple[Op, ...]
     weighing: graph.Contract
@@ -127,7 +127,7 @@ def _attention(op: Op, values: int, makers: Mapping[Value, Op]) -> Attention | N
     pairs = zip(product.operands, terms, strict=False)
     factors = tuple(untransposed(v, term, makers) for v, term in pairs)
     top, of_top = _unguarded(exponential[0].operands[1], -np.inf, makers)
-    assert top is not None
+    assert isinstance(top, graph.Reduce)
     if top.result.type.dtype not in (F32, F64):
         return None
     path, guards = tuple(between), (of_top, of_sum)
@@ -192,17 +192,17 @@ def number_of(op: Op | None) -> float | None:
     return None
 
 
-def _is_reduced(op: Op | None, x: Value, combine: str) -> bool:
-    """Whether an op combines the last axis of a value, and keeps it."""
+def _is_reduced(op: Op | None, x: Value, *combine: str) -> bool:
+    """Whether an op combines the last axis of a value in one of these ways, and keeps it."""
     if not isinstance(op, graph.Reduce) or op.x is not x:
         return False
-    return bool(op.combine == combine and op.axes == (x.type.rank - 1,) and op.keepdims)
+    return bool(op.combine in combine and op.axes == (x.type.rank - 1,) and op.keepdims)
 
 
 def _exponential(v: Value, makers: Mapping[Value, Op]) -> tuple[Op, ...] | None:
     """The ops from scores less their maximum to exponentials of them, times a positive factor."""
     op = makers.get(v)
-    if not isinstance(op, graph.Exp | graph.Exp2):
+    if not isinstance(op, graph.Exp | graph.Exp2Nonpositive):
         return None
     found: list[Op] = [op]
     scaled = makers.get(op.x)
@@ -211,7 +211,7 @@ def _exponential(v: Value, makers: Mapping[Value, Op]) -> tuple[Op, ...] | None:
     lowered = makers.get(found[-1].operands[0])
     if not isinstance(lowered, graph.Sub):
         return None
-    if not _is_reduced(_unguarded(lowered.b, -np.inf, makers)[0], lowered.a, "max"):
+    if not _is_reduced(_unguarded(lowered.b, -np.inf, makers)[0], lowered.a, "max", "maxnum"):
         return None
     return (lowered, *found[::-1])
 

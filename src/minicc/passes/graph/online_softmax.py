@@ -1,4 +1,4 @@
-"""Attention over many keys, block by block of the keys, with a running maximum and sum.
+"""Attention block by block of the keys, with a running maximum and sum.
 
     %s = contract %q, %k          %e = exp(%s - max(%s))      %y = contract (%e / sum(%e)), %v
     -->
@@ -9,15 +9,17 @@
     %y = %acc / %l
 
 Few keys and their values stay in the second cache while all rows meet them, and a row's scores in
-the first (see `fuse`). Of more keys, the scores would have to be written to memory, all of them:
-a block has as many keys as stay near. Where the number of keys is free, a first block has what is
-left over of whole ones, so that few keys are done as if there were no blocks. What stands between
-the product and the soft-max, such as a scale and masks, is done for each block, too. Where masks
-leave each row a band of keys (see `bands`), a block is done for the rows that see one of its keys.
+the first (see `fuse`): one block has them all, and the product is divided by the sum in the place
+of the weights, where it has fewer elements. Of more keys, the scores would have to be written to
+memory, all of them: a block has as many keys as stay near. Where the number of keys is free, a
+first block has what is left over of whole ones, so that few keys are done as if there were no
+blocks. What stands between the product and the soft-max, such as a scale and masks, is done for
+each block, too. Where masks leave each row a band of keys (see `bands`), a block is done for the
+rows that see one of its keys.
 
 Legal where nobody else reads the scores or the weights, and sums of float32 or float64 may be
-reassociated: narrower ones would be rounded in each block. A maximum
-begins at the least finite number, so that a block that is masked whole counts nothing; a row of
+reassociated: narrower ones would be rounded in each block. A maximum begins at the least finite
+number, so that a block that is masked whole counts nothing; a row of
 nothing but masked keys is NaN, as without blocks. What guards against that stays: another number
 in the place of a maximum of -inf or of a sum of 0, and weights of 0 in rows that are hidden.
 """
@@ -55,28 +57,37 @@ def apply_online_softmax(function: Function, numbers: Iterator[int], target: Tar
     found: dict[Op, tuple[Attention, Band | None, int]] = {}
     for attention in attentions(function):
         band = _band(attention, makers)
-        most = min(_most(attention, target), _LONGEST if band is None else _BANDED)
-        if _is_long(attention, most):
-            found[attention.weighing] = attention, band, most
+        size = _size(
+            attention, min(_most(attention, target), _LONGEST if band is None else _BANDED)
+        )
+        if size:
+            found[attention.weighing] = attention, band, size
 
     def visit(b: Rebuilder, op: Op, operands: tuple[Value, ...]) -> Sequence[Value] | None:
         if op not in found:
             return None
-        attention, band, most = found[op]
-        size = block_of(attention.keys, most)
+        attention, band, size = found[op]
         return (_emit(b, attention, f"$block{next(numbers)}", size, band),)
 
     return rebuild(function, visit) if found else function
 
 
-def _is_long(found: Attention, most: int) -> bool:
-    """Whether there are, or may be, more keys than stay near, and many rows that meet them."""
+def _size(found: Attention, most: int) -> int:
+    """How many keys a block has, at most `most`, all of them in one; 0 for few rows or few keys.
+
+    Of more keys than a value has elements, the product has fewer to divide than the weights are.
+    """
     weights, values, _ = found.terms()
     extents = dict(zip(weights, typical_shape(found.weights), strict=True))
     rows = prod(n for c, n in extents.items() if c not in values)
+    if rows < _MANY_ROWS:
+        return 0
     keys = found.keys
-    many = not isinstance(keys, int) or keys > most
-    return many and rows >= _MANY_ROWS
+    if not isinstance(keys, int) or keys > most:
+        return block_of(keys, most)
+    v = typical_shape(found.weighing.operands[found.values])
+    wide = prod(n for c, n in zip(values, v, strict=True) if c not in weights)
+    return keys if keys > wide else 0
 
 
 def _most(found: Attention, target: Target) -> int:
@@ -131,7 +142,8 @@ class _Cut(NamedTuple):
 def _emit(b: Rebuilder, found: Attention, index: str, size: int, band: Band | None) -> Value:
     """The attention by blocks, as the product with the values gives it."""
     keys = found.keys
-    rounds, rest = affine.floordiv(keys, size), affine.mod(keys, size)
+    rounds = 0 if keys == size else affine.floordiv(keys, size)
+    rest = keys if keys == size else affine.mod(keys, size)
     *_, out = found.terms()
     taken = {v: b.new(v) for v in _taken(found)}
     states = _begin(b, found) if rest == 0 else _block(b, found, [_keys(found, 0, rest)], (), taken)
@@ -143,7 +155,7 @@ def _emit(b: Rebuilder, found: Attention, index: str, size: int, band: Band | No
 
     if rounds == 1:
         states = tuple(after(b, rest, states, taken))
-    else:
+    elif rounds != 0:
         states = _loop(b, keys, rounds, size, states, taken, index, after)
     total, total_sum, _ = states
     one = b.emit(graph.Constant, value=_literal(1.0, total.type))
@@ -274,7 +286,7 @@ def _block(
     for op in (*found.masks, *found.path):
         scores = parts[op.result] = _masked(b, op, cuts, parts)
     last = (scores.type.rank - 1,)
-    top = b.emit(graph.Reduce, scores, axes=last, combine="max", keepdims=True)
+    top = b.emit(graph.Reduce, scores, axes=last, combine=found.top.combine, keepdims=True)
     top = b.emit(graph.Max, states[2] if states else _least(b, top.type), top)
     e = _exponentials(b, found, scores, top, taken)
     sums = b.emit(graph.Reduce, e, axes=last, combine="add", keepdims=True)

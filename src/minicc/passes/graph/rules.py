@@ -191,14 +191,26 @@ def _behind(v: Value, producer: Producer, *kinds: type[Op]) -> Op | None:
 
 
 def _less_maximum(v: Value, producer: Producer) -> tuple[graph.Sub, graph.Reduce] | None:
-    """What makes a value x - max(x), and max(x) before it is broadcast."""
+    """What makes a value x - max(x), and max(x) before it is broadcast.
+
+    There may be another number in the place of a maximum of -inf.
+    """
     less = producer(v)
     if not isinstance(less, graph.Sub) or v.type.dtype not in (F32, F64):
         return None
     best = _behind(less.b, producer, graph.Reshape, graph.Broadcast)
-    if not isinstance(best, graph.Reduce) or (best.combine, best.x) != ("max", less.a):
+    best = _unguarded(best, producer) or best
+    if not isinstance(best, graph.Reduce) or best.x is not less.a:
         return None
-    return less, best
+    return (less, best) if best.combine in ("max", "maxnum") else None
+
+
+def _unguarded(op: Op | None, producer: Producer) -> Op | None:
+    """What makes a value for which another number stands where it is -inf."""
+    test = producer(op.condition) if isinstance(op, graph.Select) else None
+    if not isinstance(op, graph.Select) or not isinstance(test, graph.Eq) or test.a is not op.b:
+        return None
+    return producer(op.b) if _number(constant_of(test.b, producer)) == -np.inf else None
 
 
 def _match_softmax_power(op: graph.Exp, producer: Producer) -> Any:
@@ -206,26 +218,32 @@ def _match_softmax_power(op: graph.Exp, producer: Producer) -> Any:
     if parts is None:
         return None
     less, best = parts
-    scaled = producer(less.a)
-    if isinstance(scaled, graph.Mul) and best is producer(less.b):
+    scaled, top = producer(less.a), producer(less.b)
+    if isinstance(scaled, graph.Mul) and best is top:
         found = _with_constant(scaled, producer)
         if found and 0 < _number(found[1]) < np.inf:
-            return less, best, found[0], _number(found[1])
-    return less, best, less.a, 1.0
+            return less, best, found[0], _number(found[1]), top
+    return less, best, less.a, 1.0, top
 
 
 def _build_softmax_power(b: Builder, op: graph.Exp, found: Any) -> Value:
-    less, best, x, scale = found
+    less, best, x, scale, top = found
     difference: Value = less.result
-    if x is not less.a:
-        difference = b.emit(graph.Sub, x, b.emit(graph.Reduce, x, **best.attrs))
+    if top is best or isinstance(top, graph.Select):
+        # a NaN that the maximum passes over is still in the sum
+        new = b.emit(graph.Reduce, x, **{**best.attrs, "combine": "maxnum"})
+        if isinstance(top, graph.Select):
+            test = b.emit(graph.Eq, new, _emit_constant(b, np.asarray(-np.inf, x.type.dtype.numpy)))
+            new = b.emit(graph.Select, test, top.a, new)
+        difference = b.emit(graph.Sub, x, new)
     factor = np.asarray(scale / np.log(2), op.x.type.dtype.numpy)
-    return b.emit(graph.Exp2, b.emit(graph.Mul, difference, _emit_constant(b, factor)))
+    scaled = b.emit(graph.Mul, difference, _emit_constant(b, factor))
+    return b.emit(graph.Exp2Nonpositive, scaled)
 
 
 def _match_softmax_division(op: graph.Div, producer: Producer) -> Any:
     total, power = _behind(op.b, producer, graph.Reshape), producer(op.a)
-    if not isinstance(total, graph.Reduce) or not isinstance(power, graph.Exp2):
+    if not isinstance(total, graph.Reduce) or not isinstance(power, graph.Exp2Nonpositive):
         return None
     if (total.combine, total.x) != ("add", op.a):
         return None

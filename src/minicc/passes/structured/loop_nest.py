@@ -229,6 +229,10 @@ class Nest(TileAccess):
         return tuple(n for n in self.axes if n in names)
 
     def _combine(self, k: int, a: Value, b: Value) -> Value:
+        """An accumulator with what is new."""
+        if self.combiner(k) == "maxnum":
+            # a comparison with NaN fails: the accumulator, which never is one, stays
+            return self.low.b.emit(arith.Select, self.low.b.emit(arith.Lt, a, b), b, a)
         return self.low.b.emit(COMBINERS[self.combiner(k)], a, b)
 
     def _reduce_lanes(self, k: int, v: Value) -> Value:
