@@ -82,9 +82,10 @@ def test_verify_compares_every_stage(file: str) -> None:
     told = json.loads(invoke("verify", f"{file}:product", *SQUARES, "--json").stdout)
     assert told["agrees"]
     complex_ = ("--input", f"x=@{file}.npy")
-    np.save(f"{file}.npy", np.arange(6) + 1j)
-    result = invoke("verify", f"{file}:turn", *complex_)
-    assert result.exit_code == 0, result.output
+    for array in (np.arange(6) + 1j, np.array(1 + 2j)):
+        np.save(f"{file}.npy", array)
+        result = invoke("verify", f"{file}:turn", *complex_)
+        assert result.exit_code == 0, result.output
     assert "functions of one graph" in invoke("verify", f"{file}:printed", "--shape", "x=4").stderr
 
 

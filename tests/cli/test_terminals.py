@@ -12,6 +12,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import onnx.parser
 import pytest
 from tests.cli.test_cli import MODEL, invoke
@@ -49,6 +50,18 @@ def test_launches_of_a_model_in_several_parts(several: str) -> None:
     assert sorted(row["part"] for row in told["launches"]) == [1, 3]
     assert sum(row["share"] for row in told["launches"]) == pytest.approx(1)
     assert "Softmax#2" in invoke(*args).stdout
+
+
+def test_launches_verify_and_tune_with_an_input_of_rank_0(tmp_path: Path) -> None:
+    path = tmp_path / "m.onnx"
+    text = "g (float[n] x, float s) => (float[n] y) { y = Mul (x, s) }"
+    onnx.save(onnx.parser.parse_model(f"{HEAD} {text}"), path)
+    np.save(tmp_path / "s.npy", np.float32(2))
+    given = ("--shape", "x=3", "--input", f"s=@{tmp_path}/s.npy", "--json")
+    told = invoke("bench", str(path), *given, "--seconds", "0.01", "--profile", "9")
+    assert len(json.loads(told.stdout)["launches"]) == 1
+    assert json.loads(invoke("verify", str(path), *given).stdout)["agrees"]
+    assert invoke("tune", str(path), *given, "--minutes", "0.002").exit_code == 0
 
 
 def test_launches_and_a_report_of_what_has_a_program_for_each_set_of_sizes(tmp_path: Path) -> None:

@@ -253,7 +253,7 @@ def _launches(
     if units.several:
         run_units(units, values, options, met)
     else:
-        met(units.known[0], [np.ascontiguousarray(a) for a in values], [])
+        met(units.known[0], [np.require(a, requirements="C") for a in values], [])
     return _longest(found, count)
 
 

@@ -113,7 +113,7 @@ def one_graph(function: Called, options: Options) -> tuple[Module, list[Array]]:
     if len(modules) > 1 or len(given) < len(names):
         text = "this is for functions of one graph, whose arrays are arguments"
         raise UserError("MC0169", text, hint="minicc explain tells of the graphs")
-    return modules[0], [np.ascontiguousarray(a) for a in given]
+    return modules[0], [np.require(a, requirements="C") for a in given]
 
 
 def as_run_by(engine: str, function: Callable[..., Any]) -> Callable[..., Any]:

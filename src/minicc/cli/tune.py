@@ -102,7 +102,7 @@ def _parts(
     if start is not None and "schedule" not in [s.name for s in chosen_stages(start, None)]:
         raise click.UsageError(f"FILE comes after {start}, and has its schedules already")
     checked = check_inputs(signature, feed, options.memory_limit, elements)
-    values = [np.ascontiguousarray(a) for a in checked.values()]
+    values = [np.require(a, requirements="C") for a in checked.values()]
     if not units.several:
         return [Input(units.known[0], values)]
     known = {unit.number: unit for unit in units.known if not unit.host}

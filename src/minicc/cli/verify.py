@@ -149,14 +149,14 @@ def _apart(array: Array, taken: Value) -> Array:
     """An array as a module takes it, which may take complex numbers apart."""
     if array.dtype.kind != "c" or taken.type.dtype.is_complex:
         return array
-    return np.ascontiguousarray(array)[..., None].view(array.real.dtype)
+    return np.require(array, requirements="C")[..., None].view(array.real.dtype)
 
 
 def _together(made: Array, want: Array) -> Array:
     """What a module gives as its graph says: complex numbers, where it gives their parts."""
     if want.dtype.kind != "c" or made.dtype.kind == "c":
         return made
-    return np.ascontiguousarray(made).view(want.dtype)[..., 0]
+    return np.require(made, requirements="C").view(want.dtype)[..., 0]
 
 
 class _Comparison:
