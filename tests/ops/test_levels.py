@@ -73,6 +73,11 @@ def _t(dtype: str, *shape: int) -> TensorType:
     return TensorType(DTYPES[dtype], shape)
 
 
+def _of_nonpositive(op: type[Op]) -> Callable[..., Any]:
+    """An op of no number above 0."""
+    return lambda b, x: b.emit(op, b.emit(graph.Neg, b.emit(graph.Abs, x)))
+
+
 def _elementwise() -> list[Case]:
     cases: list[Case] = []
     binary: dict[type[Op], tuple[str, ...]] = {
@@ -122,6 +127,10 @@ def _elementwise() -> list[Case]:
             one = (_t(dtype, 3, 50),)
             name = f"{unary.opname}-{dtype}"
             cases.append(Case(name, unary, one, _emit(unary), False, ulps))
+    power = graph.Exp2Nonpositive
+    for dtype in ("f32", "f64", "f16"):
+        one = (_t(dtype, 3, 50),)
+        cases.append(Case(f"{power.opname}-{dtype}", power, one, _of_nonpositive(power), False, 2))
     for unary in CIRCULAR:
         for dtype in ("f32", "f16"):
             one = (_t(dtype, 3, 50),)
@@ -265,7 +274,10 @@ def _contractions() -> list[Case]:
 
 
 CASES = [*_elementwise(), *_casts(), *_movement(), *_reductions(), *_contractions()]
-POINTWISE = (graph.Exp, graph.Exp2, graph.Log, graph.Tanh, graph.Erf, graph.Pow, *CIRCULAR)
+POINTWISE = (
+    *(graph.Exp, graph.Exp2, graph.Exp2Nonpositive, graph.Log, graph.Tanh, graph.Erf, graph.Pow),
+    *CIRCULAR,
+)
 NOT_LOWERED: tuple[type[Op], ...] = (graph.ScatterElements, graph.ScatterND, graph.TopK)
 
 ELSEWHERE = (  # test_winograd, test_gather, test_scan, test_if, test_host, and as they are called

@@ -11,13 +11,14 @@ from onnx.backend.test.case.node import collect_testcases
 from onnx.backend.test.runner import Runner
 
 from minicc.errors import UserError
-from minicc.frontends.onnx import host_choice, host_text
+from minicc.frontends.onnx import families, host_choice, host_text
 from minicc.frontends.onnx.host import HOST, run_host
 from minicc.frontends.onnx.reader import Node
 from minicc.frontends.onnx.reader import read_node as node_of
 from minicc.session import InferenceSession
 
 Array = np.ndarray[Any, Any]
+families.enter_all()
 # casts of numbers are compiled, and those of texts are tried in test_onnx_ml
 FUNCTIONS = [name for name, run in HOST.items() if run.__module__ in {
     m.__name__ for m in (host_choice, host_text)

@@ -10,7 +10,14 @@ from math import prod
 
 from minicc.backends.llvm.address import address, emit_index
 from minicc.backends.llvm.emitter import Emitter
-from minicc.backends.llvm.tiles import gathered, memory_element, splat, split_axis
+from minicc.backends.llvm.instructions import shuffle
+from minicc.backends.llvm.tiles import (
+    gathered,
+    memory_element,
+    powers_of_two,
+    splat,
+    split_axis,
+)
 from minicc.backends.llvm.transpose import transpose
 from minicc.backends.llvm.writer import Vec
 from minicc.errors import CompilerBug
@@ -182,19 +189,29 @@ def _load_crossed(
         if leading // inner % shape[axis]:
             continue  # its block is made from the first index along the axis
         for chunk, (start, width) in enumerate(chunks):
-            for first, depth in split_axis(shape[axis], e.lanes):
+            for first, depth in powers_of_two(shape[axis], e.lanes):
                 rows = [
                     _load_row(e, pointer, type, offset + first, start + k, steps[-1], depth, count)
                     for k in range(width)
                 ]
                 element = memory_element(type.dtype)
-                columns = transpose(e.w, rows, depth, element)
+                vec = Vec(width, element)
+                columns = _columns(e, rows, depth, vec)
                 if count:
-                    vec, mask = Vec(width, element), inside(e, count, start, width)
+                    mask = inside(e, count, start, width)
                     columns = [e.w.select(vec, mask, c, _zero(vec)) for c in columns]
                 for k, column in enumerate(columns):
                     parts[(leading + (first + k) * inner) * per + chunk] = column
     return parts
+
+
+def _columns(e: Emitter, rows: list[str], depth: int, vec: Vec) -> list[str]:
+    """The columns of a block whose rows have a power of two of elements, as vectors."""
+    whole = Vec(1 << (vec.lanes - 1).bit_length() if depth > 1 else vec.lanes, vec.element)
+    columns = transpose(e.w, rows + ["poison"] * (whole.lanes - vec.lanes), depth, vec.element)
+    if whole == vec:
+        return columns
+    return [shuffle(e.w, whole, c, "poison", range(vec.lanes)) for c in columns]
 
 
 def _load_row(

@@ -9,7 +9,14 @@ from __future__ import annotations
 from minicc.backends.llvm import elementwise
 from minicc.backends.llvm.emitter import Emitter, define_chunked
 from minicc.backends.llvm.instructions import shuffle
-from minicc.backends.llvm.tiles import ELEMENT, Tile, gathered, leading_map, split_axis
+from minicc.backends.llvm.tiles import (
+    ELEMENT,
+    Tile,
+    gathered,
+    leading_map,
+    powers_of_two,
+    split_axis,
+)
 from minicc.backends.llvm.writer import Vec
 from minicc.ir import arith, kernel
 
@@ -43,20 +50,25 @@ def reduce(e: Emitter, op: kernel.Reduce) -> None:
                 parts.append(_tree(e, op.combine, source.vec(width), source, rows))
         define_chunked(e, op.result, parts, source.chunks)
         return
-    per = len(source.chunks)
     ends: list[list[str]] = [[] for _ in range(source.leading)]
-    for width in dict.fromkeys(width for _, width in source.chunks):
-        rows = [
-            _tree(e, op.combine, source.vec(width), source, [
-                source.part(leading * per + chunk)
-                for chunk, (_, of) in enumerate(source.chunks)
-                if of == width
-            ])
-            for leading in range(source.leading)
-        ]  # fmt: skip
+    pieces = [_pieces(e, source, leading) for leading in range(source.leading)]
+    for width in pieces[0]:
+        rows = [_tree(e, op.combine, source.vec(width), source, row[width]) for row in pieces]
         for row, end in zip(ends, _fold_rows(e, op.combine, width, source, rows), strict=True):
             row.append(end)
     e.define(op.result, [_tree(e, op.combine, source.vec(1), source, row) for row in ends])
+
+
+def _pieces(e: Emitter, tile: Tile, leading: int) -> dict[int, list[str]]:
+    """The vectors of one leading index, cut to powers of two, by their widths."""
+    found: dict[int, list[str]] = {}
+    for chunk, (_, of) in enumerate(tile.chunks):
+        part, vec = tile.part(leading * len(tile.chunks) + chunk), tile.vec(of)
+        for start, width in powers_of_two(of, 1 << of.bit_length() - 1):
+            lanes = [*range(start, start + width)]
+            piece = part if width == of else _lanes(e, vec, part, part, lanes)
+            found.setdefault(width, []).append(piece)
+    return found
 
 
 def _tree(e: Emitter, combine: str, vec: Vec, tile: Tile, xs: list[str]) -> str:

@@ -1,9 +1,9 @@
 """Tiles as machine vectors: how a static n-d tile is split into SSA vectors of the target.
 
-The last axis is cut into chunks of the target's width, the rest into descending powers of two (40
-floats in registers of 16 are 16 + 16 + 8); every index of the leading axes has its own chunks. A
-tile whose last extent is 1 is held as scalars, which are repeated ("splat") where a wider operand
-meets them.
+The last axis is cut into chunks of the target's width, and what is left over (43 floats in
+registers of 16 are 16 + 16 + 11, the last in a register that it does not fill). Every index of the
+leading axes has its own chunks. A tile whose last extent is 1 is held as scalars, which are
+repeated ("splat") where a wider operand meets them.
 """
 
 from __future__ import annotations
@@ -43,12 +43,18 @@ def memory_element(dtype: DType) -> str:
 
 @lru_cache(4096)
 def split_axis(extent: int, lanes: int) -> tuple[tuple[int, int], ...]:
-    """Chunks (start, width) of an axis.
+    """Chunks (start, width) of an axis: as many of `lanes` as fit, then what is left over."""
+    return tuple((start, min(lanes, extent - start)) for start in range(0, extent, lanes))
 
-    As many of `lanes` as fit, then descending powers of two.
+
+@lru_cache(4096)
+def powers_of_two(extent: int, most: int) -> tuple[tuple[int, int], ...]:
+    """Chunks (start, width) of an axis for who takes halves of them.
+
+    As many of `most` as fit, which is a power of two, then descending ones.
     """
     chunks: list[tuple[int, int]] = []
-    start, width = 0, lanes
+    start, width = 0, most
     while start < extent:
         while width > extent - start:
             width //= 2

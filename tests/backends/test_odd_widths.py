@@ -1,0 +1,59 @@
+"""Axes that fill no whole number of registers: what is left over is a vector of its own width."""
+
+import re
+from itertools import product
+from typing import Any
+
+import numpy as np
+import pytest
+from tests.sweeps import part
+
+import minicc
+from minicc.backends.llvm.compile import emit
+from minicc.backends.llvm.tiles import powers_of_two, split_axis
+from minicc.target import TARGETS
+
+RUNNABLE = [name for name, target in TARGETS.items() if target.runs_here()]
+WIDTHS = part([3, 1, 5, 2, 7, 9, 11, 6, 13, 15, 17, 21, 31], 3)
+
+
+def test_an_axis_in_chunks() -> None:
+    assert split_axis(43, 16) == ((0, 16), (16, 16), (32, 11))
+    assert split_axis(3, 8) == ((0, 3),)
+    assert powers_of_two(43, 16) == ((0, 16), (16, 16), (32, 8), (40, 2), (42, 1))
+
+
+def rows(x: Any) -> Any:
+    return x.sum(-1), x.max(-1), x.min(-1), (x > 1).any(-1), x.mean(0), x.argmax(-1)
+
+
+def turned(x: Any) -> Any:
+    return x.T + x.T * x.dtype.type(2), np.exp(x.T.astype(np.float32)), x[:, ::-1].copy()
+
+
+def chosen(x: Any) -> Any:
+    return np.where(x > 1, x, x.dtype.type(3)), (x > 1) & (x < 3), x.astype(np.float64)
+
+
+@pytest.mark.parametrize(
+    ("function", "dtype", "target"),
+    part(product([rows, turned, chosen], ["f4", "f8", "f2", "i4", "i8", "u1"], RUNNABLE), 2),
+)
+def test_every_width(function: Any, dtype: str, target: str) -> None:
+    for n in WIDTHS:
+        x = np.random.default_rng(n).integers(0, 5, (11, n)).astype(dtype)
+        for got, want in zip(minicc.jit(function, target=target)(x), function(x), strict=True):
+            assert got.dtype == want.dtype
+            np.testing.assert_allclose(got, want, rtol=2e-3 if dtype == "f2" else 1e-6)
+
+
+@pytest.mark.parametrize("columns", [3, 5, 7, 11, 13, 14, 21])
+def test_products_of_few_columns(columns: int) -> None:
+    """As many multiply-adds as registers, and not one for each power of two in what is left."""
+    a, b = np.ones((64, 32), np.float32), np.ones((32, columns), np.float32)
+    lowered = minicc.jit(lambda a, b: a @ b, target="avx2").lower(a, b)
+    texts = emit(lowered.at("program"), TARGETS["avx2"], False)
+    used = {
+        int(n) for text in texts.values() for n in re.findall(r"<(\d+) x float> @llvm.fma", text)
+    }
+    assert used == ({columns % 8, 8} if columns > 8 else {columns})
