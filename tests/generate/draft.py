@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 import onnx
-from onnx import ModelProto, NodeProto, defs, helper, numpy_helper
+from onnx import ModelProto, NodeProto, defs, helper, numpy_helper, shape_inference
 from onnx.reference import ReferenceEvaluator
 
 from tests.generate.faults import is_mistaken
@@ -401,7 +401,19 @@ def evaluate(node: NodeProto, around: Sequence[Item], opset: int) -> list[Any] |
             found = ReferenceEvaluator(model).run(None, values)
     except Exception:  # whatever a node of chance makes of the reference: it is drawn again
         return None
-    return [_plain(v) for v in found]
+    values = [_plain(v) for v in found]
+    return values if _typed(model, values) else None
+
+
+def _typed(model: ModelProto, values: Sequence[Any]) -> bool:
+    """Whether values have the element types that the schema gives them: sums of int32 may not."""
+    declared = shape_inference.infer_shapes(model).graph.output
+    kinds = [o.type.tensor_type.elem_type for o in declared]
+    return all(
+        not kind or helper.np_dtype_to_tensor_dtype(value.dtype) == kind
+        for kind, value in zip(kinds, values, strict=True)
+        if isinstance(value, np.ndarray)
+    )
 
 
 def _plain(value: Any) -> Any:

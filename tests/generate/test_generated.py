@@ -8,7 +8,7 @@ import numpy as np
 import onnx
 import pytest
 
-from tests.generate.draft import Case, evaluate, value_info
+from tests.generate.draft import Case, Item, evaluate, value_info
 from tests.generate.families import FAMILIES
 from tests.generate.functions.growth import generate as drawn
 from tests.generate.functions.oracle import judge as judge_function
@@ -98,3 +98,9 @@ def test_a_failing_model_is_shrunk() -> None:
     around = [small.known[name] for name in node.input]
     (wanted,) = evaluate(node, around, small.opset) or [None]
     assert not differs(values[0], wanted, small.known[node.output[0]])
+
+
+def test_a_sum_whose_type_the_reference_has_wrong_is_not_known() -> None:
+    node = onnx.helper.make_node("ReduceSumSquare", ["x"], ["y"])
+    for kind, known in ((np.int32, False), (np.int64, True)):
+        assert (evaluate(node, [Item("x", np.ones((2, 3), kind))], 20) is not None) == known

@@ -325,6 +325,10 @@ def rest() -> Iterator[tuple[str, Case]]:
     nodes = [node("CenterCropPad", "x t", axes=[2, 3])]
     held = {"t": np.array([6, 9])}
     yield "CenterCropPad", Case(nodes, {"x": NCHW}, IMAGES, held)
+    # frames that must be as many as a kernel has channels, between batches that lie evenly
+    nodes = [node("STFT", "x s - l", "f"), node("Conv", "f w", pads=[1, 1, 1, 1])]
+    held = {"s": np.array(3), "l": np.array(4), "w": np.ones((8, 4, 3, 3), np.float32)}
+    yield "STFT, Conv", Case(nodes, {"x": (2, "t", 1)}, [{"t": 13}], held)
 
 
 def sequences() -> Iterator[tuple[str, Case]]:

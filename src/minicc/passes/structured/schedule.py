@@ -281,8 +281,9 @@ def _within_rows(contraction: Contraction, batch: Sequence[str], target: Target)
     split = affine_facts.linear(place, (*batch, *contraction.rows))
     if split is None or kept > target.resident or not contraction.rows:
         return ()
-    apart = min(int(str(split[0].get(n, 0))) for n in contraction.rows)
-    beside = (n for n in batch if 0 < int(str(split[0].get(n, 0))) < apart and extents[n] > 1)
+    known = {n: step for n, step in split[0].items() if isinstance(step, int)}
+    apart = min(known.get(n, 0) for n in contraction.rows)
+    beside = (n for n in batch if 0 < known.get(n, 0) < apart and extents[n] > 1)
     return tuple(beside)
 
 
