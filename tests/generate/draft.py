@@ -401,8 +401,8 @@ def evaluate(node: NodeProto, around: Sequence[Item], opset: int) -> list[Any] |
             found = ReferenceEvaluator(model).run(None, values)
     except Exception:  # whatever a node of chance makes of the reference: it is drawn again
         return None
-    values = [_plain(v) for v in found]
-    return values if _typed(model, values) else None
+    plain = [_plain(v) for v in found]
+    return plain if _typed(model, plain) else None
 
 
 def _typed(model: ModelProto, values: Sequence[Any]) -> bool:
