@@ -6,6 +6,7 @@ Sizes are 0, 1, and those below, at and above the tiles that schedules choose.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from itertools import product
 
 import numpy as np
 import pytest
@@ -131,10 +132,14 @@ CASES: Mapping[str, tuple[Body, list[TensorType], list[dict[str, int]]]] = {
 
 def module_of(name: str) -> tuple[Module, list[TensorType], list[dict[str, int]]]:
     body, types, sizes = CASES[name]
+    return made_of(body, types, name), types, sizes
+
+
+def made_of(body: Body, types: Sequence[TensorType], name: str) -> Module:
     b = Builder((name,))
     args = [Value(t, f"x{k}") for k, t in enumerate(types)]
     yields = body(b, *args)
-    return Module("graph", [Function("main", Region(args, b.ops, yields))]), types, sizes
+    return Module("graph", [Function("main", Region(args, b.ops, yields))])
 
 
 def inputs_at(types: Sequence[TensorType], sizes: Mapping[str, int]) -> list[Array]:
@@ -166,6 +171,23 @@ def test_machine_code_at_many_sizes(name: str) -> None:
             assert y.shape == want.shape
             np.testing.assert_allclose(y, want, rtol=1e-4, atol=2e-4, err_msg=f"{name} {sizes}")
         assert all(map(same_bits, two.run(inputs), got)), (name, sizes)
+
+
+@pytest.mark.parametrize("target", [n for n, t in TARGETS.items() if t.runs_here()])
+@pytest.mark.parametrize(("channels", "size"), [*product((8, 16), ((2, 2), (14, 2), (3, 3)))])
+def test_batches_of_small_images(channels: int, size: tuple[int, int], target: str) -> None:
+    # a tile has rows of several images, and each row has an address of its own
+
+    def body(b: Builder, x: Value) -> Sequence[Value]:
+        return _images(channels)(b, _images(channels)(b, x)[0])
+
+    types = [TensorType(F32, (N, channels, *size))]
+    module = made_of(body, types, "images")
+    program = compile_module(module, Options(threads=1, target=target), {}).executable
+    for n in (0, 1, 2, 3, 5, 7):
+        inputs = inputs_at(types, {"n": n})
+        for y, want in zip(program.run(inputs), run(module, inputs), strict=True):
+            np.testing.assert_allclose(y, want, rtol=1e-4, atol=1e-3, err_msg=str(n))
 
 
 @pytest.mark.parametrize("target", TARGETS)

@@ -379,16 +379,5 @@ class Nest(TileAccess):
         memory = self.low.memory.get(v)
         if memory is None or (self.fits_registers(target) and v in self.low.readers):
             self.low.registers[v] = Register(tile, self.axes)
-        if memory is None:
-            return
-        rows = self.rows_apart(m, names, memory)
-        if rows is None:
-            self.store(memory, m, tile)
-            return
-        name, points = rows
-        together = self.at[name]
-        for k, point in enumerate(points):
-            self.at[name] = (point, 1)
-            row = self.low.b.emit(kernel.Slice, tile, axis=self.axes.index(name), start=k)
-            self.store(memory, m, row)
-        self.at[name] = together
+        if memory is not None:
+            self.write_apart(memory, m, tile, frozenset())

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 
 from minicc.ir import affine, affine_facts, kernel
 from minicc.ir.affine import Dim, symbol
@@ -73,18 +73,37 @@ class TileAccess:
         if register is not None:
             return self.realign(register)
         names = set().union(*[affine.symbols(e) for e in m]) if m else set()
-        memory = self.low.memory[v]
-        rows = self.rows_apart(m, names, memory)
+        return self.read_apart(self.low.memory[v], m, names, frozenset())
+
+    def read_apart(self, memory: Memory, m: Map, names: set[str], apart: frozenset[str]) -> Value:
+        """The tile that lies there; of the dimensions `apart` it is at one point already."""
+        rows = self.rows_apart(m, names - apart, memory)
         if rows is None:
             return self.load_at(memory, m, names)
         name, points = rows
-        tiles: list[Value] = []
-        together = self.at[name]
-        for point in points:
-            self.at[name] = (point, 1)
-            tiles.append(self.load_at(memory, m, names))
-        self.at[name] = together
+        apart |= {name}
+        tiles = [self.read_apart(memory, m, names, apart) for _ in self.each(name, points)]
         return self.low.b.emit(kernel.Concat, tuple(tiles), axis=self.axes.index(name))
+
+    def write_apart(self, memory: Memory, m: Map, tile: Value, apart: frozenset[str]) -> None:
+        """Write a tile there; of the dimensions `apart` it is at one point already."""
+        names = set().union(*[affine.symbols(e) for e in m]) if m else set()
+        rows = self.rows_apart(m, names - apart, memory)
+        if rows is None:
+            self.store(memory, m, tile)
+            return
+        name, points = rows
+        for k in self.each(name, points):
+            row = self.low.b.emit(kernel.Slice, tile, axis=self.axes.index(name), start=k)
+            self.write_apart(memory, m, row, apart | {name})
+
+    def each(self, name: str, points: Sequence[Value | Dim]) -> Iterator[int]:
+        """Be at each point of a dimension, one after the other."""
+        together = self.at[name]
+        for k, point in enumerate(points):
+            self.at[name] = (point, 1)
+            yield k
+        self.at[name] = together
 
     def load_at(self, memory: Memory, m: Map, names: set[str]) -> Value:
         """The tile that lies there, along the dimensions `names`."""
