@@ -3,6 +3,7 @@
 from tests.ops import (
     test_microsoft_attention,
     test_microsoft_blocked,
+    test_microsoft_decoding,
     test_microsoft_experts,
     test_microsoft_fused,
     test_microsoft_more,
@@ -16,6 +17,7 @@ from minicc.frontends.onnx.registry import OPERATORS
 FAMILIES = (
     test_microsoft_attention,
     test_microsoft_blocked,
+    test_microsoft_decoding,
     test_microsoft_experts,
     test_microsoft_fused,
     test_microsoft_more,

@@ -78,3 +78,55 @@ def test_a_matrix_without_an_inverse() -> None:
     session = InferenceSession(model_of("Inverse", {}, x, [x]), threads=1)
     with pytest.raises(UserError, match=r"MC0158.*Singular matrix"):
         session.run(None, {"x": x})
+
+
+def agree(op: str, shapes: dict[str, list[Any]], feed: dict[str, Array], **options: Any) -> Any:
+    """What an operator of several inputs gives, and ONNX Runtime too where it is installed."""
+    given = [
+        helper.make_tensor_value_info(n, helper.np_dtype_to_tensor_dtype(x.dtype), shapes[n])
+        for n, x in feed.items()
+    ]
+    made = helper.make_node(op, [*feed], ["y"], "it", domain="com.microsoft", **options)
+    extra = ["k"] if op == "BifurcationDetector" else []
+    made.output.extend(extra)
+    kind = TensorProto.INT64 if extra else TensorProto.INT32
+    outs = [helper.make_tensor_value_info(n, kind, None) for n in made.output]
+    body = helper.make_graph([made], "case", given, outs)
+    opsets = [helper.make_opsetid("", 17), helper.make_opsetid("com.microsoft", 1)]
+    model = helper.make_model(body, opset_imports=opsets, ir_version=8).SerializeToString()
+    found = InferenceSession(model, threads=1).run(None, feed)
+    try:
+        import onnxruntime as ort  # type: ignore[import-not-found,import-untyped,unused-ignore]
+    except ImportError:
+        return found
+    for got, wanted in zip(found, ort.InferenceSession(model).run(None, feed), strict=True):
+        np.testing.assert_array_equal(got, wanted, strict=True)
+    return found
+
+
+def test_paths_through_costs() -> None:
+    random = np.random.default_rng(0)
+    shapes: dict[str, list[Any]] = {"x": ["a", "b"]}
+    for k in range(12):
+        x = random.integers(0, 3 if k % 2 else 9, (k % 5 + 1, k % 7 + 1)).astype(np.float32)
+        (path,) = agree("DynamicTimeWarping", shapes, {"x": x})
+        assert (path[:, 0] == 0).all()
+        assert path[:, -1].tolist() == [x.shape[0] - 1, x.shape[1] - 1]
+    (path,) = agree("DynamicTimeWarping", shapes, {"x": of([0, 9], [0, 9], [9, 0])})
+    assert path.tolist() == [[0, 1, 2], [0, 0, 1]]
+
+
+def test_tokens_that_a_source_predicts() -> None:
+    shapes: dict[str, list[Any]] = {"s": ["a"], "c": ["b"], "i": [1], "p": ["d"]}
+    source, current = np.array([3, 1, 2, 3, 4]), np.array([7, 1])
+    for start, predicted, place, count in (
+        (2, [2, 3, 4, 9], -1, 6),
+        (2, [2, 3, 9, 9], -1, 5),
+        (1, [1, 2, 8, 3, 9], -1, 5),
+        (0, [3, 1, 2, 3, 4, 2], 3, 8),
+        (2, [5, 3, 4, 9], -1, 3),
+    ):
+        feed = {"s": source, "c": current, "i": np.array([start]), "p": np.array(predicted)}
+        tokens, found = agree("BifurcationDetector", shapes, feed, min_ngram_size=1,
+                              max_ngram_size=3)  # fmt: skip
+        assert (found.tolist(), len(tokens)) == ([place], count)

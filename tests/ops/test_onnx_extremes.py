@@ -69,6 +69,17 @@ def test_a_nan_is_the_extreme_of_its_row(op: str, axis: int, element: Any) -> No
     np.testing.assert_array_equal(last, from_end)
 
 
+@pytest.mark.parametrize("kind", [np.int8, np.uint8, np.int16, np.uint16])
+@pytest.mark.parametrize("zero", [0, 5])
+def test_no_number_is_quantised_to_the_least(kind: Any, zero: int) -> None:
+    x = np.array([NAN, INF, -INF, 1, *[NAN] * 15], np.float32)
+    nodes = [node("QuantizeLinear", "x s z")]
+    (y,) = results(nodes, {"x": x}, opset=21, s=np.float32(1), z=kind(zero))
+    limits = np.iinfo(kind)
+    wanted = [limits.min, limits.max, limits.min, 1 + zero, *[limits.min] * 15]
+    np.testing.assert_array_equal(y, np.array(wanted, kind), strict=True)
+
+
 def test_hardmax_of_a_row_with_a_nan() -> None:
     x = np.array([[3, NAN, 5], [2, 7, 7]], np.float32)
     (y,) = results([node("Hardmax", "x")], {"x": x})

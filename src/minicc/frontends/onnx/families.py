@@ -42,7 +42,7 @@ _LATER: dict[str, tuple[str, ...]] = {
         *("microsoft_normalize", "microsoft_attention", "microsoft_activation"),
         *("microsoft_linear", "microsoft_quantize", "microsoft_qlinear", "microsoft_bits"),
         *("microsoft_grouped", "microsoft_recurrent", "microsoft_experts", "microsoft_states"),
-        *("microsoft_more", "host_tokens", "host_microsoft"),
+        *("microsoft_decoding", "microsoft_more", "host_tokens", "host_microsoft"),
     ),
     "com.microsoft.nchwc": ("microsoft_blocked",),
 }

@@ -1,4 +1,4 @@
-"""Texts cut into tokens, on the host."""
+"""Tokens on the host: texts cut into them, rows of them found, and paths through their costs."""
 
 from __future__ import annotations
 
@@ -61,3 +61,66 @@ def _between(separators: list[Any], text: str) -> list[str]:
             cut.append(part[at:])
         parts = [part for part in cut if part]
     return parts
+
+
+@host_operator("com.microsoft.BifurcationDetector")
+def bifurcation(
+    node: Node, source: Array, current: Array, before: Array, predicted: Array | None = None
+) -> tuple[Array, Array]:
+    """Tokens with those that were predicted as the source has them, and where that goes on.
+
+    It does after the only place in the source where the longest possible row of last tokens stands;
+    -1 where it stands nowhere or at several places.
+    """
+    tokens = current
+    if predicted is not None:
+        start = int(before.reshape(-1)[0])
+        expected = source[start:] if 0 <= start <= len(source) else None
+        if expected is None or len(predicted) != len(expected) + 1:
+            raise ValueError(f"{len(predicted)} tokens for those of {len(source)} from {start} on")
+        other = np.flatnonzero(predicted[:-1] != expected)
+        tokens = np.concatenate(
+            [current, predicted[: (other[0] if other.size else len(expected)) + 1]]
+        )
+    place = -1
+    for n in range(node.integer("min_ngram_size", 1), node.integer("max_ngram_size", 3) + 1):
+        if n > min(len(tokens), len(source)):
+            break
+        rows = np.lib.stride_tricks.sliding_window_view(source, n)
+        found = np.flatnonzero((rows == tokens[len(tokens) - n :]).all(axis=1))
+        if not found.size:
+            break
+        place = int(found[0]) + n
+        if place >= len(source):
+            break
+        if found.size > 1:
+            place = -1
+    return tokens, np.full_like(before, place)
+
+
+@host_operator("com.microsoft.DynamicTimeWarping")
+def time_warping(node: Node, x: Array) -> Array:
+    """The cheapest path through a matrix of costs, from its first element to its last: [2, steps].
+
+    A step comes from the left, and costs that, unless the diagonal or above costs less than both
+    others.
+    """
+    costs = x.reshape(x.shape[-2:])
+    total = np.full((costs.shape[0] + 1, costs.shape[1] + 1), np.inf, np.float32)
+    total[0, 0] = 0
+    steps: dict[tuple[int, int], tuple[int, int]] = {}
+    for i, j in np.ndindex(costs.shape):
+        diagonal, above, left = total[i, j], total[i, j + 1], total[i + 1, j]
+        if diagonal < min(above, left):
+            before = i - 1, j - 1
+        elif above < min(diagonal, left):
+            before = i - 1, j
+        else:
+            before = i, j - 1
+        total[i + 1, j + 1] = total[before[0] + 1, before[1] + 1] + costs[i, j]
+        steps[i, j] = before
+    at, path = (costs.shape[0] - 1, costs.shape[1] - 1), []
+    while min(at) >= 0:
+        path.append(at)
+        at = steps[at]
+    return np.array(path[::-1], np.int32).T

@@ -183,7 +183,7 @@ def _packed(ctx: Context, x: Value, count: int) -> list[Value]:
     return [permuted(ctx, p, (0, 2, 1, 3)) for p in parts]
 
 
-def _operands(
+def operands_of(
     ctx: Context, node: Node, q: Value, k: Value | None, v: Value | None, bias: Value | None
 ) -> list[Value]:
     """Queries, keys and values, however they are given, with heads apart and their bias."""
@@ -228,7 +228,7 @@ def multi_head_attention(
     require_absent(
         ctx, past_sequence_length=past_sequence_length, cache_indirection=cache_indirection
     )
-    q, k, v = _operands(ctx, node, q, k, v, bias)
+    q, k, v = operands_of(ctx, node, q, k, v, bias)
     k, v = joined(ctx, past_key, k), joined(ctx, past_value, v)
     before = 0 if past_key is None else past_key.type.shape[2]
     out, scores = attended(ctx, node, (q, k, v), mask, attention_bias, before)

@@ -22,13 +22,14 @@ from minicc.frontends.onnx.microsoft_attention import (
 from minicc.frontends.onnx.microsoft_common import DOMAIN, add, flag, permuted, wide
 from minicc.frontends.onnx.microsoft_normalize import root_mean_square
 from minicc.frontends.onnx.ops_attention import heads_of, scores_of, weighted
+from minicc.frontends.onnx.ops_movement import cut
 from minicc.frontends.onnx.reader import Node
 from minicc.frontends.onnx.registry import operator
 from minicc.ir import graph
 from minicc.ir.affine import Dim, maximum
 from minicc.ir.affine_facts import at_least
 from minicc.ir.core import Literal, Value
-from minicc.ir.types import I64
+from minicc.ir.types import BOOL, I32, I64
 
 _ATTRIBUTES = "causal do_rotary k_quant_type kv_cache_bit_width kv_num_heads local_window_size "
 _ATTRIBUTES += "num_heads qk_norm_epsilon qk_output rotary_interleaved scale sliding_window_cache "
@@ -50,10 +51,7 @@ def _lengths(ctx: Context, q: Value, past: Value | None, less_one: Value, total:
     one = ctx.scalar(1, I64)
     rows = ctx.reshape(ctx.cast(less_one, I64), (batch,))
     whole = ctx.emit(graph.Add, rows, one)
-    # where all is new, sentences begin at the first step and end in padding
-    first = ctx.emit(graph.Eq, ctx.reshape(ctx.cast(total, I64), ()), ctx.extent(steps, I64))
-    old = ctx.emit(graph.Sub, whole, ctx.extent(steps, I64))
-    before = ctx.emit(graph.Select, first, ctx.scalar(0, I64), old)
+    before = _before(ctx, whole, total, steps)
     if past is None:
         # nothing was before: all keys are new
         return _Lengths(whole, before, steps, steps)
@@ -62,17 +60,27 @@ def _lengths(ctx: Context, q: Value, past: Value | None, less_one: Value, total:
     return _Lengths(whole, before, steps, extent if room == 0 else _larger(extent, room))
 
 
+def _before(ctx: Context, whole: Value, total: Value, steps: Dim) -> Value:
+    """How many of its keys each sentence had before these steps."""
+    # where all is new, sentences begin at the first step and end in padding
+    first = ctx.emit(graph.Eq, ctx.reshape(ctx.cast(total, I64), ()), ctx.extent(steps, I64))
+    old = ctx.emit(graph.Sub, whole, ctx.extent(steps, I64))
+    return ctx.emit(graph.Select, first, ctx.scalar(0, I64), old)
+
+
 def _larger(a: Dim, b: Dim) -> Dim:
     return a if at_least(a - b, 0) else b if at_least(b - a, 0) else maximum(a, b)
 
 
-def _cached(ctx: Context, past: Value | None, new: Value, lengths: _Lengths) -> Value:
-    """The old keys of each sentence, then the new ones, then zeros."""
+def _cached(
+    ctx: Context, past: Value | None, new: Value, lengths: _Lengths, rest: Value | None = None
+) -> Value:
+    """The old keys of each sentence, then the new ones, then zeros or the rest of a cache."""
     if past is None:
         return new
     batch, heads, room, size = past.type.shape
     wanted = (batch, heads, lengths.seen, size)
-    zero = ctx.scalar(0, new)
+    rest = ctx.scalar(0, new) if rest is None else rest
     place = ctx.emit(graph.Iota, shape=(1, lengths.seen), axis=1, dtype=I64)
     at = ctx.emit(graph.Sub, place, ctx.reshape(lengths.before, (batch, 1)))
     last = ctx.extent(lengths.steps - 1, I64)
@@ -82,7 +90,7 @@ def _cached(ctx: Context, past: Value | None, new: Value, lengths: _Lengths) -> 
     moved = permuted(ctx, ctx.emit(graph.GatherND, rows, index, batch=1), (0, 2, 1, 3))
     at = ctx.reshape(at, (batch, 1, lengths.seen, 1))
     after = ctx.emit(graph.Le, at, last)
-    out = ctx.emit(graph.Select, after, ctx.reshape(moved, wanted), zero)
+    out = ctx.emit(graph.Select, after, ctx.reshape(moved, wanted), rest)
     if room == 0:
         return out
     old = past
@@ -215,3 +223,75 @@ def group_query_attention(
     if shown == 1:
         likely = ctx.emit(graph.Select, allowed, scores, ctx.scalar(0, scores))
     return out, k, v, ctx.cast(likely, element)
+
+
+_SPARSE = "do_rotary kv_num_heads num_heads rotary_interleaved scale sparse_block_size"
+
+
+@operator(f"{DOMAIN}.SparseAttention", attributes=_SPARSE)
+def sparse_attention(
+    ctx: Context,
+    node: Node,
+    query: Value,
+    key: Value | None,
+    value: Value | None,
+    past_key: Value,
+    past_value: Value,
+    rows: Value,
+    columns: Value,
+    total: Value,
+    lengths: Value,
+    cosines: Value | None = None,
+    sines: Value | None = None,
+) -> tuple[Value, ...]:
+    """Causal attention to those blocks of a cache's keys that a layout of each head names.
+
+    A layout's blocks are given as the columns of each row, one row after the other.
+    """
+    q, k, v = _operands(ctx, node, query, key, value)
+    whole = ctx.cast(lengths, I64)
+    known = _Lengths(
+        whole, _before(ctx, whole, total, q.type.shape[2]), q.type.shape[2], past_key.type.shape[2]
+    )
+    place = _positions(ctx, known)
+    if flag(node, "do_rotary"):
+        if cosines is None or sines is None:
+            raise ctx.wrong("its cosines or sines are missing")
+        pairs = node.integer("rotary_interleaved", 0)
+        q, k = (rotated(ctx, node, x, (cosines, sines), place, pairs) for x in (q, k))
+    k = _cached(ctx, past_key, k, known, past_key)
+    v = _cached(ctx, past_value, v, known, past_value)
+    scores = wide(ctx, scores_of(ctx, node, q, k))
+    blocks = _blocks(ctx, node, rows, columns, place, known)
+    shown = ctx.emit(graph.And, _allowed(ctx, node, known, known.seen), blocks)
+    likely = _likely(ctx, node, scores, shown, None)
+    out = weighted(ctx, ctx.cast(likely, q.type.dtype), v)
+    return together(ctx, out), k, v
+
+
+def _blocks(
+    ctx: Context, node: Node, rows: Value, columns: Value, place: Value, lengths: _Lengths
+) -> Value:
+    """Which keys lie in a block that a query's row names: [batch, heads, steps, keys]."""
+    size = node.integer("sparse_block_size", 0)
+    heads = node.integer("num_heads", 0)
+    layouts = ctx.static(rows.type.shape[0], "the number of layouts")
+    count, most = rows.type.shape[1] - 1, columns.type.shape[1]
+    if size < 1 or heads < 1 or heads % layouts:
+        raise ctx.wrong(f"blocks of {size} in {layouts} layouts of {heads} heads")
+    number = ctx.emit(graph.Iota, shape=(1, 1, most, 1), axis=2, dtype=I32)
+    first = ctx.reshape(cut(ctx, rows, {1: (0, count, 1)}), (layouts, count, 1, 1))
+    end = ctx.reshape(cut(ctx, rows, {1: (1, count + 1, 1)}), (layouts, count, 1, 1))
+    column = ctx.emit(graph.Iota, shape=(1, 1, 1, count), axis=3, dtype=I32)
+    named = ctx.emit(graph.Eq, ctx.reshape(columns, (layouts, 1, most, 1)), column)
+    for held in (ctx.emit(graph.Le, first, number), ctx.emit(graph.Lt, number, end)):
+        named = ctx.emit(graph.And, named, held)
+    some = ctx.emit(graph.Reduce, ctx.cast(named, I32), axes=(2,), combine="max")
+    layout = ctx.constant(np.arange(heads) % layouts)
+    row = ctx.emit(graph.FloorDiv, place, ctx.scalar(size, I64))
+    keys = ctx.emit(graph.Iota, shape=(lengths.seen,), axis=0, dtype=I64)
+    block = ctx.emit(graph.FloorDiv, keys, ctx.scalar(size, I64))
+    of_heads = ctx.emit(graph.Gather, some, layout, axis=0)
+    of_queries = ctx.emit(graph.Gather, of_heads, row, axis=1)
+    found = permuted(ctx, ctx.emit(graph.Gather, of_queries, block, axis=3), (1, 0, 2, 3))
+    return ctx.cast(found, BOOL)

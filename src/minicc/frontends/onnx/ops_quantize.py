@@ -41,13 +41,17 @@ def _wide(ctx: Context, x: Value) -> Value:
 
 
 def rounded(ctx: Context, x: Value, zero: Value | None, element: DType) -> Value:
-    """Round half to even, add the zero point, keep within the element type's range."""
+    """Round half to even, add the zero point, keep within the element type's range.
+
+    What is not a number is the least of it, as ONNX Runtime has it.
+    """
     limits = ml_dtypes.iinfo(element.numpy)  # type: ignore[no-untyped-call]
     x = ctx.emit(graph.Round, x)
     if zero is not None:
         x = ctx.emit(graph.Add, x, ctx.cast(zero, x.type.dtype))
-    low = ctx.emit(graph.Max, x, ctx.scalar(float(limits.min), x))
-    inside = ctx.emit(graph.Min, low, ctx.scalar(float(limits.max), x))
+    least = ctx.scalar(float(limits.min), x)
+    x = ctx.emit(graph.Select, ctx.emit(graph.Lt, least, x), x, least)
+    inside = ctx.emit(graph.Min, x, ctx.scalar(float(limits.max), x))
     return ctx.cast(ctx.cast(inside, I32), element)
 
 
