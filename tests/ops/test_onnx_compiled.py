@@ -123,6 +123,16 @@ def test_n_grams_that_no_number_is() -> None:
     assert got.tolist() == [0, 2]
 
 
+@pytest.mark.parametrize("longest", [2, 1 << 40])
+def test_n_grams_that_reach_beyond_their_row(longest: int) -> None:
+    attributes: dict[str, Any] = {"ngram_counts": [0, 0], "ngram_indexes": [0], "mode": "TF"}
+    attributes |= {"max_gram_length": longest, "min_gram_length": 1, "max_skip_count": 1 << 40}
+    node = helper.make_node("TfIdfVectorizer", ["x"], ["y"], pool_int64s=[1, 2], **attributes)
+    feeds = {"x": np.array([1, 1, 0, 2], np.int32)}
+    (got,) = run(model([node], feeds), feeds)
+    assert got.tolist() == [2]
+
+
 @settings(EXAMPLES, max_examples=6)
 @given(st.data())
 def test_cropping_what_the_run_says(data: st.DataObject) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import sys
 import unicodedata
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
@@ -188,11 +189,16 @@ def columns_of_grams(node: Node) -> dict[tuple[Any, ...], int]:
     return {gram: columns[k] for gram, k in grams.items()}
 
 
-def steps_of_grams(node: Node) -> Iterator[tuple[int, int]]:
-    """The sizes of n-grams that are looked for, each with each distance between its elements."""
+def steps_of_grams(node: Node, length: int = sys.maxsize) -> Iterator[tuple[int, int]]:
+    """The sizes of n-grams that are looked for, each with each distance between its elements.
+
+    Only those that fit into a row of a length.
+    """
     least, most = node.integer("min_gram_length", 1), node.integer("max_gram_length", 1)
-    for size in range(least, most + 1):
-        for step in range(1, node.integer("max_skip_count", 0) + 2 if size > 1 else 2):
+    farthest = node.integer("max_skip_count", 0) + 1
+    for size in range(least, min(most, length) + 1):
+        steps = min(farthest, (length - 1) // (size - 1)) if size > 1 else 1
+        for step in range(1, steps + 1):
             yield size, step
 
 
@@ -223,7 +229,7 @@ def tf_idf_vectorizer(node: Node, x: Array) -> Array:
     rows = texts(rows) if rows.dtype.kind in "OUS" else rows
     counts = np.zeros((len(rows), len(weights)), np.float32)
     for row, out in zip(rows.tolist(), counts, strict=True):
-        for size, step in steps_of_grams(node):
+        for size, step in steps_of_grams(node, len(row)):
             for at in range(len(row) - (size - 1) * step):
                 gram = tuple(row[at : at + (size - 1) * step + 1 : step])
                 if gram in columns:
