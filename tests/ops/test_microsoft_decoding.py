@@ -85,7 +85,7 @@ def blocks() -> Iterator[tuple[str, Case]]:
         new = [x.copy() for x in old]
         for one in range(batch):
             for x, y in zip(new, apart[1:], strict=True):
-                x[b, :, place[b]] = y[b].transpose(1, 0, 2)
+                x[one, :, place[one]] = y[one].transpose(1, 0, 2)
         keys, values = (x.repeat(heads // shared, 1) for x in new)
         scores = apart[0] @ keys.transpose(0, 1, 3, 2) / np.sqrt(F4(size))
         seen, point = np.arange(room), place[:, :, None]

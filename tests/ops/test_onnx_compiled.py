@@ -1,5 +1,7 @@
 """Operators that ran on the host once: as machine code they give what the host's functions give."""
 
+import subprocess
+import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -129,8 +131,20 @@ def test_n_grams_that_reach_beyond_their_row(longest: int) -> None:
     attributes |= {"max_gram_length": longest, "min_gram_length": 1, "max_skip_count": 1 << 40}
     node = helper.make_node("TfIdfVectorizer", ["x"], ["y"], pool_int64s=[1, 2], **attributes)
     feeds = {"x": np.array([1, 1, 0, 2], np.int32)}
-    (got,) = run(model([node], feeds), feeds)
+    (got,) = run(model([node], feeds), feeds, ("TfIdfVectorizer",))
     assert got.tolist() == [2]
+
+
+@pytest.mark.parametrize("op", ["TfIdfVectorizer", "ai.onnx.ml.LabelEncoder", "Det"])
+def test_what_stands_in_both_tables_is_entered_in_both(op: str) -> None:
+    """The first model of a process that has it finds its kernels too."""
+    text = f"""if True:
+        from minicc.frontends.onnx.families import enter
+        from minicc.frontends.onnx.host import HOST
+        from minicc.frontends.onnx.registry import OPERATORS
+        enter({op!r})
+        assert {op!r} in HOST and {op!r} in OPERATORS"""
+    subprocess.run([sys.executable, "-c", text], check=True)
 
 
 @settings(EXAMPLES, max_examples=6)

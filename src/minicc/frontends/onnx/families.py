@@ -23,7 +23,7 @@ from minicc.frontends.onnx import (
     ops_reduce,
     ops_window,
 )
-from minicc.frontends.onnx.host import HOST
+from minicc.frontends.onnx.host import HOST, WHERE
 from minicc.frontends.onnx.nested import CONTROL, TWINS
 from minicc.frontends.onnx.registry import OPERATORS
 
@@ -49,9 +49,10 @@ _LATER: dict[str, tuple[str, ...]] = {
 
 
 def enter(op: str) -> None:
-    """Have an operator in the tables where any family has it."""
+    """Have an operator in the tables where any family has it; one that says where in both."""
     for family in _LATER.get(op.rpartition(".")[0], ()):
-        if op in OPERATORS or op in HOST or op in CONTROL or op in TWINS:
+        alone = op in HOST and op not in WHERE
+        if alone or op in OPERATORS or op in CONTROL or op in TWINS:
             return
         _import(family)
 
