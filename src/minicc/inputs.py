@@ -67,6 +67,27 @@ def check_inputs(
     return checked
 
 
+def fit_apart(signature: Signature, feed: Mapping[str, Any]) -> bool:
+    """Whether the shapes fit where a name of a dimension may stand for several sizes."""
+    for name, type in signature:
+        if type is None:
+            continue
+        shape = getattr(feed.get(name), "shape", None)
+        if shape is None or len(shape) != type.rank:
+            return False
+        if any(isinstance(n, int) and n != m for n, m in zip(type.shape, shape, strict=True)):
+            return False
+    return True
+
+
+def free_dimensions(types: Iterable[TensorType | None]) -> tuple[str, ...]:
+    """The free dimensions of inputs in their order; none where an input has no type."""
+    given = list(types)
+    extents = [n for type in given if type is not None for n in type.shape]
+    names = (name for n in extents if not isinstance(n, int) for name in sorted(n.symbols()))
+    return () if None in given else tuple(dict.fromkeys(names))
+
+
 def _as_array(name: str, given: Any) -> Array:
     """An array of what was given as one."""
     # NumPy loads masked arrays when they are first asked for, which takes as long as a warm start

@@ -7,18 +7,18 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Never
 
 import numpy as np
 
 from minicc.errors import MiniccError, UnsupportedError, UserError
-from minicc.inputs import check_inputs
+from minicc.inputs import check_inputs, fit_apart, free_dimensions
 from minicc.ir import types
 from minicc.ir.arrays import Array
 from minicc.ir.extents import MOST_CONTENTS, binding_of, contents_of, extents_of, is_content
-from minicc.ir.types import DType, TensorType
+from minicc.ir.types import DType
 from minicc.later import Later
 from minicc.limits import require_array_fits, watched, without_collection
 from minicc.locks import lock
@@ -27,7 +27,7 @@ from minicc.options import Options, options_of
 from minicc.runtime.pipeline import owned
 from minicc.runtime.programs import Programs, is_program, is_text, open_program, state_from
 from minicc.runtime.saved import Compilation, Facts, Saved
-from minicc.wording import counted
+from minicc.wording import counted, sizes_of
 
 if TYPE_CHECKING:
     from minicc import compiled, texts
@@ -76,6 +76,7 @@ class InferenceSession:
         self.options = options_of(options, threads=threads, math=math, target=target, **unknown)
         self._source = model
         self._outputs: tuple[str, ...] | None = None
+        self._apart = False  # whether each free dimension has a name of its own
         self._open()
 
     @without_collection()
@@ -94,7 +95,7 @@ class InferenceSession:
             self._saved: Saved | None = self._open_program()
         else:
             source = None if is_text(self._source) else self._source
-            self._programs = Programs(source, self._outputs, self.options)
+            self._programs = Programs(source, self._outputs, self.options, self._apart)
             self._saved = self._programs.find()
         if self._saved is None:
             self._facts = self._import()
@@ -156,7 +157,7 @@ class InferenceSession:
             self._text = texts.open_text(self._source).bound(dict(self.options.sizes))
             self._module = self._text.module
             return self._text.facts(self.options)
-        read = reader.read_model(self._source, self._outputs, self.options.limits)
+        read = reader.read_model(self._source, self._outputs, self.options.limits, self._apart)
         if self.options.sizes:
             bound.bind_inputs(read, dict(self.options.sizes))
         self._files = read.files
@@ -266,9 +267,12 @@ class InferenceSession:
 
     def _run_checked(self, input_feed: Mapping[str, Any]) -> list[Array]:
         """What `run` does for shapes that it sees for the first time, and for odd inputs."""
-        checked = check_inputs(
-            self.signature, input_feed, self.options.memory_limit, self._elements()
-        )
+        try:
+            checked = check_inputs(
+                self.signature, input_feed, self.options.memory_limit, self._elements()
+            )
+        except UserError as error:
+            return self._run_apart(input_feed, error)
         arrays = list(checked.values())
         run = self._run_of(self._program(checked))
         if len(self._args) == len(self.signature) and not self._facts.decisive:
@@ -276,6 +280,22 @@ class InferenceSession:
                 self._ready.clear()
             self._ready[tuple(a.shape for a in arrays)] = run
         return run(arrays)
+
+    def _run_apart(self, feed: Mapping[str, Any], error: UserError) -> list[Array]:
+        """What the model gives where its name of a dimension stands for several sizes.
+
+        ONNX Runtime has names say nothing of inputs. It is the error if that is not what it is of.
+        """
+        bound = self._apart or self._named or self._text is not None or self.options.sizes
+        if bound or not self._symbols or not fit_apart(self.signature, feed):
+            raise error
+        with self._lock:
+            if () not in self._others:
+                self._others[()] = self._with_outputs(self._outputs, apart=True)
+        try:
+            return self._others[()].run(None, feed)
+        except UserError:
+            raise error from None
 
     def _run_of(self, compilation: Compilation) -> Run:
         """What runs a program of which data may decide that it is not for them.
@@ -331,9 +351,10 @@ class InferenceSession:
         found = dict(zip(key, self._others[key].run(None, feed), strict=True))
         return [found[name] for name in names]
 
-    def _with_outputs(self, names: tuple[str, ...]) -> InferenceSession:
+    def _with_outputs(self, names: tuple[str, ...] | None, apart: bool = False) -> InferenceSession:
         other = InferenceSession.__new__(InferenceSession)
         other.options, other._source, other._outputs = self.options, self._source, names
+        other._apart = apart or self._apart
         try:
             other._open()
         except UserError as error:
@@ -436,7 +457,8 @@ class InferenceSession:
         """The graph that is imported for sizes; None where they do not fit the model."""
         if self._text is not None or self._programs.changed():
             return None
-        return importer.import_for(self._source, self._outputs, self.options.sizes, binding)
+        sizes = self.options.sizes
+        return importer.import_for(self._source, self._outputs, sizes, binding, self._apart)
 
     def _imported_for(self, binding: Mapping[str, int]) -> Module:
         """The graph for sizes where one for all is not there; errors as of an import."""
@@ -475,16 +497,3 @@ class InferenceSession:
             lines += [f"  where {guard}" for guard in c.executable.guards()]
             lines += [f"  on the host: {on.where}: {on.why}" for on in c.host]
         return "\n".join(lines)
-
-
-def sizes_of(binding: Mapping[str, int]) -> str:
-    """Sizes of free dimensions, and contents of inputs, in words."""
-    return ", ".join(f"{s}={n}" for s, n in binding.items())
-
-
-def free_dimensions(types: Iterable[TensorType | None]) -> tuple[str, ...]:
-    """The free dimensions of inputs in their order; none where an input has no type."""
-    given = list(types)
-    extents = [n for type in given if type is not None for n in type.shape]
-    names = (name for n in extents if not isinstance(n, int) for name in sorted(n.symbols()))
-    return () if None in given else tuple(dict.fromkeys(names))

@@ -14,6 +14,7 @@ from onnx import ModelProto, NodeProto, TensorProto, helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
 
 from minicc.errors import MiniccError
+from minicc.options import Options
 from minicc.session import InferenceSession
 
 Array = np.ndarray[Any, Any]
@@ -356,3 +357,22 @@ def test_larger_sizes_take_more_of_the_same_memory() -> None:
         assert 4 * given.size <= context.sizes.arena <= context.arena.nbytes
         seen.add(context.arena.ctypes.data)
     assert len(seen) == 1
+
+
+def test_a_name_of_a_dimension_may_stand_for_several_sizes() -> None:
+    given = [helper.make_tensor_value_info(n, TensorProto.FLOAT, ["n", "m"]) for n in "ab"]
+    results = [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)]
+    graph = helper.make_graph([node("Add", "a b")], "g", given, results)
+    opsets = [helper.make_opsetid("", 17)]
+    model = helper.make_model(graph, opset_imports=opsets, ir_version=8).SerializeToString()
+    a = np.arange(6, dtype=np.float32).reshape(2, 3)
+    for _ in range(2):  # compiled, and opened from the cache
+        session = InferenceSession(model, threads=1)
+        for b in (a, a[:1], a[:, :1], a[:1, :1]):
+            np.testing.assert_array_equal(session.run(None, {"a": a, "b": b})[0], a + b)
+        for wrong in (a[:, :2], a[0], a.astype(int)):
+            with pytest.raises(MiniccError, match="MC014[01] error: the input 'b' is"):
+                session.run(None, {"a": a, "b": wrong})
+    bound = InferenceSession(model, options=Options(sizes=(("m", 3),), threads=1))
+    with pytest.raises(MiniccError, match="MC0141"):
+        bound.run(None, {"a": a, "b": a[:1]})

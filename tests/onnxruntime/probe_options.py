@@ -178,6 +178,13 @@ def replaced_initialiser(ort: Any) -> Any:
 
 
 @probe
+def replaced_initialiser_that_is_not_there(ort: Any) -> Any:
+    options = ort.SessionOptions()
+    options.add_initializer("q", ort.OrtValue.ortvalue_from_numpy(np.full(3, 7, np.float32)))
+    return session(ort, biased(given=False), sess_options=options).run(None, {"x": X})
+
+
+@probe
 def initialiser_of_an_array(ort: Any) -> Any:
     ort.SessionOptions().add_initializer("w", X)
 
@@ -255,3 +262,11 @@ for name in ["cpu", "cuda", "dml", "npu", "gpu", "webgpu", "cann", "migraphx", "
         return made.device_type(), made.device_id(), made.device_vendor_id()
 
     add(f"device {name}", device)
+
+
+# modules within, without an import of their own
+@probe
+def modules_of_capi(ort: Any) -> Any:
+    inner = ort.capi.onnxruntime_inference_collection
+    kinds = inner.InferenceSession is ort.InferenceSession, inner.OrtValue is ort.OrtValue
+    return *kinds, ort.capi._pybind_state.get_device(), hasattr(ort.capi, "none")

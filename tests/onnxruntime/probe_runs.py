@@ -220,3 +220,20 @@ def metadata(ort: Any) -> Any:
 
 
 add("metadata, none", lambda ort: session(ort).get_modelmeta().version)
+
+
+@probe
+def inputs_as_text(ort: Any) -> Any:
+    return [str(arg) for arg in (*session(ort).get_inputs(), *session(ort).get_outputs())]
+
+
+# a name of a dimension says nothing of the inputs: they broadcast, or don't
+for label, shape in {"row": (1, 3), "column": (2, 1), "one": (1, 1), "other": (2, 2)}.items():
+
+    def unlike(ort: Any, shape: Any = shape) -> Any:
+        given = [tensor(name, FLOAT, ["n", "m"]) for name in "ab"]
+        made = model([node("Sub", ["a", "b"], ["y"])], given, [tensor("y", FLOAT, ["n", "m"])])
+        feed = {"a": np.arange(6, dtype=np.float32).reshape(2, 3), "b": np.ones(shape, np.float32)}
+        return session(ort, made).run(None, feed)
+
+    add(f"run, unlike sizes of one name, {label}", unlike)

@@ -25,6 +25,7 @@ DIFFERENT = {
     "run, feed big-endian": "ONNX Runtime takes the bytes as they lie",
     "value in place, float64": "ONNX Runtime copies as many bytes as it has room for",
     "run, a sequence of float64": "InvalidArgument, as for a tensor of another type",
+    "run, unlike sizes of one name, other": "InvalidArgument: the shapes are refused before a run",
     "copied_tensors": "ONNX Runtime's package for CPUs has nothing that copies",
 }
 

@@ -21,7 +21,8 @@ def with_initialisers(
 ) -> bytes:
     """A model's bytes with arrays in the place of initialisers, and some of these left out.
 
-    Those left out must be inputs of the graph. Data in other files are put in: from `files`, by
+    Those left out must be inputs of the graph; arrays of which no initialiser has the name change
+    nothing, as in ONNX Runtime. Data in other files are put in: from `files`, by
     name, and from the folder, by default the model's own. The source has been read before.
     InvalidArgument for a name that no initialiser has, for a file that can't be read, and for a
     model of more than 2 GiB.
@@ -36,7 +37,7 @@ def with_initialisers(
     )
     tensors = model.graph.initializer
     known = {tensor.name for tensor in tensors}
-    unknown = sorted({*put, *drop} - known)
+    unknown = sorted({*drop} - known)
     if unknown:
         raise status(InvalidArgument, f"no initialiser is called {', '.join(unknown)}")
     kept = [

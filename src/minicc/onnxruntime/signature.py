@@ -21,11 +21,11 @@ Shape = list[int | str | None]
 
 
 class NodeArg(NamedTuple):
-    """An input or output: its name, its shape, and its type as ONNX Runtime spells it."""
+    """An input or output: its name, its type as ONNX Runtime spells it, and its shape."""
 
     name: str
-    shape: Shape
     type: str
+    shape: Shape
 
 
 class ModelMetadata(NamedTuple):
@@ -71,10 +71,10 @@ def overridable_of(facts: Facts) -> list[NodeArg]:
 def _arg(facts: Facts, name: str, type: TensorType | None, names: set[str] | None) -> NodeArg:
     shape, spelled, _ = facts.declared.get(name, ([], "", ""))
     if type is None:
-        return NodeArg(name, list(shape), spelled)
+        return NodeArg(name, spelled, list(shape))
     if not spelled or "undefined" in spelled:
         spelled = node_args.node_arg(name, type).type
-    return NodeArg(name, _shape(type, shape, names), spelled)
+    return NodeArg(name, spelled, _shape(type, shape, names))
 
 
 def _shape(type: TensorType, declared: Sequence[Any], names: set[str] | None) -> Shape:

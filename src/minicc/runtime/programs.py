@@ -51,7 +51,13 @@ class Programs:
     Nothing is found or kept where the model can't be read.
     """
 
-    def __init__(self, source: object, outputs: Sequence[str] | None, options: Options) -> None:
+    def __init__(
+        self,
+        source: object,
+        outputs: Sequence[str] | None,
+        options: Options,
+        apart: bool = False,
+    ) -> None:
         self._cache = cache_at(options.cache_dir, options.cache_bytes)
         self._options = options
         given = _given(source)
@@ -70,7 +76,7 @@ class Programs:
             machine = (target.name, target.cpu, target.features)
             fusion = (options.fuse, options.no_fuse)
             decisive = (options.sizes, options.limits, options.schedules, options.skip, *fusion)
-            asked = repr((outputs, *decisive))
+            asked = repr((outputs, apart, *decisive))
             self._parts = (made_by(), *machine, options.math, digest, asked)
 
     def find(self, sizes: Mapping[str, int] | None = None) -> Saved | None:

@@ -96,12 +96,13 @@ def import_for(
     outputs: Sequence[str] | None,
     sizes: Sequence[tuple[str, int]],
     binding: Mapping[str, int],
+    apart: bool = False,
 ) -> Module | None:
     """The graph for sizes that the graph for all does not fit; None where the model doesn't.
 
     `sizes` were bound ahead of the other import, too.
     """
-    model = read_model(source, outputs)
+    model = read_model(source, outputs, apart=apart)
     if sizes:
         bind_inputs(model, dict(sizes))
     try:

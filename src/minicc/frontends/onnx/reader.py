@@ -164,10 +164,12 @@ def read_model(
     source: str | os.PathLike[str] | bytes,
     outputs: Sequence[str] | None = None,
     limits: Limits = _LIMITS,
+    apart: bool = False,
 ) -> Model:
     """Read a model from a file or from bytes; the module says what is raised.
 
     `outputs` names what it shall give instead of its own outputs: any values that it computes.
+    With `apart` each free dimension has a name of its own, whatever the model calls it.
     MC0172 and MC0173 where it has more nodes, or graphs within one another, than `limits` allow.
     """
     data, place = model_bytes(source)
@@ -187,7 +189,7 @@ def read_model(
     for given in graph.input:
         if given.name not in initialisers:
             with problems.catch():
-                inputs.append((given.name, _input_type(given, taken)))
+                inputs.append((given.name, _input_type(given, taken, apart)))
     _check_names(graph, problems)
     nodes = _read_nodes(graph, files)
     wanted = [o.name for o in graph.output] if outputs is None else list(outputs)
@@ -386,7 +388,7 @@ def _copied(value: Any) -> Any:
     return made
 
 
-def _input_type(given: Any, taken: set[str]) -> TensorType | None:
+def _input_type(given: Any, taken: set[str], apart: bool) -> TensorType | None:
     """The type of an input; a free dimension is a symbol, one without a name gets a fresh one.
 
     None for what is no tensor, for texts, and where the rank is not known.
@@ -403,7 +405,7 @@ def _input_type(given: Any, taken: set[str]) -> TensorType | None:
             shape.append(dim.dim_value)
             continue
         name = dim.dim_param
-        if name in ("", "?"):
+        if apart or name in ("", "?"):
             name = f"{given.name}_{axis}"
             while name in taken:
                 name += "_"
