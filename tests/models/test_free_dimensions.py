@@ -371,7 +371,7 @@ def test_a_name_of_a_dimension_may_stand_for_several_sizes() -> None:
         for b in (a, a[:1], a[:, :1], a[:1, :1]):
             np.testing.assert_array_equal(session.run(None, {"a": a, "b": b})[0], a + b)
         for wrong in (a[:, :2], a[0], a.astype(int)):
-            with pytest.raises(MiniccError, match="MC014[01] error: the input 'b' is"):
+            with pytest.raises(MiniccError, match=r"MC014[01] error: the input 'b' is"):
                 session.run(None, {"a": a, "b": wrong})
     bound = InferenceSession(model, options=Options(sizes=(("m", 3),), threads=1))
     with pytest.raises(MiniccError, match="MC0141"):

@@ -245,13 +245,6 @@ def test_compiled_program_has_no_initialisers_to_override(tmp_path: Path) -> Non
         session.run(None, {"x": X, "w": X[0]})
 
 
-def test_unknown_initialiser() -> None:
-    options = ort.SessionOptions()
-    options.add_initializer("nobody", ort.OrtValue.ortvalue_from_numpy(X))
-    with pytest.raises(InvalidArgument, match="no initialiser is called nobody"):
-        ort.InferenceSession(pair(), options)
-
-
 def test_initialiser_beside_the_model_is_kept_when_another_is_given(tmp_path: Path) -> None:
     arrays = {name: np.full(3, n, np.float32) for name, n in (("w", 1), ("v", 10))}
     data = model(
