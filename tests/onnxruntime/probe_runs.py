@@ -117,6 +117,11 @@ running("run, another fixed extent", pair(2), None, {"x": X})
 running("run, integers of a list", same(["n"], INT64), None, {"x": [1, 2]})
 running("run, integers of a list of floats", same(["n"], INT64), None, {"x": [1.5, 2]})
 running("run, texts of a list", same(["n"], STRING), None, {"x": ["a", "b"]})
+for label, texts in {
+    "objects": np.array(["a", 1, 2.5, None, b"b"], object),
+    "numbers": np.array([1, 2]),
+}.items():
+    running(f"run, texts of {label}", same(["n"], STRING), None, {"x": texts})
 running("run, texts of an array", same(["n"], STRING), None, {"x": np.array(["a", "b"])})
 running("run, truth values of a list", same(["n"], 9), None, {"x": [True, False]})
 running("run, float16 of a list", same(["n"], 10), None, {"x": [1.0, 2.0]})

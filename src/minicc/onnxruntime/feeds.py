@@ -18,6 +18,8 @@ from minicc.onnxruntime.errors import NotImplemented as NotImplementedStatus
 from minicc.onnxruntime.signature import NodeArg
 from minicc.onnxruntime.values import OrtValue
 
+_TEXTS = "tensor(string)"
+
 
 def require_inputs(args: Sequence[NodeArg], names: Collection[str]) -> None:
     """Raise a ValueError that names the inputs that have no value; optional ones need none."""
@@ -34,10 +36,10 @@ def converted(args: Mapping[str, NodeArg], feed: Mapping[str, Any]) -> dict[str,
     """
     found: dict[str, Any] = {}
     for name, value in feed.items():
-        if value.__class__ is np.ndarray and name in args:
+        arg = args.get(name)
+        if value.__class__ is np.ndarray and arg is not None and arg.type != _TEXTS:
             found[name] = value
             continue
-        arg = args.get(name)
         if arg is None:
             known = ", ".join(args)
             raise status(InvalidArgument, f"no input is called {name!r}; inputs: {known}")
@@ -50,7 +52,7 @@ def converted(args: Mapping[str, NodeArg], feed: Mapping[str, Any]) -> dict[str,
 
 def _converted(arg: NodeArg, value: Any) -> Any:
     if isinstance(value, np.ndarray):
-        return value
+        return value if arg.type != _TEXTS else _texts(arg, value)
     if isinstance(value, OrtValue):
         if value.is_sparse_tensor():
             text = f"the input {arg.name!r} is sparse, and minicc's are dense"
@@ -67,6 +69,16 @@ def _converted(arg: NodeArg, value: Any) -> Any:
         raise status(InvalidArgument, f"the input {arg.name!r} ({arg.type}) is a dict")
     text = f"the input {arg.name!r} is a {kind}, and must be an array or a list"
     raise RuntimeError(f"{text}: np.asarray({arg.name})")
+
+
+def _texts(arg: NodeArg, value: np.ndarray[Any, Any]) -> Any:
+    """Texts, and those of other objects; InvalidArgument for an array of numbers."""
+    if value.dtype.kind not in "OUS":
+        text = f"the input {arg.name!r} is {value.dtype}, and must be texts"
+        raise status(InvalidArgument, text)
+    if value.dtype.kind != "O" or all(isinstance(v, str) for v in value.flat):
+        return value
+    return np.array([str(v) for v in value.flat], object).reshape(value.shape)
 
 
 def _listed(arg: NodeArg, value: list[Any]) -> Any:
