@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.stages.programs import Array, every_stage, machine_code, module
+from tests.stages.programs import Array, changed, machine_code, module
 
 from minicc.ir import graph
 from minicc.ir.core import Op
@@ -28,7 +28,7 @@ POINTS = np.array([sign * x for x in _SMALL + _HUGE for sign in (1, -1)], np.flo
 
 def run(op: Any, x: Array, target: str) -> Array:
     start = module(lambda b, v: [b.emit(op, v)], tensor_of(x))
-    *_, (_, program) = every_stage(start, [x], Options(target=target, math="strict"))
+    program = changed(start, Options(target=target, math="strict"))[-1][1]
     (got,) = machine_code(program, target, [x], 1)
     return np.asarray(got)
 

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from tests.stages.programs import (
     Array,
+    changed,
     every_stage,
     machine_code,
     module,
@@ -146,7 +147,7 @@ def test_free_sizes() -> None:
             verify(bound)
             for condition in (True, False):
                 inputs = [np.array(condition), x, w]
-                *_, (_, program) = every_stage(bound, inputs, Options())
+                program = changed(bound, Options())[-1][1]
                 got = machine_code(program, Options().machine.name, inputs, 2)
                 for g, v in zip(got, reference(condition, x, w), strict=True):
                     np.testing.assert_allclose(g, v, rtol=1e-4, atol=1e-5)

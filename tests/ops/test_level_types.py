@@ -17,7 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from tests.ops.test_levels import POINTWISE, array
-from tests.stages.programs import Array, every_stage, machine_code, module, same_bits
+from tests.stages.programs import Array, changed, machine_code, module, results, same_bits
 from tests.sweeps import part
 
 from minicc.ir import graph
@@ -77,10 +77,10 @@ def check(build: Build, inputs: Sequence[Array], agree: Agree = same_bits) -> No
     start = module(body, *[TensorType(names[x.dtype], x.shape) for x in inputs])
     (want,) = run(start, inputs)
     for number, target in enumerate(_RUNNABLE):
-        *stages, (_, program) = every_stage(start, inputs, Options(target=target, math="strict"))
-        for name, (got,) in stages[-1:] if number else stages:
+        found = changed(start, Options(target=target, math="strict"))
+        for name, (got,) in results(found[-1:] if number else found, inputs):
             assert agree(got, want), f"behind {name}: {got} instead of {want}"
-        (got,) = machine_code(program, target, inputs, 1)
+        (got,) = machine_code(found[-1][1], target, inputs, 1)
         assert agree(got, want), f"machine code for {target}: {got} instead of {want}"
 
 

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
-from tests.stages.programs import Array, every_stage, machine_code, module, same_bits
+from tests.stages.programs import Array, changed, machine_code, module, results, same_bits
 from tests.sweeps import part
 
 from minicc.errors import UnsupportedError
@@ -340,10 +340,10 @@ def test_levels_and_targets(case: Case) -> None:
     inputs = finite_inputs(case)
     (want,) = run(start, inputs)
     for target in _RUNNABLE:
-        *stages, (_, program) = every_stage(start, inputs, Options(target=target, math="strict"))
-        for name, (got,) in stages if target == _RUNNABLE[0] else stages[-1:]:
+        found = changed(start, Options(target=target, math="strict"))
+        for name, (got,) in results(found if target == _RUNNABLE[0] else found[-1:], inputs):
             check(case, got, want, f"behind {name}")
-        (got,) = machine_code(program, target, inputs, 1)
+        (got,) = machine_code(found[-1][1], target, inputs, 1)
         check(case, got, want, f"machine code for {target}")
 
 
@@ -353,7 +353,7 @@ def test_what_is_not_lowered_says_so() -> None:
 
     start = module(body, _t("f32", 600, 3))
     with pytest.raises(UnsupportedError, match=r"graph\.top_k has no lowering"):
-        every_stage(start, [np.zeros((4, 3), np.float32)], Options())
+        changed(start, Options())
 
 
 def test_instances_that_store_alike_have_scratch_of_their_own() -> None:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from tests.stages.programs import Array, every_stage, machine_code, module, same_bits
+from tests.stages.programs import Array, changed, every_stage, machine_code, module, same_bits
 from tests.sweeps import examples
 
 from minicc.errors import UserError
@@ -114,7 +114,7 @@ def test_threads_wait_for_the_round_before() -> None:
     inputs[2] /= 8
     made = module(body, *[f32(*a.shape) for a in inputs])
     want = run(made, inputs)
-    *_, (_, program) = every_stage(made, inputs, Options())
+    program = changed(made, Options())[-1][1]
     one = machine_code(program, Options().machine.name, inputs, 1)
     for g, w in zip(one, want, strict=True):
         np.testing.assert_allclose(g, w, rtol=1e-3, atol=1e-4)

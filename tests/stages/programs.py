@@ -13,7 +13,7 @@ from minicc.compiler import lower
 from minicc.ir import graph, interpret
 from minicc.ir.arith import identity_of
 from minicc.ir.build import Builder
-from minicc.ir.core import Function, Literal, Module, Region, Value
+from minicc.ir.core import Function, Literal, Module, Region, Value, same_module
 from minicc.ir.program import Barrier, Launch
 from minicc.ir.types import BOOL, F32, I32, I64, TensorType
 from minicc.ir.verify import verify
@@ -99,19 +99,30 @@ def same_bits(a: Array, b: Array) -> bool:
     return bool(np.all(equal | nans))
 
 
-def every_stage(start: Module, inputs: Sequence[Array], options: Options) -> list[tuple[str, Any]]:
-    """(stage, outputs) of the interpreter behind each stage, verified; the module comes last."""
-    seen: list[tuple[str, Any]] = []
-    last: list[Module] = []
+def changed(start: Module, options: Options) -> list[tuple[str, Module]]:
+    """(stage, module) behind each stage that changed something, verified; the last, a program."""
+    found: list[tuple[str, Module]] = []
 
     def observe(stage: Any, before: Module, after: Module, seconds: float) -> None:
-        verify(after)
-        last[:] = [after]
-        if after is not before:
-            seen.append((stage.name, interpret.run(after, inputs, seed=len(seen))))
+        if not same_module(before, after):
+            verify(after)
+            found.append((stage.name, after))
 
     lower(start, options, observe=observe)
-    return [*seen, ("program", last[0])]
+    return found
+
+
+def results(
+    found: Sequence[tuple[str, Module]], inputs: Sequence[Array]
+) -> list[tuple[str, list[Array]]]:
+    """What the interpreter gives behind each of the stages."""
+    return [(name, interpret.run(made, inputs, seed=k)) for k, (name, made) in enumerate(found)]
+
+
+def every_stage(start: Module, inputs: Sequence[Array], options: Options) -> list[tuple[str, Any]]:
+    """(stage, outputs) of the interpreter behind each stage that changed something; the program."""
+    found = changed(start, options)
+    return [*results(found, inputs), ("program", found[-1][1])]
 
 
 # random programs
