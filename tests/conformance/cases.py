@@ -68,13 +68,18 @@ def from_disk(folder: Path) -> Case:
 
 
 @cache
-def cases() -> tuple[Case, ...]:
-    """All tests but the large networks, in the order of their names."""
+def node_cases() -> tuple[Case, ...]:
+    """The tests of single nodes, which take many seconds to make."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        found = [
-            Case(c.name, c.model, c.data_sets, c.rtol, c.atol) for c in collect_testcases(None)
-        ]
+        found = collect_testcases(None)
+    return tuple(Case(c.name, c.model, c.data_sets, c.rtol, c.atol) for c in found)
+
+
+@cache
+def cases() -> tuple[Case, ...]:
+    """All tests but the large networks, in the order of their names."""
+    found = [*node_cases()]
     for kind in ON_DISK:
         found += [from_disk(path.parent) for path in (DATA / kind).glob("*/model.onnx")]
     return tuple(sorted(found, key=lambda c: c.name))

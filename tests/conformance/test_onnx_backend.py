@@ -5,6 +5,7 @@ is in the record of `minicc.frontends.onnx.catalogue`. A test that is listed and
 an error as one that is not and fails, and so is one that runs elsewhere than the record says;
 `python -m tests.conformance.test_onnx_backend` from the root writes both anew.
 Some tests are run here with free dimensions and with constants, all of them by `make conformance`.
+All that needs these tests stands in this file, so that one process makes them.
 """
 
 from __future__ import annotations
@@ -14,19 +15,26 @@ from typing import Any
 import numpy as np
 import onnx
 import pytest
-from tests.conformance import record
-from tests.conformance.cases import FORMS, LISTED, cases, failure, listed
-from tests.sweeps import part
+from onnx.backend.test.runner import Runner
+from tests.conformance import interpreted, record
+from tests.conformance.cases import FORMS, LISTED, cases, failure, listed, node_cases
+from tests.ops.test_onnx_ops import CASES, ELSEWHERE
+from tests.sweeps import WHOLE, part
 
 from minicc import onnx_backend
-from minicc.frontends.onnx import catalogue
+from minicc.frontends.onnx import catalogue, host_choice, host_text
 from minicc.frontends.onnx.catalogue import Verified
+from minicc.frontends.onnx.families import enter_all
+from minicc.frontends.onnx.host import HOST, run_host
+from minicc.frontends.onnx.ops_refused import REFUSED
+from minicc.frontends.onnx.reader import read_node
+from minicc.frontends.onnx.registry import OPERATORS
 
 SHARDS = 24
 EVERY = 24  # of so many tests, one is run here with free dimensions and with constants
 
 
-@pytest.mark.parametrize("shard", part(range(SHARDS), 2))
+@pytest.mark.parametrize("shard", part(range(SHARDS), 4))
 def test_backend(shard: int) -> None:
     known = listed()
     wrong: list[str] = []
@@ -57,6 +65,48 @@ def test_the_list_names_tests() -> None:
     assert set(lines) <= names
     if record.SAME:
         assert [found.test for found in catalogue.record()] == sorted(names - set(lines))
+
+
+def test_the_interpreter_on_nodes() -> None:
+    """Between these and the cases of `test_onnx_ops` every operator is tried."""
+    enter_all()
+    tried = {case.op for case in CASES}
+    taken, passed = set(part(range(len(node_cases())), 3)), 0
+    for number, case in enumerate(node_cases()):
+        if case.name.startswith("test_bernoulli"):
+            continue  # what those expect was drawn, by a generator that stood elsewhere
+        used = {f"{n.domain}.{n.op_type}".lstrip(".") for n in case.model.graph.node}
+        if used <= set(OPERATORS) and (number not in taken or interpreted.agrees(case)):
+            passed += number in taken
+            tried |= used
+    assert passed > (600 if WHOLE else 200)
+    apart = ("com.microsoft.", "ai.onnx.ml.", "com.example.")  # the last are kernels by hand
+    standard = {name for name in OPERATORS if not name.startswith(apart)}
+    assert standard - tried <= ELSEWHERE | set(REFUSED)
+
+
+# casts of numbers are compiled, and those of texts are tried in test_onnx_ml
+ON_HOST = {
+    name
+    for name, run in HOST.items()
+    if run.__module__ in (host_choice.__name__, host_text.__name__) and not name.startswith("Cast")
+}
+
+
+def test_the_host_on_nodes() -> None:
+    tried = set()
+    for case in node_cases():
+        nodes = [read_node(n, k) for k, n in enumerate(case.model.graph.node)]
+        if len(nodes) != 1 or nodes[0].op not in ON_HOST:
+            continue
+        tried.add(nodes[0].op)
+        names = [i.name for i in case.model.graph.input]
+        for given, wanted in case.data:
+            known = dict(zip(names, given, strict=True))
+            got = run_host(nodes[0], [known.get(name) for name in nodes[0].inputs])
+            shown = [g for g, name in zip(got, nodes[0].outputs, strict=False) if name]
+            Runner.assert_similar_outputs(wanted, shown, rtol=case.rtol, atol=case.atol)
+    assert tried == ON_HOST
 
 
 def test_run_node() -> None:

@@ -1,28 +1,21 @@
-"""Operators on the host: the node tests of ONNX, and what those leave open."""
+"""Operators on the host: what the node tests of ONNX (`tests.conformance`) leave open."""
 
-import warnings
 from typing import Any
 
 import numpy as np
 import onnx.parser
 import pytest
 from onnx import helper
-from onnx.backend.test.case.node import collect_testcases
-from onnx.backend.test.runner import Runner
 
 from minicc.errors import UserError
-from minicc.frontends.onnx import families, host_choice, host_text
-from minicc.frontends.onnx.host import HOST, run_host
+from minicc.frontends.onnx import families
+from minicc.frontends.onnx.host import run_host
 from minicc.frontends.onnx.reader import Node
 from minicc.frontends.onnx.reader import read_node as node_of
 from minicc.session import InferenceSession
 
 Array = np.ndarray[Any, Any]
 families.enter_all()
-# casts of numbers are compiled, and those of texts are tried in test_onnx_ml
-FUNCTIONS = [name for name, run in HOST.items() if run.__module__ in {
-    m.__name__ for m in (host_choice, host_text)
-} and not name.startswith("Cast")]  # fmt: skip
 
 
 def node(op: str, count: int, outputs: int = 1, **attributes: Any) -> Node:
@@ -36,26 +29,6 @@ def node(op: str, count: int, outputs: int = 1, **attributes: Any) -> Node:
 def run(op: str, *inputs: Any, outputs: int = 1, **attributes: Any) -> Any:
     out = run_host(node(op, len(inputs), outputs, **attributes), list(inputs))
     return out[0] if outputs == 1 else out
-
-
-def test_suite_of_onnx() -> None:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        suite = collect_testcases(None)
-    tried = set()
-    for case in suite:
-        assert case.model is not None
-        nodes = [node_of(n, k) for k, n in enumerate(case.model.graph.node)]
-        if len(nodes) != 1 or nodes[0].op not in FUNCTIONS:
-            continue
-        tried.add(nodes[0].op)
-        names = [i.name for i in case.model.graph.input]
-        for given, wanted in case.data_sets or ():
-            known = dict(zip(names, given, strict=True))
-            got = run_host(nodes[0], [known.get(name) for name in nodes[0].inputs])
-            shown = [g for g, name in zip(got, nodes[0].outputs, strict=False) if name]
-            Runner.assert_similar_outputs(wanted, shown, rtol=case.rtol, atol=case.atol)
-    assert tried == set(FUNCTIONS)
 
 
 def test_boxes_that_overlap_too_much() -> None:

@@ -1,26 +1,19 @@
-"""Each operator of ONNX against ONNX's own reference, and against its suite of node tests.
+"""Each operator of ONNX against ONNX's own reference; `tests.conformance` has its suite of tests.
 
 A case is an operator with inputs, of which the first `free` are inputs of the model and the rest
 initialisers. Where the reference has another meaning than the specification, the expected value is
 written here.
 """
 
-import warnings
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
 from onnx import ModelProto, TensorProto, helper, numpy_helper
-from onnx.backend.test.loader import load_model_tests
 from onnx.reference import ReferenceEvaluator
-from tests.sweeps import WHOLE, part
 
-from minicc.errors import UnsupportedError
 from minicc.frontends.onnx import import_model
-from minicc.frontends.onnx.families import enter_all
-from minicc.frontends.onnx.ops_refused import REFUSED
-from minicc.frontends.onnx.registry import OPERATORS
 from minicc.ir.core import Module
 from minicc.ir.interpret import run
 from minicc.ir.verify import verify
@@ -377,74 +370,3 @@ def test_batch_normalization_rounds_its_constants_once() -> None:
     factor = s / np.sqrt(v + np.float32(1e-5))
     for op, exact in ((ops[0], factor), (ops[2], b - m * factor)):
         np.testing.assert_array_equal(op.attrs["value"].array.ravel(), exact.astype(np.float32))
-
-
-def test_suite_of_onnx() -> None:
-    """Node tests of the installed ONNX that minicc imports give the right result.
-
-    A part of them here, all in a sweep; the backend tests run others as machine code. Inputs that
-    must be constants are given as initialisers. Between the cases above and these every operator
-    is tried.
-    """
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        suite = load_model_tests(kind="node")
-    enter_all()
-    tried = {case.op for case in CASES}
-    taken, passed = {id(case) for case in part(suite, 3)}, 0
-    for case in suite:
-        if case.model is None or case.name.startswith("test_bernoulli"):
-            continue  # what those expect was drawn, by a generator that stood elsewhere
-        used = {f"{n.domain}.{n.op_type}".lstrip(".") for n in case.model.graph.node}
-        if used <= set(OPERATORS) and (
-            id(case) not in taken or suite_case(case.model, case.data_sets)
-        ):
-            passed += id(case) in taken
-            tried |= used
-    assert passed > (600 if WHOLE else 200)
-    apart = ("com.microsoft.", "ai.onnx.ml.", "com.example.")  # the last are kernels by hand
-    standard = {name for name in OPERATORS if not name.startswith(apart)}
-    assert standard - tried <= ELSEWHERE | set(REFUSED)
-
-
-def suite_case(model: ModelProto, data: Any) -> bool:
-    """Whether minicc imports the model; fails where the result is wrong."""
-    module = imported(model, data[0][0])
-    if module is None:
-        return False
-    for given, wanted in data:
-        inputs = [numpy_helper.to_array(x) if isinstance(x, TensorProto) else x for x in given]
-        named = zip([i.name for i in model.graph.input], inputs, strict=True)
-        try:
-            results = outputs_of(module, dict(named))
-        except UnsupportedError:  # what data ask for is refused when they are known
-            return False
-        for got, expected in zip(results, wanted, strict=True):
-            if not isinstance(got, np.ndarray):  # sequences are tests of conformance
-                continue
-            if isinstance(expected, TensorProto):
-                expected = numpy_helper.to_array(expected)
-            if got.dtype.kind in "fV" and got.dtype.itemsize >= 4:
-                np.testing.assert_allclose(got, expected, rtol=1e-3, atol=1e-5)
-            else:
-                same(got, np.asarray(expected))
-    return True
-
-
-def imported(model: ModelProto, given: Any) -> Module | None:
-    """The module, with all inputs but the first as initialisers if need be; None if refused."""
-    try:
-        return import_model(model.SerializeToString())
-    except UnsupportedError as error:
-        if {part.code for part in error.parts} - {"MC0223", "MC0225"}:
-            return None
-    for first in (1, 0):
-        changed = ModelProto()
-        changed.CopyFrom(model)
-        for value, array in list(zip(model.graph.input, given, strict=True))[first:]:
-            changed.graph.initializer.append(numpy_helper.from_array(array, value.name))
-        try:
-            return import_model(changed.SerializeToString())
-        except UnsupportedError:
-            continue
-    return None
