@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.sweeps import examples
 
 import minicc
 from minicc.frontends.trace import Parameters, Path, Tree, trace_values
@@ -215,7 +216,7 @@ DTYPES = ["?", "i1", "u1", "i2", "u2", "i4", "u4", "i8", "u8", "f2", "f4", "f8"]
 SCALARS: list[Any] = [True, 2, -1, 300, 0.5, 1e30, np.float32(2), np.int8(3), np.float64(0.5)]
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=examples(400), deadline=None)
 @given(st.sampled_from(UFUNCS), st.data())
 def test_promotion_of_every_ufunc(name: str, data: st.DataObject) -> None:
     ufunc = getattr(np, name)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -99,7 +99,9 @@ def same_bits(a: Array, b: Array) -> bool:
     return bool(np.all(equal | nans))
 
 
-def changed(start: Module, options: Options) -> list[tuple[str, Module]]:
+def changed(
+    start: Module, options: Options, binding: Mapping[str, int] | None = None
+) -> list[tuple[str, Module]]:
     """(stage, module) behind each stage that changed something, verified; the last, a program."""
     found: list[tuple[str, Module]] = []
 
@@ -108,7 +110,7 @@ def changed(start: Module, options: Options) -> list[tuple[str, Module]]:
             verify(after)
             found.append((stage.name, after))
 
-    lower(start, options, observe=observe)
+    lower(start, options, binding, observe=observe)
     return found
 
 

@@ -12,7 +12,6 @@ import numpy as np
 import pytest
 
 from minicc.compiled import compile_module
-from minicc.compiler import lower
 from minicc.ir import graph
 from minicc.ir.affine import Dim, symbol
 from minicc.ir.arith import identity_of
@@ -24,7 +23,7 @@ from minicc.ir.printer import print_module, resources
 from minicc.ir.types import F32, I64, TensorType
 from minicc.options import Options
 from minicc.target import TARGETS
-from tests.stages.programs import Array, constant, same_bits
+from tests.stages.programs import Array, changed, constant, same_bits
 
 Body = Callable[..., Sequence[Value]]
 N, M, H, W = (symbol(name) for name in "nmhw")
@@ -196,7 +195,7 @@ def test_every_stage_at_some_sizes(name: str, target: str) -> None:
     module, types, many = module_of(name)
     chosen = [inputs_at(types, sizes) for sizes in many[3 :: max(1, len(many) // 2)]]
     wanted = [run(module, inputs) for inputs in chosen]
-    stages = every_stage_free(module, target)
+    stages = changed(module, Options(target=target), {})
     tensors = [(stage, made) for stage, made in stages if made.level != "kernel"]
     kernels = [stages[len(tensors)], stages[-1]]  # as they are made, and at the end
     # of the rest only tiles depend on the target
@@ -205,18 +204,6 @@ def test_every_stage_at_some_sizes(name: str, target: str) -> None:
         for inputs, want in zip(chosen, wanted, strict=True):
             for y, w in zip(run(made, inputs), want, strict=True):
                 np.testing.assert_allclose(y, w, rtol=1e-4, atol=2e-4, err_msg=stage)
-
-
-def every_stage_free(module: Module, target: str) -> list[tuple[str, Module]]:
-    found: list[tuple[str, Module]] = []
-    seen = {id(module)}
-
-    def observe(stage: object, before: Module, after: Module, seconds: float) -> None:
-        if after is not before and id(after) not in seen:
-            found.append((getattr(stage, "name", ""), after))
-
-    lower(module, Options(target=target), {}, observe=observe)
-    return found
 
 
 def same_text(module: Module) -> bool:
