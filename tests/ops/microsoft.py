@@ -15,6 +15,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 from onnx import helper, numpy_helper
+from tests.sweeps import part
 
 from minicc.frontends.onnx import import_model
 from minicc.ir import graph
@@ -84,15 +85,24 @@ class Case:
         return bytes(model.SerializeToString())
 
 
-def check(case: Case) -> None:
-    """The same as NumPy, in machine code, with shapes that are known and free."""
+def in_forms(cases: Mapping[str, Case]) -> pytest.MarkDecorator:
+    """Each case with shapes that are known and with free ones; often one of both in `make test`."""
+    pairs = {
+        f"{name}, free" if free else name: (case, free)
+        for name, case in cases.items()
+        for free in ((False, True) if case.free else (False,))
+    }
+    taken = part(pairs, 2)
+    return pytest.mark.parametrize(("case", "free"), [pairs[name] for name in taken], ids=taken)
+
+
+def check(case: Case, free: bool) -> None:
+    """The same as NumPy, in machine code."""
     wanted = [np.asarray(w) for w in case.wants if w is not None]
-    for free in (False, True) if case.free else (False,):
-        model = case.model(free)
-        ops = list(import_model(model).main.body.ops)
-        assert not any(isinstance(op, graph.Host) for op in ops), "it runs on the host"
-        got = InferenceSession(model, threads=1).run(None, case.fed)
-        agree(got, wanted, case.error)
+    model = case.model(free)
+    ops = list(import_model(model).main.body.ops)
+    assert not any(isinstance(op, graph.Host) for op in ops), "it runs on the host"
+    agree(InferenceSession(model, threads=1).run(None, case.fed), wanted, case.error)
 
 
 def check_runtime(case: Case) -> None:

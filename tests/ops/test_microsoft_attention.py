@@ -7,8 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.ops.microsoft import F4, Array, Case, check, check_runtime, half, random
-from tests.sweeps import part
+from tests.ops.microsoft import F4, Array, Case, check, check_runtime, half, in_forms, random
 
 FREE = {2: "batch", 5: "steps", 7: "old", 12: "all"}
 HEADS, SIZE = 3, 6
@@ -368,9 +367,9 @@ def decoding(
 CASES = dict([*self_attention(), *multi_head(), *rotary(), *group_query()])
 
 
-@pytest.mark.parametrize("name", part(CASES, 2))
-def test_against_numpy(name: str) -> None:
-    check(CASES[name])
+@in_forms(CASES)
+def test_against_numpy(case: Case, free: bool) -> None:
+    check(case, free)
 
 
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 from onnx import helper, numpy_helper
-from tests.ops.microsoft import F4, Array, Case, check, random
+from tests.ops.microsoft import F4, Array, Case, check, in_forms, random
 from tests.ops.test_microsoft_fused import convolved
 
 from minicc.errors import UnsupportedError
@@ -75,9 +75,9 @@ def family() -> Iterator[tuple[str, Case]]:
 CASES = dict(family())
 
 
-@pytest.mark.parametrize("case", CASES.values(), ids=CASES)
-def test_against_numpy(case: Case) -> None:
-    check(case)
+@in_forms(CASES)
+def test_against_numpy(case: Case, free: bool) -> None:
+    check(case, free)
 
 
 def test_blocks_of_another_machine_are_refused() -> None:

@@ -7,7 +7,17 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.ops.microsoft import F4, Array, Case, check, check_runtime, half, integers, random
+from tests.ops.microsoft import (
+    F4,
+    Array,
+    Case,
+    check,
+    check_runtime,
+    half,
+    in_forms,
+    integers,
+    random,
+)
 from tests.ops.test_microsoft_more import numbers
 
 EXPERTS, WIDTH, INNER, TOKENS = 4, 32, 16, 7
@@ -180,9 +190,9 @@ def turned() -> Iterator[tuple[str, Case]]:
 CASES = dict([*mixtures(), *others(), *convolutions(), *attention(), *turned()])
 
 
-@pytest.mark.parametrize("case", CASES.values(), ids=CASES)
-def test_against_numpy(case: Case) -> None:
-    check(case)
+@in_forms(CASES)
+def test_against_numpy(case: Case, free: bool) -> None:
+    check(case, free)
 
 
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.ops.microsoft import F4, Array, Case, brain, check, check_runtime, half, random
+from tests.ops.microsoft import F4, Array, Case, brain, check, check_runtime, half, in_forms, random
 
 BATCH = {2: "batch", 5: "steps"}
 ERF: Any = np.vectorize(erf)
@@ -298,9 +298,9 @@ def branches() -> Iterator[tuple[str, Case]]:
 CASES = dict([*activations(), *products(), *norms()])
 
 
-@pytest.mark.parametrize("case", CASES.values(), ids=CASES)
-def test_against_numpy(case: Case) -> None:
-    check(case)
+@in_forms(CASES)
+def test_against_numpy(case: Case, free: bool) -> None:
+    check(case, free)
 
 
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)

@@ -8,7 +8,17 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 import pytest
-from tests.ops.microsoft import F4, Array, Case, check, check_runtime, half, integers, random
+from tests.ops.microsoft import (
+    F4,
+    Array,
+    Case,
+    check,
+    check_runtime,
+    half,
+    in_forms,
+    integers,
+    random,
+)
 
 FREE = {2: "batch", 5: "steps"}
 
@@ -216,9 +226,9 @@ def crops(x: Array, boxes: Array, batch: Array, size: tuple[int, int], mode: str
 CASES = dict([*products(), *products_by_table(), *rows_of_blocks(), *small()])
 
 
-@pytest.mark.parametrize("case", CASES.values(), ids=CASES)
-def test_against_numpy(case: Case) -> None:
-    check(case)
+@in_forms(CASES)
+def test_against_numpy(case: Case, free: bool) -> None:
+    check(case, free)
 
 
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.ops.microsoft import F4, Array, Case, check, check_runtime, integers, random
+from tests.ops.microsoft import F4, Array, Case, check, check_runtime, in_forms, integers, random
 from tests.ops.test_microsoft_attention import attended, causal, heads_of, hiding
 from tests.ops.test_microsoft_fused import layer_norm, sigmoid, softmax
 
@@ -375,9 +375,9 @@ def bare(op: str, x: Array, size: int) -> Iterator[tuple[str, Case]]:
 CASES = dict([*products(), *elementwise(), *attention(), *recurrent()])
 
 
-@pytest.mark.parametrize("case", CASES.values(), ids=CASES)
-def test_against_numpy(case: Case) -> None:
-    check(case)
+@in_forms(CASES)
+def test_against_numpy(case: Case, free: bool) -> None:
+    check(case, free)
 
 
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)

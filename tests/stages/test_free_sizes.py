@@ -24,6 +24,7 @@ from minicc.ir.types import F32, I64, TensorType
 from minicc.options import Options
 from minicc.target import TARGETS
 from tests.stages.programs import Array, changed, constant, same_bits
+from tests.sweeps import part
 
 Body = Callable[..., Sequence[Value]]
 N, M, H, W = (symbol(name) for name in "nmhw")
@@ -189,8 +190,7 @@ def test_batches_of_small_images(channels: int, size: tuple[int, int], target: s
             np.testing.assert_allclose(y, want, rtol=1e-4, atol=1e-3, err_msg=str(n))
 
 
-@pytest.mark.parametrize("target", TARGETS)
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize(("name", "target"), part(product(CASES, TARGETS), 2))
 def test_every_stage_at_some_sizes(name: str, target: str) -> None:
     module, types, many = module_of(name)
     chosen = [inputs_at(types, sizes) for sizes in many[3 :: max(1, len(many) // 2)]]
