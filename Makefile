@@ -36,11 +36,14 @@ types:
 	set -e; for lesson in $(LESSONS); do $(BIN)/mypy $$lesson; done
 	$(BIN)/lint-imports
 
+# All tests of a file run in one process, which makes what they share once.
+PYTEST := $(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
+
 tests:
-	$(BIN)/python -m pytest -n 2
+	$(PYTEST)
 
 sweep: $(VENV)/.installed-test
-	MINICC_SWEEP=all $(BIN)/python -m pytest -n 2
+	MINICC_SWEEP=all $(PYTEST)
 
 fuzz: $(VENV)/.installed-test
 	$(BIN)/python -m tests.generate run --minutes $(MINUTES) $(if $(SEED),--first $(SEED))

@@ -23,13 +23,13 @@ def text_at(stage: str, folder: Path, *args: str) -> str:
 
 
 def test_each_stage_is_left_out_in_turn() -> None:
-    told = json.loads(invoke("bench", MODEL, "--ablate", "--seconds", "0.05", "--json").stdout)
+    told = json.loads(invoke("bench", MODEL, "--ablate", "--seconds", "0.01", "--json").stdout)
     rows = {row["without"]: row for row in told["ablated"]}
     assert [*rows] == ["", *(s.name for s in STAGES if not s.needed)]
     assert rows["merge"]["launches"] >= rows[""]["launches"] == 8
     assert all(row["moved_bytes"] > 0 < row["kept_bytes"] for row in rows.values())
     assert max(row["difference"] for row in rows.values()) < 1e-5
-    shown = invoke("bench", MODEL, "--ablate", "--seconds", "0.05", "--skip", "merge").stdout
+    shown = invoke("bench", MODEL, "--ablate", "--seconds", "0.01", "--skip", "merge").stdout
     assert "MB moved" in shown
     assert shown.splitlines()[1].split()[:1] == ["nothing"]
 

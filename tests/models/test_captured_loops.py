@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.sweeps import part
 
 import minicc
 from minicc.compiler import lower
@@ -496,7 +497,7 @@ def drawn(seed: int) -> tuple[Function, str]:
 
 
 @pytest.mark.filterwarnings("ignore::minicc.PerformanceWarning")
-@pytest.mark.parametrize("seed", range(64))
+@pytest.mark.parametrize("seed", part(range(64), 2))
 def test_random_loops(seed: int) -> None:
     f, text = drawn(seed)
     rng = np.random.default_rng(seed)

@@ -254,7 +254,7 @@ def test_stages_can_be_left_out(dump: Path) -> None:
     model, x = str(dump / "model.onnx"), np.load(dump / "x.npy")
     want = np.load(dump / "y.npy")
     optional = [s.name for s in STAGES if not s.needed]
-    for skip in ([name] for name in optional):
+    for skip in ([name] for name in part(optional, 2)):
         got = InferenceSession(model, options=Options(skip=skip)).run(None, {"x": x})[0]
         np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-6, err_msg=skip[0])
     got = InferenceSession(model, options=Options(skip=optional)).run(None, {"x": x})[0]
