@@ -145,202 +145,124 @@ def _fma(a: Array, b: Array, c: Array) -> Array:
     return np.asarray(a * b + c)
 
 
-class Add(Binary, name="arith.add"):
+class Add(Binary, name="arith.add", compute=_wide(np.add)):
     """a + b."""
 
-    compute = _wide(np.add)
 
-
-class Sub(Binary, name="arith.sub"):
+class Sub(Binary, name="arith.sub", compute=_wide(np.subtract)):
     """a - b."""
 
-    compute = _wide(np.subtract)
 
-
-class Mul(Binary, name="arith.mul"):
+class Mul(Binary, name="arith.mul", compute=_wide(np.multiply)):
     """a * b."""
 
-    compute = _wide(np.multiply)
 
-
-class Div(Binary, name="arith.div"):
+class Div(Binary, name="arith.div", compute=_wide(_divide)):
     """a / b; integers truncate toward zero, and anything by 0 is 0."""
 
-    compute = _wide(_divide)
 
-
-class FloorDiv(Binary, name="arith.floordiv"):
+class FloorDiv(Binary, name="arith.floordiv", compute=_wide(_floor_divide)):
     """The largest integer not above a / b; integers by 0 give 0."""
 
-    compute = _wide(_floor_divide)
 
-
-class Mod(Binary, name="arith.mod"):
+class Mod(Binary, name="arith.mod", compute=_wide(_remainder)):
     """a - floordiv(a, b) * b, with the sign of b; integers by 0 give 0."""
 
-    compute = _wide(_remainder)
 
-
-class Max(Binary, name="arith.max"):
+class Max(Binary, name="arith.max", kinds="fiub", compute=_wide(np.maximum)):
     """The greater; NaN if either is."""
 
-    kinds = "fiub"
-    compute = _wide(np.maximum)
 
-
-class Min(Binary, name="arith.min"):
+class Min(Binary, name="arith.min", kinds="fiub", compute=_wide(np.minimum)):
     """The smaller; NaN if either is."""
 
-    kinds = "fiub"
-    compute = _wide(np.minimum)
 
-
-class MaxNumber(Binary, name="arith.maxnum"):
+class MaxNumber(Binary, name="arith.maxnum", kinds="f", compute=_wide(np.fmax)):
     """The greater; where one is NaN, the other."""
 
-    kinds = "f"
-    compute = _wide(np.fmax)
 
-
-class Pow(Binary, name="arith.pow"):
+class Pow(Binary, name="arith.pow", kinds="f", compute=_wide(np.power)):
     """a to the power b, for floats."""
 
-    kinds = "f"
-    compute = _wide(np.power)
 
-
-class And(Binary, name="arith.and"):
+class And(Binary, name="arith.and", kinds="iub", compute=np.bitwise_and):
     """Bitwise and; logical on booleans."""
 
-    kinds = "iub"
-    compute = np.bitwise_and
 
-
-class Or(Binary, name="arith.or"):
+class Or(Binary, name="arith.or", kinds="iub", compute=np.bitwise_or):
     """Bitwise or; logical on booleans."""
 
-    kinds = "iub"
-    compute = np.bitwise_or
 
-
-class Xor(Binary, name="arith.xor"):
+class Xor(Binary, name="arith.xor", kinds="iub", compute=np.bitwise_xor):
     """Bitwise exclusive or; logical on booleans."""
 
-    kinds = "iub"
-    compute = np.bitwise_xor
 
-
-class Lt(Comparison, name="arith.lt"):
+class Lt(Comparison, name="arith.lt", compute=_wide(np.less)):
     """a < b."""
 
-    compute = _wide(np.less)
 
-
-class Le(Comparison, name="arith.le"):
+class Le(Comparison, name="arith.le", compute=_wide(np.less_equal)):
     """a <= b."""
 
-    compute = _wide(np.less_equal)
 
-
-class Eq(Comparison, name="arith.eq"):
+class Eq(Comparison, name="arith.eq", compute=_wide(np.equal)):
     """a == b."""
 
-    compute = _wide(np.equal)
 
-
-class Ne(Comparison, name="arith.ne"):
+class Ne(Comparison, name="arith.ne", compute=_wide(np.not_equal)):
     """a != b."""
 
-    compute = _wide(np.not_equal)
 
-
-class Neg(Unary, name="arith.neg"):
+class Neg(Unary, name="arith.neg", compute=np.negative):
     """-x; flips the sign of zeros and NaNs too."""
 
-    compute = np.negative
 
-
-class Abs(Unary, name="arith.abs"):
+class Abs(Unary, name="arith.abs", compute=np.abs):
     """|x|."""
 
-    compute = np.abs
 
-
-class Exp(Unary, name="arith.exp"):
+class Exp(Unary, name="arith.exp", kinds="f", compute=_wide(np.exp)):
     """e to the power x."""
 
-    kinds = "f"
-    compute = _wide(np.exp)
 
-
-class Exp2(Unary, name="arith.exp2"):
+class Exp2(Unary, name="arith.exp2", kinds="f", compute=_wide(np.exp2)):
     """2 to the power x."""
 
-    kinds = "f"
-    compute = _wide(np.exp2)
 
-
-class Exp2Nonpositive(Unary, name="arith.exp2_nonpositive"):
+class Exp2Nonpositive(Unary, name="arith.exp2_nonpositive", kinds="f", compute=_wide(np.exp2)):
     """2 to the power x, which is at most 0 or NaN: so no result is too large."""
 
-    kinds = "f"
-    compute = _wide(np.exp2)
 
-
-class Log(Unary, name="arith.log"):
+class Log(Unary, name="arith.log", kinds="f", compute=_wide(np.log)):
     """The natural logarithm: -inf at 0, NaN below."""
 
-    kinds = "f"
-    compute = _wide(np.log)
 
-
-class Sqrt(Unary, name="arith.sqrt"):
+class Sqrt(Unary, name="arith.sqrt", kinds="f", compute=_wide(np.sqrt)):
     """The square root, correctly rounded."""
 
-    kinds = "f"
-    compute = _wide(np.sqrt)
 
-
-class Tanh(Unary, name="arith.tanh"):
+class Tanh(Unary, name="arith.tanh", kinds="f", compute=_wide(np.tanh)):
     """The hyperbolic tangent."""
 
-    kinds = "f"
-    compute = _wide(np.tanh)
 
-
-class Erf(Unary, name="arith.erf"):
+class Erf(Unary, name="arith.erf", kinds="f", compute=_wide(_erf)):
     """The error function."""
 
-    kinds = "f"
-    compute = _wide(_erf)
 
-
-class Floor(Unary, name="arith.floor"):
+class Floor(Unary, name="arith.floor", kinds="f", compute=_wide(np.floor)):
     """The largest integer not above x."""
 
-    kinds = "f"
-    compute = _wide(np.floor)
 
-
-class Ceil(Unary, name="arith.ceil"):
+class Ceil(Unary, name="arith.ceil", kinds="f", compute=_wide(np.ceil)):
     """The smallest integer not below x."""
 
-    kinds = "f"
-    compute = _wide(np.ceil)
 
-
-class Round(Unary, name="arith.round"):
+class Round(Unary, name="arith.round", kinds="f", compute=_wide(np.rint)):
     """The nearest integer, ties to even."""
 
-    kinds = "f"
-    compute = _wide(np.rint)
 
-
-class Not(Unary, name="arith.not"):
+class Not(Unary, name="arith.not", kinds="iub", compute=np.invert):
     """Logical negation of booleans, bitwise of integers."""
-
-    kinds = "iub"
-    compute = np.invert
 
 
 class Fma(Elementwise, name="arith.fma"):

@@ -82,7 +82,8 @@ class Op:
     `x: Value` is an operand, `xs: tuple[Value, ...]` (last of the operands) any number of them,
     `body: Region` a region, everything else an attribute (with an optional default). A subclass
     states its type rule `infer`, its meaning `evaluate`, and what else must hold in `verify`. Both
-    the builder and the verifier call `infer`.
+    the builder and the verifier call `infer`. What is declared as `ClassVar` may be given as `name`
+    is.
     """
 
     __slots__ = ("attrs", "loc", "operands", "regions", "results")
@@ -92,8 +93,12 @@ class Op:
     control: ClassVar[bool] = False  # whether its regions hold ops of its own level
     inside: ClassVar[str] = ""  # the level of its regions, where that is not its own
 
-    def __init_subclass__(cls, name: str = "", **rest: Any) -> None:
-        super().__init_subclass__(**rest)
+    def __init_subclass__(cls, name: str = "", **given: Any) -> None:
+        super().__init_subclass__()
+        for key, value in given.items():
+            if not any(key in inspect.get_annotations(base) for base in cls.__mro__):
+                raise TypeError(f"{name} has nothing called {key}")
+            setattr(cls, key, value)
         inherited = {f.name: f for f in cls.fields}
         for field, annotation in inspect.get_annotations(cls).items():
             text = _annotation_text(annotation)

@@ -34,67 +34,45 @@ class Circular(Op):
             return (np.asarray(out, x.dtype),)
 
 
-class Sin(Circular, name="graph.sin"):
+class Sin(Circular, name="graph.sin", compute=np.sin):
     """The sine; NaN at infinities."""
 
-    compute = np.sin
 
-
-class Cos(Circular, name="graph.cos"):
+class Cos(Circular, name="graph.cos", compute=np.cos):
     """The cosine; NaN at infinities."""
 
-    compute = np.cos
 
-
-class Tan(Circular, name="graph.tan"):
+class Tan(Circular, name="graph.tan", compute=np.tan):
     """The tangent; NaN at infinities."""
 
-    compute = np.tan
 
-
-class Asin(Circular, name="graph.asin"):
+class Asin(Circular, name="graph.asin", compute=np.arcsin):
     """The inverse of the sine; NaN outside of -1 to 1."""
 
-    compute = np.arcsin
 
-
-class Acos(Circular, name="graph.acos"):
+class Acos(Circular, name="graph.acos", compute=np.arccos):
     """The inverse of the cosine; NaN outside of -1 to 1."""
 
-    compute = np.arccos
 
-
-class Atan(Circular, name="graph.atan"):
+class Atan(Circular, name="graph.atan", compute=np.arctan):
     """The inverse of the tangent."""
 
-    compute = np.arctan
 
-
-class Sinh(Circular, name="graph.sinh"):
+class Sinh(Circular, name="graph.sinh", compute=np.sinh):
     """The hyperbolic sine."""
 
-    compute = np.sinh
 
-
-class Cosh(Circular, name="graph.cosh"):
+class Cosh(Circular, name="graph.cosh", compute=np.cosh):
     """The hyperbolic cosine."""
 
-    compute = np.cosh
 
-
-class Asinh(Circular, name="graph.asinh"):
+class Asinh(Circular, name="graph.asinh", compute=np.arcsinh):
     """The inverse of the hyperbolic sine."""
 
-    compute = np.arcsinh
 
-
-class Acosh(Circular, name="graph.acosh"):
+class Acosh(Circular, name="graph.acosh", compute=np.arccosh):
     """The inverse of the hyperbolic cosine; NaN below 1."""
 
-    compute = np.arccosh
 
-
-class Atanh(Circular, name="graph.atanh"):
+class Atanh(Circular, name="graph.atanh", compute=np.arctanh):
     """The inverse of the hyperbolic tangent; infinite at -1 and 1, NaN outside."""
-
-    compute = np.arctanh

@@ -63,184 +63,120 @@ class Binary(Elementwise):
     b: Value
 
 
-class Add(Binary, name="graph.add"):
+class Add(Binary, name="graph.add", scalar=arith.Add, of_complex=True):
     """a + b; integers wrap."""
 
-    scalar = arith.Add
-    of_complex = True
 
-
-class Sub(Binary, name="graph.sub"):
+class Sub(Binary, name="graph.sub", scalar=arith.Sub, of_complex=True):
     """a - b; integers wrap."""
 
-    scalar = arith.Sub
-    of_complex = True
 
-
-class Mul(Binary, name="graph.mul"):
+class Mul(Binary, name="graph.mul", scalar=arith.Mul, of_complex=True):
     """a * b; integers wrap."""
 
-    scalar = arith.Mul
-    of_complex = True
 
-
-class Div(Binary, name="graph.div"):
+class Div(Binary, name="graph.div", scalar=arith.Div):
     """a / b; integers truncate toward zero, and anything by 0 is 0."""
 
-    scalar = arith.Div
 
-
-class FloorDiv(Binary, name="graph.floordiv"):
+class FloorDiv(Binary, name="graph.floordiv", scalar=arith.FloorDiv):
     """The largest integer not above a / b; integers by 0 give 0."""
 
-    scalar = arith.FloorDiv
 
-
-class Mod(Binary, name="graph.mod"):
+class Mod(Binary, name="graph.mod", scalar=arith.Mod):
     """a - floordiv(a, b) * b, with the sign of b; integers by 0 give 0."""
 
-    scalar = arith.Mod
 
-
-class Max(Binary, name="graph.max"):
+class Max(Binary, name="graph.max", scalar=arith.Max):
     """The greater; NaN if either is."""
 
-    scalar = arith.Max
 
-
-class Min(Binary, name="graph.min"):
+class Min(Binary, name="graph.min", scalar=arith.Min):
     """The smaller; NaN if either is."""
 
-    scalar = arith.Min
 
-
-class Pow(Binary, name="graph.pow"):
+class Pow(Binary, name="graph.pow", scalar=arith.Pow):
     """a to the power b, for floats."""
 
-    scalar = arith.Pow
 
-
-class And(Binary, name="graph.and"):
+class And(Binary, name="graph.and", scalar=arith.And):
     """Bitwise and; logical on booleans."""
 
-    scalar = arith.And
 
-
-class Or(Binary, name="graph.or"):
+class Or(Binary, name="graph.or", scalar=arith.Or):
     """Bitwise or; logical on booleans."""
 
-    scalar = arith.Or
 
-
-class Xor(Binary, name="graph.xor"):
+class Xor(Binary, name="graph.xor", scalar=arith.Xor):
     """Bitwise exclusive or; logical on booleans."""
 
-    scalar = arith.Xor
 
-
-class Lt(Binary, name="graph.lt"):
+class Lt(Binary, name="graph.lt", scalar=arith.Lt):
     """a < b, as booleans."""
 
-    scalar = arith.Lt
 
-
-class Le(Binary, name="graph.le"):
+class Le(Binary, name="graph.le", scalar=arith.Le):
     """a <= b, as booleans."""
 
-    scalar = arith.Le
 
-
-class Eq(Binary, name="graph.eq"):
+class Eq(Binary, name="graph.eq", scalar=arith.Eq, of_complex=True):
     """a == b, as booleans."""
 
-    scalar = arith.Eq
-    of_complex = True
 
-
-class Ne(Binary, name="graph.ne"):
+class Ne(Binary, name="graph.ne", scalar=arith.Ne, of_complex=True):
     """a != b, as booleans."""
 
-    scalar = arith.Ne
-    of_complex = True
 
-
-class Neg(Unary, name="graph.neg"):
+class Neg(Unary, name="graph.neg", scalar=arith.Neg, of_complex=True):
     """-x; flips the sign of zeros and NaNs too."""
 
-    scalar = arith.Neg
-    of_complex = True
 
-
-class Abs(Unary, name="graph.abs"):
+class Abs(Unary, name="graph.abs", scalar=arith.Abs):
     """|x|."""
 
-    scalar = arith.Abs
 
-
-class Exp(Unary, name="graph.exp"):
+class Exp(Unary, name="graph.exp", scalar=arith.Exp):
     """e to the power x."""
 
-    scalar = arith.Exp
 
-
-class Exp2(Unary, name="graph.exp2"):
+class Exp2(Unary, name="graph.exp2", scalar=arith.Exp2):
     """2 to the power x."""
 
-    scalar = arith.Exp2
 
-
-class Exp2Nonpositive(Unary, name="graph.exp2_nonpositive"):
+class Exp2Nonpositive(Unary, name="graph.exp2_nonpositive", scalar=arith.Exp2Nonpositive):
     """2 to the power x, which is at most 0 or NaN."""
 
-    scalar = arith.Exp2Nonpositive
 
-
-class Log(Unary, name="graph.log"):
+class Log(Unary, name="graph.log", scalar=arith.Log):
     """The natural logarithm: -inf at 0, NaN below."""
 
-    scalar = arith.Log
 
-
-class Sqrt(Unary, name="graph.sqrt"):
+class Sqrt(Unary, name="graph.sqrt", scalar=arith.Sqrt):
     """The square root, correctly rounded."""
 
-    scalar = arith.Sqrt
 
-
-class Tanh(Unary, name="graph.tanh"):
+class Tanh(Unary, name="graph.tanh", scalar=arith.Tanh):
     """The hyperbolic tangent."""
 
-    scalar = arith.Tanh
 
-
-class Erf(Unary, name="graph.erf"):
+class Erf(Unary, name="graph.erf", scalar=arith.Erf):
     """The error function."""
 
-    scalar = arith.Erf
 
-
-class Floor(Unary, name="graph.floor"):
+class Floor(Unary, name="graph.floor", scalar=arith.Floor):
     """The largest integer not above x."""
 
-    scalar = arith.Floor
 
-
-class Ceil(Unary, name="graph.ceil"):
+class Ceil(Unary, name="graph.ceil", scalar=arith.Ceil):
     """The smallest integer not below x."""
 
-    scalar = arith.Ceil
 
-
-class Round(Unary, name="graph.round"):
+class Round(Unary, name="graph.round", scalar=arith.Round):
     """The nearest integer, ties to even."""
 
-    scalar = arith.Round
 
-
-class Not(Unary, name="graph.not"):
+class Not(Unary, name="graph.not", scalar=arith.Not):
     """Logical negation of booleans, bitwise of integers."""
-
-    scalar = arith.Not
 
 
 class Select(Elementwise, name="graph.select"):
