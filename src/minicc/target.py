@@ -33,7 +33,7 @@ _LLVM_NAMES = {
 _LLVM_DOTS = {"avx512_vnni": "avx512vnni", "avx_vnni": "avxvnni"}
 
 
-class Target:
+class Target(NamedTuple):
     """A processor: `cpu` and `features` as LLVM spells them, the rest for schedules.
 
     `vector_bits` is the widest register, `registers` how many of them there are; `has_fma` and
@@ -44,70 +44,30 @@ class Target:
     core does while one number comes from memory. Two targets are equal when their names are.
     """
 
-    __slots__ = (
-        "cpu",
-        "dots",
-        "features",
-        "has_fma",
-        "has_masks",
-        "l1",
-        "l2",
-        "name",
-        "needs",
-        "registers",
-        "stream",
-        "vector_bits",
-    )
-
-    def __init__(
-        self,
-        name: str,
-        cpu: str,
-        features: str,
-        vector_bits: int,
-        registers: int,
-        *,
-        has_fma: bool,
-        has_masks: bool,
-        l1: int,
-        l2: int,
-        stream: float,
-        needs: frozenset[str],
-        dots: tuple[str, ...] = ("i16",),
-    ) -> None:
-        self.name = name
-        self.cpu = cpu
-        self.features = features
-        self.vector_bits = vector_bits
-        self.registers = registers
-        self.has_fma = has_fma
-        self.has_masks = has_masks
-        self.l1 = l1
-        self.l2 = l2
-        self.stream = stream
-        self.needs = needs
-        self.dots = dots
+    name: str
+    cpu: str
+    features: str
+    vector_bits: int
+    registers: int
+    has_fma: bool
+    has_masks: bool
+    l1: int
+    l2: int
+    needs: frozenset[str]
+    stream: float = 12.0
+    dots: tuple[str, ...] = ("i16",)
 
     def machine(self, name: str, l1: int, l2: int, dots: str = "") -> Target:
         """The machine of that name, which runs this target's code and has these caches.
 
         It may have the feature of that name, which multiplies words of bytes, too.
         """
-        features = [self.features, f"+{_LLVM_DOTS[dots]}"] if dots else [self.features]
-        return Target(
-            name,
-            self.cpu,
-            ",".join(filter(None, features)),
-            self.vector_bits,
-            self.registers,
-            has_fma=self.has_fma,
-            has_masks=self.has_masks,
-            l1=l1,
-            l2=l2,
-            stream=self.stream,
-            needs=self.needs | {dots} if dots else self.needs,
-            dots=("u8.i8", *self.dots) if dots else self.dots,
-        )
+        made = self._replace(name=name, l1=l1, l2=l2)
+        if not dots:
+            return made
+        features = ",".join(filter(None, (self.features, f"+{_LLVM_DOTS[dots]}")))
+        needs, forms = self.needs | {dots}, ("u8.i8", *self.dots)
+        return made._replace(features=features, needs=needs, dots=forms)
 
     @property
     def near(self) -> int:
@@ -161,47 +121,16 @@ class Target:
         raise RuntimeError(f"minicc generates code for x86-64, and this is {platform.machine()}")
 
 
+# fmt: off
 # LLVM would rather use 256 bits on AVX-512 (for memset and such); a frequency drop that no longer
 # exists is the reason. Explicit <16 x float> becomes zmm either way.
-_AVX512 = Target(
-    "avx512",
-    "x86-64-v4",
-    "-prefer-256-bit",
-    512,
-    32,
-    has_fma=True,
-    has_masks=True,
-    l1=32 << 10,
-    l2=1 << 20,
-    stream=12.0,
-    needs=_V4_FLAGS,
-)
-_AVX2 = Target(
-    "avx2",
-    "x86-64-v3",
-    "",
-    256,
-    16,
-    has_fma=True,
-    has_masks=False,
-    l1=32 << 10,
-    l2=512 << 10,
-    stream=12.0,
-    needs=_V3_FLAGS,
-)
-_X86_64 = Target(
-    "x86-64",
-    "x86-64",
-    "",
-    128,
-    16,
-    has_fma=False,
-    has_masks=False,
-    l1=32 << 10,
-    l2=256 << 10,
-    stream=12.0,
-    needs=frozenset(),
-)
+_AVX512 = Target("avx512", "x86-64-v4", "-prefer-256-bit", 512, 32, has_fma=True, has_masks=True,
+                 l1=32 << 10, l2=1 << 20, needs=_V4_FLAGS)
+_AVX2 = Target("avx2", "x86-64-v3", "", 256, 16, has_fma=True, has_masks=False,
+               l1=32 << 10, l2=512 << 10, needs=_V3_FLAGS)
+_X86_64 = Target("x86-64", "x86-64", "", 128, 16, has_fma=False, has_masks=False,
+                 l1=32 << 10, l2=256 << 10, needs=frozenset())
+# fmt: on
 
 TARGETS = {target.name: target for target in (_AVX512, _AVX2, _X86_64)}
 """The general targets, widest first, with the caches that are usual."""
