@@ -22,7 +22,7 @@ from tests.sweeps import part
 
 from minicc.ir import graph
 from minicc.ir.build import Builder
-from minicc.ir.core import Literal, Value
+from minicc.ir.core import REGISTRY, Literal, Value
 from minicc.ir.interpret import run
 from minicc.ir.types import DTYPES, STORED, DType, TensorType
 from minicc.options import Options
@@ -40,10 +40,8 @@ _LAST = st.sampled_from([1, 17, 33, 100])
 _DRAWN = settings(max_examples=2, deadline=None, derandomize=True)
 _ELEMENTWISE = [
     op
-    for op in (getattr(graph, name) for name in graph.__all__)
-    if isinstance(op, type)
-    and issubclass(op, graph.Elementwise)
-    and op.opname
+    for op in REGISTRY.values()
+    if issubclass(op, graph.Elementwise)
     and op not in (graph.Cast, graph.BitCast, graph.Select, *POINTWISE)
 ]
 

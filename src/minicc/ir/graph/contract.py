@@ -8,13 +8,14 @@ are summed; the form's lhs is the second operand where they are `swapped`.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from minicc.ir.affine import Dim
 from minicc.ir.core import Array, Op, RunRegion, Value
+from minicc.ir.graph.movement import Transpose
 from minicc.ir.graph.shapes import agree, differ, window_extent
 from minicc.ir.types import TensorType
 from minicc.ir.words import FORMS, parts_of, require_words
@@ -33,6 +34,14 @@ def parse_equation(equation: str) -> tuple[str, str, str]:
     if unknown := sorted({*out} - {*left, *right}):
         raise ValueError(f'equation "{equation}" has {", ".join(unknown)} in the result alone')
     return left, right, out
+
+
+def untransposed(v: Value, term: str, makers: Mapping[Value, Op]) -> tuple[Value, str]:
+    """What a value is before it is transposed, with the letters that its axes then have."""
+    while isinstance(op := makers.get(v), Transpose):
+        letters = dict(zip(op.perm, term, strict=True))
+        v, term = op.x, "".join(letters[k] for k in range(len(term)))
+    return v, term
 
 
 def check_numeric(op: Op, a: TensorType, b: TensorType) -> None:

@@ -13,7 +13,7 @@ import numpy as np
 from minicc.ir import arith
 from minicc.ir.core import Op, RunRegion, Value
 from minicc.ir.graph.shapes import broadcast_shapes
-from minicc.ir.types import BOOL, DType, TensorType, converted
+from minicc.ir.types import BOOL, DType, TensorType, bits_type, converted
 
 
 class Elementwise(Op):
@@ -203,3 +203,16 @@ class Cast(Unary, name="graph.cast"):
 
     def evaluate(self, run: RunRegion, *args: Any) -> tuple[Any, ...]:
         return (converted(args[0], self.x.type.dtype, self.dtype),)
+
+
+class BitCast(Unary, name="graph.bitcast"):
+    """The same bits read as another element type of the same width."""
+
+    dtype: DType
+    scalar = arith.BitCast
+
+    def infer(self) -> tuple[TensorType, ...]:
+        return (bits_type(self.opname, self.x.type, self.dtype),)
+
+    def evaluate(self, run: RunRegion, *args: Any) -> tuple[Any, ...]:
+        return (np.require(args[0], requirements="C").view(self.dtype.numpy),)

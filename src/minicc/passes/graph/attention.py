@@ -125,7 +125,7 @@ def _attention(op: Op, values: int, makers: Mapping[Value, Op]) -> Attention | N
     assert isinstance(product, graph.Contract)
     terms = graph.parse_equation(product.equation)
     pairs = zip(product.operands, terms, strict=False)
-    factors = tuple(untransposed(v, term, makers) for v, term in pairs)
+    factors = tuple(graph.untransposed(v, term, makers) for v, term in pairs)
     top, of_top = _unguarded(exponential[0].operands[1], -np.inf, makers)
     assert isinstance(top, graph.Reduce)
     if top.result.type.dtype not in (F32, F64):
@@ -248,14 +248,6 @@ def _spread(v: Value, makers: Mapping[Value, Op]) -> tuple[Op, ...]:
                 return ()
             found += before
     return (*found, op)
-
-
-def untransposed(v: Value, term: str, makers: Mapping[Value, Op]) -> tuple[Value, str]:
-    """What a value is before it is transposed, with the letters that its axes then have."""
-    while isinstance(op := makers.get(v), graph.Transpose):
-        letters = dict(zip(op.perm, term, strict=True))
-        v, term = op.x, "".join(letters[k] for k in range(len(term)))
-    return v, term
 
 
 def _keeps_last(op: graph.Reshape) -> bool:

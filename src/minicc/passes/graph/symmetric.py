@@ -16,7 +16,6 @@ from typing import NamedTuple
 from minicc.ir import graph
 from minicc.ir.core import Function, Op, Value
 from minicc.ir.rewrite import Rebuilder, rebuild
-from minicc.passes.graph.attention import untransposed
 
 _STRIPS = (1, 2, 4)
 _NARROW = 100  # rows below which a strip's product is slower
@@ -48,7 +47,10 @@ def _planned(op: Op, turned: Mapping[Value, Op]) -> _Square | None:
     if not isinstance(op, graph.Contract) or op.a.type.rank != 2 or op.b.type.rank != 2:
         return None
     left, right, out = graph.parse_equation(op.equation)
-    (x, left), (other, right) = untransposed(op.a, left, turned), untransposed(op.b, right, turned)
+    (x, left), (other, right) = (
+        graph.untransposed(op.a, left, turned),
+        graph.untransposed(op.b, right, turned),
+    )
     shared = [k for k in range(2) if left[k] == right[k] and left[k] not in out]
     if x is not other or len(shared) != 1 or len(out) != 2:
         return None

@@ -375,8 +375,7 @@ def _window(b: Rebuilder, op: Any, operands: tuple[Value, ...]) -> Value:
 
 
 def _contract(b: Rebuilder, op: Any, operands: tuple[Value, ...]) -> Value:
-    terms, _, out = op.equation.partition("->")
-    left, _, right = terms.partition(",")
+    left, right, out = graph.parse_equation(op.equation)
     extent: dict[str, Dim] = {}
     for letters, value in zip((left, right), operands, strict=True):
         for letter, n in zip(letters, value.type.shape, strict=True):
