@@ -31,10 +31,10 @@ from minicc.frontends.onnx.reader import read_node
 from minicc.frontends.onnx.registry import OPERATORS
 
 SHARDS = 24
-EVERY = 24  # of so many tests, one is run here with free dimensions and with constants
+EVERY = 48  # of so many tests, one is run here with free dimensions and with constants
 
 
-@pytest.mark.parametrize("shard", part(range(SHARDS), 4))
+@pytest.mark.parametrize("shard", part(range(SHARDS), 6))
 def test_backend(shard: int) -> None:
     known = listed()
     wrong: list[str] = []

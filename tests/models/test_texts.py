@@ -134,7 +134,7 @@ def test_the_text_of_every_stage_runs_as_the_model(make: Any, tmp_path: Path) ->
     want = session.run(None, feed)
     files = sorted((tmp_path / "dump").glob("*.mcc"))
     assert len(files) == len(STAGES)
-    for number, file in enumerate(files):
+    for number, file in part(enumerate(files), 2):
         text = InferenceSession(file, threads=2)
         assert [o.name for o in text.get_outputs()] == [o.name for o in session.get_outputs()]
         got = text.run(None, feed)

@@ -119,7 +119,7 @@ def test_select(dtype: DType) -> None:
     check(lambda b, *xs: b.emit(graph.Select, *xs), [condition, *operands])
 
 
-@pytest.mark.parametrize(("source", "target"), part(itertools.product(_TYPES, _TYPES), 3), ids=str)
+@pytest.mark.parametrize(("source", "target"), part(itertools.product(_TYPES, _TYPES), 5), ids=str)
 def test_cast(source: DType, target: DType) -> None:
     x = values(source, (3, 37), 4)
     if source.is_float and target.is_integer:  # what is out of range is not defined
@@ -163,7 +163,7 @@ _MOVEMENT: dict[str, Build] = {
 _MOVED = [(3, 5, 18), (17, 33, 2), (3, 0, 18), (0, 4), (100,), (1, 1, 1), (0,), ()]
 
 
-@pytest.mark.parametrize(("name", "shape"), part(itertools.product(_MOVEMENT, _MOVED), 2), ids=str)
+@pytest.mark.parametrize(("name", "shape"), part(itertools.product(_MOVEMENT, _MOVED), 3), ids=str)
 @settings(max_examples=2, deadline=None, derandomize=True)
 @given(dtype=st.sampled_from(_TYPES))
 def test_movement(name: str, shape: tuple[int, ...], dtype: DType) -> None:

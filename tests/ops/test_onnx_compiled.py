@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from onnx import helper
+from tests.sweeps import examples
 
 from minicc import InferenceSession
 from minicc.errors import UserError
@@ -19,7 +20,7 @@ from minicc.frontends.onnx.reader import read_node
 
 Array = np.ndarray[Any, Any]
 Feeds = Mapping[str, Array]
-EXAMPLES = settings(max_examples=12, deadline=None, derandomize=True)
+EXAMPLES = settings(max_examples=examples(12), deadline=None, derandomize=True)
 
 
 def model(nodes: Sequence[Any], feeds: Feeds, outputs: str = "y", free: str = "") -> bytes:
@@ -147,7 +148,7 @@ def test_what_stands_in_both_tables_is_entered_in_both(op: str) -> None:
     subprocess.run([sys.executable, "-c", text], check=True)
 
 
-@settings(EXAMPLES, max_examples=6)
+@settings(EXAMPLES, max_examples=examples(6))
 @given(st.data())
 def test_cropping_what_the_run_says(data: st.DataObject) -> None:
     """A roi among the inputs does what a constant one does; axes may be free."""

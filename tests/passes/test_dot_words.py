@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from typing import Any
 
@@ -22,6 +23,7 @@ from minicc.ir.types import I8, I32, U8, TensorType
 from minicc.options import Options
 from minicc.passes.graph.choose_algorithm import choose_algorithm
 from minicc.target import MACHINES, Target
+from tests.sweeps import part
 
 Array = npt.NDArray[Any]
 
@@ -57,11 +59,12 @@ CASES = [
 ]
 
 
-@pytest.mark.parametrize("target", ["x86-64", "avx2", "avx512", "alder-lake", "sapphire-rapids"])
-@pytest.mark.parametrize(("left", "right", "pairs", "best"), CASES)
-def test_the_form_that_fits_is_taken(
-    left: Any, right: Any, pairs: str, best: str, target: str
-) -> None:
+TARGETS = ["x86-64", "avx2", "avx512", "alder-lake", "sapphire-rapids"]
+
+
+@pytest.mark.parametrize(("case", "target"), part(itertools.product(CASES, TARGETS), 2))
+def test_the_form_that_fits_is_taken(case: tuple[Any, Any, str, str], target: str) -> None:
+    left, right, pairs, best = case
     args = numbers(left, 33, 64), numbers(right, 64, 40)
     wanted = best if "u8.i8" in MACHINES[target].dots else pairs
     assert forms(lowered(product, args, target, "choose-algorithm")) == {wanted}

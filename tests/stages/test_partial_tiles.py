@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import product
 from math import prod
 from typing import Any
 
@@ -21,6 +22,7 @@ from minicc.options import Options
 from minicc.runtime import execute
 from minicc.target import TARGETS
 from tests.stages.programs import Array, constant
+from tests.sweeps import part
 
 _RUNNABLE = [name for name, target in TARGETS.items() if target.runs_here()]
 _TYPES = ["f32", "f64", "f16", "bf16", "i8", "i16", "i32", "i64", "u8", "bool"]
@@ -63,9 +65,9 @@ def _given(dtype: str, shape: tuple[int, ...]) -> Array:
     return x.astype(np.float32).astype(element.numpy)
 
 
-@pytest.mark.parametrize("target", _RUNNABLE)
-@pytest.mark.parametrize("dtype", _TYPES)
-@pytest.mark.parametrize("body", [_each, _along, _sums], ids=lambda b: b.__name__)
+@pytest.mark.parametrize(
+    ("body", "dtype", "target"), part(product([_each, _along, _sums], _TYPES, _RUNNABLE), 2)
+)
 def test_machine_code(body: Body, dtype: str, target: str) -> None:
     if body is _sums and DTYPES[dtype].kind == "b":
         pytest.skip("booleans have no sums")

@@ -13,7 +13,7 @@ from minicc.ir.printer import print_module, resources
 from minicc.options import Options
 from minicc.target import TARGETS
 from tests.stages.programs import Array, every_stage, machine_code, programs, same_bits, spread
-from tests.sweeps import examples
+from tests.sweeps import examples, part
 
 _RUNNABLE = [name for name, target in TARGETS.items() if target.runs_here()]
 _SETTINGS = settings(
@@ -34,7 +34,7 @@ def close(got: list[Array], want: list[Array], where: str) -> None:
         np.testing.assert_allclose(g, w, rtol=2e-5, atol=2e-5 * scale, err_msg=where)
 
 
-@pytest.mark.parametrize("target", _RUNNABLE)
+@pytest.mark.parametrize("target", part(_RUNNABLE, 2))
 @_SETTINGS
 @given(programs())
 def test_every_stage_and_machine_code(target: str, made: tuple[Module, list[Array]]) -> None:
