@@ -19,24 +19,8 @@ import numpy as np
 
 from minicc.cli import functions
 from minicc.cli.ablate import ablated, show_ablated
-from minicc.cli.choices import (
-    FUSE,
-    INPUT,
-    JSON,
-    MATH,
-    NO_FUSE,
-    SCHEDULE,
-    SHAPE,
-    SKIP,
-    TARGET,
-    THREADS,
-)
-from minicc.cli.inputs import (
-    bound_session,
-    complete_inputs,
-    parse_inputs,
-    parse_shapes,
-)
+from minicc.cli.choices import INPUT, JSON, SHAPE, THREADS, code_options
+from minicc.cli.inputs import opened, parse_shapes
 from minicc.cli.measuring import Run, difference, measured
 from minicc.cli.progress import Progress
 from minicc.cli.sources import open_source
@@ -70,12 +54,7 @@ _COLUMNS = ("part", "kernel", "us", "share", "points/ns", "computes")
 @click.option("--seconds", type=click.FloatRange(0.01), default=2.0, help="for each engine")
 @click.option("--ablate", is_flag=True, help="measure it without each stage that can be left out")
 @click.option("--profile", "launches", type=click.IntRange(1), help="tell of so many launches")
-@MATH
-@SKIP
-@SCHEDULE
-@FUSE
-@NO_FUSE
-@TARGET
+@code_options
 @JSON
 def bench_command(
     model: str,
@@ -87,14 +66,13 @@ def bench_command(
     ablate: bool,
     launches: int | None,
     as_json: bool,
-    schedule: str,
     **code: Any,
 ) -> None:
     """Measure runs of MODEL, beside another engine's if asked.
 
     MODEL may also be a Python function, named as FILE.py:FUNCTION.
     """
-    options = Options(threads=threads, schedules=schedule, **code)
+    options = Options(threads=threads, **code)
     bound = parse_shapes(shapes)
     _require_of_its_kind(model, against, ablate)
     if functions.is_function(model):
@@ -104,10 +82,7 @@ def bench_command(
         return
     began = time.perf_counter()
     with Progress(f"compiling {model}") as progress:
-        session = bound_session(model, options, bound)
-        given = parse_inputs(inputs)
-        with progress.aside():
-            feed = complete_inputs(session.signature, given, bound, options.memory_limit)
+        session, feed = opened(model, options, inputs, bound, progress)
         want = session.run(None, feed)
     if ablate:
         found = ablated(model, session, feed, seconds)

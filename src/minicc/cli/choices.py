@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
 else:
     schedules = Later("minicc.cli.schedules")
 
+C = TypeVar("C", bound=Callable[..., Any])
 
 MATH = click.option("--math", type=click.Choice(["fast", "strict"]), help="fast may reassociate")
 TARGET = click.option("--target", type=click.Choice([*MACHINES]), help="default: this machine")
@@ -37,14 +39,14 @@ def pairs_of(
     return tuple((a, b) for a, _, b in found)
 
 
-FUSE = click.option(
+_FUSE = click.option(
     "--fuse",
     multiple=True,
     callback=pairs_of,
     metavar="A,B",
     help="put two ops, or their results, in one group (compile --fusion)",
 )
-NO_FUSE = click.option(
+_NO_FUSE = click.option(
     "--no-fuse", multiple=True, callback=pairs_of, metavar="A,B", help="keep them apart"
 )
 THREADS = click.option(
@@ -56,11 +58,21 @@ INPUT = click.option(
 SHAPE = click.option(
     "--shape", "shapes", multiple=True, metavar="X=1x3x224x224", help="sizes of an input"
 )
-SCHEDULE = click.option(
+_SCHEDULE = click.option(
     "--schedule",
-    "schedule",
+    "schedules",
     callback=lambda ctx, param, path: "" if path is None else schedules.read_schedules(path),
     metavar="FILE",
     help="put the schedules of a file in place of the compiler's own",
 )
+_CODE = (MATH, SKIP, _SCHEDULE, _FUSE, _NO_FUSE, TARGET)
+
+
+def code_options(command: C) -> C:
+    """The options that decide code, which `Options` takes under their names."""
+    for option in reversed(_CODE):
+        command = option(command)
+    return command
+
+
 JSON = click.option("--json", "as_json", is_flag=True, help="print one JSON object")

@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from minicc.cli.choices import FUSE, MATH, NO_FUSE, SCHEDULE, SHAPE, SKIP, TARGET
+from minicc.cli.choices import SHAPE, code_options
 from minicc.cli.failures import as_json_object
 from minicc.cli.functions import called, is_function, units_of_function
 from minicc.cli.fusion import text_of_fusion
@@ -83,13 +83,10 @@ from minicc.units import Unit, Units
 @click.option(
     "--fusion", is_flag=True, help="tell of each pair of neighbours why it is fused or not"
 )
-@click.option("--schedules", is_flag=True, help="print the schedules of all groups as a file")
-@MATH
-@SKIP
-@SCHEDULE
-@FUSE
-@NO_FUSE
-@TARGET
+@click.option(
+    "--schedules", "planned", is_flag=True, help="print the schedules of all groups as a file"
+)
+@code_options
 def compile_command(**given: Any) -> None:
     """Run the stages on MODEL or a text FILE.mcc, and show them; or write MODEL compiled.
 
@@ -99,12 +96,13 @@ def compile_command(**given: Any) -> None:
     FILE.py:FUNCTION.
     """
     as_json = given.pop("as_json")
-    code = {name: given.pop(name) for name in ("math", "target", "skip", "fuse", "no_fuse")}
+    names = ("math", "target", "skip", "fuse", "no_fuse", "schedules")
+    code = {name: given.pop(name) for name in names}
     asked = Asked(**given, code=code)
     _check_usage(asked)
     if as_json and not asked.report:
         raise click.UsageError("--json is how --report tells: the text of a module is none")
-    options = Options(schedules=asked.schedule, **code)
+    options = Options(**code)
     if asked.whole is not None:
         with Progress(f"compiling {asked.model}"):
             write_program(asked.model, asked.whole, parse_shapes(asked.shapes), options)
@@ -118,9 +116,9 @@ def compile_command(**given: Any) -> None:
         with Progress(f"importing {asked.model}"):
             units = _units(asked, options)
     chosen = _chosen(units, asked)
-    if asked.schedules or asked.fusion:
+    if asked.planned or asked.fusion:
         with Progress(f"scheduling {asked.model}"):
-            text = (text_of_schedules if asked.schedules else text_of_fusion)(chosen, options)
+            text = (text_of_schedules if asked.planned else text_of_fusion)(chosen, options)
         if asked.output is None:
             click.echo(text, nl=False)
         else:
@@ -132,7 +130,7 @@ def compile_command(**given: Any) -> None:
 
 def _check_usage(asked: Asked) -> None:
     program = is_program(asked.model)
-    if program and (asked.schedules or asked.schedule or asked.fusion):
+    if program and (asked.planned or asked.code["schedules"] or asked.fusion):
         raise click.UsageError("a program is compiled: schedules and fusion are of a model")
     if asked.report and program:
         raise click.UsageError("--report tells of a model: minicc inspect tells of a program")

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 import numpy as np
 
+from minicc.cli.progress import Progress
 from minicc.errors import Problems, UserError
 from minicc.inputs import Signature, check_names
 from minicc.ir.arrays import Array
@@ -96,6 +97,20 @@ def parse_shapes(texts: Sequence[str]) -> dict[str, tuple[int, ...]]:
             )
         shapes[name] = tuple(int(n) for n in value.split("x") if n)
     return shapes
+
+
+def opened(
+    model: str,
+    options: Options,
+    inputs: Sequence[str],
+    shapes: dict[str, tuple[int, ...]],
+    progress: Progress,
+) -> tuple[InferenceSession, dict[str, Array]]:
+    """A session of a model, and its inputs: those that are given, and random ones."""
+    given = parse_inputs(inputs)
+    session = bound_session(model, options, shapes)
+    with progress.aside():
+        return session, complete_inputs(session.signature, given, shapes, options.memory_limit)
 
 
 def bound_session(

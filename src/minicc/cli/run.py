@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import click
 import numpy as np
 
-from minicc.cli.choices import FUSE, JSON, MATH, NO_FUSE, SCHEDULE, SHAPE, SKIP, TARGET, THREADS
+from minicc.cli.choices import JSON, SHAPE, THREADS, code_options
 from minicc.cli.expected import check_expected
-from minicc.cli.inputs import bound_session, complete_inputs, parse_inputs, parse_shapes
+from minicc.cli.inputs import opened, parse_inputs, parse_shapes
 from minicc.cli.progress import Progress
 from minicc.errors import UserError
 from minicc.ir.arrays import Array
@@ -43,12 +43,7 @@ else:
 )
 @SHAPE
 @THREADS
-@MATH
-@SKIP
-@SCHEDULE
-@FUSE
-@NO_FUSE
-@TARGET
+@code_options
 @click.option(
     "--limit",
     "limits",
@@ -85,7 +80,6 @@ def run_command(
     rtol: float,
     atol: float,
     as_json: bool,
-    schedule: str,
     **code: Any,
 ) -> None:
     """Compile MODEL, run it once, and show its outputs. Inputs not given are random.
@@ -94,7 +88,7 @@ def run_command(
     numbers as `n=3`. Arrays that it writes to are shown with its result.
     """
     wanted = parse_inputs(expected, "--expected")
-    options = Options(threads=threads, limits=",".join(limits) or None, schedules=schedule, **code)
+    options = Options(threads=threads, limits=",".join(limits) or None, **code)
     bound = parse_shapes(shapes)
     names = [n for part in chosen for n in part.split(",")]
     if functions.is_function(model):
@@ -139,12 +133,9 @@ def _run_model(
     names: Sequence[str],
     options: Options,
 ) -> _Ran:
-    given = parse_inputs(inputs)
     began = time.perf_counter()
     with Progress(f"compiling {model}") as progress:
-        session = bound_session(model, options, bound)
-        with progress.aside():
-            feed = complete_inputs(session.signature, given, bound, options.memory_limit)
+        session, feed = opened(model, options, inputs, bound, progress)
         names = names or [o.name for o in session.get_outputs()]
         session.run(names, feed)
     ready = time.perf_counter() - began

@@ -46,9 +46,8 @@ class Asked(NamedTuple):
     report: bool
     time_stages: bool
     check: bool
-    schedules: bool
+    planned: bool
     fusion: bool
-    schedule: str
     code: dict[str, Any]
 
     @property
@@ -62,7 +61,7 @@ class Asked(NamedTuple):
         """Whether anything is asked for that is shown or written of single stages."""
         asked = (self.part, self.stop, self.dump, self.print_after, self.listed, self.report)
         further = self.apply_first is not None or self.time_stages or self.check
-        return any(asked) or further or self.schedules or self.fusion
+        return any(asked) or further or self.planned or self.fusion
 
     @property
     def prints(self) -> bool:

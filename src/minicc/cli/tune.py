@@ -14,7 +14,7 @@ import click
 import numpy as np
 
 from minicc.cli.choices import INPUT, JSON, MATH, SHAPE, TARGET, THREADS
-from minicc.cli.inputs import bound_session, complete_inputs, parse_inputs, parse_shapes
+from minicc.cli.inputs import opened, parse_shapes
 from minicc.cli.measuring import measured
 from minicc.cli.progress import Progress
 from minicc.cli.sources import open_source
@@ -52,23 +52,19 @@ def tune_command(
     inputs: tuple[str, ...],
     shapes: tuple[str, ...],
     threads: int | None,
-    math: str | None,
-    target: str | None,
     as_json: bool,
+    **code: Any,
 ) -> None:
     """Search for faster schedules of MODEL by measuring, and write them to a file.
 
     Ctrl-C ends the search, and what was found is kept.
     """
-    options = Options(threads=threads, math=math, target=target)
+    options = Options(threads=threads, **code)
     if is_program(model):
         raise click.UsageError("a program is compiled: schedules are of a model")
     bound = parse_shapes(shapes)
     with Progress(f"compiling {model}") as progress:
-        session = bound_session(model, options, bound)
-        given = parse_inputs(inputs)
-        with progress.aside():
-            feed = complete_inputs(session.signature, given, bound, options.memory_limit)
+        session, feed = opened(model, options, inputs, bound, progress)
         session.run(None, feed)
         parts = _parts(model, bound, feed, session.options)
     end = time.monotonic() + 60 * minutes
