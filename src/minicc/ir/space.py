@@ -8,6 +8,7 @@ the loops.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from typing import NamedTuple
 
 from minicc.ir.affine import Dim, spell, typical
 
@@ -15,24 +16,12 @@ PARALLEL, REDUCTION, SEQUENTIAL = "parallel", "reduction", "sequential"
 KINDS = (PARALLEL, REDUCTION, SEQUENTIAL)
 
 
-class Iter:
+class Iter(NamedTuple):
     """One dimension of a space: name, extent (iterations), and kind."""
 
-    __slots__ = ("extent", "kind", "name")
-
-    def __init__(self, name: str, extent: Dim, kind: str = PARALLEL) -> None:
-        self.name = name
-        self.extent = extent
-        self.kind = kind
-
-    def _key(self) -> tuple[str, Dim, str]:
-        return self.name, self.extent, self.kind
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Iter) and self._key() == other._key()
-
-    def __hash__(self) -> int:
-        return hash(self._key())
+    name: str
+    extent: Dim
+    kind: str = PARALLEL
 
     def __repr__(self) -> str:
         return f"{spell(self.name)}={self.extent}"

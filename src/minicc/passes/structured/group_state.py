@@ -25,31 +25,23 @@ class Segment(NamedTuple):
     partial: bool = False
 
 
-class Register:
+class Register(NamedTuple):
     """A value held as one tile; `axes` names the dimension of each axis."""
 
-    __slots__ = ("axes", "tile")
-
-    def __init__(self, tile: Value, axes: tuple[str, ...]) -> None:
-        self.tile = tile
-        self.axes = axes
+    tile: Value
+    axes: tuple[str, ...]
 
 
-class Memory:
+class Memory(NamedTuple):
     """A value in a buffer.
 
     `axes` are the axes of the tensor that the buffer has (the others are the instance's). Along the
     dimensions of `local` it has the points of one step alone.
     """
 
-    __slots__ = ("axes", "buffer", "local")
-
-    def __init__(
-        self, buffer: Value, axes: tuple[int, ...], local: Collection[str] = frozenset()
-    ) -> None:
-        self.buffer = buffer
-        self.axes = axes
-        self.local = local
+    buffer: Value
+    axes: tuple[int, ...]
+    local: Collection[str] = frozenset()
 
 
 def segments(extent: Dim, step: int, side_by_side: bool) -> list[Segment]:
