@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 from tests.ops.test_level_types import check, values
 from tests.stages.programs import Array, constant, machine_code, module, same_bits
 
-from minicc.backends.base import no_store
 from minicc.backends.llvm.compile import compile_program
 from minicc.compiled import compile_module
 from minicc.compiler import lower
@@ -212,7 +211,10 @@ def test_the_next_run_is_as_good_as_the_first(threads: int) -> None:
     start, inputs = embedded()
     (want,) = run(start, inputs)
     program = lower(start, Options(math="strict"))
-    image, layout = compile_program(program, Options().machine, False, runtime_code(), no_store)
+    machine = Options().machine
+    image, layout = compile_program(
+        program, machine, False, runtime_code(), lambda *made: made[2]()
+    )
     executable = NativeExecutable(image, layout, threads)
     wrong = [inputs[0].copy(), *inputs[1:]]
     wrong[0][1, 3] = 97

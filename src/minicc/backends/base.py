@@ -17,11 +17,6 @@ if TYPE_CHECKING:
 Store = Callable[[str, str, Callable[[], bytes]], bytes]
 
 
-def no_store(kind: str, text: str, make: Callable[[], bytes]) -> bytes:
-    """A store that keeps nothing."""
-    return make()
-
-
 # What images may call outside of themselves: functions of the C library that compute nothing but
 # their result, the system call in which threads wait, and what CPython's built-in functions need.
 OUTSIDE = (

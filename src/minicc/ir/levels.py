@@ -58,13 +58,6 @@ _ALL = (
 LEVELS = {level.name: level for level in _ALL}
 
 
-def check_level(module: Module) -> None:
-    """Raise CompilerBug (MC0311) at the first op that the module's level does not have."""
-    for function in module.functions:
-        for op, message in leftovers(module, function):
-            raise CompilerBug("MC0311", f"{message} (in @{function.name})", where=op.loc)
-
-
 def leftovers(module: Module, function: Function) -> Iterator[tuple[Op, str]]:
     """The ops of a function that its module's level does not have, and what is wrong with each.
 
