@@ -99,14 +99,13 @@ class Comparison(Binary):
         return BOOL
 
 
+def widened(x: Array) -> Array:
+    """f16 and bf16 as f32, in which they are computed before the caller rounds; others as is."""
+    return x.astype(np.float32) if x.dtype.itemsize == 2 and x.dtype.kind in "fV" else x
+
+
 def _wide(f: Evaluate) -> Evaluate:
-    """Compute f16 and bf16 in f32 (the caller rounds), other types as they are."""
-
-    def compute(*args: Any) -> Any:
-        narrow = [a.dtype.itemsize == 2 and a.dtype.kind in "fV" for a in args]
-        return f(*[a.astype(np.float32) if n else a for a, n in zip(args, narrow, strict=True)])
-
-    return compute
+    return lambda *args: f(*map(widened, args))
 
 
 def _erf(x: Array) -> Array:
@@ -371,7 +370,7 @@ COMBINERS: dict[str, type[Binary]] = {
     "and": And,
     "or": Or,
 }
-_REDUCE: dict[str, Any] = {
+UFUNCS: dict[str, Any] = {
     "add": np.add,
     "mul": np.multiply,
     "max": np.maximum,
@@ -403,8 +402,8 @@ def identity_of(combine: str, element: DType) -> Literal:
 def reduce_array(combine: str, x: Array, axes: tuple[int, ...], keepdims: bool = False) -> Array:
     """Combine a NumPy array along axes; f16 and bf16 are combined in f32 and rounded once."""
     with np.errstate(all="ignore"):
-        wide = x.astype(np.float32) if x.dtype.itemsize == 2 and x.dtype.kind in "fV" else x
-        out = _REDUCE[combine].reduce(
+        wide = widened(x)
+        out = UFUNCS[combine].reduce(
             wide,
             axis=axes,
             keepdims=keepdims,

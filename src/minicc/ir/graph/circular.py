@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from minicc.ir.arith import widened
 from minicc.ir.core import Op, RunRegion, Value
 from minicc.ir.types import TensorType
 
@@ -28,10 +29,8 @@ class Circular(Op):
 
     def evaluate(self, run: RunRegion, *args: Any) -> tuple[Any, ...]:
         x = np.asarray(args[0])
-        narrow = x.dtype.itemsize == 2
         with np.errstate(all="ignore"):
-            out = type(self).compute(x.astype(np.float32) if narrow else x)
-            return (np.asarray(out, x.dtype),)
+            return (np.asarray(type(self).compute(widened(x)), x.dtype),)
 
 
 class Sin(Circular, name="graph.sin", compute=np.sin):

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from minicc.ir.affine import Dim
+from minicc.ir.arith import widened
 from minicc.ir.core import Array, Op, RunRegion, Value
 from minicc.ir.graph.movement import Transpose
 from minicc.ir.graph.shapes import agree, differ, window_extent
@@ -75,13 +76,6 @@ def _taken_apart(
     )
 
 
-def _widened(x: Any) -> Array:
-    """f16 and bf16 as f32, others as they are."""
-    array = np.asarray(x)
-    narrow = array.dtype.itemsize == 2 and array.dtype.kind in "fV"
-    return array.astype(np.float32) if narrow else array
-
-
 class Contract(Op, name="graph.contract"):
     """The einsum of two operands: `"bmk,bkn->bmn"`.
 
@@ -116,7 +110,7 @@ class Contract(Op, name="graph.contract"):
         if self.form:
             args = _taken_apart(args, summed_axes(self.equation), self.form, self.swapped)
         with np.errstate(all="ignore"):
-            out = np.einsum(self.equation, *map(_widened, args), optimize=True)
+            out = np.einsum(self.equation, *map(widened, map(np.asarray, args)), optimize=True)
             return (np.asarray(out, self.result.type.dtype.numpy),)
 
 
@@ -161,7 +155,7 @@ class Conv(Op, name="graph.conv"):
         return (TensorType(x.dtype, (x.shape[0], *shape)),)
 
     def evaluate(self, run: RunRegion, *args: Any) -> tuple[Any, ...]:
-        x, w = map(_widened, args)
+        x, w = map(widened, map(np.asarray, args))
         if self.layout == "channels_last":
             x = np.moveaxis(x, -1, 1)
         if self.form:

@@ -11,28 +11,19 @@ from typing import Any
 
 import numpy as np
 
+from minicc.ir import arith
 from minicc.ir.affine import Dim
 from minicc.ir.core import Array, Op, RunRegion, Value
-from minicc.ir.graph.shapes import differ
+from minicc.ir.graph.shapes import check_axis, differ
 from minicc.ir.indices import counted
 from minicc.ir.types import I64, TensorType, static_shape
 
-_COMBINE: dict[str, Any] = {
-    "add": np.add,
-    "mul": np.multiply,
-    "max": np.maximum,
-    "min": np.minimum,
-}
+_COMBINED = ("add", "mul", "max", "min")
 
 
 def _check_indices(op: Op, indices: TensorType) -> None:
     if indices.dtype.name not in ("i32", "i64"):
         raise TypeError(f"{op.opname} wants i32 or i64 as indices, not {indices}")
-
-
-def _check_axis(op: Op, axis: int, rank: int) -> None:
-    if not 0 <= axis < rank:
-        raise ValueError(f"{op.opname} has no axis {axis} at rank {rank}")
 
 
 def _grid(shape: tuple[int, ...]) -> list[Array]:
@@ -46,9 +37,9 @@ def _scatter(combine: str, x: Array, where: tuple[Array, ...], updates: Array) -
         out = x.copy()
         out[where] = updates
         return out
-    wide = x.astype(np.float32) if x.dtype.itemsize == 2 and x.dtype.kind in "fV" else x.copy()
+    wide = np.array(arith.widened(x))
     with np.errstate(all="ignore"):
-        _COMBINE[combine].at(wide, where, updates.astype(wide.dtype))
+        arith.UFUNCS[combine].at(wide, where, updates.astype(wide.dtype))
         return wide.astype(x.dtype)
 
 
@@ -67,7 +58,7 @@ class GatherElements(Op, name="graph.gather_elements"):
         _check_indices(self, indices)
         if indices.rank != t.rank:
             raise TypeError(f"{self.opname} of {t} at {indices}: ranks differ")
-        _check_axis(self, self.axis, t.rank)
+        check_axis(self.opname, self.axis, t.rank)
         return (TensorType(t.dtype, indices.shape),)
 
     def evaluate(self, run: RunRegion, *args: Any) -> tuple[Any, ...]:
@@ -127,7 +118,7 @@ class _Scatter(Op):
     __slots__ = ()
 
     def _check(self, combine: str) -> None:
-        if combine != "none" and combine not in _COMBINE:
+        if combine != "none" and combine not in _COMBINED:
             raise ValueError(f"{self.opname} does not combine by {combine}")
 
 
@@ -154,7 +145,7 @@ class ScatterElements(_Scatter, name="graph.scatter_elements"):
             differ(a, b) for a, b in zip(indices.shape, updates.shape, strict=True)
         ):
             raise TypeError(f"{self.opname} of {updates} at {indices}: shapes differ")
-        _check_axis(self, self.axis, t.rank)
+        check_axis(self.opname, self.axis, t.rank)
         for k, (n, m) in enumerate(zip(indices.shape, t.shape, strict=True)):
             if k != self.axis and isinstance(n, int) and isinstance(m, int) and n > m:
                 raise TypeError(f"{self.opname} into {t} at {indices}: axis {k} is longer")
@@ -217,7 +208,7 @@ class TopK(Op, name="graph.top_k"):
 
     def infer(self) -> tuple[TensorType, ...]:
         t: TensorType = self.x.type
-        _check_axis(self, self.axis, t.rank)
+        check_axis(self.opname, self.axis, t.rank)
         room = t.shape[self.axis] - self.k
         if (isinstance(self.k, int) and self.k < 0) or (isinstance(room, int) and room < 0):
             raise ValueError(f"{self.opname} of {self.k} elements along axis {self.axis} of {t}")
@@ -226,7 +217,7 @@ class TopK(Op, name="graph.top_k"):
 
     def evaluate(self, run: RunRegion, *args: Any) -> tuple[Any, ...]:
         x = np.asarray(args[0])
-        wide = x.astype(np.float32) if x.dtype.itemsize == 2 and x.dtype.kind in "fV" else x
+        wide = arith.widened(x)
         if self.largest:
             # the last of a stable ascending order of the mirror image is the first of the greatest
             mirrored = np.argsort(np.flip(wide, self.axis), axis=self.axis, kind="stable")

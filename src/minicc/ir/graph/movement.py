@@ -12,7 +12,7 @@ from minicc.ir import affine
 from minicc.ir.affine import Dim
 from minicc.ir.arrays import inserted
 from minicc.ir.core import Literal, Op, RunRegion, Value
-from minicc.ir.graph.shapes import Shape, agree, differ, product, show
+from minicc.ir.graph.shapes import Shape, agree, check_axis, differ, product, show
 from minicc.ir.indices import counted
 from minicc.ir.types import DType, TensorType, static_shape
 
@@ -37,7 +37,7 @@ class Iota(Op, name="graph.iota"):
     dtype: DType
 
     def infer(self) -> tuple[TensorType, ...]:
-        _check_axis(self, self.axis, len(self.shape))
+        check_axis(self.opname, self.axis, len(self.shape))
         if self.dtype.kind not in "fiu":
             raise TypeError(f"{self.opname} is not defined on {self.dtype}")
         return (TensorType(self.dtype, self.shape),)
@@ -195,7 +195,7 @@ class Concat(Op, name="graph.concat"):
         if not types:
             raise TypeError(f"{self.opname} wants at least one operand")
         first = types[0]
-        _check_axis(self, self.axis, first.rank)
+        check_axis(self.opname, self.axis, first.rank)
         if any(t.rank != first.rank or t.dtype is not first.dtype for t in types):
             raise TypeError(f"{self.opname} of {types}: ranks or element types differ")
         shapes = [list(t.shape) for t in types]
@@ -251,7 +251,7 @@ class Gather(Op, name="graph.gather"):
 
     def infer(self) -> tuple[TensorType, ...]:
         t, indices = self.x.type, self.indices.type
-        _check_axis(self, self.axis, t.rank)
+        check_axis(self.opname, self.axis, t.rank)
         if not indices.dtype.is_integer:
             raise TypeError(f"{self.opname} wants integers as indices, not {indices}")
         shape: Shape = (*t.shape[: self.axis], *indices.shape, *t.shape[self.axis + 1 :])
@@ -261,8 +261,3 @@ class Gather(Op, name="graph.gather"):
         x, indices = map(np.asarray, args)
         places = counted(indices, x.shape[self.axis], self.loc)
         return (np.take(x, places, axis=self.axis),)
-
-
-def _check_axis(op: Op, axis: int, rank: int) -> None:
-    if not 0 <= axis < rank:
-        raise ValueError(f"{op.opname} has no axis {axis} at rank {rank}")

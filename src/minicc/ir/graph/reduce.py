@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from minicc.ir.arith import COMBINERS, identity_of, reduce_array
+from minicc.ir.arith import COMBINERS, identity_of, reduce_array, widened
 from minicc.ir.core import Op, RunRegion, Value
 from minicc.ir.graph.shapes import window_extent
 from minicc.ir.types import DType, TensorType
@@ -75,8 +75,7 @@ class Window(Op, name="graph.window"):
 
     def evaluate(self, run: RunRegion, *args: Any) -> tuple[Any, ...]:
         t: TensorType = self.result.type
-        wide = t.dtype.is_float and t.dtype.bits == 16
-        x = np.asarray(args[0]).astype(np.float32) if wide else np.asarray(args[0])
+        x = widened(np.asarray(args[0]))
         first = identity_of(self.combine, self.x.type.dtype).array.astype(x.dtype)
         out = np.full(t.extents, first)
         combine = COMBINERS[self.combine].compute

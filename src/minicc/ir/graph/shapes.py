@@ -36,6 +36,12 @@ def differ(left: Dim, right: Dim) -> bool:
     return isinstance(gap, int) and gap != 0
 
 
+def check_axis(opname: str, axis: int, rank: int) -> None:
+    """ValueError where an op names an axis that there is not."""
+    if not 0 <= axis < rank:
+        raise ValueError(f"{opname} has no axis {axis} at rank {rank}")
+
+
 def agree(left: Dim, right: Dim) -> Dim:
     """The extent that both must be, a number where one is known; TypeError where they differ."""
     if differ(left, right):
