@@ -216,22 +216,18 @@ class InferenceSession:
 
     def get_inputs(self) -> list[NodeArg]:
         """The inputs in order."""
-        return [
-            self._declared(name) if type is None else node_arg(name, type)
-            for name, type in self.signature
-        ]
+        return [self._arg(*told) for told in self.signature]
 
     def get_outputs(self) -> list[NodeArg]:
         """The outputs in order."""
-        return [
-            self._declared(name) if type is None else node_arg(name, type)
-            for name, type in self._facts.outputs
-        ]
+        return [self._arg(*told) for told in self._facts.outputs]
 
-    def _declared(self, name: str) -> NodeArg:
-        """What the model declares of an input or output that has no type for us."""
-        shape, type, _ = self._facts.declared.get(name, ([], "", ""))
-        return NodeArg(name, ["?" if n is None else n for n in shape], type)
+    def _arg(self, name: str, type: TensorType | None) -> NodeArg:
+        """An input or output; of one that has no type for us, what the model declares."""
+        if type is not None:
+            return node_arg(name, type)
+        shape, kind, _ = self._facts.declared.get(name, ([], "", ""))
+        return NodeArg(name, ["?" if n is None else n for n in shape], kind)
 
     def run(self, output_names: Sequence[str] | None, input_feed: Mapping[str, Any]) -> list[Array]:
         """The values of those names (all outputs with None) for arrays by input name.

@@ -66,11 +66,9 @@ def verify_command(
     model: str,
     inputs: tuple[str, ...],
     shapes: tuple[str, ...],
-    math: str | None,
-    target: str | None,
-    skip: tuple[str, ...] | None,
     chosen: tuple[str, ...],
     as_json: bool,
+    **code: Any,
 ) -> None:
     """Interpret MODEL after every stage, run its machine code at 1 and 2 threads, and compare.
 
@@ -82,7 +80,7 @@ def verify_command(
         if is_program(model):
             _verify_program(model, as_json, progress)
             return
-        options = Options(math=math, target=target, skip=skip)
+        options = Options(**code)
         if is_function(model):
             module, arrays = one_graph(called(model, inputs, parse_shapes(shapes)), options)
             units = units_of(module, options, {})
