@@ -497,7 +497,7 @@ def drawn(seed: int) -> tuple[Function, str]:
 
 
 @pytest.mark.filterwarnings("ignore::minicc.PerformanceWarning")
-@pytest.mark.parametrize("seed", part(range(64), 2))
+@pytest.mark.parametrize("seed", part(range(64), 3))
 def test_random_loops(seed: int) -> None:
     f, text = drawn(seed)
     rng = np.random.default_rng(seed)

@@ -374,6 +374,6 @@ FAMILIES = (windows, resizes, attentions, samplings, rest, sequences)
 CASES = {name: case for family in FAMILIES for name, case in family()}
 
 
-@pytest.mark.parametrize("name", part(CASES, 5))
+@pytest.mark.parametrize("name", part(CASES, 8))
 def test_one_program_gives_what_the_model_with_numbers_means(name: str) -> None:
     check(CASES[name])

@@ -67,7 +67,7 @@ def shared(made: Module, target: str) -> list[str]:
     return [name for group in groups for name in group.shared]
 
 
-@pytest.mark.parametrize(("layer", "target"), part(product(LAYERS, RUNNABLE), 2))
+@pytest.mark.parametrize(("layer", "target"), part(product(LAYERS, RUNNABLE), 3))
 def test_the_same_bits_as_apart(
     monkeypatch: pytest.MonkeyPatch,
     layer: tuple[int, ...],

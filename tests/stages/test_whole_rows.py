@@ -21,6 +21,7 @@ from minicc.passes.structured.contraction import contractions_in
 from minicc.target import TARGETS
 from tests.stages.programs import Array, constant, every_stage, machine_code, module, same_bits
 from tests.stages.test_random_programs import close
+from tests.sweeps import examples
 
 _RUNNABLE = [name for name, target in TARGETS.items() if target.runs_here()]
 _Sizes = tuple[int, int, int, int, int]  # heads, queries, keys, depth, depth of the values
@@ -66,7 +67,7 @@ def products_by_group(made: Module, math: Literal["fast", "strict"] = "fast") ->
 
 
 @pytest.mark.parametrize("target", _RUNNABLE)
-@settings(max_examples=8, deadline=None, derandomize=True)
+@settings(max_examples=examples(8), deadline=None, derandomize=True)
 @given(
     sizes=st.tuples(
         st.integers(1, 2),
