@@ -18,7 +18,7 @@ from minicc.inputs import check_inputs, fit_apart, free_dimensions
 from minicc.ir import types
 from minicc.ir.arrays import Array
 from minicc.ir.extents import MOST_CONTENTS, binding_of, contents_of, extents_of, is_content
-from minicc.ir.types import DType
+from minicc.ir.types import DType, TensorType
 from minicc.later import Later
 from minicc.limits import require_array_fits, watched, without_collection
 from minicc.locks import lock

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 import pytest
-from tests.ops.microsoft import F4, Array, Case, check, check_runtime
+from tests.ops.microsoft import F4, Array, Case, check, check_runtime, in_forms
 
 OP = "com.microsoft."
 
@@ -197,9 +197,9 @@ CASES = {
 }
 
 
-@pytest.mark.parametrize("name", CASES)
-def test_as_numpy_has_it(name: str) -> None:
-    check(CASES[name])
+@in_forms(CASES)
+def test_as_numpy_has_it(case: Case, free: bool) -> None:
+    check(case, free)
 
 
 @pytest.mark.parametrize("name", CASES)
