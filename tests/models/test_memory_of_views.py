@@ -185,3 +185,21 @@ def test_what_the_host_shows_is_left_to_numpy() -> None:
     assert np.shares_memory(got[0], x)
     assert x.tolist() == [0, 9, 2, 3]
     assert got[1].tolist() == [1, 10, 3, 4]
+
+
+def test_memory_of_bytes_is_only_read() -> None:
+    def written(x: Any) -> Any:
+        y = np.frombuffer(b"abcdefgh", np.uint8)
+        y[0] = 1
+        return x + y
+
+    def shown(x: Any) -> Any:
+        y = np.frombuffer(b"abcdefgh", np.uint8)
+        return y, x + y, y[1:].copy()
+
+    x = np.ones(8)
+    with pytest.raises(ValueError, match="read-only"):
+        minicc.jit(written)(x)
+    got, want = minicc.jit(shown)(x), shown(x)
+    assert all(map(np.array_equal, got, want))
+    assert [a.flags.writeable for a in got] == [False, True, True]

@@ -383,6 +383,9 @@ def _wrapped(recorder: Recorder, result: Any, owners: list[Array]) -> Any:
         box = Tracer(recorder, result.copy() if shared else result)
         if not result.flags.c_contiguous:
             box.lies(result.strides)
+        if not result.flags.writeable and not shared:
+            # memory of another object, as of bytes: a view that NumPy gives to be read
+            return Dispatch.call(recorder, "broadcast_to", (box, box.shape), {})
         return box
     if isinstance(result, tuple) and hasattr(result, "_fields"):
         return type(result)(*[_wrapped(recorder, r, owners) for r in result])
