@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
 
-from minicc.ir import kernel
-from minicc.ir.affine import Dim
+from minicc.ir import affine, kernel
+from minicc.ir.affine import Dim, symbol
 from minicc.ir.build import Builder
 from minicc.ir.core import Region, Value
 from minicc.ir.structured import Generic, Group, Map
@@ -63,6 +63,36 @@ def segments(extent: Dim, step: int, side_by_side: bool) -> list[Segment]:
             return [*out, Segment(end, extent, partial_step(step), partial=True)]
         done, step = end, max(1, step // 4)
     return [*out, Segment(done, extent, 1)]
+
+
+class Indices:
+    """Numbers that are computed where a builder stands, by the symbols that mean them.
+
+    An expression that others are made of is computed once, as a number of its own: written out in
+    each of them, it would come back in each many times.
+    """
+
+    def __init__(self, builder: Builder, **known: Value) -> None:
+        self.builder = builder
+        self.known = known
+
+    def named(self, expression: Dim) -> Dim:
+        """A symbol for an expression that is computed here; a number as it is."""
+        if isinstance(expression, int):
+            return expression
+        name = f"x{len(self.known)}"
+        self.known[name] = self.value(expression)
+        return symbol(name)
+
+    def value(self, expression: Dim) -> Value:
+        """An expression over symbols that were given or named."""
+        for name, known in self.known.items():
+            if expression == symbol(name):
+                return known
+        used = sorted(affine.symbols(expression) & self.known.keys())
+        binding: dict[str, Dim] = {name: symbol(f"i{k}") for k, name in enumerate(used)}
+        value = affine.substitute(expression, binding)
+        return self.builder.emit(kernel.Index, [self.known[n] for n in used], value=value)
 
 
 class GroupState:

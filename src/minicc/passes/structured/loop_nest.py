@@ -18,6 +18,7 @@ from minicc.ir.space import REDUCTION
 from minicc.ir.structured import Generic, Map, contiguous_name, names_of
 from minicc.ir.types import INDEX_TYPE, BufferType
 from minicc.passes.structured.contraction import contraction_of, dots_of
+from minicc.passes.structured.fetch_ahead import Share, share_of
 from minicc.passes.structured.group_state import (
     GroupState,
     Memory,
@@ -325,7 +326,7 @@ class Nest(TileAccess):
                 continue  # an index
             if (v, m) not in loaded:
                 if k in ahead:
-                    self.fetch(v, m, ahead[k])
+                    self.fetch(v, self.share(m, ahead[k]))
                 loaded[v, m] = self.read(v, m)
             tiles[a] = loaded[v, m]
         for a, e in zip(op.body.args[len(op.operands) :], op.coordinates, strict=True):
@@ -356,6 +357,13 @@ class Nest(TileAccess):
                 after = self._combine(k, before, tiles[y])
             out.append(self._where_there(after, before))
         return out
+
+    def share(self, m: Map, distance: int) -> Share:
+        """What to fetch here of what lies a `distance` after what is read at `m`."""
+        around = [*self.low.group.shared, *self.own_parallel]
+        if self.op.around:  # a part of a panel is read again and again, not all of it
+            around = []
+        return share_of(self.low.b, m, distance, self.at, around, self.reductions, self.extents)
 
     def _where_there(self, after: Value, before: Value) -> Value:
         """What is combined with a tile, only with its points that are there."""

@@ -22,11 +22,10 @@ from typing import Any, NamedTuple
 from minicc.ir import affine, kernel
 from minicc.ir.affine import Dim, symbol
 from minicc.ir.bind import sizes_of
-from minicc.ir.build import Builder
 from minicc.ir.core import Function, Region, Value
 from minicc.ir.structured import HOLD, PARTIAL, Generic, Group
 from minicc.ir.types import INDEX_TYPE, BufferType
-from minicc.passes.structured.group_state import GroupState, Memory
+from minicc.passes.structured.group_state import GroupState, Indices, Memory
 from minicc.passes.structured.loop_nest import Nest
 from minicc.passes.structured.rows import Steps, long_steps, partial_step, steps_of
 
@@ -46,36 +45,6 @@ class Piece(NamedTuple):
     stop: Dim
     end: Dim
     last: str = EXACT
-
-
-class Indices:
-    """Numbers that are computed where a builder stands, by the symbols that mean them.
-
-    An expression that others are made of is computed once, as a number of its own: written out in
-    each of them, it would come back in each many times.
-    """
-
-    def __init__(self, builder: Builder, **known: Value) -> None:
-        self.builder = builder
-        self.known = known
-
-    def named(self, expression: Dim) -> Dim:
-        """A symbol for an expression that is computed here; a number as it is."""
-        if isinstance(expression, int):
-            return expression
-        name = f"x{len(self.known)}"
-        self.known[name] = self.value(expression)
-        return symbol(name)
-
-    def value(self, expression: Dim) -> Value:
-        """An expression over symbols that were given or named."""
-        for name, known in self.known.items():
-            if expression == symbol(name):
-                return known
-        used = sorted(affine.symbols(expression) & self.known.keys())
-        binding: dict[str, Dim] = {name: symbol(f"i{k}") for k, name in enumerate(used)}
-        value = affine.substitute(expression, binding)
-        return self.builder.emit(kernel.Index, [self.known[n] for n in used], value=value)
 
 
 def lower_group(

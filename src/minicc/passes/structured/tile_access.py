@@ -8,6 +8,7 @@ from minicc.ir import affine, affine_facts, kernel
 from minicc.ir.affine import Dim, symbol
 from minicc.ir.core import Value
 from minicc.ir.structured import Map
+from minicc.passes.structured.fetch_ahead import Share
 from minicc.passes.structured.group_state import GroupState, Memory, Position, Register
 
 
@@ -130,18 +131,20 @@ class TileAccess:
                 return name, range(start, start + points)
         return None
 
-    def fetch(self, v: Value, m: Map, distance: int) -> None:
-        """Bring in the tile that lies so many elements behind the current one."""
-        memory = self.low.memory[v]
-        at, indices = self.expressions(m, memory.axes, memory.local)
-        following = (*at[:-1], affine.add(at[-1], distance))
-        names = set().union(*[affine.symbols(e) for e in m])
+    def fetch(self, v: Value, share: Share) -> None:
+        """Bring in a share of a packed operand."""
+        memory, last = self.low.memory[v], len(self.axes) - 1
+        at, indices = self.expressions(share.start, memory.axes, memory.local)
+        far = affine.add(at[-1], symbol(f"t{last}"))
+        for k, index in enumerate(share.further, len(indices)):
+            indices.append(index)
+            far = affine.add(far, symbol(f"i{k}"))
         self.low.b.add(
             kernel.Prefetch(
                 memory.buffer,
                 tuple(indices),
-                at=following,
-                shape=self.shape_of(tuple(names)),
+                at=(*at[:-1], far),
+                shape=(*[1] * last, share.elements),
                 loc=self.low.b.loc,
             )
         )

@@ -32,7 +32,6 @@ from minicc.target import Target
 
 _FAR = 8  # times what stays in the second cache: rows of so many bytes come from far
 _PANELS = 24  # of columns that read rows again
-_FEW = 12  # blocks of rows; with more of them a panel comes soon enough by itself
 
 
 class Given:
@@ -213,23 +212,21 @@ def _distance(
 ) -> int:
     """How many elements ahead to fetch a packed operand: a panel, or what stays near of it.
 
-    0 where memory brings it soon enough by itself.
+    0 where all of it stays near.
     """
     tiles, widths = dict(plan.tiles), dict(plan.widths)
-    panel = panels = blocks = 1
+    panel = panels = 1
+    once = True
     for i in op.space.iters:
-        extent = affine.typical(i.extent)
-        if i.name not in shared:
-            width = widths.get(i.name, 1)
-            panel *= -(-extent // width) * width if i.name in names else 1
-            continue
-        size = tiles.get(i.name, 1)
         if i.name in names:
-            panel *= size
-            panels *= -(-extent // size)
-        elif isinstance(i.extent, int):  # of rows whose number is free there may be few
-            blocks *= -(-extent // size)
+            extent = affine.typical(i.extent)
+            size = (tiles if i.name in shared else widths).get(i.name, 1)
+            whole = -(-extent // size)
+            panel *= size if i.name in shared else whole * size
+            panels *= whole if i.name in shared else 1
+        elif i.name in shared:  # rows, which pass over a panel
+            once = once and i.extent == tiles.get(i.name, 1)
     element: int = op.results[0].type.dtype.bytes
-    if panels * panel * element <= target.resident or blocks > _FEW:
+    if panels * panel * element <= target.resident:
         return 0
-    return min(panel, target.resident // 2 // element)
+    return min(panel, target.resident // 2 // element) if once else panel

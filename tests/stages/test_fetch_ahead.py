@@ -1,0 +1,68 @@
+"""Panels of weights are fetched ahead: all of each, and most of it once."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import numpy as np
+import pytest
+
+from minicc.compiler import lower
+from minicc.ir import affine, graph, kernel
+from minicc.ir.affine import Dim, symbol
+from minicc.ir.build import Builder
+from minicc.ir.core import Function, Module, Region, Value
+from minicc.ir.interpret import run
+from minicc.ir.types import F32, TensorType
+from minicc.options import Options
+from tests.stages.programs import constant
+
+DEPTH, COLUMNS = 24, 4096  # more than any target keeps near
+
+
+def _product(rows: Dim) -> Module:
+    x = Value(TensorType(F32, (rows, DEPTH)), "x")
+    b = Builder(("product",))
+    weights = constant(b, np.ones((DEPTH, COLUMNS), np.float32))
+    y = b.emit(graph.Contract, x, weights, equation="nk,kc->nc")
+    return Module("graph", [Function("main", Region([x], b.ops, [y]))])
+
+
+def _fetched(
+    module: Module, rows: int, monkeypatch: pytest.MonkeyPatch
+) -> tuple[int, Counter[int]]:
+    """The elements of a panel, and how often each place of the packed weights is fetched."""
+    found: Counter[int] = Counter()
+    panels: set[int] = set()
+
+    def note(op: kernel.Prefetch, run: Any, memory: Any, *indices: Any) -> tuple[Any, ...]:
+        buffer, points = op.buffer.type, np.arange(op.shape[-1])
+        binding: dict[str, Any] = {f"i{k}": np.reshape(v, (-1, 1)) for k, v in enumerate(indices)}
+        binding |= {f"t{k}": 0 for k in range(len(op.shape))} | {f"t{len(op.shape) - 1}": points}
+        at = (affine.evaluate(e, binding) for e in op.at)
+        place = sum(e * step for e, step in zip(at, buffer.strides, strict=True))
+        found.update(np.ravel(place).tolist())
+        panels.add(buffer.strides[0])
+        return ()
+
+    monkeypatch.setattr(kernel.Prefetch, "evaluate", note)
+    run(module, [np.ones((rows, DEPTH), np.float32)])
+    (panel,) = panels
+    return panel, found
+
+
+@pytest.mark.parametrize("target", ["avx2", "avx512"])
+@pytest.mark.parametrize("free", [False, True])
+@pytest.mark.parametrize("rows", [2, 7, 13, 20, 33, 100])
+def test_each_panel_is_fetched_while_the_one_before_is_read(
+    rows: int, free: bool, target: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    module = lower(_product(symbol("rows") if free else rows), Options(target=target))
+    panel, found = _fetched(module, rows, monkeypatch)
+    rest = range(panel, DEPTH * COLUMNS // panel * panel)
+    assert rest
+    missing = [place for place in rest if place not in found]
+    # where the number of rows is free, last steps are shorter than those that shares are made for
+    assert len(missing) <= (len(rest) // 4 if free else 0), missing[:5]
+    assert free or np.median([found[place] for place in rest]) <= 2
