@@ -14,6 +14,7 @@ import numpy as np
 
 from minicc.errors import UserError
 from minicc.frontends.trace.extents import Extent
+from minicc.frontends.trace.layouts import laid, order_of
 from minicc.frontends.trace.numbers import Number, has_term
 from minicc.frontends.trace.pytree import mapped
 from minicc.frontends.trace.tracer import Tracer
@@ -68,13 +69,7 @@ def raised_as(kind: Any) -> Any:
 def solid(box: Tracer) -> Array:
     """An array of the box's shape, element type and layout, with memory of its own."""
     like = box.shadow()
-    reach = (
-        [(n - 1) * s for n, s in zip(like.shape, like.strides, strict=True)] if like.size else []
-    )
-    low = sum(r for r in reach if r < 0)
-    high = sum(r for r in reach if r > 0) + like.itemsize
-    memory = np.zeros(high - low, np.uint8)
-    return np.ndarray(like.shape, like.dtype, memory, -low, like.strides)
+    return laid(like.shape, like.dtype, like.strides)
 
 
 def lay_out(
@@ -103,7 +98,7 @@ def lay_out(
         return True  # extents that rounds of a loop decide
     loose = bool(others) and not typed  # numbers that are not known yet may decide the type
     in_order = all(b.ndim < 2 or b.shadow().flags.c_contiguous for b in boxes)
-    if in_order and typed:
+    if in_order and typed and "order" not in kwargs:
         return True
     long = sorted({n for b in boxes for n in map(int, b.shape) if n > _SHORT})
     sizes = {n: k for k, n in enumerate(long, _SHORT + 1)}
@@ -146,7 +141,7 @@ def _small(x: Any, sizes: dict[int, int]) -> Any:
     if isinstance(x, np.ndarray):
         return x[tuple(map(slice, extents))]
     steps = x.shadow().strides
-    order = sorted(range(x.ndim), key=lambda k: -abs(steps[k]))
+    order = order_of(x.shadow())
     dense = [1 if not s and n > 1 else n for n, s in zip(extents, steps, strict=True)]
     # ones where they may be divisors, zeros where they may be places
     filled = np.zeros if x.dtype.kind in "iu" else np.ones
@@ -160,6 +155,6 @@ def _small(x: Any, sizes: dict[int, int]) -> Any:
 
 
 def _lie(box: Tracer, like: Array) -> None:
-    order = sorted(range(box.ndim), key=lambda k: -abs(like.strides[k]))
+    order = order_of(like)
     model = np.empty([box.shape[k] for k in order], np.int8).transpose(np.argsort(order))
     box.lies(tuple(s * box.itemsize for s in model.strides))

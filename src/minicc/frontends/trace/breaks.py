@@ -200,10 +200,16 @@ def _carried(boxes: Sequence[Tracer]) -> list[Value]:
 
 def _boxed(recorder: Recorder, outcome: Outcome, fresh: Sequence[Value]) -> Any:
     """What Python sees of an outcome: its arrays as traced ones, its floats as traced numbers."""
+    made: dict[int, Any] = {}
 
     def box(leaf: Any, path: str) -> Any:
         if not isinstance(leaf, Slot):
             return leaf
+        if leaf.index not in made:
+            made[leaf.index] = one(leaf)
+        return made[leaf.index]
+
+    def one(leaf: Slot) -> Any:
         value = fresh[leaf.index]
         scalar = leaf.kind is None and not value.type.rank
         tracer = Tracer(recorder, value, scalar=scalar)

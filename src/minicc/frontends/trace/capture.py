@@ -442,7 +442,7 @@ class Capture:
         if view is None:
             return box
         base, lens = self._seen_last(view[0]), view[1]
-        if lens.moves:
+        if lens.moves and lens.key[0] == "round":
             found: Tracer = base[key_in(self.number, self.count - 1, lens.key[-1])]
             return found
         return box if base is view[0] else base.look(lens)

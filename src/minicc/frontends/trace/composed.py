@@ -11,12 +11,13 @@ from typing import Any
 import numpy as np
 from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple
 
+from minicc.frontends.trace.asked import solid
 from minicc.frontends.trace.dispatch import is_symbolic
+from minicc.frontends.trace.layouts import Shown
 from minicc.frontends.trace.recorder import Recorder
 from minicc.frontends.trace.registry import Dispatch, traces
 from minicc.frontends.trace.tracer import Lens, Tracer
 from minicc.frontends.trace.views import boxed
-from minicc.ir import graph
 
 _TAPS = 64  # elements of a filter that is written out
 
@@ -188,7 +189,7 @@ def gradient(
         recorder.refuse("MC0241", "np.gradient with uneven steps is not traced")
     axes = range(box.ndim) if axis is None else normalize_axis_tuple(axis, box.ndim)
     steps = list(varargs) * (len(axes) if len(varargs) == 1 else 1) or [1.0] * len(axes)
-    box = box if box.dtype.kind == "f" else box.astype(np.float64)
+    box = box.astype(np.float64) if box.dtype.kind in "iu" else box
     found = []
     for k, step in zip(axes, steps, strict=True):
         front = (slice(None),) * k
@@ -222,10 +223,9 @@ def meshgrid(
     ]
     if indexing == "xy" and rank > 1:
         lines = [np_.swapaxes(v, 0, 1) for v in lines]
-    if sparse:
-        return tuple(np_.copy(v) for v in lines)
-    shape = graph.broadcast_shapes(*[v.shape for v in lines])
-    return tuple(np_.copy(np_.broadcast_to(v, shape)) for v in lines)
+    if not sparse:
+        lines = np_.broadcast_arrays(*lines)
+    return tuple(np_.copy(v) for v in lines) if copy else lines
 
 
 @traces("ix_", view=True)
@@ -417,9 +417,10 @@ def matrix_power(recorder: Recorder, a: Any, n: int) -> Any:
             out = box if out is None else np_.matmul(out, box)
         n >>= 1
         box = np_.matmul(box, box) if n else box
-    return (
-        np_.broadcast_to(np.eye(box.shape[-1], dtype=box.dtype), box.shape) if out is None else out
-    )
+    if out is None:
+        out = np_.zeros_like(box)
+        out[...] = np.eye(box.shape[-1], dtype=box.dtype)
+    return out
 
 
 @traces("linalg.multi_dot")
@@ -469,7 +470,17 @@ def can_cast(recorder: Recorder, from_: Any, to: Any, casting: Any = "safe") -> 
     return bool(np.can_cast(source, to, casting))
 
 
-@traces("shares_memory", "may_share_memory")
-def shares_memory(recorder: Recorder, a: Any, b: Any) -> bool:
-    """Whether two arrays have a base in common."""
-    return isinstance(a, Tracer) and isinstance(b, Tracer) and a.root is b.root
+def _shares(real: Any) -> Any:
+    def shares(recorder: Recorder, a: Any, b: Any, max_work: Any = None) -> bool:
+        if not isinstance(a, Tracer) or not isinstance(b, Tracer) or a.root is not b.root:
+            return False
+        if any(key[0] == "place" for x in (a, b) for key in x.moves()[0]):
+            recorder.refuse("MC0241", f"np.{real.__name__} of views at places that data give")
+        base = solid(a.root)
+        return bool(real(*[Shown(False, *x.moves()).of(base) for x in (a, b)]))
+
+    return shares
+
+
+traces("shares_memory")(_shares(np.shares_memory))
+traces("may_share_memory")(_shares(np.may_share_memory))

@@ -240,10 +240,8 @@ def record(recorder: Recorder, name: str, args: tuple[Any, ...], kwargs: dict[st
 def _hosted(
     recorder: Recorder, name: str, args: tuple[Any, ...], kwargs: dict[str, Any], reason: str
 ) -> Any:
-    """What NumPy computes; what it had on the host may lie otherwise than the traced arrays do."""
-    result = on_host(recorder, _shown(name), _real(name), args, kwargs, reason)
-    lay_out(_real(name), args, kwargs, result, typed=True)
-    return result
+    """What NumPy computes."""
+    return on_host(recorder, _shown(name), _real(name), args, kwargs, reason)
 
 
 def _is_plain(index: Any) -> bool:
@@ -389,8 +387,9 @@ def _wrapped(recorder: Recorder, result: Any, owners: list[Array]) -> Any:
         return box
     if isinstance(result, tuple) and hasattr(result, "_fields"):
         return type(result)(*[_wrapped(recorder, r, owners) for r in result])
-    if isinstance(result, (list, tuple)):
-        return type(result)([_wrapped(recorder, r, owners) for r in result])
+    if isinstance(result, (list, tuple)):  # in which one array may stand twice
+        made = {id(r): _wrapped(recorder, r, owners) for r in result}
+        return type(result)([made[id(r)] for r in result])
     return result
 
 

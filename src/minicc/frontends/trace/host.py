@@ -11,6 +11,7 @@ import types
 from collections.abc import Callable
 from typing import Any
 
+from minicc.frontends.trace.layouts import spread, without_gaps
 from minicc.frontends.trace.numbers import Number, PythonType
 from minicc.frontends.trace.paths import Host
 from minicc.frontends.trace.pytree import Slot, mapped
@@ -48,7 +49,7 @@ def on_host(
             box = leaf.box if type(leaf) is Number else leaf
             if isinstance(box, Tracer):
                 content = box.content
-                kind = leaf.kind if type(leaf) is Number else box_kind(box)
+                kind = leaf.kind if type(leaf) is Number else _lying_kind(box)
                 return Slot(place(content), kind) if isinstance(content, Value) else content
             return _real(recorder, name, leaf)
 
@@ -60,6 +61,13 @@ def on_host(
 def box_kind(box: Tracer) -> str | None:
     """Of which kind the slot of an array is: one without axes need not be a scalar."""
     return None if box.scalar or box.ndim else "array"
+
+
+def _lying_kind(box: Tracer) -> Any:
+    """The same for what NumPy computes with, which lies as it would in the user's function."""
+    like = box.shadow()
+    rows = box.ndim < 2 or like.flags.c_contiguous or bool(box.recorder.rounds.sizes)
+    return box_kind(box) if rows else spread(without_gaps(like))
 
 
 def library(

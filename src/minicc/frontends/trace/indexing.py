@@ -16,8 +16,9 @@ import numpy as np
 from minicc.frontends.trace.dispatch import content_of, value_of
 from minicc.frontends.trace.extents import Extent, cut_of
 from minicc.frontends.trace.moving import moves, moving_lens, require_fits, round_key
+from minicc.frontends.trace.places import has_array, place_lens, with_places
 from minicc.frontends.trace.recorder import Recorder
-from minicc.frontends.trace.registry import traces
+from minicc.frontends.trace.registry import Dispatch, traces
 from minicc.frontends.trace.tracer import Content, Lens, Tracer
 from minicc.ir import graph
 from minicc.ir.core import Array, Value
@@ -148,14 +149,52 @@ def getitem(recorder: Recorder, box: Tracer, index: Any) -> Any:
         if len(key) < box.ndim or not all(isinstance(part, int) for part in key):
             view = box.look(lens)
             base = box.looks_at()
-            flat = base is not None and base[1].key == FLAT
-            return Tracer(recorder, view.content) if flat else view  # NumPy's iterator copies
+            copies = base is not None and base[1].key == FLAT  # as NumPy's iterator does
+            if copies or has_array(index):
+                return Dispatch.call(recorder, "copy", (view,), {})
+            return view
         content = lens.read(box.content)
         return Tracer(recorder, content, scalar=True) if isinstance(content, Value) else content
     content = box.content
     if isinstance(content, np.ndarray) and not any(isinstance(part, Value) for part in key):
         return Tracer(recorder, content[key])
+    places = with_places(recorder, index, key)
+    if places is not None:
+        lens = _place_lens(recorder, places, box)
+        if lens.move(box.shadow()).ndim:
+            return box.look(lens)
     return Tracer(recorder, _advanced(recorder, box.value(), _expanded(key, box.ndim)))
+
+
+def _place_lens(recorder: Recorder, places: Key, box: Tracer) -> Lens:
+    rank = box.ndim
+
+    def read(content: Content, key: Key) -> Value:
+        value = content if isinstance(content, Value) else recorder.lift(content)
+        return _advanced(recorder, value, _expanded(key, rank))
+
+    def written(base: Value, new: Value, key: Key) -> Value:
+        return _put_at_places(recorder, Tracer(recorder, base), _expanded(key, rank), new)
+
+    return place_lens(places, read, written)
+
+
+def _put_at_places(recorder: Recorder, box: Tracer, parts: list[Any], new: Value) -> Value:
+    """The whole array after what an index shows was replaced, chosen along axes of places."""
+    np_ = recorder.namespace
+    whole: Any = box[tuple([slice(None) if isinstance(p, Value) else p for p in parts])]
+    kept = [p for p in parts if not isinstance(p, int)]
+    chosen: Any = np.bool_(True)
+    for axis, place in enumerate(kept):
+        if isinstance(place, Value):
+            line = recorder.emit(graph.Iota, (whole.shape[axis],), 0, I64)
+            at = recorder.emit(graph.Gather, line, _integer(recorder, place), 0)  # in bounds
+            there = Tracer(recorder, line) == Tracer(recorder, at)
+            chosen = chosen & there.reshape(-1, *(1,) * (whole.ndim - axis - 1))
+    axes = tuple(k for k, p in enumerate(kept) if isinstance(p, Value))
+    value = np_.expand_dims(Tracer(recorder, recorder.cast(new, recorder.dtype(box.dtype))), axes)
+    whole[...] = np_.where(chosen, value, whole)
+    return box.value()
 
 
 def _in_two(index: Any) -> tuple[Key, Key] | None:
@@ -253,6 +292,13 @@ def setitem(recorder: Recorder, box: Tracer, index: Any, new: Any) -> None:
         box.assign(changed)
         return
     value = given if isinstance(given, Value) else recorder.lift(given)
+    places = with_places(recorder, index, key)
+    lens = None if places is None else _place_lens(recorder, places, box)
+    if lens is not None and lens.put is not None and (like := lens.move(box.shadow())).ndim:
+        if not (isinstance(new, Tracer) and new.is_view_of(box, lens.key)):
+            base, shape = box.value(), list(like.shape)
+            box.assign(lens.put(base, _fit(recorder, value, base, shape, shape)))
+        return
     mask = key[0] if len(key) == 1 else None
     if isinstance(mask, (np.ndarray, Value)) and not _is_integer(mask):
         chosen = value_of(recorder, Tracer(recorder, mask))
@@ -434,27 +480,3 @@ def _integer(recorder: Recorder, index: Content) -> Value:
     if not value.type.dtype.is_integer:
         raise IndexError("arrays used as indices must be of integer (or boolean) type")
     return recorder.cast(value, I64)
-
-
-@traces("take")
-def take(recorder: Recorder, a: Any, indices: Any, axis: int | None = None) -> Value:
-    """Elements at positions along an axis, or in row-major order."""
-    value = value_of(recorder, a)
-    if axis is None:
-        value = recorder.reshape(value, (math.prod(value.type.extents),))
-    k = 0 if axis is None else axis % value.type.rank
-    index = content_of(recorder, indices)
-    return gather(recorder, value, [k], [index], k)
-
-
-@traces("take_along_axis")
-def take_along_axis(recorder: Recorder, arr: Any, indices: Any, axis: int) -> Value:
-    """Elements at the positions that an array of the same rank names along an axis."""
-    value = value_of(recorder, arr)
-    rank = value.type.rank
-    index = value_of(recorder, indices)
-    where: list[Any] = []
-    for k, n in enumerate(index.type.extents):
-        line = recorder.namespace.arange(n).reshape(-1, *(1,) * (rank - k - 1))
-        where.append(index if k == axis % rank else content_of(recorder, line))
-    return gather(recorder, value, list(range(rank)), where, 0)

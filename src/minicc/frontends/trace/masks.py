@@ -22,7 +22,7 @@ from minicc.frontends.trace.pytree import mapped
 from minicc.frontends.trace.recorder import Recorder
 from minicc.frontends.trace.registry import Dispatch
 from minicc.frontends.trace.tracer import Tracer
-from minicc.ir.core import Value
+from minicc.ir.core import Array, Value
 
 _WHY = "an array is indexed by a mask that is not known while tracing"
 _TOTALS = ("sum", "prod", "mean", "var", "std", "any", "all", "max", "min", "count_nonzero")
@@ -36,13 +36,20 @@ class Masked(Tracer):
     Those that are the positions along an axis have its number as `place`.
     """
 
-    __slots__ = ("array", "line", "mask", "pending", "place")
+    __slots__ = ("array", "columns", "line", "mask", "pending", "place")
 
-    def __init__(self, array: Tracer, mask: Tracer, place: int | None = None) -> None:
+    def __init__(
+        self,
+        array: Tracer,
+        mask: Tracer,
+        place: int | None = None,
+        columns: list[Tracer] | None = None,
+    ) -> None:
         super().__init__(array.recorder, array.content)
         self.array = Tracer(array.recorder, array.content)
         self.mask = mask
         self.place = place
+        self.columns = columns
         self.pending = True
         self.line = self.recorder.location(), self.recorder.source()
         del self._content  # so that it is missed where somebody asks
@@ -52,11 +59,21 @@ class Masked(Tracer):
             return super().__getattr__(name)
         self.recorder.line = self.line
         try:
-            self._content = self._taken().content
+            taken = self._taken()
+            self._content = taken.content
         finally:
             self.recorder.line = None
         self.pending = False
+        shown = taken.looks_at()
+        if shown is not None:
+            self._base, self._lens = shown
+            self._seen = shown[0].version
         return self._content
+
+    def shadow(self) -> Array:
+        """An array without memory that lies as the elements do, which are taken for it."""
+        self.content  # noqa: B018
+        return super().shadow()
 
     def _taken(self) -> Tracer:
         recorder = self.recorder
@@ -65,6 +82,12 @@ class Masked(Tracer):
             recorder.refuse("MC0246", f"{_WHY}, so that the result's shape depends on data", hint)
         if not (self.array.symbolic or self.mask.symbolic):
             return Tracer(recorder, self.array.constant("")[self.mask.constant("")])
+        if self.columns is not None:
+            if not self.columns:
+                table = on_host(recorder, "nonzero", _table, (self.mask,), {}, _WHY)
+                self.columns.append(table)
+            column: Tracer = self.columns[0][:, self.place]
+            return column
         args = (self.array, self.mask)
         found: Tracer = on_host(recorder, "__getitem__", operator.getitem, args, {}, _WHY)
         return found
@@ -115,6 +138,11 @@ def masked(recorder: Recorder, name: str, args: tuple[Any, ...], kwargs: dict[st
         for m in held:
             m.content  # noqa: B018  # taken before anything else is asked
     return done
+
+
+def _table(mask: Array) -> Array:
+    """The positions where a mask holds, a row each: of NumPy's arrays of them these are columns."""
+    return np.stack(np.nonzero(mask), axis=-1)
 
 
 def _is_pending(x: Any) -> bool:
@@ -189,7 +217,8 @@ def _places(recorder: Recorder, name: str, mask: Any) -> Any:
     holds = Tracer(recorder, (mask if mask.dtype == bool else mask != 0).content)
     steps = np.indices(mask.shape, sparse=True)
     lines = [Tracer(recorder, np.broadcast_to(s, mask.shape)) for s in steps]
-    found = tuple([Masked(line, holds, k) for k, line in enumerate(lines)])
+    columns: list[Tracer] = []  # of the array of all positions, once any of them is taken
+    found = tuple([Masked(line, holds, k, columns) for k, line in enumerate(lines)])
     return found[0] if name == "flatnonzero" else found
 
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from minicc.frontends.trace.dispatch import value_of
-from minicc.frontends.trace.indexing import Cut, cut, taken
+from minicc.frontends.trace.dispatch import content_of, value_of
+from minicc.frontends.trace.indexing import Cut, cut, gather, taken
 from minicc.frontends.trace.recorder import Recorder
 from minicc.frontends.trace.registry import traces
 from minicc.ir import graph
@@ -84,3 +84,27 @@ def pad(
 def trace(recorder: Recorder, a: Any, offset: int = 0) -> Any:
     """The sum of a diagonal."""
     return recorder.namespace.sum(recorder.namespace.diagonal(a, offset), axis=-1)
+
+
+@traces("take")
+def take(recorder: Recorder, a: Any, indices: Any, axis: int | None = None) -> Value:
+    """Elements at positions along an axis, or in row-major order."""
+    value = value_of(recorder, a)
+    if axis is None:
+        value = recorder.reshape(value, (math.prod(value.type.extents),))
+    k = 0 if axis is None else axis % value.type.rank
+    index = content_of(recorder, indices)
+    return gather(recorder, value, [k], [index], k)
+
+
+@traces("take_along_axis")
+def take_along_axis(recorder: Recorder, arr: Any, indices: Any, axis: int) -> Value:
+    """Elements at the positions that an array of the same rank names along an axis."""
+    value = value_of(recorder, arr)
+    rank = value.type.rank
+    index = value_of(recorder, indices)
+    where: list[Any] = []
+    for k, n in enumerate(index.type.extents):
+        line = recorder.namespace.arange(n).reshape(-1, *(1,) * (rank - k - 1))
+        where.append(index if k == axis % rank else content_of(recorder, line))
+    return gather(recorder, value, list(range(rank)), where, 0)

@@ -153,23 +153,31 @@ class Host(Action):
 
     def perform(self, pool: Sequence[Array]) -> Outcome:
         with np.errstate(all="ignore"):
-            result = self.function(*rebuild(self.template, pool), **rebuild(self.named, pool))
+            args, kwargs = rebuild(self.template, pool), rebuild(self.named, pool)
+            result = self.function(*args, **kwargs)
+        given: list[Array] = []
+        mapped(lambda x, at: given.append(x) if isinstance(x, np.ndarray) else x, (args, kwargs))
         arrays: list[Array] = []
         seen: list[Any] = []
         shows: list[bool] = []
+        known: dict[int, Slot] = {}
 
         def take(leaf: Any, path: str) -> Any:
+            if id(leaf) in known:  # the same array once more
+                seen.append(known[id(leaf)].index)
+                return known[id(leaf)]
             if isinstance(leaf, (np.ndarray, np.generic)) or type(leaf) is float:
                 array = np.asarray(leaf)
-                if array.base is not None or any(array is a for a in pool):
-                    shows.extend(True for a in pool if np.may_share_memory(array, a))
-                    array = array.copy()
+                if array.base is not None or any(array is a for a in given):
+                    shows.extend(True for a in given if np.may_share_memory(array, a))
+                    shows.extend(True for a in arrays if np.shares_memory(array, a))
                 whole = "array" if isinstance(leaf, np.ndarray) and not leaf.ndim else None
                 kind = float if type(leaf) is float else whole
                 lies = () if array.flags.c_contiguous else (array.strides,)
                 seen.append((array.dtype, array.shape, kind, *lies))
                 arrays.append(array)
-                return Slot(len(arrays) - 1, kind)
+                known[id(leaf)] = Slot(len(arrays) - 1, kind)
+                return known[id(leaf)]
             seen.append(value_key(leaf))
             return leaf
 

@@ -104,7 +104,7 @@ class Slot:
     """The place of the k-th array in a structure of results.
 
     `kind` is the Python type of a number, "array" for one without axes that is no scalar, or how
-    the array is seen (`results.Shown`), of a result or of an argument of the call.
+    the array is seen (`layouts.Shown`), of a result or of an argument of the call.
     """
 
     __slots__ = ("index", "kind")

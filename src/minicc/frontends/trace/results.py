@@ -7,7 +7,7 @@ array that the function made show one array.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
@@ -17,41 +17,15 @@ from minicc.errors import UserError
 from minicc.frontends.trace.dispatch import content_of, is_foreign
 from minicc.frontends.trace.gone import Gone
 from minicc.frontends.trace.host import box_kind
+from minicc.frontends.trace.layouts import Shown, has_gaps, order_of, spread
 from minicc.frontends.trace.numbers import Number, has_term
 from minicc.frontends.trace.paths import value_key
-from minicc.frontends.trace.pytree import Slot, mapped
+from minicc.frontends.trace.places import Place
+from minicc.frontends.trace.pytree import Slot, mapped, rebuild
 from minicc.frontends.trace.recorder import Recorder
 from minicc.frontends.trace.tracer import Tracer
 from minicc.ir.core import Array, Value
 from minicc.ir.types import I64, from_numpy
-
-
-class Shown:
-    """How a result is seen: of an argument or of what was computed, through NumPy's own views."""
-
-    __slots__ = ("keys", "moves", "of_argument")
-
-    def __init__(
-        self, of_argument: bool, keys: tuple[Any, ...], moves: tuple[Callable[[Array], Array], ...]
-    ) -> None:
-        self.of_argument = of_argument
-        self.keys = keys
-        self.moves = moves
-
-    def of(self, array: Array) -> Array:
-        """The view of an array."""
-        for move in self.moves:
-            array = move(array)
-        return array
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Shown) and (self.of_argument, str(self.keys)) == (
-            other.of_argument,
-            str(other.keys),
-        )
-
-    def __hash__(self) -> int:
-        return hash(str(self.keys))
 
 
 class Kept:
@@ -72,6 +46,36 @@ class Kept:
 
     def __hash__(self) -> int:
         return hash(value_key(self.array))
+
+
+class Picked:
+    """A view at indices that data give, of what stands in a slot or of a captured array.
+
+    `steps` are functions that make views, and indices with slots for what data give.
+    """
+
+    __slots__ = ("base", "steps")
+
+    def __init__(self, base: Any, steps: Sequence[Any]) -> None:
+        self.base = base
+        self.steps = steps
+
+    def of(self, leaves: Sequence[Any], args: Sequence[Any]) -> Any:
+        """The view."""
+        array = self.base.of(leaves, args) if isinstance(self.base, Slot) else self.base
+        for step in self.steps:
+            array = step(array) if callable(step) else array[rebuild(step, leaves)]
+        return array
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Picked) and self._told() == other._told()
+
+    def __hash__(self) -> int:
+        return hash(self._told()[0])
+
+    def _told(self) -> Any:
+        steps = [None if callable(s) else value_key(s) for s in self.steps]
+        return len(steps), value_key(self.base), steps
 
 
 def results(recorder: Recorder, outcome: Any) -> tuple[list[Value], list[str], Any]:
@@ -130,13 +134,15 @@ class _Taking:
         if alone and not isinstance(content, Value) and from_numpy(content.dtype) is None:
             return Kept(content, kind)
         value = content if isinstance(content, Value) else self.recorder.lift(content)
-        order = _order(leaf)
-        if order is not None:
-            back = tuple(np.argsort(order).tolist())
-            foreign = value.type.dtype.kind == "h"
-            move = partial(_laid, order, back) if foreign else partial(np.transpose, axes=back)
-            value = value if foreign else self.recorder.transpose(value, order)
-            kind = Shown(False, ("laid out", order), (move,))
+        like = leaf.shadow() if isinstance(leaf, Tracer) else None
+        if like is not None and not like.flags.c_contiguous:
+            if has_gaps(like) or value.type.dtype.kind == "h":
+                kind = kind if self.recorder.rounds.sizes else spread(like.strides)
+            else:
+                order = order_of(like)
+                back = tuple(np.argsort(order).tolist())
+                value = self.recorder.transpose(value, order)
+                kind = Shown(False, ("laid out", order), (partial(np.transpose, axes=back),))
         if isinstance(leaf, Tracer) and not leaf.writeable:
             laid = (kind.keys, kind.moves) if isinstance(kind, Shown) else ((), ())
             kind = Shown(False, (*laid[0], "kept"), (*laid[1], _kept))
@@ -151,19 +157,46 @@ class _Taking:
         root = leaf.root
         keys, moves = leaf.moves()
         if root.locked_array is not None:
-            return Shown(True, keys, moves).of(root.locked_array)
+            return self._view(root.locked_array, keys, moves)
         for k, box in enumerate(self.recorder.arguments):
             if root is box and not box.scalar:
                 self._require_still(keys)
-                return Slot(k, Shown(True, keys, moves))
-        if self._roots[id(root)] < 2 or (is_foreign(root) and not root.symbolic):
+                return self._view(Slot(k, Shown(True, (), ())), keys, moves)
+        alone = self._roots[id(root)] < 2 and not self._is_most(leaf)
+        if alone or (is_foreign(root) and not root.symbolic):
             return None
         self._require_still(keys)
         if id(root) not in self._places:
             self._places[id(root)] = self._slot(root, path, None)
         slot = self._places[id(root)]
-        laid = slot.kind.moves if isinstance(slot.kind, Shown) else ()
-        return Slot(slot.index, Shown(False, keys, (*laid, *moves)))
+        if not isinstance(slot.kind, Shown):
+            slot = Slot(slot.index, Shown(False, (), ()))
+        return self._view(slot, keys, moves)
+
+    def _view(self, base: Any, keys: Sequence[Any], moves: Sequence[Any]) -> Any:
+        """What stands for the view of a slot's array, or the view itself of a known array."""
+        if any(key[0] == "place" for key in keys):
+            pairs = zip(keys, moves, strict=True)
+            return Picked(base, [self._index(k[1]) if k[0] == "place" else m for k, m in pairs])
+        if not isinstance(base, Slot):
+            return Shown(True, keys, moves).of(base)
+        shown = base.kind
+        laid = Shown(shown.of_argument, (*shown.keys, *keys), (*shown.moves, *moves))
+        return Slot(base.index, laid)
+
+    def _index(self, key: Sequence[Any]) -> tuple[Any, ...]:
+        """An index with slots for what data give."""
+        values = [p.box.value() for p in key if type(p) is Place]
+        slots = iter(range(len(self.values), len(self.values) + len(values)))
+        self.values += values
+        self.names += [f"index[{k}]" for k in range(len(values))]
+        return tuple([Slot(next(slots)) if type(p) is Place else p for p in key])
+
+    def _is_most(self, leaf: Tracer) -> bool:
+        """Whether an array whose elements lie apart is best given as a view, as NumPy gives it."""
+        still = not any(key[0] == "round" for key in leaf.moves()[0])
+        most = bool(self.recorder.rounds.sizes) or 2 * leaf.size >= leaf.root.size
+        return still and most and _has_gaps(leaf)
 
     def _require_still(self, keys: Sequence[Any]) -> None:
         """Give up sizes that are symbols where a view begins or ends at one: calls make views."""
@@ -171,22 +204,11 @@ class _Taking:
             self.recorder.write_out("a view that ends at a size is returned")
 
 
-def _order(leaf: Any) -> tuple[int, ...] | None:
-    """The axes of an array from the widest stride to the least; None where they are in order."""
-    if not isinstance(leaf, Tracer) or leaf.ndim < 2 or leaf.shadow().flags.c_contiguous:
-        return None
-    strides = leaf.shadow().strides
-    order = tuple(sorted(range(leaf.ndim), key=lambda k: (-strides[k], k)))
-    dense = leaf.shadow().transpose(order).flags.c_contiguous
-    return order if dense else None
+def _has_gaps(leaf: Any) -> bool:
+    return isinstance(leaf, Tracer) and has_gaps(leaf.shadow())
 
 
 def _kept(array: Array) -> Array:
     """The array, not to be written to."""
     array.flags.writeable = False
     return array
-
-
-def _laid(order: tuple[int, ...], back: tuple[int, ...], array: Array) -> Array:
-    """The array whose axes lie in that order."""
-    return np.ascontiguousarray(array.transpose(order)).transpose(back)

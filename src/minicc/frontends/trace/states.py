@@ -20,6 +20,7 @@ import numpy as np
 
 from minicc.frontends.trace.numbers import Number, has_term
 from minicc.frontends.trace.paths import value_key
+from minicc.frontends.trace.places import Place
 from minicc.frontends.trace.recorder import Recorder
 from minicc.frontends.trace.tracer import Tracer
 from minicc.ir.core import Value
@@ -207,7 +208,10 @@ class _Teller:
         if view is not None:
             held = box.held()
             kept = None if held is None else self.values.setdefault(held, len(self.values))
-            key = value_key(view[1].key)
+            key = view[1].key
+            if key[0] == "place":
+                key = [self._box(p.box) if type(p) is Place else value_key(p) for p in key[1]]
+            key = value_key(key)
             return "view", self._box(view[0]), key, seen, kept, held and box.stale
         content = box.content
         if isinstance(content, Value):

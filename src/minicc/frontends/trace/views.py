@@ -390,8 +390,19 @@ def broadcast_to(recorder: Recorder, array: Any, shape: Any) -> Any:
 def broadcast_arrays(recorder: Recorder, *args: Any) -> tuple[Any, ...]:
     """Arrays repeated to their common shape."""
     boxes = [boxed(recorder, a) for a in args]
-    shape = graph.broadcast_shapes(*[b.shape for b in boxes])
-    return tuple(b if b.shape == shape else broadcast_to(recorder, b, shape) for b in boxes)
+    shape: Any = graph.broadcast_shapes(*[b.shape for b in boxes])
+    like = np.broadcast_to(0, shape)
+
+    def put(base: Value, new: Value) -> Value:
+        recorder.refuse("MC0243", "an array that np.broadcast_arrays repeats is written to")
+
+    lens = Lens(
+        ("broadcast_arrays", shape),
+        lambda array: np.broadcast_arrays(array, like)[0],
+        lambda value: recorder.broadcast(value, shape),
+        put,
+    )
+    return tuple(b if b.shape == shape else b.look(lens) for b in boxes)
 
 
 @traces("diagonal", view=True)

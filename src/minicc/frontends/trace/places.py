@@ -1,0 +1,80 @@
+"""Views at places that data give: `x[k]` where `k` is an element of an array."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from minicc.frontends.trace.numbers import Number
+from minicc.frontends.trace.recorder import Recorder
+from minicc.frontends.trace.tracer import Lens, Tracer
+from minicc.ir.core import Array, Value
+
+Key = tuple[Any, ...]
+
+
+class Place:
+    """An integer of an index that data give, in a box that lives as long as the views at it."""
+
+    __slots__ = ("box",)
+
+    def __init__(self, box: Tracer) -> None:
+        self.box = box
+
+    def __eq__(self, other: object) -> bool:
+        return type(other) is Place and self.box.content is other.box.content
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+def parts_of(index: Any) -> tuple[Any, ...]:
+    """The parts of an index."""
+    return index if isinstance(index, tuple) else (index,)
+
+
+def has_array(index: Any) -> bool:
+    """Whether an array stands in an index, for which NumPy copies; scalars are none."""
+    return any(
+        isinstance(p, (np.ndarray, Tracer)) and not getattr(p, "scalar", False)
+        for p in parts_of(index)
+    )
+
+
+def with_places(recorder: Recorder, index: Any, key: Key) -> Key | None:
+    """The parts of an index where data give integers alone, no arrays; None for others."""
+    made: list[Any] = []
+    for given, part in zip(parts_of(index), key, strict=True):
+        if isinstance(part, Value):
+            scalar = isinstance(given, Number) or getattr(given, "scalar", False)
+            if not scalar or not part.type.dtype.is_integer:
+                return None
+            made.append(Place(Tracer(recorder, part, scalar=True)))
+        elif isinstance(part, np.ndarray):
+            return None
+        else:
+            made.append(part)
+    return tuple(made)
+
+
+def place_lens(
+    key: Key, read: Callable[[Any, Key], Value], written: Callable[[Value, Value, Key], Value]
+) -> Lens:
+    """What `array[key]` shows, for the functions that read and write at an index."""
+
+    def now() -> Key:
+        return tuple([p.box.content if type(p) is Place else p for p in key])
+
+    def move(array: Array) -> Array:
+        # only to ask how it lies in memory, which is the same at all places
+        view: Array = array[tuple([0 if type(p) is Place else p for p in key])]
+        return view
+
+    return Lens(
+        ("place", key),
+        move,
+        lambda content: read(content, now()),
+        lambda base, new: written(base, new, now()),
+        moves=True,
+    )
