@@ -1,4 +1,4 @@
-"""Views at places that data give are views: writes reach the array, and results share its memory."""
+"""Views at places that data give are views: writes reach the array, results share its memory."""
 
 from collections.abc import Callable
 from typing import Any
