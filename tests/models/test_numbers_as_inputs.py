@@ -21,6 +21,7 @@ Case = tuple[Callable[..., Any], Array, list[Any], int]
 
 FLOATS = [0.5, 1.25, -2.0, 0.0, 1e300, math.nan, math.inf, -0.0, 3.0, 2.0, 0.5]
 INTS = [1, 2, -3, 0, 127, 128, 300, -200, 2**40, 2**53 + 1, 2**63 - 1, 2**63, -(2**63), 10**30]
+FLAGS = [True, False, True, False]
 SMALL = [1, 2, -3, 0, 100, 5, 7]
 Y = np.random.default_rng(0).standard_normal(17)
 Y32 = Y.astype(np.float32)
@@ -104,6 +105,18 @@ def by_type(x: Array, t: Any) -> Any:
     return x * t if type(t) in (float, str) else x
 
 
+def by_identity(x: Array, flag: bool) -> Any:
+    return x if flag is True else -x
+
+
+OF_FLAGS: tuple[Callable[..., Any], ...] = (
+    lambda x, flag: x * flag, lambda x, flag: (flag * 2.5 + 1) * x, lambda x, flag: ~flag * x,
+    lambda x, flag: x if flag else -x, lambda x, flag: np.where(flag, x, -x), lambda x, flag: flag,
+    lambda x, flag: np.where(x > 0, flag, x), lambda x, flag: (x * (not flag), x == flag),
+    lambda x, flag: np.array([flag, 1.5]) * x[0], lambda x, flag: float(flag) * x.sum(),
+    lambda x, flag: x.sum(keepdims=flag), lambda x, flag: {True: x, False: -x}[flag],
+    lambda x, flag: isinstance(flag, bool) * x, lambda x, flag: np.any(x > 0) & flag,
+)  # fmt: skip
 CASES: list[Case] = [
     (lambda x, t: x * t, Y, FLOATS, 2), (lambda x, t: x * t, Y32, FLOATS, 2),
     (lambda x, t: x + t, I8, FLOATS, 2), (lambda x, t: x + t, I8 > 2, FLOATS, 2),
@@ -132,6 +145,9 @@ CASES: list[Case] = [
     (stored, Y + 1j, FLOATS, 2), (lambda x, z: (x * z, z * z, abs(z)), Y, [1j, 2j, 2 - 1j], 2),
     (lambda x, t: np.linspace(0, t, 5) + x[0], Y, FLOATS[:4], 2),
     (lambda x, t: np.sqrt(t) * x, Y, FLOATS, 2), (lambda x, t: np.interp(t, x, x), Y, FLOATS, 2),
+    *((f, Y, FLAGS, 2) for f in OF_FLAGS), (by_identity, Y, FLAGS, 2),
+    (lambda x, flag: x + flag, I8, FLAGS, 2), (lambda x, flag: (x - flag, x > 2), U8, FLAGS, 2),
+    (lambda x, flag: (x > 2) ^ flag, Y, FLAGS, 2), (lambda x, flag: x * flag, Y32, FLAGS, 2),
     (lambda x, t: x + np.pi * t, Y, FLOATS, 2), (lambda x, t: np.float64(2) * t + x, Y, FLOATS, 2),
     (lambda x, t: {t: x}[t], Y, FLOATS[:4], 4), (lambda x, t: max(t, 0.5) * x, Y, FLOATS, 4),
     (lambda x, t: sum([t, t]) * x, Y, FLOATS, 2), (by_type, Y, FLOATS[:4], 4),

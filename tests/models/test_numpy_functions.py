@@ -142,6 +142,8 @@ COMPILED: list[Function] = [
     lambda x: np.asarray(x, dtype=float), lambda x: x.astype(int), lambda x: np.sum(x, dtype=float),
     lambda x: np.arange(x.shape[1]) + x[0, :, 0], lambda x: np.broadcast_arrays(x, x[0])[1],
     lambda x: np.inner(x[0], x[1]), lambda x: np.vdot(x[0], x[1]), lambda x: np.dot(x, x[0].T),
+    lambda x: np.r_[x[0, 0], 1, 2:5, x[0, 1]], lambda x: np.c_[x[0, 0], 1:6, x[1, :2].T],
+    lambda x: np.r_[x, x], lambda x: np.c_[x, x], lambda x: np.r_[x[0, 0, 0], 0:1:3j],
     lambda x: np.matvec(x, x[0, 0]), lambda x: np.vecdot(x, x), lambda x: np.linalg.norm(x),
 ]  # fmt: skip
 

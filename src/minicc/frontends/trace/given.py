@@ -23,7 +23,12 @@ from minicc.frontends.trace.recorder import Again, Recorder, type_of
 from minicc.frontends.trace.tracer import Tracer
 from minicc.ir.core import Array, Value
 
-ELEMENTS: dict[type, Any] = {float: np.float64, int: np.int64, complex: np.complex128}
+ELEMENTS: dict[type, Any] = {
+    float: np.float64,
+    int: np.int64,
+    complex: np.complex128,
+    bool: np.bool_,
+}
 _INPUTS = 64  # of one program that Python computes
 _AFRESH = 8  # traces that begin again for an input that a break or a loop came before
 
@@ -97,6 +102,7 @@ class Given:
         self._names: list[str] = []
         self._now: list[Any] = []  # the values of the call that is traced
         self._afresh = 0
+        self._flags = True  # whether those that are True or False may be terms
 
     def copy(self, numbers: Sequence[Any]) -> Given:
         """One that the trace of another call may add to."""
@@ -127,6 +133,8 @@ class Given:
         """A number from outside, `source` says where it is; None where it is a constant."""
         if key not in self.moving:
             return None
+        if type(value) is bool and not self._flags:
+            self.forget({key})
         if key not in self._leaves:
             self._leaves[key] = (self._add(name, None, value), source, type(value))
         return Term(self, self._leaves[key][0], value)
@@ -141,7 +149,7 @@ class Given:
         """What a function of Python gives: a number with its term, or a value that is a guard."""
         refs = tuple([x.place if isinstance(x, Term) else self._constant(x) for x in operands])
         value = _outcome(function, [self._now[r] for r in refs])
-        is_number = type(value) in ELEMENTS
+        is_number = type(value) in ELEMENTS and type(value) is not bool  # a condition is a guard
         known = self._steps.get((function, refs))
         if known is None:
             name = f"{function.__name__}({', '.join(self._names[r] for r in refs)})"
@@ -172,6 +180,11 @@ class Given:
         if left != self.moving:
             vars(self).update(vars(Given(left, self.numbers)) | {"offered": self.offered})
             raise Again
+
+    def forget_flags(self) -> None:
+        """Have True and False as constants, where there are any."""
+        self._flags = False
+        self.forget({key for key, leaf in self._leaves.items() if leaf[2] is bool})
 
     def box(self, recorder: Recorder, term: Term) -> Tracer:
         """The input of the program that a term is."""

@@ -92,6 +92,8 @@ def replacement(recorder: Recorder, real: Any, path: str) -> Any:
         return Namespace(recorder, path)
     if path in ("errstate", "seterr"):
         return partial(_error_state, recorder, real, path)
+    if real is np.r_ or real is np.c_:
+        return Joiner(recorder, real)
     if real is np.nditer:
         return partial(_iterated, recorder)
     if real is np.ndarray:
@@ -153,6 +155,30 @@ class ScalarType(PythonType):
             made = call(self._recorder, "asarray", (args[0], self.real), {})
             return made if made.ndim else made[()]
         return self.real(*args, **kwargs)
+
+
+class Joiner:
+    """`np.r_` and `np.c_`, which join arrays, numbers and ranges that stand in an index."""
+
+    def __init__(self, recorder: Recorder, real: Any) -> None:
+        self._recorder = recorder
+        self._real = real
+
+    def __getitem__(self, key: Any) -> Any:
+        parts = key if isinstance(key, tuple) else (key,)
+        if not any(map(is_symbolic, parts)):
+            return call(self._recorder, f"{'rc'[self._real is np.c_]}_.__getitem__", (key,), {})
+        if any(isinstance(p, str) for p in parts):
+            self._recorder.refuse("MC0241", "np.r_ with a text is not traced")
+        np_ = self._recorder.namespace
+        made = [self._real[p].reshape(-1) if isinstance(p, slice) else p for p in parts]
+        numbers = (int, float, complex)
+        kinds = [p if isinstance(p, numbers) else np_.asarray(p).dtype for p in made]
+        dtype = np.result_type(*kinds)
+        arrays = [np_.atleast_1d(np_.asarray(p, dtype)) for p in made]
+        if self._real is np.c_:
+            arrays = [a[:, None] if a.ndim == 1 else a for a in arrays]
+        return np_.concatenate(arrays, axis=-1 if self._real is np.c_ else 0)
 
 
 class Impure:

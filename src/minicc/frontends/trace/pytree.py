@@ -19,7 +19,7 @@ from minicc.frontends.trace.objects import is_stood_in
 from minicc.ir.core import attribute_key
 
 Key = tuple[Any, ...]
-NUMBERS = (float, int, complex)
+NUMBERS = (float, int, complex, bool)
 _STATIC = (type(None), bool, int, float, complex, str, bytes, type(Ellipsis), np.dtype, type, slice)
 _CALLABLE = (types.FunctionType, types.BuiltinFunctionType, types.MethodType, np.ufunc, partial)
 

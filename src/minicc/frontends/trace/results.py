@@ -18,7 +18,7 @@ from minicc.frontends.trace.dispatch import content_of, is_foreign
 from minicc.frontends.trace.gone import Gone
 from minicc.frontends.trace.host import box_kind
 from minicc.frontends.trace.layouts import Shown, has_gaps, order_of, spread
-from minicc.frontends.trace.numbers import Number, has_term
+from minicc.frontends.trace.numbers import Number, PythonType, has_term
 from minicc.frontends.trace.paths import value_key
 from minicc.frontends.trace.places import Place
 from minicc.frontends.trace.pytree import Slot, mapped, rebuild
@@ -121,6 +121,10 @@ class _Taking:
             return self._slot(leaf, path, "array" if whole else None)
         if leaf is None or isinstance(leaf, (bool, int, float, complex, str, bytes)):
             return leaf
+        if isinstance(leaf, PythonType):
+            return leaf.real
+        if _is_told(leaf):
+            return leaf
         kind = type(leaf)
         raise UserError(
             "MC0182",
@@ -202,6 +206,14 @@ class _Taking:
         """Give up sizes that are symbols where a view begins or ends at one: calls make views."""
         if any(key[0] == "round" for key in keys):
             self.recorder.write_out("a view that ends at a size is returned")
+
+
+def _is_told(leaf: Any) -> bool:
+    """Whether it is a value of Python's or NumPy's that no call can change: a type, a slice."""
+    if isinstance(leaf, slice | range):
+        return all(n is None or type(n) is int for n in (leaf.start, leaf.stop, leaf.step))
+    of_them = isinstance(leaf, type) and leaf.__module__ in ("builtins", "numpy")
+    return of_them or isinstance(leaf, np.dtype) or leaf is Ellipsis
 
 
 def _has_gaps(leaf: Any) -> bool:

@@ -23,6 +23,7 @@ import types
 import warnings
 from collections.abc import Callable, Iterator
 from functools import lru_cache, partial
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -67,13 +68,11 @@ def _codes(code: types.CodeType) -> Iterator[types.CodeType]:
 
 
 @lru_cache(1 << 12)
-def _compares_types(code: types.CodeType) -> bool:
-    before = None
-    for step in dis.get_instructions(code):
-        if step.opname == "IS_OP" and before in _REPLACED:
-            return True
-        before = step.argval
-    return False
+def _compared(code: types.CodeType) -> frozenset[str]:
+    """What stands last in comparisons by identity, but those with None."""
+    steps = list(dis.get_instructions(code))
+    found = [a for a, b in pairwise(steps) if b.opname == "IS_OP"]
+    return frozenset(str(s.argval) for s in found if s.argrepr != "None")
 
 
 def _same(left: Any, right: Any) -> bool:
@@ -231,6 +230,8 @@ class Rewirer:
         if self.recorder.numbers and any("type" in c.co_names for c in _codes(f.__code__)):
             # the type of what stands for a number is none of Python's
             self.recorder.numbers.forget(self.recorder.numbers.moving)
+        if self.recorder.numbers and any(map(_compared, _codes(f.__code__))):
+            self.recorder.numbers.forget_flags()  # what stands for True is not True
         namespace = self._namespace(f.__globals__)
         cells = tuple(types.CellType() for _ in f.__closure__ or ())
         copy = types.FunctionType(f.__code__, namespace, f.__name__, None, cells)
@@ -257,7 +258,7 @@ class Rewirer:
             for f in original.values()
             if isinstance(f, types.FunctionType) and f.__globals__ is original
         ]
-        return not any(_compares_types(part) for code in own for part in _codes(code))
+        return not any(_REPLACED & _compared(part) for code in own for part in _codes(code))
 
     def _namespace(self, original: dict[str, Any]) -> dict[str, Any]:
         if id(original) not in self._globals:
