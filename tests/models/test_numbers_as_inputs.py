@@ -229,3 +229,25 @@ def test_programs_have_a_bound_and_many_traces_are_told(caplog: pytest.LogCaptur
     assert len(compiled(x, 1)) == 1  # long gone, and compiled again
     [told] = caplog.messages
     assert told.startswith("f was traced 32 times, the last time since argument n: 31 before")
+
+
+def steps(u: Array, a: float, b: float, c: float, d: float) -> Array:
+    for _ in range(6):
+        old = u.copy()
+        u[1:-1] = (
+            old[1:-1] * (a / b) + old[2:] * a**2 - old[:-2] / (2 * b * c) + c / (a**2 + b**2)
+            - old[2:] * (d * c) + (b - d) * (old[1:-1] + 2 * c) * (d - 1) + old[:-2] / (b * 4)
+        )  # fmt: skip
+        u[0] = a * d
+    return u
+
+
+@pytest.mark.parametrize("lengths", [(9, 9, 9), (9, 12, 17)], ids=["one size", "sizes"])
+def test_many_numbers_within_a_loop_are_inputs(lengths: tuple[int, ...]) -> None:
+    compiled = minicc.jit(steps, threads=1)
+    for k, n in enumerate(lengths):
+        numbers = [0.5 + 0.125 * (j + 1) / (k + 1) for j in range(4)]
+        u = np.linspace(0, 0.25, n)
+        assert same(steps(u.copy(), *numbers), compiled(u.copy(), *numbers))
+    guards = compiled.explain().guards
+    assert all(f"argument {name} is a float" in guards for name in "abcd")

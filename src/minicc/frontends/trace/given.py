@@ -102,6 +102,7 @@ class Given:
         self._names: list[str] = []
         self._now: list[Any] = []  # the values of the call that is traced
         self._afresh = 0
+        self._late = False
         self._flags = True  # whether those that are True or False may be terms
 
     def copy(self, numbers: Sequence[Any]) -> Given:
@@ -121,6 +122,7 @@ class Given:
     def begin(self, recorder: Recorder) -> None:
         """Trace a call with `numbers`, for which the guards hold."""
         recorder.numbers = self
+        self._late = False
         values = self._run(self.numbers)
         assert values is not None
         self._now = values
@@ -196,11 +198,17 @@ class Given:
             if len(self.boxes) == _INPUTS or (late and self._afresh == _AFRESH):
                 self.forget(self._origins(term.place))
             self.boxes[term.place] = None
-            if late:
-                self._afresh += 1
-                raise Again
+            if late:  # a constant till the trace begins again, which then knows all inputs
+                self._late = True
+                return Tracer(recorder, _array(term.value))
             box = self.boxes[term.place] = self._input(recorder, term.place)
         return box
+
+    def require_inputs(self) -> None:
+        """Begin again where some inputs were not known before what they had to come before."""
+        if self._late:
+            self._afresh += 1
+            raise Again
 
     def _input(self, recorder: Recorder, place: int) -> Tracer:
         array = _array(self._now[place])

@@ -179,6 +179,8 @@ def _traced(
         rewirer.check_containers()
         if recorder.loops:
             recorder.write_out("it is left while its body is recorded")
+        if given is not None:
+            given.require_inputs()
         values_, names, structure = results(recorder, outcome)
         writes = [(k, box.value()) for k, box in enumerate(recorder.arguments) if box.root.written]
         plain = bool(path is None or values_)
