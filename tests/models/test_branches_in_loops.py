@@ -299,3 +299,60 @@ def test_while_loops_that_may_have_no_round() -> None:
             have = g(mine)
         same(f(theirs), have)
         same(theirs, mine)
+
+
+def neighbours(x: Any) -> Any:
+    y = np.zeros_like(x)
+    for k in range(len(x)):
+        y[k] = x[k]
+        if k > 0:
+            y[k] += x[k - 1]
+        if k < len(x) - 1:
+            y[k] += x[k + 1] * 2
+        last = y[k]
+    return y, last, k
+
+
+def triangle(x: Any) -> Any:
+    n = len(x)
+    t = np.zeros((n, n))
+    for i in range(n - 1, -1, -1):
+        for j in range(i, n):
+            if i + 1 < n:
+                t[i, j] = t[i + 1, j] + x[j]
+            if j > 0:
+                t[i, j] += t[i, j - 1]
+            t[i, j] = max(t[i, j], x[i])
+    return t
+
+
+def largest(x: Any) -> Any:
+    total, best, few = x[0] * 0, x[0], 0.5
+    for k in range(len(x)):
+        total = max(total + x[k], x[k])
+        best = max(best, total)
+        few = min(few, float(x[k]))
+    return best, min(total, best), few
+
+
+def beyond(x: Any) -> Any:
+    for k in range(len(x)):
+        x[k] = x[k + 1]
+    return x
+
+
+@pytest.mark.parametrize("f", [neighbours, triangle, largest, beyond], ids=lambda f: f.__name__)
+def test_first_and_last_rounds_that_conditions_leave_out(f: Any) -> None:
+    compiled = minicc.jit(f, threads=1)
+    for n in (20, 20, 31, 40):
+        x = np.random.default_rng(n).standard_normal(n)
+        outcomes = []
+        for g in (f, compiled):
+            given = x.copy()
+            try:
+                outcome = g(given)
+            except IndexError as error:
+                outcome = str(error)
+            outcomes.append(([(type(v), v) for v in outcome], given.tolist()))
+        np.testing.assert_equal(outcomes[0], outcomes[1])
+    assert f is beyond or "a loop of the graph" in str(compiled.explain())

@@ -13,7 +13,7 @@ depend on `Sizes` besides, of which an order is always decided: what decided it 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, NoReturn
 
 from minicc.frontends.trace.sizes import Sizes
@@ -61,6 +61,20 @@ class Rounds:
     def _ends(self, value: Dim) -> tuple[Dim, Dim]:
         low = affine_facts.extreme_within(value, self.counts, most=False)
         return low, affine_facts.extreme_within(value, self.counts)
+
+    def ends_beyond(self, loop: str, value: Dim, most: int) -> Iterator[str]:
+        """Which round of a loop alone, its first or last, has an expression not in `0 .. most`."""
+        later = {loop: affine.symbol(loop) + 1}
+        fewer = self.counts | {loop: affine.add(self.counts[loop], -1)}
+        without = {
+            "first": ({n: affine.substitute(c, later) for n, c in fewer.items()}, later),
+            "last": (fewer, {}),
+        }
+        for end, (counts, moved) in without.items():
+            rest = affine.substitute(value, moved)
+            low, high = (affine_facts.extreme_within(rest, counts, most=m) for m in (False, True))
+            if self.extent(low) >= 0 and self.extent(high) <= most:
+                yield end
 
     def is_negative(self, value: Dim) -> bool | None:
         """Whether an expression is below zero in all rounds or in none; None where rounds differ.

@@ -135,16 +135,21 @@ Dispatch.test = told
 def _rounds(recorder: Recorder, site: Site, source: Source) -> Iterator[Any]:
     """The items of a loop: some for recording its body, or all of them."""
     why, first, stride = site.code.refused or recorder.plain.get(site.key, ""), 0, 1
+    begins, ends = (int((end, site.key) in recorder.plain) for end in ("first", "last"))
     if not why:
         reach = Reach(recorder)
         scope = site.frame.f_globals
         reach.names(site.code.carried, site.names())
         reach.names(site.code.outside, scope, scope["__builtins__"])
         why = reach.why
+    if not why and type(source.length) is Index and source.length.bounds()[0] < begins + ends:
+        why = "it may have no first or last round"
+    if begins and not why:
+        yield source.item(first)
+        first += 1
     while not why:
-        rounds = source.length
+        rounds = source.length - (first + ends)
         if type(rounds) is not Index or not rounds.turns:
-            rounds -= first
             if rounds % stride:
                 yield source.item(first)
                 first += 1
@@ -161,7 +166,9 @@ def _rounds(recorder: Recorder, site: Site, source: Source) -> Iterator[Any]:
             if capture.ends():
                 break
         if not capture.why and capture.finish():
-            recorder.tell(str(site), _captured(source.length, first, stride))
+            recorder.tell(str(site), _captured(source.length, first, stride, ends))
+            if ends:
+                yield source.item(source.length - 1)
             return
         capture.abandon()
         if type(rounds) is Index and rounds.turns:
@@ -187,8 +194,9 @@ def _rounds(recorder: Recorder, site: Site, source: Source) -> Iterator[Any]:
         yield source.item(turn.next())
 
 
-def _captured(rounds: Any, first: int, stride: int) -> str:
+def _captured(rounds: Any, first: int, stride: int, ends: int) -> str:
     many = "as many rounds as one around it says" if type(rounds) is Index else f"{rounds} rounds"
     text = f"{many}, a loop of the graph"
     text += f", the first {first} written out" if first else ""
+    text += ", the last written out" if ends else ""
     return text + (", two rounds at a time" if stride > 1 else "")

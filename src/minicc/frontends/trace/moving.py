@@ -16,7 +16,7 @@ import numpy as np
 
 from minicc.frontends.trace.extents import cut_of
 from minicc.frontends.trace.indices import Index, extent_of
-from minicc.frontends.trace.recorder import Recorder
+from minicc.frontends.trace.recorder import Recorder, WrittenOut
 from minicc.frontends.trace.tracer import Content, Lens, Tracer
 from minicc.ir import graph
 from minicc.ir.core import Array, Value
@@ -125,12 +125,18 @@ def _ends(part: slice, extent: int) -> tuple[int, int]:
 def _inside(recorder: Recorder, index: Index, most: int, extent: int) -> Any:
     """The position from the front; negative ones count from the end, all of them in a slice."""
     low, high = index.bounds()
-    if -extent <= low < 0 <= high < extent and most < extent:
+    wraps = type(extent) is int and -extent <= low < 0 <= high < extent
+    if wraps and most < extent:
         return index % extent
     if high < 0:
         index, low, high = index.plus(extent, 1), low + extent, high + extent
     if low < 0 or high > most:
-        recorder.write_out(f"an index is {low} to {high}, along an axis of {extent}")
+        why = f"an index is {low} to {high}, along an axis of {extent}"
+        for loop in recorder.loops:
+            for end in recorder.rounds.ends_beyond(loop.number, index.dim, most):
+                if (end, loop.key) not in recorder.plain:
+                    raise WrittenOut(loop, why, end)
+        recorder.write_out(why)
     return index
 
 

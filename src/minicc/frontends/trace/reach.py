@@ -16,9 +16,10 @@ from typing import Any
 import numpy as np
 
 from minicc.frontends.trace.effects import MathModule, mathematics
+from minicc.frontends.trace.indices import rows
 from minicc.frontends.trace.loop_code import names_in
 from minicc.frontends.trace.namespace import Namespace, TracedFunction
-from minicc.frontends.trace.numbers import Number, PythonType
+from minicc.frontends.trace.numbers import Number, PythonType, extreme
 from minicc.frontends.trace.recorder import Recorder
 from minicc.frontends.trace.tiles.function import KernelFunction
 from minicc.frontends.trace.tracer import Tracer
@@ -57,9 +58,11 @@ class Reach:
             self._containers.append((name, x, x if isinstance(x, tuple) else x.copy()))
             for v in x.values() if type(x) is dict else x:
                 self.visit(v, name)
+        elif x is rows:
+            return
         elif isinstance(x, types.FunctionType):
             self._function(x, name)
-        elif type(x) is partial and x.func is mathematics:
+        elif type(x) is partial and x.func in (mathematics, extreme):
             return
         elif isinstance(x, types.MethodType):
             self.visit(x.__self__, name)

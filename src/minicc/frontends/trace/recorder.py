@@ -55,12 +55,13 @@ def type_of(array: Any) -> TensorType:
 class WrittenOut(BaseException):
     """A loop that was recorded as one can't be: the trace begins anew, and writes it out.
 
-    No Exception, so that the function does not catch it.
+    Just its first or last round where it has an `end`. No Exception, so that the function does not
+    catch it.
     """
 
-    def __init__(self, loop: Any, reason: str) -> None:
+    def __init__(self, loop: Any, reason: str, end: str = "") -> None:
         super().__init__(reason)
-        self.loop = loop
+        self.key = (end, loop.key) if end else loop.key
         self.reason = reason
 
 

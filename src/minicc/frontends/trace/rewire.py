@@ -48,7 +48,7 @@ from minicc.frontends.trace.namespace import (
     numpy_path,
     replacement,
 )
-from minicc.frontends.trace.numbers import FLOAT, INT, Number
+from minicc.frontends.trace.numbers import FLOAT, INT, Number, extreme
 from minicc.frontends.trace.objects import is_library, stand_in
 from minicc.frontends.trace.pytree import mapped
 from minicc.frontends.trace.recorder import Recorder
@@ -268,6 +268,7 @@ class Rewirer:
             own |= {name: Impure(self.recorder, f"{name}()", reason) for name in _FILES}
             if self._may_replace(original):
                 own |= {"float": FLOAT, "int": INT}
+                own |= {f.__name__: partial(extreme, self.recorder, f) for f in (max, min)}
                 if self.recorder.rounds.sizes:
                     own["len"] = rows
                 own |= {name: Iterable(self.recorder, real) for name, real in REPLACED.items()}

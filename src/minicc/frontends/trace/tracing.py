@@ -135,12 +135,13 @@ def trace_values(
             path = None if path is None else path.again(Tree(plain))
             continue
         except WrittenOut as given_up:
-            loop, why = given_up.loop, given_up.reason
+            key, why = given_up.key, given_up.reason
         except Exception as error:
             if not recorder.loops:
                 raise
-            loop, why = recorder.loops[-1], f"a round raises {type(error).__name__}: {error}"
-        plain[loop.key] = why
+            key = recorder.loops[-1].key
+            why = f"a round raises {type(error).__name__}: {error}"
+        plain[key] = why
         if path is not None:
             path = path.again(Tree(plain) if given and given.boxes else None)
 
