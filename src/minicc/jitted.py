@@ -11,7 +11,7 @@ import functools
 import sys
 import types
 import warnings
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, Never
@@ -45,7 +45,7 @@ from minicc.frontends.trace.asked import RAISED
 from minicc.frontends.trace.explain import Explanation, graph_of, parts_of
 from minicc.frontends.trace.explain import Specialisation as Explained
 from minicc.ir.bind import bind_sizes
-from minicc.ir.core import Function, Module, Region
+from minicc.ir.core import Function, Module, Op, Region
 from minicc.ir.interpret import Interpreter
 from minicc.ir.printer import print_module
 from minicc.limits import no_memory
@@ -313,8 +313,11 @@ class Jitted:
         hosted = host_ops(module)
         if sizes:
             require_fast(module)
-            if len(hosted) > len(host_ops(bind_sizes(module, sizes.numbers))):
-                raise Unsized(f"{' '.join(hosted[0][0].loc)}: {hosted[0][1]}")
+            anyway = Counter(_told(op) for op, _ in host_ops(bind_sizes(module, sizes.numbers)))
+            for op, why in hosted:
+                anyway[_told(op)] -= 1
+                if anyway[_told(op)] < 0:
+                    raise Unsized(f"{' '.join(op.loc)}: {why}")
         for op, why in hosted:
             a_round = sum(work(inner) for region in op.regions for inner in region.ops)
             if op.control and a_round < _ROUND:
@@ -388,6 +391,10 @@ class Jitted:
         if found.compilation is not None and found.traced is not None:
             return (graph_of("graph 1", found.traced.module, found.compilation),)
         return tuple(parts_of(found.tree.root)) if found.tree.root is not None else ()
+
+
+def _told(op: Op) -> tuple[str, tuple[str, ...]]:
+    return op.opname, op.loc
 
 
 def _is_own(error: Exception) -> bool:

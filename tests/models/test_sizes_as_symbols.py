@@ -296,3 +296,20 @@ def test_a_product_of_free_columns_has_programs_of_its_own_sizes() -> None:
             np.testing.assert_allclose(g(x), f(x), rtol=1e-9, atol=1e-9)
         assert (len(g.explain().specialisations) == 2) == shared
         assert ("as many columns as a size says" in str(g.explain())) != shared
+
+
+def test_the_op_that_a_free_size_sends_to_the_host_is_told() -> None:
+    """Not one that runs there for any size."""
+
+    def f(x: Any, k: Any) -> Any:
+        order = np.sort(x)
+        y = x * 2
+        y[k] = order[:2]
+        return y
+
+    compiled = minicc.jit(f, threads=1)
+    for n in (3000, 4000):
+        compiled(np.ones(n), np.arange(2))
+    assert "top_k" in str(compiled.explain())
+    assert "all sizes: test_sizes_as_symbols.py" in str(compiled.explain())
+    assert "graph.scatter_elements has no lowering" in str(compiled.explain())

@@ -339,13 +339,13 @@ def put_at(recorder: Recorder, box: Tracer, key: Key, new: Value, combine: str) 
     """The whole array after elements at index arrays were replaced, or combined with new ones."""
     if any(isinstance(p, Value) and p.type.dtype is BOOL for p in key):
         refuse_mask(recorder)
-    line = np.arange(box.size).reshape(box.shape)
     value = recorder.cast(new, recorder.dtype(box.dtype))
     flat = recorder.reshape(box.value(), (box.size,))
     if any(isinstance(part, Value) for part in key):
-        places = _advanced(recorder, recorder.lift(line), _expanded(key, box.ndim))
+        line = recorder.emit(graph.Iota, (box.size,), 0, I64)
+        places = _advanced(recorder, recorder.reshape(line, box.shape), _expanded(key, box.ndim))
     else:
-        fixed = np.asarray(line[key])
+        fixed = np.asarray(np.arange(box.size).reshape(box.shape)[key])
         if combine == "none":
             value = recorder.broadcast(value, fixed.shape)
             return put_fixed(recorder, box.value(), fixed, value)
