@@ -1,7 +1,7 @@
 """What Python does with traced values besides NumPy: printing, `math`, and SciPy.
 
-All run on the host, at a break. A print appears at every call of the compiled function, when the
-call gets there.
+Functions of `math` that NumPy has, too, are computed by the graph, all else on the host, at a
+break. A print appears at every call of the compiled function, when the call gets there.
 """
 
 from __future__ import annotations
@@ -15,9 +15,11 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
+import numpy as np
+
 from minicc.frontends.trace.dispatch import is_symbolic
 from minicc.frontends.trace.host import library, on_host
-from minicc.frontends.trace.numbers import has_term
+from minicc.frontends.trace.numbers import Number, as_number, checked, has_term, is_real
 from minicc.frontends.trace.recorder import Recorder
 
 
@@ -67,8 +69,38 @@ def mathematics(recorder: Recorder, function: Callable[..., Any], *args: Any) ->
     if number and all(has_term(a) or type(a) in (bool, int, float) for a in args):
         return number.by_python(function, *args)
     name = f"math.{function.__name__}"
+    if function.__name__ in _ALIKE and all(map(is_real, args)):
+        made = _recorded(recorder, function, *[as_number(a, float) for a in args])
+        if made is not None:
+            return made
     given = tuple([_scalar(a) for a in args])
     return on_host(recorder, name, function, given, {}, "it computes with Python numbers")
+
+
+# Functions that NumPy has, too, and for which arguments and outcomes Python does not raise.
+_ALIKE: dict[str, tuple[str, Callable[[Any, Any], Any] | None]] = {
+    "sqrt": ("sqrt", lambda x, y: x >= 0),
+    **dict.fromkeys(("log", "log2", "log10"), ("", lambda x, y: x > 0)),
+    **dict.fromkeys(("exp", "expm1", "sinh", "cosh"), ("", lambda x, y: y < math.inf)),
+    **dict.fromkeys(("sin", "cos", "tan"), ("", lambda x, y: abs(x) < math.inf)),
+    **{f"a{n}": (f"arc{n}", lambda x, y: abs(x) <= 1) for n in ("sin", "cos")},
+    **{n: (m, None) for n, m in (("atan", "arctan"), ("atan2", "arctan2"), ("fabs", "fabs"))},
+    **dict.fromkeys(("tanh", "hypot", "copysign"), ("", None)),
+}
+
+
+def _recorded(recorder: Recorder, function: Callable[..., Any], *args: Any) -> Any:
+    """A function of `math` in the graph; where Python might raise, NumPy runs the call.
+
+    None for more arguments than NumPy's function has.
+    """
+    name, holds = _ALIKE[function.__name__]
+    ufunc = getattr(np, name or function.__name__)
+    if len(args) != ufunc.nin:
+        return None
+    boxes = [a.box if isinstance(a, Number) else np.asarray(a) for a in args]
+    made = getattr(recorder.namespace, ufunc.__name__)(*boxes)
+    return Number(made if holds is None else checked(made, holds(boxes[0], made)), float)
 
 
 def _scalar(x: Any) -> Any:

@@ -195,7 +195,11 @@ STEP = 1 << 31  # by less than which a number that counts grows at once
 
 
 def _define(symbol: str, ufunc: str, recorded: bool, compares: bool = False) -> None:
-    """An operator; `recorded` says that the graph may compute it as Python does."""
+    """An operator; `recorded` says that the graph may compute it as Python does.
+
+    What has a ufunc and is not recorded it may for integers, by a positive one.
+    """
+    whole = ufunc and not recorded
     real: Callable[[Any, Any], Any] = getattr(operator, symbol)
 
     def apply(x: Number, other: Any, swapped: bool) -> Any:
@@ -209,6 +213,8 @@ def _define(symbol: str, ufunc: str, recorded: bool, compares: bool = False) -> 
         if type(other) in _PLAIN or type(other) is Number:
             floats = x.kind is float or (compares and not isinstance(other, float))
             small = x.counts and type(other) is int and abs(other) < STEP and symbol != "mul"
+            if whole and type(other) is int and not swapped and x.kind is int and other > 0:
+                return Number(Dispatch.call(x.box.recorder, ufunc, (x.box, other), {}), int)
             if recorded and (floats or small) and _exact(x, other):
                 pair = (_box(x, other), _box(other, x))
                 left, right = pair[::-1] if swapped else pair
@@ -241,7 +247,13 @@ def _box(x: Any, like: Any) -> Any:
 
 for _symbol, _ufunc in (("add", "add"), ("sub", "subtract"), ("mul", "multiply")):
     _define(_symbol, _ufunc, recorded=True)
-for _symbol in ("truediv", "floordiv", "mod", "pow", "and_", "or_", "xor", "lshift", "rshift"):
+for _symbol, _ufunc in (
+    ("floordiv", "floor_divide"),
+    ("mod", "remainder"),
+    ("and_", "bitwise_and"),
+):
+    _define(_symbol, _ufunc, recorded=False)
+for _symbol in ("truediv", "pow", "or_", "xor", "lshift", "rshift"):
     _define(_symbol, "", recorded=False)
 for _symbol, _ufunc in (
     ("lt", "less"), ("le", "less_equal"), ("gt", "greater"), ("ge", "greater_equal"),
@@ -297,15 +309,41 @@ def as_number(x: Any, kind: type) -> Any:
             return x
         if x.term is not None:
             return x.by_python(kind, x)
-        x = x.box if kind is float and x.kind is int else x.read("int()")
+        x = x.box if x.kind in (int, float) else x.read(f"{kind.__name__}()")
     if isinstance(x, Tracer) and x.symbolic and x.size == 1 and x.recorder.path is not None:
-        allowed = "f" if kind is float else "iu"
-        if x.dtype.kind in allowed + ("iu" if kind is float else ""):
-            wide = np.float64 if kind is float else np.int64
-            if x.dtype != np.uint64 or kind is float:
-                flat = Dispatch.call(x.recorder, "reshape", (x, ()), {})
-                return Number(Dispatch.call(x.recorder, "ndarray.astype", (flat, wide), {}), kind)
+        floats = x.dtype.kind == "f"
+        if kind is float and (floats or x.dtype.kind in "iu"):
+            return Number(_converted(x, np.float64), float)
+        if kind is int and (floats or (x.dtype.kind in "iu" and x.dtype != np.uint64)):
+            made = _converted(x, np.int64)
+            fits = abs(_converted(x, np.float64)) < _FITS if floats else None
+            return Number(made if fits is None else checked(made, fits), int)
     return kind(x)
+
+
+_FITS = 2.0**62  # below which an int64 holds a float's whole part
+
+
+def _converted(x: Tracer, dtype: Any) -> Any:
+    flat = Dispatch.call(x.recorder, "reshape", (x, ()), {})
+    return Dispatch.call(x.recorder, "ndarray.astype", (flat, dtype), {})
+
+
+def checked(value: Any, holds: Any) -> Any:
+    """A traced scalar where a condition holds; else NumPy runs the call.
+
+    An index out of bounds says so, as for any other.
+    """
+    recorder = value.recorder
+    place = Dispatch.call(recorder, "where", (holds, np.int64(0), np.int64(1)), {})
+    return value.reshape(1)[place]
+
+
+def is_real(x: Any) -> bool:
+    """Whether it is a float or an integer, of Python's or a traced scalar."""
+    kind = x.kind if isinstance(x, Number) else type(x)
+    traced = isinstance(x, Tracer) and x.size == 1 and x.dtype.kind in "fiu"
+    return traced or (kind in (float, int) and not has_term(x))
 
 
 def item(x: Tracer, index: tuple[Any, ...]) -> Any:

@@ -34,6 +34,18 @@ def parts_of(index: Any) -> tuple[Any, ...]:
     return index if isinstance(index, tuple) else (index,)
 
 
+def without_numbers(index: Any) -> Any:
+    """An index with traced scalars in the places of ints that data give."""
+    if not any(type(p) is Number for p in parts_of(index)):
+        return index
+    made = tuple([
+        Tracer(p.box.recorder, p.box.content, scalar=True)
+        if type(p) is Number and p.kind is int and p.term is None else p
+        for p in parts_of(index)
+    ])  # fmt: skip
+    return made if isinstance(index, tuple) else made[0]
+
+
 def has_array(index: Any) -> bool:
     """Whether an array stands in an index, for which NumPy copies; scalars are none."""
     return any(
@@ -47,8 +59,7 @@ def with_places(recorder: Recorder, index: Any, key: Key) -> Key | None:
     made: list[Any] = []
     for given, part in zip(parts_of(index), key, strict=True):
         if isinstance(part, Value):
-            scalar = isinstance(given, Number) or getattr(given, "scalar", False)
-            if not scalar or not part.type.dtype.is_integer:
+            if not getattr(given, "scalar", False) or not part.type.dtype.is_integer:
                 return None
             made.append(Place(Tracer(recorder, part, scalar=True)))
         elif isinstance(part, np.ndarray):

@@ -180,10 +180,10 @@ def _traced(
         rewirer.check_containers()
         if recorder.loops:
             recorder.write_out("it is left while its body is recorded")
-        if given is not None:
-            given.require_inputs()
         values_, names, structure = results(recorder, outcome)
         writes = [(k, box.value()) for k, box in enumerate(recorder.arguments) if box.root.written]
+        if given is not None:
+            given.require_inputs()
         plain = bool(path is None or values_)
         if path is not None and (path.breaks or writes or not plain or _only_foreign(recorder)):
             traced = Traced(None, structure, rewirer.references, recorder)
