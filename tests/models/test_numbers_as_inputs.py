@@ -154,7 +154,8 @@ CASES: list[Case] = [
     (lambda x, t: x * round(t, 1), Y, FLOATS, 3), (lambda x, n: x.reshape(n, -1), Y, [1, 17, 1], 2),
     (lambda x, n: np.where(x > 1, n, x), I8, [*SMALL, 300, -200, 2**40], 20),
     (lambda x, n: np.clip(x, 0, n), I8, INTS, 20), (lambda x, n: np.clip(x, -n, n), I8, SMALL, 3),
-    (lambda x, n: (np.unique(x), n), I8, SMALL, 2), (lambda x, n: x // n, I64, SMALL, 3), (lambda x, n: x & n, U8, INTS, 20),
+    (lambda x, n: (np.unique(x), n), I8, SMALL, 2),
+    (lambda x, n: x // n, I64, SMALL, 3), (lambda x, n: x & n, U8, INTS, 20),
 ]  # fmt: skip
 
 

@@ -140,13 +140,14 @@ COMPILED: list[Callable[[Array, Array], Any]] = [
     lambda z, x: (z.mean(0), z.sum(), z.mean(), z.real + z.imag, x.real, x.imag),
     lambda z, x: (np.where(x > 0, z, 0), z.astype("c8") * 2, z.astype("c8") * 2j),
     lambda z, x: (np.concatenate([z, x]), np.stack([z, z])[:, 1], np.roll(z, 1), z == z, z != z),
+    lambda z, x: (np.cumsum(z, 0), np.cumsum(x, dtype="c8"), np.pad(z, 1, constant_values=2j)),
     lambda z, x: (np.isnan(z), np.isfinite(z), np.iscomplexobj(z), np.isreal(z)),
     lambda z, x: (z**2, z**1, np.square(z), np.einsum("ij,kj->ik", z, x), np.outer(z, x)),
     lambda z, x: (z.astype(bool), np.tril(z), z.ravel()[3], z[x > 1].sum(), np.zeros_like(z)),
 ]  # fmt: skip
 BY_NUMPY: list[Callable[[Array, Array], Any]] = [
     lambda z, x: np.sort(z), lambda z, x: z.var(), lambda z, x: np.fft.fft(z), lambda z, x: z**3,
-    lambda z, x: z.prod(), lambda z, x: z.max(), lambda z, x: z.cumsum(), lambda z, x: np.sqrt(z),
+    lambda z, x: z.prod(), lambda z, x: z.max(), lambda z, x: z.cumprod(), lambda z, x: np.sqrt(z),
     lambda z, x: z.view(float), lambda z, x: complex(z[0, 0]) * z, lambda z, x: z[z.real > 0],
     lambda z, x: np.linalg.inv(z[:, :4]),
 ]  # fmt: skip

@@ -26,7 +26,7 @@ ALIKE = frozenset((
     "tensordot", "inner", "outer", "trace", "take", "take_along_axis", "tril", "triu", "shape",
     "ndim", "size", "iscomplexobj", "iscomplex", "isreal", "angle", "result_type", "can_cast",
     "shares_memory", "may_share_memory", "__getitem__", "ndarray.astype", "ndarray.copy",
-    "ndarray.flatten", "ndarray.item", "add.reduce", "conjugate",
+    "ndarray.flatten", "ndarray.item", "add.reduce", "conjugate", "cumsum", "pad",
 ))  # fmt: skip
 
 

@@ -137,9 +137,15 @@ def _region(region: Region) -> Region:
 
 
 def _each_alone(b: Rebuilder, op: Op, operands: Sequence[Parts]) -> Parts:
-    """What treats both parts alike: sums, and what moves elements."""
-    return tuple([b.add(op.rebuilt([v[k if len(v) > 1 else 0] for v in operands])).result
-                  for k in range(2)])  # fmt: skip
+    """What treats both parts alike: sums, and what moves elements, or fills in a number."""
+    numbers = {name: _numbers(value) for name, value in op.attrs.items()
+               if isinstance(value, Literal) and value.array.dtype.kind == "c"}  # fmt: skip
+    found: list[Value] = []
+    for k in range(2):
+        attrs: dict[str, Any] = {name: parts[k] for name, parts in numbers.items()}
+        part = op.rebuilt([v[k if len(v) > 1 else 0] for v in operands], **attrs)
+        found.append(b.add(part).result)
+    return tuple(found)
 
 
 def _product(b: Rebuilder, op: Op, operands: Sequence[Parts]) -> Parts:
@@ -177,8 +183,11 @@ def _cast(b: Rebuilder, op: Op, operands: Sequence[Parts]) -> Parts:
 
 def _constant(b: Rebuilder, op: Op, operands: Sequence[Parts]) -> Parts:
     assert isinstance(op, graph.Constant)
-    parts = op.value.array.real, op.value.array.imag
-    return tuple([b.emit(graph.Constant, Literal(part.copy())) for part in parts])
+    return tuple([b.emit(graph.Constant, part) for part in _numbers(op.value)])
+
+
+def _numbers(value: Literal) -> tuple[Literal, Literal]:
+    return Literal(value.array.real.copy()), Literal(value.array.imag.copy())
 
 
 _SPLIT: dict[type[Op], Callable[[Rebuilder, Op, Sequence[Parts]], Parts]] = {
