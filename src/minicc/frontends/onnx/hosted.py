@@ -120,11 +120,20 @@ class Types:
                 shape.append(known.get(dim.dim_param) or self.symbols.fresh(name, axis))
         return TensorType(element, tuple(shape))
 
-    def joined(self, one: TensorType, other: TensorType, inner: set[str], name: str) -> TensorType:
+    def joined(
+        self,
+        one: TensorType,
+        other: TensorType,
+        inner: set[str],
+        name: str,
+        met: dict[tuple[Dim, Dim], Dim] | None = None,
+    ) -> TensorType:
         """What is known of a value that is one or the other.
 
-        An extent that they do not share, or that depends on a symbol of `inner`, gets a new symbol.
+        An extent that they do not share, or that depends on a symbol of `inner`, gets a new symbol:
+        the one that `met` has for such a pair of extents.
         """
+        met = {} if met is None else met
         if OPAQUE in (one.dtype, other.dtype) or one.dtype is not other.dtype:
             return ANYTHING
         if one.rank != other.rank:
@@ -132,7 +141,9 @@ class Types:
         shape: list[Dim] = []
         for axis, (a, b) in enumerate(zip(one.shape, other.shape, strict=True)):
             known = a == b and inner.isdisjoint(symbols(a))
-            shape.append(a if known else self.symbols.fresh(name, axis))
+            if not known and (a, b) not in met:
+                met[a, b] = self.symbols.fresh(name, axis)
+            shape.append(a if known else met[a, b])
         return TensorType(one.dtype, tuple(shape))
 
 

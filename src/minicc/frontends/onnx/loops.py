@@ -10,18 +10,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Protocol
 
 import numpy as np
 
 from minicc.errors import CompilerBug, MiniccError
+from minicc.frontends.onnx.bodies import Body, Importing
 from minicc.frontends.onnx.context import Context, HostNodeError, NeedsValueError
 from minicc.frontends.onnx.hosted import Types
-from minicc.frontends.onnx.nested import branch, rename
-from minicc.frontends.onnx.reader import Model, Node, read_subgraph
+from minicc.frontends.onnx.nested import branch
+from minicc.frontends.onnx.reader import Model, Node
 from minicc.frontends.onnx.scans import (
     MOST_ROUNDS,
-    Body,
+    Each,
     Loop,
     Rounds,
     TooManyError,
@@ -37,33 +37,8 @@ from minicc.ir.affine import Dim, symbol
 from minicc.ir.core import Value
 from minicc.ir.types import I64, OPAQUE
 
-Emit = Callable[[Context, Loop, Body], tuple[Value, ...]]
+Emit = Callable[[Context, Loop, Each], tuple[Value, ...]]
 _MOST_NODES = 512  # that a loop is written out to
-
-
-class Importing(Protocol):
-    """What is asked of an import that is under way."""
-
-    model: Model
-    ctx: Context
-    values: dict[str, Value]
-    types: Types
-    hosting: bool
-    tail: Sequence[Node] | None
-    ended: list[Value] | None
-    wants: set[str]
-
-    def rest(self, nodes: Sequence[Node]) -> list[Value]:
-        """Import nodes up to the end of the model, and return its outputs."""
-
-    def node(self, node: Node) -> None:
-        """Import a node."""
-
-    def note_decisive(self, values: Sequence[Value]) -> None:
-        """Note the inputs that values are computed from, if these are few numbers each."""
-
-    def value(self, name: str, where: str) -> Value:
-        """The value of a name."""
 
 
 def loop_outputs(importer: Importing, node: Node) -> tuple[Value, ...] | None:
@@ -129,7 +104,7 @@ def _while(importer: Importing, node: Node) -> tuple[Value, ...]:
     ctx.stand_at(node, [most, condition, *states], importer.model.opsets[""])
     if len(states) < len(carried):
         raise ctx.wrong("a state has no first value")
-    body = _Body(importer, node, None)
+    body = Body(importer, node, None)
     limit = ctx.constant(np.array(np.iinfo(np.int64).max)) if most is None else most
     holds = ctx.constant(np.array(True)) if condition is None else condition
 
@@ -159,7 +134,7 @@ def _outputs(
     ctx, model = importer.ctx, importer.model
     operands = [importer.value(name, node.name) if name else None for name in node.inputs]
     ctx.stand_at(node, operands, model.opsets[""])
-    body = _Body(importer, node, most)
+    body = Body(importer, node, most)
     if node.op == "Loop":
         return _loop(ctx, body, operands, emit)
     batched = model.opsets[""] < 9
@@ -216,38 +191,8 @@ def _branches(
     return tuple(next(results) if name else condition for name in node.outputs)
 
 
-class _Body:
-    """The graph within a node; `most` is how many nodes may be made of it."""
-
-    def __init__(self, importer: Importing, node: Node, most: int | None) -> None:
-        model = importer.model
-        self.most = most
-        self.importer = importer
-        self.node = node
-        self.graph = read_subgraph(node.attributes["body"], model.opsets, model.files)
-        self.inputs = [name for name, _ in self.graph.inputs]
-        place = f"{node.name}/each"
-        made = {o for n in self.graph.nodes for o in n.outputs if o}
-        self.names = {n: f"{place}/{n}" for n in (*made, *self.inputs, *self.graph.initialisers)}
-        model.add({self.names[n]: tensor for n, tensor in self.graph.initialisers.items()})
-
-    def emit(self, given: Sequence[Value]) -> list[Value]:
-        """The values of its outputs for values of its inputs."""
-        importer, place = self.importer, f"{self.node.name}/each"
-        if self.most is not None:
-            self.most -= len(self.graph.nodes)
-            if self.most < 0:
-                raise TooManyError
-        for name, value in zip(self.inputs, given, strict=True):
-            importer.values[self.names[name]] = value
-        for inner in self.graph.nodes:
-            importer.node(rename(inner, self.names, place))
-        names = [self.names.get(name, name) for name in self.graph.outputs]
-        return [importer.value(name, self.node.name) for name in names]
-
-
 def _loop(
-    ctx: Context, body: _Body, operands: Sequence[Value | None], emit: Emit
+    ctx: Context, body: Body, operands: Sequence[Value | None], emit: Emit
 ) -> tuple[Value, ...] | None:
     """A Loop whose number of rounds is known, and whose condition holds all the time."""
     most, condition, *carried = operands
@@ -272,7 +217,7 @@ def _loop(
 
 
 def _scan(
-    ctx: Context, node: Node, body: _Body, operands: Sequence[Value], emit: Emit
+    ctx: Context, node: Node, body: Body, operands: Sequence[Value], emit: Emit
 ) -> tuple[Value, ...]:
     """A Scan: its inputs are cut along any axis and either way, and so are its outputs stacked."""
     scanned = node.integer("num_scan_inputs", 1)
@@ -297,7 +242,7 @@ def _scan(
 
 
 def _batches(
-    ctx: Context, node: Node, body: _Body, operands: Sequence[Value], emit: Emit
+    ctx: Context, node: Node, body: Body, operands: Sequence[Value], emit: Emit
 ) -> tuple[Value, ...]:
     """Opset 8's Scan: the first axis of everything is a batch, each entry a scan of its own."""
 

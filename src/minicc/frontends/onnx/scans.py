@@ -17,7 +17,7 @@ from minicc.ir.core import Op, Region, Value
 from minicc.ir.rewrite import substituted
 from minicc.ir.types import BOOL, I64, OPAQUE, DType, TensorType
 
-Body = Callable[[Sequence[Value], Sequence[Value]], tuple[Sequence[Value], Sequence[Value]]]
+Each = Callable[[Sequence[Value], Sequence[Value]], tuple[Sequence[Value], Sequence[Value]]]
 
 
 MOST_ROUNDS = 16  # that are written out
@@ -45,7 +45,7 @@ class Loop(NamedTuple):
     turned: frozenset[int] = frozenset()
 
 
-def emit_scan(ctx: Context, loop: Loop, body: Body) -> tuple[Value, ...]:
+def emit_scan(ctx: Context, loop: Loop, body: Each) -> tuple[Value, ...]:
     """A loop whose body emits into the context as if it stood outside.
 
     `body` gets the states and the slices, and returns the new states and the rows. MC0128 where the
@@ -87,7 +87,7 @@ def _may_differ(left: Dim, right: Dim) -> bool:
     return left != right and (of_data or at_least(left, right) or at_least(right, left))
 
 
-def emit_rounds(ctx: Context, loop: Loop, body: Body) -> tuple[Value, ...]:
+def emit_rounds(ctx: Context, loop: Loop, body: Each) -> tuple[Value, ...]:
     """The rounds of a loop one after the other, in which slices of what is known are known.
 
     TooManyError where they are not few.
@@ -139,7 +139,8 @@ def emit_while(ctx: Context, types: Types, loop: Rounds, body: Round) -> tuple[V
     """A loop on the host whose body emits into the context as if it stood outside.
 
     `body` gets the round's number, whether the last one said to go on, and the states; it returns
-    whether to go on, new states and rows. What is known of a state is what holds in each round.
+    whether to go on, new states and rows. What is known of a state is what holds in each round;
+    extents that are equal at first, and of which each round makes equal ones, are one size.
     """
     _require(ctx, loop.limit, I64, "the number of its rounds")
     _require(ctx, loop.condition, BOOL, "its condition")
@@ -158,17 +159,20 @@ def emit_while(ctx: Context, types: Types, loop: Rounds, body: Round) -> tuple[V
             ctx.use(yields)
         inside = types.symbols.made - before
         joined: list[TensorType] = []
+        steps: dict[Dim, Dim] = {}
+        met: dict[tuple[Dim, Dim], Dim] = {}
         for t, v in zip(taken, made, strict=True):
-            free = {s for n in t.shape for s in symbols(n)} & own
-            same = t == v.type or t.dtype is OPAQUE
-            joined.append(t if same else types.joined(t, _opened(v.type, t, free), inside, v.hint))
+            opened = _opened(v.type, t, own, steps)
+            same = t == opened or t.dtype is OPAQUE
+            joined.append(t if same else types.joined(t, opened, inside, v.hint, met))
         if joined == taken and _is_known(types, states, made):
             break
         given.append(made)
         own |= types.symbols.made - before - inside
         taken = joined
     inside |= own
-    results = [types.joined(t, t, inside, v.hint) for t, v in zip(taken, made, strict=True)]
+    met = {}
+    results = [types.joined(t, t, inside, v.hint, met) for t, v in zip(taken, made, strict=True)]
     for v in rows:
         row = types.joined(v.type, v.type, inside, v.hint)
         count = types.symbols.fresh(v.hint, 0)
@@ -202,19 +206,26 @@ def _is_known(types: Types, states: Sequence[Value], made: Sequence[Value]) -> b
     return all(types.proto(a) == types.proto(s) for a, (s, _) in zip(again, opaque, strict=True))
 
 
-def _opened(made: TensorType, taken: TensorType, free: set[str]) -> TensorType:
-    """The type that a round makes, with the extents that it takes where these may be any."""
+def _opened(
+    made: TensorType, taken: TensorType, own: set[str], steps: dict[Dim, Dim]
+) -> TensorType:
+    """The type that a round makes, with the extents that it takes where these may be any.
+
+    `steps` says what it makes of such an extent, which is the same for all states that have it.
+    """
     if made.rank != taken.rank:
         return made
     pairs = zip(made.shape, taken.shape, strict=True)
-    shape = tuple(t if free.intersection(symbols(t)) else m for m, t in pairs)
+    shape = tuple(
+        t if own.intersection(symbols(t)) and steps.setdefault(t, m) == m else m for m, t in pairs
+    )
     return TensorType(made.dtype, shape)
 
 
-def emit_on_host(types: Types) -> Callable[[Context, Loop, Body], tuple[Value, ...]]:
+def emit_on_host(types: Types) -> Callable[[Context, Loop, Each], tuple[Value, ...]]:
     """What emits a loop of which some ops run on the host, in the manner of `emit_scan`."""
 
-    def emit(ctx: Context, loop: Loop, body: Body) -> tuple[Value, ...]:
+    def emit(ctx: Context, loop: Loop, body: Each) -> tuple[Value, ...]:
         count = ctx.of_dims(np.array(loop.rounds, object))
 
         def each(

@@ -1,0 +1,70 @@
+"""A graph within a node, which is imported where it stands, under names of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from minicc.frontends.onnx.context import Context
+from minicc.frontends.onnx.hosted import Types
+from minicc.frontends.onnx.nested import rename
+from minicc.frontends.onnx.reader import Model, Node, read_subgraph
+from minicc.frontends.onnx.scans import TooManyError
+from minicc.ir.core import Value
+
+
+class Importing(Protocol):
+    """What is asked of an import that is under way."""
+
+    model: Model
+    ctx: Context
+    values: dict[str, Value]
+    types: Types
+    hosting: bool
+    tail: Sequence[Node] | None
+    ended: list[Value] | None
+    wants: set[str]
+
+    def rest(self, nodes: Sequence[Node]) -> list[Value]:
+        """Import nodes up to the end of the model, and return its outputs."""
+
+    def node(self, node: Node) -> None:
+        """Import a node."""
+
+    def note_decisive(self, values: Sequence[Value]) -> None:
+        """Note the inputs that values are computed from, if these are few numbers each."""
+
+    def value(self, name: str, where: str) -> Value:
+        """The value of a name."""
+
+
+class Body:
+    """The graph that an attribute of a node holds; `most` is how many nodes may be made of it."""
+
+    def __init__(
+        self, importer: Importing, node: Node, most: int | None, attribute: str = "body"
+    ) -> None:
+        model = importer.model
+        self.most = most
+        self.importer = importer
+        self.node = node
+        self.graph = read_subgraph(node.attributes[attribute], model.opsets, model.files)
+        self.inputs = [name for name, _ in self.graph.inputs]
+        self.place = place = f"{node.name}/{'each' if attribute == 'body' else attribute}"
+        made = {o for n in self.graph.nodes for o in n.outputs if o}
+        self.names = {n: f"{place}/{n}" for n in (*made, *self.inputs, *self.graph.initialisers)}
+        model.add({self.names[n]: tensor for n, tensor in self.graph.initialisers.items()})
+
+    def emit(self, given: Sequence[Value]) -> list[Value]:
+        """The values of its outputs for values of its inputs."""
+        importer = self.importer
+        if self.most is not None:
+            self.most -= len(self.graph.nodes)
+            if self.most < 0:
+                raise TooManyError
+        for name, value in zip(self.inputs, given, strict=True):
+            importer.values[self.names[name]] = value
+        for inner in self.graph.nodes:
+            importer.node(rename(inner, self.names, self.place))
+        names = [self.names.get(name, name) for name in self.graph.outputs]
+        return [importer.value(name, self.node.name) for name in names]
