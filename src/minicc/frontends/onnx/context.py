@@ -11,8 +11,9 @@ of the graph (`graph.sizes`) where an op wants that.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from math import prod
 from typing import Any
 
@@ -78,6 +79,16 @@ class Context:
         self._operands = tuple(operands)
         self.opset = opset
         self.builder.loc = (node.name,)
+
+    @contextmanager
+    def meaning(self, opset: int, attributes: Mapping[str, Any]) -> Iterator[None]:
+        """Let the node mean what an operator of an opset does with these attributes."""
+        before = self._node, self.opset
+        self._node, self.opset = replace(self._node, attributes=attributes), opset
+        try:
+            yield
+        finally:
+            self._node, self.opset = before
 
     # emitting
 

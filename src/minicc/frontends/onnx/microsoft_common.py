@@ -5,8 +5,7 @@ Most of them are several operators of ONNX in one, and are imported as these.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from typing import Any
 
 from minicc.frontends.onnx.context import Context
@@ -41,23 +40,13 @@ _ACTIVATIONS: dict[str, tuple[str, ...]] = {
 }
 
 
-@contextmanager
-def meaning(ctx: Context, opset: int = _OPSET) -> Iterator[None]:
-    """Let what is imported meanwhile mean what an opset of ONNX says."""
-    before, ctx.opset = ctx.opset, opset
-    try:
-        yield
-    finally:
-        ctx.opset = before
-
-
 def all_of(
     ctx: Context, node: Node, op: str, *operands: Value | None, **attributes: Any
 ) -> tuple[Value, ...]:
     """The outputs of one of ONNX's own operators, on behalf of a node."""
     inner = Node(op, node.name, (), ("out",), attributes)
     enter(op)
-    with meaning(ctx):
+    with ctx.meaning(_OPSET, attributes):
         out = OPERATORS[op].run(ctx, inner, *operands)
     return out if isinstance(out, tuple) else (out,)
 

@@ -11,13 +11,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
 from minicc.frontends.onnx.context import Context
 from minicc.frontends.onnx.microsoft_common import (
     DOMAIN,
     channels_first,
     channels_last,
     flag,
-    meaning,
     single,
     standard,
 )
@@ -169,8 +170,7 @@ def _global_average_pool(ctx: Context, node: Node, x: Value) -> Value:
 def _reduce_mean(ctx: Context, node: Node, x: Value) -> Value:
     axes = node.integers("axes") or tuple(range(x.type.rank))
     options = {"keepdims": node.integer("keepdims", 1)}
-    with meaning(ctx, 13):
-        return standard(ctx, node, "ReduceMean", x, None, axes=axes, **options)
+    return standard(ctx, node, "ReduceMean", x, ctx.constant(np.array(axes)), **options)
 
 
 _unary("QLinearSigmoid", "", _sigmoid)
