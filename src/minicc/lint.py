@@ -21,6 +21,7 @@ from minicc.frontends.onnx.importer import Importer, import_graph
 from minicc.frontends.onnx.nested import CONTROL
 from minicc.frontends.onnx.ops_refused import REFUSED
 from minicc.frontends.onnx.reader import Model, Node, read_model
+from minicc.frontends.onnx.registry import SEARCHES
 from minicc.frontends.onnx.sources import model_bytes
 from minicc.ir import graph
 from minicc.ir.core import Module, Value
@@ -84,7 +85,7 @@ class _Survey(Importer):
 
     def _inferred(self, node: Node) -> dict[str, Any]:
         """What ONNX's inference says of a node's outputs."""
-        if node.op in CONTROL or self.failed.intersection(node.uses):
+        if node.op in {*CONTROL, *SEARCHES} or self.failed.intersection(node.uses):
             return {}
         versions = (self.model.opsets[""], self.model.opsets.get(node.op.rpartition(".")[0], 0))
         try:

@@ -20,7 +20,7 @@ from minicc.frontends.onnx.families import enter_all
 from minicc.frontends.onnx.host import HOST
 from minicc.frontends.onnx.nested import CONTROL, TWINS
 from minicc.frontends.onnx.ops_refused import REFUSED
-from minicc.frontends.onnx.registry import OPERATORS
+from minicc.frontends.onnx.registry import OPERATORS, SEARCHES
 from minicc.frontends.onnx.tensors import ELEMENTS
 
 enter_all()
@@ -99,7 +99,7 @@ def operators(opset: int | None = None) -> tuple[Row, ...]:
     known = {row.operator for row in rows}
     rows += [
         Row(name, 1, (), _by_tables(name), (), False)
-        for name in sorted({*OPERATORS, *HOST, *TWINS} - known)
+        for name in sorted({*OPERATORS, *HOST, *TWINS, *SEARCHES} - known)
     ]
     rows.sort(key=lambda row: (row.operator.rpartition(".")[0], row.operator, row.version))
     return tuple(rows if opset is None else _of_opset(rows, opset))
@@ -135,7 +135,7 @@ def _by_tables(name: str, schema: Any = None) -> str:
     """Where an operator runs that no test of the record has."""
     if name in REFUSED:
         return "refused"
-    if name in CONTROL:
+    if name in CONTROL or name in SEARCHES:
         return "both"
     if name in OPERATORS or name in TWINS:
         return "compiled"

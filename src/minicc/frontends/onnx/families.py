@@ -25,7 +25,7 @@ from minicc.frontends.onnx import (
 )
 from minicc.frontends.onnx.host import HOST, WHERE
 from minicc.frontends.onnx.nested import CONTROL, TWINS
-from minicc.frontends.onnx.registry import OPERATORS
+from minicc.frontends.onnx.registry import OPERATORS, SEARCHES
 
 # By domain, the most frequent first. What both tables hold is entered by families joined with "+".
 _LATER: dict[str, tuple[str, ...]] = {
@@ -43,6 +43,7 @@ _LATER: dict[str, tuple[str, ...]] = {
         *("microsoft_linear", "microsoft_quantize", "microsoft_qlinear", "microsoft_bits"),
         *("microsoft_grouped", "microsoft_recurrent", "microsoft_experts", "microsoft_states"),
         *("microsoft_decoding", "microsoft_more", "host_tokens", "host_microsoft"),
+        "microsoft_generation",
     ),
     "com.microsoft.nchwc": ("microsoft_blocked",),
 }
@@ -52,7 +53,7 @@ def enter(op: str) -> None:
     """Have an operator in the tables where any family has it; one that says where in both."""
     for family in _LATER.get(op.rpartition(".")[0], ()):
         alone = op in HOST and op not in WHERE
-        if alone or op in OPERATORS or op in CONTROL or op in TWINS:
+        if alone or op in OPERATORS or op in CONTROL or op in TWINS or op in SEARCHES:
             return
         _import(family)
 

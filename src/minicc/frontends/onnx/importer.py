@@ -29,7 +29,7 @@ from minicc.frontends.onnx.hosted import ANYTHING, Symbols, Types, complaint, em
 from minicc.frontends.onnx.loops import loop_outputs
 from minicc.frontends.onnx.nested import CONTROL, branch, function_body
 from minicc.frontends.onnx.reader import Model, Node, read_model
-from minicc.frontends.onnx.registry import OPERATORS, Operator
+from minicc.frontends.onnx.registry import OPERATORS, SEARCHES, Operator
 from minicc.ir.affine import symbols
 from minicc.ir.core import Array, Function, Module, Region, Value
 from minicc.ir.graph.demands import lasting_demands
@@ -205,10 +205,11 @@ class Importer:
         self._node(node)
 
     def looped(self, node: Node) -> bool:
-        """Import a Loop, Scan or If that the graph can hold; whether it is one."""
-        if node.op not in CONTROL or self.failed.intersection(node.uses):
+        """Import a Loop, Scan, If or search that the graph can hold; whether it is one."""
+        control = node.op in CONTROL or node.op in SEARCHES
+        if not control or self.failed.intersection(node.uses):
             return False
-        made = loop_outputs(self, node)
+        made = (SEARCHES.get(node.op) or loop_outputs)(self, node)
         if made is not None:
             self._bind(node, made)
         return made is not None

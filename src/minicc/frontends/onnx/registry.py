@@ -74,3 +74,18 @@ def operator(name: str, attributes: str = "") -> Callable[[F], F]:
         return run
 
     return enter
+
+
+Search = Callable[..., tuple[Value, ...]]
+# Operators that are imported with the import under way, for they hold graphs that they run.
+SEARCHES: dict[str, Search] = {}
+
+
+def search(name: str) -> Callable[[Search], Search]:
+    """Decorate the function that imports such an operator."""
+
+    def enter(run: Search) -> Search:
+        SEARCHES[name] = run
+        return run
+
+    return enter
