@@ -13,7 +13,7 @@ from minicc.frontends.onnx.reader import Node
 from minicc.frontends.onnx.tensors import array_of
 from minicc.ir import graph
 from minicc.ir.core import Array, Value
-from minicc.ir.types import F32, I64
+from minicc.ir.types import I64
 
 TRANSFORMS = ("NONE", "SOFTMAX", "LOGISTIC", "SOFTMAX_ZERO", "PROBIT")  # as TreeEnsemble counts
 _NEARLY_ZERO = 1e-7
@@ -160,8 +160,3 @@ def texts_at(ctx: Context, index: Value, texts: tuple[str, ...], default: str = 
         loc=ctx.builder.loc,
     )
     return ctx.builder.add(op).result
-
-
-def as_f32(ctx: Context, x: Value) -> Value:
-    """Numbers of any type as f32, in which most of these operators compute."""
-    return ctx.cast(x, F32)

@@ -170,23 +170,9 @@ _KINDS = {
 }
 
 
-@operator("RNN", _SHARED + _BEFORE_7)
-def rnn(
-    ctx: Context,
-    node: Node,
-    x: Value,
-    w: Value,
-    r: Value,
-    b: Value | None = None,
-    lengths: Value | None = None,
-    h: Value | None = None,
-) -> tuple[Value, ...]:
-    """The state of each step is an activation of the inputs and the state before."""
-    return layer(ctx, node, (x, w, r, b), lengths, (h,))
-
-
 @operator("GRU", _SHARED + _BEFORE_7 + " linear_before_reset")
-def gru(
+@operator("RNN", _SHARED + _BEFORE_7)
+def recurrent(
     ctx: Context,
     node: Node,
     x: Value,
@@ -196,7 +182,7 @@ def gru(
     lengths: Value | None = None,
     h: Value | None = None,
 ) -> tuple[Value, ...]:
-    """An update gate mixes the state before with a new one, in which a reset gate damps it."""
+    """Each step makes a state of the inputs and the one before; GRU's gates mix the two."""
     return layer(ctx, node, (x, w, r, b), lengths, (h,))
 
 
