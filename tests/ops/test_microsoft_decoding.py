@@ -15,6 +15,10 @@ def random(*shape: int, seed: int = 0) -> Array:
     return np.random.default_rng(seed).standard_normal(shape).astype(F4)
 
 
+def numbers(*values: int) -> Array:
+    return np.array(values, np.int32)
+
+
 def soft(x: Array) -> Array:
     e = np.exp(x - x.max(-1, keepdims=True))
     return np.asarray(e / e.sum(-1, keepdims=True))
@@ -56,6 +60,17 @@ def caches() -> Iterator[tuple[str, Case]]:
             packed = [np.concatenate([q, k, v], 2), None, None, None, None, *old, length]
             case = Case(op, packed, wants, options, (7,), {3: "batch"}, runtime=False)
             yield f"{op} packed", case  # which ONNX Runtime reads a null for
+    beams = np.random.default_rng(9).integers(0, batch, (1, batch, room)).astype(np.int32)
+    beams[..., past] = np.arange(batch)
+    new = [x.copy() for x in old]
+    for x, y in zip(new, (k, v), strict=True):
+        x[:, :, past : past + 1] = turned(y, heads)
+    keys, values = (x[beams[0], :, np.arange(room)].transpose(0, 2, 1, 3) for x in new)
+    scores = turned(q, heads) @ keys[:, :, : past + 1].transpose(0, 1, 3, 2) / np.sqrt(F4(size))
+    wants = [flat(soft(scores + more[:1]) @ values[:, :, : past + 1]), *new]
+    shown = np.ones((batch, past + 1), np.int32)
+    inputs = [q, k, v, shown, more[:1], *old, length, numbers(batch), beams]
+    yield f"{op} beams", Case(op, inputs, wants, options, (7, 8), {})
     k, v = (random(batch, heads, 9, size, seed=s) for s in (7, 8))
     out = soft(turned(q, heads) @ k.transpose(0, 1, 3, 2) / np.sqrt(F4(size))) @ v
     yield f"{op} cross", Case(op, [q, k, v], [flat(out)], {"num_heads": heads}, (), {3: "batch"})
@@ -190,9 +205,67 @@ def distances() -> Iterator[tuple[str, Case]]:
         yield f"{op} {both}", case
 
 
+def hashed(
+    ids: Array, before: Array, factors: Array, sizes: Array, heads: int, end: int, cuts: Array
+) -> Array:
+    """The hashes of one sequence's tokens; `cuts` are the segments of all, those before too."""
+    room, whole = len(before), np.concatenate([before, ids])
+    out = []
+    for place in range(room, len(whole)):
+        mixed, away, row = whole[place] * factors[0], False, []
+        for k in range(1, room + 1):
+            away |= bool(whole[place - k] == end or cuts[place - k] != cuts[place - k + 1])
+            mixed = mixed ^ ((end if away else whole[place - k]) * factors[k])
+            row.append(mixed % sizes[(k - 1) * heads : k * heads])
+        out.append(np.concatenate(row))
+    return np.array(out)
+
+
+def ngrams() -> Iterator[tuple[str, Case]]:
+    draw, count, heads = np.random.default_rng(4), 3, 2
+    factors, sizes = np.array([7, -11, 101]), np.array([13, 17, 19, 23])
+    offsets, end = np.array([0, 13, 30, 49]), np.array(3)
+    ids, past = draw.integers(0, 6, (2, 7)), draw.integers(0, 6, (2, 2))
+    parts = np.sort(draw.integers(0, 3, (2, 7)), 1).astype(np.int32)
+    told = {"max_ngram_size": count, "n_head_per_ngram": heads, "pad_id": 1, "reset_on_eos": 1}
+    known = [np.concatenate([p[:1], p[:1], p]) for p in parts]
+    rows = [
+        hashed(i, p, factors, sizes, heads, 3, c) for i, p, c in zip(ids, past, known, strict=True)
+    ]
+    inputs = [ids, factors, sizes, past, offsets, end, parts]
+    wants = [np.array(rows) + offsets, np.concatenate([past, ids], 1)[:, -2:]]
+    op = f"{OP}NGramHashMapping"
+    yield op, Case(op, inputs, wants, told, (), {2: "batch", 7: "steps"})
+    small, *plain = (x.astype(np.int32) for x in (ids, factors, sizes))
+    none = np.ones((2, 2), np.int32)
+    still = np.zeros(9, int)
+    rows = [
+        hashed(i, n, plain[0], plain[1], heads, -1, still) for i, n in zip(small, none, strict=True)
+    ]
+    wants = [np.array(rows), small[:, -2:]]
+    yield (
+        f"{op} plain",
+        Case(op, [small, *plain], wants, {**told, "reset_on_eos": 0}, (), {2: "batch"}),
+    )
+    op, bounds = f"{OP}VarlenNGramHashMapping", numbers(0, 1, 5, 9)
+    ids, past = draw.integers(0, 6, 9), draw.integers(0, 6, (3, 2))
+    parts, before = (np.sort(draw.integers(0, 3, n)).astype(np.int32) for n in (9, 6))
+    before = before.reshape(3, 2)
+    rows, kept, last = [], [], []
+    for k in range(3):
+        own = slice(bounds[k], bounds[k + 1])
+        cuts = np.concatenate([before[k], parts[own]])
+        rows.append(hashed(ids[own], past[k], factors, sizes, heads, 3, cuts))
+        kept.append(np.concatenate([past[k], ids[own]])[-2:])
+        last.append(cuts[-2:])
+    packed = [ids, factors, sizes, bounds, past, None, end, parts, before]
+    wants = [np.concatenate(rows), np.array(kept), np.array(last)]
+    yield op, Case(op, packed, wants, told, (), {9: "tokens", 4: "bounds", 3: "requests"})
+
+
 CASES = {
     name: case
-    for family in (caches, blocks, words, streams, gates, distances)
+    for family in (caches, blocks, words, streams, gates, distances, ngrams)
     for name, case in family()
 }
 

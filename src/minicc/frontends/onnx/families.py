@@ -43,7 +43,7 @@ _LATER: dict[str, tuple[str, ...]] = {
         *("microsoft_linear", "microsoft_quantize", "microsoft_qlinear", "microsoft_bits"),
         *("microsoft_grouped", "microsoft_recurrent", "microsoft_experts", "microsoft_states"),
         *("microsoft_decoding", "microsoft_more", "host_tokens", "host_microsoft"),
-        "microsoft_generation",
+        *("microsoft_generation", "microsoft_ngrams"),
     ),
     "com.microsoft.nchwc": ("microsoft_blocked",),
 }

@@ -51,7 +51,6 @@ def decoder_attention(
     bias: Value | None = None,
 ) -> tuple[Value, ...]:
     """Attention of one new token to the keys of a cache, which its own is written into."""
-    require_absent(ctx, cache_indirection=cache_indirection)
     if k is None and v is None:
         width = ctx.static(q.type.shape[2], "the width of the heads")
         q, k, v = apart(ctx, q, (width // 3,) * 3, 2)
@@ -73,12 +72,31 @@ def decoder_attention(
     seen = room
     for given in (mask, attention_bias):
         seen = seen if given is None else given.type.shape[-1]
-    keys, values = (cut(ctx, x, {2: (0, seen, 1)}) for x in (k, v))
+    keys, values = k, v
+    if cache_indirection is not None:
+        keys, values = (_of_beams(ctx, x, cache_indirection, newest) for x in (k, v))
+    keys, values = (cut(ctx, x, {2: (0, seen, 1)}) for x in (keys, values))
     later = ctx.emit(graph.Iota, shape=(1, 1, 1, seen), axis=3, dtype=I64)
     none, never = ctx.scalar(0, q), ctx.scalar(float(np.finfo(np.float32).min), q)
     hidden = ctx.emit(graph.Select, ctx.emit(graph.Le, later, newest), none, never)
     out, scores = attended(ctx, node, (q, keys, values), mask, add(ctx, hidden, attention_bias))
     return together(ctx, out), k, v, scores
+
+
+def _of_beams(ctx: Context, cache: Value, beams: Value, newest: Value) -> Value:
+    """A cache of beams with each place from the beam that wrote it; a beam's newest is its own."""
+    rows, _, room, _ = cache.type.shape
+    batch, width, _ = beams.type.shape
+    first = ctx.emit(graph.Iota, shape=(batch, 1, 1), axis=0, dtype=I64)
+    first = ctx.emit(graph.Mul, first, ctx.extent(width, I64))
+    writer = ctx.reshape(ctx.emit(graph.Add, first, ctx.cast(beams, I64)), (rows, room))
+    place = ctx.emit(graph.Iota, shape=(1, room), axis=1, dtype=I64)
+    own = ctx.emit(graph.Iota, shape=(rows, 1), axis=0, dtype=I64)
+    writer = ctx.emit(graph.Select, ctx.emit(graph.Lt, place, newest), writer, own)
+    index = ctx.emit(graph.Add, ctx.emit(graph.Mul, writer, ctx.extent(room, I64)), place)
+    flat = permuted(ctx, cache, (0, 2, 1, 3))
+    flat = ctx.reshape(flat, (rows * room, *flat.type.shape[2:]))
+    return permuted(ctx, ctx.emit(graph.Gather, flat, index, axis=0), (0, 2, 1, 3))
 
 
 @operator(
