@@ -72,6 +72,19 @@ def told() -> bytes:
     return bytes(read.SerializeToString())
 
 
+def apart() -> bytes:
+    """A model whose constant lies in a file beside it."""
+    from onnx import load_model_from_string
+
+    read = load_model_from_string(biased(given=False))
+    held = read.graph.initializer[0]
+    held.ClearField("raw_data")
+    held.data_location = TensorProto.EXTERNAL
+    entry = held.external_data.add()
+    entry.key, entry.value = "location", "weights.bin"
+    return bytes(read.SerializeToString())
+
+
 def sequence() -> bytes:
     """y = q[i] for a sequence q."""
     inputs = [helper.make_tensor_sequence_value_info("q", FLOAT, None), tensor("i", INT64, [])]

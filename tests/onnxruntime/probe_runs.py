@@ -14,6 +14,7 @@ from tests.onnxruntime.models import (
     INT64,
     STRING,
     X,
+    apart,
     model,
     node,
     one,
@@ -165,6 +166,7 @@ for label, given in {
     "no model": b"junkjunk" * 9,
     "cut": pair()[:-20],
     "path as bytes": b"model.onnx",
+    "empty path": "",
 }.items():
     add(f"open, {label}", lambda ort, given=given: ort.InferenceSession(given))
 for label, data in {
@@ -179,6 +181,8 @@ for label, data in {
         [tensor("y", 1, None)],
     ),
     "no output": model([node("Relu", ["x"], ["q"])], rows[:1], [tensor("y", 1, None)]),
+    "undeclared value": model([node("Add", ["x", "q"], ["y"])], rows[:1], [tensor("y", 1, None)]),
+    "output of another type": model([node("Relu", ["x"], ["y"])], rows[:1], [tensor("y", 7, [1])]),
     "types that differ": one("Add", [tensor("x", 1, [3]), tensor("w", 7, [3])]),
     "shapes that differ": one("Add", [tensor("x", 1, [3]), tensor("w", 1, [4])]),
     "new opset": model([node("Relu", ["x"], ["y"])], rows[:1], [tensor("y", 1, None)], opset=99),
@@ -211,6 +215,7 @@ def open_empty_file(ort: Any) -> Any:
         return session(ort, path)
 
 
+add("open, data beside bytes", lambda ort: ort.InferenceSession(apart()))
 add("open, by keyword", lambda ort: ort.InferenceSession(path_or_bytes=pair()))
 add("open, by position", lambda ort: ort.InferenceSession(pair(), ort.SessionOptions(), CPU))
 add("open, options of another type", lambda ort: ort.InferenceSession(pair(), 5))

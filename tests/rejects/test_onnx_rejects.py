@@ -182,7 +182,7 @@ CASES: dict[str, tuple[Any, type[MiniccError], str]] = {
         model_of(node("Add", "x", "z")),
         UserError,
         (
-            "MC0125 error: nothing makes the value z\n"
+            "MC0130 error: nothing makes the value z\n"
             "  at: it\n"
             "  hint: the model is damaged; `onnx.checker.check_model` says more"
         ),

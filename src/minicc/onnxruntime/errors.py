@@ -102,16 +102,18 @@ _OPENING: dict[str, type[Exception]] = {
     "MC0122": InvalidProtobuf,
     "MC0123": InvalidProtobuf,
     "MC0127": InvalidGraph,
+    "MC0130": InvalidArgument,
     "MC0137": InvalidArgument,
     "MC0144": InvalidArgument,
     "MC0160": InvalidProtobuf,
     "MC0162": InvalidProtobuf,
 }
-# a valid model is refused by `NotImplemented`, but for attributes, types and opsets that ONNX
-# Runtime does not know either
+# a valid model is refused by `NotImplemented`, but for what ONNX Runtime does not know either:
+# attributes, types, opsets, and the data beside a model that is given as bytes
 _REFUSED: dict[str, type[Exception]] = {
     "MC0221": InvalidGraph,
     "MC0222": Fail,
+    "MC0224": Fail,
     "MC0226": Fail,
 }
 # wrong inputs, and indices out of range; sizes that do not fit are a `Fail`

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from minicc.errors import MiniccError, UnsupportedError, UserError
+from minicc.ir.types import OPAQUE
 from minicc.later import Later
 from minicc.onnxruntime.editing import with_initialisers
 from minicc.onnxruntime.environment import ENVIRONMENT, told_threads
@@ -23,6 +24,7 @@ from minicc.onnxruntime.providers import Chosen, options_from
 from minicc.onnxruntime.settings import SessionOptions
 from minicc.options import MOST_THREADS, Options
 from minicc.runtime.programs import is_program
+from minicc.runtime.saved import Facts
 
 if TYPE_CHECKING:
     from minicc import program_files
@@ -41,7 +43,7 @@ def require_source(given: object) -> str | bytes:
     """A path as a text, or a model's bytes; TypeError for anything else."""
     if isinstance(given, bytes):
         return given
-    if isinstance(given, str | os.PathLike):
+    if isinstance(given, str | os.PathLike) and given != "":
         return os.fsdecode(given)
     known = hasattr(given, "SerializeToString")
     hint = "give model.SerializeToString()" if known else "give a path or bytes"
@@ -138,6 +140,15 @@ def refused(error: MiniccError, source: str | bytes) -> Exception:
         if kind is not None:
             return status(kind, str(error))
     return opening_error(error, missing)
+
+
+def require_declared(facts: Facts) -> None:
+    """Fail where an output has another element type than the model declares."""
+    for name, type in facts.outputs:
+        said = facts.declared.get(name, ([], "", ""))[2]
+        if type is not None and type.dtype is not OPAQUE and said not in ("", type.dtype.name):
+            text = f"the output {name} has the type {type.dtype}, and the model declares {said}"
+            raise status(Fail, text)
 
 
 def _kind_of(source: str | bytes) -> type[Exception] | None:

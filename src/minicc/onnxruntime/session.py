@@ -22,6 +22,7 @@ from minicc.onnxruntime.log import LOGGER, tell_once
 from minicc.onnxruntime.opening import (
     options_for,
     refused,
+    require_declared,
     require_source,
     with_given_data,
     write_optimised,
@@ -110,6 +111,7 @@ class InferenceSession:
         except MiniccError as error:
             raise refused(error, source) from error
         facts = self._session.facts
+        require_declared(facts)
         self._inputs_meta, self._outputs_meta = inputs_of(facts), outputs_of(facts)
         self._overridable = [] if is_program(source) else overridable_of(facts)
         self._args = {arg.name: arg for arg in (*self._inputs_meta, *self._overridable)}

@@ -4,10 +4,11 @@ Initialisers are decoded when they are first asked for. A large file is mapped, 
 not see the raw bytes of large initialisers: their arrays are views of the file.
 
 Errors, all `UserError`: MC0120 a file that can't be read, MC0121 no bytes, MC0122 bytes that end
-too early, MC0123 bytes that are no model, MC0125 a value that nothing makes (or a cycle), MC0126 a
-value made twice, MC0127 an attribute of another kind, MC0129 no opset, MC0131 a tensor whose data
-do not fit its shape; those of `external` for data in other files. `UnsupportedError`: MC0222 an
-element type, MC0225 an input of unknown rank, MC0226 an opset or format too new.
+too early, MC0123 bytes that are no model, MC0125 an output that nothing makes (or a cycle), MC0126
+a value made twice, MC0127 an attribute of another kind, MC0129 no opset, MC0130 a value that a node
+takes and nothing makes, MC0131 a tensor whose data do not fit its shape; those of `external` for
+data in other files. `UnsupportedError`: MC0222 an element type, MC0225 an input of unknown rank,
+MC0226 an opset or format too new.
 """
 
 from __future__ import annotations
@@ -483,5 +484,5 @@ def _needed(
             elif name not in known:
                 message = f"nothing makes the value {name}"
                 where = nodes[index].name
-                problems.add(UserError("MC0125", message, hint=hint, where=where))
+                problems.add(UserError("MC0130", message, hint=hint, where=where))
     return set(uses), uses
