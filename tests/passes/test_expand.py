@@ -13,9 +13,10 @@ from hypothesis import strategies as st
 from minicc.compiler import lower
 from minicc.errors import UserError
 from minicc.ir import graph, interpret
+from minicc.ir.affine import symbol
 from minicc.ir.build import Builder
 from minicc.ir.core import Module, Value
-from minicc.ir.types import F32, F64, I32, I64, U8, DType, TensorType
+from minicc.ir.types import BF16, F16, F32, F64, I8, I32, I64, U8, U16, DType, TensorType
 from minicc.options import Options
 from minicc.passes.graph.expand import expand, expands
 from minicc.target import Target
@@ -71,6 +72,27 @@ def test_top_k(data: st.DataObject) -> None:
 
 @settings(max_examples=40, deadline=None)
 @given(data=st.data())
+def test_the_best_few_of_many(data: st.DataObject) -> None:
+    """They are maxima one after the other, also where other axes are free."""
+    shape = data.draw(st.lists(st.integers(1, 3), min_size=1, max_size=3))
+    axis = data.draw(st.integers(0, len(shape) - 1))
+    k = data.draw(st.integers(1, 4))
+    shape[axis] = data.draw(st.integers(8 * k + 1, 700))
+    element = data.draw(st.sampled_from([F32, F16, BF16, I32, I8, U8, U16]))
+    rng = np.random.default_rng(data.draw(st.integers(0, 1 << 30)))
+    x = numbers(rng, element, shape)
+    if data.draw(st.booleans()):
+        x = (rng.standard_normal(shape) * 100).astype(element.numpy)
+    options = {"axis": axis, "k": k, "largest": data.draw(st.booleans())}
+    made = one(graph.TopK, [TensorType(element, tuple(shape))], **options)
+    check(made, [x], native=k == 2)
+    free = tuple(n if a == axis else symbol(f"n{a}") for a, n in enumerate(shape))
+    (op,) = one(graph.TopK, [TensorType(element, free)], **options).main.body.ops
+    assert expands(op)
+
+
+@settings(max_examples=40, deadline=None)
+@given(data=st.data())
 def test_scatter_elements(data: st.DataObject) -> None:
     shape = data.draw(st.lists(st.integers(1, 5), min_size=1, max_size=3))
     axis = data.draw(st.integers(0, len(shape) - 1))
@@ -118,8 +140,8 @@ def test_an_index_outside_ends_the_run() -> None:
 @pytest.mark.parametrize(
     "made",
     [
-        one(graph.TopK, [TensorType(F32, (513,))], axis=0, k=1),
-        one(graph.TopK, [TensorType(F32, (1 << 14, 512))], axis=1, k=1),
+        one(graph.TopK, [TensorType(F32, (513,))], axis=0, k=20),
+        one(graph.TopK, [TensorType(F32, (1 << 14, 512))], axis=1, k=64),
         one(graph.TopK, [TensorType(F32, (0,))], axis=0, k=0),
     ],
     ids=["long", "many", "empty"],

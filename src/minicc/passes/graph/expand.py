@@ -3,6 +3,8 @@
     %v, %i = graph.top_k %x {k = 5}
     -->   the rank of each element, which is how many are before it, and of each rank its element
 
+The few best of many are found one after the other: each is the greatest of those after the last.
+
 A kernel's instances write where their indices say and nowhere else, so elements can't be sent
 anywhere; but each result can look for what belongs to it. That is a product of two extents in place
 of their sum, in vectors and without leaving the machine code, so it pays for short axes alone.
@@ -27,6 +29,7 @@ from minicc.ir.core import Function, Literal, Module, Op, Value
 from minicc.ir.rewrite import Rebuilder, everywhere, rebuild
 from minicc.ir.types import (
     BOOL,
+    F32,
     I32,
     I64,
     OPAQUE,
@@ -39,6 +42,8 @@ from minicc.ir.types import (
 
 _LONGEST = 512  # elements that each result looks at
 _MOST = 1 << 22  # comparisons in all
+_FEW = 16  # that are found one after the other
+_PLACES = 1 << 31  # of an axis, which numbers of an element and its place have room for
 
 _COMBINE: dict[str, type[Op]] = {
     "add": graph.Add,
@@ -62,6 +67,8 @@ def expand(module: Module) -> Module:
 
 def expands(op: Op) -> bool:
     """Whether an op becomes comparisons: its shapes are known, and they are few."""
+    if isinstance(op, graph.TopK) and _takes_few(op):
+        return True
     if type(op) not in _EXPAND or any(is_free(v.type.shape) for v in (*op.operands, *op.results)):
         return False
     if OPAQUE in [v.type.dtype for v in op.operands]:
@@ -72,6 +79,16 @@ def expands(op: Op) -> bool:
         length: int = op.x.type.extents[op.axis]
         return _is_few(length, op.x.type)
     return _scatters_few(op)
+
+
+def _takes_few(op: graph.TopK) -> bool:
+    """Whether the best few are found one after the other, of elements of 32 bits or less."""
+    t: TensorType = op.x.type
+    length = t.shape[op.axis]
+    small = t.dtype.kind in "fiu" and (t.dtype.bits < 32 or t.dtype in (F32, I32))
+    small = small and t.dtype not in STORED
+    many = not isinstance(length, int) or 8 * op.k < length < _PLACES
+    return isinstance(op.k, int) and 0 < op.k <= _FEW and small and many
 
 
 def _scatters_few(op: Op) -> bool:
@@ -116,6 +133,8 @@ def _total(b: Builder, x: Value, axis: int, combine: str) -> Value:
 
 
 def _top_k(b: Builder, op: graph.TopK) -> Sequence[Value]:
+    if _takes_few(op):
+        return _few_of_many(b, op)
     x, axis = op.x, op.axis
     rank, length = x.type.rank, x.type.extents[axis]
     (k,) = static_shape((op.k,))
@@ -132,6 +151,45 @@ def _top_k(b: Builder, op: graph.TopK) -> Sequence[Value]:
     chosen = b.emit(graph.Select, wanted, numbers, _constant(b, 0, I64))
     indices = _total(b, chosen, axis + 1, "add")
     return b.emit(graph.GatherElements, x, indices, axis=axis), indices
+
+
+def _few_of_many(b: Builder, op: graph.TopK) -> Sequence[Value]:
+    """Maxima of numbers that hold an element and, below it, how far from the end it stands."""
+    x, axis = op.x, op.axis
+    length, size = x.type.shape[axis], _constant(b, _PLACES, I64)
+    shape = tuple(length if k == axis else 1 for k in range(x.type.rank))
+    place = b.emit(graph.Iota, shape=shape, axis=axis, dtype=I64)
+    key = _ordered(b, x)
+    key = key if op.largest else b.emit(graph.Neg, key)
+    # the last place of a number is that of an axis of any extent
+    left = b.emit(graph.Sub, _constant(b, _PLACES - 1, I64), place)
+    whole = b.emit(graph.Add, b.emit(graph.Mul, key, size), left)
+    found: list[Value] = []
+    (k,) = static_shape((op.k,))
+    for _ in range(k):
+        rest = whole
+        if found:
+            later = b.emit(graph.Lt, whole, found[-1])
+            rest = b.emit(graph.Select, later, whole, _constant(b, np.iinfo(np.int64).min, I64))
+        found.append(b.emit(graph.Reduce, rest, combine="max", axes=(axis,), keepdims=True))
+    best = b.emit(graph.Concat, tuple(found), axis=axis) if len(found) > 1 else found[0]
+    behind = b.emit(graph.Mod, best, size)
+    indices = b.emit(graph.Sub, _constant(b, _PLACES - 1, I64), behind)
+    return b.emit(graph.GatherElements, x, indices, axis=axis), indices
+
+
+def _ordered(b: Builder, x: Value) -> Value:
+    """Integers of 33 bits that are ordered as elements are; NaN is the greatest."""
+    if not x.type.dtype.is_float:
+        return b.emit(graph.Cast, x, dtype=I64)
+    wide = x if x.type.dtype is F32 else b.emit(graph.Cast, x, dtype=F32)
+    zero = _constant(b, 0, F32)
+    plain = b.emit(graph.Select, b.emit(graph.Eq, wide, zero), zero, wide)  # also -0.0
+    bits = b.emit(graph.Cast, b.emit(graph.BitCast, plain, dtype=I32), dtype=I64)
+    turned = b.emit(graph.Sub, _constant(b, -_PLACES - 1, I64), bits)
+    negative = b.emit(graph.Lt, bits, _constant(b, 0, I64))
+    key = b.emit(graph.Select, negative, turned, bits)
+    return b.emit(graph.Select, b.emit(graph.Ne, wide, wide), _constant(b, _PLACES - 1, I64), key)
 
 
 def _better(b: Builder, op: graph.TopK, one: Value, other: Value) -> Value:
