@@ -286,8 +286,9 @@ class Search:
         """Scores after what the inputs have against tokens."""
         words = scores.type.shape[1]
         there = self("Lt", self.line(self.most), length)
-        if self.inputs["repetition"] is not None:
-            penalty = self.number("repetition", 1)
+        penalty = self.number("repetition", 1)
+        known = self.ctx.array(penalty)
+        if known is None or known != 1:
             worse = self("Select", self("Lt", scores, 0.0), self("Mul", scores, penalty),
                          self("Div", scores, penalty))  # fmt: skip
             scores = self("Select", self.among(there, buffer, words), worse, scores)

@@ -196,8 +196,8 @@ class _Beam(Search):
         best, sequences = self.kept((best, sequences), cut(ctx, top, near), held, counts, length)
         done = self("Or", done, self.finished(best, top, length))
         # the best that go on, in order
-        place = self.line(2 * beams)
-        late = self("Select", ends, self("Add", place, self.size(2 * beams)), place)
+        place = self.line(2 * beams, I32)
+        late = self("Select", ends, self("Add", place, ctx.extent(2 * beams, I32)), place)
         _, order = emit_all(ctx, graph.TopK, late, axis=1, k=beams, largest=False)
         found = [self("GatherElements", x, order, axis=1) for x in (top, tokens, row)]
         # beams of a prompt that was done stand still

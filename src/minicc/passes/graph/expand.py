@@ -84,11 +84,11 @@ def expands(op: Op) -> bool:
 def _takes_few(op: graph.TopK) -> bool:
     """Whether the best few are found one after the other, of elements of 32 bits or less."""
     t: TensorType = op.x.type
-    length = t.shape[op.axis]
     small = t.dtype.kind in "fiu" and (t.dtype.bits < 32 or t.dtype in (F32, I32))
-    small = small and t.dtype not in STORED
-    many = not isinstance(length, int) or 8 * op.k < length < _PLACES
-    return isinstance(op.k, int) and 0 < op.k <= _FEW and small and many
+    if not (small and t.dtype not in STORED and isinstance(op.k, int) and 0 < op.k <= _FEW):
+        return False
+    length = t.shape[op.axis]
+    return is_free(t.shape) or (isinstance(length, int) and 8 * op.k < length < _PLACES)
 
 
 def _scatters_few(op: Op) -> bool:
