@@ -24,6 +24,7 @@ class Importing(Protocol):
     tail: Sequence[Node] | None
     ended: list[Value] | None
     wants: set[str]
+    decisive: set[str]
 
     def rest(self, nodes: Sequence[Node]) -> list[Value]:
         """Import nodes up to the end of the model, and return its outputs."""

@@ -17,10 +17,11 @@ import numpy as np
 
 from minicc.frontends.onnx.bodies import Body, Importing
 from minicc.frontends.onnx.context import HostNodeError
-from minicc.frontends.onnx.microsoft_common import standard
+from minicc.frontends.onnx.microsoft_common import permuted, standard
+from minicc.frontends.onnx.ops_indexing import emit_all
 from minicc.frontends.onnx.ops_movement import cut
 from minicc.frontends.onnx.reader import Node
-from minicc.frontends.onnx.scans import Rounds, emit_while
+from minicc.frontends.onnx.scans import Loop, Rounds, emit_scan, emit_while
 from minicc.frontends.onnx.tensors import ELEMENTS
 from minicc.ir import graph
 from minicc.ir.affine import Dim
@@ -107,7 +108,9 @@ class Search:
         names = [f"{self.node.name}/{name}/{k}" for k in range(4)]
         parts = (ctx.constant(np.array(0)), limit, ctx.constant(np.array(1)))
         self.importer.values.update(zip(names, parts, strict=False))
+        decisive = set(self.importer.decisive)
         self.importer.node(Node("Range", names[3], tuple(names[:3]), (names[3],), {}))
+        self.importer.decisive = decisive  # one program serves all counts
         self.stand()
         found: Dim = self.importer.value(names[3], names[3]).type.shape[0]
         return found
@@ -140,6 +143,32 @@ class Search:
     def rows(self, x: Value, index: Value) -> Value:
         """Rows of a tensor, one for each index."""
         return self("Gather", x, index, axis=0)
+
+    def top(self, x: Value, k: Dim) -> tuple[Value, Value]:
+        """The greatest floats of each row with their places; a loop finds as many as data say."""
+        if isinstance(k, int):
+            best, index = emit_all(self.ctx, graph.TopK, x, axis=1, k=k)
+            return best, index
+        rows, length = x.type.shape
+        place = self.line(length)
+
+        def each(
+            states: Sequence[Value], slices: Sequence[Value]
+        ) -> tuple[Sequence[Value], Sequence[Value]]:
+            value, at = states
+            later = self("And", self("Eq", x, value), self("Lt", at, place))
+            left = self("Or", self("Lt", x, value), later)
+            best = self("Select", left, x, -np.inf)
+            best = self("Reduce", best, axes=(1,), combine="max", keepdims=True)
+            there = self("And", left, self("Eq", x, best))
+            index = self("Select", there, place, self.size(length - 1))
+            index = self("Reduce", index, axes=(1,), combine="min", keepdims=True)
+            return (best, index), (best, index)
+
+        begin = [self.filled(np.inf, F32, rows, 1), self.filled(-1, I64, rows, 1)]
+        _, _, *found = emit_scan(self.ctx, Loop(k, begin, []), each)
+        best, index = (self.ctx.reshape(permuted(self.ctx, v, (1, 0, 2)), (rows, k)) for v in found)
+        return best, index
 
     def any_of(self, flags: Value) -> Value:
         """Whether any of these flags is set."""

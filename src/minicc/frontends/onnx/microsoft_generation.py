@@ -183,8 +183,8 @@ class _Beam(Search):
         scores = self.processed(likely, buffer, length, first)
         scores = self("Add", scores, ctx.reshape(before, (rows, 1)))
         words = scores.type.shape[1]
-        top, index = emit_all(ctx, graph.TopK, ctx.reshape(scores, (batch, beams * words)),
-                              axis=1, k=2 * beams)  # fmt: skip
+        flat = ctx.reshape(scores, (batch, beams * words))
+        top, index = self.top(flat, 2 * beams)
         count = self.size(words)
         tokens, beam = ctx.cast(self("Mod", index, count), I32), self("FloorDiv", index, count)
         row = self("Add", beam, self.starts(beams))
@@ -196,9 +196,9 @@ class _Beam(Search):
         best, sequences = self.kept((best, sequences), cut(ctx, top, near), held, counts, length)
         done = self("Or", done, self.finished(best, top, length))
         # the best that go on, in order
-        place = self.line(2 * beams, I32)
-        late = self("Select", ends, self("Add", place, ctx.extent(2 * beams, I32)), place)
-        _, order = emit_all(ctx, graph.TopK, late, axis=1, k=beams, largest=False)
+        place = self("Neg", self.line(2 * beams, F32))
+        last = self("Neg", ctx.extent(2 * beams, F32))
+        _, order = self.top(self("Select", ends, self("Add", place, last), place), beams)
         found = [self("GatherElements", x, order, axis=1) for x in (top, tokens, row)]
         # beams of a prompt that was done stand still
         after, token, row = (
@@ -223,7 +223,7 @@ class _Beam(Search):
         size = self("Pow", self.ctx.cast(length, F32), self.power)
         each = self("Select", where, self("Div", scores, size), -np.inf)
         both = self.ctx.emit(graph.Concat, (best, each), axis=1)
-        best, order = emit_all(self.ctx, graph.TopK, both, axis=1, k=beams)
+        best, order = self.top(both, beams)
         old = self.ctx.reshape(sequences, (batch, beams, self.most))
         whole = self.ctx.emit(graph.Concat, (old, found), axis=1)
         whole = self.ctx.reshape(whole, (batch * 2 * beams, self.most))
