@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from onnx import helper
-from tests.ops.generation import END, PAD, START, WORDS, Array, like_gpt2, like_t5, model
+from onnx import TensorProto, helper
+from tests.ops.generation import END, PAD, START, WORDS, Array, info, like_gpt2, like_t5, model
 from tests.sweeps import part
 
-from minicc.errors import MiniccError
+from minicc.errors import MiniccError, UserError
 from minicc.options import Options
 from minicc.session import InferenceSession
 
@@ -226,3 +226,12 @@ def test_what_is_refused(options: dict[str, Any], told: str) -> None:
     data = model("GreedySearch", feed, ["max_length"], **like_gpt2(0), **options)
     with pytest.raises(MiniccError, match=told):
         InferenceSession(data, options=Options(sizes=(("batch", 3), ("length", 4))))
+
+
+def test_a_decoder_that_does_not_fit_is_told() -> None:
+    feed = {"input_ids": prompts(0), "max_length": numbers(9)}
+    graph = like_gpt2(0)["decoder"]
+    graph.input.append(info("more", TensorProto.FLOAT, "batch"))
+    for graphs in ({}, {"decoder": graph}):
+        with pytest.raises(UserError, match="its graphs do not fit it"):
+            InferenceSession(model("GreedySearch", feed, **graphs))

@@ -28,19 +28,26 @@ _BEAM_INPUTS = "ids most least beams returned length repetition words first_word
 @search(f"{DOMAIN}.GreedySearch")
 def greedy_search(importer: Importing, node: Node) -> tuple[Value, ...]:
     """The most likely token each time, for each sequence up to its end."""
-    return _Greedy(importer, node, _INPUTS).run()
+    return _searched(_Greedy, importer, node, _INPUTS)
 
 
 @search(f"{DOMAIN}.BeamSearch")
 def beam_search(importer: Importing, node: Node) -> tuple[Value, ...]:
     """The likeliest sequences that are found when the best few are kept each time."""
-    return _Beam(importer, node, _BEAM_INPUTS).run()
+    return _searched(_Beam, importer, node, _BEAM_INPUTS)
 
 
 @search(f"{DOMAIN}.Sampling")
 def sampling(importer: Importing, node: Node) -> tuple[Value, ...]:
     """Tokens drawn by their probabilities, of the likeliest that have a share of it together."""
-    return _Sampling(importer, node, f"{_INPUTS} present seed").run()
+    return _searched(_Sampling, importer, node, f"{_INPUTS} present seed")
+
+
+def _searched(kind: type[Search], importer: Importing, node: Node, names: str) -> tuple[Value, ...]:
+    try:
+        return kind(importer, node, names).run()
+    except (KeyError, IndexError, ValueError, AttributeError) as error:
+        raise importer.ctx.wrong(f"its graphs do not fit it ({error})") from error
 
 
 class _Greedy(Search):
