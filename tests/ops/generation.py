@@ -10,7 +10,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 Array = np.ndarray[Any, Any]
 F4, WORDS, HEADS, SIZE = np.float32, 17, 2, 4
-WIDTH = HEADS * SIZE
+WIDTH, FEATURES = HEADS * SIZE, 5
 PAD, END, START = 1, 0, 2
 _NAMES = {
     "GreedySearch": "input_ids max_length min_length repetition_penalty vocab_mask "
@@ -18,8 +18,10 @@ _NAMES = {
     "Sampling": "input_ids max_length min_length repetition_penalty vocab_mask prefix_vocab_mask "
     "attention_mask presence_mask seed",
     "BeamSearch": "input_ids max_length min_length num_beams num_return_sequences length_penalty "
-    "repetition_penalty vocab_mask prefix_vocab_mask attention_mask",
+    "repetition_penalty vocab_mask prefix_vocab_mask attention_mask decoder_input_ids "
+    "logits_processor",
 }
+_NAMES["WhisperBeamSearch"] = f"{_NAMES['BeamSearch']} kept_heads more_ids temperature"
 
 
 def info(name: str, element: int, *shape: int | str) -> Any:
@@ -87,11 +89,13 @@ def like_t5(seed: int, form: str = "") -> dict[str, Any]:
     """An encoder and a decoder.
 
     The decoder takes the encoder's states in the form "hidden", all tokens so far in the form
-    "sequence"; in the form "split" the encoder leaves the first token to it.
+    "sequence"; in the form "split" the encoder leaves the first token to it. In the form "whisper"
+    the encoder takes features, and there is no mask.
     """
     node, whole, real = helper.make_node, TensorProto.INT32, TensorProto.FLOAT
     square = (WIDTH, WIDTH)
     shapes = {"words": (WORDS, WIDTH), "head": (WIDTH, WORDS), **dict.fromkeys("qkvabc", square)}
+    shapes["sounds"], listens = (FEATURES, WIDTH), form == "whisper"
     numbers = {"split": [0, 0, HEADS, SIZE], "join": [0, 0, WIDTH], "middle": [1, 2], "first": [1]}
     numbers |= {"last": [-1], "end": [1 << 40]}
     held = weights(seed, shapes, 0.7)
@@ -107,6 +111,8 @@ def like_t5(seed: int, form: str = "") -> dict[str, Any]:
         node("Unsqueeze", ["flat_mask", "middle"], ["mask"]),
     ]
 
+    mask, cover = ([], "no") if listens else (mask, "mask")
+
     def step(cross: str, past: bool) -> list[Any]:
         made = [node("Gather", ["words", "token"], ["x"])]
         for name in ("key", "value"):
@@ -117,7 +123,7 @@ def like_t5(seed: int, form: str = "") -> dict[str, Any]:
         made += _heads("x", "q", "query")
         made += _attended("query", "present_key_self_0", "present_value_self_0", "own", "no")
         made += [node("Add", ["x", "own"], ["y"]), *_heads("y", "a", "other")]
-        made += _attended("other", f"{cross}_key_cross_0", f"{cross}_value_cross_0", "far_", "mask")
+        made += _attended("other", f"{cross}_key_cross_0", f"{cross}_value_cross_0", "far_", cover)
         return [*made, node("Add", ["y", "far_"], ["z"]), node("MatMul", ["z", "head"], ["logits"])]
 
     def cache(form: str, steps: str) -> list[Any]:
@@ -125,11 +131,17 @@ def like_t5(seed: int, form: str = "") -> dict[str, Any]:
         return [info(n, real, "b", HEADS, steps, SIZE) for n in names]
 
     ids = [info(f"encoder_{n}", whole, "b", "e") for n in ("input_ids", "attention_mask")]
-    states = node("Gather", ["words", "encoder_input_ids"], ["encoder_hidden_states"])
-    nodes = [states, *_heads("encoder_hidden_states", "b", "present_key_cross_0")]
+    states = [node("Gather", ["words", "encoder_input_ids"], ["encoder_hidden_states"])]
+    if listens:
+        ids = [info("encoder_input_ids", real, "b", FEATURES, "e")]
+        states = [
+            node("Transpose", ["encoder_input_ids"], ["frames"], perm=[0, 2, 1]),
+            node("MatMul", ["frames", "sounds"], ["encoder_hidden_states"]),
+        ]
+    nodes = [*states, *_heads("encoder_hidden_states", "b", "present_key_cross_0")]
     nodes += _heads("encoder_hidden_states", "c", "present_value_cross_0")
     hidden = info("encoder_hidden_states", real, "b", "e", WIDTH)
-    logits = info("logits", real, "b", 1, WORDS)
+    logits = info("logits", real, "b", "s" if listens else 1, WORDS)
     given, left = ids, cache("present_{}_cross_0", "e")
     own = cache("present_{}_self_0", "t")
     if form != "split":
@@ -138,13 +150,13 @@ def like_t5(seed: int, form: str = "") -> dict[str, Any]:
             *mask,
             *step("present", False),
         ]
-        given = [*ids, info("decoder_input_ids", whole, "b", 1)]
+        given = [*ids, info("decoder_input_ids", whole, "b", "s" if listens else 1)]
         left = [logits, hidden, *own, *left]
     encoder = helper.make_graph(nodes, "encoder", given, left, held)
     many = form == "sequence"
     cuts = ["input_ids", "last", "end", "first"]
     token = node("Slice", cuts, ["token"]) if many else node("Identity", cuts[:1], ["token"])
-    taken = [info("input_ids", whole, "b", "s" if many else 1), ids[1]]
+    taken = [info("input_ids", whole, "b", "s" if many else 1), *ids[1:]]
     taken += [hidden] if form == "hidden" else []
     taken += [*cache("past_{}_self_0", "p"), *cache("past_{}_cross_0", "e")]
     nodes = [token, *mask, *step("past", True)]
@@ -180,4 +192,4 @@ def model(
 
 
 def _free(name: str, shape: tuple[int, ...]) -> tuple[int | str, ...]:
-    return ("batch", "length") if name == "input_ids" else shape
+    return ("batch", "length") if name == "input_ids" and len(shape) == 2 else shape

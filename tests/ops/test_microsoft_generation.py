@@ -8,7 +8,18 @@ from typing import Any
 import numpy as np
 import pytest
 from onnx import TensorProto, helper
-from tests.ops.generation import END, PAD, START, WORDS, Array, info, like_gpt2, like_t5, model
+from tests.ops.generation import (
+    END,
+    FEATURES,
+    PAD,
+    START,
+    WORDS,
+    Array,
+    info,
+    like_gpt2,
+    like_t5,
+    model,
+)
 from tests.sweeps import part
 
 from minicc.errors import MiniccError, UserError
@@ -193,6 +204,21 @@ def test_of_an_encoder_and_a_decoder(form: str) -> None:
     same(InferenceSession(data, threads=1).run(None, feed), runtime(data, feed), 1)
 
 
+@pytest.mark.parametrize("op", ["BeamSearch", "WhisperBeamSearch"])
+def test_of_features(op: str) -> None:
+    """A model like Whisper, whose text may begin with several tokens."""
+    feed, options = feed_of(1, "BeamSearch")
+    feed["input_ids"] = np.random.default_rng(2).standard_normal((3, FEATURES, 6)).astype(F4)
+    options |= {"decoder_start_token_id": START, **like_t5(3, "whisper")}
+    if op == "BeamSearch":
+        options["model_type"] = 2
+        feed["decoder_input_ids"] = prompts(4)
+    else:
+        feed["temperature"] = np.array([1.7], F4)
+    data = model(op, feed, (), 2, **options)
+    same(InferenceSession(data, threads=1).run(None, feed), runtime(data, feed), 4)
+
+
 @pytest.mark.parametrize(
     ("seed", "custom"), part([(seed, custom) for custom in (0, 1) for seed in SEEDS], 3)
 )
@@ -218,7 +244,7 @@ def test_samples_without_a_seed_differ() -> None:
 
 @pytest.mark.parametrize(
     ("options", "told"),
-    [({"model_type": 2}, "model_type 2"), ({}, "max_length is 4")],
+    [({"model_type": 3}, "model_type 3"), ({}, "max_length is 4")],
     ids=["another kind of model", "no room"],
 )
 def test_what_is_refused(options: dict[str, Any], told: str) -> None:

@@ -58,16 +58,22 @@ class Search:
             raise HostNodeError("MC0227", f"{node.op}: it runs on the host", where=node.name)
         self.pad, self.end = (node.integer(f"{n}_token_id", -1) for n in ("pad", "eos"))
         kind = node.integer("model_type", 0)
-        if kind not in (0, 1):
-            raise self.ctx.unsupported(f"model_type {kind}", "use a model like GPT-2 or T5")
-        self.encodes = kind == 1
+        if kind not in (0, 1, 2):
+            raise self.ctx.unsupported(
+                f"model_type {kind}", "use a model like GPT-2, T5 or Whisper"
+            )
+        self.encodes, self.listens = kind > 0, kind == 2
         self.decoder = Body(importer, node, None, "decoder")
         if self.inputs["ids"] is None or self.inputs["most"] is None:
             raise self.ctx.wrong("its input input_ids or max_length is missing")
         self.most = self.count("most")
         self.beams: Dim = 1
-        self.batch, self.start = self.value("ids").type.shape
-        self.begun: Dim = 1 if self.encodes else self.start  # tokens that stand at first
+        self.batch, self.start, *_ = self.value("ids").type.shape
+        tokens = self.inputs.get("decoder_ids") if self.listens else None
+        if self.encodes and tokens is None:
+            tokens = self.filled(node.integer("decoder_start_token_id", -1), I32, self.batch, 1)
+        self.prompt = self.value("ids") if tokens is None else tokens
+        self.begun = self.prompt.type.shape[1]  # tokens that stand at first
         if isinstance(self.most, int) and isinstance(self.begun, int) and self.most <= self.begun:
             raise self.ctx.wrong(f"max_length is {self.most}, and the prompt has {self.begun}")
 
@@ -185,14 +191,9 @@ class Search:
         """The outputs of the node."""
         logits, past, fixed = self.encoded() if self.encodes else self.prompted()
         room = self.line(self.most)
-        if self.encodes:
-            start = self.node.integer("decoder_start_token_id", -1)
-            prompt = self.filled(start, I32, self.batch * self.beams, 1)
-        else:
-            prompt = self.repeated(self.value("ids"))
         near = self.ctx.reshape(self("Min", room, self.size(self.begun - 1)), (self.most,))
         begun = self.size(self.begun)
-        filled = self("Gather", prompt, near, axis=1)
+        filled = self("Gather", self.repeated(self.prompt), near, axis=1)
         buffer = self("Select", self("Lt", room, begun), filled, self.pad)
         first = self.chosen(logits, buffer, begun, self.begin(), first=True)
         width = len(first.states)
@@ -245,33 +246,32 @@ class Search:
     def encoded(self) -> tuple[Value, list[Value], list[Value]]:
         """The logits of the first token, the decoder's past, and what the encoder left for it."""
         ctx, ids, mask = self.ctx, self.value("ids"), self.inputs["mask"]
-        if mask is None:
+        if mask is None and not self.listens:
             real = ctx.cast(self("Ne", ids, self.pad), I32)
             # pads after a token are shown
             seen = self.standard("CumSum", real, ctx.constant(np.array(1)))
             mask = ctx.cast(self("Lt", self.ctx.scalar(0, I32), seen), I32)
-        start = self.node.integer("decoder_start_token_id", -1)
+        shown = [] if self.listens or mask is None else [mask]
         encoder = Body(self.importer, self.node, None, "encoder")
-        begin = self.filled(start, I32, self.batch, 1)
-        found = encoder.emit([ids, mask, begin][: len(encoder.inputs)])
+        found = encoder.emit([ids, *shown, self.prompt][: len(encoder.inputs)])
         self.stand()
         layers = len(self.decoder.graph.outputs) - 1
-        mask = self.repeated(mask)
-        if len(encoder.inputs) > 2:
+        shown = [self.repeated(v) for v in shown]
+        if self.listens or len(encoder.inputs) > 2:
             logits, hidden, *rest = [self.repeated(v) for v in found]
             past, cross = rest[:layers], rest[layers:]
-            with_hidden = len(self.decoder.inputs) == 3 + len(rest)
-            return logits, past, [mask, *([hidden] if with_hidden else []), *cross]
+            with_hidden = len(self.decoder.inputs) == 2 + len(shown) + len(rest)
+            return logits, past, [*shown, *([hidden] if with_hidden else []), *cross]
         cross = [self.repeated(v) for v in found]
         past = []
         for name in self.decoder.inputs[2 : 2 + layers]:
             declared = self.shaped(name)
             heads, size = (declared.shape.dim[k].dim_value for k in (1, 3))
             element = ELEMENTS[declared.elem_type]
-            past.append(self.filled(0, element, mask.type.shape[0], heads, 0, size))
-        logits, *new = self.decoder.emit([self.repeated(begin), mask, *past, *cross])
+            past.append(self.filled(0, element, self.batch * self.beams, heads, 0, size))
+        logits, *new = self.decoder.emit([self.repeated(self.prompt), *shown, *past, *cross])
         self.stand()
-        return logits, new, [mask, *cross]
+        return logits, new, [*shown, *cross]
 
     def next(
         self,
@@ -283,14 +283,14 @@ class Search:
     ) -> tuple[Value, list[Value]]:
         """The logits and the past after another token of each sequence."""
         if self.encodes:
-            mask, *cross = fixed
-            hidden = cross[: len(self.decoder.inputs) - 2 - 2 * len(past)]
-            cross = cross[len(hidden) :]
+            # the mask and the encoder's states stand before the past, its keys and values after it
+            before = len(self.decoder.inputs) - 1 - 2 * len(past)
             taken = self.shaped(self.decoder.inputs[0]).shape.dim[1]
             if taken.dim_value != 1:  # it takes all tokens so far
                 line = self.line(past[0].type.shape[2] + 1, rank=1)
                 tokens = self("Gather", buffer, line, axis=1)
-            logits, *new = self.decoder.emit([tokens, mask, *hidden, *past, *cross])
+            given = [tokens, *fixed[:before], *past, *fixed[before:]]
+            logits, *new = self.decoder.emit(given)
         else:
             mask, length = fixed
             total = past[0].type.shape[3] + 1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -22,7 +23,9 @@ _INPUTS = "ids most least repetition words first_words mask"
 _MODULUS, _FACTOR = (1 << 31) - 1, 16807  # of minstd_rand0
 _MOST_DRAWS = 31  # bits of how many there are
 _F64 = 11  # TensorProto.DataType
-_BEAM_INPUTS = "ids most least beams returned length repetition words first_words mask"
+_BEAM_INPUTS = (
+    "ids most least beams returned length repetition words first_words mask decoder_ids processor"
+)
 
 
 @search(f"{DOMAIN}.GreedySearch")
@@ -35,6 +38,14 @@ def greedy_search(importer: Importing, node: Node) -> tuple[Value, ...]:
 def beam_search(importer: Importing, node: Node) -> tuple[Value, ...]:
     """The likeliest sequences that are found when the best few are kept each time."""
     return _searched(_Beam, importer, node, _BEAM_INPUTS)
+
+
+@search(f"{DOMAIN}.WhisperBeamSearch")
+def whisper_beam_search(importer: Importing, node: Node) -> tuple[Value, ...]:
+    """A beam search of Whisper's encoder and decoder, whose scores a temperature may flatten."""
+    names = f"{_BEAM_INPUTS} kept_heads more_ids temperature"
+    inner = replace(node, attributes={**node.attributes, "model_type": 2})
+    return _searched(_Beam, importer, inner, names)
 
 
 @search(f"{DOMAIN}.Sampling")
@@ -166,6 +177,11 @@ class _Beam(Search):
         for name in ("beams", "returned"):
             if self.inputs[name] is None:
                 raise self.ctx.wrong(f"its input num_{name} is missing")
+        processor = self.inputs["processor"]
+        if processor is not None and self.ctx.known(processor, "logits_processor").any():
+            raise self.ctx.unsupported("logits_processor is not 0", "leave it out")
+        if self.inputs.get("more_ids") is not None:
+            raise self.ctx.unsupported("extra_decoding_ids is given", "leave it out")
         self.beams = self.count("beams")
         self.power = self.number("length", 1)
 
@@ -188,6 +204,8 @@ class _Beam(Search):
         newest = newest if newest.type.shape[0] == rows else self.repeated(newest)
         likely = self.standard("LogSoftmax", newest, axis=1)
         scores = self.processed(likely, buffer, length, first)
+        if self.inputs.get("temperature") is not None:
+            scores = self("Div", scores, self.number("temperature", 1))
         scores = self("Add", scores, ctx.reshape(before, (rows, 1)))
         words = scores.type.shape[1]
         flat = ctx.reshape(scores, (batch, beams * words))
