@@ -155,6 +155,21 @@ def test_locations_of_what_a_rule_joins_are_kept() -> None:
     assert [op.loc for op in ops if isinstance(op, graph.Conv)] == [("convolution", "scale")]
 
 
+def test_what_others_read_too_is_not_computed_twice() -> None:
+    def body(b: Builder, x: Value) -> Value:
+        y = b.emit(graph.Add, _conv(b, x), constant(b, _channels(1, 2)))
+        swish = b.emit(graph.Mul, y, constant(b, np.float32(1 / 6)))
+        z = b.emit(graph.Mul, y, b.emit(graph.Max, swish, constant(b, np.float32(0))))
+        w = _conv(b, x)
+        return b.emit(graph.Sub, b.emit(graph.Add, w, z), b.emit(graph.Mul, w, swish))
+
+    log = Applications()
+    before = _program(body)
+    after = simplify(before, log=log)
+    assert not log.made
+    assert same_module(simplify(after), after)
+
+
 def test_applications_are_numbered_and_can_be_stopped() -> None:
     program = _program(PROGRAMS[next(iter(PROGRAMS))])
     log = Applications()

@@ -27,13 +27,18 @@ Producer = Callable[[Value], "Op | None"]
 
 
 class Rule(NamedTuple):
-    """A rewrite of ops of class `root`."""
+    """A rewrite of ops of class `root`.
+
+    One that is `alone` takes the place of what it found too, so it is shown no op whose result has
+    other readers: that would be computed twice.
+    """
 
     name: str
     root: type[Op]
     kind: Class
     match: Callable[[Any, Producer], Any]
     build: Callable[[Builder, Any, Any], Value]
+    alone: bool = False
 
 
 def constant_of(v: Value, producer: Producer) -> core.Literal | None:
@@ -273,7 +278,14 @@ RULES: tuple[Rule, ...] = (
     Rule("pad-by-nothing", graph.Pad, "exact", _match_empty_pad, _keep),
     Rule("concat-of-one", graph.Concat, "exact", _match_single_concat, _keep),
     Rule("multiply-by-one", graph.Mul, "exact", _match_mul_one, _keep),
-    Rule("scale-into-weights", graph.Mul, "reassociates", _match_scaled_conv, _build_scaled_conv),
+    Rule(
+        "scale-into-weights",
+        graph.Mul,
+        "reassociates",
+        _match_scaled_conv,
+        _build_scaled_conv,
+        alone=True,
+    ),
     Rule("add-of-add", graph.Add, "reassociates", _match_chained(graph.Add, graph.Add), _build_sum),
     Rule(
         "mul-of-mul",
@@ -288,6 +300,7 @@ RULES: tuple[Rule, ...] = (
         "reassociates",
         _match_chained(graph.Mul, graph.Add),
         _build_distributed,
+        alone=True,
     ),
     # the square is rounded once, which the power need not be
     Rule("power-of-two", graph.Pow, "reassociates", _match_square, _build_square),

@@ -7,10 +7,12 @@ Common and unused ops vanish on the way.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 
 from minicc.errors import CompilerBug
 from minicc.ir.core import Function, Module, Op, Value
+from minicc.ir.graph import Constant
 from minicc.ir.rewrite import Rebuilder, everywhere, merge_locations, rebuild
 from minicc.passes.graph.applications import Applications
 from minicc.passes.graph.rules import RULES, Producer, Rule
@@ -42,20 +44,35 @@ def simplify(
 
 def _simplify(function: Function, rules: dict[type[Op], list[Rule]], log: Applications) -> Function:
     made: dict[Value, Op] = {}
+    old = [*function.body.yields]
+    for op in function.body.ops:
+        old += {*op.operands}
+    readers = Counter(old)
+    counts: Counter[Value] = Counter()  # of the values that take their places
 
     def producer(v: Value) -> Op | None:
         return made.get(v)
+
+    def alone(v: Value) -> Op | None:
+        op = made.get(v)
+        return op if counts[v] < 2 or isinstance(op, Constant) else None
 
     def note(b: Rebuilder, start: int) -> None:
         for op in b.ops[start:]:
             made.update(dict.fromkeys(op.results, op))
 
     def visit(b: Rebuilder, op: Op, operands: tuple[Value, ...]) -> Sequence[Value]:
+        values = simplified(b, op, operands)
+        for v, new in zip(op.results, values, strict=True):
+            counts[new] += readers[v]
+        return values
+
+    def simplified(b: Rebuilder, op: Op, operands: tuple[Value, ...]) -> Sequence[Value]:
         start = len(b.ops)
         current = b.add(op if operands == op.operands else op.rebuilt(operands))
         note(b, start)
         for _ in range(_MOST):
-            applied = _apply_first(b, current, rules.get(type(current), ()), producer, log)
+            applied = _apply_first(b, current, rules.get(type(current), ()), producer, alone, log)
             if applied is None:
                 return current.results
             note(b, start)
@@ -71,10 +88,15 @@ def _simplify(function: Function, rules: dict[type[Op], list[Rule]], log: Applic
 
 
 def _apply_first(
-    b: Rebuilder, op: Op, rules: Sequence[Rule], producer: Producer, log: Applications
+    b: Rebuilder,
+    op: Op,
+    rules: Sequence[Rule],
+    producer: Producer,
+    alone: Producer,
+    log: Applications,
 ) -> Value | None:
     for rule in rules:
-        found = rule.match(op, producer)
+        found = rule.match(op, alone if rule.alone else producer)
         if found is None or not log.admit(rule.name, op.loc):
             continue
         outer = b.loc
