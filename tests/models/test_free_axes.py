@@ -98,6 +98,19 @@ IMAGES = [
 ]
 
 
+def test_a_pool_over_less_than_a_window_takes_what_is_there() -> None:
+    pool = node("MaxPool", "x", kernel_shape=[2, 2], strides=[2, 2])
+    case = Case([pool], {"x": NCHW}, ())
+    session = InferenceSession(model_of(case).SerializeToString())
+    for h, w in ((8, 6), (1, 6), (4, 1), (1, 1)):
+        feed = feed_of(case, {"n": 2, "h": h, "w": w})
+        wanted = feed["x"].reshape(2, 3, -(-h // 2), -1, w)
+        wanted = wanted.max(axis=3).reshape(2, 3, -(-h // 2), -(-w // 2), -1).max(axis=-1)
+        np.testing.assert_array_equal(session.run(None, feed)[0], wanted)
+    with pytest.raises(MiniccError, match="does not fit"):
+        session.run(None, feed_of(case, {"n": 2, "h": 0, "w": 4}))
+
+
 def windows() -> Iterator[tuple[str, Case]]:
     """Poolings in every way of padding that depends on how large the image is."""
     ways: list[dict[str, Any]] = [

@@ -202,6 +202,17 @@ CASES = [
     Case("MaxPool", 12, X4, kernel_shape=[2, 2], dilations=[2, 3]),
     Case("MaxPool", 12, X4, kernel_shape=[3, 3], strides=[2, 2], auto_pad="SAME_UPPER"),
     Case("MaxPool", 8, floats(2, 3, 9), kernel_shape=[2], strides=[2]),
+    # less than a window, and less than a stride less, is one that is cut short
+    Case("MaxPool", 8, floats(2, 3, 1), kernel_shape=[2], strides=[2], expected=lambda x: x),
+    Case(
+        "AveragePool",
+        19,
+        floats(2, 3, 2),
+        kernel_shape=[4],
+        strides=[3],
+        pads=[0, 1],
+        expected=lambda x: x.mean(-1, keepdims=True),
+    ),
     Case("AveragePool", 19, X4, kernel_shape=[3, 3], strides=[2, 2], pads=[1, 1, 1, 1]),
     Case("AveragePool", 19, X4, kernel_shape=[3, 3], pads=[1, 0, 1, 2], count_include_pad=1),
     Case(

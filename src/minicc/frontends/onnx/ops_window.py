@@ -45,8 +45,10 @@ class Frame:
     reached: Shape
 
 
-def frame_of(ctx: Context, node: Node, x: Value, size: tuple[int, ...]) -> Frame:
-    """The windows of a node over the spatial axes of `x`."""
+def frame_of(
+    ctx: Context, node: Node, x: Value, size: tuple[int, ...], pool: bool = False
+) -> Frame:
+    """The windows of a node over the spatial axes of `x`; one of a pool may be cut short."""
     spatial: tuple[Dim, ...] = x.type.shape[2:]
     rank = len(spatial)
     if rank < 1 or len(size) != rank:
@@ -73,7 +75,7 @@ def frame_of(ctx: Context, node: Node, x: Value, size: tuple[int, ...]) -> Frame
     # as many windows as strides begin within an axis need no rounding
     ceil = bool(node.integer("ceil_mode", 0)) and auto not in ("SAME_UPPER", "SAME_LOWER")
     axes = zip(spatial, spans, strides, low, high, strict=True)
-    reached = tuple(_reached(ctx, *axis, ceil) for axis in axes)
+    reached = tuple(_reached(ctx, *axis, ceil, pool) for axis in axes)
     return Frame(size, strides, dilations, low, high, reached)
 
 
@@ -88,8 +90,10 @@ def _same(n: Dim, span: int, stride: int) -> tuple[Dim, Dim]:
     return lack // 2, whole - n - lack // 2
 
 
-def _reached(ctx: Context, n: Dim, span: int, stride: int, low: Dim, high: Dim, ceil: bool) -> Dim:
-    """How many elements behind an axis its windows reach."""
+def _reached(
+    ctx: Context, n: Dim, span: int, stride: int, low: Dim, high: Dim, ceil: bool, pool: bool
+) -> Dim:
+    """How many elements after an axis its windows reach."""
     if not isinstance(n, int) or not isinstance(low, int) or not isinstance(high, int):
         return _reached_of(n, span, stride, low, high) if ceil and stride > 1 else high
     room = n + low + high - span
@@ -97,6 +101,9 @@ def _reached(ctx: Context, n: Dim, span: int, stride: int, low: Dim, high: Dim, 
     # a window that would begin in the padding behind is left out
     if ceil and last * stride >= n + low:
         last -= 1
+    if pool and n and -stride < room < 0:
+        # ONNX Runtime rounds the count of windows towards zero, and pools what there is
+        last = 0
     if last < 0:
         raise ctx.refused(f"a window of {span} does not fit {n} elements with their padding")
     return max(last * stride + span - n - low, 0)
@@ -176,7 +183,7 @@ def max_pool(ctx: Context, node: Node, x: Value) -> tuple[Value, ...]:
 
     As in ONNX Runtime, a NaN is not the greatest of a window that has a number.
     """
-    frame = frame_of(ctx, node, x, kernel_shape(ctx, node))
+    frame = frame_of(ctx, node, x, kernel_shape(ctx, node), pool=True)
     out = _window(ctx, x, frame, "maxnum" if x.type.dtype.is_float else "max")
     if not any(node.outputs[1:]):
         return (out,)
@@ -241,7 +248,7 @@ def average_pool(ctx: Context, node: Node, x: Value) -> Value:
 
 def average_parts(ctx: Context, node: Node, x: Value) -> tuple[Value, Value]:
     """The sum of each window, and how many of its elements count, which may be one number."""
-    frame = frame_of(ctx, node, x, kernel_shape(ctx, node))
+    frame = frame_of(ctx, node, x, kernel_shape(ctx, node), pool=True)
     total = _window(ctx, x, frame, "add")
     padding = bool(node.integer("count_include_pad", 0))
     plain = padding and all(map(at_least, frame.high, frame.reached))
@@ -297,7 +304,7 @@ def _free_counts(ctx: Context, x: Value, total: Value, frame: Frame, padding: bo
 @widened
 def lp_pool(ctx: Context, node: Node, x: Value) -> Value:
     """The p-norm of each window."""
-    frame = frame_of(ctx, node, x, kernel_shape(ctx, node))
+    frame = frame_of(ctx, node, x, kernel_shape(ctx, node), pool=True)
     p = node.integer("p", 2)
     part = ctx.emit(graph.Abs, x)
     part = part if p == 1 else ctx.emit(graph.Pow, part, ctx.scalar(p, x))
