@@ -15,7 +15,7 @@ from minicc.ir import graph
 from minicc.ir.build import Builder
 from minicc.ir.core import Literal, Module, Value, same_module
 from minicc.ir.interpret import run
-from minicc.ir.types import F32, TensorType
+from minicc.ir.types import BF16, F16, F32, TensorType
 from minicc.passes.graph.applications import Applications
 from minicc.passes.graph.rules import RULES
 from minicc.passes.graph.simplify import simplify
@@ -46,7 +46,7 @@ def _pad(b: Builder, x: Value) -> Value:
 
 
 def _conv(b: Builder, x: Value) -> Value:
-    weights = np.random.default_rng(0).standard_normal((2, 3, 2, 2)).astype(np.float32)
+    weights = np.random.default_rng(0).standard_normal((2, 3, 2, 2)).astype(x.type.dtype.numpy)
     return b.emit(graph.Conv, x, constant(b, weights), strides=(1, 1), dilations=(1, 1))
 
 
@@ -91,6 +91,13 @@ PROGRAMS: dict[str, Callable[[Builder, Value], Value]] = {
     ),
     "division-by-sum-of-powers": lambda b, x: _normalised(b, _powers(b, x)),
     "power-of-two": lambda b, x: b.emit(graph.Pow, x, constant(b, np.float32(2))),
+    "convolution-of-narrow": lambda b, x: _conv(b, b.emit(graph.Cast, x, dtype=F16)),
+    "product-of-narrow": lambda b, x: b.emit(
+        graph.Contract,
+        b.emit(graph.Cast, x, dtype=BF16),
+        constant(b, np.linspace(-1, 1, 15).reshape(5, 3).astype(BF16.numpy)),
+        equation="abcd,de->abce",
+    ),
     "mul-of-add": lambda b, x: b.emit(
         graph.Mul,
         b.emit(graph.Add, x, constant(b, np.float32(0.3))),

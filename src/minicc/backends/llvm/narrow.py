@@ -1,10 +1,10 @@
-"""Floats of 16 bits and less, and integers of less than 8, by integer arithmetic on every target.
+"""Floats of 16 bits and less, and integers of less than 8, by integer arithmetic.
 
 Tiles of these types are held as integers of the bytes that they take, and computed with as f32 (as
-8-bit integers those of less than 8); LLVM's own `half` would call library functions where the
-processor has no conversions. No step makes a denormal f32 of a number that matters, so flushing
-denormals changes nothing but the least power of two of f8e8m0fnu, which is one. Rounding is to the
-nearest, ties to even.
+8-bit integers those of less than 8). LLVM's own `half` is converted alone, and where the processor
+has instructions for that: elsewhere it would call library functions. No step makes a denormal f32
+of a number that matters, so flushing denormals changes nothing but the least power of two of
+f8e8m0fnu, which is one. Rounding is to the nearest, ties to even.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from minicc.backends.llvm.writer import Vec, Writer
-from minicc.ir.types import BF16, F8E8M0FNU, I8, U8, DType
+from minicc.ir.types import BF16, F8E8M0FNU, F16, I8, U8, DType
 
 _EXPONENT = 23  # where the exponent of an f32 begins
 _QUIET = 0x7FC00000  # a NaN of f32
@@ -84,6 +84,9 @@ def truncate(w: Writer, lanes: int, x: str, dtype: DType) -> str:
 def widen(w: Writer, lanes: int, x: str, dtype: DType) -> str:
     """The f32 value of a vector of narrow floats' bits; exact."""
     bits, wide, f32 = Vec(lanes, f"i{8 * dtype.bytes}"), Vec(lanes, "i32"), Vec(lanes, "float")
+    if w.has_half and dtype is F16:
+        half = Vec(lanes, "half")
+        return w.convert("fpext", half, w.bitcast(bits, x, half), f32)
     whole = w.convert("zext", bits, x, wide)
     if dtype is BF16:
         return w.bitcast(wide, w.binary("shl", wide, whole, w.splat(wide, 16)), f32)
@@ -138,6 +141,9 @@ def _power_of_two(w: Writer, t: Vec, exponent: str) -> str:
 def shrink(w: Writer, lanes: int, x: str, dtype: DType) -> str:
     """The bits of the narrow floats nearest to a vector of f32."""
     wide, f32, bits = Vec(lanes, "i32"), Vec(lanes, "float"), Vec(lanes, f"i{8 * dtype.bytes}")
+    if w.has_half and dtype is F16:
+        half = Vec(lanes, "half")
+        return w.bitcast(half, w.convert("fptrunc", f32, x, half), bits)
     whole = w.bitcast(f32, x, wide)
     nan = w.compare("uno", f32, x, x)
     if dtype is BF16:

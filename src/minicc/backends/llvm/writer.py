@@ -96,11 +96,18 @@ Apply = Callable[["Writer", Vec, Sequence[str]], str]
 class Writer:
     """The body of one LLVM function under construction.
 
-    `own` are instructions of the target alone, by what they compute (see `instructions`).
+    `own` are instructions of the target alone, by what they compute (see `instructions`);
+    `has_half` says whether it converts between floats of 16 bits and of 32 by an instruction.
     """
 
-    def __init__(self, has_fma: bool = False, own: Mapping[str, Apply] | None = None) -> None:
+    def __init__(
+        self,
+        has_fma: bool = False,
+        own: Mapping[str, Apply] | None = None,
+        has_half: bool = False,
+    ) -> None:
         self.has_fma = has_fma
+        self.has_half = has_half
         self.own = own or {}
         self.lines: list[str] = []
         self.declares: dict[str, str] = {}

@@ -19,9 +19,10 @@ import numpy as np
 from minicc.ir import core, graph
 from minicc.ir.build import Builder
 from minicc.ir.core import Array, Op, Value
-from minicc.ir.types import F32, F64
+from minicc.ir.types import BF16, F16, F32, F64, is_free
 from minicc.passes.graph.fold_constants import evaluated
 
+_OFTEN = 4  # times that a weight is multiplied, from which on it is worth being held in f32
 Class = Literal["exact", "reassociates", "approximates"]
 Producer = Callable[[Value], "Op | None"]
 
@@ -268,7 +269,33 @@ def _build_softmax_division(b: Builder, op: graph.Div, total: Value) -> Value:
     return b.emit(graph.Mul, op.a, b.emit(graph.Div, one, total))
 
 
+def _match_narrow_product(op: graph.Conv | graph.Contract, producer: Producer) -> Any:
+    held = [v for v in op.operands if isinstance(producer(v), graph.Constant)]
+    if op.result.type.dtype not in (F16, BF16) or len(held) != 1:
+        return None
+    if any(is_free(v.type.shape) for v in (*op.operands, op.result)):
+        return op.operands
+    if isinstance(op, graph.Conv):
+        times = prod(op.result.type.extents) // max(op.w.type.extents[0], 1)
+    else:
+        letters = "".join(graph.parse_equation(op.equation)[:2])
+        extents = dict(zip(letters, (*op.a.type.extents, *op.b.type.extents), strict=True))
+        times = prod(extents.values()) // max(prod(held[0].type.extents), 1)
+    return op.operands if times >= _OFTEN else None
+
+
+def _build_narrow_product(b: Builder, op: Any, found: Any) -> Value:
+    wide = [b.emit(graph.Cast, v, dtype=F32) for v in found]
+    return b.emit(graph.Cast, b.emit(type(op), *wide, **op.attrs), dtype=op.result.type.dtype)
+
+
 RULES: tuple[Rule, ...] = (
+    # what is multiplied often is widened once, and not each time; weights of few rows are read
+    # from memory as they are
+    *[
+        Rule(f"{name}-of-narrow", cls, "exact", _match_narrow_product, _build_narrow_product)
+        for name, cls in (("convolution", graph.Conv), ("product", graph.Contract))
+    ],
     Rule("reshape-to-same", graph.Reshape, "exact", _match_same_shape, _keep),
     Rule("reshape-of-reshape", graph.Reshape, "exact", _match_chain, _build_reshapes),
     Rule("broadcast-to-same", graph.Broadcast, "exact", _match_same_shape, _keep),

@@ -128,4 +128,4 @@ def instructions_of(target: Target) -> dict[str, Instruction]:
 def writer_for(target: Target) -> Writer:
     """A writer that knows what a target has."""
     own: dict[str, Apply] = {name: i.apply for name, i in instructions_of(target).items()}
-    return Writer(target.has_fma, own)
+    return Writer(target.has_fma, own, has_half="f16c" in target.needs)
