@@ -2,6 +2,7 @@
 
 import warnings
 from collections.abc import Callable
+from datetime import date
 from typing import Any
 
 import numpy as np
@@ -119,6 +120,12 @@ CASES: list[tuple[str, Callable[..., Any], tuple[Any, ...]]] = [
     ("product of scalar and array", lambda x: x.sum() @ x, (R,)),
     ("flat of complex numbers", lambda x: (x.flat[:1], x.fill(2)), (R + 1j,)),
     ("clip of three types", lambda x: np.clip(x, 3.0, np.float32(0.5)), (R.astype("i1"),)),
+    ("texts that are equal", lambda x: (x == "aa", x != "aa", x[0] == "b", x == None),  # noqa: E711
+     (np.array(["b", "aa"]),)),
+    ("numbers and what is none", lambda x: (x == None, x != "a", x == {}, x[0] == None),  # noqa: E711
+     (R,)),
+    ("dates and texts", lambda x: (x == "2020-01-01", x != date(2020, 1, 2)),
+     (np.array(["2020-01-01", "NaT"], "M8[D]"),)),
     ("matrices in a row", lambda x: np.linalg.multi_dot([x, x[0], x[0, 0]]), (Q,)),
 ]  # fmt: skip
 

@@ -17,6 +17,11 @@ _DTYPES = ("f8", "f8", "f8", "f8", "f4", "f4", "i8", "i8", "i4", "i2", "i1", "u1
 _SHAPES = ("n", "n", "n", "n", "m", "nm", "nm", "nn", "nn", "mn", "2nm", "1m", "n1", "", "3", "23")
 _LAYOUTS = ("{}", "{}", "{}", "{}", "{}", "np.asfortranarray({})", "np.repeat({}, 2, -1)[..., ::2]",
             "{}[::-1]", "np.ascontiguousarray({}.T).T")  # fmt: skip
+_FIELDS = ("[('a', 'f8'), ('b', 'i4'), ('s', 'S3')]", "[('a', 'f4', (2,)), ('b', 'u1')]",
+           "np.dtype([('b', '?'), ('a', 'f8'), ('d', 'M8[D]')], align=True)",
+           "[('a', [('b', 'i2'), ('c', 'c8')]), ('b', 'i8')]")  # fmt: skip
+_OTHERS = ("rec", "rec", "day", "txt")
+_WORDS = ("", "a", "ab", "B2", "xyz", "3", "-1.5")
 
 
 def calls_of(source: Source) -> tuple[Call, ...]:
@@ -29,6 +34,9 @@ def calls_of(source: Source) -> tuple[Call, ...]:
         layout = source.pick(_LAYOUTS) if shape else "{}"
         specs.append((name, common or source.pick(_DTYPES), shape, layout))
     others = [name for name in "snbpdlm" if source.chance(0.2)]
+    if source.chance(0.15):
+        others += sorted({source.pick(_OTHERS), source.pick(_OTHERS)})
+    fields, unit = source.pick(_FIELDS), source.pick(("D", "h", "ns"))
     sizes = [(source.pick(of), source.pick(of)) for of in (_SIZES, _SIZES, _LARGER, _LARGER)]
     if source.chance(0.03):
         sizes[1] = (0, sizes[1][1])
@@ -46,6 +54,9 @@ def calls_of(source: Source) -> tuple[Call, ...]:
             "d": f'{{"p": {first}, "q": {number["s"]}}}',
             "l": f"[{first}, {given[-1][1]}]",
             "m": f"Model({first}, {number['n']})",
+            "rec": _records(source, fields, sizes[size][0]),
+            "day": _days(source, unit, sizes[size][0]),
+            "txt": f"np.array({source.rng.choice(_WORDS, sizes[size][0]).tolist()}, 'U5')",
         }
         given += [(name, made[name]) for name in others]
         calls.append(Call(tuple(given), "3.0" if k == 3 else "2.0"))
@@ -62,6 +73,18 @@ def _numbers(source: Source) -> dict[str, str]:
         "b": repr(source.chance(0.5)),
         "p": scalar,
     }
+
+
+def _records(source: Source, fields: str, count: int) -> str:
+    """Records whose numbers are whole."""
+    return f"filled(np.zeros({count}, {fields}), {source.rng.integers(-5, 9, count).tolist()})"
+
+
+def _days(source: Source, unit: str, count: int) -> str:
+    days: list[Any] = source.rng.integers(-400, 20000, count).tolist()
+    if days and source.chance(0.2):
+        days[-1] = "NaT"
+    return f"np.array({days}, 'M8[D]').astype('M8[{unit}]')"
 
 
 def _extents(shape: str, sizes: tuple[int, int]) -> tuple[int, ...]:

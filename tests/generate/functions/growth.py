@@ -7,6 +7,7 @@ a sum or on a rounding are *loose*: no condition, no index and no integer is mad
 from __future__ import annotations
 
 import re
+import sys
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -17,7 +18,7 @@ import numpy as np
 from tests.generate.functions import templates
 from tests.generate.functions.arguments import calls_of
 from tests.generate.functions.program import Line, Program, loaded
-from tests.generate.functions.seen import Seen, Stop
+from tests.generate.functions.seen import GROWING, Seen, Stop, TooMuchError
 from tests.generate.source import Source
 
 _MISTAKES = (ValueError, TypeError, IndexError, KeyError, ZeroDivisionError, OverflowError,
@@ -35,7 +36,7 @@ _LINES = (2, 3, 4, 5, 6, 8, 10)
 _TRIES = 12
 _TABLES = {
     name: templates.split(getattr(templates, name))
-    for name in ("MOVES", "LINEAR", "EXACT", "WRITES", "WRITES_EXACT")
+    for name in ("MOVES", "LINEAR", "EXACT", "WRITES", "WRITES_EXACT", "OTHERS", "OTHERS_WRITES")
 }
 _AT_ROUNDS = tuple(text for text in templates.INDICES if "{n}" in text)
 _LOOSE_FIT = ("MOVES", "LINEAR", "WRITES")
@@ -124,20 +125,25 @@ class _Growth(_Filling):
 
     def _played(self, extra: tuple[Line, ...]) -> Seen:
         seen = Seen()
-        space = loaded(self.program.text(extra), "growing.py")
+        space = loaded(self.program.text(extra), GROWING)
         space["_p"] = seen.probe
         for k in range(len(self.program.calls)):
-            seen.probes = 0
+            seen.probes = seen.steps = 0
+            given, kept = space[f"call{k}"](), sys.gettrace()
             try:
                 with warnings.catch_warnings(), np.errstate(all="ignore"):
                     warnings.simplefilter("ignore")
-                    space["f"](**space[f"call{k}"]())
+                    sys.settrace(seen.watch)
+                    space["f"](**given)
             except Stop:
                 pass
             except Exception as error:
                 if not k:
                     seen.error = error
-                    return seen
+            finally:
+                sys.settrace(kept)
+            if seen.error is not None:
+                break
         return seen
 
     def _take(self, seen: Seen, loose: bool) -> bool:
@@ -176,8 +182,10 @@ class _Growth(_Filling):
     def _simple(self, depth: int) -> bool:
         """One line more; False where NumPy does not run it."""
         source = self.source
-        table = source.pick(("MOVES", "MOVES", "LINEAR", "LINEAR", "EXACT", "EXACT", "WRITES",
-                             "WRITES", "WRITES_EXACT"))  # fmt: skip
+        others = any(map(_is_other, self.names.values())) and source.chance(0.6)
+        table = source.pick(("OTHERS", "OTHERS", "OTHERS_WRITES") if others else (
+            "MOVES", "MOVES", "LINEAR", "LINEAR", "EXACT", "EXACT", "WRITES", "WRITES",
+            "WRITES_EXACT"))  # fmt: skip
         template = source.pick(_TABLES[table])
         self._read = set()
         exact = table not in _LOOSE_FIT
@@ -185,7 +193,7 @@ class _Growth(_Filling):
             text = self._fill(template, exact)
         except ValueError:
             return False
-        if not table.startswith("WRITES"):
+        if "WRITES" not in table:
             name = f"t{len(self.names)}"
             old = [n for n in self.names if n not in "mdl" and n[0] != "c"]
             if old and source.chance(0.25):
@@ -266,7 +274,8 @@ class _Growth(_Filling):
                 if len(self.program.lines) == inside:
                     self._add([(depth + 1, "pass")])
         seen = self._run([(depth, "pass")]) if whole else Seen()
-        if seen.error is not None and self.over and seen.probes <= 1:
+        much = isinstance(seen.error, TooMuchError)
+        if seen.error is not None and self.over and seen.probes <= 1 and not much:
             return  # it raises within
         seen.before = {}
         pinned = self.pinned
@@ -327,6 +336,8 @@ class _Growth(_Filling):
 def _operands(name: str, value: Any) -> Iterable[tuple[str, Any]]:
     if isinstance(value, dict):
         return [(f'{name}["{k}"]', v) for k, v in value.items()]
+    if isinstance(value, np.ndarray) and value.dtype.names:
+        return [(name, value), *((f'{name}["{k}"]', value[k]) for k in value.dtype.names)]
     if hasattr(value, "log") and hasattr(value, "w"):
         return [(f"{name}.w", value.w), (f"{name}.k", value.k), (f"{name}.step({name}.w)", value.w)]
     return [(name, value)]
@@ -341,6 +352,10 @@ def _array(kinds: str = "biufc", ndim: int | None = None) -> Any:
     return fits
 
 
+def _is_other(v: Any) -> bool:
+    return isinstance(v, np.ndarray) and v.dtype.kind in "VMmUS"
+
+
 def _is_number(v: Any) -> bool:
     whole = isinstance(v, (bool, int, float, complex, np.generic)) or (
         isinstance(v, np.ndarray) and not v.ndim
@@ -352,6 +367,7 @@ _FITS = {
     "a": _array(), "v": _array(ndim=1), "M": _array(ndim=2), "F": _array("f"), "I": _array("iu"),
     "B": _array("b"), "C": _array("c"), "z": lambda v: _array()(v) or _is_number(v),
     "s": _is_number, "n": lambda v: type(v) is int and abs(v) < 10,
+    "R": _array("V"), "D": _array("M"), "T": _array("m"), "U": _array("US"),
     "l": lambda v: isinstance(v, list) and 0 < len(v) < 9,
 }  # fmt: skip
 

@@ -150,6 +150,8 @@ def _is_dense(a: Any) -> bool:
 
 
 def _far(a: Any, b: Any, tolerance: float, name: str) -> str:
+    if b.dtype.names:
+        return next(filter(None, (_far(a[n], b[n], tolerance, name) for n in b.dtype.names)), "")
     if b.dtype.kind == "c":
         return _far(a.real, b.real, tolerance, name) or _far(a.imag, b.imag, tolerance, name)
     if b.dtype.kind == "f":
@@ -157,6 +159,8 @@ def _far(a: Any, b: Any, tolerance: float, name: str) -> str:
         with np.errstate(all="ignore"):
             same = (x == y) & ((np.signbit(x) == np.signbit(y)) | (tolerance > 0))
             same |= (np.isnan(x) & np.isnan(y)) | (np.abs(x - y) <= tolerance)
+    elif b.dtype.kind in "mM":
+        same = a.view(np.int64) == b.view(np.int64)
     else:
         same = a == b
     return "" if bool(np.all(same)) else f"{name}: value {a.tolist()} and not {b.tolist()}"

@@ -39,6 +39,16 @@ def put(a, b):
     a[...] = b
     return a
 
+
+def filled(a, numbers):
+    for name in a.dtype.names:
+        part = a[name]
+        if part.dtype.names:
+            filled(part, numbers)
+        else:
+            part.T[...] = np.array(numbers).astype(part.dtype.base)
+    return a
+
 """
 
 _TOLERANCE = {2: 2e-2, 4: 1e-4, 8: 1e-10}

@@ -3,17 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from types import FrameType
 from typing import Any
 
 import numpy as np
 
+GROWING = "growing.py"  # the file that a function is said to be in while it grows
 _MOST_PROBES = 300
+_MOST_STEPS = 3000  # lines that a function runs
+_MOST_ELEMENTS = 2000  # of an array or a list
+_MOST_BITS = 256  # of an integer
 # by bytes of a float: what exact ones are multiples of, and what they stay below
 _EXACT = {2: (0.25, 8.0), 4: (2.0**-5, 128.0), 8: (2.0**-10, 65536.0)}
 
 
 class Stop(BaseException):
     """Enough was seen of a line."""
+
+
+class TooMuchError(Exception):
+    """A function takes too many steps, or what it makes grows too large."""
 
 
 def leaves(value: Any) -> Iterator[Any]:
@@ -27,6 +36,14 @@ def leaves(value: Any) -> Iterator[Any]:
         yield from leaves([value.w, value.k, value.log])
     elif isinstance(value, (np.ndarray, np.generic, bool, int, float, complex)):
         yield value
+
+
+def _fields(a: Any) -> Iterator[Any]:
+    names = a.dtype.names if isinstance(a, (np.ndarray, np.generic)) else None
+    if not names:
+        yield a
+    for name in names or ():
+        yield from _fields(a[name])
 
 
 def is_rounded(value: Any) -> bool:
@@ -59,12 +76,23 @@ class Seen:
         self.itemsize = 8
         self.probes = 0
         self.error: Exception | None = None
+        self.steps = 0
+
+    def watch(self, frame: FrameType, event: str, _: Any) -> Any:
+        """Trace a function, and stop it before loops make it or its values endless."""
+        if frame.f_code.co_filename != GROWING:
+            return None
+        self.steps += 1
+        if self.steps > _MOST_STEPS or any(map(_is_large, frame.f_locals.values())):
+            self.error = TooMuchError()
+            raise Stop
+        return self.watch
 
     def probe(self, k: int, names: dict[str, Any]) -> None:
         """Look at the names before (0) or after (1) a line."""
         self.probes += 1
         if self.probes > _MOST_PROBES:
-            raise Stop
+            return
         if k == 0:
             self.before = {n: _print_of(v) for n, v in names.items()}
             return
@@ -76,7 +104,7 @@ class Seen:
 
     def _look(self, name: str, value: Any, names: dict[str, Any]) -> None:
         self.changed.add(name)
-        for leaf in leaves(value):
+        for leaf in (part for whole in leaves(value) for part in _fields(whole)):
             a = np.asarray(leaf)
             if is_rounded(a):
                 self.rounded.add(name)
@@ -96,6 +124,13 @@ class Seen:
                     if isinstance(o, np.ndarray) and np.may_share_memory(o, leaf)
                 }
                 self.shared.setdefault(name, set()).update(others)
+
+
+def _is_large(value: Any) -> bool:
+    if isinstance(value, int):
+        return value.bit_length() > _MOST_BITS
+    return (value.size if isinstance(value, np.ndarray) else
+            len(value) if isinstance(value, (list, str)) else 0) > _MOST_ELEMENTS  # fmt: skip
 
 
 def _print_of(value: Any) -> Any:

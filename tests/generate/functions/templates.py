@@ -1,9 +1,9 @@
 """The texts that lines are made of; holes are names in braces.
 
 Holes: `a` an array, `v` one of a row, `M` of rows and columns, `F`, `I`, `B`, `C` of floats,
-integers, truth values, complex numbers; `z` a number or an array, `s` a number; `n` a Python
-int, `k` a small one, `x` an axis, `d` a type, `j` an index, `c` a condition, `o` an operator, `l`
-a list.
+integers, truth values, complex numbers, `R`, `D`, `T`, `U` of records, dates, times and texts; `z`
+a number or an array, `s` a number; `n` a Python int, `k` a small one, `x` an axis, `d` a type, `j`
+an index, `c` a condition, `o` an operator, `l` a list.
 """
 
 from __future__ import annotations
@@ -126,6 +126,45 @@ np.floor({F}, out={F}); {a} ^= {z}; np.divide({a}, {z}, out={a}, where={B})
 np.greater({a}, {z}, out={B}); np.subtract.at({v}, {I}, 1); {l}.append({s}); {l}.sort()
 {a}.view(np.uint8)[..., 0] = 1; {a}.view({d})[:1] = 1; np.sign({a}, out={a}, where={B})
 m.calls += 1; m.k = {n}; m.log.append({n}); np.floor_divide({a}, 2, out={a})
+"""
+# What is done with records, dates, spans of time and texts.
+OTHERS = """
+{R}[{j}]; {R}["a"]; {R}["b"]; {R}["b"][{j}]; {R}[["b", "a"]]; {R}.copy(); {R}[{R}["b"] > 0]
+np.concatenate([{R}, {R}]); {R}.dtype.names; {R}.shape; {R}[::-1]; {R}[0]; {R}[{n}]; {R}.T
+{R} == {R}; {R}[0]["b"]; {R}.view(np.uint8); len({R}); np.sort({R}, order="b"); {R}.tolist()
+np.zeros_like({R}); np.take({R}, [0, -1]); {R}[{I}]; np.repeat({R}, 2); np.where({B}, {R}, {R})
+[e["b"] for e in {R}]; np.empty(2, {R}.dtype)["b"].shape; {R}.reshape(-1, 1); {R}[None]
+np.argsort({R}["b"], kind="stable"); {R}["b"].sum(); {R}["a"].T; {R}.itemsize; {R}.ravel()
+{D} - {D}; {D} + {T}; {D} - {T}; {D}[{j}]; {D}.max(); {D}.min(); {D} > {D}; {D} == {D}[0]
+{D} + 1; {D}.astype("M8[M]"); {D}.view(np.int64); np.sort({D}); np.isnat({D}); np.diff({D})
+{T} / np.timedelta64(1, "h"); {T} // np.timedelta64(7, "D"); {T}.sum(); {T} * 2; -{T}; abs({T})
+np.unique({D}); {D}.astype(str); np.where({B}, {D}, {D}); {D}.copy(); np.concatenate([{D}, {D}])
+{D}[{D} > np.datetime64("1990-01-01")]; {D}.astype(np.int64); np.maximum({D}, {D}); {T} > {T}
+{D}.argmax(); {D} - np.timedelta64(3, "h"); np.datetime64("2020-02-02") - {D}; {T}.astype(int)
+{D}[0] < {D}[-1]; {D}.reshape(-1, 1); {T}.mean(); np.cumsum({T}); {T} % np.timedelta64(2, "D")
+np.arange({D}[0], {D}[0] + 3); {D}.dtype == "M8[D]"; str({D}[0]); {D} != {D}; {T} == {T}
+{U}[{j}]; {U} == {U}; {U} == "ab"; {U} != "a"; {U} < "b"; "ab" == {U}; np.char.upper({U})
+np.char.add({U}, "z"); np.char.str_len({U}); np.sort({U}); np.unique({U}); {U}.astype("S5")
+np.concatenate([{U}, {U}]); {U}[{U} == "a"]; np.where({B}, {U}, "no"); {U}.astype(object)
+np.isin({U}, ["a", "ab"]); {U}.tolist(); {U}[0] + "q"; {U}[0] == "a"; np.char.strip({U})
+[e + "!" for e in {U}]; {U}.copy(); {U}[::-1]; ({U} == "ab").sum(); "".join({U}); {U}.reshape(-1, 1)
+np.strings.startswith({U}, "a"); {a}.astype(str); np.array([{s}, {s}]).astype("U4")
+np.char.find({U}, "a")
+np.equal({U}, {U}); {U} >= {U}; np.array(["a", "b"]); {U}.max(); np.full(2, "ab"); {U}.size
+"""
+OTHERS_WRITES = """
+{R}["b"] = {z}; {R}["b"][{j}] = {s}; {R}[{j}] = {R}[{j}]; {R}[0] = {R}[-1]; {R}["b"] += 1
+{R}["a"][{j}] = {R}["a"][{j}]; {R}[::-1]["b"][0] = 3; {R}[{n}]["b"] = 1; {R}[{n}] = 0
+{R}[{R}["b"] > 1] = 0; {R}["b"][{B}] = {s}; {R}.view(np.uint8)[0] = 0; {R}.fill(0)
+{R}.sort(order="b")
+{R}[["a", "b"]][0] = {R}[["a", "b"]][-1]; {R}["b"].T[0] = {s}; np.copyto({R}, {R}[0])
+{D}[{j}] = np.datetime64("2020-02-02"); {D}[{j}] = "2020-02-03"; {D} += 1; {D}[{B}] = "NaT"
+{D}[1:] = {D}[:-1]; {D} -= {T}; {T} *= 2; {D}.sort(); {D}[{n}] = {D}[0]; {T}[{j}] = 5
+{D}.view("i8")[0] = 7; np.add({D}, 1, out={D}); {D}[::-1] = {D}; {D}.fill("2001-01-01")
+{D}[{D} > {D}[0]] = {D}[0]
+{U}[{j}] = "zz"; {U}[{B}] = "q"; {U}[0] = {U}[-1]; {U}[{U} == "a"] = "b"; {U}.sort()
+{U}[:] = {U}[0]; {U}[::-1] = {U}; {U}.fill("w"); {U}[{n}] = "longer than it is"
+np.copyto({U}, "t")
 """
 CONDITIONS = (
     "{a}.sum() > {s}", "{v}[0] > {v}[-1]", "np.any({B})", "({a} > {z}).all()", "{s} > {s}",

@@ -10,6 +10,7 @@ host raises passes.
 from __future__ import annotations
 
 import inspect
+import operator
 from collections.abc import Callable
 from functools import lru_cache, partial
 from typing import Any, NoReturn
@@ -303,6 +304,8 @@ def _method(name: str, array: Any, *args: Any, **kwargs: Any) -> Any:
         return None
     if name == "flat":
         return array.reshape(-1)
+    if name in ("__eq__", "__ne__"):
+        return getattr(operator, name)(array, *args)
     return getattr(array, name)(*args, **kwargs)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import date, timedelta
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,7 @@ import numpy as np
 from minicc.frontends.trace.recorder import Recorder
 from minicc.frontends.trace.registry import Dispatch
 
+_COMPARED = (str, bytes, dict, set, frozenset, date, timedelta)
 _ACCEPTED = (bool, int, float, complex, list, tuple, np.ndarray, np.generic)
 
 
@@ -20,6 +22,22 @@ def _binary(name: str, reflected: bool = False) -> Callable[[Operators, Any], An
         return self._call(name, other, self) if reflected else self._call(name, self, other)
 
     return operate
+
+
+def _comparison(name: str, method: str) -> Callable[[Operators, Any], Any]:
+    """Python's `==` or `!=`, which NumPy has for whatever stands on the other side."""
+    plain = _binary(name)
+
+    def compare(self: Operators, other: Any) -> Any:
+        result = plain(self, other)
+        if result is not NotImplemented or hasattr(type(other), "__array_ufunc__"):
+            return result
+        own: Any = type(other).__eq__
+        if isinstance(other, _COMPARED) or own is object.__eq__:
+            return self._call(method, self, other)
+        return NotImplemented
+
+    return compare
 
 
 def _reflected(name: str) -> Callable[[Operators, Any], Any]:
@@ -124,8 +142,8 @@ class Operators:
             raise TypeError("unhashable type: 'numpy.ndarray'")
         return hash(self._call("ndarray.item", self))
 
-    __eq__ = _binary("equal")
-    __ne__ = _binary("not_equal")
+    __eq__ = _comparison("equal", "__eq__")
+    __ne__ = _comparison("not_equal", "__ne__")
     __lt__, __le__ = _binary("less"), _binary("less_equal")
     __gt__, __ge__ = _binary("greater"), _binary("greater_equal")
     __neg__, __pos__ = _unary("negative"), _unary("positive")
