@@ -52,6 +52,7 @@ CASES: dict[str, Callable[[Value, Value], Op]] = {
     "transpose": lambda x, y: graph.Transpose(x, (1, 0), loc=LOC),
     "slice": lambda x, y: graph.Slice(x, (0, 3), (3, 0), (2, -1), loc=LOC),
     "concat": lambda x, y: graph.Concat([x, y], 1, loc=LOC),
+    "pad": lambda x, y: graph.Pad(x, (1, 0), (0, 2), Literal(np.array(1.5 - 2j)), loc=LOC),
     "contract": lambda x, y: graph.Contract(x, y, "ij,kj->ik", loc=LOC),
     "reduce": lambda x, y: graph.Reduce(x, (1,), "add", loc=LOC),
     "narrow": lambda x, y: graph.Cast(x, dtype=C64, loc=LOC),
