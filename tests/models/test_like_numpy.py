@@ -87,6 +87,15 @@ def _before_an_exception(x: Any, held: Any) -> Any:
     return x[:2] + x
 
 
+def _lists_of_rounds(x: Any) -> Any:
+    made = []
+    for k in range(7):
+        line = x.tolist()
+        line.append(k)
+        made.append(line)
+    return made
+
+
 CASES: list[tuple[str, Callable[..., Any], tuple[Any, ...]]] = [
     ("one object", _flat, (R,)), ("out", _out, (R,)), ("real", _real, (R.astype("u4"),)),
     ("message", _caught, (R[0],)), ("rounds", _few_rounds, (R,)),
@@ -126,6 +135,8 @@ CASES: list[tuple[str, Callable[..., Any], tuple[Any, ...]]] = [
      (R,)),
     ("dates and texts", lambda x: (x == "2020-01-01", x != date(2020, 1, 2)),
      (np.array(["2020-01-01", "NaT"], "M8[D]"),)),
+    ("a list at each call", _lists_of_rounds, (R[0],)),
+    ("view of an array from outside", lambda x: np.shares_memory(np.trim_zeros(R), R), (R,)),
     ("matrices in a row", lambda x: np.linalg.multi_dot([x, x[0], x[0, 0]]), (Q,)),
 ]  # fmt: skip
 

@@ -334,7 +334,9 @@ def evaluate(name: str, args: tuple[Any, ...], kwargs: dict[str, Any], recorder:
     with np.errstate(all="ignore"):
         result = _real(name)(*plain, **named)
     parts = result if isinstance(result, (list, tuple)) else (result,)
-    if name in FUNCTIONS and any(_shares(p, a) for p in parts for a in owners):
+    if any(_shares(p, a) for p in parts for a in owners):
+        if name not in FUNCTIONS:
+            recorder.give_up(f"{_shown(name)} gives a view")
         return record(recorder, name, args, kwargs)  # which makes views
     return _wrapped(recorder, result, owners)
 

@@ -392,8 +392,8 @@ class Tracer(Operators):
         raise AttributeError(f"a traced array has no attribute {name!r}")
 
     def tolist(self) -> Any:
-        """The elements as Python numbers."""
-        return self.read("tolist", ".tolist()")
+        """The elements as Python numbers, in lists of their own at each call."""
+        return _own_lists(self.read("tolist", ".tolist()"))
 
     def fill(self, new: Any) -> None:
         """Set all elements; a scalar has none."""
@@ -483,3 +483,7 @@ class Tracer(Operators):
 
     def __deepcopy__(self, memo: Any) -> Any:
         return self._call("copy", self)
+
+
+def _own_lists(x: Any) -> Any:
+    return [_own_lists(part) for part in x] if isinstance(x, list) else x
