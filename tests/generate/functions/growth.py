@@ -182,6 +182,8 @@ class _Growth(_Filling):
     def _simple(self, depth: int) -> bool:
         """One line more; False where NumPy does not run it."""
         source = self.source
+        if source.chance(0.04):
+            return self._leaves(depth)
         others = any(map(_is_other, self.names.values())) and source.chance(0.6)
         table = source.pick(("OTHERS", "OTHERS", "OTHERS_WRITES") if others else (
             "MOVES", "MOVES", "LINEAR", "LINEAR", "EXACT", "EXACT", "WRITES", "WRITES",
@@ -210,7 +212,8 @@ class _Growth(_Filling):
             return False
         if seen.error is not None:
             return self._raises(line, seen.error)
-        if source.chance(0.0 if seen.changed else 0.9):
+        kept = seen.changed or re.match(r"LOG|SEEN|H\[|del", text)
+        if not kept and source.chance(0.9):
             return False  # it does nothing
         if not seen.finite and _PRODUCT.search(text):
             return False  # what is multiplied with zeros depends on which way NumPy takes
@@ -221,6 +224,20 @@ class _Growth(_Filling):
             self.pinned = pinned
             return False
         self._add([line])
+        return True
+
+    def _leaves(self, depth: int) -> bool:
+        """A line that ends the function early in some calls; not in the first one."""
+        self._read = set()
+        try:
+            text = self._fill(self.source.pick(templates.LEAVES), True)
+        except ValueError:
+            return False
+        seen = self._run([(depth, text)])
+        if seen.error is not None or not self._take(seen, loose=False):
+            return False
+        self.pinned = self.pinned | self._read if depth else self.pinned
+        self._add([(depth, text)])
         return True
 
     def _without_end(self, line: Line) -> bool:
@@ -339,7 +356,8 @@ def _operands(name: str, value: Any) -> Iterable[tuple[str, Any]]:
     if isinstance(value, np.ndarray) and value.dtype.names:
         return [(name, value), *((f'{name}["{k}"]', value[k]) for k in value.dtype.names)]
     if hasattr(value, "log") and hasattr(value, "w"):
-        return [(f"{name}.w", value.w), (f"{name}.k", value.k), (f"{name}.step({name}.w)", value.w)]
+        return [(f"{name}.w", value.w), (f"{name}.k", value.k), (f"{name}.half", value.half),
+                (f"{name}.step({name}.w)", value.w)]  # fmt: skip
     return [(name, value)]
 
 

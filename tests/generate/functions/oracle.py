@@ -70,8 +70,10 @@ def differences(mine: Any, theirs: Any, tolerance: Callable[[str], float]) -> li
             own = isinstance(got, MiniccError) and bug
             return [f"{'crash: ' if own else ''}raises {got!r} and not {wanted!r}"]
         results: list[tuple[str, Any, Any]] = []
-    else:
+    elif isinstance(wanted, dict) and isinstance(got, dict) and list(got) == list(wanted):
         results = [(k, got[k], wanted[k]) for k in wanted]
+    else:
+        results = [("", got, wanted)]
     arguments = [(k, mine[1][k], theirs[1][k]) for k in theirs[1]]
     found = []
     leaves: list[tuple[str, Any, Any]] = []

@@ -15,7 +15,7 @@ Line = tuple[int, str]  # depth and text
 HEADER = """\
 import numpy as np
 
-nan, inf, G, H = np.nan, np.inf, 2.0, np.array([1.0, 2.0])
+nan, inf, G, H, LOG, SEEN = np.nan, np.inf, 2.0, np.array([1.0, 2.0]), [], {}
 
 
 class Model:
@@ -23,6 +23,13 @@ class Model:
 
     def __init__(self, w, k):
         self.w, self.k, self.calls, self.log = w, k, 0, []
+
+    @property
+    def half(self):
+        return self.w * 0.5
+
+    def __len__(self):
+        return len(self.log)
 
     def step(self, x):
         self.calls += 1
@@ -33,6 +40,12 @@ def g(a, b=2):
     if np.ndim(a) > 1:
         return a[0] * b
     return a + b
+
+
+def bump():
+    global G
+    G += 1
+    return G
 
 
 def put(a, b):

@@ -93,6 +93,8 @@ np.int8({s}); bool({s}); round({s}, 1); str({a}.dtype); divmod({n}, 3); {a}.cump
 {a}.view({d}); {a}.view(np.uint8)[..., 0]; np.packbits({B})
 np.frombuffer({a}.tobytes(), {d}).copy()
 np.max({a}) > {s}; np.tri({n}); np.array([e * 2 for e in {v}]); [e for e in {v} if e > 0]
+len(LOG); LOG[-1:]; sum(LOG); SEEN.get("a", 0); "a" in SEEN; len(SEEN); H.copy(); bump(); len(m)
+{s} in {1, 2, 3}; getattr(m, "k"); [*{v}, *LOG][-1]; bump() + {z}; H[:1] + {s}; m.half * {n}
 sum(e for e in {v}); sorted({v}); max({v}); all({v} > 0); type({s}) is float
 """
 # Lines that write. Those below are conditioned as LINEAR is.
@@ -125,7 +127,9 @@ WRITES_EXACT = """
 np.floor({F}, out={F}); {a} ^= {z}; np.divide({a}, {z}, out={a}, where={B})
 np.greater({a}, {z}, out={B}); np.subtract.at({v}, {I}, 1); {l}.append({s}); {l}.sort()
 {a}.view(np.uint8)[..., 0] = 1; {a}.view({d})[:1] = 1; np.sign({a}, out={a}, where={B})
-m.calls += 1; m.k = {n}; m.log.append({n}); np.floor_divide({a}, 2, out={a})
+m.calls += 1; m.k = {n}; m.log.append({n}); LOG.append({n}); SEEN["a"] = {n}
+H[0] = {n}; H[{k}] += 1; SEEN[{n}] = len(LOG); m.w = m.half; setattr(m, "k", {n})
+LOG.append(bump()); LOG.clear(); del LOG[:1]; np.floor_divide({a}, 2, out={a})
 """
 # What is done with records, dates, spans of time and texts.
 OTHERS = """
@@ -166,6 +170,10 @@ OTHERS_WRITES = """
 {U}[:] = {U}[0]; {U}[::-1] = {U}; {U}.fill("w"); {U}[{n}] = "longer than it is"
 np.copyto({U}, "t")
 """
+LEAVES = (
+    "if {c}: raise ValueError('bad')", "assert {c}, 'it is not'", "if {c}: return {'early': {a}}",
+    "if {c}: return None", "if {c}: raise KeyError({n})", "if {c}: return {'early': [{a}, {s}]}",
+)  # fmt: skip
 CONDITIONS = (
     "{a}.sum() > {s}", "{v}[0] > {v}[-1]", "np.any({B})", "({a} > {z}).all()", "{s} > {s}",
     "{n} % 2 == 0", "len({a}) > 3", "{a}.ndim == 2", "{a}.max() >= 2 or {s} < 1", "{n} < {n}",
