@@ -137,6 +137,9 @@ CASES: list[tuple[str, Callable[..., Any], tuple[Any, ...]]] = [
      (np.array(["2020-01-01", "NaT"], "M8[D]"),)),
     ("a list at each call", _lists_of_rounds, (R[0],)),
     ("view of an array from outside", lambda x: np.shares_memory(np.trim_zeros(R), R), (R,)),
+    ("records by a field", lambda x: x.sort(order="b"),
+     (np.array([(1, 3), (2, 1), (0, 2)], [("a", "i4"), ("b", "i4")]),)),
+    ("an order of no fields", lambda x: np.sort(x, order="b"), (R,)),
     ("matrices in a row", lambda x: np.linalg.multi_dot([x, x[0], x[0, 0]]), (Q,)),
 ]  # fmt: skip
 

@@ -28,8 +28,10 @@ def ascending(recorder: Recorder, value: Value, axis: int) -> tuple[Value, ...]:
     return recorder.emit_all(graph.TopK, value, axis, extent, False)
 
 
-def _sorted(recorder: Recorder, a: Any, axis: int | None, which: int) -> Value:
+def _sorted(recorder: Recorder, a: Any, axis: int | None, which: int, order: Any = None) -> Value:
     value = value_of(recorder, a)
+    if order is not None:
+        raise ValueError("Cannot specify order when the array has no fields.")
     if axis is None:
         value, axis = flat(recorder, value), 0
     if not value.type.rank:
@@ -40,18 +42,30 @@ def _sorted(recorder: Recorder, a: Any, axis: int | None, which: int) -> Value:
 
 @traces("sort")
 def sort(
-    recorder: Recorder, a: Any, axis: int | None = -1, kind: Any = None, *, stable: Any = None
+    recorder: Recorder,
+    a: Any,
+    axis: int | None = -1,
+    kind: Any = None,
+    order: Any = None,
+    *,
+    stable: Any = None,
 ) -> Value:
     """The elements in ascending order."""
-    return _sorted(recorder, a, axis, 0)
+    return _sorted(recorder, a, axis, 0, order)
 
 
 @traces("argsort")
 def argsort(
-    recorder: Recorder, a: Any, axis: int | None = -1, kind: Any = None, *, stable: Any = None
+    recorder: Recorder,
+    a: Any,
+    axis: int | None = -1,
+    kind: Any = None,
+    order: Any = None,
+    *,
+    stable: Any = None,
 ) -> Value:
     """The places of the elements in ascending order."""
-    return _sorted(recorder, a, axis, 1)
+    return _sorted(recorder, a, axis, 1, order)
 
 
 @traces("partition")

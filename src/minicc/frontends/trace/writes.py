@@ -145,10 +145,10 @@ def put_along_axis(recorder: Recorder, arr: Any, indices: Any, values: Any, axis
 
 
 @writes("ndarray.sort")
-def sort_in_place(recorder: Recorder, a: Any, axis: int = -1, **kwargs: Any) -> None:
+def sort_in_place(recorder: Recorder, a: Any, axis: int = -1, *args: Any, **kwargs: Any) -> None:
     """The elements in ascending order along an axis."""
     box = target(recorder, a)
-    box[...] = recorder.namespace.sort(box, axis=axis)
+    box[...] = recorder.namespace.sort(box, axis, *args, **kwargs)
 
 
 @writes("ndarray.partition")
