@@ -28,6 +28,7 @@ SHAPE = ("--shape", "x=3x8")
 def nothing_expanded(monkeypatch: pytest.MonkeyPatch) -> None:
     """Ops that place elements where data say stay on the host, however few these are."""
     monkeypatch.setattr("minicc.passes.graph.expand._LONGEST", 0)
+    monkeypatch.setattr("minicc.passes.graph.expand._FEW", 0)
 
 
 def info(name: str, kind: int = F, shape: Sequence[int | str] | None = None) -> Any:

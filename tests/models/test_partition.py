@@ -23,6 +23,7 @@ from minicc.partition import HostOps, Native, host_ops, partition
 def nothing_expanded(monkeypatch: pytest.MonkeyPatch) -> None:
     """Ops that place elements where data say stay on the host, however few these are."""
     monkeypatch.setattr("minicc.passes.graph.expand._LONGEST", 0)
+    monkeypatch.setattr("minicc.passes.graph.expand._FEW", 0)
 
 
 OPTIONS = Options(threads=1)
