@@ -67,6 +67,10 @@ class Search:
         if self.inputs["ids"] is None or self.inputs["most"] is None:
             raise self.ctx.wrong("its input input_ids or max_length is missing")
         self.most = self.count("most")
+        penalty = self.number("repetition", 1)
+        known = self.ctx.array(penalty)
+        self.penalty = None if known is not None and known == 1 else penalty
+        self.seen: list[Value] = []  # which words the sequences have, where that costs
         self.beams: Dim = 1
         self.batch, self.start, *_ = self.value("ids").type.shape
         tokens = self.inputs.get("decoder_ids") if self.listens else None
@@ -195,24 +199,39 @@ class Search:
         begun = self.size(self.begun)
         filled = self("Gather", self.repeated(self.prompt), near, axis=1)
         buffer = self("Select", self("Lt", room, begun), filled, self.pad)
+        if self.penalty is not None:
+            words = self.last_logits(logits).type.shape[1]
+            self.seen = [self.among(self("Lt", room, begun), buffer, words)]
         first = self.chosen(logits, buffer, begun, self.begin(), first=True)
-        width = len(first.states)
-        states = [first.tokens, *first.states, *self.moved(past, first.rows)]
+        width, marks = len(first.states), len(self.seen)
+        past = self.moved(past, first.rows)
+        states = [first.tokens, *first.states, *self.marked(first), *past]
 
         def each(
             number: Value, goes_on: Value, states: Sequence[Value]
         ) -> tuple[Value, Sequence[Value], Sequence[Value]]:
-            tokens, own, past = states[0], states[1 : 1 + width], states[1 + width :]
+            tokens, own, past = states[0], states[1 : 1 + width], states[1 + width + marks :]
+            self.seen = list(states[1 + width : 1 + width + marks])
             length = self("Add", number, self.size(self.begun + 1))
             logits, new = self.next(tokens, own[0], number, past, fixed)
             found = self.chosen(logits, own[0], length, own[1:], first=False)
             rows = [found.scores] if len(self.node.outputs) > 2 else []
-            return found.alive, [found.tokens, *found.states, *self.moved(new, found.rows)], rows
+            new = self.moved(new, found.rows)
+            return found.alive, [found.tokens, *found.states, *self.marked(found), *new], rows
 
         limit = self.size(self.most - self.begun - 1)
         loop = Rounds(limit, first.alive, states)
         made = emit_while(self.ctx, self.importer.types, loop, each)
         return self.ended(made[1 : 1 + width], first.scores, made[len(states) :])
+
+    def marked(self, found: Chosen) -> list[Value]:
+        """Which words the sequences have after a choice, where words that they have cost."""
+        made: list[Value] = []
+        for seen in self.seen:
+            own = seen if found.rows is None else self.rows(seen, found.rows)
+            new = self("Eq", self.line(seen.type.shape[1], I32), found.tokens)
+            made.append(self("Or", own, new))
+        return made
 
     def shaped(self, name: str) -> Any:
         """The declared type of an input of the decoder's graph."""
@@ -303,10 +322,10 @@ class Search:
         self.stand()
         return logits, new
 
-    def moved(self, past: Sequence[Value], rows: Value | None) -> Sequence[Value]:
+    def moved(self, past: Sequence[Value], rows: Value | None) -> list[Value]:
         """What of the past belongs to the rows that go on; all of it where these are all."""
         if rows is None:
-            return past
+            return list(past)
         return [self("Gather", x, rows, axis=0 if self.encodes else 1) for x in past]
 
     # scores
@@ -314,13 +333,11 @@ class Search:
     def processed(self, scores: Value, buffer: Value, length: Value, first: bool) -> Value:
         """Scores after what the inputs have against tokens."""
         words = scores.type.shape[1]
-        there = self("Lt", self.line(self.most), length)
-        penalty = self.number("repetition", 1)
-        known = self.ctx.array(penalty)
-        if known is None or known != 1:
-            worse = self("Select", self("Lt", scores, 0.0), self("Mul", scores, penalty),
-                         self("Div", scores, penalty))  # fmt: skip
-            scores = self("Select", self.among(there, buffer, words), worse, scores)
+        for seen in self.seen:
+            assert self.penalty is not None
+            worse = self("Select", self("Lt", scores, 0.0), self("Mul", scores, self.penalty),
+                         self("Div", scores, self.penalty))  # fmt: skip
+            scores = self("Select", seen, worse, scores)
         size = self.node.integer("no_repeat_ngram_size", 0)
         if size > 0:
             scores = self("Select", self.repeating(buffer, length, size, words), LOWEST, scores)
