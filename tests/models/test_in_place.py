@@ -289,3 +289,36 @@ def joined_in_a_loop(x: Array, y: Array) -> tuple[Array, Array]:
 )
 def test_a_new_part_outlives_the_whole(f: Function) -> None:
     compare(f, normal(5), normal(5, seed=1))
+
+
+def twice(u: Any) -> None:
+    row = u[5]
+    row[0] -= 3
+    row[0] -= 3
+
+
+def views_of_views(u: Any) -> Any:
+    row = u[5]
+    part = row[1:3]
+    part[0] = 1
+    row[3] = part[0] + part[1]
+    part[1] -= row[3]
+    u[5] += row
+    part[0] = 9
+    return u, part
+
+
+def joined(u: Any) -> Any:
+    y = u * 1
+    row = np.pad(u[1, 1:3] * 3, 1)
+    y[0] = 7
+    y[1] = row
+    y[1, 0] += y[0, 0]
+    return y
+
+
+@pytest.mark.parametrize("f", [twice, views_of_views, joined], ids=lambda f: f.__name__)
+def test_parts_that_change_before_what_they_are_of_is_copied(f: Function) -> None:
+    """What a row is made of may not lie in the result before the rest of that is copied there."""
+    compare(f, np.arange(24.0).reshape(6, 4))
+    compare(f, np.arange(24).reshape(6, 4))

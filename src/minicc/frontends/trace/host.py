@@ -11,7 +11,7 @@ import types
 from collections.abc import Callable
 from typing import Any
 
-from minicc.frontends.trace.layouts import spread, without_gaps
+from minicc.frontends.trace.layouts import ROWS, spread, without_gaps
 from minicc.frontends.trace.numbers import Number, PythonType
 from minicc.frontends.trace.paths import Host
 from minicc.frontends.trace.pytree import Slot, mapped
@@ -65,9 +65,11 @@ def box_kind(box: Tracer) -> str | None:
 
 def _lying_kind(box: Tracer) -> Any:
     """The same for what NumPy computes with, which lies as it would in the user's function."""
+    if box.ndim < 2 or box.recorder.rounds.sizes:
+        return box_kind(box)
     like = box.shadow()
-    rows = box.ndim < 2 or like.flags.c_contiguous or bool(box.recorder.rounds.sizes)
-    return box_kind(box) if rows else spread(without_gaps(like))
+    # a copy that lies row by row may have come of an argument that does not
+    return ROWS if like.flags.c_contiguous else spread(without_gaps(like))
 
 
 def library(

@@ -39,6 +39,9 @@ class Shown:
         return hash(str(self.keys))
 
 
+ROWS = Shown(False, ("rows",), (np.ascontiguousarray,))
+
+
 def laid(shape: Sequence[int], dtype: Any, strides: Sequence[int]) -> Array:
     """Zeros whose elements lie so far from each other."""
     reach = [(n - 1) * s for n, s in zip(shape, strides, strict=True)] if 0 not in shape else []

@@ -9,7 +9,7 @@ the memory of its first value likewise. What can't be done in place gets a copy.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import NamedTuple
 
@@ -89,6 +89,8 @@ class _Uses:
         self.made: dict[Value, int] = dict.fromkeys(region.args, -1)
         self.makers: dict[Value, Op] = {}
         self.uses: dict[Value, list[int]] = {}
+        # where the first that goes into a value is written, which may lie in its memory
+        self.begun: dict[Value, int] = {}
         for position, op in enumerate(region.ops):
             self.made.update(dict.fromkeys(op.results, position))
             self.makers.update(dict.fromkeys(op.results, op))
@@ -120,6 +122,18 @@ class _Uses:
                     for k, v in enumerate(op.operands)
                     if self._outlives(v, op.result, position)
                 )
+            for r, into in self._parts(op, found):
+                self.begun[r] = min((self.begun.get(v, -1) for v in into), default=position)
+
+    def _parts(self, op: Op, found: InPlace) -> Iterator[tuple[Value, Sequence[Value]]]:
+        """The results of an op, each with what may lie in its memory before it is made."""
+        for k, r in enumerate(op.results):
+            into: Sequence[Value] = ()
+            if isinstance(op, Pad | Concat | Reshape):
+                into = op.operands
+            elif (op, k) in found.taken:
+                into = op.operands[k : k + 1 + (op in found.direct)]
+            yield r, into
 
     def _last(self, v: Value, position: int) -> bool:
         """Whether an op is the last to use a value whose memory may be written."""
@@ -131,7 +145,7 @@ class _Uses:
 
     def _apart(self, op: InsertSlice, position: int) -> bool:
         """Whether what makes the new part may overwrite that of the old tensor."""
-        begin = self.made.get(op.new, -1)
+        begin = self.begun.get(op.new, -1)
         late = [at for at in self.uses[op.x] if begin <= at < position]
         if not late:
             return self.made[op.x] < begin
