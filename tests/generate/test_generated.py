@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 
 import numpy as np
@@ -12,7 +13,8 @@ from tests.generate.draft import Case, Item, evaluate, value_info
 from tests.generate.families import FAMILIES
 from tests.generate.functions.growth import generate as drawn
 from tests.generate.functions.oracle import judge as judge_function
-from tests.generate.functions.program import Program
+from tests.generate.functions.program import Program, loaded
+from tests.generate.functions.seen import GROWING, Seen, Stop, TooMuchError
 from tests.generate.growth import generate
 from tests.generate.hostile import damaged, offence
 from tests.generate.oracle import by_minicc, differs, judge
@@ -44,6 +46,19 @@ def test_random_functions(shard: int) -> None:
     seeds = range(shard, FUNCTIONS, SHARDS)
     found = {seed: texts for seed in seeds if (texts := judge_function(drawn(seed)).found)}
     assert found == {}
+
+
+@pytest.mark.parametrize("line", ["x = x + x", "x = [*x]", "x = x[0] * 2 + 2,"])
+def test_what_grows_without_end_is_not_drawn(line: str) -> None:
+    seen, kept = Seen(), sys.gettrace()
+    f = loaded(f"def f(x):\n    while True:\n        {line}\n", GROWING)["f"]
+    try:
+        sys.settrace(seen.watch)
+        with pytest.raises(Stop):
+            f([0])
+    finally:
+        sys.settrace(kept)
+    assert isinstance(seen.error, TooMuchError)
 
 
 def test_a_failing_function_is_shrunk() -> None:

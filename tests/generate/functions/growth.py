@@ -109,6 +109,7 @@ class _Growth(_Filling):
         self.loose: set[str] = set()
         self.rounded: set[str] = set()  # arguments, whatever their names are bound to later
         self.pinned: set[str] = set()  # of which conditions and integers were made in a loop
+        self.special = any(re.search(r"\b(nan|inf)\b", c.text("")) for c in self.program.calls)
         self.count = 0
         self.over = False
         self.scale, self.itemsize = 1.0, 8
@@ -204,8 +205,8 @@ class _Growth(_Filling):
         elif source.chance(0.02):
             text = f"{text}; b0 = {text.count('=')}"
         line = (depth, text)
-        if self._without_end(line):
-            return False
+        if self._without_end(line) or ("uint32" in text and self.special):
+            return False  # NumPy has no one way of casting NaN to it
         try:
             seen = self._run([line])
         except SyntaxError:
