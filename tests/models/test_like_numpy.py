@@ -140,6 +140,10 @@ CASES: list[tuple[str, Callable[..., Any], tuple[Any, ...]]] = [
     ("records by a field", lambda x: x.sort(order="b"),
      (np.array([(1, 3), (2, 1), (0, 2)], [("a", "i4"), ("b", "i4")]),)),
     ("an order of no fields", lambda x: np.sort(x, order="b"), (R,)),
+    ("a date", lambda d, x: (x * d.year, d, np.array([d], "M8[D]").tolist()),
+     (date(2020, 1, 2), R)),
+    ("a range and a type", lambda r, d, x: (x.astype(d) * r[1], r, x.dtype),
+     (range(1, 5, 2), np.dtype("f4"), R)),
     ("matrices in a row", lambda x: np.linalg.multi_dot([x, x[0], x[0, 0]]), (Q,)),
 ]  # fmt: skip
 

@@ -146,7 +146,8 @@ np.unique({D}); {D}.astype(str); np.where({B}, {D}, {D}); {D}.copy(); np.concate
 {D}[{D} > np.datetime64("1990-01-01")]; {D}.astype(np.int64); np.maximum({D}, {D}); {T} > {T}
 {D}.argmax(); {D} - np.timedelta64(3, "h"); np.datetime64("2020-02-02") - {D}; {T}.astype(int)
 {D}[0] < {D}[-1]; {D}.reshape(-1, 1); {T}.mean(); np.cumsum({T}); {T} % np.timedelta64(2, "D")
-np.arange({D}[0], {D}[0] + 3); {D}.dtype == "M8[D]"; str({D}[0]); {D} != {D}; {T} == {T}
+np.arange({D}[0], {D}[0] + 3); {D}.dtype; {D}[:2].tolist()
+{D}.dtype == "M8[D]"; str({D}[0]); {D} != {D}; {T} == {T}
 {U}[{j}]; {U} == {U}; {U} == "ab"; {U} != "a"; {U} < "b"; "ab" == {U}; np.char.upper({U})
 np.char.add({U}, "z"); np.char.str_len({U}); np.sort({U}); np.unique({U}); {U}.astype("S5")
 np.concatenate([{U}, {U}]); {U}[{U} == "a"]; np.where({B}, {U}, "no"); {U}.astype(object)

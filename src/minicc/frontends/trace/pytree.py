@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import types
 from collections.abc import Callable, Sequence
+from datetime import date, time, timedelta
+from enum import Enum
 from functools import partial
 from typing import Any
 
@@ -21,6 +23,7 @@ from minicc.ir.core import attribute_key
 Key = tuple[Any, ...]
 NUMBERS = (float, int, complex, bool)
 _STATIC = (type(None), bool, int, float, complex, str, bytes, type(Ellipsis), np.dtype, type, slice)
+VALUES = (date, time, timedelta, Enum, range, np.dtype)  # that never change
 _CALLABLE = (types.FunctionType, types.BuiltinFunctionType, types.MethodType, np.ufunc, partial)
 
 
@@ -61,6 +64,8 @@ def flatten(value: Any, leaves: list[Any], numbers: list[Any], path: str = "argu
         if kind is slice:
             return ("value", "slice", str(value))
         return ("value", kind.__name__, attribute_key(value))
+    if isinstance(value, VALUES):
+        return ("value", kind, value, repr(value))
     if getattr(kind, "is_traced", False):
         raise Within
     if isinstance(value, np.generic):

@@ -21,7 +21,7 @@ from minicc.frontends.trace.layouts import Shown, has_gaps, order_of, spread
 from minicc.frontends.trace.numbers import Number, PythonType, has_term
 from minicc.frontends.trace.paths import value_key
 from minicc.frontends.trace.places import Place
-from minicc.frontends.trace.pytree import Slot, mapped, rebuild
+from minicc.frontends.trace.pytree import VALUES, Slot, mapped, rebuild
 from minicc.frontends.trace.recorder import Recorder
 from minicc.frontends.trace.tracer import Tracer
 from minicc.ir.core import Array, Value
@@ -213,7 +213,7 @@ def _is_told(leaf: Any) -> bool:
     if isinstance(leaf, slice | range):
         return all(n is None or type(n) is int for n in (leaf.start, leaf.stop, leaf.step))
     of_them = isinstance(leaf, type) and leaf.__module__ in ("builtins", "numpy")
-    return of_them or isinstance(leaf, np.dtype) or leaf is Ellipsis
+    return of_them or isinstance(leaf, VALUES) or leaf is Ellipsis
 
 
 def _has_gaps(leaf: Any) -> bool:
