@@ -69,7 +69,7 @@ def mean(
         total = np_.sum(Tracer(recorder, value), dtype=loop.numpy, where=where, **how)
         held = count(value, axes)
         if where is not True:
-            held = np_.sum(np_.broadcast_to(where, value.type.extents), **how)
+            held = np_.sum(np_.broadcast_to(where, value.type.extents), dtype=int, **how)
         return value_of(recorder, (total / held).astype(result.numpy))
     wide = _masked(recorder, recorder.cast(value, loop), where)
     if where is True:
