@@ -87,6 +87,16 @@ def _before_an_exception(x: Any, held: Any) -> Any:
     return x[:2] + x
 
 
+def _lacking(x: Any) -> Any:
+    made = []
+    for name in ("mT", "dot", "partition"):
+        try:
+            made.append(getattr(x.sum(), name))
+        except AttributeError as error:
+            made.append(str(error))
+    return made
+
+
 def _lists_of_rounds(x: Any) -> Any:
     made = []
     for k in range(7):
@@ -145,6 +155,7 @@ CASES: list[tuple[str, Callable[..., Any], tuple[Any, ...]]] = [
     ("a range and a type", lambda r, d, x: (x.astype(d) * r[1], r, x.dtype),
      (range(1, 5, 2), np.dtype("f4"), R)),
     ("mean of a mask of numbers", lambda x: np.mean(x, where=2.7), (R + 1j,)),
+    ("what scalars lack", _lacking, (R,)),
     ("matrices in a row", lambda x: np.linalg.multi_dot([x, x[0], x[0, 0]]), (Q,)),
 ]  # fmt: skip
 

@@ -82,6 +82,12 @@ class Operators:
     def _call(self, name: str, *args: Any, **kwargs: Any) -> Any:
         return Dispatch.call(self.recorder, name, args, kwargs)
 
+    def need(self, name: str) -> None:
+        """AttributeError where NumPy's scalars have no attribute of that name, and arrays do."""
+        if self.scalar and not hasattr(np.generic, name) and hasattr(np.ndarray, name):
+            kind = f"numpy.{self.dtype.type.__name__}"
+            raise AttributeError(f"{kind!r} object has no attribute {name!r}")
+
     @property
     def T(self) -> Any:  # NumPy's name
         """The axes in reverse order."""
@@ -90,6 +96,7 @@ class Operators:
     @property
     def mT(self) -> Any:  # NumPy's name
         """The last two axes exchanged."""
+        self.need("mT")
         if len(self.shape) < 2:
             raise ValueError("matrix transpose with ndim < 2 is undefined")
         return self._call("matrix_transpose", self)

@@ -382,6 +382,7 @@ class Tracer(Operators):
         return self.size * self.itemsize
 
     def __getattr__(self, name: str) -> Any:
+        self.need(name)
         target = METHODS.get(name)
         if target is not None:
             return partial(self._call, target, self)
