@@ -154,7 +154,7 @@ CASES: list[tuple[str, Callable[..., Any], tuple[Any, ...]]] = [
      (date(2020, 1, 2), R)),
     ("a range and a type", lambda r, d, x: (x.astype(d) * r[1], r, x.dtype),
      (range(1, 5, 2), np.dtype("f4"), R)),
-    ("mean of a mask of numbers", lambda x: np.mean(x, where=2.7), (R + 1j,)),
+    ("mean of a mask of numbers", lambda x, y: np.mean(x, where=y), (R + 1j, R)),
     ("what scalars lack", _lacking, (R,)),
     ("matrices in a row", lambda x: np.linalg.multi_dot([x, x[0], x[0, 0]]), (Q,)),
 ]  # fmt: skip
