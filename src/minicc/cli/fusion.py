@@ -10,6 +10,7 @@ from minicc.ir.core import Loc
 from minicc.options import Options
 from minicc.passes.structured.fusion_plan import Decision, FusionPlan
 from minicc.units import Unit
+from minicc.wording import counted
 
 
 def text_of_fusion(units: Iterable[Unit], options: Options) -> str:
@@ -26,7 +27,7 @@ def text_of_fusion(units: Iterable[Unit], options: Options) -> str:
 
 def _lines(plan: FusionPlan) -> list[str]:
     ops = sum(len(group.members) for group in plan.groups)
-    lines = [f"{ops} ops in {len(plan.groups)} groups"]
+    lines = [f"{counted(ops, 'op')} in {counted(len(plan.groups), 'group')}"]
     for decision in plan.decisions:
         lines += _told(decision)
     return lines
