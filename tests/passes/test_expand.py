@@ -48,7 +48,7 @@ def check(made: Module, inputs: Sequence[np.ndarray], *, native: bool = False) -
         for one, other in zip(got, wanted, strict=True):
             assert one.dtype == other.dtype
             # NumPy does not know that NaN of bfloat16 is NaN
-            np.testing.assert_array_equal(*[y.astype(np.float64) for y in (one, other)])
+            np.testing.assert_array_equal(one.astype(np.float64), other.astype(np.float64))
 
 
 def numbers(rng: np.random.Generator, element: DType, shape: Sequence[int]) -> np.ndarray:
