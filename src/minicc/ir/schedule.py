@@ -39,7 +39,8 @@ class Around(NamedTuple):
 class Packing(NamedTuple):
     """An operand that is copied into the order in which an op's tiles read it.
 
-    It is fetched so many elements `ahead`, if any.
+    It is fetched so many elements `ahead`, if any: a share in each of the first passes over what
+    is read (see `passes.structured.fetch_ahead`).
     """
 
     op: int

@@ -98,7 +98,7 @@ class Generic(Op, name="structured.generic"):
     how many points of a dimension one step handles; sums restart in each of `blocks` of a
     reduction and in each round of `cut`; a loop over blocks of the reductions `around` stands
     around the loops over dimensions of the op's own, with totals in scratch; `ahead` says how many
-    elements ahead in memory an operand is fetched.
+    elements ahead in memory an operand is fetched, by all passes over it together.
     """
 
     inputs: tuple[Value, ...]

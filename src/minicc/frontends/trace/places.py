@@ -26,8 +26,6 @@ class Place:
     def __eq__(self, other: object) -> bool:
         return type(other) is Place and self.box.content is other.box.content
 
-    __hash__ = None  # type: ignore[assignment]
-
 
 def parts_of(index: Any) -> tuple[Any, ...]:
     """The parts of an index."""

@@ -212,7 +212,8 @@ def _distance(
 ) -> int:
     """How many elements ahead to fetch a packed operand: a panel, or what stays near of it.
 
-    0 where all of it stays near.
+    Passes of rows over a panel share in fetching the next one, however large; where there is but
+    one pass, what it fetches must still be near when it gets there. 0 where all of it stays near.
     """
     tiles, widths = dict(plan.tiles), dict(plan.widths)
     panel = panels = 1
