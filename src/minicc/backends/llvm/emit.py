@@ -159,35 +159,41 @@ def _looped(
     """A long function of many vectors: a loop over them in memory for each width.
 
     Written out for every vector, it is most of a kernel's code and of LLVM's time with it, and the
-    vectors that wait would be put into memory all the same.
+    vectors that wait would be put into memory all the same. A round takes two vectors, as one
+    that is wider than the registers: a polynomial is one chain of additions and products, and what
+    a processor looks ahead is hardly longer than the chain of one vector.
     """
     w, parts = e.w, [""] * len(widths)
     for width in dict.fromkeys(widths):
-        vec = Vec(width, ELEMENT[dtype.name])
+        # other vectors than of a power of two have a gap after them in memory
+        together = 2 if width.bit_count() == 1 else 1
+        vec, wide = (Vec(n, ELEMENT[dtype.name]) for n in (width, together * width))
         numbers = [k for k, n in enumerate(widths) if n == width]
         given = [vectors(k) for k in numbers]
-        slots = [e.slots(vec, len(numbers), position) for position in range(len(given[0]))]
+        rounds = -(-len(numbers) // together)
+        slots = [e.slots(wide, rounds, position) for position in range(len(given[0]))]
 
-        def at(slot: str, number: object, vec: Vec = vec) -> str:
+        def at(slot: str, vec: Vec, number: object) -> str:
             return w.inst(f"getelementptr inbounds {vec}, ptr {slot}, i64 {number}")
 
-        for k, xs in enumerate(given):
-            for slot, x in zip(slots, xs, strict=True):
-                w.line(f"store {vec} {x}, ptr {at(slot, k)}")
+        # the last round may have one vector: it is computed twice
+        for k in range(together * rounds):
+            for slot, x in zip(slots, given[min(k, len(given) - 1)], strict=True):
+                w.line(f"store {vec} {x}, ptr {at(slot, vec, k)}")
         head, done, index, before = w.fresh("each"), w.fresh("done"), f"%{w.fresh('i')}", e.block
         w.line(f"br label %{head}")
         e.start(head)
         phi = len(w.lines)
-        xs = [w.inst(f"load {vec}, ptr {at(slot, index)}") for slot in slots]
-        made = elementwise.apply(op, w, width, dtype, xs, dtype)
-        w.line(f"store {vec} {made}, ptr {at(slots[0], index)}")
+        xs = [w.inst(f"load {wide}, ptr {at(slot, wide, index)}") for slot in slots]
+        made = elementwise.apply(op, w, wide.lanes, dtype, xs, dtype)
+        w.line(f"store {wide} {made}, ptr {at(slots[0], wide, index)}")
         following = w.inst(f"add nuw nsw i64 {index}, 1")
-        more = w.inst(f"icmp ult i64 {following}, {len(numbers)}")
+        more = w.inst(f"icmp ult i64 {following}, {rounds}")
         w.line(f"br i1 {more}, label %{head}, label %{done}")
         w.lines.insert(phi, f"  {index} = phi i64 [ 0, %{before} ], [ {following}, %{head} ]")
         e.start(done)
         for k, number in enumerate(numbers):
-            parts[number] = w.inst(f"load {vec}, ptr {at(slots[0], k)}")
+            parts[number] = w.inst(f"load {vec}, ptr {at(slots[0], vec, k)}")
     return parts
 
 
