@@ -14,8 +14,11 @@ from minicc.ir.affine import Dim, symbol
 from minicc.ir.build import Builder
 from minicc.ir.core import Function, Module, Region, Value
 from minicc.ir.interpret import run
+from minicc.ir.printer import print_attribute, quote
+from minicc.ir.schedule import Packing, Schedule
 from minicc.ir.types import F32, TensorType
 from minicc.options import Options
+from minicc.passes.structured.write_schedules import named_groups
 from tests.stages.programs import constant
 
 DEPTH, COLUMNS = 24, 4096  # more than any target keeps near
@@ -66,3 +69,12 @@ def test_each_panel_is_fetched_while_the_one_before_is_read(
     # where the number of rows is free, last steps are shorter than those that shares are made for
     assert len(missing) <= (len(rest) // 4 if free else 0), missing[:5]
     assert free or np.median([found[place] for place in rest]) <= 2
+
+
+def test_panels_of_an_op_without_tiles_are_fetched_too() -> None:
+    module = lower(_product(7), Options(target="avx2"), stop="collapse")
+    ((name, group),) = named_groups(module)
+    bare = Schedule(grid=group.shared, packs=(Packing(0, 1, 4096),))
+    options = Options(target="avx2", schedules=f"{quote(name)} = {print_attribute(bare)}\n")
+    made = run(lower(_product(7), options), [np.ones((7, DEPTH), np.float32)])
+    np.testing.assert_array_equal(made[0], np.full((7, COLUMNS), DEPTH, np.float32))

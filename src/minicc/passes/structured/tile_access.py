@@ -133,7 +133,7 @@ class TileAccess:
 
     def fetch(self, v: Value, share: Share) -> None:
         """Bring in a share of a packed operand."""
-        memory, last = self.low.memory[v], len(self.axes) - 1
+        memory, last = self.low.memory[v], max(len(self.axes) - 1, 0)
         at, indices = self.expressions(share.start, memory.axes, memory.local)
         far = affine.add(at[-1], symbol(f"t{last}"))
         for k, index in enumerate(share.further, len(indices)):
