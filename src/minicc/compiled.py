@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from minicc.backends.base import Backend, Native, Store
 from minicc.backends.layout import Layout
-from minicc.backends.llvm.compile import compile_program
+from minicc.backends.llvm.compile import compile_program, prepare
 from minicc.compiler import Stage, given_by, lower
 from minicc.errors import MiniccError, UserError
 from minicc.ir import affine, graph
@@ -240,6 +240,9 @@ class _Building:
         return Built(args, types, results, tuple(steps), {} if self.plan.whole else known)
 
     def _native(self, function: Function) -> Native:
+        machine, fast = self.options.machine, self.options.math == "fast"
+        store = store_of(self.options, machine)
+        prepare(machine, runtime_code(), store)
         module = self.plan.module if self.plan.whole else Module("graph", [function])
         seconds, options = self.seconds, self.options
 
@@ -258,8 +261,6 @@ class _Building:
         began = time.perf_counter()
         if constant_bytes(program) >= _MUCH:
             give_back()
-        machine, fast = options.machine, options.math == "fast"
-        store = store_of(options, machine)
         native = _BACKEND(program, machine, fast, runtime_code(), store)
         seconds["llvm"] += time.perf_counter() - began
         return native._replace(layout=_as_declared(native.layout, function))

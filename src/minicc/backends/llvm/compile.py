@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
 from itertools import chain
 from threading import Event, Lock
@@ -49,18 +49,29 @@ def compile_program(
     inlined = inlined_kernels(module)
     within = [emit_kernel(f, target) for f in _kernels(module) if f.name in inlined]
     main = Template(emit_main(module, flush_denormals), within=tuple(within))
-    known = _runtime_objects.get((target, runtime))
-    first = [main] if known is not None else [main, Template(runtime.text, ())]
-    templates = chain(first, kernel_templates(module, target))
-    objects = objects_of(templates, target, store, constants_of(module))
-    if known is None:
-        _runtime_objects[target, runtime] = objects[1]
-    else:
-        objects.append(known)
+    objects = objects_of(
+        chain([main], kernel_templates(module, target)), target, store, constants_of(module)
+    )
+    objects += prepare(target, runtime, store).result()
     return Native(link(objects, ["main", *runtime.symbols]), layout_of(module))
 
 
-_runtime_objects: dict[tuple[Target, RuntimeCode], Object] = {}
+_prepared: dict[tuple[Target, RuntimeCode], Future[list[Object]]] = {}
+os.register_at_fork(after_in_child=_prepared.clear)  # who makes them is not in the child
+
+
+def prepare(target: Target, runtime: RuntimeCode, store: Store) -> Future[list[Object]]:
+    """The runtime's code, which no program changes: made on a core that the passes leave free.
+
+    The first use of LLVM in a process takes longer than that, and is over then.
+    """
+    found = _prepared.get((target, runtime))
+    if found is None or (found.done() and found.exception() is not None):
+        pool = ThreadPoolExecutor(1, "minicc-runtime")
+        found = pool.submit(_compiled, Template(runtime.text, ()), target, store)
+        _prepared[target, runtime] = found
+        pool.shutdown(wait=False)
+    return found
 
 
 def objects_of(
@@ -72,10 +83,8 @@ def objects_of(
     """Objects for all that templates are compiled for, from the store or made and stored.
 
     On all cores that the process may use; each thread takes a template, which may be made then, and
-    goes on with it. So only one of them runs Python while the others are in LLVM. What is no kernel
-    calls, and computes nothing but in small kernels within it: without those its code is no faster
-    for being optimised, and ten times as long in the making. One thread begins with `constants`,
-    which are computed and put where they may stay.
+    goes on with it. So only one of them runs Python while the others are in LLVM. One thread begins
+    with `constants`, which are computed and put where they may stay.
     """
     cores = len(os.sched_getaffinity(0))
     texts, waiting, taken, stopped = enumerate(templates), iter(constants), Lock(), Event()
@@ -90,14 +99,8 @@ def objects_of(
             if isinstance(item, Literal):
                 item.settle()
                 continue
-            number, (text, instances, within) = item
-            if within:
-                make = partial(optimise_whole, text, within, target)
-            else:
-                make = partial(optimise, text, target, 2 if instances else 0)
-            code = store(f"object {target.name}", "\n".join([text, *within]), make)
-            linked = [Object(code, {FUNCTION: symbol}, numbers) for symbol, numbers in instances]
-            made[number] = linked or [Object(code)]
+            number, template = item
+            made[number] = _compiled(template, target, store)
 
     pool = ThreadPoolExecutor(cores, "minicc-llvm")
     try:
@@ -110,6 +113,23 @@ def objects_of(
         stopped.set()
         pool.shutdown()
     return [found for number in range(len(made)) for found in made[number]]
+
+
+def _compiled(template: Template, target: Target, store: Store) -> list[Object]:
+    """Objects for all that one template is compiled for.
+
+    What is no kernel calls, and computes nothing but in small kernels within it: without those its
+    code is no faster for being optimised, and ten times as long in the making.
+    """
+    text, instances, within = template
+    if within:
+        make = partial(optimise_whole, text, within, target)
+    else:
+        make = partial(optimise, text, target, 2 if instances else 0)
+    code = store(f"object {target.name}", "\n".join([text, *within]), make)
+    return [Object(code, {FUNCTION: symbol}, numbers) for symbol, numbers in instances] or [
+        Object(code)
+    ]
 
 
 def assemble(module: Module, target: Target, flush_denormals: bool) -> dict[str, str]:
