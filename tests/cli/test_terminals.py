@@ -61,7 +61,8 @@ def test_launches_verify_and_tune_with_an_input_of_rank_0(tmp_path: Path) -> Non
     told = invoke("bench", str(path), *given, "--seconds", "0.01", "--profile", "9")
     assert len(json.loads(told.stdout)["launches"]) == 1
     assert json.loads(invoke("verify", str(path), *given).stdout)["agrees"]
-    assert invoke("tune", str(path), *given, "--minutes", "0.002").exit_code == 0
+    out = str(tmp_path / "m.schedules")
+    assert invoke("tune", str(path), *given, "--minutes", "0.002", "-o", out).exit_code == 0
 
 
 def test_launches_and_a_report_of_what_has_a_program_for_each_set_of_sizes(tmp_path: Path) -> None:

@@ -22,22 +22,22 @@ reset, and loops in `main` need no care. Invariants:
    started or stayed behind a fork costs speed and nothing else.
 
 What remains is a worker that the system takes off its core amid a chunk. Chunks are cut to 4 to 50
-microseconds where instances allow, a hundredth of a time slice or less. A worker whose chunk took
-long because it was taken off (`getrusage` counts that) rests for 2 ms, and twice as long each time
-it happens again soon, up to a quarter of a second: where another process wants the core, the caller
-does nearly all. A worker that wakes on the caller's own core keeps it from the caller, and sleeps
-for 4 to 32 ms. A caller that waits spins for 0.1 ms and then parks, so that the system may run the
-worker on its core.
+microseconds where instances allow, a hundredth of a time slice or less. A worker that lost its core
+rests (see `rests`): where another process wants the core, the caller does nearly all. A worker that
+wakes on the caller's own core keeps it from the caller, and sleeps for 4 to 32 ms. A caller that
+waits spins for 0.1 ms and then parks, so that the system may run the worker on its core.
 """
 
 from __future__ import annotations
 
 import re
 
+from minicc.runtime.rests import CLOSED, FUTEX, REST, RESTING, WAIT
+
 # The block that a team shares, in bytes from its start. What one thread writes while others poll
 # stands apart from the rest by two cache lines, as processors fetch lines in pairs.
 LINE = 128
-OPEN, CLOSED, CPU = 0, 24, 32
+OPEN, CPU = 0, 32
 DONE = LINE
 STUB, FRAME, EXTENT, SHARES, PER_SHARE, MODE = (2 * LINE + 8 * k for k in range(6))
 THREADS, GOAL, ASLEEP, JOINED = (3 * LINE + 8 * k for k in range(4))
@@ -50,15 +50,10 @@ _SLEEPER, PATIENCE = 8, 16
 _SHARE = 8192  # points of work below which a share is not worth telling another thread of
 _CHUNK = 1 << 18  # points of a chunk: 4 us of a product, 50 of what memory bounds
 _WAKE = 100_000  # points that the caller does alone before it wakes those who sleep: waking is 5 us
-# cycles of a chunk, 1 to 2 ms, from which it is asked whether the thread was off its core: shorter
-# than a time slice, and longer than most chunks that are merely long
-_STOLEN = 4_000_000
-_SOON = 100_000_000  # cycles
-_STAND, _LONGEST_STAND, _REST, _LONGEST_REST = 4_000_000, 32_000_000, 2_000_000, 256_000_000  # ns
+_STAND, _LONGEST_STAND = 4_000_000, 32_000_000  # ns
 
-_FUTEX, _GETRUSAGE, _GETCPU = 202, 98, 309  # system calls of Linux
-_WAIT, _WAKE_ALL = 128, 129  # operations on a futex that is the process's own
-_SWITCHES = 136  # in `struct rusage`: how often the thread was taken off its core
+_GETCPU = 309  # a system call of Linux
+_WAKE_ALL = 129  # an operation on a futex that is the process's own
 
 
 def block_bytes(threads: int) -> int:
@@ -106,7 +101,7 @@ park:
   br i1 %late, label %done, label %sleep
 sleep:
   %low = trunc i64 %last to i32
-  call i64 (i64, ...) @syscall(i64 {_FUTEX}, ptr %word, i32 {_WAIT}, i32 %low, ptr null)
+  call i64 (i64, ...) @syscall(i64 {FUTEX}, ptr %word, i32 {WAIT}, i32 %low, ptr null)
   br label %park
 done:
   %parked = phi i1 [false, %entry], [false, %poll], [true, %park]
@@ -124,7 +119,7 @@ take:
   %taken = icmp eq i64 %mark, 0
   br i1 %taken, label %done, label %wake
 wake:
-  call i64 (i64, ...) @syscall(i64 {_FUTEX}, ptr %word, i32 {_WAKE_ALL}, i32 2147483647)
+  call i64 (i64, ...) @syscall(i64 {FUTEX}, ptr %word, i32 {_WAKE_ALL}, i32 2147483647)
   br label %done
 done:
   ret void
@@ -216,6 +211,7 @@ claimed:
 adopt:
   ; rounding and denormals as in the caller
   call void @minicc_set_mode(ptr %mode.at)
+  call void @minicc_note(ptr %health)
   br label %work
 work:
   call void @minicc_chunk(ptr %team, i64 %thread, i64 %share, i64 %chunk)
@@ -336,69 +332,8 @@ define void @minicc_barrier(ptr %team) nounwind {{
 }}
 """
 
-# A worker's life. %health: how often it was switched, when it came back from a rest, its rest.
+# A worker's life; %health is what `rests` knows of it.
 _WORKING = f"""
-; how often the system took this thread off its core
-define internal i64 @minicc_switches() nounwind {{
-  %usage = alloca [18 x i64], align 8
-  %switches.at = getelementptr i8, ptr %usage, i64 {_SWITCHES}
-  store i64 0, ptr %switches.at
-  call i64 (i64, ...) @syscall(i64 {_GETRUSAGE}, i32 1, ptr %usage)
-  %switches = load i64, ptr %switches.at
-  ret i64 %switches
-}}
-
-; whether that happened amid a chunk begun then; it has rested after it
-define internal i1 @minicc_crowded(ptr %team, ptr %health, i64 %begin) nounwind {{
-  %now = call i64 @llvm.readcyclecounter()
-  %spent = sub i64 %now, %begin
-  %long = icmp ugt i64 %spent, {_STOLEN}
-  br i1 %long, label %look, label %no
-look:
-  %switches = call i64 @minicc_switches()
-  %known = load i64, ptr %health
-  store i64 %switches, ptr %health
-  %same = icmp eq i64 %switches, %known
-  br i1 %same, label %no, label %rest
-rest:
-  call void @minicc_rest(ptr %team, ptr %health)
-  ret i1 true
-no:
-  ret i1 false
-}}
-
-; stay away, the longer the sooner it happened again
-define internal void @minicc_rest(ptr %team, ptr %health) nounwind {{
-  %back.at = getelementptr i64, ptr %health, i64 1
-  %rest.at = getelementptr i64, ptr %health, i64 2
-  %begin = call i64 @llvm.readcyclecounter()
-  %back = load i64, ptr %back.at
-  %rest = load i64, ptr %rest.at
-  %since = sub i64 %begin, %back
-  %long = mul i64 %rest, 16
-  %limit = add i64 %long, {_SOON}
-  %soon = icmp ult i64 %since, %limit
-  %double = mul i64 %rest, 2
-  %longer = call i64 @llvm.umin.i64(i64 %double, i64 {_LONGEST_REST})
-  %chosen = select i1 %soon, i64 %longer, i64 {_REST}
-  store i64 %chosen, ptr %rest.at
-  call void @minicc_sleep(ptr %team, i64 %chosen)
-  %end = call i64 @llvm.readcyclecounter()
-  store i64 %end, ptr %back.at
-  ret void
-}}
-
-; sleep for so many nanoseconds, unless the team is closed
-define internal void @minicc_sleep(ptr %team, i64 %nanoseconds) nounwind noinline {{
-  %time = alloca [2 x i64], align 8
-  %part.at = getelementptr i64, ptr %time, i64 1
-  %closed = getelementptr i8, ptr %team, i64 {CLOSED}
-  store i64 0, ptr %time
-  store i64 %nanoseconds, ptr %part.at
-  call i64 (i64, ...) @syscall(i64 {_FUTEX}, ptr %closed, i32 {_WAIT}, i32 0, ptr %time)
-  ret void
-}}
-
 define void @minicc_worker(ptr %team) nounwind {{
 entry:
   %joined.at = getelementptr i8, ptr %team, i64 {JOINED}
@@ -408,13 +343,15 @@ entry:
   %wanted = icmp ult i64 %thread, %threads
   br i1 %wanted, label %join, label %done
 join:
-  %health = alloca [3 x i64], align 8
+  %health = alloca [6 x i64], align 8
+  %long.at = getelementptr i64, ptr %health, i64 3
   %back.at = getelementptr i64, ptr %health, i64 1
   %rest.at = getelementptr i64, ptr %health, i64 2
   %switches = call i64 @minicc_switches()
   store i64 %switches, ptr %health
   store i64 0, ptr %back.at
-  store i64 {_REST}, ptr %rest.at
+  store i64 {REST}, ptr %rest.at
+  store i64 0, ptr %long.at
   %closed.at = getelementptr i8, ptr %team, i64 {CLOSED}
   %cpu.at = getelementptr i8, ptr %team, i64 {CPU}
   {_get("spin", OPEN + PATIENCE)}
@@ -465,7 +402,7 @@ define void @minicc_close(ptr %team) nounwind {{
   %closed = getelementptr i8, ptr %team, i64 {CLOSED}
   store atomic i32 1, ptr %closed seq_cst, align 4
   atomicrmw add ptr %team, i64 1 seq_cst
-  call i64 (i64, ...) @syscall(i64 {_FUTEX}, ptr %closed, i32 {_WAKE_ALL}, i32 2147483647)
+  call i64 (i64, ...) @syscall(i64 {FUTEX}, ptr %closed, i32 {_WAKE_ALL}, i32 2147483647)
   call void @minicc_wake(ptr %team)
   ret void
 }}
@@ -485,5 +422,5 @@ def team_ir(delay: str = "") -> str:
     `delay` is the name of a function `void (i64 place)` for tests, called where a thread may be
     overtaken.
     """
-    text = _WAITING + _CLAIMING + _LAUNCHING + _WORKING
+    text = _WAITING + _CLAIMING + _LAUNCHING + RESTING + _WORKING
     return re.sub(r"; delay (\d)", rf"call void @{delay}(i64 \1)", text) if delay else text
