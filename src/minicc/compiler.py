@@ -26,6 +26,7 @@ from minicc.passes.graph.loops import simplify_loops
 from minicc.passes.graph.simplify import simplify
 from minicc.passes.graph.specialise import specialise
 from minicc.passes.graph.split_complex import split_complex
+from minicc.passes.graph.sum_integers import sum_integers
 from minicc.passes.kernel.hoist import hoist
 from minicc.passes.kernel.unroll import unroll
 from minicc.passes.program.parallelize import parallelize
@@ -110,7 +111,15 @@ STAGES: tuple[Stage, ...] = (
         split_complex,
         needed=True,
     ),
-    # folding first: rules look for constants
+    # before weights are folded to floats
+    _stage(
+        "sum-integers",
+        "sum the integers of quantised operands, and scale the sums",
+        "graph",
+        sum_integers,
+        lambda m, s: sum_integers(m, s.strict, s.target),
+    ),
+    # folding before rules, which look for constants
     _stage("fold-constants", "evaluate what depends on constants alone", "graph", fold_constants),
     _stage("simplify", "apply the named algebraic rules", "graph", simplify, _simplify),
     _stage(

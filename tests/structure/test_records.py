@@ -75,7 +75,7 @@ def test_a_record_is_shown_wherever_a_level_is(tmp_path: Path) -> None:
     assert invoke("compile", MODEL, "--dump", str(tmp_path)).exit_code == 0
     for file, stage in zip(sorted(tmp_path.glob("*.mcc")), STAGES, strict=True):
         assert record_of(stage.home).head() in file.read_text()
-    merged = str(tmp_path / "13-merge.mcc")
+    merged = str(tmp_path / "14-merge.mcc")
     assert head in invoke("opt", merged, "--passes", "fuse").stdout
     machine = invoke("compile", MODEL, "--emit", "llvm").stdout
     assert machine.startswith("; mirrors Inductor: ")

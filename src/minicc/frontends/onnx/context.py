@@ -94,10 +94,7 @@ class Context:
 
     def emit(self, cls: type[Op], *args: Any, **attrs: Any) -> Value:
         """Create an op with one result, or its value if that is known; MC0128 if it is refused."""
-        try:
-            op = cls(*args, loc=self.builder.loc, **attrs)
-        except (TypeError, ValueError, IndexError) as error:
-            raise self.refused(str(error)) from error
+        op = self._made(cls, *args, **attrs)
         if any(isinstance(n, int) and n < 0 for n in op.result.type.shape):
             raise self.refused(f"its result would be {op.result.type}")
         if self.decided and isinstance(op, graph.Slice | graph.Pad):
@@ -111,6 +108,19 @@ class Context:
             return self.constant(self._evaluate(op))
         if sized:
             self._note_ratios(op)
+        return self._added(op)
+
+    def emit_late(self, cls: type[Op], *args: Any, **attrs: Any) -> Value:
+        """Create an op that passes are to see, though its operands may be known."""
+        return self._added(self._made(cls, *args, **attrs))
+
+    def _made(self, cls: type[Op], *args: Any, **attrs: Any) -> Op:
+        try:
+            return cls(*args, loc=self.builder.loc, **attrs)
+        except (TypeError, ValueError, IndexError) as error:
+            raise self.refused(str(error)) from error
+
+    def _added(self, op: Op) -> Value:
         self.use(op.operands)
         self.builder.add(op)
         self._makers[op.result] = op

@@ -103,7 +103,10 @@ def dequantize_linear(
     else:
         whole = x
     wide = F64 if element is F64 else F32
-    return ctx.cast(ctx.emit(graph.Mul, ctx.cast(whole, wide), ctx.cast(by, wide)), element)
+    # passes.graph.sum_integers looks for the integers, those of weights too
+    emit = ctx.emit_late if integer and wide is F32 and x.type.rank >= 2 else ctx.emit
+    floats = emit(graph.Cast, whole, dtype=wide)
+    return ctx.cast(emit(graph.Mul, floats, ctx.cast(by, wide)), element)
 
 
 @operator("DynamicQuantizeLinear")
@@ -176,7 +179,7 @@ def qlinear_matmul(
         rows = ctx.reshape(a_scale, ())
     factor = ctx.emit(graph.Mul, _wide(ctx, rows), _wide(ctx, b_scale))
     factor = ctx.emit(graph.Div, factor, _wide(ctx, y_scale))
-    exact = ctx.emit(graph.Mul, ctx.cast(out, F64), ctx.cast(factor, F64))
+    exact = ctx.emit(graph.Mul, ctx.cast(out, F32), ctx.cast(factor, F32))
     return ctx.reshape(_added(ctx, exact, y_zero), out.type.shape)
 
 
@@ -226,5 +229,5 @@ def qlinear_conv(
     factor = ctx.emit(graph.Div, factor, ctx.reshape(y_scale, ()))
     if factor.type.rank:
         factor = per_channel(ctx, factor, out)
-    exact = ctx.emit(graph.Mul, ctx.cast(out, F64), ctx.cast(factor, F64))
+    exact = ctx.emit(graph.Mul, ctx.cast(out, F32), ctx.cast(factor, F32))
     return _added(ctx, exact, ctx.reshape(y_zero, ()))

@@ -15,7 +15,7 @@ the sums: (a - z) b is a b - z b, of which the last is known for weights.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from math import prod
 from typing import NamedTuple
 
@@ -83,24 +83,41 @@ def apply_words(function: Function, target: Target) -> Function:
 
 
 def _planned(op: Product, made: Makers, ranges: Ranges, target: Target) -> _Plan | None:
-    axes = _axes(op)
-    if op.form or not axes or (isinstance(op, graph.Conv) and op.groups > 1):
-        return None
-    lhs, rhs = (_known(v, ranges) for v in op.operands)
-    less = _zero_point(op, made)
-    for form in target.dots:
+    known = {v for v in op.operands if isinstance(made.get(v), graph.Constant)}
+    forms = tuple(_profitable(op, known, target))
+    less = _zero_point(op, made) if forms else None
+    lhs, rhs = (range_of(v, ranges) for v in op.operands)
+    for form in forms:
         kinds = FORMS[form]
-        depths = [v.type.shape[axis] for v, axis in zip(op.operands, axes, strict=True)]
-        filled = all(isinstance(n, int) and -n % kinds.parts <= n * (_WASTE - 1) for n in depths)
-        if not filled or not _profits(op, made, kinds.parts):
-            continue
         for swapped in (False, True):
             if all(map(_fits, (lhs, rhs), kinds[:: -1 if swapped else 1])):
                 return _Plan(form, swapped)
-        bytes_ = () if less is None else [_known(v, ranges) for v in less.operands]
+        bytes_ = () if less is None else [range_of(v, ranges) for v in less.operands]
         if bytes_ and all(map(_fits, (rhs, *bytes_), (kinds.rhs, kinds.lhs, kinds.lhs))):
             return _Plan(form, less=less)
     return None
+
+
+def words_pay(op: Product, ranges: Sequence[Range], known: Set[Value], target: Target) -> bool:
+    """Whether a product like this one, of integers in such ranges, would be one of words.
+
+    `known` are values that depend on constants alone, whose words are made when compiling.
+    """
+    forms = [FORMS[form] for form in _profitable(op, known, target)]
+    return any(all(map(_fits, ranges, kinds[::order])) for kinds in forms for order in (1, -1))
+
+
+def _profitable(op: Product, known: Set[Value], target: Target) -> Iterator[str]:
+    """The forms in which a product would take less time, were its operands to fit them."""
+    axes = _axes(op)
+    if op.form or not axes or (isinstance(op, graph.Conv) and op.groups > 1):
+        return
+    depths = [v.type.shape[axis] for v, axis in zip(op.operands, axes, strict=True)]
+    for form in target.dots:
+        parts = FORMS[form].parts
+        filled = all(isinstance(n, int) and -n % parts <= n * (_WASTE - 1) for n in depths)
+        if filled and _profits(op, known, parts):
+            yield form
 
 
 def _zero_point(op: Product, made: Makers) -> graph.Sub | None:
@@ -155,8 +172,8 @@ def _fits(found: Range, kind: DType) -> bool:
     return low <= found[0] and found[1] <= high
 
 
-def _profits(op: Product, made: Makers, parts: int) -> bool:
-    moved = [v for v in op.operands if not isinstance(made.get(v), graph.Constant)]
+def _profits(op: Product, known: Set[Value], parts: int) -> bool:
+    moved = [v for v in op.operands if v not in known]
     packed = sum(prod(map(typical, v.type.shape)) for v in moved)
     axis = _axes(op)[0]
     depth = op.w.type.shape[1:] if isinstance(op, graph.Conv) else op.a.type.shape[axis : axis + 1]
@@ -170,13 +187,14 @@ def ranges_of(ops: Sequence[Op]) -> Ranges:
     for op in ops:
         if len(op.results) == 1 and op.result.type.dtype.is_integer:
             low, high = _widest(op.result.type.dtype)
-            here = _range(op, [_known(v, found) for v in op.operands])
+            here = _range(op, [range_of(v, found) for v in op.operands])
             if here is not None and low <= here[0] and here[1] <= high:
                 found[op.result] = here
     return found
 
 
-def _known(value: Value, ranges: Ranges) -> Range:
+def range_of(value: Value, ranges: Ranges) -> Range:
+    """The least and the greatest that elements of a value may be."""
     return ranges.get(value) or _widest(value.type.dtype)
 
 
