@@ -24,13 +24,14 @@ _V3_FLAGS = frozenset((
 ))
 # fmt: on
 _V4_FLAGS = _V3_FLAGS | {"avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl"}
+_LLVM_DOTS = {"avx512_vnni": "avx512vnni", "avx_vnni": "avxvnni"}
 _LLVM_NAMES = {
     "sse4.1": "sse4_1",
     "sse4.2": "sse4_2",
     "bmi": "bmi1",
     "lzcnt": "abm",
+    **{name: linux for linux, name in _LLVM_DOTS.items()},
 }
-_LLVM_DOTS = {"avx512_vnni": "avx512vnni", "avx_vnni": "avxvnni"}
 
 
 class Target(NamedTuple):

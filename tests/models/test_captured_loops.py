@@ -597,3 +597,34 @@ def test_an_index_of_rounds_and_of_data() -> None:
     fast = minicc.jit(f)
     np.testing.assert_allclose(fast(x, places), f(x, places))
     assert "6 rounds, a loop of the graph" in str(fast.explain())
+
+
+def test_an_element_at_what_a_loop_leaves_is_a_scalar() -> None:
+    def f(x: Any) -> Any:
+        for k in range(5):
+            if x[0] > x[-1]:
+                raise ValueError(k)
+        return x[k], x[(k + 1) % 3], x[k - 1]
+
+    x = np.array([-1.0, -1.5, 6.0, 5.0, 4.0])
+    for got, want in zip(minicc.jit(f)(x), f(x), strict=True):
+        assert type(got) is type(want)
+        assert got == want
+
+
+def test_an_error_that_names_a_number_of_the_round() -> None:
+    def f(x: Any) -> Any:
+        for k in range(7):
+            if x[0, 0] <= 2:
+                raise KeyError(k)
+        return x * 2
+
+    fast = minicc.jit(f)
+    for x in (np.full((2, 2), 3.0), np.ones((2, 2))):
+        try:
+            want = f(x)
+        except KeyError as error:
+            with pytest.raises(KeyError, match=str(error)):
+                fast(x)
+        else:
+            np.testing.assert_array_equal(fast(x), want)

@@ -3,6 +3,7 @@
 import itertools
 import math
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -239,6 +240,17 @@ def test_scipy_runs_on_the_host() -> None:
         return linalg.expm(a) @ a, special.gamma(a * a) + 1, special.erf(a)
 
     compare(f, (normal(3, 3).astype("f8"),))
+
+
+@pytest.mark.parametrize(
+    ("name", "want"), [("erf", math.erf), ("expit", lambda x: 1 / (1 + math.exp(-x)))]
+)
+def test_functions_of_scipy_are_compiled(name: str, want: Callable[[float], float]) -> None:
+    """They arrive as ufuncs that NumPy has none of, also where SciPy is not there to ask."""
+    ufunc = SimpleNamespace(__name__=name)
+    g = minicc.jit(lambda x: x.__array_ufunc__(ufunc, "__call__", x))
+    x = normal(3, 5).astype("f8")
+    agree(g(x), np.vectorize(want)(x), 1e-12)
 
 
 def test_prints_at_every_call(capsys: pytest.CaptureFixture[str]) -> None:

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import minicc
+from minicc.target import TARGETS
 
 
 def summed(acc: Any, x: Any) -> Any:
@@ -96,3 +97,16 @@ def test_numpy_lays_out_by_gaps_too() -> None:
 
     x = np.ones((2, 6, 5))
     assert [a.strides for a in minicc.jit(f)(x)] == [a.strides for a in f(x)]
+
+
+@pytest.mark.parametrize("target", [name for name, t in TARGETS.items() if t.runs_here()])
+def test_bytes_seen_as_booleans_are_true_where_they_are_not_zero(target: str) -> None:
+    def f(b: Any) -> Any:
+        return (
+            b[::-1].copy(), np.concatenate([b, b]), b.reshape(3, 8).T.copy(), b & True, ~b,
+            np.where(b, 1, 2), b.astype(int), b.sum(), b[3:].any(), b[1:3].copy(),
+        )  # fmt: skip
+
+    b = np.array([0x80, 2, 255, 254, 0, 1, 3, 128] * 3, np.uint8).view(bool)
+    for got, want in zip(minicc.jit(f, target=target)(b), f(b), strict=True):
+        np.testing.assert_array_equal(np.not_equal(got, 0), np.not_equal(want, 0))

@@ -47,7 +47,6 @@ SPECIAL: dict[str, dict[float, float]] = {
         -126: 2.0**-126,
         1: 2,
         -3: 0.125,
-        0.5: math.sqrt(2),
     },
     "exp2_nonpositive": {
         0: 1,
@@ -57,7 +56,6 @@ SPECIAL: dict[str, dict[float, float]] = {
         -126: 2.0**-126,
         -1: 0.5,
         -3: 0.125,
-        -0.5: math.sqrt(0.5),
     },
     "log": {1: 0, 0: -INF, INF: INF, -INF: NAN, -1: NAN, -TINY: NAN, TINY: -149 * math.log(2)},
     "tanh": {0: 0, INF: 1, -INF: -1, 40: 1, -3e38: -1, TINY: TINY, -TINY: -TINY},

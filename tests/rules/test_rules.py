@@ -90,7 +90,7 @@ PROGRAMS: dict[str, Callable[[Builder, Value], Value]] = {
         b, b.emit(graph.Mul, x, constant(b, np.float32(0.3)))
     ),
     "division-by-sum-of-powers": lambda b, x: _normalised(b, _powers(b, x)),
-    "power-of-two": lambda b, x: b.emit(graph.Pow, x, constant(b, np.float32(2))),
+    "whole-power": lambda b, x: b.emit(graph.Pow, x, constant(b, np.float32(7))),
     "convolution-of-narrow": lambda b, x: _conv(b, b.emit(graph.Cast, x, dtype=F16)),
     "product-of-narrow": lambda b, x: b.emit(
         graph.Contract,

@@ -42,3 +42,17 @@ class Builder:
         inner = Builder(self.loc)
         yields = body(inner)
         return Region(args, inner.ops, yields)
+
+
+def whole_power(multiply: Callable[[Value, Value], Value], x: Value, exponent: int) -> Value:
+    """A power of 1 or more by squares, and a product for each bit of the exponent that is set."""
+    square, result = x, None
+    while True:
+        if exponent & 1:
+            result = square if result is None else multiply(result, square)
+        exponent >>= 1
+        if not exponent:
+            break
+        square = multiply(square, square)
+    assert result is not None
+    return result

@@ -19,7 +19,7 @@ from minicc.backends.llvm.tiles import (
     split_axis,
 )
 from minicc.backends.llvm.transpose import transpose
-from minicc.backends.llvm.writer import Vec
+from minicc.backends.llvm.writer import Vec, Writer
 from minicc.errors import CompilerBug
 from minicc.ir import affine_facts, kernel
 from minicc.ir.affine import Dim
@@ -58,7 +58,7 @@ def _load_chunk(
     else:
         at = [_at(e, pointer, element, offset + k * step) for k in range(width)]
         loaded = gathered(e.w, vec, [w.inst(f"load {element}, ptr {a}, align {size}") for a in at])
-    return w.inst(f"trunc {vec} {loaded} to {vec.mask}") if type.dtype.kind == "b" else loaded
+    return _truth(w, vec, loaded) if type.dtype.kind == "b" else loaded
 
 
 def _count(e: Emitter, op: kernel.Load | kernel.Store | kernel.Mask) -> str:
@@ -119,7 +119,12 @@ def _load_some(
             at = _element(e, pointer, element, offset, place, step)
             parts.append(w.inst(f"load {element}, ptr {at}, align {type.dtype.bytes}"))
         loaded = w.select(vec, mask, gathered(e.w, vec, parts), _zero(vec))
-    return w.inst(f"trunc {vec} {loaded} to {vec.mask}") if type.dtype.kind == "b" else loaded
+    return _truth(w, vec, loaded) if type.dtype.kind == "b" else loaded
+
+
+def _truth(w: Writer, vec: Vec, bytes_: str) -> str:
+    """Which bytes are true: those that are not zero, as in NumPy, where any may be booleans."""
+    return w.compare("ne", vec, bytes_, _zero(vec))
 
 
 def _zero(vec: Vec) -> str:

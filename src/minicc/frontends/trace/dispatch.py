@@ -281,6 +281,10 @@ def _holds_values(x: Any) -> bool:
     return isinstance(x, Value) or (type(x) in (list, tuple) and any(map(_holds_values, x)))
 
 
+# functions of other libraries, and what NumPy has that gives such types and such an order in memory
+_ALIKE = {"erf": "tanh", "expit": "tanh"}
+
+
 def _shown(name: str) -> str:
     return name if name.startswith(("ndarray.", "__")) else f"np.{name}"
 
@@ -292,7 +296,7 @@ def _real(name: str) -> Callable[..., Any]:
     if name.startswith("ndarray."):
         return partial(_method, name.partition(".")[2])
     function: Any = np
-    for part in name.split("."):
+    for part in _ALIKE.get(name, name).split("."):
         function = getattr(function, part)
     real: Callable[..., Any] = function
     return real

@@ -164,7 +164,9 @@ def getitem(recorder: Recorder, box: Tracer, index: Any) -> Any:
         lens = _place_lens(recorder, places, box)
         if lens.move(box.shadow()).ndim:
             return box.look(lens)
-    return Tracer(recorder, _advanced(recorder, box.value(), _expanded(key, box.ndim)))
+    made = Tracer(recorder, _advanced(recorder, box.value(), _expanded(key, box.ndim)))
+    made.scalar = places is not None and not made.ndim
+    return made
 
 
 def _place_lens(recorder: Recorder, places: Key, box: Tracer) -> Lens:

@@ -140,10 +140,18 @@ def trace_values(
             if not recorder.loops:
                 raise
             key = recorder.loops[-1].key
-            why = f"a round raises {type(error).__name__}: {error}"
+            why = f"a round raises {type(error).__name__}{_said_by(error)}"
         plain[key] = why
         if path is not None:
             path = path.again(Tree(plain) if given and given.boxes else None)
+
+
+def _said_by(error: Exception) -> str:
+    """What an error says, if that needs no traced value."""
+    try:
+        return f": {error}"
+    except WrittenOut:  # a number of the round is in it
+        return ""
 
 
 def _place(f: Callable[..., Any]) -> str:

@@ -6,6 +6,7 @@ NumPy's by construction. The formulas of composed functions stand in `formulas`.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,7 @@ from minicc.frontends.trace.recorder import Recorder
 from minicc.frontends.trace.registry import FUNCTIONS, traces
 from minicc.frontends.trace.tracer import Content, Tracer
 from minicc.ir import graph
+from minicc.ir.build import whole_power
 from minicc.ir.core import Value
 from minicc.ir.types import BOOL, I64, DType
 
@@ -142,17 +144,9 @@ def _power(recorder: Recorder, base: Operand, exponent: Operand) -> Value | None
         raise OverflowError(f"Python integer {exponent} out of bounds for {element.numpy}")
     if exponent < 0:
         raise ValueError("Integers to negative integer powers are not allowed.")
-    result: Value | None = None
-    square = base
-    while exponent:
-        if exponent & 1:
-            result = square if result is None else recorder.emit(graph.Mul, result, square)
-        exponent >>= 1
-        if exponent:
-            square = recorder.emit(graph.Mul, square, square)
-    if result is None:
+    if not exponent:
         return recorder.broadcast(recorder.scalar(1, element), tuple(base.type.extents))
-    return result
+    return whole_power(partial(recorder.emit, graph.Mul), base, exponent)
 
 
 def _register(name: str) -> None:

@@ -11,17 +11,19 @@ produces, so that applying it again changes nothing.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from math import prod
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
 from minicc.ir import core, graph
-from minicc.ir.build import Builder
+from minicc.ir.build import Builder, whole_power
 from minicc.ir.core import Array, Op, Value
 from minicc.ir.types import BF16, F16, F32, F64, is_free
 from minicc.passes.graph.fold_constants import evaluated
 
+_MOST_SQUARED = 8  # exponent of a power that is products: their roundings add up
 _OFTEN = 4  # times that a weight is multiplied, from which on it is worth being held in f32
 Class = Literal["exact", "reassociates", "approximates"]
 Producer = Callable[[Value], "Op | None"]
@@ -176,13 +178,17 @@ def _build_distributed(b: Builder, op: Any, found: Any) -> Value:
     return b.emit(graph.Add, scaled, _emit_folded(b, graph.Mul, shift, scale))
 
 
-def _match_square(op: graph.Pow, producer: Producer) -> Any:
-    known = _number(constant_of(op.b, producer)) == 2
-    return op.a if known and op.a.type == op.result.type else None
+def _match_whole_power(op: graph.Pow, producer: Producer) -> int | None:
+    exponent = _number(constant_of(op.b, producer))
+    if op.a.type != op.result.type:
+        return None
+    # each product is rounded to the element, of which narrow ones have few bits
+    most = _MOST_SQUARED if op.a.type.dtype.bits >= 32 else 2
+    return int(exponent) if exponent in range(2, most + 1) else None
 
 
-def _build_square(b: Builder, op: graph.Pow, x: Value) -> Value:
-    return b.emit(graph.Mul, x, x)
+def _build_whole_power(b: Builder, op: graph.Pow, exponent: int) -> Value:
+    return whole_power(partial(b.emit, graph.Mul), op.a, exponent)
 
 
 # approximates: as good a result from other roundings
@@ -329,8 +335,8 @@ RULES: tuple[Rule, ...] = (
         _build_distributed,
         alone=True,
     ),
-    # the square is rounded once, which the power need not be
-    Rule("power-of-two", graph.Pow, "reassociates", _match_square, _build_square),
+    # two roundings or three where the power has one
+    Rule("whole-power", graph.Pow, "reassociates", _match_whole_power, _build_whole_power),
     # A power of 2 takes fewer instructions than one of e, and a positive scale of the exponents
     # joins its factor. The product's rounding adds a relative error of the exponent's size, which
     # is harmless where no exponent is above 0: the greatest power is 1, and the error of the

@@ -28,7 +28,7 @@ from minicc.passes.structured.fusion_plan import (
     Wishes,
 )
 from minicc.passes.structured.judge_fusion import judge
-from minicc.passes.structured.merge import merge_siblings
+from minicc.passes.structured.merge import merge_siblings, without_unread
 from minicc.target import Target
 
 
@@ -220,13 +220,14 @@ def _emit_group(plan: Planned, forward: dict[Value, Value], exported: set[Value]
     results = [v for v in made if v in exported]
     ops, known = merge_siblings(ops)
     yields = [known.get(inner[v], inner[v]) for v in results]
+    body = without_unread(Region(args, ops, yields))
     loc = merge_locations(*[m.op.loc for m in plan.members])
     operands = [forward.get(v, v) for v in inputs]
     group = Group(
         operands,
         shared=plan.shared,
         label=label(loc),
-        body=Region(args, ops, yields),
+        body=body,
         loc=loc,
     )
     for v, new in zip(results, group.results, strict=True):

@@ -112,11 +112,11 @@ class GroupState:
         self.alone = False  # whether there is one point of what is covered at a time
         self.held: dict[str, list[Value]] = {}
         self.ends: dict[str, Value | Dim] = {}  # of dimensions whose step may be partial
-        self.readers: dict[Value, list[Map]] = {}
+        self.readers: dict[Value, list[tuple[Map, dict[str, int]]]] = {}
         for op in group.body.ops:
             assert isinstance(op, Generic)
             for v, m in zip(op.operands, op.input_maps, strict=True):
-                self.readers.setdefault(v, []).append(m)
+                self.readers.setdefault(v, []).append((m, dict(op.tile)))
 
     def enter(self) -> Builder:
         """Begin the body of a loop; what was built so far."""

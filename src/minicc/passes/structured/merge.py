@@ -21,7 +21,7 @@ from minicc.ir import affine, arith
 from minicc.ir.affine import Dim
 from minicc.ir.build import Builder
 from minicc.ir.core import Function, Module, Op, Region, Value
-from minicc.ir.rewrite import everywhere, inline, live, merge_locations
+from minicc.ir.rewrite import everywhere, inline, live, merge_locations, used_by
 from minicc.ir.space import REDUCTION, Iter, Space
 from minicc.ir.structured import Generic, Map, plain_names
 from minicc.ir.types import TensorType
@@ -287,6 +287,39 @@ def merge_siblings(ops: Sequence[Op]) -> tuple[list[Op], dict[Value, Value]]:
             forward.update(zip(op.results, current.results, strict=True))
             out.append(current)
     return out, forward
+
+
+def without_unread(body: Region) -> Region:
+    """A group's body whose ops have no results that nobody reads.
+
+    What only an op that was merged with its maker had read is one. Sums stay: the kinds of an op's
+    dimensions are theirs.
+    """
+    read = used_by(body)
+    forward: dict[Value, Value] = {}
+    ops: list[Op] = []
+    for op in body.ops:
+        assert isinstance(op, Generic)
+        kept = [k for k, v in enumerate(op.results) if v in read or op.combine[k] is not None]
+        if op.into or not kept:
+            kept = list(range(len(op.results)))
+        fresh = op if len(kept) == len(op.results) else _with_results(op, kept)
+        ops.append(fresh.rebuilt([forward.get(v, v) for v in op.operands]))
+        forward.update(zip([op.results[k] for k in kept], ops[-1].results, strict=True))
+    return Region(body.args, ops, [forward.get(v, v) for v in body.yields])
+
+
+def _with_results(op: Generic, kept: Sequence[int]) -> Generic:
+    """An op with some of its results."""
+    yields = [op.body.yields[k] for k in kept]
+    attrs = {
+        **op.attrs,
+        "maps": (*op.input_maps, *[op.yield_maps[k] for k in kept]),
+        "shapes": tuple([op.shapes[k] for k in kept]),
+        "combine": tuple([op.combine[k] for k in kept]),
+    }
+    body = Region(op.body.args, live(op.body.ops, yields), yields)
+    return Generic.make(op.operands, attrs, (body,), op.loc)
 
 
 def _siblings(first: Generic, second: Generic) -> bool:
