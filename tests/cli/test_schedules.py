@@ -194,6 +194,15 @@ GRID, ROWS = 'grid = ["m", "n"]', 'grid = ["r", "c"]'
         (0, f'{GRID}, around = [[0, "k", 4]]', "op 0 has no tile, and a loop around it"),
         (0, f"{GRID}, packs = [[0, 2, 0]]", "there is no operand 2 of op 0"),
         (0, f"{GRID}, packs = [[0, 1, 0], [0, 1, 8]]", "an operand is packed twice"),
+        (0, f"{GRID}, tiles = <m=20, n=8>, promotes = [[0, 1]]", ""),
+        (0, f"{GRID}, promotes = [[0, 1]]", "instances along m would make the same copy for op 0"),
+        (0, f"{GRID}, promotes = [[0, 2]]", "there is no operand 2 of op 0"),
+        (
+            0,
+            f"{GRID}, tiles = <m=20>, packs = [[0, 1, 0]], promotes = [[0, 1]]",
+            "an operand is copied twice",
+        ),
+        (1, f"{ROWS}, promotes = [[0, 0]]", "r has no known extent, and op 0 an operand that is"),
         (
             0,
             f"{GRID}, tiles = <m=20, n=40, k=8>, unroll = [8, 40000]",

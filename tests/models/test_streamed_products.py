@@ -61,11 +61,13 @@ def test_streamed(
     check(function, left, right, element)
 
 
-def check(function: Callable[..., Any], left: Any, right: Any, element: type) -> None:
+def check(
+    function: Callable[..., Any], left: Any, right: Any, element: type, target: str | None = None
+) -> None:
     """The product is right, with the same bits at 1 and 2 threads."""
     wide = f64 if np.dtype(element).kind == "f" else element
     want = function(left.astype(wide), right.astype(wide))
-    results = [minicc.jit(function, threads=n)(left, right) for n in (1, 2)]
+    results = [minicc.jit(function, threads=n, target=target)(left, right) for n in (1, 2)]
     np.testing.assert_array_equal(results[0], results[1])
     bound = 64 * np.finfo(element).eps if wide is f64 else 0
     assert np.abs(results[0] - want).max() <= bound * np.sqrt(left.shape[-1]) * np.abs(want).max()

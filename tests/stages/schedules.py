@@ -9,7 +9,7 @@ from minicc.compiler import lower
 from minicc.ir.affine import typical
 from minicc.ir.core import Module
 from minicc.ir.printer import print_attribute, quote
-from minicc.ir.schedule import Around, Cover, Packing, Schedule, Sums, Unroll
+from minicc.ir.schedule import Around, Cover, Packing, Promotion, Schedule, Sums, Unroll
 from minicc.ir.space import REDUCTION
 from minicc.ir.structured import HOLD, PARTIAL, Generic, Group
 from minicc.options import Options
@@ -102,6 +102,9 @@ def _drawn(group: Group, own: Schedule, rng: Random) -> Schedule:
         changes["packs"] = tuple(
             [Packing(*p, rng.choice((0, 0, 5, 4096))) for p in places if rng.random() < 0.3]
         )
+    if anew("promotes") or "tiles" in changes or "packs" in changes:
+        places = [(k, n) for k, op in enumerate(ops) for n in range(len(op.operands))]
+        changes["promotes"] = tuple([Promotion(*p) for p in places if rng.random() < 0.2])
     if anew("unroll"):
         changes["unroll"] = Unroll(rng.randint(0, 12), rng.choice((64, 1024, 6144)))
     return own._replace(**changes)  # type: ignore[arg-type]

@@ -1,12 +1,12 @@
 """Schedules: how one group of the structured level is computed, as a value with a syntax.
 
     schedule<grid = ["n", "co", "h"], tiles = <co=32, h=14>, sums = [[0, <ci=128>, ["kh"]]],
-             packs = [[0, 1, 8192]]>
+             packs = [[0, 1, 8192]], promotes = [[1, 1]]>
 
 A schedule is an attribute of its group, over the names of the group's dimensions. It is frozen, is
 written by the stage `schedule` or by a person, and used up by what obeys it: `tile` takes what is
-said of dimensions, `pack` the packings, `bufferize` hands on what is unrolled. Ops and operands are
-named by their positions. Whether a schedule fits a group is said by
+said of dimensions, `pack` the packings and promotions, `bufferize` hands on what is unrolled. Ops
+and operands are named by their positions. Whether a schedule fits a group is said by
 `passes.structured.legal`.
 """
 
@@ -48,6 +48,13 @@ class Packing(NamedTuple):
     ahead: int
 
 
+class Promotion(NamedTuple):
+    """An operand of which each instance copies what it reads, in that order, before it does."""
+
+    op: int
+    operand: int
+
+
 class Cover(NamedTuple):
     """How a shared dimension whose extent is free is covered; see `structured.group`."""
 
@@ -81,16 +88,17 @@ class Schedule(NamedTuple):
     sums: tuple[Sums, ...] = ()
     around: tuple[Around, ...] = ()
     packs: tuple[Packing, ...] = ()
+    promotes: tuple[Promotion, ...] = ()
     unroll: Unroll = Unroll()
 
     def tiled(self) -> Schedule | None:
         """What is left to do where the group is tiled; None if that is as usual."""
-        left = Schedule(packs=self.packs, unroll=self.unroll)
+        left = Schedule(packs=self.packs, promotes=self.promotes, unroll=self.unroll)
         return None if left == Schedule() else left
 
     def packed(self) -> Schedule | None:
         """What is left to do where operands are packed, too."""
-        return self._replace(packs=()).tiled()
+        return self._replace(packs=(), promotes=()).tiled()
 
 
 def schedule_of(fields: Iterable[tuple[str, Any]]) -> Schedule:
@@ -155,5 +163,6 @@ _READ: dict[str, Callable[[Any], Any]] = {
     "sums": _each(lambda op, blocks, cut: Sums(_number(op), _pairs(blocks), _names(cut))),
     "around": _each(lambda op, name, n: Around(_number(op), _names([name])[0], _number(n))),
     "packs": _each(lambda *numbers: Packing(*map(_number, numbers))),
+    "promotes": _each(lambda *numbers: Promotion(*map(_number, numbers))),
     "unroll": lambda value: Unroll(*map(_number, value)),
 }

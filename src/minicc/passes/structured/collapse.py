@@ -19,7 +19,8 @@ from minicc.ir.rewrite import Rebuilder, everywhere, rebuild
 from minicc.ir.space import PARALLEL, Iter, Space
 from minicc.ir.structured import Generic, Group, Map, names_of
 from minicc.passes.structured.contraction import contractions_in
-from minicc.passes.structured.schedule import cheapest_tile, constants_of, product_of
+from minicc.passes.structured.products import cheapest_tile, product_of
+from minicc.passes.structured.schedule import constants_of
 from minicc.target import Target
 
 _GAIN = 0.97  # of the cost before: for less the maps are not made longer

@@ -7,7 +7,7 @@ from math import isqrt
 from typing import NamedTuple
 
 from minicc.ir.affine import Expr
-from minicc.ir.schedule import Around
+from minicc.ir.schedule import Around, Promotion
 from minicc.ir.space import REDUCTION
 from minicc.ir.structured import Generic, Map, contiguous_name, names_of
 from minicc.passes.structured.rows import Steps
@@ -44,6 +44,7 @@ class Draft:
         self.tiles = dict(tiles)
         self.cuts = cuts
         self.around: tuple[Around, ...] = ()
+        self.promotes: tuple[Promotion, ...] = ()
         self.steps = dict(steps or {})
         self.widths = dict(widths or {})
 

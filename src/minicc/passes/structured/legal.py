@@ -12,7 +12,7 @@ from math import prod
 from minicc.errors import UserError
 from minicc.ir import affine
 from minicc.ir.affine_facts import linear
-from minicc.ir.schedule import Cover, Packing, Schedule, Sums
+from minicc.ir.schedule import Cover, Schedule, Sums
 from minicc.ir.space import PARALLEL, REDUCTION, SEQUENTIAL, Iter
 from minicc.ir.structured import (
     HOLD,
@@ -28,6 +28,7 @@ from minicc.target import Target
 
 _MOST_AT_ONCE = 1 << 13  # elements of an op's tile, as code is written out for its vectors
 _MOST_TOTALS = 1 << 18  # of an op, that wait in scratch
+_MOST_COPIED = 1 << 20  # elements of an operand that an instance copies
 _MOST_WRITTEN_OUT = 1 << 15  # elements of all tiles of a loop that is written out
 
 
@@ -36,7 +37,8 @@ def require_legal(group: Group, schedule: Schedule, target: Target, tiled: bool 
 
     Of a group that is tiled only what is left of it is looked at.
     """
-    wrong = [*_Check(group, schedule, target).packs()] if tiled else legal(group, schedule, target)
+    check = _Check(group, schedule, target)
+    wrong = [*check.packs(), *check.promotes()] if tiled else legal(group, schedule, target)
     if wrong:
         text = f"a schedule does not fit its group: {'; '.join(wrong)}"
         raise UserError("MC0185", text, where=group.loc)
@@ -66,7 +68,7 @@ class _Check:
             yield f"its grid is of {_list(grid)}, and the group shares {_list(shared)}"
             return
         found = [*self.sizes(), *self.steps(), *self.widths(), *self.covers(), *self.sums()]
-        found += [*self.around(), *self.packs()]
+        found += [*self.around(), *self.packs(), *self.promotes()]
         yield from found or [*self.amounts()]
 
     def sizes(self) -> Iterator[str]:
@@ -221,11 +223,35 @@ class _Check:
         pairs = [(p.op, p.operand) for p in self.schedule.packs]
         if len({*pairs}) < len(pairs):
             yield "an operand is packed twice"
-        for packing in self.schedule.packs:
-            yield from self._packing(packing)
+        for position, k, _ in self.schedule.packs:
+            yield from self._packing(position, k)
 
-    def _packing(self, packing: Packing) -> Iterator[str]:
-        position, k, _ = packing
+    def promotes(self) -> Iterator[str]:
+        """What is wrong with copies that instances make."""
+        packed = {(p.op, p.operand) for p in self.schedule.packs}
+        if len({*self.schedule.promotes} - packed) < len(self.schedule.promotes):
+            yield "an operand is copied twice"
+        for position, k in self.schedule.promotes:
+            yield from [*self._packing(position, k)] or self._promotion(position, k)
+
+    def _promotion(self, position: int, k: int) -> Iterator[str]:
+        op = self.ops[position]
+        names = names_of(op.maps[k])
+        size = 1
+        for i in op.space.iters:
+            extent, shared = i.extent, i.name in self.group.shared
+            if not isinstance(extent, int):
+                yield f"{i.name} has no known extent, and op {position} an operand that is promoted"
+                return
+            points = self.tiles.get(i.name, 1) if shared else extent
+            if i.name in names:
+                size *= points
+            elif shared and points < extent:
+                yield f"instances along {i.name} would make the same copy for op {position}"
+        if size > _MOST_COPIED:
+            yield f"instances copy {size} elements for op {position}, and {_MOST_COPIED} may"
+
+    def _packing(self, position: int, k: int) -> Iterator[str]:
         if not 0 <= position < len(self.ops) or not 0 <= k < len(self.ops[position].operands):
             yield f"there is no operand {k} of op {position}"
             return

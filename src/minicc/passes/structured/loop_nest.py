@@ -80,18 +80,20 @@ class Nest(TileAccess):
     def fits_registers(self, k: int) -> bool:
         """Whether one tile is all of an instance's result `k`.
 
-        And every reader wants it at the same point.
+        And every reader wants all of it at once.
         """
         result = self.op.results[k]
         m, *others = self.op.maps_of(k)
         if others:
             return False
         names = set().union(*[affine.symbols(e) for e in m])
-        whole = all(
-            self.tiles.get(n, 1) == self.extents[n] for n in self.own_parallel if n in names
-        )
+        own = {n: self.extents[n] for n in self.own_parallel if n in names}
+        whole = all(self.tiles.get(n, 1) == extent for n, extent in own.items())
         alone = all(n in names or self.extents[n] == 1 for n in self.own_parallel)
-        return whole and alone and all(r == m for r in self.low.readers.get(result, ()))
+        return (whole and alone) and all(
+            other == m and all(tile.get(n, 1) == extent for n, extent in own.items())
+            for other, tile in self.low.readers.get(result, ())
+        )
 
     def run(self) -> None:
         """All loops of the op."""

@@ -19,7 +19,8 @@ from minicc.ir.structured import Generic, Group, contiguous_name
 from minicc.passes.structured.contraction import contractions_in
 from minicc.passes.structured.draft import lanes_of
 from minicc.passes.structured.legal import legal
-from minicc.passes.structured.schedule import product_of, tail_step
+from minicc.passes.structured.products import product_of
+from minicc.passes.structured.schedule import tail_step
 from minicc.passes.structured.tile_cost import cost_of, register_tiles
 from minicc.target import Target
 

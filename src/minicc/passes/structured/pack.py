@@ -90,7 +90,28 @@ def _pack_group(group: Group, constants: Mapping[Value, Literal], out: list[Op])
             packed = _alone(copy)
         out.append(packed)
         group = _read_packed(group, position, k, names, packed.results[0], distance)
+    for copies, (position, k) in enumerate(sorted(plan.promotes)):  # each stands before its op
+        group = _promote(group, position + copies, k)
     return group.with_regions(group.regions, schedule=plan.packed())
+
+
+def _promote(group: Group, position: int, k: int) -> Group:
+    """The group with a copy of what an instance reads of an operand, which is made in the instance.
+
+    The copy goes through the operand as it lies.
+    """
+    op = group.body.ops[position]
+    assert isinstance(op, Generic)
+    own = [n for n in _order(op, k) if n not in group.shared]
+    names = [*group.shared, *own]
+    copy = _copy(op, k, names, op.operands[k])
+    at_once = _at_once(copy)
+    lies = {n: axis for axis, e in enumerate(op.input_maps[k]) for n in affine.symbols(e)}
+    loops = sorted(own, key=lambda n: (n in at_once, lies[n]))
+    space = Space(copy.space[n] for n in (*group.shared, *loops))
+    copy = copy.rebuilt(copy.operands, space=space, tile=tuple(at_once.items()))
+    body = _replaced(group.body, op, copy, _reading(op, k, copy.result, names))
+    return group.rebuilt(group.operands, (body,))
 
 
 def _order(op: Generic, operand: int) -> list[str]:
@@ -122,22 +143,48 @@ def _copy(op: Generic, operand: int, names: list[str], source: Value) -> Generic
     )
 
 
-def _alone(copy: Generic) -> Group:
-    """The copy as a group of its own.
+def _at_once(copy: Generic) -> dict[str, int]:
+    """What a copy handles at once: vectors of the dimension along which it writes.
 
-    Rows are shared, the contiguous dimension is handled in vectors. Where the source is contiguous
-    along another one, squares of both are turned.
+    Where the source is contiguous along another one, squares of both are turned.
     """
     names, extents = copy.space.names, copy.space.typical
     turned, last = contiguous_name(copy.input_maps[0]), names[-1]
-    tile = {last: extents[last] or 1 if isinstance(copy.space[last].extent, int) else _LINE}
     if turned in names[:-1] and min(extents[str(turned)], extents[last]) >= _SQUARE:
-        tile = {str(turned): _SQUARE, last: _SQUARE}
+        return {str(turned): _SQUARE, last: _SQUARE}
+    return {last: extents[last] or 1 if isinstance(copy.space[last].extent, int) else _LINE}
+
+
+def _alone(copy: Generic) -> Group:
+    """The copy as a group of its own, whose instances share what is not handled at once."""
+    tile = _at_once(copy)
     arg = Value(copy.operands[0].type)
     inner = copy.rebuilt([arg], tile=tuple(tile.items()))
     body = Region((arg,), (inner,), inner.results)
-    shared = tuple(n for n in names if n not in tile)
+    shared = tuple(n for n in copy.space.names if n not in tile)
     return Group(copy.operands, shared=shared, label=_LABEL, body=body, loc=copy.loc)
+
+
+def _reading(
+    op: Generic, k: int, packed: Value, names: Sequence[str], distance: int = 0
+) -> Generic:
+    """An op that reads one of its operands from a copy, whose axes are dimensions."""
+    operands, maps = list(op.operands), list(op.maps)
+    operands[k], maps[k] = packed, tuple(affine.symbol(n) for n in names)
+    ahead = ((k, distance),) if distance else ()
+    return op.rebuilt(operands, maps=tuple(maps), ahead=ahead)
+
+
+def _replaced(region: Region, op: Op, *others: Op) -> Region:
+    """A group's body with other ops in the place of one; the last of them gives its results."""
+    forward: dict[Value, Value] = {}
+    ops: list[Op] = []
+    for old in region.ops:
+        for new in others if old is op else (old,):
+            ops.append(new.rebuilt([forward.get(v, v) for v in new.operands]))
+            forward.update(zip(new.results, ops[-1].results, strict=True))
+        forward.update(zip(old.results, ops[-1].results, strict=True))
+    return Region(region.args, ops, [forward.get(v, v) for v in region.yields])
 
 
 def _read_packed(
@@ -145,31 +192,13 @@ def _read_packed(
 ) -> Group:
     op = group.body.ops[position]
     assert isinstance(op, Generic)
-    arg = Value(packed.type, "packed")
-    operands = list(op.operands)
-    old = operands[operand]
-    operands[operand] = arg
-    maps = list(op.maps)
-    maps[operand] = tuple(affine.symbol(n) for n in names)
-    ahead = ((operand, distance),) if distance else ()
-    forward: dict[Value, Value] = {}
-    ops: list[Op] = []
-    for k, other in enumerate(group.body.ops):
-        if k == position:
-            reads = [forward.get(v, v) for v in operands]
-            ops.append(op.rebuilt(reads, maps=tuple(maps), ahead=ahead))
-        else:
-            ops.append(other.rebuilt([forward.get(v, v) for v in other.operands]))
-        forward.update(zip(other.results, ops[-1].results, strict=True))
-    yields = [forward.get(v, v) for v in group.body.yields]
+    arg, old = Value(packed.type, "packed"), op.operands[operand]
+    body = _replaced(group.body, op, _reading(op, operand, arg, names, distance))
     pairs = [
         (a, v)
         for a, v in zip(group.body.args, group.operands, strict=True)
-        if a is not old or _used(ops, old)
+        if a is not old or any(old in op.operands for op in body.ops)
     ]
     args = [a for a, _ in pairs] + [arg]
-    return group.rebuilt([v for _, v in pairs] + [packed], (Region(args, ops, yields),))
-
-
-def _used(ops: list[Op], value: Value) -> bool:
-    return any(value in op.operands for op in ops)
+    body = Region(args, body.ops, body.yields)
+    return group.rebuilt([v for _, v in pairs] + [packed], (body,))

@@ -13,12 +13,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from math import prod
-from typing import NamedTuple
 
 from minicc.ir import affine_facts
-from minicc.ir.affine import symbols
 from minicc.ir.core import Module, Value, walk_control
-from minicc.ir.schedule import Around, Cover, Schedule, Sums
+from minicc.ir.schedule import Cover, Schedule, Sums
 from minicc.ir.space import REDUCTION
 from minicc.ir.structured import (
     HOLD,
@@ -41,29 +39,20 @@ from minicc.passes.structured.draft import (
     Draft,
     cut_sums,
     lanes_of,
-    mentions,
 )
+from minicc.passes.structured.large_products import draft_of_large
+from minicc.passes.structured.products import cheapest_tile, product_of, vectors_of
 from minicc.passes.structured.schedule_rows import inner_tiles, rows_of
 from minicc.passes.structured.tile_cost import (
     BLOCK,
     LONGEST_CHAIN,
-    Apart,
-    Vectors,
     cheapest,
     free_cost,
     place_of,
 )
 from minicc.target import Target
 
-PACK_READS = 4  # reads of an element from which a copy in the tiles' order pays
 _ROWS = 48  # of a free dimension that an instance has, about
-STREAMED = 8  # rows of a large matrix that are read at once: what processors fetch ahead
-_FEW_ROWS = 16  # that are multiplied by such a matrix
-_DEEP = 256  # terms of a block of sums, whose panel stays in the first cache
-_COLUMNS = 288  # of the totals of a row that wait for the next block
-_MANY_ROWS = 64  # and vectors of columns, of which blocks have enough
-_VAST = 1 << 23  # bytes that no cache keeps for one core
-_PART = 1 << 14  # bits of a part of a row that is worth an instance of its own
 _TALLEST = 12  # rows of a block that ops other than contractions handle at once
 
 
@@ -102,6 +91,7 @@ def choose_schedule(
         cover,
         tuple([Sums(k, *cuts) for k, cuts in sums if cuts != NO_CUTS]),
         draft.around,
+        promotes=draft.promotes,
     )
 
 
@@ -185,56 +175,6 @@ def _draft(group: Group, target: Target, constants: frozenset[Value]) -> Draft:
     return _whole_rows(group, found, target)
 
 
-class Product(NamedTuple):
-    """A contraction as its register tiles see it.
-
-    The dimension of its vectors, the rows of its group that have more than a point, the length of
-    its sums, its vectors, which rows have free extents, and which lie apart in the memory of lhs,
-    with how often a tile computes the addresses of all.
-    """
-
-    contraction: Contraction
-    vector: str
-    rows: tuple[str, ...]
-    depth: int
-    layout: Vectors
-    free: frozenset[str]
-    apart: Apart
-
-
-def product_of(
-    group: Group, contraction: Contraction, target: Target, constants: frozenset[Value]
-) -> Product | None:
-    """How a group's only contraction is tiled; None where it is not summed in vectors of rows."""
-    op, vector = contraction.op, contraction.columns
-    extents = op.space.typical
-    if vector is None or not _reads_vectors(group, op, vector, constants):
-        return None
-    rows = tuple(n for n in group.shared if n in contraction.rows and extents[n] > 1)
-    reductions = [extents[n] for n in contraction.depth]
-    free = frozenset(n for n in rows if not isinstance(op.space[n].extent, int))
-    lhs = contraction.lhs
-    at, strides = op.input_maps[lhs], dense_strides(op.operands[lhs].type.shape)
-    bent = frozenset(n for n in rows if not affine_facts.even(at, strides, n))
-    apart = (bent, prod(reductions[:-1]))
-    layout = _vectors(contraction, target)
-    return Product(contraction, vector, rows, prod(reductions), layout, free, apart)
-
-
-def _vectors(contraction: Contraction, target: Target) -> Vectors:
-    """The vectors in which a contraction's rhs is read."""
-    lanes = lanes_of(contraction.op, target)
-    both = contraction.columns in contraction.varies(contraction.lhs)
-    return Vectors(lanes, lanes * contraction.vectors, both)
-
-
-def cheapest_tile(product: Product, target: Target) -> tuple[float, Mapping[str, int]]:
-    """What the best register tile of a contraction costs, and that tile."""
-    contraction, vector, rows, depth, layout, free, apart = product
-    known = tuple(contraction.op.space.typical.items())
-    return cheapest(rows, vector, known, depth, layout, target, free, apart=apart)
-
-
 def _contraction(
     group: Group, contraction: Contraction, target: Target, constants: frozenset[Value]
 ) -> Draft:
@@ -245,11 +185,10 @@ def _contraction(
     op = contraction.op
     extents = op.space.typical
     batch = [n for n in group.shared if n != vector and n not in rows]
-    if _is_streamed(group, product, target, constants):
-        return _streamed(group, product, target)
+    large = draft_of_large(group, product, target, constants)
+    if large is not None:
+        return large
     _, tiles = cheapest_tile(product, target)
-    if _is_vast(group, product):
-        return _blocked(group, product, tiles, target)
     cuts = {op: cut_sums(op, tiles, LONGEST_CHAIN, BLOCK)}
     columns = [vector] if vector in group.shared else []
     within = _within_rows(contraction, batch, target)
@@ -261,7 +200,7 @@ def _contraction(
         where = place_of(tiles[vector], extents[vector], depth, layout, target)
         vectors = layout.of(tiles[vector])
         chosen.lengths[n] = free_cost(
-            tiles[n], others, vectors, depth, layout.latency, target.registers, where
+            tiles[n], others, vectors, depth, layout.along(n), target.registers, where
         )[1]
     return chosen
 
@@ -287,91 +226,6 @@ def _within_rows(contraction: Contraction, batch: Sequence[str], target: Target)
     return tuple(beside)
 
 
-def _is_streamed(
-    group: Group, product: Product, target: Target, constants: frozenset[Value]
-) -> bool:
-    """Whether a few rows are multiplied by a large matrix that is read once, and is no constant.
-
-    A constant is packed in the order in which tiles read it.
-    """
-    op, k = product.contraction.op, product.contraction.rhs
-    if k is None or op.operands[k] not in group.body.args or len(product.contraction.depth) != 1:
-        return False
-    v = op.operands[k]
-    outer = group.operands[group.body.args.index(v)]
-    as_it_lies = contiguous_name(op.input_maps[k]) == product.vector
-    if not op.space.static or not as_it_lies or outer in constants or len(product.rows) > 1:
-        return False
-    extents = op.space.extents
-    size = extents[product.vector] * product.depth * v.type.dtype.bits // 8
-    few = prod(extents[n] for n in product.rows) <= _FEW_ROWS
-    return few and product.depth >= 4 * STREAMED and size > target.l2 // 2
-
-
-def _streamed(group: Group, product: Product, target: Target) -> Draft:
-    """A few rows times a large matrix, of which a few rows are read at once, from end to end.
-
-    Vectors of results alone would touch a page of memory for each row of the matrix, and read
-    little of it. So the totals of a long part of a row wait in half of the first cache.
-    """
-    contraction, vector, rows, _, layout, _, _ = product
-    op, lanes = contraction.op, layout.lanes
-    extents = op.space.extents
-    height = prod(extents[n] for n in rows)
-    bits = op.results[0].type.dtype.bits
-    width = extents[vector]
-    parts = max(1, round(width * bits * height / (4 * target.near)), min(2, width * bits // _PART))
-    tiles = {vector: min(width, -(-width // (parts * lanes)) * lanes)}
-    at_once = 4 if height <= 2 else 2
-    steps = {vector: min(tiles[vector], at_once * lanes)}
-    for n in rows:
-        tiles[n] = extents[n]
-        steps[n] = min(extents[n], 8 // at_once)
-    batch = [n for n in group.shared if n != vector and n not in rows]
-    draft = Draft((*batch, vector, *rows), tiles, {}, steps)
-    (reduction,) = op.space.of_kind(REDUCTION)
-    draft.around = (Around(group.body.ops.index(op), reduction.name, STREAMED),)
-    return draft
-
-
-def _is_vast(group: Group, product: Product) -> bool:
-    """Whether a matrix that is read again for each panel of columns stays in no cache."""
-    contraction, vector, rows, depth, layout, _, _ = product
-    plain = len(contractions_in(group.body.ops)) == len(contraction.depth) == len(rows) == 1
-    if not plain or not contraction.op.space.static or not contraction.reads_matrices:
-        return False
-    extents = contraction.op.space.extents
-    many = min(extents[rows[0]], extents[vector] // layout.lanes) >= _MANY_ROWS
-    return many and depth > _DEEP and extents[rows[0]] * depth * contraction.vectors > _VAST
-
-
-def _blocked(group: Group, product: Product, tiles: Mapping[str, int], target: Target) -> Draft:
-    """A large product, block by block: Goto's order of loops.
-
-    A block of lhs stays in the second cache while panels of rhs pass by, each of which stays in
-    the first meanwhile; totals wait for the next blocks along the sums (Goto and van de Geijn,
-    "Anatomy of High-Performance Matrix Multiplication", 2008).
-    """
-    contraction, vector, (row,), depth, _, _, _ = product
-    extents = contraction.op.space.extents
-    deep = -(-depth // -(-depth // _DEEP))
-    # with their totals, about as many bytes again
-    most = {row: target.resident // 2 // (deep * contraction.vectors), vector: _COLUMNS}
-    sizes = {n: _even_part(extents[n], most[n], tiles[n]) for n in (row, vector)}
-    batch = [n for n in group.shared if n not in sizes]
-    (reduction,) = contraction.depth
-    draft = Draft((*batch, vector, row), sizes, {}, {n: tiles[n] for n in sizes})
-    draft.around = (Around(group.body.ops.index(contraction.op), reduction, deep),)
-    return draft
-
-
-def _even_part(extent: int, most: int, step: int) -> int:
-    """A part of a dimension that has whole steps, `most` points or less, and least rest."""
-    fewest = -(-extent // max(step, most // step * step))
-    parts = ((n, -(-extent // n // step) * step) for n in range(fewest, 2 * fewest + 1))
-    return min((n * size, size) for n, size in parts if size <= extent)[1]
-
-
 def _whole_rows(group: Group, found: Sequence[Contraction], target: Target) -> Draft:
     """Contractions that share rows alone, with what stands between them.
 
@@ -381,7 +235,7 @@ def _whole_rows(group: Group, found: Sequence[Contraction], target: Target) -> D
     contractions = [contraction.op for contraction in found]
     first = contractions[0]
     registers = target.registers
-    layout = _vectors(found[0], target)
+    layout = vectors_of(found[0], target)
     candidates = [n for n in group.shared if n not in found[0].varies(found[0].rhs)]
     # among those that are free the innermost: the one before it is a batch, and often 1
     row = max(
@@ -423,25 +277,5 @@ def _whole_rows(group: Group, found: Sequence[Contraction], target: Target) -> D
     width = best(first, height)[1][vector]
     where = place_of(width, first.space.typical[vector], depth, layout, target)
     vectors = layout.of(width)
-    chosen.lengths[row] = free_cost(height, 1, vectors, depth, layout.latency, registers, where)[1]
+    chosen.lengths[row] = free_cost(height, 1, vectors, depth, layout, registers, where)[1]
     return chosen
-
-
-def _reads_vectors(group: Group, op: Generic, vector: str, constants: frozenset[Value]) -> bool:
-    """Whether some operand has, or will be packed to have, the result's vectors side by side.
-
-    A matrix times a vector has not: it is better summed in vectors along the reduction.
-    """
-    if op.space.typical[vector] < 2 or vector not in group.shared:
-        return False
-    for v, m in zip(op.operands, op.input_maps, strict=True):
-        if not mentions(m, vector):
-            continue
-        outer = group.operands[group.body.args.index(v)] if v in group.body.args else v
-        others = {n for other in op.input_maps if other is not m for e in other for n in symbols(e)}
-        reads = prod(
-            op.space.typical[n] for n in group.shared if n in others and not mentions(m, n)
-        )
-        if contiguous_name(m) == vector or outer in constants or reads >= PACK_READS:
-            return True
-    return False

@@ -76,8 +76,9 @@ def tile_group(group: Group, schedule: Schedule) -> Group:
     first = group.body.ops[0]
     assert isinstance(first, Generic)
     sizes = dict(schedule.tiles)
-    # loops around others go over panels, each of which is packed by itself
-    panels = {n: k for n, k in schedule.steps if schedule.around and sizes.get(n, 1) % k == 0}
+    # an instance with its own copy of an operand, or its own blocks of sums, goes over panels
+    ordered = schedule.grid if schedule.around or schedule.promotes else ()
+    panels = {n: k for n, k in schedule.steps if ordered and sizes.get(n, 1) % k == 0}
     splits = {
         n: Split(n, first.space.extent_of(n), sizes[n], panels.get(n, 0))
         for n in group.shared
@@ -100,7 +101,9 @@ def tile_group(group: Group, schedule: Schedule) -> Group:
     ops: list[Op] = []
     for k, op in enumerate(group.body.ops):
         assert isinstance(op, Generic)
-        fresh = _tile_generic(op, schedule, splits, shared, passed, axes, forward, cuts.get(k, {}))
+        fresh = _tile_generic(
+            op, schedule, splits, shared, ordered, passed, axes, forward, cuts.get(k, {})
+        )
         forward.update(zip(op.results, fresh.results, strict=True))
         ops.append(fresh)
     yields = [forward[v] for v in group.body.yields]
@@ -128,6 +131,7 @@ def _tile_generic(
     schedule: Schedule,
     splits: Mapping[str, Split],
     shared: list[str],
+    ordered: tuple[str, ...],
     passed: set[Value],
     axes: dict[Value, Map],
     forward: Mapping[Value, Value],
@@ -136,7 +140,7 @@ def _tile_generic(
     own = _own_splits(op, schedule)
     every = {**splits, **own}
     bound = affine.substitution({n: s.expression for n, s in every.items()})
-    space = _split_space(op.space, every, shared, schedule.grid if schedule.around else ())
+    space = _split_space(op.space, every, shared, ordered)
     maps: list[Map] = []
     for v, m in zip(op.operands, op.input_maps, strict=True):
         if v in passed:

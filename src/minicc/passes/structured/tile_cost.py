@@ -23,8 +23,10 @@ _FAR = 2.5  # cycles for 64 bytes from the second cache; twice as many where the
 _STALL = 0.75  # cycles of it that go beside no multiply-adds
 _MEMORY = 5  # rows that take as long as to bring in what they are multiplied by
 _START = 24.0  # cycles that a register tile costs besides its multiply-adds
+_SHORT_START = 12.0  # where sums are short, and the next tile begins meanwhile
 _ADDRESS = 6.0  # cycles for the address of a row of a step that is not a long one
 _JOIN = 0.5  # cycles for a vector of a total that is added to in memory
+_SPILL = 1.5  # cycles for a register that is written to memory and read again
 _LATENCY = 4.0  # cycles of a multiply-add
 _WAIT = 0.25  # of what it waits for, where it needs an element in all lanes
 _LOAD = 0.55  # cycles for a load where nothing else is waited for
@@ -41,15 +43,40 @@ class Place(Enum):
     MEMORY = "memory"
 
 
+class Window(NamedTuple):
+    """How places of the other operand serve several terms of a sum, as a window that slides.
+
+    The next row of `name` is read `row` places on, the next of `terms` terms `term`. These terms
+    are written out one after the other, so that what several read waits in registers.
+    """
+
+    name: str
+    row: int
+    term: int
+    terms: int
+
+    def places(self, rows: int) -> int:
+        """The different places that all terms of so many rows read."""
+        terms = range(0, self.term * self.terms, self.term)
+        return len({self.row * n + at for n in range(rows) for at in terms})
+
+
 class Vectors(NamedTuple):
     """The vectors of a contraction: their elements, and the bytes of one of the wide operand.
 
-    `both` says whether the other operand is read in vectors, too, as in a depthwise convolution.
+    `both` says whether the other operand is read in vectors, too, as in a depthwise convolution,
+    whose `window` slides along its rows.
     """
 
     lanes: int
     size: int
     both: bool = False
+    window: Window | None = None
+
+    def along(self, name: str) -> Vectors:
+        """The same where a tile's rows are those of a dimension."""
+        slides = self.window is not None and self.window.name == name
+        return self if slides else self._replace(window=None)
 
     @property
     def latency(self) -> float:
@@ -145,7 +172,9 @@ def cost_of(
     where = place_of(tiles[vector], extents[vector], depth, layout, target) if free else Place.FIRST
     panel = vectors * depth * layout.size
     again = 0.0 if free or count == 1 else vectors * _again(panel, layout, target)
-    tile = _tile_cost(height, vectors, depth, layout.latency, target.registers, where, again)
+    last = tiles.get(rows[-1], 1) if rows else 1
+    along = layout.along(rows[-1] if rows else "")
+    tile = _tile_cost(last, height // last, vectors, depth, along, target.registers, where, again)
     names, times = apart
     if any(tiles.get(n, 1) > 1 for n in names):
         tile += _ADDRESS * height * times if height <= ADDRESSES else inf
@@ -155,7 +184,7 @@ def cost_of(
             tile = (
                 extents[n]
                 * free_cost(
-                    step, height // step, vectors, depth, layout.latency, target.registers, where
+                    step, height // step, vectors, depth, layout.along(n), target.registers, where
                 )[0]
             )
     return -(-extents[vector] // tiles[vector]) * count * tile
@@ -167,13 +196,13 @@ def free_cost(
     others: int,
     vectors: int,
     depth: int,
-    latency: float,
+    layout: Vectors,
     registers: int,
     where: Place,
 ) -> tuple[float, Steps]:
     """Cycles for one of some rows whose number is free, and the best lengths of steps over them."""
     lengths = {
-        n: _tile_cost(n * others, vectors, depth, latency, registers, where)
+        n: _tile_cost(n, others, vectors, depth, layout, registers, where)
         + (_ADDRESS * n if n < step else 0)
         for n in range(1, step + 1)
     }
@@ -186,25 +215,48 @@ def free_cost(
 
 
 def _tile_cost(
-    height: int,
+    rows: int,
+    others: int,
     vectors: int,
     depth: int,
-    latency: float,
+    layout: Vectors,
     registers: int,
     where: Place,
     again: float = 0.0,
 ) -> float:
-    """Cycles of a register tile.
+    """Cycles of a register tile, which has so many rows of each of so many others.
 
     Multiply-adds issued, loads, its start, and each block of its sums that joins totals for which
     no registers are left. A row of the wide operand takes at least `again` to come.
     """
+    height = rows * others
     accumulators = height * vectors
     # two multiply-adds a cycle; not quite two loads a cycle
-    step = max(accumulators / 2, (height + vectors) * _LOAD, latency, again)
+    step = max(accumulators / 2, layout.latency, again, _reading(rows, others, vectors, layout))
     if where != Place.FIRST:
         step = max(step + vectors * _STALL, vectors * _FAR)
+    if layout.window is not None:
+        waiting = others * vectors * layout.window.places(rows)
+        over = max(0, accumulators + waiting + 1 - registers)
+        step += _SPILL * over / layout.window.terms
     spilled = max(0, 2 * accumulators + vectors + 1 - registers)
     joins = depth // BLOCK if depth > LONGEST_CHAIN else 0
-    start = _START + 2 * accumulators + _JOIN * joins * spilled
+    start = _SHORT_START if layout.both else _START
+    start += 2 * accumulators + _JOIN * joins * spilled
     return depth * step * (1 + 0.01 / height) + start
+
+
+def _reading(rows: int, others: int, vectors: int, layout: Vectors) -> float:
+    """Cycles in which a register tile reads its operands for one term.
+
+    What both read in vectors comes from the second cache: in pairs of lines where a window slides,
+    as one after the other is read then.
+    """
+    if not layout.both:
+        return (rows * others + vectors) * _LOAD
+    size = vectors * layout.size
+    if layout.window is None:
+        lines = rows * others * -(-size // 64)
+        return max((rows * others + 1) * vectors * _LOAD, lines * _FAR)
+    places = others * layout.window.places(rows) / layout.window.terms
+    return max((places + 1) * vectors * _LOAD, places * -(-size // 128) * _FAR)

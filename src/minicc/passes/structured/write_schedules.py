@@ -26,8 +26,10 @@ from minicc.ir.schedule import Packing, Schedule
 from minicc.ir.structured import Constant, Generic, Group, Scan
 from minicc.passes.structured.contraction import Contraction, contraction_of
 from minicc.passes.structured.fusion_plan import Wishes
+from minicc.passes.structured.large_products import STREAMED
 from minicc.passes.structured.legal import require_legal
-from minicc.passes.structured.schedule import PACK_READS, STREAMED, choose_schedule, constants_of
+from minicc.passes.structured.products import PACK_READS
+from minicc.passes.structured.schedule import choose_schedule, constants_of
 from minicc.target import Target
 
 _FAR = 8  # times what stays in the second cache: rows of so many bytes come from far
@@ -141,7 +143,7 @@ def _packs(
 ) -> Iterator[Packing]:
     """The operands of contractions that are packed, and how far ahead they are fetched."""
     # a large matrix of which a few rows are read at once is read once
-    as_it_lies = {a.op for a in plan.around if a.size <= STREAMED}
+    as_it_lies = {a.op for a in plan.around if a.size <= STREAMED} | {p.op for p in plan.promotes}
     for position, op in enumerate(group.body.ops):
         contraction = contraction_of(op)
         if contraction is None or contraction.rhs is None or position in as_it_lies:

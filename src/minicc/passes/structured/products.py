@@ -1,0 +1,107 @@
+"""Products as their register tiles see them: what is summed in vectors of which rows."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from math import prod
+from typing import NamedTuple
+
+from minicc.ir import affine_facts
+from minicc.ir.affine import symbols
+from minicc.ir.core import Value
+from minicc.ir.schedule import Unroll
+from minicc.ir.space import REDUCTION
+from minicc.ir.structured import Generic, Group, contiguous_name
+from minicc.ir.types import dense_strides
+from minicc.passes.structured.contraction import Contraction
+from minicc.passes.structured.draft import lanes_of, mentions
+from minicc.passes.structured.tile_cost import Apart, Vectors, Window, cheapest
+from minicc.target import Target
+
+PACK_READS = 4  # reads of an element from which a copy in the tiles' order pays
+
+
+class Product(NamedTuple):
+    """A contraction as its register tiles see it.
+
+    The dimension of its vectors, the rows of its group that have more than a point, the length of
+    its sums, its vectors, which rows have free extents, and which lie apart in the memory of lhs,
+    with how often a tile computes the addresses of all.
+    """
+
+    contraction: Contraction
+    vector: str
+    rows: tuple[str, ...]
+    depth: int
+    layout: Vectors
+    free: frozenset[str]
+    apart: Apart
+
+
+def product_of(
+    group: Group, contraction: Contraction, target: Target, constants: frozenset[Value]
+) -> Product | None:
+    """How a group's only contraction is tiled; None where it is not summed in vectors of rows."""
+    op, vector = contraction.op, contraction.columns
+    extents = op.space.typical
+    if vector is None or not _reads_vectors(group, op, vector, constants):
+        return None
+    rows = tuple(n for n in group.shared if n in contraction.rows and extents[n] > 1)
+    reductions = [extents[n] for n in contraction.depth]
+    free = frozenset(n for n in rows if not isinstance(op.space[n].extent, int))
+    lhs = contraction.lhs
+    at, strides = op.input_maps[lhs], dense_strides(op.operands[lhs].type.shape)
+    bent = frozenset(n for n in rows if not affine_facts.even(at, strides, n))
+    apart = (bent, prod(reductions[:-1]))
+    layout = vectors_of(contraction, target)
+    if layout.both and rows:
+        layout = layout._replace(window=_window(contraction, rows[-1]))
+    return Product(contraction, vector, rows, prod(reductions), layout, free, apart)
+
+
+def vectors_of(contraction: Contraction, target: Target) -> Vectors:
+    """The vectors in which a contraction's rhs is read."""
+    lanes = lanes_of(contraction.op, target)
+    both = contraction.columns in contraction.varies(contraction.lhs)
+    return Vectors(lanes, lanes * contraction.vectors, both)
+
+
+def _window(contraction: Contraction, row: str) -> Window | None:
+    """How terms of a sum share what rows of a dimension read, where they are written out."""
+    op, lhs = contraction.op, contraction.lhs
+    term = op.space.of_kind(REDUCTION)[-1]
+    at = affine_facts.place(op.input_maps[lhs], dense_strides(op.operands[lhs].type.shape))
+    split = affine_facts.linear(at, (row, term.name))
+    if split is None or not isinstance(term.extent, int) or not 1 < term.extent <= Unroll().rounds:
+        return None
+    next_row, next_term = split[0].get(row), split[0].get(term.name)
+    if not isinstance(next_row, int) or not isinstance(next_term, int) or not next_term:
+        return None
+    return Window(row, next_row, next_term, term.extent)
+
+
+def cheapest_tile(product: Product, target: Target) -> tuple[float, Mapping[str, int]]:
+    """What the best register tile of a contraction costs, and that tile."""
+    contraction, vector, rows, depth, layout, free, apart = product
+    known = tuple(contraction.op.space.typical.items())
+    return cheapest(rows, vector, known, depth, layout, target, free, apart=apart)
+
+
+def _reads_vectors(group: Group, op: Generic, vector: str, constants: frozenset[Value]) -> bool:
+    """Whether some operand has, or will be packed to have, the result's vectors side by side.
+
+    A matrix times a vector has not: it is better summed in vectors along the reduction.
+    """
+    if op.space.typical[vector] < 2 or vector not in group.shared:
+        return False
+    for v, m in zip(op.operands, op.input_maps, strict=True):
+        if not mentions(m, vector):
+            continue
+        outer = group.operands[group.body.args.index(v)] if v in group.body.args else v
+        others = {n for other in op.input_maps if other is not m for e in other for n in symbols(e)}
+        reads = prod(
+            op.space.typical[n] for n in group.shared if n in others and not mentions(m, n)
+        )
+        if contiguous_name(m) == vector or outer in constants or reads >= PACK_READS:
+            return True
+    return False
