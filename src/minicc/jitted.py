@@ -18,7 +18,7 @@ from typing import Any, Never
 
 import numpy as np
 
-from minicc.compiled import compile_module
+from minicc.compiled import compile_graph
 from minicc.compiler import STAGES, lower
 from minicc.errors import MiniccError, PerformanceWarning, UnsupportedError, UserError
 from minicc.frontends.trace import (
@@ -323,7 +323,7 @@ class Jitted:
             if op.control and a_round < _ROUND:
                 text = f"a loop would be run round by round: {why}"
                 raise GivenUp(UnsupportedError("MC0247", text, where=op.loc))
-        return compile_module(module, self.options, {})
+        return compile_graph(module, self.options)
 
     def _why(self, call: Call, missed: Missed | None) -> str:
         if missed is not None:

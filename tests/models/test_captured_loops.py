@@ -408,6 +408,43 @@ def test_integers_stay_what_they_are() -> None:
         same(f(x), minicc.jit(f)(x))
 
 
+def test_bits_of_an_int_that_rounds_change() -> None:
+    def crc(data: Any, poly: int = 0x8408) -> int:
+        crc = 0xFFFF
+        for byte in data:
+            bits = 0xFF & byte
+            for _ in range(8):
+                if (crc & 1) ^ (bits & 1):
+                    crc = (crc >> 1) ^ poly
+                else:
+                    crc >>= 1
+                bits >>= 1
+        crc = ~crc & 0xFFFF
+        crc = (crc << 8) | ((crc >> 8) & 0xFF)
+        return crc & 0xFFFF
+
+    def mixed(x: Any) -> int:
+        a, b = 12345, -7
+        for k in range(len(x)):
+            a = ((a & 0xFFFF) * 31 | (k & 3)) % 65521
+            b = ~(b ^ -3) | (a & -2) >> 1
+            x[k] = (a & 0x7F) ^ (b & 0x1F)
+        return a - b
+
+    compiled = minicc.jit(crc, threads=1)
+    for seed in range(3):
+        data = np.random.default_rng(seed).integers(0, 256, 99).astype(np.uint8)
+        got = compiled(data)
+        assert got == crc(data)
+        assert type(got) is int
+    told = str(compiled.explain())
+    assert "was traced 1 time" in told
+    assert "break" not in told
+    mine, theirs = np.zeros(40, np.int16), np.zeros(40, np.int16)
+    assert minicc.jit(mixed)(mine) == mixed(theirs)
+    same(mine, theirs)
+
+
 def test_a_long_recurrence() -> None:
     def f(x: Any, y: Any) -> Any:
         for i in range(1, len(x)):

@@ -9,6 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import minicc
+from minicc.compiler import lower
+from minicc.ir.program import launches
 
 Array = np.ndarray[Any, Any]
 Function = Callable[..., Any]
@@ -322,3 +324,41 @@ def test_parts_that_change_before_what_they_are_of_is_copied(f: Function) -> Non
     """What a row is made of may not lie in the result before the rest of that is copied there."""
     compare(f, np.arange(24.0).reshape(6, 4))
     compare(f, np.arange(24).reshape(6, 4))
+
+
+UPDATES: list[Function] = [
+    lambda u, v: u[1:].__isub__(0.5 * v[:-1]),
+    lambda u, v: u[1:-1, 2::3].__imul__(v[1:-1, 2::3] + 1),
+    lambda u, v: u[:, 5].__iadd__(v[2, 5] * u[:, 5]),
+    lambda u, v: u[::-2].__iadd__(u[::-2] * v[::2]),
+    lambda u, v: u[1:].__isub__(u[:-1]),  # what others write
+    lambda u, v: u[:, 1:].__iadd__(u[:, 1:] * u[:, :-1]),
+    lambda u, v: u[2:].__setitem__(..., u[2:][::-1] + u[2:]),
+    lambda u, v: u.T[1:].__iadd__(v.T[1:]),
+]
+
+
+@pytest.mark.parametrize("k", range(len(UPDATES)))
+@pytest.mark.parametrize("shape", [(8, 9), (70, 131), (257, 64), (3, 3000)])
+def test_what_a_loop_replaces_is_read_once(k: int, shape: tuple[int, int]) -> None:
+    update = UPDATES[k]
+
+    def f(u: Array, v: Array) -> None:
+        for _ in range(5):
+            update(u, v)
+
+    rng = np.random.default_rng(k)
+    u, v = (rng.integers(-2, 3, shape).astype(np.float32) for _ in range(2))
+    compare(f, u, v)
+
+
+def test_an_update_in_a_loop_copies_nothing() -> None:
+    def f(u: Any, v: Any) -> None:
+        for _ in range(9):
+            u[1:, :-1] -= 0.5 * v[:-1, 1:]
+
+    x = np.ones((200, 220))
+    module = lower(minicc.jit(f).lower(x, x.copy()).module, minicc.Options())
+    names = [op.kernel for op in launches(module.main.body)][-8:]
+    (kernel,) = [g for g in module.functions if g.name in names]
+    assert kernel.attrs["updates"], "LLVM must not take its buffers for apart"

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from onnx import TensorProto, helper
 
-from minicc import InferenceSession
+from minicc import InferenceSession, Options
 
 X = np.arange(24, dtype=np.float32).reshape(2, 3, 4)
 _INT, _FLOAT = TensorProto.INT64, TensorProto.FLOAT
@@ -113,9 +113,10 @@ def test_programs_are_kept_on_disk_by_contents(tmp_path: Path) -> None:
     path = tmp_path / "model.onnx"
     node = helper.make_node("ReduceSum", ["x", "axes"], ["y"], keepdims=0)
     path.write_bytes(model_of([node], {"x": (_FLOAT, [2, 3, 4]), "axes": (_INT, [1])}))
+    options = Options(cache_dir=str(tmp_path / "cache"))
     opened: list[str] = []
     for axis in (1, 2, 1, 0):
-        session = InferenceSession(str(path))
+        session = InferenceSession(str(path), options=options)
         (y,) = session.run(None, {"x": X, "axes": np.array([axis])})
         np.testing.assert_array_equal(y, X.sum(axis))
         assert hosts(session) == [0]

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import minicc.jitted
-from minicc.compiled import compile_module
+from minicc.compiled import compile_graph
 
 SIZES = (10, 20, 33, 64, 5, 7, 8, 9, 15, 16, 17, 31, 32, 129)
 SMALL = (2, 0, 1, 3)
@@ -24,9 +24,9 @@ def compiled(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
 
     def noted(module: Any, *rest: Any) -> Any:
         made.append(module)
-        return compile_module(module, *rest)
+        return compile_graph(module, *rest)
 
-    monkeypatch.setattr(minicc.jitted, "compile_module", noted)
+    monkeypatch.setattr(minicc.jitted, "compile_graph", noted)
     return made
 
 

@@ -164,6 +164,19 @@ def test_binary_on_integers_is_exact_and_wraps(
         assert value == (exact if comparison else wrap(exact, element)), (a[i, j], b[i, 0])
 
 
+@pytest.mark.parametrize("element", INTEGERS, ids=str)
+@settings(max_examples=8, deadline=None)
+@given(seed=st.integers(0, 2**32 - 1))
+def test_shifts_by_any_number(element: DType, seed: int) -> None:
+    a, b = sample(element, (4, 60), seed), sample(element, (4, 60), seed + 1)
+    b[:, 1:] = np.arange(59) % (element.bits + 3)
+    up, down = apply(graph.Shl, a, b), apply(graph.Shr, a, b)
+    for at, by in np.ndenumerate(b):
+        number, places = int(a[at]), int(by) if 0 <= by < element.bits else element.bits
+        assert up[at] == wrap(number << places, element), (number, by)
+        assert down[at] == number >> places, (number, by)
+
+
 @pytest.mark.parametrize("a", [False, True])
 @pytest.mark.parametrize("b", [False, True])
 def test_on_booleans(a: bool, b: bool) -> None:

@@ -92,6 +92,8 @@ def _elementwise() -> list[Case]:
         graph.And: ("bool", *_INTEGERS),
         graph.Or: ("bool", *_INTEGERS),
         graph.Xor: ("bool", *_INTEGERS),
+        graph.Shl: _INTEGERS,
+        graph.Shr: _INTEGERS,
         graph.Lt: ("f32", "f64", *_INTEGERS),
         graph.Le: ("f32", *_INTEGERS),
         graph.Eq: ("f32", "f64", *_INTEGERS),

@@ -18,6 +18,8 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 import minicc
+import minicc.tile as tl
+from minicc import compiled
 from minicc.cli.programs import write_program
 from minicc.compiled import compile_module
 from minicc.errors import UserError
@@ -601,3 +603,40 @@ def test_a_model_in_parts_says_what_is_kept(options: Options) -> None:
     if "in parts" in session.report():
         assert "only the object code of kernels is kept" in session.report()
         assert kept(options) == []
+
+
+def _halved(x: Any) -> Any:
+    for _ in range(int(np.abs(x).max()) % 3 + 30):
+        x = x[::-1] * 0.5 + 1
+    return np.sort(x)[:5], float(x.sum())
+
+
+def _doubled(x: Any, y: Any) -> None:
+    row = tl.program_id(0)
+    tl.store(y, (row, tl.ds(0, 50)), tl.load(x, (row, tl.ds(0, 50))) * 2)
+
+
+def test_what_python_code_gave_is_compiled_by_one_process_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    options = minicc.Options(cache_dir=str(tmp_path))
+    by_hand = minicc.kernel(grid=lambda x: x.shape[0], out=lambda x: x, options=options)
+    x = np.random.default_rng(0).standard_normal(50)
+    (first, sum_), twice = minicc.jit(_halved, options=options)(x), by_hand(_doubled)(x[None])
+    made: list[Any] = []
+
+    def counted(*args: Any) -> Any:
+        made.append(args)
+        return compile_module(*args)
+
+    monkeypatch.setattr(compiled, "compile_module", counted)
+    again = minicc.jit(_halved, options=options)
+    values, total = again(x)
+    assert (values.tobytes(), total) == (first.tobytes(), sum_)
+    assert "kernel" in str(again.explain())
+    assert by_hand(_doubled)(x[None]).tobytes() == twice.tobytes()
+    assert not made
+    minicc.jit(_halved, options=options)(x[1:])
+    shorter = len(made)
+    minicc.jit(_halved, options=options.replace(math="strict"))(x)
+    assert len(made) > shorter > 0

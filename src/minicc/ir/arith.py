@@ -196,6 +196,14 @@ class Xor(Binary, name="arith.xor", kinds="iub", compute=np.bitwise_xor):
     """Bitwise exclusive or; logical on booleans."""
 
 
+class Shl(Binary, name="arith.shl", kinds="iu", compute=np.left_shift):
+    """a's bits moved up by b places; 0 where b is negative, or as many as there are bits."""
+
+
+class Shr(Binary, name="arith.shr", kinds="iu", compute=np.right_shift):
+    """a's bits moved down by b places, with its sign; only the sign where `Shl` gives 0."""
+
+
 class Lt(Comparison, name="arith.lt", compute=_wide(np.less)):
     """a < b."""
 

@@ -178,6 +178,21 @@ def _not(w: Writer, t: Vec, d: DType, x: list[str]) -> str:
     return w.binary("xor", t, x[0], w.splat(t, -1) if d.kind != "b" else w.splat(t, 1))
 
 
+def _shift_left(w: Writer, t: Vec, d: DType, x: list[str]) -> str:
+    """Places are compared as unsigned: a negative number of them is too great."""
+    few = w.compare("ult", t, x[1], w.splat(t, d.bits))
+    places = w.select(t, few, x[1], w.splat(t, 0))
+    return w.select(t, few, w.binary("shl", t, x[0], places), w.splat(t, 0))
+
+
+def _shift_right(w: Writer, t: Vec, d: DType, x: list[str]) -> str:
+    few = w.compare("ult", t, x[1], w.splat(t, d.bits))
+    if d.kind == "i":
+        return w.binary("ashr", t, x[0], w.select(t, few, x[1], w.splat(t, d.bits - 1)))
+    places = w.select(t, few, x[1], w.splat(t, 0))
+    return w.select(t, few, w.binary("lshr", t, x[0], places), w.splat(t, 0))
+
+
 def _fma(w: Writer, t: Vec, d: DType, x: list[str]) -> str:
     return w.fma(t, x[0], x[1], x[2])
 
@@ -195,6 +210,8 @@ TABLE: dict[type[Op], Emit] = {
     arith.And: _by_kind("", "and", "and"),
     arith.Or: _by_kind("", "or", "or"),
     arith.Xor: _by_kind("", "xor", "xor"),
+    arith.Shl: _shift_left,
+    arith.Shr: _shift_right,
     arith.Lt: _compare("olt", "slt", "ult"),
     arith.Le: _compare("ole", "sle", "ule"),
     arith.Eq: _compare("oeq", "eq", "eq"),

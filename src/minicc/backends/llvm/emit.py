@@ -299,9 +299,10 @@ def emit_kernel(function: Function, target: Target) -> str:
     grid: tuple[Dim, ...] = function.attrs["grid"]
     coordinates, buffers = function.args[: len(grid)], function.args[len(grid) :]
     params = []
+    apart = "" if function.attrs.get("updates") else "noalias "
     for k, b in enumerate(buffers):
         e.env[b] = f"%b{k}"
-        params.append(f"ptr noalias nocapture %b{k}")
+        params.append(f"ptr {apart}nocapture %b{k}")
     params += [f"i64 %{end}{axis}" for axis in range(len(grid)) for end in ("lo", "hi")]
     for position, size in enumerate(function.attrs.get("sizes", ())):
         e.sizes[affine.symbol(size)] = parameter(position)

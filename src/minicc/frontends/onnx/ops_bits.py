@@ -16,34 +16,11 @@ _EXPONENT_BITS = 32
 
 @operator("BitShift", attributes="direction")
 def bit_shift(ctx: Context, node: Node, x: Value, by: Value) -> Value:
-    """Left or right by a number of bits each; a right shift keeps the sign.
-
-    It is done by the powers of two of which the number is a sum.
-    """
+    """Left or right by a number of bits each; a right shift keeps the sign."""
     direction = node.text("direction", "")
     if direction not in ("LEFT", "RIGHT"):
         raise ctx.wrong(f"attribute direction is {direction!r}")
-    element = x.type.dtype
-    if not element.is_integer:
-        raise ctx.refused("only integers are shifted")
-    zero = ctx.scalar(0, x)
-    all_bits = ctx.scalar(element.bits - 1, by)
-    out = x
-    step = 1
-    while step < element.bits:
-        has = ctx.emit(graph.And, ctx.emit(graph.And, by, all_bits), ctx.scalar(step, by))
-        factor = ctx.scalar(1 << step, element)
-        moved = ctx.emit(graph.Mul if direction == "LEFT" else graph.FloorDiv, out, factor)
-        out = ctx.emit(graph.Select, ctx.emit(graph.Eq, has, ctx.scalar(0, by)), out, moved)
-        step *= 2
-    gone = zero
-    if direction == "RIGHT" and element.kind == "i":
-        gone = ctx.emit(graph.Select, ctx.emit(graph.Lt, x, zero), ctx.scalar(-1, x), zero)
-    few = ctx.emit(graph.Le, by, all_bits)
-    if by.type.dtype.kind == "i":
-        # a negative number counts as one that is too great
-        few = ctx.emit(graph.And, few, ctx.emit(graph.Le, ctx.scalar(0, by), by))
-    return ctx.emit(graph.Select, few, out, gone)
+    return ctx.emit(graph.Shl if direction == "LEFT" else graph.Shr, x, by)
 
 
 @operator("BitCast", attributes="to")

@@ -36,7 +36,7 @@ class Index(Number):
         self._recorder = recorder
         self.dim = dim
         self.kind = int
-        self.known, self.term, self.counts = None, None, False
+        self.known, self.term, self.counts, self.most = None, None, False, None
 
     @property
     def box(self) -> Tracer:

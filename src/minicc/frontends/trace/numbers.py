@@ -31,10 +31,11 @@ class Number:
     """A Python float, int or bool whose value is in `box`, a traced scalar of 64 bits or a bool.
 
     One with a `term` is what Python computes of numbers that the call gave. One that `counts` is an
-    int that loops made by small steps: 64 bits hold it, whatever they do.
+    int that loops made by small steps: 64 bits hold it, whatever they do. One with `most` is an int
+    from 0 to that.
     """
 
-    __slots__ = ("_box", "_recorder", "counts", "kind", "known", "term")
+    __slots__ = ("_box", "_recorder", "counts", "kind", "known", "most", "term")
     __array_priority__ = 2000
     is_traced = True
 
@@ -44,6 +45,7 @@ class Number:
         self.kind = kind
         self.counts = counts
         self.known: Any = None
+        self.most: int | None = None
         self.term: Any = None
 
     @staticmethod
@@ -51,7 +53,7 @@ class Number:
         """The number that a term gives."""
         made = Number.__new__(Number)
         made._recorder, made._box, made.kind, made.known = recorder, None, type(term.value), None
-        made.term, made.counts = term, False
+        made.term, made.counts, made.most = term, False, None
         return made
 
     @property
@@ -81,7 +83,7 @@ class Number:
     def fits(self, element: DType) -> bool:
         """Whether it is known that an element type holds it as it is."""
         if self.term is None:
-            return False
+            return self.most is not None and element.is_integer and self.most <= _greatest(element)
         if not element.is_integer:
             return bool(self.by_python(_within, self, -(1 << 53), 1 << 53))
         limits = np.iinfo(element.numpy)
@@ -166,7 +168,14 @@ class Number:
         return _unary(self, "absolute", operator.abs)
 
     def __invert__(self) -> Any:
+        if self.term is None and self.kind is int:
+            out = Dispatch.call(self.box.recorder, "invert", (self.box,), {})
+            return Number(out, int, self.counts)
         return _by_python(self, operator.invert)
+
+
+def _greatest(element: DType) -> int:
+    return int(np.iinfo(element.numpy).max)
 
 
 def _within(x: int, low: int, high: int) -> bool:
@@ -197,9 +206,8 @@ STEP = 1 << 31  # by less than which a number that counts grows at once
 def _define(symbol: str, ufunc: str, recorded: bool, compares: bool = False) -> None:
     """An operator; `recorded` says that the graph may compute it as Python does.
 
-    What has a ufunc and is not recorded it may for integers, by a positive one.
+    What has a ufunc and is not recorded it may for integers (see `_stays`).
     """
-    whole = ufunc and not recorded
     real: Callable[[Any, Any], Any] = getattr(operator, symbol)
 
     def apply(x: Number, other: Any, swapped: bool) -> Any:
@@ -213,8 +221,12 @@ def _define(symbol: str, ufunc: str, recorded: bool, compares: bool = False) -> 
         if type(other) in _PLAIN or type(other) is Number:
             floats = x.kind is float or (compares and not isinstance(other, float))
             small = x.counts and type(other) is int and abs(other) < STEP and symbol != "mul"
-            if whole and type(other) is int and not swapped and x.kind is int and other > 0:
-                return Number(Dispatch.call(x.box.recorder, ufunc, (x.box, other), {}), int)
+            if ufunc and not recorded and x.kind is int and _stays(symbol, x, other, swapped):
+                out = Dispatch.call(x.box.recorder, ufunc, (x.box, _box(other, x)), {})
+                most = _greatest_of(symbol, x.most, other)
+                made = Number(out, int, small or most is not None)
+                made.most = most
+                return made
             if recorded and (floats or small) and _exact(x, other):
                 pair = (_box(x, other), _box(other, x))
                 left, right = pair[::-1] if swapped else pair
@@ -229,6 +241,31 @@ def _define(symbol: str, ufunc: str, recorded: bool, compares: bool = False) -> 
     setattr(Number, f"__{name}__", lambda x, other: apply(x, other, False))
     if not compares:
         setattr(Number, f"__r{name}__", lambda x, other: apply(x, other, True))
+
+
+def _stays(symbol: str, x: Number, other: Any, swapped: bool) -> bool:
+    """Whether 64 bits hold what an operator of ints gives, whatever x is."""
+    if symbol in ("and_", "or_", "xor"):
+        return abs(other) < 1 << 62 if type(other) is int else other.kind is int
+    if type(other) is not int or swapped:
+        return False
+    if symbol == "lshift":
+        return x.most is not None and 0 <= other < 62 and x.most << other < 1 << 62
+    return (0 if symbol == "rshift" else 1) <= other < 1 << 62
+
+
+def _greatest_of(symbol: str, mine: int | None, other: Any) -> int | None:
+    """The greatest that an operator of ints gives, where that is known and none is below 0."""
+    theirs = other.most if type(other) is Number else other if other >= 0 else None
+    if symbol == "and_":
+        return min((m for m in (mine, theirs) if m is not None), default=None)
+    if symbol == "mod":
+        return int(other) - 1
+    if mine is None or theirs is None:
+        return None
+    if symbol in ("or_", "xor"):
+        return (1 << max(mine.bit_length(), theirs.bit_length())) - 1
+    return int(getattr(operator, symbol)(mine, other))
 
 
 def _exact(x: Number, other: Any) -> bool:
@@ -251,9 +288,13 @@ for _symbol, _ufunc in (
     ("floordiv", "floor_divide"),
     ("mod", "remainder"),
     ("and_", "bitwise_and"),
+    ("or_", "bitwise_or"),
+    ("xor", "bitwise_xor"),
+    ("lshift", "left_shift"),
+    ("rshift", "right_shift"),
 ):
     _define(_symbol, _ufunc, recorded=False)
-for _symbol in ("truediv", "pow", "or_", "xor", "lshift", "rshift"):
+for _symbol in ("truediv", "pow"):
     _define(_symbol, "", recorded=False)
 for _symbol, _ufunc in (
     ("lt", "less"), ("le", "less_equal"), ("gt", "greater"), ("ge", "greater_equal"),

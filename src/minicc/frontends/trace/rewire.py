@@ -56,7 +56,6 @@ from minicc.frontends.trace.tracer import Tracer
 
 _CONTAINERS = (set, frozenset, collections.deque, dict, list)
 _LOOKED_INTO = (datetime, sys, warnings)  # modules of Python of which some members are replaced
-_REPLACED = frozenset({"float", "int", *REPLACED})
 _FILES = frozenset({"open", "input"})
 
 
@@ -251,14 +250,20 @@ class Rewirer:
         copy.__qualname__ = f.__qualname__
         return copy
 
-    def _may_replace(self, original: dict[str, Any]) -> bool:
-        """Whether no code compares types by identity (`type(x) is float`)."""
-        own = [
-            f.__code__
-            for f in original.values()
-            if isinstance(f, types.FunctionType) and f.__globals__ is original
-        ]
-        return not any(_REPLACED & _compared(part) for code in own for part in _codes(code))
+    def _replaced(self, original: dict[str, Any]) -> dict[str, Any]:
+        """What stands for builtins, but for those that some code is compared with by identity.
+
+        As in `type(x) is float`.
+        """
+        functions = (f for f in original.values() if isinstance(f, types.FunctionType))
+        own = (f.__code__ for f in functions if f.__globals__ is original)
+        compared = {name for code in own for part in _codes(code) for name in _compared(part)}
+        found: dict[str, Any] = {"float": FLOAT, "int": INT}
+        found |= {f.__name__: partial(extreme, self.recorder, f) for f in (max, min)}
+        if self.recorder.rounds.sizes:
+            found["len"] = rows
+        found |= {name: Iterable(self.recorder, real) for name, real in REPLACED.items()}
+        return {name: value for name, value in found.items() if name not in compared}
 
     def _namespace(self, original: dict[str, Any]) -> dict[str, Any]:
         if id(original) not in self._globals:
@@ -266,12 +271,7 @@ class Rewirer:
             own = vars(builtins) | {"__import__": self._import}
             reason = "files are read and written while tracing alone"
             own |= {name: Impure(self.recorder, f"{name}()", reason) for name in _FILES}
-            if self._may_replace(original):
-                own |= {"float": FLOAT, "int": INT}
-                own |= {f.__name__: partial(extreme, self.recorder, f) for f in (max, min)}
-                if self.recorder.rounds.sizes:
-                    own["len"] = rows
-                own |= {name: Iterable(self.recorder, real) for name, real in REPLACED.items()}
+            own |= self._replaced(original)
             own["print"] = partial(printed, self.recorder)
             made["__builtins__"] = own
             self._globals[id(original)] = made

@@ -76,6 +76,8 @@ from minicc.ir.graph.elementwise import (
     Pow as Pow,
     Round as Round,
     Select as Select,
+    Shl as Shl,
+    Shr as Shr,
     Sqrt as Sqrt,
     Sub as Sub,
     Tanh as Tanh,

@@ -111,6 +111,14 @@ class Xor(Binary, name="graph.xor", scalar=arith.Xor):
     """Bitwise exclusive or; logical on booleans."""
 
 
+class Shl(Binary, name="graph.shl", scalar=arith.Shl):
+    """a's bits moved up by b places; 0 where b is negative, or as many as there are bits."""
+
+
+class Shr(Binary, name="graph.shr", scalar=arith.Shr):
+    """a's bits moved down by b places, with its sign; only the sign where `Shl` gives 0."""
+
+
 class Lt(Binary, name="graph.lt", scalar=arith.Lt):
     """a < b, as booleans."""
 

@@ -188,7 +188,10 @@ class _Emitter:
 
     def launch(self, group: Group, reads: Sequence[Value], writes: Sequence[Value]) -> None:
         """Make the group's kernel, or find the equal one, and launch it."""
-        self.launch_on(group, [self.buffer(v) for v in reads], [self.buffer(v) for v in writes])
+        read, written = ({self.plan.places[v].root for v in vs} for vs in (reads, writes))
+        updates = group in self.plan.in_place.updates and not read.isdisjoint(written)
+        buffers = [self.buffer(v) for v in reads], [self.buffer(v) for v in writes]
+        self.launch_on(group, *buffers, updates)
 
     def by_hand(self, op: Kernel) -> None:
         """Launch a kernel by hand, which sees its tensors where they lie."""
@@ -209,12 +212,14 @@ class _Emitter:
         )
         self.b.add(launch)
 
-    def launch_on(self, group: Group, ins: list[Value], outs: list[Value]) -> None:
-        """The same on given buffers."""
+    def launch_on(
+        self, group: Group, ins: list[Value], outs: list[Value], updates: bool = False
+    ) -> None:
+        """The same on given buffers; `updates` says that outputs may lie where inputs do."""
         types = [v.type for v in (*ins, *outs)]
-        key = _key(group, types)
+        key = updates, _key(group, types)
         if key not in self.of_group:
-            self.of_group[key] = self.kernel_of(group, key, types, len(ins))
+            self.of_group[key] = self.kernel_of(group, types, len(ins), updates)
         made, names = self.of_group[key]
         if not made.body.ops:
             return  # there is no point to compute, however large the other extents are
@@ -231,25 +236,33 @@ class _Emitter:
         self.b.add(launch)
 
     def kernel_of(
-        self, group: Group, key: Hashable, types: list[BufferType], inputs: int
+        self, group: Group, types: list[BufferType], inputs: int, updates: bool
     ) -> tuple[Function, dict[str, str]]:
         """The kernel of a group, and what the sizes that it takes are called in the group."""
         taken, names = group, dict[str, str]()
         if self.free:
             renamed, types, names = formal(group, types)
             assert isinstance(renamed, Group)
-            taken, key = renamed, _key(renamed, types)
+            taken = renamed
+        key = updates, _key(taken, types)
         if key not in self.of_formal:
-            self.of_formal[key] = self.kernel(taken, tuple(types[:inputs]), tuple(types[inputs:]))
+            ins, outs = tuple(types[:inputs]), tuple(types[inputs:])
+            self.of_formal[key] = self.kernel(taken, ins, outs, updates)
         return self.of_formal[key], names
 
     def kernel(
-        self, group: Group, ins: tuple[BufferType, ...], outs: tuple[BufferType, ...]
+        self,
+        group: Group,
+        ins: tuple[BufferType, ...],
+        outs: tuple[BufferType, ...],
+        updates: bool,
     ) -> Function:
         """The group as a kernel; groups may differ in names alone, and share one then."""
         lowered = lower_group(group, ins, outs, "kernel", free=self.free)
         if not lowered.body.ops:
             return lowered
+        if updates:
+            lowered = Function(lowered.name, lowered.body, {**lowered.attrs, "updates": True})
         return self.named(_anonymous(lowered), group.label or "kernel")
 
     def named(self, lowered: Function, label: str) -> Function:

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import NamedTuple
 
-from minicc.ir import affine_facts
+from minicc.ir import affine, affine_facts
 from minicc.ir.affine import Dim
 from minicc.ir.core import Op, Region, Value
 from minicc.ir.structured import (
@@ -34,13 +34,15 @@ class InPlace(NamedTuple):
 
     `taken` are the operands whose memory an op takes over (by op and number), `kept` the states of
     loops that have one buffer, `direct` the insertions whose new part may be computed there, and
-    `outlived` the operands of pads and concats that may not lie in the result, since they are read
-    after it has changed.
+    `updates` the groups that read there what they replace, each element before it is written.
+    `outlived` are the operands of pads and concats that may not lie in the result, since they are
+    read after it has changed.
     """
 
     taken: set[tuple[Op, int]]
     kept: set[tuple[Op, int]]
     direct: set[Op]
+    updates: set[Op]
     outlived: set[tuple[Op, int]]
 
 
@@ -51,7 +53,7 @@ def find_in_place(
 
     `rounds` are the indices of the loops around, and how many rounds these have.
     """
-    found = found or InPlace(set(), set(), set(), set())
+    found = found or InPlace(set(), set(), set(), set(), set())
     for op in region.ops:
         within = {**rounds, op.index: op.count} if isinstance(op, Scan) and op.index else rounds
         for inner in op.regions if op.control else ():
@@ -116,6 +118,9 @@ class _Uses:
                 and not self._outlives(op.new, op.result, position)
             ):
                 found.direct.add(op)
+                maker = self.makers.get(op.new)
+                if isinstance(maker, Group) and op.x in maker.operands:
+                    found.updates.add(maker)
             if isinstance(op, Pad | Concat):
                 found.outlived.update(
                     (op, k)
@@ -178,8 +183,10 @@ class _Uses:
             return False  # under another shape the places have other names
         arg = maker.body.args[maker.operands.index(op.x)]
         readers = [g for g in maker.body.ops if isinstance(g, Generic) and arg in g.operands]
+        made = maker.body.yields[maker.results.index(op.new)]
         return all(
             self._misses(g, g.maps[k], op)
+            or (made in g.results and not maker.cover and _replaces(g, g.maps[k], made, op))
             for g in readers
             for k, v in enumerate(g.operands)
             if v is arg
@@ -195,6 +202,23 @@ class _Uses:
             if any(_natural(affine_facts.extreme_within(g, counts, most=False)) for g in gaps):
                 return True
         return False
+
+
+def _replaces(op: Generic, read: Map, made: Value, into: InsertSlice) -> bool:
+    """Whether an op reads at each point what its result replaces there, and once alone.
+
+    Blocks that overlap compute what they share twice: from what they wrote, the second time.
+    """
+    k = op.results.index(made)
+    names = tuple(op.space.names)
+    if op.combine[k] is not None or any(affine_facts.linear(e, names) is None for e in read):
+        return False
+    place = dict(zip(into.axes, op.yield_maps[k], strict=True))
+    pairs = zip(read, into.starts, into.steps, strict=True)
+    return all(
+        at == affine.add(start, affine.multiply(place.get(axis, 0), step))
+        for axis, (at, start, step) in enumerate(pairs)
+    )
 
 
 def _natural(value: Dim) -> bool:

@@ -26,10 +26,11 @@ _UFUNCS: dict[str, type[Op]] = {
     "maximum": arith.Max, "minimum": arith.Min, "fmax": arith.MaxNumber, "power": arith.Pow,
     "less": arith.Lt, "less_equal": arith.Le, "greater": arith.Lt, "greater_equal": arith.Le,
     "equal": arith.Eq, "not_equal": arith.Ne, "bitwise_and": arith.And, "bitwise_or": arith.Or,
-    "bitwise_xor": arith.Xor, "logical_and": arith.And, "logical_or": arith.Or,
+    "bitwise_xor": arith.Xor, "left_shift": arith.Shl, "right_shift": arith.Shr,
+    "logical_and": arith.And, "logical_or": arith.Or, "logical_not": arith.Not,
     "negative": arith.Neg, "absolute": arith.Abs, "exp": arith.Exp, "exp2": arith.Exp2,
     "log": arith.Log, "sqrt": arith.Sqrt, "tanh": arith.Tanh, "floor": arith.Floor,
-    "ceil": arith.Ceil, "rint": arith.Round, "invert": arith.Not, "logical_not": arith.Not,
+    "ceil": arith.Ceil, "rint": arith.Round, "invert": arith.Not,
 }  # fmt: skip
 _TURNED = {"less": "greater", "less_equal": "greater_equal", "greater": "less",
            "greater_equal": "less_equal", "add": "add", "multiply": "multiply"}  # fmt: skip
@@ -153,7 +154,7 @@ def _operator(ufunc: str, swapped: bool = False) -> Callable[..., Any]:
 for _name, _ufunc in {
     "add": "add", "sub": "subtract", "mul": "multiply", "truediv": "true_divide",
     "floordiv": "floor_divide", "mod": "remainder", "pow": "power", "and": "bitwise_and",
-    "or": "bitwise_or", "xor": "bitwise_xor",
+    "or": "bitwise_or", "xor": "bitwise_xor", "lshift": "left_shift", "rshift": "right_shift",
 }.items():  # fmt: skip
     setattr(Tile, f"__{_name}__", _operator(_ufunc))
     setattr(Tile, f"__r{_name}__", _operator(_ufunc, swapped=True))
