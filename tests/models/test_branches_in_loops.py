@@ -8,6 +8,8 @@ import numpy as np
 import pytest
 
 import minicc
+from minicc.ir import graph
+from minicc.ir.core import walk
 
 Function = Callable[..., Any]
 CAPTURED: list[Function] = []
@@ -202,6 +204,57 @@ def places_that_are_computed(x: Any) -> Any:
     return table, last
 
 
+@captured
+def kept_where_no_inner_round_binds(x: Any) -> Any:
+    last, flag = float(x[0]), 0
+    for i in range(20):
+        for k in range(5):
+            if i < 7:
+                last = 2.5
+                x[3] = x[3] * 0.5 + 1
+            elif x[k] > 1:
+                flag = i
+    return last, flag
+
+
+@captured
+def sides_of_one_rest(x: Any) -> Any:
+    y, total, n = np.zeros((20, 6)), 0.0, 0
+    for i in range(1, 20):
+        if x[i] > 0:
+            y[i, 2] = max(y[i, 1], x[i])
+        elif x[i - 1] < x[i]:
+            y[i] += 1
+            total += 0.5
+        if n % 3 == 1:
+            x[i] = y[i - 1, 2] + 1
+        else:
+            n += 1
+        for k in range(1, 6):
+            y[i, k] = max(y[i, k], y[i, k - 1] * 0.5 + x[i])
+        total += float(y[i].sum())
+        n += 2
+    return y, total, n
+
+
+@captured
+def five_branches(x: Any) -> Any:
+    a = b = c = d = e = 0.0
+    for k in range(20):
+        if x[k] > 0:
+            a += float(x[k])
+        if x[k] > 1:
+            b = a + 1
+        if x[k] < b:
+            c += b
+        if c > 2:
+            d = c - a
+        if d < a:
+            e += d
+        x[k] = a + b + c + d + e
+    return a, b, c, d, e
+
+
 @pytest.mark.parametrize("f", CAPTURED)
 def test_captured(f: Function) -> None:
     g = compare(f)
@@ -356,3 +409,9 @@ def test_first_and_last_rounds_that_conditions_leave_out(f: Any) -> None:
             outcomes.append(([(type(v), v) for v in outcome], given.tolist()))
         np.testing.assert_equal(outcomes[0], outcomes[1])
     assert f is beyond or "a loop of the graph" in str(compiled.explain())
+
+
+def test_what_follows_a_branch_is_done_once() -> None:
+    module = minicc.jit(sides_of_one_rest).lower(np.ones(20)).module
+    loops = [op for op in walk(module.main.body) if isinstance(op, graph.Scan)]
+    assert len(loops) == 2, "one around and one within, where three ways lead to it"

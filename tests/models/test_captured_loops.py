@@ -213,11 +213,9 @@ def helpers(x: Any) -> Any:
 @written_out("ways through a round", (30,))
 def branches(x: Any) -> Any:
     for k in range(6):
-        for j in range(3):
+        for j in (0, 1, 2, 3, 5, 7, 11):
             if x[j] > k:
                 x = x * 0.5
-            if x[j] > k + 1:
-                x = x * 0.25
     return x
 
 

@@ -121,6 +121,7 @@ class Capture:
         self._carried: dict[str, Carried] = {}
         self._sampled: Any = None  # what was recorded of the first sample
         self._bound: set[str] = set()  # names that rounds bind
+        self._kept: set[str] = set()  # those of them that loops within may leave as they were
         self._fresh: dict[str, Any] = {}
         self._touched: dict[int, Tracer] = {}
         self.choices = Choices(recorder)
@@ -198,8 +199,8 @@ class Capture:
         self._start, self._fresh = {}, {}
         new = [b for k, b in self._touched.items() if k not in self._written]
         code = self.site.code
-        # a name that just some ways bind keeps what it was in others
-        kept = code.carried | code.left if self.choices.ways else code.carried
+        # a name that just some ways bind, here or in a loop within, keeps what it was in others
+        kept = code.carried | (code.left if self.choices.ways else self._kept & code.left)
         names = [n for n in kept & self._bound if self._is_new(n, now[n])]
         try:
             if not new and not names:
@@ -376,8 +377,10 @@ class Capture:
             return False
         boxes = [weakref.ref(w.box) for w in self._written.values()]
         arrays = [n for n, c in self._carried.items() if isinstance(c, CarriedArray)]
-        if self.recorder.loops:
+        for around in self.recorder.loops[-1:]:
             self.recorder.found[self.key, self.first, self.stride] = boxes, arrays
+            if around.site.frame is self.site.frame:
+                around._kept |= self._bound if self.choices.ways else self._kept
         self._settle(made, results)
         return True
 

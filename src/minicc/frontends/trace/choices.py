@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -23,12 +24,14 @@ from minicc.frontends.trace.dispatch import content_of
 from minicc.frontends.trace.indices import Index
 from minicc.frontends.trace.numbers import Number
 from minicc.frontends.trace.paths import value_key
+from minicc.frontends.trace.pytree import mapped
 from minicc.frontends.trace.recorder import Recorder
+from minicc.frontends.trace.tails import join_tails
 from minicc.frontends.trace.tracer import Content, Tracer
 from minicc.ir import affine, graph
 from minicc.ir.core import Op, Value
 
-_MOST = 24  # ways through a body
+_MOST = 64  # ways through a body
 _LIGHT = 1 << 14  # numbers that one side computes, and the other has no need of
 _PLAIN = (bool, int, float, complex, str, bytes, type(None))
 
@@ -136,6 +139,10 @@ class Chooser:
             self.recorder.write_out("names share an array on one side of a branch alone")
 
         def pick(condition: Value, then: Way, other: Way) -> Way:
+            joined = join_tails(
+                self.recorder, then.ops, other.ops, partial(self._content, condition)
+            )
+            then, other = (self._after(way, joined.values) for way in (then, other))
             bound = {
                 n: self._name(condition, n, then.names.get(n), other.names.get(n), start.get(n))
                 for n in names
@@ -144,10 +151,28 @@ class Chooser:
                 k: self._content(condition, *[w.contents.get(k, args[k]) for w in (then, other)])
                 for k in args
             }
-            return Way((), bound, contents, {})
+            return Way((), bound, contents, joined.ops)
 
         made: Way = self.choices.chosen(pick)
+        # what single ways left would be taken for something that is used after the loop
+        self.choices.ways = [w._replace(names={}, contents={}) for w in self.choices.ways]
         return made
+
+    def _after(self, way: Way, values: dict[Value, Value]) -> Way:
+        """A way whose end was recorded for another one, too."""
+        if not values:
+            return way
+        leaves: list[Any] = []
+        mapped(lambda leaf, at: leaves.append(leaf), list(way.names.values()))
+        for x in leaves:  # arrays of other ways may hold these values, too
+            box = x.box if type(x) is Number and x.term is None else x
+            if isinstance(box, Tracer):
+                root = box.root
+                if (content := root.held()) in values:
+                    root.hold(values[content], root.version)
+                box.forget()
+        held = {k: values.get(v, v) if isinstance(v, Value) else v for k, v in way.contents.items()}
+        return way._replace(contents=held)
 
     def _shared(self, bound: dict[str, Any], names: Sequence[str]) -> tuple[int, ...]:
         """Which names show one array: for each the first that does."""

@@ -258,10 +258,24 @@ class Recorder:
         ops = self._builder.ops
         self._builder.emit_all(cls, *args, **attrs)
         op = ops[-1]
-        regions = tuple([region_key(r) for r in op.regions])
-        first: Op = self._made.setdefault((op_key(op), regions), op)
+        first = self._first(op)
         if first is not op:
             ops.pop()
+        return first
+
+    def repeat(self, op: Op, operands: Sequence[Value]) -> Op:
+        """An op of a body on other operands of the same types."""
+        fresh = op.rebuilt(operands)
+        first = self._first(fresh)
+        if first is fresh:
+            self._builder.add(fresh)
+        return first
+
+    def _first(self, op: Op) -> Op:
+        """The op of a body that computes what another one would, and was recorded first."""
+        assert self._made is not None
+        regions = tuple([region_key(r) for r in op.regions])
+        first: Op = self._made.setdefault((op_key(op), regions), op)
         self.loops[-1].choices.ops[first.results[0]] = first
         return first
 
