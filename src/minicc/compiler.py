@@ -130,7 +130,7 @@ STAGES: tuple[Stage, ...] = (
     ),
     _stage(
         "expand",
-        "compare all with all to place few elements where data say",
+        "compare all with all to choose few elements, and combine narrow floats in f32",
         "graph",
         expand,
         needed=True,

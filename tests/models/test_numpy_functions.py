@@ -1,5 +1,6 @@
 """Functions of NumPy as they are called: values, shapes and element types are NumPy's."""
 
+import threading
 import warnings
 from collections.abc import Callable
 from typing import Any
@@ -182,7 +183,8 @@ def test_nan(k: int) -> None:
 
 # Computed by NumPy at a break.
 HOSTED: list[Function] = [
-    lambda x: np.unique(x), lambda x: np.histogram(x, 4), lambda x: np.interp(x, [0, 1], [2, 3]),
+    lambda x: np.unique(x), lambda x: np.histogram(x, [0, 1, 3]),
+    lambda x: np.interp(x, [0, 1], [2, 3]),
     lambda x: np.linalg.inv(x[0, :3, :3] + 4 * np.eye(3)) @ x[0, :3], lambda x: np.nonzero(x > 0),
     lambda x: np.linalg.svd(x[0], compute_uv=False), lambda x: np.argwhere(x > 1),
     lambda x: np.linalg.qr(x[0])[1], lambda x: np.abs(np.fft.fft(x)), lambda x: np.flatnonzero(x),
@@ -265,3 +267,64 @@ def test_some_of_all_by_machine_code() -> None:
 
     x = sample((5, 7), "f4")
     same(minicc.jit(f, threads=1)(x), f(x), 1e-4)
+
+
+HISTOGRAMS: list[Function] = [
+    lambda x, w: np.histogram(x, 31),
+    lambda x, w: np.histogram(x, 31, weights=w),
+    lambda x, w: np.histogram(x, 7, range=(-0.5, 0.75)),
+    lambda x, w: np.histogram(x, range=(-0.5, 0.75), weights=w, density=True),
+    lambda x, w: np.histogram((x * 9).astype(np.int32), 5),
+    lambda x, w: np.histogram(x.astype(np.float32), 12, weights=w.astype(np.float32)),
+    lambda x, w: np.histogram(
+        x.reshape(2, -1), bins=3, weights=(w * 9).astype(np.int64).reshape(2, -1)
+    ),
+]
+
+
+@pytest.mark.parametrize("k", range(len(HISTOGRAMS)))
+def test_histograms_are_counted_by_machine_code(k: int) -> None:
+    f, rng = HISTOGRAMS[k], np.random.default_rng(k)
+    x, w = rng.standard_normal(3000), rng.standard_normal(3000)
+    compiled = minicc.jit(f)
+    for data in (x, np.round(x * 4) / 4, np.full(3000, 2.5), np.linspace(0, 1, 3000)):
+        with np.errstate(all="ignore"):
+            pairs = list(zip(compiled(data, w), f(data, w), strict=True))
+        for have, want in pairs:
+            assert have.dtype == want.dtype
+            single = have.dtype == np.float32
+            np.testing.assert_allclose(have, want, rtol=1e-5 if single else 1e-11, atol=1e-6)
+    assert "break" not in str(compiled.explain())
+    if k < 2:
+        for bad in (np.nan, np.inf):
+            x[5] = bad
+            with pytest.raises(ValueError, match="is not finite"):
+                compiled(x, w)
+        with pytest.raises(ValueError, match="Too many bins"):
+            compiled(np.where(x > 0, 1.0, np.nextafter(1.0, 2)), w)
+
+
+def softmax(x: Any) -> Any:
+    e = np.exp(x - x.max(axis=-1, keepdims=True))
+    return e / e.sum(axis=-1, keepdims=True)
+
+
+def scaled(x: Any) -> Any:
+    centred = x - x.mean()
+    spread = np.tanh(centred / np.abs(centred).max())
+    return (spread - spread.mean()) / np.sqrt((spread * spread).sum())
+
+
+@pytest.mark.parametrize("f", [softmax, scaled])
+@pytest.mark.parametrize("shape", [(1, 90_000), (3, 1_200_000)])
+def test_rows_that_no_stack_holds(f: Function, shape: tuple[int, int]) -> None:
+    x = np.random.default_rng(0).standard_normal(shape).astype(np.float32)
+    before = threading.stack_size(1 << 21)
+    try:
+        results: list[Any] = []
+        thread = threading.Thread(target=lambda: results.append(minicc.jit(f, threads=1)(x)))
+        thread.start()
+        thread.join()
+    finally:
+        threading.stack_size(before)
+    np.testing.assert_allclose(results[0], f(x), rtol=2e-3, atol=1e-7)

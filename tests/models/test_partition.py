@@ -21,7 +21,10 @@ from minicc.partition import HostOps, Native, host_ops, partition
 
 @pytest.fixture(autouse=True)
 def nothing_expanded(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Ops that place elements where data say stay on the host, however few these are."""
+    """Ops that choose and place elements as data say stay on the host, however few these are."""
+    monkeypatch.setattr(
+        "minicc.passes.structured.lower_to_structured.can_scatter", lambda op: False
+    )
     monkeypatch.setattr("minicc.passes.graph.expand._LONGEST", 0)
     monkeypatch.setattr("minicc.passes.graph.expand._FEW", 0)
 

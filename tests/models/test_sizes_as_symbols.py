@@ -312,4 +312,4 @@ def test_the_op_that_a_free_size_sends_to_the_host_is_told() -> None:
         compiled(np.ones(n), np.arange(2))
     assert "top_k" in str(compiled.explain())
     assert "all sizes: test_sizes_as_symbols.py" in str(compiled.explain())
-    assert "graph.scatter_elements has no lowering" in str(compiled.explain())
+    assert "graph.scatter_nd has no lowering" in str(compiled.explain())

@@ -1,4 +1,4 @@
-"""Ops that put elements where data say: comparisons give what the ops mean."""
+"""Ops that choose elements as data say: comparisons give what the ops mean."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from minicc.compiler import lower
-from minicc.errors import UserError
 from minicc.ir import graph, interpret
 from minicc.ir.affine import symbol
 from minicc.ir.build import Builder
@@ -91,52 +90,6 @@ def test_the_best_few_of_many(data: st.DataObject) -> None:
     free = tuple(n if a == axis else symbol(f"n{a}") for a, n in enumerate(shape))
     (op,) = one(graph.TopK, [TensorType(element, free)], **options).main.body.ops
     assert expands(op)
-
-
-@settings(max_examples=40, deadline=None)
-@given(data=st.data())
-def test_scatter_elements(data: st.DataObject) -> None:
-    shape = data.draw(st.lists(st.integers(1, 5), min_size=1, max_size=3))
-    axis = data.draw(st.integers(0, len(shape) - 1))
-    part = [data.draw(st.integers(1, n)) for n in shape]
-    part[axis] = data.draw(st.integers(1, 7))
-    element = data.draw(st.sampled_from(ELEMENTS))
-    combine = data.draw(st.sampled_from(["none", "max", "min", "add", "mul"]))
-    rng = np.random.default_rng(data.draw(st.integers(0, 1 << 30)))
-    types = [TensorType(e, tuple(s)) for e, s in ((element, shape), (I64, part), (element, part))]
-    indices = rng.integers(-shape[axis], shape[axis], part)
-    x, updates = numbers(rng, element, shape), numbers(rng, element, part)
-    made = one(graph.ScatterElements, types, axis=axis, combine=combine)
-    check(made, [x, indices, updates], native=part[axis] == 3)
-
-
-@settings(max_examples=40, deadline=None)
-@given(data=st.data())
-def test_scatter_nd(data: st.DataObject) -> None:
-    shape = data.draw(st.lists(st.integers(1, 5), min_size=1, max_size=3))
-    depth = data.draw(st.integers(1, len(shape)))
-    grid = data.draw(st.lists(st.integers(1, 3), max_size=2))
-    element = data.draw(st.sampled_from(ELEMENTS))
-    combine = data.draw(st.sampled_from(["none", "max", "min", "add", "mul"]))
-    rng = np.random.default_rng(data.draw(st.integers(0, 1 << 30)))
-    into = [*grid, *shape[depth:]]
-    types = [
-        TensorType(element, tuple(shape)),
-        TensorType(I64, (*grid, depth)),
-        TensorType(element, tuple(into)),
-    ]
-    columns = [rng.integers(-n, n, grid) for n in shape[:depth]]
-    x, updates = numbers(rng, element, shape), numbers(rng, element, into)
-    made = one(graph.ScatterND, types, combine=combine)
-    check(made, [x, np.stack(columns, -1), updates], native=depth == 2)
-
-
-def test_an_index_outside_ends_the_run() -> None:
-    types = [TensorType(F32, (4,)), TensorType(I64, (2,)), TensorType(F32, (2,))]
-    inputs = [np.zeros(4, np.float32), np.array([1, 4]), np.ones(2, np.float32)]
-    program = lower(one(graph.ScatterElements, types, axis=0), Options())
-    with pytest.raises(UserError, match="4"):
-        machine_code(program, HOST, inputs, 1)
 
 
 @pytest.mark.parametrize(

@@ -44,6 +44,8 @@ from minicc.ir.types import (
 )
 from minicc.ir.words import require_words, word_products
 
+_ON_STACK = 1 << 18  # bytes of one allocation, where a thread's stack has few megabytes
+
 
 def before_end(within: Dim, indices: tuple[Any, ...], shape: tuple[int, ...]) -> Array:
     """Which elements of a tile come before `within` along its last axis."""
@@ -273,9 +275,10 @@ class Alloc(Op, name="kernel.alloc"):
     pure = False  # two allocations are two memories
 
     @property
-    def is_free(self) -> bool:
-        """Whether its size is only known when the program runs."""
-        return not isinstance(self.type.reach(), int)
+    def is_large(self) -> bool:
+        """Whether it is too large for a stack, or its size is only known when the program runs."""
+        bytes_ = buffer_bytes(self.type)
+        return not isinstance(bytes_, int) or bytes_ > _ON_STACK
 
     def infer(self) -> tuple[BufferType, ...]:
         return (self.type,)
@@ -479,8 +482,6 @@ class Concat(Op, name="kernel.concat"):
 
 
 def scratch_of(function: Function) -> Dim:
-    """Bytes of a kernel's scratch of free sizes."""
-    if not function.attrs.get("sizes"):
-        return 0
-    free = [op for op in walk(function.body) if isinstance(op, Alloc) and op.is_free]
-    return sum([buffer_bytes(op.type) for op in free])
+    """Bytes of a kernel's scratch that is not on the stack."""
+    large = [op for op in walk(function.body) if isinstance(op, Alloc) and op.is_large]
+    return sum([buffer_bytes(op.type) for op in large])

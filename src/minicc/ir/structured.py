@@ -48,6 +48,7 @@ from minicc.ir.structured_whole import Constant as Constant
 from minicc.ir.structured_whole import InsertSlice as InsertSlice
 from minicc.ir.structured_whole import Pad as Pad
 from minicc.ir.structured_whole import Reshape as Reshape
+from minicc.ir.structured_whole import Scatter as Scatter
 from minicc.ir.types import I64, TensorType, is_index
 
 Map = tuple[Dim, ...]

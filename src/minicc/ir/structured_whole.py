@@ -1,4 +1,4 @@
-"""The ops of the structured dialect that take tensors whole: constants, views, pads, insertions."""
+"""The ops of the structured dialect that take tensors whole: constants, views, pads, parts."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import numpy as np
 from minicc.ir.affine import Dim
 from minicc.ir.arrays import inserted
 from minicc.ir.core import Literal, Op, RunRegion, Value
+from minicc.ir.graph.indexing import scattered
 from minicc.ir.types import TensorType, static_shape
 
 
@@ -88,6 +89,28 @@ class InsertSlice(Op, name="structured.insert_slice"):
     def evaluate(self, run: RunRegion, *args: Any) -> tuple[Any, ...]:
         new = np.reshape(args[1], static_shape(self.extents()))
         return (inserted(args[0], new, static_shape(self.starts), self.steps),)
+
+
+class Scatter(Op, name="structured.scatter"):
+    """`x` with `updates` at `indices`, one after the other, by a kernel of its own.
+
+    As `graph.scatter_elements` along `axis`, or without one as `graph.scatter_nd`. In the memory of
+    `x` where nobody needs that any more, else in a copy.
+    """
+
+    x: Value
+    indices: Value
+    updates: Value
+    combine: str
+    axis: int | None = None
+
+    def infer(self) -> tuple[TensorType, ...]:
+        if self.updates.type.dtype is not self.x.type.dtype:
+            raise TypeError(f"{self.opname} of {self.updates.type} into {self.x.type}")
+        return (self.x.type,)
+
+    def evaluate(self, run: RunRegion, *args: Any) -> tuple[Any, ...]:
+        return (scattered(self, self.axis, *map(np.asarray, args)),)
 
 
 class Concat(Op, name="structured.concat"):

@@ -1,9 +1,9 @@
 """A kernel to LLVM IR text: one emitter for each op of the kernel level, in one table.
 
 The function emitted is `void @name(ptr buffers..., i64 lo, hi for each axis of the grid)`, then the
-free dimensions that it depends on, `ptr scratch` where it has scratch of a free size, and `ptr
-status` where it has checks; it runs the instances of that part of the grid in row-major
-order. Loops are emitted in do-while form with carried tiles as phis, so that accumulators are
+free dimensions that it depends on, `ptr scratch` where it has scratch that is not on the stack, and
+`ptr status` where it has checks; it runs the instances of that part of the grid in row-major order.
+Loops are emitted in do-while form with carried tiles as phis, so that accumulators are
 registers by construction. What of an address does not change in a loop is added before it (see
 `address`); other values that don't change are moved by `passes.kernel.hoist`.
 """

@@ -52,7 +52,7 @@ class Emitter:
         self.loop: Loop | None = None
         self.lazy: set[Op] = set()
         self.checks = 0  # how many were emitted
-        self.scratch: Dim = 0  # bytes of scratch of free sizes
+        self.scratch: Dim = 0  # bytes of scratch that is not on the stack
         self.sizes: dict[Dim, str] = {}
 
     def tile(self, value: Value) -> Tile:

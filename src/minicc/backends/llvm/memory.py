@@ -321,10 +321,10 @@ def index(e: Emitter, op: kernel.Index) -> None:
 def alloc(e: Emitter, op: kernel.Alloc) -> None:
     """Scratch is memory of the stack, taken once in the entry.
 
-    If its size is free, it is part of what the thread has for that, one after the other.
+    If it is large or its size is free, it is part of what the thread has for that.
     """
     name = f"%{e.w.fresh('scratch')}"
-    if op.is_free:
+    if op.is_large:
         offset = emit_index(e, e.scratch, ())
         e.scratch = e.scratch + buffer_bytes(op.type)
         e.entry.append(f"  {name} = getelementptr i8, ptr {SCRATCH}, i64 {offset}")

@@ -16,7 +16,13 @@ import numpy as np
 from minicc.frontends.trace.dispatch import content_of, value_of
 from minicc.frontends.trace.extents import Extent, cut_of
 from minicc.frontends.trace.moving import moves, moving_lens, require_fits, round_key
-from minicc.frontends.trace.places import has_array, place_lens, with_places, without_numbers
+from minicc.frontends.trace.places import (
+    has_array,
+    index_vectors,
+    place_lens,
+    with_places,
+    without_numbers,
+)
 from minicc.frontends.trace.recorder import Recorder
 from minicc.frontends.trace.registry import Dispatch, traces
 from minicc.frontends.trace.tracer import Content, Lens, Tracer
@@ -344,6 +350,10 @@ def put_at(recorder: Recorder, box: Tracer, key: Key, new: Value, combine: str) 
     if any(isinstance(p, Value) and p.type.dtype is BOOL for p in key):
         refuse_mask(recorder)
     value = recorder.cast(new, recorder.dtype(box.dtype))
+    if (vectors := index_vectors(recorder, key)) is not None:
+        *front, depth = vectors.type.extents
+        value = recorder.broadcast(value, (*front, *box.shape[depth:]))
+        return recorder.emit(graph.ScatterND, box.value(), vectors, value, combine)
     flat = recorder.reshape(box.value(), (box.size,))
     if any(isinstance(part, Value) for part in key):
         line = recorder.emit(graph.Iota, (box.size,), 0, I64)

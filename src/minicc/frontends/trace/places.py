@@ -10,7 +10,9 @@ import numpy as np
 from minicc.frontends.trace.numbers import Number
 from minicc.frontends.trace.recorder import Recorder
 from minicc.frontends.trace.tracer import Lens, Tracer
+from minicc.ir import graph
 from minicc.ir.core import Array, Value
+from minicc.ir.types import I64
 
 Key = tuple[Any, ...]
 
@@ -87,3 +89,16 @@ def place_lens(
         lambda base, new: written(base, new, now()),
         moves=True,
     )
+
+
+def index_vectors(recorder: Recorder, key: Key) -> Value | None:
+    """Integers for the first axes as vectors along a last axis; None where the key is another."""
+    kinds = [p.type.dtype.kind if isinstance(p, Value) else np.asarray(p).dtype.kind
+             for p in key if type(p) is int or isinstance(p, (np.ndarray, Value))]  # fmt: skip
+    if len(kinds) < len(key) or "b" in kinds or not any(isinstance(p, Value) for p in key):
+        return None
+    whole = [p if isinstance(p, Value) else recorder.lift(np.asarray(p)) for p in key]
+    parts = [recorder.cast(p, I64) for p in whole]
+    shape = np.broadcast_shapes(*[p.type.extents for p in parts])
+    lines = [recorder.reshape(recorder.broadcast(p, shape), (*shape, 1)) for p in parts]
+    return lines[0] if len(lines) == 1 else recorder.emit(graph.Concat, lines, len(shape))

@@ -43,6 +43,20 @@ def _scatter(combine: str, x: Array, where: tuple[Array, ...], updates: Array) -
         return wide.astype(x.dtype)
 
 
+def scattered(op: Any, axis: int | None, x: Array, indices: Array, updates: Array) -> Array:
+    """What an op that scatters gives: along an axis, or at vectors of indices."""
+    if axis is not None:
+        grid = _grid(indices.shape)
+        grid[axis] = counted(indices, x.shape[axis], op.loc)
+        return _scatter(op.combine, x, tuple(grid), updates)
+    where = _coordinates(op, x, indices, 0)
+    if where:
+        return _scatter(op.combine, x, where, updates)
+    for update in updates.reshape((-1, *x.shape)):  # vectors of length 0 name all of it, once each
+        x = _scatter(op.combine, x, (Ellipsis,), update)  # type: ignore[arg-type]
+    return x
+
+
 class GatherElements(Op, name="graph.gather_elements"):
     """For each index the element that stands there along `axis` (numpy.take_along_axis).
 
@@ -152,10 +166,7 @@ class ScatterElements(_Scatter, name="graph.scatter_elements"):
         return (t,)
 
     def evaluate(self, run: RunRegion, *args: Any) -> tuple[Any, ...]:
-        x, indices, updates = map(np.asarray, args)
-        where = _grid(indices.shape)
-        where[self.axis] = counted(indices, x.shape[self.axis], self.loc)
-        return (_scatter(self.combine, x, tuple(where), updates),)
+        return (scattered(self, self.axis, *map(np.asarray, args)),)
 
 
 class ScatterND(_Scatter, name="graph.scatter_nd"):
@@ -184,15 +195,7 @@ class ScatterND(_Scatter, name="graph.scatter_nd"):
         return (t,)
 
     def evaluate(self, run: RunRegion, *args: Any) -> tuple[Any, ...]:
-        x, indices, updates = map(np.asarray, args)
-        where = _coordinates(self, x, indices, 0)
-        if not where:
-            # vectors of length 0 name all of it, once each
-            where = (Ellipsis,)  # type: ignore[assignment]
-            for update in updates.reshape((-1, *x.shape)):
-                x = _scatter(self.combine, x, where, update)
-            return (x,)
-        return (_scatter(self.combine, x, where, updates),)
+        return (scattered(self, None, *map(np.asarray, args)),)
 
 
 class TopK(Op, name="graph.top_k"):

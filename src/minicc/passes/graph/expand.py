@@ -1,17 +1,13 @@
-"""Ops that put elements where data say, as comparisons of all with all, where these are few.
+"""Ops that choose where data say, as comparisons of all with all, where these are few.
 
     %v, %i = graph.top_k %x {k = 5}
     -->   the rank of each element, which is how many are before it, and of each rank its element
 
-The few best of many are found one after the other: each is the greatest of those after the last.
+That is a product of two extents in place of their sum, in vectors and without leaving the machine
+code, so it pays for short axes alone. The few best of many are found one after the other: each is
+the greatest of those after the last. Other such ops stay, and run on the host.
 
-A kernel's instances write where their indices say and nowhere else, so elements can't be sent
-anywhere; but each result can look for what belongs to it. That is a product of two extents in place
-of their sum, in vectors and without leaving the machine code, so it pays for short axes alone.
-Other such ops stay, and run on the host.
-
-Negative indices are counted from the end, and those that are outside end the run, as by the
-gather that each form reads its indices through.
+What is scattered to narrow floats and combined there is so in f32, and rounded once.
 """
 
 from __future__ import annotations
@@ -23,12 +19,10 @@ from typing import Any
 import numpy as np
 
 from minicc.ir import graph
-from minicc.ir.arith import identity_of
 from minicc.ir.build import Builder
 from minicc.ir.core import Function, Literal, Module, Op, Value
 from minicc.ir.rewrite import Rebuilder, everywhere, rebuild
 from minicc.ir.types import (
-    BOOL,
     F32,
     I32,
     I64,
@@ -45,13 +39,6 @@ _MOST = 1 << 22  # comparisons in all
 _FEW = 16  # that are found one after the other
 _PLACES = 1 << 31  # of an axis, which numbers of an element and its place have room for
 
-_COMBINE: dict[str, type[Op]] = {
-    "add": graph.Add,
-    "mul": graph.Mul,
-    "max": graph.Max,
-    "min": graph.Min,
-}
-
 
 def expand(module: Module) -> Module:
     """Expand the ops of every function for which `expands` holds."""
@@ -66,19 +53,18 @@ def expand(module: Module) -> Module:
 
 
 def expands(op: Op) -> bool:
-    """Whether an op becomes comparisons: its shapes are known, and they are few."""
+    """Whether an op becomes others: few of known shapes are compared, or sums are narrow."""
+    if isinstance(op, graph.ScatterElements | graph.ScatterND):
+        element = op.x.type.dtype
+        narrow = element.is_float and element.bits < 32 and element not in STORED
+        return op.combine != "none" and narrow
     if isinstance(op, graph.TopK) and _takes_few(op):
         return True
-    if type(op) not in _EXPAND or any(is_free(v.type.shape) for v in (*op.operands, *op.results)):
+    if not isinstance(op, graph.TopK) or is_free(op.x.type.shape) or op.x.type.dtype is OPAQUE:
         return False
-    if OPAQUE in [v.type.dtype for v in op.operands]:
+    if any(is_free(v.type.shape) for v in op.results) or op.x.type.dtype in STORED:
         return False
-    if isinstance(op, graph.TopK):
-        if op.x.type.dtype in STORED:
-            return False
-        length: int = op.x.type.extents[op.axis]
-        return _is_few(length, op.x.type)
-    return _scatters_few(op)
+    return _is_few(op.x.type.extents[op.axis], op.x.type)
 
 
 def _takes_few(op: graph.TopK) -> bool:
@@ -89,17 +75,6 @@ def _takes_few(op: graph.TopK) -> bool:
         return False
     length = t.shape[op.axis]
     return is_free(t.shape) or (isinstance(length, int) and 8 * op.k < length < _PLACES)
-
-
-def _scatters_few(op: Op) -> bool:
-    assert isinstance(op, graph.ScatterElements | graph.ScatterND)
-    t: TensorType = op.x.type
-    if t.dtype in (BOOL, *STORED) and op.combine != "none":
-        return False
-    extents = op.indices.type.extents
-    if isinstance(op, graph.ScatterND):
-        return extents[-1] > 0 and _is_few(prod(extents[:-1]), t)
-    return _is_few(extents[op.axis], t)
 
 
 def _is_few(length: int, of_each: TensorType) -> bool:
@@ -202,78 +177,14 @@ def _better(b: Builder, op: graph.TopK, one: Value, other: Value) -> Value:
     return b.emit(graph.Or, less, b.emit(graph.And, nan, number))
 
 
-def _scatter_elements(b: Builder, op: graph.ScatterElements) -> Sequence[Value]:
-    x, axis = op.x, op.axis
-    extents = x.type.extents
-    line = b.emit(
-        graph.Broadcast, _counted(b, extents[axis], axis, x.type.rank, I64), shape=extents
-    )
-    places = b.emit(graph.GatherElements, line, op.indices, axis=axis)
-    # where updates cover a part of the other axes only, nothing is for the rest
-    low = tuple(0 for _ in extents)
-    high = tuple(
-        0 if k == axis else n - m
-        for k, (n, m) in enumerate(zip(extents, op.indices.type.extents, strict=True))
-    )
-    outside = Literal(np.asarray(-1, np.int64))
-    nothing = Literal(np.zeros((), op.updates.type.dtype.numpy))
-    if any(high):
-        places = b.emit(graph.Pad, places, low=low, high=high, value=outside)
-    updates = op.updates
-    if any(high):
-        updates = b.emit(graph.Pad, updates, low=low, high=high, value=nothing)
-    mine = _counted(b, extents[axis], axis, x.type.rank + 1, I64)
-    match = b.emit(graph.Eq, _spread(b, places, axis), mine)
-    if op.combine != "none":
-        return (_combined(b, op.combine, x, match, _spread(b, updates, axis), axis + 1),)
-    last = _last(b, match, axis + 1)
-    there = b.emit(graph.Max, last, _constant(b, 0, I64))
-    moved = b.emit(graph.GatherElements, updates, there, axis=axis)
-    found = b.emit(graph.Le, _constant(b, 0, I64), last)
-    return (b.emit(graph.Select, found, moved, x),)
-
-
-def _scatter_nd(b: Builder, op: graph.ScatterND) -> Sequence[Value]:
-    x, depth = op.x, op.indices.type.extents[-1]
-    extents = x.type.extents
-    rows, width = prod(extents[:depth]), prod(extents[depth:])
-    count = prod(op.indices.type.extents[:-1])
-    line = b.emit(graph.Iota, shape=(rows,), axis=0, dtype=I64)
-    grid = b.emit(graph.Reshape, line, shape=extents[:depth])
-    flat = b.emit(graph.Reshape, op.indices, shape=(count, depth))
-    places = b.emit(graph.GatherND, grid, flat)
-    table = b.emit(graph.Reshape, x, shape=(rows, width))
-    updates = b.emit(graph.Reshape, op.updates, shape=(count, width))
-    mine = _counted(b, rows, 0, 2, I64)
-    match = b.emit(graph.Eq, b.emit(graph.Reshape, places, shape=(1, count)), mine)
-    if op.combine == "none":
-        last = _last(b, match, 1)
-        there = b.emit(graph.Max, last, _constant(b, 0, I64))
-        moved = b.emit(graph.Gather, updates, there, axis=0)
-        found = b.emit(graph.Le, _constant(b, 0, I64), last)
-        made = b.emit(graph.Select, _spread(b, found, 1), moved, table)
-    else:
-        terms = _spread(b, updates, 0)
-        made = _combined(b, op.combine, table, _spread(b, match, 2), terms, 1)
-    return (b.emit(graph.Reshape, made, shape=extents),)
-
-
-def _last(b: Builder, match: Value, axis: int) -> Value:
-    """The number of the last element along an axis for which something holds, or -1."""
-    numbers = _counted(b, match.type.extents[axis], axis, match.type.rank, I64)
-    return _total(b, b.emit(graph.Select, match, numbers, _constant(b, -1, I64)), axis, "max")
-
-
-def _combined(b: Builder, combine: str, x: Value, match: Value, terms: Value, axis: int) -> Value:
-    """What stands there, combined with all terms along an axis that match, if there are any."""
-    neutral = _constant(b, identity_of(combine, x.type.dtype).array, x.type.dtype)
-    total = _total(b, b.emit(graph.Select, match, terms, neutral), axis, combine)
-    found = _total(b, match, axis, "or")
-    return b.emit(graph.Select, found, b.emit(_COMBINE[combine], x, total), x)
+def _scatter(b: Builder, op: graph.ScatterElements | graph.ScatterND) -> Sequence[Value]:
+    wide = (b.emit(graph.Cast, v, dtype=F32) for v in (op.x, op.updates))
+    made = b.add(op.rebuilt([next(wide), op.indices, next(wide)])).result
+    return (b.emit(graph.Cast, made, dtype=op.x.type.dtype),)
 
 
 _EXPAND: dict[type[Op], Callable[[Builder, Any], Sequence[Value]]] = {
     graph.TopK: _top_k,
-    graph.ScatterElements: _scatter_elements,
-    graph.ScatterND: _scatter_nd,
+    graph.ScatterElements: _scatter,
+    graph.ScatterND: _scatter,
 }

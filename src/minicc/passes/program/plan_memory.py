@@ -8,8 +8,8 @@ ops.
 
 Allocations whose sizes are free can't be compared by number. They share slots: each takes the first
 one that is surely large enough and free during its life, and slots lie one after the other. Their
-offsets are expressions. What kernels want as scratch of a free size lies after all else, a part for
-each thread.
+offsets are expressions. What kernels want as scratch beside the stack lies after all else, a part
+for each thread.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def plan_memory(module: Module) -> Module:
 
 
 def _scratch(op: program.Launch, function: Function) -> Dim:
-    """Bytes of scratch of free sizes that a launch of a kernel wants."""
+    """Bytes of scratch that is not on the stack, as a launch of a kernel wants them."""
     return affine.substitute(scratch_of(function), op.sizes_in(function))
 
 

@@ -35,6 +35,7 @@ from minicc.ir.structured import (
     Pad,
     Reshape,
     Scan,
+    Scatter,
 )
 from minicc.ir.types import INDEX_TYPE, BufferType, TensorType
 from minicc.passes.structured.buffers import (
@@ -46,6 +47,7 @@ from minicc.passes.structured.buffers import (
     shift_of,
 )
 from minicc.passes.structured.lower_to_kernel import lower_group
+from minicc.passes.structured.scatter import scatter_kernel
 
 _A_POINT = 4  # what a multiply-add reads, computes and writes
 
@@ -117,6 +119,8 @@ class _Emitter:
                 self.movement(op)
             elif isinstance(op, InsertSlice):
                 self.insertion(op)
+            elif isinstance(op, Scatter):
+                self.scattering(op)
             elif isinstance(op, Scan):
                 self.loop(op)
             elif isinstance(op, If):
@@ -298,6 +302,19 @@ class _Emitter:
             v = op.operands[k]
             if (op, k) in self.plan.copies:
                 self.launch_on(copy_group(v, op.loc), [self.buffer(v)], [self.at(place, v)])
+
+    def scattering(self, op: Scatter) -> None:
+        """Copy the tensor, if it may not be changed, and put the updates to it."""
+        if (op, 0) in self.plan.copies:
+            self.launch_on(copy_group(op.x, op.loc), [self.buffer(op.x)], [self.buffer(op.result)])
+        buffers = [self.buffer(v) for v in (op.indices, op.updates, op.result)]
+        made = self.named(scatter_kernel(op, [b.type for b in buffers]), "scatter")
+        work = product(op.updates.type.shape)
+        self.b.add(
+            program.Launch(
+                buffers, kernel=made.name, outputs=2, sources=(op.loc,), work=work, loc=op.loc
+            )
+        )
 
     def fill(self, op: Pad) -> None:
         """One kernel that writes the pad's value into all strips of its border."""

@@ -34,6 +34,7 @@ from minicc.ir.structured import (
     Pad,
     Reshape,
     Scan,
+    Scatter,
 )
 from minicc.ir.types import BufferType, dense_strides
 from minicc.passes.structured.in_place import InPlace, find_in_place
@@ -120,6 +121,9 @@ class _Planner:
                 self.operands(op, makers, viewed)
             elif isinstance(op, InsertSlice):
                 self.parts(op, makers, viewed)
+            elif isinstance(op, Scatter):
+                if not self.take_over(op, 0, places[op.result], makers, viewed):
+                    self.plan.copies.append((op, 0))
             elif isinstance(op, Scan):
                 self.first_states(op, makers, viewed, region)
         for op in region.ops:
@@ -218,7 +222,7 @@ class _Planner:
         if isinstance(maker, Scan):
             k = maker.results.index(v)
             return k >= maker.states or (maker, k) in self.plan.in_place.kept
-        return isinstance(maker, (Group, Kernel, Pad, Concat, If, InsertSlice))
+        return isinstance(maker, (Group, Kernel, Pad, Concat, If, InsertSlice, Scatter))
 
     def fresh(self, v: Value, twice: bool) -> Place:
         """Memory of its own; that of a loop's state has two halves."""

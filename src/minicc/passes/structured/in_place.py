@@ -26,6 +26,7 @@ from minicc.ir.structured import (
     Pad,
     Reshape,
     Scan,
+    Scatter,
 )
 
 
@@ -108,7 +109,7 @@ class _Uses:
         """Enter what ops of the region do in place."""
         for position, op in enumerate(self.region.ops):
             states = op.states if isinstance(op, Scan) else 0
-            for k in range(1 if isinstance(op, InsertSlice) else states):
+            for k in range(1 if isinstance(op, InsertSlice | Scatter) else states):
                 if self._last(op.operands[k], position):
                     found.taken.add((op, k))
             if (
@@ -143,7 +144,7 @@ class _Uses:
     def _last(self, v: Value, position: int) -> bool:
         """Whether an op is the last to use a value whose memory may be written."""
         maker = self.makers.get(v)
-        made = isinstance(maker, Group | Pad | Concat | If | InsertSlice | Scan)
+        made = isinstance(maker, Group | Pad | Concat | If | InsertSlice | Scatter | Scan)
         owned = made or (maker is None and v in self.region.args)
         uses = self.uses[self.root.get(v, v)]
         return owned and max(uses) == position and uses.count(position) == 1
@@ -166,7 +167,7 @@ class _Uses:
         """Where a tensor may first be changed in its memory, or one in which it may lie."""
         for at in self.uses.get(self.root.get(whole, whole), ()):
             op = self.region.ops[at] if at < len(self.region.ops) else None
-            states = op.states if isinstance(op, Scan) else int(isinstance(op, InsertSlice))
+            states = op.states if isinstance(op, Scan) else isinstance(op, InsertSlice | Scatter)
             if op and any(self.root.get(v, v) is whole for v in op.operands[:states]):
                 yield at
             elif isinstance(op, Pad | Concat | InsertSlice):

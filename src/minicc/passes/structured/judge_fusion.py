@@ -49,8 +49,10 @@ def _judged(draft: Draft, op: Generic, aligned: Mapping[str, str], target: Targe
         prod(e for n, e in m.op.space.typical.items() if m.names[n] not in kept) * _bytes(m.op)
         for m in draft.members
     )
-    if lost and passed > _MOST_PASSED:
-        return _firm(f"an instance would hold {passed} bytes of what is passed on")
+    held = passed if lost else _held(draft, kept)
+    # one instance is one thread's
+    if held > (_MOST_PASSED if draft.shared else _scratch(target)):
+        return _firm(f"an instance would hold {held} bytes of what is passed on")
     if _inside_out(draft, op, aligned):
         return _no("its outer dimensions would run within inner ones, for what is a table to it")
     if not lost:
@@ -97,6 +99,17 @@ def _list(names: Iterable[str]) -> str:
 def _bytes(op: Generic) -> int:
     """The bytes of an element of an op's first result."""
     return int(op.results[0].type.dtype.bytes)
+
+
+def _held(draft: Draft, kept: set[str]) -> int:
+    """The most bytes of one result that an instance has at once."""
+    most = 0
+    for m in draft.members:
+        sizes = m.op.space.typical
+        own = [i.name for i in m.op.space.iters if i.kind == PARALLEL]
+        extents = [sizes[n] for n in own if m.names[n] not in kept]
+        most = max(most, prod(extents) * _bytes(m.op))
+    return most
 
 
 def _scratch(target: Target) -> int:

@@ -30,6 +30,7 @@ from minicc.passes.structured.lower_circular import circular_body
 from minicc.passes.structured.lower_gather import GATHERS
 from minicc.passes.structured.lower_winograd import winograd_input, winograd_output
 from minicc.passes.structured.name_sizes import name_sizes
+from minicc.passes.structured.scatter import can_scatter, lower_scatter
 
 Body = Callable[[Builder, Sequence[Value]], Value]
 Lower = Callable[[Rebuilder, Any, tuple[Value, ...]], Value]
@@ -64,6 +65,8 @@ def has_lowering(op: Op) -> bool:
         known = op.x.type.dtype is not F64
     if type(op) in GATHERS:
         known = is_index(op.operands[1].type.dtype)
+    if isinstance(op, graph.ScatterElements | graph.ScatterND):
+        known = can_scatter(op)
     return known and all(v.type.dtype is not OPAQUE for v in (*op.operands, *op.results))
 
 
@@ -457,6 +460,8 @@ LOWER: dict[type[Op], Lower] = {
     graph.Pad: _pad,
     graph.Concat: _concat,
     graph.InsertSlice: _insert_slice,
+    graph.ScatterElements: lower_scatter,
+    graph.ScatterND: lower_scatter,
     graph.Iota: _iota,
     graph.Sizes: _sizes,
     graph.Reduce: _reduce,
