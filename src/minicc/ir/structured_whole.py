@@ -9,7 +9,7 @@ import numpy as np
 from minicc.ir.affine import Dim
 from minicc.ir.arrays import inserted
 from minicc.ir.core import Literal, Op, RunRegion, Value
-from minicc.ir.graph.indexing import scattered
+from minicc.ir.scattering import scattered
 from minicc.ir.types import TensorType, static_shape
 
 

@@ -13,9 +13,10 @@ import numpy as np
 
 from minicc.ir import arith
 from minicc.ir.affine import Dim
-from minicc.ir.core import Array, Op, RunRegion, Value
+from minicc.ir.core import Op, RunRegion, Value
 from minicc.ir.graph.shapes import check_axis, differ
 from minicc.ir.indices import counted
+from minicc.ir.scattering import coordinates, grid_of, scattered
 from minicc.ir.types import I64, TensorType, static_shape
 
 _COMBINED = ("add", "mul", "max", "min")
@@ -24,37 +25,6 @@ _COMBINED = ("add", "mul", "max", "min")
 def _check_indices(op: Op, indices: TensorType) -> None:
     if indices.dtype.name not in ("i32", "i64"):
         raise TypeError(f"{op.opname} wants i32 or i64 as indices, not {indices}")
-
-
-def _grid(shape: tuple[int, ...]) -> list[Array]:
-    """The coordinates of all elements, an open array an axis."""
-    return list(np.ogrid[tuple(slice(n) for n in shape)])
-
-
-def _scatter(combine: str, x: Array, where: tuple[Array, ...], updates: Array) -> Array:
-    """A copy of `x` with updates put to or combined with what stands at coordinates."""
-    if combine == "none":
-        out = x.copy()
-        out[where] = updates
-        return out
-    wide = np.array(arith.widened(x))
-    with np.errstate(all="ignore"):
-        arith.UFUNCS[combine].at(wide, where, updates.astype(wide.dtype))
-        return wide.astype(x.dtype)
-
-
-def scattered(op: Any, axis: int | None, x: Array, indices: Array, updates: Array) -> Array:
-    """What an op that scatters gives: along an axis, or at vectors of indices."""
-    if axis is not None:
-        grid = _grid(indices.shape)
-        grid[axis] = counted(indices, x.shape[axis], op.loc)
-        return _scatter(op.combine, x, tuple(grid), updates)
-    where = _coordinates(op, x, indices, 0)
-    if where:
-        return _scatter(op.combine, x, where, updates)
-    for update in updates.reshape((-1, *x.shape)):  # vectors of length 0 name all of it, once each
-        x = _scatter(op.combine, x, (Ellipsis,), update)  # type: ignore[arg-type]
-    return x
 
 
 class GatherElements(Op, name="graph.gather_elements"):
@@ -77,7 +47,7 @@ class GatherElements(Op, name="graph.gather_elements"):
 
     def evaluate(self, run: RunRegion, *args: Any) -> tuple[Any, ...]:
         x, indices = map(np.asarray, args)
-        where = _grid(indices.shape)
+        where = grid_of(indices.shape)
         where[self.axis] = counted(indices, x.shape[self.axis], self.loc)
         return (x[tuple(where)],)
 
@@ -113,17 +83,7 @@ class GatherND(Op, name="graph.gather_nd"):
             apart = x.reshape((*x.shape[: self.batch], *between, *x.shape[self.batch :]))
             shape = (*indices.shape[:-1], *x.shape[self.batch :])
             return (np.broadcast_to(apart, shape).copy(),)
-        return (np.asarray(x[_coordinates(self, x, indices, self.batch)]),)
-
-
-def _coordinates(op: Op, x: Array, indices: Array, batch: int) -> tuple[Array, ...]:
-    """The coordinates that vectors of indices name, with those of the common axes in front."""
-    depth = indices.shape[-1]
-    vectors = [counted(indices[..., k], x.shape[batch + k], op.loc) for k in range(depth)]
-    common = [
-        np.arange(x.shape[k]).reshape((-1,) + (1,) * (indices.ndim - 2 - k)) for k in range(batch)
-    ]
-    return (*common, *vectors)
+        return (np.asarray(x[coordinates(self, x, indices, self.batch)]),)
 
 
 class _Scatter(Op):

@@ -3,8 +3,9 @@
     %a = generic(x) { exp }   %y = generic(a, b) { add }   -->   %y = generic(x, b) { exp, add }
 
 Legal: the producer has one parallel result, indexed by its plain dimensions. Profitable: nothing
-is computed more often than before, or the producer only moves data. Applying substitutes the
-producer's dimensions by what the consumer reads.
+is computed more often than before, the producer only moves data, or it is short, and what it gives
+is more than the nearer caches hold and read at some places around each point (a stencil of a
+stencil). Applying substitutes the producer's dimensions by what the consumer reads.
 
 Where a producer's result is not indexed by plain dimensions (grouped channels, a block of results
 at a point), an elementwise consumer goes the other way: its dimensions are substituted by where
@@ -21,12 +22,15 @@ from minicc.ir import affine, arith
 from minicc.ir.affine import Dim
 from minicc.ir.build import Builder
 from minicc.ir.core import Function, Module, Op, Region, Value
-from minicc.ir.rewrite import everywhere, inline, live, merge_locations, used_by
+from minicc.ir.rewrite import Rebuilder, everywhere, inline, live, merge_locations, used_by
 from minicc.ir.space import REDUCTION, Iter, Space
 from minicc.ir.structured import Generic, Map, plain_names
 from minicc.ir.types import TensorType
 
 _LONGEST = 128  # instructions of a body, about: each merge copies it
+_AGAIN = 64  # of them that are computed in place of one result and its reads
+_PLACES = 4  # around a point at which that is read
+_NEAR = 1 << 17  # bytes that the nearer caches hold beside all else
 
 
 def merge(module: Module) -> Module:
@@ -36,9 +40,12 @@ def merge(module: Module) -> Module:
 
 def _merge_function(function: Function) -> Function:
     uses: dict[Value, int] = dict.fromkeys(function.body.yields, 1)
+    readers: dict[Value, list[Op]] = {}
     for op in function.body.ops:
         for v in set(op.operands):
             uses[v] = uses.get(v, 0) + 1
+            readers.setdefault(v, []).append(op)
+    around = {v for v in readers.keys() - {*function.body.yields} if _is_around(v, readers[v])}
     made: dict[Value, Generic] = {}
     forward: dict[Value, Value] = {}
     out: list[Op] = []
@@ -47,12 +54,13 @@ def _merge_function(function: Function) -> Function:
         if any(v in forward for v in op.operands):
             current = op.rebuilt([forward.get(v, v) for v in op.operands])
         if isinstance(current, Generic):
-            current = _absorb(current, made, uses)
+            current = _absorb(current, made, uses, around)
         for old, new in zip(op.results, current.results, strict=True):
             if new is not old:
                 new.hint = new.hint or old.hint
                 forward[old] = new
                 uses[new] = uses.get(old, 0)
+                around |= {new} if old in around else set()
         if isinstance(current, Generic) and len(current.results) == 1:
             made[current.results[0]] = current
         out.append(current)
@@ -60,7 +68,9 @@ def _merge_function(function: Function) -> Function:
     return function.with_body(Region(function.args, live(out, yields), yields))
 
 
-def _absorb(consumer: Generic, made: dict[Value, Generic], uses: dict[Value, int]) -> Generic:
+def _absorb(
+    consumer: Generic, made: dict[Value, Generic], uses: dict[Value, int], around: set[Value]
+) -> Generic:
     progress = True
     while progress:
         progress = False
@@ -73,8 +83,9 @@ def _absorb(consumer: Generic, made: dict[Value, Generic], uses: dict[Value, int
                 return (reindex if reduces else append)(producer, consumer, v)
             if not legal(producer, consumer, v):
                 continue
-            if profitable(producer, consumer, v, uses.get(v, 0)):
-                consumer = apply(producer, consumer, v)
+            again = v in around and _is_short(producer, consumer, v, made)
+            if again or profitable(producer, consumer, v, uses.get(v, 0)):
+                consumer = apply(producer, consumer, v, not again)
                 progress = True
                 break
     return consumer
@@ -103,7 +114,7 @@ def profitable(producer: Generic, consumer: Generic, value: Value, uses: int) ->
     """
     if not producer.operands and not producer.space.names:
         return True  # a number
-    reads = [m for v, m in zip(consumer.operands, consumer.input_maps, strict=True) if v is value]
+    reads = _reads(consumer, value)
     if not producer.body.ops:
         # windows and contractions read an element often: they want it where it is contiguous
         elementwise = all(c is None for c in consumer.combine)
@@ -115,6 +126,42 @@ def profitable(producer: Generic, consumer: Generic, value: Value, uses: int) ->
     if arith.length(producer.body.ops) + arith.length(consumer.body.ops) > _LONGEST:
         return False
     return _points(producer.space) >= _points(consumer.space)
+
+
+def _is_around(value: Value, readers: Sequence[Op]) -> bool:
+    """Whether elementwise ops alone read a large tensor, at some places around each point."""
+    ops = [op for op in readers if isinstance(op, Generic) and not op.indices and not op.into]
+    if len(ops) < len(readers) or any(c is not None for op in ops for c in op.combine):
+        return False
+    maps = [list(dict.fromkeys(_reads(op, value))) for op in ops]
+    pairs = ((m, n) for m, *more in maps for n in more)
+    shifts = (
+        affine.add(a, affine.multiply(b, -1)) for m, n in pairs for a, b in zip(m, n, strict=True)
+    )
+    points = prod(map(affine.typical, value.type.shape))
+    return (
+        1 < sum(map(len, maps)) <= _PLACES
+        and all(isinstance(shift, int) for shift in shifts)
+        and points * value.type.dtype.bytes > _NEAR
+        and all(2 * _points(op.space) > points for op in ops)
+    )
+
+
+def _is_short(
+    producer: Generic, consumer: Generic, value: Value, made: Mapping[Value, Generic]
+) -> bool:
+    """Whether computing a producer at each place that a consumer reads is few instructions.
+
+    One that ends a reduction is computed with that, at no cost.
+    """
+    again = arith.length(producer.body.ops) * len({*_reads(consumer, value)})
+    whole = again + arith.length(consumer.body.ops)
+    ends = any(made[v].combine != (None,) for v in producer.operands if v in made)
+    return bool(producer.body.ops) and not ends and again <= _AGAIN and whole <= _LONGEST
+
+
+def _reads(op: Generic, value: Value) -> list[Map]:
+    return [m for v, m in zip(op.operands, op.input_maps, strict=True) if v is value]
 
 
 def _points(space: Space) -> int:
@@ -165,17 +212,22 @@ def _substituted(m: Map, at: Mapping[str, Dim]) -> Map:
     return tuple(affine.substitute(e, at) for e in m)
 
 
-def apply(producer: Generic, consumer: Generic, value: Value) -> Generic:
-    """The consumer with the producer's body in place of each element that it read of `value`."""
+def apply(producer: Generic, consumer: Generic, value: Value, alone: bool = True) -> Generic:
+    """The consumer with the producer's body in place of each element that it read of `value`.
+
+    `alone` says that no other op reads it.
+    """
     names = plain_names(producer.yield_maps[0])
     assert names is not None
     reads = _Reads()
-    body = Builder(consumer.loc)
+    several = len({*_reads(consumer, value)}) > 1
+    body = Rebuilder()  # neighbours share what is alike
+    body.loc = consumer.loc
     args: list[Value] = []
     numbers = [Value(arg.type) for arg in producer.body.args[len(producer.operands) :]]
     inlined: dict[Map, Value] = {}  # once for each place at which the value is read
-    # what has operands and ops is merged into one reader alone (`profitable`)
-    whole = bool(producer.operands and producer.body.ops) and not numbers
+    # what has operands and ops is merged into one reader alone, unless that is so at each place
+    whole = bool(producer.operands and producer.body.ops) and not numbers and not several and alone
     for v, m in zip(consumer.operands, consumer.input_maps, strict=True):
         if v is not value:
             args.append(reads.element(v, m))
