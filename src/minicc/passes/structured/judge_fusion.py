@@ -9,8 +9,9 @@ from collections.abc import Iterable, Mapping
 from math import prod
 
 from minicc.ir import affine
+from minicc.ir.core import Value
 from minicc.ir.space import PARALLEL, Space
-from minicc.ir.structured import Generic, plain_names
+from minicc.ir.structured import Generic, Map, plain_names
 from minicc.passes.structured.contraction import Contraction, contraction_of
 from minicc.passes.structured.fusion_plan import Draft, Member, Verdict, length_of
 from minicc.target import Target
@@ -49,7 +50,7 @@ def _judged(draft: Draft, op: Generic, aligned: Mapping[str, str], target: Targe
         prod(e for n, e in m.op.space.typical.items() if m.names[n] not in kept) * _bytes(m.op)
         for m in draft.members
     )
-    held = passed if lost else _held(draft, kept)
+    held = passed if lost else _held(draft, op, kept)
     # one instance is one thread's
     if held > (_MOST_PASSED if draft.shared else _scratch(target)):
         return _firm(f"an instance would hold {held} bytes of what is passed on")
@@ -101,15 +102,36 @@ def _bytes(op: Generic) -> int:
     return int(op.results[0].type.dtype.bytes)
 
 
-def _held(draft: Draft, kept: set[str]) -> int:
-    """The most bytes of one result that an instance has at once."""
-    most = 0
-    for m in draft.members:
-        sizes = m.op.space.typical
-        own = [i.name for i in m.op.space.iters if i.kind == PARALLEL]
-        extents = [sizes[n] for n in own if m.names[n] not in kept]
-        most = max(most, prod(extents) * _bytes(m.op))
-    return most
+def _held(draft: Draft, op: Generic, kept: set[str]) -> int:
+    """The most bytes of one result that an instance keeps for an op of a later round than its own.
+
+    Ops of one round may share their loops. What reads a total, or at another point than its own, is
+    of the next round.
+    """
+    rounds: dict[Value, int] = {}
+    reads: list[tuple[Value, Map]] = []
+    mine = 0
+    for reader in (*(m.op for m in draft.members), op):
+        reads = [p for p in zip(reader.operands, reader.input_maps, strict=True) if p[0] in rounds]
+        mine = max((rounds[v] + _ends(draft, v, at, reader) for v, at in reads), default=0)
+        rounds.update(dict.fromkeys(reader.results, mine))
+    return max((_row(draft, v, kept) for v, _ in reads if rounds[v] < mine), default=0)
+
+
+def _ends(draft: Draft, value: Value, read: Map, reader: Generic) -> bool:
+    """Whether all of a member's result is there before an op reads the first of it."""
+    maker = next(m.op for m in draft.members if value in m.op.results)
+    total = maker.combine[maker.results.index(value)] is not None
+    apart = any(o.indices or o.coordinates for o in (maker, reader))
+    return total or apart or plain_names(read) is None
+
+
+def _row(draft: Draft, value: Value, kept: set[str]) -> int:
+    """The bytes of a member's result that one instance makes."""
+    m = next(m for m in draft.members if value in m.op.results)
+    sizes = m.op.space.typical
+    own = [i.name for i in m.op.space.iters if i.kind == PARALLEL]
+    return prod(sizes[n] for n in own if m.names[n] not in kept) * _bytes(m.op)
 
 
 def _scratch(target: Target) -> int:

@@ -45,7 +45,9 @@ def _merge_function(function: Function) -> Function:
         for v in set(op.operands):
             uses[v] = uses.get(v, 0) + 1
             readers.setdefault(v, []).append(op)
-    around = {v for v in readers.keys() - {*function.body.yields} if _is_around(v, readers[v])}
+    for v in function.body.yields:
+        readers.pop(v, None)
+    around = {v for v in readers if _is_around(v, readers)}
     made: dict[Value, Generic] = {}
     forward: dict[Value, Value] = {}
     out: list[Op] = []
@@ -128,10 +130,16 @@ def profitable(producer: Generic, consumer: Generic, value: Value, uses: int) ->
     return _points(producer.space) >= _points(consumer.space)
 
 
-def _is_around(value: Value, readers: Sequence[Op]) -> bool:
-    """Whether elementwise ops alone read a large tensor, at some places around each point."""
-    ops = [op for op in readers if isinstance(op, Generic) and not op.indices and not op.into]
-    if len(ops) < len(readers) or any(c is not None for op in ops for c in op.combine):
+Readers = Mapping[Value, Sequence[Op]]  # of what no function yields
+
+
+def _is_around(value: Value, readers: Readers) -> bool:
+    """Whether elementwise ops alone read a large tensor, some times around each point.
+
+    So that what they make of it comes together again in one op.
+    """
+    ops = [op for op in readers[value] if isinstance(op, Generic) and _is_elementwise(op)]
+    if len(ops) < len(readers[value]):
         return False
     maps = [list(dict.fromkeys(_reads(op, value))) for op in ops]
     pairs = ((m, n) for m, *more in maps for n in more)
@@ -140,11 +148,31 @@ def _is_around(value: Value, readers: Sequence[Op]) -> bool:
     )
     points = prod(map(affine.typical, value.type.shape))
     return (
-        1 < sum(map(len, maps)) <= _PLACES
+        (max(map(len, maps)) > 1 or _meet(ops, readers))
+        and sum(map(len, maps)) <= _PLACES
         and all(isinstance(shift, int) for shift in shifts)
         and points * value.type.dtype.bytes > _NEAR
         and all(2 * _points(op.space) > points for op in ops)
     )
+
+
+def _is_elementwise(op: Generic) -> bool:
+    return op.combine == (None,) and not op.indices and not op.into
+
+
+def _meet(ops: Sequence[Op], readers: Readers) -> bool:
+    """Whether results of some of these become operands of one op, through elementwise ops."""
+    found: set[Op] = set()
+    for start in ops:
+        op: Op | None = start
+        while op is not None:
+            if op in found:
+                return True
+            found.add(op)
+            following = readers.get(op.results[0], ())
+            only = following[0] if len(following) == 1 else None
+            op = only if isinstance(only, Generic) and _is_elementwise(only) else None
+    return False
 
 
 def _is_short(
