@@ -415,3 +415,14 @@ def test_what_follows_a_branch_is_done_once() -> None:
     module = minicc.jit(sides_of_one_rest).lower(np.ones(20)).module
     loops = [op for op in walk(module.main.body) if isinstance(op, graph.Scan)]
     assert len(loops) == 2, "one around and one within, where three ways lead to it"
+
+
+def bound_by_rounds_that_may_be_none(x: Any) -> Any:
+    for i in range(4, -1, -1):
+        for j in range(i):
+            last = np.abs(x) + j
+    return last, j
+
+
+def test_a_name_that_a_last_loop_without_rounds_does_not_bind() -> None:
+    compare(bound_by_rounds_that_may_be_none)

@@ -419,8 +419,8 @@ class Capture:
         self._forget()
         last = {n: self._at_last(self._now[n]) for n in self._bound}
         if type(self.count) is Index and self.count.bounds()[0] == 0:
-            held = (n for n in self._bound & self._names.keys() if self._names[n] is not _UNBOUND)
-            last |= {n: self._gone() for n in held if n not in self._carried}
+            # without a round they are what a round of a loop around left, or not bound
+            last |= {n: self._gone() for n in self._bound if n not in self._carried}
         self.site.bind({n: v for n, v in last.items() if v is not self._now[n]})
 
     def _at_last(self, x: Any) -> Any:
