@@ -30,7 +30,8 @@ Array = np.ndarray[Any, Any]
 def check(made: Module, inputs: Sequence[Array], native: bool) -> None:
     """The op's own definition, the interpreter of what it becomes, and machine code agree."""
     (op,) = made.main.body.ops
-    assert expands(op) or can_scatter(op)  # type: ignore[arg-type]
+    assert isinstance(op, graph.ScatterElements | graph.ScatterND)
+    assert expands(op) or can_scatter(op)
     wanted = interpret.run(made, inputs)
     options = Options(math="strict")
     results = [interpret.run(lower(made, options, stop=stop), inputs) for stop in ("fuse", "pack")]

@@ -137,6 +137,7 @@ class _Main:
     ) -> None:
         self.kernels = kernels
         self.checks = checks
+        self.holders = {name for name, f in kernels.items() if scratch_of(f) != 0}
         self.sizes = sizes
         self.slots = slots
         self.checked = 0
@@ -184,7 +185,7 @@ class _Main:
         actual = op.sizes_in(kernel)
         grid = [self.sizes.value(affine.substitute(n, actual)) for n in kernel.attrs["grid"]]
         rest = [f"i64 {self.sizes.value(n)}" for n in op.sizes]
-        if scratch_of(kernel) != 0:
+        if op.kernel in self.holders:  # of scratch beside the stack
             rest.append(_SCRATCH)
         if self.checks[op.kernel]:
             at = WORDS * self.checked

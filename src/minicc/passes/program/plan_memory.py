@@ -50,9 +50,9 @@ def plan_memory(module: Module) -> Module:
     main = module.main
     plan = plan_offsets(lifetimes(main))
     attrs = {**main.attrs, "arena": plan.size}
-    kernels = {f.name: f for f in module.functions if f is not main}
+    kernels = {f.name: (f, scratch_of(f)) for f in module.functions if f is not main}
     ranges = largest_rounds(main.body)
-    wanted = (_scratch(op, kernels[op.kernel]) for op in program.launches(main.body))
+    wanted = (_scratch(op, *kernels[op.kernel]) for op in program.launches(main.body))
     scratch = largest_sum([affine_facts.at_most(size, ranges) for size in wanted])
     if scratch != 0:
         attrs["scratch"] = scratch
@@ -62,9 +62,9 @@ def plan_memory(module: Module) -> Module:
     return Module("program", [placed if f is main else f for f in module.functions])
 
 
-def _scratch(op: program.Launch, function: Function) -> Dim:
+def _scratch(op: program.Launch, function: Function, bytes_: Dim) -> Dim:
     """Bytes of scratch that is not on the stack, as a launch of a kernel wants them."""
-    return affine.substitute(scratch_of(function), op.sizes_in(function))
+    return affine.substitute(bytes_, op.sizes_in(function)) if bytes_ != 0 else 0
 
 
 def _placed(region: Region, plan: MemoryPlan, forward: dict[Value, Value]) -> Region:

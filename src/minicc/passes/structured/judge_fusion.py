@@ -108,27 +108,26 @@ def _held(draft: Draft, op: Generic, kept: set[str]) -> int:
     Ops of one round may share their loops. What reads a total, or at another point than its own, is
     of the next round.
     """
+    makers = {v: m for m in draft.members for v in m.op.results}
     rounds: dict[Value, int] = {}
     reads: list[tuple[Value, Map]] = []
     mine = 0
     for reader in (*(m.op for m in draft.members), op):
         reads = [p for p in zip(reader.operands, reader.input_maps, strict=True) if p[0] in rounds]
-        mine = max((rounds[v] + _ends(draft, v, at, reader) for v, at in reads), default=0)
+        mine = max((rounds[v] + _ends(makers[v].op, v, at, reader) for v, at in reads), default=0)
         rounds.update(dict.fromkeys(reader.results, mine))
-    return max((_row(draft, v, kept) for v, _ in reads if rounds[v] < mine), default=0)
+    return max((_row(makers[v], kept) for v, _ in reads if rounds[v] < mine), default=0)
 
 
-def _ends(draft: Draft, value: Value, read: Map, reader: Generic) -> bool:
-    """Whether all of a member's result is there before an op reads the first of it."""
-    maker = next(m.op for m in draft.members if value in m.op.results)
+def _ends(maker: Generic, value: Value, read: Map, reader: Generic) -> bool:
+    """Whether all of a result is there before an op reads the first of it."""
     total = maker.combine[maker.results.index(value)] is not None
     apart = any(o.indices or o.coordinates for o in (maker, reader))
     return total or apart or plain_names(read) is None
 
 
-def _row(draft: Draft, value: Value, kept: set[str]) -> int:
+def _row(m: Member, kept: set[str]) -> int:
     """The bytes of a member's result that one instance makes."""
-    m = next(m for m in draft.members if value in m.op.results)
     sizes = m.op.space.typical
     own = [i.name for i in m.op.space.iters if i.kind == PARALLEL]
     return prod(sizes[n] for n in own if m.names[n] not in kept) * _bytes(m.op)

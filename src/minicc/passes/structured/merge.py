@@ -62,7 +62,8 @@ def _merge_function(function: Function) -> Function:
                 new.hint = new.hint or old.hint
                 forward[old] = new
                 uses[new] = uses.get(old, 0)
-                around |= {new} if old in around else set()
+                if old in around:
+                    around.add(new)
         if isinstance(current, Generic) and len(current.results) == 1:
             made[current.results[0]] = current
         out.append(current)
