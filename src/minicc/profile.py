@@ -120,8 +120,8 @@ def traffic(module: Module) -> tuple[int, int] | None:
 
 
 def _first(module: Module) -> dict[str, Dim]:
-    """The sizes that are numbers of loops' rounds, as the first rounds have them."""
-    loops = (op for op in walk(module.main.body) if isinstance(op, program.Loop))
+    """The sizes that rounds of loops or data give, as the first rounds have them, or nothing."""
+    loops = (op for op in walk(module.main.body) if isinstance(op, program.Loop | program.Sized))
     return {op.index: 0 for op in loops if op.index}
 
 
@@ -138,6 +138,8 @@ def _rounds(region: Region, outer: int, numbers: Mapping[str, Dim]) -> Iterator[
             # data end a loop with a condition
             count = 1 if op.conditions else affine.evaluate(op.count, numbers)
             yield from _rounds(op.body, outer * count, numbers)
+        elif isinstance(op, program.Sized):
+            yield from _rounds(op.body, outer, numbers)
         elif isinstance(op, program.Launch):
             yield outer
         elif isinstance(op, program.If):  # as if both branches ran: which one does, data say

@@ -282,7 +282,7 @@ POINTWISE = (
 )
 NOT_LOWERED: tuple[type[Op], ...] = (graph.ScatterElements, graph.ScatterND, graph.TopK)
 
-ELSEWHERE = (  # test_winograd, test_gather, test_scan, test_if, test_host, and as they are called
+ELSEWHERE = (  # test_winograd, test_gather, test_scan, test_sized and others, as they are called
     graph.Complex,
     graph.Imag,
     graph.Real,
@@ -290,6 +290,7 @@ ELSEWHERE = (  # test_winograd, test_gather, test_scan, test_if, test_host, and 
     graph.If,
     graph.Kernel,
     graph.Scan,
+    graph.Sized,
     graph.While,
     graph.WinogradInput,
     graph.WinogradOutput,

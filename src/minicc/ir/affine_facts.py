@@ -47,6 +47,13 @@ def exact_quotient(left: Dim, right: Dim) -> Dim | None:
     return out
 
 
+def larger(left: Dim, right: Dim) -> Dim:
+    """An expression that is surely at least as large as either; sizes are never negative."""
+    if at_least(left, right):
+        return left
+    return right if at_least(right, left) else left + right
+
+
 def at_least(left: Dim, right: Dim) -> bool:
     """Whether the first is surely no smaller than the second; sizes are never negative."""
     return _is_natural(left - right, _MOST_CASES)

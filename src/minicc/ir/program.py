@@ -9,7 +9,7 @@ is needed, or memory that it uses.
 
 A loop runs its body round by round; views of what it scans move with the round. A branch is chosen
 by the caller's thread, which reads the condition where it stands, and so does a loop's condition
-before each round.
+before each round, and a size that data give.
 
 Laws. Instances of the launches between two barriers that are shared touch nothing that another of
 these writes, but for equal bits, and nothing that the caller writes meanwhile. Memory of
@@ -26,7 +26,8 @@ from minicc.ir import affine, affine_facts
 from minicc.ir.addresses import Memory, undefined
 from minicc.ir.affine import Dim
 from minicc.ir.core import Function, Literal, Op, Region, RunRegion, Value, walk
-from minicc.ir.types import BOOL, INDEX_TYPE, BufferType, TensorType, static_shape
+from minicc.ir.sized import nearest
+from minicc.ir.types import BOOL, I64, INDEX_TYPE, BufferType, TensorType, static_shape
 
 
 def ends(main: Function) -> tuple[Sequence[Value], Sequence[Value]]:
@@ -212,10 +213,40 @@ class If(Op, name="program.if"):
         return run(self.then if memory.flat[0, memory.base] else self.other, ())
 
 
+class Sized(Op, name="program.sized"):
+    """Run the body with a size of it that a buffer holds; see `ir.sized`.
+
+    It uses buffers from outside; memory that it allocates is allocated outside, too.
+    """
+
+    number: Value
+    count: Dim
+    body: Region
+    index: str
+    pure = False
+    control = True
+
+    def infer(self) -> tuple[BufferType, ...]:
+        if self.number.type != BufferType(I64, ()):
+            raise TypeError(f"the number of {self.opname} is {self.number.type}")
+        if self.body.args or self.body.yields:
+            raise TypeError(f"the body of {self.opname} takes and yields nothing")
+        return ()
+
+    def require_inside(self, outer: Mapping[Value, int]) -> None:
+        """TypeError where a view within leaves its buffer; `outer` are the loops around."""
+        _require_inside(self.body, outer)
+
+    def evaluate(self, run: RunRegion, *args: Any) -> tuple[Any, ...]:
+        memory: Memory = args[0]
+        number = nearest(memory.flat[0, memory.base], self.count)
+        return run(self.body, (), {self.index: number})
+
+
 def _require_inside(region: Region, counts: Mapping[Value, int]) -> None:
     for op in region.ops:
         rounds = op.rounds if isinstance(op, View) else ()
-        if isinstance(op, (View, Loop, If)) and counts.keys() >= set(rounds):
+        if isinstance(op, (View, Loop, If, Sized)) and counts.keys() >= set(rounds):
             op.require_inside(counts)
 
 

@@ -116,7 +116,7 @@ Loop = TypeVar("Loop", bound=Scanning)
 
 
 def largest_rounds(region: Region) -> dict[str, Dim]:
-    """The sizes that are numbers of loops' rounds, and for each how many rounds there are at most.
+    """The sizes that loops or data give, and for each how many numbers it is one of, at most.
 
     At any level: a loop of a program has an index as well.
     """
@@ -124,7 +124,9 @@ def largest_rounds(region: Region) -> dict[str, Dim]:
     for op in walk_control(region):  # outer loops come before those within
         if op.control and op.attrs.get("index"):
             count = op.attrs.get("count", ENDLESS)
-            ranges[op.attrs["index"]] = affine_facts.at_most(count, ranges)
+            name, most = op.attrs["index"], affine_facts.at_most(count, ranges)
+            # a loop in one that was written out has several counts
+            ranges[name] = affine_facts.larger(ranges.get(name, 0), most)
     return ranges
 
 

@@ -42,6 +42,7 @@ from minicc.ir.indices import counted
 from minicc.ir.mapped import copy
 from minicc.ir.scan import Scanning
 from minicc.ir.schedule import Schedule
+from minicc.ir.sized import Sizing
 from minicc.ir.space import REDUCTION, SEQUENTIAL, Space
 from minicc.ir.structured_whole import Concat as Concat
 from minicc.ir.structured_whole import Constant as Constant
@@ -485,6 +486,10 @@ class Scan(Scanning, name="structured.scan"):
 
 class If(Branching, name="structured.if"):
     """Run one of two regions, as a condition says; see `ir.branch`."""
+
+
+class Sized(Sizing, name="structured.sized"):
+    """Run the body with a size that data give; see `ir.sized`."""
 
 
 class Kernel(ByHand, name="structured.kernel"):

@@ -29,6 +29,7 @@ from minicc.ir.scan import largest_rounds
 
 _WATCHED = 10_000_000  # points of a loop's rounds after which it asks whether to go on
 _MOST_ROUNDS = 1 << 16  # or rounds, where these are small
+_USUAL = 16  # what a size that data give is taken for, where it may be as large
 _LIGHT = 4096  # points of a launch in a loop that may be inlined
 _SHORT, _MOST_INLINED = 120, 1000  # ops of such a kernel, and of all of them
 _BARRIER = "  call void @minicc_barrier(ptr %team)"
@@ -94,6 +95,9 @@ def _work(region: Region) -> Dim:
             count = 1 if op.conditions else op.count  # data end it, perhaps at once
             half = affine.floordiv(op.count, 2)
             work = work + count * affine.substitute(_work(op.body), {op.index: half})
+        elif isinstance(op, program.Sized):
+            half = affine.minimum(affine.floordiv(op.count, 2), _USUAL)
+            work = work + affine.substitute(_work(op.body), {op.index: half})
         elif isinstance(op, program.If):
             work = work + max(map(_work, op.regions), key=affine.typical)
     return work
@@ -175,6 +179,8 @@ class _Main:
             self.loop(op, f"r{number}")
         elif isinstance(op, program.If):
             self.branch(op, f"c{number}")
+        elif isinstance(op, program.Sized):
+            self.sized(op, f"n{number}")
         else:
             raise CompilerBug("MC0306", f"{op.opname} has no emission", where=op.loc)
 
@@ -214,6 +220,20 @@ class _Main:
             self.region(region)
             self.lines.append(f"  br label %{name}.after")
         self.lines.append(f"{name}.after:")
+
+    def sized(self, op: program.Sized, name: str) -> None:
+        """A region with a size that memory holds, cut to what it may be."""
+        most = self.index(affine.add(op.count, -1), {})
+        self.lines += [
+            f"  %{name}.given = load i64, ptr {self.names[op.number]}",
+            f"  %{name}.above = icmp sgt i64 %{name}.given, {most}",
+            f"  %{name}.least = select i1 %{name}.above, i64 {most}, i64 %{name}.given",
+            f"  %{name}.below = icmp slt i64 %{name}.least, 0",
+            f"  %{name} = select i1 %{name}.below, i64 0, i64 %{name}.least",
+        ]
+        self.sizes.enter(op.index, f"%{name}", self.lines)
+        self.region(op.body)
+        self.sizes.leave(op.index)
 
     def loop(self, op: program.Loop, name: str) -> None:
         """A loop of the caller; how many rounds ran is what the next one's number would be."""

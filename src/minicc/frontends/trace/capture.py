@@ -16,13 +16,14 @@ from minicc.errors import UserError
 from minicc.frontends.trace.carried import (
     Carried,
     CarriedArray,
+    CarriedFloat,
     Turned,
     Unlike,
     carried,
     same_type,
 )
 from minicc.frontends.trace.choices import Choices, Chooser
-from minicc.frontends.trace.extents import in_all_rounds
+from minicc.frontends.trace.extents import DataSize, in_all_rounds
 from minicc.frontends.trace.gone import Gone
 from minicc.frontends.trace.indices import Index
 from minicc.frontends.trace.loop_body import (
@@ -33,7 +34,7 @@ from minicc.frontends.trace.loop_body import (
     undecided,
 )
 from minicc.frontends.trace.loop_code import LoopCode
-from minicc.frontends.trace.moving import key_in
+from minicc.frontends.trace.moving import depends, key_in
 from minicc.frontends.trace.paths import value_key
 from minicc.frontends.trace.pytree import mapped
 from minicc.frontends.trace.reach import Reach
@@ -124,6 +125,7 @@ class Capture:
         self._kept: set[str] = set()  # those of them that loops within may leave as they were
         self._fresh: dict[str, Any] = {}
         self._touched: dict[int, Tracer] = {}
+        self._data: dict[str, DataSize] = {}
         self.choices = Choices(recorder)
         self._take_over()
 
@@ -231,14 +233,24 @@ class Capture:
         try:
             for n in sorted(names):
                 before = self._names[n]
-                self._carried[n] = carried(recorder, before, now[n], self.number)
+                self._carried[n] = carried(recorder, before, now[n], self.number, self._mixed(n))
         except Unlike as error:
             self._fail(f"`{n}` {error}")
         return bool(self.why)
 
+    def _mixed(self, name: str) -> BaseException | None:
+        """The error of a float that the loop may leave as Python's or as NumPy's."""
+        if self._may_mix():
+            return WrittenOut(self, f"`{name}` is Python's float or NumPy's, as data say")
+        return None
+
+    def _may_mix(self) -> bool:
+        """Whether it is not to be told by the first round what the loop leaves."""
+        return type(self.count) is Index and self.count.turns
+
     def _leave_rounds(self) -> None:
         rounds = self.recorder.rounds
-        rounds.leave()
+        self._data = rounds.leave(self.number)
         rounds.used = rounds.used or self._used
 
     def _same_in_all(self) -> str:
@@ -246,7 +258,8 @@ class Capture:
         if not self.recorder.rounds.used:
             return ""
         try:
-            left = [s.after for s in self.states]
+            data = self.recorder.rounds.data.values()
+            left = [*[s.after for s in self.states], *[size.number for size in data]]
             _, body = closed([s.arg for s in self.states], live(self._ops, left), left)
             body = in_all_rounds(body)
             self._recorded = region_key(body)
@@ -364,7 +377,7 @@ class Capture:
             content = box.held()
             if content is not None and content in inner and content not in known:
                 known.add(content)
-                if self.number in symbols_of(content):
+                if not symbols_of(content).isdisjoint((self.number, *self._data)):
                     box.hold(self._gone(), box.version)
                 else:
                     states.append(self._last(content))
@@ -372,7 +385,7 @@ class Capture:
         if self.why:
             return False
         self._restore()
-        results = emit_loop(self.recorder, self.number, self.count, self._ops, states)
+        results = emit_loop(self.recorder, self.number, self.count, self._ops, states, self._data)
         if results is None:
             return False
         boxes = [weakref.ref(w.box) for w in self._written.values()]
@@ -421,13 +434,16 @@ class Capture:
         if type(self.count) is Index and self.count.bounds()[0] == 0:
             # without a round they are what a round of a loop around left, or not bound
             last |= {n: self._gone() for n in self._bound if n not in self._carried}
+        for n, c in self._carried.items():
+            if isinstance(c, CarriedFloat) and c.after in results:
+                last[n] = c.boxed(self.recorder, results[c.after])
         self.site.bind({n: v for n, v in last.items() if v is not self._now[n]})
 
     def _at_last(self, x: Any) -> Any:
         """What a value of the last recording is behind the loop."""
         number, last = self.number, self.count - 1
         if type(x) is Index:
-            return x.at(number, last)
+            return self._gone() if depends(x, self._data) else x.at(number, last)
         if isinstance(x, Tracer):
             return self._seen_last(x)
         if type(x) in (tuple, list, dict):
@@ -439,13 +455,14 @@ class Capture:
                 return mapped(lambda leaf, at: next(left), x)
         return x
 
-    def _seen_last(self, box: Tracer) -> Tracer:
+    def _seen_last(self, box: Tracer) -> Any:
         """A view at the number of the round as one at the last number."""
         view = box.looks_at()
         if view is None:
             return box
         base, lens = self._seen_last(view[0]), view[1]
         if lens.moves and lens.key[0] == "round":
-            found: Tracer = base[key_in(self.number, self.count - 1, lens.key[-1])]
-            return found
+            if depends(lens.key[-1], self._data):
+                return self._gone()
+            return base[key_in(self.number, self.count - 1, lens.key[-1])]
         return box if base is view[0] else base.look(lens)

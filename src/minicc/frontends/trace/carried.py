@@ -15,7 +15,7 @@ import numpy as np
 
 from minicc.frontends.trace.dispatch import content_of
 from minicc.frontends.trace.indices import Index
-from minicc.frontends.trace.numbers import Number, has_term
+from minicc.frontends.trace.numbers import Number, has_term, is_mixed
 from minicc.frontends.trace.recorder import Recorder
 from minicc.frontends.trace.tracer import Content, Tracer
 from minicc.ir import affine, graph
@@ -156,6 +156,45 @@ class CarriedNumber:
         raise Unlike(f"was a {self.kind.__name__}, and is a {type(now).__name__} after a round")
 
 
+class CarriedFloat:
+    """A name of a float that is Python's before the first round, and may be NumPy's after it."""
+
+    def __init__(self, recorder: Recorder, before: Any, error: BaseException) -> None:
+        self.error = error
+        self.before: Value | None = float_value(recorder, before)
+        self.arg = Value(TensorType(F64))
+        self.after: Value | None = None
+
+    def begin(self, recorder: Recorder, number: str) -> Any:
+        """A traced float."""
+        self.arg = Value(self.arg.type, self.arg.hint)
+        return self.boxed(recorder, self.arg)
+
+    def boxed(self, recorder: Recorder, value: Value) -> Number:
+        """A float that may be NumPy's."""
+        return Number.mix(Tracer(recorder, value), self.error)
+
+    def made(self, recorder: Recorder, now: Any) -> Value:
+        """A float of either."""
+        if not is_float(now):
+            raise Unlike(f"was a float, and is a {type(now).__name__} after a round")
+        self.after = float_value(recorder, now)
+        return self.after
+
+
+def is_float(x: Any) -> bool:
+    """Whether a value is a float of 64 bits, Python's or NumPy's, traced or not."""
+    if type(x) is Number:
+        return x.kind is float and x.term is None
+    return type(x) is float or (is_scalar(x) and x.dtype == np.float64)
+
+
+def float_value(recorder: Recorder, x: Any) -> Value:
+    """A float of 64 bits as a value of rank 0."""
+    content = content_of(recorder, x)
+    return recorder.lift(content) if isinstance(content, np.ndarray) else content
+
+
 class CarriedCount:
     """A name of a Python int that is another by the same number in each round."""
 
@@ -203,12 +242,21 @@ def _equal(left: Any, right: Any) -> bool:
     return type(gap) is not Index and gap == 0
 
 
-def carried(recorder: Recorder, before: Any, now: Any, number: str) -> Carried:
-    """How a name's value goes from round to round; Unlike where it can't."""
+def carried(
+    recorder: Recorder, before: Any, now: Any, number: str, mixed: BaseException | None
+) -> Carried:
+    """How a name's value goes from round to round; Unlike where it can't.
+
+    `mixed` is the error of one that is Python's float or NumPy's, as data say; None where a first
+    round that is written out would tell.
+    """
     before, now = (x.read("a count") if has_term(x) and x.kind is int else x for x in (before, now))
     kind = type(before)
     if isinstance(before, (Tracer, np.generic)):
         return CarriedArray(recorder, before)
+    error = before.mixed if is_mixed(before) else mixed if is_mixed(now) or is_scalar(now) else None
+    if error is not None and is_float(before) and not is_scalar(before):
+        return CarriedFloat(recorder, before, error)
     if kind is float or kind is bool or kind is Number:
         return CarriedNumber(recorder, before, before.kind if kind is Number else kind)
     if kind is int and type(now) is Number and now.kind is int:

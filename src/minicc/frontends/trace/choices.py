@@ -19,13 +19,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from minicc.frontends.trace.carried import ELEMENTS, is_scalar
+from minicc.frontends.trace.carried import ELEMENTS, float_value, is_float, is_scalar
 from minicc.frontends.trace.dispatch import content_of
 from minicc.frontends.trace.indices import Index
-from minicc.frontends.trace.numbers import Number
+from minicc.frontends.trace.numbers import Number, is_mixed
 from minicc.frontends.trace.paths import value_key
 from minicc.frontends.trace.pytree import mapped
-from minicc.frontends.trace.recorder import Recorder
+from minicc.frontends.trace.recorder import Recorder, WrittenOut
 from minicc.frontends.trace.tails import join_tails
 from minicc.frontends.trace.tracer import Content, Tracer
 from minicc.ir import affine, graph
@@ -200,7 +200,8 @@ class Chooser:
         if type(then) is Index:
             return bool(then.dim == other.dim)
         if type(then) is Number:
-            return then.kind is other.kind and self._is_alike(then.box, other.box)
+            same = then.kind is other.kind and is_mixed(then) == is_mixed(other)
+            return same and self._is_alike(then.box, other.box)
         if isinstance(then, Tracer):
             mine, theirs = then.looks_at(), other.looks_at()
             if mine is not None or theirs is not None:
@@ -214,6 +215,12 @@ class Chooser:
     def _value(self, condition: Value, name: str, then: Any, other: Any) -> Any:
         kinds = [x.kind if isinstance(x, Number) else type(x) for x in (then, other)]
         recorder = self.recorder
+        mixed = any(map(is_mixed, (then, other)))
+        if mixed or (kinds[0] is not kinds[1] and all(map(is_float, (then, other)))):
+            values = [float_value(recorder, x) for x in (then, other)]
+            chosen = recorder.emit(graph.Select, condition, *values)
+            why = f"`{name}` is Python's float or NumPy's, as data say"
+            return Number.mix(Tracer(recorder, chosen), WrittenOut(recorder.loops[-1], why))
         if kinds[0] is kinds[1] and kinds[0] in ELEMENTS:
             element = ELEMENTS[kinds[0]]
             plain = all(type(x) is not Number or x.counts for x in (then, other))

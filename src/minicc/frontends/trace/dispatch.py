@@ -24,7 +24,7 @@ from minicc.frontends.trace.extents import extents_among
 from minicc.frontends.trace.host import on_host
 from minicc.frontends.trace.indices import as_extents
 from minicc.frontends.trace.masks import masked
-from minicc.frontends.trace.numbers import Number, PythonType, has_term
+from minicc.frontends.trace.numbers import Number, PythonType, has_term, require_one_type
 from minicc.frontends.trace.pytree import mapped
 from minicc.frontends.trace.recorder import Recorder
 from minicc.frontends.trace.registry import FUNCTIONS, VIEWS, WRITES, Dispatch, Implementation
@@ -81,6 +81,8 @@ def call(recorder: Recorder, name: str, args: tuple[Any, ...], kwargs: dict[str,
     if recorder.rounds.sizes and not isinstance(ufunc, np.ufunc) and name not in _OF_NUMBERS:
         args = tuple(map(as_extents, args))
         kwargs = {k: as_extents(a) for k, a in kwargs.items()}
+    if not isinstance(ufunc, np.ufunc) and name != "__setitem__":
+        mapped(lambda leaf, _: require_one_type(leaf), [args, kwargs])
     given = dict(kwargs)
     try:
         apart = masked(recorder, name, args, kwargs)

@@ -14,13 +14,23 @@ depend on `Sizes` besides, of which an order is always decided: what decided it 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any, NoReturn
+from typing import Any, NamedTuple, NoReturn
 
 from minicc.frontends.trace.sizes import Sizes
 from minicc.ir import affine, affine_facts
 from minicc.ir.affine import Dim
 from minicc.ir.bind import rebound
-from minicc.ir.core import Region
+from minicc.ir.core import Region, Value
+
+_USUAL = 100  # what a size that data give is in a sample, where it may be larger
+
+
+class DataSize(NamedTuple):
+    """A number that data give in a round, one of so many from 0 on, and these in the sample."""
+
+    number: Value
+    counts: Dim
+    sample: int
 
 
 class Rounds:
@@ -33,6 +43,8 @@ class Rounds:
         self.counts: dict[str, Dim] = {}  # the outer loop's before that of one within
         self.samples: dict[str, int] = {}
         self.used = False  # whether an array has an extent that depends on them
+        self.data: dict[str, DataSize] = {}  # what data give within them
+        self._which: list[int] = []
         self.sizes = Sizes()
         self.write_out = write_out
 
@@ -46,12 +58,34 @@ class Rounds:
             raise ValueError("has too few rounds in the middle of the loop around it")
         name = f"$i{len(self.counts)}"
         self.counts[name], self.samples[name] = count, rounds // 2 - which
+        self._which.append(which)
         return name
 
-    def leave(self) -> None:
-        """End with the innermost loop."""
-        name, _ = self.counts.popitem()
-        del self.samples[name]
+    def data_size(self, number: Value, count: Dim) -> Dim:
+        """A symbol for what data give in the innermost loop's round: one of `count` numbers.
+
+        The same one for the same value.
+        """
+        for name, known in self.data.items():
+            if known.number is number and known.counts == count:
+                return affine.symbol(name)
+        name = f"$n{len(self.counts)}"
+        self.data[name] = DataSize(number, count, self.extent(count))
+        rounds = min(self.sample(count), _USUAL)
+        self.counts[name], self.samples[name] = count, max(0, rounds // 2 - self._which[-1])
+        self.used = True
+        return affine.symbol(name)
+
+    def leave(self, loop: str) -> dict[str, DataSize]:
+        """End with the innermost loop; what data gave in its rounds, in order."""
+        found: dict[str, DataSize] = {}
+        while loop in self.counts:
+            name, _ = self.counts.popitem()
+            del self.samples[name]
+            if name in self.data:
+                found[name] = self.data.pop(name)
+        self._which.pop()
+        return dict(reversed(found.items()))
 
     def bounds(self, value: Dim) -> tuple[int, int]:
         """The least and the greatest that an expression is in all rounds."""

@@ -13,6 +13,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
+from minicc.frontends.trace.data_sizes import with_sizes
 from minicc.frontends.trace.dispatch import content_of, value_of
 from minicc.frontends.trace.extents import Extent, cut_of
 from minicc.frontends.trace.moving import moves, moving_lens, require_fits, round_key
@@ -146,7 +147,7 @@ def index_lens(recorder: Recorder, key: Key, shape: tuple[int, ...]) -> Lens:
 @traces("__getitem__")
 def getitem(recorder: Recorder, box: Tracer, index: Any) -> Any:
     """`box[index]`: a view for a basic index, else a new array."""
-    index = without_numbers(index)
+    index = with_sizes(recorder, without_numbers(index), box.shape)
     if moves(index):
         steps = _in_two(index)
         return box[steps[0]][steps[1]] if steps else _at_round(recorder, box, index)
@@ -278,7 +279,7 @@ def _put(recorder: Recorder, base: Value, new: Value, cuts: list[Cut]) -> Value:
 @traces("__setitem__")
 def setitem(recorder: Recorder, box: Tracer, index: Any, new: Any) -> None:
     """`box[index] = new`: slices, masks and index arrays."""
-    index = without_numbers(index)
+    index = with_sizes(recorder, without_numbers(index), box.shape)
     require_fits(recorder, new, box.dtype)
     if moves(index):
         steps = _in_two(index)

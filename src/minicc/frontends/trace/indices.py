@@ -36,7 +36,7 @@ class Index(Number):
         self._recorder = recorder
         self.dim = dim
         self.kind = int
-        self.known, self.term, self.counts, self.most = None, None, False, None
+        self.known, self.term, self.counts, self.most, self.mixed = None, None, False, None, None
 
     @property
     def box(self) -> Tracer:

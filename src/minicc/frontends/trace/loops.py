@@ -27,6 +27,7 @@ from types import FrameType
 from typing import Any, NamedTuple
 
 from minicc.frontends.trace.capture import Capture, Site
+from minicc.frontends.trace.data_sizes import data_range
 from minicc.frontends.trace.indices import Index, rows
 from minicc.frontends.trace.loop_code import loop_at
 from minicc.frontends.trace.numbers import PythonType
@@ -64,15 +65,20 @@ class Iterable(PythonType):
         self._recorder = recorder
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        source = _source(self.real, args, kwargs)
+        source = _source(self._recorder, self.real, args, kwargs)
         # the frame that called
         loop = _loop(self._recorder, sys._getframe(1), source, called=True)
         return self.real(*args, **kwargs) if loop is None else loop
 
 
-def _source(real: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Source | None:
+def _source(
+    recorder: Recorder, real: Any, args: Sequence[Any], kwargs: dict[str, Any]
+) -> Source | None:
     """What a call of `range`, `enumerate`, `zip` or `reversed` gives a loop."""
     if real is range:
+        by_data = data_range(recorder, tuple(args))
+        if by_data is not None:
+            return Source(*by_data)
         return _range(*args) if Index in map(type, args) else source_of(range(*args))
     start = 0
     if real is enumerate and len(args) + len(kwargs) == 2:

@@ -9,7 +9,7 @@ be outside of it, the loop is written out, and NumPy's error comes in that round
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,7 +18,7 @@ from minicc.frontends.trace.extents import cut_of
 from minicc.frontends.trace.indices import Index, extent_of
 from minicc.frontends.trace.recorder import Recorder, WrittenOut
 from minicc.frontends.trace.tracer import Content, Lens, Tracer
-from minicc.ir import graph
+from minicc.ir import affine, graph
 from minicc.ir.core import Array, Value
 
 
@@ -216,6 +216,15 @@ def _told(part: Any) -> Any:
     if isinstance(part, slice):
         return ("slice", *map(_told, (part.start, part.stop, part.step)))
     return part
+
+
+def depends(key: Any, names: Collection[str]) -> bool:
+    """Whether an index key depends on the rounds of some loops, or on what data give there."""
+    if isinstance(key, tuple):
+        return any(depends(part, names) for part in key)
+    if isinstance(key, slice):
+        return any(depends(part, names) for part in (key.start, key.stop, key.step))
+    return type(key) is Index and not affine.symbols(key.dim).isdisjoint(names)
 
 
 def key_in(loop: str, number: Any, key: Any) -> Any:

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import math
 import operator
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -32,10 +33,11 @@ class Number:
 
     One with a `term` is what Python computes of numbers that the call gave. One that `counts` is an
     int that loops made by small steps: 64 bits hold it, whatever they do. One with `most` is an int
-    from 0 to that.
+    from 0 to that. One that is `mixed` is a float that may be NumPy's float64, as data say: what
+    would tell the two apart raises the error that it holds.
     """
 
-    __slots__ = ("_box", "_recorder", "counts", "kind", "known", "most", "term")
+    __slots__ = ("_box", "_recorder", "counts", "kind", "known", "mixed", "most", "term")
     __array_priority__ = 2000
     is_traced = True
 
@@ -47,13 +49,21 @@ class Number:
         self.known: Any = None
         self.most: int | None = None
         self.term: Any = None
+        self.mixed: BaseException | None = None
 
     @staticmethod
     def of(recorder: Recorder, term: Any) -> Number:
         """The number that a term gives."""
         made = Number.__new__(Number)
         made._recorder, made._box, made.kind, made.known = recorder, None, type(term.value), None
-        made.term, made.counts, made.most = term, False, None
+        made.term, made.counts, made.most, made.mixed = term, False, None, None
+        return made
+
+    @staticmethod
+    def mix(box: Tracer, error: BaseException) -> Number:
+        """A float that may be NumPy's."""
+        made = Number(box, float)
+        made.mixed = error
         return made
 
     @property
@@ -80,6 +90,15 @@ class Number:
     def __class__(self, value: Any) -> None:
         raise TypeError("a traced number stays one")
 
+    def count(self) -> None:
+        """Have an int that data give in a loop's round be one that 64 bits hold after small steps.
+
+        Where it is larger, NumPy runs the call.
+        """
+        if self.kind is int and self.term is None and not self.counts and self._recorder.loops:
+            box = self.box
+            self._box, self.counts = checked(box, abs(box) < 1 << 62), True
+
     def fits(self, element: DType) -> bool:
         """Whether it is known that an element type holds it as it is."""
         if self.term is None:
@@ -91,6 +110,7 @@ class Number:
 
     def read(self, needs: str) -> Any:
         """The value; the segment ends here, unless it was read before."""
+        require_one_type(self)
         if self.term is not None:
             return self._recorder.numbers.fix(self.term)
         if self.known is None:
@@ -107,6 +127,8 @@ class Number:
         return self.box.__array_function__(func, types, args, kwargs)
 
     def __getattr__(self, name: str) -> Any:
+        if self.mixed is not None and id(sys._getframe(1).f_globals) in self._recorder.user_globals:
+            raise self.mixed
         if name.startswith("__") or not hasattr(self.kind, name):
             raise AttributeError(f"{self.kind.__name__!r} object has no attribute {name!r}")
         return getattr(self.read(f".{name}"), name)
@@ -174,6 +196,24 @@ class Number:
         return _by_python(self, operator.invert)
 
 
+def is_mixed(x: Any) -> bool:
+    """Whether a value is a float of which data say whether it is Python's or NumPy's."""
+    return type(x) is Number and x.mixed is not None
+
+
+def require_one_type(x: Any) -> None:
+    """Raise the error of a float that may be Python's or NumPy's."""
+    if type(x) is Number and x.mixed is not None:
+        raise x.mixed
+
+
+def _mixed(made: Number, *operands: Any) -> Number:
+    """What an operator of Python gives of floats, of which some may be NumPy's."""
+    errors = (x.mixed for x in operands if type(x) is Number)
+    made.mixed = next((e for e in errors if e is not None), None)
+    return made
+
+
 def _greatest(element: DType) -> int:
     return int(np.iinfo(element.numpy).max)
 
@@ -196,7 +236,7 @@ def _by_python(x: Number, real: Callable[..., Any], *others: Any) -> Any:
 def _unary(x: Number, name: str, real: Callable[[Any], Any]) -> Any:
     if x.term is not None or x.kind is not float:
         return _by_python(x, real)
-    return Number(Dispatch.call(x.box.recorder, name, (x.box,), {}), float)
+    return _mixed(Number(Dispatch.call(x.box.recorder, name, (x.box,), {}), float), x)
 
 
 _PLAIN = (bool, int, float)
@@ -220,18 +260,23 @@ def _define(symbol: str, ufunc: str, recorded: bool, compares: bool = False) -> 
             return real(other, x) if swapped else real(x, other)
         if type(other) in _PLAIN or type(other) is Number:
             floats = x.kind is float or (compares and not isinstance(other, float))
-            small = x.counts and type(other) is int and abs(other) < STEP and symbol != "mul"
+            step = type(other) is int and abs(other) < STEP
+            if symbol in ("add", "sub") and (step or type(other) is Number):
+                for number in (n for n in (x, other) if type(n) is Number):
+                    number.count()
+            both = type(other) is Number and x.counts and other.counts and symbol != "mul"
+            small = x.counts and step and symbol != "mul"
             if ufunc and not recorded and x.kind is int and _stays(symbol, x, other, swapped):
                 out = Dispatch.call(x.box.recorder, ufunc, (x.box, _box(other, x)), {})
                 most = _greatest_of(symbol, x.most, other)
                 made = Number(out, int, small or most is not None)
                 made.most = most
                 return made
-            if recorded and (floats or small) and _exact(x, other):
+            if recorded and (floats or small or both) and _exact(x, other):
                 pair = (_box(x, other), _box(other, x))
                 left, right = pair[::-1] if swapped else pair
                 out = Dispatch.call(x.box.recorder, ufunc, (left, right), {})
-                return out if compares else Number(out, x.kind, small)
+                return out if compares else _mixed(Number(out, x.kind, small), x, other)
         mine = x.read(f"the operator of operator.{symbol}")
         known = has_term(other) or type(other) is not Number
         theirs = other if known else other.read("an operator")
@@ -347,7 +392,7 @@ def as_number(x: Any, kind: type) -> Any:
     """`float(x)` or `int(x)`: a traced number for a traced element, where Python would agree."""
     if isinstance(x, Number):
         if kind is x.kind:
-            return x
+            return x if x.mixed is None else Number(x.box, kind)
         if x.term is not None:
             return x.by_python(kind, x)
         x = x.box if x.kind in (int, float) else x.read(f"{kind.__name__}()")
@@ -355,10 +400,11 @@ def as_number(x: Any, kind: type) -> Any:
         floats = x.dtype.kind == "f"
         if kind is float and (floats or x.dtype.kind in "iu"):
             return Number(_converted(x, np.float64), float)
-        if kind is int and (floats or (x.dtype.kind in "iu" and x.dtype != np.uint64)):
+        if kind is int and (floats or x.dtype.kind in "iu"):
             made = _converted(x, np.int64)
-            fits = abs(_converted(x, np.float64)) < _FITS if floats else None
-            return Number(made if fits is None else checked(made, fits), int)
+            if floats or x.dtype == np.uint64:
+                made = checked(made, abs(_converted(x, np.float64)) < _FITS)
+            return Number(made, int, floats or x.dtype != np.int64)
     return kind(x)
 
 

@@ -18,7 +18,7 @@ from minicc.frontends.trace.dispatch import content_of, is_foreign
 from minicc.frontends.trace.gone import Gone
 from minicc.frontends.trace.host import box_kind
 from minicc.frontends.trace.layouts import Shown, has_gaps, order_of, spread
-from minicc.frontends.trace.numbers import Number, PythonType, has_term
+from minicc.frontends.trace.numbers import Number, PythonType, has_term, require_one_type
 from minicc.frontends.trace.paths import value_key
 from minicc.frontends.trace.places import Place
 from minicc.frontends.trace.pytree import VALUES, Slot, mapped, rebuild
@@ -115,6 +115,7 @@ class _Taking:
         if has_term(leaf) and leaf.kind is int and not leaf.fits(I64):
             return leaf.read("a result")
         if issubclass(type(leaf), Number):
+            require_one_type(leaf)
             return self._slot(leaf, path, leaf.kind)
         if isinstance(leaf, (np.ndarray, np.generic)):
             whole = isinstance(leaf, np.ndarray) and not leaf.ndim

@@ -14,7 +14,7 @@ import numpy as np
 from minicc.frontends.trace.complex_numbers import OF_COMPLEX
 from minicc.frontends.trace.dispatch import content_of, value_of
 from minicc.frontends.trace.formulas import EMIT
-from minicc.frontends.trace.numbers import Number, has_term
+from minicc.frontends.trace.numbers import Number, has_term, is_mixed, require_one_type
 from minicc.frontends.trace.recorder import Recorder
 from minicc.frontends.trace.registry import FUNCTIONS, traces
 from minicc.frontends.trace.tracer import Content, Tracer
@@ -85,6 +85,12 @@ def apply(recorder: Recorder, name: str, *xs: Any, dtype: Any = None) -> Value:
     if dtype is not None:
         wanted["signature"] = (*(None,) * ufunc.nin, np.dtype(dtype))
     *ins, result = ufunc.resolve_dtypes((*kinds, *out), **wanted)
+    mixed = [x for x in operands if is_mixed(x)]
+    if mixed:  # it must not matter whose they are
+        pairs = zip(operands, kinds, strict=True)
+        sure = [np.dtype(float) if is_mixed(x) else k for x, k in pairs]
+        if ufunc.resolve_dtypes((*sure, *out), **wanted) != (*ins, result):
+            require_one_type(mixed[0])
     if name in _COMPARISONS:
         uniform = _out_of_range(recorder, ufunc, operands)
         if uniform is not None:

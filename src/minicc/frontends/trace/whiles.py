@@ -17,10 +17,10 @@ from types import FrameType
 from typing import Any
 
 from minicc.frontends.trace.capture import Capture, Site
-from minicc.frontends.trace.carried import CarriedCount, Unlike
+from minicc.frontends.trace.carried import CarriedCount, CarriedFloat, Unlike
 from minicc.frontends.trace.extents import in_all_rounds
 from minicc.frontends.trace.indices import Index
-from minicc.frontends.trace.loop_body import State, closed
+from minicc.frontends.trace.loop_body import State, recorded
 from minicc.frontends.trace.loop_code import Test, test_at
 from minicc.frontends.trace.numbers import Number
 from minicc.frontends.trace.reach import Reach
@@ -28,7 +28,6 @@ from minicc.frontends.trace.recorder import Recorder
 from minicc.frontends.trace.tracer import Tracer
 from minicc.ir import graph
 from minicc.ir.core import Value
-from minicc.ir.rewrite import live
 from minicc.ir.scan import ENDLESS
 from minicc.ir.types import BOOL, I64, TensorType
 
@@ -102,6 +101,9 @@ class WhileCapture(Capture):
     def _asked(self) -> dict[str, Any]:
         return {"": self.condition}
 
+    def _may_mix(self) -> bool:
+        return bool(self.recorder.loops)  # else a first round tells
+
     def _made(self, now: dict[str, Any]) -> list[State]:
         recorder = self.recorder
         self.condition = now.pop("", self.condition)
@@ -164,7 +166,7 @@ class WhileCapture(Capture):
         recorder = self.recorder
         yields = [self._more, *[s.after for s in states]]
         args = [Value(TensorType(I64)), Value(go.type), *[s.arg for s in states]]
-        captured, body = closed(args, live(self._ops, yields), yields)
+        captured, body = recorded(args, self._ops, yields, self._data)
         if not (recorder.loops or recorder.rounds.sizes):
             body = in_all_rounds(body)
         return recorder.emit_all(
@@ -188,7 +190,8 @@ class WhileCapture(Capture):
                 bound[n] = c.boxed(recorder, rounds)
                 continue
             state, value = next(states)
-            if state.after not in results or not isinstance(self._now[n], (Tracer, Number)):
+            known = state.after in results and isinstance(self._now[n], (Tracer, Number))
+            if not known or isinstance(c, CarriedFloat):
                 bound[n] = c.boxed(recorder, value)
             box = bound.get(n, self._now[n])
             if isinstance(box, Tracer) and box.ndim:

@@ -43,6 +43,7 @@ from minicc.ir.graph.control import (
     If as If,
     Kernel as Kernel,
     Scan as Scan,
+    Sized as Sized,
     While as While,
 )
 from minicc.ir.graph.elementwise import (

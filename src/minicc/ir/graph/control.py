@@ -14,6 +14,7 @@ from minicc.ir.by_hand import ByHand
 from minicc.ir.core import Op, Region, RunRegion, Value
 from minicc.ir.graph.host import Stating
 from minicc.ir.scan import Scanning, require_closed, surely_differ
+from minicc.ir.sized import Sizing
 from minicc.ir.types import BOOL, I64, OPAQUE, TensorType
 
 
@@ -47,6 +48,10 @@ class If(Branching, Stating, name="graph.if"):
         """The extents that must be one; what the branches yield need not be, where `types` say."""
         if not self.types:
             yield from super().same_extents()
+
+
+class Sized(Sizing, name="graph.sized"):
+    """Run the body with a size that data give; see `ir.sized`."""
 
 
 class While(Stating, name="graph.while"):

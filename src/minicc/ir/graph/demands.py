@@ -14,7 +14,7 @@ from minicc.ir.affine import Dim, minimum, symbols
 from minicc.ir.affine_facts import natural
 from minicc.ir.core import Function, Op, Value
 from minicc.ir.graph.contract import Contract, Conv, parse_equation
-from minicc.ir.graph.control import If, Scan
+from minicc.ir.graph.control import If, Scan, Sized
 from minicc.ir.graph.elementwise import Elementwise
 from minicc.ir.graph.indexing import GatherND, ScatterElements, ScatterND
 from minicc.ir.graph.movement import Broadcast, Concat, Pad, Reshape, Slice
@@ -76,7 +76,7 @@ def _columns(op: Op) -> Iterable[Column]:
 
 
 def _of_other_ops(op: Op) -> Iterable[Column]:
-    if isinstance(op, Scan | If):
+    if isinstance(op, Scan | If | Sized):
         return op.same_extents()
     if isinstance(op, GatherND):
         return zip(_shape(op.x)[: op.batch], _shape(op.indices)[: op.batch], strict=True)

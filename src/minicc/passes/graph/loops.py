@@ -16,6 +16,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from functools import partial
 from string import ascii_lowercase
+from typing import TypeVar
 
 import numpy as np
 
@@ -59,6 +60,9 @@ def _simplify(function: Function) -> Function:
             return [new or old for new, old in zip(became, op.results, strict=True)]
         if not any(kept):
             return None
+        if isinstance(op, graph.Sized):
+            made = b.add(_sized(op.rebuilt(operands), constants))
+            return made.results
         added = 0
         if isinstance(op, graph.While) and keeps_types(op):
             op, added = as_scan(b, op, operands, constants)
@@ -82,6 +86,12 @@ def _simplify(function: Function) -> Function:
         return [new or old for new, old in zip(became, op.results, strict=True)][added:]
 
     return rebuild(function, visit)
+
+
+def _sized(op: graph.Sized, constants: Mapping[Value, graph.Constant]) -> graph.Sized:
+    """A region with a size that data give, made small, with the constants that it captures."""
+    body = _simplify(Function("body", op.body)).body
+    return with_constants(op.with_regions([body]), constants)
 
 
 def _is_movable(scan: graph.Scan, op: Op) -> bool:
@@ -141,12 +151,16 @@ def _needed(
     return small, [place.get(f) if isinstance(f, int) else f for f in found]
 
 
-def with_constants(scan: graph.Scan, known: Mapping[Value, graph.Constant]) -> graph.Scan:
-    """The loop with the constants that it captures in its body."""
+Capturing = TypeVar("Capturing", graph.Scan, graph.Sized)
+
+
+def with_constants(scan: Capturing, known: Mapping[Value, graph.Constant]) -> Capturing:
+    """The loop, or sized region, with the constants that it captures in its body."""
     inside: list[Op] = []
     forward: dict[Value, Value] = {}
     captured: list[tuple[Value, Value]] = []
-    pairs = zip(scan.body.args[scan.first :], scan.operands[scan.first :], strict=True)
+    own: int = len(scan.body.args) - len(scan.operands[scan.first :])
+    pairs = zip(scan.body.args[own:], scan.operands[scan.first :], strict=True)
     for inner, outer in pairs:
         if outer in known:
             inside.append(known[outer].rebuilt(()))
@@ -155,9 +169,9 @@ def with_constants(scan: graph.Scan, known: Mapping[Value, graph.Constant]) -> g
             captured.append((inner, outer))
     if not inside:
         return scan
-    args = [*scan.body.args[: scan.first], *[inner for inner, _ in captured]]
-    ops, yields = substituted(scan.body.ops, scan.body.yields, forward)
-    body = Region(args, [*inside, *ops], yields)
+    args = [*scan.body.args[:own], *[inner for inner, _ in captured]]
+    made: tuple[list[Op], list[Value]] = substituted(scan.body.ops, scan.body.yields, forward)
+    body = Region(args, [*inside, *made[0]], made[1])
     operands = (*scan.operands[: scan.first], *[outer for _, outer in captured])
     return scan.rebuilt(operands, (body,))
 

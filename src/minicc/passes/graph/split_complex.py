@@ -120,7 +120,7 @@ class _Splitter:
             attrs["backwards"] = tuple([back for v, back in scanned for _ in self.parts[v]])
             rows = zip(yields[op.states :], op.turned, strict=True)
             attrs["turned"] = tuple([turn for v, turn in rows for _ in _parts_of(v.type)])
-        else:
+        elif "types" in op.attrs:
             attrs["types"] = tuple([part for t in op.attrs["types"] for part in _parts_of(t)])
         regions = [_region(region) for region in op.regions]
         made = iter(self.b.add(op.rebuilt(self.flat(op.operands), regions, **attrs)).results)

@@ -4,9 +4,9 @@ Choose the axis along which threads share each launch, and put barriers between 
 
 The axis is the one whose extent falls into the most even shares; a launch that is too small to
 share is left to the caller. A barrier stands before a launch (or a branch, which reads its
-condition) that touches memory which another thread may have written, or may still read, since the
-last barrier. Who computes an instance never changes its bits: results don't depend on the number of
-threads.
+condition, or what reads a size) that touches memory which another thread may have written, or may
+still read, since the last barrier. Who computes an instance never changes its bits: results don't
+depend on the number of threads.
 """
 
 from __future__ import annotations
@@ -88,18 +88,21 @@ class _Sharing:
         ops: list[Op] = []
         touched = dict(entered)
         for op in region.ops:
-            split = -1  # the caller reads conditions
+            split = -1  # the caller reads conditions and sizes
             if isinstance(op, program.Launch):
                 most = affine_facts.at_most(op.work, self.ranges)
                 split = choose_split(self.grids[op.kernel], most)
                 op = op.rebuilt(op.operands, split=split)
-            if isinstance(op, program.Launch | program.If | program.Loop):
+            if isinstance(op, program.Launch | program.If | program.Loop | program.Sized):
                 barrier, touched = self.waited(op, touched, split < 0)
                 ops += barrier
             if isinstance(op, program.Launch):
                 touched.update(((a, split < 0), None) for a in self.accesses(op))
             elif isinstance(op, program.If):
                 op, touched = self.branch(op, touched)
+            elif isinstance(op, program.Sized):
+                body, touched = self.region(op.body, touched)
+                op = op.with_regions([body])
             elif isinstance(op, program.Loop):
                 first, op, touched = self.best_loop(op, touched)
                 ops += first

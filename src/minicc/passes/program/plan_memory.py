@@ -138,7 +138,7 @@ def _users(region: Region, loops: Loops) -> Iterator[tuple[Op, Loops]]:
     """
     for op in region.ops:
         inside = (*loops, op) if isinstance(op, program.Loop) else loops
-        if isinstance(op, (program.Launch, program.If, program.Loop)):
+        if isinstance(op, (program.Launch, program.If, program.Loop, program.Sized)):
             yield op, inside
         for inner in op.regions:
             yield from _users(inner, inside)

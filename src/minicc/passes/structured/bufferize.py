@@ -36,6 +36,7 @@ from minicc.ir.structured import (
     Reshape,
     Scan,
     Scatter,
+    Sized,
 )
 from minicc.ir.types import INDEX_TYPE, BufferType, TensorType
 from minicc.passes.structured.buffers import (
@@ -125,6 +126,8 @@ class _Emitter:
                 self.loop(op)
             elif isinstance(op, If):
                 self.branch(op)
+            elif isinstance(op, Sized):
+                self.sized(op)
             elif not isinstance(op, Reshape):
                 raise CompilerBug("MC0305", f"{op.opname} can't be bufferised", where=op.loc)
 
@@ -157,18 +160,29 @@ class _Emitter:
     def branch(self, op: If) -> None:
         """Two regions, which leave their results in the same memory."""
         condition = self.buffer(op.condition)
-        outer = self.b
-        made: list[Region] = []
-        for region in op.regions:
-            self.b = Builder(op.loc)
-            self.region(region)
-            for v, result in zip(region.yields, op.results, strict=True):
-                there = self.plan.places[result]
-                if self.plan.places[v] != there:
-                    self.launch_on(copy_group(v, op.loc), [self.buffer(v)], [self.at(there, v)])
-            made.append(Region((), self.b.ops, ()))
-        self.b = outer
-        self.b.add(program.If(condition, then=made[0], other=made[1], loc=op.loc))
+        then, other = (self.within(op, region) for region in op.regions)
+        self.b.add(program.If(condition, then=then, other=other, loc=op.loc))
+
+    def within(self, op: Op, region: Region) -> Region:
+        """A region that leaves what it yields where the op's results lie."""
+        outer, self.b = self.b, Builder(op.loc)
+        self.region(region)
+        for v, result in zip(region.yields, op.results, strict=True):
+            there = self.plan.places[result]
+            if self.plan.places[v] != there:
+                self.launch_on(copy_group(v, op.loc), [self.buffer(v)], [self.at(there, v)])
+        made, self.b = self.b.ops, outer
+        return Region((), made, ())
+
+    def sized(self, op: Sized) -> None:
+        """A region with a size that data give; what it changes and may not is copied before."""
+        for r in op.results:
+            k = self.plan.in_place.changed.get(r)
+            if k is not None and (op, k) in self.plan.copies:
+                v = op.operands[k]
+                self.launch_on(copy_group(v, op.loc), [self.buffer(v)], [self.buffer(r)])
+        number, body = self.buffer(op.number), self.within(op, op.body)
+        self.b.add(program.Sized(number, count=op.count, index=op.index, body=body, loc=op.loc))
 
     def buffer(self, v: Value, part: BufferType | None = None, shift: Dim = 0) -> Value:
         """The buffer of a tensor, as a view of its root where it is not all of it."""

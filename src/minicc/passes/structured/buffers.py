@@ -10,7 +10,8 @@ and a state in one half of a buffer while the round writes the other half, or in
 each round changes a part (`in_place`). What has an extent that depends on the round gets memory for
 the largest one. Whatever makes the first
 state writes it into the first half where nobody else reads it. Both branches of an `if` write their
-results into the same place.
+results into the same place; so does what is within a `sized` op, and it changes its operands where
+they lie.
 """
 
 from __future__ import annotations
@@ -35,6 +36,7 @@ from minicc.ir.structured import (
     Reshape,
     Scan,
     Scatter,
+    Sized,
 )
 from minicc.ir.types import BufferType, dense_strides
 from minicc.passes.structured.in_place import InPlace, find_in_place
@@ -126,12 +128,24 @@ class _Planner:
                     self.plan.copies.append((op, 0))
             elif isinstance(op, Scan):
                 self.first_states(op, makers, viewed, region)
+            elif isinstance(op, Sized):
+                for r in (r for r in op.results if r in self.plan.in_place.changed):
+                    k = self.plan.in_place.changed[r]
+                    if not self.take_over(op, k, places[r], makers, viewed):
+                        self.plan.copies.append((op, k))
         for op in region.ops:
             if isinstance(op, Reshape):
                 root, offset, _ = places[op.x]
                 places[op.result] = Place(root, offset, dense_strides(op.result.type.shape))
             elif isinstance(op, Scan):
                 self.body(op)
+            elif isinstance(op, Sized):
+                given = [places[v] for v in op.inputs]
+                for r in op.results:
+                    if r in self.plan.in_place.changed:
+                        given[self.plan.in_place.changed[r] - 1] = places[r]
+                places.update(zip(op.body.args, given, strict=True))
+                self.region(op.body, [places[r] for r in op.results])
             elif isinstance(op, If):
                 given = [places[v] for v in op.captured]
                 for inner in op.regions:
@@ -222,7 +236,7 @@ class _Planner:
         if isinstance(maker, Scan):
             k = maker.results.index(v)
             return k >= maker.states or (maker, k) in self.plan.in_place.kept
-        return isinstance(maker, (Group, Kernel, Pad, Concat, If, InsertSlice, Scatter))
+        return isinstance(maker, (Group, Kernel, Pad, Concat, If, InsertSlice, Scatter, Sized))
 
     def fresh(self, v: Value, twice: bool) -> Place:
         """Memory of its own; that of a loop's state has two halves."""

@@ -9,7 +9,7 @@ the memory of its first value likewise. What can't be done in place gets a copy.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import NamedTuple
 
@@ -17,6 +17,7 @@ from minicc.ir import affine, affine_facts
 from minicc.ir.affine import Dim
 from minicc.ir.core import Op, Region, Value
 from minicc.ir.structured import (
+    PARTIAL,
     Concat,
     Generic,
     Group,
@@ -27,6 +28,7 @@ from minicc.ir.structured import (
     Reshape,
     Scan,
     Scatter,
+    Sized,
 )
 
 
@@ -37,7 +39,8 @@ class InPlace(NamedTuple):
     loops that have one buffer, `direct` the insertions whose new part may be computed there, and
     `updates` the groups that read there what they replace, each element before it is written.
     `outlived` are the operands of pads and concats that may not lie in the result, since they are
-    read after it has changed.
+    read after it has changed. `changed` says of results of sized ops which operand they are after
+    changes in place.
     """
 
     taken: set[tuple[Op, int]]
@@ -45,6 +48,7 @@ class InPlace(NamedTuple):
     direct: set[Op]
     updates: set[Op]
     outlived: set[tuple[Op, int]]
+    changed: dict[Value, int]
 
 
 def find_in_place(
@@ -54,9 +58,11 @@ def find_in_place(
 
     `rounds` are the indices of the loops around, and how many rounds these have.
     """
-    found = found or InPlace(set(), set(), set(), set(), set())
+    found = found or InPlace(set(), set(), set(), set(), set(), {})
     for op in region.ops:
-        within = {**rounds, op.index: op.count} if isinstance(op, Scan) and op.index else rounds
+        within = rounds
+        if isinstance(op, Scan | Sized) and op.index:
+            within = {**rounds, op.index: op.count}
         for inner in op.regions if op.control else ():
             find_in_place(inner, found, within)
         if isinstance(op, Scan):
@@ -65,7 +71,13 @@ def find_in_place(
             found.kept.update(
                 (op, k) for k, (y, a) in enumerate(pairs) if _changes(y, a, makers, found)
             )
-    _Uses(region, rounds).enter(found)
+        if isinstance(op, Sized):
+            makers = {r: inner for inner in op.body.ops for r in inner.results}
+            for r, y in zip(op.results, op.body.yields, strict=True):
+                for k, a in enumerate(op.body.args, 1):
+                    if y is not a and _changes(y, a, makers, found):
+                        found.changed[r] = k
+    _Uses(region, rounds, found).enter()
     return found
 
 
@@ -73,7 +85,7 @@ def _changes(v: Value, start: Value, makers: dict[Value, Op], found: InPlace) ->
     """Whether a value is another one after changes in place."""
     while v is not start:
         op = makers.get(v)
-        k = op.results.index(v) if isinstance(op, Scan) else 0
+        k = op.results.index(v) if isinstance(op, Scan) else found.changed.get(v, 0)
         if op is None or (op, k) not in found.taken:
             return False
         if isinstance(op, Scan) and (op, k) not in found.kept:
@@ -85,9 +97,10 @@ def _changes(v: Value, start: Value, makers: dict[Value, Op], found: InPlace) ->
 class _Uses:
     """Where the values of a region are made and used, by positions of its ops."""
 
-    def __init__(self, region: Region, rounds: Mapping[str, Dim]) -> None:
+    def __init__(self, region: Region, rounds: Mapping[str, Dim], found: InPlace) -> None:
         self.region = region
         self.rounds = rounds
+        self.found = found
         self.root: dict[Value, Value] = {}
         self.made: dict[Value, int] = dict.fromkeys(region.args, -1)
         self.makers: dict[Value, Op] = {}
@@ -105,11 +118,11 @@ class _Uses:
         for v in region.yields:
             self.uses.setdefault(self.root.get(v, v), []).append(len(region.ops))
 
-    def enter(self, found: InPlace) -> None:
+    def enter(self) -> None:
         """Enter what ops of the region do in place."""
+        found = self.found
         for position, op in enumerate(self.region.ops):
-            states = op.states if isinstance(op, Scan) else 0
-            for k in range(1 if isinstance(op, InsertSlice | Scatter) else states):
+            for k in _replaced(op, found):
                 if self._last(op.operands[k], position):
                     found.taken.add((op, k))
             if (
@@ -128,23 +141,24 @@ class _Uses:
                     for k, v in enumerate(op.operands)
                     if self._outlives(v, op.result, position)
                 )
-            for r, into in self._parts(op, found):
+            for r, into in self._parts(op):
                 self.begun[r] = min((self.begun.get(v, -1) for v in into), default=position)
 
-    def _parts(self, op: Op, found: InPlace) -> Iterator[tuple[Value, Sequence[Value]]]:
+    def _parts(self, op: Op) -> Iterator[tuple[Value, Sequence[Value]]]:
         """The results of an op, each with what may lie in its memory before it is made."""
-        for k, r in enumerate(op.results):
+        for position, r in enumerate(op.results):
             into: Sequence[Value] = ()
+            k = self.found.changed.get(r, position)
             if isinstance(op, Pad | Concat | Reshape):
                 into = op.operands
-            elif (op, k) in found.taken:
-                into = op.operands[k : k + 1 + (op in found.direct)]
+            elif (op, k) in self.found.taken:
+                into = op.operands[k : k + 1 + (op in self.found.direct)]
             yield r, into
 
     def _last(self, v: Value, position: int) -> bool:
         """Whether an op is the last to use a value whose memory may be written."""
         maker = self.makers.get(v)
-        made = isinstance(maker, Group | Pad | Concat | If | InsertSlice | Scatter | Scan)
+        made = isinstance(maker, _MAKERS)
         owned = made or (maker is None and v in self.region.args)
         uses = self.uses[self.root.get(v, v)]
         return owned and max(uses) == position and uses.count(position) == 1
@@ -167,8 +181,8 @@ class _Uses:
         """Where a tensor may first be changed in its memory, or one in which it may lie."""
         for at in self.uses.get(self.root.get(whole, whole), ()):
             op = self.region.ops[at] if at < len(self.region.ops) else None
-            states = op.states if isinstance(op, Scan) else isinstance(op, InsertSlice | Scatter)
-            if op and any(self.root.get(v, v) is whole for v in op.operands[:states]):
+            changed = [op.operands[k] for k in _replaced(op, self.found)] if op else []
+            if any(self.root.get(v, v) is whole for v in changed):
                 yield at
             elif isinstance(op, Pad | Concat | InsertSlice):
                 yield from self._changes(op.result)
@@ -187,7 +201,7 @@ class _Uses:
         made = maker.body.yields[maker.results.index(op.new)]
         return all(
             self._misses(g, g.maps[k], op)
-            or (made in g.results and not maker.cover and _replaces(g, g.maps[k], made, op))
+            or (made in g.results and not _overlaps(maker) and _replaces(g, g.maps[k], made, op))
             for g in readers
             for k, v in enumerate(g.operands)
             if v is arg
@@ -203,6 +217,28 @@ class _Uses:
             if any(_natural(affine_facts.extreme_within(g, counts, most=False)) for g in gaps):
                 return True
         return False
+
+
+# what makes tensors in memory that may be changed
+_MAKERS = Group | Pad | Concat | If | InsertSlice | Scatter | Scan | Sized
+
+
+def _replaced(op: Op, found: InPlace) -> Iterable[int]:
+    """The operands of which an op's results may be what is left after changes in place."""
+    if isinstance(op, Scan):
+        return range(op.states)
+    if isinstance(op, Sized):
+        return [found.changed[r] for r in op.results if r in found.changed]
+    return range(1 if isinstance(op, InsertSlice | Scatter) else 0)
+
+
+def _overlaps(group: Group) -> bool:
+    """Whether blocks of a group may compute what others have computed.
+
+    Those of a single dimension end with a part of a vector.
+    """
+    single = all(len(op.space.iters) == 1 for op in group.body.ops if isinstance(op, Generic))
+    return any(not single or steps[-1] != PARTIAL for _, _, steps in group.cover)
 
 
 def _replaces(op: Generic, read: Map, made: Value, into: InsertSlice) -> bool:

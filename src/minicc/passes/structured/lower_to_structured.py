@@ -95,6 +95,9 @@ def _lower(region: Region) -> Region:
             return b.add(structured.Kernel.make(operands, op.attrs, op.regions, op.loc)).results
         if isinstance(op, graph.Scan):
             return _scan(b, op, operands)
+        if isinstance(op, graph.Sized):
+            body = _lower(op.body)
+            return b.add(structured.Sized.make(operands, op.attrs, (body,), op.loc)).results
         if isinstance(op, graph.If):
             branches = [_lower(region) for region in op.regions]
             return b.add(structured.If.make(operands, {}, branches, op.loc)).results
@@ -120,7 +123,8 @@ def _scan(b: Rebuilder, op: graph.Scan, operands: tuple[Value, ...]) -> Sequence
         if isinstance(made, structured.Reshape) or made.control
         for v in made.operands
     }
-    left = {r for made in body.ops if isinstance(made, structured.Scan) for r in made.results}
+    changing = structured.Scan | structured.Sized
+    left = {r for made in body.ops if isinstance(made, changing) for r in made.results}
     yields: list[Value] = []
     for k, v in enumerate(body.yields):
         # what a loop within leaves may be a state, changed in place, and is no row
