@@ -5,8 +5,9 @@ from typing import Any
 import numpy as np
 
 import minicc
-from minicc.backends.llvm.program import inlined_kernels
+from minicc.backends.llvm.program import emit_main, inlined_kernels, on_stack
 from minicc.compiler import lower
+from minicc.ir.program import Alloc
 from minicc.options import Options
 
 
@@ -43,3 +44,29 @@ def test_large_ones_are_called() -> None:
     x, w = np.ones((200, 200), np.float32), np.ones((200, 200), np.float32) / 300
     _, inlined = kernels(products, x, w)
     assert not inlined
+
+
+def check_sum(data: Any) -> Any:
+    crc = 0xFFFF
+    for b in data:
+        byte = 0xFF & b
+        for _ in range(8):
+            crc = (crc >> 1) ^ 0x8408 if (crc & 1) ^ (byte & 1) else crc >> 1
+            byte >>= 1
+    return crc
+
+
+def test_scalars_that_rounds_hand_on_are_on_the_stack() -> None:
+    data = np.random.default_rng(0).integers(0, 256, 50, np.uint8)
+    module = lower(minicc.jit(check_sum).lower(data).module, Options())
+    states = on_stack(module.main, inlined_kernels(module))
+    allocated = {op.result for op in module.main.body.ops if isinstance(op, Alloc)}
+    assert states == allocated
+    assert emit_main(module, False).count("= alloca") == len(states)
+    assert minicc.jit(check_sum)(data) == check_sum(data)
+
+
+def test_what_others_use_is_in_the_arena() -> None:
+    x = np.ones((200, 200), np.float32)
+    module = lower(minicc.jit(products).lower(x, x).module, Options())
+    assert not on_stack(module.main, inlined_kernels(module))

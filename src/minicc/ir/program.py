@@ -41,6 +41,15 @@ def launches(region: Region) -> Iterator[Launch]:
     return (op for op in walk(region) if isinstance(op, Launch))
 
 
+def roots(main: Function) -> dict[Value, Value]:
+    """The allocation, constant or argument whose memory each buffer is."""
+    found: dict[Value, Value] = {a: a for a in main.args}
+    for op in walk(main.body):
+        for r in op.results:
+            found[r] = found[op.operands[0]] if isinstance(op, View) else r
+    return found
+
+
 class Alloc(Op, name="program.alloc"):
     """A buffer of the arena, `offset` bytes from its start."""
 
@@ -142,8 +151,8 @@ class Loop(Op, name="program.loop"):
     """Run the body `count` times; its argument is the number of the round, from 0 on.
 
     The body uses buffers from outside; memory that it allocates is allocated outside, too. With a
-    condition, a buffer of two, round `t` runs where element `t mod 2` is true and all rounds before
-    it ran; the result is how many did. `index` names a size of the body that is the number, too.
+    condition, a round runs where that is true and all rounds before it ran; the result is how many
+    did. `index` names a size of the body that is the number, too.
     """
 
     conditions: tuple[Value, ...]
@@ -158,8 +167,8 @@ class Loop(Op, name="program.loop"):
             raise TypeError(
                 f"the body of {self.opname} takes the round's number and yields nothing"
             )
-        if [v.type for v in self.conditions] not in ([], [BufferType(BOOL, (2,))]):
-            raise TypeError(f"{self.opname} has at most one condition, a buffer of two")
+        if [v.type for v in self.conditions] not in ([], [BufferType(BOOL, ())]):
+            raise TypeError(f"{self.opname} has at most one condition, a bool")
         return (INDEX_TYPE,) * len(self.conditions)
 
     def verify(self) -> None:
@@ -177,7 +186,7 @@ class Loop(Op, name="program.loop"):
     def evaluate(self, run: RunRegion, *args: Any) -> tuple[Any, ...]:
         rounds = 0
         for t in range(*static_shape((self.count,))):
-            if not all(m.flat[0, m.base + t % 2] for m in args):
+            if not all(m.flat[0, m.base] for m in args):
                 break
             run(self.body, [t], {self.index: t} if self.index else {})
             rounds += 1

@@ -12,7 +12,7 @@ function now and then, and ends when that says so: an interrupt must end one tha
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from itertools import count as numbers
 
 from minicc.backends.layout import ARENA, FIRST, STATUS, TEAM, WATCH, WORDS, Layout
@@ -26,11 +26,13 @@ from minicc.ir.affine import Dim, symbol
 from minicc.ir.core import Function, Literal, Module, Op, Region, Value, walk
 from minicc.ir.kernel import scratch_of
 from minicc.ir.scan import largest_rounds
+from minicc.ir.types import BufferType
 
 _WATCHED = 10_000_000  # points of a loop's rounds after which it asks whether to go on
 _MOST_ROUNDS = 1 << 16  # or rounds, where these are small
 _USUAL = 16  # what a size that data give is taken for, where it may be as large
 _LIGHT = 4096  # points of a launch in a loop that may be inlined
+_FEW_BYTES = 16  # of memory that may be a register
 _SHORT, _MOST_INLINED = 120, 1000  # ops of such a kernel, and of all of them
 _BARRIER = "  call void @minicc_barrier(ptr %team)"
 _SCRATCH, _PART = "ptr %scratch", "i64 %scratch.part"  # the caller's, and bytes of a thread's
@@ -77,12 +79,47 @@ def inlined_kernels(module: Module) -> set[str]:
         light = op.split < 0 and isinstance(most, int) and most <= _LIGHT
         return light and lengths[op.kernel] <= _SHORT
 
-    small: set[str] = set()
+    small: dict[str, None] = {}
     for loop in loops:
         inside = [op for op in loop.body.ops if isinstance(op, program.Launch)]
         if all(map(is_small, inside)):
-            small.update(op.kernel for op in inside)
-    return small if sum(lengths[name] for name in small) <= _MOST_INLINED else set()
+            small.update((op.kernel, None) for op in inside)
+    left = _MOST_INLINED - sum(lengths[name] for name in small)
+    if left < 0 or not small:
+        return set()
+    # what is around them sets their states, and reads these
+    root, states = program.roots(module.main), _of_few_bytes(module.main)
+    for op in program.launches(module.main.body):
+        used = {root[v] for v in op.buffers}
+        around = op.kernel not in small and is_small(op) and not states.isdisjoint(used)
+        if around and lengths[op.kernel] <= left:
+            small[op.kernel] = None
+            left -= lengths[op.kernel]
+    return {*small}
+
+
+def on_stack(main: Function, inlined: Set[str]) -> set[Value]:
+    """The allocations of a few bytes that inlined kernels alone use, and `main` itself.
+
+    On the stack, LLVM sees that nobody else does, and keeps them in registers.
+    """
+    root, found = program.roots(main), _of_few_bytes(main)
+    for op in walk(main.body):
+        if isinstance(op, program.Launch) and (op.split >= 0 or op.kernel not in inlined):
+            found.difference_update(root[v] for v in op.buffers)
+    return found
+
+
+def _of_few_bytes(main: Function) -> set[Value]:
+    return {
+        op.result
+        for op in walk(main.body)
+        if isinstance(op, program.Alloc) and affine_facts.at_least(_FEW_BYTES, _bytes(op.type))
+    }
+
+
+def _bytes(type: BufferType) -> Dim:
+    return affine.multiply(type.reach(), type.dtype.bytes)
 
 
 def _work(region: Region) -> Dim:
@@ -111,7 +148,8 @@ def emit_main(module: Module, flush_denormals: bool) -> str:
     free = main.attrs.get("sizes", ())
     first = FIRST + len(free)
     sizes = _Sizes(free, main.attrs.get("derived", ()))
-    emitter = _Main(kernels, checks, sizes, first + len(main.args))
+    slots = on_stack(main, inlined_kernels(module))
+    emitter = _Main(kernels, checks, sizes, first + len(main.args), slots)
     for k, a in enumerate(main.args):
         emitter.names[a] = f"%arg{k}"
         emitter.lines += _load_slot(f"arg{k}", first + k)
@@ -119,7 +157,7 @@ def emit_main(module: Module, flush_denormals: bool) -> str:
     lines = emitter.lines
     if "scratch" in main.attrs:
         lines = [*_thread_scratch(main.attrs["arena"], main.attrs["scratch"], sizes), *lines]
-    lines = [*sizes.loads, *lines]
+    lines = [*emitter.stack, *sizes.loads, *lines]
     if emitter.checked:
         lines = [*_load_slot("status", STATUS), *lines]
     if _is_watched(main.body):
@@ -138,8 +176,11 @@ class _Main:
         checks: Mapping[str, int],
         sizes: _Sizes,
         slots: int,
+        on_stack: Set[Value],
     ) -> None:
         self.kernels = kernels
+        self.on_stack = on_stack
+        self.stack: list[str] = []
         self.checks = checks
         self.holders = {name for name, f in kernels.items() if scratch_of(f) != 0}
         self.sizes = sizes
@@ -161,7 +202,9 @@ class _Main:
         """Emit one op; the number makes its names distinct."""
         names, lines = self.names, self.lines
         names.update(dict.fromkeys(op.results, f"%m{number}"))
-        if isinstance(op, program.Alloc):
+        if isinstance(op, program.Alloc) and op.result in self.on_stack:
+            self.stack.append(f"  %m{number} = alloca i8, i64 {_bytes(op.type)}, align 16")
+        elif isinstance(op, program.Alloc):
             offset = self.sizes.value(op.offset)
             lines.append(f"  %m{number} = getelementptr i8, ptr %arena, i64 {offset}")
         elif isinstance(op, program.Constant):
@@ -253,9 +296,7 @@ class _Main:
         for condition in op.conditions:
             self.lines += [
                 f"{name}.there:",
-                f"  %{name}.half = and i64 %{name}, 1",
-                f"  %{name}.at = getelementptr i8, ptr {self.names[condition]}, i64 %{name}.half",
-                f"  %{name}.byte = load i8, ptr %{name}.at",
+                f"  %{name}.byte = load i8, ptr {self.names[condition]}",
                 f"  %{name}.holds = icmp ne i8 %{name}.byte, 0",
                 f"  br i1 %{name}.holds, label %{name}.watch, label %{name}.after",
                 f"{name}.watch:",

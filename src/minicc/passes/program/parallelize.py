@@ -19,7 +19,6 @@ from minicc.ir.affine import Dim
 from minicc.ir.core import Module, Op, Region, Value, walk
 from minicc.ir.scan import largest_rounds
 from minicc.ir.types import buffer_bytes
-from minicc.passes.program.plan_memory import roots
 
 _SMALL = 16384  # points of a launch below which a barrier costs more than the second thread saves
 _EVEN = 1.5  # of the sum of two and four threads' evenness: what shares well enough
@@ -53,7 +52,7 @@ def parallelize(module: Module) -> Module:
     grids = {f.name: f.attrs["grid"] for f in module.functions if f is not main}
     offsets = {op.result: op for op in main.body.ops if isinstance(op, program.Alloc)}
     ranges = largest_rounds(main.body)
-    body, _ = _Sharing(grids, roots(main), offsets, ranges).region(main.body, {})
+    body, _ = _Sharing(grids, program.roots(main), offsets, ranges).region(main.body, {})
     return Module(
         module.level, [main.with_body(body) if f is main else f for f in module.functions]
     )

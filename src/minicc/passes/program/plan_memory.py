@@ -20,7 +20,7 @@ from typing import NamedTuple
 
 from minicc.ir import affine, affine_facts, program
 from minicc.ir.affine import Dim
-from minicc.ir.core import Function, Module, Op, Region, Value, walk
+from minicc.ir.core import Function, Module, Op, Region, Value
 from minicc.ir.kernel import scratch_of
 from minicc.ir.scan import largest_rounds
 from minicc.ir.types import buffer_bytes
@@ -82,22 +82,13 @@ def _placed(region: Region, plan: MemoryPlan, forward: dict[Value, Value]) -> Re
     return Region(region.args, ops, region.yields)
 
 
-def roots(main: Function) -> dict[Value, Value]:
-    """The allocation, constant or argument whose memory each buffer is."""
-    found: dict[Value, Value] = {a: a for a in main.args}
-    for op in walk(main.body):
-        for r in op.results:
-            found[r] = found[op.operands[0]] if isinstance(op, program.View) else r
-    return found
-
-
 def lifetimes(main: Function) -> list[Life]:
     """When each allocation is used, by positions in `main`.
 
     What is used within a loop alone lives from its first to its last use there, since each round
     makes it anew; anything else that a loop uses is kept until its last round is done.
     """
-    root = roots(main)
+    root = program.roots(main)
     uses: dict[Value, list[tuple[int, Loops]]] = {}
     within: dict[program.Loop, list[int]] = {}
     for position, (op, loops) in enumerate(_users(main.body, ())):

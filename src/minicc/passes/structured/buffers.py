@@ -7,8 +7,8 @@ caller's buffer. What can't be placed is copied.
 
 In a loop, places move with the round: a slice lies in what is scanned, a row in what is stacked,
 and a state in one half of a buffer while the round writes the other half, or in one buffer of which
-each round changes a part (`in_place`). What has an extent that depends on the round gets memory for
-the largest one. Whatever makes the first
+each round changes a part (`in_place`), or which gets its one element when the round has ended. What
+has an extent that depends on the round gets memory for the largest one. Whatever makes the first
 state writes it into the first half where nobody else reads it. Both branches of an `if` write their
 results into the same place; so does what is within a `sized` op, and it changes its operands where
 they lie.
@@ -68,10 +68,14 @@ class BufferPlan(NamedTuple):
     rounds: dict[Scan, tuple[str, Dim]]
     in_place: InPlace
 
+    def has_halves(self, scan: Scan, k: int) -> bool:
+        """Whether a loop's state lies in one half of its memory, and then in the other one."""
+        return (scan, k) not in self.in_place.kept and product(scan.results[k].type.shape) != 1
+
     def state(self, scan: Scan, k: int, t: Dim) -> Place:
         """Where a loop's state lies at the beginning of round `t`."""
         v = scan.results[k]
-        if (scan, k) in self.in_place.kept:
+        if not self.has_halves(scan, k):
             return self.places[v]
         root = self.places[v].root
         size = BufferType(v.type.dtype, v.type.shape).reach()
@@ -116,9 +120,8 @@ class _Planner:
                 places[op.result] = Place(op.result, 0, dense_strides(op.result.type.shape))
             elif not isinstance(op, Reshape):
                 for k, r in enumerate(op.results):
-                    state = isinstance(op, Scan) and k < op.states
-                    twice = state and (op, k) not in self.plan.in_place.kept
-                    places.setdefault(r, self.fresh(r, twice))
+                    state = isinstance(op, Scan) and k < op.states and self.plan.has_halves(op, k)
+                    places.setdefault(r, self.fresh(r, state))
             if isinstance(op, (Pad, Concat)):
                 self.operands(op, makers, viewed)
             elif isinstance(op, InsertSlice):
@@ -229,6 +232,9 @@ class _Planner:
         given += [places[v] for v in op.operands[op.first :]]
         places.update(zip(op.body.args, given, strict=True))
         made = [self.plan.state(op, k, affine.add(t, 1)) for k in range(op.states)]
+        for k, v in enumerate(op.body.yields[: op.states]):
+            if (op, k) not in self.plan.in_place.kept and not self.plan.has_halves(op, k):
+                made[k] = self.fresh(v, False)
         self.region(op.body, [*made, *[row(v, back) for v, back in rows]])
 
     def writes_anywhere(self, maker: Op | None, v: Value) -> bool:
