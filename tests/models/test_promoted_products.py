@@ -5,10 +5,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+from onnx import TensorProto, helper
 from tests.models.test_streamed_products import arrays_of, check, f32, f64, generics, product
 
 import minicc
+from minicc.backends.llvm.compile import emit
 from minicc.compiler import lower
+from minicc.frontends.onnx.importer import import_model
 from minicc.ir.structured import Group
 from minicc.options import Options
 from minicc.target import TARGETS
@@ -62,3 +65,44 @@ def test_others_are_packed_apart_or_not_at_all(x: tuple[int, ...], w: tuple[int,
     plans = [op.schedule for op in scheduled.main.body.ops if isinstance(op, Group)]
     assert plans
     assert not any(plan.promotes for plan in plans if plan is not None)
+
+
+def image_model(
+    size: int, channels: int, others: int, stride: int, border: int
+) -> tuple[Any, dict[str, tuple[int, ...]]]:
+    """A convolution of single pixels whose weights are an input, and one of 3x3 after it."""
+    nodes = [
+        helper.make_node("Conv", ["x", "w"], ["h"], strides=[stride, stride]),
+        helper.make_node("Relu", ["h"], ["r"]),
+        helper.make_node("Conv", ["r", "v"], ["y"], pads=[border] * 4, group=others),
+    ]
+    shapes: dict[str, tuple[int, ...]] = {
+        "x": (1, channels, size, size),
+        "w": (others, channels, 1, 1),
+        "v": (others, 1, 3, 3),
+    }
+    taken = [helper.make_tensor_value_info(n, TensorProto.FLOAT, s) for n, s in shapes.items()]
+    outputs = [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)]
+    graph = helper.make_graph(nodes, "g", taken, outputs)
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)]), shapes
+
+
+@pytest.mark.parametrize(
+    "sizes", [(14, 640, 1280, 2, 0), (7, 640, 1280, 1, 1), (13, 528, 768, 1, 1)], ids=str
+)
+def test_rows_of_an_image_may_lie_apart(sizes: tuple[int, ...]) -> None:
+    """Points of 7 x 7 that are counted as 49: a step of two pixels, a border around them."""
+    model, shapes = image_model(*sizes)
+    rng = np.random.default_rng(0)
+    inputs = {n: (rng.standard_normal(s) / 16).astype(np.float32) for n, s in shapes.items()}
+    found: list[Any] = []
+    for target in ("avx2", "avx512", "x86-64", "zen3"):
+        options = Options(target=target, math="strict")
+        made = lower(import_model(model.SerializeToString()), options)
+        assert emit(made, options.machine, False)
+        if options.machine.runs_here():
+            session = minicc.InferenceSession(model.SerializeToString(), options=options)
+            (y,) = session.run(None, inputs)
+            found.append(y)
+    for y in found[1:]:
+        np.testing.assert_allclose(y, found[0], rtol=1e-4, atol=1e-5)

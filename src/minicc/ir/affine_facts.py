@@ -151,6 +151,11 @@ def linear(value: Dim, names: tuple[str, ...]) -> tuple[dict[str, Dim], Dim] | N
     return coefficients, build_sum(rest, value.const)
 
 
+def bends(at: Sequence[Dim], name: str) -> bool:
+    """Whether a coordinate does not grow by the same amount from each point to the next."""
+    return any(linear(e, (name,)) is None for e in at)
+
+
 def place(at: Sequence[Dim], strides: Sequence[Dim]) -> Dim:
     """How many elements from the first of a buffer the one at some coordinates lies.
 

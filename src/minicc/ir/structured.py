@@ -296,7 +296,7 @@ class Generic(Op, name="structured.generic"):
         if not out.size:
             return
         names = self.space.names
-        bent = [n for n in names if any(affine_facts.linear(e, (n,)) is None for e in self.maps[0])]
+        bent = [n for n in names if affine_facts.bends(self.maps[0], n)]
         pairs: list[tuple[Array, Array]] = []
         for point in itertools.product(*[range(self.space.extents[n]) for n in bent]):
             fixed = dict(zip(bent, point, strict=True))

@@ -9,10 +9,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from math import gcd, prod
 
+from minicc.ir.affine_facts import bends
 from minicc.ir.core import Value
 from minicc.ir.schedule import Around, Promotion
 from minicc.ir.space import REDUCTION
-from minicc.ir.structured import Group, contiguous_name
+from minicc.ir.structured import Generic, Group, contiguous_name
 from minicc.passes.structured.contraction import contractions_in
 from minicc.passes.structured.draft import Draft, cut_sums
 from minicc.passes.structured.products import PACK_READS, Product, cheapest_tile
@@ -36,7 +37,14 @@ _PART = 1 << 14  # bits of a part of a row that is worth an instance of its own
 def draft_of_large(
     group: Group, product: Product, target: Target, constants: frozenset[Value]
 ) -> Draft | None:
-    """How the group of such a product is tiled; None for others, which need nothing special."""
+    """How the group of such a product is tiled; None for others, which need nothing special.
+
+    An instance of it has a loop over rows; those that are two dimensions of an image counted as one
+    may lie apart, and have an address each, where they are known numbers alone.
+    """
+    ops = [op for op in group.body.ops if isinstance(op, Generic)]
+    if any(bends(m, n) for op in ops for m in op.maps for n in product.rows):
+        return None
     if _is_streamed(group, product, target, constants):
         return _streamed(group, product, target)
     _, tiles = cheapest_tile(product, target)

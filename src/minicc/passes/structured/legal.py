@@ -11,7 +11,7 @@ from math import prod
 
 from minicc.errors import UserError
 from minicc.ir import affine
-from minicc.ir.affine_facts import linear
+from minicc.ir.affine_facts import bends
 from minicc.ir.schedule import Cover, Schedule, Sums
 from minicc.ir.space import PARALLEL, REDUCTION, SEQUENTIAL, Iter
 from minicc.ir.structured import (
@@ -298,7 +298,7 @@ class _Check:
         """
         for m in op.maps:
             together = [n for n in names_of(m) & points.keys() if points[n] > 1]
-            bent = [n for n in together if any(linear(e, (n,)) is None for e in m)]
+            bent = [n for n in together if bends(m, n)]
             for name in bent:
                 extent = op.space[name].extent
                 whole = self.tiles.get(name, 1) if name in self.group.shared else extent
