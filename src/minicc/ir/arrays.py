@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from math import prod
+from sys import getrefcount
 from typing import Any
 
 import numpy as np
@@ -11,11 +12,48 @@ import numpy as np
 Array = np.ndarray[Any, Any]
 ALIGNMENT = 128  # bytes: two cache lines, which are fetched together
 _LARGE = 1 << 14
+_VAST = 1 << 20  # bytes that the system gives and takes back page by page
+
+
+class Kept:
+    """Large memory of results that nobody holds any more, for those of later runs.
+
+    What the system gives it clears first, a page at a time, which takes longer than many a
+    function. No more than `most` bytes are kept, the last that were used.
+    """
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._known: list[Array] = []  # whether somebody holds them or not, the last used first
+
+    def take(self, size: int) -> Array:
+        """Uninitialised bytes, that many or somewhat more."""
+        for raw in self._known:
+            # The list, the name and the argument are what refers to one that nobody holds. Of two
+            # threads that look at one, each sees that the other has a name for it.
+            if size <= raw.size <= size + size // 8 and getrefcount(raw) == 3:
+                found = raw
+                break
+        else:
+            found = np.empty(size, np.uint8)
+        known, left = list[Array](), self._most
+        for raw in (found, *[r for r in self._known if r is not found]):
+            if raw.size <= left:
+                known.append(raw)
+                left -= raw.size
+        self._known = known
+        return found
+
+
+_kept = Kept(1 << 26)
 
 
 def aligned(size: int) -> Array:
     """Uninitialised bytes at an aligned address."""
-    raw = np.empty(size + ALIGNMENT, np.uint8)
+    return _from_aligned(np.empty(size + ALIGNMENT, np.uint8), size)
+
+
+def _from_aligned(raw: Array, size: int) -> Array:
     start = -raw.ctypes.data % ALIGNMENT
     return raw[start : start + size]
 
@@ -33,7 +71,9 @@ def empty(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
 
 
 def _aligned_array(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
-    return aligned(prod(shape) * dtype.itemsize).view(dtype).reshape(shape)
+    size = prod(shape) * dtype.itemsize
+    whole = aligned(size) if size < _VAST else _from_aligned(_kept.take(size + ALIGNMENT), size)
+    return whole.view(dtype).reshape(shape)
 
 
 def inserted(whole: Any, new: Array, starts: Sequence[int], steps: Sequence[int]) -> Array:
