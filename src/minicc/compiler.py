@@ -124,9 +124,10 @@ STAGES: tuple[Stage, ...] = (
     _stage("simplify", "apply the named algebraic rules", "graph", simplify, _simplify),
     _stage(
         "simplify-loops",
-        "take out of loops what stays the same, write short ones out, choose known branches",
+        "make loops whole operations, take out of them what stays the same, write short ones out",
         "graph",
         simplify_loops,
+        lambda m, s: simplify_loops(m, s.strict),
     ),
     _stage(
         "expand",

@@ -20,29 +20,33 @@ from typing import TypeVar
 
 import numpy as np
 
-from minicc.ir import graph
+from minicc.ir import affine_facts, graph
+from minicc.ir.affine import Dim
 from minicc.ir.bind import bound_region
 from minicc.ir.build import Builder
 from minicc.ir.core import Function, Literal, Module, Op, Region, Value
 from minicc.ir.rewrite import Rebuilder, inline, live, rebuild, substituted
 from minicc.ir.scan import lift
 from minicc.ir.types import static_shape
+from minicc.passes.graph.batch import batch
 from minicc.passes.graph.branches import simplify_branch
 from minicc.passes.graph.whiles import as_scan, keeps_types
 
 # what fails where an index is out of range
 _INDEXED = (graph.Gather, graph.GatherElements, graph.GatherND)
+Ranges = Mapping[str, Dim]
 _FEW_ROUNDS = 3
 _FEW_OPS = 48  # of all rounds together
 _MOST_OPS = 192  # the same, of few rounds
 
 
-def simplify_loops(module: Module) -> Module:
-    """Simplify the loops of every function, and write out those that are short."""
-    return Module(module.level, [_simplify(f) for f in module.functions])
+def simplify_loops(module: Module, strict: bool = False) -> Module:
+    """Simplify the loops of every function, and do without those that can be spared."""
+    return Module(module.level, [_simplify(f, strict, {}) for f in module.functions])
 
 
-def _simplify(function: Function) -> Function:
+def _simplify(function: Function, strict: bool, around: Ranges) -> Function:
+    """`around` are the sizes that loops around give, and for each how many numbers it is one of."""
     used = {v for op in function.body.ops for v in op.operands}.union(function.body.yields)
     constants: dict[Value, graph.Constant] = {}
 
@@ -53,7 +57,9 @@ def _simplify(function: Function) -> Function:
             return made.results
         kept = [r in used for r in op.results]
         if isinstance(op, graph.If) and any(kept):
-            branches = [_simplify(Function("branch", region)).body for region in op.regions]
+            branches = [
+                _simplify(Function("branch", region), strict, around).body for region in op.regions
+            ]
             start = len(b.ops)
             became = simplify_branch(b, op.rebuilt(operands, branches), constants, kept)
             constants.update((o.result, o) for o in b.ops[start:] if isinstance(o, graph.Constant))
@@ -61,7 +67,7 @@ def _simplify(function: Function) -> Function:
         if not any(kept):
             return None
         if isinstance(op, graph.Sized):
-            made = b.add(_sized(op.rebuilt(operands), constants))
+            made = b.add(_sized(op.rebuilt(operands), constants, strict, around))
             return made.results
         added = 0
         if isinstance(op, graph.While) and keeps_types(op):
@@ -69,7 +75,7 @@ def _simplify(function: Function) -> Function:
             operands, kept = op.operands, [False] * added + kept
         if not isinstance(op, graph.Scan):
             return None
-        body = _simplify(Function("body", op.body)).body
+        body = _simplify(Function("body", op.body), strict, _within(op, around)).body
         scan, found = _without_fixed_states(op.rebuilt(operands, (body,)))
         scan, found = _needed(with_constants(scan, constants), found, kept)
         outer, scan = lift(scan, partial(_is_movable, scan))
@@ -81,17 +87,30 @@ def _simplify(function: Function) -> Function:
                 constants[made.result] = made
         scan = scan.rebuilt([outside.get(v, v) for v in scan.operands])
         scan = with_constants(_products_ahead(b, scan), constants)
-        results = _written_out(b, scan) if is_short(scan) else b.add(scan).results
+        whole = batch(scan, strict, around)
+        if whole is not None:
+            b.ops.extend(whole[0])
+            results = tuple(whole[1])
+        else:
+            results = _written_out(b, scan) if is_short(scan) else b.add(scan).results
         became = [results[f] if isinstance(f, int) else f for f in found]
         return [new or old for new, old in zip(became, op.results, strict=True)][added:]
 
     return rebuild(function, visit)
 
 
-def _sized(op: graph.Sized, constants: Mapping[Value, graph.Constant]) -> graph.Sized:
+def _sized(
+    op: graph.Sized, constants: Mapping[Value, graph.Constant], strict: bool, around: Ranges
+) -> graph.Sized:
     """A region with a size that data give, made small, with the constants that it captures."""
-    body = _simplify(Function("body", op.body)).body
+    body = _simplify(Function("body", op.body), strict, _within(op, around)).body
     return with_constants(op.with_regions([body]), constants)
+
+
+def _within(op: graph.Scan | graph.Sized, around: Ranges) -> Ranges:
+    """The sizes that are given in a region."""
+    count = affine_facts.at_most(op.count, around)
+    return {**around, op.index: count} if op.index else around
 
 
 def _is_movable(scan: graph.Scan, op: Op) -> bool:
