@@ -405,10 +405,11 @@ def _is_own(error: Exception) -> bool:
 class _Code:
     """A segment's code, and what is known of its compilation."""
 
-    __slots__ = ("host", "kernels", "launches", "run")
+    __slots__ = ("donated", "host", "kernels", "launches", "run")
 
     def __init__(self, compilation: Compilation) -> None:
         self.run = compilation.executable.run
+        self.donated = compilation.executable.donated
         self.kernels = compilation.kernels
         self.launches = compilation.launches
         self.host = compilation.host
@@ -417,10 +418,12 @@ class _Code:
 class _Interpreted:
     """A segment that the interpreter runs."""
 
+    donated: Sequence[tuple[int, int]] = ()
+
     def __init__(self, module: Module) -> None:
         self._module = module
 
-    def run(self, inputs: Sequence[Any]) -> list[Any]:
+    def run(self, inputs: Sequence[Any], *, donate: bool = False) -> list[Any]:
         """The outputs."""
         interpreter = Interpreter(self._module)
         body = self._module.main.body

@@ -2,7 +2,7 @@
 
 import threading
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -22,10 +22,12 @@ Function = Callable[..., Any]
 class Interpreted:
     """A segment that the interpreter runs."""
 
+    donated: Sequence[tuple[int, int]] = ()
+
     def __init__(self, module: Module) -> None:
         self.module = module
 
-    def run(self, inputs: Any) -> list[Any]:
+    def run(self, inputs: Any, *, donate: bool = False) -> list[Any]:
         body = self.module.main.body
         return [np.asarray(a) for a in Interpreter(self.module).region(body, inputs, {})]
 

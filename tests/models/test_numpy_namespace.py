@@ -3,6 +3,7 @@
 import contextlib
 import io
 import warnings
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -43,10 +44,12 @@ NAMES = [
 
 
 class Interpreted:
+    donated: Sequence[tuple[int, int]] = ()
+
     def __init__(self, module: Module) -> None:
         self.module = module
 
-    def run(self, inputs: Any) -> list[Any]:
+    def run(self, inputs: Any, *, donate: bool = False) -> list[Any]:
         body = self.module.main.body
         return [np.asarray(a) for a in Interpreter(self.module).region(body, inputs, {})]
 

@@ -73,9 +73,16 @@ class Backend(Protocol):
 
 
 class Executable(Protocol):
-    """A compiled program. May be entered from several Python threads at once."""
+    """A compiled program. May be entered from several Python threads at once.
 
-    def run(self, inputs: Sequence[np.ndarray[Any, Any]]) -> list[np.ndarray[Any, Any]]:
+    `donated` are inputs that it may change, and the outputs that they are then.
+    """
+
+    donated: Sequence[tuple[int, int]]
+
+    def run(
+        self, inputs: Sequence[np.ndarray[Any, Any]], *, donate: bool = False
+    ) -> list[np.ndarray[Any, Any]]:
         """The outputs for C-contiguous inputs of the expected types, in the order of `main`."""
         ...
 

@@ -231,6 +231,8 @@ def run(module: Module, inputs: Sequence[Array], seed: int = 0) -> list[Array]:
         found = zip(interpreter.region(main.body, inputs, {}), main.body.yields, strict=True)
         return [a if v.type.dtype is OPAQUE else np.asarray(a) for a, v in found]
     outputs = [np.empty(a.type.extents, a.type.dtype.numpy) for a in main.args[len(inputs) :]]
+    for given, out in main.attrs.get("donated", ()):
+        outputs[out] = np.array(inputs[given])
     memories = [
         Memory(np.ascontiguousarray(x).reshape(1, -1), a.type)
         for x, a in zip([*inputs, *outputs], main.args, strict=True)

@@ -11,6 +11,9 @@ A loop runs its body round by round; views of what it scans move with the round.
 by the caller's thread, which reads the condition where it stands, and so does a loop's condition
 before each round, and a size that data give.
 
+Pairs of an input and an output are `donated`: what the caller gives as the output's memory has the
+input's elements at first, and `main` looks for them there alone.
+
 Laws. Instances of the launches between two barriers that are shared touch nothing that another of
 these writes, but for equal bits, and nothing that the caller writes meanwhile. Memory of
 `program.alloc` lies in one arena at `offset` (bytes, -1 while not placed), and its content is

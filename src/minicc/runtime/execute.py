@@ -198,6 +198,9 @@ class NativeExecutable:
         layout = self._layout = layout._replace(constants=())
         self.library = load(image)
         self._may_fail = bool(layout.checks) or layout.watched
+        self._donated = layout.donated
+        # a run that fails must leave its inputs as they are
+        self.donated: Sequence[tuple[int, int]] = () if self._may_fail else layout.donated
         # more threads than processors only take these from each other
         self.threads = min(threads, usable_processors())
         self._limit = limit
@@ -206,10 +209,16 @@ class NativeExecutable:
         self.spin = spin
         self._free: list[_Context] = []
 
-    def run(self, inputs: Sequence[Array], given: Mapping[str, int] | None = None) -> list[Array]:
+    def run(
+        self,
+        inputs: Sequence[Array],
+        given: Mapping[str, int] | None = None,
+        donate: bool = False,
+    ) -> list[Array]:
         """The outputs for C-contiguous inputs of the expected types; allocates the outputs.
 
-        `given` are the sizes of a run of which this is a part; without it, shapes say them.
+        `given` are the sizes of a run of which this is a part; without it, shapes say them. With
+        `donate` those inputs that the program is for (`donated`) are changed, and are outputs.
         UserError where an index among the data is out of range, and MC0142 where the program is
         not for the sizes that are given.
         """
@@ -231,6 +240,11 @@ class NativeExecutable:
             outputs: list[Array] = []
             for take in sizes.outputs:
                 outputs.append(take())
+            for k, out in self._donated:
+                if donate:
+                    outputs[out] = inputs[k]
+                else:
+                    np.copyto(outputs[out], inputs[k])
         except MemoryError:
             raise no_memory("the outputs and the values in between") from None
         if sizes.threads == 1:

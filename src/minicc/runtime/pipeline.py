@@ -39,6 +39,8 @@ class Pipeline:
     outputs. `fits` say of the parts whether they are for sizes, as far as these are given.
     """
 
+    donated: Sequence[tuple[int, int]] = ()
+
     def __init__(
         self,
         args: Sequence[int],
@@ -68,7 +70,7 @@ class Pipeline:
         same = (number_of(a, sizes) == b for s, t in pairs for a, b in zip(s, t, strict=True))
         return all(same) and all(fits(sizes) for fits in self._fits)
 
-    def run(self, inputs: Sequence[Any]) -> list[Any]:
+    def run(self, inputs: Sequence[Any], *, donate: bool = False) -> list[Any]:
         """The outputs for C-contiguous inputs of the expected types; they are the caller's own."""
         others = {id(a) for a in (*inputs, *self._constants.values())}
         outputs: list[Any] = []

@@ -282,6 +282,7 @@ def _layout(layout: Layout, keep: _Keeper) -> dict[str, Any]:
         "work": spelled(layout.work),
         "checks": [[list(check.where), spelled(check.extent)] for check in layout.checks],
         "watched": layout.watched,
+        "donated": [list(pair) for pair in layout.donated],
         "constants": [keep(a, _element(a)) for a in layout.constants],
     }
 
@@ -411,5 +412,6 @@ def _layout_of(said: Any, arrays: Sequence[Array]) -> Layout:
         dim_of(said["work"]),
         tuple(Check(tuple(where), dim_of(extent)) for where, extent in said["checks"]),
         bool(said["watched"]),
+        tuple((int(given), int(out)) for given, out in said["donated"]),
         tuple(arrays[number] for number in said["constants"]),
     )

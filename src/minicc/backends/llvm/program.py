@@ -54,6 +54,7 @@ def layout_of(module: Module) -> Layout:
         work=_work(main.body),
         checks=checks_of_program(module),
         watched=_is_watched(main.body),
+        donated=main.attrs.get("donated", ()),
         constants=tuple(literal.array for literal in constants_of(module)),
     )
 

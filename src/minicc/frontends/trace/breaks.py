@@ -121,7 +121,8 @@ class Path:
         """The function's result."""
         node = self._last(recorder, structure, values, writes)
         assert isinstance(node.action, Finish)
-        result = node.action.finish(node.compute(self.state), self.args)
+        args = len(self.args) if self._from is None else 0
+        result = node.action.finish(node.compute(self.state, args), self.args)
         self._have_effects()
         return result
 
@@ -154,6 +155,8 @@ class Path:
     def _node(self, recorder: Recorder, outputs: Sequence[Value], action: Action) -> Node:
         """The node for the segment that ends: the one that is known here, or a new one."""
         module, inputs = _segment(recorder, outputs, first=self._from is None)
+        if self._from is None and isinstance(action, Finish):
+            _donate(module, inputs, action, len(recorder.inputs))
         text = print_module(module) if outputs else ""
         known = self._target
         if known is not None and known.is_like(text, inputs, action):
@@ -245,6 +248,18 @@ def _segment(recorder: Recorder, outputs: Sequence[Value], first: bool) -> tuple
     if sized:
         body = in_all_sizes(recorder, body)
     return Module("graph", [Function("main", body)]), inputs
+
+
+def _donate(module: Module, inputs: Sequence[int], action: Finish, before: int) -> None:
+    """Say which inputs are arguments that get an output's elements, and are no result as they were.
+
+    The outputs follow on `before` places of the state.
+    """
+    asked = {*action.results, *[at for _, at in action.writes]}
+    places = {k: position for position, k in enumerate(inputs) if k not in asked}
+    pairs = [(places[k], at - before) for k, at in action.writes if k in places and at >= before]
+    if pairs and len({out for _, out in pairs}) == len(pairs):
+        module.main.attrs = {**module.main.attrs, "donates": tuple(pairs)}
 
 
 class SizedPath(Path):

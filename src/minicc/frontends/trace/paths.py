@@ -27,10 +27,12 @@ _NUMBERS = (bool, int, float, complex)
 
 
 class Code(Protocol):
-    """Compiled code of a segment."""
+    """Compiled code of a segment; `donated` are inputs that it may change, and the outputs."""
 
-    def run(self, inputs: Sequence[Array]) -> list[Array]:
-        """The outputs for dense arrays."""
+    donated: Sequence[tuple[int, int]]
+
+    def run(self, inputs: Sequence[Array], *, donate: bool = False) -> list[Array]:
+        """The outputs for dense arrays; with `donate` those that are donated are such inputs."""
         ...
 
 
@@ -254,7 +256,7 @@ def write_back(
         if not args[target].flags.writeable:
             raise ValueError("assignment destination is read-only")
     fresh = [(args[target], pool[k].copy() if _is_one(pool[k], args) else pool[k])
-             for target, k in writes]  # fmt: skip
+             for target, k in writes if pool[k] is not args[target]]  # fmt: skip
     for array, new in fresh:
         np.copyto(array, new)
 
@@ -301,11 +303,20 @@ class Node:
             and self.action.identity() == action.identity()
         )
 
-    def compute(self, state: Sequence[Array]) -> list[Array]:
-        """The state and what the code adds to it."""
+    def compute(self, state: Sequence[Array], args: int = 0) -> list[Array]:
+        """The state and what the code adds to it; that of a call's first node begins with `args`.
+
+        What becomes of an argument that is written to is computed in its memory, where that is no
+        other argument's.
+        """
         if self.code is None:
             return list(state)
-        return [*state, *self.code.run([dense(state[k]) for k in self.inputs])]
+        given = [dense(state[k]) for k in self.inputs]
+        if args and self.code.donated:
+            changed = [given[k] for k, _ in self.code.donated]
+            if all(_is_own(a, state[:args]) for a in changed):
+                return [*state, *self.code.run(given, donate=True)]
+        return [*state, *self.code.run(given)]
 
     def remember(self, key: Any, edge: Edge) -> None:
         """Add an edge; of many the oldest goes."""
@@ -313,6 +324,13 @@ class Node:
             del self.edges[next(iter(self.edges))]
             self.forgotten += 1
         self.edges[key] = edge
+
+
+def _is_own(array: Array, args: Sequence[Array]) -> bool:
+    """Whether an array is one of the arguments, may be written to, and shares no other's memory."""
+    others = [a for a in args if a is not array]
+    one = len(others) == len(args) - 1 and array.flags.writeable
+    return one and not any(np.may_share_memory(array, a) for a in others)
 
 
 def dense(a: Array) -> Array:
@@ -342,7 +360,7 @@ def replay(
     state: Sequence[Array] = [*args, *numbers]
     effects = 0
     while True:
-        pool = node.compute(state)
+        pool = node.compute(state, len(args) if node is root else 0)
         action = node.action
         if isinstance(action, Finish):
             return action.finish(pool, args)

@@ -103,6 +103,9 @@ class _Emitter:
         attrs: dict[str, Any] = {"inputs": len(self.function.args)}
         if self.sizes:
             attrs |= {**self.function.attrs, "sizes": tuple(sorted(self.sizes))}
+            attrs.pop("donates", None)
+        if self.plan.donated:
+            attrs["donated"] = tuple(self.plan.donated)
         main = Function("main", Region(args, self.b.ops, ()), attrs)
         return Module("kernel", [*self.kernels.values(), main])
 

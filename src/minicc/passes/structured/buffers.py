@@ -39,7 +39,7 @@ from minicc.ir.structured import (
     Sized,
 )
 from minicc.ir.types import BufferType, dense_strides
-from minicc.passes.structured.in_place import InPlace, find_in_place
+from minicc.passes.structured.in_place import InPlace, changes, find_in_place
 
 
 class Place(NamedTuple):
@@ -59,7 +59,8 @@ class BufferPlan(NamedTuple):
 
     And the values that need a copy into their place: operands of pads and concats, and the first
     states of loops. `rounds` names the symbols of each loop: that of its round, and that of how
-    many there were, which only data say where it has a condition.
+    many there were, which only data say where it has a condition. `donated` are inputs and the
+    outputs in whose memory they lie from the beginning, as these are what is left of them.
     """
 
     places: dict[Value, Place]
@@ -67,6 +68,7 @@ class BufferPlan(NamedTuple):
     copies: list[tuple[Op, int]]
     rounds: dict[Scan, tuple[str, Dim]]
     in_place: InPlace
+    donated: list[tuple[int, int]]
 
     def has_halves(self, scan: Scan, k: int) -> bool:
         """Whether a loop's state lies in one half of its memory, and then in the other one."""
@@ -84,11 +86,16 @@ class BufferPlan(NamedTuple):
 
 def plan_buffers(function: Function) -> BufferPlan:
     """Decide where every tensor of a function of groups lies; rewrites nothing."""
-    plan = BufferPlan({}, {}, [], {}, find_in_place(function.body))
+    plan = BufferPlan({}, {}, [], {}, find_in_place(function.body), [])
     for k, v in enumerate(function.body.yields):
         plan.outputs[k] = Value(BufferType(v.type.dtype, v.type.shape), function.result_names[k])
     for a in function.args:
         plan.places[a] = Place(a, 0, dense_strides(a.type.shape))
+    for given, out in function.attrs.get("donates", ()):
+        a, v = function.args[given], function.body.yields[out]
+        if a.type == v.type and changes(function.body, v, a, plan.in_place):
+            plan.donated.append((given, out))
+            plan.places[a] = Place(plan.outputs[out], 0, dense_strides(a.type.shape))
     targets = [Place(root, 0, root.type.strides) for root in plan.outputs.values()]
     _Planner(plan, largest_rounds(function.body)).region(function.body, targets)
     return plan

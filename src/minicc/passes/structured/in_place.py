@@ -67,18 +67,22 @@ def find_in_place(
             find_in_place(inner, found, within)
         if isinstance(op, Scan):
             pairs = zip(op.body.yields[: op.states], op.body.args, strict=False)
-            makers = {r: inner for inner in op.body.ops for r in inner.results}
             found.kept.update(
-                (op, k) for k, (y, a) in enumerate(pairs) if _changes(y, a, makers, found)
+                (op, k) for k, (y, a) in enumerate(pairs) if changes(op.body, y, a, found)
             )
         if isinstance(op, Sized):
-            makers = {r: inner for inner in op.body.ops for r in inner.results}
             for r, y in zip(op.results, op.body.yields, strict=True):
                 for k, a in enumerate(op.body.args, 1):
-                    if y is not a and _changes(y, a, makers, found):
+                    if changes(op.body, y, a, found):
                         found.changed[r] = k
     _Uses(region, rounds, found).enter()
     return found
+
+
+def changes(region: Region, v: Value, start: Value, found: InPlace) -> bool:
+    """Whether a value of a region is an argument of it after changes in place."""
+    makers = {r: op for op in region.ops for r in op.results}
+    return v is not start and _changes(v, start, makers, found)
 
 
 def _changes(v: Value, start: Value, makers: dict[Value, Op], found: InPlace) -> bool:
