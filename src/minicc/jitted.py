@@ -12,7 +12,7 @@ import sys
 import types
 import warnings
 from collections import Counter, deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, Never
 
@@ -44,6 +44,7 @@ from minicc.frontends.trace import (
 from minicc.frontends.trace.asked import RAISED
 from minicc.frontends.trace.explain import Explanation, graph_of, parts_of
 from minicc.frontends.trace.explain import Specialisation as Explained
+from minicc.ir.arrays import NOWHERE, Array
 from minicc.ir.bind import bind_sizes
 from minicc.ir.core import Function, Module, Op, Region
 from minicc.ir.interpret import Interpreter
@@ -405,11 +406,12 @@ def _is_own(error: Exception) -> bool:
 class _Code:
     """A segment's code, and what is known of its compilation."""
 
-    __slots__ = ("donated", "host", "kernels", "launches", "run")
+    __slots__ = ("donated", "host", "kernels", "launches", "run", "sure")
 
     def __init__(self, compilation: Compilation) -> None:
         self.run = compilation.executable.run
         self.donated = compilation.executable.donated
+        self.sure = compilation.executable.sure
         self.kernels = compilation.kernels
         self.launches = compilation.launches
         self.host = compilation.host
@@ -419,11 +421,12 @@ class _Interpreted:
     """A segment that the interpreter runs."""
 
     donated: Sequence[tuple[int, int]] = ()
+    sure = False
 
     def __init__(self, module: Module) -> None:
         self._module = module
 
-    def run(self, inputs: Sequence[Any], *, donate: bool = False) -> list[Any]:
+    def run(self, inputs: Sequence[Any], *, into: Mapping[int, Array] = NOWHERE) -> list[Any]:
         """The outputs."""
         interpreter = Interpreter(self._module)
         body = self._module.main.body

@@ -163,3 +163,51 @@ def test_every_stage(f: Callable[..., Any]) -> None:
             np.testing.assert_allclose(got[out], theirs[given], rtol=1e-13)
     for a, b in zip(inputs, kept, strict=True):
         np.testing.assert_array_equal(a, b)
+
+
+def doubled(x: Any, y: Any) -> Any:
+    x *= 2
+    x += y
+
+
+def filled(x: Any, y: Any) -> Any:
+    x[:] = np.exp(-y) + 1
+    y -= x
+    return x.sum()
+
+
+def turned_round(x: Any, y: Any) -> Any:
+    x[:] = x[::-1] + y
+
+
+def summed(x: Any, y: Any) -> Any:
+    x -= x.sum()
+    y[:] = np.cumsum(y)
+
+
+@pytest.mark.parametrize("f", [doubled, filled, turned_round, summed], ids=lambda f: f.__name__)
+def test_whole_arguments(f: Callable[..., Any]) -> None:
+    g = minicc.jit(f)
+    for k in range(3):
+        compare(f, g, arguments(k), arguments(k))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", minicc.PerformanceWarning)
+        mine, theirs = np.arange(30.0), np.arange(30.0)
+        g(mine[:20], mine[10:])
+        f(theirs[:20], theirs[10:])
+    np.testing.assert_allclose(mine, theirs, rtol=1e-13)
+
+
+def test_elements_that_are_replaced_one_by_one_are_so_in_place() -> None:
+    for f, count in ((doubled, 1), (filled, 1), (turned_round, 0), (summed, 0)):
+        program = lower(donated(f), Options())
+        assert len(program.main.attrs.get("donated", ())) == count, f.__name__
+
+
+def test_one_of_two_may_not_be_written_to() -> None:
+    g = minicc.jit(filled)
+    x, y = arguments(0)
+    g(x.copy(), y.copy())
+    y.flags.writeable = False
+    with pytest.raises(ValueError, match="read-only"):
+        g(x, y)

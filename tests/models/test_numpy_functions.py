@@ -23,11 +23,12 @@ class Interpreted:
     """A segment that the interpreter runs."""
 
     donated: Sequence[tuple[int, int]] = ()
+    sure = False
 
     def __init__(self, module: Module) -> None:
         self.module = module
 
-    def run(self, inputs: Any, *, donate: bool = False) -> list[Any]:
+    def run(self, inputs: Any, *, into: Any = None) -> list[Any]:
         body = self.module.main.body
         return [np.asarray(a) for a in Interpreter(self.module).region(body, inputs, {})]
 

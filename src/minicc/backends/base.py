@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
-
-import numpy as np
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from minicc.backends.layout import Layout
+from minicc.ir.arrays import NOWHERE, Array
 
 if TYPE_CHECKING:
     from minicc.ir.core import Module
@@ -75,15 +74,18 @@ class Backend(Protocol):
 class Executable(Protocol):
     """A compiled program. May be entered from several Python threads at once.
 
-    `donated` are inputs that it may change, and the outputs that they are then.
+    `donated` are inputs, each with the output that is what is left of it; `sure` says whether no
+    run can fail.
     """
 
     donated: Sequence[tuple[int, int]]
+    sure: bool
 
-    def run(
-        self, inputs: Sequence[np.ndarray[Any, Any]], *, donate: bool = False
-    ) -> list[np.ndarray[Any, Any]]:
-        """The outputs for C-contiguous inputs of the expected types, in the order of `main`."""
+    def run(self, inputs: Sequence[Array], *, into: Mapping[int, Array] = NOWHERE) -> list[Array]:
+        """The outputs for C-contiguous inputs of the expected types, in the order of `main`.
+
+        Some go `into` arrays of the caller's; one that an input is donated for may be that input.
+        """
         ...
 
     def fits(self, shapes: Sequence[tuple[int, ...]]) -> bool:

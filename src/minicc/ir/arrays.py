@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from math import prod
 from sys import getrefcount
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 
 Array = np.ndarray[Any, Any]
+NOWHERE: Mapping[int, Array] = MappingProxyType({})  # arrays for outputs, of which none is given
 ALIGNMENT = 128  # bytes: two cache lines, which are fetched together
 _LARGE = 1 << 14
 _VAST = 1 << 20  # bytes that the system gives and takes back page by page

@@ -28,7 +28,7 @@ from minicc.backends.layout import (
     clean_status,
 )
 from minicc.errors import UserError
-from minicc.ir.arrays import Array, aligned, is_aligned, memory_for
+from minicc.ir.arrays import NOWHERE, Array, aligned, is_aligned, memory_for
 from minicc.ir.extents import binding_of, number_of, with_derived
 from minicc.ir.indices import out_of_range
 from minicc.ir.mapped import changes, copy
@@ -198,9 +198,8 @@ class NativeExecutable:
         layout = self._layout = layout._replace(constants=())
         self.library = load(image)
         self._may_fail = bool(layout.checks) or layout.watched
-        self._donated = layout.donated
-        # a run that fails must leave its inputs as they are
-        self.donated: Sequence[tuple[int, int]] = () if self._may_fail else layout.donated
+        self.donated: Sequence[tuple[int, int]] = layout.donated
+        self.sure = not self._may_fail
         # more threads than processors only take these from each other
         self.threads = min(threads, usable_processors())
         self._limit = limit
@@ -213,12 +212,13 @@ class NativeExecutable:
         self,
         inputs: Sequence[Array],
         given: Mapping[str, int] | None = None,
-        donate: bool = False,
+        into: Mapping[int, Array] = NOWHERE,
     ) -> list[Array]:
         """The outputs for C-contiguous inputs of the expected types; allocates the outputs.
 
-        `given` are the sizes of a run of which this is a part; without it, shapes say them. With
-        `donate` those inputs that the program is for (`donated`) are changed, and are outputs.
+        `given` are the sizes of a run of which this is a part; without it, shapes say them. Some
+        outputs go `into` arrays of the caller's, which a run that fails leaves half-done; one that
+        an input is donated for may be that input.
         UserError where an index among the data is out of range, and MC0142 where the program is
         not for the sizes that are given.
         """
@@ -239,11 +239,10 @@ class NativeExecutable:
                 context.fit(sizes)
             outputs: list[Array] = []
             for take in sizes.outputs:
-                outputs.append(take())
-            for k, out in self._donated:
-                if donate:
-                    outputs[out] = inputs[k]
-                else:
+                mine = into.get(len(outputs)) if into else None
+                outputs.append(take() if mine is None else mine)
+            for k, out in self.donated:
+                if outputs[out] is not inputs[k]:
                     np.copyto(outputs[out], inputs[k])
         except MemoryError:
             raise no_memory("the outputs and the values in between") from None

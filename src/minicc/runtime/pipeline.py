@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from minicc.ir.arrays import Array
+from minicc.ir.arrays import NOWHERE, Array
 from minicc.ir.extents import binding_of, number_of, sizes_at
 from minicc.ir.types import TensorType
 
@@ -40,6 +40,7 @@ class Pipeline:
     """
 
     donated: Sequence[tuple[int, int]] = ()
+    sure = False
 
     def __init__(
         self,
@@ -70,7 +71,7 @@ class Pipeline:
         same = (number_of(a, sizes) == b for s, t in pairs for a, b in zip(s, t, strict=True))
         return all(same) and all(fits(sizes) for fits in self._fits)
 
-    def run(self, inputs: Sequence[Any], *, donate: bool = False) -> list[Any]:
+    def run(self, inputs: Sequence[Any], *, into: Mapping[int, Array] = NOWHERE) -> list[Any]:
         """The outputs for C-contiguous inputs of the expected types; they are the caller's own."""
         others = {id(a) for a in (*inputs, *self._constants.values())}
         outputs: list[Any] = []

@@ -155,8 +155,12 @@ class Path:
     def _node(self, recorder: Recorder, outputs: Sequence[Value], action: Action) -> Node:
         """The node for the segment that ends: the one that is known here, or a new one."""
         module, inputs = _segment(recorder, outputs, first=self._from is None)
+        donates: _Pairs = ()
+        fills: _Pairs = ()
         if self._from is None and isinstance(action, Finish):
-            _donate(module, inputs, action, len(recorder.inputs))
+            donates, fills = _donated(inputs, action, len(recorder.inputs))
+        if donates:
+            module.main.attrs = {**module.main.attrs, "donates": donates}
         text = print_module(module) if outputs else ""
         known = self._target
         if known is not None and known.is_like(text, inputs, action):
@@ -168,6 +172,7 @@ class Path:
             recorder.give_up(f"a call of {recorder.name} stops more than {_MOST} times")
         code = self._compile(module, text) if outputs else None
         node = Node(module, text, code, inputs, action)
+        node.fills = fills
         if self._from is None:
             self.tree.root = node
         else:
@@ -250,16 +255,21 @@ def _segment(recorder: Recorder, outputs: Sequence[Value], first: bool) -> tuple
     return Module("graph", [Function("main", body)]), inputs
 
 
-def _donate(module: Module, inputs: Sequence[int], action: Finish, before: int) -> None:
-    """Say which inputs are arguments that get an output's elements, and are no result as they were.
+_Pairs = tuple[tuple[int, int], ...]
 
-    The outputs follow on `before` places of the state.
+
+def _donated(inputs: Sequence[int], action: Finish, before: int) -> tuple[_Pairs, _Pairs]:
+    """Which arguments get an output's elements, and are no result as they were.
+
+    The positions of those that are inputs, and the places of those that are not, each with the
+    output; outputs follow on `before` places of the state.
     """
     asked = {*action.results, *[at for _, at in action.writes]}
-    places = {k: position for position, k in enumerate(inputs) if k not in asked}
-    pairs = [(places[k], at - before) for k, at in action.writes if k in places and at >= before]
-    if pairs and len({out for _, out in pairs}) == len(pairs):
-        module.main.attrs = {**module.main.attrs, "donates": tuple(pairs)}
+    pairs = [(k, at - before) for k, at in action.writes if k not in asked and at >= before]
+    if len({out for _, out in pairs}) < len(pairs):
+        return (), ()
+    read = tuple((inputs.index(k), out) for k, out in pairs if k in inputs)
+    return read, tuple((k, out) for k, out in pairs if k not in inputs)
 
 
 class SizedPath(Path):

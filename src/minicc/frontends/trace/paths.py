@@ -20,6 +20,7 @@ import numpy as np
 
 from minicc.errors import UnsupportedError
 from minicc.frontends.trace.pytree import Slot, mapped, rebuild
+from minicc.ir.arrays import NOWHERE
 from minicc.ir.core import Array, Module, attribute_key
 
 EDGES = 64  # outcomes of one break that are remembered
@@ -27,12 +28,17 @@ _NUMBERS = (bool, int, float, complex)
 
 
 class Code(Protocol):
-    """Compiled code of a segment; `donated` are inputs that it may change, and the outputs."""
+    """Compiled code of a segment.
+
+    `donated` are inputs, each with the output that is what is left of it; `sure` says whether no
+    run can fail.
+    """
 
     donated: Sequence[tuple[int, int]]
+    sure: bool
 
-    def run(self, inputs: Sequence[Array], *, donate: bool = False) -> list[Array]:
-        """The outputs for dense arrays; with `donate` those that are donated are such inputs."""
+    def run(self, inputs: Sequence[Array], *, into: Mapping[int, Array] = NOWHERE) -> list[Array]:
+        """The outputs for dense arrays, some `into` arrays that are given for them."""
         ...
 
 
@@ -277,10 +283,11 @@ class Node:
 
     `state` names what Python's state at the break is (see `states`), and `carried` are the places
     in the pool of the arrays that live on: with them a new outcome may lead to a known node.
+    `fills` are places of arguments that the code does not read, each with the output for them.
     """
 
-    __slots__ = ("action", "carried", "code", "edges", "forgotten", "inputs", "module", "state",
-                 "text")  # fmt: skip
+    __slots__ = ("action", "carried", "code", "edges", "fills", "forgotten", "inputs", "module",
+                 "state", "text")  # fmt: skip
 
     def __init__(
         self, module: Module, text: str, code: Code | None, inputs: Sequence[int], action: Action
@@ -290,6 +297,7 @@ class Node:
         self.code = code
         self.inputs = tuple(inputs)
         self.action = action
+        self.fills: tuple[tuple[int, int], ...] = ()
         self.edges: dict[Any, Edge] = {}
         self.forgotten = 0
         self.state: Any = None
@@ -312,11 +320,24 @@ class Node:
         if self.code is None:
             return list(state)
         given = [dense(state[k]) for k in self.inputs]
-        if args and self.code.donated:
-            changed = [given[k] for k, _ in self.code.donated]
-            if all(_is_own(a, state[:args]) for a in changed):
-                return [*state, *self.code.run(given, donate=True)]
+        action = self.action
+        if args and isinstance(action, Finish) and action.writes and self.code.sure:
+            targets = [state[k] for k, _ in action.writes]
+            if all(_is_own(a, state[:args]) for a in targets):
+                into = self._into(given, state, args)
+                return [*state, *self.code.run(given, into=into)]
         return [*state, *self.code.run(given)]
+
+    def _into(
+        self, given: Sequence[Array], state: Sequence[Array], args: int
+    ) -> Mapping[int, Array]:
+        """The outputs that may be computed in the memory of arguments that get them."""
+        assert self.code is not None
+        into = {out: given[k] for k, out in self.code.donated if given[k] is state[self.inputs[k]]}
+        for k, out in self.fills:
+            if dense(state[k]) is state[k]:
+                into[out] = state[k]
+        return into
 
     def remember(self, key: Any, edge: Edge) -> None:
         """Add an edge; of many the oldest goes."""

@@ -39,7 +39,7 @@ from minicc.ir.structured import (
     Sized,
 )
 from minicc.ir.types import BufferType, dense_strides
-from minicc.passes.structured.in_place import InPlace, changes, find_in_place
+from minicc.passes.structured.in_place import InPlace, changes, find_in_place, replaces
 
 
 class Place(NamedTuple):
@@ -93,7 +93,9 @@ def plan_buffers(function: Function) -> BufferPlan:
         plan.places[a] = Place(a, 0, dense_strides(a.type.shape))
     for given, out in function.attrs.get("donates", ()):
         a, v = function.args[given], function.body.yields[out]
-        if a.type == v.type and changes(function.body, v, a, plan.in_place):
+        if a.type == v.type and any(
+            is_left(function.body, v, a, plan.in_place) for is_left in (changes, replaces)
+        ):
             plan.donated.append((given, out))
             plan.places[a] = Place(plan.outputs[out], 0, dense_strides(a.type.shape))
     targets = [Place(root, 0, root.type.strides) for root in plan.outputs.values()]

@@ -85,6 +85,27 @@ def changes(region: Region, v: Value, start: Value, found: InPlace) -> bool:
     return v is not start and _changes(v, start, makers, found)
 
 
+def replaces(region: Region, v: Value, start: Value, found: InPlace) -> bool:
+    """Whether a group makes a value of an argument, each element of the one that it replaces.
+
+    Nothing reads the argument later. The group becomes one of the `updates`.
+    """
+    uses = _Uses(region, {}, found)
+    maker = uses.makers.get(v)
+    if not isinstance(maker, Group) or start not in maker.operands:
+        return False
+    if max(uses.uses[start]) != uses.made[v]:
+        return False
+    rank = v.type.rank
+    whole = InsertSlice(
+        start, v, starts=(0,) * rank, steps=(1,) * rank, axes=tuple(range(rank)), loc=maker.loc
+    )
+    if uses.reads_apart(maker, whole):
+        found.updates.add(maker)
+        return True
+    return False
+
+
 def _changes(v: Value, start: Value, makers: dict[Value, Op], found: InPlace) -> bool:
     """Whether a value is another one after changes in place."""
     while v is not start:
@@ -174,7 +195,7 @@ class _Uses:
         if not late:
             return self.made[op.x] < begin
         maker = self.makers.get(op.new)
-        return late == [begin] and isinstance(maker, Group) and self._reads_apart(maker, op)
+        return late == [begin] and isinstance(maker, Group) and self.reads_apart(maker, op)
 
     def _outlives(self, part: Value, whole: Value, position: int) -> bool:
         """Whether a part of what is made at a position is read when the whole has changed again."""
@@ -191,7 +212,7 @@ class _Uses:
             elif isinstance(op, Pad | Concat | InsertSlice):
                 yield from self._changes(op.result)
 
-    def _reads_apart(self, maker: Group, op: InsertSlice) -> bool:
+    def reads_apart(self, maker: Group, op: InsertSlice) -> bool:
         """Whether a group reads nothing of a tensor that it writes before.
 
         One that writes a single element has read all by then.
