@@ -124,3 +124,18 @@ def test_the_greatest_of_nothing_raises_what_numpy_raises() -> None:
 def test_a_mask_of_another_shape_raises_what_numpy_raises() -> None:
     with pytest.raises(IndexError, match="boolean index did not match"):
         minicc.jit(lambda x, y: x[y[1:] > 0].sum())(X, Y)
+
+
+def test_positions_that_are_changed_in_place_are_none_any_more() -> None:
+    def f(x: Any) -> Any:
+        places = x.nonzero()[0]
+        places += 1
+        rows, columns = np.nonzero(np.outer(x, x))
+        columns <<= 1
+        (found,) = np.where(x > 2)
+        found -= 1
+        return places, rows, columns, x[found], x[places - 1], found.sum()
+
+    x = np.array([3, 0, 5, 6, 0, 1])
+    for got, want in zip(minicc.jit(f)(x), f(x), strict=True):
+        np.testing.assert_array_equal(got, want)

@@ -249,7 +249,12 @@ def write_back(
     args: Sequence[Array],
     where: str | Sequence[str],
 ) -> None:
-    """Give arguments their new contents; refused where another argument shares the memory."""
+    """Give arguments their new contents; refused where another argument shares the memory.
+
+    Those that are outputs themselves have them.
+    """
+    if all(pool[k] is args[target] and k != target for target, k in writes):
+        return
     for target, _ in writes:
         for other in args:
             if other is not args[target] and np.may_share_memory(args[target], other):

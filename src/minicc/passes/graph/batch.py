@@ -29,7 +29,7 @@ from minicc.ir.bind import sizes_in
 from minicc.ir.build import Builder
 from minicc.ir.core import Literal, Op, Value
 from minicc.ir.graph.shapes import product
-from minicc.ir.types import I64
+from minicc.ir.types import F32, F64, I64
 
 _LARGE = 1 << 14  # elements of what a round computes, from which a round is worth a loop's
 _MOST = 1 << 22  # elements of what all rounds compute together
@@ -190,7 +190,9 @@ class _Batch:
         if len(self.uses[y]) != len(ops):
             return None
         terms = [v for v in op.operands if v is not a]
-        if len(terms) != 1 or (self.strict and not a.type.dtype.is_integer):
+        exact = a.type.dtype.is_integer
+        # narrow floats are rounded after each addition, which a sum of all is not
+        if len(terms) != 1 or not (exact or (not self.strict and a.type.dtype in (F32, F64))):
             return None
         return _Summed(terms[0], holds, (*ops, op))
 
