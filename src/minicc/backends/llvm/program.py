@@ -104,6 +104,8 @@ def on_stack(main: Function, inlined: Set[str]) -> set[Value]:
 
     On the stack, LLVM sees that nobody else does, and keeps them in registers.
     """
+    if not inlined:
+        return set()
     root, found = program.roots(main), _of_few_bytes(main)
     for op in walk(main.body):
         if isinstance(op, program.Launch) and (op.split >= 0 or op.kernel not in inlined):

@@ -203,7 +203,7 @@ def is_mixed(x: Any) -> bool:
 
 def require_one_type(x: Any) -> None:
     """Raise the error of a float that may be Python's or NumPy's."""
-    if type(x) is Number and x.mixed is not None:
+    if is_mixed(x):
         raise x.mixed
 
 

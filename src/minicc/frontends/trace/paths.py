@@ -329,13 +329,11 @@ class Node:
         if args and isinstance(action, Finish) and action.writes and self.code.sure:
             targets = [state[k] for k, _ in action.writes]
             if all(_is_own(a, state[:args]) for a in targets):
-                into = self._into(given, state, args)
+                into = self._into(given, state)
                 return [*state, *self.code.run(given, into=into)]
         return [*state, *self.code.run(given)]
 
-    def _into(
-        self, given: Sequence[Array], state: Sequence[Array], args: int
-    ) -> Mapping[int, Array]:
+    def _into(self, given: Sequence[Array], state: Sequence[Array]) -> Mapping[int, Array]:
         """The outputs that may be computed in the memory of arguments that get them."""
         assert self.code is not None
         into = {out: given[k] for k, out in self.code.donated if given[k] is state[self.inputs[k]]}
