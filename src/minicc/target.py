@@ -30,6 +30,7 @@ _LLVM_NAMES = {
     "sse4.2": "sse4_2",
     "bmi": "bmi1",
     "lzcnt": "abm",
+    "amx-tile": "amx_tile",
     **{name: linux for linux, name in _LLVM_DOTS.items()},
 }
 
@@ -58,12 +59,12 @@ class Target(NamedTuple):
     stream: float = 12.0
     dots: tuple[str, ...] = ("i16",)
 
-    def machine(self, name: str, l1: int, l2: int, dots: str = "") -> Target:
+    def machine(self, name: str, l1: int, l2: int, dots: str, stream: float) -> Target:
         """The machine of that name, which runs this target's code and has these caches.
 
         It may have the feature of that name, which multiplies words of bytes, too.
         """
-        made = self._replace(name=name, l1=l1, l2=l2)
+        made = self._replace(name=name, l1=l1, l2=l2, stream=stream)
         if not dots:
             return made
         features = ",".join(filter(None, (self.features, f"+{_LLVM_DOTS[dots]}")))
@@ -115,8 +116,8 @@ class Target(NamedTuple):
     @staticmethod
     def host() -> Target:
         """This machine, or the widest target that it runs; `RuntimeError` where it is no x86-64."""
-        known = MACHINES.get(_host_name())
-        for target in (*([known] if known else []), *TARGETS.values()):
+        kinds = [MACHINES[name] for name in _host_names()]
+        for target in (*kinds, *TARGETS.values()):
             if target.runs_here():
                 return target
         raise RuntimeError(f"minicc generates code for x86-64, and this is {platform.machine()}")
@@ -141,7 +142,10 @@ BASELINE = _X86_64
 
 
 class _Known(NamedTuple):
-    """A kind of processor: its target, its KiB of caches, how CPUID and LLVM tell it, its dots."""
+    """A kind of processor: its target, its KiB of caches, how CPUID and LLVM tell it, its dots.
+
+    A `mark` is a feature that tells it from its maker's kinds that stand behind it.
+    """
 
     target: Target
     l1: int
@@ -151,6 +155,8 @@ class _Known(NamedTuple):
     models: Collection[int]
     llvm: Collection[str]
     dots: str = ""
+    stream: float = 12.0
+    mark: str = ""
 
 
 _AMD, _INTEL = "AuthenticAMD", "GenuineIntel"
@@ -164,11 +170,13 @@ _KNOWN = {
                    (*range(0x10), *range(0x20, 0x60)), ("znver3",)),
     "zen2": _Known(_AVX2, 32, 512, _AMD, 23, range(0x30, 0x100), ("znver2",)),
     "sapphire-rapids": _Known(_AVX512, 48, 2048, _INTEL, 6, (0x8F, 0xCF, 0xAD, 0xAE),
-                              ("sapphirerapids", "emeraldrapids", "graniterapids"), "avx512_vnni"),
+                              ("sapphirerapids", "emeraldrapids", "graniterapids"), "avx512_vnni",
+                              stream=30.0, mark="amx_tile"),
     "ice-lake": _Known(_AVX512, 48, 1280, _INTEL, 6, (0x6A, 0x6C), ("icelake-server",),
                        "avx512_vnni"),
-    "skylake-x": _Known(_AVX512, 32, 1024, _INTEL, 6, (0x55,),
-                        ("skylake-avx512", "cascadelake", "cooperlake")),
+    "cascade-lake": _Known(_AVX512, 32, 1024, _INTEL, 6, (0x55,), ("cascadelake", "cooperlake"),
+                           "avx512_vnni"),
+    "skylake-x": _Known(_AVX512, 32, 1024, _INTEL, 6, (0x55,), ("skylake-avx512",)),
     "alder-lake": _Known(_AVX2, 48, 1280, _INTEL, 6, (0x97, 0x9A, 0xB7, 0xBA, 0xBF),
                          ("alderlake", "raptorlake"), "avx_vnni"),
     "haswell": _Known(_AVX2, 32, 256, _INTEL, 6,
@@ -177,31 +185,38 @@ _KNOWN = {
 }
 # fmt: on
 MACHINES = TARGETS | {
-    name: kind.target.machine(name, kind.l1 << 10, kind.l2 << 10, kind.dots)
+    name: kind.target.machine(name, kind.l1 << 10, kind.l2 << 10, kind.dots, kind.stream)
     for name, kind in _KNOWN.items()
 }
 """All targets by their names: the general ones, and machines of which more is known."""
 
 
-def _host_name() -> str:
-    """The name of the machine that this is, or "" where it is none of those known."""
+def _host_names() -> list[str]:
+    """The kinds of machine that this may be, the likeliest first; none where nothing is known.
+
+    A model that no kind lists, as a new one or one that a hypervisor makes up, is taken for its
+    maker's newest kind whose instructions it has. Where there is no /proc, LLVM tells the model.
+    """
     facts = _cpuinfo()
     numbers = [facts.get(name, "") for name in ("cpu family", "model")]
-    if not all(n.isdecimal() for n in numbers):
-        return _name_by_llvm() if not facts else ""
-    family, model = map(int, numbers)
-    for name, kind in _KNOWN.items():
-        if kind.vendor == facts.get("vendor_id") and kind.family == family and model in kind.models:
-            return name
-    return ""
+    if not facts:
+        import llvmlite.binding as llvm
 
-
-def _name_by_llvm() -> str:
-    """The same, asked of LLVM where there is no /proc."""
-    import llvmlite.binding as llvm
-
-    found = llvm.get_host_cpu_name()
-    return next((name for name, kind in _KNOWN.items() if found in kind.llvm), "")
+        found = llvm.get_host_cpu_name()
+        vendor = _AMD if found.startswith("znver") else _INTEL
+        same = [name for name, kind in _KNOWN.items() if found in kind.llvm]
+    elif all(n.isdecimal() for n in numbers):
+        family, model = map(int, numbers)
+        vendor = facts.get("vendor_id", "")
+        same = [
+            name
+            for name, kind in _KNOWN.items()
+            if kind.vendor == vendor and kind.family == family and model in kind.models
+        ]
+    else:
+        return []
+    alike = (name for name, kind in _KNOWN.items() if kind.vendor == vendor)
+    return same or [n for n in alike if not _KNOWN[n].mark or _KNOWN[n].mark in host_flags()]
 
 
 @cache

@@ -39,7 +39,15 @@ def as_told(monkeypatch: pytest.MonkeyPatch, facts: Mapping[str, str]) -> Target
         ("AuthenticAMD", "25", "17", V3, "avx2"),  # a hypervisor may hide instructions
         ("GenuineIntel", "6", "143", V4 + " avx512_vnni", "sapphire-rapids"),
         ("GenuineIntel", "6", "94", V3, "haswell"),
-        ("GenuineIntel", "6", "9999", V4, "avx512"),
+        ("GenuineIntel", "6", "85", V4, "skylake-x"),
+        ("GenuineIntel", "6", "85", V4 + " avx512_vnni", "cascade-lake"),
+        # of models that are not listed, the instructions tell
+        ("GenuineIntel", "6", "9999", V4, "skylake-x"),
+        ("GenuineIntel", "6", "167", V4 + " avx512_vnni", "ice-lake"),
+        ("GenuineIntel", "6", "167", V4 + " avx512_vnni amx_tile", "sapphire-rapids"),
+        ("GenuineIntel", "6", "9999", V3 + " avx_vnni", "alder-lake"),
+        ("AuthenticAMD", "99", "1", V4 + " avx512_vnni", "zen5"),
+        ("GenuineIntel", "6", "9999", "sse2", "x86-64"),
         ("SomebodyElse", "25", "1", V3, "avx2"),
         ("AuthenticAMD", "25", "1", "sse2", "x86-64"),
     ],

@@ -18,7 +18,7 @@ from minicc.ir.core import Value
 from minicc.ir.structured import Map, names_of
 from minicc.passes.structured.group_state import Indices, Position
 
-_SHARES = 4  # of a panel: memory brings in one in less time than a pass takes
+_SHARES = 8  # of a panel: memory brings in one in less time than a pass takes
 
 
 class Share(NamedTuple):
