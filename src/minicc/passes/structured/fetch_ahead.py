@@ -18,7 +18,8 @@ from minicc.ir.core import Value
 from minicc.ir.structured import Map, names_of
 from minicc.passes.structured.group_state import Indices, Position
 
-_SHARES = 8  # of a panel: memory brings in one in less time than a pass takes
+_SHARES = 8  # of a panel at most: memory brings in one in less time than a pass takes
+_FREE_SHARES = 4  # where the number of passes is free, which may be one
 
 
 class Share(NamedTuple):
@@ -67,11 +68,11 @@ def share_of(
     # a share is a multiple of what a round has, as the rounds of a reduction count in steps
     steps = {r: at[r][1] for r in within if r in names}
     unit = prod(steps.values())
-    shares = min(passes, _SHARES) if isinstance(passes, int) else _SHARES
+    shares = min(passes, _SHARES) if isinstance(passes, int) else _FREE_SHARES
     share = -(-point // (shares * unit)) * unit
     times: Dim = 1
     if not isinstance(passes, int):  # few passes have more shares each, and one has all
-        times = indices.named(affine.maximum(1, _SHARES + 1 - passes))
+        times = indices.named(affine.maximum(1, _FREE_SHARES + 1 - passes))
     rounds: Dim = 1
     done: Dim = 0
     for r in reversed(steps):
