@@ -210,7 +210,13 @@ STAGES: tuple[Stage, ...] = (
     _stage("hoist", "move what does not change out of loops", "kernel", hoist),
     _stage("plan-memory", "place all buffers in one arena", "program", plan_memory, needed=True),
     # barriers depend on which memory is reused
-    _stage("parallelize", "choose each launch's shares, put barriers", "program", parallelize),
+    _stage(
+        "parallelize",
+        "choose each launch's shares, put barriers",
+        "program",
+        parallelize,
+        lambda m, s: parallelize(m, s.target),
+    ),
 )
 
 Observe = Callable[[Stage, Module, Module, float], None]

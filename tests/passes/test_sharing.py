@@ -28,4 +28,10 @@ BATCH, ROWS = affine.symbol("batch"), affine.symbol("rows")
     ],
 )
 def test_axis_that_is_shared(grid: tuple[affine.Dim, ...], axis: int) -> None:
-    assert choose_split(grid, 1 << 20) == axis
+    assert choose_split(grid, 1 << 20, lambda axis: 0) == axis
+
+
+def test_an_axis_whose_shares_are_at_hand_is_better_than_a_slightly_more_even_one() -> None:
+    assert choose_split((4, 27), 1 << 20, lambda axis: 0) == 0
+    assert choose_split((4, 27), 1 << 20, lambda axis: 100_000 * (1 - axis)) == 1
+    assert choose_split((4, 3), 1 << 20, lambda axis: 100_000 * (1 - axis)) == 0

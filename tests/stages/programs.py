@@ -62,7 +62,8 @@ def spread(program: Module) -> Module:
 
     main = program.main
     body = main.with_body(within(main.body))
-    return parallelize(Module(program.level, [body if f is main else f for f in program.functions]))
+    functions = [body if f is main else f for f in program.functions]
+    return parallelize(Module(program.level, functions), Target.named("avx512"))
 
 
 _objects: dict[tuple[str, str], bytes] = {}

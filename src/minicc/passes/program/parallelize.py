@@ -2,8 +2,9 @@
 
 Choose the axis along which threads share each launch, and put barriers between launches.
 
-The axis is the one whose extent falls into the most even shares; a launch that is too small to
-share is left to the caller. A barrier stands before a launch (or a branch, which reads its
+The axis is the one along which threads are done first: its extent falls into even shares, and what
+a share reads is with its thread already (`affinity`). A launch that is too small to share is left
+to the caller. A barrier stands before a launch (or a branch, which reads its
 condition, or what reads a size) that touches memory which another thread may have written, or may
 still read, since the last barrier. Who computes an instance never changes its bits: results don't
 depend on the number of threads.
@@ -11,14 +12,17 @@ depend on the number of threads.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from typing import Any, NamedTuple
 
 from minicc.ir import affine, affine_facts, program
 from minicc.ir.affine import Dim
-from minicc.ir.core import Module, Op, Region, Value, walk
+from minicc.ir.core import Function, Module, Op, Region, Value, walk
 from minicc.ir.scan import largest_rounds
 from minicc.ir.types import buffer_bytes
+from minicc.passes.program.affinity import Affinity
+from minicc.target import Target
 
 _SMALL = 16384  # points of a launch below which a barrier costs more than the second thread saves
 _EVEN = 1.5  # of the sum of two and four threads' evenness: what shares well enough
@@ -46,13 +50,13 @@ class Access(NamedTuple):
         )
 
 
-def parallelize(module: Module) -> Module:
+def parallelize(module: Module, target: Target) -> Module:
     """Choose the split of each launch, and insert barriers."""
     main = module.main
-    grids = {f.name: f.attrs["grid"] for f in module.functions if f is not main}
+    kernels = {f.name: f for f in module.functions if f is not main}
     offsets = {op.result: op for op in main.body.ops if isinstance(op, program.Alloc)}
     ranges = largest_rounds(main.body)
-    body, _ = _Sharing(grids, program.roots(main), offsets, ranges).region(main.body, {})
+    body, _ = _Sharing(kernels, program.roots(main), offsets, ranges, target).region(main.body, {})
     return Module(
         module.level, [main.with_body(body) if f is main else f for f in module.functions]
     )
@@ -70,12 +74,14 @@ class _Sharing:
 
     def __init__(
         self,
-        grids: Mapping[str, tuple[Dim, ...]],
+        kernels: Mapping[str, Function],
         root: Mapping[Value, Value],
         offsets: Mapping[Value, program.Alloc],
         ranges: Mapping[str, Dim],
+        target: Target,
     ) -> None:
-        self.grids = grids
+        self.kernels = kernels
+        self.affinity = Affinity(kernels, root, target)
         self.root = root
         self.offsets = offsets
         self.ranges = ranges
@@ -90,7 +96,9 @@ class _Sharing:
             split = -1  # the caller reads conditions and sizes
             if isinstance(op, program.Launch):
                 most = affine_facts.at_most(op.work, self.ranges)
-                split = choose_split(self.grids[op.kernel], most)
+                grid = self.kernels[op.kernel].attrs["grid"]
+                split = choose_split(grid, most, partial(self.affinity.cost, op))
+                self.affinity.note(op, split)
                 op = op.rebuilt(op.operands, split=split)
             if isinstance(op, program.Launch | program.If | program.Loop | program.Sized):
                 barrier, touched = self.waited(op, touched, split < 0)
@@ -163,10 +171,10 @@ def _barriers(region: Region) -> int:
     return sum(isinstance(op, program.Barrier) for op in walk(region))
 
 
-def choose_split(grid: tuple[Dim, ...], work: Dim) -> int:
-    """The axis with the most even shares for two and four threads.
+def choose_split(grid: tuple[Dim, ...], work: Dim, waits: Callable[[int], float]) -> int:
+    """The axis along which two and four threads are done first, or -1 where sharing does not pay.
 
-    Or -1 where sharing does not pay.
+    `waits` says how long a thread waits for what it reads, in multiply-adds.
     """
     # of free sizes how much work there is, is looked at when the launch is handed out
     if not grid or (isinstance(work, int) and work < _SMALL):
@@ -177,9 +185,10 @@ def choose_split(grid: tuple[Dim, ...], work: Dim) -> int:
         return sum(extent / (n * -(-extent // n)) for n in (2, 4))
 
     # A free extent may be 1, as a batch often is, which comes first; a known one is sure.
-    def merit(axis: int) -> tuple[bool, float, int, int]:
+    def merit(axis: int) -> tuple[bool, float, float, int, int]:
         even, known = round(evenness(extents[axis]), 2), isinstance(grid[axis], int)
-        return known and even >= _EVEN, even, extents[axis], 0 if known else axis
+        time = affine.typical(work) / even + (waits(axis) if known else 0)
+        return known and even >= _EVEN, -time, even, extents[axis], 0 if known else axis
 
     best = max(range(len(grid)), key=merit)
     return best if extents[best] > 1 else -1
