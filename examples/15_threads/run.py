@@ -46,7 +46,8 @@ def main() -> int:
             print("-- all wait until what was shared is done")
         elif isinstance(op, Launch):
             grid = next(f for f in module.functions if f.name == op.kernel).attrs["grid"]
-            shared = "the caller's alone" if op.split < 0 else f"axis {op.split} is shared"
+            axes = " and ".join(map(str, op.split))
+            shared = f"shared along axis {axes}" if op.split else "the caller's alone"
             print(f"{op.kernel}: instances {' x '.join(map(str, grid)) or 1}, {shared}")
     print()
     found = []

@@ -3,7 +3,7 @@
 Its static part becomes one native function, which the caller's thread runs.
 
 `main` takes buffers, first the inputs and then the outputs. A launch with a `split` is shared: it
-hands the instances of its grid to all threads, cut along that axis, and may return before they are
+hands the instances of its grid to all threads, cut along these axes, and may return before they are
 done; any other launch is done by the caller. `program.barrier` stands where data of a shared launch
 is needed, or memory that it uses.
 
@@ -119,7 +119,8 @@ class View(Op, name="program.view"):
 class Launch(Op, name="program.launch"):
     """Run a kernel over its grid on buffers; those from `outputs` on are written.
 
-    `split` is the axis along which threads share it, -1 for the caller alone. `sources` binds the
+    `split` are the axes along which threads share it, counted as one, the outermost first; none
+    for the caller alone. `sources` binds the
     kernel's formal locations: what `#k` stands for at this launch. `sizes` are what the kernel's
     sizes stand for, in their order. `work` counts the points of all its iteration spaces, in
     multiply-adds' worth.
@@ -130,7 +131,7 @@ class Launch(Op, name="program.launch"):
     outputs: int
     sources: tuple[tuple[str, ...], ...] = ()
     sizes: tuple[Dim, ...] = ()
-    split: int = -1
+    split: tuple[int, ...] = ()
     work: Dim = 0
     pure = False
 

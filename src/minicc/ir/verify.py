@@ -149,6 +149,10 @@ def _launches(known: Mapping[str, Function], function: Function) -> None:
             types = [", ".join(map(str, t)) or "nothing" for t in (taken, given)]
             message = f"@{op.kernel} takes {types[0]}, and is launched on {types[1]}"
             raise _bug("MC0310", message, function, op)
+        axes = range(len(kernel.attrs["grid"]))
+        if len(set(op.split)) < len(op.split) or not set(op.split) <= set(axes):
+            message = f"@{op.kernel} has {len(axes)} axes, and is shared along {[*op.split]}"
+            raise _bug("MC0310", message, function, op)
 
 
 class _Verifier:

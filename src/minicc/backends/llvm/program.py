@@ -3,9 +3,8 @@
 Its signature is `void main(ptr table)`; the table holds addresses: the arena, the thread team, the
 status, a function, then the free dimensions (numbers, not addresses), main's arguments, and the
 constants in the order of their ops (`Layout`).
-A launch that is shared writes the kernel's arguments to a frame and hands the team a function that
-reads them there and runs the instances from lo to hi; any other launch is a call. A barrier waits
-until all is done that was handed out, as `main` does before it writes the frame again and before it
+A launch that is shared is handed to the team (`shares`); any other is a call. A barrier waits until
+all is done that was handed out, as `main` does before it writes the frame again and before it
 returns. The team's functions are those of `runtime.claims`. A loop that data end calls the table's
 function now and then, and ends when that says so: an interrupt must end one that data would not.
 """
@@ -14,8 +13,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence, Set
 from itertools import count as numbers
+from math import prod
 
 from minicc.backends.layout import ARENA, FIRST, STATUS, TEAM, WATCH, WORDS, Layout
+from minicc.backends.llvm import shares
 from minicc.backends.llvm.checks import checks_of, checks_of_program
 from minicc.backends.llvm.emitter import symbol_of
 from minicc.backends.llvm.isa.system import DECLARE_MODE, FLUSH, save_mode, set_mode
@@ -34,8 +35,6 @@ _USUAL = 16  # what a size that data give is taken for, where it may be as large
 _LIGHT = 4096  # points of a launch in a loop that may be inlined
 _FEW_BYTES = 16  # of memory that may be a register
 _SHORT, _MOST_INLINED = 120, 1000  # ops of such a kernel, and of all of them
-_BARRIER = "  call void @minicc_barrier(ptr %team)"
-_SCRATCH, _PART = "ptr %scratch", "i64 %scratch.part"  # the caller's, and bytes of a thread's
 
 
 def layout_of(module: Module) -> Layout:
@@ -77,7 +76,7 @@ def inlined_kernels(module: Module) -> set[str]:
 
     def is_small(op: program.Launch) -> bool:
         most = affine_facts.at_most(op.work, ranges)
-        light = op.split < 0 and isinstance(most, int) and most <= _LIGHT
+        light = not op.split and isinstance(most, int) and most <= _LIGHT
         return light and lengths[op.kernel] <= _SHORT
 
     small: dict[str, None] = {}
@@ -108,7 +107,7 @@ def on_stack(main: Function, inlined: Set[str]) -> set[Value]:
         return set()
     root, found = program.roots(main), _of_few_bytes(main)
     for op in walk(main.body):
-        if isinstance(op, program.Launch) and (op.split >= 0 or op.kernel not in inlined):
+        if isinstance(op, program.Launch) and (op.split or op.kernel not in inlined):
             found.difference_update(root[v] for v in op.buffers)
     return found
 
@@ -166,7 +165,7 @@ def emit_main(module: Module, flush_denormals: bool) -> str:
     if _is_watched(main.body):
         lines = [*_load_slot("watch", WATCH), *lines]
     if emitter.stubs:
-        lines = [f"  %frame = alloca [{emitter.width} x i64], align 8", *lines, _BARRIER]
+        lines = [f"  %frame = alloca [{emitter.width} x i64], align 8", *lines, shares.BARRIER]
     return _module(lines, list(emitter.stubs.values()), emitter.called, module, flush_denormals)
 
 
@@ -218,7 +217,7 @@ class _Main:
             offset = self.index(affine.multiply(op.offset, op.type.dtype.bytes), rounds)
             lines.append(f"  %m{number} = getelementptr i8, ptr {names[op.buffer]}, i64 {offset}")
         elif isinstance(op, program.Barrier):
-            lines.append(_BARRIER)
+            lines.append(shares.BARRIER)
         elif isinstance(op, program.Launch):
             self.launch(op, number)
         elif isinstance(op, program.Loop):
@@ -238,21 +237,22 @@ class _Main:
         grid = [self.sizes.value(affine.substitute(n, actual)) for n in kernel.attrs["grid"]]
         rest = [f"i64 {self.sizes.value(n)}" for n in op.sizes]
         if op.kernel in self.holders:  # of scratch beside the stack
-            rest.append(_SCRATCH)
+            rest.append(shares.SCRATCH)
         if self.checks[op.kernel]:
             at = WORDS * self.checked
             self.lines.append(f"  %s{number} = getelementptr i64, ptr %status, i64 {at}")
             rest.append(f"ptr %s{number}")
         self.checked += self.checks[op.kernel]
-        arguments = [*_arguments(op, grid, self.names), *rest]
-        if op.split < 0:
+        arguments = [*shares.arguments(op, grid, self.names), *rest]
+        if not op.split:
             self.lines.append(f"  call void @{symbol_of(op.kernel)}({', '.join(arguments)})")
             return
-        stub, text = _stub(op, arguments)
+        stub, text = shares.stub(op, arguments)
         self.stubs[stub] = text
         self.width = max(self.width, len(arguments) + 1)
-        shared = grid[op.split], self.sizes.value(op.work)
-        self.lines += _shared(op, number, shared, stub, arguments)
+        points = prod(kernel.attrs["grid"][axis] for axis in op.split)
+        extent = self.sizes.value(affine.substitute(points, actual))
+        self.lines += shares.shared(number, extent, self.sizes.value(op.work), stub, arguments)
 
     def branch(self, op: program.If, name: str) -> None:
         """One of two regions, as a byte of memory says."""
@@ -395,63 +395,8 @@ def _thread_scratch(arena: Dim, scratch: Dim, sizes: _Sizes) -> list[str]:
     start, part = sizes.value(arena), sizes.value(scratch)
     return [
         f"  %scratch = getelementptr i8, ptr %arena, i64 {start}",
-        f"  {_PART[4:]} = add i64 {part}, 0",
+        f"  {shares.PART[4:]} = add i64 {part}, 0",
     ]
-
-
-def _arguments(op: program.Launch, grid: Sequence[str], names: dict[Value, str]) -> list[str]:
-    """What a kernel is called with, all of the grid for now."""
-    ends = [f"i64 {end}" for extent in grid for end in ("0", extent)]
-    return [*(f"ptr {names[v]}" for v in op.buffers), *ends]
-
-
-def _ends(op: program.Launch) -> tuple[int, int]:
-    """Where lo and hi of the shared axis stand among the arguments."""
-    lo = len(op.buffers) + 2 * op.split
-    return lo, lo + 1
-
-
-def _shared(
-    op: program.Launch, number: int, shared: tuple[str, str], stub: str, arguments: list[str]
-) -> list[str]:
-    """Write the frame when the one before is no longer read, and hand the launch out.
-
-    `shared` are the extent of the shared axis and the launch's work.
-    """
-    lines = [_BARRIER]
-    for k, argument in enumerate([*arguments, *([_PART] if _SCRATCH in arguments else [])]):
-        if k not in _ends(op):
-            at = f"%f{number}.{k}"
-            lines.append(f"  {at} = getelementptr i64, ptr %frame, i64 {k}")
-            lines.append(f"  store {argument}, ptr {at}")
-    call = f"ptr %team, ptr @{stub}, ptr %frame, i64 {shared[0]}, i64 {shared[1]}"
-    return [*lines, f"  call void @minicc_launch({call})"]
-
-
-def _stub(op: program.Launch, arguments: list[str]) -> tuple[str, str]:
-    """The function that runs a part of a launch, by name; one for all launches alike."""
-    name = f"share.{op.split}.{op.kernel}"
-    lines = [f"define internal void @{name}(ptr %frame, i64 %thread, i64 %lo, i64 %hi) nounwind {{"]
-    passed: list[str] = []
-    lo, hi = _ends(op)
-    for k, argument in enumerate(arguments):
-        kind = argument.partition(" ")[0]
-        if k in (lo, hi):
-            passed.append("i64 %lo" if k == lo else "i64 %hi")
-            continue
-        lines.append(f"  %a{k}.at = getelementptr i64, ptr %frame, i64 {k}")
-        lines.append(f"  %a{k} = load {kind}, ptr %a{k}.at")
-        passed.append(f"{kind} %a{k}")
-    if _SCRATCH in arguments:
-        passed[arguments.index(_SCRATCH)] = "ptr %own"
-        lines += [
-            f"  %part.at = getelementptr i64, ptr %frame, i64 {len(arguments)}",
-            "  %part = load i64, ptr %part.at",
-            "  %offset = mul i64 %thread, %part",
-            f"  %own = getelementptr i8, ptr %a{arguments.index(_SCRATCH)}, i64 %offset",
-        ]
-    lines += [f"  call void @{symbol_of(op.kernel)}({', '.join(passed)})", "  ret void", "}", ""]
-    return name, "\n".join(lines)
 
 
 def _module(

@@ -47,12 +47,12 @@ class Affinity:
                 far += read / 2
         return far * self._far
 
-    def note(self, op: program.Launch, axis: int) -> None:
-        """Remember a launch that is shared along an axis, or -1 where it is not."""
+    def note(self, op: program.Launch, split: Sequence[int]) -> None:
+        """Remember a launch that is shared along some axes, the outermost first."""
         periods = _periods(self._kernels[op.kernel])
         for k, v in enumerate(op.buffers):
             if k >= op.outputs:
-                self._periods[self._root[v]] = periods[k][axis] if axis >= 0 else 0
+                self._periods[self._root[v]] = periods[k][split[0]] if split else 0
 
 
 def _bytes(type: BufferType) -> int:

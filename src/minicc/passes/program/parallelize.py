@@ -1,10 +1,10 @@
 """Make the program parallel.
 
-Choose the axis along which threads share each launch, and put barriers between launches.
+Choose the axes along which threads share each launch, and put barriers between launches.
 
-The axis is the one along which threads are done first: its extent falls into even shares, and what
-a share reads is with its thread already (`affinity`). A launch that is too small to share is left
-to the caller. A barrier stands before a launch (or a branch, which reads its
+The axes are those along which threads are done first: they fall into even shares, and what a share
+reads is with its thread already (`affinity`). A launch that is too small to share is left to the
+caller. A barrier stands before a launch (or a branch, which reads its
 condition, or what reads a size) that touches memory which another thread may have written, or may
 still read, since the last barrier. Who computes an instance never changes its bits: results don't
 depend on the number of threads.
@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
+from math import prod
 from typing import Any, NamedTuple
 
 from minicc.ir import affine, affine_facts, program
@@ -25,7 +26,10 @@ from minicc.passes.program.affinity import Affinity
 from minicc.target import Target
 
 _SMALL = 16384  # points of a launch below which a barrier costs more than the second thread saves
-_EVEN = 1.5  # of the sum of two and four threads' evenness: what shares well enough
+_TEAMS = (2, 4)  # numbers of threads whose shares are to be even
+_EVEN = 0.9  # of an axis, whose shares no other need make more even
+_FAIR = 0.8  # where extents are free: of known ones, to be better than those
+_MOST_AXES = 4  # that are counted as one
 
 
 class Access(NamedTuple):
@@ -93,7 +97,7 @@ class _Sharing:
         ops: list[Op] = []
         touched = dict(entered)
         for op in region.ops:
-            split = -1  # the caller reads conditions and sizes
+            split: tuple[int, ...] = ()  # the caller reads conditions and sizes
             if isinstance(op, program.Launch):
                 most = affine_facts.at_most(op.work, self.ranges)
                 grid = self.kernels[op.kernel].attrs["grid"]
@@ -101,10 +105,10 @@ class _Sharing:
                 self.affinity.note(op, split)
                 op = op.rebuilt(op.operands, split=split)
             if isinstance(op, program.Launch | program.If | program.Loop | program.Sized):
-                barrier, touched = self.waited(op, touched, split < 0)
+                barrier, touched = self.waited(op, touched, not split)
                 ops += barrier
             if isinstance(op, program.Launch):
-                touched.update(((a, split < 0), None) for a in self.accesses(op))
+                touched.update(((a, not split), None) for a in self.accesses(op))
             elif isinstance(op, program.If):
                 op, touched = self.branch(op, touched)
             elif isinstance(op, program.Sized):
@@ -171,27 +175,41 @@ def _barriers(region: Region) -> int:
     return sum(isinstance(op, program.Barrier) for op in walk(region))
 
 
-def choose_split(grid: tuple[Dim, ...], work: Dim, waits: Callable[[int], float]) -> int:
-    """The axis along which two and four threads are done first, or -1 where sharing does not pay.
+def choose_split(
+    grid: tuple[Dim, ...], work: Dim, waits: Callable[[int], float]
+) -> tuple[int, ...]:
+    """The axes along which threads are done first, counted as one; none where sharing doesn't pay.
 
-    `waits` says how long a thread waits for what it reads, in multiply-adds.
+    The outermost decides what a thread has at hand: `waits` says how long it waits for what it
+    reads, in multiply-adds. Those after it make shares even.
     """
     # of free sizes how much work there is, is looked at when the launch is handed out
-    if not grid or (isinstance(work, int) and work < _SMALL):
-        return -1
-    extents = [max(1, affine.typical(n)) for n in grid]
+    if isinstance(work, int) and work < _SMALL:
+        return ()
+    extents = [affine.typical(n) for n in grid]
+    free = tuple(k for k, n in enumerate(grid) if not isinstance(n, int))
+    known = [k for k, n in enumerate(grid) if isinstance(n, int) and n > 1]
 
-    def evenness(extent: int) -> float:
-        return sum(extent / (n * -(-extent // n)) for n in (2, 4))
+    def evenness(axes: Iterable[int]) -> float:
+        places = max(1, prod(extents[k] for k in axes))
+        return sum(places / (n * -(-places // n)) for n in _TEAMS) / len(_TEAMS)
 
-    # A free extent may be 1, as a batch often is, which comes first; a known one is sure.
-    def merit(axis: int) -> tuple[bool, float, float, int, int]:
-        even, known = round(evenness(extents[axis]), 2), isinstance(grid[axis], int)
-        time = affine.typical(work) / even + (waits(axis) if known else 0)
-        return known and even >= _EVEN, -time, even, extents[axis], 0 if known else axis
+    def made_even(axes: tuple[int, ...]) -> tuple[int, ...]:
+        if evenness(axes) >= _EVEN:
+            return axes
+        others = [k for k in known if k not in axes]
+        others.sort(key=lambda k: evenness((*axes, k)), reverse=True)
+        return (*axes, *free, *others[:1])[:_MOST_AXES]
 
-    best = max(range(len(grid)), key=merit)
-    return best if extents[best] > 1 else -1
+    def time(axes: tuple[int, ...]) -> tuple[float, int]:
+        computing = affine.typical(work) / (len(_TEAMS) * evenness(axes))
+        return computing + waits(axes[0]), len(axes)
+
+    # a free extent may be 1, as a batch often is: all of them count, and a known one is surer
+    sure = [k for k in known if not free or evenness((k,)) >= _FAIR]
+    if sure:
+        return min((made_even((k,)) for k in sure), key=time)
+    return (*free, *known)[:_MOST_AXES] if free else ()
 
 
 def _accesses(

@@ -1,0 +1,115 @@
+"""How `main` hands a launch to a team: what a share of it is called with.
+
+A launch that is shared writes the kernel's arguments to a frame and hands the team a function, its
+*stub*, that reads them back and runs the kernel on some places of the shared axes. These count as
+one axis, so that shares are even whatever the extents are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from minicc.backends.llvm.emitter import symbol_of
+from minicc.ir import program
+from minicc.ir.core import Value
+
+BARRIER = "  call void @minicc_barrier(ptr %team)"
+SCRATCH, PART = "ptr %scratch", "i64 %scratch.part"  # the caller's, and bytes of a thread's
+
+
+def arguments(op: program.Launch, grid: Sequence[str], names: dict[Value, str]) -> list[str]:
+    """What a kernel is called with, all of the grid for now."""
+    ends = [f"i64 {end}" for extent in grid for end in ("0", extent)]
+    return [*(f"ptr {names[v]}" for v in op.buffers), *ends]
+
+
+def _ends(op: program.Launch, axis: int) -> tuple[int, int]:
+    """Where lo and hi of an axis stand among the arguments."""
+    lo = len(op.buffers) + 2 * axis
+    return lo, lo + 1
+
+
+def shared(number: int, extent: str, work: str, stub: str, arguments: Sequence[str]) -> list[str]:
+    """Write the frame when the one before is no longer read, and hand the launch out.
+
+    `extent` is how many places the shared axes have together.
+    """
+    lines = [BARRIER]
+    for k, argument in enumerate([*arguments, *([PART] if SCRATCH in arguments else [])]):
+        at = f"%f{number}.{k}"
+        lines.append(f"  {at} = getelementptr i64, ptr %frame, i64 {k}")
+        lines.append(f"  store {argument}, ptr {at}")
+    call = f"ptr %team, ptr @{stub}, ptr %frame, i64 {extent}, i64 {work}"
+    return [*lines, f"  call void @minicc_launch({call})"]
+
+
+def stub(op: program.Launch, arguments: Sequence[str]) -> tuple[str, str]:
+    """The function that runs a part of a launch, by name; one for all launches alike."""
+    name = f"share.{'.'.join(map(str, op.split))}.{op.kernel}"
+    lines = [f"define internal void @{name}(ptr %frame, i64 %thread, i64 %lo, i64 %hi) nounwind {{"]
+    passed: list[str] = []
+    for k, argument in enumerate(arguments):
+        kind = argument.partition(" ")[0]
+        lines.append(f"  %a{k}.at = getelementptr i64, ptr %frame, i64 {k}")
+        lines.append(f"  %a{k} = load {kind}, ptr %a{k}.at")
+        passed.append(f"{kind} %a{k}")
+    if SCRATCH in arguments:
+        passed[arguments.index(SCRATCH)] = "ptr %own"
+        lines += [
+            f"  %part.at = getelementptr i64, ptr %frame, i64 {len(arguments)}",
+            "  %part = load i64, ptr %part.at",
+            "  %offset = mul i64 %thread, %part",
+            f"  %own = getelementptr i8, ptr %a{arguments.index(SCRATCH)}, i64 %offset",
+        ]
+    ends = [_ends(op, axis) for axis in op.split]
+    boxes, bounds, after = _boxes([f"%a{hi}" for _, hi in ends])
+    for pair, bound in zip(ends, bounds, strict=True):
+        for k, end in zip(pair, bound, strict=True):
+            passed[k] = f"i64 {end}"
+    lines += [*boxes, f"  call void @{symbol_of(op.kernel)}({', '.join(passed)})", *after]
+    return name, "\n".join([*lines, "  ret void", "}", ""])
+
+
+def _boxes(extents: list[str]) -> tuple[list[str], list[tuple[str, str]], list[str]]:
+    """Code before and after a call for each of the boxes that places from %lo to %hi make up.
+
+    Places count through several axes, the last the fastest. Also gives the ends of a box along each
+    axis. At each place the largest box is taken that begins there: all of the axes after some axis.
+    """
+    if len(extents) == 1:
+        return [], [("%lo", "%hi")], []
+    last = len(extents) - 1
+    lines = ["  br label %next", "next:", "  %at = phi i64 [%lo, %0], [%then, %box]"]
+    lines += ["  %some = icmp slt i64 %at, %hi", "  br i1 %some, label %box, label %done", "box:"]
+    lines += ["  %left = sub i64 %hi, %at", f"  %size{last} = add i64 1, 0"]
+    for k in range(last, 0, -1):
+        lines.append(f"  %size{k - 1} = mul i64 %size{k}, {extents[k]}")
+    lines.append("  %outer = add i1 false, false")
+    bounds: list[tuple[str, str]] = []
+    inside, moved = "%outer", "0"
+    for k, extent in enumerate(extents):
+        # a box has a run of this axis where it begins with a round of the axes after, and has one
+        lines += [
+            f"  %row{k} = udiv i64 %at, %size{k}",
+            f"  %digit{k} = urem i64 %row{k}, {extent}",
+            f"  %past{k} = urem i64 %at, %size{k}",
+            f"  %aligned{k} = icmp eq i64 %past{k}, 0",
+            f"  %fits{k} = icmp uge i64 %left, %size{k}",
+            f"  %able{k} = and i1 %aligned{k}, %fits{k}",
+            f"  %rounds{k} = udiv i64 %left, %size{k}",
+            f"  %until{k} = sub i64 {extent}, %digit{k}",
+            f"  %fewer{k} = icmp ult i64 %rounds{k}, %until{k}",
+            f"  %run{k} = select i1 %fewer{k}, i64 %rounds{k}, i64 %until{k}",
+            f"  %one{k} = select i1 %able{k}, i64 %run{k}, i64 1",
+            f"  %stop{k} = add i64 %digit{k}, %one{k}",
+            f"  %lo{k} = select i1 {inside}, i64 0, i64 %digit{k}",
+            f"  %hi{k} = select i1 {inside}, i64 {extent}, i64 %stop{k}",
+            f"  %length{k} = mul i64 %run{k}, %size{k}",
+            f"  %take{k} = select i1 %able{k}, i64 %length{k}, i64 0",
+            f"  %moved{k} = select i1 {inside}, i64 {moved}, i64 %take{k}",
+            f"  %inside{k} = or i1 {inside}, %able{k}",
+        ]
+        bounds.append((f"%lo{k}", f"%hi{k}"))
+        inside, moved = f"%inside{k}", f"%moved{k}"
+    after = [f"  %then = add i64 %at, {moved}", "  br label %next", "done:"]
+    return lines, bounds, after
