@@ -1,4 +1,4 @@
-"""Which thread's caches hold what: the axis of a launch along which threads find most at hand.
+"""Which thread's caches hold what, and how long a launch waits for what they do not hold.
 
 A thread's share of a launch is a block of one axis of the kernel's grid. Of what it reads, its own
 caches hold what it wrote itself; the rest comes from another core or from memory, and takes the
@@ -9,7 +9,6 @@ weights are small, and channels are shared where weights are what is large.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from functools import cache
 
 from minicc.ir import affine, affine_facts, kernel, program
 from minicc.ir.affine import Dim
@@ -26,7 +25,7 @@ class Affinity:
     def __init__(
         self, kernels: Mapping[str, Function], root: Mapping[Value, Value], target: Target
     ) -> None:
-        self._kernels = kernels
+        self._by_axis = {name: _periods(f) for name, f in kernels.items()}
         self._root = root
         self._far = target.stream / 4  # multiply-adds that take as long as a byte from elsewhere
         # what is written in shares: bytes after which its parts begin anew; 0 where all is one's
@@ -34,8 +33,7 @@ class Affinity:
 
     def cost(self, op: program.Launch, axis: int) -> float:
         """Multiply-adds' worth of time in which one of two threads waits for its inputs."""
-        function = self._kernels[op.kernel]
-        periods = _periods(function)
+        periods = self._by_axis[op.kernel]
         far = 0.0
         for k, v in enumerate(op.buffers[: op.outputs]):
             period = periods[k][axis]
@@ -49,7 +47,7 @@ class Affinity:
 
     def note(self, op: program.Launch, split: Sequence[int]) -> None:
         """Remember a launch that is shared along some axes, the outermost first."""
-        periods = _periods(self._kernels[op.kernel])
+        periods = self._by_axis[op.kernel]
         for k, v in enumerate(op.buffers):
             if k >= op.outputs:
                 self._periods[self._root[v]] = periods[k][split[0]] if split else 0
@@ -62,7 +60,6 @@ def _bytes(type: BufferType) -> int:
     return size
 
 
-@cache
 def _periods(function: Function) -> tuple[tuple[int, ...], ...]:
     """For each buffer of a kernel and each axis of its grid, the bytes over which instances go.
 
