@@ -8,7 +8,7 @@ weights are small, and channels are shared where weights are what is large.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from minicc.ir import affine, affine_facts, kernel, program
 from minicc.ir.affine import Dim
@@ -63,38 +63,52 @@ def _bytes(type: BufferType) -> int:
 def _periods(function: Function) -> tuple[tuple[int, ...], ...]:
     """For each buffer of a kernel and each axis of its grid, the bytes over which instances go.
 
-    0 where the place does not depend on the axis, or is not known.
+    The first access tells. 0 where its place does not depend on the axis, or is not known.
     """
     grid: Sequence[Dim] = function.attrs["grid"]
-    axes = [f"a{k}" for k in range(len(grid))]
-    args = function.args
-    where: dict[Value, Dim] = {v: affine.symbol(n) for v, n in zip(args, axes, strict=False)}
-    buffers = [v for v in args if isinstance(v.type, BufferType)]
-    found = {v: [0] * len(grid) for v in buffers}
-    for buffer, place in _places(function, where):
-        if buffer not in found:
-            continue
-        first = affine.typical(affine.substitute(place, dict.fromkeys(axes, 0)))
-        for k, name in enumerate(axes):
-            at = {n: int(n == name) for n in axes}
-            step = affine.typical(affine.substitute(place, at)) - first
-            period = abs(step) * affine.typical(grid[k]) * buffer.type.dtype.bytes
-            found[buffer][k] = max(found[buffer][k], period)
-    return tuple(tuple(found[v]) for v in buffers)
-
-
-def _places(function: Function, where: dict[Value, Dim]) -> Iterator[tuple[Value, Dim]]:
-    """Each place in a buffer that a kernel touches, of its axes alone; other indices count as 0."""
+    axes = {v: f"a{k}" for k, v in enumerate(function.args[: len(grid)])}
+    indices: dict[Value, kernel.Index] = {}
+    found = {v: (0,) * len(grid) for v in function.args if isinstance(v.type, BufferType)}
+    left = {*found}
     for op in walk(function.body):
         if isinstance(op, kernel.Index):
-            where[op.result] = _of_axes(op.value, op.indices, where)
-        elif isinstance(op, kernel.Load | kernel.Store):
-            at = [_of_axes(e, op.indices, where) for e in op.at]
-            yield op.buffer, affine_facts.place(at, op.buffer.type.strides)
+            indices[op.result] = op
+        elif isinstance(op, kernel.Load | kernel.Store) and op.buffer in left:
+            left.remove(op.buffer)
+            at = [_of_axes(e, op.indices, axes, indices) for e in op.at]
+            step = op.buffer.type.dtype.bytes
+            found[op.buffer] = _steps(affine_facts.place(at, op.buffer.type.strides), grid, step)
+    return tuple(found.values())
 
 
-def _of_axes(value: Dim, indices: Sequence[Value], where: Mapping[Value, Dim]) -> Dim:
-    """An expression of some indices, as one of the axes that these depend on."""
-    binding: dict[str, Dim] = {f"i{k}": where.get(v, 0) for k, v in enumerate(indices)}
-    others = {n: 0 for n in affine.symbols(value) if n not in binding and not affine.is_size(n)}
-    return affine.substitute(value, binding | others)
+def _steps(place: Dim, grid: Sequence[Dim], element: int) -> tuple[int, ...]:
+    """For each axis of a grid, the bytes between its first place and the one after its last."""
+    if isinstance(place, int):
+        return (0,) * len(grid)
+    names = [f"a{k}" for k in range(len(grid))]
+    first = affine.typical(affine.substitute(place, dict.fromkeys(names, 0)))
+    periods = []
+    for name, extent in zip(names, grid, strict=True):
+        second = affine.substitute(place, {n: int(n == name) for n in names})
+        step = abs(affine.typical(second) - first)
+        periods.append(step * affine.typical(extent) * element)
+    return tuple(periods)
+
+
+def _of_axes(
+    value: Dim,
+    operands: Sequence[Value],
+    axes: Mapping[Value, str],
+    indices: Mapping[Value, kernel.Index],
+) -> Dim:
+    """An expression of some indices, as one of the axes that these depend on; others count as 0."""
+    if isinstance(value, int):
+        return value
+    binding: dict[str, Dim] = {n: 0 for n in affine.symbols(value) if not affine.is_size(n)}
+    for k, v in enumerate(operands):
+        if v in axes:
+            binding[f"i{k}"] = affine.symbol(axes[v])
+        elif v in indices:
+            op = indices[v]
+            binding[f"i{k}"] = _of_axes(op.value, op.indices, axes, indices)
+    return affine.substitute(value, binding)

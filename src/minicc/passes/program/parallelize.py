@@ -58,9 +58,9 @@ def parallelize(module: Module, target: Target) -> Module:
     """Choose the split of each launch, and insert barriers."""
     main = module.main
     kernels = {f.name: f for f in module.functions if f is not main}
-    offsets = {op.result: op for op in main.body.ops if isinstance(op, program.Alloc)}
+    slots = {op.result: _slot(op) for op in main.body.ops if isinstance(op, program.Alloc)}
     ranges = largest_rounds(main.body)
-    body, _ = _Sharing(kernels, program.roots(main), offsets, ranges, target).region(main.body, {})
+    body, _ = _Sharing(kernels, program.roots(main), slots, ranges, target).region(main.body, {})
     return Module(
         module.level, [main.with_body(body) if f is main else f for f in module.functions]
     )
@@ -80,14 +80,14 @@ class _Sharing:
         self,
         kernels: Mapping[str, Function],
         root: Mapping[Value, Value],
-        offsets: Mapping[Value, program.Alloc],
+        slots: Mapping[Value, tuple[Access, Access]],
         ranges: Mapping[str, Dim],
         target: Target,
     ) -> None:
         self.kernels = kernels
         self.affinity = Affinity(kernels, root, target)
         self.root = root
-        self.offsets = offsets
+        self.slots = slots
         self.ranges = ranges
         # a loop within others is asked for many times
         self._loops: dict[tuple[program.Loop, frozenset[Any]], tuple[program.Loop, Open]] = {}
@@ -133,7 +133,11 @@ class _Sharing:
 
     def accesses(self, op: Op) -> Iterable[Access]:
         """The memory that an op touches; not what those within it do."""
-        return _accesses(op, self.root, self.offsets)
+        for k, v in enumerate(op.operands):
+            memory = self.root[v]
+            writes = isinstance(op, program.Launch) and k >= op.outputs
+            slot = self.slots.get(memory)
+            yield slot[writes] if slot else Access(memory, 0, 1, writes)
 
     def branch(self, op: program.If, entered: Open) -> tuple[program.If, Open]:
         """Both branches; behind them is open what either leaves."""
@@ -212,20 +216,11 @@ def choose_split(
     return (*free, *known)[:_MOST_AXES] if free else ()
 
 
-def _accesses(
-    op: Op,
-    root: Mapping[Value, Value],
-    offsets: Mapping[Value, program.Alloc],
-) -> Iterable[Access]:
-    for k, v in enumerate(op.operands):
-        memory = root[v]
-        alloc = offsets.get(memory)
-        writes = isinstance(op, program.Launch) and k >= op.outputs
-        if alloc is None:
-            yield Access(memory, 0, 1, writes)
-            continue
-        size = buffer_bytes(alloc.type)
-        if isinstance(size, int) and isinstance(alloc.offset, int):
-            yield Access(None, alloc.offset, alloc.offset + size, writes)
-        else:
-            yield Access(alloc.offset, 0, 1, writes)
+def _slot(op: program.Alloc) -> tuple[Access, Access]:
+    """How an allocation is read, and how it is written."""
+    size = buffer_bytes(op.type)
+    if isinstance(size, int) and isinstance(op.offset, int):
+        read = Access(None, op.offset, op.offset + size, False)
+    else:
+        read = Access(op.offset, 0, 1, False)
+    return read, read._replace(writes=True)
