@@ -78,35 +78,34 @@ def _boxes(extents: list[str]) -> tuple[list[str], list[tuple[str, str]], list[s
     """
     if len(extents) == 1:
         return [], [("%lo", "%hi")], []
-    last = len(extents) - 1
     lines = ["  br label %next", "next:", "  %at = phi i64 [%lo, %0], [%then, %box]"]
     lines += ["  %some = icmp slt i64 %at, %hi", "  br i1 %some, label %box, label %done", "box:"]
-    lines += ["  %left = sub i64 %hi, %at", f"  %size{last} = add i64 1, 0"]
-    for k in range(last, 0, -1):
-        lines.append(f"  %size{k - 1} = mul i64 %size{k}, {extents[k]}")
-    lines.append("  %outer = add i1 false, false")
+    lines.append("  %left = sub i64 %hi, %at")
+    sizes = ["1"]  # the places of a round of all axes after one
+    for k in range(len(extents) - 1, 0, -1):
+        lines.append(f"  %size{k - 1} = mul i64 {sizes[0]}, {extents[k]}")
+        sizes.insert(0, f"%size{k - 1}")
     bounds: list[tuple[str, str]] = []
-    inside, moved = "%outer", "0"
-    for k, extent in enumerate(extents):
-        # a box has a run of this axis where it begins with a round of the axes after, and has one
+    inside, moved = "false", "0"  # whether an axis before has a run, and the places of that
+    for k, (extent, size) in enumerate(zip(extents, sizes, strict=True)):
         lines += [
-            f"  %row{k} = udiv i64 %at, %size{k}",
-            f"  %digit{k} = urem i64 %row{k}, {extent}",
-            f"  %past{k} = urem i64 %at, %size{k}",
-            f"  %aligned{k} = icmp eq i64 %past{k}, 0",
-            f"  %fits{k} = icmp uge i64 %left, %size{k}",
-            f"  %able{k} = and i1 %aligned{k}, %fits{k}",
-            f"  %rounds{k} = udiv i64 %left, %size{k}",
+            f"  %rounds{k} = udiv i64 %at, {size}",
+            f"  %digit{k} = urem i64 %rounds{k}, {extent}",
+            # an axis has a run where a round of those after it begins, and as many as are left
+            f"  %past{k} = urem i64 %at, {size}",
+            f"  %begins{k} = icmp eq i64 %past{k}, 0",
+            f"  %fits{k} = icmp uge i64 %left, {size}",
+            f"  %able{k} = and i1 %begins{k}, %fits{k}",
+            f"  %whole{k} = udiv i64 %left, {size}",
             f"  %until{k} = sub i64 {extent}, %digit{k}",
-            f"  %fewer{k} = icmp ult i64 %rounds{k}, %until{k}",
-            f"  %run{k} = select i1 %fewer{k}, i64 %rounds{k}, i64 %until{k}",
-            f"  %one{k} = select i1 %able{k}, i64 %run{k}, i64 1",
-            f"  %stop{k} = add i64 %digit{k}, %one{k}",
+            f"  %fewer{k} = icmp ult i64 %whole{k}, %until{k}",
+            f"  %run{k} = select i1 %fewer{k}, i64 %whole{k}, i64 %until{k}",
+            f"  %length{k} = select i1 %able{k}, i64 %run{k}, i64 1",
+            f"  %stop{k} = add i64 %digit{k}, %length{k}",
             f"  %lo{k} = select i1 {inside}, i64 0, i64 %digit{k}",
             f"  %hi{k} = select i1 {inside}, i64 {extent}, i64 %stop{k}",
-            f"  %length{k} = mul i64 %run{k}, %size{k}",
-            f"  %take{k} = select i1 %able{k}, i64 %length{k}, i64 0",
-            f"  %moved{k} = select i1 {inside}, i64 {moved}, i64 %take{k}",
+            f"  %places{k} = mul i64 %run{k}, {size}",
+            f"  %moved{k} = select i1 {inside}, i64 {moved}, i64 %places{k}",
             f"  %inside{k} = or i1 {inside}, %able{k}",
         ]
         bounds.append((f"%lo{k}", f"%hi{k}"))
