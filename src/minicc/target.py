@@ -144,7 +144,7 @@ BASELINE = _X86_64
 class _Known(NamedTuple):
     """A kind of processor: its target, its KiB of caches, how CPUID and LLVM tell it, its dots.
 
-    A `mark` is a feature that tells it from its maker's kinds that stand behind it.
+    `stream` is as in `Target`. A `mark` is a feature that its maker's other kinds do not have.
     """
 
     target: Target
@@ -215,8 +215,8 @@ def _host_names() -> list[str]:
         ]
     else:
         return []
-    alike = (name for name, kind in _KNOWN.items() if kind.vendor == vendor)
-    return same or [n for n in alike if not _KNOWN[n].mark or _KNOWN[n].mark in host_flags()]
+    alike = ((name, kind.mark) for name, kind in _KNOWN.items() if kind.vendor == vendor)
+    return same or [name for name, mark in alike if not mark or mark in host_flags()]
 
 
 @cache

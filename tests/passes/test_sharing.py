@@ -1,4 +1,4 @@
-"""Along which axis of its grid a launch is shared among threads."""
+"""Along which axes of its grid a launch is shared among threads."""
 
 import pytest
 
