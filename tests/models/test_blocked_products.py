@@ -9,6 +9,11 @@ from tests.models.test_streamed_products import arrays_of, check, f32, f64, gene
 
 import minicc
 from minicc.compiler import lower
+from minicc.ir.interpret import run
+from minicc.ir.printer import print_attribute, quote
+from minicc.ir.schedule import Around, Packing, Schedule
+from minicc.ir.structured import Generic
+from minicc.passes.structured.write_schedules import named_groups
 from minicc.target import TARGETS, Target
 
 # wider vectors leave fewer of them to the columns
@@ -43,6 +48,47 @@ def test_blocked(
     assert {"packed"} == {v.hint for v in op.operands}
     assert len([n for n in op.space.names if n.endswith("s")]) == 2
     check(function, left, right, element, TARGET.name)
+
+
+def test_rows_first_where_what_is_far_comes_late() -> None:
+    """All columns of a block pass over some rows, which are read as they lie if they lie so."""
+    for function, packed in ((product, 1), (turned, 2)):
+        left, right = arrays_of((1100, 1100), (1100, 1024), f64)
+        module = minicc.jit(function).lower(left, right).module
+        tiled = lower(module, minicc.Options(target="sapphire-rapids"), stop="pack")
+        (op,) = [op for op in generics(tiled) if op.around]
+        assert [v.hint for v in op.operands].count("packed") == packed
+        names = op.space.names
+        assert names.index(f"{names[0][:-1]}s") < names.index(f"{names[1][:-1]}s")
+
+
+@pytest.mark.parametrize("size", [4, 5, 12])
+@pytest.mark.parametrize("rows_first", [True, False])
+@pytest.mark.parametrize(("lhs", "rhs"), [(None, None), (0, None), (None, 32), (16, 0)])
+def test_blocks_of_all_orders(
+    size: int, rows_first: bool, lhs: int | None, rhs: int | None
+) -> None:
+    """Blocks that a reduction has evenly and not, packed and fetched ahead and not: one result."""
+    left, right = arrays_of((37, 24), (24, 52), f64)
+    module = minicc.jit(product).lower(left, right).module
+    options = minicc.Options(target=TARGET.name)
+    ((name, group),) = named_groups(lower(module, options, stop="collapse"))
+    (op,) = group.body.ops
+    assert isinstance(op, Generic)
+    row, column, depth = op.space.names
+    packs = [Packing(0, k, n) for k, n in enumerate((lhs, rhs)) if n is not None]
+    plan = Schedule(
+        grid=(row, column) if rows_first else (column, row),
+        tiles=((row, 18), (column, 32)),
+        steps=((row, 6), (column, 16)),
+        around=(Around(0, depth, size),),
+        packs=tuple(packs),
+    )
+    given = f"{quote(name)} = {print_attribute(plan)}\n"
+    options = minicc.Options(target=TARGET.name, schedules=given)
+    for stop in ("pack", "parallelize"):
+        (found,) = run(lower(module, options, stop=stop), [left, right])
+        np.testing.assert_allclose(found, left @ right, rtol=1e-12, atol=1e-10)
 
 
 @pytest.mark.parametrize(("x", "w"), [((1000, 1000), (1000, 1000)), ((40, 90000), (90000, 40))])

@@ -16,8 +16,9 @@ from minicc.ir.space import REDUCTION
 from minicc.ir.structured import Generic, Group, contiguous_name
 from minicc.passes.structured.contraction import contractions_in
 from minicc.passes.structured.draft import Draft, cut_sums
+from minicc.passes.structured.legal import MOST_TOTALS
 from minicc.passes.structured.products import PACK_READS, Product, cheapest_tile
-from minicc.passes.structured.tile_cost import BLOCK, LONGEST_CHAIN
+from minicc.passes.structured.tile_cost import BLOCK, LONGEST_CHAIN, cost_of, register_tiles
 from minicc.target import Target
 
 STREAMED = 8  # rows of a large matrix that are read at once: what processors fetch ahead
@@ -25,6 +26,9 @@ _FEW_ROWS = 16  # that are multiplied by such a matrix
 _DEEP = 256  # terms of a block of sums, whose panel stays in the first cache
 _COLUMNS = 288  # of the totals of a row that wait for the next block
 _MANY_ROWS = 64  # and vectors of columns, of which blocks have enough
+_WAYS = 8  # of a first cache, at least
+_LARGE_L2 = 5 << 18  # bytes that blocks of both sides and their totals have room in
+_BLOCK_OF_L2 = 0.28  # of which that of rhs has so much
 _VAST = 1 << 23  # bytes that no cache keeps for one core
 _MOST_ROWS = 512  # up to which each instance has its own copy of what they are multiplied by
 _INSTANCES = 16  # of such a product, that threads share
@@ -48,8 +52,11 @@ def draft_of_large(
     if _is_streamed(group, product, target, constants):
         return _streamed(group, product, target)
     _, tiles = cheapest_tile(product, target)
-    if _is_vast(group, product):
-        return _blocked(group, product, tiles, target)
+    if _has_blocks(group, product):
+        if _comes_late(product, tiles, target):
+            return _blocked_rows_first(group, product, target)
+        if _size_of_lhs(product) > _VAST:
+            return _blocked(group, product, tiles, target)
     width = _width_of_copies(group, product, tiles, target, constants)
     return _promoted(group, product, tiles, width) if width else None
 
@@ -101,15 +108,30 @@ def _streamed(group: Group, product: Product, target: Target) -> Draft:
     return draft
 
 
-def _is_vast(group: Group, product: Product) -> bool:
-    """Whether a matrix that is read again for each panel of columns stays in no cache."""
+def _has_blocks(group: Group, product: Product) -> bool:
+    """Whether blocks of rows, of columns and of sums may be multiplied one after the other."""
     contraction, vector, rows, depth, layout, _, _ = product
     plain = len(contractions_in(group.body.ops)) == len(contraction.depth) == len(rows) == 1
     if not plain or not contraction.op.space.static or not contraction.reads_matrices:
         return False
     extents = contraction.op.space.extents
     many = min(extents[rows[0]], extents[vector] // layout.lanes) >= _MANY_ROWS
-    return many and depth > _DEEP and extents[rows[0]] * depth * contraction.vectors > _VAST
+    return many and depth > _DEEP
+
+
+def _size_of_lhs(product: Product) -> int:
+    """The bytes of the matrix that is read again for each panel of columns."""
+    op = product.contraction.op
+    return op.space.extents[product.rows[0]] * product.depth * product.contraction.vectors
+
+
+def _comes_late(product: Product, tiles: Mapping[str, int], target: Target) -> bool:
+    """Whether that matrix takes over half as long to come back for a panel as is computed with it.
+
+    Blocks of both sides stay in a large second cache instead.
+    """
+    slow = 2 * target.stream > tiles[product.vector]
+    return slow and target.l2 >= _LARGE_L2 and _size_of_lhs(product) > target.l2
 
 
 def _blocked(group: Group, product: Product, tiles: Mapping[str, int], target: Target) -> Draft:
@@ -119,15 +141,56 @@ def _blocked(group: Group, product: Product, tiles: Mapping[str, int], target: T
     the first meanwhile; totals wait for the next blocks along the sums (Goto and van de Geijn,
     "Anatomy of High-Performance Matrix Multiplication", 2008).
     """
-    contraction, vector, (row,), depth, _, _, _ = product
-    extents = contraction.op.space.extents
-    deep = -(-depth // -(-depth // _DEEP))
+    deep = _depth_of_blocks(product)
     # with their totals, about as many bytes again
-    most = {row: target.resident // 2 // (deep * contraction.vectors), vector: _COLUMNS}
-    sizes = {n: _even_part(extents[n], most[n], tiles[n]) for n in (row, vector)}
+    height = target.resident // 2 // (deep * product.contraction.vectors)
+    (row,), vector = product.rows, product.vector
+    return _blocks(group, product, tiles, (vector, row), {row: height, vector: _COLUMNS}, deep)
+
+
+def _blocked_rows_first(group: Group, product: Product, target: Target) -> Draft:
+    """A large product, block by block, where what comes from beyond the second cache comes late.
+
+    That cache has the blocks of both sides and the totals. Some rows of lhs stay in the first one
+    while the whole block of rhs passes by; they are read where they lie, which may be in one place
+    of each of its ways.
+    """
+    contraction, vector, (row,), _, layout, _, _ = product
+    extents, deep = contraction.op.space.extents, _depth_of_blocks(product)
+    size, total = contraction.vectors, contraction.op.results[0].type.dtype.bytes
+    width = int(_BLOCK_OF_L2 * target.l2) // (deep * max(size, total))
+    height = (target.l2 - width * deep * size) // (deep * size + width * total)
+    most = {row: min(height, MOST_TOTALS // width), vector: width}
+
+    def cost(tile: Mapping[str, int]) -> float:
+        covered = {n: _covered(extents[n], most[n], tile[n]) for n in most}
+        return cost_of(tile, (row,), vector, {**extents, **covered}, deep, layout, target)
+
+    tiles = register_tiles((row,), vector, extents, layout.lanes, target.registers)
+    best = min((t for t in tiles if t[row] <= _WAYS), key=cost)
+    return _blocks(group, product, best, (row, vector), most, deep)
+
+
+def _depth_of_blocks(product: Product) -> int:
+    """The terms of a block of sums, all of which have about as many."""
+    return -(-product.depth // -(-product.depth // _DEEP))
+
+
+def _blocks(
+    group: Group,
+    product: Product,
+    tiles: Mapping[str, int],
+    order: tuple[str, str],
+    most: Mapping[str, int],
+    deep: int,
+) -> Draft:
+    """A product in blocks of at most so many rows and columns, over which loops run in an order."""
+    contraction = product.contraction
+    extents = contraction.op.space.extents
+    sizes = {n: _even_part(extents[n], most[n], tiles[n]) for n in order}
     batch = [n for n in group.shared if n not in sizes]
     (reduction,) = contraction.depth
-    draft = Draft((*batch, vector, row), sizes, {}, {n: tiles[n] for n in sizes})
+    draft = Draft((*batch, *order), sizes, {}, {n: tiles[n] for n in sizes})
     draft.around = (Around(group.body.ops.index(contraction.op), reduction, deep),)
     return draft
 
@@ -184,8 +247,14 @@ def _promoted(group: Group, product: Product, tiles: Mapping[str, int], width: i
     return draft
 
 
+def _covered(extent: int, most: int, step: int) -> int:
+    """What such parts of a dimension have in all: the last of them overlaps its neighbour."""
+    part = _even_part(extent, most, step)
+    return -(-extent // part) * part
+
+
 def _even_part(extent: int, most: int, step: int) -> int:
-    """A part of a dimension that has whole steps, `most` points or less, and least rest."""
+    """A part of a dimension: whole steps, `most` points or less, of the least rest the largest."""
     fewest = -(-extent // max(step, most // step * step))
     parts = ((n, -(-extent // n // step) * step) for n in range(fewest, 2 * fewest + 1))
-    return min((n * size, size) for n, size in parts if size <= extent)[1]
+    return min(((n * size, n, size) for n, size in parts if size <= extent))[2]

@@ -27,7 +27,7 @@ from minicc.passes.structured.contraction import contraction_of
 from minicc.target import Target
 
 _MOST_AT_ONCE = 1 << 13  # elements of an op's tile, as code is written out for its vectors
-_MOST_TOTALS = 1 << 18  # of an op, that wait in scratch
+MOST_TOTALS = 1 << 18  # of an op, that wait in scratch
 _MOST_COPIED = 1 << 20  # elements of an operand that an instance copies
 _MOST_WRITTEN_OUT = 1 << 15  # elements of all tiles of a loop that is written out
 
@@ -208,8 +208,8 @@ class _Check:
                 yield f"a block of {size} points of {name} is no multiple of the tile"
             elif all(self.points(op, i) < 2 for i in op.space.iters):
                 yield f"op {position} has no tile, and a loop around it"
-            elif self._totals(op) > _MOST_TOTALS:
-                yield f"{self._totals(op)} totals of op {position} wait, and {_MOST_TOTALS} may"
+            elif self._totals(op) > MOST_TOTALS:
+                yield f"{self._totals(op)} totals of op {position} wait, and {MOST_TOTALS} may"
 
     def _totals(self, op: Generic) -> int:
         """How many totals of an op an instance has."""

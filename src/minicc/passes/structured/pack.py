@@ -117,13 +117,15 @@ def _promote(group: Group, position: int, k: int) -> Group:
 def _order(op: Generic, operand: int) -> list[str]:
     """The operand's dimensions as the loops run.
 
-    Grid, reductions, and within a tile the contiguous one last.
+    Blocks that a loop goes around, grid, reductions, and within a tile the contiguous one last.
     """
     used = set().union(*[affine.symbols(e) for e in op.input_maps[operand]])
     tiles = dict(op.tile)
     last = contiguous_name(op.yield_maps[0])
+    blocks = [n for n, size in op.around if size == 1]
     order = sorted(
-        (n for n in op.space.names if n in used and n not in tiles), key=lambda n: n == last
+        (n for n in op.space.names if n in used and n not in tiles),
+        key=lambda n: (n == last) - (n in blocks),
     )
     return order + sorted((n for n in tiles if n in used), key=lambda n: n == last)
 

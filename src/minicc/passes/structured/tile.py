@@ -93,16 +93,13 @@ def tile_group(group: Group, schedule: Schedule) -> Group:
     passed = {v for op in group.body.ops for v in op.results} - set(group.body.yields)
     axes: dict[Value, Map] = {}
     forward: dict[Value, Value] = {}
-    cuts: dict[int, dict[str, Any]] = {}
-    for s in schedule.sums:
-        cuts[s.op] = {"blocks": s.blocks, "cut": s.cut}
-    for a in schedule.around:
-        cuts.setdefault(a.op, {})["around"] = ((a.name, a.size),)
     ops: list[Op] = []
     for k, op in enumerate(group.body.ops):
         assert isinstance(op, Generic)
+        blocks = _block_splits(op, k, schedule)
+        cuts = _cuts(k, schedule, blocks)
         fresh = _tile_generic(
-            op, schedule, splits, shared, ordered, passed, axes, forward, cuts.get(k, {})
+            op, schedule, splits, blocks, shared, ordered, passed, axes, forward, cuts
         )
         forward.update(zip(op.results, fresh.results, strict=True))
         ops.append(fresh)
@@ -126,10 +123,43 @@ def _own_splits(op: Generic, schedule: Schedule) -> dict[str, Split]:
     }
 
 
+def _block_splits(op: Generic, position: int, schedule: Schedule) -> dict[str, Split]:
+    """How a reduction is cut whose blocks a loop goes around, for packed operands to lie in blocks.
+
+    What a round of that loop reads lies together then. Panels as long as the whole reduction may
+    be a large power of two apart, and a cache has few places for them.
+    """
+    if not any(p.op == position for p in schedule.packs):
+        return {}
+    found: dict[str, Split] = {}
+    for name, size in [(a.name, a.size) for a in schedule.around if a.op == position]:
+        extent = op.space.extent_of(name)
+        if size < extent and extent % size == 0:
+            found[name] = Split(name, extent, size)
+    return found
+
+
+def _cuts(position: int, schedule: Schedule, blocks: Mapping[str, Split]) -> dict[str, Any]:
+    """Where the sums of an op restart, and the loop around it, whose `blocks` may be cut."""
+    inner = {n: s.inner.name for n, s in blocks.items()}
+    cuts: dict[str, Any] = {}
+    for s in schedule.sums:
+        if s.op == position:
+            cuts["blocks"] = tuple([(inner.get(n, n), size) for n, size in s.blocks])
+            cuts["cut"] = tuple([inner.get(n, n) for n in s.cut])
+    for a in schedule.around:
+        if a.op == position:
+            split = blocks.get(a.name)
+            outer = split.outer if split is not None else None
+            cuts["around"] = ((a.name, a.size) if outer is None else (outer.name, 1),)
+    return cuts
+
+
 def _tile_generic(
     op: Generic,
     schedule: Schedule,
     splits: Mapping[str, Split],
+    blocks: Mapping[str, Split],
     shared: list[str],
     ordered: tuple[str, ...],
     passed: set[Value],
@@ -138,7 +168,8 @@ def _tile_generic(
     cuts: Mapping[str, Any],
 ) -> Generic:
     own = _own_splits(op, schedule)
-    every = {**splits, **own}
+    cut = {**splits, **own}
+    every = {**cut, **blocks}
     bound = affine.substitution({n: s.expression for n, s in every.items()})
     space = _split_space(op.space, every, shared, ordered)
     maps: list[Map] = []
@@ -157,8 +188,10 @@ def _tile_generic(
         axes[v] = op.maps_of(k)[0]
         shapes.append(_passed_shape(axes[v], shape, splits) if v in passed else shape)
     steps = dict(schedule.steps)
-    tiles = {s.inner.name: min(s.size, steps.get(n, s.size)) for n, s in every.items()}
-    tiles.update({n: t for n, t in schedule.tiles if n not in every and n in space})
+    tiles = {s.inner.name: min(s.size, steps.get(n, s.size)) for n, s in cut.items()}
+    inner = {n: s.inner.name for n, s in blocks.items()}
+    own_tiles = {inner.get(n, n): t for n, t in schedule.tiles if n not in cut}
+    tiles.update({n: t for n, t in own_tiles.items() if n in space})
     tiles.update({c.name: c.steps[0] for c in schedule.cover})
     limits = {i.name: i.extent if isinstance(i.extent, int) else inf for i in space.iters}
     return op.rebuilt(

@@ -23,7 +23,7 @@ from minicc.ir import affine
 from minicc.ir.core import Module, Op, Region, Value, walk_control
 from minicc.ir.parser import parse_schedules
 from minicc.ir.schedule import Packing, Schedule
-from minicc.ir.structured import Constant, Generic, Group, Scan
+from minicc.ir.structured import Constant, Generic, Group, Scan, contiguous_name
 from minicc.passes.structured.contraction import Contraction, contraction_of
 from minicc.passes.structured.fusion_plan import Wishes
 from minicc.passes.structured.large_products import STREAMED
@@ -178,6 +178,10 @@ def _rows_pay(
     op, lhs = contraction.op, contraction.lhs
     if not contraction.reads_matrices or op.operands[lhs] not in group.body.args:
         return False
+    inner = [n for n in plan.grid if n == contraction.columns or n in contraction.rows][-1:]
+    as_it_lies = contiguous_name(op.input_maps[lhs]) in contraction.depth
+    if plan.around and inner == [contraction.columns] and as_it_lies:
+        return False  # all columns of a block pass over some rows while these are near
     outer = group.operands[group.body.args.index(op.operands[lhs])]
     names = contraction.varies(lhs)
     if outer in known or not op.space.static:
