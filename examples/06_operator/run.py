@@ -76,7 +76,7 @@ LOWER[Smoothstep] = lower_smoothstep
 
 @operator("com.example.Smoothstep", attributes="low high")
 def smoothstep(ctx: Context, node: Node, x: Value) -> Value:
-    """The importer's entry: the parameters behind `node` are the operator's inputs."""
+    """The importer's entry: the parameters after `node` are the operator's inputs."""
     return ctx.emit(Smoothstep, x, low=node.number("low", 0.0), high=node.number("high", 1.0))
 
 

@@ -79,8 +79,8 @@ def compile_module(
 ) -> Compilation:
     """A module to something that runs on this machine; `keep` is shown the program as data.
 
-    `start` is the stage that it is behind, as for `lower`; without one it is a graph. UserError
-    where the target does not run here.
+    `start` is the last stage that it has been through, as for `lower`; without one it is a graph.
+    UserError where the target does not run here.
     """
     if not options.machine.runs_here():
         raise cannot_run(options.machine.name)
@@ -181,7 +181,7 @@ def _tensor(value: Value) -> TensorType:
 def build(
     module: Module, options: Options, binding: Mapping[str, int], start: str | None = None
 ) -> Made:
-    """A module behind a stage to a program for the target, which need not run here."""
+    """A module after a stage to a program for the target, which need not run here."""
     with watched(options.limits):
         return _built(module, options, binding, start)
 

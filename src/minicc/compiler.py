@@ -249,11 +249,11 @@ def lower(
     applications: Applications | None = None,
     given: Given | None = None,
 ) -> Module:
-    """Run the stages behind `start` (all without it) up to and with `stop` (to the end without it).
+    """Run the stages after `start` (all without it) up to and with `stop` (to the end without it).
 
     `applications` learns which rules were applied, and may stop them; `given` are the schedules of
     the options, and learns which were used.
-    `observe(stage, before, after, seconds)` is called behind each stage. UserError where a
+    `observe(stage, before, after, seconds)` is called after each stage. UserError where a
     dimension stays free, a stage is unknown, or memory would not do (see `memory`); a bug of a
     stage is reported with the stage's name.
     """
@@ -328,7 +328,7 @@ def _let_go(module: Module) -> None:
 
 
 def chosen_stages(start: str | None, stop: str | None) -> Sequence[Stage]:
-    """The stages behind `start` up to and with `stop`; UserError names the stages there are."""
+    """The stages after `start` up to and with `stop`; UserError names the stages there are."""
     names = stage_names()
     for name in (start, stop):
         if name is not None:

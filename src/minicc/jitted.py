@@ -85,7 +85,7 @@ class Lowered:
         return tuple(Lowered([m], self._options) for m in self.modules)
 
     def at(self, level: str) -> Module:
-        """The module behind the last stage of a level; UserError names the levels."""
+        """The module after the last stage of a level; UserError names the levels."""
         stages = [s.name for s in STAGES if s.level == level]
         if not stages:
             levels = ", ".join(dict.fromkeys(s.level for s in STAGES))
@@ -93,7 +93,7 @@ class Lowered:
         return lower(self.module, self._options, stop=stages[-1])
 
     def as_text(self, level: str = "graph") -> str:
-        """The printed module behind the last stage of a level."""
+        """The printed module after the last stage of a level."""
         return print_module(self.at(level))
 
 
@@ -148,7 +148,7 @@ class Jitted:
         if found.compilation is not None:
             return self._straight(found, call)
         tree = found.tree
-        result = replay(tree.root, call.arrays, tree.behind, call.inputs) if tree.root else None
+        result = replay(tree.root, call.arrays, tree.after, call.inputs) if tree.root else None
         if tree.root is None or type(result) is Missed:
             return self._trace(call, result)
         return result

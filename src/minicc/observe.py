@@ -1,6 +1,6 @@
 """What happens between stages: printing, dumping, verifying, timing.
 
-An `Observer` is called behind each stage with the module before and after. A dump is a folder of
+An `Observer` is called after each stage with the module before and after. A dump is a folder of
 numbered files, one a stage, each headed by what the stage does and what it mirrors, with the
 constants beside them in one archive, named by their digests; any of the files can be parsed,
 verified, run, edited and resumed from.
@@ -49,7 +49,7 @@ class Observer:
     """Prints, dumps, verifies and times stages as asked.
 
     `after`: a stage's name, "all", "changed" or None; `folder`: where to dump; `write`: where text
-    goes; `ran`: how many stages the module has behind it already, so that files of a resumed run
+    goes; `ran`: how many stages the module has been through already, so that files of a resumed run
     are numbered like those of a whole one; `notes`: what else the heads of files say, line by line.
     """
 
@@ -89,7 +89,7 @@ class Observer:
                 raise
 
     def _print(self, stage: StageLike, before: Module, after: Module) -> None:
-        title = f"// behind {stage.name}: {stage.sentence}"
+        title = f"// after {stage.name}: {stage.sentence}"
         head = record_of(stage.home).head()
         changed = before is not after and not same_module(before, after)
         if changed:
@@ -110,7 +110,7 @@ class Observer:
 
 
 def headed(stage: StageLike, module: Module, notes: Iterable[str] = ()) -> str:
-    """The text of a file that `load_dump` reads: which stage the module is behind, and the text.
+    """The text of a file that `load_dump` reads: a module, and the last stage it has been through.
 
     Its head also says what the stage mirrors; `notes` are further lines.
     """

@@ -96,7 +96,7 @@ def profile(
     rounds: int = 20,
     start: str | None = None,
 ) -> list[LaunchTime]:
-    """The launches of a module behind a stage, in order, each with its best time of some rounds."""
+    """The launches of a module after a stage, in order, each with its best time of some rounds."""
     lowered = lower(module, options, binding, start=start)
     launches = Launches(lowered, options, inputs, store_of(options, options.machine))
     best = map(min, zip(*(launches.times() for _ in range(rounds)), strict=True))

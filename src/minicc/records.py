@@ -14,7 +14,7 @@ from functools import cache
 from pathlib import Path
 
 HERE = Path(__file__).parent
-_WIDTH = 97  # of a line of a head, behind its mark
+_WIDTH = 97  # of a line of a head, after its mark
 
 
 @dataclass(frozen=True, slots=True)

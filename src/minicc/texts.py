@@ -1,6 +1,6 @@
 """Texts of modules as what is compiled and run: `minicc run FILE.mcc`, `InferenceSession(path)`.
 
-A file of any level stands behind a stage, which its first line names; the stages after that one are
+A file of any level stands after a stage, which its first line names; the stages after that one are
 what is left to do. One that names none, as people write them, has only come to its level, or to
 groups, or to their schedules, where it has some.
 """
@@ -34,7 +34,7 @@ else:
 
 
 class Text(NamedTuple):
-    """A module, and the stage that it stands behind; None for a graph no stage has seen."""
+    """A module, and the last stage that it has been through; None for a graph no stage has seen."""
 
     start: str | None
     module: Module
@@ -64,7 +64,7 @@ def _require_sizes(main: Function) -> None:
 
 
 def open_text(path: str | PathLike[str]) -> Text:
-    """The module in a file, and the stage that it stands behind.
+    """The module in a file, and the last stage that it has been through.
 
     UserError where the file can't be read, or its first line does not fit the module.
     """

@@ -32,8 +32,8 @@ class Unit(NamedTuple):
 
     `number` counts the units of a model, from 1; `within` is the op whose region it is a part of;
     `binding` are sizes still to be bound; `takes` and `gives` are values with their types, for
-    people. `part` is what of the plan it is, where it is of one. `start` is the stage that the
-    module is behind, where it is a text of any level.
+    people. `part` is what of the plan it is, where it is of one. `start` is the last stage that
+    the module has been through, where it is a text of any level.
     """
 
     number: int
@@ -77,7 +77,7 @@ Met = Callable[[Unit, list[Array], list[Array]], None]
 def units_of(
     module: Module, options: Options, binding: Mapping[str, int], start: str | None = None
 ) -> Units:
-    """The units of a module behind a stage, with these sizes; errors as of `plan_parts`."""
+    """The units of a module after a stage, with these sizes; errors as of `plan_parts`."""
     plan = plan_parts(module, binding, options.memory_limit)
     parts = _parts(plan.module.main, plan.parts, "")
     units = [_unit(number, plan, *part) for number, part in enumerate(parts, 1)]

@@ -319,13 +319,13 @@ def test_a_dump_without_its_arrays(tmp_path: Path) -> None:
 def test_print_after_says_what_did_not_change() -> None:
     shown = invoke("compile", MODEL, "--print-after", "all").output
     assert (
-        "// behind specialise: bind the free dimensions whose sizes are given (unchanged)" in shown
+        "// after specialise: bind the free dimensions whose sizes are given (unchanged)" in shown
     )
-    assert shown.count("// behind ") == len(STAGES)
+    assert shown.count("// after ") == len(STAGES)
     changed = invoke("compile", MODEL, "--print-after", "changed").output
     assert "(unchanged)" not in changed
     one = invoke("compile", MODEL, "--print-after", "fuse").output
-    assert one.count("// behind ") == 1
+    assert one.count("// after ") == 1
     assert "structured.group" in one
 
 
@@ -358,11 +358,11 @@ def test_unknown_names_suggest_the_nearest() -> None:
     [
         (
             ("FILE", "--emit", "graph"),
-            "FILE is behind fuse already, and fold-algorithm",
+            "FILE has been through fuse already, and fold-algorithm",
         ),
         (("FILE", "--print-after", "merge"), "that stage does not run here"),
         ((MODEL, "--stop-after", "fuse", "--emit", "asm"), "--emit asm needs all stages"),
-        ((MODEL, "--stop-after", "fuse", "--emit", "kernel"), "behind fuse the level is struct"),
+        ((MODEL, "--stop-after", "fuse", "--emit", "kernel"), "after fuse the level is struct"),
     ],
 )
 def test_options_that_contradict_each_other(

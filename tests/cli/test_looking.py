@@ -16,7 +16,7 @@ from minicc.ir.levels import LEVELS
 
 
 def text_at(stage: str, folder: Path, *args: str) -> str:
-    """The digits' text behind a stage, as a file."""
+    """The digits' text after a stage, as a file."""
     file = folder / f"{stage}.mcc"
     assert invoke("compile", MODEL, "--stop-after", stage, "-o", str(file), *args).exit_code == 0
     return str(file)

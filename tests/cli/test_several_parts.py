@@ -196,7 +196,7 @@ def test_stages_of_all_parts(hosted: str) -> None:
     shown = invoke("compile", hosted, *SHAPE, "--print-after", "fuse").stdout
     places = [shown.index(head) for head in HEADS]
     assert places == sorted(places)
-    assert shown.count("// behind fuse: ") == 2
+    assert shown.count("// after fuse: ") == 2
     times = invoke("compile", hosted, *SHAPE, "--time-stages").stderr
     assert times.count("lower-to-structured") == 1
     rules = invoke("compile", hosted, *SHAPE, "--applications").stdout
@@ -229,7 +229,7 @@ def test_verify_compares_each_part(hosted: str) -> None:
 
 
 def test_verify_finds_the_part_that_is_wrong(hosted: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The parts behind are compared on the right values, and are not blamed."""
+    """The parts after are compared on the right values, and are not blamed."""
     right = LOWER[graph.Contract]
 
     def wrong(b: Rebuilder, op: graph.Contract, operands: tuple[Value, ...]) -> Value:

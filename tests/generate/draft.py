@@ -113,7 +113,7 @@ class Case:
     def operators(self) -> set[str]:
         return {node.op_type for node in every_node(self.nodes)}
 
-    def behind(self, output: str) -> list[NodeProto]:
+    def after(self, output: str) -> list[NodeProto]:
         """The nodes that an output is computed by, with those of bodies."""
         needed, nodes = {output}, []
         for node in reversed(self.nodes):

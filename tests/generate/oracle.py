@@ -243,7 +243,7 @@ def _compared(case: Case, got: list[Any], others: dict[str, Outcome]) -> list[Fi
                 continue
             text = differs(got[k], outcome.values[k], case.known[name])
             agrees |= not text
-            if text and not _excused(case, case.behind(name), who, text):
+            if text and not _excused(case, case.after(name), who, text):
                 against[who] = f"{name}: {text}"
         if against:
             kind = "differs" if agrees else "wrong"

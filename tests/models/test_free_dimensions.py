@@ -117,7 +117,7 @@ CASES: dict[str, Case] = {
         {"b": np.ones((2, 3), np.float32)},
         SIZES,
     ),
-    "heads behind the batch": (
+    "heads after the batch": (
         [
             node("Shape", "z", "s"),
             node("Slice", "s axis one", "v"),

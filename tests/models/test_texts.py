@@ -264,7 +264,7 @@ def test_stages_can_be_left_out(dump: Path) -> None:
     )
     assert "MC0105" in failure("run", model, "--skip", "fusing", "--shape", "x=1x1x32")
     shown = invoke("compile", model, "--skip", "merge", "--print-after", "all").stdout
-    assert "behind merge" not in shown
+    assert "after merge" not in shown
 
 
 def test_what_was_left_out_is_not_found_for_the_whole(

@@ -118,7 +118,7 @@ def test_nothing_is_gathered(shape: tuple[int, ...], taken: tuple[int, ...], axi
 
 
 def embedding(b: Builder, ids: Value, words: Value, scale: Value) -> Value:
-    """Computed indices, a table that is computed, and a row-wise norm behind."""
+    """Computed indices, a table that is computed, and a row-wise norm after."""
     shifted = b.emit(graph.Sub, ids, b.emit(graph.Add, ids, ids))
     taken = b.emit(graph.Gather, b.emit(graph.Tanh, words), shifted, axis=0)
     most = b.emit(graph.Reduce, taken, axes=(2,), combine="max", keepdims=True)
@@ -243,7 +243,7 @@ def test_the_first_op_is_told() -> None:
 
 
 def test_what_is_not_read_is_not_merged_away() -> None:
-    """A slice behind a gather skips points, but not their checks."""
+    """A slice after a gather skips points, but not their checks."""
 
     def body(b: Builder, x: Value, i: Value) -> Sequence[Value]:
         taken = b.emit(graph.Gather, x, i, axis=0)

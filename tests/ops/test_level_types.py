@@ -77,7 +77,7 @@ def check(build: Build, inputs: Sequence[Array], agree: Agree = same_bits) -> No
     for number, target in enumerate(_RUNNABLE):
         found = changed(start, Options(target=target, math="strict"))
         for name, (got,) in results(found[-1:] if number else found, inputs):
-            assert agree(got, want), f"behind {name}: {got} instead of {want}"
+            assert agree(got, want), f"after {name}: {got} instead of {want}"
         (got,) = machine_code(found[-1][1], target, inputs, 1)
         assert agree(got, want), f"machine code for {target}: {got} instead of {want}"
 

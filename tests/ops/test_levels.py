@@ -344,7 +344,7 @@ def test_levels_and_targets(case: Case) -> None:
     for target in _RUNNABLE:
         found = changed(start, Options(target=target, math="strict"))
         for name, (got,) in results(found if target == _RUNNABLE[0] else found[-1:], inputs):
-            check(case, got, want, f"behind {name}")
+            check(case, got, want, f"after {name}")
         (got,) = machine_code(found[-1][1], target, inputs, 1)
         check(case, got, want, f"machine code for {target}")
 

@@ -1,6 +1,6 @@
 """Operators with many forms: drawn attributes against ONNX's reference or NumPy.
 
-A model is one node; inputs behind the first `free` are initialisers.
+A model is one node; inputs after the first `free` are initialisers.
 """
 
 from typing import Any

@@ -94,7 +94,7 @@ def normalised(x: Array, s: Array, b: Array, m: Array, v: Array) -> Array:
 
 
 def responses(x: Array) -> Array:
-    """Local responses over four channels: one before, two behind."""
+    """Local responses over four channels: one before, two after."""
     square = np.pad(x * x, ((0, 0), (1, 2), (0, 0), (0, 0)))
     near = sum(square[:, k : k + x.shape[1]] for k in range(4))
     return np.asarray(x / (2 + np.float32(0.01 / 4) * near) ** np.float32(0.7))

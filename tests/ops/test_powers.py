@@ -21,7 +21,7 @@ INF, NAN = np.inf, np.nan
 
 
 def _by_target(name: str, base: Array, exponent: Array) -> Array:
-    """Powers of pairs, which lie one behind the other so that a loop of one operand takes them."""
+    """Powers of pairs, which lie one after the other so that a loop of one operand takes them."""
     lanes = TARGETS[name].lanes(64)
 
     def apply(w: Writer, t: Vec, x: str) -> str:

@@ -103,7 +103,7 @@ def same_bits(a: Array, b: Array) -> bool:
 def changed(
     start: Module, options: Options, binding: Mapping[str, int] | None = None
 ) -> list[tuple[str, Module]]:
-    """(stage, module) behind each stage that changed something, verified; the last, a program."""
+    """(stage, module) after each stage that changed something, verified; the last, a program."""
     found: list[tuple[str, Module]] = []
 
     def observe(stage: Any, before: Module, after: Module, seconds: float) -> None:
@@ -118,12 +118,12 @@ def changed(
 def results(
     found: Sequence[tuple[str, Module]], inputs: Sequence[Array]
 ) -> list[tuple[str, list[Array]]]:
-    """What the interpreter gives behind each of the stages."""
+    """What the interpreter gives after each of the stages."""
     return [(name, interpret.run(made, inputs, seed=k)) for k, (name, made) in enumerate(found)]
 
 
 def every_stage(start: Module, inputs: Sequence[Array], options: Options) -> list[tuple[str, Any]]:
-    """(stage, outputs) of the interpreter behind each stage that changed something; the program."""
+    """(stage, outputs) of the interpreter after each stage that changed something; the program."""
     found = changed(start, options)
     return [*results(found, inputs), ("program", found[-1][1])]
 

@@ -84,7 +84,7 @@ def test_the_same_bits_as_apart(
     *stages, (_, program) = every_stage(made, inputs, options)
     for name, got in stages:
         for g, w in zip(got, apart, strict=True):
-            np.testing.assert_allclose(g, w, rtol=2e-5, atol=1e-4, err_msg=f"behind {name}")
+            np.testing.assert_allclose(g, w, rtol=2e-5, atol=1e-4, err_msg=f"after {name}")
     for threads in (1, 3):
         got = machine_code(spread(program), target, inputs, threads)
         assert all(map(same_bits, got, apart))

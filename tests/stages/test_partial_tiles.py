@@ -28,7 +28,7 @@ _RUNNABLE = [name for name, target in TARGETS.items() if target.runs_here()]
 _TYPES = ["f32", "f64", "f16", "bf16", "i8", "i16", "i32", "i64", "u8", "bool"]
 _LENGTHS = (0, 1, 2, 7, 15, 16, 17, 31, 33, 63, 64, 65, 100, 257)
 _ROWS = 3
-_GUARD = 64  # elements behind a result
+_GUARD = 64  # elements after a result
 Body = Callable[[Builder, Value], Sequence[Value]]
 
 
@@ -124,4 +124,4 @@ def test_products_end_with_their_rows(
             given = [_given(dtype, (m, depth)), _given(dtype, (depth, n))]
             (got,) = executable.run(given)
             np.testing.assert_array_equal(got, given[0] @ given[1], err_msg=f"{m} x {n}")
-            np.testing.assert_array_equal(guards.pop(), 77, err_msg=f"behind {m} x {n}")
+            np.testing.assert_array_equal(guards.pop(), 77, err_msg=f"after {m} x {n}")

@@ -1,4 +1,4 @@
-"""Random programs mean the same behind every stage, and as machine code on every target."""
+"""Random programs mean the same after every stage, and as machine code on every target."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def test_every_stage_and_machine_code(target: str, made: tuple[Module, list[Arra
     want = run(module, inputs)
     *stages, (_, program) = every_stage(module, inputs, Options(target=target))
     for name, got in stages:
-        close(got, want, f"behind {name}")
+        close(got, want, f"after {name}")
     one = machine_code(program, target, inputs, 1)
     close(one, want, f"machine code for {target}")
     several = machine_code(spread(program), target, inputs, 3)
@@ -58,7 +58,7 @@ def test_loops_and_branches(target: str, made: tuple[Module, list[Array]]) -> No
     want = run(module, inputs)
     *stages, (_, program) = every_stage(module, inputs, Options(target=target))
     for name, got in stages:
-        close(got, want, f"behind {name}")
+        close(got, want, f"after {name}")
     assert same_module(parse_module(print_module(program), resources(program)), program)
     one = machine_code(program, target, inputs, 1)
     close(one, want, f"machine code for {target}")
@@ -72,4 +72,4 @@ def test_strict_mathematics(made: tuple[Module, list[Array]]) -> None:
     module, inputs = made
     want = run(module, inputs)
     for name, got in every_stage(module, inputs, Options(math="strict"))[:-1]:
-        close(got, want, f"behind {name}")
+        close(got, want, f"after {name}")

@@ -86,7 +86,7 @@ def test_a_head_at_every_stage(target: str, sizes: _Sizes, masked: bool, residua
     want = run(made, inputs)
     *stages, (_, program) = every_stage(made, inputs, Options(target=target))
     for name, got in stages:
-        close(got, want, f"behind {name}")
+        close(got, want, f"after {name}")
     one = machine_code(program, target, inputs, 1)
     close(one, want, f"machine code for {target}")
     assert all(map(same_bits, one, machine_code(program, target, inputs, 2)))
@@ -120,7 +120,7 @@ def test_a_sum_along_whole_rows_counts_each_element_once(
     want = run(made, inputs)
     *stages, (_, program) = every_stage(made, inputs, Options(target=target))
     for name, got in stages:
-        close(got, want, f"behind {name}")
+        close(got, want, f"after {name}")
     close(machine_code(program, target, inputs, 2), want, f"machine code for {target}")
 
 

@@ -70,16 +70,14 @@ from minicc.units import Unit, Units
     "--print-after",
     callback=stage_or("all", "changed"),
     metavar="STAGE|all|changed",
-    help="print the module behind stages",
+    help="print the module after stages",
 )
 @click.option("--applications", "listed", is_flag=True, help="number the rules that are applied")
-@click.option(
-    "--apply-first", type=click.IntRange(0), metavar="N", help="and no rules behind these"
-)
+@click.option("--apply-first", type=click.IntRange(0), metavar="N", help="and no rules after these")
 @click.option("--report", is_flag=True, help="tell what is compiled and what runs on the host")
 @click.option("--json", "as_json", is_flag=True, help="print the report as one JSON object")
 @click.option("--time-stages", is_flag=True, help="tell how long each stage took")
-@click.option("--verify", "check", is_flag=True, help="verify the module behind each stage")
+@click.option("--verify", "check", is_flag=True, help="verify the module after each stage")
 @click.option(
     "--fusion", is_flag=True, help="tell of each pair of neighbours why it is fused or not"
 )
@@ -90,7 +88,7 @@ from minicc.units import Unit, Units
 def compile_command(**given: Any) -> None:
     """Run the stages on MODEL or a text FILE.mcc, and show them; or write MODEL compiled.
 
-    A text, as --dump writes them, goes on behind the stage that its first line names. The program
+    A text, as --dump writes them, goes on after the stage that its first line names. The program
     is printed where nothing else is asked for. A model of which some ops run on the host is shown
     part by part, each with what it takes and gives. MODEL may also be a Python function, named as
     FILE.py:FUNCTION.
@@ -196,7 +194,7 @@ def _chosen(units: Units, asked: Asked) -> tuple[Unit, ...]:
 
 
 def _span(start: str | None, asked: Asked) -> Span:
-    """How many stages are behind the module at first, and at last.
+    """How many stages the module has been through at first, and at last.
 
     UsageError where the options contradict each other.
     """
@@ -209,13 +207,13 @@ def _span(start: str | None, asked: Asked) -> Span:
         end = names.index(stop) + 1
         if ends and end not in ends:
             level = STAGES[end - 1].level
-            raise click.UsageError(f"behind {stop} the level is {level}: leave out --emit {form}")
+            raise click.UsageError(f"after {stop} the level is {level}: leave out --emit {form}")
         if form in MACHINE and end < len(STAGES):
             raise click.UsageError(f"--emit {form} needs all stages: leave out --stop-after {stop}")
         last = end
     if first > last:
         raise click.UsageError(
-            f"FILE is behind {start} already, and {names[last - 1]} is before that"
+            f"FILE has been through {start} already, and {names[last - 1]} is before that"
         )
     if print_after in names and print_after not in names[first:last]:
         raise click.UsageError(f"--print-after {print_after}: that stage does not run here")

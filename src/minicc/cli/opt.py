@@ -52,25 +52,25 @@ def opt_command(
 ) -> None:
     """Run passes on the module in FILE, a text of any level, and print what comes out.
 
-    What -o writes is a text for `minicc compile` and the others, behind the last of the passes.
+    What -o writes is a text for `minicc compile` and the others, after the last of the passes.
     """
     options = Options(math=math, target=target)
     setting = Setting(options.machine, options.math == "strict", {})
     start, module = open_text(file)
-    behind = [] if start is None else list(chosen_stages(None, start))
-    _check_order(behind, module.level, passes)
+    ran = [] if start is None else list(chosen_stages(None, start))
+    _check_order(ran, module.level, passes)
     require_all_legal(module, setting.target, passes[0].name)
     with Progress(f"reading {file}") as progress:
         for stage in passes:
             progress.at(f"running {stage.name}")
-            module = _run(stage, module, setting, behind)
-            behind.append(stage)
-    _write(module, max(behind, key=STAGES.index), output, as_json)
+            module = _run(stage, module, setting, ran)
+            ran.append(stage)
+    _write(module, max(ran, key=STAGES.index), output, as_json)
 
 
-def _check_order(behind: list[Stage], level: str, passes: list[Stage]) -> None:
+def _check_order(ran: list[Stage], level: str, passes: list[Stage]) -> None:
     """UsageError where a pass takes what the passes before it do not give."""
-    done = {stage.name for stage in behind}
+    done = {stage.name for stage in ran}
     for stage in passes:
         wanted = input_level(stage)
         if level != wanted:
@@ -90,17 +90,17 @@ def _check_order(behind: list[Stage], level: str, passes: list[Stage]) -> None:
         level = stage.level
 
 
-def _run(stage: Stage, module: Module, setting: Setting, behind: list[Stage]) -> Module:
+def _run(stage: Stage, module: Module, setting: Setting, ran: list[Stage]) -> Module:
     """What a pass makes of a module; UserError MC0119 where it can't take it after those before."""
     try:
         made = run_stage(stage, module, setting)
         verify(made)
     except (CompilerBug, UnsupportedError) as error:
-        before = [s for s in chosen_stages(None, stage.name)[:-1] if s.needed and s not in behind]
+        before = [s for s in chosen_stages(None, stage.name)[:-1] if s.needed and s not in ran]
         if before:
             why = f"{', '.join(s.name for s in before)} wanted before it"
-        elif any(STAGES.index(s) >= STAGES.index(stage) for s in behind):
-            why = f"the module is behind {behind[-1].name} already"
+        elif any(STAGES.index(s) >= STAGES.index(stage) for s in ran):
+            why = f"the module has been through {ran[-1].name} already"
         else:
             raise
         text = f"{stage.name} can't take the module there: {error.message}"

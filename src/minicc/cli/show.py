@@ -73,7 +73,7 @@ class Asked(NamedTuple):
 
 
 class Span(NamedTuple):
-    """How many stages are behind a module at first, and at last."""
+    """How many stages a module has been through at first, and at last."""
 
     first: int
     last: int
@@ -171,7 +171,7 @@ class Show:
             self._say(print_module(unit.module), nl=False)
 
     def _lowered(self, unit: Unit) -> Module:
-        """A unit behind the last stage, while each stage is shown."""
+        """A unit after the last stage, while each stage is shown."""
         asked, span = self._asked, self._span
         observer = Observer(
             self._say,
@@ -201,7 +201,7 @@ class Show:
         return module
 
     def _module(self, unit: Unit, module: Module) -> None:
-        """What is printed or written of a unit behind the last stage."""
+        """What is printed or written of a unit after the last stage."""
         form, output = self._asked.form or "", self._output(unit)
         if form == "obj":
             assert output is not None

@@ -128,7 +128,7 @@ class _Parser:
         self.completed: dict[tuple[type[Op], str], dict[str, Any]] = {}
 
     def fail(self, code: str, message: str, token: Any, at: int = 0, *, hint: str = "") -> NoReturn:
-        """Raise a user's error `at` characters behind the start of a token."""
+        """Raise a user's error `at` characters after the start of a token."""
         raise UserError(code, message, hint=hint, where=self.place(token, at)) from None
 
     def place(self, token: Any, at: int = 0) -> str:
@@ -136,7 +136,7 @@ class _Parser:
         return self.place_in(token, str(token)[:at])
 
     def place_in(self, token: Any, before: str) -> str:
-        """The place behind `before`, which begins where the token does, or the text if None."""
+        """The place after `before`, which begins where the token does, or the text if None."""
         line, column = (1, 1) if token is None else (token.line, token.column)
         last = before.rpartition("\n")[2]
         column = len(last) + (1 if "\n" in before else column)
@@ -217,7 +217,7 @@ class _Parser:
     def region(
         self, arguments: Sequence[Argument], outer: Any, nodes: Sequence[Any], yields: Any
     ) -> Region:
-        """Build a region; its values leave the scope behind it."""
+        """Build a region; its values leave the scope after it."""
         mine: list[str] = []
         args: list[Value] = []
         for token, type in arguments:

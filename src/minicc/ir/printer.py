@@ -182,7 +182,7 @@ class _Printer:
         self.locations = locations
         self.mark = mark
         self.names: dict[Value, str] = {}
-        self.used: dict[str, int] = {}  # names, and how many numbers were tried behind each
+        self.used: dict[str, int] = {}  # names, and how many numbers were tried after each
         self.unnamed = 0
         self.types: dict[Any, str] = {}
 
@@ -219,7 +219,7 @@ class _Printer:
         return f"({', '.join(parts)})"
 
     def attributes(self, shown: Mapping[str, Any]) -> str:
-        """The attributes as a dictionary behind a blank, or nothing."""
+        """The attributes as a dictionary after a blank, or nothing."""
         if not shown:
             return ""
         return f" {{{', '.join([f'{k} = {print_attribute(v)}' for k, v in shown.items()])}}}"
@@ -245,7 +245,7 @@ class _Printer:
         self.lines.append(f"{deeper}yield{self.operands(region.yields)}")
 
     def operands(self, values: Sequence[Value]) -> str:
-        """The names of values behind a blank, or nothing."""
+        """The names of values after a blank, or nothing."""
         return f" {', '.join([self.use(v) for v in values])}" if values else ""
 
     def op(self, op: Op, indent: str) -> None:

@@ -1,7 +1,7 @@
 """Iteration spaces: the named, sized dimensions over which a structured op runs.
 
-Printed `<n=1, h=56, c=64 | kh=3, kw=3, ic=64 ; t=10>`: parallel dimensions, then behind `|` the
-reduction dimensions, then behind `;` the sequential ones. The order within a kind is the order of
+Printed `<n=1, h=56, c=64 | kh=3, kw=3, ic=64 ; t=10>`: parallel dimensions, then after `|` the
+reduction dimensions, then after `;` the sequential ones. The order within a kind is the order of
 the loops.
 """
 

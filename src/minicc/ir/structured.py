@@ -94,7 +94,7 @@ class Generic(Op, name="structured.generic"):
     `maps` holds an expression an axis for each operand and then for each yield, over the space's
     names; `combine` a combiner or None a yield; `shapes` the results' shapes. `into` says which
     result each yield is for, and is empty where each has its own. `coordinates` are expressions
-    whose values (i64) the body takes behind the elements. `indices` are names with an operand and
+    whose values (i64) the body takes after the elements. `indices` are names with an operand and
     an extent each: the name stands for the operand's element, counted from the end where negative
     and checked, and maps of other operands may use it. The rest is the schedule's: `tile` says
     how many points of a dimension one step handles; sums restart in each of `blocks` of a

@@ -41,7 +41,7 @@ class Reshape(Op, name="structured.reshape"):
 class Pad(Op, name="structured.pad"):
     """A larger tensor with `x` inside and `value` around.
 
-    There are `low` elements before and `high` behind, an entry an axis. The producer of `x` writes
+    There are `low` elements before and `high` after, an entry an axis. The producer of `x` writes
     into the larger buffer where it can; else this is a copy.
     """
 

@@ -179,7 +179,7 @@ class _Verifier:
         self.require(named == yielded, f"{yielded} results have {named} names", None)
 
     def region(self, region: Region, owner: Op | None) -> None:
-        """Check a region; its values leave the scope behind it."""
+        """Check a region; its values leave the scope after it."""
         mine = list(region.args)
         self.define(region.args, "an argument", owner)
         for op in region.ops:

@@ -2,7 +2,7 @@
 
 Each `kernel.check` of each launch has two words of i64 in the status of a run: whether it failed,
 and the least index that it met then. A kernel with checks takes the address of its launch's first
-words behind its other parameters. What fails is recorded by atomic instructions that give the same
+words after its other parameters. What fails is recorded by atomic instructions that give the same
 words in any order, so that what is told does not depend on threads; then the kernel goes on at
 index 0, and the run comes to its end.
 """
@@ -46,8 +46,8 @@ def check(e: Emitter, op: kernel.Check) -> None:
         index = w.convert(extend, Vec(1, ELEMENT[dtype.name]), index, _I64)
     negative = w.compare("slt", _I64, index, "0")
     extent = e.of_sizes(op.extent) if isinstance(op.extent, Expr) else str(op.extent)
-    behind = w.binary("add", _I64, index, extent)
-    place = w.select(_I64, negative, behind, index)
+    after = w.binary("add", _I64, index, extent)
+    place = w.select(_I64, negative, after, index)
     inside = w.compare("ult", _I64, place, extent)
     bad, good, before = w.fresh("bad"), w.fresh("good"), e.block
     w.line(f"br i1 {inside}, label %{good}, label %{bad}")

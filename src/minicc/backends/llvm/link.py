@@ -6,7 +6,7 @@ written when it is linked. So an image needs no relocation
 where it is loaded: all offsets within it are resolved here, and a function from outside is called
 through a stub that jumps to an address in a table of the loader's (`runtime.image`).
 
-The code of an image begins behind that table. What stands in an object that LLVM has no reason to
+The code of an image begins after that table. What stands in an object that LLVM has no reason to
 make of our code (other relocations, writable data, thread-local data) is refused as a bug of ours.
 """
 

@@ -113,7 +113,7 @@ def widen(w: Writer, lanes: int, x: str, dtype: DType) -> str:
         normal = w.select(
             wide, special, w.binary("add", wide, normal, w.splat(wide, rebias)), normal
         )
-    # below the normal range: a mantissa behind a known exponent, less that power of two
+    # below the normal range: a mantissa after a known exponent, less that power of two
     anchor = rebias + (1 << _EXPONENT)
     lifted = w.bitcast(wide, w.binary("add", wide, size, w.splat(wide, anchor)), f32)
     small = w.binary("fsub", f32, lifted, w.splat(f32, 2.0 ** (1 - form.bias)))

@@ -38,7 +38,7 @@ def each(function: Callable[..., Any], element: Any, *arrays: Array) -> Array:
 
 @host_operator("StringConcat")
 def string_concat(node: Node, a: Array, b: Array) -> Array:
-    """One behind the other, which broadcast."""
+    """One after the other, which broadcast."""
     return each(lambda p, q: p + q, object, texts(a), texts(b))
 
 

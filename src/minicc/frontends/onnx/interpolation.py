@@ -70,7 +70,7 @@ def source_of(axis: Axis, x: Any) -> Any:
     raise ValueError(f"coordinate_transformation_mode {axis.coordinates!r}")
 
 
-# What is then cut off behind the point.
+# What is then cut off after the point.
 _NEAREST: dict[str, Callable[[Any], Any]] = {
     "round_prefer_floor": lambda x: np.ceil(x - 0.5),
     "round_prefer_ceil": lambda x: np.floor(x + 0.5),

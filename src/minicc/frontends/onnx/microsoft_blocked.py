@@ -41,7 +41,7 @@ def block_size() -> int:
 
 
 def _spread(ctx: Context, x: Value, channels: int) -> Value:
-    """`x` with channels of zeros behind, so that it has as many."""
+    """`x` with channels of zeros added, so that it has as many."""
     lack = channels - ctx.static(x.type.shape[1], "the number of channels")
     if not lack:
         return x

@@ -51,7 +51,7 @@ def gather_nd(ctx: Context, node: Node, x: Value, indices: Value) -> Value:
 
 @operator(f"{DOMAIN}.Pad", attributes="mode")
 def pad(ctx: Context, node: Node, x: Value, pads: Value, value: Value | None = None) -> Value:
-    """Elements before and behind; the widths may be negative, or a row of a matrix."""
+    """Elements before and after; the widths may be negative, or a row of a matrix."""
     line = ctx.reshape(pads, (2 * x.type.rank,))
     return standard(ctx, node, "Pad", x, line, value, **_chosen(node, "mode"))
 

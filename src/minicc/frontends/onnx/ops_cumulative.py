@@ -2,7 +2,7 @@
 
 Blocks of 32 elements are combined by windows, then the blocks' totals by the same means: about 32
 steps an element for each factor of 32 in the length, all of them independent, and an element
-enters only the results behind it (a product with a triangle would let a NaN reach all of them).
+enters only the results after it (a product with a triangle would let a NaN reach all of them).
 Along an axis of free extent a loop of the program goes from element to element.
 """
 

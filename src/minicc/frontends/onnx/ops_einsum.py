@@ -58,11 +58,11 @@ def _terms(ctx: Context, node: Node, xs: Sequence[Value]) -> tuple[list[str], st
     spare = [a for a in ascii_letters if a not in equation]
     most = 0
     for k, (term, x) in enumerate(zip(terms, xs, strict=True)):
-        before, dots, behind = term.partition("...")
-        count = x.type.rank - len(before + behind) if dots else 0
+        before, dots, after = term.partition("...")
+        count = x.type.rank - len(before + after) if dots else 0
         most = max(most, count)
         letters = "".join(spare[most_ - 1] for most_ in range(count, 0, -1)) if count > 0 else ""
-        terms[k] = before + letters + behind
+        terms[k] = before + letters + after
         if len(terms[k]) != x.type.rank or (not terms[k].isalpha() and terms[k]):
             raise ctx.refused(f"the equation {equation} is for other ranks")
     shared = "".join(reversed(spare[:most]))

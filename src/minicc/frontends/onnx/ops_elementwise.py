@@ -68,12 +68,12 @@ def _unary(cls: type[Op]) -> Importer:
 
 
 def _aligned(ctx: Context, node: Node, a: Value, b: Value) -> Value:
-    """`b` with extents of 1 behind, where an old opset lays it on axes of `a` from `axis` on."""
+    """`b` with extents of 1 added, where an old opset lays it on axes of `a` from `axis` on."""
     if ctx.opset >= 7 or not node.integer("broadcast", 0):
         return b
     axis = node.integer("axis", a.type.rank - b.type.rank)
-    behind = a.type.rank - axis % max(a.type.rank, 1) - b.type.rank
-    return ctx.reshape(b, (*b.type.shape, *(1,) * behind))
+    after = a.type.rank - axis % max(a.type.rank, 1) - b.type.rank
+    return ctx.reshape(b, (*b.type.shape, *(1,) * after))
 
 
 def _binary(cls: type[Op], swap: bool = False) -> Importer:

@@ -94,7 +94,7 @@ def imputer(ctx: Context, node: Node, x: Value) -> Value:
 def feature_vectorizer(ctx: Context, node: Node, *xs: Value) -> Value:
     """Columns of several tensors side by side, as floats.
 
-    Of each as many as `inputdimensions` says: fewer than it has, or zeros behind those.
+    Of each as many as `inputdimensions` says: fewer than it has, or zeros after those.
     """
     wanted = node.integers("inputdimensions") or (-1,) * len(xs)
     if len(wanted) != len(xs):

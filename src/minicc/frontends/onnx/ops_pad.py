@@ -35,7 +35,7 @@ def pad(
     value: Value | None = None,
     axes: Value | None = None,
 ) -> Value:
-    """Elements before and behind: attributes before opset 11, then inputs."""
+    """Elements before and after: attributes before opset 11, then inputs."""
     low, high = _widths(ctx, node, x, pads, axes)
     mode = node.text("mode", "constant")
     if mode != "constant" and mode not in _MODES:
@@ -85,7 +85,7 @@ def _less(width: Dim) -> int:
 def _widths(
     ctx: Context, node: Node, x: Value, pads: Value | None, axes: Value | None
 ) -> tuple[Shape, Shape]:
-    """The widths before and behind, an entry an axis."""
+    """The widths before and after, an entry an axis."""
     rank = x.type.rank
     given: Shape | None
     if pads is None:

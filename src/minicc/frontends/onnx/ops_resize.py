@@ -279,11 +279,11 @@ def _along(ctx: Context, x: Value, axis: int, extent: int, taps: Table) -> Value
 
 def _by_taps(ctx: Context, x: Value, axis: int, inside: Array, taps: Table) -> Value:
     """A sum with an element gathered for each tap; what is no tap's does not enter it."""
-    behind = (1,) * (x.type.rank - axis - 1)
+    after = (1,) * (x.type.rank - axis - 1)
     parts: list[Value] = []
     for place, weight in zip(inside.T, taps.weights.T, strict=True):
         if weight.any():
-            factor = ctx.constant(weight.reshape(-1, *behind).astype(x.type.dtype.numpy))
+            factor = ctx.constant(weight.reshape(-1, *after).astype(x.type.dtype.numpy))
             parts.append(ctx.emit(graph.Mul, take(ctx, x, place, axis), factor))
     if not parts:  # of an extent that floats can't count
         return ctx.emit(graph.Mul, take(ctx, x, inside[:, 0], axis), ctx.scalar(0.0, x))

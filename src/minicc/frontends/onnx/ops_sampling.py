@@ -241,7 +241,7 @@ def affine_grid(ctx: Context, node: Node, theta: Value, size: Value) -> Value:
 
 
 def _free_points(ctx: Context, extents: Sequence[Dim], corners: bool, like: Value) -> Value:
-    """The points of a grid of free extents, each with a 1 behind its coordinates."""
+    """The points of a grid of free extents, each with a 1 after its coordinates."""
     count = graph.product(tuple(extents))
     columns = [ctx.emit(graph.Broadcast, ctx.scalar(1, like), shape=(count, 1))]
     for k, m in enumerate(extents):
@@ -261,13 +261,13 @@ def _grid(ctx: Context, at: Array, axis: int, stride: int, shape: Shape, like: V
     rank = len(shape) // 2
     count = shape[rank + axis]
     first = at.reshape(-1, *(1,) * (2 * rank - axis - 1))
-    behind = (1,) * (rank - axis - 1)
+    after = (1,) * (rank - axis - 1)
     sides = [n for n in shape if isinstance(n, int)]
     if isinstance(count, int) and len(sides) == 2 * rank:
-        whole = first + (np.arange(count) * stride).reshape(-1, *behind)
+        whole = first + (np.arange(count) * stride).reshape(-1, *after)
         flat = np.broadcast_to(whole, sides).reshape(1, -1)
         return ctx.constant(flat.astype(like.type.dtype.numpy))
-    step = ctx.emit(graph.Iota, shape=(count, *behind), axis=0, dtype=like.type.dtype)
+    step = ctx.emit(graph.Iota, shape=(count, *after), axis=0, dtype=like.type.dtype)
     start = ctx.constant(first.astype(like.type.dtype.numpy))
     line = ctx.emit(graph.Add, start, _op(ctx, graph.Mul, step, stride))
     return ctx.reshape(ctx.emit(graph.Broadcast, line, shape=shape), (1, graph.product(shape)))

@@ -91,7 +91,7 @@ def _each(step: Step, count: int) -> Importer:
     def run(ctx: Context, node: Node, *given: Value) -> tuple[Value, ...]:
         rate, steps, *tensors = given
         if not tensors or len(tensors) % count:
-            raise ctx.wrong(f"it takes {count} inputs for each tensor behind R and T")
+            raise ctx.wrong(f"it takes {count} inputs for each tensor after R and T")
         many = len(tensors) // count
         done = [step(ctx, node, rate, steps, tensors[k::many]) for k in range(many)]
         return tuple(part for kind in zip(*done, strict=True) for part in kind)

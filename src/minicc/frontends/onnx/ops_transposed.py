@@ -39,15 +39,15 @@ def fitted(
     }
     x = cut(ctx, x, ranges)
     before = (*(0,) * first, *(max(a, 0) for a in low))
-    behind = (*(0,) * first, *(max(b, 0) for b in high))
-    if not any((*before, *behind)):
+    after = (*(0,) * first, *(max(b, 0) for b in high))
+    if not any((*before, *after)):
         return x
     zero = Literal(np.zeros((), x.type.dtype.numpy))
-    return ctx.emit(graph.Pad, x, low=before, high=behind, value=zero)
+    return ctx.emit(graph.Pad, x, low=before, high=after, value=zero)
 
 
 def spread(ctx: Context, x: Value, strides: Sequence[int], first: int = 2) -> Value:
-    """`x` with `stride - 1` zeros behind each element along its axes from `first` on."""
+    """`x` with `stride - 1` zeros after each element along its axes from `first` on."""
     if all(s == 1 for s in strides):
         return x
     shape = x.type.shape
@@ -67,7 +67,7 @@ def spread(ctx: Context, x: Value, strides: Sequence[int], first: int = 2) -> Va
 def _frame(
     ctx: Context, node: Node, x: Value, size: Sequence[int]
 ) -> tuple[tuple[int, ...], tuple[int, ...], list[int], list[int]]:
-    """Strides, dilations, and what is cut off before and behind (negative: zeros are added)."""
+    """Strides, dilations, and what is cut off before and after (negative: zeros are added)."""
     rank = len(size)
     strides = node.integers("strides") or (1,) * rank
     dilations = node.integers("dilations") or (1,) * rank
@@ -92,7 +92,7 @@ def _frame(
     for k in range(rank):
         full = strides[k] * (spatial[k] - 1) + (size[k] - 1) * dilations[k] + 1 + extra[k]
         total = ctx.static(full - sides[k], "what output_shape cuts off")
-        # what is wanted beyond the whole result stands behind it
+        # what is wanted beyond the whole result stands after it
         less = max(total, 0) // 2
         low[k] = less if auto == "SAME_UPPER" else max(total, 0) - less
         high[k] = total - low[k] - extra[k]
@@ -109,10 +109,10 @@ def conv_transpose(ctx: Context, node: Node, x: Value, w: Value, b: Value | None
     groups = node.integer("group", 1)
     if max(strides) > 1 and all(d == 1 for d in dilations):
         out = _by_phases(ctx, x, w, groups, strides)
-        # the last phases of the last element lie behind the end
+        # the last phases of the last element lie after the end
         spare = [-k % s for k, s in zip(size, strides, strict=True)]
-        behind = [-b - n for b, n in zip(high, spare, strict=True)]
-        out = fitted(ctx, out, [-n for n in low], behind)
+        after = [-b - n for b, n in zip(high, spare, strict=True)]
+        out = fitted(ctx, out, [-n for n in low], after)
     else:
         reach = [(k - 1) * d for k, d in zip(size, dilations, strict=True)]
         axes = zip(x.type.shape[2:], strides, reach, low, high, strict=True)
@@ -121,11 +121,11 @@ def conv_transpose(ctx: Context, node: Node, x: Value, w: Value, b: Value | None
             shape = (x.type.shape[0], w.type.shape[1] * groups, *sides)
             return ctx.emit(graph.Broadcast, ctx.scalar(0, x), shape=shape)
         before = [r - a for r, a in zip(reach, low, strict=True)]
-        # the zeros behind the last element of an axis count
-        behind = [r - b - s + 1 for r, b, s in zip(reach, high, strides, strict=True)]
+        # the zeros after the last element of an axis count
+        after = [r - b - s + 1 for r, b, s in zip(reach, high, strides, strict=True)]
         out = ctx.emit(
             graph.Conv,
-            fitted(ctx, spread(ctx, x, strides), before, behind),
+            fitted(ctx, spread(ctx, x, strides), before, after),
             _turned(ctx, w, groups),
             strides=(1,) * len(size),
             dilations=dilations,
@@ -207,8 +207,8 @@ def col2im(ctx: Context, node: Node, x: Value, image: Value, block: Value) -> Va
         ranges: dict[int, Range] = {k + 2: (t, t + 1, 1) for k, t in enumerate(tap)}
         one = ctx.reshape(cut(ctx, apart, ranges), (batch, channels, *counts))
         before = [t * d for t, d in zip(tap, dilations, strict=True)]
-        behind = [span - a for span, a in zip(spans, before, strict=True)]
-        images.append(fitted(ctx, spread(ctx, one, strides), before, behind))
+        after = [span - a for span, a in zip(spans, before, strict=True)]
+        images.append(fitted(ctx, spread(ctx, one, strides), before, after))
     total = reduce(lambda a, b: ctx.emit(graph.Add, a, b), images)
     return cut(
         ctx,

@@ -98,7 +98,7 @@ def _reached(
         return _reached_of(n, span, stride, low, high) if ceil and stride > 1 else high
     room = n + low + high - span
     last = -(-room // stride) if ceil else room // stride
-    # a window that would begin in the padding behind is left out
+    # a window that would begin in the padding after is left out
     if ceil and last * stride >= n + low:
         last -= 1
     if pool and n and -stride < room < 0:
@@ -112,7 +112,7 @@ def _reached(
 def _reached_of(n: Dim, span: int, stride: int, low: Dim, high: Dim) -> Dim:
     """The same of a free axis in `ceil_mode`: for as many windows, with up to a stride more."""
     if isinstance(high, int) and high + stride <= span:
-        # the last window begins before the padding behind
+        # the last window begins before the padding after
         return high + stride - 1
     count = minimum(ceildiv(n + low + high - span, stride) + 1, ceildiv(n + low, stride))
     return count * stride + span - 1 - n - low

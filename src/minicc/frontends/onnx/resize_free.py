@@ -110,7 +110,7 @@ def _by_phases(ctx: Context, x: Value, axis: int, plan: Axis, table: Table) -> V
         phases.append(_sum(ctx, parts))
     if period == 1:
         return phases[0]
-    before, behind = x.type.shape[:axis], x.type.shape[axis + 1 :]
-    apart = (*before, rounds, 1, *behind)
+    before, after = x.type.shape[:axis], x.type.shape[axis + 1 :]
+    apart = (*before, rounds, 1, *after)
     joined = ctx.emit(graph.Concat, tuple(ctx.reshape(p, apart) for p in phases), axis=axis + 1)
-    return ctx.reshape(joined, (*before, plan.length, *behind))
+    return ctx.reshape(joined, (*before, plan.length, *after))

@@ -21,18 +21,18 @@ def take(ctx: Context, x: Value, indices: Array, axis: int) -> Value:
         raise ctx.refused(f"indices from {where.min()} to {where.max()} of an extent of {extent}")
     flat = np.where(where < 0, where + extent, where).ravel()
     runs = _runs(flat)
-    before, behind = x.type.shape[:axis], x.type.shape[axis + 1 :]
+    before, after = x.type.shape[:axis], x.type.shape[axis + 1 :]
     if len(runs) <= _MOST_RUNS:
         parts = [_run(ctx, x, axis, *run) for run in runs]
         joined = parts[0] if len(parts) == 1 else ctx.emit(graph.Concat, tuple(parts), axis=axis)
-        return ctx.reshape(joined, (*before, *where.shape, *behind))
+        return ctx.reshape(joined, (*before, *where.shape, *after))
     times = _repeats(flat)
     if times > 1:
         once = take(ctx, x, flat[::times], axis)
-        apart = ctx.reshape(once, (*before, len(flat) // times, 1, *behind))
-        shape = (*before, len(flat) // times, times, *behind)
+        apart = ctx.reshape(once, (*before, len(flat) // times, 1, *after))
+        shape = (*before, len(flat) // times, times, *after)
         many = ctx.emit(graph.Broadcast, apart, shape=shape)
-        return ctx.reshape(many, (*before, *where.shape, *behind))
+        return ctx.reshape(many, (*before, *where.shape, *after))
     return ctx.emit(graph.Gather, x, ctx.constant(flat.reshape(where.shape)), axis=axis)
 
 

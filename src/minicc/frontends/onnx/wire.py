@@ -84,17 +84,17 @@ def _fields(data: memoryview, at: int, end: int) -> Iterator[_Field]:
         tag, at = _varint(data, at)
         wire = tag & 7
         if wire == 0:
-            _, behind = _varint(data, at)
+            _, after = _varint(data, at)
         elif wire == 2:
             length, at = _varint(data, at)
-            behind = at + length
+            after = at + length
         else:
-            behind = at + {1: 8, 5: 4}.get(wire, end)
-        if behind > end:
+            after = at + {1: 8, 5: 4}.get(wire, end)
+        if after > end:
             raise ValueError("a field is longer than its message")
         if wire == 2:
-            yield _Field(tag >> 3, start, at, behind)
-        at = behind
+            yield _Field(tag >> 3, start, at, after)
+        at = after
 
 
 def _head(number: int, length: int) -> bytes:
@@ -107,7 +107,7 @@ def _head(number: int, length: int) -> bytes:
 
 
 def _varint(data: bytes | memoryview, at: int) -> tuple[int, int]:
-    """A number and the place behind it; IndexError at the end of the bytes."""
+    """A number and the place after it; IndexError at the end of the bytes."""
     value = shift = 0
     while True:
         byte = data[at]

@@ -26,7 +26,7 @@ For a just-in-time compiler:
     if traced.module is not None:                  # no breaks: one graph
         result = traced.rebuild(run(traced.module, [*arrays, *inputs]), arrays)
     else:                                          # `traced.result`, and from the next call on
-        result = replay(tree.root, arrays, tree.behind, inputs)
+        result = replay(tree.root, arrays, tree.after, inputs)
 
 Arrays are handed over as given: the caller makes them dense and of native byte order. A call with
 tracers among its arguments (`Within`) comes from within another trace: call `f` itself then.

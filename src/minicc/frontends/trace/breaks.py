@@ -3,7 +3,7 @@
 `Path` is one call that is traced while it runs. A break carries over all arrays that are still
 alive: their boxes are found by weak references, and get fresh values, the inputs of the segment
 that begins. Nodes that an earlier trace made are taken again where they are the same; a break in
-the same Python state as an earlier one (`states`) leads to the node behind that one.
+the same Python state as an earlier one (`states`) leads to the node after that one.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class Tree:
 
     def __init__(self, plain: dict[Any, str] | None = None) -> None:
         self.root: Node | None = None
-        self.behind: dict[Any, Node] = {}
+        self.after: dict[Any, Node] = {}
         self.folds = True
         self.plain: dict[Any, str] = {} if plain is None else plain
 
@@ -83,7 +83,7 @@ class Path:
     def pause(
         self, recorder: Recorder, make: Callable[[Place], Action], needed: Sequence[Tracer]
     ) -> Any:
-        """End the segment, do what `make` gives for places in the pool, and go on behind it."""
+        """End the segment, do what `make` gives for places in the pool, and go on after it."""
         if recorder.loops:
             recorder.write_out(f"Python or NumPy computes `{recorder.source()}`")
         state = State.capture(recorder, needed) if self.tree.folds else None
@@ -179,11 +179,11 @@ class Path:
             before, key, take = self._from
             before.remember(key, Edge(take, node))
         if self._name is not None:
-            self.tree.behind[self._name] = node
+            self.tree.after[self._name] = node
         return node
 
     def _follow(self, node: Node, key: Any, take: tuple[int, ...], state: State | None) -> None:
-        """Step over an edge: to the node that is there, or behind an equal state, or to a new."""
+        """Step over an edge: to the node that is there, or after an equal state, or to a new."""
         self._from = node, key, take
         if state is not None:
             node.state, node.carried = state.key, take[: len(state.values)]
@@ -192,7 +192,7 @@ class Path:
         if edge is not None and edge.take == take:
             self._target = edge.node
             return
-        self._target = self.tree.behind.get(self._name) if self._name is not None else None
+        self._target = self.tree.after.get(self._name) if self._name is not None else None
         if self._target is not None:
             node.remember(key, Edge(take, self._target))
 

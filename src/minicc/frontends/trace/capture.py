@@ -440,7 +440,7 @@ class Capture:
         self.site.bind({n: v for n, v in last.items() if v is not self._now[n]})
 
     def _at_last(self, x: Any) -> Any:
-        """What a value of the last recording is behind the loop."""
+        """What a value of the last recording is after the loop."""
         number, last = self.number, self.count - 1
         if type(x) is Index:
             return self._gone() if depends(x, self._data) else x.at(number, last)

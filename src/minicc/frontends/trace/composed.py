@@ -31,7 +31,7 @@ def divmod_(recorder: Recorder, x1: Any, x2: Any) -> Any:
 
 @traces("modf")
 def modf(recorder: Recorder, x: Any) -> Any:
-    """The part behind the point and the part before it, both with the sign."""
+    """The part after the point and the part before it, both with the sign."""
     np_ = recorder.namespace
     box = boxed(recorder, x)
     box = box if box.dtype.kind == "f" else box.astype(np.modf(np.zeros(1, box.dtype))[0].dtype)
@@ -253,7 +253,7 @@ def resize(recorder: Recorder, a: Any, new_shape: Any) -> Any:
 
 @traces("dstack")
 def dstack(recorder: Recorder, tup: Sequence[Any]) -> Any:
-    """Arrays behind each other."""
+    """Arrays one after the other along the third axis."""
     np_ = recorder.namespace
     return np_.concatenate([np_.atleast_3d(a) for a in tup], axis=2)
 
@@ -325,8 +325,8 @@ def linspace(
     dtype = np.result_type(*[x.dtype if isinstance(x, Tracer) else x for x in ends], 0.0)
     first, last = (np_.asarray(x, dtype) for x in ends)
     parts = max(num - 1 if endpoint else num, 1)
-    behind = (1,) * max(np_.ndim(first), np_.ndim(last))
-    steps = np_.arange(num).astype(dtype).reshape(-1, *behind)
+    after = (1,) * max(np_.ndim(first), np_.ndim(last))
+    steps = np_.arange(num).astype(dtype).reshape(-1, *after)
     out = steps * np_.divide(last - first, parts) + first
     if endpoint and num > 1:
         final = np_.broadcast_to(last, out.shape[1:])[None]

@@ -92,7 +92,7 @@ def column_stack(recorder: Recorder, tup: Sequence[Any]) -> Value:
 
 @traces("append")
 def append(recorder: Recorder, arr: Any, values: Any, axis: int | None = None) -> Value:
-    """An array behind another; both flat where no axis is given."""
+    """An array after another; both flat where no axis is given."""
     return concatenate(recorder, [arr, values], axis)
 
 

@@ -141,7 +141,7 @@ class _Flow:
         for n, step in enumerate(steps):
             target = self.target(n)
             if target is not None and target <= n and "SEND" not in step.opname:
-                self.ends[self.behind(target)] = n
+                self.ends[self.after(target)] = n
 
     def target(self, n: int) -> int | None:
         """Where an instruction jumps to."""
@@ -159,7 +159,7 @@ class _Flow:
             for n, step in enumerate(self.steps)
         }
 
-    def behind(self, n: int) -> int:
+    def after(self, n: int) -> int:
         """What runs first from a place on that is no unconditional jump."""
         seen: set[int] = set()
         while n not in seen:
@@ -204,9 +204,9 @@ class _Flow:
 
     def _popped(self, n: int) -> int:
         """What runs first from the end of a `for` on, its iterator gone."""
-        n = self.behind(n)
+        n = self.after(n)
         while self.steps[n].opname in ("POP_TOP", "END_FOR", "POP_ITER"):
-            n = self.behind(n + 1)
+            n = self.after(n + 1)
         return n
 
     def sides(self, n: int) -> tuple[int, ...]:
@@ -214,7 +214,7 @@ class _Flow:
         name = self.steps[n].opname
         if "POP_JUMP" not in name or not name.endswith(("TRUE", "FALSE")):
             return ()
-        return self.behind(self.place[self.steps[n].argval]), self.behind(n + 1)
+        return self.after(self.place[self.steps[n].argval]), self.after(n + 1)
 
     def exit(self, n: int, head: int) -> int | None:
         """Where a test of the `while` of that head leaves it; None for what is no test of one."""

@@ -373,11 +373,11 @@ class Missed(NamedTuple):
 
 
 def replay(
-    root: Node, args: Sequence[Array], behind: Mapping[Any, Node], numbers: Sequence[Array] = ()
+    root: Node, args: Sequence[Array], after: Mapping[Any, Node], numbers: Sequence[Array] = ()
 ) -> Any:
     """The result of a call along known paths, or where it left them (`Missed`).
 
-    `numbers` are what the state begins with besides the arguments. `behind` are the nodes by
+    `numbers` are what the state begins with besides the arguments. `after` are the nodes by
     Python's state and the outcome before them.
     """
     node = root
@@ -392,7 +392,7 @@ def replay(
         effects += action.is_effect
         edge = node.edges.get(outcome.key)
         if edge is None:
-            known = behind.get((node.state, outcome.key)) if node.state is not None else None
+            known = after.get((node.state, outcome.key)) if node.state is not None else None
             if known is None:
                 return Missed(action, outcome.value, effects)
             added = range(len(pool), len(pool) + len(outcome.arrays))

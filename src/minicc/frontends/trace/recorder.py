@@ -153,7 +153,7 @@ class Recorder:
         return self._count
 
     def enter(self) -> Any:
-        """Record the body of a loop from now on; what `leave` takes to go on behind it."""
+        """Record the body of a loop from now on; what `leave` takes to go on after it."""
         before = self._builder, self._lifted, self._made
         self._builder, self._lifted, self._made = Builder(()), dict(self._lifted), {}
         return before

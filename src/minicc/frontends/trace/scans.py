@@ -1,7 +1,7 @@
 """Sums, products and extremes of all elements so far along an axis.
 
 Blocks of 32 elements are combined by windows, then the blocks' totals in the same way; an element
-enters only the results behind it.
+enters only the results after it.
 """
 
 from __future__ import annotations

@@ -140,8 +140,8 @@ def average(
     if heavy.shape != box.shape:
         if not isinstance(axis, int) or heavy.ndim != 1:
             recorder.refuse("MC0241", "np.average with weights of another shape is not traced")
-        behind = box.ndim - 1 - axis % box.ndim
-        heavy = heavy.reshape((-1, *(1,) * behind))
+        after = box.ndim - 1 - axis % box.ndim
+        heavy = heavy.reshape((-1, *(1,) * after))
     kind = np.result_type(box.dtype, heavy.dtype, *(["f8"] if box.dtype.kind in "iub" else []))
     heavy = np_.broadcast_to(heavy.astype(kind), box.shape)
     scale = np_.sum(heavy, axis=axis, keepdims=keepdims)

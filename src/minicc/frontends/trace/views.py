@@ -154,7 +154,7 @@ def ravel(recorder: Recorder, a: Any, order: str = "C") -> Any:
     box = boxed(recorder, a)
     flags = box.shadow().flags
     if not (flags.f_contiguous if order == "F" else flags.c_contiguous):
-        # unlike reshape, it copies where the elements do not lie one behind the other
+        # unlike reshape, it copies where the elements do not lie one after the other
         copy = Tracer(recorder, box.content)
         line = reshape(recorder, copy, (box.size,), order)
         return Tracer(recorder, line.content)

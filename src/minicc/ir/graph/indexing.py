@@ -78,7 +78,7 @@ class GatherND(Op, name="graph.gather_nd"):
     def evaluate(self, run: RunRegion, *args: Any) -> tuple[Any, ...]:
         x, indices = map(np.asarray, args)
         if not indices.shape[-1]:
-            # vectors of length 0 name all that is behind the common axes
+            # vectors of length 0 name all that is after the common axes
             between = (1,) * (indices.ndim - 1 - self.batch)
             apart = x.reshape((*x.shape[: self.batch], *between, *x.shape[self.batch :]))
             shape = (*indices.shape[:-1], *x.shape[self.batch :])

@@ -72,7 +72,7 @@ def as_array(matrix: Matrix) -> NDArray[np.float64]:
 
 
 class Plan(NamedTuple):
-    """A matrix as steps: values 0..columns-1 are given, each shared form is a new one behind."""
+    """A matrix as steps: values 0..columns-1 are given, and each shared form is a new one."""
 
     shared: tuple[Form, ...]
     rows: tuple[Form, ...]

@@ -213,7 +213,7 @@ class Concat(Op, name="graph.concat"):
 
 
 class Pad(Op, name="graph.pad"):
-    """Put `low` elements before and `high` behind along each axis, all equal to `value`."""
+    """Put `low` elements before and `high` after along each axis, all equal to `value`."""
 
     x: Value
     low: tuple[Dim, ...]

@@ -148,8 +148,8 @@ def _few_of_many(b: Builder, op: graph.TopK) -> Sequence[Value]:
             rest = b.emit(graph.Select, later, whole, _constant(b, np.iinfo(np.int64).min, I64))
         found.append(b.emit(graph.Reduce, rest, combine="max", axes=(axis,), keepdims=True))
     best = b.emit(graph.Concat, tuple(found), axis=axis) if len(found) > 1 else found[0]
-    behind = b.emit(graph.Mod, best, size)
-    indices = b.emit(graph.Sub, _constant(b, _PLACES - 1, I64), behind)
+    left = b.emit(graph.Mod, best, size)
+    indices = b.emit(graph.Sub, _constant(b, _PLACES - 1, I64), left)
     return b.emit(graph.GatherElements, x, indices, axis=axis), indices
 
 

@@ -109,7 +109,7 @@ def _match_mul_one(op: graph.Mul, producer: Producer) -> Any:
     return None
 
 
-# reassociates: constants behind a convolution move into its weights
+# reassociates: constants after a convolution move into its weights
 
 
 def _per_channel(c: core.Literal, conv: graph.Conv) -> core.Literal | None:

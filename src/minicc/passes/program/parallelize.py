@@ -93,7 +93,7 @@ class _Sharing:
         self._loops: dict[tuple[program.Loop, frozenset[Any]], tuple[program.Loop, Open]] = {}
 
     def region(self, region: Region, entered: Open) -> tuple[Region, Open]:
-        """The region with shares and barriers, and what is open behind it."""
+        """The region with shares and barriers, and what is open after it."""
         ops: list[Op] = []
         touched = dict(entered)
         for op in region.ops:
@@ -140,7 +140,7 @@ class _Sharing:
             yield slot[writes] if slot else Access(memory, 0, 1, writes)
 
     def branch(self, op: program.If, entered: Open) -> tuple[program.If, Open]:
-        """Both branches; behind them is open what either leaves."""
+        """Both branches; after them is open what either leaves."""
         made = [self.region(r, entered) for r in op.regions]
         left = {access: None for _, left in made for access in left}
         return op.with_regions([region for region, _ in made]), left
@@ -156,7 +156,7 @@ class _Sharing:
         return [], *as_is
 
     def loop(self, op: program.Loop, entered: Open) -> tuple[program.Loop, Open]:
-        """A loop for any round; behind it is open what some round leaves, or none ran."""
+        """A loop for any round; after it is open what some round leaves, or none ran."""
         key = op, frozenset(entered)
         if key not in self._loops:
             self._loops[key] = self._loop(op, entered)

@@ -397,7 +397,7 @@ def _anonymous(function: Function) -> Function:
 def border(op: Pad) -> list[tuple[Shape, Shape]]:
     """The boxes (start, extents) around a pad's inside.
 
-    Axes before the padded one inside, those behind it whole.
+    Axes before the padded one inside, those after it whole.
     """
     whole, inside = op.result.type.shape, op.x.type.shape
     boxes: list[tuple[Shape, Shape]] = []

@@ -132,7 +132,7 @@ class GroupState:
         s: Segment,
         yields: Sequence[Value],
     ) -> tuple[Value, ...]:
-        """End the body of a loop, which goes on behind what was built before."""
+        """End the body of a loop, and build on after what its builder had before it."""
         body = Region(args, self.b.ops, yields)
         self.b = outer
         lo, hi, step, _ = s

@@ -39,9 +39,9 @@ class Reading(NamedTuple):
 
 def _gather(b: Builder, op: graph.Gather, operands: tuple[Value, ...]) -> Value:
     x, i = operands
-    dims, behind = _dims(op.result.type.rank), op.axis + i.type.rank
-    data = (*dims[: op.axis], symbol("at0"), *dims[behind:])
-    where = (dims[op.axis : behind], x.type.shape[op.axis])
+    dims, after = _dims(op.result.type.rank), op.axis + i.type.rank
+    data = (*dims[: op.axis], symbol("at0"), *dims[after:])
+    where = (dims[op.axis : after], x.type.shape[op.axis])
     return _read(b, x, i, Reading((where,), data), op.result.type.shape)
 
 

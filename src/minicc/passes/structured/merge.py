@@ -9,7 +9,7 @@ stencil). Applying substitutes the producer's dimensions by what the consumer re
 
 Where a producer's result is not indexed by plain dimensions (grouped channels, a block of results
 at a point), an elementwise consumer goes the other way: its dimensions are substituted by where
-each yield goes. Its body then stands behind the producer's, or, where the producer reduces, in an
+each yield goes. Its body then stands after the producer's, or, where the producer reduces, in an
 op of its own over the producer's dimensions, which `fuse` can put beside it.
 """
 
@@ -320,7 +320,7 @@ def reindex(producer: Generic, consumer: Generic, value: Value) -> Generic:
 
 
 def append(producer: Generic, consumer: Generic, value: Value) -> Generic:
-    """The producer with the consumer's body behind each of its yields."""
+    """The producer with the consumer's body after each of its yields."""
     names = plain_names(consumer.yield_maps[0])
     assert names is not None
     reads = _Reads()
