@@ -32,6 +32,8 @@ def each(x: Any, w: Any) -> Any:
 CASES: dict[str, tuple[Callable[..., Any], tuple[int, ...], tuple[int, ...], type]] = {
     "a matrix": (product, (100, 300), (300, 2000), f32),
     "columns that leave a rest": (product, (67, 130), (130, 2051), f32),
+    "blocks of sums": (product, (50, 1000), (1000, 1100), f32),
+    "blocks, and what is done with it": (with_more, (64, 768), (768, 1601), f64),
     "turned": (turned, (64, 150), (1999, 150), f32),
     "what is done with it": (with_more, (101, 200), (200, 1100), f64),
     "a batch": (each, (2, 64, 100), (2, 100, 1600), f32),

@@ -49,7 +49,10 @@ class Packing(NamedTuple):
 
 
 class Promotion(NamedTuple):
-    """An operand of which each instance copies what it reads, in that order, before it does."""
+    """An operand of which each instance copies what it reads, in that order, before it does.
+
+    Where a loop goes around blocks of a reduction, evenly, each round copies what it reads.
+    """
 
     op: int
     operand: int

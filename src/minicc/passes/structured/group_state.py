@@ -8,7 +8,7 @@ from typing import NamedTuple
 from minicc.ir import affine, kernel
 from minicc.ir.affine import Dim, symbol
 from minicc.ir.build import Builder
-from minicc.ir.core import Region, Value
+from minicc.ir.core import Op, Region, Value
 from minicc.ir.structured import Generic, Group, Map
 from minicc.passes.structured.rows import partial_step
 
@@ -112,11 +112,16 @@ class GroupState:
         self.alone = False  # whether there is one point of what is covered at a time
         self.held: dict[str, list[Value]] = {}
         self.ends: dict[str, Value | Dim] = {}  # of dimensions whose step may be partial
+        self.made_in_rounds = _made_in_rounds(group)
         self.readers: dict[Value, list[tuple[Map, dict[str, int]]]] = {}
         for op in group.body.ops:
             assert isinstance(op, Generic)
             for v, m in zip(op.operands, op.input_maps, strict=True):
                 self.readers.setdefault(v, []).append((m, dict(op.tile)))
+
+    def locate(self, op: Op) -> None:
+        """What is built next is an op's."""
+        self.b.loc = (f"#{self.group.body.ops.index(op)}",)
 
     def enter(self) -> Builder:
         """Begin the body of a loop; what was built so far."""
@@ -140,3 +145,29 @@ class GroupState:
             return outer.emit_all(kernel.For, tuple(inits), lo=lo, hi=hi, step=step, body=body)
         start, stop = (outer.emit(kernel.Index, (), value=end) for end in (lo, hi))
         return outer.emit_all(kernel.Range, start, stop, tuple(inits), step=step, body=body)
+
+
+def _made_in_rounds(group: Group) -> dict[Op, tuple[str, ...]]:
+    """The ops that are computed in each round of a loop around another one, with its reductions.
+
+    That one alone reads what they give, and in a round what they give at one point of that loop.
+    """
+    ops = [op for op in group.body.ops if isinstance(op, Generic)]
+    found: dict[Op, tuple[str, ...]] = {}
+    for op in ops:
+        (result, *others) = op.results
+        readers = [reader for reader in ops if result in reader.operands]
+        if others or len(readers) != 1 or result in group.body.yields:
+            continue
+        rounds = [name for name, size in readers[0].around if size == 1]
+        if rounds and all(_is_of_a_round(op, readers[0], name) for name in rounds):
+            found[op] = tuple(rounds)
+    return found
+
+
+def _is_of_a_round(op: Generic, reader: Generic, name: str) -> bool:
+    """Whether a dimension is an axis of what an op gives, and another one reads it along that."""
+    (result,) = op.results
+    read = [m for v, m in zip(reader.operands, reader.input_maps, strict=True) if v is result]
+    places = [[k for k, e in enumerate(m) if e == symbol(name)] for m in (*op.yield_maps, *read)]
+    return len(places[0]) == 1 and all(p == places[0] for p in places)

@@ -57,8 +57,9 @@ def draft_of_large(
             return _blocked_rows_first(group, product, target)
         if _size_of_lhs(product) > _VAST:
             return _blocked(group, product, tiles, target)
-    width = _width_of_copies(group, product, tiles, target, constants)
-    return _promoted(group, product, tiles, width) if width else None
+    if not _is_promoted(group, product, tiles, target, constants):
+        return None
+    return _promoted(group, product, tiles, target)
 
 
 def _is_streamed(
@@ -195,56 +196,77 @@ def _blocks(
     return draft
 
 
-def _width_of_copies(
+def _is_promoted(
     group: Group,
     product: Product,
     tiles: Mapping[str, int],
     target: Target,
     constants: frozenset[Value],
-) -> int:
-    """How many columns an instance has that copies what it multiplies by; 0 where none does.
+) -> bool:
+    """Whether instances copy what they multiply by.
 
     Not too many rows, and a matrix that is no constant, nor small: a copy of all of it would come
-    back from far, where an instance's own stays near. Rows of the copy are whole lines, several if
-    that leaves enough instances.
+    back from far, where an instance's own stays near.
     """
-    contraction, vector, rows, depth, *_ = product
+    contraction, rows = product.contraction, product.rows
     op, k = contraction.op, contraction.rhs
     if k is None or len(rows) != 1 or not op.space.static or op.operands[k] not in group.body.args:
-        return 0
+        return False
     if group.operands[group.body.args.index(op.operands[k])] in constants:
-        return 0
+        return False
     extents, varies = op.space.extents, contraction.varies(k)
     passes = -(-extents[rows[0]] // tiles[rows[0]])
-    if passes < PACK_READS or extents[rows[0]] > _MOST_ROWS:
-        return 0
     whole = all(n in varies or extents[n] == 1 for n in group.shared if n not in rows)
     size = prod(extents[n] for n in varies) * contraction.vectors
-    if not whole or size <= target.resident:
-        return 0
+    few = passes >= PACK_READS and extents[rows[0]] <= _MOST_ROWS
+    return few and whole and size > target.resident and _width_of_copies(product, tiles) > 0
+
+
+def _width_of_copies(product: Product, tiles: Mapping[str, int]) -> int:
+    """How many columns an instance copies; 0 where these or the instances would not do.
+
+    Rows of the copy are whole lines, several if that leaves enough instances.
+    """
+    contraction, vector, _, depth, *_ = product
     row = tiles[vector] * contraction.vectors
     fewest = _LINE // gcd(_LINE, row)
     several = fewest * -(-_LINES * _LINE // (fewest * row))
     for width in (several * tiles[vector], fewest * tiles[vector]):
-        if extents[vector] >= _INSTANCES * width and width * depth <= _MOST_COPIED:
+        enough = contraction.op.space.extents[vector] >= _INSTANCES * width
+        if enough and width * depth <= _MOST_COPIED:
             return width
     return 0
 
 
-def _promoted(group: Group, product: Product, tiles: Mapping[str, int], width: int) -> Draft:
+def _promoted(group: Group, product: Product, tiles: Mapping[str, int], target: Target) -> Draft:
     """A product of which each instance copies its columns of rhs, and has all rows pass over them.
 
-    Linalg calls that promotion.
+    Linalg calls that promotion. Of few rows totals may wait in the first cache: a loop goes around
+    all, over blocks of sums, whose part of the copy stays there, too.
     """
     contraction, vector, (row,), *_ = product
     op, k = contraction.op, contraction.rhs
     assert k is not None
-    sizes = {vector: width, row: op.space.extents[row]}
+    position = group.body.ops.index(op)
+    width, rows = _width_of_copies(product, tiles), op.space.extents[row]
+    sizes = {vector: width, row: rows}
     batch = [n for n in group.shared if n not in sizes]
     cuts = {op: cut_sums(op, tiles, LONGEST_CHAIN, BLOCK)}
+    around: tuple[Around, ...] = ()
+    if rows * width * contraction.vectors <= target.near // 2 and len(contraction.depth) == 1:
+        deep = _even_block(product.depth, target.near // (tiles[vector] * contraction.vectors))
+        if deep:
+            cuts, around = {}, (Around(position, contraction.depth[0], deep),)
     draft = Draft((*batch, vector, row), sizes, cuts, {n: tiles[n] for n in sizes})
-    draft.promotes = (Promotion(group.body.ops.index(op), k),)
+    draft.around = around
+    draft.promotes = (Promotion(position, k),)
     return draft
+
+
+def _even_block(extent: int, most: int) -> int:
+    """The largest even part of a dimension, of `most` points or less; 0 if all are much smaller."""
+    parts = (n for n in range(most, most // 4, -1) if n < extent and extent % n == 0)
+    return next(parts, 0)
 
 
 def _covered(extent: int, most: int, step: int) -> int:

@@ -237,6 +237,7 @@ class _Check:
     def _promotion(self, position: int, k: int) -> Iterator[str]:
         op = self.ops[position]
         names = names_of(op.maps[k])
+        blocks = {a.name: a.size for a in self.schedule.around if a.op == position}
         size = 1
         for i in op.space.iters:
             extent, shared = i.extent, i.name in self.group.shared
@@ -244,8 +245,9 @@ class _Check:
                 yield f"{i.name} has no known extent, and op {position} an operand that is promoted"
                 return
             points = self.tiles.get(i.name, 1) if shared else extent
+            block = blocks.get(i.name, 0)
             if i.name in names:
-                size *= points
+                size *= block if block and points % block == 0 else points
             elif shared and points < extent:
                 yield f"instances along {i.name} would make the same copy for op {position}"
         if size > _MOST_COPIED:

@@ -40,7 +40,8 @@ class Nest(TileAccess):
         self.op = op
         self.tiles = dict(op.tile)
         self.blocks = dict(op.blocks)
-        own = [i for i in op.space.iters if i.name not in lowering.group.shared]
+        shared = {*lowering.group.shared, *lowering.shared}
+        own = [i for i in op.space.iters if i.name not in shared]
         self.own_parallel = [i.name for i in own if i.kind != REDUCTION]
         self.reductions = [i.name for i in own if i.kind == REDUCTION]
         self.extents = {i.name: i.extent for i in op.space.iters}
@@ -184,10 +185,21 @@ class Nest(TileAccess):
             index = Value(INDEX_TYPE, reduction)
             self.base, self.extents[reduction] = {reduction: index}, s.step
             outer = self.low.enter()
+            self._make(reduction, index)
             self.parallel(0, add)
             self.low.leave(outer, (index,), (), s, ())
         self.base, self.extents[reduction] = {}, whole
         self.parallel(0, end)
+
+    def _make(self, reduction: str, index: Value) -> None:
+        """What is computed in each round of the loop around the op, for that round."""
+        self.low.shared[reduction] = (index, 1)
+        for op in self.low.made_in_rounds:
+            if isinstance(op, Generic) and op.results[0] in self.op.operands:
+                self.low.locate(op)
+                Nest(self.low, op).run()
+        del self.low.shared[reduction]
+        self.low.locate(self.op)
 
     def reduce_and_finish(self) -> None:
         """All of the op at one place of its parallel dimensions, results stored or kept."""

@@ -8,6 +8,8 @@ between ops stays in registers where one tile covers it, else in scratch. Extent
 not divide get a second, smaller tile at the end. `add` of a product becomes a multiply-add.
 Long sums are cut: `op.blocks` cuts a
 reduction into blocks, `op.cut` names loops, and each block or round starts from fresh accumulators.
+What only an op reads around which a loop over single blocks goes (`op.around`) is computed in that
+loop, and has memory for one round.
 
 A shared dimension whose extent is free is covered by loops around all ops of the group, in the
 steps of `group.cover`; one of an op's own by loops around that op. Vectors along it end in a
@@ -85,9 +87,9 @@ class _Lowering(GroupState):
 
     def scratch(self) -> None:
         """Allocate what passes from one op to another and does not fit a tile."""
-        for number, op in enumerate(self.group.body.ops):
+        for op in self.group.body.ops:
             assert isinstance(op, Generic)
-            self.b.loc = (f"#{number}",)
+            self.locate(op)
             nest = Nest(self, op)
             for k, v in enumerate(op.results):
                 if v not in self.memory and not nest.fits_registers(k):
@@ -96,9 +98,10 @@ class _Lowering(GroupState):
     def _scratch(self, op: Generic, k: int, v: Value) -> None:
         kept: list[int] = []
         extents: list[Dim] = []
+        single = {*self.shared, *self.made_in_rounds.get(op, ())}
         for axis, es in enumerate(zip(*op.maps_of(k), strict=True)):
             names = affine.symbols(es[0])
-            if len({*es}) == 1 and names and names <= set(self.shared):
+            if len({*es}) == 1 and names and names <= single:
                 continue
             steps = self.steps.get(str(es[0]))
             kept.append(axis)
@@ -114,10 +117,11 @@ class _Lowering(GroupState):
             for piece in self._pieces(name, points, steps, indices):
                 self._piece(piece, name, depth, indices)
             return
-        for number, op in enumerate(self.group.body.ops):
+        for op in self.group.body.ops:
             assert isinstance(op, Generic)
-            self.b.loc = (f"#{number}",)
-            Nest(self, op).run()
+            if op not in self.made_in_rounds:
+                self.locate(op)
+                Nest(self, op).run()
 
     def _piece(self, piece: Piece, name: str, depth: int, indices: Indices) -> None:
         """The loop of one step over a covered dimension."""
