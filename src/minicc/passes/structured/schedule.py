@@ -193,7 +193,10 @@ def _contraction(
     columns = [vector] if vector in group.shared else []
     within = _within_rows(contraction, batch, target)
     outer = [n for n in batch if n not in within]
-    grid = (*outer, *rows, *within, *columns) if within else (*batch, *columns, *rows)
+    if within or _is_read_once(contraction, rows, target):
+        grid = (*outer, *rows, *within, *columns)
+    else:
+        grid = (*batch, *columns, *rows)
     chosen = Draft(grid, tiles, cuts)
     for n in free & tiles.keys():
         others = prod(tiles[m] for m in rows if m != n and m in tiles)
@@ -203,6 +206,23 @@ def _contraction(
             tiles[n], others, vectors, depth, layout.along(n), target.registers, where
         )[1]
     return chosen
+
+
+def _is_read_once(contraction: Contraction, rows: Sequence[str], target: Target) -> bool:
+    """Whether all columns of some rows are computed, and then those of others.
+
+    Rows that do not stay in the second cache are read once so. What they are multiplied by stays.
+    """
+    op, lhs, rhs = contraction.op, contraction.lhs, contraction.rhs
+    if rhs is None or not rows:
+        return False
+    extents = op.space.typical
+    kept = prod(extents[n] for n in contraction.varies(rhs)) * contraction.vectors
+    read = prod(
+        extents[n] for n in (*rows, *contraction.depth[-1:]) if n in contraction.varies(lhs)
+    )
+    room = min(target.resident, target.l2 // 4)
+    return kept <= room and read * op.operands[lhs].type.dtype.bytes > target.l2 // 2
 
 
 def _within_rows(contraction: Contraction, batch: Sequence[str], target: Target) -> tuple[str, ...]:
