@@ -116,7 +116,11 @@ class Jitted:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """The function's result; arrays share memory with the arguments as NumPy's results do."""
-        values = self._parameters.bind(args, kwargs)
+        try:
+            values = self._parameters.bind(args, kwargs)
+        except UserError:
+            self.__wrapped__(*args, **kwargs)  # raises what Python raises
+            raise
         try:
             return self._called(Call(*self._parameters.key(values), values), args, kwargs)
         except Within:

@@ -247,3 +247,29 @@ def test_keys_of_dicts_keep_their_types() -> None:
     jitted = minicc.jit(lambda d: next(iter(d)))
     keys: list[Any] = [1, True, 1.0]
     assert [type(jitted({k: X})) for k in keys] == [int, bool, float]
+
+
+def of_defaults(x: Any, y: float, /, a: int = 2, b: tuple[int, ...] = (3, 4), *, c: int = 5) -> Any:
+    return x * y + a * b[1] - c
+
+
+def of_plain_defaults(x: Any, y: float = 7.0, b: tuple[int, ...] = (3, 4)) -> Any:
+    return x * y + b[1]
+
+
+def test_arguments_are_sorted_as_python_does() -> None:
+    x = np.arange(3.0)
+    first, second = minicc.jit(of_defaults), minicc.jit(of_plain_defaults)
+    others: list[dict[str, Any]] = [{}, {"c": 1}, {"b": (0, 1)}, {"b": (0, 1), "a": 9, "c": 1}]
+    for args, kwargs in itertools.product([(x, 2.0), (x, 3.0, 1), (x, 2.0, 6)], others):
+        if len(args) < 3 or "a" not in kwargs:
+            np.testing.assert_array_equal(first(*args, **kwargs), of_defaults(*args, **kwargs))
+    calls: list[tuple[tuple[Any, ...], dict[str, Any]]] = [
+        ((x,), {}), ((x, 2.0), {}), ((x, 2.0, (5, 6)), {}), ((x,), {"b": (5, 6)}), ((), {"x": x}),
+    ]  # fmt: skip
+    for args, kwargs in calls:
+        np.testing.assert_array_equal(second(*args, **kwargs), of_plain_defaults(*args, **kwargs))
+    calls = [((), {}), ((x, 1.0, (0, 1), 2), {}), ((x,), {"x": x}), ((x,), {"z": 1})]
+    for args, kwargs in calls:
+        with pytest.raises(TypeError, match="of_plain_defaults"):
+            second(*args, **kwargs)

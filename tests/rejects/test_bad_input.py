@@ -220,7 +220,7 @@ GIVEN: dict[str, tuple[Callable[[], Any], str]] = {
         "MC0149 error: the parameters of int are not known\n  hint: wrap it: lambda x: f(x)",
     ),
     "arguments that do not fit": (
-        lambda: minicc.jit(lambda a: a)(X, X),
+        lambda: minicc.jit(lambda a: a).lower(X, X),
         "MC0148 error: <lambda>(a): too many positional arguments",
     ),
     "a masked argument": (

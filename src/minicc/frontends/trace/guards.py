@@ -43,15 +43,15 @@ class Parameters:
             raise UserError("MC0149", text, hint="wrap it: lambda x: f(x)") from None
         self.names = tuple(self.signature.parameters)
         self.overlaps = False  # whether it matters which arrays share memory
-        self._plain = all(p.kind in _PLAIN for p in self.signature.parameters.values())
+        self._rests = self._defaults_after()
 
     def bind(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, ...]:
         """The arguments in the order of the parameters, defaults filled in.
 
         UserError (MC0148) where they do not fit the function.
         """
-        if self._plain and not kwargs and len(args) == len(self.names):
-            return args
+        if not kwargs and (rest := self._rests.get(len(args))) is not None:
+            return args + rest
         try:
             bound = self.signature.bind(*args, **kwargs)
         except TypeError as error:
@@ -59,6 +59,17 @@ class Parameters:
             raise UserError("MC0148", f"{name}{self.signature}: {error}") from None
         bound.apply_defaults()
         return tuple(bound.arguments.values())
+
+    def _defaults_after(self) -> dict[int, tuple[Any, ...]]:
+        """What follows so many arguments that are given in order, where they are enough."""
+        parameters = tuple(self.signature.parameters.values())
+        found: dict[int, tuple[Any, ...]] = {}
+        if all(p.kind in _PLAIN for p in parameters):
+            for count in range(len(parameters), -1, -1):
+                found[count] = tuple([p.default for p in parameters[count:]])
+                if count and parameters[count - 1].default is inspect.Parameter.empty:
+                    break
+        return found
 
     def call(self, f: Callable[..., Any], values: Sequence[Any]) -> Any:
         """What a function of these parameters gives for arguments that `bind` has sorted."""
@@ -201,6 +212,11 @@ def fingerprint(value: Any, kept: bool = False, depth: int = _DEPTH) -> Any:
     return id(value), fingerprint(state, kept, depth - 1)
 
 
+def _is_fixed(value: Any) -> bool:
+    """Whether a value is what it was while it is the same object."""
+    return isinstance(value, _FIXED) or (type(value) is tuple and all(map(_is_fixed, value)))
+
+
 class Environment:
     """The values from outside that a trace read."""
 
@@ -209,7 +225,7 @@ class Environment:
     def __init__(self, references: Sequence[Reference]) -> None:
         # with their prints, and whether to be the same is enough
         self._references: list[tuple[Reference, Any, bool]] = [
-            (r, was, isinstance(r.value, _FIXED) or was == id(r.value))
+            (r, was, _is_fixed(r.value) or was == id(r.value))
             for r in references
             for was in (fingerprint(r.value, kept=True),)
         ]

@@ -124,6 +124,8 @@ class Read(Action):
 
 def value_key(value: Any) -> Any:
     """Equal for Python values that are the same bit by bit."""
+    if type(value) in _NUMBERS:  # as most are
+        return type(value), attribute_key(value)
     if isinstance(value, np.ndarray):
         return "array", str(value.dtype), value.shape, value.tobytes()
     if isinstance(value, np.generic):
