@@ -11,7 +11,7 @@ then on: each instance has its own.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from math import inf
 from typing import Any
 
@@ -73,42 +73,97 @@ def _tile_function(function: Function) -> Function:
 
 def tile_group(group: Group, schedule: Schedule) -> Group:
     """One group as its schedule says."""
-    first = group.body.ops[0]
-    assert isinstance(first, Generic)
-    sizes = dict(schedule.tiles)
-    # an instance with its own copy of an operand, or its own blocks of sums, goes over panels
-    ordered = schedule.grid if schedule.around or schedule.promotes else ()
-    panels = {n: k for n, k in schedule.steps if ordered and sizes.get(n, 1) % k == 0}
-    splits = {
-        n: Split(n, first.space.extent_of(n), sizes[n], panels.get(n, 0))
-        for n in group.shared
-        if sizes.get(n, 1) > 1
-    }
-    shared: list[str] = []
-    for n in schedule.grid:
-        if n not in splits:
-            shared.append(n)
-        elif (outer := splits[n].outer) is not None:
-            shared.append(outer.name)
-    passed = {v for op in group.body.ops for v in op.results} - set(group.body.yields)
-    axes: dict[Value, Map] = {}
+    tiling = _Tiling(group, schedule)
     forward: dict[Value, Value] = {}
     ops: list[Op] = []
     for k, op in enumerate(group.body.ops):
         assert isinstance(op, Generic)
-        blocks = _block_splits(op, k, schedule)
-        cuts = _cuts(k, schedule, blocks)
-        fresh = _tile_generic(
-            op, schedule, splits, blocks, shared, ordered, passed, axes, forward, cuts
-        )
+        fresh = tiling.tiled(op, k, [forward.get(v, v) for v in op.operands])
         forward.update(zip(op.results, fresh.results, strict=True))
         ops.append(fresh)
-    yields = [forward[v] for v in group.body.yields]
-    body = Region(group.body.args, ops, yields)
-    left = schedule.tiled()
+    body = Region(group.body.args, ops, [forward[v] for v in group.body.yields])
     return group.rebuilt(
-        group.operands, (body,), shared=tuple(shared), cover=schedule.cover, schedule=left
+        group.operands,
+        (body,),
+        shared=tuple(tiling.shared),
+        cover=schedule.cover,
+        schedule=schedule.tiled(),
     )
+
+
+class _Tiling:
+    """How the dimensions that the ops of a group share are cut, and what passes between the ops."""
+
+    def __init__(self, group: Group, schedule: Schedule) -> None:
+        first = group.body.ops[0]
+        assert isinstance(first, Generic)
+        self.schedule = schedule
+        sizes = dict(schedule.tiles)
+        # an instance with its own copy of an operand, or its own blocks of sums, goes over panels
+        self.ordered = schedule.grid if schedule.around or schedule.promotes else ()
+        panels = {n: k for n, k in schedule.steps if self.ordered and sizes.get(n, 1) % k == 0}
+        self.splits = {
+            n: Split(n, first.space.extent_of(n), sizes[n], panels.get(n, 0))
+            for n in group.shared
+            if sizes.get(n, 1) > 1
+        }
+        self.shared: list[str] = []
+        for n in schedule.grid:
+            if n not in self.splits:
+                self.shared.append(n)
+            elif (outer := self.splits[n].outer) is not None:
+                self.shared.append(outer.name)
+        self.passed = {v for op in group.body.ops for v in op.results} - set(group.body.yields)
+        self.axes: dict[Value, Map] = {}  # of the results of ops that were tiled
+
+    def tiled(self, op: Generic, position: int, operands: Sequence[Value]) -> Generic:
+        """The op at a position of the group, with operands in the place of its own."""
+        blocks = _block_splits(op, position, self.schedule)
+        cut = {**self.splits, **_own_splits(op, self.schedule)}
+        every = {**cut, **blocks}
+        bound = affine.substitution({n: s.expression for n, s in every.items()})
+        space = _split_space(op.space, every, self.shared, self.ordered)
+        maps = [
+            self._map(v, m, self.axes.get(v, m), bound)
+            for v, m in zip(op.operands, op.input_maps, strict=True)
+        ]
+        maps += [
+            self._map(op.results[target], m, m, bound)
+            for target, m in zip(op.targets, op.yield_maps, strict=True)
+        ]
+        for k, v in enumerate(op.results):
+            self.axes[v] = op.maps_of(k)[0]
+        shapes = tuple(
+            _passed_shape(self.axes[v], shape, self.splits) if v in self.passed else shape
+            for v, shape in zip(op.results, op.shapes, strict=True)
+        )
+        return op.rebuilt(
+            operands,
+            space=space,
+            maps=tuple(maps),
+            shapes=shapes,
+            tile=self._tile(space, cut, blocks),
+            coordinates=tuple(map(bound, op.coordinates)),
+            **_cuts(position, self.schedule, blocks),
+        )
+
+    def _map(self, v: Value, m: Map, defined: Map, bound: Callable[[Dim], Dim]) -> Map:
+        """A map of a value; `defined` are the axes that one has which stays in the group."""
+        if v in self.passed:
+            return _passed_map(m, defined, self.splits, bound)
+        return tuple(map(bound, m))
+
+    def _tile(
+        self, space: Space, cut: Mapping[str, Split], blocks: Mapping[str, Split]
+    ) -> tuple[tuple[str, int], ...]:
+        """How many points of each dimension of a space an op handles at once."""
+        steps, inner = dict(self.schedule.steps), {n: s.inner.name for n, s in blocks.items()}
+        tiles = {s.inner.name: min(s.size, steps.get(n, s.size)) for n, s in cut.items()}
+        tiles.update({inner.get(n, n): t for n, t in self.schedule.tiles if n not in cut})
+        tiles.update({c.name: c.steps[0] for c in self.schedule.cover})
+        extents = {i.name: i.extent if isinstance(i.extent, int) else inf for i in space.iters}
+        limited = ((n, int(min(t, extents[n]))) for n, t in tiles.items() if n in extents)
+        return tuple([(n, t) for n, t in limited if t > 1])
 
 
 def _own_splits(op: Generic, schedule: Schedule) -> dict[str, Split]:
@@ -154,60 +209,6 @@ def _cuts(position: int, schedule: Schedule, blocks: Mapping[str, Split]) -> dic
             outer = split.outer if split is not None else None
             cuts["around"] = ((a.name, a.size) if outer is None else (outer.name, 1),)
     return cuts
-
-
-def _tile_generic(
-    op: Generic,
-    schedule: Schedule,
-    splits: Mapping[str, Split],
-    blocks: Mapping[str, Split],
-    shared: list[str],
-    ordered: tuple[str, ...],
-    passed: set[Value],
-    axes: dict[Value, Map],
-    forward: Mapping[Value, Value],
-    cuts: Mapping[str, Any],
-) -> Generic:
-    own = _own_splits(op, schedule)
-    cut = {**splits, **own}
-    every = {**cut, **blocks}
-    bound = affine.substitution({n: s.expression for n, s in every.items()})
-    space = _split_space(op.space, every, shared, ordered)
-    maps: list[Map] = []
-    for v, m in zip(op.operands, op.input_maps, strict=True):
-        if v in passed:
-            maps.append(_passed_map(m, axes[v], splits, bound))
-        else:
-            maps.append(tuple(map(bound, m)))
-    shapes: list[tuple[Dim, ...]] = []
-    for m, target in zip(op.yield_maps, op.targets, strict=True):
-        if op.results[target] in passed:
-            maps.append(_passed_map(m, m, splits, bound))
-        else:
-            maps.append(tuple(map(bound, m)))
-    for k, (v, shape) in enumerate(zip(op.results, op.shapes, strict=True)):
-        axes[v] = op.maps_of(k)[0]
-        shapes.append(_passed_shape(axes[v], shape, splits) if v in passed else shape)
-    steps = dict(schedule.steps)
-    tiles = {s.inner.name: min(s.size, steps.get(n, s.size)) for n, s in cut.items()}
-    inner = {n: s.inner.name for n, s in blocks.items()}
-    own_tiles = {inner.get(n, n): t for n, t in schedule.tiles if n not in cut}
-    tiles.update({n: t for n, t in own_tiles.items() if n in space})
-    tiles.update({c.name: c.steps[0] for c in schedule.cover})
-    limits = {i.name: i.extent if isinstance(i.extent, int) else inf for i in space.iters}
-    return op.rebuilt(
-        [forward.get(v, v) for v in op.operands],
-        space=space,
-        maps=tuple(maps),
-        shapes=tuple(shapes),
-        tile=tuple(
-            (n, int(min(t, limits[n])))
-            for n, t in tiles.items()
-            if n in space and min(t, limits[n]) > 1
-        ),
-        coordinates=tuple(map(bound, op.coordinates)),
-        **cuts,
-    )
 
 
 def _split_space(
