@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from minicc.backends.layout import Layout
-from minicc.ir.arrays import NOWHERE, Array
+from minicc.ir.arrays import Code
 
 if TYPE_CHECKING:
     from minicc.ir.core import Module
@@ -71,22 +71,8 @@ class Backend(Protocol):
         ...
 
 
-class Executable(Protocol):
-    """A compiled program. May be entered from several Python threads at once.
-
-    `donated` are inputs, each with the output that is what is left of it; `sure` says whether no
-    run can fail.
-    """
-
-    donated: Sequence[tuple[int, int]]
-    sure: bool
-
-    def run(self, inputs: Sequence[Array], *, into: Mapping[int, Array] = NOWHERE) -> list[Array]:
-        """The outputs for C-contiguous inputs of the expected types, in the order of `main`.
-
-        Some go `into` arrays of the caller's; one that an input is donated for may be that input.
-        """
-        ...
+class Executable(Code, Protocol):
+    """A compiled program. May be entered from several Python threads at once."""
 
     def fits(self, shapes: Sequence[tuple[int, ...]]) -> bool:
         """Whether the program is for inputs of these shapes."""

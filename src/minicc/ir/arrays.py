@@ -1,4 +1,7 @@
-"""Memory for arrays that machine code reads: aligned, so that no vector lies across two lines."""
+"""Memory for arrays that machine code reads: aligned, so that no vector lies across two lines.
+
+And what runs such code on arrays, whoever made it.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from math import prod
 from sys import getrefcount
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -15,6 +18,24 @@ NOWHERE: Mapping[int, Array] = MappingProxyType({})  # arrays for outputs, of wh
 ALIGNMENT = 128  # bytes: two cache lines, which are fetched together
 _LARGE = 1 << 14
 _VAST = 1 << 20  # bytes that the system gives and takes back page by page
+
+
+class Code(Protocol):
+    """Compiled code.
+
+    `donated` are inputs, each with the output that is what is left of it; `sure` says whether no
+    run can fail.
+    """
+
+    donated: Sequence[tuple[int, int]]
+    sure: bool
+
+    def run(self, inputs: Sequence[Array], *, into: Mapping[int, Array] = NOWHERE) -> list[Array]:
+        """The outputs for C-contiguous inputs of the expected types, in order.
+
+        Some go `into` arrays of the caller's; one that an input is donated for may be that input.
+        """
+        ...
 
 
 class Kept:

@@ -15,7 +15,6 @@ from minicc.frontends.trace.loop_body import in_all_sizes
 from minicc.frontends.trace.numbers import Number
 from minicc.frontends.trace.paths import (
     Action,
-    Code,
     Edge,
     Finish,
     Node,
@@ -27,6 +26,7 @@ from minicc.frontends.trace.pytree import Slot, mapped
 from minicc.frontends.trace.recorder import Recorder, type_of
 from minicc.frontends.trace.states import State
 from minicc.frontends.trace.tracer import Tracer
+from minicc.ir.arrays import Code
 from minicc.ir.core import Array, Function, Module, Op, Region, Value
 from minicc.ir.printer import print_module
 

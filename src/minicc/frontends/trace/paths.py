@@ -14,32 +14,17 @@ of the node that it leads to, so a node may follow itself: a loop.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from minicc.errors import UnsupportedError
 from minicc.frontends.trace.pytree import Slot, mapped, rebuild
-from minicc.ir.arrays import NOWHERE
+from minicc.ir.arrays import Code
 from minicc.ir.core import Array, Module, attribute_key
 
 EDGES = 64  # outcomes of one break that are remembered
 _NUMBERS = (bool, int, float, complex)
-
-
-class Code(Protocol):
-    """Compiled code of a segment.
-
-    `donated` are inputs, each with the output that is what is left of it; `sure` says whether no
-    run can fail.
-    """
-
-    donated: Sequence[tuple[int, int]]
-    sure: bool
-
-    def run(self, inputs: Sequence[Array], *, into: Mapping[int, Array] = NOWHERE) -> list[Array]:
-        """The outputs for dense arrays, some `into` arrays that are given for them."""
-        ...
 
 
 class Outcome(NamedTuple):
