@@ -28,9 +28,14 @@ def with_more(x: Any, w: Any) -> Any:
     return np.maximum(x @ w + w[0], 0) * 2
 
 
+def of_a_part(x: Any, w: Any) -> Any:
+    return x[5:, 40:] @ w[:, 3:]
+
+
 CASES: dict[str, tuple[Callable[..., Any], tuple[int, ...], tuple[int, ...], type]] = {
     "a matrix": (product, (1501, 1440), (1440, 530), f32),
     "rows apart": (turned, (1301, 1701), (1301, 577), f32),
+    "a part of a larger one": (of_a_part, (1506, 1480), (1440, 533), f32),
     "what is done with it": (with_more, (1300, 900), (900, 300), f64),
     "integers": (product, (1100, 1000), (1000, 260), np.int64),
 }

@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from minicc.ir import arith
+from minicc.ir.affine import Expr
 from minicc.ir.core import Op, Value
 from minicc.ir.space import PARALLEL, REDUCTION
 from minicc.ir.structured import Generic, contiguous_name, names_of, plain_names
@@ -50,9 +51,13 @@ class Contraction(NamedTuple):
 
     @property
     def reads_matrices(self) -> bool:
-        """Whether no element of either operand stands at several points, as in a convolution."""
+        """Whether no element of either operand stands at several points, as in a convolution.
+
+        It may be a part of a larger one.
+        """
         maps = [self.op.input_maps[k] for k in (self.lhs, self.rhs) if k is not None]
-        return len(maps) == 2 and all(plain_names(m) is not None for m in maps)
+        starts = [tuple([e - e.const for e in m if isinstance(e, Expr)]) for m in maps]
+        return len(maps) == 2 and all(plain_names(m) is not None for m in starts)
 
     @property
     def vectors(self) -> int:
