@@ -83,9 +83,10 @@ class Parameters:
         """The key of a call, its arrays in order, its numbers; Within where some are traced."""
         leaves: list[Any] = []
         numbers: list[Any] = []
-        named = zip(self.names, values, strict=True)
         try:
-            parts = [flatten(value, leaves, numbers, name) for name, value in named]
+            # `map`, for this is asked at each call
+            same = itertools.repeat(leaves), itertools.repeat(numbers)
+            parts = list(map(flatten, values, *same, self.names))
         except UserError:
             for value in values:
                 mapped(_require_outside, value)

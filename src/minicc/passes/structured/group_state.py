@@ -147,13 +147,13 @@ class GroupState:
         return outer.emit_all(kernel.Range, start, stop, tuple(inits), step=step, body=body)
 
 
-def _made_in_rounds(group: Group) -> dict[Op, tuple[str, ...]]:
-    """The ops that are computed in each round of a loop around another one, with its reductions.
+def _made_in_rounds(group: Group) -> dict[Generic, tuple[str, ...]]:
+    """The ops that are computed in each round of a loop around another one, with its dimensions.
 
     That one alone reads what they give, and in a round what they give at one point of that loop.
     """
     ops = [op for op in group.body.ops if isinstance(op, Generic)]
-    found: dict[Op, tuple[str, ...]] = {}
+    found: dict[Generic, tuple[str, ...]] = {}
     for op in ops:
         (result, *others) = op.results
         readers = [reader for reader in ops if result in reader.operands]

@@ -195,7 +195,7 @@ class Nest(TileAccess):
         """What is computed in each round of the loop around the op, for that round."""
         self.low.shared[reduction] = (index, 1)
         for op in self.low.made_in_rounds:
-            if isinstance(op, Generic) and op.results[0] in self.op.operands:
+            if op.results[0] in self.op.operands:
                 self.low.locate(op)
                 Nest(self.low, op).run()
         del self.low.shared[reduction]

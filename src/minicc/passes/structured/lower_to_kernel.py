@@ -6,10 +6,9 @@ For each op of the group, in order: loops over the parallel dimensions that are 
 them loops over its reductions that carry accumulators, innermost the body on tiles. What passes
 between ops stays in registers where one tile covers it, else in scratch. Extents that a tile does
 not divide get a second, smaller tile at the end. `add` of a product becomes a multiply-add.
-Long sums are cut: `op.blocks` cuts a
-reduction into blocks, `op.cut` names loops, and each block or round starts from fresh accumulators.
-What only an op reads around which a loop over single blocks goes (`op.around`) is computed in that
-loop, and has memory for one round.
+Long sums are cut: `op.blocks` cuts a reduction into blocks, `op.cut` names loops, and each block or
+round starts from fresh accumulators. Where a loop over blocks goes around an op (`op.around`), what
+this op alone reads is computed in each of its rounds, and has memory for one.
 
 A shared dimension whose extent is free is covered by loops around all ops of the group, in the
 steps of `group.cover`; one of an op's own by loops around that op. Vectors along it end in a
