@@ -27,6 +27,9 @@ Real = Any  # mpmath has no annotations: an mpf
 Function = Callable[[Real], Real]
 OUTPUT = pathlib.Path(__file__).parent.parent / "src/minicc/backends/llvm/coefficients.py"
 GRID = 2000
+# the largest float64 has 1024 bits before the point; near a multiple of a quarter of a turn 65 of
+# those after it are 0, and 60 more are wanted
+TURN_SCALE, TURN_PARTS = 200, 45
 TINY = 1e-9  # arguments nearer to zero are left out: there f and w are 0 / 0
 
 HEADER = '''"""Coefficients of the vector mathematics. Generated; don't edit.
@@ -34,7 +37,7 @@ HEADER = '''"""Coefficients of the vector mathematics. Generated; don't edit.
 tools/derive_polynomials.py derives them:
 minimax polynomials of our own (Remez exchange in 60 digits, rounded to the format), lowest power
 first. The comment at each gives the weighted minimax error after rounding, relative to the result.
-`FLOAT` holds those for float32, `DOUBLE` those for float64.
+`FLOAT` holds those for float32, `DOUBLE` those for float64. Below them stand parts of pi.
 """
 
 from typing import NamedTuple
@@ -56,6 +59,11 @@ class Coefficients(NamedTuple):
     erf_large: tuple[float, ...]
     erf_clamp: float
     tanh_clamp: float
+    sin: tuple[float, ...]
+    cos: tuple[float, ...]
+    atan: tuple[float, ...]
+    asin: tuple[float, ...]
+    sinh: tuple[float, ...]
     ln2: tuple[float, float] = (0.0, 0.0)
     log2_first: tuple[float, float] = (0.0, 0.0)
     log2_third: tuple[float, float] = (0.0, 0.0)
@@ -244,6 +252,46 @@ def problems() -> list[Problem]:
             {"FLOAT": 6, "DOUBLE": 19},
         ),
         Problem(
+            "sin",
+            "(sin(r) / r - 1) / z in z = r**2 on an eighth of a turn, error relative to sin(r)",
+            lambda z: (mpmath.sin(mpmath.sqrt(z)) / mpmath.sqrt(z) - 1) / z,
+            lambda z: mpmath.sqrt(z) * z / mpmath.sin(mpmath.sqrt(z)),
+            lambda form: (mpf(0), (mpmath.pi / 4 * mpf("1.001")) ** 2),
+            {"FLOAT": 3, "DOUBLE": 5},
+        ),
+        Problem(
+            "cos",
+            "(cos(r) - 1 + z / 2) / z**2 in z = r**2, error relative to cos(r)",
+            lambda z: (mpmath.cos(mpmath.sqrt(z)) - 1 + z / 2) / z**2,
+            lambda z: z**2 / mpmath.cos(mpmath.sqrt(z)),
+            lambda form: (mpf(0), (mpmath.pi / 4 * mpf("1.001")) ** 2),
+            {"FLOAT": 2, "DOUBLE": 5},
+        ),
+        Problem(
+            "atan",
+            "(atan(x) / x - 1) / z in z = x**2 up to a sixteenth of a turn, error relative to it",
+            lambda z: (mpmath.atan(mpmath.sqrt(z)) / mpmath.sqrt(z) - 1) / z,
+            lambda z: mpmath.sqrt(z) * z / mpmath.atan(mpmath.sqrt(z)),
+            lambda form: (mpf(0), mpmath.tan(mpmath.pi / 8) ** 2),
+            {"FLOAT": 4, "DOUBLE": 11},
+        ),
+        Problem(
+            "asin",
+            "(asin(x) / x - 1) / z in z = x**2 on |x| <= 1/2, error relative to asin(x)",
+            lambda z: (mpmath.asin(mpmath.sqrt(z)) / mpmath.sqrt(z) - 1) / z,
+            lambda z: mpmath.sqrt(z) * z / mpmath.asin(mpmath.sqrt(z)),
+            lambda form: (mpf(0), mpf(1) / 4),
+            {"FLOAT": 4, "DOUBLE": 12},
+        ),
+        Problem(
+            "sinh",
+            "(sinh(x) / x - 1) / z in z = x**2 on |x| <= 1, error relative to sinh(x)",
+            lambda z: (mpmath.sinh(mpmath.sqrt(z)) / mpmath.sqrt(z) - 1) / z,
+            lambda z: mpmath.sqrt(z) * z / mpmath.sinh(mpmath.sqrt(z)),
+            lambda form: (mpf(0), mpf(1)),
+            {"FLOAT": 3, "DOUBLE": 6},
+        ),
+        Problem(
             "log2_tail",
             "(log2((1 + s) / (1 - s)) / s - first - third z) / z**2, z = s**2, relative to it",
             log2_tail,
@@ -295,13 +343,50 @@ def constants(form: Format) -> list[str]:
     ]
 
 
+def parts(x: Real, bits: int, count: int) -> tuple[list[float], Real]:
+    """A positive number as so many numbers of so many bits each, and what is left."""
+    found: list[float] = []
+    place = math.floor(mpmath.log(x, 2)) + 1
+    for k in range(1, count + 1):
+        unit = mpf(2) ** (place - k * bits)
+        found.append(float(mpmath.floor(x / unit) * unit))
+        x -= mpf(found[-1])
+    return found, x
+
+
+def of_pi() -> str:
+    """Pi in parts, whose products with short numbers are exact."""
+    half, rest = parts(mpmath.pi / 2, 33, 3)
+    quarter, quarter_rest = parts(mpmath.pi / 4, 50, 1)
+    with mpmath.workprec(2000):
+        turns, _ = parts(2**TURN_SCALE / (2 * mp.pi), 26, TURN_PARTS)
+    return "\n".join(
+        [
+            "# a quarter of a turn in three parts of 33 bits and what is left",
+            tuple_of("QUARTER_TURN", [*half, float(rest)]),
+            "# an eighth of a turn in a part of 50 bits and what is left",
+            tuple_of("EIGHTH_TURN", [*quarter, float(quarter_rest)]),
+            "# a whole turn, the nearest number and what is left",
+            tuple_of("TURN", [float(2 * mp.pi), float(2 * mp.pi - float(2 * mp.pi))]),
+            f"# the inverse of a turn times 2**{TURN_SCALE}, in parts of 26 bits",
+            f"INVERSE_TURN_SCALE = {TURN_SCALE}",
+            tuple_of("INVERSE_TURN", turns),
+        ]
+    )
+
+
+def tuple_of(name: str, values: list[float]) -> str:
+    """The lines of a tuple."""
+    return "\n".join([f"{name} = (", *[f"    {value!r}," for value in values], ")"])
+
+
 def generate() -> str:
     """The text of the generated module."""
     blocks = []
     for form in (FLOAT, DOUBLE):
         lines = constants(form) + [problem.solve(form) for problem in problems()]
         blocks.append("\n".join([f"{form.name} = Coefficients(", *filter(None, lines), ")"]))
-    return HEADER + "\n" + "\n\n".join(blocks) + "\n"
+    return HEADER + "\n" + "\n\n".join([*blocks, of_pi()]) + "\n"
 
 
 def main() -> None:

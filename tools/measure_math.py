@@ -22,6 +22,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from minicc.backends.llvm import circular, hyperbolic
 from minicc.backends.llvm import math as vector_math
 from minicc.backends.llvm.isa.table import writer_for
 from minicc.backends.llvm.link import Object, link
@@ -42,6 +43,17 @@ FUNCTIONS: dict[str, Callable[[Writer, Vec, str], str]] = {
     "tanh": vector_math.tanh,
     "erf": vector_math.erf,
     "sigmoid": vector_math.sigmoid,
+    "sin": circular.sin,
+    "cos": circular.cos,
+    "tan": circular.tan,
+    "asin": circular.asin,
+    "acos": circular.acos,
+    "atan": circular.atan,
+    "sinh": hyperbolic.sinh,
+    "cosh": hyperbolic.cosh,
+    "asinh": hyperbolic.asinh,
+    "acosh": hyperbolic.acosh,
+    "atanh": hyperbolic.atanh,
 }
 
 
@@ -64,7 +76,7 @@ class Loop:
         w = writer_for(target)
         w.line("br label %body")
         w.label("body")
-        w.line("%i = phi i64 [ 0, %entry ], [ %next, %body ]")
+        start = len(w.lines)
         x = w.inst(f"getelementptr {t.element}, ptr %in, i64 %i")
         x = w.inst(f"load {t}, ptr {x}, align {t.bits // 8}")
         y = FUNCTIONS[name](w, t, x)
@@ -73,6 +85,7 @@ class Loop:
         w.line(f"%next = add i64 %i, {t.lanes}")
         w.line("%more = icmp slt i64 %next, %n")
         w.line("br i1 %more, label %body, label %end")
+        w.lines.insert(start, f"  %i = phi i64 [ 0, %entry ], [ %next, %{w.block} ]")
         w.label("end")
         w.line("ret void")
         head = "define void @loop(ptr noalias %in, ptr noalias %out, i64 %n) {\nentry:"

@@ -133,10 +133,11 @@ def _elementwise() -> list[Case]:
     for dtype in ("f32", "f64", "f16"):
         one = (_t(dtype, 3, 50),)
         cases.append(Case(f"{power.opname}-{dtype}", power, one, _of_nonpositive(power), False, 2))
-    for unary in CIRCULAR:
-        for dtype in ("f32", "f16"):
-            one = (_t(dtype, 3, 50),)
-            cases.append(Case(f"{unary.opname}-{dtype}", unary, one, _emit(unary), False, 4))
+    for circular in CIRCULAR:
+        for dtype in ("f32", "f16", "f64"):
+            given = (_t(dtype, 3, 50),) * (2 if circular is graph.Atan2 else 1)
+            name = f"{circular.opname}-{dtype}"
+            cases.append(Case(name, circular, given, _emit(circular), False, 4))
     cases.append(Case("graph.not", graph.Not, (_t("bool", 33),), _emit(graph.Not)))
     for dtype, ulps in (("f32", 2), ("f64", 1), ("f16", 1)):
         pair = (_t(dtype, 7, 60), _t(dtype, 7, 60))
@@ -153,6 +154,7 @@ CIRCULAR: tuple[type[Op], ...] = (
     graph.Asin,
     graph.Acos,
     graph.Atan,
+    graph.Atan2,
     graph.Sinh,
     graph.Cosh,
     graph.Asinh,

@@ -184,6 +184,10 @@ class Pow(Binary, name="arith.pow", kinds="f", compute=_wide(np.power)):
     """a to the power b, for floats."""
 
 
+class Atan2(Binary, name="arith.atan2", kinds="f", compute=_wide(np.arctan2)):
+    """The angle of the point (b, a), with a's sign: the inverse tangent of a / b."""
+
+
 class And(Binary, name="arith.and", kinds="iub", compute=np.bitwise_and):
     """Bitwise and; logical on booleans."""
 
@@ -254,6 +258,50 @@ class Tanh(Unary, name="arith.tanh", kinds="f", compute=_wide(np.tanh)):
 
 class Erf(Unary, name="arith.erf", kinds="f", compute=_wide(_erf)):
     """The error function."""
+
+
+class Sin(Unary, name="arith.sin", kinds="f", compute=_wide(np.sin)):
+    """The sine; NaN at infinities."""
+
+
+class Cos(Unary, name="arith.cos", kinds="f", compute=_wide(np.cos)):
+    """The cosine; NaN at infinities."""
+
+
+class Tan(Unary, name="arith.tan", kinds="f", compute=_wide(np.tan)):
+    """The tangent; NaN at infinities."""
+
+
+class Asin(Unary, name="arith.asin", kinds="f", compute=_wide(np.arcsin)):
+    """The inverse of the sine; NaN outside of -1 to 1."""
+
+
+class Acos(Unary, name="arith.acos", kinds="f", compute=_wide(np.arccos)):
+    """The inverse of the cosine; NaN outside of -1 to 1."""
+
+
+class Atan(Unary, name="arith.atan", kinds="f", compute=_wide(np.arctan)):
+    """The inverse of the tangent."""
+
+
+class Sinh(Unary, name="arith.sinh", kinds="f", compute=_wide(np.sinh)):
+    """The hyperbolic sine."""
+
+
+class Cosh(Unary, name="arith.cosh", kinds="f", compute=_wide(np.cosh)):
+    """The hyperbolic cosine."""
+
+
+class Asinh(Unary, name="arith.asinh", kinds="f", compute=_wide(np.arcsinh)):
+    """The inverse of the hyperbolic sine."""
+
+
+class Acosh(Unary, name="arith.acosh", kinds="f", compute=_wide(np.arccosh)):
+    """The inverse of the hyperbolic cosine; NaN below 1."""
+
+
+class Atanh(Unary, name="arith.atanh", kinds="f", compute=_wide(np.arctanh)):
+    """The inverse of the hyperbolic tangent; infinite at -1 and 1, NaN outside."""
 
 
 class Floor(Unary, name="arith.floor", kinds="f", compute=_wide(np.floor)):
@@ -352,7 +400,9 @@ class Constant(Op, name="arith.constant"):
         )
 
 
-_LONG = (Exp, Exp2, Exp2Nonpositive, Log, Tanh, Erf, Pow)
+_CIRCULAR = (Sin, Cos, Tan, Asin, Acos, Atan, Atan2)
+_HYPERBOLIC = (Sinh, Cosh, Tanh, Asinh, Acosh, Atanh)
+_LONG = (Exp, Exp2, Exp2Nonpositive, Log, Erf, Pow, *_CIRCULAR, *_HYPERBOLIC)
 _DIVISIONS = (Div, FloorDiv, Mod)
 _INSTRUCTIONS = 16  # of a long op, about
 

@@ -127,7 +127,7 @@ def _parts(at: tuple[Dim, ...], strides: tuple[Dim, ...], rank: int) -> tuple[tu
 
 def _pointer(e: Emitter, pointer: str, element: str, offset: Expr) -> str:
     """A pointer so many elements further; each term is added before the loops that keep it."""
-    return _reached(e, pointer, element, offset, e.loop, e.block, e.w.lines)
+    return _reached(e, pointer, element, offset, e.loop, e.w.block, e.w.lines)
 
 
 def _reached(

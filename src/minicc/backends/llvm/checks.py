@@ -49,14 +49,14 @@ def check(e: Emitter, op: kernel.Check) -> None:
     after = w.binary("add", _I64, index, extent)
     place = w.select(_I64, negative, after, index)
     inside = w.compare("ult", _I64, place, extent)
-    bad, good, before = w.fresh("bad"), w.fresh("good"), e.block
+    bad, good, before = w.fresh("bad"), w.fresh("good"), w.block
     w.line(f"br i1 {inside}, label %{good}, label %{bad}")
-    e.start(bad)
+    w.label(bad)
     failed = w.inst(f"getelementptr i64, ptr {STATUS}, i64 {WORDS * e.checks}")
     least = w.inst(f"getelementptr i64, ptr {STATUS}, i64 {WORDS * e.checks + 1}")
     w.line(f"store atomic i64 1, ptr {failed} monotonic, align 8")
     w.inst(f"atomicrmw min ptr {least}, i64 {index} monotonic")
     w.line(f"br label %{good}")
-    e.start(good)
+    w.label(good)
     e.number(op.result, w.inst(f"phi i64 [ {place}, %{before} ], [ 0, %{bad} ]"))
     e.checks += 1

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from minicc.backends.llvm import math
+from minicc.backends.llvm import circular, hyperbolic, math
 from minicc.backends.llvm.narrow import extend, held_as, is_narrow, shrink, truncate, widen
 from minicc.backends.llvm.power import power
 from minicc.backends.llvm.tiles import ELEMENT
@@ -224,11 +224,23 @@ TABLE: dict[type[Op], Emit] = {
     arith.Log: _function(math.log),
     arith.Tanh: _function(math.tanh),
     arith.Erf: _function(math.erf),
+    arith.Sin: _function(circular.sin),
+    arith.Cos: _function(circular.cos),
+    arith.Tan: _function(circular.tan),
+    arith.Asin: _function(circular.asin),
+    arith.Acos: _function(circular.acos),
+    arith.Atan: _function(circular.atan),
+    arith.Sinh: _function(hyperbolic.sinh),
+    arith.Cosh: _function(hyperbolic.cosh),
+    arith.Asinh: _function(hyperbolic.asinh),
+    arith.Acosh: _function(hyperbolic.acosh),
+    arith.Atanh: _function(hyperbolic.atanh),
     arith.Sqrt: _intrinsic("sqrt"),
     arith.Floor: _intrinsic("floor"),
     arith.Ceil: _intrinsic("ceil"),
     arith.Round: _intrinsic("rint"),
     arith.Pow: lambda w, t, d, x: power(w, t, x[0], x[1]),
+    arith.Atan2: lambda w, t, d, x: circular.atan2(w, t, x[0], x[1]),
     arith.Not: _not,
     arith.Fma: _fma,
 }

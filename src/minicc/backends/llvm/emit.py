@@ -41,23 +41,23 @@ _MANY = 8  # vectors for which a long function becomes a loop
 def _for(e: Emitter, op: kernel.For) -> None:
     """A loop that runs at least once: what is carried is looked at after the body."""
     w = e.w
-    head, before, (index, inits, initial, names) = w.fresh("for"), e.block, _carried(e, op)
+    head, before, (index, inits, initial, names) = w.fresh("for"), w.block, _carried(e, op)
     outer, e.loop, first = e.loop, Loop(index, e.loop), len(w.lines)
     w.line(f"br label %{head}")
-    e.start(head)
+    w.label(head)
     slot = len(w.lines)  # the phis are written when the values of the back edge are known
     e.region(op.body)
     yielded = [e.tile(v).all_parts() for v in op.body.yields]
     following = w.inst(f"add nuw nsw i64 {index}, {op.step}")
     w.line(f"; {op.hi - op.lo} by {op.step}")
     more = w.inst(f"icmp slt i64 {following}, {op.hi}")
-    tail, done = e.block, w.fresh("done")
+    tail, done = w.block, w.fresh("done")
     w.line(f"br i1 {more}, label %{head}, label %{done}")
     phis = [f"  {index} = phi i64 [ {op.lo}, %{before} ], [ {following}, %{tail} ]"]
     w.lines[slot:slot] = phis + _phis(inits, names, initial, before, yielded, tail)
     w.lines[first:first] = e.loop.lines
     e.loop = outer
-    e.start(done)
+    w.label(done)
     for result, parts in zip(op.results, yielded, strict=True):
         e.define(result, list(parts))
 
@@ -66,25 +66,25 @@ def _range(e: Emitter, op: kernel.Range) -> None:
     """A loop that may have no rounds: what is carried is looked at in front of the body."""
     w = e.w
     head, inside, done = w.fresh("range"), w.fresh("round"), w.fresh("done")
-    before, (index, inits, initial, names) = e.block, _carried(e, op)
+    before, (index, inits, initial, names) = w.block, _carried(e, op)
     start, stop = e.env[op.start], e.env[op.stop]
     outer, e.loop, first = e.loop, Loop(index, e.loop), len(w.lines)
     w.line(f"br label %{head}")
-    e.start(head)
+    w.label(head)
     slot = len(w.lines)
     more = w.inst(f"icmp slt i64 {index}, {stop}")
     w.line(f"br i1 {more}, label %{inside}, label %{done}")
-    e.start(inside)
+    w.label(inside)
     e.region(op.body)
     yielded = [e.tile(v).all_parts() for v in op.body.yields]
     following = w.inst(f"add nuw nsw i64 {index}, {op.step}")
-    tail = e.block
+    tail = w.block
     w.line(f"br label %{head}")
     phis = [f"  {index} = phi i64 [ {start}, %{before} ], [ {following}, %{tail} ]"]
     w.lines[slot:slot] = phis + _phis(inits, names, initial, before, yielded, tail)
     w.lines[first:first] = e.loop.lines
     e.loop = outer
-    e.start(done)
+    w.label(done)
     for result, parts in zip(op.results, names, strict=True):
         e.define(result, list(parts))
 
@@ -180,9 +180,9 @@ def _looped(
         for k in range(together * rounds):
             for slot, x in zip(slots, given[min(k, len(given) - 1)], strict=True):
                 w.line(f"store {vec} {x}, ptr {at(slot, vec, k)}")
-        head, done, index, before = w.fresh("each"), w.fresh("done"), f"%{w.fresh('i')}", e.block
+        head, done, index, before = w.fresh("each"), w.fresh("done"), f"%{w.fresh('i')}", w.block
         w.line(f"br label %{head}")
-        e.start(head)
+        w.label(head)
         phi = len(w.lines)
         xs = [w.inst(f"load {wide}, ptr {at(slot, wide, index)}") for slot in slots]
         made = elementwise.apply(op, w, wide.lanes, dtype, xs, dtype)
@@ -190,8 +190,8 @@ def _looped(
         following = w.inst(f"add nuw nsw i64 {index}, 1")
         more = w.inst(f"icmp ult i64 {following}, {rounds}")
         w.line(f"br i1 {more}, label %{head}, label %{done}")
-        w.lines.insert(phi, f"  {index} = phi i64 [ 0, %{before} ], [ {following}, %{head} ]")
-        e.start(done)
+        w.lines.insert(phi, f"  {index} = phi i64 [ 0, %{before} ], [ {following}, %{w.block} ]")
+        w.label(done)
         for k, number in enumerate(numbers):
             parts[number] = w.inst(f"load {vec}, ptr {at(slots[0], vec, k)}")
     return parts
@@ -328,15 +328,15 @@ def _grid_loops(e: Emitter, coordinates: tuple[Value, ...], body: Region) -> Non
     ends: list[tuple[str, str, str, str, int]] = []
     for axis, c in enumerate(coordinates):
         head, inside, after = w.fresh("grid"), w.fresh("instance"), w.fresh("after")
-        before = e.block
+        before = w.block
         w.line(f"br label %{head}")
-        e.start(head)
+        w.label(head)
         name = f"%{w.fresh('g')}"
         slot = len(w.lines)
         w.lines.append("")
         more = w.inst(f"icmp slt i64 {name}, %hi{axis}")
         w.line(f"br i1 {more}, label %{inside}, label %{after}")
-        e.start(inside)
+        w.label(inside)
         e.env[c] = name
         ends.append((head, after, name, before, slot))
     e.region(body)
@@ -344,6 +344,6 @@ def _grid_loops(e: Emitter, coordinates: tuple[Value, ...], body: Region) -> Non
         head, after, name, before, slot = ends[axis]
         following = w.inst(f"add nuw nsw i64 {name}, 1")
         w.line(f"br label %{head}")
-        w.lines[slot] = f"  {name} = phi i64 [ %lo{axis}, %{before} ], [ {following}, %{e.block} ]"
-        e.start(after)
+        w.lines[slot] = f"  {name} = phi i64 [ %lo{axis}, %{before} ], [ {following}, %{w.block} ]"
+        w.label(after)
     w.line("ret void")

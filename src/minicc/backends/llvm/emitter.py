@@ -47,7 +47,6 @@ class Emitter:
         self.w = writer_for(target)
         self.env: dict[Value, Any] = {}
         self.entry: list[str] = []
-        self.block = "entry"
         self.pointers: dict[object, str] = {}
         self.loop: Loop | None = None
         self.lazy: set[Op] = set()
@@ -86,11 +85,6 @@ class Emitter:
             name = self.pointers[key] = f"%{self.w.fresh('slots')}"
             self.entry.append(f"  {name} = alloca [{count} x {vec}], align 64")
         return self.pointers[key]
-
-    def start(self, label: str) -> None:
-        """Begin a block."""
-        self.w.label(label)
-        self.block = label
 
     def region(self, region: Region) -> None:
         """Emit the ops of a region in order."""

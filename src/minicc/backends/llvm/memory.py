@@ -68,7 +68,7 @@ def _count(e: Emitter, op: kernel.Load | kernel.Store | kernel.Mask) -> str:
 
 def inside(e: Emitter, count: str, start: int, width: int) -> str:
     """The mask of a vector: which of its elements, from `start` on, are below a count."""
-    key = e.block, count, start, width
+    key = e.w.block, count, start, width
     if key not in e.pointers:
         vec = Vec(width, "i32")
         number = splat(e.w, vec, e.w.inst(f"trunc i64 {count} to i32"))

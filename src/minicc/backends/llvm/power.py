@@ -1,8 +1,7 @@
 """Powers as inlined vector code: through a logarithm of twice the precision.
 
 The error of a power is that of its logarithm times the exponent, so the logarithm of a float64 is
-the sum of two numbers (T. Dekker, "A floating-point technique for extending the available
-precision", 1971).
+the sum of two numbers (see `pairs`).
 """
 
 from minicc.backends.llvm.math import (
@@ -17,6 +16,7 @@ from minicc.backends.llvm.math import (
     split,
     with_sign,
 )
+from minicc.backends.llvm.pairs import Pair, difference_from_product, exact_sum, times
 from minicc.backends.llvm.writer import Vec, Writer
 
 
@@ -62,9 +62,6 @@ def power(w: Writer, t: Vec, a: str, b: str) -> str:
     return p if t == wide else w.convert("fptrunc", wide, p, t)
 
 
-Pair = tuple[str, str]  # a number of twice the precision: the nearest float64 and the rest
-
-
 def _power(w: Writer, t: Vec, a: str, b: str) -> str:
     """A to the power b for a positive finite a: 2**(b log2 a), log2 a in twice the precision.
 
@@ -74,15 +71,15 @@ def _power(w: Writer, t: Vec, a: str, b: str) -> str:
     reach = w.splat(t, 2.0**64)
     b = w.select(t, w.compare("ogt", t, absolute(w, t, b), reach), with_sign(w, t, reach, b), b)
     log2 = _log2(w, t, a)
-    high, low = _times(w, t, (b, w.splat(t, 0.0)), log2)
+    high, low = times(w, t, (b, w.splat(t, 0.0)), log2)
     outside = w.compare("oge", t, absolute(w, t, high), w.splat(t, 1100.0))
     high = w.select(t, outside, with_sign(w, t, w.splat(t, 1100.0), high), high)
     low = w.select(t, outside, w.splat(t, 0.0), low)
     n = w.binary("fsub", t, w.binary("fadd", t, high, magic), magic)
     ln2 = w.splat(t, c.ln2[0]), w.splat(t, c.ln2[1])
     # what the product lost is small beside it, but need not be beside what n leaves of it
-    r, rest = _times(w, t, _sum(w, t, w.binary("fsub", t, high, n), low), ln2)
-    total, lost = _sum(w, t, w.splat(t, 1.0), r)
+    r, rest = times(w, t, exact_sum(w, t, w.binary("fsub", t, high, n), low), ln2)
+    total, lost = exact_sum(w, t, w.splat(t, 1.0), r)
     tail = w.fma(t, w.binary("fmul", t, r, r), horner(w, t, c.exp, r), rest)
     y = w.binary("fadd", t, total, w.binary("fadd", t, lost, tail))
     # in two steps, of which the first is exact, so that the result is rounded once
@@ -101,56 +98,22 @@ def _log2(w: Writer, t: Vec, a: str) -> Pair:
     c = format_of(t).c
     m, e, _ = split(w, t, a)
     one = w.splat(t, 1.0)
-    f, (d, d_rest) = w.binary("fsub", t, m, one), _sum(w, t, one, m)
+    f, (d, d_rest) = w.binary("fsub", t, m, one), exact_sum(w, t, one, m)
     inverse = w.binary("fdiv", t, one, d)
     s = w.binary("fmul", t, f, inverse)
-    product, lost = _product(w, t, s, d)
-    rest = w.binary("fsub", t, w.binary("fsub", t, f, product), lost)
+    rest = difference_from_product(w, t, f, s, d)
     rest = w.binary("fsub", t, rest, w.binary("fmul", t, s, d_rest))
     ratio = s, w.binary("fmul", t, rest, inverse)
-    square = _times(w, t, ratio, ratio)
+    square = times(w, t, ratio, ratio)
     tail = w.binary("fmul", t, square[0], horner(w, t, c.log2_tail, square[0]))
-    high, low = _sum(w, t, w.splat(t, c.log2_third[0]), tail)
+    high, low = exact_sum(w, t, w.splat(t, c.log2_third[0]), tail)
     third = high, w.binary("fadd", t, low, w.splat(t, c.log2_third[1]))
-    v, v_rest = _times(w, t, square, third)
-    high, low = _sum(w, t, w.splat(t, c.log2_first[0]), v)
+    v, v_rest = times(w, t, square, third)
+    high, low = exact_sum(w, t, w.splat(t, c.log2_first[0]), v)
     v_rest = w.binary("fadd", t, v_rest, w.splat(t, c.log2_first[1]))
-    high, low = _times(w, t, ratio, (high, w.binary("fadd", t, low, v_rest)))
-    total, lost = _sum(w, t, e, high)
+    high, low = times(w, t, ratio, (high, w.binary("fadd", t, low, v_rest)))
+    total, lost = exact_sum(w, t, e, high)
     return total, w.binary("fadd", t, lost, low)
-
-
-def _sum(w: Writer, t: Vec, a: str, b: str) -> Pair:
-    """The exact sum of two numbers of which the first is the greater, or zero (T. Dekker, 1971)."""
-    total = w.binary("fadd", t, a, b)
-    return total, w.binary("fsub", t, b, w.binary("fsub", t, total, a))
-
-
-def _product(w: Writer, t: Vec, a: str, b: str) -> Pair:
-    """The exact product of two numbers: by FMA, else from halves of the significands (Dekker)."""
-    total = w.binary("fmul", t, a, b)
-    if w.has_fma:
-        negated = w.inst(f"fneg {t} {total}")
-        return total, w.fma(t, a, b, negated)
-    (a, a_rest), (b, b_rest) = _halves(w, t, a), _halves(w, t, b)
-    error = w.binary("fsub", t, w.binary("fmul", t, a, b), total)
-    error = w.binary("fadd", t, error, w.binary("fmul", t, a, b_rest))
-    error = w.binary("fadd", t, error, w.binary("fmul", t, a_rest, b))
-    return total, w.binary("fadd", t, error, w.binary("fmul", t, a_rest, b_rest))
-
-
-def _halves(w: Writer, t: Vec, x: str) -> Pair:
-    """A number as the sum of two of half its precision."""
-    wide = w.binary("fmul", t, x, w.splat(t, 2.0**27 + 1.0))
-    high = w.binary("fsub", t, wide, w.binary("fsub", t, wide, x))
-    return high, w.binary("fsub", t, x, high)
-
-
-def _times(w: Writer, t: Vec, a: Pair, b: Pair) -> Pair:
-    """The product of two numbers of twice the precision."""
-    high, low = _product(w, t, a[0], b[0])
-    low = w.fma(t, a[0], b[1], low)
-    return high, w.fma(t, a[1], b[0], low)
 
 
 def _floor(w: Writer, t: Vec, x: str) -> str:

@@ -111,6 +111,7 @@ class Writer:
         self.own = own or {}
         self.lines: list[str] = []
         self.declares: dict[str, str] = {}
+        self.block = "entry"  # the basic block that is being written
         self._count = 0
 
     def fresh(self, prefix: str) -> str:
@@ -132,6 +133,7 @@ class Writer:
     def label(self, name: str) -> None:
         """Start a basic block."""
         self.lines.append(f"{name}:")
+        self.block = name
 
     def text(self) -> str:
         """The body so far."""
@@ -163,6 +165,17 @@ class Writer:
         """The constant with `value` in every lane, as operand text; emits nothing."""
         text = constant(t.element, value)
         return text if t.lanes == 1 else f"splat ({t.element} {text})"
+
+    def any(self, t: Vec, mask: str) -> str:
+        """Whether any bit of a mask is set, as an i1."""
+        if t.lanes == 1:
+            return mask
+        whole = Vec(1, f"i{t.lanes}")
+        return self.compare("ne", whole, self.bitcast(t.mask, mask, whole), "0")
+
+    def phi(self, t: Vec, a: str, before: str, b: str, after: str) -> str:
+        """`a` where the block `before` came last, `b` where `after` did."""
+        return self.inst(f"phi {t} [ {a}, %{before} ], [ {b}, %{after} ]")
 
     def select(self, t: Vec, mask: str, a: str, b: str) -> str:
         """`a` where the mask is set, `b` elsewhere, lane by lane."""

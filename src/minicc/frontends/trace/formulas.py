@@ -106,7 +106,8 @@ for _name, _cls in {
     "invert": graph.Not, "bitwise_not": graph.Not,
     "sin": graph.Sin, "cos": graph.Cos, "tan": graph.Tan, "arcsin": graph.Asin,
     "arccos": graph.Acos, "arctan": graph.Atan, "arcsinh": graph.Asinh, "arccosh": graph.Acosh,
-    "arctanh": graph.Atanh, "float_power": graph.Pow,
+    "arctanh": graph.Atanh, "arctan2": graph.Atan2, "sinh": graph.Sinh,
+    "cosh": graph.Cosh, "float_power": graph.Pow,
 }.items():  # fmt: skip
     _plain(_name, _cls)
 
@@ -245,24 +246,6 @@ def _log1p(x: Formula) -> Formula:
     return u.eq(1).choose(x, u.eq(np.inf).choose(u, kahan))
 
 
-@_formula("sinh")
-def _sinh(x: Formula) -> Formula:
-    e = _expm1(x.abs())
-    half = e.op(graph.Mul, 0.5) + (e / (e + 1)).op(graph.Mul, 0.5)
-    # beyond, e to x overflows before its half does, and e to -x no longer counts
-    root = (x.abs() * 0.5).exp()
-    large = root * 0.5 * root
-    size = (x.abs() < 20).choose(half, large)
-    return (x < 0).choose(-size, x.eq(0).choose(x, size))
-
-
-@_formula("cosh")
-def _cosh(x: Formula) -> Formula:
-    root = (x.abs() * 0.5).exp()
-    inverse = Formula(x.r, x.r.scalar(0.5, x.dtype)) / root / root
-    return root * 0.5 * root + inverse
-
-
 @_formula("hypot")
 def _hypot(a: Formula, b: Formula) -> Formula:
     large = a.abs().op(graph.Max, b.abs())
@@ -337,17 +320,6 @@ def _logaddexp2(a: Formula, b: Formula) -> Formula:
     larger = a.op(graph.Max, b)
     apart = larger + _log1p((-(a - b).abs()).op(graph.Exp2)) / math.log(2)
     return a.eq(b).choose(a + 1, apart)
-
-
-@_formula("arctan2")
-def _arctan2(y: Formula, x: Formula) -> Formula:
-    up, across = y.abs(), x.abs()
-    both = up.eq(np.inf).op(graph.And, across.eq(np.inf))
-    angle = both.choose(math.pi / 4, (up / across).op(graph.Atan))
-    angle = up.eq(0).choose(0, angle)
-    turned = _negative(x).choose(-angle + math.pi, angle)
-    signed = _negative(y).choose(-turned, turned)
-    return y.is_nan().op(graph.Or, x.is_nan()).choose(np.nan, signed)
 
 
 @_formula("fmod")

@@ -249,7 +249,7 @@ class _Batch:
             self.values.update(zip(op.results, made.results, strict=True))
             return
         rule = _RULES.get(type(op))
-        if isinstance(op, graph.Elementwise | graph.Circular):
+        if isinstance(op, graph.Elementwise):
             rule = _Batch.elementwise
         moves = isinstance(op, graph.Slice | graph.Sizes)
         if rule is None or len(op.results) != 1 or (placed and not moves):

@@ -24,9 +24,8 @@ from minicc.ir.graph.demands import equal_extents, natural_numbers
 from minicc.ir.rewrite import Rebuilder, rebuild
 from minicc.ir.scan import lift
 from minicc.ir.space import PARALLEL, REDUCTION, Iter, Space
-from minicc.ir.types import BOOL, F32, F64, I64, OPAQUE, TensorType, is_free, is_index
+from minicc.ir.types import BOOL, F32, I64, OPAQUE, TensorType, is_free, is_index
 from minicc.ir.words import WordProduct
-from minicc.passes.structured.lower_circular import circular_body
 from minicc.passes.structured.lower_gather import GATHERS
 from minicc.passes.structured.lower_winograd import winograd_input, winograd_output
 from minicc.passes.structured.name_sizes import name_sizes
@@ -53,16 +52,13 @@ def _lower_function(function: Function) -> Function:
 def has_lowering(op: Op) -> bool:
     """Whether a graph op can be lowered.
 
-    Circular functions of f64 can't be, indices that are not all among those of i64, and bits that
-    are read as booleans.
+    Indices that are not all among those of i64 can't be, and bits that are read as booleans.
     """
     if op.control:
         return all(has_lowering(inner) for region in op.regions for inner in region.ops)
     known = isinstance(op, (graph.Elementwise, graph.Reshape, graph.Kernel)) or type(op) in LOWER
     if isinstance(op, graph.BitCast):
         known = op.dtype is not BOOL
-    if isinstance(op, graph.Circular):
-        known = op.x.type.dtype is not F64
     if type(op) in GATHERS:
         known = is_index(op.operands[1].type.dtype)
     if isinstance(op, graph.ScatterElements | graph.ScatterND):
@@ -89,8 +85,6 @@ def _lower(region: Region) -> Region:
             )
         if isinstance(op, graph.Elementwise):
             return (_elementwise(b, op, operands, scalars),)
-        if isinstance(op, graph.Circular):
-            return (_circular(b, op, operands),)
         if isinstance(op, graph.Kernel):
             return b.add(structured.Kernel.make(operands, op.attrs, op.regions, op.loc)).results
         if isinstance(op, graph.Scan):
@@ -239,12 +233,6 @@ def _elementwise(
 
     maps = [broadcast_map(v.type.shape, shape) for v in kept]
     return generic(b, kept, dims(shape), [*maps, identity(len(shape))], shape, body)
-
-
-def _circular(b: Rebuilder, op: Any, operands: tuple[Value, ...]) -> Value:
-    shape = op.result.type.shape
-    same = identity(len(shape))
-    return generic(b, operands, dims(shape), [same, same], shape, circular_body(op))
 
 
 def _first(b: Builder, scalars: Sequence[Value]) -> Value:

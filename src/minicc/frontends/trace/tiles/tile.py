@@ -31,11 +31,16 @@ _UFUNCS: dict[str, type[Op]] = {
     "negative": arith.Neg, "absolute": arith.Abs, "exp": arith.Exp, "exp2": arith.Exp2,
     "log": arith.Log, "sqrt": arith.Sqrt, "tanh": arith.Tanh, "floor": arith.Floor,
     "ceil": arith.Ceil, "rint": arith.Round, "invert": arith.Not,
+    "sin": arith.Sin, "cos": arith.Cos, "tan": arith.Tan, "arcsin": arith.Asin,
+    "arccos": arith.Acos, "arctan": arith.Atan, "arctan2": arith.Atan2, "sinh": arith.Sinh,
+    "cosh": arith.Cosh, "arcsinh": arith.Asinh, "arccosh": arith.Acosh, "arctanh": arith.Atanh,
 }  # fmt: skip
 _TURNED = {"less": "greater", "less_equal": "greater_equal", "greater": "less",
            "greater_equal": "less_equal", "add": "add", "multiply": "multiply"}  # fmt: skip
 _SWAPPED = ("greater", "greater_equal")
-_FLOATS = ("true_divide", "divide", "exp", "exp2", "log", "sqrt", "tanh", "floor", "ceil", "rint")
+_FLOATS = ("true_divide", "divide", "exp", "exp2", "log", "sqrt", "tanh", "floor", "ceil", "rint",
+           "sin", "cos", "tan", "arcsin", "arccos", "arctan", "arctan2", "sinh", "cosh",
+           "arcsinh", "arccosh", "arctanh")  # fmt: skip
 
 
 class Tile:
