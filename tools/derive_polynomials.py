@@ -377,7 +377,9 @@ def of_pi() -> str:
 
 def tuple_of(name: str, values: list[float]) -> str:
     """The lines of a tuple."""
-    return "\n".join([f"{name} = (", *[f"    {value!r}," for value in values], ")"])
+    return "\n".join(
+        [f"{name} = (", *[f"    {value!r},".replace("e+", "e") for value in values], ")"]
+    )
 
 
 def generate() -> str:
