@@ -54,10 +54,14 @@ def roots(main: Function) -> dict[Value, Value]:
 
 
 class Alloc(Op, name="program.alloc"):
-    """A buffer of the arena, `offset` bytes from its start."""
+    """A buffer of the arena, `offset` bytes from its start.
+
+    Where its size is free, `reserved` says for how many bytes there is room: more than it has.
+    """
 
     type: BufferType
     offset: Dim = -1
+    reserved: Dim = 0
     pure = False
 
     def infer(self) -> tuple[BufferType, ...]:

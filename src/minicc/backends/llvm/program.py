@@ -42,9 +42,13 @@ def layout_of(module: Module) -> Layout:
     main = module.main
     types = [a.type for a in main.args]
     count: int = main.attrs["inputs"]
+    allocs = (op for op in main.body.ops if isinstance(op, program.Alloc))
+    # `main` computes these, and nobody else wants them
+    places = {n for op in allocs for n in affine.symbols(op.offset)}
+    places -= affine.symbols(main.attrs["arena"])
     return Layout(
         sizes=main.attrs.get("sizes", ()),
-        derived=main.attrs.get("derived", ()),
+        derived=tuple(pair for pair in main.attrs.get("derived", ()) if pair[0] not in places),
         guards=main.attrs.get("guards", ()),
         arena=main.attrs["arena"],
         scratch=main.attrs.get("scratch", 0),

@@ -23,6 +23,7 @@ from minicc.ir.core import Function, Module, Op, Region, Value, walk
 from minicc.ir.scan import largest_rounds
 from minicc.ir.types import buffer_bytes
 from minicc.passes.program.affinity import Affinity
+from minicc.passes.program.reserve import positive, surely_before
 from minicc.target import Target
 
 _SMALL = 16384  # points of a launch below which a barrier costs more than the second thread saves
@@ -35,22 +36,23 @@ _MOST_AXES = 4  # that are counted as one
 class Access(NamedTuple):
     """Memory that a launch touches.
 
-    Which memory (None is the arena, an expression the slot of it that begins there), bytes from and
-    to, and whether it writes.
+    Which memory (None is the arena), bytes from and to, and whether it writes. Of sizes in these
+    some are `positive`.
     """
 
-    memory: Value | Dim | None
-    start: int
-    stop: int
+    memory: Value | None
+    start: Dim
+    stop: Dim
     writes: bool
+    positive: frozenset[str] = frozenset()
 
     def conflicts(self, other: Access) -> bool:
         """Whether the two must not be reordered."""
         return (
             (self.writes or other.writes)
             and self.memory == other.memory
-            and self.start < other.stop
-            and other.start < self.stop
+            and not surely_before(self.stop, other.start, self.positive)
+            and not surely_before(other.stop, self.start, self.positive)
         )
 
 
@@ -58,7 +60,11 @@ def parallelize(module: Module, target: Target) -> Module:
     """Choose the split of each launch, and insert barriers."""
     main = module.main
     kernels = {f.name: f for f in module.functions if f is not main}
-    slots = {op.result: _slot(op) for op in main.body.ops if isinstance(op, program.Alloc)}
+    allocs = (op for op in main.body.ops if isinstance(op, program.Alloc))
+    derived = main.attrs.get("derived", ())
+    # names of offsets tell nothing of what lies apart
+    named, names = dict(derived), positive(derived)
+    slots = {op.result: _slot(op, named, names) for op in allocs}
     ranges = largest_rounds(main.body)
     body, _ = _Sharing(kernels, program.roots(main), slots, ranges, target).region(main.body, {})
     return Module(
@@ -216,11 +222,11 @@ def choose_split(
     return (*free, *known)[:_MOST_AXES] if free else ()
 
 
-def _slot(op: program.Alloc) -> tuple[Access, Access]:
+def _slot(
+    op: program.Alloc, named: Mapping[str, Dim], names: frozenset[str]
+) -> tuple[Access, Access]:
     """How an allocation is read, and how it is written."""
-    size = buffer_bytes(op.type)
-    if isinstance(size, int) and isinstance(op.offset, int):
-        read = Access(None, op.offset, op.offset + size, False)
-    else:
-        read = Access(op.offset, 0, 1, False)
+    start = affine.substitute(op.offset, named)
+    size = buffer_bytes(op.type) if op.reserved == 0 else op.reserved
+    read = Access(None, start, start + size, False, names)
     return read, read._replace(writes=True)

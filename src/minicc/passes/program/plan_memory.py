@@ -6,16 +6,18 @@ A plan first: the first and last launch that touch each allocation, then offsets
 size, each at the lowest place that is free during its life. Applying writes the offsets into the
 ops.
 
-Allocations whose sizes are free can't be compared by number. They share slots: each takes the first
-one that is surely large enough and free during its life, and slots lie one after the other. Their
-offsets are expressions. What kernels want as scratch beside the stack lies after all else, a part
-for each thread.
+Allocations whose sizes are free come after these. Each has a little more than it needs, so that
+they can be compared (`reserve`), and takes the lowest place, by what is typical, that is surely
+apart from what lives at the same time; where that is beyond what there is so far, it comes after
+all. Their offsets are expressions. What kernels want as scratch beside the stack lies after all
+else, a part for each thread.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from itertools import takewhile
+from collections.abc import Iterator, Mapping, Sequence
+from functools import reduce
+from itertools import count, takewhile
 from typing import NamedTuple
 
 from minicc.ir import affine, affine_facts, program
@@ -24,8 +26,10 @@ from minicc.ir.core import Function, Module, Op, Region, Value
 from minicc.ir.kernel import scratch_of
 from minicc.ir.scan import largest_rounds
 from minicc.ir.types import buffer_bytes
+from minicc.passes.program.reserve import Derived, Reserve, surely_before
 
 Loops = tuple[program.Loop, ...]
+OFFSET = "$at"  # how names of offsets begin
 
 
 class Life(NamedTuple):
@@ -38,17 +42,21 @@ class Life(NamedTuple):
 
 
 class MemoryPlan(NamedTuple):
-    """Byte offsets of all allocations, the bytes of the arena, and names for the free ones."""
+    """Byte offsets of all allocations, the bytes of the arena, and names for the free ones.
+
+    And the bytes that are `reserved` for those of free sizes.
+    """
 
     offsets: dict[Value, Dim]
     size: Dim
     derived: tuple[tuple[str, Dim], ...] = ()
+    reserved: Mapping[Value, Dim] = {}
 
 
 def plan_memory(module: Module) -> Module:
     """Give each allocation its offset; the module is at level program then."""
     main = module.main
-    plan = plan_offsets(lifetimes(main))
+    plan = plan_offsets(lifetimes(main), main.attrs.get("derived", ()))
     attrs = {**main.attrs, "arena": plan.size}
     kernels = {f.name: (f, scratch_of(f)) for f in module.functions if f is not main}
     ranges = largest_rounds(main.body)
@@ -72,7 +80,8 @@ def _placed(region: Region, plan: MemoryPlan, forward: dict[Value, Value]) -> Re
     for op in region.ops:
         operands = [forward.get(v, v) for v in op.operands]
         if isinstance(op, program.Alloc):
-            fresh: Op = op.rebuilt(operands, offset=plan.offsets[op.result])
+            places = plan.offsets[op.result], plan.reserved.get(op.result, 0)
+            fresh: Op = op.rebuilt(operands, offset=places[0], reserved=places[1])
         else:
             fresh = op.rebuilt(operands, [_placed(r, plan, forward) for r in op.regions])
         for old, new in zip(op.results, fresh.results, strict=True):
@@ -135,8 +144,11 @@ def _users(region: Region, loops: Loops) -> Iterator[tuple[Op, Loops]]:
             yield from _users(inner, inside)
 
 
-def plan_offsets(lives: list[Life]) -> MemoryPlan:
-    """Offsets by decreasing size, each at the lowest place free during its life."""
+def plan_offsets(lives: list[Life], known: Derived = ()) -> MemoryPlan:
+    """Offsets by decreasing size, each at the lowest place free during its life.
+
+    `known` are the sizes that are computed from others.
+    """
     fixed = [(life.size, life) for life in lives if isinstance(life.size, int)]
     placed: list[tuple[int, int, Life]] = []
     total = 0
@@ -151,26 +163,78 @@ def plan_offsets(lives: list[Life]) -> MemoryPlan:
         placed.append((offset, size, life))
         total = max(total, offset + size)
     offsets: dict[Value, Dim] = {life.value: offset for offset, _, life in placed}
-    return _plan_slots([x for x in lives if not isinstance(x.size, int)], offsets, total)
+    free = [life for life in lives if not isinstance(life.size, int)]
+    return _plan_free(free, known, offsets, total) if free else MemoryPlan(offsets, total)
 
 
 def _meet(a: Life, b: Life) -> bool:
     return a.first <= b.last and b.first <= a.last
 
 
-def _plan_slots(lives: list[Life], offsets: dict[Value, Dim], total: Dim) -> MemoryPlan:
-    """Places for allocations of free sizes after what is placed already."""
-    slots: list[tuple[Dim, list[Life]]] = []
-    for life in sorted(lives, key=lambda x: (-affine.typical(x.size), x.first)):
-        for size, members in slots:
-            if affine_facts.at_least(size, life.size) and not any(_meet(x, life) for x in members):
-                members.append(life)
+class Placed(NamedTuple):
+    """An allocation of a free size: where it begins and ends, also as numbers for typical sizes."""
+
+    life: Life
+    start: Dim
+    end: Dim
+    first: int
+    last: int
+
+
+def _plan_free(
+    lives: list[Life], known: Derived, offsets: dict[Value, Dim], total: int
+) -> MemoryPlan:
+    """Places for allocations of free sizes after what is placed already.
+
+    By decreasing size, each at the lowest place that is surely free during its life.
+    """
+    types = {life: life.value.type for life in lives}
+    exact = {life: type.reach() * type.dtype.bytes for life, type in types.items()}
+    reserve = Reserve([*exact.values()], known)
+    sizes = {life: reserve.bytes(size) for life, size in exact.items()}
+    names = frozenset(name for name, _ in reserve.derived)
+    numbers = {life: reserve.typical(size) for life, size in sizes.items()}
+    placed: list[Placed] = []
+    ends: list[Dim] = [total]  # of all that is placed: none is surely the last
+    last = total
+    for life in sorted(lives, key=lambda x: (-numbers[x], x.first)):
+        met = [other for other in placed if _meet(other.life, life)]
+        starts: dict[int, Dim] = {total: total, **{other.last: other.end for other in met}}
+        for first, start in sorted(starts.items(), key=lambda found: found[0]):
+            found = Placed(life, start, start + sizes[life], first, first + numbers[life])
+            if found.last <= last and all(_apart(found, other, names) for other in met):
                 break
         else:
-            slots.append((life.size, [life]))
-    derived: list[tuple[str, Dim]] = []
-    for k, (size, members) in enumerate(slots):
-        offsets |= {life.value: total for life in members}
-        derived.append((f"$at{k}", total + size))
-        total = affine.symbol(f"$at{k}")
-    return MemoryPlan(offsets, total, tuple(derived))
+            start = reduce(affine.maximum, ends)
+            found = Placed(life, start, start + sizes[life], last, last + numbers[life])
+            ends, last = [], found.last
+        placed.append(found)
+        if not any(surely_before(found.end, end, names) for end in ends):
+            ends = [end for end in ends if not surely_before(end, found.end, names)] + [found.end]
+    plan = _named(placed, [*known, *reserve.derived], offsets, reduce(affine.maximum, ends))
+    return plan._replace(derived=(*reserve.derived, *plan.derived))
+
+
+def _apart(a: Placed, b: Placed, names: frozenset[str]) -> bool:
+    """Whether two places surely do not overlap; their numbers are asked first."""
+    if a.last <= b.first:
+        return surely_before(a.end, b.start, names)
+    return b.last <= a.first and surely_before(b.end, a.start, names)
+
+
+def _named(
+    placed: Sequence[Placed], known: Derived, offsets: dict[Value, Dim], end: Dim
+) -> MemoryPlan:
+    """The plan with a name for each offset that is computed."""
+    taken = {name for name, _ in known} | {n for _, value in known for n in affine.symbols(value)}
+    fresh = (name for k in count() if (name := f"{OFFSET}{k}") not in taken)
+    names: dict[Dim, str] = {}
+    for start in (other.start for other in placed):
+        if start not in names and not isinstance(start, int):
+            names[start] = next(fresh)
+    for other in placed:
+        start = other.start
+        offsets[other.life.value] = affine.symbol(names[start]) if start in names else start
+    reserved = {other.life.value: other.end - other.start for other in placed}
+    derived = tuple((name, value) for value, name in names.items())
+    return MemoryPlan(offsets, end, derived, reserved)
