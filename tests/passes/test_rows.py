@@ -5,10 +5,13 @@ from __future__ import annotations
 import pytest
 
 from minicc.ir.affine import evaluate, number, symbol
-from minicc.passes.structured.rows import Steps, choices, long_steps, steps_of
+from minicc.passes.structured.rows import Steps, choices, long_steps, numbers_of, steps_of
 
-CHOICES = [choice for long in range(3, 29) for choice in choices(long, three=True, more=0)]
-ALL = [steps for steps, _ in CHOICES]
+NUMBERS = numbers_of(symbol("$n"))
+CHOICES = [
+    choice for long in range(3, 29) for choice in choices(long, three=True, more=0, numbers=NUMBERS)
+]
+ALL = [choice.steps for choice in CHOICES]
 
 
 @pytest.mark.parametrize("steps", ALL[::7], ids=str)
@@ -44,6 +47,14 @@ def test_steps_are_read_off_a_cover() -> None:
 
 
 def test_counts_are_for_a_row() -> None:
-    for steps, counts in CHOICES:
-        covered = sum(n * c for n, c in zip(steps, counts, strict=True))
-        assert 0.999 < covered < 2.5
+    for steps, counts, few in CHOICES:
+        for found in (counts, few):
+            covered = sum(n * c for n, c in zip(steps, found, strict=True))
+            assert 0.999 < covered < 2.5
+
+
+def test_numbers_of_rows_are_those_of_small_sizes() -> None:
+    assert tuple(range(2, 36)) == NUMBERS
+    assert numbers_of(8 * symbol("$w"))[:3] == (16, 24, 32)
+    assert numbers_of(symbol("$h") * symbol("$w"))[:3] == (4, 9, 16)
+    assert numbers_of(symbol("$n") - 40) == NUMBERS

@@ -5,7 +5,13 @@ from __future__ import annotations
 import pytest
 
 from minicc.passes.structured.rows import ADDRESSES
-from minicc.passes.structured.tile_cost import Vectors, Window, cheapest, register_tiles
+from minicc.passes.structured.tile_cost import (
+    Apart,
+    Vectors,
+    Window,
+    cheapest,
+    register_tiles,
+)
 from minicc.target import TARGETS, Target
 
 EXTENTS = {"m": 49, "n": 512}
@@ -31,16 +37,16 @@ def test_a_single_row_reads_no_column_twice(units: int) -> None:
     """On sixteen registers, too: what is multiplied by need not be held."""
     extents = (("n", units), ("k", units))
     for target in TARGETS.values():
-        _, tile = cheapest((), "n", extents, units, floats(target), target, frozenset())
+        _, tile = cheapest((), "n", extents, units, floats(target), target, ())
         assert units % tile["n"] == 0
 
 
 def test_rows_that_lie_apart_are_as_many_as_addresses_fit() -> None:
     target = TARGETS["avx512"]
     extents, layout = (("m", 196), ("n", 32), ("k", 64)), floats(target)
-    _, together = cheapest(("m",), "n", extents, 64, layout, target, frozenset())
-    apart = (frozenset("m"), 1)
-    _, tile = cheapest(("m",), "n", extents, 64, layout, target, frozenset(), apart=apart)
+    _, together = cheapest(("m",), "n", extents, 64, layout, target, ())
+    apart = Apart(frozenset("m"))
+    _, tile = cheapest(("m",), "n", extents, 64, layout, target, (), apart=apart)
     assert tile["m"] <= ADDRESSES < together["m"]
 
 
@@ -48,8 +54,8 @@ def test_a_panel_that_the_caches_do_not_hold_is_narrow() -> None:
     """Tile after tile reads it again, from further away the wider it is."""
     target = TARGETS["avx2"]
     extents, layout = (("m", 14), ("n", 512), ("k", 4608)), floats(target)
-    _, deep = cheapest(("m",), "n", extents, 4608, layout, target, frozenset())
-    _, flat = cheapest(("m",), "n", extents, 64, layout, target, frozenset())
+    _, deep = cheapest(("m",), "n", extents, 4608, layout, target, ())
+    _, flat = cheapest(("m",), "n", extents, 64, layout, target, ())
     assert deep["n"] < flat["n"]
 
 
@@ -61,7 +67,7 @@ def test_what_a_window_reads_waits_in_registers(stride: int, terms: int) -> None
     window = Window("w", stride * 240, 240, terms)
     layout = floats(target)._replace(both=True, window=window)
     extents = (("w", 80), ("c", 240))
-    _, tile = cheapest(("w",), "c", extents, terms * terms, layout, target, frozenset())
+    _, tile = cheapest(("w",), "c", extents, terms * terms, layout, target, ())
     vectors = -(-tile["c"] // layout.lanes)
     waiting = window.places(tile.get("w", 1))
     assert (tile.get("w", 1) + waiting) * vectors <= target.registers + 2

@@ -33,6 +33,9 @@ TWO = [{"n": n, "m": m} for n in (0, 1, 5, 16, 17, 70) for m in (0, 1, 3, 16, 33
 IMAGES = [{"h": h, "w": w} for h in (1, 3, 4, 5, 13, 16) for w in (1, 2, 4, 7, 14, 29)]
 
 
+POINTS = [{"n": (b["h"] + b["w"]) % 3, **b} for b in IMAGES]
+
+
 def _random(*shape: int) -> Array:
     return np.random.default_rng(len(shape)).standard_normal(shape).astype(np.float32) / 4
 
@@ -92,6 +95,22 @@ def _images(channels: int) -> Body:
     return body
 
 
+def _points(b: Builder, x: Value) -> Sequence[Value]:
+    """Products at the points of images, whose rows are counted as one dimension.
+
+    The first leaves its result within a border, the second one after the other.
+    """
+    strides = {"strides": (1, 1), "dilations": (1, 1)}
+    first, second = (constant(b, _random(192, 192, 1, 1)) for _ in range(2))
+    y = b.emit(graph.Conv, x, first, **strides)
+    y = b.emit(graph.Max, y, constant(b, np.float32(0)))
+    edge = (0, 0, 1, 1)
+    padded = b.emit(graph.Pad, y, low=edge, high=edge, value=identity_of("add", F32))
+    window = constant(b, _random(192, 1, 3, 3))
+    y = b.emit(graph.Conv, padded, window, groups=192, **strides)
+    return [b.emit(graph.Add, b.emit(graph.Conv, y, second, **strides), x)]
+
+
 def _loop(b: Builder, h: Value, x: Value) -> Sequence[Value]:
     """As many rounds as there are rows, from the last on, for batches of any size."""
     state, row = Value(h.type), Value(TensorType(F32, x.type.shape[1:]))
@@ -126,6 +145,7 @@ CASES: Mapping[str, tuple[Body, list[TensorType], list[dict[str, int]]]] = {
     "rows": (_rows, [TensorType(F32, (N, 24)), TensorType(I64, (M,))], [b for b in TWO if b["n"]]),
     "loop": (_loop, [TensorType(F32, (M, 24)), TensorType(F32, (N, M, 24))], TWO),
     "images": (_images(6), [TensorType(F32, (2, 6, H, W))], IMAGES),
+    "points": (_points, [TensorType(F32, (N, 192, H, W))], POINTS),
     "minimal filters": (_images(32), [TensorType(F32, (1, 32, H, W))], IMAGES),
 }
 

@@ -6,8 +6,17 @@ import itertools
 
 import numpy as np
 
-from minicc.ir.affine import Dim, evaluate, floordiv, maximum, minimum, mod, symbol
-from minicc.ir.affine_facts import at_least, at_most
+from minicc.ir.affine import (
+    Dim,
+    evaluate,
+    floordiv,
+    maximum,
+    minimum,
+    mod,
+    substitute,
+    symbol,
+)
+from minicc.ir.affine_facts import at_least, at_most, bounds, place
 
 N, M = symbol("n"), symbol("m")
 ATOMS: list[Dim] = [
@@ -22,6 +31,9 @@ ATOMS: list[Dim] = [
     floordiv(minimum(N, 7), 3),
     mod(N - 1, 4),
     minimum(N, -1) * M,
+    floordiv(N + 2, M),
+    floordiv(N - 5, 3 * M),
+    mod(N, M),
 ]
 
 
@@ -52,6 +64,20 @@ def test_bounds_of_parts_are_used() -> None:
     assert at_least(3, mod(N, 4))
     assert not at_least(minimum(N, -1), 0)
     assert not at_least(floordiv(N - 5, 2), 0)
+
+
+def test_a_division_by_a_size() -> None:
+    rows = floordiv(N, 8 * M)
+    assert str(rows) == "n floordiv (8*m)"
+    assert evaluate(rows, {"n": 100, "m": 4}) == substitute(rows, {"n": 100, "m": 4}) == 3
+    # where there is no row, nothing is divided
+    assert evaluate(mod(N, M), {"n": 5, "m": 0}) == substitute(mod(N, M), {"m": 0}) == 0
+    assert at_least(rows, 0)
+    assert at_least(mod(N, M), 0)
+    assert bounds(rows, {"n": 100, "m": 3}) == (0, 99)
+    assert bounds(mod(N, M), {"n": 100, "m": 3}) == (0, 1)
+    # rows that lie one after the other: the quotient of an address and its remainder cancel
+    assert place((floordiv(N, M), mod(N, M), 0), (M * 16, 16, 1)) == 16 * N
 
 
 def test_an_extent_in_no_round_is_not_negative() -> None:

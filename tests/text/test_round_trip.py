@@ -77,6 +77,7 @@ numbers = st.integers(-(2**40), 2**40)
 
 def expressions() -> st.SearchStrategy[Dim]:
     positive = st.integers(1, 40)
+    sizes = st.builds(affine.multiply, names.map(affine.size), positive)
     return st.recursive(
         names.map(affine.symbol) | st.integers(-50, 50),
         lambda inner: (
@@ -85,6 +86,8 @@ def expressions() -> st.SearchStrategy[Dim]:
             | st.builds(affine.multiply, inner, st.integers(-9, 9))
             | st.builds(affine.floordiv, inner, positive)
             | st.builds(affine.mod, inner, positive)
+            | st.builds(affine.floordiv, inner, sizes)
+            | st.builds(affine.mod, inner, sizes)
             | st.builds(affine.minimum, inner, inner)
         ),
         max_leaves=8,

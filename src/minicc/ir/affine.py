@@ -14,6 +14,7 @@ kernel, whose names are plain.
 
 from __future__ import annotations
 
+import operator
 import re
 from collections.abc import Callable, Mapping
 from functools import cache, lru_cache, partial
@@ -45,7 +46,10 @@ def escape(character: str) -> str:
 
 
 class Compound:
-    """A non-linear atom: `floordiv` or `mod` by a positive number, or `min` of two expressions."""
+    """A non-linear atom: `floordiv` or `mod` by what is positive, or `min` of two expressions.
+
+    What divides is a number or an expression over sizes.
+    """
 
     __slots__ = ("_hash", "_spelled", "args", "kind")
 
@@ -76,10 +80,13 @@ class Compound:
     def _text(self) -> str:
         if self.kind == "min":
             return f"min({', '.join(map(str, self.args))})"
-        left, right = self.args
-        text = str(left)
-        wrapped = text if isinstance(left, Expr) and left.is_atom() else f"({text})"
-        return f"{wrapped} {self.kind} {right}"
+        left, right = map(_operand, self.args)
+        return f"{left} {self.kind} {right}"
+
+
+def _operand(value: Dim) -> str:
+    plain = value >= 0 if isinstance(value, int) else value.is_atom()
+    return str(value) if plain else f"({value})"
 
 
 def _order(monomial: Monomial) -> tuple[str, ...]:
@@ -162,10 +169,10 @@ class Expr:
 
     __rmul__ = __mul__
 
-    def __floordiv__(self, other: int) -> Dim:
+    def __floordiv__(self, other: Dim) -> Dim:
         return floordiv(self, other)
 
-    def __mod__(self, other: int) -> Dim:
+    def __mod__(self, other: Dim) -> Dim:
         return mod(self, other)
 
     def __repr__(self) -> str:
@@ -308,8 +315,10 @@ def _split_multiple(value: Expr, divisor: int) -> tuple[Dim, Dim]:
     return build_sum(quotient, value.const // divisor), build_sum(rest, value.const % divisor)
 
 
-def floordiv(left: Dim, right: int) -> Dim:
-    """Floor division by a positive number."""
+def floordiv(left: Dim, right: Dim) -> Dim:
+    """Floor division by a positive number, or by an expression over sizes that stands for one."""
+    if isinstance(right, Expr):
+        return left if left == 0 else Expr((((Compound("floordiv", left, right),), 1),), 0)
     if right <= 0:
         raise ValueError(f"floor division by {right}: the divisor must be positive")
     if isinstance(left, int):
@@ -325,8 +334,10 @@ def _floor(left: Expr, right: int) -> Dim:
     return add(quotient, Expr((((Compound("floordiv", rest, right),), 1),), 0))
 
 
-def mod(left: Dim, right: int) -> Dim:
-    """Remainder of the floor division by a positive number, never negative."""
+def mod(left: Dim, right: Dim) -> Dim:
+    """Remainder of a floor division as of `floordiv`, never negative."""
+    if isinstance(right, Expr):
+        return left if left == 0 else Expr((((Compound("mod", left, right),), 1),), 0)
     if right <= 0:
         raise ValueError(f"remainder by {right}: the divisor must be positive")
     if isinstance(left, int):
@@ -343,7 +354,6 @@ def compound(kind: str, left: Dim, right: Dim) -> Dim:
     """A floor division, remainder or minimum by its kind."""
     if kind == "min":
         return minimum(left, right)
-    assert isinstance(right, int)
     return floordiv(left, right) if kind == "floordiv" else mod(left, right)
 
 
@@ -388,8 +398,14 @@ def substitute(value: Dim, binding: Mapping[str, Dim]) -> Dim:
     def bound(name: str) -> Dim:
         return binding.get(name, symbol(name))
 
-    replaced: Dim = fold(value, bound, add, multiply, floordiv, mod, minimum)
+    divide, remainder = _or_zero(floordiv), _or_zero(mod)
+    replaced: Dim = fold(value, bound, add, multiply, divide, remainder, minimum)
     return replaced
+
+
+def _or_zero(divide: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+    """A division that gives 0 where the divisor is a size of 0: no point is there to compute."""
+    return lambda a, b: 0 if isinstance(b, int) and b == 0 else divide(a, b)
 
 
 def substitution(binding: Mapping[str, Dim]) -> Callable[[Dim], Dim]:
@@ -406,8 +422,8 @@ def evaluate(value: Dim, binding: Mapping[str, Any]) -> Any:
         lambda name: binding[name],
         lambda a, b: a + b,
         lambda a, b: a * b,
-        lambda a, b: a // b,
-        lambda a, b: a % b,
+        _or_zero(operator.floordiv),
+        _or_zero(operator.mod),
         lambda a, b: min(a, b) if isinstance(a, int) and isinstance(b, int) else np.minimum(a, b),
     )
 
@@ -417,8 +433,8 @@ def fold(
     leaf: Callable[[str], Any],
     plus: Callable[[Any, Any], Any],
     times: Callable[[Any, Any], Any],
-    divide: Callable[[Any, int], Any],
-    remainder: Callable[[Any, int], Any],
+    divide: Callable[[Any, Any], Any],
+    remainder: Callable[[Any, Any], Any],
     smaller: Callable[[Any, Any], Any],
 ) -> Any:
     """Rebuild a dimension in another domain: numbers, arrays, other expressions, or emitted code.
@@ -437,8 +453,7 @@ def fold(
         first, second = atom.args
         if atom.kind == "min":
             return smaller(visit(first), visit(second))
-        assert isinstance(second, int)
-        return (divide if atom.kind == "floordiv" else remainder)(visit(first), second)
+        return (divide if atom.kind == "floordiv" else remainder)(visit(first), visit(second))
 
     total: Any = None
     for monomial, coefficient in value.terms:

@@ -103,12 +103,12 @@ def _bound_of_atom(atom: Atom, least: bool) -> int | None:
         return 0 if least else None
     first, second = atom.args
     if atom.kind == "mod":
-        assert isinstance(second, int)
-        return 0 if least else second - 1
+        return 0 if least else _bound(second - 1, least)
     if atom.kind == "floordiv":
-        assert isinstance(second, int)
         inner = _bound(first, least)
-        return None if inner is None else inner // second
+        if inner is None or isinstance(second, int):
+            return None if inner is None else inner // affine.number(second)
+        return min(inner, 0) if least else max(inner, 0)
     found = [_bound(first, least), _bound(second, least)]
     known = [n for n in found if n is not None]
     return min(known) if len(known) == 2 or (known and not least) else None
@@ -181,7 +181,7 @@ def _by_quotients(value: Dim) -> Dim:
     ):
         return value
 
-    def left(x: Dim, divisor: int) -> Dim:
+    def left(x: Dim, divisor: Dim) -> Dim:
         return x - affine.floordiv(x, divisor) * divisor
 
     replaced: Dim = affine.fold(
@@ -212,7 +212,7 @@ def extreme(value: Dim, ranges: Mapping[str, Dim], most: bool = True) -> Dim:
             return build_sum({(atom,): 1}, 0) if not inside else atom.args[1] - 1 if most else 0
         left = extreme(atom.args[0], ranges, most)
         if atom.kind == "floordiv":
-            return affine.floordiv(left, int(str(atom.args[1])))
+            return affine.floordiv(left, atom.args[1])
         return affine.minimum(left, extreme(atom.args[1], ranges, most))
 
     if isinstance(value, int):
@@ -254,15 +254,15 @@ def bounds(value: Dim, extents: Mapping[str, int]) -> tuple[int, int]:
     def of_atom(atom: Atom) -> tuple[int, int]:
         if isinstance(atom, str):
             return 0, extents[atom] - 1
-        low, high = bounds(atom.args[0], extents)
-        second = atom.args[1]
+        (low, high), (least, most) = (bounds(n, extents) for n in atom.args)
         if atom.kind == "min":
-            other = bounds(second, extents)
-            return min(low, other[0]), min(high, other[1])
-        assert isinstance(second, int)
+            return min(low, least), min(high, most)
+        least, most = max(least, 1), max(most, 1)
+        first, last = min(low // least, low // most), max(high // least, high // most)
         if atom.kind == "floordiv":
-            return low // second, high // second
-        return (low % second, high % second) if low // second == high // second else (0, second - 1)
+            return first, last
+        same = least == most and first == last
+        return (low % most, high % most) if same else (0, most - 1)
 
     if isinstance(value, int):
         return value, value

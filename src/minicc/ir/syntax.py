@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from minicc.ir import affine
-from minicc.ir.affine import Dim
+from minicc.ir.affine import Dim, Expr
 from minicc.ir.core import Literal
 from minicc.ir.schedule import schedule_of
 from minicc.ir.space import KINDS, Iter, Space
@@ -71,10 +71,12 @@ def _dtype(word: Any) -> DType:
         raise Refused(f"no element type is called {word}", word.start_pos) from None
 
 
-def _divisor(token: Any) -> int:
-    if number := int(token):
+def _divisor(divisor: Any) -> Dim:
+    if isinstance(divisor, Expr):
+        return divisor
+    if number := int(divisor):
         return number
-    raise Refused("the divisor is zero", token.start_pos)
+    raise Refused("the divisor is zero", getattr(divisor, "start_pos", 0))
 
 
 class Syntax:

@@ -14,7 +14,7 @@ from functools import lru_cache
 from typing import Any
 
 from minicc.backends.llvm.emitter import Emitter, Loop
-from minicc.backends.llvm.sizes import quotient, remainder
+from minicc.backends.llvm.sizes import divisor, quotient, remainder
 from minicc.backends.llvm.tiles import memory_element
 from minicc.backends.llvm.writer import Vec
 from minicc.errors import CompilerBug
@@ -45,11 +45,13 @@ def _computed(e: Emitter, expression: Dim) -> str:
     # what is divided may be negative where an extent was subtracted, or a multiple taken out
     signed = _divides_what_may_be_negative(expression)
 
-    def divide(a: Any, n: int) -> str:
-        return quotient(w.inst, a, n) if signed else w.inst(f"udiv i64 {a}, {n}")
+    def divide(a: Any, n: Any) -> str:
+        by = divisor(w.inst, n)
+        return quotient(w.inst, a, by) if signed else w.inst(f"udiv i64 {a}, {by}")
 
-    def modulo(a: Any, n: int) -> str:
-        return remainder(w.inst, a, n) if signed else w.inst(f"urem i64 {a}, {n}")
+    def modulo(a: Any, n: Any) -> str:
+        by = divisor(w.inst, n)
+        return remainder(w.inst, a, by) if signed else w.inst(f"urem i64 {a}, {by}")
 
     if not isinstance(expression, int) and all(map(affine.is_size, affine.symbols(expression))):
         return e.of_sizes(expression)

@@ -7,7 +7,6 @@ parameters; `main` reads them from its table.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from functools import partial
 
 from minicc.ir import affine
 from minicc.ir.affine import Dim
@@ -20,9 +19,17 @@ def parameter(position: int) -> str:
     return f"%size{position}"
 
 
-def remainder(inst: Inst, a: object, n: int) -> str:
+def divisor(inst: Inst, n: object) -> object:
+    """What divides: a number, or a size, which 1 stands for where it is 0 and no point is there."""
+    if isinstance(n, int):
+        return n
+    none = inst(f"icmp slt i64 {n}, 1")
+    return inst(f"select i1 {none}, i64 1, i64 {n}")
+
+
+def remainder(inst: Inst, a: object, n: object) -> str:
     """What is left of a division that rounds down, of a number that may be negative."""
-    if n & (n - 1) == 0:
+    if isinstance(n, int) and n & (n - 1) == 0:
         return inst(f"and i64 {a}, {n - 1}")
     rest = inst(f"srem i64 {a}, {n}")
     negative = inst(f"icmp slt i64 {rest}, 0")
@@ -30,9 +37,9 @@ def remainder(inst: Inst, a: object, n: int) -> str:
     return inst(f"select i1 {negative}, i64 {above}, i64 {rest}")
 
 
-def quotient(inst: Inst, a: object, n: int) -> str:
+def quotient(inst: Inst, a: object, n: object) -> str:
     """A division that rounds down, of a number that may be negative."""
-    if n & (n - 1) == 0:
+    if isinstance(n, int) and n & (n - 1) == 0:
         return inst(f"ashr i64 {a}, {n.bit_length() - 1}")
     whole = inst(f"sub nsw i64 {a}, {remainder(inst, a, n)}")
     return inst(f"sdiv exact i64 {whole}, {n}")
@@ -61,8 +68,8 @@ def evaluated(
         lambda name: known[affine.symbol(name)],
         lambda a, b: inst(f"add nsw i64 {a}, {b}"),
         lambda a, b: inst(f"mul nsw i64 {a}, {b}"),
-        partial(quotient, inst),
-        partial(remainder, inst),
+        lambda a, n: quotient(inst, a, divisor(inst, n)),
+        lambda a, n: remainder(inst, a, divisor(inst, n)),
         smaller,
     )
     return str(value)

@@ -5,7 +5,8 @@
 A tile of a few rows of registers ends where a row of the image does: of 7 pixels by 4 that is 8
 computed for 7, of 49 by 6 it is 54 for 49. The tensors keep their shapes. Where their rows lie one
 after the other, the address of a point is a multiple of its number; where they don't (a border
-around the image, a step of two pixels), each row of a tile has an address of its own.
+around the image, a step of two pixels), each row of a tile has an address of its own. The extents
+may be free: what divides is a size then, and the gain is that of images of few rows.
 """
 
 from __future__ import annotations
@@ -14,12 +15,13 @@ from collections.abc import Callable, Sequence
 
 from minicc.ir import affine
 from minicc.ir.affine import Dim
+from minicc.ir.affine_facts import is_free
 from minicc.ir.core import Function, Module, Op, Region, Value, walk_control
 from minicc.ir.rewrite import Rebuilder, everywhere, rebuild
 from minicc.ir.space import PARALLEL, Iter, Space
 from minicc.ir.structured import Generic, Group, Map, names_of
 from minicc.passes.structured.contraction import contractions_in
-from minicc.passes.structured.products import cheapest_tile, product_of
+from minicc.passes.structured.products import cheapest_tile, cycles_of_a_point, product_of
 from minicc.passes.structured.schedule import constants_of
 from minicc.target import Target
 
@@ -30,9 +32,9 @@ class Pair:
     """Two dimensions of a group, and the one that they become."""
 
     def __init__(self, outer: Iter, inner: Iter) -> None:
-        rows, columns = affine.number(outer.extent), affine.number(inner.extent)
+        columns = inner.extent
         self.plain = affine.symbol(outer.name), affine.symbol(inner.name)
-        self.whole = Iter(f"{outer.name}{inner.name}", rows * columns, PARALLEL)
+        self.whole = Iter(f"{outer.name}{inner.name}", outer.extent * columns, PARALLEL)
         self.point = affine.symbol(self.whole.name)
         parts = affine.floordiv(self.point, columns), affine.mod(self.point, columns)
         self.outer, self.inner = outer.name, inner.name
@@ -73,7 +75,7 @@ def _collapsed(group: Group, target: Target, constants: frozenset[Value]) -> Gro
     while found is not None:
         cost, rows = found
         pair = legal(group, rows)
-        if pair is None:
+        if pair is None or _is_batch(group, pair.outer):
             return group
         candidate = apply(group, pair)
         found = _best(candidate, target, constants)
@@ -86,24 +88,36 @@ def _collapsed(group: Group, target: Target, constants: frozenset[Value]) -> Gro
 def _best(
     group: Group, target: Target, constants: frozenset[Value]
 ) -> tuple[float, tuple[str, ...]] | None:
-    """What the best register tile of the group's only contraction costs, and what its rows are."""
+    """What the best register tile of the group's only contraction costs, and what its rows are.
+
+    Where their number is free it is what one of few rows costs, by which others can be measured.
+    """
     found = contractions_in(group.body.ops)
     product = product_of(group, found[0], target, constants) if len(found) == 1 else None
-    return None if product is None else (cheapest_tile(product, target)[0], product.rows)
+    if product is None:
+        return None
+    cost, tiles = cheapest_tile(product, target)
+    few = cycles_of_a_point(product, tiles, target)
+    return cost if few is None else few, product.rows
+
+
+def _is_batch(group: Group, name: str) -> bool:
+    """Whether a dimension of free extent is the first axis of a product: a batch, and often 1."""
+    contraction = contractions_in(group.body.ops)[0]
+    first = contraction.op.input_maps[contraction.lhs][0]
+    return first == affine.symbol(name) and is_free(contraction.op.space[name].extent)
 
 
 def legal(group: Group, rows: Sequence[str]) -> Pair | None:
     """The innermost two rows, where nothing in the group needs them apart.
 
-    Their extents are numbers; what passes between ops has them as neighbouring axes, which become
-    one; no op makes blocks, reads where data say, or takes coordinates of them.
+    What passes between ops has them as neighbouring axes, which become one; no op makes blocks,
+    reads where data say, or takes coordinates of them.
     """
     if len(rows) < 2:
         return None
     ops = [op for op in group.body.ops if isinstance(op, Generic)]
     outer, inner = (ops[0].space[n] for n in rows[-2:])
-    if not isinstance(outer.extent, int) or not isinstance(inner.extent, int):
-        return None
     pair = Pair(outer, inner)
     passed = {v for op in ops for v in op.results} - set(group.body.yields)
     for op in ops:

@@ -124,9 +124,10 @@ class _Names:
             return self.solved.get(atom, symbol(atom))
         if atom.kind == "floordiv" and not affine_facts.natural(atom.args[0]):
             # rounded up in place of down
-            above = (atom.args[1] - 1) - atom.args[0]
+            divided, divisor = atom.args
+            above = (divisor - 1) - divided
             if affine_facts.natural(above):
-                return -1 * self.dim(affine.floordiv(above, int(str(atom.args[1]))))
+                return -1 * self.dim(affine.floordiv(above, divisor))
         if atom not in self.known:
             rebuilt = affine.compound(atom.kind, *map(self.dim, atom.args))
             used = affine.symbols(rebuilt)

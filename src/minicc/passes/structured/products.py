@@ -7,7 +7,8 @@ from math import prod
 from typing import NamedTuple
 
 from minicc.ir import affine_facts
-from minicc.ir.affine import symbols
+from minicc.ir.affine import Dim, symbols
+from minicc.ir.affine_facts import is_free
 from minicc.ir.core import Value
 from minicc.ir.schedule import Unroll
 from minicc.ir.space import REDUCTION
@@ -15,7 +16,16 @@ from minicc.ir.structured import Generic, Group, contiguous_name
 from minicc.ir.types import dense_strides
 from minicc.passes.structured.contraction import Contraction
 from minicc.passes.structured.draft import lanes_of, mentions
-from minicc.passes.structured.tile_cost import Apart, Vectors, Window, cheapest
+from minicc.passes.structured.rows import numbers_of
+from minicc.passes.structured.tile_cost import (
+    Apart,
+    Free,
+    Vectors,
+    Window,
+    cheapest,
+    free_cost,
+    strip_of,
+)
 from minicc.target import Target
 
 PACK_READS = 4  # reads of an element from which a copy in the tiles' order pays
@@ -25,7 +35,7 @@ class Product(NamedTuple):
     """A contraction as its register tiles see it.
 
     The dimension of its vectors, the rows of its group that have more than a point, the length of
-    its sums, its vectors, which rows have free extents, and which lie apart in the memory of lhs,
+    its sums, its vectors, rows with free extents, and which rows lie apart in the memory of lhs,
     with how often a tile computes the addresses of all.
     """
 
@@ -34,7 +44,7 @@ class Product(NamedTuple):
     rows: tuple[str, ...]
     depth: int
     layout: Vectors
-    free: frozenset[str]
+    free: Free
     apart: Apart
 
 
@@ -48,15 +58,24 @@ def product_of(
         return None
     rows = tuple(n for n in group.shared if n in contraction.rows and extents[n] > 1)
     reductions = [extents[n] for n in contraction.depth]
-    free = frozenset(n for n in rows if not isinstance(op.space[n].extent, int))
+    free = tuple((n, e) for n in rows if not isinstance(e := op.space[n].extent, int))
     lhs = contraction.lhs
     at, strides = op.input_maps[lhs], dense_strides(op.operands[lhs].type.shape)
     bent = frozenset(n for n in rows if not affine_facts.even(at, strides, n))
-    apart = (bent, prod(reductions[:-1]))
+    divided = frozenset(n for n in rows if any(_divides(e, n) for m in op.maps for e in m))
+    apart = Apart(bent, prod(reductions[:-1]), divided)
     layout = vectors_of(contraction, target)
     if layout.both and rows:
         layout = layout._replace(window=_window(contraction, rows[-1]))
     return Product(contraction, vector, rows, prod(reductions), layout, free, apart)
+
+
+def _divides(e: Dim, name: str) -> bool:
+    """Whether a coordinate divides what a dimension takes part in by a size."""
+    atoms = (
+        a for monomial, _ in getattr(e, "terms", ()) for a in monomial if not isinstance(a, str)
+    )
+    return any(a.kind != "min" and is_free(a.args[1]) and name in symbols(a.args[0]) for a in atoms)
 
 
 def vectors_of(contraction: Contraction, target: Target) -> Vectors:
@@ -85,6 +104,20 @@ def cheapest_tile(product: Product, target: Target) -> tuple[float, Mapping[str,
     contraction, vector, rows, depth, layout, free, apart = product
     known = tuple(contraction.op.space.typical.items())
     return cheapest(rows, vector, known, depth, layout, target, free, apart=apart)
+
+
+def cycles_of_a_point(product: Product, tiles: Mapping[str, int], target: Target) -> float | None:
+    """Cycles for one of few rows of a free extent in a tile; None where its rows are known."""
+    contraction, vector, rows, depth, layout, free, apart = product
+    extents = contraction.op.space.typical
+    unknown = dict(free)
+    name = next((n for n in rows if tiles.get(n, 1) > 1), "")
+    if name not in unknown:
+        return None
+    width, columns = tiles[vector], extents[vector]
+    strip = strip_of(width, columns, depth, layout.along(name), target)
+    row = free_cost(tiles[name], 1, strip, numbers_of(unknown[name])).few + apart.cycles(name)
+    return row * -(-columns // width)
 
 
 def _reads_vectors(group: Group, op: Generic, vector: str, constants: frozenset[Value]) -> bool:

@@ -8,15 +8,17 @@ rows are multiplied by is read no more often than it must be.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from minicc.ir import affine
 from minicc.ir.affine import Dim
 
-_FEWEST, _MOST = 2, 36  # numbers of rows that lengths of steps are judged by
+_SIZES = range(2, 36)  # numbers that sizes are taken for, by which lengths of steps are judged
 _VECTOR = 16  # elements
 ADDRESSES = 12  # rows that may have addresses of their own: more don't fit the registers
 
@@ -67,18 +69,30 @@ def _long_steps(rows: Any, long: int, middle: Any, spare: Any) -> Any:
 
 
 class Choice(NamedTuple):
-    """Lengths of steps, and how many of each length there are for a row, on average."""
+    """Lengths of steps, and how many of each length there are for a row, on average.
+
+    By `counts` they are chosen; `few` is the average over few rows alone.
+    """
 
     steps: Steps
     counts: tuple[float, float, float]
+    few: tuple[float, float, float]
 
 
 @cache
-def choices(long: int, three: bool, more: int) -> tuple[Choice, ...]:
+def numbers_of(extent: Dim) -> tuple[int, ...]:
+    """How many rows there are where the sizes in their extent are small, one after the other."""
+    names = affine.symbols(extent)
+    found = (affine.evaluate(extent, dict.fromkeys(names, n)) for n in _SIZES)
+    return tuple(n for n in found if n > 1) or tuple(_SIZES)
+
+
+@cache
+def choices(long: int, three: bool, more: int, numbers: tuple[int, ...]) -> tuple[Choice, ...]:
     """Lengths of middle and short steps beside long ones, of which the shorter two may differ.
 
-    The average is over few rows and as often over many. What there is to do but for the steps
-    takes as long as some rows `more`.
+    The average is over some `numbers` of rows, and as often over many. What there is to do but for
+    the steps takes as long as some rows `more`.
     """
     lengths = range(min(3, -(-long // 2)), max(min(long, ADDRESSES + 1), 2))
     found = [Steps(long, m, s) for m in lengths for s in lengths if s == m or (three and s < m)]
@@ -86,15 +100,17 @@ def choices(long: int, three: bool, more: int) -> tuple[Choice, ...]:
         np.array(column)[:, None]
         for column in zip(*[(k.middle, k.short, k.least) for k in found], strict=True)
     )
-    rows = np.arange(_FEWEST, _MOST)
+    rows = np.array(numbers, np.int64)
     counted = _long_steps(rows, long, middle, np.maximum(0, middle + short - long))
     first = np.where(rows >= least, np.maximum(counted, 0), 0)
     left = np.maximum(rows - first * long, 0)
     second = (left > short) * 1
     third = -(-np.maximum(left - second * middle, 0) // short)
-    few = [(count / (rows + more)).mean(axis=1) / 2 for count in (first, second, third)]
-    few[0] = few[0] + 1 / (2 * long)
-    return tuple(
-        Choice(k, (a, b, c))
-        for k, a, b, c in zip(found, *(column.tolist() for column in few), strict=True)
+    counts = first, second, third
+    judged = [(count / (rows + more)).mean(axis=1) / 2 for count in counts]
+    judged[0] = judged[0] + 1 / (2 * long)
+    few = [(count / rows).mean(axis=1) for count in counts]
+    averages = (
+        zip(*(column.tolist() for column in columns), strict=True) for columns in (judged, few)
     )
+    return tuple(itertools.starmap(Choice, zip(found, *averages, strict=True)))

@@ -42,13 +42,14 @@ from minicc.passes.structured.draft import (
 )
 from minicc.passes.structured.large_products import draft_of_large
 from minicc.passes.structured.products import cheapest_tile, product_of, vectors_of
+from minicc.passes.structured.rows import numbers_of
 from minicc.passes.structured.schedule_rows import inner_tiles, rows_of
 from minicc.passes.structured.tile_cost import (
     BLOCK,
     LONGEST_CHAIN,
     cheapest,
     free_cost,
-    place_of,
+    strip_of,
 )
 from minicc.target import Target
 
@@ -198,13 +199,10 @@ def _contraction(
     else:
         grid = (*batch, *columns, *rows)
     chosen = Draft(grid, tiles, cuts)
-    for n in free & tiles.keys():
+    for n, extent in ((n, e) for n, e in free if n in tiles):
         others = prod(tiles[m] for m in rows if m != n and m in tiles)
-        where = place_of(tiles[vector], extents[vector], depth, layout, target)
-        vectors = layout.of(tiles[vector])
-        chosen.lengths[n] = free_cost(
-            tiles[n], others, vectors, depth, layout.along(n), target.registers, where
-        )[1]
+        strip = strip_of(tiles[vector], extents[vector], depth, layout.along(n), target)
+        chosen.lengths[n] = free_cost(tiles[n], others, strip, numbers_of(extent)).steps
     return chosen
 
 
@@ -254,7 +252,6 @@ def _whole_rows(group: Group, found: Sequence[Contraction], target: Target) -> D
     """
     contractions = [contraction.op for contraction in found]
     first = contractions[0]
-    registers = target.registers
     layout = vectors_of(found[0], target)
     candidates = [n for n in group.shared if n not in found[0].varies(found[0].rhs)]
     # among those that are free the innermost: the one before it is a batch, and often 1
@@ -270,7 +267,8 @@ def _whole_rows(group: Group, found: Sequence[Contraction], target: Target) -> D
         vector, extents = contiguous_name(op.yield_maps[0]), op.space.typical
         assert vector is not None
         depth = prod(extents[i.name] for i in op.space.of_kind(REDUCTION))
-        free = frozenset(() if isinstance(op.space[row].extent, int) else (row,))
+        extent = op.space[row].extent
+        free = () if isinstance(extent, int) else ((row, extent),)
         known = tuple(extents.items())
         return cheapest((row,), vector, known, depth, layout, target, free, height)
 
@@ -295,7 +293,6 @@ def _whole_rows(group: Group, found: Sequence[Contraction], target: Target) -> D
     vector = str(contiguous_name(first.yield_maps[0]))
     depth = prod(first.space.typical[i.name] for i in first.space.of_kind(REDUCTION))
     width = best(first, height)[1][vector]
-    where = place_of(width, first.space.typical[vector], depth, layout, target)
-    vectors = layout.of(width)
-    chosen.lengths[row] = free_cost(height, 1, vectors, depth, layout, registers, where)[1]
+    strip = strip_of(width, first.space.typical[vector], depth, layout, target)
+    chosen.lengths[row] = free_cost(height, 1, strip, numbers_of(first.space[row].extent)).steps
     return chosen

@@ -9,7 +9,7 @@ from minicc.ir.affine import Dim, symbol
 from minicc.ir.core import Value
 from minicc.ir.structured import Map
 from minicc.passes.structured.fetch_ahead import Share
-from minicc.passes.structured.group_state import GroupState, Memory, Position, Register
+from minicc.passes.structured.group_state import GroupState, Indices, Memory, Position, Register
 
 
 class TileAccess:
@@ -127,8 +127,12 @@ class TileAccess:
         at, strides = [m[a] for a in memory.axes], memory.buffer.type.strides
         for name in names & self.at.keys():
             start, points = self.at[name]
-            if points > 1 and isinstance(start, int) and not affine_facts.even(at, strides, name):
-                return name, range(start, start + points)
+            if points == 1 or affine_facts.even(at, strides, name):
+                continue
+            if not isinstance(start, Value):
+                return name, [start + k for k in range(points)]
+            first = Indices(self.low.b, at=start)
+            return name, [first.value(symbol("at") + k) for k in range(points)]
         return None
 
     def fetch(self, v: Value, share: Share) -> None:

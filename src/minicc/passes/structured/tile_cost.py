@@ -8,13 +8,14 @@ read the wide operand again and again, from wherever it is.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence, Set
+from collections.abc import Iterator, Mapping, Sequence
 from enum import Enum
 from functools import cache
 from math import inf, prod
 from typing import NamedTuple
 
-from minicc.passes.structured.rows import ADDRESSES, Steps, choices
+from minicc.ir.affine import Dim
+from minicc.passes.structured.rows import ADDRESSES, Steps, choices, numbers_of
 from minicc.target import Target
 
 # terms summed in one chain before they join the total: keeps the error near that of a pairwise sum
@@ -25,14 +26,17 @@ _MEMORY = 5  # rows that take as long as to bring in what they are multiplied by
 _START = 24.0  # cycles that a register tile costs besides its multiply-adds
 _SHORT_START = 12.0  # where sums are short, and the next tile begins meanwhile
 _ADDRESS = 6.0  # cycles for the address of a row of a step that is not a long one
+_QUOTIENT = 12.0  # of a row whose place is found by a division by a size
+_COMING = 6  # registers for elements that come for two kinds of vectors, and so are loaded apart
 _JOIN = 0.5  # cycles for a vector of a total that is added to in memory
 _SPILL = 1.5  # cycles for a register that is written to memory and read again
+_TALL = 3.0  # for a row above some of a tile whose totals wait: accumulators are moved about, too
 _LATENCY = 4.0  # cycles of a multiply-add
 _WAIT = 0.25  # of what it waits for, where it needs an element in all lanes
 _LOAD = 0.55  # cycles for a load where nothing else is waited for
 
 
-Apart = tuple[frozenset[str], int]
+Free = tuple[tuple[str, Dim], ...]  # dimensions whose extents are free, with these
 
 
 class Place(Enum):
@@ -41,6 +45,25 @@ class Place(Enum):
     FIRST = "first cache"
     SECOND = "second cache"
     MEMORY = "memory"
+
+
+class Apart(NamedTuple):
+    """Rows that have addresses of their own, which a tile computes some `times`.
+
+    Those of `divided` rows, two dimensions counted as one, are found by a division by a size.
+    """
+
+    names: frozenset[str] = frozenset()
+    times: int = 1
+    divided: frozenset[str] = frozenset()
+
+    def cycles(self, name: str) -> float:
+        """Cycles for the addresses of one of so many rows of a dimension, beside its sums."""
+        quotient = _QUOTIENT if name in self.divided else 0.0
+        return quotient + (_ADDRESS * self.times if name in self.names else 0.0)
+
+
+EVEN = Apart()
 
 
 class Window(NamedTuple):
@@ -86,6 +109,27 @@ class Vectors(NamedTuple):
     def of(self, width: int) -> int:
         """The vectors of so many columns."""
         return -(-width // self.lanes)
+
+    def coming(self, width: int) -> int:
+        """The registers that elements of the other operand take while they come.
+
+        One that several vectors are multiplied by, of which the last is shorter, is loaded ahead.
+        """
+        return _COMING if width > self.lanes and width % self.lanes else 1
+
+
+class Strip(NamedTuple):
+    """The columns of a register tile, and how what they are summed of comes.
+
+    `vectors` of columns, the length of their sums, the registers that are there for totals, and
+    where the wide operand is.
+    """
+
+    vectors: int
+    depth: int
+    layout: Vectors
+    registers: int
+    where: Place
 
 
 def place_of(width: int, columns: int, depth: int, vectors: Vectors, target: Target) -> Place:
@@ -133,9 +177,9 @@ def cheapest(
     depth: int,
     layout: Vectors,
     target: Target,
-    free: frozenset[str],
+    free: Free,
     height: int = 0,
-    apart: Apart = (frozenset(), 1),
+    apart: Apart = EVEN,
 ) -> tuple[float, Mapping[str, int]]:
     """What the register tile costs that costs least, and that tile.
 
@@ -159,76 +203,86 @@ def cost_of(
     depth: int,
     layout: Vectors,
     target: Target,
-    free: Set[str] = frozenset(),
-    apart: Apart = (frozenset(), 1),
+    free: Free = (),
+    apart: Apart = EVEN,
 ) -> float:
     """Cycles of a whole contraction, up to a factor; rows that are free have several extents."""
     vectors = layout.of(tiles[vector])
     height = prod(tiles.get(n, 1) for n in rows)
+    unknown = dict(free)
     count: float = 1
     for n in rows:
-        if n not in free or tiles.get(n, 1) == 1:
+        if n not in unknown or tiles.get(n, 1) == 1:
             count *= -(-extents[n] // tiles.get(n, 1))
-    where = place_of(tiles[vector], extents[vector], depth, layout, target) if free else Place.FIRST
+    if free:
+        strip = strip_of(tiles[vector], extents[vector], depth, layout, target)
+    else:
+        strip = _strip(tiles[vector], depth, layout, target, Place.FIRST)
     panel = vectors * depth * layout.size
     again = 0.0 if free or count == 1 else vectors * _again(panel, layout, target)
     last = tiles.get(rows[-1], 1) if rows else 1
-    along = layout.along(rows[-1] if rows else "")
-    tile = _tile_cost(last, height // last, vectors, depth, along, target.registers, where, again)
-    names, times = apart
-    if any(tiles.get(n, 1) > 1 for n in names):
-        tile += _ADDRESS * height * times if height <= ADDRESSES else inf
+    along = strip._replace(layout=layout.along(rows[-1] if rows else ""))
+    tile = _tile_cost(last, height // last, along, again)
+    known = [n for n in rows if n not in unknown and tiles.get(n, 1) > 1]
+    tile += height * max(map(apart.cycles, known), default=0.0)
     for n in rows:
         step = tiles.get(n, 1)
-        if n in free and step > 1:
-            tile = (
-                extents[n]
-                * free_cost(
-                    step, height // step, vectors, depth, layout.along(n), target.registers, where
-                )[0]
-            )
+        if n in unknown and step > 1:
+            along = strip._replace(layout=layout.along(n))
+            each = free_cost(step, height // step, along, numbers_of(unknown[n])).cost
+            tile = extents[n] * (each + height // step * apart.cycles(n))
+        if step > 1 and n in apart.names and height > ADDRESSES:
+            tile = inf
     return -(-extents[vector] // tiles[vector]) * count * tile
 
 
+def strip_of(width: int, columns: int, depth: int, layout: Vectors, target: Target) -> Strip:
+    """The strip of a tile so wide, of so many columns in all."""
+    where = place_of(width, columns, depth, layout, target)
+    return _strip(width, depth, layout, target, where)
+
+
+def _strip(width: int, depth: int, layout: Vectors, target: Target, where: Place) -> Strip:
+    registers = target.registers - layout.coming(width)
+    return Strip(layout.of(width), depth, layout, registers, where)
+
+
+class Rows(NamedTuple):
+    """Steps over rows whose number is free.
+
+    The cycles by which they are chosen for one of these, those of one of few, and their lengths.
+    """
+
+    cost: float
+    few: float
+    steps: Steps
+
+
 @cache
-def free_cost(
-    step: int,
-    others: int,
-    vectors: int,
-    depth: int,
-    layout: Vectors,
-    registers: int,
-    where: Place,
-) -> tuple[float, Steps]:
-    """Cycles for one of some rows whose number is free, and the best lengths of steps over them."""
+def free_cost(step: int, others: int, strip: Strip, numbers: tuple[int, ...]) -> Rows:
+    """The best lengths of steps over rows of which there are some `numbers`, and many."""
     lengths = {
-        n: _tile_cost(n, others, vectors, depth, layout, registers, where)
-        + (_ADDRESS * n if n < step else 0)
+        n: _tile_cost(n, others, strip) + (_ADDRESS * n if n < step else 0)
         for n in range(1, step + 1)
     }
-    more = 0 if where == Place.FIRST else _MEMORY
+    more = 0 if strip.where == Place.FIRST else _MEMORY
 
+    def cycles(steps: Steps, counts: Sequence[float]) -> float:
+        return sum(n * lengths[k] for n, k in zip(counts, steps, strict=True))
+
+    found = choices(step, strip.where == Place.MEMORY, more, numbers)
     return min(
-        (sum(n * lengths[k] for n, k in zip(counts, steps, strict=True)), steps)
-        for steps, counts in choices(step, where == Place.MEMORY, more)
+        Rows(cycles(steps, counts), cycles(steps, few), steps) for steps, counts, few in found
     )
 
 
-def _tile_cost(
-    rows: int,
-    others: int,
-    vectors: int,
-    depth: int,
-    layout: Vectors,
-    registers: int,
-    where: Place,
-    again: float = 0.0,
-) -> float:
+def _tile_cost(rows: int, others: int, strip: Strip, again: float = 0.0) -> float:
     """Cycles of a register tile, which has so many rows of each of so many others.
 
     Multiply-adds issued, loads, its start, and each block of its sums that joins totals for which
     no registers are left. A row of the wide operand takes at least `again` to come.
     """
+    vectors, depth, layout, registers, where = strip
     height = rows * others
     accumulators = height * vectors
     # two multiply-adds a cycle; not quite two loads a cycle
@@ -237,10 +291,14 @@ def _tile_cost(
         step = max(step + vectors * _STALL, vectors * _FAR)
     if layout.window is not None:
         waiting = others * vectors * layout.window.places(rows)
-        over = max(0, accumulators + waiting + 1 - registers)
+        over = max(0, accumulators + waiting - registers)
         step += _SPILL * over / layout.window.terms
-    spilled = max(0, 2 * accumulators + vectors + 1 - registers)
+    elif height > 1:
+        step += _SPILL * max(0, accumulators + vectors - registers)
+    spilled = max(0, 2 * accumulators + vectors - registers)
     joins = depth // BLOCK if depth > LONGEST_CHAIN else 0
+    if joins and spilled:
+        step += _TALL * max(0, height - ADDRESSES)
     start = _SHORT_START if layout.both else _START
     start += 2 * accumulators + _JOIN * joins * spilled
     return depth * step * (1 + 0.01 / height) + start
