@@ -5,7 +5,8 @@
 
 A plan first: the values that will be held channels-last are all results of convolutions and
 windows, and everything between them that does not care for the order of axes. Channels that are
-split into several axes, as a shuffle of channels does, stay last together. Then one walk: such a
+split into several axes, as a shuffle of channels does, stay last together; spatial axes may be split
+or joined, as those are that repeat each pixel. Then one walk: such a
 value is made in the new order, and turned back only for who insists on the old one. Channels-last
 makes each convolution a contraction whose innermost run of its input is contiguous.
 """
@@ -49,7 +50,7 @@ def plan_layout(function: Function) -> dict[Value, int]:
             if len(same) == 1 and rank >= 3:
                 chosen[op.result] = same.pop()
         elif (
-            isinstance(op, graph.Window | graph.Gather)
+            isinstance(op, graph.Window | graph.Gather | graph.Slice | graph.Broadcast)
             and op.x in chosen
             and op.x.type.rank == op.result.type.rank >= 3
         ):
@@ -58,7 +59,7 @@ def plan_layout(function: Function) -> dict[Value, int]:
 
 
 def _channel_axes(op: graph.Reshape | graph.Transpose, axes: int) -> int:
-    """How many axes the channels of the result are, where batch and spatial axes stay; else 0."""
+    """How many axes the channels of the result are, where they or the spatial ones stay; else 0."""
     if not axes:
         return 0
     before, after = op.x.type.shape, op.result.type.shape
@@ -66,6 +67,8 @@ def _channel_axes(op: graph.Reshape | graph.Transpose, axes: int) -> int:
     if isinstance(op, graph.Transpose):
         rest = (0, *range(1 + axes, len(before)))
         return axes if all(op.perm[k] == k for k in rest) else 0
+    if before[: 1 + axes] == after[: 1 + axes] and len(after) > 1 + axes:
+        return axes  # spatial axes are parted or joined
     kept = before[0] == after[:1][0] and before[1 + axes :] == after[len(after) - spatial :]
     return max(0, len(after) - 1 - spatial) if after and spatial and kept else 0
 
@@ -157,6 +160,16 @@ def _gather(s: _Layouts, op: Any) -> Value:
     return s.b.add(op.rebuilt([s.new(op.x, k), s.old(op.indices)], axis=axis)).results[0]
 
 
+def _slice(s: _Layouts, op: Any) -> Value:
+    attrs = {k: s.permuted(op, getattr(op, k)) for k in ("starts", "stops", "steps")}
+    return s.b.add(op.rebuilt([s.new(op.x, s.of(op))], **attrs)).results[0]
+
+
+def _broadcast(s: _Layouts, op: Any) -> Value:
+    x = s.new(op.x, s.of(op))
+    return s.b.emit(graph.Broadcast, x, shape=s.permuted(op, op.shape))
+
+
 def _reshape(s: _Layouts, op: Any) -> Value:
     x = s.new(op.x, s.chosen[op.x])
     return s.b.emit(graph.Reshape, x, shape=s.permuted(op, op.result.type.shape))
@@ -183,6 +196,8 @@ _FOLLOW: dict[type[Op], Callable[[_Layouts, Any], Value]] = {
 _OTHERS: dict[type[Op], Callable[[_Layouts, Any], Value]] = {
     graph.Window: _window,
     graph.Gather: _gather,
+    graph.Slice: _slice,
+    graph.Broadcast: _broadcast,
     graph.Reshape: _reshape,
     graph.Transpose: _transpose,
 }
