@@ -24,7 +24,7 @@ from minicc.cli.inputs import opened, parse_shapes
 from minicc.cli.measuring import Run, difference, measured
 from minicc.cli.progress import Progress
 from minicc.cli.sources import open_source
-from minicc.cli.tables import show_table
+from minicc.cli.tables import show_table, tell
 from minicc.errors import UserError
 from minicc.inputs import check_inputs
 from minicc.ir.arrays import Array
@@ -78,7 +78,7 @@ def bench_command(
     if functions.is_function(model):
         function = functions.called(model, inputs, bound)
         told = _bench_function(function, options, against, seconds, launches)
-        click.echo(json.dumps(told)) if as_json else _show(told)
+        tell(told, as_json, _show)
         return
     began = time.perf_counter()
     with Progress(f"compiling {model}") as progress:
@@ -106,10 +106,7 @@ def bench_command(
     if launches is not None:
         with Progress("measuring launches"):
             told["launches"] = _launches(model, options, feed, launches)
-    if as_json:
-        click.echo(json.dumps(told))
-    else:
-        _show(told)
+    tell(told, as_json, _show)
 
 
 def _peers(text: str) -> list[str]:
