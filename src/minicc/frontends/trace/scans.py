@@ -118,20 +118,20 @@ for _ufunc, _combine in (
     _accumulate(_ufunc, _combine)
 
 
-@traces("nancumsum")
-def nancumsum(recorder: Recorder, a: Any, axis: int | None = None, dtype: Any = None) -> Any:
-    """The sums so far, NaN counting as zero."""
-    np_ = recorder.namespace
-    box = Tracer(recorder, value_of(recorder, a))
-    return np_.cumsum(np_.where(np_.isnan(box), np.zeros((), box.dtype), box), axis, dtype)
+def _but_nan(name: str, plain: str, neutral: int) -> None:
+    """A cumulative sum or product that takes NaN for an element that changes nothing."""
+
+    def run(recorder: Recorder, a: Any, axis: int | None = None, dtype: Any = None) -> Any:
+        np_ = recorder.namespace
+        box = Tracer(recorder, value_of(recorder, a))
+        known = np_.where(np_.isnan(box), np.asarray(neutral, box.dtype), box)
+        return getattr(np_, plain)(known, axis, dtype)
+
+    FUNCTIONS[name] = run
 
 
-@traces("nancumprod")
-def nancumprod(recorder: Recorder, a: Any, axis: int | None = None, dtype: Any = None) -> Any:
-    """The products so far, NaN counting as one."""
-    np_ = recorder.namespace
-    box = Tracer(recorder, value_of(recorder, a))
-    return np_.cumprod(np_.where(np_.isnan(box), np.ones((), box.dtype), box), axis, dtype)
+_but_nan("nancumsum", "cumsum", 0)
+_but_nan("nancumprod", "cumprod", 1)
 
 
 @traces("diff")
