@@ -38,20 +38,16 @@ def root_mean_square(
     return ctx.emit(graph.Mul, x, inverse), inverse
 
 
-def _simplified(ctx: Context, node: Node, x: Value, scale: Value) -> tuple[Value, Value]:
-    axes = tuple(range(ctx.axis("axis", -1, x.type.rank), x.type.rank))
-    out, inverse = root_mean_square(ctx, wide(ctx, x), axes, node.number("epsilon", 1e-5))
-    out = ctx.emit(graph.Mul, out, ctx.cast(scale, out.type.dtype))
-    return ctx.cast(out, scale.type.dtype), ctx.cast(inverse, F32)
-
-
 # ONNX Runtime enters it among ONNX's own operators.
 @operator("SimplifiedLayerNormalization", attributes="axis epsilon stash_type")
 def simplified_layer_normalization(
     ctx: Context, node: Node, x: Value, scale: Value
 ) -> tuple[Value, ...]:
     """Divide by the root of the mean square over the axes from `axis` on, then scale."""
-    return _simplified(ctx, node, x, scale)
+    axes = tuple(range(ctx.axis("axis", -1, x.type.rank), x.type.rank))
+    out, inverse = root_mean_square(ctx, wide(ctx, x), axes, node.number("epsilon", 1e-5))
+    out = ctx.emit(graph.Mul, out, ctx.cast(scale, out.type.dtype))
+    return ctx.cast(out, scale.type.dtype), ctx.cast(inverse, F32)
 
 
 def _sum_of(ctx: Context, x: Value, skip: Value, bias: Value | None) -> Value:

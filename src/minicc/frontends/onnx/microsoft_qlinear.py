@@ -9,6 +9,7 @@ another way.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import wraps
 from typing import Any
 
 import numpy as np
@@ -151,20 +152,20 @@ def _leaky_relu(ctx: Context, node: Node, x: Value) -> Value:
     return standard(ctx, node, "LeakyRelu", x, alpha=node.number("alpha", 0.01))
 
 
-def _pooled(ctx: Context, node: Node, x: Value, pool: Callable[[Value], Value]) -> Value:
-    """A pooling of channels that come first, or last if a node says so."""
+def _last_or_first(ctx: Context, node: Node, x: Value, function: Callable[[Value], Value]) -> Value:
+    """A function of channels that come first, for those that come last if a node says so."""
     last = flag(node, "channels_last")
-    out = pool(channels_first(ctx, x) if last else x)
+    out = function(channels_first(ctx, x) if last else x)
     return channels_last(ctx, out) if last else out
 
 
 def _average_pool(ctx: Context, node: Node, x: Value) -> Value:
     """Means that are quotients: with reciprocals some would be rounded another way."""
-    return _pooled(ctx, node, x, lambda v: ctx.emit(graph.Div, *average_parts(ctx, node, v)))
+    return _last_or_first(ctx, node, x, lambda v: ctx.emit(graph.Div, *average_parts(ctx, node, v)))
 
 
 def _global_average_pool(ctx: Context, node: Node, x: Value) -> Value:
-    return _pooled(ctx, node, x, lambda v: standard(ctx, node, "GlobalAveragePool", v))
+    return _last_or_first(ctx, node, x, lambda v: standard(ctx, node, "GlobalAveragePool", v))
 
 
 def _reduce_mean(ctx: Context, node: Node, x: Value) -> Value:
@@ -248,24 +249,10 @@ def qlinear_where(
     f"{DOMAIN}.QLinearConv",
     attributes="auto_pad channels_last dilations group kernel_shape pads strides",
 )
-def nhwc_qlinear_conv(
-    ctx: Context,
-    node: Node,
-    x: Value,
-    x_scale: Value,
-    x_zero: Value,
-    w: Value,
-    w_scale: Value,
-    w_zero: Value,
-    y_scale: Value,
-    y_zero: Value,
-    b: Value | None = None,
-) -> Value:
+@wraps(qlinear_conv)
+def nhwc_qlinear_conv(ctx: Context, node: Node, x: Value, *rest: Value) -> Value:
     """A convolution of quantised tensors, quantised anew."""
-    last = flag(node, "channels_last")
-    x = channels_first(ctx, x) if last else x
-    out = qlinear_conv(ctx, node, x, x_scale, x_zero, w, w_scale, w_zero, y_scale, y_zero, b)
-    return channels_last(ctx, out) if last else out
+    return _last_or_first(ctx, node, x, lambda v: qlinear_conv(ctx, node, v, *rest))
 
 
 @operator(f"{DOMAIN}.NhwcMaxPool", attributes=_WINDOW)

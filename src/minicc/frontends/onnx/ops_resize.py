@@ -51,7 +51,7 @@ def resize(
 ) -> Value:
     """Along given axes, by scales or to sizes."""
     if ctx.opset < 11:
-        return _by_scales(ctx, node, x, roi)
+        return upsample(ctx, node, x, roi)
     rank = x.type.rank
     given = node.integers("axes")
     axes = tuple(range(rank)) if given is None else tuple(a % rank for a in given)
@@ -82,12 +82,6 @@ def resize(
         for k, axis in enumerate(axes)
     }
     return _resized(ctx, x, plans, node.number("extrapolation_value", 0.0))
-
-
-@operator("Upsample", attributes="height_scale mode scales width_scale")
-def upsample(ctx: Context, node: Node, x: Value, scales: Value | None = None) -> Value:
-    """Resize by scales, asymmetric; an attribute before opset 9."""
-    return _by_scales(ctx, node, x, scales)
 
 
 def _corners(ctx: Context, roi: Value, count: int) -> list[Any]:
@@ -124,8 +118,9 @@ def repeated(ctx: Context, x: Value, axis: int, times: int) -> Value:
     return ctx.reshape(many, (*shape[:axis], shape[axis] * times, *shape[axis + 1 :]))
 
 
-def _by_scales(ctx: Context, node: Node, x: Value, scales: Value | None) -> Value:
-    """What Resize meant in opset 10, and Upsample always."""
+@operator("Upsample", attributes="height_scale mode scales width_scale")
+def upsample(ctx: Context, node: Node, x: Value, scales: Value | None = None) -> Value:
+    """By scales, asymmetric, which are an attribute before opset 9; so did Resize in opset 10."""
     if scales is not None:
         factors = [float(n) for n in ctx.known(scales, "scales").ravel()]
     elif "scales" in node.attributes:
