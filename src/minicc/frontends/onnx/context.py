@@ -167,6 +167,10 @@ class Context:
         """`x` as another element type; itself where that is its own."""
         return x if x.type.dtype is element else self.emit(graph.Cast, x, dtype=element)
 
+    def scaled(self, x: Value, factor: float) -> Value:
+        """`x` times a number; itself where that is 1."""
+        return x if factor == 1 else self.emit(graph.Mul, x, self.scalar(factor, x))
+
     def _is_small_constant(self, op: Op) -> bool:
         if not all(v in self._arrays for v in op.operands):
             return False

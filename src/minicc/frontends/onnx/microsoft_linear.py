@@ -12,7 +12,6 @@ from minicc.frontends.onnx.microsoft_common import (
     channels_last,
     flag,
     permuted,
-    scaled,
     standard,
 )
 from minicc.frontends.onnx.ops_linear import gemm
@@ -44,7 +43,7 @@ def fused_matmul(ctx: Context, node: Node, a: Value, b: Value) -> Value:
     """A multiple of a product of matrices, either transposed if asked for."""
     a = _turned(ctx, a, flag(node, "transA"), flag(node, "transBatchA"))
     b = _turned(ctx, b, flag(node, "transB"), flag(node, "transBatchB"))
-    return scaled(ctx, standard(ctx, node, "MatMul", a, b), node.number("alpha", 1.0))
+    return ctx.scaled(standard(ctx, node, "MatMul", a, b), node.number("alpha", 1.0))
 
 
 _GEMM = "activation activation_alpha activation_beta activation_gamma alpha beta transA transB"

@@ -10,19 +10,20 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import wraps
-from typing import Any
 
 import numpy as np
 
 from minicc.frontends.onnx.context import Context
 from minicc.frontends.onnx.microsoft_common import (
     DOMAIN,
+    attributes_of,
     channels_first,
     channels_last,
     flag,
     single,
     standard,
 )
+from minicc.frontends.onnx.ops_activation import softmax_parts
 from minicc.frontends.onnx.ops_quantize import qlinear_conv, rounded
 from minicc.frontends.onnx.ops_window import average_parts
 from minicc.frontends.onnx.reader import Node
@@ -59,11 +60,6 @@ def _shifted(ctx: Context, x: Value, zero: Value | None, element: DType) -> Valu
     if zero is not None:
         x = ctx.emit(graph.Add, x, ctx.cast(single(ctx, zero, "zero point"), F32))
     return rounded(ctx, x, None, element)
-
-
-def _attributes(node: Node, names: str) -> dict[str, Any]:
-    """Those attributes of a node that it has."""
-    return {name: node.attributes[name] for name in names.split() if name in node.attributes}
 
 
 @operator(f"{DOMAIN}.QLinearAdd")
@@ -201,10 +197,7 @@ def qlinear_softmax(
     rank = x.type.rank
     first = ctx.axis("axis", -1, rank)
     axes = (first,) if node.integer("opset", 13) >= 13 else tuple(range(first, rank))
-    real = _real(ctx, x, x_scale, x_zero)
-    best = ctx.emit(graph.Reduce, real, axes=axes, combine="max", keepdims=True)
-    power = ctx.emit(graph.Exp, ctx.emit(graph.Sub, real, best))
-    total = ctx.emit(graph.Reduce, power, axes=axes, combine="add", keepdims=True)
+    _, power, total = softmax_parts(ctx, _real(ctx, x, x_scale, x_zero), axes)
     times = ctx.emit(graph.Div, ctx.scalar(1, F32), single(ctx, y_scale, "scale"))
     levels = ctx.emit(graph.Mul, power, ctx.emit(graph.Floor, times))
     at = None if y_zero is None else single(ctx, y_zero, "zero point")
@@ -258,6 +251,6 @@ def nhwc_qlinear_conv(ctx: Context, node: Node, x: Value, *rest: Value) -> Value
 @operator(f"{DOMAIN}.NhwcMaxPool", attributes=_WINDOW)
 def nhwc_max_pool(ctx: Context, node: Node, x: Value) -> Value:
     """The greatest of each window; the channels are the last axis."""
-    options = _attributes(node, _WINDOW)
+    options = attributes_of(node, _WINDOW)
     out = standard(ctx, node, "MaxPool", channels_first(ctx, x), **options)
     return channels_last(ctx, out)

@@ -297,7 +297,7 @@ def _by_phases(ctx: Context, x: Value, axis: int, extent: int, taps: Table, peri
         for tap, weight in enumerate(taps.weights[first]):
             if weight:
                 place = taps.indices[first::period, tap] + offset
-                parts.append(_scaled(ctx, take(ctx, padded, place, axis), weight))
+                parts.append(ctx.scaled(take(ctx, padded, place, axis), weight))
         phases.append(reduce(lambda a, b: ctx.emit(graph.Add, a, b), parts))
     if period == 1:
         return phases[0]
@@ -305,7 +305,3 @@ def _by_phases(ctx: Context, x: Value, axis: int, extent: int, taps: Table, peri
     apart = (*shape[: axis + 1], 1, *shape[axis + 1 :])
     joined = ctx.emit(graph.Concat, tuple(ctx.reshape(p, apart) for p in phases), axis=axis + 1)
     return ctx.reshape(joined, (*shape[:axis], shape[axis] * period, *shape[axis + 1 :]))
-
-
-def _scaled(ctx: Context, x: Value, weight: float) -> Value:
-    return x if weight == 1 else ctx.emit(graph.Mul, x, ctx.scalar(weight, x))
