@@ -18,24 +18,14 @@ from minicc.frontends.trace.reductions import widened
 from minicc.frontends.trace.registry import FUNCTIONS, traces
 from minicc.frontends.trace.tracer import Tracer
 from minicc.ir import graph
-from minicc.ir.core import Literal, Op, Value
+from minicc.ir.arith import identity_of
+from minicc.ir.core import Op, Value
 from minicc.ir.types import BF16, BOOL, F16, F32, U8
 
 _BLOCK = 32
 _OPS: dict[str, type[Op]] = {
     "add": graph.Add, "mul": graph.Mul, "max": graph.Max, "min": graph.Min,
 }  # fmt: skip
-
-
-def _neutral(value: Value, combine: str) -> Literal:
-    dtype = value.type.dtype.numpy
-    if combine in ("add", "mul"):
-        return Literal(np.asarray(combine == "mul", dtype))
-    least = combine == "max"
-    if value.type.dtype.is_float:
-        return Literal(np.asarray(-np.inf if least else np.inf, dtype))
-    limits = np.iinfo(dtype)
-    return Literal(np.asarray(limits.min if least else limits.max, dtype))
 
 
 def scan(recorder: Recorder, x: Value, axis: int, combine: str) -> Value:
@@ -60,7 +50,7 @@ def _padded(recorder: Recorder, x: Value, axis: int, low: int, high: int, combin
     if not low and not high:
         return x
     lows, highs = (tuple(n if k == axis else 0 for k in range(x.type.rank)) for n in (low, high))
-    return recorder.emit(graph.Pad, x, lows, highs, _neutral(x, combine))
+    return recorder.emit(graph.Pad, x, lows, highs, identity_of(combine, x.type.dtype))
 
 
 def _window(recorder: Recorder, x: Value, axis: int, n: int, combine: str) -> Value:
