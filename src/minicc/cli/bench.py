@@ -5,7 +5,6 @@ Engines take turns, round by round, so that what else the machine does falls on 
 
 from __future__ import annotations
 
-import importlib
 import importlib.metadata
 import json
 import time
@@ -188,12 +187,7 @@ def _row(ready: float, taken: list[float]) -> dict[str, Any]:
 
 
 def _onnxruntime(model: str, feed: dict[str, Array], threads: int) -> Run:
-    try:
-        onnxruntime = importlib.import_module("onnxruntime")
-    except ImportError:
-        raise UserError(
-            "MC0157", "onnxruntime is not installed here", hint="pip install onnxruntime"
-        ) from None
+    onnxruntime = functions.installed("onnxruntime")
     chosen = onnxruntime.SessionOptions()
     chosen.intra_op_num_threads = threads
     session = onnxruntime.InferenceSession(model, chosen, providers=["CPUExecutionProvider"])
