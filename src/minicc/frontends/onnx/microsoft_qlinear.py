@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import wraps
+from typing import Any
 
 import numpy as np
 
@@ -148,7 +149,9 @@ def _leaky_relu(ctx: Context, node: Node, x: Value) -> Value:
     return standard(ctx, node, "LeakyRelu", x, alpha=node.number("alpha", 0.01))
 
 
-def _last_or_first(ctx: Context, node: Node, x: Value, function: Callable[[Value], Value]) -> Value:
+def _on_channels_first(
+    ctx: Context, node: Node, x: Value, function: Callable[[Value], Value]
+) -> Value:
     """A function of channels that come first, for those that come last if a node says so."""
     last = flag(node, "channels_last")
     out = function(channels_first(ctx, x) if last else x)
@@ -157,11 +160,13 @@ def _last_or_first(ctx: Context, node: Node, x: Value, function: Callable[[Value
 
 def _average_pool(ctx: Context, node: Node, x: Value) -> Value:
     """Means that are quotients: with reciprocals some would be rounded another way."""
-    return _last_or_first(ctx, node, x, lambda v: ctx.emit(graph.Div, *average_parts(ctx, node, v)))
+    return _on_channels_first(
+        ctx, node, x, lambda v: ctx.emit(graph.Div, *average_parts(ctx, node, v))
+    )
 
 
 def _global_average_pool(ctx: Context, node: Node, x: Value) -> Value:
-    return _last_or_first(ctx, node, x, lambda v: standard(ctx, node, "GlobalAveragePool", v))
+    return _on_channels_first(ctx, node, x, lambda v: standard(ctx, node, "GlobalAveragePool", v))
 
 
 def _reduce_mean(ctx: Context, node: Node, x: Value) -> Value:
@@ -243,9 +248,9 @@ def qlinear_where(
     attributes="auto_pad channels_last dilations group kernel_shape pads strides",
 )
 @wraps(qlinear_conv)
-def nhwc_qlinear_conv(ctx: Context, node: Node, x: Value, *rest: Value) -> Value:
+def nhwc_qlinear_conv(ctx: Context, node: Node, x: Value, *rest: Any) -> Value:
     """A convolution of quantised tensors, quantised anew."""
-    return _last_or_first(ctx, node, x, lambda v: qlinear_conv(ctx, node, v, *rest))
+    return _on_channels_first(ctx, node, x, lambda v: qlinear_conv(ctx, node, v, *rest))
 
 
 @operator(f"{DOMAIN}.NhwcMaxPool", attributes=_WINDOW)

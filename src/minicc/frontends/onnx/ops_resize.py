@@ -120,7 +120,7 @@ def repeated(ctx: Context, x: Value, axis: int, times: int) -> Value:
 
 @operator("Upsample", attributes="height_scale mode scales width_scale")
 def upsample(ctx: Context, node: Node, x: Value, scales: Value | None = None) -> Value:
-    """By scales, asymmetric, which are an attribute before opset 9; so did Resize in opset 10."""
+    """Resize by scales, asymmetric, as Resize did in opset 10; an attribute before opset 9."""
     if scales is not None:
         factors = [float(n) for n in ctx.known(scales, "scales").ravel()]
     elif "scales" in node.attributes:
