@@ -55,11 +55,6 @@ class Record:
             ".__init__"
         )
 
-    @property
-    def systems(self) -> str:
-        """The names of all systems that are mirrored."""
-        return ", ".join(m.system for m in self.mirrors)
-
     def lines(self) -> list[str]:
         """What the record says, a line a system and one for each sentence."""
         mirrored = [f"mirrors {m}" for m in self.mirrors]

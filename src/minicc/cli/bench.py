@@ -5,7 +5,6 @@ Engines take turns, round by round, so that what else the machine does falls on 
 
 from __future__ import annotations
 
-import importlib
 import importlib.metadata
 import json
 import time
@@ -24,7 +23,7 @@ from minicc.cli.inputs import opened, parse_shapes
 from minicc.cli.measuring import Run, difference, measured
 from minicc.cli.progress import Progress
 from minicc.cli.sources import open_source
-from minicc.cli.tables import show_table
+from minicc.cli.tables import show_table, tell
 from minicc.errors import UserError
 from minicc.inputs import check_inputs
 from minicc.ir.arrays import Array
@@ -78,7 +77,7 @@ def bench_command(
     if functions.is_function(model):
         function = functions.called(model, inputs, bound)
         told = _bench_function(function, options, against, seconds, launches)
-        click.echo(json.dumps(told)) if as_json else _show(told)
+        tell(told, as_json, _show)
         return
     began = time.perf_counter()
     with Progress(f"compiling {model}") as progress:
@@ -106,10 +105,7 @@ def bench_command(
     if launches is not None:
         with Progress("measuring launches"):
             told["launches"] = _launches(model, options, feed, launches)
-    if as_json:
-        click.echo(json.dumps(told))
-    else:
-        _show(told)
+    tell(told, as_json, _show)
 
 
 def _peers(text: str) -> list[str]:
@@ -191,12 +187,7 @@ def _row(ready: float, taken: list[float]) -> dict[str, Any]:
 
 
 def _onnxruntime(model: str, feed: dict[str, Array], threads: int) -> Run:
-    try:
-        onnxruntime = importlib.import_module("onnxruntime")
-    except ImportError:
-        raise UserError(
-            "MC0157", "onnxruntime is not installed here", hint="pip install onnxruntime"
-        ) from None
+    onnxruntime = functions.installed("onnxruntime")
     chosen = onnxruntime.SessionOptions()
     chosen.intra_op_num_threads = threads
     session = onnxruntime.InferenceSession(model, chosen, providers=["CPUExecutionProvider"])

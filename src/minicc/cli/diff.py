@@ -7,7 +7,6 @@ at the top does not change every line below it; locations don't count.
 from __future__ import annotations
 
 import difflib
-import json
 import re
 import sys
 from collections import Counter
@@ -17,7 +16,7 @@ from typing import Any
 import click
 
 from minicc.cli.choices import JSON
-from minicc.cli.tables import show_table
+from minicc.cli.tables import show_table, tell
 from minicc.ir import structured
 from minicc.ir.core import Module, walk
 from minicc.ir.printer import print_function, print_module, print_op
@@ -35,10 +34,7 @@ def diff_command(before: str, after: str, as_json: bool) -> None:
     """Tell how the texts BEFORE and AFTER differ. Exit status 1: they do, 0: they don't."""
     modules = [open_text(path).module for path in (before, after)]
     told = compared(*modules)
-    if as_json:
-        click.echo(json.dumps(told))
-    else:
-        _show(told)
+    tell(told, as_json, _show)
     sys.exit(1 if told["lines"] else 0)
 
 

@@ -116,6 +116,15 @@ def one_graph(function: Called, options: Options) -> tuple[Module, list[Array]]:
     return modules[0], [np.require(a, requirements="C") for a in given]
 
 
+def installed(package: str) -> Any:
+    """The module of another package; UserError MC0157 where that is not installed."""
+    try:
+        return importlib.import_module(package)
+    except ImportError:
+        hint = f"pip install {package}"
+        raise UserError("MC0157", f"{package} is not installed here", hint=hint) from None
+
+
 def as_run_by(engine: str, function: Callable[..., Any]) -> Callable[..., Any]:
     """The function as NumPy, numba or JAX runs it; UserError MC0157 where that is not installed.
 
@@ -123,15 +132,11 @@ def as_run_by(engine: str, function: Callable[..., Any]) -> Callable[..., Any]:
     """
     if engine == "numpy":
         return function
-    try:
-        module = importlib.import_module(engine)
-        if engine == "numba":
-            compiled: Callable[..., Any] = module.njit(function)
-            return compiled
-        numpy = importlib.import_module("jax.numpy")
-    except ImportError:
-        hint = f"pip install {engine}"
-        raise UserError("MC0157", f"{engine} is not installed here", hint=hint) from None
+    module = installed(engine)
+    if engine == "numba":
+        compiled: Callable[..., Any] = module.njit(function)
+        return compiled
+    numpy = importlib.import_module("jax.numpy")
     assert isinstance(function, types.FunctionType)
     names = {n: numpy if v is np else v for n, v in function.__globals__.items()}
     code, defaults, closure = function.__code__, function.__defaults__, function.__closure__

@@ -12,7 +12,7 @@ import click
 from minicc.cli.choices import JSON
 from minicc.cli.programs import described, modules_of
 from minicc.cli.progress import Progress
-from minicc.cli.tables import show_table
+from minicc.cli.tables import show_table, tell
 from minicc.errors import MiniccError
 from minicc.frontends.onnx.context import NeedsValueError
 from minicc.frontends.onnx.facts import facts_of, raw_model
@@ -54,10 +54,7 @@ def inspect_command(model: str, as_text: bool, check: bool, as_json: bool) -> No
             click.echo(print_module(module), nl=False)
             return
         told = describe(module)
-    if as_json:
-        click.echo(json.dumps(told))
-    else:
-        _show(told)
+    tell(told, as_json, _show)
 
 
 def _obstacles(error: MiniccError) -> dict[str, list[str]]:

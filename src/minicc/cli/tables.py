@@ -1,4 +1,4 @@
-"""Tables as all commands show them.
+"""Tables as all commands show them, and JSON in their place.
 
 On a terminal a table is as wide as that, and long names wrap. In a pipe or a file each row is one
 line of any length, so that what reads it finds names whole.
@@ -6,8 +6,11 @@ line of any length, so that what reads it finds names whole.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import json
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
 
+import click
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
@@ -26,3 +29,11 @@ def show_table(
         made.add_row(*[escape(str(cell)) for cell in row])
     console = Console(stderr=err)
     (console if console.is_terminal else Console(stderr=err, width=_WIDE)).print(made)
+
+
+def tell(told: dict[str, Any], as_json: bool, show: Callable[[dict[str, Any]], None]) -> None:
+    """Print an object as JSON where that is asked for, and else show it."""
+    if as_json:
+        click.echo(json.dumps(told))
+    else:
+        show(told)

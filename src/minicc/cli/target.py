@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import click
 
 from minicc.cli.choices import JSON, THREADS
 from minicc.cli.progress import Progress
-from minicc.cli.tables import show_table
+from minicc.cli.tables import show_table, tell
 from minicc.machine import Rates, measured
 from minicc.options import Options
 from minicc.target import MACHINES, Target, host_model, last_cache, usable_cores
@@ -32,10 +31,7 @@ def target_command(name: str | None, again: bool, threads: int | None, as_json: 
         with Progress("measuring the machine"):
             told["measured"] = [rates._asdict() for rates in measured(options, again)]
     told["targets"] = [*MACHINES]
-    if as_json:
-        click.echo(json.dumps(told))
-    else:
-        _show(told)
+    tell(told, as_json, _show)
 
 
 def _facts(target: Target) -> dict[str, object]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 from functools import partial
 from math import inf
@@ -18,7 +17,7 @@ from minicc.cli.inputs import opened, parse_shapes
 from minicc.cli.measuring import measured
 from minicc.cli.progress import Progress
 from minicc.cli.sources import open_source
-from minicc.cli.tables import show_table
+from minicc.cli.tables import show_table, tell
 from minicc.compiler import chosen_stages
 from minicc.inputs import check_inputs
 from minicc.ir.arrays import Array
@@ -86,7 +85,7 @@ def tune_command(
     head = f"// tuned for {options.machine.name} and {options.math} mathematics\n"
     write_beside(path, f"{head}{found.text()}".encode())
     told = _told(found, whole, path, options.threads)
-    click.echo(json.dumps(told)) if as_json else _show(told)
+    tell(told, as_json, _show)
 
 
 def _parts(
@@ -149,17 +148,8 @@ def _told(found: Found, whole: dict[str, float], path: Path, threads: int) -> di
 
 
 def _show(told: dict[str, Any]) -> None:
-    rows = [
-        (
-            r["group"],
-            f"{r['own_us']:.1f}",
-            f"{r['tuned_us']:.1f}",
-            _gain(r["own_us"], r["tuned_us"]),
-        )
-        for r in told["groups"]
-    ]
-    if rows:
-        show_table(_COLUMNS, rows)
+    if told["groups"]:
+        show_table(_COLUMNS, map(_cells, told["groups"]))
     all_tried = ", all there are" if told["ended"] else ""
     click.echo(f"{counted(told['tried'], 'schedule')} tried{all_tried}")
     saved = sum(r["own_us"] - r["tuned_us"] for r in told["groups"])

@@ -12,6 +12,7 @@ import json
 import sys
 import time
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import click
@@ -157,27 +158,19 @@ def _together(made: Array, want: Array) -> Array:
     return np.require(made, requirements="C").view(want.dtype)[..., 0]
 
 
+@dataclass
 class _Comparison:
     """Compares units as they are met, and prints a table of each; `good` while all agree."""
 
-    def __init__(
-        self,
-        options: Options,
-        chosen: Sequence[str],
-        titled: bool,
-        native: int,
-        as_json: bool,
-        progress: Progress,
-    ) -> None:
-        self._options = options
-        self._chosen = chosen
-        self._titled = titled
-        self._native = native
-        self._as_json = as_json
-        self._progress = progress
-        self._parts: list[dict[str, Any]] = []
-        self.good = True
-        self.compared = 0
+    _options: Options
+    _chosen: Sequence[str]
+    _titled: bool
+    _native: int
+    _as_json: bool
+    _progress: Progress
+    _parts: list[dict[str, Any]] = field(default_factory=list)
+    good: bool = True
+    compared: int = 0
 
     def __call__(self, unit: Unit, inputs: list[Array], want: list[Array]) -> None:
         """Compare a unit's stages and machine code with what its ops mean for these inputs."""

@@ -167,6 +167,10 @@ class Context:
         """`x` as another element type; itself where that is its own."""
         return x if x.type.dtype is element else self.emit(graph.Cast, x, dtype=element)
 
+    def scaled(self, x: Value, factor: float) -> Value:
+        """`x` times a number; itself where that is 1."""
+        return x if factor == 1 else self.emit(graph.Mul, x, self.scalar(factor, x))
+
     def _is_small_constant(self, op: Op) -> bool:
         if not all(v in self._arrays for v in op.operands):
             return False
@@ -242,37 +246,32 @@ class Context:
         (count,) = value.type.shape or (1,)
         return [None] * (count if isinstance(count, int) else 0)
 
+    def _behind(self, value: Value) -> Iterator[Value]:
+        """A value and those that it is computed from, up to such as are known."""
+        seen, waiting = {value}, [value]
+        while waiting:
+            v = waiting.pop()
+            yield v
+            maker = self._makers.get(v)
+            if maker is not None and v not in self._dims and v not in self._arrays:
+                waiting += [operand for operand in maker.operands if operand not in seen]
+                seen.update(maker.operands)
+
     def sizes_behind(self, value: Value) -> set[str] | None:
         """The symbols that a value is computed from; None where it is of other data, too."""
         found: set[str] = set()
-        seen, waiting = {value}, [value]
-        while waiting:
-            here = waiting.pop()
-            dims, maker = self._dims.get(here), self._makers.get(here)
+        for v in self._behind(value):
+            dims, maker = self._dims.get(v), self._makers.get(v)
             if dims is not None:
                 found.update(*map(symbols, dims.ravel()))
-            elif here not in self._arrays:
-                if maker is None or not maker.operands:
-                    return None
-                waiting += [v for v in maker.operands if v not in seen]
-                seen.update(maker.operands)
+            elif v not in self._arrays and (maker is None or not maker.operands):
+                return None
         return found
 
     def inputs_behind(self, value: Value) -> set[Value]:
         """What a value is computed from that no op computes: constants and sizes are known."""
-        found: set[Value] = set()
-        seen, waiting = {value}, [value]
-        while waiting:
-            v = waiting.pop()
-            if v in self._dims or v in self._arrays:
-                continue
-            maker = self._makers.get(v)
-            if maker is None:
-                found.add(v)
-                continue
-            waiting += [operand for operand in maker.operands if operand not in seen]
-            seen.update(maker.operands)
-        return found
+        made = (self._dims, self._arrays, self._makers)
+        return {v for v in self._behind(value) if not any(v in known for known in made)}
 
     def axes(self, named: Iterable[int], rank: int) -> tuple[int, ...]:
         """Axes counted from the front and in order; MC0127 where one is outside or twice."""

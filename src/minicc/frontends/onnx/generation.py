@@ -238,6 +238,15 @@ class Search:
         inputs = {i.name: i.type.tensor_type for i in self.node.attributes["decoder"].input}
         return inputs[name]
 
+    def empty_past(self, names: Sequence[str], *front: Dim) -> list[Value]:
+        """What those inputs of the decoder hold before any token; `front` are the first extents."""
+        past: list[Value] = []
+        for name in names:
+            declared = self.shaped(name)
+            heads, size = (declared.shape.dim[len(front) + k].dim_value for k in (0, 2))
+            past.append(self.filled(0, ELEMENTS[declared.elem_type], *front, heads, 0, size))
+        return past
+
     def prompted(self) -> tuple[Value, list[Value], list[Value]]:
         """The logits after the prompt, the past, and what all rounds need: mask and lengths."""
         ids = self.repeated(self.value("ids"))
@@ -248,13 +257,7 @@ class Search:
         given = self.inputs["mask"]
         mask = counted if given is None else self.repeated(given)
         length = self("Reduce", counted, axes=(1,), combine="add", keepdims=True)
-        names = self.decoder.inputs[3:]
-        past = []
-        for name in names:
-            declared = self.shaped(name)
-            heads, size = (declared.shape.dim[k].dim_value for k in (2, 4))
-            element = ELEMENTS[declared.elem_type]
-            past.append(self.filled(0, element, 2, ids.type.shape[0], heads, 0, size))
+        past = self.empty_past(self.decoder.inputs[3:], 2, ids.type.shape[0])
         first = self.decoder
         if "init_decoder" in self.node.attributes:
             first = Body(self.importer, self.node, None, "init_decoder")
@@ -282,12 +285,8 @@ class Search:
             with_hidden = len(self.decoder.inputs) == 2 + len(shown) + len(rest)
             return logits, past, [*shown, *([hidden] if with_hidden else []), *cross]
         cross = [self.repeated(v) for v in found]
-        past = []
-        for name in self.decoder.inputs[2 : 2 + layers]:
-            declared = self.shaped(name)
-            heads, size = (declared.shape.dim[k].dim_value for k in (1, 3))
-            element = ELEMENTS[declared.elem_type]
-            past.append(self.filled(0, element, self.batch * self.beams, heads, 0, size))
+        rows = self.batch * self.beams
+        past = self.empty_past(self.decoder.inputs[2 : 2 + layers], rows)
         logits, *new = self.decoder.emit([self.repeated(self.prompt), *shown, *past, *cross])
         self.stand()
         return logits, new, [*shown, *cross]

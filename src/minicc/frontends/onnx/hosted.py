@@ -179,7 +179,10 @@ def _host_op(
     versions: tuple[int, int],
 ) -> graph.Host:
     given = {k: v for k, v in enumerate(operands) if v is not None}
-    found = _inferred(ctx, node, given, texts, types, versions)
+    try:
+        found = _by_schema(ctx, node, given, texts, types, versions)
+    except _refusals():
+        found = {}  # what is wrong with the node is said when it runs
     known = {str(n): n for v in given.values() for n in v.type.shape if not isinstance(n, int)}
     results: list[TensorType] = []
     protos: list[Any] = []
@@ -210,21 +213,6 @@ def _host_op(
         first.sequence_type.elem_type.CopyFrom(without_names(types.proto(given[1])))
         types.protos[op.result] = first
     return op
-
-
-def _inferred(
-    ctx: Context,
-    node: Node,
-    given: Mapping[int, Value],
-    texts: Mapping[int, Any],
-    types: Types,
-    versions: tuple[int, int],
-) -> Mapping[str, Any]:
-    """The protobuf types of a node's outputs by ONNX's inference; none where it knows none."""
-    try:
-        return _by_schema(ctx, node, given, texts, types, versions)
-    except _refusals():
-        return {}  # what is wrong with the node is said when it runs
 
 
 def complaint(
@@ -258,7 +246,10 @@ def _by_schema(
     types: Types,
     versions: tuple[int, int],
 ) -> Mapping[str, Any]:
-    """What ONNX's inference says of a node's outputs; errors of `_refusals` where it refuses."""
+    """The protobuf types of a node's outputs by ONNX's inference; none where it knows none.
+
+    Raises errors of `_refusals` where it refuses.
+    """
     from onnx import defs, helper, shape_inference
     from onnx.numpy_helper import from_array
 

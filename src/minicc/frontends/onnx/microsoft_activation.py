@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from minicc.frontends.onnx.context import Context
 from minicc.frontends.onnx.microsoft_common import DOMAIN, add, flag, single, standard
-from minicc.frontends.onnx.ops_activation import sigmoid_of
+from minicc.frontends.onnx.ops_activation import sigmoid_of, softmax_parts
 from minicc.frontends.onnx.ops_movement import cut
 from minicc.frontends.onnx.reader import Node
 from minicc.frontends.onnx.registry import operator
@@ -100,8 +100,5 @@ def bias_softmax(ctx: Context, node: Node, x: Value, bias: Value) -> Value:
         own = bias.type.rank - (rank - axis)
         shape = (*bias.type.shape[:own], *(1,) * (axis - own), *bias.type.shape[own:])
         both = add(ctx, x, ctx.reshape(ctx.cast(bias, x.type.dtype), shape))
-    axes = tuple(range(axis, rank))
-    most = ctx.emit(graph.Reduce, both, axes=axes, combine="max", keepdims=True)
-    power = ctx.emit(graph.Exp, ctx.emit(graph.Sub, both, most))
-    total = ctx.emit(graph.Reduce, power, axes=axes, combine="add", keepdims=True)
+    _, power, total = softmax_parts(ctx, both, tuple(range(axis, rank)))
     return ctx.emit(graph.Div, power, total)

@@ -12,11 +12,12 @@ import numpy as np
 
 from minicc.frontends.onnx.context import Context
 from minicc.frontends.onnx.microsoft_attention import require_absent
-from minicc.frontends.onnx.microsoft_common import DOMAIN, add, wide
+from minicc.frontends.onnx.microsoft_common import DOMAIN, add
 from minicc.frontends.onnx.ops_movement import cut
 from minicc.frontends.onnx.ops_resize import repeated
 from minicc.frontends.onnx.reader import Node
 from minicc.frontends.onnx.registry import operator
+from minicc.frontends.onnx.widen import wide_of
 from minicc.ir import graph
 from minicc.ir.core import Value
 from minicc.ir.types import F32, I64, U8
@@ -84,7 +85,7 @@ def matmul_n_bits(
     flat = cut(ctx, ctx.reshape(exact, (rows, blocks * block)), {1: (0, depth, 1)})
     batch = "".join(c for c in ascii_lowercase if c not in "kn")[: a.type.rank - 1]
     equation = f"{batch}k,nk->{batch}n"
-    out = ctx.emit(graph.Contract, wide(ctx, a), flat, equation=equation)
+    out = ctx.emit(graph.Contract, wide_of(ctx, a), flat, equation=equation)
     out = add(ctx, out, None if bias is None else ctx.cast(bias, out.type.dtype))
     return ctx.cast(out, a.type.dtype)
 
@@ -117,7 +118,7 @@ def matmul_bnb4(ctx: Context, node: Node, a: Value, b: Value, scales: Value) -> 
     exact = ctx.emit(graph.Mul, whole, cut(ctx, factor, {0: (0, rows * depth, 1)}))
     batch = "".join(c for c in ascii_lowercase if c not in "kn")[: a.type.rank - 1]
     flat = ctx.reshape(exact, (rows, depth))
-    out = ctx.emit(graph.Contract, wide(ctx, a), flat, equation=f"{batch}k,nk->{batch}n")
+    out = ctx.emit(graph.Contract, wide_of(ctx, a), flat, equation=f"{batch}k,nk->{batch}n")
     return ctx.cast(out, a.type.dtype)
 
 

@@ -8,14 +8,13 @@ on; like ONNX Runtime, this takes it to be one like that which opens it.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from minicc.frontends.onnx.context import Context
 from minicc.frontends.onnx.microsoft_common import (
     DOMAIN,
     add,
+    attributes_of,
     channels_first,
     channels_last,
     flag,
@@ -100,20 +99,16 @@ def blocked_conv(
     return fused(ctx, node, add(ctx, conv(ctx, node, x, _weights(ctx, w), b), z))
 
 
-def _options(node: Node, names: str) -> dict[str, Any]:
-    return {name: node.attributes[name] for name in names.split() if name in node.attributes}
-
-
 @operator(f"{_BLOCKED}.MaxPool", attributes=f"{_WINDOW} ceil_mode storage_order")
 def blocked_max_pool(ctx: Context, node: Node, x: Value) -> Value:
     """The greatest of each window."""
-    return standard(ctx, node, "MaxPool", x, **_options(node, f"{_WINDOW} ceil_mode"))
+    return standard(ctx, node, "MaxPool", x, **attributes_of(node, f"{_WINDOW} ceil_mode"))
 
 
 @operator(f"{_BLOCKED}.AveragePool", attributes=f"{_WINDOW} ceil_mode count_include_pad")
 def blocked_average_pool(ctx: Context, node: Node, x: Value) -> Value:
     """The mean of each window."""
-    options = _options(node, f"{_WINDOW} ceil_mode count_include_pad")
+    options = attributes_of(node, f"{_WINDOW} ceil_mode count_include_pad")
     return standard(ctx, node, "AveragePool", x, **options)
 
 

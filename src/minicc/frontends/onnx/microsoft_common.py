@@ -14,7 +14,6 @@ from minicc.frontends.onnx.reader import Node
 from minicc.frontends.onnx.registry import OPERATORS
 from minicc.ir import graph
 from minicc.ir.core import Value
-from minicc.ir.types import BF16, F16, F32
 
 DOMAIN = "com.microsoft"
 # What ONNX's own operators mean inside those of this domain.
@@ -83,9 +82,9 @@ def activation_parameters(ctx: Context, node: Node, name: str) -> dict[str, floa
     return dict(zip(known, map(float, given), strict=False))
 
 
-def wide(ctx: Context, x: Value) -> Value:
-    """`x` in f32 where it has 16-bit floats."""
-    return ctx.cast(x, F32) if x.type.dtype in (F16, BF16) else x
+def attributes_of(node: Node, names: str) -> dict[str, Any]:
+    """Those of these attributes that a node has."""
+    return {name: node.attributes[name] for name in names.split() if name in node.attributes}
 
 
 def flag(node: Node, name: str, default: int = 0) -> bool:
@@ -98,11 +97,6 @@ def add(ctx: Context, a: Value, *others: Value | None) -> Value:
     for b in others:
         a = a if b is None else ctx.emit(graph.Add, a, b)
     return a
-
-
-def scaled(ctx: Context, x: Value, factor: float) -> Value:
-    """`x` times a number; itself where that is 1."""
-    return x if factor == 1 else ctx.emit(graph.Mul, x, ctx.scalar(factor, x))
 
 
 def permuted(ctx: Context, x: Value, perm: Sequence[int]) -> Value:

@@ -17,9 +17,7 @@ from minicc.frontends.onnx.microsoft_common import (
     add,
     flag,
     permuted,
-    scaled,
     standard,
-    wide,
 )
 from minicc.frontends.onnx.microsoft_normalize import root_mean_square
 from minicc.frontends.onnx.ops_activation import sigmoid_of
@@ -27,6 +25,7 @@ from minicc.frontends.onnx.ops_attention import heads_of, joined
 from minicc.frontends.onnx.ops_movement import cut
 from minicc.frontends.onnx.reader import Node
 from minicc.frontends.onnx.registry import operator
+from minicc.frontends.onnx.widen import wide_of
 from minicc.ir import graph
 from minicc.ir.core import Value
 from minicc.ir.types import F32, I32, I64
@@ -139,9 +138,9 @@ def _streams(ctx: Context, node: Node, x: Value) -> Value:
 def mixed_before(ctx: Context, node: Node, streams: Value, gates: Value) -> Value:
     """The sum of streams, each times its gates."""
     x = _streams(ctx, node, streams)
-    product = ctx.emit(graph.Mul, wide(ctx, x), wide(ctx, _gates(ctx, gates, x)))
+    product = ctx.emit(graph.Mul, wide_of(ctx, x), wide_of(ctx, _gates(ctx, gates, x)))
     total = ctx.emit(graph.Reduce, product, axes=(x.type.rank - 2,), combine="add")
-    return ctx.cast(scaled(ctx, total, node.number("reduction_scale", 1.0)), x.type.dtype)
+    return ctx.cast(ctx.scaled(total, node.number("reduction_scale", 1.0)), x.type.dtype)
 
 
 def _gates(ctx: Context, gates: Value, x: Value) -> Value:
@@ -158,15 +157,15 @@ def mixed_after(
     ctx: Context, node: Node, streams: Value, out: Value, gates: Value, mix: Value | None = None
 ) -> Value:
     """Streams mixed with one another, and a branch's output times its gates."""
-    x = wide(ctx, _streams(ctx, node, streams))
-    block = wide(ctx, ctx.reshape(out, (*out.type.shape[:-1], 1, out.type.shape[-1])))
+    x = wide_of(ctx, _streams(ctx, node, streams))
+    block = wide_of(ctx, ctx.reshape(out, (*out.type.shape[:-1], 1, out.type.shape[-1])))
     if mix is not None:
-        turned = permuted(ctx, wide(ctx, mix), (*range(x.type.rank - 2), -1 % x.type.rank,
+        turned = permuted(ctx, wide_of(ctx, mix), (*range(x.type.rank - 2), -1 % x.type.rank,
                                                 -2 % x.type.rank))  # fmt: skip
         product = standard(ctx, node, "MatMul", turned, x)
     else:
         product = x
-    total = add(ctx, product, ctx.emit(graph.Mul, block, wide(ctx, _gates(ctx, gates, x))))
+    total = add(ctx, product, ctx.emit(graph.Mul, block, wide_of(ctx, _gates(ctx, gates, x))))
     return ctx.cast(ctx.reshape(total, streams.type.shape), streams.type.dtype)
 
 
@@ -186,16 +185,16 @@ def engram_gate(
     size = ctx.static(key.type.shape[3], "the width of the keys")
 
     def normal(x: Value, scale: Value) -> Value:
-        out, _ = root_mean_square(ctx, wide(ctx, x), (3,), epsilon)
-        return ctx.emit(graph.Mul, out, wide(ctx, scale))
+        out, _ = root_mean_square(ctx, wide_of(ctx, x), (3,), epsilon)
+        return ctx.emit(graph.Mul, out, wide_of(ctx, scale))
 
     both = ctx.emit(graph.Mul, normal(key, key_scale), normal(query, query_scale))
     alike = ctx.emit(graph.Reduce, both, axes=(3,), combine="add", keepdims=True)
-    alike = scaled(ctx, alike, float(1 / np.sqrt(size)))
+    alike = ctx.scaled(alike, float(1 / np.sqrt(size)))
     size_of = ctx.emit(graph.Max, ctx.emit(graph.Abs, alike), ctx.scalar(1e-6, alike))
     bent = ctx.emit(graph.Mul, standard(ctx, node, "Sign", alike), ctx.emit(graph.Sqrt, size_of))
     batch, steps, width = value.type.shape
-    one = wide(ctx, ctx.reshape(value, (batch, steps, 1, width)))
+    one = wide_of(ctx, ctx.reshape(value, (batch, steps, 1, width)))
     out = ctx.emit(graph.Mul, sigmoid_of(ctx, bent), one)
     made = ctx.cast(out, key.type.dtype)
     return (

@@ -11,12 +11,13 @@ from collections.abc import Sequence
 from minicc.frontends.onnx.context import Context
 from minicc.frontends.onnx.microsoft_attention import require_absent
 from minicc.frontends.onnx.microsoft_bits import unpacked
-from minicc.frontends.onnx.microsoft_common import DOMAIN, add, flag, scaled, standard, wide
+from minicc.frontends.onnx.microsoft_common import DOMAIN, add, flag, standard
 from minicc.frontends.onnx.ops_activation import sigmoid_of
 from minicc.frontends.onnx.ops_indexing import emit_all
 from minicc.frontends.onnx.ops_movement import cut
 from minicc.frontends.onnx.reader import Node
 from minicc.frontends.onnx.registry import operator
+from minicc.frontends.onnx.widen import wide_of
 from minicc.ir import graph
 from minicc.ir.core import Value
 from minicc.ir.types import F32, I64
@@ -31,12 +32,12 @@ Layer = tuple[Value, Value | None]  # weights [experts, to, from], and a bias
 
 def _shares(ctx: Context, node: Node, router: Value, given: Value | None, whole: bool) -> Value:
     """What each expert counts for each token: 0 for all but `k` of them, in all 1 if `whole`."""
-    rated = wide(ctx, router)
+    rated = wide_of(ctx, router)
     best = emit_all(ctx, graph.TopK, rated, axis=1, k=node.integer("k", 1))[1]
     names = ctx.emit(graph.Iota, shape=(1, 1, router.type.shape[1]), axis=2, dtype=I64)
     same = ctx.emit(graph.Eq, ctx.reshape(best, (*best.type.shape, 1)), names)
     chosen = ctx.emit(graph.Reduce, ctx.cast(same, F32), axes=(1,), combine="add")
-    share = standard(ctx, node, "Softmax", rated, axis=-1) if given is None else wide(ctx, given)
+    share = standard(ctx, node, "Softmax", rated, axis=-1) if given is None else wide_of(ctx, given)
     share = ctx.emit(graph.Mul, share, chosen)
     if not whole:
         return share
@@ -60,7 +61,7 @@ def _activated(ctx: Context, node: Node, x: Value) -> Value:
         limit = ctx.scalar(node.number("swiglu_limit", 0.0), x)
         gate, linear = (ctx.emit(graph.Min, v, limit) for v in (gate, linear))
         linear = ctx.emit(graph.Max, linear, ctx.emit(graph.Neg, limit))
-    open_ = sigmoid_of(ctx, scaled(ctx, gate, node.number("activation_alpha", 1.0)))
+    open_ = sigmoid_of(ctx, ctx.scaled(gate, node.number("activation_alpha", 1.0)))
     moved = ctx.emit(graph.Add, linear, ctx.scalar(node.number("activation_beta", 0.0), x))
     return ctx.emit(graph.Mul, ctx.emit(graph.Mul, gate, open_), moved)
 
@@ -69,13 +70,13 @@ def _mixed(ctx: Context, node: Node, x: Value, share: Value, layers: Sequence[La
     """The experts' layers of all tokens, added up by their shares."""
     (w1, b1), (w2, b2) = layers
     require_absent(ctx, sparse_mixer=flag(node, "use_sparse_mixer"))
-    tokens = ctx.reshape(wide(ctx, x), (graph.product(x.type.shape[:-1]), x.type.shape[-1]))
-    inner = ctx.emit(graph.Contract, tokens, wide(ctx, w1), equation="td,eid->tei")
-    inner = _activated(ctx, node, add(ctx, inner, None if b1 is None else wide(ctx, b1)))
+    tokens = ctx.reshape(wide_of(ctx, x), (graph.product(x.type.shape[:-1]), x.type.shape[-1]))
+    inner = ctx.emit(graph.Contract, tokens, wide_of(ctx, w1), equation="td,eid->tei")
+    inner = _activated(ctx, node, add(ctx, inner, None if b1 is None else wide_of(ctx, b1)))
     inner = ctx.emit(graph.Mul, inner, ctx.reshape(share, (*share.type.shape, 1)))
-    out = ctx.emit(graph.Contract, inner, wide(ctx, w2), equation="tei,edi->td")
+    out = ctx.emit(graph.Contract, inner, wide_of(ctx, w2), equation="tei,edi->td")
     if b2 is not None:
-        bias = ctx.emit(graph.Contract, share, wide(ctx, b2), equation="te,ed->td")
+        bias = ctx.emit(graph.Contract, share, wide_of(ctx, b2), equation="te,ed->td")
         out = ctx.emit(graph.Add, out, bias)
     return ctx.reshape(ctx.cast(out, x.type.dtype), x.type.shape)
 
@@ -117,7 +118,7 @@ def _exact(
         at = ctx.cast(cut(ctx, unpacked(ctx, zeros, bits), {axis: (0, last, 1)}), F32)
         at = ctx.reshape(at, (experts, rows, blocks, 1))
     apart = ctx.reshape(whole, (experts, rows, blocks, depth // blocks))
-    factor = ctx.reshape(wide(ctx, scales), (experts, rows, blocks, 1))
+    factor = ctx.reshape(wide_of(ctx, scales), (experts, rows, blocks, 1))
     exact = ctx.emit(graph.Mul, ctx.emit(graph.Sub, apart, at), factor)
     return ctx.reshape(exact, (experts, rows, depth))
 

@@ -19,12 +19,13 @@ from minicc.frontends.onnx.microsoft_attention import (
     rotated,
     together,
 )
-from minicc.frontends.onnx.microsoft_common import DOMAIN, add, flag, permuted, wide
+from minicc.frontends.onnx.microsoft_common import DOMAIN, add, flag, permuted
 from minicc.frontends.onnx.microsoft_normalize import root_mean_square
 from minicc.frontends.onnx.ops_attention import heads_of, scores_of, weighted
 from minicc.frontends.onnx.ops_movement import cut
 from minicc.frontends.onnx.reader import Node
 from minicc.frontends.onnx.registry import operator
+from minicc.frontends.onnx.widen import wide_of
 from minicc.ir import graph
 from minicc.ir.affine import Dim, maximum
 from minicc.ir.affine_facts import at_least
@@ -151,7 +152,7 @@ def _normalised(ctx: Context, node: Node, x: Value, weight: Value | None) -> Val
     if weight is None:
         return x
     epsilon = node.number("qk_norm_epsilon", 1e-6)
-    out, _ = root_mean_square(ctx, wide(ctx, x), (3,), epsilon)
+    out, _ = root_mean_square(ctx, wide_of(ctx, x), (3,), epsilon)
     out = ctx.emit(graph.Mul, out, ctx.cast(weight, out.type.dtype))
     return ctx.cast(out, x.type.dtype)
 
@@ -207,7 +208,7 @@ def group_query_attention(
         pairs = node.integer("rotary_interleaved", 0)
         q, k = (rotated(ctx, node, x, (cosines, sines), at, pairs) for x in (q, k))
     k, v = _cached(ctx, past_key, k, lengths), _cached(ctx, past_value, v, lengths)
-    scores = wide(ctx, scores_of(ctx, node, q, k))
+    scores = wide_of(ctx, scores_of(ctx, node, q, k))
     cap = node.number("softcap", 0.0)
     if cap > 0:
         bent = ctx.emit(graph.Tanh, ctx.emit(graph.Div, scores, ctx.scalar(cap, scores)))
@@ -261,7 +262,7 @@ def sparse_attention(
         q, k = (rotated(ctx, node, x, (cosines, sines), place, pairs) for x in (q, k))
     k = _cached(ctx, past_key, k, known, past_key)
     v = _cached(ctx, past_value, v, known, past_value)
-    scores = wide(ctx, scores_of(ctx, node, q, k))
+    scores = wide_of(ctx, scores_of(ctx, node, q, k))
     blocks = _blocks(ctx, node, rows, columns, place, known)
     shown = ctx.emit(graph.And, _allowed(ctx, node, known, known.seen), blocks)
     likely = _likely(ctx, node, scores, shown, None)

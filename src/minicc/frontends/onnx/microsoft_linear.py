@@ -12,7 +12,6 @@ from minicc.frontends.onnx.microsoft_common import (
     channels_last,
     flag,
     permuted,
-    scaled,
     standard,
 )
 from minicc.frontends.onnx.ops_linear import gemm
@@ -38,18 +37,13 @@ def _turned(ctx: Context, x: Value, rows: bool, batch: bool) -> Value:
     return permuted(ctx, x, perm)
 
 
+@operator(f"{DOMAIN}.TransposeMatMul", attributes="alpha transA transB")  # its old name
 @operator(f"{DOMAIN}.FusedMatMul", attributes="alpha transA transB transBatchA transBatchB")
 def fused_matmul(ctx: Context, node: Node, a: Value, b: Value) -> Value:
     """A multiple of a product of matrices, either transposed if asked for."""
     a = _turned(ctx, a, flag(node, "transA"), flag(node, "transBatchA"))
     b = _turned(ctx, b, flag(node, "transB"), flag(node, "transBatchB"))
-    return scaled(ctx, standard(ctx, node, "MatMul", a, b), node.number("alpha", 1.0))
-
-
-@operator(f"{DOMAIN}.TransposeMatMul", attributes="alpha transA transB")
-def transpose_matmul(ctx: Context, node: Node, a: Value, b: Value) -> Value:
-    """The old name of FusedMatMul."""
-    return fused_matmul(ctx, node, a, b)
+    return ctx.scaled(standard(ctx, node, "MatMul", a, b), node.number("alpha", 1.0))
 
 
 _GEMM = "activation activation_alpha activation_beta activation_gamma alpha beta transA transB"

@@ -8,17 +8,19 @@ from typing import Any
 import numpy as np
 
 from minicc.frontends.onnx.context import Context
-from minicc.frontends.onnx.microsoft_common import DOMAIN, permuted, single, standard
+from minicc.frontends.onnx.microsoft_common import (
+    DOMAIN,
+    attributes_of,
+    permuted,
+    single,
+    standard,
+)
 from minicc.frontends.onnx.ops_movement import cut
 from minicc.frontends.onnx.reader import Node
 from minicc.frontends.onnx.registry import operator
 from minicc.ir import graph
 from minicc.ir.core import Op, Value
 from minicc.ir.types import I64
-
-
-def _chosen(node: Node, names: str) -> dict[str, Any]:
-    return {name: node.attributes[name] for name in names.split() if name in node.attributes}
 
 
 @operator(f"{DOMAIN}.Trilu", attributes="upper")
@@ -53,13 +55,13 @@ def gather_nd(ctx: Context, node: Node, x: Value, indices: Value) -> Value:
 def pad(ctx: Context, node: Node, x: Value, pads: Value, value: Value | None = None) -> Value:
     """Elements before and after; the widths may be negative, or a row of a matrix."""
     line = ctx.reshape(pads, (2 * x.type.rank,))
-    return standard(ctx, node, "Pad", x, line, value, **_chosen(node, "mode"))
+    return standard(ctx, node, "Pad", x, line, value, **attributes_of(node, "mode"))
 
 
 @operator(f"{DOMAIN}.GridSample", attributes="align_corners mode padding_mode")
 def grid_sample(ctx: Context, node: Node, x: Value, grid: Value) -> Value:
     """Elements at places that a grid names, from -1 to 1 along each axis, the last axis first."""
-    options = _chosen(node, "align_corners mode padding_mode")
+    options = attributes_of(node, "align_corners mode padding_mode")
     return standard(ctx, node, "GridSample", x, grid, **options)
 
 
@@ -76,7 +78,7 @@ def conv_transpose(
     b: Value | None = None,
 ) -> Value:
     """A transposed convolution whose padding is an input."""
-    options = _chosen(node, _TRANSPOSED)
+    options = attributes_of(node, _TRANSPOSED)
     if pads is not None:
         options["pads"] = ctx.integers(pads, "pads")
     return standard(ctx, node, "ConvTranspose", x, w, b, **options)

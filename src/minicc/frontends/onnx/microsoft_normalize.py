@@ -14,13 +14,13 @@ from minicc.frontends.onnx.microsoft_common import (
     channels_last,
     flag,
     standard,
-    wide,
 )
 from minicc.frontends.onnx.ops_activation import sigmoid_of
 from minicc.frontends.onnx.ops_movement import cut
 from minicc.frontends.onnx.ops_reduce import mean_of
 from minicc.frontends.onnx.reader import Node
 from minicc.frontends.onnx.registry import operator
+from minicc.frontends.onnx.widen import wide_of
 from minicc.ir import graph
 from minicc.ir.core import Value
 from minicc.ir.types import F32, I32
@@ -38,26 +38,22 @@ def root_mean_square(
     return ctx.emit(graph.Mul, x, inverse), inverse
 
 
-def _simplified(ctx: Context, node: Node, x: Value, scale: Value) -> tuple[Value, Value]:
-    axes = tuple(range(ctx.axis("axis", -1, x.type.rank), x.type.rank))
-    out, inverse = root_mean_square(ctx, wide(ctx, x), axes, node.number("epsilon", 1e-5))
-    out = ctx.emit(graph.Mul, out, ctx.cast(scale, out.type.dtype))
-    return ctx.cast(out, scale.type.dtype), ctx.cast(inverse, F32)
-
-
 # ONNX Runtime enters it among ONNX's own operators.
 @operator("SimplifiedLayerNormalization", attributes="axis epsilon stash_type")
 def simplified_layer_normalization(
     ctx: Context, node: Node, x: Value, scale: Value
 ) -> tuple[Value, ...]:
     """Divide by the root of the mean square over the axes from `axis` on, then scale."""
-    return _simplified(ctx, node, x, scale)
+    axes = tuple(range(ctx.axis("axis", -1, x.type.rank), x.type.rank))
+    out, inverse = root_mean_square(ctx, wide_of(ctx, x), axes, node.number("epsilon", 1e-5))
+    out = ctx.emit(graph.Mul, out, ctx.cast(scale, out.type.dtype))
+    return ctx.cast(out, scale.type.dtype), ctx.cast(inverse, F32)
 
 
 def _sum_of(ctx: Context, x: Value, skip: Value, bias: Value | None) -> Value:
     """The sum of an input, what skips a layer, and a bias."""
-    more = None if bias is None else wide(ctx, bias)
-    return add(ctx, wide(ctx, x), more, wide(ctx, skip))
+    more = None if bias is None else wide_of(ctx, bias)
+    return add(ctx, wide_of(ctx, x), more, wide_of(ctx, skip))
 
 
 def _layer_norm(
@@ -151,7 +147,7 @@ def embed_layer_normalization(
     Also how long each sentence is by its mask, and the sum.
     """
     total = embedded(ctx, node, (words, positions, segments), (ids, at, kinds))
-    out = _layer_norm(ctx, node, wide(ctx, total), gamma, beta)[0]
+    out = _layer_norm(ctx, node, wide_of(ctx, total), gamma, beta)[0]
     return ctx.cast(out, words.type.dtype), words_of(ctx, ids, mask), total
 
 

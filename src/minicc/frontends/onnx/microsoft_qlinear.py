@@ -9,6 +9,7 @@ another way.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import wraps
 from typing import Any
 
 import numpy as np
@@ -16,12 +17,14 @@ import numpy as np
 from minicc.frontends.onnx.context import Context
 from minicc.frontends.onnx.microsoft_common import (
     DOMAIN,
+    attributes_of,
     channels_first,
     channels_last,
     flag,
     single,
     standard,
 )
+from minicc.frontends.onnx.ops_activation import softmax_parts
 from minicc.frontends.onnx.ops_quantize import qlinear_conv, rounded
 from minicc.frontends.onnx.ops_window import average_parts
 from minicc.frontends.onnx.reader import Node
@@ -58,11 +61,6 @@ def _shifted(ctx: Context, x: Value, zero: Value | None, element: DType) -> Valu
     if zero is not None:
         x = ctx.emit(graph.Add, x, ctx.cast(single(ctx, zero, "zero point"), F32))
     return rounded(ctx, x, None, element)
-
-
-def _attributes(node: Node, names: str) -> dict[str, Any]:
-    """Those attributes of a node that it has."""
-    return {name: node.attributes[name] for name in names.split() if name in node.attributes}
 
 
 @operator(f"{DOMAIN}.QLinearAdd")
@@ -151,20 +149,24 @@ def _leaky_relu(ctx: Context, node: Node, x: Value) -> Value:
     return standard(ctx, node, "LeakyRelu", x, alpha=node.number("alpha", 0.01))
 
 
-def _pooled(ctx: Context, node: Node, x: Value, pool: Callable[[Value], Value]) -> Value:
-    """A pooling of channels that come first, or last if a node says so."""
+def _on_channels_first(
+    ctx: Context, node: Node, x: Value, function: Callable[[Value], Value]
+) -> Value:
+    """A function of channels that come first, for those that come last if a node says so."""
     last = flag(node, "channels_last")
-    out = pool(channels_first(ctx, x) if last else x)
+    out = function(channels_first(ctx, x) if last else x)
     return channels_last(ctx, out) if last else out
 
 
 def _average_pool(ctx: Context, node: Node, x: Value) -> Value:
     """Means that are quotients: with reciprocals some would be rounded another way."""
-    return _pooled(ctx, node, x, lambda v: ctx.emit(graph.Div, *average_parts(ctx, node, v)))
+    return _on_channels_first(
+        ctx, node, x, lambda v: ctx.emit(graph.Div, *average_parts(ctx, node, v))
+    )
 
 
 def _global_average_pool(ctx: Context, node: Node, x: Value) -> Value:
-    return _pooled(ctx, node, x, lambda v: standard(ctx, node, "GlobalAveragePool", v))
+    return _on_channels_first(ctx, node, x, lambda v: standard(ctx, node, "GlobalAveragePool", v))
 
 
 def _reduce_mean(ctx: Context, node: Node, x: Value) -> Value:
@@ -200,10 +202,7 @@ def qlinear_softmax(
     rank = x.type.rank
     first = ctx.axis("axis", -1, rank)
     axes = (first,) if node.integer("opset", 13) >= 13 else tuple(range(first, rank))
-    real = _real(ctx, x, x_scale, x_zero)
-    best = ctx.emit(graph.Reduce, real, axes=axes, combine="max", keepdims=True)
-    power = ctx.emit(graph.Exp, ctx.emit(graph.Sub, real, best))
-    total = ctx.emit(graph.Reduce, power, axes=axes, combine="add", keepdims=True)
+    _, power, total = softmax_parts(ctx, _real(ctx, x, x_scale, x_zero), axes)
     times = ctx.emit(graph.Div, ctx.scalar(1, F32), single(ctx, y_scale, "scale"))
     levels = ctx.emit(graph.Mul, power, ctx.emit(graph.Floor, times))
     at = None if y_zero is None else single(ctx, y_zero, "zero point")
@@ -248,29 +247,15 @@ def qlinear_where(
     f"{DOMAIN}.QLinearConv",
     attributes="auto_pad channels_last dilations group kernel_shape pads strides",
 )
-def nhwc_qlinear_conv(
-    ctx: Context,
-    node: Node,
-    x: Value,
-    x_scale: Value,
-    x_zero: Value,
-    w: Value,
-    w_scale: Value,
-    w_zero: Value,
-    y_scale: Value,
-    y_zero: Value,
-    b: Value | None = None,
-) -> Value:
+@wraps(qlinear_conv)
+def nhwc_qlinear_conv(ctx: Context, node: Node, x: Value, *rest: Any) -> Value:
     """A convolution of quantised tensors, quantised anew."""
-    last = flag(node, "channels_last")
-    x = channels_first(ctx, x) if last else x
-    out = qlinear_conv(ctx, node, x, x_scale, x_zero, w, w_scale, w_zero, y_scale, y_zero, b)
-    return channels_last(ctx, out) if last else out
+    return _on_channels_first(ctx, node, x, lambda v: qlinear_conv(ctx, node, v, *rest))
 
 
 @operator(f"{DOMAIN}.NhwcMaxPool", attributes=_WINDOW)
 def nhwc_max_pool(ctx: Context, node: Node, x: Value) -> Value:
     """The greatest of each window; the channels are the last axis."""
-    options = _attributes(node, _WINDOW)
+    options = attributes_of(node, _WINDOW)
     out = standard(ctx, node, "MaxPool", channels_first(ctx, x), **options)
     return channels_last(ctx, out)

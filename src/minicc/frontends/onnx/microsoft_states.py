@@ -12,7 +12,6 @@ from minicc.frontends.onnx.microsoft_common import (
     channels_last,
     flag,
     standard,
-    wide,
 )
 from minicc.frontends.onnx.ops_activation import sigmoid_of
 from minicc.frontends.onnx.ops_attention import heads_of
@@ -20,6 +19,7 @@ from minicc.frontends.onnx.ops_movement import cut
 from minicc.frontends.onnx.ops_regions import causal_convolution
 from minicc.frontends.onnx.reader import Node
 from minicc.frontends.onnx.registry import operator
+from minicc.frontends.onnx.widen import wide_of
 from minicc.ir import graph
 from minicc.ir.core import Value
 
@@ -60,11 +60,11 @@ def linear_attention_gate(
     ctx: Context, node: Node, a: Value, bias: Value, scale: Value, b: Value | None = None
 ) -> tuple[Value, ...]:
     """The decay, scale * softplus(a + bias), and the rate sigmoid(b), both computed in f32."""
-    open_ = standard(ctx, node, "Softplus", ctx.emit(graph.Add, wide(ctx, a), bias))
+    open_ = standard(ctx, node, "Softplus", ctx.emit(graph.Add, wide_of(ctx, a), bias))
     decay = ctx.cast(ctx.emit(graph.Mul, open_, scale), a.type.dtype)
     if b is None:
         return (decay,)
-    return decay, ctx.cast(sigmoid_of(ctx, wide(ctx, b)), b.type.dtype)
+    return decay, ctx.cast(sigmoid_of(ctx, wide_of(ctx, b)), b.type.dtype)
 
 
 @operator(

@@ -33,10 +33,6 @@ def softplus_of(ctx: Context, x: Value) -> Value:
     return ctx.emit(graph.Add, ctx.emit(graph.Max, x, ctx.scalar(0, x)), log)
 
 
-def _scaled(ctx: Context, x: Value, factor: float) -> Value:
-    return x if factor == 1 else ctx.emit(graph.Mul, x, ctx.scalar(factor, x))
-
-
 def _choose_negative(ctx: Context, x: Value, below: Value, above: Value) -> Value:
     return ctx.emit(graph.Select, ctx.emit(graph.Lt, x, ctx.scalar(0, x)), below, above)
 
@@ -56,7 +52,7 @@ def relu(ctx: Context, node: Node, x: Value) -> Value:
 @operator("LeakyRelu", attributes="alpha")
 def leaky_relu(ctx: Context, node: Node, x: Value) -> Value:
     """Alpha * x below 0."""
-    return _choose_negative(ctx, x, _scaled(ctx, x, node.number("alpha", 0.01)), x)
+    return _choose_negative(ctx, x, ctx.scaled(x, node.number("alpha", 0.01)), x)
 
 
 @operator("PRelu")
@@ -78,7 +74,7 @@ def thresholded_relu(ctx: Context, node: Node, x: Value) -> Value:
 @widened
 def elu(ctx: Context, node: Node, x: Value) -> Value:
     """Alpha * (exp(x) - 1) below 0."""
-    below = _scaled(ctx, _exp_minus_one(ctx, x), node.number("alpha", 1.0))
+    below = ctx.scaled(_exp_minus_one(ctx, x), node.number("alpha", 1.0))
     return _choose_negative(ctx, x, below, x)
 
 
@@ -88,8 +84,8 @@ def selu(ctx: Context, node: Node, x: Value) -> Value:
     """Gamma * x, and gamma * alpha * (exp(x) - 1) below 0."""
     alpha = node.number("alpha", 1.67326319217681884765625)
     gamma = node.number("gamma", 1.05070102214813232421875)
-    below = _scaled(ctx, _exp_minus_one(ctx, x), alpha)
-    return _scaled(ctx, _choose_negative(ctx, x, below, x), gamma)
+    below = ctx.scaled(_exp_minus_one(ctx, x), alpha)
+    return ctx.scaled(_choose_negative(ctx, x, below, x), gamma)
 
 
 @operator("Celu", attributes="alpha")
@@ -98,7 +94,7 @@ def celu(ctx: Context, node: Node, x: Value) -> Value:
     """Alpha * (exp(x / alpha) - 1) below 0."""
     alpha = node.number("alpha", 1.0)
     inner = ctx.emit(graph.Div, x, ctx.scalar(alpha, x))
-    return _choose_negative(ctx, x, _scaled(ctx, _exp_minus_one(ctx, inner), alpha), x)
+    return _choose_negative(ctx, x, ctx.scaled(_exp_minus_one(ctx, inner), alpha), x)
 
 
 @operator("Sigmoid")
@@ -112,7 +108,7 @@ def sigmoid(ctx: Context, node: Node, x: Value) -> Value:
 @widened
 def swish(ctx: Context, node: Node, x: Value) -> Value:
     """The product x * sigmoid(alpha * x)."""
-    return ctx.emit(graph.Mul, x, sigmoid_of(ctx, _scaled(ctx, x, node.number("alpha", 1.0))))
+    return ctx.emit(graph.Mul, x, sigmoid_of(ctx, ctx.scaled(x, node.number("alpha", 1.0))))
 
 
 @operator("SwiGLU", attributes="alpha")
@@ -160,7 +156,7 @@ def mish(ctx: Context, node: Node, x: Value) -> Value:
 
 
 def _hard_sigmoid(ctx: Context, x: Value, alpha: float, beta: float) -> Value:
-    line = ctx.emit(graph.Add, _scaled(ctx, x, alpha), ctx.scalar(beta, x))
+    line = ctx.emit(graph.Add, ctx.scaled(x, alpha), ctx.scalar(beta, x))
     above = ctx.emit(graph.Max, line, ctx.scalar(0, x))
     return ctx.emit(graph.Min, above, ctx.scalar(1, x))
 
@@ -186,15 +182,15 @@ def gelu(ctx: Context, node: Node, x: Value) -> Value:
     """The product of x and (1 + erf(x / sqrt(2))) / 2, or its approximation by tanh."""
     kind = node.text("approximate", "none")
     if kind == "none":
-        curve = ctx.emit(graph.Erf, _scaled(ctx, x, float(np.sqrt(0.5))))
+        curve = ctx.emit(graph.Erf, ctx.scaled(x, float(np.sqrt(0.5))))
     elif kind == "tanh":
         cube = ctx.emit(graph.Mul, ctx.emit(graph.Mul, x, x), x)
-        inner = ctx.emit(graph.Add, x, _scaled(ctx, cube, 0.044715))
-        curve = ctx.emit(graph.Tanh, _scaled(ctx, inner, float(np.sqrt(2 / np.pi))))
+        inner = ctx.emit(graph.Add, x, ctx.scaled(cube, 0.044715))
+        curve = ctx.emit(graph.Tanh, ctx.scaled(inner, float(np.sqrt(2 / np.pi))))
     else:
         raise ctx.wrong(f"attribute approximate is {kind!r}, not 'none' or 'tanh'")
     both = ctx.emit(graph.Add, ctx.scalar(1, x), curve)
-    return ctx.emit(graph.Mul, _scaled(ctx, x, 0.5), both)
+    return ctx.emit(graph.Mul, ctx.scaled(x, 0.5), both)
 
 
 def softmax_axes(ctx: Context, node: Node, x: Value) -> tuple[int, ...]:
@@ -209,9 +205,9 @@ def softmax_axes(ctx: Context, node: Node, x: Value) -> tuple[int, ...]:
     return tuple(range(rank if first == rank else ctx.axes((first,), rank)[0], rank))
 
 
-def softmax_parts(ctx: Context, node: Node, x: Value) -> tuple[Value, Value, Value]:
-    """The tensor less its maximum, the exponentials of that, and their sum."""
-    options: dict[str, Any] = {"axes": softmax_axes(ctx, node, x), "keepdims": True}
+def softmax_parts(ctx: Context, x: Value, axes: tuple[int, ...]) -> tuple[Value, Value, Value]:
+    """The tensor less its maximum along axes, the exponentials of that, and their sum."""
+    options: dict[str, Any] = {"axes": axes, "keepdims": True}
     less = ctx.emit(graph.Sub, x, ctx.emit(graph.Reduce, x, combine="max", **options))
     power = ctx.emit(graph.Exp, less)
     return less, power, ctx.emit(graph.Reduce, power, combine="add", **options)
@@ -221,7 +217,7 @@ def softmax_parts(ctx: Context, node: Node, x: Value) -> tuple[Value, Value, Val
 @widened
 def softmax(ctx: Context, node: Node, x: Value) -> Value:
     """exp(x) over the sum of exp(x)."""
-    _, power, total = softmax_parts(ctx, node, x)
+    _, power, total = softmax_parts(ctx, x, softmax_axes(ctx, node, x))
     return ctx.emit(graph.Div, power, total)
 
 
@@ -229,7 +225,7 @@ def softmax(ctx: Context, node: Node, x: Value) -> Value:
 @widened
 def log_softmax(ctx: Context, node: Node, x: Value) -> Value:
     """The logarithm of softmax, without dividing."""
-    less, _, total = softmax_parts(ctx, node, x)
+    less, _, total = softmax_parts(ctx, x, softmax_axes(ctx, node, x))
     return ctx.emit(graph.Sub, less, ctx.emit(graph.Log, total))
 
 

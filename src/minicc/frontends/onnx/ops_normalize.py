@@ -8,10 +8,9 @@ from minicc.frontends.onnx.context import Context
 from minicc.frontends.onnx.ops_reduce import mean_of
 from minicc.frontends.onnx.reader import Node
 from minicc.frontends.onnx.registry import operator
-from minicc.frontends.onnx.widen import widened
+from minicc.frontends.onnx.widen import wide_of, widened
 from minicc.ir import graph
 from minicc.ir.core import Literal, Value
-from minicc.ir.types import BF16, F16, F32
 
 
 def per_channel(ctx: Context, x: Value, like: Value) -> Value:
@@ -59,7 +58,7 @@ def _training(
 ) -> tuple[Value, ...]:
     """With the mean and variance of the batch, and the running ones brought up to date."""
     axes = (0, *range(2, x.type.rank))
-    wide = _wide(ctx, x)
+    wide = wide_of(ctx, x)
     mean = mean_of(ctx, wide, axes, True)
     less = ctx.emit(graph.Sub, wide, mean)
     variance = mean_of(ctx, _mul(ctx, less, less), axes, True)
@@ -88,10 +87,6 @@ def _standardised(
     return _mul(ctx, less, inverse), mean, inverse
 
 
-def _wide(ctx: Context, x: Value) -> Value:
-    return ctx.cast(x, F32) if x.type.dtype in (F16, BF16) else x
-
-
 @operator("LayerNormalization", attributes="axis epsilon stash_type")
 def layer_normalization(
     ctx: Context, node: Node, x: Value, scale: Value, bias: Value | None = None
@@ -99,7 +94,7 @@ def layer_normalization(
     """Standardise over the axes from `axis` on, then scale and shift."""
     axes = tuple(range(ctx.axis("axis", -1, x.type.rank), x.type.rank))
     element = x.type.dtype
-    out, mean, inverse = _standardised(ctx, _wide(ctx, x), axes, node.number("epsilon", 1e-5))
+    out, mean, inverse = _standardised(ctx, wide_of(ctx, x), axes, node.number("epsilon", 1e-5))
     out = _mul(ctx, ctx.cast(out, element), scale)
     return (out if bias is None else _add(ctx, out, bias)), mean, inverse
 
@@ -108,7 +103,7 @@ def layer_normalization(
 def rms_normalization(ctx: Context, node: Node, x: Value, scale: Value) -> Value:
     """Divide by the root of the mean square over the axes from `axis` on, then scale."""
     axes = tuple(range(ctx.axis("axis", -1, x.type.rank), x.type.rank))
-    wide = _wide(ctx, x)
+    wide = wide_of(ctx, x)
     square = mean_of(ctx, _mul(ctx, wide, wide), axes, True)
     epsilon = ctx.scalar(node.number("epsilon", 1e-5), wide)
     out = ctx.emit(graph.Div, wide, ctx.emit(graph.Sqrt, _add(ctx, square, epsilon)))
@@ -119,7 +114,7 @@ def rms_normalization(ctx: Context, node: Node, x: Value, scale: Value) -> Value
 def instance_normalization(ctx: Context, node: Node, x: Value, scale: Value, bias: Value) -> Value:
     """Standardise each channel of each example, then scale and shift."""
     axes = tuple(range(2, x.type.rank))
-    out, _, _ = _standardised(ctx, _wide(ctx, x), axes, node.number("epsilon", 1e-5))
+    out, _, _ = _standardised(ctx, wide_of(ctx, x), axes, node.number("epsilon", 1e-5))
     out = _mul(ctx, ctx.cast(out, x.type.dtype), per_channel(ctx, scale, x))
     return _add(ctx, out, per_channel(ctx, bias, x))
 
@@ -132,7 +127,7 @@ def group_normalization(ctx: Context, node: Node, x: Value, scale: Value, bias: 
         raise ctx.refused(f"{groups} groups of [N, C, spatial...]")
     batch, channels, *spatial = x.type.shape
     width = ctx.static(channels, "the number of channels") // groups
-    grouped = ctx.reshape(_wide(ctx, x), (batch, groups, width, *spatial))
+    grouped = ctx.reshape(wide_of(ctx, x), (batch, groups, width, *spatial))
     axes = tuple(range(2, grouped.type.rank))
     out, _, _ = _standardised(ctx, grouped, axes, node.number("epsilon", 1e-5))
     out = ctx.cast(out, x.type.dtype)

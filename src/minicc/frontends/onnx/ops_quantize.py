@@ -14,6 +14,7 @@ from minicc.frontends.onnx.ops_window import conv
 from minicc.frontends.onnx.reader import Node
 from minicc.frontends.onnx.registry import operator
 from minicc.frontends.onnx.tensors import element_type
+from minicc.frontends.onnx.widen import wide_of
 from minicc.ir import graph
 from minicc.ir.core import Value
 from minicc.ir.types import BF16, F16, F32, F64, I32, U8, DType
@@ -34,10 +35,6 @@ def _laid(ctx: Context, node: Node, part: Value, x: Value) -> Value:
         return ctx.reshape(part, (*part.type.shape, *(1,) * (x.type.rank - axis - 1)))
     extent = ctx.static(x.type.shape[axis], "the axis of blocks")
     return cut(ctx, repeated(ctx, part, axis, block), {axis: (0, extent, 1)})
-
-
-def _wide(ctx: Context, x: Value) -> Value:
-    return ctx.cast(x, F32) if x.type.dtype in (F16, BF16) else x
 
 
 def rounded(ctx: Context, x: Value, zero: Value | None, element: DType) -> Value:
@@ -177,8 +174,8 @@ def qlinear_matmul(
     rows = ctx.reshape(a_scale, _rows(a_scale) or a_scale.type.shape)
     if a_scale.type.shape == (1,):
         rows = ctx.reshape(a_scale, ())
-    factor = ctx.emit(graph.Mul, _wide(ctx, rows), _wide(ctx, b_scale))
-    factor = ctx.emit(graph.Div, factor, _wide(ctx, y_scale))
+    factor = ctx.emit(graph.Mul, wide_of(ctx, rows), wide_of(ctx, b_scale))
+    factor = ctx.emit(graph.Div, factor, wide_of(ctx, y_scale))
     exact = ctx.emit(graph.Mul, ctx.cast(out, F32), ctx.cast(factor, F32))
     return ctx.reshape(_added(ctx, exact, y_zero), out.type.shape)
 

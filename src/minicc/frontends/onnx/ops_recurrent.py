@@ -359,9 +359,6 @@ def _activations(ctx: Context, node: Node, k: int) -> list[Activation]:
 
 
 def _activation(ctx: Context, name: str, alpha: float, beta: float) -> Activation:
-    def times(factor: float, x: Value) -> Value:
-        return x if factor == 1 else ctx.emit(graph.Mul, x, ctx.scalar(factor, x))
-
     def plus(x: Value, term: float) -> Value:
         return ctx.emit(graph.Add, x, ctx.scalar(term, x))
 
@@ -379,10 +376,10 @@ def _activation(ctx: Context, name: str, alpha: float, beta: float) -> Activatio
 
     def elu(x: Value) -> Value:
         power = ctx.emit(graph.Exp, one_sided(graph.Min, x, 0))
-        return below(x, 0, times(alpha, plus(power, -1)), x)
+        return below(x, 0, ctx.scaled(plus(power, -1), alpha), x)
 
     def hard(x: Value) -> Value:
-        return one_sided(graph.Min, one_sided(graph.Max, plus(times(alpha, x), beta), 0), 1)
+        return one_sided(graph.Min, one_sided(graph.Max, plus(ctx.scaled(x, alpha), beta), 0), 1)
 
     table: dict[str, Activation] = {
         "relu": lambda x: one_sided(graph.Max, x, 0),
@@ -390,10 +387,10 @@ def _activation(ctx: Context, name: str, alpha: float, beta: float) -> Activatio
         "sigmoid": lambda x: sigmoid_of(ctx, x),
         "softsign": softsign,
         "softplus": lambda x: softplus_of(ctx, x),
-        "affine": lambda x: plus(times(alpha, x), beta),
-        "leakyrelu": lambda x: below(x, 0, times(alpha, x), x),
+        "affine": lambda x: plus(ctx.scaled(x, alpha), beta),
+        "leakyrelu": lambda x: below(x, 0, ctx.scaled(x, alpha), x),
         "thresholdedrelu": lambda x: below(x, alpha, zero(x), x),
-        "scaledtanh": lambda x: times(alpha, ctx.emit(graph.Tanh, times(beta, x))),
+        "scaledtanh": lambda x: ctx.scaled(ctx.emit(graph.Tanh, ctx.scaled(x, beta)), alpha),
         "hardsigmoid": hard,
         "elu": elu,
     }

@@ -12,7 +12,7 @@ from minicc.frontends.onnx.reader import Node
 from minicc.frontends.onnx.registry import Importer, operator, register
 from minicc.frontends.onnx.widen import fractional, widened
 from minicc.ir import graph
-from minicc.ir.core import Value
+from minicc.ir.core import Op, Value
 from minicc.ir.graph.shapes import product
 
 Step = Callable[[Context, Value], Value]
@@ -51,20 +51,8 @@ def _square(ctx: Context, x: Value) -> Value:
     return ctx.emit(graph.Mul, x, x)
 
 
-def _abs(ctx: Context, x: Value) -> Value:
-    return ctx.emit(graph.Abs, x)
-
-
-def _exp(ctx: Context, x: Value) -> Value:
-    return ctx.emit(graph.Exp, x)
-
-
-def _log(ctx: Context, x: Value) -> Value:
-    return ctx.emit(graph.Log, x)
-
-
-def _sqrt(ctx: Context, x: Value) -> Value:
-    return ctx.emit(graph.Sqrt, x)
+def _by(op: type[Op]) -> Step:
+    return lambda ctx, x: ctx.emit(op, x)
 
 
 # The combiner, what is done to each element before, and what to the result.
@@ -73,10 +61,10 @@ _REDUCTIONS: dict[str, tuple[str, Step, Step]] = {
     "ReduceProd": ("mul", _same, _same),
     "ReduceMax": ("max", _same, _same),
     "ReduceMin": ("min", _same, _same),
-    "ReduceL1": ("add", _abs, _same),
-    "ReduceL2": ("add", _square, _sqrt),
+    "ReduceL1": ("add", _by(graph.Abs), _same),
+    "ReduceL2": ("add", _square, _by(graph.Sqrt)),
     "ReduceSumSquare": ("add", _square, _same),
-    "ReduceLogSum": ("add", _same, _log),
+    "ReduceLogSum": ("add", _same, _by(graph.Log)),
 }
 
 

@@ -51,7 +51,7 @@ def resize(
 ) -> Value:
     """Along given axes, by scales or to sizes."""
     if ctx.opset < 11:
-        return _by_scales(ctx, node, x, roi)
+        return upsample(ctx, node, x, roi)
     rank = x.type.rank
     given = node.integers("axes")
     axes = tuple(range(rank)) if given is None else tuple(a % rank for a in given)
@@ -82,12 +82,6 @@ def resize(
         for k, axis in enumerate(axes)
     }
     return _resized(ctx, x, plans, node.number("extrapolation_value", 0.0))
-
-
-@operator("Upsample", attributes="height_scale mode scales width_scale")
-def upsample(ctx: Context, node: Node, x: Value, scales: Value | None = None) -> Value:
-    """Resize by scales, asymmetric; an attribute before opset 9."""
-    return _by_scales(ctx, node, x, scales)
 
 
 def _corners(ctx: Context, roi: Value, count: int) -> list[Any]:
@@ -124,8 +118,9 @@ def repeated(ctx: Context, x: Value, axis: int, times: int) -> Value:
     return ctx.reshape(many, (*shape[:axis], shape[axis] * times, *shape[axis + 1 :]))
 
 
-def _by_scales(ctx: Context, node: Node, x: Value, scales: Value | None) -> Value:
-    """What Resize meant in opset 10, and Upsample always."""
+@operator("Upsample", attributes="height_scale mode scales width_scale")
+def upsample(ctx: Context, node: Node, x: Value, scales: Value | None = None) -> Value:
+    """Resize by scales, asymmetric, as Resize did in opset 10; an attribute before opset 9."""
     if scales is not None:
         factors = [float(n) for n in ctx.known(scales, "scales").ravel()]
     elif "scales" in node.attributes:
@@ -302,7 +297,7 @@ def _by_phases(ctx: Context, x: Value, axis: int, extent: int, taps: Table, peri
         for tap, weight in enumerate(taps.weights[first]):
             if weight:
                 place = taps.indices[first::period, tap] + offset
-                parts.append(_scaled(ctx, take(ctx, padded, place, axis), weight))
+                parts.append(ctx.scaled(take(ctx, padded, place, axis), weight))
         phases.append(reduce(lambda a, b: ctx.emit(graph.Add, a, b), parts))
     if period == 1:
         return phases[0]
@@ -310,7 +305,3 @@ def _by_phases(ctx: Context, x: Value, axis: int, extent: int, taps: Table, peri
     apart = (*shape[: axis + 1], 1, *shape[axis + 1 :])
     joined = ctx.emit(graph.Concat, tuple(ctx.reshape(p, apart) for p in phases), axis=axis + 1)
     return ctx.reshape(joined, (*shape[:axis], shape[axis] * period, *shape[axis + 1 :]))
-
-
-def _scaled(ctx: Context, x: Value, weight: float) -> Value:
-    return x if weight == 1 else ctx.emit(graph.Mul, x, ctx.scalar(weight, x))

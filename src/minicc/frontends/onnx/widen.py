@@ -12,6 +12,11 @@ from minicc.ir.core import Value
 from minicc.ir.types import BF16, F16, F32, F64
 
 
+def wide_of(ctx: Context, x: Value) -> Value:
+    """`x` in f32 where it has 16-bit floats."""
+    return ctx.cast(x, F32) if x.type.dtype in (F16, BF16) else x
+
+
 def widened(run: Callable[..., Value]) -> Callable[..., Value]:
     """Compute a function in f32 where its first tensor has 16-bit floats; others stay as given."""
 

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.lib.array_utils import normalize_axis_tuple
 
 from minicc.frontends.trace.dispatch import value_of
+from minicc.frontends.trace.joining import common
 from minicc.frontends.trace.recorder import Recorder
 from minicc.frontends.trace.reductions import axes_of
 from minicc.frontends.trace.registry import Dispatch, traces
@@ -22,13 +23,8 @@ _LETTERS = string.ascii_letters
 
 def _pair(recorder: Recorder, *xs: Any, dtype: Any = None) -> list[Value]:
     """Operands as values of their common element type; those of bool count in i32."""
-    values = [value_of(recorder, x) for x in xs]
-    wanted = np.result_type(*[v.type.dtype.numpy for v in values]) if dtype is None else dtype
-    element = recorder.dtype(np.dtype(wanted))
-    return [
-        recorder.cast(recorder.cast(v, element), I32 if element is BOOL else element)
-        for v in values
-    ]
+    values = common(recorder, xs, dtype)
+    return [recorder.cast(v, I32) if v.type.dtype is BOOL else v for v in values]
 
 
 def contract(recorder: Recorder, a: Value, b: Value, left: str, right: str, out: str) -> Value:

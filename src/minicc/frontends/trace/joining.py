@@ -19,7 +19,7 @@ from minicc.ir import graph
 from minicc.ir.core import Value
 
 
-def _common(recorder: Recorder, arrays: Sequence[Any], dtype: Any) -> list[Value]:
+def common(recorder: Recorder, arrays: Sequence[Any], dtype: Any) -> list[Value]:
     """Arrays as values of one element type; Python scalars are no arrays but count as such."""
     values = [value_of(recorder, a) for a in arrays]
     if not values:
@@ -34,7 +34,7 @@ def concatenate(
     recorder: Recorder, arrays: Sequence[Any], axis: int | None = 0, *, dtype: Any = None
 ) -> Value:
     """Arrays one after the other along an axis."""
-    values = _common(recorder, arrays, dtype)
+    values = common(recorder, arrays, dtype)
     if axis is None:
         values = [flat(recorder, v) for v in values]
     k = normalize_axis_index(0 if axis is None else axis, values[0].type.rank)
@@ -46,7 +46,7 @@ def concatenate(
 @traces("stack")
 def stack(recorder: Recorder, arrays: Sequence[Any], axis: int = 0, *, dtype: Any = None) -> Value:
     """Arrays of one shape along a new axis."""
-    values = _common(recorder, _each(arrays), dtype)
+    values = common(recorder, _each(arrays), dtype)
     if len({v.type.shape for v in values}) != 1:
         raise ValueError("all input arrays must have the same shape")
     k = normalize_axis_index(axis, values[0].type.rank + 1)

@@ -18,6 +18,7 @@ import dis
 import functools
 import types
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 _OPTIMISED = 0x0001 | 0x0002  # names are local, and there are new ones at each call
@@ -76,7 +77,7 @@ def names_in(code: types.CodeType) -> Names:
     """The names that a function looks up outside of itself, functions within it included."""
     reads: set[str] = set()
     refused = "yields" if code.co_flags & _SUSPENDED and code.co_name != "<genexpr>" else ""
-    for part in _codes(code):
+    for part in codes_within(code):
         for step in dis.get_instructions(part):
             refused = refused or _REFUSED.get(step.opname, "")
             if step.opname == "STORE_DEREF" and step.argval in part.co_freevars:
@@ -88,11 +89,12 @@ def names_in(code: types.CodeType) -> Names:
     return Names(frozenset(reads), refused)
 
 
-def _codes(code: types.CodeType) -> Iterator[types.CodeType]:
+def codes_within(code: types.CodeType) -> Iterator[types.CodeType]:
+    """A code object and those of the functions that it defines."""
     yield code
     for constant in code.co_consts:
         if isinstance(constant, types.CodeType):
-            yield from _codes(constant)
+            yield from codes_within(constant)
 
 
 @functools.lru_cache(512)
@@ -238,6 +240,7 @@ def _placed(code: types.CodeType) -> tuple[list[dis.Instruction], dict[int, int]
     return steps, place
 
 
+@dataclass(eq=False)
 class _Body:
     """The instructions of a round, from the `first` to `ends`.
 
@@ -246,26 +249,17 @@ class _Body:
     its way a round takes the next item of the `for` that `iterates`.
     """
 
-    def __init__(
-        self,
-        code: types.CodeType,
-        steps: list[dis.Instruction],
-        place: dict[int, int],
-        head: int,
-        first: tuple[int, int],
-        ends: set[int],
-        exits: set[int],
-        iterates: int | None = None,
-    ) -> None:
-        self.code = code
-        self.steps = steps
-        self.head = head
-        self.first = first
-        self.ends = ends
-        self.exits = exits
-        self.iterates = iterates
-        self.place = place
-        self.handlers = list(getattr(dis.Bytecode(code), "exception_entries", ()))
+    code: types.CodeType
+    steps: list[dis.Instruction]
+    place: dict[int, int]
+    head: int
+    first: tuple[int, int]
+    ends: set[int]
+    exits: set[int]
+    iterates: int | None = None
+
+    def __post_init__(self) -> None:
+        self.handlers = list(getattr(dis.Bytecode(self.code), "exception_entries", ()))
         self.depths: dict[int, int] = {}  # values above the iterator, before each instruction
         self.follows: dict[int, list[int]] = {}
 

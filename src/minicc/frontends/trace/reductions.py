@@ -53,26 +53,6 @@ def chosen(recorder: Recorder, value: Value, where: Any, rest: Any) -> Value:
     return value_of(recorder, kept)
 
 
-def _total(
-    recorder: Recorder,
-    x: Any,
-    axis: Axis,
-    wanted: Any,
-    keepdims: bool,
-    combine: str,
-    where: Any,
-    initial: Any = None,
-) -> Value:
-    value = widened(recorder, value_of(recorder, x), wanted)
-    if value.type.dtype is BOOL:
-        recorder.refuse("MC0245", "a sum or product in bool is not traced")
-    if where is not True:
-        neutral = np.asarray(combine == "mul", value.type.dtype.numpy)
-        value = chosen(recorder, value, where, neutral)
-    total = recorder.reduce(value, axes_of(value, axis), combine, keepdims)
-    return _with_initial(recorder, total, initial, combine)
-
-
 _COMBINE = {"add": graph.Add, "mul": graph.Mul, "max": graph.Max, "min": graph.Min}
 
 
@@ -85,34 +65,32 @@ def _with_initial(recorder: Recorder, total: Value, initial: Any, combine: str) 
     return recorder.emit(_COMBINE[combine], total, start)
 
 
-@traces("sum")
-def sum_(
-    recorder: Recorder,
-    a: Any,
-    axis: Axis = None,
-    dtype: Any = None,
-    *,
-    keepdims: bool = False,
-    initial: Any = None,
-    where: Any = True,
-) -> Value:
-    """The sum along axes."""
-    return _total(recorder, a, axis, dtype, keepdims, "add", where, initial)
+def _trace_total(name: str, combine: str) -> None:
+    """Have a sum or product along axes be traced."""
+
+    @traces(name)
+    def total(
+        recorder: Recorder,
+        a: Any,
+        axis: Axis = None,
+        dtype: Any = None,
+        *,
+        keepdims: bool = False,
+        initial: Any = None,
+        where: Any = True,
+    ) -> Value:
+        value = widened(recorder, value_of(recorder, a), dtype)
+        if value.type.dtype is BOOL:
+            recorder.refuse("MC0245", "a sum or product in bool is not traced")
+        if where is not True:
+            neutral = np.asarray(combine == "mul", value.type.dtype.numpy)
+            value = chosen(recorder, value, where, neutral)
+        whole = recorder.reduce(value, axes_of(value, axis), combine, keepdims)
+        return _with_initial(recorder, whole, initial, combine)
 
 
-@traces("prod")
-def prod(
-    recorder: Recorder,
-    a: Any,
-    axis: Axis = None,
-    dtype: Any = None,
-    *,
-    keepdims: bool = False,
-    initial: Any = None,
-    where: Any = True,
-) -> Value:
-    """The product along axes."""
-    return _total(recorder, a, axis, dtype, keepdims, "mul", where, initial)
+_trace_total("sum", "add")
+_trace_total("prod", "mul")
 
 
 def _extreme(
@@ -144,32 +122,24 @@ def _extreme(
     )
 
 
-@traces("max", "amax")
-def max_(
-    recorder: Recorder,
-    a: Any,
-    axis: Axis = None,
-    *,
-    keepdims: bool = False,
-    initial: Any = None,
-    where: Any = True,
-) -> Value:
-    """The greatest along axes; NaN if there is one."""
-    return _extreme(recorder, a, axis, keepdims, "max", initial, where)
+def _trace_extreme(combine: str) -> None:
+    """Have the greatest or least along axes be traced; it is NaN if there is one."""
+
+    @traces(combine, f"a{combine}")
+    def extreme(
+        recorder: Recorder,
+        a: Any,
+        axis: Axis = None,
+        *,
+        keepdims: bool = False,
+        initial: Any = None,
+        where: Any = True,
+    ) -> Value:
+        return _extreme(recorder, a, axis, keepdims, combine, initial, where)
 
 
-@traces("min", "amin")
-def min_(
-    recorder: Recorder,
-    a: Any,
-    axis: Axis = None,
-    *,
-    keepdims: bool = False,
-    initial: Any = None,
-    where: Any = True,
-) -> Value:
-    """The least along axes; NaN if there is one."""
-    return _extreme(recorder, a, axis, keepdims, "min", initial, where)
+_trace_extreme("max")
+_trace_extreme("min")
 
 
 @traces("ptp")
@@ -182,26 +152,21 @@ def ptp(recorder: Recorder, a: Any, axis: Axis = None, *, keepdims: bool = False
     )
 
 
-@traces("any")
-def any_(
-    recorder: Recorder, a: Any, axis: Axis = None, *, keepdims: bool = False, where: Any = True
-) -> Value:
-    """Whether some element is not zero."""
-    value = recorder.cast(value_of(recorder, a), BOOL)
-    if where is not True:
-        value = chosen(recorder, value, where, np.bool_(False))
-    return recorder.reduce(value, axes_of(value, axis), "or", keepdims)
+def _trace_test(name: str, combine: str) -> None:
+    """Have it be traced whether some element, or each, is not zero."""
+
+    @traces(name)
+    def test(
+        recorder: Recorder, a: Any, axis: Axis = None, *, keepdims: bool = False, where: Any = True
+    ) -> Value:
+        value = recorder.cast(value_of(recorder, a), BOOL)
+        if where is not True:
+            value = chosen(recorder, value, where, np.bool_(combine == "and"))
+        return recorder.reduce(value, axes_of(value, axis), combine, keepdims)
 
 
-@traces("all")
-def all_(
-    recorder: Recorder, a: Any, axis: Axis = None, *, keepdims: bool = False, where: Any = True
-) -> Value:
-    """Whether no element is zero."""
-    value = recorder.cast(value_of(recorder, a), BOOL)
-    if where is not True:
-        value = chosen(recorder, value, where, np.bool_(True))
-    return recorder.reduce(value, axes_of(value, axis), "and", keepdims)
+_trace_test("any", "or")
+_trace_test("all", "and")
 
 
 @traces("count_nonzero")
@@ -222,34 +187,33 @@ def loop_and_result(recorder: Recorder, value: Value, wanted: Any) -> tuple[DTyp
     return (F32 if result.is_float and result.bits < 32 else result), result
 
 
-def _position(recorder: Recorder, a: Any, axis: int | None, keepdims: bool, combine: str) -> Value:
-    value = value_of(recorder, a)
-    rank = value.type.rank
-    if axis is None:
-        value = recorder.reshape(value, (count(value, tuple(range(rank))),))
-    (k,) = axes_of(value, 0 if axis is None else axis)
-    extents = value.type.extents
-    if extents[k] == 0:
-        raise ValueError("attempt to get the position of an extreme of an empty sequence")
-    hit = recorder.emit(graph.Eq, value, recorder.reduce(value, (k,), combine, True))
-    if value.type.dtype.is_float:
-        hit = recorder.emit(graph.Or, hit, recorder.emit(graph.Ne, value, value))
-    index = recorder.emit(graph.Iota, extents, k, I64)
-    none = recorder.scalar(extents[k], I64)
-    least = recorder.reduce(recorder.emit(graph.Select, hit, index, none), (k,), "min", keepdims)
-    return recorder.reshape(least, (1,) * rank) if keepdims and axis is None else least
+def _trace_position(combine: str) -> None:
+    """Have the first index of the greatest or least be traced."""
+
+    @traces(f"arg{combine}")
+    def position(
+        recorder: Recorder, a: Any, axis: int | None = None, *, keepdims: bool = False
+    ) -> Value:
+        value = value_of(recorder, a)
+        rank = value.type.rank
+        if axis is None:
+            value = recorder.reshape(value, (count(value, tuple(range(rank))),))
+        (k,) = axes_of(value, 0 if axis is None else axis)
+        extents = value.type.extents
+        if extents[k] == 0:
+            raise ValueError("attempt to get the position of an extreme of an empty sequence")
+        hit = recorder.emit(graph.Eq, value, recorder.reduce(value, (k,), combine, True))
+        if value.type.dtype.is_float:
+            hit = recorder.emit(graph.Or, hit, recorder.emit(graph.Ne, value, value))
+        index = recorder.emit(graph.Iota, extents, k, I64)
+        none = recorder.scalar(extents[k], I64)
+        found = recorder.emit(graph.Select, hit, index, none)
+        least = recorder.reduce(found, (k,), "min", keepdims)
+        return recorder.reshape(least, (1,) * rank) if keepdims and axis is None else least
 
 
-@traces("argmax")
-def argmax(recorder: Recorder, a: Any, axis: int | None = None, *, keepdims: bool = False) -> Value:
-    """The first index of the greatest."""
-    return _position(recorder, a, axis, keepdims, "max")
-
-
-@traces("argmin")
-def argmin(recorder: Recorder, a: Any, axis: int | None = None, *, keepdims: bool = False) -> Value:
-    """The first index of the least."""
-    return _position(recorder, a, axis, keepdims, "min")
+_trace_position("max")
+_trace_position("min")
 
 
 def _register_reduce(ufunc: str, reduction: str) -> None:

@@ -21,7 +21,7 @@ import os
 import sys
 import types
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import lru_cache, partial
 from itertools import pairwise
 from typing import Any
@@ -39,6 +39,7 @@ from minicc.frontends.trace.effects import (
 )
 from minicc.frontends.trace.given import Reference
 from minicc.frontends.trace.indices import rows
+from minicc.frontends.trace.loop_code import codes_within
 from minicc.frontends.trace.loops import REPLACED, Iterable
 from minicc.frontends.trace.namespace import (
     Clock,
@@ -57,13 +58,6 @@ from minicc.frontends.trace.tracer import Tracer
 _CONTAINERS = (set, frozenset, collections.deque, dict, list)
 _LOOKED_INTO = (datetime, sys, warnings)  # modules of Python of which some members are replaced
 _FILES = frozenset({"open", "input"})
-
-
-def _codes(code: types.CodeType) -> Iterator[types.CodeType]:
-    yield code
-    for constant in code.co_consts:
-        if isinstance(constant, types.CodeType):
-            yield from _codes(constant)
 
 
 @lru_cache(1 << 12)
@@ -226,10 +220,10 @@ class Rewirer:
         if known is not None:
             return known[1]
         self._check(f.__code__)
-        if self.recorder.numbers and any("type" in c.co_names for c in _codes(f.__code__)):
+        if self.recorder.numbers and any("type" in c.co_names for c in codes_within(f.__code__)):
             # the type of what stands for a number is none of Python's
             self.recorder.numbers.forget(self.recorder.numbers.moving)
-        if self.recorder.numbers and any(map(_compared, _codes(f.__code__))):
+        if self.recorder.numbers and any(map(_compared, codes_within(f.__code__))):
             self.recorder.numbers.forget_flags()  # what stands for True is not True
         namespace = self._namespace(f.__globals__)
         cells = tuple(types.CellType() for _ in f.__closure__ or ())
@@ -257,7 +251,7 @@ class Rewirer:
         """
         functions = (f for f in original.values() if isinstance(f, types.FunctionType))
         own = (f.__code__ for f in functions if f.__globals__ is original)
-        compared = {name for code in own for part in _codes(code) for name in _compared(part)}
+        compared = {name for code in own for part in codes_within(code) for name in _compared(part)}
         found: dict[str, Any] = {"float": FLOAT, "int": INT}
         found |= {f.__name__: partial(extreme, self.recorder, f) for f in (max, min)}
         if self.recorder.rounds.sizes:
@@ -279,7 +273,7 @@ class Rewirer:
         return self._globals[id(original)]
 
     def _fill_globals(self, f: types.FunctionType, namespace: dict[str, Any]) -> None:
-        for code in _codes(f.__code__):
+        for code in codes_within(f.__code__):
             for name in code.co_names:
                 if name in f.__globals__:
                     value = f.__globals__[name]
@@ -288,7 +282,7 @@ class Rewirer:
     def _check(self, code: types.CodeType) -> None:
         """UnsupportedError (MC0244) where the code rebinds names from outside of it."""
         free = set(code.co_freevars)
-        for part in _codes(code):
+        for part in codes_within(code):
             line = part.co_firstlineno
             for step in dis.get_instructions(part):
                 line = (step.positions.lineno if step.positions else None) or line

@@ -18,24 +18,14 @@ from minicc.frontends.trace.reductions import widened
 from minicc.frontends.trace.registry import FUNCTIONS, traces
 from minicc.frontends.trace.tracer import Tracer
 from minicc.ir import graph
-from minicc.ir.core import Literal, Op, Value
+from minicc.ir.arith import identity_of
+from minicc.ir.core import Op, Value
 from minicc.ir.types import BF16, BOOL, F16, F32, U8
 
 _BLOCK = 32
 _OPS: dict[str, type[Op]] = {
     "add": graph.Add, "mul": graph.Mul, "max": graph.Max, "min": graph.Min,
 }  # fmt: skip
-
-
-def _neutral(value: Value, combine: str) -> Literal:
-    dtype = value.type.dtype.numpy
-    if combine in ("add", "mul"):
-        return Literal(np.asarray(combine == "mul", dtype))
-    least = combine == "max"
-    if value.type.dtype.is_float:
-        return Literal(np.asarray(-np.inf if least else np.inf, dtype))
-    limits = np.iinfo(dtype)
-    return Literal(np.asarray(limits.min if least else limits.max, dtype))
 
 
 def scan(recorder: Recorder, x: Value, axis: int, combine: str) -> Value:
@@ -60,7 +50,7 @@ def _padded(recorder: Recorder, x: Value, axis: int, low: int, high: int, combin
     if not low and not high:
         return x
     lows, highs = (tuple(n if k == axis else 0 for k in range(x.type.rank)) for n in (low, high))
-    return recorder.emit(graph.Pad, x, lows, highs, _neutral(x, combine))
+    return recorder.emit(graph.Pad, x, lows, highs, identity_of(combine, x.type.dtype))
 
 
 def _window(recorder: Recorder, x: Value, axis: int, n: int, combine: str) -> Value:
@@ -118,20 +108,20 @@ for _ufunc, _combine in (
     _accumulate(_ufunc, _combine)
 
 
-@traces("nancumsum")
-def nancumsum(recorder: Recorder, a: Any, axis: int | None = None, dtype: Any = None) -> Any:
-    """The sums so far, NaN counting as zero."""
-    np_ = recorder.namespace
-    box = Tracer(recorder, value_of(recorder, a))
-    return np_.cumsum(np_.where(np_.isnan(box), np.zeros((), box.dtype), box), axis, dtype)
+def _but_nan(name: str, plain: str, neutral: int) -> None:
+    """A cumulative sum or product that takes NaN for an element that changes nothing."""
+
+    def run(recorder: Recorder, a: Any, axis: int | None = None, dtype: Any = None) -> Any:
+        np_ = recorder.namespace
+        box = Tracer(recorder, value_of(recorder, a))
+        known = np_.where(np_.isnan(box), np.asarray(neutral, box.dtype), box)
+        return getattr(np_, plain)(known, axis, dtype)
+
+    FUNCTIONS[name] = run
 
 
-@traces("nancumprod")
-def nancumprod(recorder: Recorder, a: Any, axis: int | None = None, dtype: Any = None) -> Any:
-    """The products so far, NaN counting as one."""
-    np_ = recorder.namespace
-    box = Tracer(recorder, value_of(recorder, a))
-    return np_.cumprod(np_.where(np_.isnan(box), np.ones((), box.dtype), box), axis, dtype)
+_but_nan("nancumsum", "cumsum", 0)
+_but_nan("nancumprod", "cumprod", 1)
 
 
 @traces("diff")

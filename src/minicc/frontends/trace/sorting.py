@@ -41,44 +41,31 @@ def _sorted(recorder: Recorder, a: Any, axis: int | None, which: int, order: Any
     return ascending(recorder, value, k)[which]
 
 
-@traces("sort")
-def sort(
-    recorder: Recorder,
-    a: Any,
-    axis: int | None = -1,
-    kind: Any = None,
-    order: Any = None,
-    *,
-    stable: Any = None,
-) -> Value:
-    """The elements in ascending order."""
-    return _sorted(recorder, a, axis, 0, order)
+def _trace_sorting(prefix: str, which: int) -> None:
+    """Have sorted elements, or their places with the prefix "arg", be traced.
+
+    A sorted array is partitioned at every place.
+    """
+
+    @traces(f"{prefix}sort")
+    def sort(
+        recorder: Recorder,
+        a: Any,
+        axis: int | None = -1,
+        kind: Any = None,
+        order: Any = None,
+        *,
+        stable: Any = None,
+    ) -> Value:
+        return _sorted(recorder, a, axis, which, order)
+
+    @traces(f"{prefix}partition")
+    def partition(recorder: Recorder, a: Any, kth: Any, axis: int | None = -1) -> Value:
+        return _sorted(recorder, a, axis, which)
 
 
-@traces("argsort")
-def argsort(
-    recorder: Recorder,
-    a: Any,
-    axis: int | None = -1,
-    kind: Any = None,
-    order: Any = None,
-    *,
-    stable: Any = None,
-) -> Value:
-    """The places of the elements in ascending order."""
-    return _sorted(recorder, a, axis, 1, order)
-
-
-@traces("partition")
-def partition(recorder: Recorder, a: Any, kth: Any, axis: int | None = -1) -> Value:
-    """A sorted array is partitioned at every place."""
-    return _sorted(recorder, a, axis, 0)
-
-
-@traces("argpartition")
-def argpartition(recorder: Recorder, a: Any, kth: Any, axis: int | None = -1) -> Value:
-    """The places of the elements in ascending order."""
-    return _sorted(recorder, a, axis, 1)
+_trace_sorting("", 0)
+_trace_sorting("arg", 1)
 
 
 @traces("searchsorted")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from typing import Any, NoReturn
 
 from minicc.frontends.trace.tiles.recording import wrong
@@ -18,6 +19,15 @@ _UFUNCS = {
     "minimum": affine.minimum,
     "maximum": affine.maximum,
 }
+
+
+def _operator(ufunc: str, reflected: bool = False) -> Callable[[Index, Any], Any]:
+    """The method of one of Python's operators, which computes what NumPy's function does."""
+
+    def operate(self: Index, other: Any) -> Any:
+        return combined(ufunc, other, self) if reflected else combined(ufunc, self, other)
+
+    return operate
 
 
 class Index:
@@ -37,29 +47,10 @@ class Index:
             return NotImplemented
         return combined(ufunc.__name__, *args)
 
-    def __add__(self, other: Any) -> Any:
-        return combined("add", self, other)
-
-    def __radd__(self, other: Any) -> Any:
-        return combined("add", other, self)
-
-    def __sub__(self, other: Any) -> Any:
-        return combined("subtract", self, other)
-
-    def __rsub__(self, other: Any) -> Any:
-        return combined("subtract", other, self)
-
-    def __mul__(self, other: Any) -> Any:
-        return combined("multiply", self, other)
-
-    def __rmul__(self, other: Any) -> Any:
-        return combined("multiply", other, self)
-
-    def __floordiv__(self, other: Any) -> Any:
-        return combined("floor_divide", self, other)
-
-    def __mod__(self, other: Any) -> Any:
-        return combined("remainder", self, other)
+    __add__, __radd__ = _operator("add"), _operator("add", reflected=True)
+    __sub__, __rsub__ = _operator("subtract"), _operator("subtract", reflected=True)
+    __mul__, __rmul__ = _operator("multiply"), _operator("multiply", reflected=True)
+    __floordiv__, __mod__ = _operator("floor_divide"), _operator("remainder")
 
     def __neg__(self) -> Any:
         return combined("multiply", self, -1)
