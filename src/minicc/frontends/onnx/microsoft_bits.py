@@ -114,7 +114,7 @@ def matmul_bnb4(ctx: Context, node: Node, a: Value, b: Value, scales: Value) -> 
     code = ctx.reshape(both, (graph.product(both.type.shape),))
     where = ctx.cast(cut(ctx, code, {0: (0, rows * depth, 1)}), I64)
     whole = _gathered(ctx, ctx.constant(table.astype(np.float32)), where, 0)
-    factor = repeated(ctx, ctx.cast(scales, F32), 0, block)
+    factor = repeated(ctx, ctx.cast(scales, F32), {0: block})
     exact = ctx.emit(graph.Mul, whole, cut(ctx, factor, {0: (0, rows * depth, 1)}))
     batch = "".join(c for c in ascii_lowercase if c not in "kn")[: a.type.rank - 1]
     flat = ctx.reshape(exact, (rows, depth))
@@ -156,7 +156,7 @@ def gather_block_quantized(
     block = _extent(ctx, node, "block_size", 128)
 
     def laid(part: Value) -> Value:
-        wide_part = repeated(ctx, ctx.cast(part, F32), moved, block)
+        wide_part = repeated(ctx, ctx.cast(part, F32), {moved: block})
         return cut(ctx, wide_part, {moved: (0, extent, 1)})
 
     if zeros is not None:

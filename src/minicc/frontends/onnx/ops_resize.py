@@ -7,7 +7,7 @@ of few taps, and those of many (`antialias`) are a product with a matrix.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import reduce
 from typing import Any
 
@@ -57,9 +57,7 @@ def resize(
     axes = tuple(range(rank)) if given is None else tuple(a % rank for a in given)
     repeats = _repeats(ctx, node, scales)
     if repeats is not None and len(repeats) == len(axes):
-        for axis, times in zip(axes, repeats, strict=True):
-            x = repeated(ctx, x, axis, times)
-        return x
+        return repeated(ctx, x, dict(zip(axes, repeats, strict=True)))
     extents = [x.type.shape[a] for a in axes]
     factors, lengths = _lengths(ctx, node, extents, scales, sizes)
     mode = node.text("coordinate_transformation_mode", "half_pixel")
@@ -107,15 +105,20 @@ def _repeats(ctx: Context, node: Node, scales: Value | None) -> tuple[int, ...] 
     return tuple(int(n) for n in known.ravel())
 
 
-def repeated(ctx: Context, x: Value, axis: int, times: int) -> Value:
-    """Each element `times` times along an axis, which may be free."""
-    if times == 1:
+def repeated(ctx: Context, x: Value, often: Mapping[int, int]) -> Value:
+    """Each element so many times along axes, which may be free."""
+    apart: list[Dim] = []
+    wide: list[Dim] = []
+    whole: list[Dim] = []
+    for axis, n in enumerate(x.type.shape):
+        times = often.get(axis, 1)
+        apart += [n] if times == 1 else [n, 1]
+        wide += [n] if times == 1 else [n, times]
+        whole.append(n * times)
+    if len(apart) == x.type.rank:
         return x
-    shape = x.type.shape
-    apart = ctx.reshape(x, (*shape[: axis + 1], 1, *shape[axis + 1 :]))
-    wide = (*shape[: axis + 1], times, *shape[axis + 1 :])
-    many = ctx.emit(graph.Broadcast, apart, shape=wide)
-    return ctx.reshape(many, (*shape[:axis], shape[axis] * times, *shape[axis + 1 :]))
+    many = ctx.emit(graph.Broadcast, ctx.reshape(x, tuple(apart)), shape=tuple(wide))
+    return ctx.reshape(many, tuple(whole))
 
 
 @operator("Upsample", attributes="height_scale mode scales width_scale")
@@ -252,7 +255,7 @@ def _free(ctx: Context, x: Value, axis: int, plan: Axis, fill: float) -> Value:
     plain = plan.mode == "nearest" and (plan.coordinates, plan.nearest) in _PLAIN
     times = int(plan.scale or 0)
     if plain and times and times == plan.scale:
-        return repeated(ctx, x, axis, times)
+        return repeated(ctx, x, {axis: times})
     return resized_free(ctx, x, axis, plan, fill)
 
 

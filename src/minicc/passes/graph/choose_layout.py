@@ -5,9 +5,9 @@
 
 A plan first: the values that will be held channels-last are all results of convolutions and
 windows, and everything between them that does not care for the order of axes. Channels that are
-split into several axes, as a shuffle of channels does, stay last together; spatial axes may be split
-or joined, as those are that repeat each pixel. Then one walk: such a
-value is made in the new order, and turned back only for who insists on the old one. Channels-last
+split into several axes, as a shuffle of channels does, stay last together; spatial axes may be
+split or joined, as they are where each pixel is repeated. Then one walk: such a value is made in
+the new order, and turned back only for who insists on the old one. Channels-last
 makes each convolution a contraction whose innermost run of its input is contiguous.
 """
 
