@@ -296,15 +296,16 @@ class _Check:
     def bent(self, position: int, op: Generic, points: Mapping[str, int]) -> Iterator[str]:
         """Whether points are handled at once that don't lie evenly in memory.
 
-        They have addresses of their own then, and are known numbers: all that a tile has.
+        They have addresses of their own then, and are all that a tile has, or steps over rows.
         """
+        rows = {c.name for c in self.schedule.cover if c.steps[-1] != PARTIAL}
         for m in op.maps:
             together = [n for n in names_of(m) & points.keys() if points[n] > 1]
             bent = [n for n in together if bends(m, n)]
             for name in bent:
                 extent = op.space[name].extent
                 whole = self.tiles.get(name, 1) if name in self.group.shared else extent
-                if points[name] != whole:
+                if points[name] != whole and name not in rows:
                     yield f"points of {name} don't lie evenly, and op {position} has a part of them"
             if len(bent) > 1:
                 yield f"the points of {_list(bent)} of op {position} don't lie evenly"

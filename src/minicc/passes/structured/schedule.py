@@ -210,9 +210,10 @@ def _is_read_once(contraction: Contraction, rows: Sequence[str], target: Target)
     """Whether all columns of some rows are computed, and then those of others.
 
     Rows that do not stay in the second cache are read once so. What they are multiplied by stays.
+    Rows of a free number may well stay.
     """
     op, lhs, rhs = contraction.op, contraction.lhs, contraction.rhs
-    if rhs is None or not rows:
+    if rhs is None or not rows or not op.space.static:
         return False
     extents = op.space.typical
     kept = prod(extents[n] for n in contraction.varies(rhs)) * contraction.vectors
