@@ -8,10 +8,13 @@ from itertools import product
 import numpy as np
 import pytest
 
+from minicc.compiled import compile_module
 from minicc.compiler import lower
 from minicc.ir import graph
+from minicc.ir.affine import symbol
 from minicc.ir.build import Builder
-from minicc.ir.core import Literal, Module, Value, walk
+from minicc.ir.core import Function, Literal, Module, Region, Value, walk
+from minicc.ir.interpret import run
 from minicc.ir.structured import Group
 from minicc.ir.types import F32, TensorType
 from minicc.options import Options
@@ -88,3 +91,42 @@ def test_the_same_bits_as_apart(
     for threads in (1, 3):
         got = machine_code(spread(program), target, inputs, threads)
         assert all(map(same_bits, got, apart))
+
+
+def free_layers(kernel: int, stride: int, edge: int, channels: int) -> Module:
+    """The same for images of any size, without the residual."""
+    rng = np.random.default_rng(kernel)
+    b = Builder(("layers",))
+    n, h, w = (symbol(name) for name in "nhw")
+    x = Value(TensorType(F32, (n, 5, h, w)), "x")
+    low = (0, 0, edge, edge)
+    padded = b.emit(graph.Pad, x, low=low, high=low, value=ZERO)
+    weights = rng.standard_normal((channels, 5, kernel, kernel)).astype(np.float32)
+    plain = {"dilations": (1, 1), "groups": 1}
+    strides = (stride, stride)
+    y = b.emit(graph.Conv, padded, constant(b, weights), strides=strides, **plain)
+    y = b.emit(graph.Max, y, constant(b, np.float32(0)))
+    around = b.emit(graph.Pad, y, low=(0, 0, 1, 1), high=(0, 0, 1, 1), value=ZERO)
+    v = constant(b, rng.standard_normal((channels, channels, 3, 3)).astype(np.float32))
+    z = b.emit(graph.Conv, around, v, strides=(2, 2), **plain)
+    return Module("graph", [Function("main", Region((x,), b.ops, (z, y)))])
+
+
+@pytest.mark.parametrize(("layer", "target"), part(product(LAYERS, RUNNABLE), 3))
+def test_free_sizes_are_counted_as_one(
+    monkeypatch: pytest.MonkeyPatch, layer: tuple[int, ...], target: str
+) -> None:
+    channels, kernel, stride, edge = layer
+    made = free_layers(kernel, stride, edge, channels)
+    options = [Options(target=target, math="strict", threads=k) for k in (1, 2)]
+    monkeypatch.setattr(collapse, "_GAIN", 1e9)
+    monkeypatch.setattr(collapse, "_is_batch", lambda group, name: False)
+    assert "nhw" in shared(made, target)
+    one, two = (compile_module(made, o, {}).executable for o in options)
+    rng = np.random.default_rng(1)
+    for shape in ((1, 5, 3, 3), (0, 5, 4, 4), (2, 5, 9, 7), (1, 5, 3, 20), (3, 5, 13, 4)):
+        x = rng.standard_normal(shape).astype(np.float32)
+        got = one.run([x])
+        for g, w in zip(got, run(made, [x]), strict=True):
+            np.testing.assert_allclose(g, w, rtol=2e-5, atol=1e-4, err_msg=str(shape))
+        assert all(map(same_bits, two.run([x]), got)), shape
