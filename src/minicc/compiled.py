@@ -21,8 +21,8 @@ from minicc.ir.extents import sizes_at
 from minicc.ir.printer import print_module
 from minicc.ir.program import ends, launches
 from minicc.ir.types import OPAQUE, TensorType
-from minicc.limits import give_back, watched, watching, without_collection
-from minicc.memory import constant_bytes, require_within
+from minicc.limits import watched, watching, without_collection
+from minicc.memory import require_within
 from minicc.options import Options
 from minicc.partition import Control, HostOps, Part, PartitionPlan, plan_parts
 from minicc.passes.graph.specialise import free_symbols
@@ -41,11 +41,11 @@ from minicc.runtime.saved import (
     executable_of,
 )
 from minicc.runtime.threads import runtime_code
+from minicc.settling import LAST_CHANGE, Settling, settling
 from minicc.target import Target
 from minicc.version import VERSION
 
 _BACKEND: Backend = compile_program
-_MUCH = 1 << 23  # bytes of constants, of which stages may have left copies about
 
 
 def store_of(options: Options, target: Target) -> Store:
@@ -252,21 +252,25 @@ class _Building:
                 bodies = tuple(self.built(*body) for body in part.bodies)
                 steps.append(saved.Control(hollow(part.op), bodies, *passed))
             else:
-                steps.append(Segment(*self._native(part.function), *passed))
+                with settling() as settled:
+                    native = self._native(part.function, settled)
+                steps.append(Segment(*native, *passed))
         results = numbered(made)
         constants = (op for op in function.body.ops if isinstance(op, graph.Constant))
         known = {numbers[op.result]: op.value.array for op in constants if op.result in numbers}
         return Built(args, types, results, tuple(steps), {} if self.plan.whole else known)
 
-    def _native(self, function: Function) -> Native:
-        machine, fast = self.options.machine, self.options.math == "fast"
-        store = store_of(self.options, machine)
+    def _native(self, function: Function, settled: Settling) -> Native:
+        options, seconds = self.options, self.seconds
+        machine, fast = options.machine, options.math == "fast"
+        store = store_of(options, machine)
         prepare(machine, runtime_code(), store)
         module = self.plan.module if self.plan.whole else Module("graph", [function])
-        seconds, options = self.seconds, self.options
 
         def observe(stage: Stage, before: Module, after: Module, taken: float) -> None:
             seconds[stage.name] = seconds.get(stage.name, 0.0) + taken
+            if stage.name == LAST_CHANGE:
+                settled.begin(after, options.memory_limit)
 
         program = lower(
             module,
@@ -278,8 +282,7 @@ class _Building:
         )
         self.programs.append(program)
         began = time.perf_counter()
-        if constant_bytes(program) >= _MUCH:
-            give_back()
-        native = _BACKEND(program, machine, fast, runtime_code(), store)
+        settled.begin(program)  # if that was not done before
+        native = _BACKEND(program, machine, fast, runtime_code(), store, settled.finish)
         seconds["llvm"] += time.perf_counter() - began
         return native._replace(layout=_as_declared(native.layout, function))

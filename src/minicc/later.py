@@ -11,6 +11,7 @@ A program that is opened from a file needs nothing of the compiler; what may nee
 from __future__ import annotations
 
 import importlib
+from collections.abc import Sequence
 from typing import Any
 
 
@@ -24,3 +25,9 @@ class Later:
         value = getattr(importlib.import_module(self._name), attribute)
         setattr(self, attribute, value)
         return value
+
+
+def load(names: Sequence[str]) -> None:
+    """Import modules that will be needed, while something else is waited for."""
+    for name in names:
+        importlib.import_module(name)

@@ -153,7 +153,8 @@ def without_collection() -> Iterator[None]:
     """Pause Python's search for cycles of garbage, also as a decorator.
 
     While stages make module after module, it would walk over all that is alive again and again: a
-    tenth of the time of compiling. Modules have no cycles, so nothing is kept longer.
+    tenth of the time of compiling. Modules have no cycles, so nothing is kept longer. What was made
+    in the meantime counts as old then: as young, all of it would be walked over at once.
     """
     was = gc.isenabled()
     gc.disable()
@@ -161,6 +162,9 @@ def without_collection() -> Iterator[None]:
         yield
     finally:
         if was:
+            if not gc.get_freeze_count():  # what a program has frozen itself stays so
+                gc.freeze()
+                gc.unfreeze()
             gc.enable()
 
 

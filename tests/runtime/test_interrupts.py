@@ -48,7 +48,10 @@ def child(interrupted):
 """
 
 _EACH_LINE = """
-FILES = ("runtime/threads.py", "runtime/execute.py", "minicc/jitted.py", "llvm/compile.py")
+FILES = (
+    *("runtime/threads.py", "runtime/execute.py", "minicc/jitted.py", "llvm/compile.py"),
+    "minicc/settling.py",
+)
 
 def at(line):
     def interrupted():

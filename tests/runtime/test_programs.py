@@ -335,12 +335,52 @@ def test_a_digest_does_not_depend_on_how_it_is_made(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(programs, "_LEAF", 4096)
-    monkeypatch.setattr(programs, "_AT_ONCE", 1024)
     for size in (0, 1, 4096, 5000, 100_000):
         data = np.random.default_rng(size).bytes(size)
         path = tmp_path / "data"
         path.write_bytes(data)
         assert programs._digest_of_file(str(path)) == programs._digest(data)
+
+
+def test_a_new_file_is_hashed_while_modules_load(
+    tmp_path: Path, options: Options, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A file that was seen before is not hashed, and nothing is loaded ahead."""
+    monkeypatch.setattr(programs, "_LEAF", 1024)
+    monkeypatch.setattr(programs, "_SETTLED_NS", -1)
+    model, loaded = tmp_path / "model.onnx", list[int]()
+    model.write_bytes(dense())
+
+    def load() -> None:
+        loaded.append(1)
+
+    for _ in range(2):
+        programs.Programs(model, None, options, meanwhile=load)
+    assert len(loaded) == 1
+
+
+def test_what_fails_or_is_interrupted_meanwhile_ends_the_hashing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(programs, "_LEAF", 16)
+    path = tmp_path / "data"
+    path.write_bytes(bytes(1 << 16))
+    hashed: list[int] = []
+    leaf = programs._leaf
+
+    def counted(handle: int, start: int) -> bytes:
+        hashed.append(start)
+        threading.Event().wait(0.1)
+        return leaf(handle, start)
+
+    def interrupted() -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(programs, "_leaf", counted)
+    with pytest.raises(KeyboardInterrupt):
+        programs._digest_of_file(str(path), interrupted)
+    assert len(hashed) < 1 << 12
+    assert not [t for t in threading.enumerate() if t.name.startswith("minicc-digest")]
 
 
 def external(folder: Path, seed: int) -> Path:

@@ -66,8 +66,13 @@ class Backend(Protocol):
         flush_denormals: bool,
         runtime: RuntimeCode,
         store: Store,
+        settled: Callable[[], None],
     ) -> Native:
-        """Machine code of a program, with that of the runtime; `store` keeps objects."""
+        """Machine code of a program, with that of the runtime; `store` keeps objects.
+
+        `settled` returns when the program's constants are where they stay, and is called before
+        their arrays are asked for.
+        """
         ...
 
 

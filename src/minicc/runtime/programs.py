@@ -13,7 +13,7 @@ import os
 import stat
 import threading
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache, partial
 from importlib.util import find_spec
 from os import PathLike
@@ -40,7 +40,8 @@ State = tuple[int, ...]  # of a file: what `stat` says, as far as it tells one c
 Files = Mapping[str, State]
 
 _NONE: Files = {}
-_LEAF, _AT_ONCE = 1 << 24, 1 << 20  # bytes that are hashed as one, and read as one
+# Bytes that are read and hashed as one. With fewer, threads would often ask for Python's lock.
+_LEAF = 1 << 24
 _SETTLED_NS = 2_000_000_000  # after which a write has other times than one before it
 _ASIDE = 1 << 26  # bytes of a program that another thread writes, while the model runs already
 
@@ -48,7 +49,8 @@ _ASIDE = 1 << 26  # bytes of a program that another thread writes, while the mod
 class Programs:
     """The programs of one model, or of some values within it, in the cache.
 
-    Nothing is found or kept where the model can't be read.
+    Nothing is found or kept where the model can't be read. While a file is hashed that was not seen
+    before, `meanwhile` is done: most likely there is no program of it.
     """
 
     def __init__(
@@ -57,6 +59,7 @@ class Programs:
         outputs: Sequence[str] | None,
         options: Options,
         apart: bool = False,
+        meanwhile: Callable[[], None] | None = None,
     ) -> None:
         self._cache = cache_at(options.cache_dir, options.cache_bytes)
         self._options = options
@@ -70,7 +73,7 @@ class Programs:
         if isinstance(given, bytes):
             digest = _digest(given)
         elif given is not None:
-            digest = self._digest_of(given)
+            digest = self._digest_of(given, meanwhile)
         if digest is not None:
             target = options.machine
             machine = (target.name, target.cpu, target.features)
@@ -156,7 +159,7 @@ class Programs:
         found = (self._digest_of(self._beside(name)) == d for name, d in digests.items())
         return not digests or all(found)
 
-    def _digest_of(self, path: str) -> str | None:
+    def _digest_of(self, path: str, meanwhile: Callable[[], None] | None = None) -> str | None:
         """The digest of a file's bytes, from the cache or made; None where it can't be read."""
         state = state_of(path)
         if not state:
@@ -166,7 +169,7 @@ class Programs:
         if known is not None:
             return known.decode()
         try:
-            digest = _digest_of_file(path)
+            digest = _digest_of_file(path, meanwhile)
         except OSError:
             return None
         settled = time.time_ns() - max(state[1:3]) > _SETTLED_NS
@@ -268,27 +271,34 @@ def _size(built: Built | None) -> int:
     return constants + sum(len(s.image.code) for s in segments) + (1 << 14)
 
 
-def _digest_of_file(path: str) -> str:
+def _digest_of_file(path: str, meanwhile: Callable[[], None] | None = None) -> str:
     with open(path, "rb", buffering=0) as file:
         size = os.fstat(file.fileno()).st_size
         starts = range(0, size, _LEAF)
         leaf = partial(_leaf, file.fileno())
-        if len(starts) < 4:
+        if len(starts) < 2:
             return _joined(map(leaf, starts))
         # hashing leaves the interpreter's lock
         from concurrent.futures import ThreadPoolExecutor
 
-        with ThreadPoolExecutor(len(os.sched_getaffinity(0)), "minicc-digest") as pool:
-            return _joined(pool.map(leaf, starts))
+        cores = len(os.sched_getaffinity(0)) - (meanwhile is not None)
+        pool = ThreadPoolExecutor(max(1, cores), "minicc-digest")
+        try:
+            leaves = pool.map(leaf, starts)
+            if meanwhile is not None:
+                meanwhile()
+            return _joined(leaves)
+        finally:
+            pool.shutdown(cancel_futures=True)  # an interrupt must not wait for all of them
 
 
 def _leaf(handle: int, start: int) -> bytes:
-    digest = hashlib.sha256()
-    buffer = bytearray(_AT_ONCE)
-    for at in range(start, start + _LEAF, _AT_ONCE):
-        count = os.preadv(handle, [buffer], at)
-        digest.update(memoryview(buffer)[:count])
-    return digest.digest()
+    buffer = np.empty(_LEAF, np.uint8).data
+    found = 0
+    # a file that is not on this machine may give less than is asked for
+    while count := os.preadv(handle, [buffer[found:]], start + found):
+        found += count
+    return hashlib.sha256(buffer[:found]).digest()
 
 
 def _digest(data: bytes) -> str:

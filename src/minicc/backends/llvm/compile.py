@@ -7,7 +7,7 @@ store, and those that differ in numbers alone share one (see `templates`).
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
 from itertools import chain
@@ -17,9 +17,9 @@ from minicc.backends.base import Native, RuntimeCode, Store
 from minicc.backends.llvm.emit import emit_kernel
 from minicc.backends.llvm.link import Object, link
 from minicc.backends.llvm.optimize import assembly, optimise, optimise_whole
-from minicc.backends.llvm.program import constants_of, emit_main, inlined_kernels, layout_of
+from minicc.backends.llvm.program import emit_main, inlined_kernels, layout_of
 from minicc.backends.llvm.templates import FUNCTION, Template, templates_of
-from minicc.ir.core import Function, Literal, Module, Op, walk
+from minicc.ir.core import Function, Module, Op, walk
 from minicc.target import Target
 
 
@@ -43,16 +43,24 @@ def kernel_templates(module: Module, target: Target) -> Iterator[Template]:
 
 
 def compile_program(
-    module: Module, target: Target, flush_denormals: bool, runtime: RuntimeCode, store: Store
+    module: Module,
+    target: Target,
+    flush_denormals: bool,
+    runtime: RuntimeCode,
+    store: Store,
+    settled: Callable[[], None] = lambda: None,
 ) -> Native:
-    """Machine code of a program, with that of the runtime."""
+    """Machine code of a program, with that of the runtime.
+
+    `settled` returns when the constants are where they stay: LLVM does not wait for them.
+    """
     inlined = inlined_kernels(module)
     within = [emit_kernel(f, target) for f in _kernels(module) if f.name in inlined]
     main = Template(emit_main(module, flush_denormals), within=tuple(within))
-    objects = objects_of(
-        chain([main], kernel_templates(module, target)), target, store, constants_of(module)
-    )
+    templates = chain([main], kernel_templates(module, target))
+    objects = objects_of(templates, target, store)
     objects += prepare(target, runtime, store).result()
+    settled()
     return Native(link(objects, ["main", *runtime.symbols]), layout_of(module))
 
 
@@ -74,38 +82,28 @@ def prepare(target: Target, runtime: RuntimeCode, store: Store) -> Future[list[O
     return found
 
 
-def objects_of(
-    templates: Iterable[Template],
-    target: Target,
-    store: Store,
-    constants: Sequence[Literal] = (),
-) -> list[Object]:
+def objects_of(templates: Iterable[Template], target: Target, store: Store) -> list[Object]:
     """Objects for all that templates are compiled for, from the store or made and stored.
 
     On all cores that the process may use; each thread takes a template, which may be made then, and
-    goes on with it. So only one of them runs Python while the others are in LLVM. One thread begins
-    with `constants`, which are computed and put where they may stay.
+    goes on with it. So only one of them runs Python while the others are in LLVM.
     """
     cores = len(os.sched_getaffinity(0))
-    texts, waiting, taken, stopped = enumerate(templates), iter(constants), Lock(), Event()
+    texts, taken, stopped = enumerate(templates), Lock(), Event()
     made: dict[int, list[Object]] = {}
 
-    def work(items: Iterator[tuple[int, Template] | Literal]) -> None:
+    def work() -> None:
         while not stopped.is_set():
             with taken:
-                item = next(items, None)
+                item = next(texts, None)
             if item is None:
                 return
-            if isinstance(item, Literal):
-                item.settle()
-                continue
             number, template = item
             made[number] = _compiled(template, target, store)
 
     pool = ThreadPoolExecutor(cores, "minicc-llvm")
     try:
-        workers = [pool.submit(work, chain(waiting, texts))]
-        workers += [pool.submit(work, chain(texts, waiting)) for _ in range(1, cores)]
+        workers = [pool.submit(work) for _ in range(cores)]
         for worker in workers:
             worker.result()
     finally:

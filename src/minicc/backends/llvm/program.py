@@ -24,7 +24,7 @@ from minicc.backends.llvm.sizes import evaluated, parameter
 from minicc.errors import CompilerBug
 from minicc.ir import affine, affine_facts, program
 from minicc.ir.affine import Dim, symbol
-from minicc.ir.core import Function, Literal, Module, Op, Region, Value, walk
+from minicc.ir.core import Function, Module, Op, Region, Value, walk
 from minicc.ir.kernel import scratch_of
 from minicc.ir.scan import largest_rounds
 from minicc.ir.types import BufferType
@@ -58,13 +58,8 @@ def layout_of(module: Module) -> Layout:
         checks=checks_of_program(module),
         watched=_is_watched(main.body),
         donated=main.attrs.get("donated", ()),
-        constants=tuple(literal.array for literal in constants_of(module)),
+        constants=tuple(op.value.array for op in main.body.ops if isinstance(op, program.Constant)),
     )
-
-
-def constants_of(module: Module) -> list[Literal]:
-    """The constants of a program, in the order in which the table holds them."""
-    return [op.value for op in module.main.body.ops if isinstance(op, program.Constant)]
 
 
 def inlined_kernels(module: Module) -> set[str]:
