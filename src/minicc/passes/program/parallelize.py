@@ -23,6 +23,7 @@ from minicc.ir.core import Function, Module, Op, Region, Value, walk
 from minicc.ir.scan import largest_rounds
 from minicc.ir.types import buffer_bytes
 from minicc.passes.program.affinity import Affinity
+from minicc.passes.program.plan_memory import Life, lifetimes, meet
 from minicc.passes.program.reserve import positive, surely_before
 from minicc.target import Target
 
@@ -37,7 +38,7 @@ class Access(NamedTuple):
     """Memory that a launch touches.
 
     Which memory (None is the arena), bytes from and to, and whether it writes. Of sizes in these
-    some are `positive`.
+    some are `positive`. What lives at the same time in the arena lies apart.
     """
 
     memory: Value | None
@@ -45,12 +46,19 @@ class Access(NamedTuple):
     stop: Dim
     writes: bool
     positive: frozenset[str] = frozenset()
+    life: Life | None = None
+
+    def lies_apart(self, other: Access) -> bool:
+        """Whether both are allocations of the arena that live at the same time."""
+        a, b = self.life, other.life
+        return a is not None and b is not None and a != b and meet(a, b)
 
     def conflicts(self, other: Access) -> bool:
         """Whether the two must not be reordered."""
         return (
             (self.writes or other.writes)
             and self.memory == other.memory
+            and not self.lies_apart(other)
             and not surely_before(self.stop, other.start, self.positive)
             and not surely_before(other.stop, self.start, self.positive)
         )
@@ -64,7 +72,8 @@ def parallelize(module: Module, target: Target) -> Module:
     derived = main.attrs.get("derived", ())
     # names of offsets tell nothing of what lies apart
     named, names = dict(derived), positive(derived)
-    slots = {op.result: _slot(op, named, names) for op in allocs}
+    lives = {life.value: life for life in lifetimes(main)}
+    slots = {op.result: _slot(op, lives[op.result], named, names) for op in allocs}
     ranges = largest_rounds(main.body)
     body, _ = _Sharing(kernels, program.roots(main), slots, ranges, target).region(main.body, {})
     return Module(
@@ -223,10 +232,10 @@ def choose_split(
 
 
 def _slot(
-    op: program.Alloc, named: Mapping[str, Dim], names: frozenset[str]
+    op: program.Alloc, life: Life, named: Mapping[str, Dim], names: frozenset[str]
 ) -> tuple[Access, Access]:
     """How an allocation is read, and how it is written."""
     start = affine.substitute(op.offset, named)
     size = buffer_bytes(op.type) if op.reserved == 0 else op.reserved
-    read = Access(None, start, start + size, False, names)
+    read = Access(None, start, start + size, False, names, life)
     return read, read._replace(writes=True)

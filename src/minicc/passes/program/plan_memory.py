@@ -26,7 +26,7 @@ from minicc.ir.core import Function, Module, Op, Region, Value
 from minicc.ir.kernel import scratch_of
 from minicc.ir.scan import largest_rounds
 from minicc.ir.types import buffer_bytes
-from minicc.passes.program.reserve import Derived, Reserve, surely_before
+from minicc.passes.program.reserve import Derived, Reserve, growth, surely_before
 
 Loops = tuple[program.Loop, ...]
 OFFSET = "$at"  # how names of offsets begin
@@ -155,7 +155,7 @@ def plan_offsets(lives: list[Life], known: Derived = ()) -> MemoryPlan:
     for size, life in sorted(fixed, key=lambda x: (-x[0], x[1].first)):
         offset = 0
         for start, end, _ in sorted(
-            ((o, o + n, x) for o, n, x in placed if _meet(x, life)), key=lambda p: p[0]
+            ((o, o + n, x) for o, n, x in placed if meet(x, life)), key=lambda p: p[0]
         ):
             if offset + size <= start:
                 break
@@ -167,8 +167,17 @@ def plan_offsets(lives: list[Life], known: Derived = ()) -> MemoryPlan:
     return _plan_free(free, known, offsets, total) if free else MemoryPlan(offsets, total)
 
 
-def _meet(a: Life, b: Life) -> bool:
+def meet(a: Life, b: Life) -> bool:
+    """Whether two live at the same time, and so lie apart."""
     return a.first <= b.last and b.first <= a.last
+
+
+class Want(NamedTuple):
+    """An allocation of a free size: bytes that are reserved for it, and those of typical sizes."""
+
+    life: Life
+    size: Dim
+    number: int
 
 
 class Placed(NamedTuple):
@@ -186,33 +195,50 @@ def _plan_free(
 ) -> MemoryPlan:
     """Places for allocations of free sizes after what is placed already.
 
-    By decreasing size, each at the lowest place that is surely free during its life.
+    Those that grow alike lie together, as of others none can be told to be the larger one.
     """
     types = {life: life.value.type for life in lives}
     exact = {life: type.reach() * type.dtype.bytes for life, type in types.items()}
     reserve = Reserve([*exact.values()], known)
-    sizes = {life: reserve.bytes(size) for life, size in exact.items()}
+    alike: dict[frozenset[tuple[str, ...]], list[Want]] = {}
+    for life, size in exact.items():
+        bytes_ = reserve.bytes(size)
+        want = Want(life, bytes_, reserve.typical(bytes_))
+        alike.setdefault(growth(bytes_), []).append(want)
     names = frozenset(name for name, _ in reserve.derived)
-    numbers = {life: reserve.typical(size) for life, size in sizes.items()}
     placed: list[Placed] = []
-    ends: list[Dim] = [total]  # of all that is placed: none is surely the last
-    last = total
-    for life in sorted(lives, key=lambda x: (-numbers[x], x.first)):
-        met = [other for other in placed if _meet(other.life, life)]
-        starts: dict[int, Dim] = {total: total, **{other.last: other.end for other in met}}
+    end: Dim = total
+    for wants in alike.values():
+        found, end = _placed_alike(wants, end, reserve.typical(end), names)
+        placed += found
+    plan = _named(placed, [*known, *reserve.derived], offsets, end)
+    return plan._replace(derived=(*reserve.derived, *plan.derived))
+
+
+def _placed_alike(
+    wants: Sequence[Want], base: Dim, low: int, names: frozenset[str]
+) -> tuple[list[Placed], Dim]:
+    """Places from a base on, which is so much for typical sizes, and where they end.
+
+    By decreasing size, each at the lowest place that is surely free during its life.
+    """
+    placed: list[Placed] = []
+    ends, last = [base], low  # of all that is placed: none is surely the last
+    for life, size, number in sorted(wants, key=lambda want: (-want.number, want.life.first)):
+        met = [other for other in placed if meet(other.life, life)]
+        starts: dict[int, Dim] = {low: base, **{other.last: other.end for other in met}}
         for first, start in sorted(starts.items(), key=lambda found: found[0]):
-            found = Placed(life, start, start + sizes[life], first, first + numbers[life])
+            found = Placed(life, start, start + size, first, first + number)
             if found.last <= last and all(_apart(found, other, names) for other in met):
                 break
         else:
             start = reduce(affine.maximum, ends)
-            found = Placed(life, start, start + sizes[life], last, last + numbers[life])
+            found = Placed(life, start, start + size, last, last + number)
             ends, last = [], found.last
         placed.append(found)
         if not any(surely_before(found.end, end, names) for end in ends):
             ends = [end for end in ends if not surely_before(end, found.end, names)] + [found.end]
-    plan = _named(placed, [*known, *reserve.derived], offsets, reduce(affine.maximum, ends))
-    return plan._replace(derived=(*reserve.derived, *plan.derived))
+    return placed, reduce(affine.maximum, ends)
 
 
 def _apart(a: Placed, b: Placed, names: frozenset[str]) -> bool:

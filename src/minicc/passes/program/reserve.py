@@ -11,7 +11,8 @@ least 1. Then an expression whose coefficients are larger is larger.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from fractions import Fraction
 from itertools import count
 from math import ceil
@@ -52,11 +53,13 @@ class Reserve:
         for monomial, coefficient in getattr(size, "terms", ()):
             names = [atom for atom in monomial if isinstance(atom, str)]
             if len(names) < len(monomial):
-                return self._at_least_one(affine.ceildiv(size, _LINE)) * _LINE
+                return self._exact(size)
             for key, part in _product(names, self._bounds, max(0, coefficient)).items():
                 total[key] = total.get(key, Fraction(0)) + part
         known = size if isinstance(size, int) else size.const
         total[()] = total.get((), Fraction(0)) + max(0, known)
+        if any(0 < part < _LINE / 2 and _is_most(key, total) for key, part in total.items()):
+            return self._exact(size)
         out: Dim = 0
         for key, part in total.items():
             product: Dim = ceil(part / _LINE) * _LINE
@@ -64,6 +67,10 @@ class Reserve:
                 product = product * self._at_least_one(symbol(name))
             out = out + product
         return out
+
+    def _exact(self, size: Dim) -> Dim:
+        """The size itself in whole lines, which can be compared with nothing else."""
+        return self._at_least_one(affine.ceildiv(size, _LINE)) * _LINE
 
     def typical(self, value: Dim) -> int:
         """The number that an expression over reserved sizes is for typical ones."""
@@ -92,6 +99,17 @@ def _product(
                 wider[longer] = wider.get(longer, Fraction(0)) + part * factor
         terms = {key: part for key, part in wider.items() if part}
     return terms
+
+
+def growth(size: Dim) -> frozenset[tuple[str, ...]]:
+    """How a size grows: its products of names that no other one of them has as a part."""
+    terms = [tuple(map(str, monomial)) for monomial, _ in getattr(size, "terms", ())]
+    return frozenset(key for key in terms if _is_most(key, terms))
+
+
+def _is_most(key: tuple[str, ...], terms: Iterable[tuple[str, ...]]) -> bool:
+    """Whether a product of names is no part of another one."""
+    return not any(Counter(key) < Counter(other) for other in terms)
 
 
 def positive(derived: Derived) -> frozenset[str]:
