@@ -5,12 +5,12 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from minicc.ir.affine import Dim, evaluate, floordiv, minimum, multiply, number, size
+from minicc.ir.affine import Dim, evaluate, floordiv, maximum, minimum, multiply, number, size
 from minicc.ir.core import Value
 from minicc.ir.extents import with_derived
 from minicc.ir.types import F32, BufferType, buffer_bytes
 from minicc.passes.program.plan_memory import Life, plan_offsets
-from minicc.passes.program.reserve import Reserve, positive, surely_before
+from minicc.passes.program.reserve import Order, Reserve
 
 H, W, N = size("h"), size("w"), size("n")
 # halves rounded up, a quarter of one of them, a count of windows, which may be less than none
@@ -79,7 +79,6 @@ def test_sizes_are_written_by_one_of_them() -> None:
     assert [reserve.bytes(value) for value in exact] == [4096 * h * w, 64 * h * w]
     # no image takes no memory, but is told apart from others as if it had a point
     assert reserve.derived[0] == ("$m0", size("h2") - minimum(size("h2"), 1) + 1)
-    assert positive([*KNOWN, *reserve.derived]) == {"$m0", "$m1"}
     other = Reserve([256 * H * H, 64 * size("h1") * N], KNOWN[:1])
     assert [other.bytes(64 * size("h1")), other.bytes(40 * N + 3)] == [64 * h, 64 * w + 64]
     # a few bytes for each would be taken for a line
@@ -88,7 +87,14 @@ def test_sizes_are_written_by_one_of_them() -> None:
 
 def test_a_border_fits_where_an_image_has_a_point() -> None:
     h, w = size("m0"), size("m1")
-    names = frozenset({"$m0", "$m1"})
-    assert surely_before((h + 2) * (w + 2), 9 * h * w, names)
-    assert not surely_before((h + 2) * (w + 2), 9 * h * w, frozenset())
-    assert not surely_before((h + 2) * (w + 2), 8 * h * w, names)
+    order = Order([("$m0", maximum(H, 1)), ("$m1", maximum(W, 1))])
+    assert order.before((h + 2) * (w + 2), 9 * h * w)
+    assert not Order(()).before((h + 2) * (w + 2), 9 * h * w)
+    assert not order.before((h + 2) * (w + 2), 8 * h * w)
+
+
+def test_a_maximum_is_no_less_than_either() -> None:
+    order = Order([("$m0", maximum(H, W)), ("$m1", maximum(size("m0"), N))])
+    for one in (H, W, N, size("m0")):
+        assert order.before(one + 64, size("m1") + 64)
+        assert not order.before(size("m1"), one)

@@ -24,7 +24,7 @@ from minicc.ir.scan import largest_rounds
 from minicc.ir.types import buffer_bytes
 from minicc.passes.program.affinity import Affinity
 from minicc.passes.program.plan_memory import Life, lifetimes, meet
-from minicc.passes.program.reserve import positive, surely_before
+from minicc.passes.program.reserve import Order
 from minicc.target import Target
 
 _SMALL = 16384  # points of a launch below which a barrier costs more than the second thread saves
@@ -37,15 +37,15 @@ _MOST_AXES = 4  # that are counted as one
 class Access(NamedTuple):
     """Memory that a launch touches.
 
-    Which memory (None is the arena), bytes from and to, and whether it writes. Of sizes in these
-    some are `positive`. What lives at the same time in the arena lies apart.
+    Which memory (None is the arena), bytes from and to, whether it writes, and the order of its
+    places. What lives at the same time in the arena lies apart.
     """
 
     memory: Value | None
     start: Dim
     stop: Dim
     writes: bool
-    positive: frozenset[str] = frozenset()
+    order: Order = Order(())
     life: Life | None = None
 
     def lies_apart(self, other: Access) -> bool:
@@ -59,8 +59,8 @@ class Access(NamedTuple):
             (self.writes or other.writes)
             and self.memory == other.memory
             and not self.lies_apart(other)
-            and not surely_before(self.stop, other.start, self.positive)
-            and not surely_before(other.stop, self.start, self.positive)
+            and not self.order.before(self.stop, other.start)
+            and not self.order.before(other.stop, self.start)
         )
 
 
@@ -71,9 +71,9 @@ def parallelize(module: Module, target: Target) -> Module:
     allocs = (op for op in main.body.ops if isinstance(op, program.Alloc))
     derived = main.attrs.get("derived", ())
     # names of offsets tell nothing of what lies apart
-    named, names = dict(derived), positive(derived)
+    named, order = dict(derived), Order(derived)
     lives = {life.value: life for life in lifetimes(main)}
-    slots = {op.result: _slot(op, lives[op.result], named, names) for op in allocs}
+    slots = {op.result: _slot(op, lives[op.result], named, order) for op in allocs}
     ranges = largest_rounds(main.body)
     body, _ = _Sharing(kernels, program.roots(main), slots, ranges, target).region(main.body, {})
     return Module(
@@ -232,10 +232,10 @@ def choose_split(
 
 
 def _slot(
-    op: program.Alloc, life: Life, named: Mapping[str, Dim], names: frozenset[str]
+    op: program.Alloc, life: Life, named: Mapping[str, Dim], order: Order
 ) -> tuple[Access, Access]:
     """How an allocation is read, and how it is written."""
     start = affine.substitute(op.offset, named)
     size = buffer_bytes(op.type) if op.reserved == 0 else op.reserved
-    read = Access(None, start, start + size, False, names, life)
+    read = Access(None, start, start + size, False, order, life)
     return read, read._replace(writes=True)

@@ -16,7 +16,6 @@ else, a part for each thread.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from functools import reduce
 from itertools import count, takewhile
 from typing import NamedTuple
 
@@ -26,7 +25,7 @@ from minicc.ir.core import Function, Module, Op, Region, Value
 from minicc.ir.kernel import scratch_of
 from minicc.ir.scan import largest_rounds
 from minicc.ir.types import buffer_bytes
-from minicc.passes.program.reserve import Derived, Reserve, growth, surely_before
+from minicc.passes.program.reserve import Derived, Order, Reserve, growth
 
 Loops = tuple[program.Loop, ...]
 OFFSET = "$at"  # how names of offsets begin
@@ -205,47 +204,45 @@ def _plan_free(
         bytes_ = reserve.bytes(size)
         want = Want(life, bytes_, reserve.typical(bytes_))
         alike.setdefault(growth(bytes_), []).append(want)
-    names = frozenset(name for name, _ in reserve.derived)
     placed: list[Placed] = []
     end: Dim = total
     for wants in alike.values():
-        found, end = _placed_alike(wants, end, reserve.typical(end), names)
+        found, end = _placed_alike(wants, end, reserve)
         placed += found
     plan = _named(placed, [*known, *reserve.derived], offsets, end)
     return plan._replace(derived=(*reserve.derived, *plan.derived))
 
 
-def _placed_alike(
-    wants: Sequence[Want], base: Dim, low: int, names: frozenset[str]
-) -> tuple[list[Placed], Dim]:
-    """Places from a base on, which is so much for typical sizes, and where they end.
+def _placed_alike(wants: Sequence[Want], base: Dim, reserve: Reserve) -> tuple[list[Placed], Dim]:
+    """Places from a base on, and where they end.
 
     By decreasing size, each at the lowest place that is surely free during its life.
     """
     placed: list[Placed] = []
+    low, order = reserve.typical(base), reserve.order
     ends, last = [base], low  # of all that is placed: none is surely the last
     for life, size, number in sorted(wants, key=lambda want: (-want.number, want.life.first)):
         met = [other for other in placed if meet(other.life, life)]
         starts: dict[int, Dim] = {low: base, **{other.last: other.end for other in met}}
         for first, start in sorted(starts.items(), key=lambda found: found[0]):
             found = Placed(life, start, start + size, first, first + number)
-            if found.last <= last and all(_apart(found, other, names) for other in met):
+            if found.last <= last and all(_apart(found, other, order) for other in met):
                 break
         else:
-            start = reduce(affine.maximum, ends)
+            start = reserve.largest(ends)
             found = Placed(life, start, start + size, last, last + number)
             ends, last = [], found.last
         placed.append(found)
-        if not any(surely_before(found.end, end, names) for end in ends):
-            ends = [end for end in ends if not surely_before(end, found.end, names)] + [found.end]
-    return placed, reduce(affine.maximum, ends)
+        if not any(order.before(found.end, end) for end in ends):
+            ends = [end for end in ends if not order.before(end, found.end)] + [found.end]
+    return placed, reserve.largest(ends)
 
 
-def _apart(a: Placed, b: Placed, names: frozenset[str]) -> bool:
+def _apart(a: Placed, b: Placed, order: Order) -> bool:
     """Whether two places surely do not overlap; their numbers are asked first."""
     if a.last <= b.first:
-        return surely_before(a.end, b.start, names)
-    return b.last <= a.first and surely_before(b.end, a.start, names)
+        return order.before(a.end, b.start)
+    return b.last <= a.first and order.before(b.end, a.start)
 
 
 def _named(

@@ -45,6 +45,7 @@ class Reserve:
         numbers = [{n: max(0, affine.number(v)) for n, v in found.items()} for found in samples]
         self._typical = numbers[0]
         self._bounds = _bounds(sizes, known, numbers)
+        self.order = Order(())
         self._least: dict[Dim, Dim] = {}
 
     def bytes(self, size: Dim) -> Dim:
@@ -79,11 +80,19 @@ class Reserve:
     def _at_least_one(self, value: Dim) -> Dim:
         """A name for a size, or for 1 where that is 0."""
         if value not in self._least:
-            name = next(self._fresh)
-            self.derived.append((name, affine.maximum(value, 1)))
-            self._least[value] = symbol(name)
-            self._typical[name] = max(1, self.typical(value))
+            self._least[value] = self.largest([value, 1])
         return self._least[value]
+
+    def largest(self, values: Sequence[Dim]) -> Dim:
+        """The largest of some expressions, under a name where that can't be told."""
+        found = values[0]
+        for value in values[1:]:
+            whole, name = affine.maximum(found, value), next(self._fresh)
+            self.derived.append((name, whole))
+            self.order.add(name, whole)
+            self._typical[name] = self.typical(whole)
+            found = symbol(name)
+        return found
 
 
 def _product(
@@ -112,30 +121,50 @@ def _is_most(key: tuple[str, ...], terms: Iterable[tuple[str, ...]]) -> bool:
     return not any(Counter(key) < Counter(other) for other in terms)
 
 
-def positive(derived: Derived) -> frozenset[str]:
-    """The names among sizes that are computed which are at least 1 as they are defined."""
-    return frozenset(
-        name
-        for name, value in derived
-        if isinstance(value, Expr) and any(value == affine.maximum(n, 1) for n in _compared(value))
-    )
+class Order:
+    """Which expressions over sizes are surely no larger than others, by what is known of names.
 
+    A name that is a maximum is no smaller than what that is of.
+    """
 
-def surely_before(end: Dim, start: Dim, names: frozenset[str]) -> bool:
-    """Whether a place surely ends where another one begins, or earlier, with `names` at least 1."""
-    used = (affine.symbols(end) | affine.symbols(start)) & names
-    gap = affine.substitute(start - end, {name: symbol(name) + 1 for name in used})
-    if isinstance(gap, int):
-        return gap >= 0
-    return gap.const >= 0 and all(coefficient >= 0 for _, coefficient in gap.terms)
+    def __init__(self, derived: Derived) -> None:
+        self._maxima: dict[str, tuple[Dim, ...]] = {}
+        self._positive: set[str] = set()
+        for name, value in derived:
+            self.add(name, value)
 
+    def add(self, name: str, value: Dim) -> None:
+        """Learn what a name stands for."""
+        for monomial, _ in getattr(value, "terms", ()):
+            atom = monomial[0]
+            if isinstance(atom, str) or atom.kind != "min" or len(monomial) > 1:
+                continue
+            if value == affine.maximum(*atom.args):
+                self._maxima[name] = atom.args
+                if 1 in atom.args:
+                    self._positive.add(name)
 
-def _compared(value: Expr) -> Iterator[Dim]:
-    """What minima in a sum are of."""
-    for monomial, _ in value.terms:
-        for atom in monomial:
-            if isinstance(atom, Compound) and atom.kind == "min":
-                yield from atom.args
+    def before(self, end: Dim, start: Dim) -> bool:
+        """Whether a place surely ends where another one begins, or earlier."""
+        return self._is_natural(start - end)
+
+    def _is_natural(self, gap: Dim) -> bool:
+        if isinstance(gap, int):
+            return gap >= 0
+        for monomial, coefficient in gap.terms:
+            name = str(monomial[0])
+            if (
+                len(monomial) == 1
+                and coefficient == 1
+                and name in self._maxima.keys() - self._positive
+            ):
+                rest = gap - symbol(name)
+                return any(self._is_natural(rest + one) for one in self._maxima[name])
+        used = affine.symbols(gap) & self._positive
+        gap = affine.substitute(gap, {name: symbol(name) + 1 for name in used})
+        if isinstance(gap, int):
+            return gap >= 0
+        return gap.const >= 0 and all(coefficient >= 0 for _, coefficient in gap.terms)
 
 
 def _bounds(
