@@ -21,7 +21,7 @@ from minicc.target import Target
 # terms summed in one chain before they join the total: keeps the error near that of a pairwise sum
 BLOCK, LONGEST_CHAIN = 128, 256
 _FAR = 2.5  # cycles for 64 bytes from the second cache; twice as many where they don't fit it
-_STALL = 0.75  # cycles of it that go beside no multiply-adds
+_STALL = 0.75  # cycles for 64 bytes from memory that go beside no multiply-adds
 _MEMORY = 5  # rows that take as long as to bring in what they are multiplied by
 _START = 24.0  # cycles that a register tile costs besides its multiply-adds
 _SHORT_START = 12.0  # where sums are short, and the next tile begins meanwhile
@@ -288,7 +288,8 @@ def _tile_cost(rows: int, others: int, strip: Strip, again: float = 0.0) -> floa
     # two multiply-adds a cycle; not quite two loads a cycle
     step = max(accumulators / 2, layout.latency, again, _reading(rows, others, vectors, layout))
     if where != Place.FIRST:
-        step = max(step + vectors * _STALL, vectors * _FAR)
+        stall = _STALL if where == Place.MEMORY else 0.0
+        step = max(step + vectors * stall, vectors * _FAR)
     if layout.window is not None:
         waiting = others * vectors * layout.window.places(rows)
         over = max(0, accumulators + waiting - registers)
