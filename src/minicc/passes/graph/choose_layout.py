@@ -5,10 +5,10 @@
 
 A plan first: the values that will be held channels-last are all results of convolutions and
 windows, and everything between them that does not care for the order of axes. Channels that are
-split into several axes, as a shuffle of channels does, stay last together; spatial axes may be
-split or joined, as they are where each pixel is repeated. Then one walk: such a value is made in
-the new order, and turned back only for who insists on the old one. Channels-last
-makes each convolution a contraction whose innermost run of its input is contiguous.
+split into several axes, as a shuffle of channels does, stay last together. Spatial axes may be
+split or joined, as they are where each pixel is repeated, and channels may become pixels. Then one
+walk: such a value is made in the new order, and turned back only for who insists on the old one.
+Channels-last makes each convolution a contraction whose innermost run of its input is contiguous.
 """
 
 from __future__ import annotations
@@ -66,7 +66,10 @@ def _channel_axes(op: graph.Reshape | graph.Transpose, axes: int) -> int:
     spatial = len(before) - 1 - axes
     if isinstance(op, graph.Transpose):
         rest = (0, *range(1 + axes, len(before)))
-        return axes if all(op.perm[k] == k for k in rest) else 0
+        if all(op.perm[k] == k for k in rest):
+            return axes
+        # the other channels become spatial, as where they are pixels of a larger image
+        return int(op.perm[0] == 0 and 1 <= op.perm[1] <= axes)
     if before[: 1 + axes] == after[: 1 + axes] and len(after) > 1 + axes:
         return axes  # spatial axes are parted or joined
     kept = before[0] == after[:1][0] and before[1 + axes :] == after[len(after) - spatial :]
@@ -176,9 +179,9 @@ def _reshape(s: _Layouts, op: Any) -> Value:
 
 
 def _transpose(s: _Layouts, op: Any) -> Value:
-    k = s.of(op)
-    order = to_last(op.x.type.rank, k)
-    perm = tuple(order.index(op.perm[p]) for p in order)
+    rank, k = op.x.type.rank, s.chosen[op.x]
+    order = to_last(rank, k)
+    perm = tuple(order.index(op.perm[p]) for p in to_last(rank, s.of(op)))
     return s.b.emit(graph.Transpose, s.new(op.x, k), perm=perm)
 
 
