@@ -44,12 +44,18 @@ class Reserve:
         samples = [with_derived(dict.fromkeys(given, n), known) for n in _SIZES]
         numbers = [{n: max(0, affine.number(v)) for n, v in found.items()} for found in samples]
         self._typical = numbers[0]
-        self._bounds = _bounds(sizes, known, numbers)
+        self._bounds = _bounds(Counter(sizes), known, numbers)
+        self._bytes: dict[Dim, Dim] = {}
         self.order = Order(())
         self._least: dict[Dim, Dim] = {}
 
     def bytes(self, size: Dim) -> Dim:
         """Bytes for a buffer of that size: a sum of products, each of whole lines."""
+        if size not in self._bytes:
+            self._bytes[size] = self._rounded(size)
+        return self._bytes[size]
+
+    def _rounded(self, size: Dim) -> Dim:
         total: dict[tuple[str, ...], Fraction] = {}
         for monomial, coefficient in getattr(size, "terms", ()):
             names = [atom for atom in monomial if isinstance(atom, str)]
@@ -168,9 +174,12 @@ class Order:
 
 
 def _bounds(
-    sizes: Sequence[Dim], known: Derived, samples: Sequence[Mapping[str, int]]
+    sizes: Mapping[Dim, int], known: Derived, samples: Sequence[Mapping[str, int]]
 ) -> dict[str, Bound]:
-    """For each size the one that it is written by, so that they take the least memory together."""
+    """For each size the one that it is written by, so that they take the least memory together.
+
+    `sizes` are those of buffers, and how many have each.
+    """
     near: dict[str, list[Bound]] = {}  # by a size: those that are no larger than it says
     for name, (other, times, more) in _quotients(known):
         near.setdefault(other, []).append((name, times, more))
@@ -203,21 +212,24 @@ def _written_by(one: str, near: Mapping[str, Sequence[Bound]]) -> dict[str, Boun
     return found
 
 
-def _memory(sizes: Sequence[Dim], choice: Mapping[str, Bound], numbers: Mapping[str, int]) -> float:
+def _memory(
+    sizes: Mapping[Dim, int], choice: Mapping[str, Bound], numbers: Mapping[str, int]
+) -> float:
     """What all buffers take together for some sizes, where these are written by another.
 
     A multiple of that can be compared with other ones; with a number beside it is more than others
     where the sizes are next to nothing.
     """
     bounds = {n: float(times * numbers[one] + more) for n, (one, times, more) in choice.items()}
+    apart = {n for n, (_, _, more) in choice.items() if more}
     total = 0.0
-    for value in sizes:
+    for value, often in sizes.items():
         for monomial, coefficient in getattr(value, "terms", ()):
             names = [atom for atom in monomial if isinstance(atom, str)]
-            part = float(max(0, coefficient))
+            part = float(max(0, coefficient)) * often
             for name in names:
                 part *= bounds.get(name, numbers[name])
-            total += part * (_APART if any(n in choice and choice[n][2] for n in names) else 1)
+            total += part * (1 if apart.isdisjoint(names) else _APART)
     return total
 
 
