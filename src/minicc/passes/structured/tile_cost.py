@@ -27,10 +27,9 @@ _START = 24.0  # cycles that a register tile costs besides its multiply-adds
 _SHORT_START = 12.0  # where sums are short, and the next tile begins meanwhile
 _ADDRESS = 6.0  # cycles for the address of a row of a step that is not a long one
 _QUOTIENT = 12.0  # of a row whose place is found by a division by a size
-_COMING = 6  # registers for elements that come for two kinds of vectors, and so are loaded apart
 _JOIN = 0.5  # cycles for a vector of a total that is added to in memory
 _SPILL = 1.5  # cycles for a register that is written to memory and read again
-_TALL = 3.0  # for a row above some of a tile whose totals wait: accumulators are moved about, too
+_TALL = 3.0  # cycles for each row above some of a tile whose accumulators are moved about
 _LATENCY = 4.0  # cycles of a multiply-add
 _WAIT = 0.25  # of what it waits for, where it needs an element in all lanes
 _LOAD = 0.55  # cycles for a load where nothing else is waited for
@@ -110,22 +109,16 @@ class Vectors(NamedTuple):
         """The vectors of so many columns."""
         return -(-width // self.lanes)
 
-    def coming(self, width: int) -> int:
-        """The registers that elements of the other operand take while they come.
-
-        One that several vectors are multiplied by, of which the last is shorter, is loaded ahead.
-        """
-        return _COMING if width > self.lanes and width % self.lanes else 1
-
 
 class Strip(NamedTuple):
     """The columns of a register tile, and how what they are summed of comes.
 
-    `vectors` of columns, the length of their sums, the registers that are there for totals, and
+    `vectors` of columns, whether the last is shorter than others, the length of their sums, and
     where the wide operand is.
     """
 
     vectors: int
+    ragged: bool
     depth: int
     layout: Vectors
     registers: int
@@ -243,8 +236,8 @@ def strip_of(width: int, columns: int, depth: int, layout: Vectors, target: Targ
 
 
 def _strip(width: int, depth: int, layout: Vectors, target: Target, where: Place) -> Strip:
-    registers = target.registers - layout.coming(width)
-    return Strip(layout.of(width), depth, layout, registers, where)
+    ragged = width > layout.lanes and width % layout.lanes > 0
+    return Strip(layout.of(width), ragged, depth, layout, target.registers, where)
 
 
 class Rows(NamedTuple):
@@ -262,7 +255,9 @@ class Rows(NamedTuple):
 def free_cost(step: int, others: int, strip: Strip, numbers: tuple[int, ...]) -> Rows:
     """The best lengths of steps over rows of which there are some `numbers`, and many."""
     lengths = {
-        n: _tile_cost(n, others, strip) + (_ADDRESS * n if n < step else 0)
+        n: _tile_cost(n, others, strip)
+        + (_ADDRESS * n if n < step else 0)
+        + _moved(n * others, strip)
         for n in range(1, step + 1)
     }
     more = 0 if strip.where == Place.FIRST else _MEMORY
@@ -276,13 +271,26 @@ def free_cost(step: int, others: int, strip: Strip, numbers: tuple[int, ...]) ->
     )
 
 
+def _moved(height: int, strip: Strip) -> float:
+    """Cycles in which accumulators of a tall tile are moved about, among steps of several lengths.
+
+    LLVM loads many elements ahead where totals wait, and where an element is loaded for two kinds
+    of vectors; nothing of this was seen where the number of rows is known.
+    """
+    vectors, ragged, depth, layout, registers, _ = strip
+    waits = depth > LONGEST_CHAIN and 2 * height * vectors + vectors + 1 > registers
+    if not waits and (layout.both or not ragged):
+        return 0.0
+    return depth * _TALL * max(0, height - ADDRESSES)
+
+
 def _tile_cost(rows: int, others: int, strip: Strip, again: float = 0.0) -> float:
     """Cycles of a register tile, which has so many rows of each of so many others.
 
     Multiply-adds issued, loads, its start, and each block of its sums that joins totals for which
     no registers are left. A row of the wide operand takes at least `again` to come.
     """
-    vectors, depth, layout, registers, where = strip
+    vectors, _, depth, layout, registers, where = strip
     height = rows * others
     accumulators = height * vectors
     # two multiply-adds a cycle; not quite two loads a cycle
@@ -292,14 +300,10 @@ def _tile_cost(rows: int, others: int, strip: Strip, again: float = 0.0) -> floa
         step = max(step + vectors * stall, vectors * _FAR)
     if layout.window is not None:
         waiting = others * vectors * layout.window.places(rows)
-        over = max(0, accumulators + waiting - registers)
+        over = max(0, accumulators + waiting + 1 - registers)
         step += _SPILL * over / layout.window.terms
-    elif height > 1:
-        step += _SPILL * max(0, accumulators + vectors - registers)
-    spilled = max(0, 2 * accumulators + vectors - registers)
+    spilled = max(0, 2 * accumulators + vectors + 1 - registers)
     joins = depth // BLOCK if depth > LONGEST_CHAIN else 0
-    if joins and spilled:
-        step += _TALL * max(0, height - ADDRESSES)
     start = _SHORT_START if layout.both else _START
     start += 2 * accumulators + _JOIN * joins * spilled
     return depth * step * (1 + 0.01 / height) + start
