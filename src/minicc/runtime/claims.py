@@ -3,8 +3,9 @@
 `main` runs in one thread, the caller's. A shared launch is *published* in the team's block: its
 number, a function that runs some of its instances, and a share of them for each thread, cut in
 chunks. Then everybody claims chunks, its own share's from the front, then others' from the back, so
-that caches keep what they hold; the caller does as the workers do. What is left to wait for are
-chunks that somebody has begun and not finished. Who computes a chunk changes nothing in it.
+that caches keep what they hold. The caller takes half of what another share has left at once, and
+runs it in order: what kernels fetch ahead is what comes next. What is left to wait for are chunks
+that somebody has begun and not finished. Who computes a chunk changes nothing in it.
 
 A share is one word of 64 bits: the launch's number (40), the next chunk at the front and the end at
 the back (12 each). A claim is one compare-and-swap on it. Numbers only grow, so no word is ever
@@ -128,8 +129,9 @@ done:
 
 # Claiming a chunk, running it, and helping with a launch.
 _CLAIMING = f"""
-; the number of a chunk of launch %launch that is now this thread's, else -1
-define internal i64 @minicc_claim(ptr %word, i64 %launch, i1 %front) nounwind {{
+; chunks of launch %launch that are now this thread's: the first's number, and in the lowest 12 bits
+; how many, which is one at the front, and may be half of those that are left at the back; else -1
+define internal i64 @minicc_claim(ptr %word, i64 %launch, i1 %front, i1 %half) nounwind {{
 entry:
   %tag = shl i64 %launch, 24
   %first = load atomic i64, ptr %word monotonic, align 8
@@ -145,22 +147,30 @@ count:
   %left = icmp ult i64 %fore, %end
   br i1 %left, label %take, label %none
 take:
-  %last = sub i64 %end, 1
-  %one = select i1 %front, i64 4096, i64 -1
-  %less = add i64 %seen, %one
+  %there = sub i64 %end, %fore
+  %odd = add i64 %there, 1
+  %middle = lshr i64 %odd, 1
+  %many = select i1 %half, i64 %middle, i64 1
+  %last = sub i64 %end, %many
+  %back = sub i64 0, %many
+  %taken = select i1 %front, i64 4096, i64 %back
+  %less = add i64 %seen, %taken
   %pair = cmpxchg ptr %word, i64 %seen, i64 %less acquire monotonic
   %now = extractvalue {{i64, i1}} %pair, 0
   %mine = extractvalue {{i64, i1}} %pair, 1
   br i1 %mine, label %done, label %look
 done:
   %chunk = select i1 %front, i64 %fore, i64 %last
-  ret i64 %chunk
+  %high = shl i64 %chunk, 12
+  %found = or i64 %high, %many
+  ret i64 %found
 none:
   ret i64 -1
 }}
 
-; run the instances of a chunk of a share
-define internal void @minicc_chunk(ptr %team, i64 %thread, i64 %share, i64 %chunk) nounwind {{
+; run the instances of some chunks of a share
+define internal void @minicc_chunks(ptr %team, i64 %thread, i64 %share, i64 %chunk, i64 %many)
+    nounwind {{
   {_get("stub", STUB, "ptr")}
   {_get("frame", FRAME, "ptr")}
   {_get("extent", EXTENT)}
@@ -172,7 +182,8 @@ define internal void @minicc_chunk(ptr %team, i64 %thread, i64 %share, i64 %chun
   %to = udiv i64 %b, %shares
   %length = sub i64 %to, %from
   %c = mul i64 %chunk, %length
-  %d = add i64 %c, %length
+  %end = add i64 %chunk, %many
+  %d = mul i64 %end, %length
   %e = udiv i64 %c, %parts
   %f = udiv i64 %d, %parts
   %lo = add i64 %from, %e
@@ -197,12 +208,14 @@ next:
   %place = add i64 %offset, {FIRST_SHARE}
   %word = getelementptr i8, ptr %team, i64 %place
   %own = icmp eq i64 %share, %thread
+  %others = xor i1 %own, true
+  %half = select i1 %worker, i1 false, i1 %others
   br label %more
 more:
   %count = phi i64 [%before, %next], [%after, %work], [%after, %say]
   ; delay 0
-  %chunk = call i64 @minicc_claim(ptr %word, i64 %launch, i1 %own)
-  %none = icmp slt i64 %chunk, 0
+  %found = call i64 @minicc_claim(ptr %word, i64 %launch, i1 %own, i1 %half)
+  %none = icmp slt i64 %found, 0
   br i1 %none, label %empty, label %claimed
 claimed:
   ; delay 1
@@ -214,9 +227,11 @@ adopt:
   call void @minicc_note(ptr %health)
   br label %work
 work:
-  call void @minicc_chunk(ptr %team, i64 %thread, i64 %share, i64 %chunk)
+  %chunk = lshr i64 %found, 12
+  %many = and i64 %found, 4095
+  call void @minicc_chunks(ptr %team, i64 %thread, i64 %share, i64 %chunk, i64 %many)
   ; delay 2
-  %after = add i64 %count, 1
+  %after = add i64 %count, %many
   br i1 %worker, label %say, label %more
 say:
   atomicrmw add ptr %done.at, i64 1 seq_cst
