@@ -398,14 +398,16 @@ def substitute(value: Dim, binding: Mapping[str, Dim]) -> Dim:
     def bound(name: str) -> Dim:
         return binding.get(name, symbol(name))
 
-    divide, remainder = _or_zero(floordiv), _or_zero(mod)
-    replaced: Dim = fold(value, bound, add, multiply, divide, remainder, minimum)
+    replaced: Dim = fold(value, bound, add, multiply, _QUOTIENT, _REMAINDER, minimum)
     return replaced
 
 
 def _or_zero(divide: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
     """A division that gives 0 where the divisor is a size of 0: no point is there to compute."""
     return lambda a, b: 0 if isinstance(b, int) and b == 0 else divide(a, b)
+
+
+_QUOTIENT, _REMAINDER = _or_zero(floordiv), _or_zero(mod)
 
 
 def substitution(binding: Mapping[str, Dim]) -> Callable[[Dim], Dim]:

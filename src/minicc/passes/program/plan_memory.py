@@ -16,7 +16,7 @@ else, a part for each thread.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import count, takewhile
+from itertools import takewhile
 from typing import NamedTuple
 
 from minicc.ir import affine, affine_facts, program
@@ -25,10 +25,9 @@ from minicc.ir.core import Function, Module, Op, Region, Value
 from minicc.ir.kernel import scratch_of
 from minicc.ir.scan import largest_rounds
 from minicc.ir.types import buffer_bytes
-from minicc.passes.program.reserve import Derived, Order, Reserve, growth
+from minicc.passes.program.reserve import Derived, Order, Reserve, fresh_names, growth
 
 Loops = tuple[program.Loop, ...]
-OFFSET = "$at"  # how names of offsets begin
 
 
 class Life(NamedTuple):
@@ -249,8 +248,7 @@ def _named(
     placed: Sequence[Placed], known: Derived, offsets: dict[Value, Dim], end: Dim
 ) -> MemoryPlan:
     """The plan with a name for each offset that is computed."""
-    taken = {name for name, _ in known} | {n for _, value in known for n in affine.symbols(value)}
-    fresh = (name for k in count() if (name := f"{OFFSET}{k}") not in taken)
+    fresh = fresh_names("$at", known)
     names: dict[Dim, str] = {}
     for start in (other.start for other in placed):
         if start not in names and not isinstance(start, int):

@@ -37,9 +37,8 @@ class Reserve:
 
     def __init__(self, sizes: Sequence[Dim], known: Derived) -> None:
         self.derived: list[tuple[str, Dim]] = []
-        taken = {n for _, value in known for n in affine.symbols(value)} | {n for n, _ in known}
-        taken |= {n for value in sizes for n in affine.symbols(value)}
-        self._fresh = (name for k in count() if (name := f"$m{k}") not in taken)
+        taken = _names(known).union(*map(affine.symbols, sizes))
+        self._fresh = _not_in(taken, "$m")
         given = taken - {name for name, _ in known}
         samples = [with_derived(dict.fromkeys(given, n), known) for n in _SIZES]
         numbers = [{n: max(0, affine.number(v)) for n, v in found.items()} for found in samples]
@@ -101,6 +100,19 @@ class Reserve:
         return found
 
 
+def fresh_names(prefix: str, known: Derived) -> Iterator[str]:
+    """Names with a prefix and a number that the sizes computed so far neither have nor use."""
+    return _not_in(_names(known), prefix)
+
+
+def _names(known: Derived) -> set[str]:
+    return {name for name, _ in known}.union(*(affine.symbols(value) for _, value in known))
+
+
+def _not_in(taken: set[str], prefix: str) -> Iterator[str]:
+    return (name for k in count() if (name := f"{prefix}{k}") not in taken)
+
+
 def _product(
     names: Sequence[str], bounds: Mapping[str, Bound], coefficient: int
 ) -> dict[tuple[str, ...], Fraction]:
@@ -159,11 +171,9 @@ class Order:
             return gap >= 0
         for monomial, coefficient in gap.terms:
             name = str(monomial[0])
-            if (
-                len(monomial) == 1
-                and coefficient == 1
-                and name in self._maxima.keys() - self._positive
-            ):
+            if name not in self._maxima or name in self._positive:
+                continue
+            if len(monomial) == 1 and coefficient == 1:
                 rest = gap - symbol(name)
                 return any(self._is_natural(rest + one) for one in self._maxima[name])
         used = affine.symbols(gap) & self._positive
