@@ -89,6 +89,7 @@ def check(case: Case) -> None:
             close = 2e-3 if got.dtype == np.float16 else 2e-5
             np.testing.assert_allclose(got, want, rtol=close, atol=close, err_msg=str(sizes))
     assert len(session._compiled) == 1
+    assert not session._compiled[()].host
 
 
 NCHW = ("n", 3, "h", "w")
@@ -383,7 +384,65 @@ def sequences() -> Iterator[tuple[str, Case]]:
         yield f"DeformConv {moved} {s}", Case(nodes, given, sizes, w)
 
 
-FAMILIES = (windows, resizes, attentions, samplings, rest, sequences)
+def scatters() -> Iterator[tuple[str, Case]]:
+    """Updates at places that data say, of free tensors, also none and of rows of any length."""
+    elements: Any = {"i": np.int64}
+    sizes = [
+        {"n": n, "k": k, "w": w}
+        for n, k, w in [(3, 1, 1), (4, 5, 31), (3, 0, 7), (5, 9, 33), (7, 2, 64), (3, 2, 0)]
+    ]
+    for combine in ("none", "add", "max"):
+        nodes = [node("ScatterND", "x i u", reduction=combine)]
+        given: Any = {"x": ("n", "w"), "i": ("k", 1), "u": ("k", "w")}
+        yield f"ScatterND rows {combine}", Case(nodes, given, sizes, elements=elements)
+        given = {"x": ("n", 4, "n", "w"), "i": ("k", 2, 3), "u": ("k", 2, "w")}
+        yield f"ScatterND {combine}", Case(nodes, given, sizes, elements=elements)
+        for axis in (0, 1):
+            nodes = [node("ScatterElements", "x i u", axis=axis, reduction=combine)]
+            shape = ("n", 3) if axis == 0 else (2, "n")
+            part = ("k", 2) if axis == 0 else (2, "k")
+            given = {"x": shape, "i": part, "u": part}
+            yield f"ScatterElements {axis} {combine}", Case(nodes, given, sizes, elements=elements)
+    nodes = [node("Add", "x x", "z"), node("ScatterND", "z i u", "s"), node("Mul", "s z")]
+    given = {"x": ("n", "w"), "i": ("k", 1), "u": ("k", "w")}
+    yield "ScatterND of what is read again", Case(nodes, given, sizes, elements=elements)
+
+
+def test_scattering_to_nothing_is_an_error() -> None:
+    nodes = [node("ScatterND", "x i u")]
+    given: Any = {"x": ("n", "w"), "i": ("k", 1), "u": ("k", "w")}
+    case = Case(nodes, given, (), elements={"i": np.int64})
+    session = InferenceSession(model_of(case).SerializeToString())
+    assert not session._compiled[()].host
+    for n in (0, 2):
+        feed = feed_of(case, {"n": n, "w": 40, "k": 3})
+        feed["i"][:] = 2
+        with pytest.raises(MiniccError, match="2"):
+            session.run(None, feed)
+
+
+def quotients() -> Iterator[tuple[str, Case]]:
+    """Sizes divided by sizes, and the greater of a size and a number, as exporters write them."""
+    held = {"first": np.array(0), "step": np.array(1), "one": np.array([1]), "axis": np.array([0])}
+    shapes = {"x": ("n", "k"), "z": ("m",)}
+    sizes = [{"n": n, "k": k, "m": m} for n, k, m in [(4, 6, 3), (4, 6, 24), (0, 6, 3), (7, 3, 4)]]
+    start = [node("Shape", "x", "s"), node("ReduceProd", "s", "all"), node("Shape", "z", "d")]
+    for op in ("Div", "Mod"):
+        nodes = [*start, node(op, "all d", "q"), node("Squeeze", "q axis", "c")]
+        nodes += [node("Range", "first c step")]
+        yield f"{op} of sizes", Case(nodes, shapes, sizes, held)
+    nodes = [*start, node("Div", "all d", "q"), node("Concat", "q d", "to", axis=0)]
+    nodes += [node("Reshape", "x to"), node("Reshape", "x rest", "w")]
+    nodes[-1:] = [node("Concat", "one less d", "rest", axis=0), nodes[-1]]
+    yield "Reshape", Case(nodes, shapes, sizes[:3], {**held, "less": np.array([-1])}, ("y", "w"))
+    most = {"ends": np.array([1 << 40]), "none": np.array([0]), "table": np.ones((4, 1))}
+    nodes = [node("Shape", "z", "d"), node("Sub", "one d", "e"), node("Max", "e none", "from")]
+    nodes += [node("Slice", "table from ends one", "cut"), node("Cast", "cut", "f", to=1)]
+    nodes += [node("Add", "f z")]
+    yield "Slice", Case(nodes, {"z": ("m",)}, [{"m": m} for m in (1, 2, 31)], {**held, **most})
+
+
+FAMILIES = (windows, resizes, attentions, samplings, rest, sequences, scatters, quotients)
 CASES = {name: case for family in FAMILIES for name, case in family()}
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from minicc.ir import graph
-from minicc.ir.affine import Compound, Dim, Expr, evaluate, maximum, minimum, sizes
+from minicc.ir.affine import Compound, Dim, Expr, evaluate, floordiv, maximum, minimum, mod, sizes
 from minicc.ir.affine_facts import at_least, exact_quotient
 from minicc.ir.core import Array, Op
 from minicc.ir.graph import product
@@ -33,9 +33,11 @@ def _divide(demands: list[Dim] | None, a: Dim, b: Dim) -> Dim:
     """
     if not isinstance(b, int) or b <= 0:
         quotient = ratio([a], [b])
-        if quotient is None:
+        if quotient is not None:
+            return quotient
+        if isinstance(b, int) or not (at_least(a, 0) and at_least(b, 0)):
             raise _UnknownError
-        return quotient
+        return floordiv(a, b)
     if at_least(a, 0):
         return a // b
     exact = exact_quotient(a, b)
@@ -54,6 +56,8 @@ def _modulo(demands: list[Dim] | None, a: Dim, b: Dim) -> Dim:
     """
     if isinstance(b, int) and b > 0:
         return a % b
+    if isinstance(a, Expr) and isinstance(b, Expr) and at_least(b, 0):
+        return mod(a, b)
     if demands is None or not isinstance(a, int) or abs(a) > _NEAR:
         raise _UnknownError
     if isinstance(b, int) or not at_least(b, 0):
@@ -66,6 +70,32 @@ def _floor_divide(demands: list[Dim] | None, a: Dim, b: Dim) -> Dim:
     if isinstance(b, int) and (b > 0 or (b and isinstance(a, int))):
         return a // b
     return _divide(demands, a, b)
+
+
+def _greater(demands: list[Dim] | None, a: Dim, b: Dim) -> Dim:
+    """The greater of two: a number where the other is greater for sizes of 0 alone, if at all."""
+    for other, number in ((a, b), (b, a)):
+        if isinstance(number, int) and _is_above(demands, number, other):
+            return number
+    return maximum(a, b)
+
+
+def _smaller(demands: list[Dim] | None, a: Dim, b: Dim) -> Dim:
+    """The smaller of two: a number where the other is smaller for sizes of 0 alone, if at all."""
+    for other, number in ((a, b), (b, a)):
+        if isinstance(number, int) and _is_above(demands, other, number):
+            return number
+    return minimum(a, b)
+
+
+def _is_above(demands: list[Dim] | None, high: Dim, low: Dim) -> bool:
+    """Whether one is no less than the other, which is demanded where it may be one less."""
+    if at_least(high, low):
+        return True
+    if demands is None or not at_least(high - low, -1):
+        return False
+    demands.append(high - low)
+    return True
 
 
 def _less(a: Dim, b: Dim) -> bool:
@@ -90,8 +120,6 @@ _ELEMENTWISE: dict[type[Op], Callable[..., Any]] = {
     graph.Add: operator.add,
     graph.Sub: operator.sub,
     graph.Mul: operator.mul,
-    graph.Min: minimum,
-    graph.Max: maximum,
     graph.Neg: operator.neg,
     graph.Eq: _equal,
     graph.Ne: lambda a, b: not _equal(a, b),
@@ -106,6 +134,8 @@ _REDUCED: dict[str, Callable[..., Any]] = {
     "max": maximum,
 }
 _DEMANDING: dict[type[Op], Callable[..., Dim]] = {
+    graph.Min: _smaller,
+    graph.Max: _greater,
     graph.Div: _divide,
     graph.FloorDiv: _floor_divide,
     graph.Mod: _modulo,

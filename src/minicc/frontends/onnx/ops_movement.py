@@ -15,7 +15,8 @@ from minicc.frontends.onnx.reader import Node
 from minicc.frontends.onnx.registry import operator
 from minicc.frontends.onnx.take import take
 from minicc.ir import graph
-from minicc.ir.affine import Dim, add, ceildiv, maximum, minimum, sizes
+from minicc.ir.affine import Dim, add, ceildiv, floordiv, maximum, minimum, sizes
+from minicc.ir.affine_facts import at_least
 from minicc.ir.core import Value
 from minicc.ir.graph.shapes import differ
 
@@ -59,7 +60,11 @@ def reshape(ctx: Context, node: Node, x: Value, shape: Value | None = None) -> V
                 alike = _as_own(own, wanted, constants)
                 rest = ratio(own, [*alike[:k], *alike[k + 1 :]])
         if rest is None:
-            raise ctx.refused(f"the shape {wanted} has no whole number for -1")
+            others = graph.product((*wanted[:k], *wanted[k + 1 :]))
+            if isinstance(others, int) or not at_least(others, 0):
+                raise ctx.refused(f"the shape {wanted} has no whole number for -1")
+            # that both shapes hold as many elements becomes a guard
+            rest = floordiv(graph.product(own), others)
         wanted[k] = rest
     return ctx.reshape(x, wanted)
 

@@ -10,7 +10,7 @@ The border of a padded buffer is filled in each run, since the arena reuses memo
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from math import prod
 from typing import Any
 
@@ -217,21 +217,23 @@ class _Emitter:
     def by_hand(self, op: Kernel) -> None:
         """Launch a kernel by hand, which sees its tensors where they lie."""
         buffers = [self.buffer(v) for v in (*op.operands, *op.results)]
+
+        def made(taken: Kernel, types: Sequence[BufferType]) -> Function:
+            return self.named(_on_buffers(taken, types, self.free), taken.label)
+
+        work = product(op.grid) * elements_of(op.body)
+        self.launch_op(op, buffers, made, outputs=len(op.operands), work=work)
+
+    def launch_op(
+        self, op: Op, buffers: list[Value], made: Callable[..., Function], **attrs: Any
+    ) -> None:
+        """Launch what is made of an op for types of buffers, with the sizes that it takes."""
         types, taken, names = [v.type for v in buffers], op, dict[str, str]()
         if self.free:
-            renamed, types, names = formal(op, types)
-            assert isinstance(renamed, Kernel)
-            taken = renamed
-        made = self.named(_on_buffers(taken, types, self.free), taken.label)
-        launch = program.Launch(
-            buffers,
-            kernel=made.name,
-            outputs=len(op.operands),
-            sizes=tuple(affine.symbol(names[n]) for n in made.attrs.get("sizes", ())),
-            work=product(op.grid) * elements_of(op.body),
-            loc=op.loc,
-        )
-        self.b.add(launch)
+            taken, types, names = formal(op, types)
+        function = made(taken, types)
+        sizes = tuple(affine.symbol(names[n]) for n in function.attrs.get("sizes", ()))
+        self.b.emit_all(program.Launch, buffers, kernel=function.name, sizes=sizes, **attrs)
 
     def launch_on(
         self, group: Group, ins: list[Value], outs: list[Value], updates: bool = False
@@ -325,13 +327,12 @@ class _Emitter:
         if (op, 0) in self.plan.copies:
             self.launch_on(copy_group(op.x, op.loc), [self.buffer(op.x)], [self.buffer(op.result)])
         buffers = [self.buffer(v) for v in (op.indices, op.updates, op.result)]
-        made = self.named(scatter_kernel(op, [b.type for b in buffers]), "scatter")
+
+        def made(taken: Scatter, types: Sequence[BufferType]) -> Function:
+            return self.named(scatter_kernel(taken, types), "scatter")
+
         work = product(op.updates.type.shape)
-        self.b.add(
-            program.Launch(
-                buffers, kernel=made.name, outputs=2, sources=(op.loc,), work=work, loc=op.loc
-            )
-        )
+        self.launch_op(op, buffers, made, outputs=2, sources=(op.loc,), work=work)
 
     def fill(self, op: Pad) -> None:
         """One kernel that writes the pad's value into all strips of its border."""
