@@ -28,6 +28,7 @@ from minicc.ir.affine import Dim, minimum, symbols
 from minicc.ir.build import Builder
 from minicc.ir.core import Array, Literal, Op, Region, Value
 from minicc.ir.graph.demands import natural_numbers
+from minicc.ir.graph.shapes import differ, show
 from minicc.ir.types import I64, DType
 from minicc.limits import look
 
@@ -162,6 +163,29 @@ class Context:
         """`x` under another shape; itself where that is its own."""
         wanted = tuple(shape)
         return x if wanted == x.type.shape else self.emit(graph.Reshape, x, shape=wanted)
+
+    def taken_as(self, x: Value, shape: Iterable[Dim]) -> Value:
+        """`x` with the extents that it must have; those that are free must be equal to these.
+
+        MC0128 where one is another.
+        """
+        wanted = tuple(shape)
+        for own, n in zip(x.type.shape, wanted, strict=True):
+            self.require(own, n, f"{x.type} where {show(wanted)} is wanted")
+        return self.reshape(x, wanted)
+
+    def require(self, left: Dim, right: Dim, text: str) -> None:
+        """Take two extents to be equal, which guards the program; MC0128 where they are not.
+
+        MC0225 where data decide one: the host runs the node then.
+        """
+        if left == right:
+            return
+        if differ(left, right):
+            raise self.refused(text)
+        if self.decides(left, right):
+            raise self.free([left, right])
+        self.demands[left, right] = None
 
     def cast(self, x: Value, element: DType) -> Value:
         """`x` as another element type; itself where that is its own."""

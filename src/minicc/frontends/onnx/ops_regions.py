@@ -149,9 +149,10 @@ def causal_convolution(
     past: Value | None = None,
 ) -> tuple[Value, ...]:
     """A convolution of each channel over the steps so far, and the last steps for the next call."""
-    channels = ctx.static(x.type.shape[1], "the number of channels")
+    channels = x.type.shape[1]
     apart = node.integer("dilation", 1)  # which ONNX Runtime's operator has
-    reach = (ctx.static(w.type.shape[2], "the length of the kernel") - 1) * apart
+    w = ctx.taken_as(w, (channels, 1, w.type.shape[2]))
+    reach = (w.type.shape[2] - 1) * apart
     if past is None:
         nothing = (x.type.shape[0], channels, reach)
         past = ctx.emit(graph.Broadcast, ctx.scalar(0, x), shape=nothing)

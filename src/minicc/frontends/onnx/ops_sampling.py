@@ -184,8 +184,9 @@ def _index(
 def grid_sample(ctx: Context, node: Node, x: Value, grid: Value) -> Value:
     """Elements at places that a grid names, from -1 to 1 along each axis, the last axis first."""
     rank = x.type.rank - 2
-    if rank < 1 or grid.type.rank != x.type.rank or grid.type.shape[-1] != rank:
+    if rank < 1 or grid.type.rank != x.type.rank:
         raise ctx.refused("GridSample wants [N, C, spatial...] and [N, spatial..., axes]")
+    grid = ctx.taken_as(grid, (*grid.type.shape[:-1], rank))
     mode = node.text("mode", "linear")
     mode = {"bilinear": "linear", "bicubic": "cubic"}.get(mode, mode)
     padding = node.text("padding_mode", "zeros")

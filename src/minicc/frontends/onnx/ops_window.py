@@ -24,7 +24,7 @@ from minicc.ir.affine import Dim, ceildiv, maximum, minimum, number
 from minicc.ir.affine_facts import at_least
 from minicc.ir.arith import identity_of
 from minicc.ir.core import Array, Literal, Value
-from minicc.ir.graph.shapes import Shape, product
+from minicc.ir.graph.shapes import Shape, differ, product, show
 from minicc.ir.types import I64, static_shape
 
 
@@ -37,7 +37,7 @@ class Frame:
     few elements more may be, into which no window fits.
     """
 
-    size: tuple[int, ...]
+    size: Shape
     strides: tuple[int, ...]
     dilations: tuple[int, ...]
     low: Shape
@@ -45,9 +45,7 @@ class Frame:
     reached: Shape
 
 
-def frame_of(
-    ctx: Context, node: Node, x: Value, size: tuple[int, ...], pool: bool = False
-) -> Frame:
+def frame_of(ctx: Context, node: Node, x: Value, size: Shape, pool: bool = False) -> Frame:
     """The windows of a node over the spatial axes of `x`; one of a pool may be cut short."""
     spatial: tuple[Dim, ...] = x.type.shape[2:]
     rank = len(spatial)
@@ -57,7 +55,8 @@ def frame_of(
     dilations = node.integers("dilations") or (1,) * rank
     pads = node.integers("pads") or (0,) * (2 * rank)
     counts = (len(strides), len(dilations), len(pads))
-    if counts != (rank, rank, 2 * rank) or min(*size, *strides, *dilations) < 1 or min(pads) < 0:
+    known = [n for n in size if isinstance(n, int)]
+    if counts != (rank, rank, 2 * rank) or min(*known, *strides, *dilations) < 1 or min(pads) < 0:
         text = f"kernel {list(size)}, strides {list(strides)}, dilations {list(dilations)}"
         raise ctx.wrong(f"{text}, pads {list(pads)} do not fit {rank} spatial axes")
     spans = tuple((k - 1) * d + 1 for k, d in zip(size, dilations, strict=True))
@@ -79,10 +78,10 @@ def frame_of(
     return Frame(size, strides, dilations, low, high, reached)
 
 
-def _same(n: Dim, span: int, stride: int) -> tuple[Dim, Dim]:
+def _same(n: Dim, span: Dim, stride: int) -> tuple[Dim, Dim]:
     """The lesser and the greater half of the padding that gives ceil(n / stride) windows."""
     lack: Dim = span - stride + (stride - 1) * n % stride
-    if span < stride:
+    if stride > 1 and not at_least(span, stride):
         lack = 0 if span == 1 else maximum(lack, 0)
         return lack // 2, lack - lack // 2
     # the same, but such that the extent with its padding is simple
@@ -91,11 +90,12 @@ def _same(n: Dim, span: int, stride: int) -> tuple[Dim, Dim]:
 
 
 def _reached(
-    ctx: Context, n: Dim, span: int, stride: int, low: Dim, high: Dim, ceil: bool, pool: bool
+    ctx: Context, n: Dim, span: Dim, stride: int, low: Dim, high: Dim, ceil: bool, pool: bool
 ) -> Dim:
     """How many elements after an axis its windows reach."""
-    if not isinstance(n, int) or not isinstance(low, int) or not isinstance(high, int):
+    if not all(isinstance(e, int) for e in (n, span, low, high)):
         return _reached_of(n, span, stride, low, high) if ceil and stride > 1 else high
+    n, span, low, high = map(number, (n, span, low, high))
     room = n + low + high - span
     last = -(-room // stride) if ceil else room // stride
     # a window that would begin in the padding after is left out
@@ -109,9 +109,9 @@ def _reached(
     return max(last * stride + span - n - low, 0)
 
 
-def _reached_of(n: Dim, span: int, stride: int, low: Dim, high: Dim) -> Dim:
+def _reached_of(n: Dim, span: Dim, stride: int, low: Dim, high: Dim) -> Dim:
     """The same of a free axis in `ceil_mode`: for as many windows, with up to a stride more."""
-    if isinstance(high, int) and high + stride <= span:
+    if isinstance(high, int) and at_least(span, high + stride):
         # the last window begins before the padding after
         return high + stride - 1
     count = minimum(ceildiv(n + low + high - span, stride) + 1, ceildiv(n + low, stride))
@@ -151,11 +151,8 @@ def conv(ctx: Context, node: Node, x: Value, w: Value, b: Value | None = None) -
     """Cross-correlation in groups, with a bias a channel."""
     if w.type.rank < 3 or x.type.rank != w.type.rank:
         raise ctx.refused("Conv wants [N, C, spatial...] and weights of that rank")
-    size = tuple(ctx.static(n, "the weights' shape") for n in w.type.shape[2:])
-    if (node.integers("kernel_shape") or size) != size:
-        text = f"attribute kernel_shape is {list(node.integers('kernel_shape') or ())}"
-        raise ctx.wrong(f"{text}, the weights have {list(size)}")
-    frame = frame_of(ctx, node, x, size)
+    w = with_kernel(ctx, node, w)
+    frame = frame_of(ctx, node, x, w.type.shape[2:])
     out = ctx.emit(
         graph.Conv,
         padded(ctx, x, frame.low, frame.reached, _zero(x)),
@@ -165,6 +162,17 @@ def conv(ctx: Context, node: Node, x: Value, w: Value, b: Value | None = None) -
         groups=node.integer("group", 1),
     )
     return _biased(ctx, out, b)
+
+
+def with_kernel(ctx: Context, node: Node, w: Value) -> Value:
+    """Weights whose spatial extents are those of the attribute kernel_shape, if there is one."""
+    size = node.integers("kernel_shape")
+    if not size:
+        return w
+    own = w.type.shape
+    if len(size) != len(own) - 2 or any(map(differ, own[2:], size)):
+        raise ctx.wrong(f"attribute kernel_shape is {list(size)}, the weights have {show(own[2:])}")
+    return ctx.taken_as(w, (*own[:2], *size))
 
 
 def kernel_shape(ctx: Context, node: Node) -> tuple[int, ...]:
@@ -211,7 +219,7 @@ def _places(ctx: Context, x: Value, frame: Frame, columns: bool) -> Value:
     counts = window_counts(padded_x, frame)
     best: Value | None = None
     at: Value | None = None
-    for tap in itertools.product(*map(range, frame.size)):
+    for tap in itertools.product(*map(range, static_shape(frame.size))):
         ranges: dict[int, Range] = {}
         per_axis = zip(tap, frame.dilations, frame.strides, counts, strict=True)
         for k, (t, d, s, n) in enumerate(per_axis):
@@ -253,7 +261,7 @@ def average_parts(ctx: Context, node: Node, x: Value) -> tuple[Value, Value]:
     padding = bool(node.integer("count_include_pad", 0))
     plain = padding and all(map(at_least, frame.high, frame.reached))
     if plain or not any((*frame.low, *frame.reached)):
-        return total, ctx.scalar(prod(frame.size), x)
+        return total, ctx.scalar(prod(static_shape(frame.size)), x)
     if not all(isinstance(n, int) for n in total.type.shape[2:]):
         return total, _free_counts(ctx, x, total, frame, padding)
     ctx.room(*total.type.shape[2:])
@@ -274,7 +282,7 @@ def _counts(frame: Frame, axis: int, extent: int, padding: bool) -> Array:
     line[low : low + extent] = 1
     line = line[: low + extent + reached]
     stride, dilation = frame.strides[axis], frame.dilations[axis]
-    span = (frame.size[axis] - 1) * dilation + 1
+    span = (number(frame.size[axis]) - 1) * dilation + 1
     firsts = np.arange(0, len(line) - span + 1, stride)
     return np.asarray(line[firsts[:, None] + np.arange(0, span, dilation)].sum(axis=1))
 
@@ -283,7 +291,7 @@ def _free_counts(ctx: Context, x: Value, total: Value, frame: Frame, padding: bo
     """The same for all axes, of which some are free, in the element type of `x`."""
     counts = ctx.scalar(1, x)
     for axis, n in enumerate(x.type.shape[2:]):
-        low, dilation, taps = frame.low[axis], frame.dilations[axis], frame.size[axis]
+        low, dilation, taps = frame.low[axis], frame.dilations[axis], number(frame.size[axis])
         shape = (total.type.shape[axis + 2], *(1,) * (x.type.rank - axis - 3))
         first = ctx.emit(graph.Iota, shape=shape, axis=0, dtype=I64)
         first = ctx.emit(graph.Mul, first, ctx.scalar(frame.strides[axis], first))

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from minicc.ir.affine import Dim
+from minicc.ir.affine import Dim, floordiv, number
 from minicc.ir.arith import widened
 from minicc.ir.core import Array, Op, RunRegion, Value
 from minicc.ir.graph.movement import Transpose
@@ -119,14 +119,14 @@ class Conv(Op, name="graph.conv"):
 
     `x` is [N,C,*spatial], or [N,*spatial,C] where `layout` is `channels_last`, and so is the
     result; `w` is always [O,C/groups,*kernel]. Output channel `o` sees the input channels of its
-    group only: `groups` divides C and O.
+    group only: `groups`, which may be free, divides C and O.
     """
 
     x: Value
     w: Value
     strides: tuple[int, ...]
     dilations: tuple[int, ...]
-    groups: int = 1
+    groups: Dim = 1
     layout: str = "channels_first"
     form: str = ""
     swapped: bool = False
@@ -144,15 +144,22 @@ class Conv(Op, name="graph.conv"):
             raise ValueError(f"{self.opname} wants {x.rank - 2} strides and dilations for {x}")
         last = self.layout == "channels_last"
         channels, spatial = (x.shape[-1], x.shape[1:-1]) if last else (x.shape[1], x.shape[2:])
-        out_channels = w.shape[0]
-        if self.groups < 1 or differ(w.shape[1] * self.groups, channels):
-            raise TypeError(f"weights {w} in {self.groups} groups do not fit the channels of {x}")
-        if isinstance(out_channels, int) and out_channels % self.groups:
-            raise TypeError(f"{self.groups} groups do not divide the output channels of {w}")
+        out_channels, groups = w.shape[0], self.groups
+        none = isinstance(groups, int) and groups < 1
+        if none or differ(w.shape[1] * groups, channels):
+            raise TypeError(f"weights {w} in {groups} groups do not fit the channels of {x}")
+        if differ(out_channels, self.width * groups):
+            raise TypeError(f"{groups} groups do not divide the output channels of {w}")
         per_axis = zip(spatial, w.shape[2:], self.strides, self.dilations, strict=True)
         extents = [window_extent(*axis) for axis in per_axis]
         shape = (*extents, out_channels) if last else (out_channels, *extents)
         return (TensorType(x.dtype, (x.shape[0], *shape)),)
+
+    @property
+    def width(self) -> Dim:
+        """How many output channels a group has."""
+        channels: Dim = self.w.type.shape[0]
+        return 1 if channels == self.groups else floordiv(channels, self.groups)
 
     def evaluate(self, run: RunRegion, *args: Any) -> tuple[Any, ...]:
         x, w = map(widened, map(np.asarray, args))
@@ -168,7 +175,7 @@ class Conv(Op, name="graph.conv"):
 
     def _convolve(self, x: Array, w: Array) -> Array:
         """One matrix product for each tap of the kernel, all groups and pixels at once."""
-        g, kernel = self.groups, w.shape[2:]
+        g, kernel = number(self.groups), w.shape[2:]
         per_axis = zip(x.shape[2:], kernel, self.strides, self.dilations, strict=True)
         extents = [(n - (k - 1) * d - 1) // s + 1 for n, k, s, d in per_axis]
         rows = w.reshape(g, w.shape[0] // g, w.shape[1], *kernel)

@@ -66,7 +66,8 @@ def _columns(op: Op) -> Iterable[Column]:
         return map(tuple, found.values())
     if isinstance(op, Conv):
         channels = op.x.type.shape[-1 if op.layout == "channels_last" else 1]
-        return [(channels, op.w.type.shape[1] * op.groups)]
+        filters: Column = (op.w.type.shape[0], op.width * op.groups)
+        return [(channels, op.w.type.shape[1] * op.groups), filters]
     if isinstance(op, Reshape):
         return [(product(op.x.type.shape), product(op.shape))]
     if isinstance(op, Concat):
@@ -105,6 +106,7 @@ def natural_numbers(op: Op) -> Iterator[Dim]:
         wanted += [*op.low, *op.high]
     elif isinstance(op, Window | Conv):
         wanted += [n - 1 for n in _windows(op)]
+        wanted += [k - 1 for k in op.w.type.shape[2:]] if isinstance(op, Conv) else []
     return (n for n in wanted if not natural(n))
 
 

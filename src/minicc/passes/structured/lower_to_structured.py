@@ -413,8 +413,8 @@ def _conv(b: Rebuilder, op: Any, operands: tuple[Value, ...]) -> Value:
     channels, depth = w.type.shape[0], w.type.shape[1]
     iters = [Iter("n", shape[0])]
     iters += [Iter(name, n) for name, n in zip(spatial, extents, strict=True)]
-    width = channels // op.groups
-    depthwise = op.groups > 1 and width == 1 and depth == 1
+    width = op.width
+    depthwise = op.groups != 1 and width == 1 and depth == 1
     k: Dim = 0 if depthwise else symbol("k")
     if op.groups == 1 or depthwise:
         iters.append(Iter("c", channels))
