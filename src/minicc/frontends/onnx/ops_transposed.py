@@ -17,33 +17,56 @@ import numpy as np
 from minicc.frontends.onnx.context import Context
 from minicc.frontends.onnx.ops_movement import Range, cut
 from minicc.frontends.onnx.ops_normalize import per_channel
-from minicc.frontends.onnx.ops_window import kernel_shape
+from minicc.frontends.onnx.ops_window import kernel_shape, with_kernel
 from minicc.frontends.onnx.reader import Node
 from minicc.frontends.onnx.registry import operator
 from minicc.ir import graph
+from minicc.ir.affine import Dim, ceildiv, maximum, substitute, symbol, symbols
+from minicc.ir.affine_facts import at_least
 from minicc.ir.core import Literal, Value
 from minicc.ir.graph.shapes import Shape
 
 _ATTRIBUTES = "auto_pad dilations group kernel_shape output_padding output_shape pads strides"
 
 
+def _is_natural(value: Dim, taps: Sequence[Dim]) -> bool:
+    """Whether a number is surely not negative, of kernels that have so many taps, at least 1."""
+    more = {name: n + 1 for n in taps for name in symbols(n) if n == symbol(name)}
+    return at_least(substitute(value, more), 0)
+
+
+def _clamped(value: Dim, taps: Sequence[Dim]) -> Dim:
+    """A number, or 0 where it is negative."""
+    if _is_natural(value, taps):
+        return value
+    return 0 if _is_natural(-value, taps) else maximum(value, 0)
+
+
 def fitted(
-    ctx: Context, x: Value, low: Sequence[int], high: Sequence[int], first: int = 2
+    ctx: Context,
+    x: Value,
+    low: Sequence[Dim],
+    high: Sequence[Dim],
+    first: int = 2,
+    taps: Sequence[Dim] = (),
 ) -> Value:
-    """`x` with zeros around its axes from `first` on, or with so much less where it is negative."""
+    """`x` with zeros around its axes from `first` on, or with so much less where it is negative.
+
+    `taps` are extents that are at least 1, by which signs can be told.
+    """
     shape = x.type.shape
-    ranges: dict[int, Range] = {
-        first + k: (max(-a, 0), shape[first + k] - max(-b, 0), 1)
-        for k, (a, b) in enumerate(zip(low, high, strict=True))
-        if a < 0 or b < 0
-    }
+    before, after = ([_clamped(n, taps) for n in side] for side in (low, high))
+    ranges: dict[int, Range] = {}
+    for k, (a, b) in enumerate(zip(low, high, strict=True)):
+        if before[k] != a or after[k] != b:
+            end = shape[first + k] - (after[k] - b)
+            ranges[first + k] = (before[k] - a, end, 1)
     x = cut(ctx, x, ranges)
-    before = (*(0,) * first, *(max(a, 0) for a in low))
-    after = (*(0,) * first, *(max(b, 0) for b in high))
     if not any((*before, *after)):
         return x
     zero = Literal(np.zeros((), x.type.dtype.numpy))
-    return ctx.emit(graph.Pad, x, low=before, high=after, value=zero)
+    outer = (0,) * first
+    return ctx.emit(graph.Pad, x, low=(*outer, *before), high=(*outer, *after), value=zero)
 
 
 def spread(ctx: Context, x: Value, strides: Sequence[int], first: int = 2) -> Value:
@@ -65,8 +88,8 @@ def spread(ctx: Context, x: Value, strides: Sequence[int], first: int = 2) -> Va
 
 
 def _frame(
-    ctx: Context, node: Node, x: Value, size: Sequence[int]
-) -> tuple[tuple[int, ...], tuple[int, ...], list[int], list[int]]:
+    ctx: Context, node: Node, x: Value, size: Sequence[Dim]
+) -> tuple[tuple[int, ...], tuple[int, ...], list[Dim], list[Dim]]:
     """Strides, dilations, and what is cut off before and after (negative: zeros are added)."""
     rank = len(size)
     strides = node.integers("strides") or (1,) * rank
@@ -81,8 +104,8 @@ def _frame(
         or min(*strides, *dilations) < 1
     ):
         raise ctx.wrong(f"its attributes do not fit {rank} spatial axes")
-    low = list(pads[:rank])
-    high = [b - e for b, e in zip(pads[rank:], extra, strict=True)]
+    low: list[Dim] = [*pads[:rank]]
+    high: list[Dim] = [b - e for b, e in zip(pads[rank:], extra, strict=True)]
     if wanted is None and auto not in ("SAME_UPPER", "SAME_LOWER"):
         return strides, dilations, low, high
     spatial: Shape = x.type.shape[2:]
@@ -91,10 +114,10 @@ def _frame(
         sides = sides[-rank:]
     for k in range(rank):
         full = strides[k] * (spatial[k] - 1) + (size[k] - 1) * dilations[k] + 1 + extra[k]
-        total = ctx.static(full - sides[k], "what output_shape cuts off")
+        total = full - sides[k]
         # what is wanted beyond the whole result stands after it
-        less = max(total, 0) // 2
-        low[k] = less if auto == "SAME_UPPER" else max(total, 0) - less
+        gone = _clamped(total, size)
+        low[k] = gone // 2 if auto == "SAME_UPPER" else gone - gone // 2
         high[k] = total - low[k] - extra[k]
     return strides, dilations, low, high
 
@@ -104,7 +127,8 @@ def conv_transpose(ctx: Context, node: Node, x: Value, w: Value, b: Value | None
     """Each element times the kernel, added up where kernels overlap."""
     if w.type.rank < 3 or x.type.rank != w.type.rank:
         raise ctx.refused("ConvTranspose wants [N, C, spatial...] and weights of that rank")
-    size = tuple(ctx.static(n, "the weights' shape") for n in w.type.shape[2:])
+    w = with_kernel(ctx, node, w)
+    size: Shape = w.type.shape[2:]
     strides, dilations, low, high = _frame(ctx, node, x, size)
     groups = node.integer("group", 1)
     if max(strides) > 1 and all(d == 1 for d in dilations):
@@ -112,7 +136,7 @@ def conv_transpose(ctx: Context, node: Node, x: Value, w: Value, b: Value | None
         # the last phases of the last element lie after the end
         spare = [-k % s for k, s in zip(size, strides, strict=True)]
         after = [-b - n for b, n in zip(high, spare, strict=True)]
-        out = fitted(ctx, out, [-n for n in low], after)
+        out = fitted(ctx, out, [-n for n in low], after, taps=size)
     else:
         reach = [(k - 1) * d for k, d in zip(size, dilations, strict=True)]
         axes = zip(x.type.shape[2:], strides, reach, low, high, strict=True)
@@ -125,7 +149,7 @@ def conv_transpose(ctx: Context, node: Node, x: Value, w: Value, b: Value | None
         after = [r - b - s + 1 for r, b, s in zip(reach, high, strides, strict=True)]
         out = ctx.emit(
             graph.Conv,
-            fitted(ctx, spread(ctx, x, strides), before, after),
+            fitted(ctx, spread(ctx, x, strides), before, after, taps=size),
             _turned(ctx, w, groups),
             strides=(1,) * len(size),
             dilations=dilations,
@@ -136,15 +160,14 @@ def conv_transpose(ctx: Context, node: Node, x: Value, w: Value, b: Value | None
 
 def _by_phases(ctx: Context, x: Value, w: Value, groups: int, strides: tuple[int, ...]) -> Value:
     """One convolution for all phases of the strides, then the phases side by side."""
-    channels, width, *kernel = (ctx.static(n, "the weights' shape") for n in w.type.shape)
-    if groups < 1 or channels % groups:
-        raise ctx.refused(f"{groups} groups of {channels} channels")
+    channels, width, *kernel = w.type.shape
+    share = _share(ctx, channels, groups)
     rank = len(kernel)
-    steps = [-(-k // s) for k, s in zip(kernel, strides, strict=True)]
+    steps = [ceildiv(k, s) for k, s in zip(kernel, strides, strict=True)]
     lack = [m * s - k for m, s, k in zip(steps, strides, kernel, strict=True)]
     whole = fitted(ctx, w, [0] * rank, lack)
     pairs = [n for pair in zip(steps, strides, strict=True) for n in pair]
-    apart = ctx.reshape(whole, (groups, channels // groups, width, *pairs))
+    apart = ctx.reshape(whole, (groups, share, width, *pairs))
     step_axes = tuple(3 + 2 * k for k in range(rank))
     phase_axes = tuple(4 + 2 * k for k in range(rank))
     turned = cut(
@@ -153,11 +176,11 @@ def _by_phases(ctx: Context, x: Value, w: Value, groups: int, strides: tuple[int
     perm = (0, 2, *phase_axes, 1, *step_axes)
     moved = ctx.emit(graph.Transpose, turned, perm=perm)
     phases = prod(strides)
-    weights = ctx.reshape(moved, (groups * width * phases, channels // groups, *steps))
+    weights = ctx.reshape(moved, (groups * width * phases, share, *steps))
     around = [m - 1 for m in steps]
     out = ctx.emit(
         graph.Conv,
-        fitted(ctx, x, around, around),
+        fitted(ctx, x, around, around, taps=kernel),
         weights,
         strides=(1,) * rank,
         dilations=(1,) * rank,
@@ -171,15 +194,24 @@ def _by_phases(ctx: Context, x: Value, w: Value, groups: int, strides: tuple[int
     return ctx.reshape(laid, (batch, groups * width, *wide))
 
 
+def _share(ctx: Context, channels: Dim, groups: int) -> Dim:
+    """How many channels each group has."""
+    text = f"{groups} groups of {channels} channels"
+    if groups < 1:
+        raise ctx.refused(text)
+    share = channels // groups
+    ctx.require(channels, share * groups, text)
+    return share
+
+
 def _turned(ctx: Context, w: Value, groups: int) -> Value:
     """[C, O/groups, kernel] as the weights [O, C/groups, turned kernel] of a convolution."""
     channels, width, *kernel = w.type.shape
     rank = w.type.rank
-    if groups < 1 or (isinstance(channels, int) and channels % groups):
-        raise ctx.refused(f"{groups} groups of {channels} channels")
-    grouped = ctx.reshape(w, (groups, channels // groups, width, *kernel))
+    share = _share(ctx, channels, groups)
+    grouped = ctx.reshape(w, (groups, share, width, *kernel))
     swapped = ctx.emit(graph.Transpose, grouped, perm=(0, 2, 1, *range(3, rank + 1)))
-    flat = ctx.reshape(swapped, (groups * width, channels // groups, *kernel))
+    flat = ctx.reshape(swapped, (groups * width, share, *kernel))
     return cut(ctx, flat, {k + 2: (n - 1, -1, -1) for k, n in enumerate(kernel) if n != 1})
 
 
@@ -238,5 +270,5 @@ def max_unpool(
     wanted = ctx.dims(shape, "output_shape")
     if len(wanted) != len(full):
         raise ctx.refused(f"an output_shape of {len(wanted)} extents")
-    more = [ctx.static(n - m, "its shape") for n, m in zip(wanted, full, strict=True)]
+    more = [n - m for n, m in zip(wanted, full, strict=True)]
     return fitted(ctx, out, [0] * len(full), more, 0)
