@@ -111,9 +111,55 @@ def samplings() -> Iterator[tuple[str, Case]]:
                     f"{mode} {extents}",
                     Case([node("GridSample", "x g", mode=mode)], shapes, many),
                 )
+    for groups, moved in ((1, 1), (2, 1), (1, 2), (2, 2)):
+        way: dict[str, Any] = {
+            "group": groups,
+            "offset_group": moved,
+            "strides": [2, 1],
+            "pads": [1] * 4,
+        }
+        shapes = {"x": ("n", "c", "h", "w"), "w": ("o", "i", "k", "l"), "b": ("o",)}
+        shapes |= {"p": ("n", "t", "y", "z"), "m": ("n", "u", "y", "z")}
+        many = []
+        for z in IMAGES:
+            k, m = z["k"], z["l"]
+            more = {"c": 2 * z["c"], "i": 2 * z["c"] // groups, "o": 2 * z["o"], "n": z["n"]}
+            more |= {"t": 2 * moved * k * m, "u": moved * k * m, "y": (z["h"] + 2 - k) // 2 + 1}
+            many.append({**z, **more, "z": z["w"] + 3 - m})
+        nodes = [node("DeformConv", "x w p b m", **way)]
+        yield f"deformed {way}", Case(nodes, shapes, many)
 
 
-FAMILIES = (convolutions, transposes, samplings)
+def recurrents() -> Iterator[tuple[str, Case]]:
+    """Recurrent layers all of whose extents are free; a state's size is an attribute or free."""
+    steps = [(1, 1, 1, 1), (5, 2, 3, 4), (3, 1, 8, 1), (9, 3, 2, 17)]
+    gates = {"RNN": 1, "GRU": 3, "LSTM": 4}
+    extras = ("", "b", "b l", "b l h", "b l h c p")
+    ways = {"forward": 1, "reverse": 1, "bidirectional": 2}
+    for op, given, told, (way, d) in product(gates, extras, (False, True), ways.items()):
+        names = given.replace(" c p", "" if op != "LSTM" else " c p").split()
+        inputs = ["x", "w", "r", *names]
+        turned = told and "l" not in names
+        state: Any = ("n", "d", "h") if turned else ("d", "n", "h")
+        shapes: dict[str, Any] = {"x": ("n", "t", "i") if turned else ("t", "n", "i")}
+        shapes |= {"w": ("d", "g", "i"), "r": ("d", "g", "h"), "b": ("d", "twice"), "l": ("n",)}
+        shapes |= {"h": state, "c": state, "p": ("d", "thrice")}
+        attributes: dict[str, Any] = {"direction": way, "layout": int(turned)}
+        attributes |= {"linear_before_reset": int(told)} if op == "GRU" else {}
+        attributes |= {"hidden_size": 6} if told else {}
+        sizes = []
+        for t, n, i, own in steps:
+            h = 6 if told else own
+            counts = {"g": gates[op] * h, "twice": 2 * gates[op] * h, "thrice": 3 * h}
+            sizes.append({"t": t, "n": n, "i": i, "h": h, "d": d, **counts})
+        outputs = "y e f" if op == "LSTM" else "y e"
+        nodes = [node(op, " ".join(inputs), outputs, **attributes)]
+        shapes = {k: shapes[k] for k in inputs}
+        case = Case(nodes, shapes, sizes, (), outputs.split(), 22, {"l": np.int32})
+        yield f"{op} {given} {way} {told}", case
+
+
+FAMILIES = (convolutions, transposes, samplings, recurrents)
 CASES = {name: case for family in FAMILIES for name, case in family()}
 
 

@@ -20,11 +20,11 @@ from typing import Any
 import numpy as np
 
 from minicc.errors import CompilerBug, UnsupportedError, UserError
-from minicc.frontends.onnx.dims import compute_dims, is_size
+from minicc.frontends.onnx.dims import compute_dims, is_size, ratio
 from minicc.frontends.onnx.ratios import Ratio, compute_ratios
 from minicc.frontends.onnx.reader import Node
 from minicc.ir import graph
-from minicc.ir.affine import Dim, minimum, symbols
+from minicc.ir.affine import Dim, floordiv, minimum, symbols
 from minicc.ir.build import Builder
 from minicc.ir.core import Array, Literal, Op, Region, Value
 from minicc.ir.graph.demands import natural_numbers
@@ -165,27 +165,11 @@ class Context:
         return x if wanted == x.type.shape else self.emit(graph.Reshape, x, shape=wanted)
 
     def taken_as(self, x: Value, shape: Iterable[Dim]) -> Value:
-        """`x` with the extents that it must have; those that are free must be equal to these.
-
-        MC0128 where one is another.
-        """
-        wanted = tuple(shape)
-        for own, n in zip(x.type.shape, wanted, strict=True):
-            self.require(own, n, f"{x.type} where {show(wanted)} is wanted")
-        return self.reshape(x, wanted)
-
-    def require(self, left: Dim, right: Dim, text: str) -> None:
-        """Take two extents to be equal, which guards the program; MC0128 where they are not.
-
-        MC0225 where data decide one: the host runs the node then.
-        """
-        if left == right:
-            return
-        if differ(left, right):
-            raise self.refused(text)
-        if self.decides(left, right):
-            raise self.free([left, right])
-        self.demands[left, right] = None
+        """`x` with the extents that it has by the rules of the operator; MC0128 if it can't."""
+        own, wanted = x.type.shape, tuple(shape)
+        if len(own) != len(wanted) or any(map(differ, own, wanted)):
+            raise self.refused(f"{x.type} where it wants {show(wanted)}")
+        return self.reshape(x, map(self.demand, own, wanted))
 
     def cast(self, x: Value, element: DType) -> Value:
         """`x` as another element type; itself where that is its own."""
@@ -334,6 +318,34 @@ class Context:
         if not isinstance(dim, int):
             raise self.free([dim], what)
         return dim
+
+    def quotient(self, whole: Dim, part: Dim, what: str) -> Dim:
+        """How many times a part goes into a whole, without a rest; MC0128 where there is one.
+
+        That there is none of sizes that are free becomes a demand.
+        """
+        if isinstance(whole, int) and isinstance(part, int):
+            if part < 1 or whole % part:
+                raise self.refused(f"{whole} {what} {part}")
+            return whole // part
+        found = ratio([whole], [part])
+        found = floordiv(whole, part) if found is None else found
+        self.demand(found * part, whole)
+        return found
+
+    def demand(self, extent: Dim, wanted: Dim) -> Dim:
+        """The extent that another is by the rules of the operator, which sizes have to fulfil.
+
+        MC0128 where they can't, and MC0225 where data decide one: the host runs the node then.
+        """
+        if extent == wanted:
+            return wanted
+        if differ(extent, wanted):
+            raise self.refused(f"{extent} and {wanted} are not equal")
+        if self.decides(extent, wanted):
+            raise self.free([extent, wanted])
+        self.demands[extent, wanted] = None
+        return wanted
 
     def extent(self, dim: Dim, like: Value | DType) -> Value:
         """A dimension as a tensor of rank 0 with the element type of `like`."""

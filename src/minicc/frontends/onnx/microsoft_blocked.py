@@ -23,11 +23,12 @@ from minicc.frontends.onnx.microsoft_common import (
 )
 from minicc.frontends.onnx.microsoft_linear import fused
 from minicc.frontends.onnx.ops_movement import cut
+from minicc.frontends.onnx.ops_transposed import fitted
 from minicc.frontends.onnx.ops_window import conv
 from minicc.frontends.onnx.reader import Node
 from minicc.frontends.onnx.registry import operator
-from minicc.ir import graph
-from minicc.ir.core import Literal, Value
+from minicc.ir.core import Value
+from minicc.ir.graph.shapes import differ
 from minicc.target import Target
 
 _BLOCKED = f"{DOMAIN}.nchwc"
@@ -39,30 +40,20 @@ def block_size() -> int:
     return max(8, Target.host().lanes(32))
 
 
-def _spread(ctx: Context, x: Value, channels: int) -> Value:
-    """`x` with channels of zeros added, so that it has as many."""
-    lack = channels - ctx.static(x.type.shape[1], "the number of channels")
-    if not lack:
-        return x
-    zero = Literal(np.zeros((), x.type.dtype.numpy))
-    rest = (0,) * (x.type.rank - 2)
-    return ctx.emit(graph.Pad, x, low=(0, 0, *rest), high=(0, lack, *rest), value=zero)
-
-
 @operator(f"{_BLOCKED}.ReorderInput", attributes="channels_last")
 def reorder_input(ctx: Context, node: Node, x: Value) -> Value:
     """Put channels in blocks."""
     x = channels_first(ctx, x) if flag(node, "channels_last") else x
-    channels = ctx.static(x.type.shape[1], "the number of channels")
-    return _spread(ctx, x, -(-channels // block_size()) * block_size())
+    rest = x.type.rank - 2
+    return fitted(ctx, x, (0,) * (rest + 1), (-x.type.shape[1] % block_size(), *(0,) * rest), 1)
 
 
 @operator(f"{_BLOCKED}.ReorderOutput", attributes="channels channels_last")
 def reorder_output(ctx: Context, node: Node, x: Value) -> Value:
     """Take channels out of their blocks, without those that fill them up."""
     channels = node.integer("channels", 0)
-    held = ctx.static(x.type.shape[1], "the number of channels")
-    if not 0 < channels <= held:
+    held = x.type.shape[1]
+    if channels < 1 or (isinstance(held, int) and channels > held):
         raise ctx.wrong(f"attribute channels is {channels} of {held} channels")
     out = cut(ctx, x, {1: (0, channels, 1)})
     return channels_last(ctx, out) if flag(node, "channels_last") else out
@@ -75,17 +66,20 @@ def _weights(ctx: Context, w: Value) -> Value:
     """
     if w.type.rank < 3:
         raise ctx.refused("Conv wants weights of [O, I, spatial...]")
-    outer, inner, *rest = (ctx.static(n, "the weights' shape") for n in w.type.shape)
+    outer, inner, *rest = w.type.shape
     block = block_size()
-    if outer % block:
+    blocks = outer // block
+    if differ(blocks * block, outer):
         hint = "save it on a machine like this, or without the optimisations of layouts"
         raise ctx.unsupported(f"{outer} channels that lie in blocks of another machine", hint)
     axes = range(2, 2 + len(rest))
-    if inner % block:
-        laid = ctx.reshape(w, (outer // block, inner, *rest, block))
+    if isinstance(inner, int) and inner % block:
+        laid = ctx.reshape(w, (blocks, inner, *rest, block))
         turned = permuted(ctx, laid, (0, laid.type.rank - 1, 1, *axes))
     else:
-        laid = ctx.reshape(w, (outer // block, inner // block, *rest, block, block))
+        # input channels of a free number are taken to fill blocks
+        inner = ctx.quotient(inner, block, "channels in blocks of")
+        laid = ctx.reshape(w, (blocks, inner, *rest, block, block))
         last = laid.type.rank - 1
         turned = permuted(ctx, laid, (0, last, 1, last - 1, *axes))
     return ctx.reshape(turned, w.type.shape)

@@ -16,6 +16,7 @@ from minicc.frontends.onnx.ops_recurrent import Recurrent, layer
 from minicc.frontends.onnx.reader import Node
 from minicc.frontends.onnx.registry import operator
 from minicc.ir import graph
+from minicc.ir.affine import Dim
 from minicc.ir.core import Value
 from minicc.ir.types import F32, I32
 
@@ -48,8 +49,8 @@ def dynamic_quantize_lstm(
     """An LSTM whose weights are quantised, and its inputs and states when it runs."""
 
     def products(
-        ctx: Context, k: int, x: Value, w: Value, r: Value, gates: int
-    ) -> tuple[Value, Recurrent, int]:
+        ctx: Context, k: int, x: Value, w: Value, r: Value, each: tuple[int, Dim]
+    ) -> tuple[Value, Recurrent]:
         def quantised(a: Value, weights: Value, scale: Value) -> Value:
             whole, a_scale, a_zero = all_of(ctx, node, "DynamicQuantizeLinear", a)
             less = ctx.emit(graph.Sub, ctx.cast(whole, I32), ctx.cast(a_zero, I32))
@@ -61,15 +62,14 @@ def dynamic_quantize_lstm(
             own = ctx.reshape(cut(ctx, v, {0: (k, k + 1, 1)}), v.type.shape[1:])
             return ctx.emit(graph.Sub, ctx.cast(own, I32), ctx.cast(_row(ctx, zero, k), I32))
 
-        hidden = ctx.static(r.type.shape[1], "the size of the state")
         weights, recurrent = less_zero(w, w_zero), less_zero(r, r_zero)
 
         def product(h: Value, first: int, last: int) -> Value:
             out = quantised(h, recurrent, _row(ctx, r_scale, k))
-            out = ctx.reshape(out, (*h.type.shape[:2], gates, hidden))
+            out = ctx.reshape(out, (*h.type.shape[:2], *each))
             return cut(ctx, out, {2: (first, last, 1)})
 
-        return quantised(x, weights, _row(ctx, w_scale, k)), product, hidden
+        return quantised(x, weights, _row(ctx, w_scale, k)), product
 
     inner = replace(node, op="LSTM")
-    return layer(ctx, inner, (x, w, r, b), lengths, (h, c), p, products)
+    return layer(ctx, inner, (x, w, r, b), lengths, (h, c), p, products, True)

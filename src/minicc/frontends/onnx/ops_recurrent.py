@@ -11,10 +11,9 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
 from minicc.frontends.onnx.context import Context
 from minicc.frontends.onnx.ops_activation import sigmoid_of, softplus_of
+from minicc.frontends.onnx.ops_movement import cut
 from minicc.frontends.onnx.reader import Node
 from minicc.frontends.onnx.registry import operator
 from minicc.frontends.onnx.scans import Loop, emit_scan
@@ -27,9 +26,9 @@ Activation = Callable[[Value], Value]
 State = tuple[Value, ...]
 # What the state adds to the gates from one before another: [1, batch, gates, hidden].
 Recurrent = Callable[[Value, int, int], Value]
-# What the inputs add to all gates side by side, what the state does, and the state's size; for a
-# direction, the inputs, both weights, and the number of gates.
-Products = Callable[[Context, int, Value, Value, Value, int], tuple[Value, Recurrent, int]]
+# What the inputs add to all gates side by side, and what the state does; for a direction, the
+# inputs, both weights, and the number of gates and of a state's elements.
+Products = Callable[[Context, int, Value, Value, Value, tuple[int, Dim]], tuple[Value, Recurrent]]
 
 _SHARED = "activation_alpha activation_beta activations clip direction hidden_size layout"
 _BEFORE_7 = " output_sequence"
@@ -55,7 +54,7 @@ class Cell:
 
     ctx: Context
     node: Node
-    hidden: int
+    hidden: Dim
     activations: Sequence[Activation]
     product: Recurrent
     recurrent_bias: Value | None  # [gates, hidden], where it is not part of the inputs' product
@@ -64,7 +63,7 @@ class Cell:
     def gate(self, gates: Value, k: int) -> Value:
         """One of the gates; theirs is the axis before the last."""
         *outer, _, hidden = gates.type.shape
-        one = _cut(self.ctx, gates, len(outer), k, k + 1)
+        one = cut(self.ctx, gates, {len(outer): (k, k + 1, 1)})
         return self.ctx.reshape(one, (*outer, hidden))
 
     def activate(self, k: int, x: Value) -> Value:
@@ -92,28 +91,19 @@ Step = Callable[[Cell, Value, State], State]
 
 
 def float_products(
-    ctx: Context, k: int, x: Value, w: Value, r: Value, gates: int
-) -> tuple[Value, Recurrent, int]:
+    ctx: Context, k: int, x: Value, w: Value, r: Value, each: tuple[int, Dim]
+) -> tuple[Value, Recurrent]:
     """The products of a direction with weights in floats: [directions, gates, ...] each."""
-    hidden = ctx.static(r.type.shape[-1], "the size of the state")
-    weights, recurrent = (ctx.reshape(_cut(ctx, v, 0, k, k + 1), v.type.shape[1:]) for v in (w, r))
-    rows = ctx.reshape(recurrent, (gates, hidden, hidden))
+    weights, recurrent = (
+        ctx.reshape(cut(ctx, v, {0: (k, k + 1, 1)}), v.type.shape[1:]) for v in (w, r)
+    )
+    rows = ctx.reshape(recurrent, (*each, each[1]))
 
     def product(h: Value, first: int, last: int) -> Value:
-        some = _cut(ctx, rows, 0, first, last)
+        some = cut(ctx, rows, {0: (first, last, 1)})
         return ctx.emit(graph.Contract, h, some, equation="tbh,gjh->tbgj")
 
-    return ctx.emit(graph.Contract, x, weights, equation="tbi,gi->tbg"), product, hidden
-
-
-def _cut(ctx: Context, x: Value, axis: int, start: int, stop: int) -> Value:
-    shape = x.type.shape
-    if (start, stop) == (0, shape[axis]):
-        return x
-    starts, stops = [0] * len(shape), list(shape)
-    starts[axis], stops[axis] = start, stop
-    steps = (1,) * len(shape)
-    return ctx.emit(graph.Slice, x, starts=tuple(starts), stops=tuple(stops), steps=steps)
+    return ctx.emit(graph.Contract, x, weights, equation="tbi,gi->tbg"), product
 
 
 def _rnn_step(cell: Cell, x: Value, state: State) -> State:
@@ -211,24 +201,45 @@ def layer(
     states: Sequence[Value | None],
     peepholes: Value | None = None,
     products: Products = float_products,
+    transposed: bool = False,
 ) -> tuple[Value, ...]:
-    """All directions of a layer: the states of all steps, and the last of each state."""
+    """All directions of a layer: the states of all steps, and the last of each state.
+
+    Weights are [directions, gates, elements], the last two the other way round if `transposed`.
+    """
     element = tensors[0].type.dtype
 
     def wide(v: Value) -> Value:
         return ctx.cast(v, F32) if element in (F16, BF16) else v
 
     x, w, r = map(wide, tensors[:3])
-    b, *given = (None if v is None else wide(v) for v in (tensors[3], *states))
+    b, p, *given = (None if v is None else wide(v) for v in (tensors[3], peepholes, *states))
     batch_first = bool(node.integer("layout", 0))
     x = _swapped(ctx, x, batch_first)
+    given = [None if s is None else _swapped(ctx, s, batch_first) for s in given]
+    ways = _directions(ctx, node)
+    count, batch, gates = len(ways), x.type.shape[1], _KINDS[node.op].gates
+    if any(v.type.rank != 3 for v in (x, w, r)):
+        raise ctx.refused("it wants inputs and weights of rank 3")
+    hidden: Dim = node.integer("hidden_size", 0) or r.type.shape[1 if transposed else 2]
+
+    def fitting(v: Value | None, *shape: Dim) -> Value | None:
+        return None if v is None else ctx.taken_as(v, shape)
+
+    def weights(v: Value, elements: Dim) -> Value:
+        sides = (gates * hidden, elements)
+        return ctx.taken_as(v, (count, *(reversed(sides) if transposed else sides)))
+
+    w, r = weights(w, x.type.shape[2]), weights(r, hidden)
+    b, p = fitting(b, count, 2 * gates * hidden), fitting(p, count, 3 * hidden)
+    given = [fitting(s, count, batch, hidden) for s in given]
+    lengths = fitting(lengths, batch)
     inside = _inside(ctx, lengths, x.type.shape[0])
     whole: list[Value] = []
     last: list[State] = []
-    for k, backwards in enumerate(_directions(ctx, node, w)):
-        start = [None if s is None else _swapped(ctx, s, batch_first) for s in given]
-        cell, product = _cell(ctx, node, k, (x, w, r, b), peepholes, products)
-        state = tuple(_direction(ctx, s, k, cell, x) for s in start)
+    for k, backwards in enumerate(ways):
+        cell, product = _cell(ctx, node, k, hidden, (x, w, r, b, p), products)
+        state = tuple(_direction(ctx, s, k, cell, x) for s in given)
         *ends, rows = _steps(cell, product, state, backwards, inside)
         last.append(tuple(ends))
         whole.append(rows)
@@ -249,14 +260,12 @@ def _joined(ctx: Context, values: Sequence[Value], axis: int) -> Value:
     return values[0] if len(values) == 1 else ctx.emit(graph.Concat, tuple(values), axis=axis)
 
 
-def _directions(ctx: Context, node: Node, w: Value) -> tuple[bool, ...]:
+def _directions(ctx: Context, node: Node) -> tuple[bool, ...]:
     """Whether each direction goes backwards."""
     name = node.text("direction", "forward")
     found = {"forward": (False,), "reverse": (True,), "bidirectional": (False, True)}.get(name)
     if found is None:
         raise ctx.wrong(f"attribute direction is {name!r}, not forward, reverse or bidirectional")
-    if w.type.rank != 3 or w.type.shape[0] != len(found):
-        raise ctx.refused(f"weights {w.type} for the direction {name}")
     return found
 
 
@@ -276,23 +285,21 @@ def _cell(
     ctx: Context,
     node: Node,
     k: int,
-    tensors: tuple[Value, Value, Value, Value | None],
-    peepholes: Value | None,
+    hidden: Dim,
+    tensors: tuple[Value, Value, Value, Value | None, Value | None],
     products: Products,
 ) -> tuple[Cell, Value]:
     """One direction's cell, and what inputs add to its gates: [steps, batch, gates, hidden]."""
-    x, w, r, b = tensors
-    kind = _KINDS[node.op]
-    product, step, hidden = products(ctx, k, x, w, r, kind.gates)
-    width = kind.gates * hidden
-    if node.integer("hidden_size", hidden) != hidden or product.type.shape[2] != width:
-        raise ctx.refused(f"weights {r.type} for a state of {node.integer('hidden_size', hidden)}")
-    each = (kind.gates, hidden)
+    x, w, r, b, p = tensors
+    each = (_KINDS[node.op].gates, hidden)
+    width = each[0] * hidden
+    product, step = products(ctx, k, x, w, r, each)
     apart = None
     if b is not None:
-        row = _cut(ctx, b, 0, k, k + 1)
+        row = cut(ctx, b, {0: (k, k + 1, 1)})
         both = [
-            ctx.reshape(_cut(ctx, row, 1, n * width, (n + 1) * width), (width,)) for n in (0, 1)
+            ctx.reshape(cut(ctx, row, {1: (n * width, (n + 1) * width, 1)}), (width,))
+            for n in (0, 1)
         ]
         if node.op == "GRU" and node.integer("linear_before_reset", 0):
             product = ctx.emit(graph.Add, product, both[0])
@@ -300,11 +307,11 @@ def _cell(
         else:
             product = ctx.emit(graph.Add, product, ctx.emit(graph.Add, *both))
     elif node.op == "GRU" and node.integer("linear_before_reset", 0):
-        apart = ctx.constant(np.zeros(each, x.type.dtype.numpy))
+        apart = ctx.emit(graph.Broadcast, ctx.scalar(0, x), shape=each)
     holes: tuple[Value, ...] = ()
-    if peepholes is not None:
-        row = ctx.cast(_cut(ctx, peepholes, 0, k, k + 1), x.type.dtype)
-        holes = tuple(_cut(ctx, row, 1, n * hidden, (n + 1) * hidden) for n in range(3))
+    if p is not None:
+        row = ctx.cast(cut(ctx, p, {0: (k, k + 1, 1)}), x.type.dtype)
+        holes = tuple(cut(ctx, row, {1: (n * hidden, (n + 1) * hidden, 1)}) for n in range(3))
     cell = Cell(ctx, node, hidden, _activations(ctx, node, k), step, apart, holes)
     return cell, ctx.reshape(product, (*x.type.shape[:2], *each))
 
@@ -312,7 +319,7 @@ def _cell(
 def _direction(ctx: Context, state: Value | None, k: int, cell: Cell, x: Value) -> Value:
     """The state that a direction begins with: zeros where it is not given."""
     if state is not None:
-        return _cut(ctx, state, 0, k, k + 1)
+        return cut(ctx, state, {0: (k, k + 1, 1)})
     shape = (1, x.type.shape[1], cell.hidden)
     return ctx.emit(graph.Broadcast, ctx.scalar(0, x), shape=shape)
 

@@ -14,13 +14,14 @@ from minicc.frontends.onnx.context import Context
 from minicc.frontends.onnx.lazy import Lazy
 from minicc.frontends.onnx.ops_movement import cut
 from minicc.frontends.onnx.ops_normalize import per_channel
+from minicc.frontends.onnx.ops_window import with_kernel
 from minicc.frontends.onnx.reader import Node
 from minicc.frontends.onnx.registry import operator
 from minicc.ir import graph
-from minicc.ir.affine import Dim
+from minicc.ir.affine import Dim, number
 from minicc.ir.core import Array, Op, Value
 from minicc.ir.graph.shapes import Shape
-from minicc.ir.types import BF16, F16, F32, F64, I64
+from minicc.ir.types import BF16, F16, F32, F64, I64, static_shape
 
 _ALPHA = -0.75  # of cubic interpolation
 
@@ -257,21 +258,27 @@ def _free_points(ctx: Context, extents: Sequence[Dim], corners: bool, like: Valu
     return ctx.emit(graph.Concat, tuple(columns), axis=1)
 
 
-def _grid(ctx: Context, at: Array, axis: int, stride: int, shape: Shape, like: Value) -> Value:
-    """Where the taps of an axis are, for each tap of a kernel and each place that it stands at."""
+def _grid(ctx: Context, axis: int, steps: tuple[int, int, int], shape: Shape, like: Value) -> Value:
+    """Where the taps of an axis are, for each tap of a kernel and each place that it stands at.
+
+    `steps` are from tap to tap and from place to place, and from the first element to the first.
+    """
     rank = len(shape) // 2
-    count = shape[rank + axis]
-    first = at.reshape(-1, *(1,) * (2 * rank - axis - 1))
-    after = (1,) * (rank - axis - 1)
-    sides = [n for n in shape if isinstance(n, int)]
-    if isinstance(count, int) and len(sides) == 2 * rank:
-        whole = first + (np.arange(count) * stride).reshape(-1, *after)
-        flat = np.broadcast_to(whole, sides).reshape(1, -1)
+    apart, stride, start = steps
+    known = all(isinstance(n, int) for n in shape)
+
+    def line(axis: int) -> Any:
+        column = (shape[axis], *(1,) * (2 * rank - axis - 1))
+        if known:
+            return np.arange(number(shape[axis])).reshape(static_shape(column))
+        return Lazy(ctx, ctx.emit(graph.Iota, shape=column, axis=0, dtype=like.type.dtype))
+
+    whole = line(axis) * apart + start + line(rank + axis) * stride
+    if known:
+        flat = np.broadcast_to(whole, static_shape(shape)).reshape(1, -1)
         return ctx.constant(flat.astype(like.type.dtype.numpy))
-    step = ctx.emit(graph.Iota, shape=(count, *after), axis=0, dtype=like.type.dtype)
-    start = ctx.constant(first.astype(like.type.dtype.numpy))
-    line = ctx.emit(graph.Add, start, _op(ctx, graph.Mul, step, stride))
-    return ctx.reshape(ctx.emit(graph.Broadcast, line, shape=shape), (1, graph.product(shape)))
+    wide = ctx.emit(graph.Broadcast, whole.value, shape=shape)
+    return ctx.reshape(wide, (1, graph.product(shape)))
 
 
 @operator("DeformConv", attributes="dilations group kernel_shape offset_group pads strides")
@@ -286,32 +293,33 @@ def deform_conv(
 ) -> Value:
     """A convolution whose taps are moved by offsets, and weighted by a mask."""
     rank = x.type.rank - 2
-    batch, channels = x.type.shape[0], ctx.static(x.type.shape[1], "the number of channels")
-    outputs, width, *kernel = (ctx.static(n, "the weights' shape") for n in w.type.shape)
+    batch, channels = x.type.shape[:2]
+    outputs, width, *kernel = with_kernel(ctx, node, w).type.shape
     counts: Shape = offset.type.shape[2:]
     groups, moved = node.integer("group", 1), node.integer("offset_group", 1)
     strides = node.integers("strides") or (1,) * rank
     dilations = node.integers("dilations") or (1,) * rank
     pads = node.integers("pads") or (0,) * (2 * rank)
-    taps, points = prod(kernel), graph.product(counts)
-    if groups < 1 or moved < 1 or channels % moved or width * groups != channels:
-        raise ctx.refused(f"{groups} groups and {moved} groups of offsets")
+    taps, points = graph.product(tuple(kernel)), graph.product(counts)
+    ctx.demand(channels, width * groups)
+    share = ctx.quotient(channels, moved, "channels, while the number of groups of offsets is")
+    filters = ctx.quotient(outputs, groups, "filters, while the number of groups is")
     apart = ctx.reshape(offset, (batch * moved, taps, rank, points))
     places: list[Value] = []
     for axis in range(rank):
         here = ctx.reshape(
             cut(ctx, apart, {2: (axis, axis + 1, 1)}), (batch * moved, taps * points)
         )
-        at = np.arange(kernel[axis]) * dilations[axis] - pads[axis]
-        grid = _grid(ctx, at, axis, strides[axis], (*kernel, *counts), here)
+        steps = (dilations[axis], strides[axis], -pads[axis])
+        grid = _grid(ctx, axis, steps, (*kernel, *counts), here)
         places.append(ctx.emit(graph.Add, here, grid))
-    image = ctx.reshape(x, (batch * moved, channels // moved, *x.type.shape[2:]))
+    image = ctx.reshape(x, (batch * moved, share, *x.type.shape[2:]))
     found = sampled(ctx, image, places, "linear", "zeros", True)
     if mask is not None:
         shown = ctx.reshape(mask, (batch * moved, 1, taps * points))
         found = ctx.emit(graph.Mul, found, shown)
     found = ctx.reshape(found, (batch, groups, width, taps, points))
-    weights = ctx.reshape(w, (groups, outputs // groups, width, taps))
+    weights = ctx.reshape(w, (groups, filters, width, taps))
     out = ctx.emit(graph.Contract, found, weights, equation="ngctp,goct->ngop")
     out = ctx.reshape(out, (batch, outputs, *counts))
     return out if b is None else ctx.emit(graph.Add, out, per_channel(ctx, b, out))
