@@ -128,6 +128,10 @@ def windows() -> Iterator[tuple[str, Case]]:
         if op == "AveragePool":
             attributes["count_include_pad"] = k % 2
         yield f"{op} {attributes}", Case([node(op, "x", **attributes)], {"x": NCHW}, IMAGES)
+    for op, s in product(("MaxPool", "AveragePool", "LpPool"), (3, 400)):
+        attributes = {"kernel_shape": [400, 2], "strides": [s, 1], "ceil_mode": 1}
+        attributes |= {"pads": [399, 0, 2, 0]} if s == 3 else {}
+        yield f"{op} of all {s}", Case([node(op, "x", **attributes)], {"x": NCHW}, IMAGES)
     more: dict[str, dict[str, Any]] = {
         "AveragePool": {"dilations": [2, 1], "pads": [1, 1, 1, 1], "strides": [1, 2]},
         "MaxPool": {"dilations": [2, 2], "ceil_mode": 1, "strides": [2, 2]},
@@ -449,3 +453,12 @@ CASES = {name: case for family in FAMILIES for name, case in family()}
 @pytest.mark.parametrize("name", part(CASES, 8))
 def test_one_program_gives_what_the_model_with_numbers_means(name: str) -> None:
     check(CASES[name])
+
+
+def test_a_window_larger_than_its_tensor_takes_no_memory_for_what_is_not_there() -> None:
+    pool = node("AveragePool", "x", kernel_shape=[1 << 20] * 2, strides=[1 << 20] * 2, ceil_mode=1)
+    case = Case([pool], {"x": NCHW}, ())
+    session = InferenceSession(model_of(case).SerializeToString())
+    feed = feed_of(case, {"n": 2, "h": 5, "w": 7})
+    wanted = feed["x"].mean((2, 3), keepdims=True)
+    np.testing.assert_allclose(session.run(None, feed)[0], wanted, rtol=1e-5)

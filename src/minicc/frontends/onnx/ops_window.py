@@ -20,7 +20,7 @@ from minicc.frontends.onnx.reader import Node
 from minicc.frontends.onnx.registry import operator
 from minicc.frontends.onnx.widen import widened
 from minicc.ir import graph
-from minicc.ir.affine import Dim, ceildiv, maximum, minimum, number
+from minicc.ir.affine import Dim, ceildiv, maximum, minimum, number, typical
 from minicc.ir.affine_facts import at_least
 from minicc.ir.arith import identity_of
 from minicc.ir.core import Array, Literal, Value
@@ -125,14 +125,33 @@ def padded(ctx: Context, x: Value, low: Shape, high: Shape, value: Literal) -> V
     return ctx.emit(graph.Pad, x, low=(0, 0, *low), high=(0, 0, *high), value=value)
 
 
+def _taps(ctx: Context, n: Dim, frame: Frame, axis: int) -> tuple[Dim, Dim]:
+    """The taps of windows that are not in the padding after for all of them, and what these reach.
+
+    A window may be much larger than a tensor, which is not padded to its size then.
+    """
+    size, dilation, stride = frame.size[axis], frame.dilations[axis], frame.strides[axis]
+    before, reached = n + frame.low[axis], frame.reached[axis]
+    span = (size - 1) * dilation + 1
+    if not isinstance(span, int) or typical(before) >= span:
+        return size, reached
+    room = before + reached - span
+    if not at_least(room, 0):
+        ctx.demand(minimum(room, 0), 0)
+    taps, last = minimum(size, ceildiv(before, dilation)), room // stride
+    return taps, maximum(last * stride + (taps - 1) * dilation + 1 - before, 0)
+
+
 def _window(ctx: Context, x: Value, frame: Frame, combine: str) -> Value:
     """Pad with what changes nothing and combine each window."""
-    x = padded(ctx, x, frame.low, frame.reached, identity_of(combine, x.type.dtype))
+    axes = enumerate(x.type.shape[2:])
+    taps, after = zip(*[_taps(ctx, n, frame, axis) for axis, n in axes], strict=True)
+    x = padded(ctx, x, frame.low, after, identity_of(combine, x.type.dtype))
     return ctx.emit(
         graph.Window,
         x,
         combine=combine,
-        size=(1, 1, *frame.size),
+        size=(1, 1, *taps),
         strides=(1, 1, *frame.strides),
         dilations=(1, 1, *frame.dilations),
     )

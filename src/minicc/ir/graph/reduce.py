@@ -11,10 +11,11 @@ from typing import Any
 
 import numpy as np
 
+from minicc.ir.affine import Dim
 from minicc.ir.arith import COMBINERS, identity_of, reduce_array, widened
 from minicc.ir.core import Op, RunRegion, Value
 from minicc.ir.graph.shapes import window_extent
-from minicc.ir.types import DType, TensorType
+from minicc.ir.types import DType, TensorType, static_shape
 
 
 def check_combiner(opname: str, combine: str, element: DType) -> None:
@@ -61,7 +62,7 @@ class Window(Op, name="graph.window"):
 
     x: Value
     combine: str
-    size: tuple[int, ...]
+    size: tuple[Dim, ...]
     strides: tuple[int, ...]
     dilations: tuple[int, ...]
 
@@ -80,7 +81,7 @@ class Window(Op, name="graph.window"):
         out = np.full(t.extents, first)
         combine = COMBINERS[self.combine].compute
         with np.errstate(all="ignore"):
-            for tap in itertools.product(*map(range, self.size)):
+            for tap in itertools.product(*map(range, static_shape(self.size))):
                 out = combine(out, x[self._seen_by(tap, t.extents)])
             return (np.asarray(out, t.dtype.numpy),)
 
