@@ -13,7 +13,7 @@ Channels-last makes each convolution a contraction whose innermost run of its in
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from typing import Any
 
 from minicc.ir import graph
@@ -33,8 +33,28 @@ def _channels_last(function: Function) -> Function:
 def plan_layout(function: Function) -> dict[Value, int]:
     """The values to hold channels-last, each with how many axes its channels are.
 
-    Grown forward from convolutions through ops that can follow.
+    Grown forward through ops that can follow: from convolutions, and from transposes that put
+    channels first on the way to one.
     """
+    starts = {op.result for op in function.body.ops if _puts_first(op)}
+    if starts:
+        grown, wanted = _grown(function, starts), set[Value]()
+        for op in reversed(function.body.ops):
+            if isinstance(op, graph.Conv):
+                wanted.add(op.x)
+            elif not wanted.isdisjoint(op.results):
+                wanted.update(v for v in op.operands if v in grown)
+        starts &= wanted
+    return _grown(function, starts)
+
+
+def _puts_first(op: Op) -> bool:
+    """Whether an op makes channels of the last axis, which so lie as they are wanted."""
+    return isinstance(op, graph.Transpose) and op.perm == to_first(len(op.perm)) != (0, 1)
+
+
+def _grown(function: Function, starts: Set[Value]) -> dict[Value, int]:
+    """What follows convolutions and some transposes."""
     chosen: dict[Value, int] = {}
     for op in function.body.ops:
         if isinstance(op, graph.Conv):
@@ -44,6 +64,8 @@ def plan_layout(function: Function) -> dict[Value, int]:
             axes = _channel_axes(op, chosen.get(op.x, 0))
             if axes:
                 chosen[op.result] = axes
+            elif op.result in starts:
+                chosen[op.result] = 1
         elif type(op) in _FOLLOW or isinstance(op, graph.Elementwise):
             rank = op.result.type.rank if len(op.results) == 1 else 0
             same = {chosen[v] for v in op.operands if v in chosen and v.type.rank == rank}
@@ -179,7 +201,9 @@ def _reshape(s: _Layouts, op: Any) -> Value:
 
 
 def _transpose(s: _Layouts, op: Any) -> Value:
-    rank, k = op.x.type.rank, s.chosen[op.x]
+    rank, k = op.x.type.rank, s.chosen.get(op.x, 0)
+    if not _channel_axes(op, k):
+        return s.old(op.x)
     order = to_last(rank, k)
     perm = tuple(order.index(op.perm[p]) for p in to_last(rank, s.of(op)))
     return s.b.emit(graph.Transpose, s.new(op.x, k), perm=perm)
