@@ -42,7 +42,7 @@ def plan_layout(function: Function) -> dict[Value, int]:
         for op in reversed(function.body.ops):
             if isinstance(op, graph.Conv):
                 wanted.add(op.x)
-            elif not wanted.isdisjoint(op.results):
+            elif not wanted.isdisjoint(grown.keys() & op.results):
                 wanted.update(v for v in op.operands if v in grown)
         starts &= wanted
     return _grown(function, starts)
@@ -54,7 +54,7 @@ def _puts_first(op: Op) -> bool:
 
 
 def _grown(function: Function, starts: Set[Value]) -> dict[Value, int]:
-    """What follows convolutions and some transposes."""
+    """What follows convolutions and some transposes, but for those of what is turned already."""
     chosen: dict[Value, int] = {}
     for op in function.body.ops:
         if isinstance(op, graph.Conv):
@@ -64,7 +64,7 @@ def _grown(function: Function, starts: Set[Value]) -> dict[Value, int]:
             axes = _channel_axes(op, chosen.get(op.x, 0))
             if axes:
                 chosen[op.result] = axes
-            elif op.result in starts:
+            elif op.result in starts and op.x not in chosen:
                 chosen[op.result] = 1
         elif type(op) in _FOLLOW or isinstance(op, graph.Elementwise):
             rank = op.result.type.rank if len(op.results) == 1 else 0
