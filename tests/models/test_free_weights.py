@@ -8,8 +8,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.models.test_free_axes import Case, check, node
+from tests.models.test_free_axes import Case, check, model_of, node
 from tests.sweeps import part
+
+from minicc.errors import UserError
+from minicc.frontends.onnx.microsoft_blocked import block_size
+from minicc.session import InferenceSession
 
 LINES = [
     {"n": n, "c": c, "h": h, "o": o, "k": k}
@@ -159,10 +163,90 @@ def recurrents() -> Iterator[tuple[str, Case]]:
         yield f"{op} {given} {way} {told}", case
 
 
-FAMILIES = (convolutions, transposes, samplings, recurrents)
+def resizes() -> Iterator[tuple[str, Case]]:
+    """Resizing to sizes that keep the proportions, or with as many taps as a scale wants."""
+    sizes = [
+        {"n": n, "c": 2, "h": h, "w": w, "k": k, "l": m}
+        for n, h, w, k, m in [(1, 9, 7, 4, 5), (2, 1, 5, 3, 1), (1, 16, 33, 5, 40), (1, 6, 6, 9, 9)]
+    ]
+    first = [node("Shape", "z", "t", start=2)]
+    policies = ("stretch", "not_larger", "not_smaller")
+    modes = ("nearest", "linear", "cubic")
+    for policy, mode, antialias, outside in product(policies, modes, (0, 1), (0, 1)):
+        way: dict[str, Any] = {"keep_aspect_ratio_policy": policy, "mode": mode}
+        way |= {"antialias": antialias, "exclude_outside": outside, "axes": [2, 3]}
+        nodes = [*first, node("Resize", "x - - t", **way)]
+        shapes: Any = {"x": ("n", "c", "h", "w"), "z": ("n", "c", "k", "l")}
+        yield f"resized {policy} {mode} {antialias} {outside}", Case(nodes, shapes, sizes)
+    way = {"coordinate_transformation_mode": "tf_crop_and_resize", "mode": "linear"}
+    nodes = [*first, node("Abs", "r", "s"), node("Resize", "x s - t", axes=[2, 3], **way)]
+    shapes = {"x": ("n", "c", "h", "w"), "z": ("n", "c", "k", "l"), "r": ("corners",)}
+    yield "resized to a crop", Case(nodes, shapes, [{**z, "corners": 4} for z in sizes])
+    held = {"s": np.array([1, 1, 1e-12, 1e-3], np.float32)}
+    nodes = [node("Resize", "x - s", coordinate_transformation_mode="asymmetric")]
+    few = [{"n": 1, "c": 1, "h": 3, "w": 2000}]
+    yield "resized to nothing", Case(nodes, {"x": ("n", "c", "h", "w")}, few, held)
+
+
+def rest() -> Iterator[tuple[str, Case]]:
+    """Channels in blocks, ONNX Runtime's other convolutions, and crops."""
+    block, domain = block_size(), "com.microsoft.nchwc"
+    image: Any = {"x": ("n", "c", "h", "w"), "w": ("o", "c", "k", "l"), "b": ("o",)}
+    way: dict[str, Any] = {"domain": domain, "kernel_shape": [3, 3], "activation": "Relu"}
+    many = [{**z, "c": block * z["c"], "o": block * z["o"], "k": 3, "l": 3} for z in IMAGES]
+    yield "blocks", Case([node("Conv", "x w b", pads=[1] * 4, **way)], image, many)
+    nodes = [
+        node("ReorderInput", "x", "a", domain=domain),
+        node("MaxPool", "a", "r", domain=domain, kernel_shape=[2, 2]),
+        node("ReorderOutput", "r", domain=domain, channels=1),
+    ]
+    yield "laid out in blocks", Case(nodes, {"x": image["x"]}, IMAGES)
+    way = {"domain": "com.microsoft", "pads": [3] * 4, "activation": "Relu"}
+    yield "FusedConv", Case([node("FusedConv", "x w b", **way)], image, IMAGES)
+    image = {**image, "x": ("n", "h", "w", "c")}
+    yield "NhwcFusedConv", Case([node("NhwcFusedConv", "x w b", **way)], image, IMAGES)
+    for size in ({}, {"scale": [2, 3]}):
+        way = {"border": [1, 0, 1, 2], **size}
+        yield (
+            f"Crop {size}",
+            Case([node("Crop", "x", **way)], {"x": ("n", "c", "h", "w")}, IMAGES, opset=7),
+        )
+    nodes = [node("ImageScaler", "x", scale=2.0, bias=[1.0, -1.0, 2.0])]
+    yield "ImageScaler", Case(nodes, {"x": ("n", "c", "h", "w")}, IMAGES[:1], opset=7)
+
+
+FAMILIES = (convolutions, transposes, samplings, recurrents, resizes, rest)
 CASES = {name: case for family in FAMILIES for name, case in family()}
 
 
 @pytest.mark.parametrize("name", part(CASES, 2))
 def test_one_program_gives_what_the_model_with_numbers_means(name: str) -> None:
     check(CASES[name])
+
+
+@pytest.mark.parametrize(
+    ("op", "shapes", "way"),
+    [
+        ("Conv", [(1, 2, 3, 4), (5, 2, 3, 2)], {"kernel_shape": [3, 3]}),
+        ("Conv", [(1, 2, 3, 4), (5, 2, 4, 2)], {}),
+        ("Conv", [(1, 2, 3, 4), (5, 2, 0, 2)], {}),
+        ("Conv", [(1, 2, 3, 4), (5, 1, 2, 2)], {"group": 2}),
+        ("ConvTranspose", [(1, 3, 3), (3, 2, 2)], {"group": 2}),
+        ("GridSample", [(1, 2, 3, 4), (1, 2, 3, 3)], {}),
+        ("DeformConv", [(1, 2, 3, 4), (1, 3, 1, 1), (1, 2, 3, 4)], {}),
+        ("CausalConvWithState", [(1, 2, 3), (2, 2, 2)], {}),
+        ("LSTM", [(5, 2, 3), (1, 16, 3), (1, 16, 5)], {"hidden_size": 4}),
+        ("GRU", [(5, 2, 3), (1, 12, 3), (1, 12, 4)], {"direction": "bidirectional"}),
+    ],
+    ids=str,
+)
+def test_sizes_that_do_not_fit_are_refused(op: str, shapes: Any, way: Any) -> None:
+    names = [f"x{k}" for k in range(len(shapes))]
+    pairs = list(zip(names, shapes, strict=True))
+    free = {name: [f"{name}_{k}" for k in range(len(shape))] for name, shape in pairs}
+    case = Case([node(op, " ".join(names), **way)], free, (), opset=27)
+    session = InferenceSession(model_of(case).SerializeToString())
+    assert not session.facts.sized
+    feed = {name: np.ones(shape, np.float32) for name, shape in pairs}
+    with pytest.raises(UserError, match=rf"MC0142[\s\S]*at: {op}"):
+        session.run(None, feed)

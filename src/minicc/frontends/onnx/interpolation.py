@@ -5,7 +5,7 @@ These are numbers where the extents are, and else what `Lazy` makes of the same 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -80,8 +80,18 @@ _NEAREST: dict[str, Callable[[Any], Any]] = {
 }
 
 
-def taps_of(axis: Axis, x: Any) -> Taps:
-    """The taps of elements `x` of the result, as floats; ValueError for an unknown mode."""
+def reach_of(mode: str) -> int:
+    """How many elements on each side a mode blends at a scale of 1."""
+    return {"nearest": 0, "linear": 1}.get(mode, 2)
+
+
+def taps_of(
+    axis: Axis, x: Any, offsets: Iterable[Any] | None = None, total_of: Callable[..., Any] = sum
+) -> Taps:
+    """The taps of elements `x` of the result, as floats; ValueError for an unknown mode.
+
+    `offsets` are those of the taps where how many there are is free, and `total_of` adds up then.
+    """
     with np.errstate(all="ignore"):
         source = source_of(axis, x)
     outside = None
@@ -91,25 +101,26 @@ def taps_of(axis: Axis, x: Any) -> Taps:
         if axis.nearest not in _NEAREST:
             raise ValueError(f"nearest_mode {axis.nearest!r}")
         return Taps([_NEAREST[axis.nearest](source)], [1.0], outside)
-    scale = min(axis.scale, 1.0) if axis.antialias else 1.0
-    reach = 1 if axis.mode == "linear" else 2
-    first = int(np.floor(-reach / scale)) + 1
+    scale = np.minimum(axis.scale, 1.0) if axis.antialias else 1.0
+    if offsets is None:
+        first = int(np.floor(-reach_of(axis.mode) / scale)) + 1
+        offsets = range(first, 2 - first)
     # an element that stands where one of the original does lies at the end of its interval
     left = np.ceil(source) - 1
     indices: list[Any] = []
     weights: list[Any] = []
-    for offset in range(first, 2 - first):
+    for offset in offsets:
         distance = np.abs(offset - (source - left)) * scale
         indices.append(left + offset)
         linear = axis.mode == "linear"
         weights.append(_linear(distance) if linear else _cubic(distance, axis.cubic))
     if axis.antialias:
-        total = sum(weights)
+        total = total_of(weights)
         weights = [w / total for w in weights]
     if axis.exclude_outside:
         pairs = zip(indices, weights, strict=True)
         weights = [np.where((k < 0) | (k > axis.extent - 1), 0.0, w) for k, w in pairs]
-        total = sum(weights)
+        total = total_of(weights)
         weights = [w / np.where(np.equal(total, 0), 1.0, total) for w in weights]
     return Taps(indices, weights, outside)
 

@@ -11,6 +11,7 @@ from minicc.frontends.onnx.reader import Node
 from minicc.frontends.onnx.registry import operator
 from minicc.ir import graph
 from minicc.ir.core import Value
+from minicc.ir.graph.shapes import differ
 
 
 def _times(ctx: Context, factor: float, x: Value) -> Value:
@@ -49,7 +50,7 @@ def image_scaler(ctx: Context, node: Node, x: Value) -> Value:
     """A multiple of images [N,C,H,W], and a bias for each channel."""
     scaled = _times(ctx, node.number("scale", 1.0), x)
     bias = np.array(node.attributes.get("bias") or (0.0,), np.float32)
-    if x.type.rank != 4 or bias.size not in (1, x.type.shape[1]):
+    if x.type.rank != 4 or (bias.size != 1 and differ(bias.size, x.type.shape[1])):
         raise ctx.refused(f"its {bias.size} biases do not fit {x.type}")
     column = bias.reshape(-1, 1, 1).astype(x.type.dtype.numpy)
     return ctx.emit(graph.Add, scaled, ctx.constant(column))
@@ -62,8 +63,9 @@ def crop(ctx: Context, node: Node, x: Value) -> Value:
     if x.type.rank != 4 or len(border) != 4 or (size is not None and len(size) != 2):
         raise ctx.wrong("it wants four axes, a border of four integers, and a scale of two")
     left, top, right, bottom = border
-    height, width = (ctx.static(n, "an axis that is cropped") for n in x.type.shape[2:])
-    ends = (top + size[0], left + size[1]) if size else (height - bottom, width - right)
-    if not (0 <= top <= ends[0] <= height and 0 <= left <= ends[1] <= width):
+    height, width = x.type.shape[2:]
+    below, right_of = (top + size[0], left + size[1]) if size else (height - bottom, width - right)
+    gaps = (top, left, below - top, right_of - left, height - below, width - right_of)
+    if any(isinstance(n, int) and n < 0 for n in gaps):
         raise ctx.wrong(f"its border {list(border)} leaves nothing of {height} x {width}")
-    return cut(ctx, x, {2: (top, ends[0], 1), 3: (left, ends[1], 1)})
+    return cut(ctx, x, {2: (top, below, 1), 3: (left, right_of, 1)})

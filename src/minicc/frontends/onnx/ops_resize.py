@@ -22,7 +22,7 @@ from minicc.frontends.onnx.registry import operator
 from minicc.frontends.onnx.resize_free import resized_free
 from minicc.frontends.onnx.take import take
 from minicc.ir import graph
-from minicc.ir.affine import Dim
+from minicc.ir.affine import Dim, floordiv, maximum, minimum
 from minicc.ir.affine_facts import exact_quotient
 from minicc.ir.core import Array, Value
 from minicc.ir.types import F32, F64
@@ -32,6 +32,8 @@ _PLAIN = {("asymmetric", "floor")}
 _PLAIN |= {("half_pixel", f"round_prefer_{side}") for side in ("floor", "ceil")}
 # A free extent times that is still a number of 64 bits.
 _LARGEST_FACTOR = 1 << 32
+# An axis has less elements than that.
+_LARGEST_EXTENT = 1 << 31
 # Interpolations with more slices than that gather their taps.
 _MOST_SLICES = 24
 # Those with more taps are products with a matrix, in which a NaN enters all of its axis.
@@ -87,8 +89,7 @@ def _corners(ctx: Context, roi: Value, count: int) -> list[Any]:
     known = ctx.array(roi)
     if known is not None and known.size == 2 * count:
         return [float(n) for n in known.ravel()]
-    if roi.type.rank != 1 or ctx.static(roi.type.shape[0], "roi") != 2 * count:
-        raise ctx.refused(f"a roi {roi.type} for {count} axes")
+    roi = ctx.taken_as(roi, (2 * count,))
     parts = [ctx.reshape(cut(ctx, roi, {0: (k, k + 1, 1)}), ()) for k in range(2 * count)]
     return [Lazy(ctx, ctx.cast(part, F64)) for part in parts]
 
@@ -145,8 +146,8 @@ def upsample(ctx: Context, node: Node, x: Value, scales: Value | None = None) ->
 
 def _lengths(
     ctx: Context, node: Node, extents: Sequence[Dim], scales: Value | None, sizes: Value | None
-) -> tuple[list[float | None], list[Dim]]:
-    """The scale of each axis, None where it is known when the model runs, and the new extent."""
+) -> tuple[list[Any], list[Dim]]:
+    """The scale of each axis, None where it is that of both extents, and the new extent."""
     count = len(extents)
     known = None if scales is None else ctx.known(scales, "scales")
     if known is not None and known.size:
@@ -166,10 +167,30 @@ def _lengths(
         return [_factor(m, n) for m, n in zip(lengths, extents, strict=True)], lengths
     if policy not in ("not_larger", "not_smaller"):
         raise ctx.wrong(f"attribute keep_aspect_ratio_policy is {policy!r}")
-    sides = [ctx.static(n, f"keep_aspect_ratio_policy {policy}") for n in (*lengths, *extents)]
-    factors = [m / n if n else 1.0 for m, n in zip(sides[:count], sides[count:], strict=True)]
-    factor = min(factors) if policy == "not_larger" else max(factors)
-    return [factor] * count, [int(factor * n + 0.5) for n in sides[count:]]
+    return _of_one_scale(ctx, lengths, extents, policy == "not_larger")
+
+
+def _of_one_scale(
+    ctx: Context, lengths: Sequence[Dim], extents: Sequence[Dim], least: bool
+) -> tuple[list[Any], list[Dim]]:
+    """The least or the greatest scale of the axes for each of them, and the extents by that."""
+    count, pairs = len(extents), list(zip(lengths, extents, strict=True))
+    sides = [n for n in (*lengths, *extents) if isinstance(n, int)]
+    if len(sides) == 2 * count:
+        known = [m / n if n else 1.0 for m, n in zip(sides[:count], sides[count:], strict=True)]
+        factor = min(known) if least else max(known)
+        return [factor] * count, [int(factor * n + 0.5) for n in sides[count:]]
+    scales: list[Any] = []
+    for pair in pairs:
+        m, n = (Lazy(ctx, ctx.extent(side, F64)) for side in pair)
+        scales.append(m / n)
+    scale = reduce(np.minimum if least else np.maximum, scales)
+    chosen = minimum if least else maximum
+    # half an element more, cut off
+    rounded = [
+        [m if n == own else floordiv(2 * m * n + own, 2 * own) for m, own in pairs] for n in extents
+    ]
+    return [scale] * count, [reduce(chosen, each) for each in rounded]
 
 
 def _check_scales(ctx: Context, scales: Sequence[float]) -> None:
@@ -183,8 +204,10 @@ def _scaled_extent(ctx: Context, n: Dim, factor: float) -> Dim:
     """The whole part of an extent times a factor."""
     if isinstance(n, int):
         return int(n * factor)
+    if factor * _LARGEST_EXTENT < 1:
+        return 0
     above, below = factor.as_integer_ratio()
-    if max(above, below) > _LARGEST_FACTOR or above < 1:
+    if above > _LARGEST_FACTOR:
         ctx.static(n, "an axis with such a scale")
     return n * above // below
 
@@ -211,10 +234,10 @@ def _resized(ctx: Context, x: Value, plans: dict[int, Axis], fill: float) -> Val
     wide = x if exact or element.name in ("f32", "f64") else ctx.cast(x, F32)
     for axis, plan in sorted(plans.items(), key=_turn):
         cropped = isinstance(plan.roi[0], Lazy)
-        if plan.scale == 1 and plan.extent == plan.length and not cropped and plan.roi == (0, 1):
+        if _is_none(plan):
             continue
         try:
-            if not isinstance(plan.extent, int) or not isinstance(plan.length, int):
+            if not all(isinstance(n, int | float) for n in (plan.extent, plan.length, plan.scale)):
                 wide = _free(ctx, wide, axis, plan, fill)
                 continue
             if not plan.length:
@@ -243,17 +266,24 @@ def _resized(ctx: Context, x: Value, plans: dict[int, Axis], fill: float) -> Val
     return ctx.cast(wide, element)
 
 
+def _is_none(plan: Axis) -> bool:
+    """Whether an axis stays as it is."""
+    known = isinstance(plan.scale, float) and not isinstance(plan.roi[0], Lazy)
+    return known and plan.scale == 1 and plan.extent == plan.length and plan.roi == (0, 1)
+
+
 def _turn(item: tuple[int, Axis]) -> tuple[float, int]:
     """Axes that shrink go first, and of free ones the last, whose elements are gathered singly."""
     axis, plan = item
     known = isinstance(plan.extent, int) and isinstance(plan.length, int)
-    return plan.scale or 1.0, axis if known else -axis
+    scale = plan.scale if isinstance(plan.scale, float) else 0.0
+    return scale or 1.0, axis if known else -axis
 
 
 def _free(ctx: Context, x: Value, axis: int, plan: Axis, fill: float) -> Value:
     """An axis of which an extent is free."""
     plain = plan.mode == "nearest" and (plan.coordinates, plan.nearest) in _PLAIN
-    times = int(plan.scale or 0)
+    times = int(plan.scale) if isinstance(plan.scale, float) else 0
     if plain and times and times == plan.scale:
         return repeated(ctx, x, {axis: times})
     return resized_free(ctx, x, axis, plan, fill)

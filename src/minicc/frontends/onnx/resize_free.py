@@ -11,16 +11,24 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import reduce
+from typing import Any
 
 import numpy as np
 
 from minicc.frontends.onnx.context import Context
-from minicc.frontends.onnx.interpolation import Axis, Table, period_of, table_of, taps_of
+from minicc.frontends.onnx.interpolation import (
+    Axis,
+    Table,
+    period_of,
+    reach_of,
+    table_of,
+    taps_of,
+)
 from minicc.frontends.onnx.lazy import Lazy
 from minicc.frontends.onnx.ops_movement import cut
 from minicc.frontends.onnx.ops_pad import padded_by_slices
 from minicc.ir import graph
-from minicc.ir.affine import Dim
+from minicc.ir.affine import Dim, floordiv, maximum
 from minicc.ir.core import Value
 from minicc.ir.types import F64, I64
 
@@ -37,13 +45,13 @@ def resized_free(ctx: Context, x: Value, axis: int, plan: Axis, fill: float) -> 
     table = _repeating(plan)
     if table is not None:
         return _by_phases(ctx, x, axis, plan, table)
-    if plan.antialias and plan.scale is None:
-        for side in (plan.extent, plan.length):
-            ctx.static(side, "as many taps as a scale wants")
     n, m = (Lazy(ctx, ctx.extent(side, F64)) for side in (plan.extent, plan.length))
-    scale = m / n if plan.scale is None else plan.scale
+    known = isinstance(plan.scale, float)
+    bound = replace(plan, extent=n, length=m, scale=m / n if plan.scale is None else plan.scale)
+    if plan.antialias and not known and plan.mode != "nearest":
+        return _by_many_taps(ctx, x, axis, plan, bound, fill)
     places = ctx.emit(graph.Iota, shape=(plan.length,), axis=0, dtype=F64)
-    taps = taps_of(replace(plan, extent=n, length=m, scale=scale), Lazy(ctx, places))
+    taps = taps_of(bound, Lazy(ctx, places))
     column = (plan.length, *(1,) * (x.type.rank - axis - 1))
     parts: list[Value] = []
     for place, weight in zip(taps.indices, taps.weights, strict=True):
@@ -59,6 +67,37 @@ def resized_free(ctx: Context, x: Value, axis: int, plan: Axis, fill: float) -> 
     return ctx.emit(graph.Select, here, ctx.scalar(fill, out), out)
 
 
+def _by_many_taps(ctx: Context, x: Value, axis: int, plan: Axis, bound: Axis, fill: float) -> Value:
+    """The same with as many taps as a scale wants that is free: [length, taps] of all at once.
+
+    There may be more than it wants, which weigh nothing. `bound` is `plan` as values of the graph.
+    """
+    reach = reach_of(plan.mode)
+    # a scale that gives that length is more than (2 * length - 1) / (2 * extent)
+    wanted = floordiv(2 * reach * plan.extent, maximum(2 * plan.length - 1, 1)) + 1
+    side = maximum(wanted, reach)
+    rows = Lazy(ctx, ctx.emit(graph.Iota, shape=(plan.length, 1), axis=0, dtype=F64))
+    count = Lazy(ctx, ctx.emit(graph.Iota, shape=(2 * side,), axis=0, dtype=F64))
+    offset: Any = count + 1 - Lazy(ctx, ctx.extent(side, F64))
+
+    def total_of(weights: Sequence[Lazy]) -> Lazy:
+        (each,) = weights
+        total = ctx.emit(graph.Reduce, each.value, axes=(1,), combine="add", keepdims=True)
+        return Lazy(ctx, total)
+
+    taps = taps_of(bound, rows, (offset,), total_of)
+    (place,), (weight,) = taps.indices, taps.weights
+    inside = np.minimum(np.maximum(place, 0.0), bound.extent - 1).cast(I64)
+    found = ctx.emit(graph.Gather, x, inside, axis=axis)
+    before, after = "abcdefgh"[:axis], "abcdefgh"[axis + 1 : x.type.rank]
+    equation = f"{before}yz{after},yz->{before}y{after}"
+    out = ctx.emit(graph.Contract, found, weight.cast(x.type.dtype), equation=equation)
+    if taps.outside is None:
+        return out
+    here = ctx.reshape(taps.outside.value, (plan.length, *(1,) * len(after)))
+    return ctx.emit(graph.Select, here, ctx.scalar(fill, out), out)
+
+
 def _sum(ctx: Context, parts: Sequence[Value]) -> Value:
     return reduce(lambda a, b: ctx.emit(graph.Add, a, b), parts)
 
@@ -68,7 +107,7 @@ def _repeating(plan: Axis) -> Table | None:
 
     None where they don't repeat, or not for all extents alike.
     """
-    if plan.scale is None or isinstance(plan.roi[0], Lazy):
+    if not isinstance(plan.scale, float) or isinstance(plan.roi[0], Lazy):
         return None
     whole, parts = plan.scale.as_integer_ratio()
     if 1 not in (whole, parts) or whole * parts > _MOST_SLICES:
