@@ -163,6 +163,33 @@ def recurrents() -> Iterator[tuple[str, Case]]:
         yield f"{op} {given} {way} {told}", case
 
 
+def quantised() -> Iterator[tuple[str, Case]]:
+    """ONNX Runtime's quantised operators whose weights are free."""
+    bytes_: Any = dict.fromkeys(("x", "w", "r", "z", "u", "v"), np.uint8)
+    shapes: Any = {"x": ("t", "n", "i"), "w": ("d", "i", "g"), "r": ("d", "h", "g")}
+    shapes |= {"b": ("d", "twice"), "h": ("d", "n", "h"), "s": ("d",), "z": ("d",)}
+    nodes = [
+        node(
+            "DynamicQuantizeLSTM",
+            "x w r b - h h - s z s z",
+            "y e f",
+            domain="com.microsoft",
+            direction="bidirectional",
+        )
+    ]
+    steps = [(1, 1, 1, 1), (4, 2, 3, 5), (2, 1, 7, 16)]
+    sizes = [
+        {"t": t, "n": n, "i": i, "h": h, "d": 2, "g": 4 * h, "twice": 8 * h} for t, n, i, h in steps
+    ]
+    elements = {k: v for k, v in bytes_.items() if k != "x"}
+    yield "LSTM of bytes", Case(nodes, shapes, sizes, (), ("y", "e", "f"), 17, elements)
+    shapes = {"x": ("n", "h", "w", "c"), "s": (), "z": (), "w": ("o", "c", "k", "l")}
+    shapes |= {"q": ("o",), "v": ("o",), "t": (), "u": ()}
+    way: dict[str, Any] = {"domain": "com.microsoft", "channels_last": 1, "pads": [3] * 4}
+    nodes = [node("Abs", "t", "p"), node("QLinearConv", "x s z w q v p u", **way)]
+    yield "image of bytes", Case(nodes, shapes, IMAGES, elements=bytes_)
+
+
 def resizes() -> Iterator[tuple[str, Case]]:
     """Resizing to sizes that keep the proportions, or with as many taps as a scale wants."""
     sizes = [
@@ -215,7 +242,7 @@ def rest() -> Iterator[tuple[str, Case]]:
     yield "ImageScaler", Case(nodes, {"x": ("n", "c", "h", "w")}, IMAGES[:1], opset=7)
 
 
-FAMILIES = (convolutions, transposes, samplings, recurrents, resizes, rest)
+FAMILIES = (convolutions, transposes, samplings, recurrents, quantised, resizes, rest)
 CASES = {name: case for family in FAMILIES for name, case in family()}
 
 
