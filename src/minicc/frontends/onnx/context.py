@@ -167,9 +167,12 @@ class Context:
     def taken_as(self, x: Value, shape: Iterable[Dim]) -> Value:
         """`x` with the extents that it has by the rules of the operator; MC0128 if it can't."""
         own, wanted = x.type.shape, tuple(shape)
-        if len(own) != len(wanted) or any(map(differ, own, wanted)):
-            raise self.refused(f"{x.type} where it wants {show(wanted)}")
-        return self.reshape(x, map(self.demand, own, wanted))
+        text = f"{x.type} where it wants {show(wanted)}"
+        if len(own) != len(wanted):
+            raise self.refused(text)
+        for n, extent in zip(own, wanted, strict=True):
+            self.demand(n, extent, text)
+        return self.reshape(x, wanted)
 
     def cast(self, x: Value, element: DType) -> Value:
         """`x` as another element type; itself where that is its own."""
@@ -324,28 +327,25 @@ class Context:
 
         That there is none of sizes that are free becomes a demand.
         """
-        if isinstance(whole, int) and isinstance(part, int):
-            if part < 1 or whole % part:
-                raise self.refused(f"{whole} {what} {part}")
-            return whole // part
+        none = f"{whole} {what} are no multiple of {part}"
+        if isinstance(part, int) and (part < 1 or (isinstance(whole, int) and whole % part)):
+            raise self.refused(none)
         found = ratio([whole], [part])
         found = floordiv(whole, part) if found is None else found
-        self.demand(found * part, whole)
+        self.demand(found * part, whole, none)
         return found
 
-    def demand(self, extent: Dim, wanted: Dim) -> Dim:
-        """The extent that another is by the rules of the operator, which sizes have to fulfil.
+    def demand(self, extent: Dim, wanted: Dim, text: str) -> None:
+        """See to it that an extent is what an operator wants; MC0128 with a text where it isn't.
 
-        MC0128 where they can't, and MC0225 where data decide one: the host runs the node then.
+        Of one that is free it becomes a demand. MC0225 where data decide: the host runs the node.
         """
-        if extent == wanted:
-            return wanted
         if differ(extent, wanted):
-            raise self.refused(f"{extent} and {wanted} are not equal")
-        if self.decides(extent, wanted):
+            raise self.refused(text)
+        if extent != wanted and self.decides(extent, wanted):
             raise self.free([extent, wanted])
-        self.demands[extent, wanted] = None
-        return wanted
+        if extent != wanted:
+            self.demands[extent, wanted] = None
 
     def extent(self, dim: Dim, like: Value | DType) -> Value:
         """A dimension as a tensor of rank 0 with the element type of `like`."""

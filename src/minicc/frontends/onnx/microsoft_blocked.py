@@ -78,7 +78,7 @@ def _weights(ctx: Context, w: Value) -> Value:
         turned = permuted(ctx, laid, (0, laid.type.rank - 1, 1, *axes))
     else:
         # input channels of a free number are taken to fill blocks
-        inner = ctx.quotient(inner, block, "channels in blocks of")
+        inner = ctx.quotient(inner, block, "channels")
         laid = ctx.reshape(w, (blocks, inner, *rest, block, block))
         last = laid.type.rank - 1
         turned = permuted(ctx, laid, (0, last, 1, last - 1, *axes))

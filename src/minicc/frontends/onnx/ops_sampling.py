@@ -301,9 +301,9 @@ def deform_conv(
     dilations = node.integers("dilations") or (1,) * rank
     pads = node.integers("pads") or (0,) * (2 * rank)
     taps, points = graph.product(tuple(kernel)), graph.product(counts)
-    ctx.demand(channels, width * groups)
-    share = ctx.quotient(channels, moved, "channels, while the number of groups of offsets is")
-    filters = ctx.quotient(outputs, groups, "filters, while the number of groups is")
+    ctx.demand(channels, width * groups, f"{groups} groups of {width} of {channels} channels")
+    share = ctx.quotient(channels, moved, "channels")
+    filters = ctx.quotient(outputs, groups, "filters")
     apart = ctx.reshape(offset, (batch * moved, taps, rank, points))
     places: list[Value] = []
     for axis in range(rank):

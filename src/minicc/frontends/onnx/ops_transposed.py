@@ -161,7 +161,7 @@ def conv_transpose(ctx: Context, node: Node, x: Value, w: Value, b: Value | None
 def _by_phases(ctx: Context, x: Value, w: Value, groups: int, strides: tuple[int, ...]) -> Value:
     """One convolution for all phases of the strides, then the phases side by side."""
     channels, width, *kernel = w.type.shape
-    share = ctx.quotient(channels, groups, "channels, while the number of groups is")
+    share = ctx.quotient(channels, groups, "channels")
     rank = len(kernel)
     steps = [ceildiv(k, s) for k, s in zip(kernel, strides, strict=True)]
     lack = [m * s - k for m, s, k in zip(steps, strides, kernel, strict=True)]
@@ -198,7 +198,7 @@ def _turned(ctx: Context, w: Value, groups: int) -> Value:
     """[C, O/groups, kernel] as the weights [O, C/groups, turned kernel] of a convolution."""
     channels, width, *kernel = w.type.shape
     rank = w.type.rank
-    share = ctx.quotient(channels, groups, "channels, while the number of groups is")
+    share = ctx.quotient(channels, groups, "channels")
     grouped = ctx.reshape(w, (groups, share, width, *kernel))
     swapped = ctx.emit(graph.Transpose, grouped, perm=(0, 2, 1, *range(3, rank + 1)))
     flat = ctx.reshape(swapped, (groups * width, share, *kernel))
