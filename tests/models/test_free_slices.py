@@ -78,3 +78,22 @@ def test_the_size_of_a_slice_alone_is_that_of_few_elements_too(n: int) -> None:
     s = minicc.InferenceSession(model.SerializeToString(), threads=1)
     (y,) = s.run(None, {"x": np.zeros(n, np.float32)})
     assert y.tolist() == [len(range(n)[-5:6])]
+
+
+SPLIT = helper.make_node("Split", ["part"], ["y", "z"], axis=0, split=[1, 0])
+ADD = helper.make_node("Add", ["part", "w"], ["y"])
+
+
+@pytest.mark.parametrize("node", [SPLIT, ADD], ids=lambda node: node.op_type)
+def test_what_only_the_slice_of_a_shorter_axis_fits(node: Any) -> None:
+    """The operator is wrong for the two elements of most sizes, and right where there is one."""
+    first = helper.make_node("Slice", ["x"], ["part"], axes=[0], starts=[0], ends=[2])
+    given = [info("x", F, ["n"]), info("w", F, [3])]
+    graph = helper.make_graph([first, node], "g", given, [info("y")])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 7)], ir_version=8)
+    session = minicc.InferenceSession(model.SerializeToString(), threads=1)
+    w = np.array([1, 2, 3], np.float32)
+    (y,) = session.run(["y"], {"x": np.array([4], np.float32), "w": w})
+    assert y.tolist() == ([4] if node.op_type == "Split" else [5, 6, 7])
+    with pytest.raises(minicc.MiniccError, match=f"MC0128 error: {node.op_type}"):
+        session.run(["y"], {"x": np.zeros(5, np.float32), "w": w})

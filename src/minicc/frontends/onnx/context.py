@@ -410,7 +410,9 @@ class Context:
         """A complaint about the node, as one that sizes settle where dimensions of it are free."""
         dims: list[Dim] = []
         for v in self._operands:
-            dims += () if v is None else (*v.type.shape, *self._dims.get(v, np.empty(0)).ravel())
+            if v is not None:
+                dims += (*v.type.shape, *self._dims.get(v, np.empty(0)).ravel())
+                dims += self._taken_to_be_long(v)
         names = sorted(set().union(*map(symbols, dims)))
         settled = error.code not in _OF_SIZES and not (self.branches and error.code == "MC0127")
         if not names or settled:
@@ -419,6 +421,13 @@ class Context:
         found = NeedsValueError(error.code, error.message, hint=hint, where=error.where)
         found.names = tuple(names)
         return found
+
+    def _taken_to_be_long(self, value: Value) -> Iterator[Dim]:
+        """The free extents behind a value of which a slice was taken to have all its elements."""
+        for v in self._behind(value):
+            if isinstance(maker := self._makers.get(v), graph.Slice):
+                shapes = zip(maker.x.type.shape, v.type.shape, strict=True)
+                yield from (n for n, m in shapes if isinstance(m, int) and not isinstance(n, int))
 
     def unsupported(self, text: str, hint: str) -> UnsupportedError:
         """A use of the operator that minicc does not compile (MC0221)."""
