@@ -19,6 +19,7 @@ class Importing(Protocol):
     model: Model
     ctx: Context
     values: dict[str, Value]
+    makers: dict[str, Node]
     types: Types
     hosting: bool
     tail: Sequence[Node] | None

@@ -19,7 +19,6 @@ from typing import Any, NamedTuple
 from minicc.frontends.onnx.families import enter_all
 from minicc.frontends.onnx.host import HOST
 from minicc.frontends.onnx.nested import CONTROL, TWINS
-from minicc.frontends.onnx.ops_refused import REFUSED
 from minicc.frontends.onnx.registry import OPERATORS, SEARCHES
 from minicc.frontends.onnx.tensors import ELEMENTS
 
@@ -50,7 +49,7 @@ class Row(NamedTuple):
     """An operator in one version: where it runs, and the tests that pass with it.
 
     `where` is what the tests showed, or what the tables say of what has none: `compiled`, `host`,
-    `both`, `refused` or `missing`.
+    `both` or `missing`.
     """
 
     operator: str
@@ -133,8 +132,6 @@ def _row(schema: Any, tests: Mapping[tuple[str, int], Sequence[Verified]]) -> Ro
 
 def _by_tables(name: str, schema: Any = None) -> str:
     """Where an operator runs that no test of the record has."""
-    if name in REFUSED:
-        return "refused"
     if name in CONTROL or name in SEARCHES:
         return "both"
     if name in OPERATORS or name in TWINS:

@@ -37,7 +37,7 @@ _LATER: dict[str, tuple[str, ...]] = {
         "microsoft_normalize",
     ),
     "ai.onnx.ml": ("ops_ml+host_ml", "ops_ml_trees", "ops_ml_linear"),
-    "ai.onnx.preview.training": ("ops_training", "ops_refused"),
+    "ai.onnx.preview.training": ("ops_training", "ops_gradient"),
     "com.microsoft": (
         *("microsoft_normalize", "microsoft_attention", "microsoft_activation"),
         *("microsoft_linear", "microsoft_quantize", "microsoft_qlinear", "microsoft_bits"),

@@ -139,6 +139,7 @@ class Importer:
         self.ctx = Context(model.opsets[""])
         self.args = [Value(type or ANYTHING, name) for name, type in types.items()]
         self.values: dict[str, Value] = {v.hint: v for v in self.args}
+        self.makers: dict[str, Node] = {}  # the nodes by what they make, in order
         self.failed: set[str] = set()
         self.hosting = hosting
         # what follows an If, where it may be imported in both branches; what it gave then
@@ -190,6 +191,8 @@ class Importer:
     def node(self, node: Node) -> None:
         """Import one node, or what stands for it: a branch, or the body of its operator."""
         enter(node.op)
+        for name in filter(None, node.outputs):
+            self.makers.setdefault(name, node)
         if self.looped(node):
             return
         replaced = None if self.failed.intersection(node.uses) else self.replaced(node)

@@ -24,6 +24,7 @@ import numpy as np
 
 from minicc.errors import MiniccError, Problems, UnsupportedError, UserError
 from minicc.frontends.onnx.about import about_of
+from minicc.frontends.onnx.captures import captured, named_by
 from minicc.frontends.onnx.external import Files
 from minicc.frontends.onnx.functions import inlined, inlined_nodes, require_size
 from minicc.frontends.onnx.sources import MAPPED, model_bytes
@@ -56,7 +57,8 @@ class Node:
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
     attributes: Mapping[str, Any]
-    captures: tuple[str, ...] = ()  # what its sub-graphs use from around them
+    # what its sub-graphs use from around them; what a Gradient names: xs, zs and y
+    captures: tuple[str, ...] = ()
 
     @property
     def uses(self) -> tuple[str, ...]:
@@ -89,6 +91,13 @@ class Node:
     def text(self, name: str, default: str) -> str:
         """An attribute of one string."""
         return str(self._get(name, (str,), default, "a string"))
+
+    def texts(self, name: str) -> tuple[str, ...]:
+        """An attribute of several strings, none where there is no such one."""
+        value = self._get(name, (tuple,), (), "a list of strings")
+        if not all(isinstance(text, str) for text in value):
+            raise self.mistyped(name, "a list of strings")
+        return tuple(value)
 
     def integers(self, name: str) -> tuple[int, ...] | None:
         """An attribute of several integers; None where there is none."""
@@ -233,18 +242,6 @@ def _read_nodes(graph: Any, files: Files) -> list[Node]:
     return nodes
 
 
-def captured(proto: Any) -> list[str]:
-    """The names that a graph uses and does not make, in order of use."""
-    made = {i.name for i in proto.input} | {t.name for t in proto.initializer}
-    free: dict[str, None] = {}
-    for node in proto.node:
-        inner = [n for a in node.attribute if a.type == _GRAPH for n in captured(a.g)]
-        free.update(dict.fromkeys(n for n in (*node.input, *inner) if n and n not in made))
-        made.update(node.output)
-    free.update(dict.fromkeys(o.name for o in proto.output if o.name not in made))
-    return list(free)
-
-
 def message_of(data: Array, place: str) -> tuple[Any, dict[int, tuple[int, int]]]:
     """The message of a model, and where the bytes of large initialisers lie that it does not hold.
 
@@ -362,7 +359,8 @@ def read_node(proto: Any, index: int, files: Files = _NO_FILES) -> Node:
     name = proto.name or f"{op}#{index}"
     attributes = {a.name: _attribute(a, files, name) for a in given}
     inner = dict.fromkeys(n for a in proto.attribute if a.type == _GRAPH for n in captured(a.g))
-    return Node(op, name, tuple(proto.input), tuple(proto.output), attributes, tuple(inner))
+    captures = tuple(named_by(proto) or inner)
+    return Node(op, name, tuple(proto.input), tuple(proto.output), attributes, captures)
 
 
 def _attribute(proto: Any, files: Files, where: str) -> Any:
