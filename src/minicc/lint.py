@@ -19,7 +19,6 @@ from minicc.frontends.onnx.host import HOST as HOST_OPERATORS
 from minicc.frontends.onnx.hosted import emit_hosted
 from minicc.frontends.onnx.importer import Importer, import_graph
 from minicc.frontends.onnx.nested import CONTROL
-from minicc.frontends.onnx.ops_refused import REFUSED
 from minicc.frontends.onnx.reader import Model, Node, read_model
 from minicc.frontends.onnx.registry import SEARCHES
 from minicc.frontends.onnx.sources import model_bytes
@@ -115,8 +114,6 @@ def lint(source: str | os.PathLike[str] | bytes) -> Report:
     places = {place for error in checked for place in error.where}
     found = [(k, e) for k, e in found if e.code != _UNKNOWN or not places.issuperset(e.where)]
     found += [(FORBIDDEN, e) for e in checked]
-    said = {place for _, error in found for place in error.where}
-    found += [(UNSUPPORTED, e) for e in _refused(read) if said.isdisjoint(e.where)]
     found += [(DEPRECATED, e) for e in deprecated(proto)]
     found += [(HOST, e) for e in _hosted(module, survey)]
     kinds = (FORBIDDEN, UNSUPPORTED, SIZES, HOST, DEPRECATED)
@@ -144,14 +141,6 @@ def _imported(
         read = read_model(whole)
         module = import_graph(read, make=make)
     return read, module, made[0] if made else None, problems
-
-
-def _refused(read: Model | None) -> Iterator[MiniccError]:
-    """The nodes whose operators are refused, whatever their inputs are."""
-    for node in read.nodes if read else ():
-        if node.op in REFUSED:
-            reason, hint, _ = REFUSED[node.op]
-            yield UnsupportedError("MC0221", f"{node.op}: {reason}", hint=hint, where=node.name)
 
 
 def _of(problems: Problems) -> Iterator[tuple[str, MiniccError]]:

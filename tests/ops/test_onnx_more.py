@@ -13,9 +13,8 @@ from onnx import TensorProto, helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
 from tests.sweeps import examples
 
-from minicc.errors import MiniccError, UnsupportedError
+from minicc.errors import MiniccError
 from minicc.frontends.onnx import import_model
-from minicc.frontends.onnx.ops_refused import REFUSED
 from minicc.ir.interpret import run
 from minicc.ir.verify import verify
 
@@ -376,19 +375,6 @@ def test_one_step_of_an_optimiser_for_two_tensors() -> None:
     for mode in ("standard", "nesterov"):
         more: dict[str, Any] = {"alpha": 0.9, "beta": 0.8, "mode": mode}
         agree(f"{domain}.Momentum", rate, count, *parts, **more, **options)
-
-
-@pytest.mark.parametrize("op", REFUSED)
-def test_what_is_refused_says_why(op: str) -> None:
-    reason, hint, _ = REFUSED[op]
-    opset = 1 if "." in op else 22
-    model = model_of(op, [random(3)], opset, 1, 1)
-    with pytest.raises(UnsupportedError) as caught:
-        import_model(model.SerializeToString())
-    error = caught.value
-    assert (error.code, error.hint, error.where) == ("MC0221", hint, ("it",))
-    assert error.message.startswith(f"{op} (opset {opset})")
-    assert error.message.endswith(f": {reason}")
 
 
 @pytest.mark.parametrize("element", [np.int32, np.int64])

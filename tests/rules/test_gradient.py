@@ -7,7 +7,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
-from tests.stages.programs import constant, module
 
 from minicc.ir import graph
 from minicc.ir.build import Builder
@@ -15,6 +14,7 @@ from minicc.ir.core import Literal, Op, Value
 from minicc.ir.interpret import run
 from minicc.ir.types import F32, F64, I64, TensorType
 from minicc.passes.graph.gradient import RULES, gradients
+from tests.stages.programs import constant, module
 
 Array = np.ndarray[Any, Any]
 RNG = np.random.default_rng(7)

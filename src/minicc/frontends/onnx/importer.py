@@ -268,7 +268,8 @@ class Importer:
             self.ctx.stand_at(node, (), opset)
             operands = [self.value(name, node.name) if name else None for name in node.inputs]
             self.ctx.stand_at(node, operands, opset)
-        if entry is None and (ready or not (node.op in HOST or _is_onnx(node.op, opset))):
+        known = node.op in HOST or node.op in SEARCHES or _is_onnx(node.op, opset)
+        if entry is None and (ready or not known):
             raise _unknown(node, opset, operands)
         if entry is None or not ready:
             self.failed.update(node.outputs)
