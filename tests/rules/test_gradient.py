@@ -14,6 +14,7 @@ from minicc.ir.core import Literal, Op, Value
 from minicc.ir.interpret import run
 from minicc.ir.types import F32, F64, I64, TensorType
 from minicc.passes.graph.gradient import RULES, gradients
+from minicc.passes.graph.gradient_elements import NoDerivativeError
 from tests.stages.programs import constant, module
 
 Array = np.ndarray[Any, Any]
@@ -57,7 +58,9 @@ CASES = [
     Case(E.Slice, ((7, 5),), {"starts": (1, 0), "stops": (6, 5), "steps": (2, 1)}),
     Case(E.Slice, ((7, 5),), {"starts": (6, 3), "stops": (-1, 0), "steps": (-3, -2)}),
     Case(E.Slice, ((4,),), {"starts": (2,), "stops": (2,), "steps": (1,)}),
+    Case(E.Slice, ((4,),), {"starts": (0,), "stops": (0,), "steps": (-1,)}),
     Case(E.InsertSlice, ((7, 5), (3, 2)), {"starts": (1, 2), "steps": (2, 1)}),
+    Case(E.InsertSlice, ((7, 5), (0, 2)), {"starts": (0, 0), "steps": (2, 4)}),
     Case(E.Pad, ((2, 3),), {"low": (1, 0), "high": (2, 3), "value": NONE}),
     *[Case(E.Reduce, ((2, 3, 4),), {"axes": (0, 2), "combine": c}) for c in ("add", "max", "min")],
     Case(E.Reduce, ((2, 3),), {"axes": (1,), "combine": "mul", "keepdims": True}),
@@ -177,6 +180,27 @@ def test_a_rule_of_several_operands(case: str) -> None:
 def test_each_rule_is_tested() -> None:
     others = {graph.Concat, graph.Select, graph.ScatterElements, graph.ScatterND}
     assert set(RULES) - {case.cls for case in CASES} == others
+
+
+WITHOUT = [
+    Case(E.Window, ((9, 9),), {"combine": "max", "size": (9, 9), "strides": (1, 1)}),
+    Case(E.Window, ((9, 9),), {"combine": "mul", "size": (2, 1), "strides": (1, 1)}),
+]
+
+
+@pytest.mark.parametrize("case", WITHOUT, ids=lambda c: c.options["combine"])
+def test_what_has_no_derivative(case: Case) -> None:
+    with pytest.raises(NoDerivativeError, match=case.cls.opname):
+        check(
+            lambda b, x: b.emit(case.cls, x, dilations=(1, 1), **case.options), case.shapes, SMALL
+        )
+
+
+@pytest.mark.parametrize("combine", ["mul", "max", "min"])
+def test_what_is_scattered_by_other_combiners(combine: str) -> None:
+    for body, shape in ((scattered(combine), (2, 2)), (scattered_nd(combine), (2, 4))):
+        with pytest.raises(NoDerivativeError, match="graph.scatter"):
+            check(body, ((3, 4), shape), SMALL)
 
 
 def slopes(body: Callable[[Builder, Value], Value], *at: float) -> list[float]:

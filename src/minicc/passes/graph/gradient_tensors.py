@@ -35,12 +35,7 @@ def _reshape(b: Builder, op: graph.Reshape, came: Value, k: int) -> Value:
 
 
 def _transpose(b: Builder, op: graph.Transpose, came: Value, k: int) -> Value:
-    return b.emit(graph.Transpose, came, perm=inverse(op.perm))
-
-
-def inverse(perm: Sequence[int]) -> tuple[int, ...]:
-    """The permutation that undoes another."""
-    return tuple(np.argsort(perm).tolist())
+    return b.emit(graph.Transpose, came, perm=tuple(np.argsort(op.perm).tolist()))
 
 
 def turned(b: Builder, x: Value, axes: Sequence[int]) -> Value:
@@ -54,19 +49,20 @@ def turned(b: Builder, x: Value, axes: Sequence[int]) -> Value:
 
 
 def stops_of(starts: Shape, counts: Shape, steps: Sequence[int]) -> Shape:
-    """Just after the last of so many elements along each axis."""
+    """Just after the last of so many elements along each axis; where it starts if there is none."""
     columns = zip(starts, counts, steps, strict=True)
-    return tuple(start + affine.multiply(n - 1, step) + 1 for start, n, step in columns)
+    return tuple(
+        start + affine.multiply(n - 1, step) + 1 if n != 0 else start for start, n, step in columns
+    )
 
 
 def _slice(b: Builder, op: graph.Slice, came: Value, k: int) -> Value:
     """What came stands in zeros; turned around where it was taken from the end."""
-    counts = came.type.shape
-    back = [step < 0 for step in op.steps]
     came = turned(b, came, [axis for axis, step in enumerate(op.steps) if step < 0])
-    last = stops_of(op.starts, counts, op.steps)
-    columns = zip(op.starts, last, back, strict=True)
-    first = tuple(end - 1 if r else start for start, end, r in columns)
+    columns = zip(op.starts, came.type.shape, op.steps, strict=True)
+    first = tuple(
+        start + affine.multiply(n - 1, step) if step < 0 else start for start, n, step in columns
+    )
     nothing = zeros(b, came, op.x.type.shape)
     return b.emit(graph.InsertSlice, nothing, came, starts=first, steps=tuple(map(abs, op.steps)))
 

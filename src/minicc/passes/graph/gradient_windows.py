@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
+from functools import reduce
 from typing import Any
 
 from minicc.ir import affine, graph
@@ -42,18 +43,13 @@ def _window(b: Builder, op: graph.Window, came: Value, k: int) -> Value:
         raise NoDerivativeError(op)
     corners = [tuple(t * d for t, d in zip(tap, op.dilations, strict=True)) for tap in taps]
     is_it = [_is_extremum(b, op, corner) for corner in corners]
-    count = is_it[0]
-    for one in is_it[1:]:
-        count += one
-    share = Term(b, came) / count
-    whole = zeros(b, came, op.x.type.shape)
+    share = Term(b, came) / reduce(Term.__add__, is_it)
+    nothing = zeros(b, came, op.x.type.shape)
     parts = [
-        b.emit(graph.InsertSlice, whole, (share * one).value, starts=corner, steps=op.strides)
+        b.emit(graph.InsertSlice, nothing, (share * one).value, starts=corner, steps=op.strides)
         for one, corner in zip(is_it, corners, strict=True)
     ]
-    for part in parts:
-        whole = b.emit(graph.Add, whole, part)
-    return whole
+    return reduce(lambda left, right: b.emit(graph.Add, left, right), parts)
 
 
 def _is_extremum(b: Builder, op: graph.Window, corner: Shape) -> Term:
