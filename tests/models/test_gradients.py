@@ -214,6 +214,21 @@ def test_what_it_is_taken_of_and_where(case: str) -> None:
     np.testing.assert_allclose(session.run(None, {"w": W})[0], want, rtol=1e-12)
 
 
+def test_what_is_not_chosen_gives_nothing() -> None:
+    """A row of which all is masked out has no soft-max, and none is asked for."""
+    nodes = """f = Softmax (x)
+    b = IsNaN (f)
+    z = Sub (s, s)
+    y = Where (b, z, f)
+    g = Mul (y, w)
+    d = Gradient <xs = ["x"], y = "g"> (x)"""
+    source = model("double[n,3] x, double[3] w, double s", nodes, "double[n,3] d")
+    session = minicc.InferenceSession(source, threads=1)
+    x = np.array([[-np.inf] * 3, [-np.inf, 0, 0]])
+    (d,) = session.run(None, {"x": x, "w": W, "s": np.array(0.0)})
+    np.testing.assert_allclose(d, np.array([[0, 0, 0], [0, -0.25, 0.25]]), atol=1e-12)
+
+
 WRONG = {
     "MC0130 error: nothing makes the value q": '<xs = ["q"], y = "y"> (w)',
     "takes as 2 inputs": '<xs = ["w"], y = "y"> (w, w)',
@@ -223,6 +238,7 @@ WRONG = {
     "MC0125 error: these nodes wait": '<xs = ["w"], y = "d"> (w)',
     r"MC0127 .*: k is i64\[n\], by which": '<xs = ["k"], y = "y"> (k)',
     r"MC0127 .*: i is i64\[n\], which": '<xs = ["w"], y = "i"> (w)',
+    "MC0221 .* makes u runs on the host": '<xs = ["w"], y = "u"> (w)',
     "MC0221 .* no derivative of graph.host, which Det#4 needs": '<xs = ["w"], y = "s"> (w)',
 }
 
@@ -234,6 +250,8 @@ def test_what_is_wrong(said: str) -> None:
     k = Cast <to = 7> (y)
     m = Einsum <equation = "i,j->ij"> (w, w)
     s = Det (m)
+    v = Cast <to = 7> (y)
+    u = STFT (m, v)
     d = Gradient {WRONG[said]}"""
     with pytest.raises(MiniccError, match=said):
         minicc.InferenceSession(model("double[n] w", nodes, "double[] d"), threads=1)

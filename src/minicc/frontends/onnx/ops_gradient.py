@@ -12,8 +12,11 @@ from minicc.frontends.onnx.reader import Node
 from minicc.frontends.onnx.registry import search
 from minicc.ir import graph
 from minicc.ir.core import Value
+from minicc.ir.types import OPAQUE
 from minicc.passes.graph.gradient import gradients
 from minicc.passes.graph.gradient_elements import NoDerivativeError
+
+_HINT = "export the gradients as a graph of their own"
 
 
 @search(GRADIENT)
@@ -42,6 +45,8 @@ def gradient(importer: Importing, node: Node) -> tuple[Value, ...]:
             importer.node(inner)
         result = importer.value(y, node.name)
     ctx.stand_at(node, given, opset)
+    if result.type.dtype is OPAQUE:
+        raise ctx.unsupported(f"what makes {y} runs on the host, which has no derivatives", _HINT)
     if result.type.dtype.kind != "f":
         raise ctx.wrong(f"{y} is {result.type}, which can't be differentiated")
     ctx.use([result])
@@ -54,7 +59,7 @@ def gradient(importer: Importing, node: Node) -> tuple[Value, ...]:
 def _without_rule(ctx: Context, error: NoDerivativeError) -> Exception:
     of = ", ".join(error.op.loc)
     text = f"minicc knows no derivative of {error.op.opname}, which {of} needs"
-    return ctx.unsupported(text, "export the gradients as a graph of their own")
+    return ctx.unsupported(text, _HINT)
 
 
 @contextmanager

@@ -96,6 +96,11 @@ class Term:
         return Term(self.b, self.b.emit(graph.Select, is_above, above, least))
 
 
+def scaled(b: Builder, came: Value, slope: Term) -> Value:
+    """What came times a slope; nothing, as from a branch that was not chosen, stays nothing."""
+    return (Term(b, came) * slope).zero_where(Term(b, came)).value
+
+
 # The slope of a function of x whose value is y.
 _SLOPES: dict[type[Op], Callable[[Term, Term], Term]] = {
     graph.Abs: lambda x, y: x.step() * 2 - 1,
@@ -149,7 +154,7 @@ def _by_slope(b: Builder, op: Op, came: Value, k: int) -> Value:
         slope = _SLOPES[type(op)](terms[0], terms[1])
     else:
         slope = _SLOPES_OF_TWO[type(op)](terms[0], terms[1], terms[2], k)
-    return (Term(b, came) * slope).value
+    return scaled(b, came, slope)
 
 
 def _sum(b: Builder, op: Op, came: Value, k: int) -> Value:
@@ -162,7 +167,7 @@ def _remainder(b: Builder, op: graph.Mod, came: Value, k: int) -> Value:
     """The quotient is constant between its steps."""
     if k == 0:
         return came
-    return (-(Term(b, op.a).of(graph.FloorDiv, Term(b, op.b)) * Term(b, came))).value
+    return scaled(b, came, -Term(b, op.a).of(graph.FloorDiv, Term(b, op.b)))
 
 
 def _select(b: Builder, op: graph.Select, came: Value, k: int) -> Value:

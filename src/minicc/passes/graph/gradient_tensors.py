@@ -12,7 +12,14 @@ from minicc.ir.build import Builder
 from minicc.ir.core import Op, Value
 from minicc.ir.graph.shapes import Shape
 from minicc.ir.types import I64
-from minicc.passes.graph.gradient_elements import NoDerivativeError, Rule, Term, number, summed_to
+from minicc.passes.graph.gradient_elements import (
+    NoDerivativeError,
+    Rule,
+    Term,
+    number,
+    scaled,
+    summed_to,
+)
 
 
 def zeros(b: Builder, like: Value, shape: Shape) -> Value:
@@ -99,14 +106,14 @@ def _reduce(b: Builder, op: graph.Reduce, came: Value, k: int) -> Value | None:
         return came
     whole = Term(b, spread(b, op.result, shape, op.axes))
     if op.combine == "mul":
-        return _of_product(b, op, Term(b, came), whole)
+        return scaled(b, came, _of_product(b, op, whole))
     is_it = b.emit(graph.Cast, b.emit(graph.Eq, x, whole.value), dtype=x.type.dtype)
     count = b.emit(graph.Reduce, is_it, axes=op.axes, combine="add")
     share = Term(b, is_it) / Term(b, spread(b, count, shape, op.axes))
-    return (Term(b, came) * share).value
+    return scaled(b, came, share)
 
 
-def _of_product(b: Builder, op: graph.Reduce, came: Term, whole: Term) -> Value:
+def _of_product(b: Builder, op: graph.Reduce, whole: Term) -> Term:
     """The product of all other elements, also where one of them all is 0."""
     x, shape = op.x, op.x.type.shape
     one, nothing = number(b, 1, x), number(b, 0, x)
@@ -118,9 +125,7 @@ def _of_product(b: Builder, op: graph.Reduce, came: Term, whole: Term) -> Value:
     others = over(b.emit(graph.Select, is_zero, one, x), "mul")
     alone = b.emit(graph.Eq, over(b.emit(graph.Cast, is_zero, dtype=x.type.dtype), "add"), one)
     of_zero = b.emit(graph.Select, alone, others, nothing)
-    return (
-        came * Term(b, b.emit(graph.Select, is_zero, of_zero, (whole / Term(b, x)).value))
-    ).value
+    return Term(b, b.emit(graph.Select, is_zero, of_zero, (whole / Term(b, x)).value))
 
 
 def _contract(b: Builder, op: graph.Contract, came: Value, k: int) -> Value:

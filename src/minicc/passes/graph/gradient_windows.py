@@ -15,7 +15,7 @@ from minicc.ir import affine, graph
 from minicc.ir.build import Builder
 from minicc.ir.core import Op, Value
 from minicc.ir.graph.shapes import Shape
-from minicc.passes.graph.gradient_elements import NoDerivativeError, Rule, Term
+from minicc.passes.graph.gradient_elements import NoDerivativeError, Rule, Term, scaled
 from minicc.passes.graph.gradient_tensors import cut, stops_of, turned, zeros
 
 _MOST_TAPS = 64  # of a window whose extremum is looked for tap by tap
@@ -43,10 +43,16 @@ def _window(b: Builder, op: graph.Window, came: Value, k: int) -> Value:
         raise NoDerivativeError(op)
     corners = [tuple(t * d for t, d in zip(tap, op.dilations, strict=True)) for tap in taps]
     is_it = [_is_extremum(b, op, corner) for corner in corners]
-    share = Term(b, came) / reduce(Term.__add__, is_it)
+    count = reduce(Term.__add__, is_it)
     nothing = zeros(b, came, op.x.type.shape)
     parts = [
-        b.emit(graph.InsertSlice, nothing, (share * one).value, starts=corner, steps=op.strides)
+        b.emit(
+            graph.InsertSlice,
+            nothing,
+            scaled(b, came, one / count),
+            starts=corner,
+            steps=op.strides,
+        )
         for one, corner in zip(is_it, corners, strict=True)
     ]
     return reduce(lambda left, right: b.emit(graph.Add, left, right), parts)
