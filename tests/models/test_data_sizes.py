@@ -37,10 +37,11 @@ def model(
     inputs: Sequence[Any],
     outputs: Sequence[Any],
     constants: dict[str, Any] | None = None,
+    opset: int = 18,
 ) -> bytes:
     held = [numpy_helper.from_array(np.asarray(a), name) for name, a in (constants or {}).items()]
     graph = helper.make_graph(nodes, "g", inputs, outputs, held)
-    opsets = [helper.make_opsetid("", 18)]
+    opsets = [helper.make_opsetid("", opset)]
     made: bytes = helper.make_model(graph, opset_imports=opsets, ir_version=9).SerializeToString()
     return made
 

@@ -28,13 +28,15 @@ def marked(count: int) -> Array:
     return x
 
 
-@pytest.mark.parametrize("case", CASES, ids=str)
-def test_slices(case: tuple[int, int, int]) -> None:
+@pytest.mark.parametrize("opset", [10, 18])
+@pytest.mark.parametrize("case", [*CASES, (-4, 0, -2)], ids=str)
+def test_slices(case: tuple[int, int, int], opset: int) -> None:
     names = ("s", "e", "a", "t")
     numbers = (case[0], case[1], 1, case[2])
     nodes = [NODE("NonZero", ["x"], ["z"]), NODE("Slice", ["z", *names], ["y"])]
     held = {name: np.array([n]) for name, n in zip(names, numbers, strict=True)}
-    session = minicc.InferenceSession(model(nodes, [info("x", F, [1, 5])], [info("y", INT)], held))
+    source = model(nodes, [info("x", F, [1, 5])], [info("y", INT)], held, opset)
+    session = minicc.InferenceSession(source)
     for count in range(6):
         (got,) = session.run(None, {"x": marked(count)})
         want = np.stack(np.nonzero(marked(count)))[:, slice(*case)]

@@ -270,7 +270,8 @@ def _by_schema(
         name: from_array(a) for name, a in contents.items() if a is not None and a.size < _KNOWN
     }
     opsets = [helper.make_opsetid("", own), helper.make_opsetid(domain, version)]
-    schema = defs.get_schema(op, version, domain)
+    # by that of opset 10 a slice of a free axis is as long as the axis
+    schema = defs.get_schema(op, 11 if node.op == "Slice" and version == 10 else version, domain)
     return shape_inference.infer_node_outputs(schema, made, protos, data, None, opsets)
 
 
