@@ -229,6 +229,19 @@ def test_what_is_not_chosen_gives_nothing() -> None:
     np.testing.assert_allclose(d, np.array([[0, 0, 0], [0, -0.25, 0.25]]), atol=1e-12)
 
 
+@pytest.mark.parametrize("extents", [(1, 3), (3, 3)])
+def test_what_only_sizes_keep_from_being_compiled(extents: tuple[int, int]) -> None:
+    """Whether the axis is expanded depends on its size, and so does the derivative."""
+    nodes = """s = Shape (v)
+    e = Expand (x, s)
+    y = Mul (e, e)
+    d = Gradient <xs = ["x"], y = "y"> (x)"""
+    session = minicc.InferenceSession(model("double[m] x, double[n] v", nodes, "double[m] d"))
+    x, v = (np.arange(1.0, n + 1) for n in extents)
+    (d,) = session.run(None, {"x": x, "v": v})
+    np.testing.assert_allclose(d, 2 * x * extents[1] / extents[0])
+
+
 WRONG = {
     "MC0130 error: nothing makes the value q": '<xs = ["q"], y = "y"> (w)',
     "takes as 2 inputs": '<xs = ["w"], y = "y"> (w, w)',
@@ -236,7 +249,7 @@ WRONG = {
     "attribute y of .* is 3, not a string": '<xs = ["w"], y = 3> (w)',
     "attribute xs of .* is 'w', not a list": '<xs = "w", y = "y"> (w)',
     "MC0125 error: these nodes wait": '<xs = ["w"], y = "d"> (w)',
-    r"MC0127 .*: k is i64\[n\], by which": '<xs = ["k"], y = "y"> (k)',
+    r"MC0127 .*: k is i64\[n\], which": '<xs = ["k"], y = "y"> (k)',
     r"MC0127 .*: i is i64\[n\], which": '<xs = ["w"], y = "i"> (w)',
     "MC0221 .* makes u runs on the host": '<xs = ["w"], y = "u"> (w)',
     "MC0221 .* no derivative of graph.host, which Det#4 needs": '<xs = ["w"], y = "s"> (w)',

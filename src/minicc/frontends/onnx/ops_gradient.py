@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
+from minicc.errors import UnsupportedError
 from minicc.frontends.onnx.bodies import Importing
 from minicc.frontends.onnx.captures import GRADIENT
 from minicc.frontends.onnx.context import Context
 from minicc.frontends.onnx.reader import Node
 from minicc.frontends.onnx.registry import search
 from minicc.ir import graph
+from minicc.ir.affine import symbol
 from minicc.ir.core import Value
 from minicc.ir.types import OPAQUE
 from minicc.passes.graph.gradient import gradients
@@ -35,43 +37,53 @@ def gradient(importer: Importing, node: Node) -> tuple[Value, ...]:
         raise ctx.wrong(f"y = {y!r} of {', '.join(names)}, which it takes as {len(given)} inputs")
     y = node.captures[-1]  # as it is called where the node stands
     for name, value in zip(names[:count], given, strict=False):
-        if value.type.dtype.kind != "f":
-            raise ctx.wrong(f"{name} is {value.type}, by which nothing can be differentiated")
+        _require_floats(ctx, name, value)
     # as values of their own, whose contents are not known: else nothing would be left of them
     xs = [ctx.emit_late(graph.Reshape, v, shape=v.type.shape) for v in given[:count]]
     start = len(ctx.builder.ops)
-    with _named(importer, dict(zip(names, [*xs, *given[count:]], strict=True))):
+    with _named(importer, dict(zip(names, [*xs, *given[count:]], strict=True))) as sizes:
         for inner in _between(importer.makers, names, y):
             importer.node(inner)
         result = importer.value(y, node.name)
     ctx.stand_at(node, given, opset)
-    if result.type.dtype is OPAQUE:
-        raise ctx.unsupported(f"what makes {y} runs on the host, which has no derivatives", _HINT)
-    if result.type.dtype.kind != "f":
-        raise ctx.wrong(f"{y} is {result.type}, which can't be differentiated")
-    ctx.use([result])
     try:
+        _require_floats(ctx, y, result)
+        ctx.use([result])
         return tuple(gradients(ctx.builder, ctx.builder.ops[start:], result, xs))
-    except NoDerivativeError as error:
-        raise _without_rule(ctx, error) from None
+    except (NoDerivativeError, UnsupportedError) as error:
+        if sizes:
+            raise ctx.free([symbol(name) for name in sizes], "a derivative") from None
+        if isinstance(error, UnsupportedError):
+            raise
+        text = f"minicc knows no derivative of {error.op.opname}, which {error.op.loc[-1]} needs"
+        raise ctx.unsupported(text, _HINT) from None
 
 
-def _without_rule(ctx: Context, error: NoDerivativeError) -> Exception:
-    of = ", ".join(error.op.loc)
-    text = f"minicc knows no derivative of {error.op.opname}, which {of} needs"
-    return ctx.unsupported(text, _HINT)
+def _require_floats(ctx: Context, name: str, value: Value) -> None:
+    if value.type.dtype is OPAQUE:
+        text = f"what makes {name} runs on the host, which has no derivatives"
+        raise ctx.unsupported(text, _HINT)
+    if value.type.dtype.kind != "f":
+        raise ctx.wrong(f"{name} is {value.type}, which can't be differentiated")
 
 
 @contextmanager
-def _named(importer: Importing, values: Mapping[str, Value]) -> Iterator[None]:
-    """Let names mean other values, and forget what is computed of these after that."""
-    before = dict(importer.values)
+def _named(importer: Importing, values: Mapping[str, Value]) -> Iterator[set[str]]:
+    """Let names mean other values, and forget what is computed of these after that.
+
+    Gives the sizes with which less of it would run on the host, if they were known.
+    """
+    before, wants = dict(importer.values), importer.wants
     importer.values.update(values)
+    sizes: set[str] = set()
+    importer.wants = sizes
     try:
-        yield
+        yield sizes
     finally:
         importer.values.clear()
         importer.values.update(before)
+        wants |= sizes
+        importer.wants = wants
 
 
 def _between(makers: Mapping[str, Node], names: Sequence[str], y: str) -> list[Node]:
