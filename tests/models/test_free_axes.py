@@ -440,6 +440,15 @@ def quotients() -> Iterator[tuple[str, Case]]:
     nodes[-1:] = [node("Concat", "one less d", "rest", axis=0), nodes[-1]]
     yield "Reshape", Case(nodes, shapes, sizes[:3], {**held, "less": np.array([-1])}, ("y", "w"))
     most = {"ends": np.array([1 << 40]), "none": np.array([0]), "table": np.ones((4, 1))}
+    # numbers below a size as exporters count them, and a shape that is picked by one
+    nodes = [*start, node("ConstantOfShape", "s", "f", value=numpy_helper.from_array(np.ones(1)))]
+    nodes += [node("NonZero", "f", "at"), node("Transpose", "at", "y", perm=[1, 0])]
+    yield "NonZero", Case(nodes, shapes, sizes, held)
+    more = {"two": np.array([1]), "depth": np.array(3), "less": np.array([-1])}
+    nodes = [*start, node("Concat", "one d", "few", axis=0), node("OneHot", "two depth few", "c")]
+    nodes += [node("Reshape", "z rows", "r"), node("Tile", "r c")]
+    held |= {"rows": np.array([1, 1, -1])}
+    yield "OneHot of a shape", Case(nodes, shapes, sizes, {**held, **more})
     nodes = [node("Shape", "z", "d"), node("Sub", "one d", "e"), node("Max", "e none", "from")]
     nodes += [node("Slice", "table from ends one", "cut"), node("Cast", "cut", "f", to=1)]
     nodes += [node("Add", "f z")]

@@ -227,6 +227,12 @@ class Context:
         """The contents of a value where they are known."""
         return None if value is None else self._arrays.get(value)
 
+    def is_filled(self, value: Value) -> bool:
+        """Whether a tensor of rank 1 or more is known to have one number, not 0, everywhere."""
+        maker = self._makers.get(value)
+        number = self._arrays.get(maker.x) if isinstance(maker, graph.Broadcast) else None
+        return number is not None and number.size == 1 and bool(number)
+
     def known(self, value: Value, what: str) -> Array:
         """The contents of a value that must be known; MC0223 where they are not."""
         found = self._arrays.get(value)

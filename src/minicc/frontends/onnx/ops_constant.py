@@ -6,12 +6,15 @@ from typing import Any
 
 import numpy as np
 
+from minicc.frontends.onnx.bodies import Importing
 from minicc.frontends.onnx.context import Context
 from minicc.frontends.onnx.reader import Node
-from minicc.frontends.onnx.registry import operator
+from minicc.frontends.onnx.registry import operator, search
 from minicc.frontends.onnx.tensors import array_of
 from minicc.ir import affine, affine_facts, graph
 from minicc.ir.core import Value
+from minicc.ir.graph.shapes import Shape
+from minicc.ir.types import I64
 
 # A longer range is computed when the model runs.
 _MOST = 1 << 16
@@ -47,6 +50,22 @@ def constant_of_shape(ctx: Context, node: Node, shape: Value) -> Value:
     element = ctx.constant(value.reshape(()))
     dims = ctx.dims(shape, "shape")
     return ctx.emit(graph.Broadcast, element, shape=dims) if dims else element
+
+
+@search("NonZero")
+def non_zero(importer: Importing, node: Node) -> tuple[Value, ...] | None:
+    """The places of all elements of a tensor that one number fills; the host finds those of others.
+
+    Exporters count so: NonZero(ConstantOfShape([n], 1)) are the numbers below n.
+    """
+    ctx = importer.ctx
+    if len(node.inputs) != 1 or not importer.ctx.is_filled(x := importer.value(node.inputs[0], "")):
+        return None
+    ctx.stand_at(node, (x,), ctx.opset)
+    shape: Shape = x.type.shape
+    lines = [ctx.emit(graph.Iota, shape=shape, axis=k, dtype=I64) for k in range(len(shape))]
+    rows = tuple(ctx.reshape(line, (1, graph.product(shape))) for line in lines)
+    return (rows[0] if len(rows) == 1 else ctx.emit(graph.Concat, rows, axis=0),)
 
 
 @operator("Shape", attributes="end start")

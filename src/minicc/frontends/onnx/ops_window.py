@@ -137,7 +137,7 @@ def _taps(ctx: Context, n: Dim, frame: Frame, axis: int) -> tuple[Dim, Dim]:
         return size, reached
     room = before + reached - span
     if not at_least(room, 0):
-        ctx.demand(minimum(room, 0), 0)
+        ctx.demand(minimum(room, 0), 0, "a window that fits")
     taps, last = minimum(size, ceildiv(before, dilation)), room // stride
     return taps, maximum(last * stride + (taps - 1) * dilation + 1 - before, 0)
 

@@ -76,8 +76,9 @@ def operator(name: str, attributes: str = "") -> Callable[[F], F]:
     return enter
 
 
-Search = Callable[..., tuple[Value, ...]]
-# Operators that are imported with the import under way, for they hold graphs that they run.
+Search = Callable[..., tuple[Value, ...] | None]
+# Operators that are imported with the import under way, as they hold graphs that they run, or that
+# are known to the graph in some cases (None: in others).
 SEARCHES: dict[str, Search] = {}
 
 

@@ -9,12 +9,14 @@ from __future__ import annotations
 import itertools
 from collections.abc import Sequence
 from functools import reduce
+from math import prod
 from typing import Any
 
 from minicc.ir import affine, graph
 from minicc.ir.build import Builder
 from minicc.ir.core import Op, Value
 from minicc.ir.graph.shapes import Shape
+from minicc.ir.types import is_free, static_shape
 from minicc.passes.graph.gradient_elements import NoDerivativeError, Rule, Term, scaled
 from minicc.passes.graph.gradient_tensors import cut, stops_of, turned, zeros
 
@@ -38,9 +40,9 @@ def _window(b: Builder, op: graph.Window, came: Value, k: int) -> Value:
         return b.emit(
             graph.Window, wide, combine="add", size=op.size, strides=ones, dilations=op.dilations
         )
-    taps = [*itertools.product(*map(range, op.size))]
-    if op.combine == "mul" or len(taps) > _MOST_TAPS:
+    if op.combine == "mul" or is_free(op.size) or prod(static_shape(op.size)) > _MOST_TAPS:
         raise NoDerivativeError(op)
+    taps = [*itertools.product(*map(range, static_shape(op.size)))]
     corners = [tuple(t * d for t, d in zip(tap, op.dilations, strict=True)) for tap in taps]
     is_it = [_is_extremum(b, op, corner) for corner in corners]
     count = reduce(Term.__add__, is_it)
@@ -68,7 +70,7 @@ def _is_extremum(b: Builder, op: graph.Window, corner: Shape) -> Term:
 
 def _conv(b: Builder, op: graph.Conv, came: Value, k: int) -> Value:
     """Another convolution: with the kernel turned around, or of the input with what came."""
-    if op.layout != "channels_first":
+    if op.layout != "channels_first" or not isinstance(op.groups, int):
         raise NoDerivativeError(op)
     ones = (1,) * (came.type.rank - 2)
     kernel = op.w.type.shape[2:]
