@@ -171,10 +171,11 @@ def test_dimensions_are_read_as_they_are_spelled() -> None:
     dims = [
         *(7, 0, n, n * 3 + 64, n * -2, odd, 3 * odd - n * n * 2 - 7, affine.symbol("min")),
         *((n + 5) // 4 + n % 3 * 2, ((n + 1) // 2) // 3, ((n + 1) // 2) * ((odd + 3) % 5) * 2),
+        *(affine.floordiv(n + 5, odd) * n, affine.mod(n, odd * n - 1)),
         *(affine.minimum(n - 4, odd * n) * odd + 1, affine.minimum(n, 3) // 2 * 5 - 1),
     ]
     for dim in dims:
         assert dim_of(json.loads(json.dumps(spelled(dim)))) == dim
-    for bad in ("", "n n", "3+", "(n", "n floordiv m", "n mod 0", "$", None, 1.5, True, "min(n)"):
+    for bad in ("", "n n", "3+", "(n", "n floordiv 0", "n mod 0", "$", None, 1.5, True, "min(n)"):
         with pytest.raises(ValueError, match=r"."):
             dim_of(bad)

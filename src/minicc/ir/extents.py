@@ -155,10 +155,7 @@ class _Parser:
         if self.next not in ("floordiv", "mod"):
             return total
         divide = affine.floordiv if self._step() == "floordiv" else affine.mod
-        divisor = self.factor()
-        if not isinstance(divisor, int):
-            raise ValueError(f"{self._text!r} divides by what is no number")
-        return divide(total, divisor)
+        return divide(total, self.factor())
 
     def factor(self) -> Dim:
         """A number, a symbol, a minimum, or a sum in parentheses."""

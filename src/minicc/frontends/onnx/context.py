@@ -29,7 +29,7 @@ from minicc.ir.build import Builder
 from minicc.ir.core import Array, Literal, Op, Region, Value
 from minicc.ir.graph.demands import natural_numbers
 from minicc.ir.graph.shapes import differ, show
-from minicc.ir.types import I64, DType
+from minicc.ir.types import BOOL, I64, DType
 from minicc.limits import look
 
 # Complaints that other sizes may settle; of those about the node itself only in a branch of an If,
@@ -68,6 +68,7 @@ class Context:
         self._dims: dict[Value, Array] = {}
         self._makers: dict[Value, Op] = {}
         self._ratios: dict[Value, Array] = {}  # of floats
+        self._truths: dict[Value, Array] = {}  # of booleans that sizes decide: 1 or 0
         # pairs that must be equal for sizes to be what they were computed as
         self.demands: dict[tuple[Dim, Dim], None] = {}
         self.branches = 0  # of Ifs within one another, in which it stands
@@ -100,7 +101,8 @@ class Context:
             raise self.refused(f"its result would be {op.result.type}")
         if self.decided and isinstance(op, graph.Slice | graph.Pad):
             self._require_natural(op)
-        sized = bool(self._dims) and any(v in self._dims or v in self._ratios for v in op.operands)
+        held = (self._dims, self._ratios, self._truths)
+        sized = bool(self._dims) and any(v in known for v in op.operands for known in held)
         if sized:
             found = self._computed(op)
             if found is not None:
@@ -378,7 +380,7 @@ class Context:
                 return None
             whole = np.asarray(np.frompyfunc(Ratio.floor, 1, 1)(ratios), object)
             return self.of_dims(whole, op.dtype)
-        parts = [self._dims.get(v, self._arrays.get(v)) for v in op.operands]
+        parts = [self._held(v, self._dims, self._truths) for v in op.operands]
         if any(p is None for p in parts):
             return None
         asked: list[Dim] = []
@@ -389,15 +391,21 @@ class Context:
             return None
         self.demands.update(((minimum(n, 0), 0), None) for n in asked)
         element = op.result.type.dtype
-        return self.constant(out) if out.dtype == np.bool_ else self.of_dims(out, element)
+        if element is BOOL and out.dtype == object:
+            self._truths[op.result] = out
+            return None
+        return self.constant(out) if element is BOOL else self.of_dims(out, element)
 
     def _note_ratios(self, op: Op) -> None:
         """Keep what a float op gives where it is known as quotients of dimensions."""
-        held = (self._ratios, self._dims, self._arrays)
-        parts = [next((a for h in held if (a := h.get(v)) is not None), None) for v in op.operands]
+        parts = [self._held(v, self._ratios, self._dims) for v in op.operands]
         out = None if any(p is None for p in parts) else compute_ratios(op, parts)
         if out is not None:
             self._ratios[op.result] = out
+
+    def _held(self, value: Value, *known: Mapping[Value, Array]) -> Array | None:
+        """The contents of a value as those hold it, or as a constant."""
+        return next((h[value] for h in known if value in h), self._arrays.get(value))
 
     # complaints
 

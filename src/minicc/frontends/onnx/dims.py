@@ -35,8 +35,9 @@ def _divide(demands: list[Dim] | None, a: Dim, b: Dim) -> Dim:
         quotient = ratio([a], [b])
         if quotient is not None:
             return quotient
-        if isinstance(b, int) or not (at_least(a, 0) and at_least(b, 0)):
+        if demands is None or isinstance(b, int) or not (at_least(a, 0) and at_least(b, 0)):
             raise _UnknownError
+        demands.append(b - 1)
         return floordiv(a, b)
     if at_least(a, 0):
         return a // b
@@ -56,11 +57,12 @@ def _modulo(demands: list[Dim] | None, a: Dim, b: Dim) -> Dim:
     """
     if isinstance(b, int) and b > 0:
         return a % b
-    if isinstance(a, Expr) and isinstance(b, Expr) and at_least(b, 0):
-        return mod(a, b)
-    if demands is None or not isinstance(a, int) or abs(a) > _NEAR:
+    if demands is None or isinstance(b, int) or not at_least(b, 0):
         raise _UnknownError
-    if isinstance(b, int) or not at_least(b, 0):
+    if not isinstance(a, int):
+        demands.append(b - 1)
+        return mod(a, b)
+    if abs(a) > _NEAR:
         raise _UnknownError
     demands.append(b + a if a < 0 else b - a - 1)
     return b + a if a < 0 else a
@@ -98,21 +100,40 @@ def _is_above(demands: list[Dim] | None, high: Dim, low: Dim) -> bool:
     return True
 
 
-def _less(a: Dim, b: Dim) -> bool:
+def _less(a: Dim, b: Dim) -> Dim:
+    """Whether one is less: a boolean, or where that can't be told what is 1 or 0 at all sizes."""
     if at_least(b, a + 1):
         return True
     if at_least(a, b):
         return False
-    raise _UnknownError
+    return minimum(maximum(b - a, 0), 1)
 
 
-def _equal(a: Dim, b: Dim) -> bool:
+def _equal(a: Dim, b: Dim) -> Dim:
     gap = a - b
     if isinstance(gap, int):
         return gap == 0
-    if at_least(a, b + 1) or at_least(b, a + 1):
-        return False
-    raise _UnknownError
+    return _not(_or(_less(a, b), _less(b, a)))
+
+
+def _not(a: Dim) -> Dim:
+    return not a if isinstance(a, int) else 1 - a
+
+
+def _and(a: Dim, b: Dim) -> Dim:
+    if isinstance(a, int):
+        a, b = b, a
+    return (a if b else False) if isinstance(b, int) else a * b
+
+
+def _or(a: Dim, b: Dim) -> Dim:
+    return _not(_and(_not(a), _not(b)))
+
+
+def _select(condition: Dim, a: Dim, b: Dim) -> Dim:
+    if isinstance(condition, int):
+        return a if condition else b
+    return b + condition * (a - b)
 
 
 MOVES = (graph.Reshape, graph.Transpose, graph.Broadcast, graph.Slice, graph.Concat, graph.Gather)
@@ -122,11 +143,12 @@ _ELEMENTWISE: dict[type[Op], Callable[..., Any]] = {
     graph.Mul: operator.mul,
     graph.Neg: operator.neg,
     graph.Eq: _equal,
-    graph.Ne: lambda a, b: not _equal(a, b),
+    graph.Ne: lambda a, b: _not(_equal(a, b)),
     graph.Lt: _less,
-    graph.Le: lambda a, b: not _less(b, a),
-    graph.Select: lambda condition, a, b: a if condition else b,
+    graph.Le: lambda a, b: _not(_less(b, a)),
+    graph.Select: _select,
 }
+_LOGICAL: dict[type[Op], Callable[..., Any]] = {graph.Not: _not, graph.And: _and, graph.Or: _or}
 _REDUCED: dict[str, Callable[..., Any]] = {
     "add": operator.add,
     "mul": operator.mul,
@@ -150,6 +172,7 @@ def is_size(element: DType) -> bool:
 def compute_dims(op: Op, args: Sequence[Any], demands: list[Dim] | None) -> Array | None:
     """The result of an op on dimensions: of objects, or of booleans; None where it has none.
 
+    Booleans that sizes decide are objects, too: dimensions that are 1 or 0.
     It is right where none of what is added to `demands` is negative; for all sizes without a list.
     """
     objects = [a if a.dtype == object else _objects(a) for a in args]
@@ -169,7 +192,8 @@ def compute_dims(op: Op, args: Sequence[Any], demands: list[Dim] | None) -> Arra
         return None
     if out is None or not all(map(_is_small, np.ravel(out))):
         return None
-    return np.asarray(out, bool if op.result.type.dtype is BOOL else object)
+    free = any(isinstance(n, Expr) for n in np.ravel(out))
+    return np.asarray(out, object if free or op.result.type.dtype is not BOOL else bool)
 
 
 def _applied(op: Op, objects: Sequence[Any], demands: list[Dim] | None) -> Any:
@@ -182,6 +206,8 @@ def _applied(op: Op, objects: Sequence[Any], demands: list[Dim] | None) -> Any:
             out = np.frompyfunc(reduced, 2, 1).reduce(out, axis=axis, keepdims=op.keepdims)
         return out
     demanding, function = _DEMANDING.get(type(op)), _ELEMENTWISE.get(type(op))
+    if op.result.type.dtype is BOOL:
+        function = function or _LOGICAL.get(type(op))
     if demanding is not None:
         function = partial(demanding, demands)
     return None if function is None else np.frompyfunc(function, len(objects), 1)(*objects)

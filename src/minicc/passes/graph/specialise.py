@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import chain
 
 from minicc.errors import UserError
 from minicc.ir import affine
@@ -60,17 +61,17 @@ def _unmet(function: Function, binding: Mapping[str, int]) -> tuple[tuple[Dim, D
 
 
 def _settled(function: Function) -> Function:
-    """The function with one name, or a number, for sizes that its ops want to be equal."""
+    """The function with one name, or a number, for sizes that must be equal."""
     solved: dict[str, Dim] = {}
     # those that no argument has are bound where no type can say that they are equal to others
     given = function.attrs.get("sizes", ())
-    for op in walk(function.body):
-        for pair in equal_extents(op):
-            left, right = sorted((affine.substitute(n, solved) for n in pair), key=_plainness)
-            name = _name(right)
-            if name and name not in given and left != right and _plainness(left) < 2:
-                solved = {n: affine.substitute(v, {name: left}) for n, v in solved.items()}
-                solved[name] = left
+    wanted = (equal_extents(op) for op in walk(function.body))
+    for pair in chain(function.attrs.get("demands", ()), chain.from_iterable(wanted)):
+        left, right = sorted((affine.substitute(n, solved) for n in pair), key=_plainness)
+        name = _name(right)
+        if name and name not in given and left != right and _plainness(left) < 2:
+            solved = {n: affine.substitute(v, {name: left}) for n, v in solved.items()}
+            solved[name] = left
     return bind(function, solved) if solved else function
 
 
