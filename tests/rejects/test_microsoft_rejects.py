@@ -86,7 +86,13 @@ CASES: dict[str, tuple[str, list[Array | None], dict[str, Any], str, str]] = {
         "weights of 3 bits",
     ),
     "depth": ("MatMulNBits", [X, BYTES, X], {"N": 2}, "MC0127", "attribute K is 0"),
-    "halves": ("BiasSplitGelu", [X[..., :7].copy(), X[0, 0, :7].copy()], {}, "MC0128", "no halves"),
+    "halves": (
+        "BiasSplitGelu",
+        [X[..., :7].copy(), X[0, 0, :7].copy()],
+        {},
+        "MC0128",
+        "no multiple of 2",
+    ),
 }
 
 

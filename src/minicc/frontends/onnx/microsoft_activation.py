@@ -51,10 +51,8 @@ def bias_split_gelu(ctx: Context, node: Node, x: Value, bias: Value) -> Value:
     """One half of the last axis of a sum, times Gelu of the other half."""
     both = add(ctx, x, bias)
     axis = both.type.rank - 1
-    whole = ctx.static(both.type.shape[axis], "the number of channels")
-    if whole % 2:
-        raise ctx.refused(f"{whole} channels have no halves")
-    left, right = (cut(ctx, both, {axis: (k, k + whole // 2, 1)}) for k in (0, whole // 2))
+    half = ctx.quotient(both.type.shape[axis], 2, "channels")
+    left, right = (cut(ctx, both, {axis: (k, k + half, 1)}) for k in (0, half))
     return ctx.emit(graph.Mul, left, gelu(ctx, node, right))
 
 

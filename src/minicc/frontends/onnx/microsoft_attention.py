@@ -7,17 +7,26 @@ comes later than a causal query is.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import accumulate
 
 import numpy as np
 
 from minicc.frontends.onnx.context import Context
 from minicc.frontends.onnx.microsoft_common import DOMAIN, add, flag, permuted, standard
-from minicc.frontends.onnx.ops_attention import heads_of, joined, scores_of, weighted
+from minicc.frontends.onnx.ops_attention import (
+    Pair,
+    heads_of,
+    scores_of,
+    turned_heads,
+    weighted,
+    with_past,
+)
 from minicc.frontends.onnx.ops_movement import cut
 from minicc.frontends.onnx.reader import Node
 from minicc.frontends.onnx.registry import operator
 from minicc.ir import graph
 from minicc.ir.affine import Dim
+from minicc.ir.affine import add as add_extents
 from minicc.ir.core import Value
 from minicc.ir.types import I64
 
@@ -32,12 +41,16 @@ def require_absent(ctx: Context, **given: object) -> None:
             raise ctx.unsupported(f"its {name.replace('_', ' ')}", hint)
 
 
-def apart(ctx: Context, x: Value, sizes: Sequence[int], axis: int) -> list[Value]:
+def apart(ctx: Context, x: Value, sizes: Sequence[Dim], axis: int) -> list[Value]:
     """Parts of an axis, of given sizes, one after the other."""
-    ends = np.cumsum(sizes).tolist()
-    if x.type.shape[axis] != ends[-1]:
-        raise ctx.refused(f"parts of {list(sizes)} of {x.type}")
+    ends = list(accumulate(sizes, add_extents))
+    ctx.demand(x.type.shape[axis], ends[-1], f"parts of {list(sizes)} of {x.type}")
     return [cut(ctx, x, {axis: (e - n, e, 1)}) for n, e in zip(sizes, ends, strict=True)]
+
+
+def thirds(ctx: Context, x: Value) -> tuple[Dim, ...]:
+    """The widths of queries, keys and values that lie side by side, which are equal."""
+    return (ctx.quotient(x.type.shape[2], 3, "columns"),) * 3
 
 
 def count_of_heads(ctx: Context, node: Node, name: str = "num_heads") -> int:
@@ -128,8 +141,8 @@ def self_attention(
     `past` are keys and values in one tensor, and so are all of them, which is the second result.
     """
     heads = count_of_heads(ctx, node)
-    whole = ctx.static(product.type.shape[-1], "the width of the weights")
-    sizes = node.integers("qkv_hidden_sizes") or (whole // 3,) * 3
+    sizes: Sequence[Dim] | None = node.integers("qkv_hidden_sizes")
+    sizes = sizes or thirds(ctx, product)
     if len(sizes) != 3:
         raise ctx.wrong(f"attribute qkv_hidden_sizes is {list(sizes)}")
     q, k, v = (heads_of(ctx, x, heads) for x in apart(ctx, product, sizes, 2))
@@ -139,7 +152,7 @@ def self_attention(
         rest = past.type.shape[1:]
         parts = (cut(ctx, past, {0: (n, n + 1, 1)}) for n in (0, 1))
         keys, values = (ctx.reshape(p, rest) for p in parts)
-        k, v = joined(ctx, keys, k), joined(ctx, values, v)
+        k, v = with_past(ctx, (keys, values), (k, v))
     out, _ = attended(ctx, node, (q, k, v), mask, bias, before)
     results = [together(ctx, out)]
     if any(node.outputs[1:]):
@@ -201,7 +214,7 @@ def operands_of(
     if q.type.rank != 3 or (k is not None and k.type.rank == 5):
         raise ctx.unsupported("a bias of packed heads", "add it to them before")
     flat = [x if x.type.rank == 3 else together(ctx, x) for x in given]
-    widths = [ctx.static(x.type.shape[2], "the width of the heads") for x in flat]
+    widths = [x.type.shape[2] for x in flat]
     parts = zip(given, apart(ctx, bias, widths, 0), strict=True)
     # what lies apart already are keys and values of before, which have their bias
     return [x if x.type.rank == 4 else heads_of(ctx, add(ctx, x, b), heads) for x, b in parts]
@@ -229,19 +242,15 @@ def multi_head_attention(
         ctx, past_sequence_length=past_sequence_length, cache_indirection=cache_indirection
     )
     q, k, v = operands_of(ctx, node, q, k, v, bias)
-    k, v = joined(ctx, past_key, k), joined(ctx, past_value, v)
+    k, v = with_past(ctx, (past_key, past_value), (k, v))
     before = 0 if past_key is None else past_key.type.shape[2]
     out, scores = attended(ctx, node, (q, k, v), mask, attention_bias, before)
     return together(ctx, out), k, v, scores
 
 
-def rotated(
-    ctx: Context, node: Node, x: Value, tables: tuple[Value, Value], positions: Value, pairs: int
-) -> Value:
+def rotated(ctx: Context, x: Value, tables: Pair, positions: Value | None, pairs: bool) -> Value:
     """Heads, each turned by the angles of its steps' positions."""
-    turned = 2 * ctx.static(tables[0].type.shape[1], "the number of angles")
-    options = {"interleaved": pairs, "rotary_embedding_dim": turned}
-    return standard(ctx, node, "RotaryEmbedding", x, *tables, positions, **options)
+    return turned_heads(ctx, x, tables, positions, 2 * tables[0].type.shape[-1], pairs)
 
 
 @operator(
@@ -256,13 +265,16 @@ def rotary_embedding(
     heads = node.integer("num_heads", 0)
     flat = x.type.rank == 3
     if flat and not heads:
-        size = 2 * ctx.static(cosines.type.shape[1], "the number of angles")
-        heads = ctx.static(x.type.shape[2], "the width of the heads") // size
-    inner = heads_of(ctx, x, heads)
+        batch, steps, width = x.type.shape
+        size = 2 * cosines.type.shape[1]
+        shape = (batch, steps, ctx.quotient(width, size, "elements of heads"), size)
+        inner = permuted(ctx, ctx.reshape(x, shape), (0, 2, 1, 3))
+    else:
+        inner = heads_of(ctx, x, heads)
     if positions.type.rank == 1:
         # the position of the first step
         line = _numbers(ctx, (1, inner.type.shape[2]))
         positions = ctx.emit(graph.Add, line, ctx.cast(positions, I64))
-    pairs = node.integer("interleaved", 0)
-    out = rotated(ctx, node, inner, (cosines, sines), positions, pairs)
+    pairs = flag(node, "interleaved")
+    out = rotated(ctx, inner, (cosines, sines), positions, pairs)
     return together(ctx, out) if flat else out

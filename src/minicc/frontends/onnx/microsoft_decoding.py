@@ -10,6 +10,7 @@ from minicc.frontends.onnx.microsoft_attention import (
     attended,
     operands_of,
     require_absent,
+    thirds,
     together,
 )
 from minicc.frontends.onnx.microsoft_common import (
@@ -21,7 +22,7 @@ from minicc.frontends.onnx.microsoft_common import (
 )
 from minicc.frontends.onnx.microsoft_normalize import root_mean_square
 from minicc.frontends.onnx.ops_activation import sigmoid_of
-from minicc.frontends.onnx.ops_attention import heads_of, joined
+from minicc.frontends.onnx.ops_attention import heads_of, power_of, with_past
 from minicc.frontends.onnx.ops_movement import cut
 from minicc.frontends.onnx.reader import Node
 from minicc.frontends.onnx.registry import operator
@@ -51,14 +52,13 @@ def decoder_attention(
 ) -> tuple[Value, ...]:
     """Attention of one new token to the keys of a cache, which its own is written into."""
     if k is None and v is None:
-        width = ctx.static(q.type.shape[2], "the width of the heads")
-        q, k, v = apart(ctx, q, (width // 3,) * 3, 2)
+        q, k, v = apart(ctx, q, thirds(ctx, q), 2)
     q, k, v = operands_of(ctx, node, q, k, v, bias)
     if past_key is None or past_value is None:
         out, scores = attended(ctx, node, (q, k, v), mask, attention_bias)
         return together(ctx, out), k, v, scores
     if not flag(node, "past_present_share_buffer"):
-        k, v = joined(ctx, past_key, k), joined(ctx, past_value, v)
+        k, v = with_past(ctx, (past_key, past_value), (k, v))
         out, scores = attended(ctx, node, (q, k, v), mask, attention_bias)
         return together(ctx, out), k, v, scores
     if past_length is None:
@@ -130,8 +130,8 @@ def _streams(ctx: Context, node: Node, x: Value) -> Value:
     count = node.integer("num_branches", 0)
     if not count:
         return x
-    width = ctx.static(x.type.shape[-1], "the width of the streams")
-    return ctx.reshape(x, (*x.type.shape[:-1], count, width // count))
+    width = ctx.quotient(x.type.shape[-1], count, "elements of streams")
+    return ctx.reshape(x, (*x.type.shape[:-1], count, width))
 
 
 @operator(f"{DOMAIN}.HyperConnectionPreMix", attributes="num_branches reduction_scale")
@@ -182,7 +182,6 @@ def engram_gate(
 ) -> tuple[Value, ...]:
     """A value gated by how alike keys and queries are, and perhaps that with its mean square 1."""
     epsilon = node.number("epsilon", 1e-5)
-    size = ctx.static(key.type.shape[3], "the width of the keys")
 
     def normal(x: Value, scale: Value) -> Value:
         out, _ = root_mean_square(ctx, wide_of(ctx, x), (3,), epsilon)
@@ -190,7 +189,7 @@ def engram_gate(
 
     both = ctx.emit(graph.Mul, normal(key, key_scale), normal(query, query_scale))
     alike = ctx.emit(graph.Reduce, both, axes=(3,), combine="add", keepdims=True)
-    alike = ctx.scaled(alike, float(1 / np.sqrt(size)))
+    alike = ctx.emit(graph.Mul, alike, power_of(ctx, key.type.shape[3], -0.5, alike))
     size_of = ctx.emit(graph.Max, ctx.emit(graph.Abs, alike), ctx.scalar(1e-6, alike))
     bent = ctx.emit(graph.Mul, standard(ctx, node, "Sign", alike), ctx.emit(graph.Sqrt, size_of))
     batch, steps, width = value.type.shape
@@ -253,8 +252,8 @@ def gated_bias(
     require_absent(ctx, token_offset=offset)
     q = heads_of(ctx, add(ctx, query, query_bias), node.integer("num_heads", 0))
     product = add(ctx, standard(ctx, node, "MatMul", q, weight), bias)
-    width = ctx.static(product.type.shape[3], "the width of the gates")
-    halves = ctx.reshape(product, (*product.type.shape[:3], 2, width // 2))
+    *outer, width = product.type.shape
+    halves = ctx.reshape(product, (*outer, 2, ctx.quotient(width, 2, "elements of gates")))
     gates = sigmoid_of(ctx, ctx.emit(graph.Reduce, halves, axes=(4,), combine="add"))
     u, r = (cut(ctx, gates, {3: (k, k + 1, 1)}) for k in (0, 1))
     inner = add(ctx, ctx.emit(graph.Mul, r, factor), ctx.scalar(-1, r))

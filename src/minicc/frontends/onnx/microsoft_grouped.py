@@ -165,8 +165,7 @@ def _operands(
     if (k is None) != (v is None):
         raise ctx.wrong("its keys or its values are missing")
     if k is None or v is None:
-        width = ctx.static(q.type.shape[-1], "the width of the heads")
-        size = width // (heads + 2 * shared)
+        size = ctx.quotient(q.type.shape[-1], heads + 2 * shared, "elements of heads")
         q, k, v = apart(ctx, q, (heads * size, shared * size, shared * size), 2)
     return heads_of(ctx, q, heads), heads_of(ctx, k, shared), heads_of(ctx, v, shared)
 
@@ -205,8 +204,8 @@ def group_query_attention(
         if cosines is None or sines is None:
             raise ctx.wrong("its cosines or sines are missing")
         at = _positions(ctx, lengths) if positions is None else positions
-        pairs = node.integer("rotary_interleaved", 0)
-        q, k = (rotated(ctx, node, x, (cosines, sines), at, pairs) for x in (q, k))
+        pairs = flag(node, "rotary_interleaved")
+        q, k = (rotated(ctx, x, (cosines, sines), at, pairs) for x in (q, k))
     k, v = _cached(ctx, past_key, k, lengths), _cached(ctx, past_value, v, lengths)
     scores = wide_of(ctx, scores_of(ctx, node, q, k))
     cap = node.number("softcap", 0.0)
@@ -258,8 +257,8 @@ def sparse_attention(
     if flag(node, "do_rotary"):
         if cosines is None or sines is None:
             raise ctx.wrong("its cosines or sines are missing")
-        pairs = node.integer("rotary_interleaved", 0)
-        q, k = (rotated(ctx, node, x, (cosines, sines), place, pairs) for x in (q, k))
+        pairs = flag(node, "rotary_interleaved")
+        q, k = (rotated(ctx, x, (cosines, sines), place, pairs) for x in (q, k))
     k = _cached(ctx, past_key, k, known, past_key)
     v = _cached(ctx, past_value, v, known, past_value)
     scores = wide_of(ctx, scores_of(ctx, node, q, k))
@@ -276,10 +275,11 @@ def _blocks(
     """Which keys lie in a block that a query's row names: [batch, heads, steps, keys]."""
     size = node.integer("sparse_block_size", 0)
     heads = node.integer("num_heads", 0)
-    layouts = ctx.static(rows.type.shape[0], "the number of layouts")
+    layouts = rows.type.shape[0]
     count, most = rows.type.shape[1] - 1, columns.type.shape[1]
-    if size < 1 or heads < 1 or heads % layouts:
-        raise ctx.wrong(f"blocks of {size} in {layouts} layouts of {heads} heads")
+    if size < 1 or heads < 1:
+        raise ctx.wrong(f"blocks of {size} in layouts of {heads} heads")
+    ctx.quotient(heads, layouts, "heads")
     number = ctx.emit(graph.Iota, shape=(1, 1, most, 1), axis=2, dtype=I32)
     first = ctx.reshape(cut(ctx, rows, {1: (0, count, 1)}), (layouts, count, 1, 1))
     end = ctx.reshape(cut(ctx, rows, {1: (1, count + 1, 1)}), (layouts, count, 1, 1))
@@ -288,7 +288,7 @@ def _blocks(
     for held in (ctx.emit(graph.Le, first, number), ctx.emit(graph.Lt, number, end)):
         named = ctx.emit(graph.And, named, held)
     some = ctx.emit(graph.Reduce, ctx.cast(named, I32), axes=(2,), combine="max")
-    layout = ctx.constant(np.arange(heads) % layouts)
+    layout = ctx.emit(graph.Mod, ctx.constant(np.arange(heads)), ctx.extent(layouts, I64))
     row = ctx.emit(graph.FloorDiv, place, ctx.scalar(size, I64))
     keys = ctx.emit(graph.Iota, shape=(lengths.seen,), axis=0, dtype=I64)
     block = ctx.emit(graph.FloorDiv, keys, ctx.scalar(size, I64))

@@ -156,11 +156,12 @@ def branchwise_rms_norm(ctx: Context, node: Node, x: Value, scale: Value | None 
     """Divide each branch by the root of its mean square over the last axis, then scale."""
     shape, element = x.type.shape, x.type.dtype
     count = node.integer("num_branches", 0)
-    whole = ctx.static(shape[-1], "the last axis")
-    if count < 0 or (count and whole % count):
-        raise ctx.refused(f"{count} branches of {whole} elements")
-    apart = ctx.reshape(x, (*shape[:-1], count, whole // count)) if count else x
-    apart = ctx.cast(apart, F32)
+    if count < 0:
+        raise ctx.refused(f"{count} branches")
+    apart = ctx.cast(x, F32)
+    if count:
+        width = ctx.quotient(shape[-1], count, "elements of branches")
+        apart = ctx.reshape(apart, (*shape[:-1], count, width))
     epsilon = node.number("epsilon", 1e-5)
     out, _ = root_mean_square(ctx, apart, (apart.type.rank - 1,), epsilon)
     if scale is not None:
@@ -174,12 +175,12 @@ def branchwise_rms_norm(ctx: Context, node: Node, x: Value, scale: Value | None 
 def gated_rms_norm(ctx: Context, node: Node, x: Value, scale: Value, gate: Value) -> Value:
     """Divide groups by the root of their mean square, scale, and let a gate through."""
     shape, element = x.type.shape, x.type.dtype
-    size = ctx.static(scale.type.shape[0], "the scale's length")
-    whole = ctx.static(shape[-1], "the last axis")
+    size = scale.type.shape[0]
+    groups = ctx.quotient(shape[-1], size, "elements")
     name = node.text("activation", "silu")
     if name not in ("silu", "swish", "sigmoid"):
         raise ctx.wrong(f"attribute activation is {name!r}, not 'silu', 'swish' or 'sigmoid'")
-    apart = ctx.reshape(ctx.cast(x, F32), (*shape[:-1], whole // size, size))
+    apart = ctx.reshape(ctx.cast(x, F32), (*shape[:-1], groups, size))
     epsilon = node.number("epsilon", 1e-5)
     out, _ = root_mean_square(ctx, apart, (apart.type.rank - 1,), epsilon)
     out = ctx.reshape(ctx.emit(graph.Mul, out, ctx.cast(scale, F32)), shape)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from minicc.frontends.onnx.context import Context
-from minicc.frontends.onnx.microsoft_attention import require_absent, together
+from minicc.frontends.onnx.microsoft_attention import require_absent, rotated, together
 from minicc.frontends.onnx.microsoft_common import (
     DOMAIN,
     channels_first,
@@ -78,9 +78,11 @@ def rotary_embedding_of_three(
     """Pairs of elements turned by the angle of one of their step's three positions."""
     require_absent(ctx, packed_batching=flag(node, "is_packed_batching"))
     sections = node.integers("mrope_section") or ()
-    half = ctx.static(cosines.type.shape[1], "the number of angles")
-    if len(sections) != 3 or min(sections) < 0 or sum(sections) != half:
-        raise ctx.wrong(f"sections {list(sections)} of {half} angles")
+    half = sum(sections)
+    if len(sections) != 3 or min(sections) < 0:
+        raise ctx.wrong(f"attribute mrope_section is {list(sections)}")
+    text = f"sections {list(sections)} of the angles {cosines.type}"
+    ctx.demand(cosines.type.shape[1], half, text)
     if node.integer("mrope_layout", 0):
         number = np.arange(half)
         which = np.where(number < 3 * np.array(sections)[number % 3], number % 3, 0)
@@ -96,7 +98,6 @@ def rotary_embedding_of_three(
         return ctx.emit(graph.Select, ctx.constant(which == 2), parts[2], rest)
 
     tables = angles(cosines), angles(sines)
-    options = {"interleaved": node.integer("interleaved", 0), "rotary_embedding_dim": 2 * half}
     inner = heads_of(ctx, x, node.integer("num_heads", 0))
-    out = standard(ctx, node, "RotaryEmbedding", inner, *tables, **options)
+    out = rotated(ctx, inner, tables, None, flag(node, "interleaved"))
     return together(ctx, out) if x.type.rank == 3 else out

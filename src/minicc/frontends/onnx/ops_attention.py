@@ -18,7 +18,7 @@ from minicc.ir import graph
 from minicc.ir.affine import Dim
 from minicc.ir.affine_facts import at_least
 from minicc.ir.core import Literal, Value
-from minicc.ir.types import BOOL, I64
+from minicc.ir.types import BOOL, F64, I64
 
 _ATTRIBUTES = "is_causal kv_num_heads left_window_size q_num_heads qk_matmul_output_mode "
 _ATTRIBUTES += "right_window_size scale softcap softmax_precision"
@@ -35,9 +35,23 @@ def heads_of(ctx: Context, x: Value, heads: int) -> Value:
     return ctx.emit(graph.Transpose, apart, perm=(0, 2, 1, 3))
 
 
-def joined(ctx: Context, past: Value | None, x: Value) -> Value:
-    """What was seen before, if there is such, and `x` after it."""
-    return x if past is None else ctx.emit(graph.Concat, (past, x), axis=2)
+Pair = tuple[Value, Value]
+
+
+def with_past(ctx: Context, past: tuple[Value | None, Value | None], new: Pair) -> Pair:
+    """Keys and values seen before, if there are such, and new ones after them.
+
+    Of both there are as many, which lets their extents have one name.
+    """
+    for one, other in (past, new):
+        if one is not None and other is not None:
+            text = f"keys {one.type} and values {other.type}"
+            ctx.demand(other.type.shape[2], one.type.shape[2], text)
+    k, v = (
+        x if old is None else ctx.emit(graph.Concat, (old, x), axis=2)
+        for old, x in zip(past, new, strict=True)
+    )
+    return k, v
 
 
 @operator("Attention", attributes=_ATTRIBUTES)
@@ -55,8 +69,8 @@ def attention(
     """softmax(q k' + mask) v, with the keys and values seen so far and the scores."""
     flat = q.type.rank == 3
     q = heads_of(ctx, q, node.integer("q_num_heads", 0))
-    k = joined(ctx, past_key, heads_of(ctx, k, node.integer("kv_num_heads", 0)))
-    v = joined(ctx, past_value, heads_of(ctx, v, node.integer("kv_num_heads", 0)))
+    k, v = (heads_of(ctx, x, node.integer("kv_num_heads", 0)) for x in (k, v))
+    k, v = with_past(ctx, (past_key, past_value), (k, v))
     before = None if past_key is None else past_key.type.shape[2]
     bias = _bias(ctx, node, q, k, mask, before, lengths)
     scores = scores_of(ctx, node, q, k)
@@ -82,18 +96,14 @@ def attention(
 
 def _groups(ctx: Context, x: Value, k: Value) -> tuple[Any, ...]:
     """The batch, the heads of the keys, and how many heads of `x` share one of them."""
-    heads = ctx.static(x.type.shape[1], "the number of heads")
-    shared = ctx.static(k.type.shape[1], "the number of heads")
-    if not shared or heads % shared:
-        raise ctx.refused(f"{heads} heads of queries for {shared} of keys")
-    return x.type.shape[0], shared, heads // shared
+    heads, shared = x.type.shape[1], k.type.shape[1]
+    return x.type.shape[0], shared, ctx.quotient(heads, shared, "heads of queries")
 
 
 def scores_of(ctx: Context, node: Node, q: Value, k: Value) -> Value:
     """Queries times keys, each scaled by the root of the factor."""
-    size = ctx.static(q.type.shape[3], "the size of a head")
-    factor = node.number("scale", 0.0) or 1 / np.sqrt(max(size, 1))
-    scale = ctx.scalar(float(np.sqrt(factor)), q)
+    size, factor = q.type.shape[3], node.number("scale", 0.0)
+    scale = ctx.scalar(float(np.sqrt(factor)), q) if factor else power_of(ctx, size, -0.25, q)
     left, right = ctx.emit(graph.Mul, q, scale), ctx.emit(graph.Mul, k, scale)
     batch, shared, each = _groups(ctx, q, k)
     steps, seen = q.type.shape[2], k.type.shape[2]
@@ -102,6 +112,14 @@ def scores_of(ctx: Context, node: Node, q: Value, k: Value) -> Value:
     left = ctx.reshape(left, (batch, shared, each, steps, size))
     out = ctx.emit(graph.Contract, left, right, equation="bgrqd,bgkd->bgrqk")
     return ctx.reshape(out, (batch, shared * each, steps, seen))
+
+
+def power_of(ctx: Context, size: Dim, exponent: float, like: Value) -> Value:
+    """A size to a power, computed in f64; that of 1 for an extent of 0."""
+    if isinstance(size, int):
+        return ctx.scalar(float(max(size, 1)) ** exponent, like)
+    power = ctx.emit(graph.Pow, ctx.extent(size, F64), ctx.scalar(exponent, F64))
+    return ctx.cast(power, like.type.dtype)
 
 
 def weighted(ctx: Context, likely: Value, v: Value) -> Value:
@@ -212,17 +230,31 @@ def rotary_embedding(
     """Pairs of elements of each head turned by the angle of their position."""
     shape = x.type.shape
     x = heads_of(ctx, x, node.integer("num_heads", 0))
+    turned = node.integer("rotary_embedding_dim", 0) or x.type.shape[3]
+    pairs = bool(node.integer("interleaved", 0))
+    out = turned_heads(ctx, x, (cosines, sines), positions, turned, pairs)
+    if len(shape) == 4:
+        return out
+    return ctx.reshape(ctx.emit(graph.Transpose, out, perm=(0, 2, 1, 3)), shape)
+
+
+def turned_heads(
+    ctx: Context, x: Value, tables: Pair, positions: Value | None, turned: Dim, pairs: bool
+) -> Value:
+    """[batch, heads, steps, size] with so many elements of each head turned by angles.
+
+    `tables` are cosines and sines of the angles, of which `positions` name a step's. What is
+    turned together are `pairs` of neighbours, or else elements of both halves.
+    """
+    cosines, sines = tables
     batch, heads, steps, size = x.type.shape
-    size = ctx.static(size, "the size of a head")
-    turned = node.integer("rotary_embedding_dim", 0) or size
-    half = turned // 2
+    half = ctx.quotient(turned, 2, "elements that are turned")
     if positions is not None:
         cosines = ctx.emit(graph.Gather, cosines, positions, axis=0)
         sines = ctx.emit(graph.Gather, sines, positions, axis=0)
     # of steps alone, or of the batch too; the heads share them
     column = (cosines.type.shape[0], 1, steps, half)
     cosines, sines = ctx.reshape(cosines, column), ctx.reshape(sines, column)
-    pairs = bool(node.integer("interleaved", 0))
     if pairs:
         first, second = (cut(ctx, x, {3: (k, k + turned - 1, 2)}) for k in (0, 1))
     else:
@@ -237,9 +269,6 @@ def rotary_embedding(
         parts = [ctx.reshape(p, (batch, heads, steps, half, 1)) for p in parts]
         whole = ctx.emit(graph.Concat, tuple(parts), axis=4)
         parts = [ctx.reshape(whole, (batch, heads, steps, turned))]
-    if turned < size:
+    if turned != size:
         parts.append(cut(ctx, x, {3: (turned, size, 1)}))
-    out = parts[0] if len(parts) == 1 else ctx.emit(graph.Concat, tuple(parts), axis=3)
-    if len(shape) == 4:
-        return out
-    return ctx.reshape(ctx.emit(graph.Transpose, out, perm=(0, 2, 1, 3)), shape)
+    return parts[0] if len(parts) == 1 else ctx.emit(graph.Concat, tuple(parts), axis=3)

@@ -9,13 +9,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from string import ascii_letters
 
+import numpy as np
+
 from minicc.frontends.onnx.context import Context
 from minicc.frontends.onnx.ops_movement import cut
 from minicc.frontends.onnx.reader import Node
 from minicc.frontends.onnx.registry import operator
 from minicc.ir import graph
 from minicc.ir.affine import Dim
-from minicc.ir.core import Value
+from minicc.ir.core import Literal, Value
 
 
 @operator("Einsum", attributes="equation")
@@ -86,7 +88,7 @@ def _extents(ctx: Context, terms: Sequence[str], xs: Sequence[Value]) -> dict[st
 
 
 def _diagonals(ctx: Context, term: str, x: Value) -> tuple[str, Value]:
-    """Each letter once: of two equal axes only the diagonal, every (n + 1)-th of both as one."""
+    """Each letter once: of two equal axes only the diagonal."""
     while len(set(term)) < len(term):
         letter = next(a for a in term if term.count(a) > 1)
         first = term.index(letter)
@@ -94,11 +96,16 @@ def _diagonals(ctx: Context, term: str, x: Value) -> tuple[str, Value]:
         rest = [k for k in range(len(term)) if k not in (first, second)]
         x = ctx.emit(graph.Transpose, x, perm=(*rest, first, second))
         n, m = x.type.shape[-2:]
-        if n != m:
-            raise ctx.refused(f"the letter {letter} stands for the extents {n} and {m}")
+        ctx.demand(m, n, f"the letter {letter} stands for the extents {n} and {m}")
         outer = x.type.shape[:-2]
         flat = ctx.reshape(x, (*outer, n * n))
-        x = cut(ctx, flat, {len(outer): (0, n * n, n + 1)}) if n != 0 else flat
+        if n != 0:
+            # in rows that are longer by 1 it is the first column
+            none, zero = (0,) * len(outer), Literal(np.zeros((), x.type.dtype.numpy))
+            longer = ctx.emit(graph.Pad, flat, low=(*none, 0), high=(*none, n), value=zero)
+            rows = ctx.reshape(longer, (*outer, n, n + 1))
+            flat = cut(ctx, rows, {len(outer) + 1: (0, 1, 1)})
+        x = ctx.reshape(flat, (*outer, n))
         term = "".join(term[k] for k in rest) + letter
     return term, x
 

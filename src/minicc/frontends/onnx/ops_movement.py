@@ -112,7 +112,10 @@ def squeeze(ctx: Context, node: Node, x: Value, axes: Value | None = None) -> Va
     """Without some axes of extent 1; without all of those where none are named."""
     shape, named = x.type.shape, _axes(ctx, node, axes)
     if named is None:
-        gone = [k for k, n in enumerate(shape) if ctx.static(n, "which axes have extent 1") == 1]
+        gone = [k for k, n in enumerate(shape) if n == 1]
+        for n in shape:
+            if not isinstance(n, int):  # sizes of 1, which a free one seldom is, are imported apart
+                ctx.demand(minimum(n - 2, 0), 0, f"the axis {n}")
     else:
         gone = list(ctx.axes(named, x.type.rank))
         if any(isinstance(shape[k], int) and shape[k] != 1 for k in gone):

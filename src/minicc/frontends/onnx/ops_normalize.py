@@ -126,7 +126,7 @@ def group_normalization(ctx: Context, node: Node, x: Value, scale: Value, bias: 
     if x.type.rank < 2 or groups < 1:
         raise ctx.refused(f"{groups} groups of [N, C, spatial...]")
     batch, channels, *spatial = x.type.shape
-    width = ctx.static(channels, "the number of channels") // groups
+    width = ctx.quotient(channels, groups, "channels")
     grouped = ctx.reshape(wide_of(ctx, x), (batch, groups, width, *spatial))
     axes = tuple(range(2, grouped.type.rank))
     out, _, _ = _standardised(ctx, grouped, axes, node.number("epsilon", 1e-5))

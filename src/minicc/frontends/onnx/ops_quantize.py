@@ -33,8 +33,8 @@ def _laid(ctx: Context, node: Node, part: Value, x: Value) -> Value:
     axis = ctx.axes((axis,), x.type.rank)[0]
     if (part.type.rank == 1 and x.type.rank != 1) or not block:
         return ctx.reshape(part, (*part.type.shape, *(1,) * (x.type.rank - axis - 1)))
-    extent = ctx.static(x.type.shape[axis], "the axis of blocks")
-    return cut(ctx, repeated(ctx, part, {axis: block}), {axis: (0, extent, 1)})
+    whole = repeated(ctx, part, {axis: block})
+    return cut(ctx, whole, {axis: (0, x.type.shape[axis], 1)})
 
 
 def rounded(ctx: Context, x: Value, zero: Value | None, element: DType) -> Value:
