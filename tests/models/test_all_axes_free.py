@@ -149,7 +149,23 @@ def others() -> Iterator[tuple[str, Case]]:
         yield f"Einsum {equation}", free(node("Einsum", "x", equation=equation), *squares)
 
 
-FAMILIES = (attentions, microsofts, others)
+def transforms() -> Iterator[tuple[str, Case]]:
+    """Fourier transforms along an axis that is free, of real and of complex numbers."""
+    for inverse, half in product((0, 1), (0, 1)):
+        parts = [{"x": (2, n, k)} for n, k in ((1, 2), (2, 1), (9, 2), (16, 1), (33, 2))]
+        if inverse and half:
+            parts = [{"x": (2, n, 2)} for n in (2, 3, 9, 20)] + [{"x": (2, 3, 1)}]
+        way: dict[str, Any] = {"inverse": inverse, "onesided": half}
+        yield f"DFT {way}", free(node("DFT", "x", axis=1, **way), *parts, opset=19)
+        held = {"n": np.array(6), "a": np.array(-2)}
+        nodes = node("DFT", "x n a", **way)
+        yield f"DFT of 6 {way}", free(nodes, *parts, constants=held)
+    signals = [{"x": (n, m, k)} for n, m, k in ((1, 4, 1), (2, 20, 2), (3, 31, 1))]
+    held = {"s": np.array(3), "l": np.array(4)}
+    yield "STFT", free(node("STFT", "x s - l"), *signals, constants=held)
+
+
+FAMILIES = (attentions, microsofts, others, transforms)
 CASES = {name: case for family in FAMILIES for name, case in family()}
 
 

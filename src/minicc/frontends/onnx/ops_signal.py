@@ -1,6 +1,6 @@
 """Fourier transforms as products with a matrix of sines and cosines, and windows.
 
-The matrices are made in f64 at import.
+The matrices are made in f64 at import, or by the graph where the axis is free.
 """
 
 from __future__ import annotations
@@ -10,17 +10,25 @@ from collections.abc import Sequence
 import numpy as np
 
 from minicc.frontends.onnx.context import Context
-from minicc.frontends.onnx.ops_transposed import fitted
+from minicc.frontends.onnx.ops_movement import cut
 from minicc.frontends.onnx.reader import Node
 from minicc.frontends.onnx.registry import Importer, operator, register
 from minicc.frontends.onnx.tensors import element_type
 from minicc.ir import graph
-from minicc.ir.core import Array, Value
+from minicc.ir.affine import Dim, minimum
+from minicc.ir.core import Array, Literal, Op, Value
+from minicc.ir.types import F64, I64
 
 
-def _rotations(rows: int, length: int, inverse: bool) -> tuple[Array, Array]:
-    """The real and imaginary parts of exp(-2 pi i r c / length), conjugate if inverse."""
-    turns = np.outer(np.arange(rows), np.arange(length)) % max(length, 1)
+def _rotations(
+    rows: int, columns: int, inverse: bool, length: int | None = None
+) -> tuple[Array, Array]:
+    """The real and imaginary parts of exp(-2 pi i r c / length), conjugate if inverse.
+
+    A length that is not given is the number of columns.
+    """
+    length = columns if length is None else length
+    turns = np.outer(np.arange(rows), np.arange(columns)) % max(length, 1)
     angle = turns * (2 * np.pi / max(length, 1))
     return np.cos(angle), np.sin(angle) if inverse else -np.sin(angle)
 
@@ -38,23 +46,20 @@ def dft(
     (along,) = ctx.axes((named,), rank)
     if along == rank - 1:
         raise ctx.refused("the last axis holds the parts of complex numbers")
-    own = ctx.static(x.type.shape[along], "the axis that is transformed")
     inverse, half = bool(node.integer("inverse", 0)), bool(node.integer("onesided", 0))
-    parts = ctx.static(x.type.shape[-1], "the parts of complex numbers")
-    wanted = own
+    own = x.type.shape[along]
+    wanted: Dim = own
     if length is not None:
-        (wanted,) = ctx.integers(length, "dft_length")
+        (wanted,) = ctx.dims(length, "dft_length")
     elif inverse and half:
         wanted = 2 * (own - 1)
-    ctx.room(wanted, wanted, parts)
     moved = _last_but_one(ctx, x, along)
     if inverse and half:
         # the upper half is the lower one's mirror image, conjugate
-        out = _real_from_half(ctx, moved, wanted, own)
+        out = _real_from_half(ctx, moved, wanted)
     else:
-        fitting = fitted(ctx, moved, [0, 0], [wanted - own, 0], rank - 2)
         rows = wanted // 2 + 1 if half else wanted
-        out = _transformed(ctx, fitting, rows, wanted, inverse, parts)
+        out = _transformed(ctx, _fitting(ctx, moved, wanted), rows, wanted, inverse)
     back = list(range(rank))
     back[along], back[rank - 2] = rank - 2, along
     return out if along == rank - 2 else ctx.emit(graph.Transpose, out, perm=tuple(back))
@@ -66,40 +71,87 @@ def _last_but_one(ctx: Context, x: Value, axis: int) -> Value:
     return x if axis == x.type.rank - 2 else ctx.emit(graph.Transpose, x, perm=tuple(perm))
 
 
-def _product(ctx: Context, x: Value, weights: Array) -> Value:
+def _fitting(ctx: Context, x: Value, length: Dim) -> Value:
+    """`x` with so many elements of its last axis but one: the first of them, then zeros."""
+    own, rest = x.type.shape[-2], (0,) * (x.type.rank - 2)
+    kept = own if own == length else minimum(own, length)
+    x = cut(ctx, x, {x.type.rank - 2: (0, kept, 1)})
+    if kept == length:
+        return x
+    zero = Literal(np.zeros((), x.type.dtype.numpy))
+    high = (*rest, length - kept, 0)
+    return ctx.emit(graph.Pad, x, low=(0,) * x.type.rank, high=high, value=zero)
+
+
+def _product(ctx: Context, x: Value, weights: Value) -> Value:
     """[..., n, parts] with weights [n, parts, k, result's parts], summed over n and parts."""
     letters = "abcdefghijkl"[: x.type.rank]
     n, p = letters[-2], letters[-1]
-    matrix = ctx.constant(weights.astype(x.type.dtype.numpy))
+    # of a real number there is only the first part
+    matrix = cut(ctx, weights, {1: (0, x.type.shape[-1], 1)})
     equation = f"{letters},{n}{p}yz->{letters[:-2]}yz"
     return ctx.emit(graph.Contract, x, matrix, equation=equation)
 
 
-def _transformed(
-    ctx: Context, x: Value, rows: int, length: int, inverse: bool, parts: int
-) -> Value:
-    real, imaginary = _rotations(rows, length, inverse)
-    weights = np.zeros((length, parts, rows, 2))
-    weights[:, 0, :, 0], weights[:, 0, :, 1] = real.T, imaginary.T
-    if parts == 2:
-        weights[:, 1, :, 0], weights[:, 1, :, 1] = -imaginary.T, real.T
-    return _product(ctx, x, weights / length if inverse else weights)
+def _transformed(ctx: Context, x: Value, rows: Dim, length: Dim, inverse: bool) -> Value:
+    if isinstance(length, int) and isinstance(rows, int):
+        ctx.room(length, rows, 2, 2)
+        real, imaginary = (part.T for part in _rotations(rows, length, inverse))
+        weights = np.stack([real, imaginary, -imaginary, real], -1).reshape(length, rows, 2, 2)
+        weights = weights.transpose(0, 2, 1, 3) / (length if inverse else 1)
+        return _product(ctx, x, ctx.constant(weights.astype(x.type.dtype.numpy)))
+    cosines, sines = _free_rotations(ctx, length, rows, length, x)
+    less = ctx.emit(graph.Neg, sines)
+    ends = (cosines, sines, less, cosines) if inverse else (cosines, less, sines, cosines)
+    columns = [ctx.reshape(v, (length, 1, rows, 1)) for v in ends]
+    lines = [ctx.emit(graph.Concat, tuple(columns[k : k + 2]), axis=3) for k in (0, 2)]
+    out = _product(ctx, x, ctx.emit(graph.Concat, tuple(lines), axis=1))
+    return ctx.emit(graph.Div, out, ctx.extent(length, out)) if inverse else out
 
 
-def _real_from_half(ctx: Context, x: Value, length: int, own: int) -> Value:
+def _real_from_half(ctx: Context, x: Value, length: Dim) -> Value:
     """The real signal of a given length of which `x` is the lower half of the transform."""
     rows = length // 2 + 1
-    rank = x.type.rank
-    half = fitted(ctx, x, [0, 0], [rows - own, 0], rank - 2)
-    real, imaginary = _rotations(length, length, True)
-    weights = np.zeros((rows, 2, length, 1))
-    twice = np.full((rows, 1), 2.0)
-    twice[0] = 1
-    if length % 2 == 0:
-        twice[-1] = 1
-    weights[:, 0, :, 0] = twice * real[:rows] / length
-    weights[:, 1, :, 0] = -twice * imaginary[:rows] / length
-    return _product(ctx, half, weights)
+    half = _fitting(ctx, x, rows)
+    text = "the half of a transform has two parts, real and imaginary"
+    ctx.demand(x.type.shape[-1], 2, text)
+    if isinstance(length, int) and isinstance(rows, int):
+        ctx.room(length, rows, 2)
+        number = np.arange(rows)[:, None]
+        twice = np.where((number == 0) | (2 * number == length), 1, 2) / max(length, 1)
+        real, imaginary = (part.T * twice for part in _rotations(length, rows, True, length))
+        weights = np.stack([real, -imaginary], axis=1)[..., None]
+        return _product(ctx, half, ctx.constant(weights.astype(x.type.dtype.numpy)))
+    cosines, sines = _free_rotations(ctx, rows, length, length, x)
+    row = ctx.emit(graph.Iota, shape=(rows, 1), axis=0, dtype=I64)
+    mirrored = ctx.emit(graph.Add, row, row)
+    ends = [ctx.emit(graph.Eq, mirrored, ctx.extent(n, I64)) for n in (0, length)]
+    alone = ctx.emit(graph.Or, *ends)
+    factor = ctx.emit(graph.Select, alone, ctx.scalar(1, x), ctx.scalar(2, x))
+    lines = (ctx.emit(graph.Mul, v, factor) for v in (cosines, ctx.emit(graph.Neg, sines)))
+    columns = tuple(ctx.reshape(v, (rows, 1, length, 1)) for v in lines)
+    out = _product(ctx, half, ctx.emit(graph.Concat, columns, axis=1))
+    return ctx.emit(graph.Div, out, ctx.extent(length, out))
+
+
+def _free_rotations(
+    ctx: Context, rows: Dim, columns: Dim, length: Dim, like: Value
+) -> tuple[Value, Value]:
+    """The cosines and sines of 2 pi r c / length, [rows, columns].
+
+    Those of a whole turn are computed once, in f64, and taken from there.
+    """
+    step = ctx.emit(graph.Iota, shape=(length,), axis=0, dtype=F64)
+    angle = ctx.emit(graph.Div, ctx.scaled(step, 2 * np.pi), ctx.extent(length, F64))
+    row = ctx.emit(graph.Iota, shape=(rows, 1), axis=0, dtype=I64)
+    column = ctx.emit(graph.Iota, shape=(1, columns), axis=1, dtype=I64)
+    turns = ctx.emit(graph.Mod, ctx.emit(graph.Mul, row, column), ctx.extent(length, I64))
+
+    def table(cls: type[Op]) -> Value:
+        line = ctx.cast(ctx.emit(cls, angle), like.type.dtype)
+        return ctx.emit(graph.Gather, line, turns, axis=0)
+
+    return table(graph.Cos), table(graph.Sin)
 
 
 @operator("STFT", attributes="onesided")
@@ -124,15 +176,12 @@ def stft(
     shape = signal.type.shape
     if signal.type.rank == 2:
         signal = ctx.reshape(signal, (*shape, 1))
-    parts = ctx.static(signal.type.shape[2], "the parts of complex numbers")
-    ctx.room(2, rows, parts, size)
+    ctx.room(2, rows, 2, size)
     real, imaginary = _rotations(rows, size, False)
-    kernel = np.stack([real, imaginary])[:, :, None, :]
-    if parts == 2:
-        other = np.stack([-imaginary, real])[:, :, None, :]
-        kernel = np.concatenate([kernel, other], axis=2)
-    flat = kernel.reshape(2 * rows, parts, size).astype(signal.type.dtype.numpy)
-    weights = ctx.constant(flat)
+    kernel = np.stack([np.stack([real, imaginary]), np.stack([-imaginary, real])], axis=2)
+    flat = kernel.reshape(2 * rows, 2, size).astype(signal.type.dtype.numpy)
+    # of a real signal there is only the first part
+    weights = cut(ctx, ctx.constant(flat), {1: (0, signal.type.shape[2], 1)})
     if window is not None:
         weights = ctx.emit(graph.Mul, weights, window)
     channels = ctx.emit(graph.Transpose, signal, perm=(0, 2, 1))
