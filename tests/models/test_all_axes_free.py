@@ -119,6 +119,11 @@ def microsofts() -> Iterator[tuple[str, Case]]:
     turned = [{"x": (b, s, 6 * d), "c": (s, d), "z": (s, d)} for b, s, d in sizes]
     held = {"p": np.array([0], np.int64)}
     yield "rotary", free(microsoft("RotaryEmbedding", "x p c z"), *turned, constants=held)
+    tables = [{"t": (n, h)} for n, h in ((32, 1), (8, 4), (64, 3))]
+    held = {"q": np.array([9]), "k": np.array([30])}
+    for both in (0, 1):
+        nodes = microsoft("RelativePositionBias", "t q k", is_bidirectional=both)
+        yield f"buckets {both}", free(nodes, *tables, constants=held)
     channels = [{"x": (b, s, 2, 4 * d), "w": (4 * d,), "b": (4 * d,)} for b, s, d in sizes]
     nodes = microsoft("GroupNorm", "x w b", groups=4, channels_last=1)
     yield "GroupNorm", free(nodes, *channels)
@@ -143,6 +148,10 @@ def others() -> Iterator[tuple[str, Case]]:
     for op, element in (("QuantizeLinear", np.float32), ("DequantizeLinear", np.int32)):
         nodes = [*positive, node(op, "x e", axis=1, block_size=4)]
         yield op, free(nodes, *blocks, opset=21, elements={"x": element})
+    places = [{"x": (4, n, m), "u": (5, m)} for n, m in ((3, 1), (5, 8), (4, 33))]
+    given = [p | {"i": (5, 2)} for p in places] + [places[0] | {"i": (5, 3)}]
+    nodes = node("ScatterND", "x i u", reduction="add")
+    yield "ScatterND", free(nodes, *given, elements={"i": np.int64}, opset=18)
     squares = [{"x": (n, m, m)} for n, m in ((1, 1), (2, 3), (3, 2), (1, 40))]
     squares.append({"x": (2, 3, 4)})
     for equation in ("nii->ni", "nii->in", "nii->n"):

@@ -379,12 +379,16 @@ CASES: dict[str, tuple[Any, type[MiniccError], str]] = {
             f"  hint: {CHECKER}"
         ),
     ),
-    "free dimension under a transform": (
-        model_of(node("DFT", "x", axis=1), shape=[1, "h", 1]),
+    "window of a free dimension": (
+        model_of(
+            helper.make_node("Size", ["x"], ["n"]),
+            helper.make_node("HannWindow", ["n"], ["y"], name="it"),
+            shape=["h"],
+        ),
         UnsupportedError,
         (
-            "MC0225 not supported: DFT (opset 17) on f32: the axis that is transformed needs "
-            "to know the free dimension h\n"
+            "MC0225 not supported: HannWindow (opset 17) on i64: it needs to know the free "
+            "dimension h\n"
             "  at: it\n"
             "  hint: give h a number in the shapes of the model's inputs"
         ),

@@ -29,7 +29,7 @@ from minicc.frontends.onnx.registry import operator
 from minicc.frontends.onnx.widen import wide_of
 from minicc.ir import graph
 from minicc.ir.core import Value
-from minicc.ir.types import F32, I32, I64
+from minicc.ir.types import F32, F64, I32, I64
 
 _MASKED = "mask_filter_value num_heads output_qk past_present_share_buffer scale"
 
@@ -212,7 +212,7 @@ def sample(ctx: Context, node: Node, x: Value) -> Value:
 @operator(f"{DOMAIN}.RelativePositionBias", attributes="is_bidirectional max_distance")
 def relative_bias(ctx: Context, node: Node, table: Value, queries: Value, keys: Value) -> Value:
     """The entries of T5's buckets of distances between queries and keys: [1, heads, both]."""
-    buckets, heads = (ctx.static(n, "the table of buckets") for n in table.type.shape)
+    buckets, heads = table.type.shape
     both = flag(node, "is_bidirectional")
     (rows,), (columns,) = (ctx.dims(v, "a length") for v in (queries, keys))
     row = ctx.emit(graph.Iota, shape=(rows, 1), axis=0, dtype=I64)
@@ -221,16 +221,17 @@ def relative_bias(ctx: Context, node: Node, table: Value, queries: Value, keys: 
     zero = ctx.scalar(0, I64)
     count = buckets // 2 if both else buckets
     past = ctx.emit(graph.Lt, before, zero)
-    start = ctx.emit(graph.Select, past, ctx.scalar(count if both else 0, I64), zero)
+    start = ctx.emit(graph.Select, past, ctx.extent(count if both else 0, I64), zero)
     distance = ctx.emit(graph.Abs, before) if both else ctx.emit(graph.Max, before, zero)
     exact, most = count // 2, node.integer("max_distance", 128)
     far = ctx.cast(ctx.emit(graph.Max, distance, ctx.scalar(1, I64)), F32)
-    ratio = ctx.emit(graph.Log, ctx.emit(graph.Div, far, ctx.scalar(float(exact), F32)))
-    factor = float((count - exact) / np.log(most / exact))
-    large = ctx.cast(ctx.emit(graph.Mul, ratio, ctx.scalar(factor, F32)), I64)
-    large = ctx.emit(graph.Add, large, ctx.scalar(exact, I64))
-    large = ctx.emit(graph.Min, large, ctx.scalar(count - 1, I64))
-    small = ctx.emit(graph.Lt, distance, ctx.scalar(exact, I64))
+    ratio = ctx.emit(graph.Log, ctx.emit(graph.Div, far, ctx.extent(exact, F32)))
+    span = ctx.emit(graph.Log, ctx.emit(graph.Div, ctx.scalar(most, F64), ctx.extent(exact, F64)))
+    factor = ctx.cast(ctx.emit(graph.Div, ctx.extent(count - exact, F64), span), F32)
+    large = ctx.cast(ctx.emit(graph.Mul, ratio, factor), I64)
+    large = ctx.emit(graph.Add, large, ctx.extent(exact, I64))
+    large = ctx.emit(graph.Min, large, ctx.extent(count - 1, I64))
+    small = ctx.emit(graph.Lt, distance, ctx.extent(exact, I64))
     bucket = ctx.emit(graph.Add, start, ctx.emit(graph.Select, small, distance, large))
     found = permuted(ctx, ctx.emit(graph.Gather, table, bucket, axis=0), (2, 0, 1))
     return ctx.reshape(found, (1, heads, rows, columns))

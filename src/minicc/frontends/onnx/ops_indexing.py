@@ -58,6 +58,13 @@ def scatter(ctx: Context, node: Node, x: Value, indices: Value, updates: Value) 
 @operator("ScatterND", attributes="reduction")
 def scatter_nd(ctx: Context, node: Node, x: Value, indices: Value, updates: Value) -> Value:
     """Slices of updates put or combined where vectors of indices say."""
+    if indices.type.rank:
+        # how long the vectors are is told by how many axes are left for the slices
+        *front, own = indices.type.shape
+        depth = x.type.rank + len(front) - updates.type.rank
+        text = f"updates {updates.type} into {x.type} at {indices.type}"
+        ctx.demand(own, depth, text)
+        indices = ctx.reshape(indices, (*front, depth))
     combine = node.text("reduction", "none")
     return ctx.emit(graph.ScatterND, x, indices, updates, combine=combine)
 
