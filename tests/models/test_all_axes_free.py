@@ -116,9 +116,20 @@ def microsofts() -> Iterator[tuple[str, Case]]:
     yield "GatedRMSNorm", free(microsoft("GatedRMSNorm", "x w g"), *groups)
     branches = [{"x": (b, s, 3 * d), "w": (3 * d,)} for b, s, d in sizes]
     yield "branches", free(microsoft("BranchwiseRMSNorm", "x w", num_branches=3), *branches)
-    turned = [{"x": (b, s, 6 * d), "c": (s, d), "z": (s, d)} for b, s, d in sizes]
-    held = {"p": np.array([0], np.int64)}
-    yield "rotary", free(microsoft("RotaryEmbedding", "x p c z"), *turned, constants=held)
+    turned = [
+        {"x": (b, s, 6 * d), "p": (1,), "c": (s + 2, d), "z": (s + 2, d)} for b, s, d in sizes
+    ]
+    nodes = microsoft("RotaryEmbedding", "x p c z")
+    yield "rotary", free(nodes, *turned, elements={"p": np.int64})
+    weights = {"w": np.linspace(0.5, 2, 24, dtype=np.float32)}
+    rows = [{"x": (b, s, 24)} for b, s, _ in sizes]
+    nodes = microsoft("BranchwiseRMSNorm", "x w", num_branches=3)
+    yield "branches with known weights", free(nodes, *rows, constants=weights)
+    nodes = microsoft("BranchwiseRMSNorm", "x w")
+    yield "no branches", free(nodes, *[r | {"w": (24,)} for r in rows])
+    pairs = [{"a": (b, s, 2), "b": (b, s, 2)} for b, s, _ in sizes]
+    pairs.append({"a": (1, 2, 3), "b": (1, 2, 3)})
+    yield "ComplexMul", free(microsoft("ComplexMul", "a b"), *pairs)
     tables = [{"t": (n, h)} for n, h in ((32, 1), (8, 4), (64, 3))]
     held = {"q": np.array([9]), "k": np.array([30])}
     for both in (0, 1):

@@ -187,12 +187,10 @@ class Context:
     def _is_small_constant(self, op: Op) -> bool:
         if not all(v in self._arrays for v in op.operands):
             return False
-        if isinstance(op, graph.Reshape):
-            return True
         shapes = [v.type.shape for v in (*op.operands, op.result)]
-        return all(isinstance(n, int) for s in shapes for n in s) and (
-            max(map(prod, shapes)) <= _SMALL
-        )
+        if not all(isinstance(n, int) for s in shapes for n in s):
+            return False
+        return isinstance(op, graph.Reshape) or max(map(prod, shapes)) <= _SMALL
 
     def _evaluate(self, op: Op) -> Array:
         try:

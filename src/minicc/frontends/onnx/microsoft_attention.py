@@ -274,7 +274,8 @@ def rotary_embedding(
     if positions.type.rank == 1:
         # the position of the first step
         line = _numbers(ctx, (1, inner.type.shape[2]))
-        positions = ctx.emit(graph.Add, line, ctx.cast(positions, I64))
+        first = ctx.reshape(ctx.cast(positions, I64), ())
+        positions = ctx.emit(graph.Add, line, first)
     pairs = flag(node, "interleaved")
     out = rotated(ctx, inner, (cosines, sines), positions, pairs)
     return together(ctx, out) if flat else out

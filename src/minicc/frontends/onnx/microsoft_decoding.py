@@ -63,6 +63,8 @@ def decoder_attention(
         return together(ctx, out), k, v, scores
     if past_length is None:
         raise ctx.wrong("its past_sequence_length is missing")
+    for x in (k, v):
+        ctx.demand(x.type.shape[2], 1, "it writes one new token at a time")
     room = past_key.type.shape[2]
     newest = ctx.reshape(ctx.cast(past_length, I64), ())
     place = ctx.emit(graph.Iota, shape=(1, 1, room, 1), axis=2, dtype=I64)

@@ -100,8 +100,9 @@ def torch_embedding(
 def _complex(ctx: Context, a: Value, b: Value, sign: int) -> Value:
     """Products of complex numbers, whose parts are the last axis; `b` or its conjugate."""
     last = a.type.rank - 1
-    if a.type.shape[-1:] != (2,) or b.type.shape[-1:] != (2,):
-        raise ctx.refused("complex numbers have two parts, which are the last axis")
+    text = "complex numbers have two parts, which are the last axis"
+    for v in (a, b):
+        ctx.demand(v.type.shape[-1] if v.type.rank else 0, 2, text)
     (re, im), (other, part) = (
         [cut(ctx, v, {v.type.rank - 1: (k, k + 1, 1)}) for k in (0, 1)] for v in (a, b)
     )

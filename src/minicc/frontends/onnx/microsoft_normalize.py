@@ -23,6 +23,7 @@ from minicc.frontends.onnx.registry import operator
 from minicc.frontends.onnx.widen import wide_of
 from minicc.ir import graph
 from minicc.ir.core import Value
+from minicc.ir.graph.shapes import differ
 from minicc.ir.types import F32, I32
 
 _TINY = 1e-12  # what the fused ones add to a variance unless a node says otherwise
@@ -165,7 +166,10 @@ def branchwise_rms_norm(ctx: Context, node: Node, x: Value, scale: Value | None 
     epsilon = node.number("epsilon", 1e-5)
     out, _ = root_mean_square(ctx, apart, (apart.type.rank - 1,), epsilon)
     if scale is not None:
-        if scale.type.rank == 1 and scale.type.shape != apart.type.shape[-1:]:
+        own = scale.type.shape[-1]
+        # one for each branch, as it is taken to be where there are some and that can't be told
+        of_each = scale.type.rank == 1 and own != apart.type.shape[-1]
+        if of_each and (count or differ(own, apart.type.shape[-1])):
             scale = ctx.reshape(scale, apart.type.shape[-2:])
         out = ctx.emit(graph.Mul, out, ctx.cast(scale, F32))
     return ctx.reshape(ctx.cast(out, element), shape)
