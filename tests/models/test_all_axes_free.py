@@ -185,7 +185,24 @@ def transforms() -> Iterator[tuple[str, Case]]:
     yield "STFT", free(node("STFT", "x s - l"), *signals, constants=held)
 
 
-FAMILIES = (attentions, microsofts, others, transforms)
+def comparisons() -> Iterator[tuple[str, Case]]:
+    """Extents that comparisons of sizes choose."""
+    given = [{"x": (n,), "z": (m,)} for n, m in ((1, 1), (3, 5), (5, 3), (4, 4), (1, 9), (0, 2))]
+    shapes = [node("Shape", name, f"{name}s") for name in "xz"]
+    for op in ("Less", "LessOrEqual", "Greater", "GreaterOrEqual", "Equal"):
+        nodes = [
+            *shapes,
+            node(op, "xs zs", "first"),
+            node("Equal", "xs three", "second"),
+            node("Or", "first second", "both"),
+            node("Where", "both xs zs", "chosen"),
+            node("Expand", "one chosen"),
+        ]
+        held = {"one": np.ones(1, np.float32), "three": np.array([3])}
+        yield f"Where {op}", free(nodes, *given, constants=held)
+
+
+FAMILIES = (attentions, microsofts, others, transforms, comparisons)
 CASES = {name: case for family in FAMILIES for name, case in family()}
 
 

@@ -113,7 +113,9 @@ def _equal(a: Dim, b: Dim) -> Dim:
     gap = a - b
     if isinstance(gap, int):
         return gap == 0
-    return _not(_or(_less(a, b), _less(b, a)))
+    if at_least(a, b + 1) or at_least(b, a + 1):
+        return False
+    return 1 - minimum(maximum(gap, -gap), 1)
 
 
 def _not(a: Dim) -> Dim:
