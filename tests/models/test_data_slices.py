@@ -116,3 +116,22 @@ def test_minima_are_one_of_their_operands() -> None:
     assert not at_least(minimum(n, 3), minimum(n, 5))
     assert at_least(n, minimum(m, n))
     assert not at_least(minimum(m, n), m)
+
+
+def test_what_an_operator_asks_of_extents_that_data_decide() -> None:
+    nodes = [
+        NODE("NonZero", ["x"], ["z"]),
+        NODE("Squeeze", ["z"], ["y"]),
+        NODE("Cast", ["z"], ["f"], to=F),
+        NODE("Einsum", ["f"], ["d"], equation="ii->i"),
+    ]
+    whole = model(nodes[:2], [info("x", F, [1, 5])], [info("y", INT)], {})
+    session = minicc.InferenceSession(whole)
+    for count in range(6):
+        (got,) = session.run(None, {"x": marked(count)})
+        np.testing.assert_array_equal(got, np.squeeze(np.stack(np.nonzero(marked(count)))))
+    square = model([nodes[0], *nodes[2:]], [info("x", F, [1, 5])], [info("d")], {})
+    session = minicc.InferenceSession(square)
+    np.testing.assert_array_equal(session.run(None, {"x": marked(2)})[0], [0, 1])
+    with pytest.raises(minicc.UserError, match=r"Einsum.*2.*3"):
+        session.run(None, {"x": marked(3)})

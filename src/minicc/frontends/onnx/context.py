@@ -344,7 +344,7 @@ class Context:
     def demand(self, extent: Dim, wanted: Dim, text: str) -> None:
         """See to it that an extent is what an operator wants; MC0128 with a text where it isn't.
 
-        Of one that is free it becomes a demand. MC0225 where data decide: the host runs the node.
+        Of one that is free it becomes a demand; MC0225 where the data of a run decide it.
         """
         if differ(extent, wanted):
             raise self.refused(text)

@@ -44,9 +44,11 @@ def with_past(ctx: Context, past: tuple[Value | None, Value | None], new: Pair) 
     Of both there are as many, which lets their extents have one name.
     """
     for one, other in (past, new):
-        if one is not None and other is not None:
-            text = f"keys {one.type} and values {other.type}"
-            ctx.demand(other.type.shape[2], one.type.shape[2], text)
+        extents = [v.type.shape[2] for v in (other, one) if v is not None]
+        if len(extents) == 2 and not ctx.decides(*extents):
+            ctx.demand(
+                extents[0], extents[1], f"keys of {extents[1]} steps, values of {extents[0]}"
+            )
     k, v = (
         x if old is None else ctx.emit(graph.Concat, (old, x), axis=2)
         for old, x in zip(past, new, strict=True)
