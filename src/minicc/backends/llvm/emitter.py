@@ -99,16 +99,22 @@ class Emitter:
 def deferrable(region: Region) -> set[Op]:
     """Loads of scalars that can wait until they are used.
 
-    All their uses follow in this region, with nothing between that could write memory. Emitted
-    where they are used, they don't hold a register for each row of a tile.
+    All their uses follow in this region, also those of rows that are put together, with nothing
+    between that could write memory. Emitted where they are used, they don't hold a register for
+    each row of a tile: LLVM would keep all of them, and move accumulators about.
     """
     uses: dict[Value, int] = {}
     inner: set[Value] = set()
     barriers: list[int] = []
-    for position, op in enumerate(region.ops):
+    for position, op in reversed([*enumerate(region.ops)]):
+        last = position
+        if isinstance(op, kernel.Concat):
+            last = uses.get(op.result, position)
+            if op.result in inner or op.result in region.yields:
+                inner.update(op.operands)
         for v in op.operands:
-            uses[v] = position
-        if op.regions or not op.pure:
+            uses[v] = max(uses.get(v, 0), last)
+        if op.regions or not (op.pure or isinstance(op, kernel.Prefetch)):
             barriers.append(position)
             for r in op.regions:
                 inner |= used_by(r)
@@ -137,9 +143,13 @@ def common_chunks(
 
 
 def define_chunked(
-    e: Emitter, value: Value, parts: list[str | None], chunks: tuple[tuple[int, int], ...]
+    e: Emitter,
+    value: Value,
+    parts: list[str | None],
+    chunks: tuple[tuple[int, int], ...],
+    make: Callable[[int], str] | None = None,
 ) -> None:
     """Bind a value to vectors of the given chunks, which need not be those that its type has."""
-    tile = Tile(value.type, e.lanes, parts)
+    tile = Tile(value.type, e.lanes, parts, make)
     tile.chunks = chunks
     e.env[value] = tile

@@ -210,8 +210,11 @@ def concat(e: Emitter, op: kernel.Concat) -> None:
     outer = 1
     for n in tiles[0].shape[: op.axis]:
         outer *= n
+    places: list[tuple[Tile, int]] = []
     for k in range(outer):
         for t in tiles:
             block = len(t.parts) // outer
-            parts += t.all_parts()[k * block : (k + 1) * block]
-    define_chunked(e, op.result, parts, tiles[0].chunks)
+            places += [(t, k * block + n) for n in range(block)]
+    # rows that wait until they are used wait here, too
+    parts += [t.parts[n] for t, n in places]
+    define_chunked(e, op.result, parts, tiles[0].chunks, lambda k: places[k][0].part(places[k][1]))

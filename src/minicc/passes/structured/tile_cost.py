@@ -274,8 +274,8 @@ def free_cost(step: int, others: int, strip: Strip, numbers: tuple[int, ...]) ->
 def _moved(height: int, strip: Strip) -> float:
     """Cycles in which accumulators of a tall tile are moved about, among steps of several lengths.
 
-    LLVM loads many elements ahead where totals wait, and where an element is loaded for two kinds
-    of vectors; nothing of this was seen where the number of rows is known.
+    LLVM loads many elements ahead where an element is loaded for two kinds of vectors, and its
+    registers do not hold all that waits; nothing of this was seen where rows are known.
     """
     vectors, ragged, depth, layout, registers, _ = strip
     waits = depth > LONGEST_CHAIN and 2 * height * vectors + vectors + 1 > registers
