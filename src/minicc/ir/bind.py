@@ -6,6 +6,7 @@ is substituted, and each op is built again, so that its type rule looks at the n
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
@@ -157,7 +158,7 @@ def _require_extents(op: Op) -> None:
 
 
 class _Binder:
-    """What the values of the old function became."""
+    """What the values of the old function became; what does not change stays the same object."""
 
     def __init__(self, replace: Callable[[Dim], Dim], sizes: str = "") -> None:
         self.replace = replace
@@ -166,17 +167,26 @@ class _Binder:
 
     def region(self, region: Region) -> Region:
         """A region with new arguments and ops."""
-        args = [Value(self.attribute(a.type), a.hint) for a in region.args]
+        types = [self.attribute(a.type) for a in region.args]
+        args = [
+            a if t is a.type else Value(t, a.hint) for a, t in zip(region.args, types, strict=True)
+        ]
         self.forward.update(zip(region.args, args, strict=True))
         ops = [self.op(op) for op in region.ops]
-        return Region(args, ops, [self.forward.get(v, v) for v in region.yields])
+        yields = [self.forward.get(v, v) for v in region.yields]
+        same = _same(args, region.args) and _same(ops, region.ops) and _same(yields, region.yields)
+        return region if same else Region(args, ops, yields)
 
     def op(self, op: Op) -> Op:
         """An op on the new values, its types inferred anew."""
         attrs = {k: self.attribute(v) for k, v in op.attrs.items()}
         regions = [self.region(r) for r in op.regions]
+        operands = [self.forward.get(v, v) for v in op.operands]
+        same = _same(attrs.values(), op.attrs.values()) and _same(regions, op.regions)
+        if same and _same(operands, op.operands):
+            return op
         try:
-            fresh = op.make([self.forward.get(v, v) for v in op.operands], attrs, regions, op.loc)
+            fresh = op.make(operands, attrs, regions, op.loc)
             _require_extents(fresh)
         except (TypeError, ValueError, IndexError) as error:
             text = f"the sizes {self.sizes} do not fit the model: {op.opname}: {error}"
@@ -192,14 +202,26 @@ class _Binder:
         if type(value) in _PLAIN:
             return value
         if isinstance(value, (Expr, int)):
-            return self.replace(value)
+            new = self.replace(value)
+            return value if new == value and type(new) is type(value) else new
         if isinstance(value, tuple):
-            return tuple([self.attribute(v) for v in value])
+            items = [self.attribute(v) for v in value]
+            return value if _same(items, value) else tuple(items)
         if isinstance(value, TensorType):
-            return TensorType(value.dtype, self.attribute(value.shape))
+            shape = self.attribute(value.shape)
+            return value if shape is value.shape else TensorType(value.dtype, shape)
         if isinstance(value, BufferType):
             shape, strides = self.attribute(value.shape), self.attribute(value.strides)
-            return BufferType(value.dtype, shape, strides)
+            same = shape is value.shape and strides is value.strides
+            return value if same else BufferType(value.dtype, shape, strides)
         if isinstance(value, Space):
-            return Space(Iter(i.name, self.attribute(i.extent), i.kind) for i in value.iters)
+            extents = [self.attribute(i.extent) for i in value.iters]
+            if _same(extents, [i.extent for i in value.iters]):
+                return value
+            pairs = zip(value.iters, extents, strict=True)
+            return Space(Iter(i.name, extent, i.kind) for i, extent in pairs)
         return value
+
+
+def _same(new: Iterable[Any], old: Iterable[Any]) -> bool:
+    return all(map(operator.is_, new, old))

@@ -268,8 +268,9 @@ class Importer:
             self.ctx.stand_at(node, (), opset)
             operands = [self.value(name, node.name) if name else None for name in node.inputs]
             self.ctx.stand_at(node, operands, opset)
-        known = node.op in HOST or node.op in SEARCHES or _is_onnx(node.op, opset)
-        if entry is None and (ready or not known):
+        held = entry is not None or (not ready and (node.op in HOST or node.op in SEARCHES))
+        # ONNX's schemas take megabytes, and are asked last
+        if not held and (ready or not _is_onnx(node.op, opset)):
             raise _unknown(node, opset, operands)
         if entry is None or not ready:
             self.failed.update(node.outputs)
