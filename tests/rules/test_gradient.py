@@ -13,8 +13,8 @@ from minicc.ir.build import Builder
 from minicc.ir.core import Literal, Op, Value
 from minicc.ir.interpret import run
 from minicc.ir.types import F32, F64, I64, TensorType
-from minicc.passes.graph.gradient import RULES, gradients
-from minicc.passes.graph.gradient_elements import NoDerivativeError
+from minicc.library.gradient import RULES, gradients
+from minicc.library.gradient_elements import NoDerivativeError
 from tests.stages.programs import constant, module
 
 Array = np.ndarray[Any, Any]

@@ -15,8 +15,8 @@ from minicc.ir import graph
 from minicc.ir.affine import symbol
 from minicc.ir.core import Value
 from minicc.ir.types import OPAQUE
-from minicc.passes.graph.gradient import gradients
-from minicc.passes.graph.gradient_elements import NoDerivativeError
+from minicc.library.gradient import gradients
+from minicc.library.gradient_elements import NoDerivativeError
 
 _HINT = "export the gradients as a graph of their own"
 

@@ -12,7 +12,7 @@ from minicc.ir.build import Builder
 from minicc.ir.core import Op, Value
 from minicc.ir.graph.shapes import Shape
 from minicc.ir.types import I64
-from minicc.passes.graph.gradient_elements import (
+from minicc.library.gradient_elements import (
     NoDerivativeError,
     Rule,
     Term,

@@ -17,8 +17,8 @@ from minicc.ir.build import Builder
 from minicc.ir.core import Op, Value
 from minicc.ir.graph.shapes import Shape
 from minicc.ir.types import is_free, static_shape
-from minicc.passes.graph.gradient_elements import NoDerivativeError, Rule, Term, scaled
-from minicc.passes.graph.gradient_tensors import cut, stops_of, turned, zeros
+from minicc.library.gradient_elements import NoDerivativeError, Rule, Term, scaled
+from minicc.library.gradient_tensors import cut, stops_of, turned, zeros
 
 _MOST_TAPS = 64  # of a window whose extremum is looked for tap by tap
 

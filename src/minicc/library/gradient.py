@@ -12,14 +12,14 @@ from collections.abc import Sequence
 from minicc.ir import graph
 from minicc.ir.build import Builder
 from minicc.ir.core import Op, Value
-from minicc.passes.graph.gradient_elements import (
+from minicc.library.gradient_elements import (
     ELEMENTS,
     NoDerivativeError,
     number,
     summed_to,
 )
-from minicc.passes.graph.gradient_tensors import TENSORS, zeros
-from minicc.passes.graph.gradient_windows import WINDOWS
+from minicc.library.gradient_tensors import TENSORS, zeros
+from minicc.library.gradient_windows import WINDOWS
 
 RULES = {**ELEMENTS, **TENSORS, **WINDOWS}
 # Functions that are constant between their steps.

@@ -1,0 +1,1 @@
+"""What is composed of graph ops, written once for all front ends."""
