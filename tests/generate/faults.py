@@ -339,6 +339,12 @@ FAULTS: tuple[Fault, ...] = (
     Fault(REFERENCE, ("SVMClassifier",), "couples probabilities in another way", has("prob_a")),
     Fault(
         REFERENCE,
+        ("SVMClassifier",),
+        "two classes, positive coefficients: takes the larger score for a weight of the second",
+        lambda node, opset: min(attribute(node, "coefficients", (0.0,))) > 0,
+    ),
+    Fault(
+        REFERENCE,
         ("TreeEnsembleClassifier",),
         "two classes of which all leaves vote for one: has another score for the other",
         lambda node, opset: len({*attribute(node, "class_ids")}) == 1,
