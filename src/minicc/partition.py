@@ -191,7 +191,23 @@ def partition(function: Function) -> list[Part]:
                 here = tuple(ops)
                 why = tuple((op, runs_on_host(op)) for op in here)
                 out.append(HostOps(*_native(function, here, constants), why))
-    return out
+    return [*_asking(function, out), *out]
+
+
+def _asking(function: Function, parts: Sequence[Part]) -> Iterator[Native]:
+    """A part without ops that has the demands of sizes which no other native part knows."""
+    native = (part.function for part in parts if isinstance(part, Native))
+    held = {pair for f in native for pair in f.attrs.get("demands", ())}
+    inputs = tuple(a for a in function.args if a.type.dtype is not OPAQUE)
+    known = {s for a in inputs for n in a.type.shape for s in affine.sizes(n)}
+    left = tuple(
+        pair
+        for pair in function.attrs.get("demands", ())
+        if pair not in held and all(affine.symbols(n) <= known for n in pair)
+    )
+    if left:
+        body = Region(inputs, (), ())
+        yield Native(Function("main", body, {"demands": left}, ()), inputs, ())
 
 
 def _control(op: Op) -> Control:

@@ -471,3 +471,15 @@ def test_a_window_larger_than_its_tensor_takes_no_memory_for_what_is_not_there()
     feed = feed_of(case, {"n": 2, "h": 5, "w": 7})
     wanted = feed["x"].mean((2, 3), keepdims=True)
     np.testing.assert_allclose(session.run(None, feed)[0], wanted, rtol=1e-5)
+
+
+def test_what_is_asked_of_sizes_holds_beside_ops_on_the_host() -> None:
+    """Also of sizes that no native part reads."""
+    nodes = [node("Squeeze", "x", "y"), node("NonZero", "z", "w")]
+    case = Case(nodes, {"x": ("n", "n"), "z": ("k",)}, (), results=("y", "w"))
+    session = InferenceSession(model_of(case).SerializeToString())
+    for n in (2, 1, 3):
+        feed = feed_of(case, {"n": n, "k": 3})
+        got, places = session.run(None, feed)
+        np.testing.assert_array_equal(got, feed["x"].squeeze())
+        np.testing.assert_array_equal(places, np.array(np.nonzero(feed["z"])))

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import minicc
+from minicc.errors import PerformanceWarning
 
 Z = np.arange(4) + 1j * np.arange(4)
 R = np.arange(4.0) + 1
@@ -203,3 +204,17 @@ def test_memory_of_bytes_is_only_read() -> None:
     got, want = minicc.jit(shown)(x), shown(x)
     assert all(map(np.array_equal, got, want))
     assert [a.flags.writeable for a in got] == [False, True, True]
+
+
+@pytest.mark.parametrize("given", [R, np.array([5, 6, 3], np.uint32)])
+def test_bytes_that_are_written_to_as_truth_values_are_numpys(given: Any) -> None:
+    """Other bytes than those that are written keep what they are."""
+
+    def truths(x: Any) -> Any:
+        x.view(bool)[:1] = 1
+        return x.sum()
+
+    mine, theirs = given.copy(), given.copy()
+    with pytest.warns(PerformanceWarning, match="as truth values"):
+        assert minicc.jit(truths)(mine) == truths(theirs)
+    np.testing.assert_array_equal(mine, theirs)

@@ -11,8 +11,10 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from tests.sweeps import examples, part
 
+import minicc
 from minicc.errors import UserError
 from minicc.frontends.trace import trace_call
+from minicc.target import TARGETS
 
 DTYPES = [np.dtype(d) for d in ("f4", "f8", "f2", "i4", "i8", "u1", "?")]
 Function = Callable[..., Any]
@@ -234,6 +236,17 @@ def test_movement(number: int, dtype: str) -> None:
     if dtype == "?" and "round" in MOVES[number].__code__.co_names:
         pytest.skip("NumPy rounds no booleans")
     check(MOVES[number], sample((2, 3, 4), dtype))
+
+
+@pytest.mark.parametrize("dtype", ["f4", "f8"])
+@pytest.mark.parametrize("bits", [8, 16, 32, 64])
+def test_a_float_below_0_becomes_what_wraps(dtype: str, bits: int) -> None:
+    """On any target; and so does one of the upper half of what an unsigned integer holds."""
+    numbers = [2.5, -2.0, -0.5, 0.0, float(1 << (bits - 1)), -1.0, 3.75] * 3
+    wanted = np.array([int(n) % (1 << bits) for n in numbers], f"u{bits // 8}")
+    for target in (name for name, found in TARGETS.items() if found.runs_here()):
+        compiled = minicc.jit(lambda x: (x * x.dtype.type(1)).astype(wanted.dtype), target=target)
+        np.testing.assert_array_equal(compiled(np.array(numbers, dtype)), wanted)
 
 
 def index_of(shape: tuple[int, ...]) -> st.SearchStrategy[Any]:

@@ -58,3 +58,9 @@ def test_numbers_of_rows_are_those_of_small_sizes() -> None:
     assert numbers_of(8 * symbol("$w"))[:3] == (16, 24, 32)
     assert numbers_of(symbol("$h") * symbol("$w"))[:3] == (4, 9, 16)
     assert numbers_of(symbol("$n") - 40) == NUMBERS
+
+
+def test_more_rows_than_a_memory_holds_are_no_example() -> None:
+    """As of a damaged file whose extents are products of large numbers."""
+    assert all(n < 1 << 48 for n in numbers_of(symbol("$n") * (1 << 62)))
+    assert numbers_of(symbol("$n") * (1 << 62)) == tuple(range(2, 36))

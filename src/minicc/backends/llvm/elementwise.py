@@ -284,8 +284,10 @@ def cast(w: Writer, lanes: int, x: str, source: DType, target: DType) -> str:
         # the low bits of a wider integer, as NumPy does: what is out of range is no accident
         wide = Vec(lanes, "i32")
         return w.convert("trunc", wide, w.convert("fptosi", from_vec, x, wide), to_vec)
+    if source.is_float and target.kind == "u":
+        return _wrapped(w, from_vec, x, to_vec)
     if source.is_float:
-        return w.convert("fptosi" if target.kind == "i" else "fptoui", from_vec, x, to_vec)
+        return w.convert("fptosi", from_vec, x, to_vec)
     if target.is_float:
         return w.convert("sitofp" if source.kind == "i" else "uitofp", from_vec, x, to_vec)
     if from_vec == to_vec:
@@ -293,6 +295,16 @@ def cast(w: Writer, lanes: int, x: str, source: DType, target: DType) -> str:
     if from_vec.bits > to_vec.bits:
         return w.convert("trunc", from_vec, x, to_vec)
     return w.convert("sext" if source.kind == "i" else "zext", from_vec, x, to_vec)
+
+
+def _wrapped(w: Writer, source: Vec, x: str, target: Vec) -> str:
+    """Floats as unsigned integers by way of signed ones: one below 0 wraps, as NumPy's do."""
+    half = w.splat(source, 2.0 ** (target.bits - 1))
+    low = w.convert("fptosi", source, x, target)
+    less = w.convert("fptosi", source, w.binary("fsub", source, x, half), target)
+    top = w.splat(target, -1 << (target.bits - 1))
+    high = w.binary("xor", target, less, top)
+    return w.select(target, w.compare("oge", source, x, half), high, low)
 
 
 def _narrowed_once(w: Writer, lanes: int, x: str, source: DType) -> str:

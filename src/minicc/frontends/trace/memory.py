@@ -172,6 +172,9 @@ def _by_host(recorder: Recorder, window: Window) -> Any:
         return seen.content
 
     def put(base: Content, new: Content) -> Content:
+        if window.dtype == np.bool_:
+            # what is read of them is 0 or 1, and all that is shown would be written back so
+            recorder.give_up("bytes of other elements are written to as truth values")
         if isinstance(base, np.ndarray) and isinstance(new, np.ndarray):
             return window.written(base, new)
         pair = Tracer(recorder, base), Tracer(recorder, new)

@@ -19,6 +19,7 @@ from minicc.ir import affine
 from minicc.ir.affine import Dim
 
 _SIZES = range(2, 36)  # numbers that sizes are taken for, by which lengths of steps are judged
+_MOST = 1 << 48  # rows, of which no memory holds as many
 _VECTOR = 16  # elements
 ADDRESSES = 12  # rows that may have addresses of their own: more don't fit the registers
 
@@ -84,7 +85,7 @@ def numbers_of(extent: Dim) -> tuple[int, ...]:
     """How many rows there are where the sizes in their extent are small, one after the other."""
     names = affine.symbols(extent)
     found = (affine.evaluate(extent, dict.fromkeys(names, n)) for n in _SIZES)
-    return tuple(n for n in found if n > 1) or tuple(_SIZES)
+    return tuple(n for n in found if 1 < n < _MOST) or tuple(_SIZES)
 
 
 @cache
