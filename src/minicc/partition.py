@@ -12,6 +12,7 @@ from itertools import groupby
 from typing import NamedTuple
 
 from minicc.ir import affine, graph
+from minicc.ir.affine import Dim
 from minicc.ir.bind import sizes_in, sizes_of
 from minicc.ir.core import Function, Literal, Module, Op, Region, Value
 from minicc.ir.extents import is_symbol
@@ -199,15 +200,21 @@ def _asking(function: Function, parts: Sequence[Part]) -> Iterator[Native]:
     native = (part.function for part in parts if isinstance(part, Native))
     held = {pair for f in native for pair in f.attrs.get("demands", ())}
     inputs = tuple(a for a in function.args if a.type.dtype is not OPAQUE)
-    known = {s for a in inputs for n in a.type.shape for s in affine.sizes(n)}
-    left = tuple(
-        pair
-        for pair in function.attrs.get("demands", ())
-        if pair not in held and all(affine.symbols(n) <= known for n in pair)
-    )
+    left = tuple(p for p in _demands(function, _named_by(inputs)) if p not in held)
     if left:
         body = Region(inputs, (), ())
         yield Native(Function("main", body, {"demands": left}, ()), inputs, ())
+
+
+def _named_by(inputs: Sequence[Value]) -> set[str]:
+    """The sizes that are extents of inputs."""
+    return {s for v in inputs for n in v.type.shape if is_symbol(n) for s in affine.sizes(n)}
+
+
+def _demands(function: Function, known: set[str]) -> tuple[tuple[Dim, Dim], ...]:
+    """The demands of a function on sizes that are known."""
+    asked: tuple[tuple[Dim, Dim], ...] = function.attrs.get("demands", ())
+    return tuple(pair for pair in asked if all(affine.symbols(n) <= known for n in pair))
 
 
 def _control(op: Op) -> Control:
@@ -229,13 +236,8 @@ def _native(function: Function, ops: Sequence[Op], constants: Mapping[Value, Op]
     everything = [constants[v] for v in used if v in constants] + list(ops)
     names = [f"y{k}" for k in range(len(outputs))]
     body = Region(inputs, everything, outputs)
-    had = {s for v in inputs for n in v.type.shape if is_symbol(n) for s in affine.sizes(n)}
+    had = _named_by(inputs)
     sizes = tuple(s for s in sizes_of(body) if s not in had)
-    known = had.union(sizes)
-    demands = tuple(
-        pair
-        for pair in function.attrs.get("demands", ())
-        if all(affine.symbols(n) <= known for n in pair)
-    )
+    demands = _demands(function, had.union(sizes))
     attrs = {k: v for k, v in {"sizes": sizes, "demands": demands}.items() if v}
     return Native(Function("main", body, attrs, names), inputs, outputs)

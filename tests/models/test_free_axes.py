@@ -483,3 +483,23 @@ def test_what_is_asked_of_sizes_holds_beside_ops_on_the_host() -> None:
         got, places = session.run(None, feed)
         np.testing.assert_array_equal(got, feed["x"].squeeze())
         np.testing.assert_array_equal(places, np.array(np.nonzero(feed["z"])))
+
+
+def test_places_in_texts_are_found_and_a_missing_input_is_told() -> None:
+    """By the host, as no number fills a constant of texts."""
+
+    def session(inputs: list[str]) -> InferenceSession:
+        held = [numpy_helper.from_array(np.array(["a", ""], object), "s")]
+        given = [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["n"])]
+        result = [helper.make_tensor_value_info("y", TensorProto.INT64, None)]
+        node = helper.make_node("NonZero", inputs, ["y"], name="places")
+        body = helper.make_graph([node], "test", given, result, held)
+        opsets = [helper.make_opsetid("", 17)]
+        return InferenceSession(
+            helper.make_model(body, opset_imports=opsets, ir_version=9).SerializeToString()
+        )
+
+    (places,) = session(["s"]).run(None, {"x": np.ones(2, np.float32)})
+    np.testing.assert_array_equal(places, [[0]])
+    with pytest.raises(MiniccError, match="its input X is missing"):
+        session([""])

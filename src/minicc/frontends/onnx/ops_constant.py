@@ -59,7 +59,9 @@ def non_zero(importer: Importing, node: Node) -> tuple[Value, ...] | None:
     Exporters count so: NonZero(ConstantOfShape([n], 1)) are the numbers below n.
     """
     ctx = importer.ctx
-    if len(node.inputs) != 1 or not importer.ctx.is_filled(x := importer.value(node.inputs[0], "")):
+    # what one number fills is computed by a node, and has a value by now
+    x = importer.values.get(node.inputs[0]) if len(node.inputs) == 1 else None
+    if x is None or not ctx.is_filled(x):
         return None
     ctx.stand_at(node, (x,), ctx.opset)
     shape: Shape = x.type.shape

@@ -72,10 +72,11 @@ def one_hot(ctx: Context, node: Node, indices: Value, depth: Value, values: Valu
     from_end = ctx.emit(graph.Add, index, ctx.extent(extent, I64))
     index = ctx.emit(graph.Select, below, from_end, index)
     column = (extent, *(1,) * (rank - 1 - axis))
-    line = ctx.emit(graph.Iota, shape=column, axis=0, dtype=I64)
     if isinstance(extent, int) and ctx.array(index) is not None:
         # known as the index is: the values may be sizes, and the result a shape
         line = ctx.constant(np.arange(extent).reshape(static_shape(column)))
+    else:
+        line = ctx.emit(graph.Iota, shape=column, axis=0, dtype=I64)
     off, on = (
         ctx.reshape(ctx.emit(graph.Gather, values, ctx.scalar(k, I64), axis=0), ()) for k in (0, 1)
     )
