@@ -127,7 +127,8 @@ class Launch(Op, name="program.launch"):
     for the caller alone. `sources` binds the
     kernel's formal locations: what `#k` stands for at this launch. `sizes` are what the kernel's
     sizes stand for, in their order. `work` counts the points of all its iteration spaces, in
-    multiply-adds' worth.
+    multiply-adds' worth. With `zigzag`, each thread goes over its share from the end to the
+    beginning in every other round of the loop around it.
     """
 
     buffers: tuple[Value, ...]
@@ -137,6 +138,7 @@ class Launch(Op, name="program.launch"):
     sizes: tuple[Dim, ...] = ()
     split: tuple[int, ...] = ()
     work: Dim = 0
+    zigzag: bool = False
     pure = False
 
     def bound(self, formal: tuple[str, ...]) -> tuple[str, ...]:

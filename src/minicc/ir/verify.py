@@ -17,7 +17,7 @@ from minicc.ir.affine import Dim
 from minicc.ir.affine_facts import bounds
 from minicc.ir.bind import bound, own_sizes
 from minicc.ir.by_hand import ByHand
-from minicc.ir.core import Function, Module, Op, Region, Value, walk_control
+from minicc.ir.core import Function, Module, Op, Region, Value, walk, walk_control
 from minicc.ir.levels import leftovers
 from minicc.ir.printer import print_function
 from minicc.ir.scan import largest_rounds
@@ -135,6 +135,8 @@ def _is_reached(value: Dim, ranges: Mapping[str, int]) -> bool:
 
 def _launches(known: Mapping[str, Function], function: Function) -> None:
     """Each launch names a kernel, and its buffers are what that takes."""
+    loops = (op for op in walk(function.body) if isinstance(op, program.Loop))
+    rounds = {op for loop in loops for op in program.launches(loop.body)}
     for op in program.launches(function.body):
         kernel = known.get(op.kernel)
         if kernel is None or kernel is function:
@@ -152,6 +154,9 @@ def _launches(known: Mapping[str, Function], function: Function) -> None:
         axes = range(len(kernel.attrs["grid"]))
         if len(set(op.split)) < len(op.split) or not set(op.split) <= set(axes):
             message = f"@{op.kernel} has {len(axes)} axes, and is shared along {[*op.split]}"
+            raise _bug("MC0310", message, function, op)
+        if op.zigzag and (len(op.split) != 1 or op not in rounds):
+            message = f"@{op.kernel} goes back and forth without one shared axis and a loop around"
             raise _bug("MC0310", message, function, op)
 
 

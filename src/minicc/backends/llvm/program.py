@@ -192,6 +192,7 @@ class _Main:
         self.called: set[str] = set()
         self.stubs: dict[str, str] = {}
         self.width = 0  # of the frame
+        self.round = ""  # the number of that of the innermost loop
         self.numbers = numbers()
 
     def region(self, region: Region) -> None:
@@ -248,10 +249,11 @@ class _Main:
             return
         stub, text = shares.stub(op, arguments)
         self.stubs[stub] = text
-        self.width = max(self.width, len(arguments) + 1)
+        frame = shares.frame_of(arguments, self.round if op.zigzag else "")
+        self.width = max(self.width, len(frame))
         points = prod(kernel.attrs["grid"][axis] for axis in op.split)
         extent = self.sizes.value(affine.substitute(points, actual))
-        self.lines += shares.shared(number, extent, self.sizes.value(op.work), stub, arguments)
+        self.lines += shares.shared(number, extent, self.sizes.value(op.work), stub, frame)
 
     def branch(self, op: program.If, name: str) -> None:
         """One of two regions, as a byte of memory says."""
@@ -312,7 +314,9 @@ class _Main:
             ]
         self.lines.append(f"{name}.body:")
         self.sizes.enter(op.index, f"%{name}", self.lines)
+        around, self.round = self.round, f"%{name}"
         self.region(op.body)
+        self.round = around
         self.sizes.leave(op.index)
         self.lines += [
             f"  br label %{name}.end",

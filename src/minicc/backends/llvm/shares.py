@@ -29,13 +29,19 @@ def _ends(op: program.Launch, axis: int) -> tuple[int, int]:
     return lo, lo + 1
 
 
-def shared(number: int, extent: str, work: str, stub: str, arguments: Sequence[str]) -> list[str]:
+def frame_of(arguments: Sequence[str], rounds: str = "") -> list[str]:
+    """What a launch writes to the frame; `rounds` is the round's number where it goes zigzag."""
+    part = [PART] if SCRATCH in arguments else []
+    return [*arguments, *part, *([f"i64 {rounds}"] if rounds else [])]
+
+
+def shared(number: int, extent: str, work: str, stub: str, frame: Sequence[str]) -> list[str]:
     """Write the frame when the one before is no longer read, and hand the launch out.
 
     `extent` is how many places the shared axes have together.
     """
     lines = [BARRIER]
-    for k, argument in enumerate([*arguments, *([PART] if SCRATCH in arguments else [])]):
+    for k, argument in enumerate(frame):
         at = f"%f{number}.{k}"
         lines.append(f"  {at} = getelementptr i64, ptr %frame, i64 {k}")
         lines.append(f"  store {argument}, ptr {at}")
@@ -45,7 +51,7 @@ def shared(number: int, extent: str, work: str, stub: str, arguments: Sequence[s
 
 def stub(op: program.Launch, arguments: Sequence[str]) -> tuple[str, str]:
     """The function that runs a part of a launch, by name; one for all launches alike."""
-    name = f"share.{'.'.join(map(str, op.split))}.{op.kernel}"
+    name = f"share.{'.'.join(map(str, op.split))}.{'zigzag.' if op.zigzag else ''}{op.kernel}"
     lines = [f"define internal void @{name}(ptr %frame, i64 %thread, i64 %lo, i64 %hi) nounwind {{"]
     passed: list[str] = []
     for k, argument in enumerate(arguments):
@@ -62,12 +68,39 @@ def stub(op: program.Launch, arguments: Sequence[str]) -> tuple[str, str]:
             f"  %own = getelementptr i8, ptr %a{arguments.index(SCRATCH)}, i64 %offset",
         ]
     ends = [_ends(op, axis) for axis in op.split]
-    boxes, bounds, after = _boxes([f"%a{hi}" for _, hi in ends])
+    if op.zigzag:
+        boxes, bounds, after = _back_and_forth(len(frame_of(arguments)))
+    else:
+        boxes, bounds, after = _boxes([f"%a{hi}" for _, hi in ends])
     for pair, bound in zip(ends, bounds, strict=True):
         for k, end in zip(pair, bound, strict=True):
             passed[k] = f"i64 {end}"
     lines += [*boxes, f"  call void @{symbol_of(op.kernel)}({', '.join(passed)})", *after]
     return name, "\n".join([*lines, "  ret void", "}", ""])
+
+
+def _back_and_forth(slot: int) -> tuple[list[str], list[tuple[str, str]], list[str]]:
+    """The same for places one by one, from the last to the first in odd rounds.
+
+    The number of the round is in this slot of the frame.
+    """
+    lines = [
+        f"  %round.at = getelementptr i64, ptr %frame, i64 {slot}",
+        "  %round = load i64, ptr %round.at",
+        "  %odd = trunc i64 %round to i1",
+        "  %highest = sub i64 %hi, 1",
+        "  br label %next",
+        "next:",
+        "  %up = phi i64 [%lo, %0], [%higher, %place]",
+        "  %down = phi i64 [%highest, %0], [%lower, %place]",
+        "  %some = icmp slt i64 %up, %hi",
+        "  br i1 %some, label %place, label %done",
+        "place:",
+        "  %at = select i1 %odd, i64 %down, i64 %up",
+        "  %stop = add i64 %at, 1",
+    ]
+    after = ["  %higher = add i64 %up, 1", "  %lower = sub i64 %down, 1", "  br label %next"]
+    return lines, [("%at", "%stop")], [*after, "done:"]
 
 
 def _boxes(extents: list[str]) -> tuple[list[str], list[tuple[str, str]], list[str]]:

@@ -25,6 +25,7 @@ from minicc.ir.types import buffer_bytes
 from minicc.passes.program.affinity import Affinity
 from minicc.passes.program.plan_memory import Life, lifetimes, meet
 from minicc.passes.program.reserve import Order
+from minicc.passes.program.zigzag import back_and_forth
 from minicc.target import Target
 
 _SMALL = 16384  # points of a launch below which a barrier costs more than the second thread saves
@@ -75,7 +76,9 @@ def parallelize(module: Module, target: Target) -> Module:
     lives = {life.value: life for life in lifetimes(main)}
     slots = {op.result: _slot(op, lives[op.result], named, order) for op in allocs}
     ranges = largest_rounds(main.body)
-    body, _ = _Sharing(kernels, program.roots(main), slots, ranges, target).region(main.body, {})
+    root = program.roots(main)
+    body, _ = _Sharing(kernels, root, slots, ranges, target).region(main.body, {})
+    body = back_and_forth(body, kernels, program.roots(main.with_body(body)), target)
     return Module(
         module.level, [main.with_body(body) if f is main else f for f in module.functions]
     )

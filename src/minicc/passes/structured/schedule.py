@@ -17,7 +17,7 @@ from math import prod
 from minicc.ir import affine_facts
 from minicc.ir.core import Module, Value, walk_control
 from minicc.ir.schedule import Cover, Schedule, Sums
-from minicc.ir.space import REDUCTION
+from minicc.ir.space import PARALLEL, REDUCTION
 from minicc.ir.structured import (
     HOLD,
     PARTIAL,
@@ -41,7 +41,7 @@ from minicc.passes.structured.draft import (
     lanes_of,
 )
 from minicc.passes.structured.large_products import draft_of_large
-from minicc.passes.structured.products import cheapest_tile, product_of, vectors_of
+from minicc.passes.structured.products import Product, cheapest_tile, product_of, vectors_of
 from minicc.passes.structured.rows import numbers_of
 from minicc.passes.structured.schedule_rows import inner_tiles, rows_of
 from minicc.passes.structured.tile_cost import (
@@ -190,6 +190,7 @@ def _contraction(
     if large is not None:
         return large
     _, tiles = cheapest_tile(product, target)
+    tiles = {**tiles, **_side_by_side(group, product, target)}
     cuts = {op: cut_sums(op, tiles, LONGEST_CHAIN, BLOCK)}
     columns = [vector] if vector in group.shared else []
     within = _within_rows(contraction, batch, target)
@@ -204,6 +205,26 @@ def _contraction(
         strip = strip_of(tiles[vector], extents[vector], depth, layout.along(n), target)
         chosen.lengths[n] = free_cost(tiles[n], others, strip, numbers_of(extent)).steps
     return chosen
+
+
+def _side_by_side(group: Group, product: Product, target: Target) -> Mapping[str, int]:
+    """The tile of a row alone that is multiplied by several matrices, as gates of a layer are.
+
+    All of them at once: their weights lie in one stream then, and an instance reads few of them.
+    """
+    contraction, vector, rows, _, layout, *_ = product
+    space = contraction.op.space
+    own = contraction.varies(contraction.rhs) - contraction.varies(contraction.lhs)
+    names = [i.name for i in space.of_kind(PARALLEL) if i.name in own.difference(group.shared)]
+    if rows or len(names) != 1 or not space.static:
+        return {}
+    (name,), extents = names, space.extents
+    matrices, columns = extents[name], extents[vector]
+    most = (target.registers - 2) // matrices
+    fitting = [n for n in range(1, most + 1) if columns % (n * layout.lanes) == 0]
+    enough = [n for n in fitting if n * matrices >= 2 * int(layout.latency)]
+    wide = min(enough, default=max(fitting, default=0))
+    return {name: matrices, vector: wide * layout.lanes} if wide and matrices > 1 else {}
 
 
 def _is_read_once(contraction: Contraction, rows: Sequence[str], target: Target) -> bool:
