@@ -251,6 +251,32 @@ def test_a_warm_start_imports_nothing_of_the_compiler(
     assert names == ["minicc.backends.llvm"] * ("minicc.backends.llvm" in loaded)
 
 
+_COMMAND = """
+import sys
+from minicc.cli import main
+sys.argv[:1] = ["minicc", "run"]
+try:
+    main()
+finally:
+    print("modules", *sorted(sys.modules))
+"""
+
+
+def test_a_warm_run_of_the_command_imports_nothing_of_the_compiler(tmp_path: Path) -> None:
+    model = tmp_path / "model.onnx"
+    model.write_bytes(dense(3))
+    environment = {**os.environ, "MINICC_CACHE_DIR": str(tmp_path / "cache")}
+    environment["PYTHONPATH"] = os.pathsep.join(sys.path)
+    command = [sys.executable, "-c", _COMMAND, str(model)]
+    for _ in range(2):
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+    loaded = done.stdout.splitlines()[-1].split()
+    assert "minicc.session" in loaded
+    known = [f for f in FORBIDDEN if f != "rich"]  # which draws the table of outputs
+    names = [m for m in loaded if any(m == f or m.startswith(f + ".") for f in known)]
+    assert names == ["minicc.backends.llvm"] * ("minicc.backends.llvm" in loaded)
+
+
 def test_one_program_serves_all_sizes(options: Options, monkeypatch: pytest.MonkeyPatch) -> None:
     data = dense("n")
     session = minicc.InferenceSession(data, options=options)

@@ -19,7 +19,7 @@ import numpy as np
 from minicc.cli import functions
 from minicc.cli.ablate import ablated, show_ablated
 from minicc.cli.choices import INPUT, JSON, SHAPE, THREADS, code_options
-from minicc.cli.inputs import opened, parse_shapes
+from minicc.cli.inputs import is_function, opened, parse_shapes
 from minicc.cli.measuring import Run, difference, measured
 from minicc.cli.progress import Progress
 from minicc.cli.sources import open_source
@@ -74,7 +74,7 @@ def bench_command(
     options = Options(threads=threads, **code)
     bound = parse_shapes(shapes)
     _require_of_its_kind(model, against, ablate)
-    if functions.is_function(model):
+    if is_function(model):
         function = functions.called(model, inputs, bound)
         told = _bench_function(function, options, against, seconds, launches)
         tell(told, as_json, _show)
@@ -119,7 +119,7 @@ def _peers(text: str) -> list[str]:
 def _require_of_its_kind(model: str, against: Sequence[str], ablate: bool) -> None:
     """UsageError where what is asked of a model is of a function, or the other way round."""
     of_model = [name for name in against if name not in functions.ENGINES]
-    if functions.is_function(model):
+    if is_function(model):
         if wrong := [*of_model, *(["--ablate"] if ablate else [])]:
             raise click.UsageError(f"{wrong[0]} is of a model, and {model} is a function")
     elif wrong := [name for name in against if name not in of_model]:

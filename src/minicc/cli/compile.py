@@ -10,9 +10,9 @@ import click
 
 from minicc.cli.choices import SHAPE, code_options
 from minicc.cli.failures import as_json_object
-from minicc.cli.functions import called, is_function, units_of_function
+from minicc.cli.functions import called, units_of_function
 from minicc.cli.fusion import text_of_fusion
-from minicc.cli.inputs import parse_inputs, parse_shapes
+from minicc.cli.inputs import is_function, parse_inputs, parse_shapes
 from minicc.cli.programs import units_of_program, write_program
 from minicc.cli.progress import Progress
 from minicc.cli.report import report_of, show_report

@@ -8,8 +8,8 @@ from typing import Any
 import click
 
 from minicc.cli.choices import INPUT, JSON, MATH, SHAPE, TARGET, THREADS
-from minicc.cli.functions import called, is_function, telling
-from minicc.cli.inputs import parse_shapes
+from minicc.cli.functions import called, telling
+from minicc.cli.inputs import is_function, parse_shapes
 from minicc.cli.progress import Progress
 from minicc.options import Options
 

@@ -75,12 +75,6 @@ def telling(name: str) -> Iterator[None]:
             raise _raised(f"{name} raised", error) from error
 
 
-def is_function(path: str) -> bool:
-    """Whether a model is named as a function of a Python file."""
-    file, _, name = path.rpartition(":")
-    return file.endswith(".py") and name.isidentifier()
-
-
 def called(path: str, inputs: Sequence[str], shapes: Mapping[str, tuple[int, ...]]) -> Called:
     """A function with arguments as texts say: arrays as `minicc run` has them, or Python's values.
 

@@ -1,4 +1,4 @@
-"""Inputs on the command line: `x=@x.npy`, `x=f32[1,3,4]=0.5`, `x=random`, `--shape x=1x3x8x8`."""
+"""Models and inputs on the command line: `FILE.py:FUNCTION`, `x=@x.npy`, `--shape x=1x3x8x8`."""
 
 from __future__ import annotations
 
@@ -29,6 +29,12 @@ else:
 
 RANDOM = "random"
 _SPELLED = re.compile(r"(?P<dtype>\w+)(\[(?P<shape>[\d,\s]*)\])?=(?P<value>.+)")
+
+
+def is_function(path: str) -> bool:
+    """Whether a model is named as a function of a Python file."""
+    file, _, name = path.rpartition(":")
+    return file.endswith(".py") and name.isidentifier()
 
 
 def parse_inputs(texts: Sequence[str], option: str = "--input") -> dict[str, Array]:

@@ -14,7 +14,7 @@ import numpy as np
 
 from minicc.cli.choices import JSON, SHAPE, THREADS, code_options
 from minicc.cli.expected import check_expected
-from minicc.cli.inputs import opened, parse_inputs, parse_shapes
+from minicc.cli.inputs import is_function, opened, parse_inputs, parse_shapes
 from minicc.cli.progress import Progress
 from minicc.errors import UserError
 from minicc.ir.arrays import Array
@@ -91,7 +91,7 @@ def run_command(
     options = Options(threads=threads, limits=",".join(limits) or None, **code)
     bound = parse_shapes(shapes)
     names = [n for part in chosen for n in part.split(",")]
-    if functions.is_function(model):
+    if is_function(model):
         named, report, ready, taken = _run_function(model, inputs, bound, names, options)
     else:
         named, report, ready, taken = _run_model(model, inputs, bound, names, options)

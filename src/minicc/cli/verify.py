@@ -19,8 +19,8 @@ import click
 import numpy as np
 
 from minicc.cli.choices import JSON, MATH, SHAPE, SKIP, TARGET
-from minicc.cli.functions import called, is_function, one_graph
-from minicc.cli.inputs import complete_inputs, parse_inputs, parse_shapes
+from minicc.cli.functions import called, one_graph
+from minicc.cli.inputs import complete_inputs, is_function, parse_inputs, parse_shapes
 from minicc.cli.measuring import difference
 from minicc.cli.programs import verify_program
 from minicc.cli.progress import Progress
