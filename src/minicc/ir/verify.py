@@ -136,7 +136,7 @@ def _is_reached(value: Dim, ranges: Mapping[str, int]) -> bool:
 def _launches(known: Mapping[str, Function], function: Function) -> None:
     """Each launch names a kernel, and its buffers are what that takes."""
     loops = (op for op in walk(function.body) if isinstance(op, program.Loop))
-    rounds = {op for loop in loops for op in program.launches(loop.body)}
+    within = {op for loop in loops for op in program.launches(loop.body)}
     for op in program.launches(function.body):
         kernel = known.get(op.kernel)
         if kernel is None or kernel is function:
@@ -155,7 +155,7 @@ def _launches(known: Mapping[str, Function], function: Function) -> None:
         if len(set(op.split)) < len(op.split) or not set(op.split) <= set(axes):
             message = f"@{op.kernel} has {len(axes)} axes, and is shared along {[*op.split]}"
             raise _bug("MC0310", message, function, op)
-        if op.zigzag and (len(op.split) != 1 or op not in rounds):
+        if op.zigzag and (len(op.split) != 1 or op not in within):
             message = f"@{op.kernel} goes back and forth without one shared axis and a loop around"
             raise _bug("MC0310", message, function, op)
 

@@ -78,7 +78,7 @@ def parallelize(module: Module, target: Target) -> Module:
     ranges = largest_rounds(main.body)
     root = program.roots(main)
     body, _ = _Sharing(kernels, root, slots, ranges, target).region(main.body, {})
-    body = back_and_forth(body, kernels, program.roots(main.with_body(body)), target)
+    body = back_and_forth(body, kernels, root, target)
     return Module(
         module.level, [main.with_body(body) if f is main else f for f in module.functions]
     )

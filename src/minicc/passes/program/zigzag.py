@@ -23,8 +23,8 @@ def back_and_forth(
 ) -> Region:
     """The region with `zigzag` at launches of its loops; `root` is as of `program.roots`.
 
-    Those of an innermost loop that read most of a second cache, or more, in each round, which no
-    round writes.
+    They stand in a loop of which each round reads more than half of what a second cache holds, in
+    buffers that no round writes, and read some of that themselves.
     """
     ops: list[Op] = []
     for op in region.ops:

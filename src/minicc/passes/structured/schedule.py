@@ -222,6 +222,7 @@ def _side_by_side(group: Group, product: Product, target: Target) -> Mapping[str
     matrices, columns = extents[name], extents[vector]
     most = (target.registers - 2) // matrices
     fitting = [n for n in range(1, most + 1) if columns % (n * layout.lanes) == 0]
+    # two multiply-adds begin in each cycle
     enough = [n for n in fitting if n * matrices >= 2 * int(layout.latency)]
     wide = min(enough, default=max(fitting, default=0))
     return {name: matrices, vector: wide * layout.lanes} if wide and matrices > 1 else {}
