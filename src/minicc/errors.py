@@ -158,6 +158,14 @@ class Problems:
         raise together
 
 
+def did_you_mean(word: str, known: Iterable[str], most: int = 1, cutoff: float = 0.6) -> str:
+    """The question whether what is nearest to a word is meant; "" where nothing is near."""
+    import difflib  # only errors need it
+
+    near = difflib.get_close_matches(word, list(known), most, cutoff)
+    return f"did you mean {' or '.join(near)}?" if near else ""
+
+
 def _places(where: tuple[str, ...], most: int = 8) -> str:
     """The places in one line; the end of a long list is counted, not named."""
     shown = ", ".join(where[:most])

@@ -23,7 +23,7 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal, Never
 
-from minicc.errors import Problems, UnsupportedError, UserError
+from minicc.errors import Problems, UnsupportedError, UserError, did_you_mean
 from minicc.limits import Limits
 from minicc.target import MACHINES, Target, usable_cores, usable_memory
 
@@ -223,11 +223,7 @@ def _named_pairs(problems: Problems, name: str, given: Any) -> tuple[tuple[str, 
 
 def _unknown(name: str, known: tuple[str, ...]) -> UserError:
     """There is no such option; the nearest that there is."""
-    import difflib
-
-    near = difflib.get_close_matches(name, known, 1)
-    hint = f"did you mean {near[0]}? " if near else ""
-    hint += f"options: {', '.join(known)}"
+    hint = f"{did_you_mean(name, known)} options: {', '.join(known)}".lstrip()
     return UserError("MC0137", f"no option is called {name!r}", hint=hint)
 
 

@@ -12,7 +12,6 @@ MC0117 an array that is missing or another.
 
 from __future__ import annotations
 
-import difflib
 import gc
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -23,7 +22,7 @@ from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 
-from minicc.errors import UserError
+from minicc.errors import UserError, did_you_mean
 from minicc.ir.core import REGISTRY, REQUIRED, Array, Function, Literal, Module, Op, Region, Value
 from minicc.ir.schedule import Schedule
 from minicc.ir.syntax import Argument, Elided, Syntax, unquote
@@ -244,8 +243,7 @@ class _Parser:
             return tuple([scope[name] for name in _VALUE.findall(token)])
         except KeyError:
             unknown = next(m for m in _VALUE.finditer(token) if m.group() not in scope)
-            near = difflib.get_close_matches(unknown.group(), scope, 1)
-            hint = f"did you mean {near[0]}?" if near else ""
+            hint = did_you_mean(unknown.group(), scope)
             message = f"{unknown.group()} is not defined here"
             self.fail("MC0112", message, token, unknown.start(), hint=hint)
 
@@ -255,8 +253,7 @@ class _Parser:
         name = name_token.rstrip()
         cls = REGISTRY.get(name)
         if cls is None:
-            near = difflib.get_close_matches(name, REGISTRY, 1)
-            hint = f"did you mean {near[0]}?" if near else ""
+            hint = did_you_mean(name, REGISTRY)
             self.fail("MC0111", f"no op is called {name}", name_token, hint=hint)
         operands = self.operands(operand_token)
         attrs = self.attributes(cls, name_token, attribute_token)
@@ -344,8 +341,7 @@ class _Parser:
         given: dict[str, Any] = {}
         for word, value in self.pairs(token) if token is not None else ():
             if word not in declared:
-                near = difflib.get_close_matches(word, declared, 1)
-                hint = f"did you mean {near[0]}?" if near else ""
+                hint = did_you_mean(word, declared)
                 message = f"{cls.opname} has no attribute {word}"
                 self.fail("MC0114", message, token, word.start_pos, hint=hint)
             given[word] = self.resolved(value, token)

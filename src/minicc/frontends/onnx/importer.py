@@ -7,12 +7,17 @@ may not be true.
 
 from __future__ import annotations
 
-import difflib
 import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from minicc.errors import MiniccError, Problems, UnsupportedError, UserError
+from minicc.errors import (
+    MiniccError,
+    Problems,
+    UnsupportedError,
+    UserError,
+    did_you_mean,
+)
 from minicc.frontends.onnx.attributes import check_attributes, missing_input
 from minicc.frontends.onnx.bound import (
     bind_inputs,
@@ -423,9 +428,8 @@ def _trimmed(operands: list[Value | None], entry: Operator) -> list[Value | None
 def _unknown(node: Node, opset: int, operands: Sequence[Value | None]) -> MiniccError:
     types: dict[str, Any] = dict.fromkeys(str(v.type.dtype) for v in operands if v is not None)
     text = f"{describe(node, opset, list(types))}: minicc has no such operator"
-    near = difflib.get_close_matches(node.op, OPERATORS, 3, 0.8)
-    if near and not _is_onnx(node.op, opset) and not node.op.startswith("com.microsoft."):
-        hint = f"did you mean {' or '.join(near)}?"
+    hint = did_you_mean(node.op, OPERATORS, most=3, cutoff=0.8)
+    if hint and not _is_onnx(node.op, opset) and not node.op.startswith("com.microsoft."):
         return UserError("MC0124", text, hint=hint, where=node.name)
     hint = "write it with other operators, or cut the model in front of it"
     return UnsupportedError("MC0220", text, hint=hint, where=node.name)

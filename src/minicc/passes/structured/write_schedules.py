@@ -14,11 +14,10 @@ after a second one of that name: `Conv_0 +2`, `Conv_0 +2 #2`.
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterator, Set
 from math import prod
 
-from minicc.errors import UserError
+from minicc.errors import UserError, did_you_mean
 from minicc.ir import affine
 from minicc.ir.core import Module, Op, Region, Value, walk_control
 from minicc.ir.parser import parse_schedules
@@ -53,9 +52,8 @@ class Given:
         """UserError (MC0138, MC0139, MC0186) where no group has a name, or no ops are a pair."""
         self.wishes.require_met()
         for name in sorted(self.schedules.keys() - self.used):
-            near = difflib.get_close_matches(name, self.used, 1)
-            hint = f"did you mean {near[0]}? " if near else ""
-            hint += "minicc compile MODEL --schedules prints all"
+            hint = did_you_mean(name, self.used)
+            hint = f"{hint} minicc compile MODEL --schedules prints all".lstrip()
             raise UserError("MC0186", f"no group is called {name!r}", hint=hint)
 
 
