@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from minicc.ir.affine import Dim, symbol
 from minicc.ir.types import DType, TensorType
 from minicc.later import Later
 
@@ -93,8 +94,16 @@ def _spelled(proto: Any) -> str:
 
 def node_arg(name: str, type: TensorType) -> NodeArg:
     """An input or output of a known type."""
-    shape = [n if isinstance(n, int) else str(n) for n in type.shape]
+    shape = list(map(_dimension, type.shape))
     return NodeArg(name, shape, _ONNX_NAMES.get(type.dtype.name) or f"tensor({_integer(type)})")
+
+
+def _dimension(value: Dim) -> int | str:
+    """A number, a free dimension's name as the model has it, or the text of an expression."""
+    if isinstance(value, int):
+        return value
+    name = next(iter(value.symbols()), "")
+    return name if value == symbol(name) else str(value)
 
 
 def _integer(type: TensorType) -> str:

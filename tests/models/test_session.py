@@ -47,6 +47,15 @@ def expected(x: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     return np.maximum(x.astype(np.float64) @ w + b, 0)
 
 
+@pytest.mark.parametrize("name", ["batch size", "p2o.Dim.0", "é", "a'b", "x+1", "3", "min"])
+def test_free_dimension_has_the_name_that_the_model_gives_it(name: str) -> None:
+    session = minicc.InferenceSession(model(name), threads=1)
+    assert session.get_inputs()[0].shape == [name, 24]
+    assert session.get_outputs()[0].shape == [name, 40]
+    bound = minicc.InferenceSession(model(name), options=Options(threads=1, sizes={name: 3}))
+    assert bound.get_inputs()[0].shape == [3, 24]
+
+
 def test_free_dimension_is_bound_by_each_call() -> None:
     session = minicc.InferenceSession(model(), threads=1)
     assert session.get_inputs() == [("x", ["batch", 24], "tensor(float)")]

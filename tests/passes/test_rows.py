@@ -21,7 +21,7 @@ def test_what_long_steps_leave_is_for_the_other_two(steps: Steps) -> None:
         count = number(long_steps(rows, steps))
         assert evaluate(counted, {"n": rows}) == count >= -1
         left = rows - max(count, 0) * steps.long
-        assert -steps.long < left <= steps.middle + steps.short
+        assert -steps.long < left <= 2 * steps.middle
         assert count <= 0 or rows > steps.middle
 
 
@@ -31,7 +31,7 @@ def test_few_rows_more_than_there_are_are_computed() -> None:
     for rows in range(13, 37):
         count = number(long_steps(rows, steps))
         left = rows - count * steps.long
-        middle = int(left > steps.short)
+        middle = -(-max(left - steps.short, 0) // steps.middle)
         short = int(left - middle * steps.middle > 0)
         computed.append(count * 12 + middle * 9 * (left > 0) + short * 5 * (left > 0) - rows)
     assert max(computed) <= 3

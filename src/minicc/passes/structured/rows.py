@@ -1,9 +1,9 @@
 """Cover rows whose number is free by steps of a few lengths.
 
 Most rows are handled in long steps. What is left over is one short step, or a middle one, or both
-in the place of a long one, or one more long step: whichever computes the fewest rows more than
-there are. So nine rows are two steps of five where steps are of eight and of five, and what the
-rows are multiplied by is read no more often than it must be.
+or two middle ones in the place of a long one, or one more long step: whichever computes the fewest
+rows more than there are. So nine rows are two steps of five where steps are of eight and of five,
+and what the rows are multiplied by is read no more often than it must be.
 """
 
 from __future__ import annotations
@@ -56,17 +56,26 @@ def steps_of(cover: Sequence[int]) -> Steps:
 def long_steps(rows: Dim, steps: Steps) -> Dim:
     """How many long steps cover so many rows; below 0 where one less than none would do.
 
-    What is left over are at most as many rows as a middle step and a short one have.
+    What is left over are at most as many rows as two middle steps have.
     """
     long, middle, short = steps
-    count: Dim = _long_steps(rows, long, middle, max(0, middle + short - long))
+    both, twice = max(0, middle + short - long), max(short, 2 * middle - long)
+    count: Dim = _long_steps(rows, long, middle, short, both, twice)
     return count
 
 
-def _long_steps(rows: Any, long: int, middle: Any, spare: Any) -> Any:
-    """As above, of numbers and of arrays; the other two do for `spare` rows beyond a long step."""
-    count = (rows + (long - spare - 1)) // long - (rows - 1) // long
-    return count + (rows + (long - middle - 1)) // long - 1
+def _long_steps(rows: Any, long: int, middle: Any, short: Any, both: Any, twice: Any) -> Any:
+    """As above, of numbers and of arrays.
+
+    Beyond a long step a middle one and a short one do for `both` rows more, and two middle ones for
+    `twice` more, which are tried where a short step alone does not do.
+    """
+
+    def more_than(n: Any) -> Any:
+        return (rows + (long - n - 1)) // long  # one more where so many rows are left over
+
+    count = more_than(middle) + more_than(both) - (rows - 1) // long - 1
+    return count - more_than(short) + more_than(twice)
 
 
 class Choice(NamedTuple):
@@ -102,10 +111,11 @@ def choices(long: int, three: bool, more: int, numbers: tuple[int, ...]) -> tupl
         for column in zip(*[(k.middle, k.short, k.least) for k in found], strict=True)
     )
     rows = np.array(numbers, np.int64)
-    counted = _long_steps(rows, long, middle, np.maximum(0, middle + short - long))
+    both, twice = np.maximum(0, middle + short - long), np.maximum(short, 2 * middle - long)
+    counted = _long_steps(rows, long, middle, short, both, twice)
     first = np.where(rows >= least, np.maximum(counted, 0), 0)
     left = np.maximum(rows - first * long, 0)
-    second = (left > short) * 1
+    second = -(-np.maximum(left - short, 0) // middle)
     third = -(-np.maximum(left - second * middle, 0) // short)
     counts = first, second, third
     judged = [(count / (rows + more)).mean(axis=1) / 2 for count in counts]
