@@ -15,12 +15,11 @@ import numpy as np
 
 from minicc.errors import MiniccError, UnsupportedError, UserError
 from minicc.inputs import check_inputs, fit_apart, free_dimensions
-from minicc.ir import types
 from minicc.ir.arrays import Array
 from minicc.ir.extents import MOST_CONTENTS, binding_of, contents_of, extents_of, is_content
-from minicc.ir.types import DType, TensorType
+from minicc.ir.types import TensorType
 from minicc.later import Later, load
-from minicc.limits import require_array_fits, watched, without_collection
+from minicc.limits import watched, without_collection
 from minicc.locks import lock
 from minicc.node_args import NodeArg, declared_of, node_arg
 from minicc.options import Options, options_of
@@ -111,7 +110,6 @@ class InferenceSession:
         self._compiled: dict[tuple[tuple[str, int], ...], Compilation] = {}
         self._others: dict[tuple[str, ...], InferenceSession] = {}
         self._lock = lock()
-        self._contradictory = False
         self._symbols = self._facts.symbols
         self._args = [
             (name, type, type.dtype.numpy) for name, type in self.signature if type is not None
@@ -119,6 +117,8 @@ class InferenceSession:
         self._names = [(name, dtype) for name, _, dtype in self._args]
         # what runs inputs of shapes that were checked before
         self._ready: dict[tuple[tuple[int, ...], ...], Run] = {}
+        # names of sizes that are 1, for which there is no program for any others
+        self._without: set[tuple[str, ...]] = set()
         self._asks = bool(self._facts.wants or self._facts.decisive)
         if not self._facts.sized and not self._asks:
             self._compile_ahead()
@@ -134,9 +134,9 @@ class InferenceSession:
         try:
             run = self._run_of(self._compilation({}))
         except UserError as error:
-            self._contradictory = error.code == "MC0142" and bool(self._symbols)
-            if not self._contradictory:
+            if error.code != "MC0142" or not self._symbols:
                 raise
+            self._without.add(())
         else:
             if not self._symbols and len(self._args) == len(self.signature):
                 self._ready[tuple(type.extents for _, type, _ in self._args)] = run
@@ -144,15 +144,7 @@ class InferenceSession:
     def _open_program(self) -> Saved:
         """The program that was given in place of a model; it decides what code is."""
         saved = open_program(self._source)
-        saved.require_target()
-        target, built = saved.container.target, saved.built
-        if self.options.target not in (None, target):
-            text = f"the program was compiled for {target}, and target is {self.options.target}"
-            raise UserError("MC0163", text, hint="compile the model for that target")
-        if built is not None:
-            limit = self.options.memory_limit
-            require_array_fits(built.bytes(), limit, f"the program {saved.container.name}")
-        self.options = self.options.replace(math=saved.facts.math, target=target)
+        self.options = saved.options_for(self.options)
         return saved
 
     def _import(self) -> Facts:
@@ -268,9 +260,8 @@ class InferenceSession:
     def _run_checked(self, input_feed: Mapping[str, Any]) -> list[Array]:
         """What `run` does for shapes that it sees for the first time, and for odd inputs."""
         try:
-            checked = check_inputs(
-                self.signature, input_feed, self.options.memory_limit, self._elements()
-            )
+            elements = self._facts.elements()
+            checked = check_inputs(self.signature, input_feed, self.options.memory_limit, elements)
         except UserError as error:
             return self._run_apart(input_feed, error)
         arrays = list(checked.values())
@@ -327,14 +318,6 @@ class InferenceSession:
 
         return guarded
 
-    def _elements(self) -> dict[str, DType]:
-        """The element types of inputs that have no type."""
-        said = self._facts.declared
-        names = (name for name, type in self.signature if type is None)
-        return {
-            name: types.dtype(said[name][2]) for name in names if name in said and said[name][2]
-        }
-
     def _choose(self, names: Sequence[str], feed: Mapping[str, Any]) -> list[Any]:
         """Some of the outputs, or values from within, for which another session is opened."""
         if isinstance(names, str) or not all(isinstance(name, str) for name in names):
@@ -378,22 +361,43 @@ class InferenceSession:
         return binding
 
     def _program(self, inputs: Mapping[str, Any]) -> Compilation:
-        """One program for all sizes; where it is not for these, or for few, one for these."""
+        """One program for all sizes; where it is not for these, or for few, one for these.
+
+        Or one for those that are 1: as TorchDynamo has it, these are not as others are.
+        """
         own = self._own(inputs)
         if own is not None:
             return self._compilation(own)
-        if not self._facts.sized and not self._contradictory:
-            try:
-                found = self._compilation({})
-            except UserError as error:
-                self._contradictory = error.code == "MC0142"  # its ops want unlike sizes
-                if not self._contradictory:
-                    raise
-            else:
-                shapes = [() if type is None else inputs[n].shape for n, type in self.signature]
-                if not self._symbols or found.executable.fits(shapes):
-                    return found
-        return self._compilation(self.binding(inputs))
+        binding = self.binding(inputs)
+        if self._facts.sized:
+            return self._compilation(binding)
+        shapes = [() if type is None else inputs[n].shape for n, type in self.signature]
+        for some in ({}, {name: n for name, n in binding.items() if n == 1}):
+            found = self._for_others(some, binding)
+            if found and (not self._symbols or found.executable.fits(shapes)):
+                return found
+        return self._compilation(binding)
+
+    def _for_others(
+        self, some: Mapping[str, int], binding: Mapping[str, int]
+    ) -> Compilation | None:
+        """A program for some sizes and any others; None where its ops want unlike ones.
+
+        What broadcasts from 1 does so there, whatever the others are. Nothing is compiled for sizes
+        that do not fit the model.
+        """
+        new = bool(some) and tuple(some.items()) not in self._compiled
+        if tuple(some) in self._without or (new and self._named):
+            return None
+        if new and self._reimported(binding) is None:
+            return None
+        try:
+            return self._compilation(some)
+        except UserError as error:
+            if error.code != "MC0142":
+                raise
+            self._without.add(tuple(some))
+            return None
 
     def _own(self, inputs: Mapping[str, Any]) -> Mapping[str, Any] | None:
         """What a program of their own is compiled for, with which less runs on the host.
@@ -441,8 +445,11 @@ class InferenceSession:
         keep = partial(self._keep, binding) if len(self._compiled) < _ON_DISK else None
         if self._facts.sized:
             return compiled.compile_module(self._imported_for(binding), self.options, {}, keep)
-        # a graph of which data decide sizes may be one of which they don't where these are known
-        module = self._reimported(binding) if binding and compiled.is_hosted(self.module) else None
+        # a graph of which data decide sizes may be one of which they don't where these are known,
+        # and one for all sizes takes for equal what may broadcast from some that are 1
+        hosted = compiled.is_hosted(self.module)
+        some = any(name not in binding for name in self._symbols)
+        module = self._reimported(binding) if binding and (hosted or some) else None
         if module is None:
             sizes = {name: n for name, n in binding.items() if not is_content(name)}
             try:
@@ -482,18 +489,8 @@ class InferenceSession:
         ops = "a graph for each size" if self._facts.sized else counted(self._facts.ops, "graph op")
         lines = [f"{how} {self._import_seconds * 1e3:.0f} ms, {ops}"]
         for sizes, c in self._compiled.items():
-            shapes = sizes_of(dict(sizes)) or (
-                f"any {', '.join(self._symbols)}" if self._symbols else "static shapes"
-            )
-            seconds = dict(c.seconds)
-            llvm = seconds.pop("llvm", 0.0)
-            own = sum(seconds.values())
-            took = f", passes {own * 1e3:.0f} ms, LLVM {llvm * 1e3:.0f} ms" if seconds else ""
-            lines.append(
-                f"{shapes}: {counted(c.launches, 'launch', 'launches')} of "
-                f"{counted(c.kernels, 'kernel')}, "
-                f"target {self.options.machine.name}{took}"
-            )
-            lines += [f"  where {guard}" for guard in c.executable.guards()]
-            lines += [f"  on the host: {on.where}: {on.why}" for on in c.host]
+            bound, free = dict(sizes), [name for name in self._symbols if name not in dict(sizes)]
+            others = f"any {', '.join(free)}" if free else ""
+            shapes = ", ".join(filter(None, (sizes_of(bound), others))) or "static shapes"
+            lines += c.told(shapes, self.options.machine.name)
         return "\n".join(lines)

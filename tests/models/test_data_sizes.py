@@ -228,6 +228,42 @@ def test_what_follows_branches_of_unlike_ranks_is_compiled_in_both() -> None:
     assert len(session._compiled) == 5, "four sizes have their own, one is for all"
 
 
+@pytest.mark.parametrize(
+    ("then", "other"),
+    [
+        ((4, 1), (4, 3)),
+        ((4, 3), (4, 1)),
+        ((4, 1), (2, 3)),
+        ((1, 1), (4, 3)),
+        ((1, 3), (4, 3)),
+        ((3,), (4, 1)),
+        ((), (2, 3)),
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("columns", [3, "n"])
+def test_branches_may_give_what_broadcasts_in_one_of_them(
+    then: tuple[int, ...], other: tuple[int, ...], columns: int | str
+) -> None:
+    held = {shape: np.random.default_rng(1).random(shape, np.float32) for shape in (then, other)}
+
+    def branch(shape: tuple[int, ...], name: str) -> Any:
+        value = numpy_helper.from_array(np.asarray(held[shape]))
+        return helper.make_graph(
+            [NODE("Constant", [], [name], value=value)], name, [], [info(name)]
+        )
+
+    branches = {"then_branch": branch(then, "t"), "else_branch": branch(other, "e")}
+    nodes = [NODE("If", ["c"], ["v"], **branches), NODE("Add", ["x", "v"], ["y"])]
+    inputs = [info("c", B, []), info("x", F, [1, columns])]
+    session = minicc.InferenceSession(model(nodes, inputs, [info("y")]), threads=1)
+    x = np.random.default_rng(0).random((1, 3), np.float32)
+    for taken in (True, False, True):
+        (y,) = session.run(None, {"c": np.array(taken), "x": x})
+        np.testing.assert_array_equal(y, x + held[then if taken else other])
+    assert len(session._compiled) == 1
+
+
 STEPS: dict[str, Callable[[Array], Array]] = {
     "Exp": lambda x: np.exp(np.clip(x, -3, 3)),
     "compress": lambda x: x[x[:, 0] > 0],

@@ -11,6 +11,7 @@ import numpy as np
 import onnx
 import pytest
 from onnx import TensorProto, helper
+from onnx.reference import ReferenceEvaluator
 
 import minicc
 from minicc.options import Options
@@ -45,6 +46,40 @@ def expected(x: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     w = rng.standard_normal((24, 40)).astype(np.float32)
     b = rng.standard_normal(40).astype(np.float32)
     return np.maximum(x.astype(np.float64) @ w + b, 0)
+
+
+@pytest.mark.parametrize("op", ["Add", "Less", "Max", "Where", "Expand", "MatMul"])
+def test_sizes_that_broadcast_from_1_have_one_program_for_all_others(op: str) -> None:
+    """As TorchDynamo specialises 0 and 1: other sizes stay free."""
+    shapes: dict[str, list[Any]] = {"x": ["a", 1, 5], "y": ["b", "c", 5]}
+    nodes = [helper.make_node(op, ["x", "y"], ["z"])]
+    if op == "Where":
+        nodes = [helper.make_node("Less", ["x", "y"], ["m"]), helper.make_node(op, [*"mxy"], ["z"])]
+    elif op == "Expand":
+        nodes = [helper.make_node("Shape", ["y"], ["s"]), helper.make_node(op, ["x", "s"], ["z"])]
+    elif op == "MatMul":
+        shapes["y"] = ["b", 5, "c"]
+    inputs = [helper.make_tensor_value_info(n, TensorProto.FLOAT, s) for n, s in shapes.items()]
+    outputs = [helper.make_tensor_value_info("z", onnx.TensorProto.FLOAT, None)]
+    if op == "Less":
+        outputs[0].type.tensor_type.elem_type = TensorProto.BOOL
+    made = helper.make_model(
+        helper.make_graph(nodes, "g", inputs, outputs),
+        opset_imports=[helper.make_opsetid("", 17)],
+        ir_version=8,
+    )
+    session = minicc.InferenceSession(made.SerializeToString(), threads=1)
+    reference = ReferenceEvaluator(made)
+    for a, b, c in ((3, 3, 2), (4, 1, 2), (5, 1, 3), (9, 1, 7), (1, 4, 3), (1, 8, 5), (7, 7, 4)):
+        sizes: dict[Any, Any] = {"a": a, "b": b, "c": c}
+        feed = {
+            name: np.random.default_rng(b).random([sizes.get(n, n) for n in shape], np.float32)
+            for name, shape in shapes.items()
+        }
+        (got,), wanted = session.run(None, feed), reference.run(None, feed)
+        want = np.asarray(wanted[0])  # type: ignore[index]
+        np.testing.assert_allclose(got, want, rtol=1e-6)
+    assert len(session._compiled) <= 3
 
 
 @pytest.mark.parametrize("name", ["batch size", "p2o.Dim.0", "é", "a'b", "x+1", "3", "min"])

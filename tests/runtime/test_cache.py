@@ -3,6 +3,7 @@
 import multiprocessing
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -12,7 +13,8 @@ KEY = "0" * 64
 
 
 def files(folder: Path) -> list[Path]:
-    return sorted(path for path in folder.iterdir())
+    """The entries."""
+    return sorted(path for path in folder.iterdir() if path.name != "tally")
 
 
 def test_what_is_put_is_found_again(tmp_path: Path) -> None:
@@ -104,6 +106,31 @@ def test_the_least_recently_used_are_evicted(tmp_path: Path) -> None:
     assert {"0", "9"} <= left
     assert "1" not in left
     assert sum(path.stat().st_size for path in files(tmp_path)) <= 10_000
+
+
+def test_entries_are_counted_once_for_many_processes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    counted: list[str] = []
+    scan = os.scandir
+
+    def count(folder: str) -> Any:
+        counted.append(folder)
+        return scan(folder)
+
+    monkeypatch.setattr(os, "scandir", count)
+    for number in range(8):
+        Cache(tmp_path, limit=10_000).put(str(number), bytes(1000))
+    assert len(counted) == 1
+    Cache(tmp_path, limit=5_000).put("8", bytes(1000))
+    assert len(counted) == 2
+    assert sum(path.stat().st_size for path in files(tmp_path)) <= 5_000
+    for damaged in ("", "0 0\n", "x", f"{2 << 40} 1\n", "1" * 5000):
+        (tmp_path / "tally").write_text(damaged)
+        del counted[:]
+        Cache(tmp_path, limit=5_000).put("9", bytes(100))
+        assert counted
+        assert len((tmp_path / "tally").read_text().split()) == 2
 
 
 def test_an_entry_beyond_the_limit_is_not_kept(tmp_path: Path) -> None:

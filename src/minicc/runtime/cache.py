@@ -25,6 +25,8 @@ from typing import IO
 _MAGIC = b"minicc 2"
 _HEAD = len(_MAGIC) + 8 + 32
 _STALE_SECONDS = 3600.0
+# beside the entries: when they were last counted and their bytes then, and the bytes of each since
+_TALLY = "tally"
 
 
 def key(*parts: str | bytes) -> str:
@@ -113,10 +115,14 @@ class Cache:
             self._disable(f"can't write to {folder} ({error.strerror})")
             return
         # Unlocked: a lost update delays an eviction, and a lock would not survive a fork.
+        if self._size is None:
+            self._size = _tallied(folder)
         if self._size is not None:
             self._size += size
+            _tally(folder, f"{size}\n", os.O_APPEND)
         if self._size is None or self._size > self._limit:
             self._size = _evict(folder, self._limit)
+            _tally(folder, f"{int(time.time())} {self._size}\n", os.O_CREAT | os.O_TRUNC)
 
     def _usable(self) -> str | None:
         """The folder, made and checked at the first use; None when there is none to use."""
@@ -158,6 +164,32 @@ def _head(key: str, data: bytes) -> bytes:
     return _MAGIC + len(data).to_bytes(8, "little") + digest.digest()
 
 
+def _tally(folder: str, text: str, how: int) -> None:
+    """Write to the tally, as far as the disk lets us; without one the entries are counted."""
+    with suppress(OSError):
+        # a pipe must not be waited for
+        flags = os.O_WRONLY | os.O_NONBLOCK | how
+        handle = os.open(os.path.join(folder, _TALLY), flags, 0o600)
+        try:
+            os.write(handle, text.encode())
+        finally:
+            os.close(handle)
+
+
+def _tallied(folder: str) -> int | None:
+    """The bytes in use by the tally; None where there is none, or an old or damaged one.
+
+    To count a folder of tens of thousands of entries takes a second.
+    """
+    try:
+        handle = os.open(os.path.join(folder, _TALLY), os.O_RDONLY | os.O_NONBLOCK)
+        with open(handle, encoding="ascii") as file:
+            counted, *sizes = map(int, file.read().split())
+    except (OSError, ValueError):
+        return None
+    return sum(sizes) if 0 <= time.time() - counted < _STALE_SECONDS else None
+
+
 def _evict(folder: str, limit: int) -> int:
     """Delete the oldest entries until nine tenths of `limit` are left; bytes then in use.
 
@@ -169,6 +201,8 @@ def _evict(folder: str, limit: int) -> int:
         try:
             state = entry.stat()
         except OSError:
+            continue
+        if entry.name == _TALLY:
             continue
         if not entry.name.startswith("."):
             found.append((state.st_mtime, state.st_size, entry.path))

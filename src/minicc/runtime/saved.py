@@ -19,11 +19,13 @@ from minicc.ir.arrays import Array
 from minicc.ir.extents import dim_of, is_content, spelled
 from minicc.ir.types import DType, TensorType, dtype, is_free, tensor_of
 from minicc.later import Later
+from minicc.limits import require_array_fits
 from minicc.options import Options
 from minicc.runtime.container import Container, Place, damaged, places_of, write
 from minicc.runtime.execute import NativeExecutable
 from minicc.runtime.pipeline import Pipeline, Step
 from minicc.target import MACHINES
+from minicc.wording import counted
 
 if TYPE_CHECKING:
     from minicc.ir.core import Function
@@ -112,6 +114,21 @@ class Compilation(NamedTuple):
     launches: int
     host: tuple[OnHost, ...] = ()
 
+    def told(self, shapes: str, target: str) -> list[str]:
+        """Lines for people: its size, its seconds, its guards, what runs on the host."""
+        seconds = dict(self.seconds)
+        llvm = seconds.pop("llvm", 0.0)
+        own = sum(seconds.values())
+        took = f", passes {own * 1e3:.0f} ms, LLVM {llvm * 1e3:.0f} ms" if seconds else ""
+        size = (
+            f"{counted(self.launches, 'launch', 'launches')} of {counted(self.kernels, 'kernel')}"
+        )
+        return [
+            f"{shapes}: {size}, target {target}{took}",
+            *(f"  where {guard}" for guard in self.executable.guards()),
+            *(f"  on the host: {on.where}: {on.why}" for on in self.host),
+        ]
+
 
 class Facts(NamedTuple):
     """What is known of a program beside what runs, for who uses it and for people.
@@ -140,6 +157,12 @@ class Facts(NamedTuple):
     kernels: int = 0
     launches: int = 0
     host: tuple[OnHost, ...] = ()
+
+    def elements(self) -> dict[str, DType]:
+        """The element types of inputs that have no type."""
+        said = self.declared
+        names = (name for name, type in self.inputs if type is None)
+        return {name: dtype(said[name][2]) for name in names if name in said and said[name][2]}
 
 
 def executable_of(built: Built, options: Options) -> Executable:
@@ -364,6 +387,22 @@ class Saved:
         target = MACHINES.get(self.container.target)
         if target is None or not target.runs_here():
             raise cannot_run(self.container.target)
+
+    def options_for(self, options: Options) -> Options:
+        """Options for this program, which decides what its code is.
+
+        UserError where its target does not run here (MC0106), another was asked for (MC0163),
+        or its memory is beyond the limit.
+        """
+        self.require_target()
+        target, built = self.container.target, self.built
+        if options.target not in (None, target):
+            text = f"the program was compiled for {target}, and target is {options.target}"
+            raise UserError("MC0163", text, hint="compile the model for that target")
+        if built is not None:
+            name = f"the program {self.container.name}"
+            require_array_fits(built.bytes(), options.memory_limit, name)
+        return options.replace(math=self.facts.math, target=target)
 
     def compilation(self, options: Options) -> Compilation:
         """The program made ready to run; UserError where its target does not run here."""

@@ -274,7 +274,7 @@ def emit_if(
 
     MC0128 where they yield other types, unless `types` says what both of them are. Where one of
     them is wrong for these shapes, a run can only choose the other one. UnlikeError where tensors
-    that are to be `alike` have nothing in common.
+    that are to be `alike` differ in rank, or broadcast along other axes.
     """
     before = set() if types is None else set(types.symbols.made)
     made: dict[bool, tuple[list[Op], Sequence[Value]]] = {}
@@ -328,10 +328,16 @@ def _stated(
     """The types of what two branches give, with nothing known of `inside`; none if they agree."""
     stated = tuple(types.joined(a.type, b.type, inside, a.hint) for a, b in pairs)
     for (a, b), t in zip(pairs, stated, strict=True):
-        if alike and t.dtype is OPAQUE and OPAQUE not in (a.type.dtype, b.type.dtype):
+        tensors = alike and OPAQUE not in (a.type.dtype, b.type.dtype)
+        if tensors and (t.dtype is OPAQUE or _broadcasting(a.type) != _broadcasting(b.type)):
             raise UnlikeError
     same = [(t, t) for t in stated] == [(a.type, b.type) for a, b in pairs]
     return () if same else stated
+
+
+def _broadcasting(type: TensorType) -> list[bool]:
+    """Along which axes a tensor broadcasts."""
+    return [n == 1 for n in type.shape]
 
 
 def _only(
