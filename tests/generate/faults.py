@@ -80,6 +80,13 @@ def is_double(inputs: Sequence[Any]) -> bool:
     return bool(inputs[0].dtype == np.float64)
 
 
+def are_near(inputs: Sequence[Any]) -> bool:
+    """Whether a row of the first input is within a hundredth of its size of one of the second."""
+    rows, others = (np.asarray(x, np.float64) for x in inputs)
+    apart = np.linalg.norm(rows[:, None] - others[None], axis=-1)
+    return bool(np.any(apart < 0.01 * np.linalg.norm(rows, axis=-1)[:, None]))
+
+
 def _is_wide(node: NodeProto, opset: int) -> bool:
     """Whether windows that are as far apart as possible leave more than one element between."""
     sizes, strides = attribute(node, "kernel_shape", ()), attribute(node, "strides", ())
@@ -177,6 +184,19 @@ FAULTS: tuple[Fault, ...] = (
         for who in (REFERENCE, RUNTIME)
     ),
     Fault(RUNTIME, ("GlobalMaxPool",), "takes other elements for larger than NaN", words="nan"),
+    Fault(
+        RUNTIME,
+        ("GlobalMaxPool",),
+        "takes the lowest number for larger than an infinity below 0",
+        words="-3.4028235e+38",
+        seen=not_finite,
+    ),
+    Fault(
+        RUNTIME,
+        ("CDist",),
+        "subtracts twice the product of rows from their squares, which cancels where they are near",
+        seen=are_near,
+    ),
     Fault(
         RUNTIME,
         ("ArgMax", "ArgMin", "Hardmax"),

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
-from tests.generate.draft import Draft, Unfit
+from tests.generate.draft import Draft, Item, Unfit, largest
 from tests.generate.families.table import family
 from tests.generate.source import F32, F64, FLOATS, I32, I64
 
@@ -81,7 +82,14 @@ def det(draft: Draft) -> None:
     source = draft.source
     n = source.pick((1, 2, 3))
     around = source.shape(source.count(0, 1))
-    draft.node("Det", [draft.tensor((F32,), shape=(*around, n, n), special=0)])
+
+    def terms(item: Item) -> float:
+        """About what cancels: products of as many elements as there are rows."""
+        return max(largest(item.array), item.scale) ** n
+
+    x = draft.tensor((F32,), shape=(*around, n, n), special=0, accept=lambda i: terms(i) < 1e4)
+    (made,) = draft.node("Det", [x])
+    draft.items[made.name] = replace(made, scale=max(made.scale, terms(x)))
 
 
 @family
