@@ -47,7 +47,9 @@ def others() -> set[str]:
 
 
 def kept(folder: Path) -> dict[str, bytes]:
-    return {str(p.relative_to(folder)): p.read_bytes() for p in folder.rglob("*") if p.is_file()}
+    """The entries of a cache."""
+    entries = (p for p in folder.rglob("*") if p.is_file() and p.name != "tally")
+    return {str(p.relative_to(folder)): p.read_bytes() for p in entries}
 
 
 def literals(*computes: Callable[[], Any]) -> Module:
