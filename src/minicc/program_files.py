@@ -14,7 +14,6 @@ from minicc.ir.printer import print_module
 from minicc.node_args import declared_of
 from minicc.observe import write_beside
 from minicc.options import Options
-from minicc.passes.graph.specialise import specialise
 from minicc.runtime.saved import save
 
 
@@ -24,7 +23,7 @@ def write_model(read: Model, path: Path, binding: Mapping[str, int], options: Op
     UnsupportedError where nodes need to know sizes that have none, UserError where the file can't
     be written.
     """
-    module = specialise(import_graph(read, binding), binding)
+    module = import_graph(read, binding)
     made = build(module, options, {})
     known = facts_of(signature_of(module.main), read.outputs, module, options)
     facts = known._replace(declared=declared_of(read.declared), about=read.about)

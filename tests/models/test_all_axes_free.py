@@ -180,6 +180,15 @@ def transforms() -> Iterator[tuple[str, Case]]:
         held = {"n": np.array(6), "a": np.array(-2)}
         nodes = node("DFT", "x n a", **way)
         yield f"DFT of 6 {way}", free(nodes, *parts, constants=held)
+    lengths = [{"x": (n, m)} for n, m in ((1, 1), (2, 2), (3, 9), (1, 64))]
+    for op, periodic in product(("HannWindow", "HammingWindow", "BlackmanWindow"), (0, 1)):
+        framed = [
+            node("Shape", "x", "s", start=1),
+            node("Squeeze", "s", "n"),
+            node(op, "n", "w", periodic=periodic),
+            node("Mul", "x w"),
+        ]
+        yield f"{op} {periodic}", free(framed, *lengths)
     signals = [{"x": (n, m, k)} for n, m, k in ((1, 4, 1), (2, 20, 2), (3, 31, 1))]
     held = {"s": np.array(3), "l": np.array(4)}
     yield "STFT", free(node("STFT", "x s - l"), *signals, constants=held)

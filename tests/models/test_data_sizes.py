@@ -228,6 +228,27 @@ def test_what_follows_branches_of_unlike_ranks_is_compiled_in_both() -> None:
     assert len(session._compiled) == 5, "four sizes have their own, one is for all"
 
 
+def test_windows_of_a_length_that_data_decide_are_vectors_of_floats() -> None:
+    body = helper.make_graph(
+        [NODE("Add", ["s", "e"], ["t"]), NODE("Identity", ["t"], ["out"])],
+        "body",
+        [info("s"), info("e")],
+        [info("t"), info("out")],
+    )
+    nodes = [
+        NODE("HannWindow", ["n"], ["w"]),
+        NODE("Scan", ["zero", "w"], ["last", "y"], body=body, num_scan_inputs=1),
+    ]
+    held = {"zero": np.zeros((), np.float32)}
+    session = minicc.InferenceSession(
+        model(nodes, [info("n", INT, [])], [info("last"), info("y")], held), threads=1
+    )
+    for n in (1, 3, 10):
+        window = 0.5 - 0.5 * np.cos(2 * np.pi * np.arange(n) / n)
+        last, y = session.run(None, {"n": np.array(n)})
+        close([last, y], [window.sum(), np.cumsum(window)])
+
+
 @pytest.mark.parametrize(
     ("then", "other"),
     [

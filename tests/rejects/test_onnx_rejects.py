@@ -379,16 +379,17 @@ CASES: dict[str, tuple[Any, type[MiniccError], str]] = {
             f"  hint: {CHECKER}"
         ),
     ),
-    "window of a free dimension": (
+    "frequencies of a free dimension": (
         model_of(
             helper.make_node("Size", ["x"], ["n"]),
-            helper.make_node("HannWindow", ["n"], ["y"], name="it"),
+            helper.make_node("MelWeightMatrix", ["n", "n", "n", "r", "r"], ["y"], name="it"),
             shape=["h"],
+            constants={"r": np.array(8, np.float32)},
         ),
         UnsupportedError,
         (
-            "MC0225 not supported: HannWindow (opset 17) on i64: it needs to know the free "
-            "dimension h\n"
+            "MC0225 not supported: MelWeightMatrix (opset 17) on i64, f32: it needs to know the "
+            "free dimension h\n"
             "  at: it\n"
             "  hint: give h a number in the shapes of the model's inputs"
         ),

@@ -277,6 +277,23 @@ def test_a_warm_run_of_the_command_imports_nothing_of_the_compiler(tmp_path: Pat
     assert names == ["minicc.backends.llvm"] * ("minicc.backends.llvm" in loaded)
 
 
+@pytest.mark.parametrize("name", ["n", "batch size", "p2o.Dim.0"])
+def test_a_program_file_names_free_dimensions_as_its_model_does(
+    name: str, options: Options, tmp_path: Path
+) -> None:
+    model, file = tmp_path / "model.onnx", tmp_path / "model.mcp"
+    model.write_bytes(dense(name))
+    write_program(str(model), file, {}, options)
+    want, opened = (minicc.InferenceSession(source, options=options) for source in (model, file))
+    assert opened.get_inputs() == want.get_inputs() == [("x", [name, 24], "tensor(float)")]
+    assert opened.get_outputs() == want.get_outputs()
+    assert opened.facts.symbols == want.facts.symbols == (name,)
+    write_program(str(model), file, {"x": (5, 24)}, options)
+    opened = minicc.InferenceSession(file, options=options)
+    assert opened.get_inputs() == [("x", [5, 24], "tensor(float)")]
+    assert opened.get_outputs()[0].shape == [5, 40]
+
+
 def test_one_program_serves_all_sizes(options: Options, monkeypatch: pytest.MonkeyPatch) -> None:
     data = dense("n")
     session = minicc.InferenceSession(data, options=options)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 
 import numpy as np
+import pytest
 
 from minicc.ir.affine import (
     Dim,
@@ -17,6 +18,7 @@ from minicc.ir.affine import (
     symbol,
 )
 from minicc.ir.affine_facts import at_least, at_most, bounds, place
+from minicc.ir.extents import spell_guard
 
 N, M = symbol("n"), symbol("m")
 ATOMS: list[Dim] = [
@@ -88,3 +90,18 @@ def test_an_extent_in_no_round_is_not_negative() -> None:
     assert evaluate(most, {"$count": 0, "$rows": 1}) == 0
     assert evaluate(most, {"$count": 3, "$rows": 600}) >= 600
     assert at_most(8 * k + 8, {"$k": count}) == 8 * count
+
+
+@pytest.mark.parametrize(
+    ("left", "right", "said"),
+    [
+        (symbol("a"), symbol("b"), "a = b"),
+        (minimum(symbol("a") - 1, 0), 0, "a >= 1"),
+        (minimum(symbol("a") - 2 * symbol("b"), 0), 0, "a - 2*b >= 0"),
+        (minimum(symbol("a") + 3, 0), 0, "a + 3 >= 0"),
+        (minimum(symbol("a"), 4), 4, "min(a, 4) = 4"),
+        (4 * symbol("a"), 0, "4*a = 0"),
+    ],
+)
+def test_guards_are_told_as_people_write_them(left: Dim, right: Dim, said: str) -> None:
+    assert spell_guard(left, right) == said

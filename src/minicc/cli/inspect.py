@@ -82,10 +82,14 @@ def _inspect_program(path: str, as_text: bool, check: bool, as_json: bool) -> No
     sizes = ", ".join(f"{s}={n}" for s, n in told["sizes"].items())
     where = f"compiled for {told['target']}, {told['math']} mathematics"
     click.echo(f"{where}, sizes {sizes}" if sizes else where)
+    free = ", ".join(told["free_dimensions"])
+    if free:
+        click.echo(f"free dimensions: {free}")
+    arena = "that depends on sizes" if free else f"{told['arena_bytes'] / 1e6:.2f} MB"
     click.echo(
         f"{counted(told['launches'], 'launch', 'launches')} of "
         f"{counted(told['kernels'], 'kernel')}, "
-        f"{told['code_bytes'] / 1e6:.2f} MB of code, arena {told['arena_bytes'] / 1e6:.2f} MB"
+        f"{told['code_bytes'] / 1e6:.2f} MB of code, arena {arena}"
     )
     click.echo(f"{counted(told['constants'], 'constant')}, {told['constant_bytes'] / 1e6:.1f} MB")
     for on in told["on_host"]:

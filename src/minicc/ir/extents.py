@@ -58,6 +58,20 @@ def binding_of(shapes: Sequence[Sequence[Dim]], found: Sequence[Sequence[int]]) 
     return binding
 
 
+def spell_guard(left: Dim, right: Dim) -> str:
+    """What two extents that must be equal say; the least of one and 0 is 0 where it is at least 0.
+
+    The extent is written without a constant below 0: `n >= 1`, not `n - 1 >= 0`.
+    """
+    if right == 0 and not isinstance(left, int) and left.is_atom():
+        (atom,), _ = left.terms[0]
+        if not isinstance(atom, str) and 0 in atom.args:
+            extent = atom.args[1 - atom.args.index(0)]
+            least = 0 if isinstance(extent, int) else max(0, -extent.const)
+            return f"{extent + least} >= {least}"
+    return f"{left} = {right}"
+
+
 def with_derived(binding: Mapping[str, Dim], derived: Sequence[tuple[str, Dim]]) -> dict[str, Dim]:
     """A binding of sizes with those that are computed from them, in order."""
     whole = dict(binding)

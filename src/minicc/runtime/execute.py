@@ -31,7 +31,7 @@ from minicc.backends.layout import (
 )
 from minicc.errors import UserError
 from minicc.ir.arrays import NOWHERE, Array, aligned, is_aligned, memory_for
-from minicc.ir.extents import binding_of, number_of, with_derived
+from minicc.ir.extents import binding_of, number_of, spell_guard, with_derived
 from minicc.ir.indices import out_of_range
 from minicc.ir.mapped import changes, copy
 from minicc.later import Later
@@ -354,12 +354,13 @@ class NativeExecutable:
         return not self._contradicted(with_derived(given, self._layout.derived))
 
     def guards(self) -> list[str]:
-        """What must be equal of the sizes of inputs, or not less than 0, in their names."""
+        """What must hold of the sizes of inputs, in their names; sizes of loops are left out."""
         layout = self._layout
         names = {n: affine.symbol(n.removeprefix("$")) for n in layout.sizes}
         sizes = with_derived(names, layout.derived)
         pairs = [[affine.substitute(n, sizes) for n in pair] for pair in layout.guards]
-        return list(dict.fromkeys(f"{a} = {b}" for a, b in pairs))  # min(n, 0) = 0: n is at least 0
+        told = (spell_guard(a, b) for a, b in pairs if not affine.sizes(a) | affine.sizes(b))
+        return list(dict.fromkeys(told))
 
     def close(self) -> None:
         """Forget the memory of runs, and end the threads that wait for one."""

@@ -19,7 +19,7 @@ from minicc.frontends.onnx.nested import node_proto, without_names
 from minicc.frontends.onnx.ops_sequence import Items, items_of, read_from
 from minicc.frontends.onnx.options import options_of
 from minicc.frontends.onnx.reader import Node
-from minicc.frontends.onnx.tensors import ELEMENTS, element_number
+from minicc.frontends.onnx.tensors import ELEMENTS, element_number, element_type
 from minicc.ir import graph
 from minicc.ir.affine import Dim, multiply, size, spell_size, symbols
 from minicc.ir.affine_facts import at_least
@@ -299,7 +299,10 @@ def _refined(
     if known is None or (inferred is not ANYTHING and inferred.rank != len(known)):
         return inferred
     if inferred is ANYTHING:
-        inferred = TensorType(x.type.dtype, (-1,) * len(known))
+        element = x.type.dtype
+        if node.op in _WINDOWS:
+            element = element_type(node.integer("output_datatype", 1), "the result", node.name)
+        inferred = TensorType(element, (-1,) * len(known))
     pairs = enumerate(zip(known, inferred.shape, strict=True))
     shape = [
         types.symbols.fresh(name, axis) if (n := b if a is None else a) == -1 else n
@@ -397,6 +400,7 @@ def _same_rank(ctx: Context, node: Node, given: Given) -> Extents:
     return [None] * given[0].type.rank
 
 
+_WINDOWS = ("HannWindow", "HammingWindow", "BlackmanWindow")
 _EXTENTS: dict[str, Callable[[Context, Node, Given], Extents]] = {
     "Reshape": _reshaped,
     "Expand": _expanded,
@@ -412,5 +416,6 @@ _EXTENTS: dict[str, Callable[[Context, Node, Given], Extents]] = {
         for kind in ("L1", "L2", "LogSum", "LogSumExp", "Max", "Mean", "Min", "Prod", "Sum")
     },
     "ReduceSumSquare": _reduced,
+    **dict.fromkeys(_WINDOWS, lambda ctx, node, given: [None]),
     **dict.fromkeys(("CenterCropPad", "MaxUnpool", "DFT", "Resize", "Upsample"), _same_rank),
 }

@@ -15,7 +15,7 @@ from minicc.frontends.onnx.reader import Node
 from minicc.frontends.onnx.registry import Importer, operator, register
 from minicc.frontends.onnx.tensors import element_type
 from minicc.ir import graph
-from minicc.ir.affine import Dim, minimum
+from minicc.ir.affine import Dim, maximum, minimum
 from minicc.ir.core import Array, Literal, Op, Value
 from minicc.ir.types import F64, I64
 
@@ -195,13 +195,22 @@ def _window(terms: Sequence[float]) -> Importer:
     """A sum of cosines over a window, which is periodic or symmetric."""
 
     def run(ctx: Context, node: Node, size: Value) -> Value:
-        count = int(ctx.known(size, "size").item())
-        ctx.room(count)
+        (count,) = ctx.dims(size, "size")
         to = element_type(node.integer("output_datatype", 1), "the result", node.name)
         period = count if node.integer("periodic", 1) else count - 1
-        turn = 2 * np.pi * np.arange(count) / max(period, 1)
-        line = sum(c * np.cos(k * turn) for k, c in enumerate(terms))
-        return ctx.constant(np.asarray(line).astype(to.numpy))
+        if isinstance(count, int) and isinstance(period, int):
+            ctx.room(count)
+            turn = 2 * np.pi * np.arange(count) / max(period, 1)
+            line = sum(c * np.cos(k * turn) for k, c in enumerate(terms))
+            return ctx.constant(np.asarray(line).astype(to.numpy))
+        step = ctx.emit(graph.Iota, shape=(count,), axis=0, dtype=F64)
+        whole = ctx.extent(maximum(period, 1), F64)
+        turns = ctx.emit(graph.Div, ctx.scaled(step, 2 * np.pi), whole)
+        waves = [ctx.emit(graph.Cos, ctx.scaled(turns, k)) for k in range(1, len(terms))]
+        total = ctx.scalar(terms[0], step)
+        for c, wave in zip(terms[1:], waves, strict=True):
+            total = ctx.emit(graph.Add, total, ctx.scaled(wave, c))
+        return ctx.cast(total, to)
 
     return run
 
