@@ -361,9 +361,10 @@ class InferenceSession:
         return binding
 
     def _program(self, inputs: Mapping[str, Any]) -> Compilation:
-        """One program for all sizes; where it is not for these, or for few, one for these.
+        """One program for all sizes, or else one for those that are 1 and any others.
 
-        Or one for those that are 1: as TorchDynamo has it, these are not as others are.
+        TorchDynamo specialises 0 and 1, too. What neither is for has a program of its own, and so
+        have a few sizes with which less runs on the host.
         """
         own = self._own(inputs)
         if own is not None:

@@ -326,7 +326,7 @@ class NativeExecutable:
         for guard in self._layout.guards:
             a, b = (affine.substitute(n, sizes) for n in guard)
             if isinstance(a, int) and isinstance(b, int) and a != b:
-                return f"{guard[0]} = {guard[1]}"
+                return spell_guard(*guard)
         return ""
 
     def _require_fits(self, arena: int, outputs: Sequence[tuple[tuple[int, ...], Any]]) -> None:

@@ -11,13 +11,7 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from minicc.errors import (
-    MiniccError,
-    Problems,
-    UnsupportedError,
-    UserError,
-    did_you_mean,
-)
+from minicc.errors import MiniccError, Problems, UnsupportedError, UserError, did_you_mean
 from minicc.frontends.onnx.attributes import check_attributes, missing_input
 from minicc.frontends.onnx.bound import (
     bind_inputs,

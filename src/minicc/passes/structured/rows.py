@@ -9,7 +9,7 @@ and what the rows are multiplied by is read no more often than it must be.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Any, NamedTuple
 
@@ -59,23 +59,21 @@ def long_steps(rows: Dim, steps: Steps) -> Dim:
     What is left over are at most as many rows as two middle steps have.
     """
     long, middle, short = steps
-    both, twice = max(0, middle + short - long), max(short, 2 * middle - long)
-    count: Dim = _long_steps(rows, long, middle, short, both, twice)
+    count: Dim = _long_steps(rows, long, middle, short, max)
     return count
 
 
-def _long_steps(rows: Any, long: int, middle: Any, short: Any, both: Any, twice: Any) -> Any:
-    """As above, of numbers and of arrays.
+def _long_steps(rows: Any, long: int, middle: Any, short: Any, larger: Callable[..., Any]) -> Any:
+    """As above, of numbers and of arrays, of which `larger` gives the larger."""
+    # so many rows beyond a long step are done in a middle step and a short one, or in two middle
+    # ones, which are tried where a short step alone does not do
+    both, twice = larger(middle + short - long, 0), larger(2 * middle - long, short)
 
-    Beyond a long step a middle one and a short one do for `both` rows more, and two middle ones for
-    `twice` more, which are tried where a short step alone does not do.
-    """
+    def steps(least: Any) -> Any:
+        return (rows + (long - least - 1)) // long  # one more where more rows are left over
 
-    def more_than(n: Any) -> Any:
-        return (rows + (long - n - 1)) // long  # one more where so many rows are left over
-
-    count = more_than(middle) + more_than(both) - (rows - 1) // long - 1
-    return count - more_than(short) + more_than(twice)
+    count = steps(middle) + steps(both) - (rows - 1) // long - 1
+    return count - steps(short) + steps(twice)
 
 
 class Choice(NamedTuple):
@@ -111,8 +109,7 @@ def choices(long: int, three: bool, more: int, numbers: tuple[int, ...]) -> tupl
         for column in zip(*[(k.middle, k.short, k.least) for k in found], strict=True)
     )
     rows = np.array(numbers, np.int64)
-    both, twice = np.maximum(0, middle + short - long), np.maximum(short, 2 * middle - long)
-    counted = _long_steps(rows, long, middle, short, both, twice)
+    counted = _long_steps(rows, long, middle, short, np.maximum)
     first = np.where(rows >= least, np.maximum(counted, 0), 0)
     left = np.maximum(rows - first * long, 0)
     second = -(-np.maximum(left - short, 0) // middle)
