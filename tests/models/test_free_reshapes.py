@@ -221,6 +221,24 @@ def test_batches_that_are_not_equal_have_the_result_that_they_mean() -> None:
         session.run(None, *feeds([{"x": (1, 1, 6), "z": (5, 1)}]))
 
 
+def test_extents_that_no_sizes_give_at_once_leave_a_program_for_each() -> None:
+    """Of a row that is expanded to three columns and is one column of a Reshape."""
+    signature = "(float[1, 2, n] x0) => (float[a, b, k] y, float[p, q] z)"
+    held = "<float c = {1.5}, int64[2] shape = {1, 3}, int64[1] one = {1}>"
+    nodes = """
+        x = MaxPool<kernel_shape=[3], strides=[3]>(x0)
+        y = Expand(x, shape)
+        s = Shape<start=2>(x)
+        d = Concat<axis=0>(one, s)
+        z = Reshape(c, d)
+    """
+    session = InferenceSession(model_of(f"{signature} {held}", nodes), threads=1)
+    y, z = session.run(None, {"x0": np.ones((1, 2, 3), np.float32)})
+    assert (y.shape, z.tolist()) == ((1, 2, 3), [[1.5]])
+    with pytest.raises(UserError, match="MC0142"):
+        session.run(None, {"x0": np.ones((1, 2, 9), np.float32)})
+
+
 RANGES = {
     "0 to the extent": ("0.0", "1.0", "h"),
     "steps of 2": ("1.0", "2.0", "h"),

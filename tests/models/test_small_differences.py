@@ -173,3 +173,63 @@ def test_which_exception_comes_first(f: Any) -> None:
                 g(np.zeros((3, 3)), np.array(y))
             told.append(str(caught.value))
         assert told[0] == told[1]
+
+
+def unused_read(x: Any, i: Any) -> Any:
+    x[i]
+    return x + 1
+
+
+def unused_before_another_fault(x: Any, i: Any) -> Any:
+    try:
+        x[i].reshape(7, 7)
+    except (IndexError, ValueError) as error:
+        return str(error), x + 1
+
+
+def unused_before_a_cast(x: Any, i: Any) -> Any:
+    try:
+        x.astype(np.uint8)[i] += np.array(2.5)
+    except (IndexError, TypeError) as error:
+        return str(error)
+
+
+def unused_write(x: Any, i: Any) -> Any:
+    y = x.copy()
+    y[i] = 7
+    return x * 2
+
+
+def unused_write_of_pairs(x: Any, i: Any) -> Any:
+    y = np.outer(x, x)
+    y[i, i] = 7
+    return x * 2
+
+
+def unused_elements(x: Any, i: Any) -> Any:
+    for k in range(20):
+        x[i[k % 2]]
+    return x * 2
+
+
+UNUSED = [
+    unused_read,
+    unused_before_another_fault,
+    unused_before_a_cast,
+    unused_write,
+    unused_write_of_pairs,
+    unused_elements,
+]
+
+
+@pytest.mark.parametrize("f", UNUSED, ids=lambda f: f.__name__)
+def test_an_index_out_of_bounds_is_told_where_nothing_uses_the_elements(f: Any) -> None:
+    jitted = minicc.jit(f, threads=1)
+    for i in ([1, 2], [9, 1], [0, 3], [-5, 0]):
+        seen = []
+        for g in (jitted, f):
+            try:
+                seen.append(repr(g(np.arange(4.0), np.array(i))))
+            except IndexError as error:
+                seen.append(str(error))
+        assert seen[0] == seen[1]

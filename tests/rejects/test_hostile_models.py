@@ -74,6 +74,7 @@ WRONG: dict[str, tuple[str, list[str], dict[str, Any]]] = {
     "a graph for a size": ("Conv", ["w", "w"], {"kernel_shape": GraphProto()}),
     "a number for a mode": ("Resize", ["x", "", "x"], {"mode": 3}),
     "an axis on the host": ("Unique", ["x"], {"axis": "first"}),
+    "a number for a pool": ("TfIdfVectorizer", ["shape"], {"mode": "TF", "pool_int64s": 5}),
     "a number for names": ("RNN", ["w", "w", "w"], {"hidden_size": 1, "activations": 3}),
     "numbers for names": ("RNN", ["w", "w", "w"], {"hidden_size": 1, "activations": [3]}),
 }
@@ -90,6 +91,16 @@ def test_attributes_of_another_kind(name: str) -> None:
     said = refusal(model_of(it, tensors=tensors))
     assert said.startswith(f"MC0127 error: attribute {next(reversed(attributes))} of {op} is ")
     assert "at: it" in said
+
+
+@pytest.mark.parametrize("position", [np.nan, np.inf, 1.5])
+def test_places_in_sequences_that_are_no_integers(position: float) -> None:
+    nodes = [
+        helper.make_node("SequenceConstruct", ["x", "x"], ["s"]),
+        helper.make_node("SequenceAt", ["s", "k"], ["y"], "it"),
+    ]
+    tensors = [numpy_helper.from_array(np.array(position), "k")]
+    assert "at: it" in refusal(model_of(*nodes, tensors=tensors))
 
 
 def test_an_extent_below_zero_that_data_give() -> None:

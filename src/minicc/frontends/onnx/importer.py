@@ -249,7 +249,11 @@ class Importer:
             return False
         if len(node.inputs) < OPERATORS[node.op].required or not all(node.inputs):
             return False  # what is missing is told of
-        return WHERE[node.op](node, [self.value(n, node.name).type for n in node.inputs])
+        types = [self.value(n, node.name).type for n in node.inputs]
+        try:
+            return WHERE[node.op](node, types)
+        except (TypeError, ValueError, IndexError):
+            return False  # attributes of other kinds, which the import tells of
 
     def _node(self, node: Node) -> None:
         domain = node.op.rpartition(".")[0]

@@ -75,6 +75,8 @@ def _place(ctx: Context, position: Value | None, count: int, last: int) -> int |
     """A position counted from the front, or the last; None where it is not known, or outside."""
     if position is None:
         return last if last >= 0 else None
+    if position.type.dtype is not OPAQUE and not position.type.dtype.is_integer:
+        raise ctx.wrong(f"its position is {position.type.dtype}, not an integer")
     found = ctx.array(position)
     if found is None or found.size != 1:
         return None
@@ -89,7 +91,8 @@ def _split(ctx: Context, node: Node, x: Value, parts: Value | None) -> Items | N
     axis += x.type.rank if axis < 0 else 0
     n = x.type.shape[axis] if x.type.dtype is not OPAQUE and 0 <= axis < x.type.rank else None
     sizes = None if parts is None else ctx.array(parts)
-    if not isinstance(n, int) or (parts is not None and (sizes is None or sizes.ndim > 1)):
+    known = sizes is not None and sizes.ndim < 2 and sizes.dtype.kind in "iu"
+    if not isinstance(n, int) or (parts is not None and not known):
         return None
     step = 1 if sizes is None else int(sizes.reshape(-1)[0]) if sizes.size == 1 else 0
     if sizes is not None and sizes.ndim:

@@ -90,7 +90,7 @@ class Path:
         boxes = recorder.live()
         carried = _carried(boxes) if state is None else state.values
         wanted = [*carried, *[v for v in (b.content for b in needed) if isinstance(v, Value)]]
-        outputs = _computed(recorder, wanted)
+        outputs = recorder.computed(wanted)
         places = {v: k for k, v in enumerate([*recorder.inputs, *outputs])}
         action = make(places.__getitem__).at(recorder.location(), recorder.source())
         node = self._node(recorder, outputs, action)
@@ -134,7 +134,7 @@ class Path:
         writes: Sequence[tuple[int, Value]],
     ) -> Node:
         """The node at whose end the function returns."""
-        outputs = _computed(recorder, [*values, *[v for _, v in writes]])
+        outputs = recorder.computed([*values, *[v for _, v in writes]])
         places = {v: k for k, v in enumerate([*recorder.inputs, *outputs])}
         action = Finish(structure, [places[v] for v in values], [(k, places[v]) for k, v in writes])
         return self._node(recorder, outputs, action.at(_writing(recorder), ""))
@@ -226,13 +226,6 @@ def _boxed(recorder: Recorder, outcome: Outcome, fresh: Sequence[Value]) -> Any:
         return Number(tracer, leaf.kind) if leaf.kind is float else tracer
 
     return mapped(box, outcome.value)
-
-
-def _computed(recorder: Recorder, wanted: Sequence[Value]) -> list[Value]:
-    """Those of the values that the segment's ops give, in the order in which they do."""
-    given = set(recorder.inputs)
-    left = {v for v in wanted if v not in given}
-    return [v for op in recorder.ops for v in op.results if v in left]
 
 
 def _segment(recorder: Recorder, outputs: Sequence[Value], first: bool) -> tuple[Module, list[int]]:

@@ -354,7 +354,7 @@ def put_at(recorder: Recorder, box: Tracer, key: Key, new: Value, combine: str) 
     if (vectors := index_vectors(recorder, key)) is not None:
         *front, depth = vectors.type.extents
         value = recorder.broadcast(value, (*front, *box.shape[depth:]))
-        return recorder.emit(graph.ScatterND, box.value(), vectors, value, combine)
+        return recorder.emit_unsure(graph.ScatterND, box.value(), vectors, value, combine)
     flat = recorder.reshape(box.value(), (box.size,))
     if any(isinstance(part, Value) for part in key):
         line = recorder.emit(graph.Iota, (box.size,), 0, I64)
@@ -367,7 +367,7 @@ def put_at(recorder: Recorder, box: Tracer, key: Key, new: Value, combine: str) 
         places = recorder.lift(fixed)
     count = math.prod(places.type.extents)
     value = recorder.reshape(recorder.broadcast(value, places.type.extents), (count,))
-    flat = recorder.emit(
+    flat = recorder.emit_unsure(
         graph.ScatterElements, flat, recorder.reshape(places, (count,)), value, 0, combine
     )
     return recorder.reshape(flat, box.shape)
@@ -474,7 +474,7 @@ def gather(
         flat = taken(recorder, value, places.reshape(-1), front)
         return recorder.reshape(flat, (*extents[:front], *places.shape, *extents[front + 1 :]))
     if len(axes) == 1:
-        return recorder.emit(graph.Gather, value, _integer(recorder, indices[0]), front)
+        return recorder.emit_unsure(graph.Gather, value, _integer(recorder, indices[0]), front)
     np_ = recorder.namespace
     total, linear, inside = 1, 0, np.bool_(True)
     for k, n in zip(reversed(indices), reversed(sizes), strict=True):
@@ -485,7 +485,7 @@ def gather(
     # an index outside of its own axis must not be another element of the merged axis
     safe = np_.where(inside, linear, total)
     merged = recorder.reshape(value, (*extents[:front], total, *extents[front + len(axes) :]))
-    return recorder.emit(
+    return recorder.emit_unsure(
         graph.Gather, merged, _integer(recorder, content_of(recorder, safe)), front
     )
 

@@ -129,6 +129,7 @@ class Recorder:
         self._boxes: dict[int, weakref.ref[Any]] = {}
         self._count = 0
         self._moved: dict[Value, Value] = {}
+        self._unsure: set[Value] = set()
 
     @property
     def ops(self) -> list[Op]:
@@ -197,6 +198,7 @@ class Recorder:
         self.work += SEGMENT
         self._builder = Builder(())
         self._lifted = {}
+        self._unsure = set()
         self.inputs = [Value(t) for t in types]
         return self.inputs
 
@@ -251,6 +253,34 @@ class Recorder:
             return self._builder.emit(cls, *args, **attrs)
         value: Value = self._once(cls, args, attrs).result
         return value
+
+    def emit_unsure(self, cls: type[Op], *args: Any, **attrs: Any) -> Value:
+        """`emit` for what fails where an index is out of bounds, also if its result is unused."""
+        value = self.emit(cls, *args, **attrs)
+        if self._made is None:
+            self._unsure.add(value)
+        return value
+
+    def computed(self, wanted: Sequence[Value]) -> list[Value]:
+        """What the segment's ops are to give, in the order in which they do.
+
+        That is what is `wanted` and not an input, and what may fail.
+        """
+        left = {*wanted, *self.unused(wanted)}.difference(self.inputs)
+        return [v for op in self.ops for v in op.results if v in left]
+
+    def unused(self, wanted: Sequence[Value]) -> list[Value]:
+        """What may fail and nothing wanted is made of."""
+        if not self._unsure:
+            return []
+        needed, alone = set(wanted), []
+        for op in reversed(self.ops):
+            if needed.isdisjoint(op.results):
+                alone += (found := [v for v in op.results if v in self._unsure])
+                needed.update(found)
+            if not needed.isdisjoint(op.results):
+                needed.update(op.operands)
+        return alone
 
     def _once(self, cls: type[Op], args: Sequence[Any], attrs: dict[str, Any]) -> Op:
         """An op of a body, the same one where it computes what an earlier one did."""

@@ -199,7 +199,9 @@ def _traced(
             return traced
     finally:
         recorder.closed = True
-    body = Region(recorder.inputs, recorder.ops, values_)
+    unused = recorder.unused(values_)  # which fail all the same
+    names += [f"unused{k}" for k in range(len(unused))]
+    body = Region(recorder.inputs, recorder.ops, [*values_, *unused])
     if recorder.rounds.sizes:
         body = in_all_sizes(recorder, body)
     module = Module("graph", [Function("main", body, None, names)])

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence, Set
 
+from minicc.errors import UserError
 from minicc.ir import affine, affine_facts
 from minicc.ir.affine import Atom, Compound, Dim, Expr, symbol
 from minicc.ir.bind import bind_all
@@ -30,7 +31,7 @@ def name_sizes(function: Function, equal: Sequence[Pair], least: Sequence[Dim] =
 
     Its attribute `derived` defines them; `guards` are pairs of expressions that must be equal,
     of those that `equal` asks for; a number that is not to be negative, of `least`, is one whose
-    minimum with 0 is 0.
+    minimum with 0 is 0. MC0142 where no sizes are all that.
     """
     taken = {n for a in function.args for e in a.type.shape for n in affine.sizes(e)}
     rounds = largest_rounds(function.body).keys()
@@ -84,7 +85,10 @@ class _Names:
                 return
 
     def guard(self, left: Dim, right: Dim) -> None:
-        """Enter a guard, which may be one that is never fulfilled."""
+        """Enter a guard; MC0142 for one that no sizes fulfil."""
+        if isinstance(left, int) and isinstance(right, int) and left != right:
+            text = f"no sizes fit all of the model: an extent would be {left} and {right}"
+            raise UserError("MC0142", text, hint="bind the free dimensions: sizes={...}")
         if left != right and (left, right) not in self.guards:
             self.guards.append((left, right))
 
