@@ -412,6 +412,37 @@ def scatters() -> Iterator[tuple[str, Case]]:
     yield "ScatterND of what is read again", Case(nodes, given, sizes, elements=elements)
 
 
+@pytest.mark.parametrize("op", ["GatherElements", "ScatterElements"])
+@pytest.mark.parametrize("axis", [0, 1])
+def test_indices_have_no_more_elements_than_there_are_along_other_axes(op: str, axis: int) -> None:
+    """Else machine code would read and write beyond the tensor."""
+    names = {"x": ("a", "b"), "i": ("c", "d")}
+    if op == "ScatterElements":
+        names["u"] = ("c", "d")
+    case = Case([node(op, " ".join(names), axis=axis)], names, (), elements={"i": np.int64})
+    session = InferenceSession(model_of(case).SerializeToString())
+    fits = {"a": 3, "b": 3, "c": 3, "d": 3}
+    for other, n in product(("c", "d"), (2, 4, 300)):
+        sizes = {**fits, other: n}
+        feed = feed_of(case, sizes) | {"i": np.zeros((sizes["c"], sizes["d"]), np.int64)}
+        if n < 3 or other == "cd"[axis]:
+            session.run(None, feed)
+            continue
+        with pytest.raises(MiniccError, match="MC0142"):
+            session.run(None, feed)
+
+
+def test_keys_that_are_none_are_attended_to_by_nobody() -> None:
+    nodes = [
+        node("Transpose", "k", "t", perm=[0, 1, 3, 2]),
+        node("MatMul", "q t", "s"),
+        node("Softmax", "s", "w", axis=-1),
+        node("MatMul", "w k"),
+    ]
+    sizes = {"a": 2, "h": 3, "n": 5}
+    check(Case(nodes, {"q": ("a", "h", "n", 4), "k": ("a", "h", 0, 4)}, (sizes,)))
+
+
 def test_scattering_to_nothing_is_an_error() -> None:
     nodes = [node("ScatterND", "x i u")]
     given: Any = {"x": ("n", "w"), "i": ("k", 1), "u": ("k", "w")}

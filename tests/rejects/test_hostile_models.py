@@ -13,7 +13,7 @@ import pytest
 from onnx import AttributeProto, GraphProto, TensorProto, ValueInfoProto, helper, numpy_helper
 
 import minicc
-from minicc.errors import UnsupportedError, UserError
+from minicc.errors import MiniccError, UnsupportedError, UserError
 
 F = TensorProto.FLOAT
 X = {"x": np.ones(4, np.float32)}
@@ -91,6 +91,53 @@ def test_attributes_of_another_kind(name: str) -> None:
     said = refusal(model_of(it, tensors=tensors))
     assert said.startswith(f"MC0127 error: attribute {next(reversed(attributes))} of {op} is ")
     assert "at: it" in said
+
+
+HUGE = 1 << 62
+ENDLESS: dict[str, Any] = {
+    "taps": (
+        helper.make_node(
+            "Resize", ["wide", "", "", "one"], ["y"], "it", mode="linear", antialias=1
+        ),
+        18,
+        [helper.make_tensor_value_info("wide", F, [HUGE])],
+    ),
+    "windows": (
+        helper.make_node("UnfoldTensor", ["x"], ["y"], "it", domain="com.microsoft", size=HUGE),
+        17,
+        [],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", ENDLESS)
+def test_numbers_of_steps_that_would_not_end(name: str) -> None:
+    it, opset, inputs = ENDLESS[name]
+    one = numpy_helper.from_array(np.array([1]), "one")
+    model = model_of(it, tensors=[one], domains=[it.domain] if it.domain else (), opset=opset)
+    model.graph.input.extend(inputs)
+    with pytest.raises(MiniccError) as caught:
+        minicc.InferenceSession(model.SerializeToString(), threads=1)
+    assert caught.value.where == ("it",)
+
+
+def test_grams_of_less_than_one_word_are_none() -> None:
+    it = helper.make_node(
+        "TfIdfVectorizer",
+        ["words"],
+        ["y"],
+        "it",
+        mode="TF",
+        min_gram_length=-(1 << 62),
+        max_gram_length=1,
+        max_skip_count=(1 << 31) - 1,
+        ngram_counts=[0],
+        ngram_indexes=[1, 0],
+        pool_int64s=[2, 3],
+    )
+    words = numpy_helper.from_array(np.array([3, 2, 2, 5]), "words")
+    session = minicc.InferenceSession(model_of(it, tensors=[words]).SerializeToString(), threads=1)
+    assert session.run(None, {"x": np.ones(4, np.float32)})[0].tolist() == [1, 2]
 
 
 @pytest.mark.parametrize("position", [np.nan, np.inf, 1.5])

@@ -196,7 +196,7 @@ def steps_of_grams(node: Node, length: int = sys.maxsize) -> Iterator[tuple[int,
     """
     least, most = node.integer("min_gram_length", 1), node.integer("max_gram_length", 1)
     farthest = node.integer("max_skip_count", 0) + 1
-    for size in range(least, min(most, length) + 1):
+    for size in range(max(1, least), min(most, length) + 1):
         steps = min(farthest, (length - 1) // (size - 1)) if size > 1 else 1
         for step in range(1, steps + 1):
             yield size, step

@@ -211,7 +211,7 @@ def _host_op(
     elif node.op == "SequenceInsert" and given[0] in types.empty:
         first = type(types.proto(given[0]))()
         first.sequence_type.elem_type.CopyFrom(without_names(types.proto(given[1])))
-        types.protos[op.result] = first
+        types.protos[op.results[0]] = first
     return op
 
 

@@ -80,6 +80,9 @@ _NEAREST: dict[str, Callable[[Any], Any]] = {
 }
 
 
+_MOST_TAPS = 1 << 17  # on each side
+
+
 def reach_of(mode: str) -> int:
     """How many elements on each side a mode blends at a scale of 1."""
     return {"nearest": 0, "linear": 1}.get(mode, 2)
@@ -104,6 +107,8 @@ def taps_of(
     scale = np.minimum(axis.scale, 1.0) if axis.antialias else 1.0
     if offsets is None:
         first = int(np.floor(-reach_of(axis.mode) / scale)) + 1
+        if -first > _MOST_TAPS:
+            raise ValueError(f"each element would be blended of more than {_MOST_TAPS} others")
         offsets = range(first, 2 - first)
     # an element that stands where one of the original does lies at the end of its interval
     left = np.ceil(source) - 1

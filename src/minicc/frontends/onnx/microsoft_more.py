@@ -65,6 +65,7 @@ def grid_sample(ctx: Context, node: Node, x: Value, grid: Value) -> Value:
     return standard(ctx, node, "GridSample", x, grid, **options)
 
 
+_MOST_TAPS = 4096  # slices of which windows are joined
 _TRANSPOSED = "auto_pad dilations group kernel_shape output_padding strides"
 
 
@@ -150,7 +151,7 @@ def unfold_tensor(ctx: Context, node: Node, x: Value) -> Value:
     """All windows of an axis; their elements are a new last axis."""
     axis = ctx.axis("dim", -1, x.type.rank)
     size, step = node.integer("size", 0), node.integer("step", 1)
-    if size < 1 or step < 1:
+    if not 0 < size <= _MOST_TAPS or step < 1:
         raise ctx.wrong(f"attributes size {size} and step {step}")
     count = (x.type.shape[axis] - size) // step + 1
     taps: list[Value] = []

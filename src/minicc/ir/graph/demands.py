@@ -16,7 +16,7 @@ from minicc.ir.core import Function, Op, Value
 from minicc.ir.graph.contract import Contract, Conv, parse_equation
 from minicc.ir.graph.control import If, Scan, Sized
 from minicc.ir.graph.elementwise import Elementwise
-from minicc.ir.graph.indexing import GatherND, ScatterElements, ScatterND
+from minicc.ir.graph.indexing import GatherElements, GatherND, ScatterElements, ScatterND
 from minicc.ir.graph.movement import Broadcast, Concat, Pad, Reshape, Slice
 from minicc.ir.graph.reduce import Window
 from minicc.ir.graph.shapes import product
@@ -102,6 +102,9 @@ def natural_numbers(op: Op) -> Iterator[Dim]:
         for extent, start, stop, step in axes:
             ends = (0, start, stop, extent) if step > 0 else (0, stop + 1, start + 1, extent)
             wanted += [b - a for a, b in pairwise(ends)]
+    elif isinstance(op, GatherElements | ScatterElements):
+        pairs = enumerate(zip(op.x.type.shape, op.indices.type.shape, strict=True))
+        wanted += [extent - n for k, (extent, n) in pairs if k != op.axis]
     elif isinstance(op, Pad):
         wanted += [*op.low, *op.high]
     elif isinstance(op, Window | Conv):

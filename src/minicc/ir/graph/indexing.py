@@ -27,6 +27,13 @@ def _check_indices(op: Op, indices: TensorType) -> None:
         raise TypeError(f"{op.opname} wants i32 or i64 as indices, not {indices}")
 
 
+def _check_within(op: Op, indices: TensorType, x: TensorType, axis: int) -> None:
+    """TypeError where indices have more elements along an axis that they do not count."""
+    for k, (n, m) in enumerate(zip(indices.shape, x.shape, strict=True)):
+        if k != axis and isinstance(n, int) and isinstance(m, int) and n > m:
+            raise TypeError(f"{op.opname} of {x} at {indices}: axis {k} is longer")
+
+
 class GatherElements(Op, name="graph.gather_elements"):
     """For each index the element that stands there along `axis` (numpy.take_along_axis).
 
@@ -43,6 +50,7 @@ class GatherElements(Op, name="graph.gather_elements"):
         if indices.rank != t.rank:
             raise TypeError(f"{self.opname} of {t} at {indices}: ranks differ")
         check_axis(self.opname, self.axis, t.rank)
+        _check_within(self, indices, t, self.axis)
         return (TensorType(t.dtype, indices.shape),)
 
     def evaluate(self, run: RunRegion, *args: Any) -> tuple[Any, ...]:
@@ -120,9 +128,7 @@ class ScatterElements(_Scatter, name="graph.scatter_elements"):
         ):
             raise TypeError(f"{self.opname} of {updates} at {indices}: shapes differ")
         check_axis(self.opname, self.axis, t.rank)
-        for k, (n, m) in enumerate(zip(indices.shape, t.shape, strict=True)):
-            if k != self.axis and isinstance(n, int) and isinstance(m, int) and n > m:
-                raise TypeError(f"{self.opname} into {t} at {indices}: axis {k} is longer")
+        _check_within(self, indices, t, self.axis)
         return (t,)
 
     def evaluate(self, run: RunRegion, *args: Any) -> tuple[Any, ...]:

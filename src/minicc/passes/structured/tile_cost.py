@@ -144,7 +144,7 @@ def register_tiles(
     rows: Sequence[str], vector: str, extents: Mapping[str, int], lanes: int, registers: int
 ) -> Iterator[dict[str, int]]:
     """Tiles whose accumulators fit the registers, with what they are multiplied by."""
-    widths = sorted({min(extents[vector], v * lanes) for v in range(1, 9)})
+    widths = sorted({max(1, min(extents[vector], v * lanes)) for v in range(1, 9)})
     for width in widths:
         vectors = -(-width // lanes)
         # of the wide operand one row is held; for a single row it comes from memory as it is used
