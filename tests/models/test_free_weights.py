@@ -11,8 +11,12 @@ import pytest
 from tests.models.test_free_axes import Case, check, model_of, node
 from tests.sweeps import part
 
+from minicc.compiler import lower
 from minicc.errors import UserError
+from minicc.frontends.onnx.importer import import_model
 from minicc.frontends.onnx.microsoft_blocked import block_size
+from minicc.ir.core import walk
+from minicc.options import Options
 from minicc.session import InferenceSession
 
 LINES = [
@@ -277,3 +281,17 @@ def test_sizes_that_do_not_fit_are_refused(op: str, shapes: Any, way: Any) -> No
     feed = {name: np.ones(shape, np.float32) for name, shape in pairs}
     with pytest.raises(UserError, match=rf"MC0142[\s\S]*at: {op}"):
         session.run(None, feed)
+
+
+def test_a_kernel_of_many_free_extents_is_no_longer_for_each_of_them() -> None:
+    """What is left over of a loop over blocks is no further copy of all loops within."""
+
+    def code(axes: str) -> int:
+        shapes = {"x": ("n", "c", *axes), "w": (2, "c", *axes.lower())}
+        case = Case([node("Conv", "x w")], shapes, ())
+        program = lower(import_model(model_of(case).SerializeToString()), Options(threads=1))
+        kernels = (f for f in program.functions if f is not program.main)
+        return max(sum(1 for _ in walk(f.body)) for f in kernels)
+
+    line, volume = code("H"), code("HWD")
+    assert volume < 2.5 * line

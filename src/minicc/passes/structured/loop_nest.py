@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from minicc.ir import affine, arith, kernel
 from minicc.ir.affine import Dim, symbol
 from minicc.ir.arith import COMBINERS, identity_of
-from minicc.ir.core import Value
+from minicc.ir.core import Region, Value
 from minicc.ir.space import REDUCTION
 from minicc.ir.structured import Generic, Map, contiguous_name, names_of
 from minicc.ir.types import INDEX_TYPE, BufferType
@@ -270,6 +270,8 @@ class Nest(TileAccess):
         short = isinstance(length, int) and length <= block
         if not block or short or s.partial or s.step < self.tiles.get(self.reductions[depth], 1):
             return self._rounds(depth, carried, s)
+        if not isinstance(length, int) and s.step == 1 and depth + 1 < len(self.reductions):
+            return self._free_blocks(depth, carried, s, block)
         main = s.lo + length // block * block
         totals = self._blocks(depth, carried, Segment(s.lo, main, block), s.step)
         if main != s.hi:
@@ -285,6 +287,29 @@ class Nest(TileAccess):
         outer = self.low.enter()
         inner = self._rounds(depth, fresh, Segment(0, s.step, step), index)
         return list(self.low.leave(outer, (index, *args), carried, s, self._combined(args, inner)))
+
+    def _free_blocks(self, depth: int, carried: list[Value], s: Segment, block: int) -> list[Value]:
+        """The same blocks, of which the last may be shorter, with one loop over the rounds of each.
+
+        What is within stands once then, and not once more for what is left over.
+        """
+        name, b = self.reductions[depth], self.low
+        first = Value(INDEX_TYPE, name)
+        totals = [Value(v.type, "total") for v in carried]
+        outer = b.enter()
+        stop = b.b.emit(kernel.Index, (first,), value=affine.minimum(symbol("i0") + block, s.hi))
+        index = Value(INDEX_TYPE, name)
+        args = [Value(v.type, "acc") for v in carried]
+        fresh = self._identities()
+        around = b.enter()
+        self.at[name] = (index, 1)
+        sums = self.loop(depth + 1, args)
+        body = Region((index, *args), b.b.ops, sums)
+        b.b = around
+        inner = around.emit_all(kernel.Range, first, stop, tuple(fresh), step=1, body=body)
+        blocks = s._replace(step=block)
+        joined = self._combined(totals, inner)
+        return list(b.leave(outer, (first, *totals), carried, blocks, joined))
 
     def _rounds(
         self, depth: int, carried: list[Value], s: Segment, base: Value | None = None
