@@ -228,6 +228,28 @@ def test_what_follows_branches_of_unlike_ranks_is_compiled_in_both() -> None:
     assert len(session._compiled) == 5, "four sizes have their own, one is for all"
 
 
+def test_a_loop_within_a_loop_whose_results_nothing_uses() -> None:
+    def body(name: str, more: Sequence[Any] = ()) -> Any:
+        names = [f"{name}{k}" for k in range(5)]
+        number, goes, state, still, new = names
+        nodes = [NODE("Identity", [goes], [still]), NODE("Tanh", [state], [new]), *more]
+        given = [info(number, INT, []), info(goes, B, []), info(state)]
+        return helper.make_graph(nodes, name, given, [info(still, B, []), info(new)])
+
+    inner = NODE("Loop", ["n", "go", "x"], ["unused"], body=body("b"))
+    nodes = [NODE("Loop", ["n", "go", "x"], ["y"], body=body("a", [inner]))]
+    inputs = [info("x", F, ["k"]), info("n", INT, [])]
+    session = minicc.InferenceSession(
+        model(nodes, inputs, [info("y")], {"go": np.array(True)}), threads=1
+    )
+    x = np.linspace(-1, 1, 5, dtype=np.float32)
+    for n in (0, 1, 3):
+        want = x
+        for _ in range(n):
+            want = np.tanh(want)
+        close(session.run(None, {"x": x, "n": np.array(n)}), [want])
+
+
 def test_windows_of_a_length_that_data_decide_are_vectors_of_floats() -> None:
     body = helper.make_graph(
         [NODE("Add", ["s", "e"], ["t"]), NODE("Identity", ["t"], ["out"])],

@@ -27,6 +27,8 @@ from minicc.ir.core import Array, Literal, Value
 from minicc.ir.graph.shapes import Shape, differ, product, show
 from minicc.ir.types import I64, static_shape
 
+_MOST_TAPS = 4096  # elements of a window of which the places are compared one after the other
+
 
 @dataclass(frozen=True, slots=True)
 class Frame:
@@ -236,6 +238,9 @@ def _places(ctx: Context, x: Value, frame: Frame, columns: bool) -> Value:
     padded_x = padded(ctx, x, frame.low, frame.reached, lowest)
     index = padded(ctx, index, frame.low, frame.reached, Literal(np.int64(-1)))
     counts = window_counts(padded_x, frame)
+    if prod(static_shape(frame.size)) > _MOST_TAPS:
+        text = f"places in windows of more than {_MOST_TAPS} elements"
+        raise ctx.unsupported(text, "leave the second output out")
     best: Value | None = None
     at: Value | None = None
     for tap in itertools.product(*map(range, static_shape(frame.size))):
