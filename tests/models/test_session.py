@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import onnx
@@ -76,8 +76,7 @@ def test_sizes_that_broadcast_from_1_have_one_program_for_all_others(op: str) ->
             name: np.random.default_rng(b).random([sizes.get(n, n) for n in shape], np.float32)
             for name, shape in shapes.items()
         }
-        (got,), wanted = session.run(None, feed), reference.run(None, feed)
-        want = np.asarray(wanted[0])  # type: ignore[index]
+        (got,), (want,) = session.run(None, feed), cast("list[Any]", reference.run(None, feed))
         np.testing.assert_allclose(got, want, rtol=1e-6)
     assert len(session._compiled) <= 3
 

@@ -58,6 +58,7 @@ _WATCH = ctypes.CFUNCTYPE(ctypes.c_int)
 _constants: WeakValueDictionary[tuple[object, ...], Array] = WeakValueDictionary()
 _SAMPLE = 4096
 _POPULATE_WRITE = 23  # of madvise, which Python does not name
+_AT_ONCE = 1 << 24  # bytes of pages that are taken before a run
 _ROOM = 1 << 28  # bytes of addresses that an arena has for larger sizes at most
 _MOST_SIZES = 4096  # shapes of inputs that are remembered
 
@@ -115,7 +116,7 @@ class _Context:
     def __init__(self, library: Library, constants: Sequence[int], layout: Layout) -> None:
         self.arena = aligned(0)
         self.room: mmap.mmap | None = None  # where the arena lies, if sizes may be others
-        self.taken = 0  # bytes of it whose pages are there
+        self.taken = 0  # bytes of it whose pages were asked for
         self.sizes: Sizes | None = None
         arrays = FIRST + len(layout.sizes)
         after = arrays + len(layout.inputs) + len(layout.outputs)
@@ -135,8 +136,7 @@ class _Context:
     def fit(self, sizes: Sizes) -> None:
         """Make room for a run with these sizes, and say them in the table."""
         if self.arena.nbytes < sizes.arena:
-            self.room = _roomy(sizes.arena) if sizes.numbers else None
-            room = self.room
+            room = self.room = _roomy(sizes.arena) if sizes.numbers else None
             self.arena = aligned(sizes.arena) if room is None else np.frombuffer(room, np.uint8)
             self.table[ARENA] = self.arena.ctypes.data
             self.taken = 0
@@ -164,13 +164,14 @@ def _roomy(size: int) -> mmap.mmap | None:
 
 
 def _take(room: mmap.mmap, start: int, stop: int) -> None:
-    """Have the pages of a part of an arena, all at once where the system can do that.
+    """Have the first pages of a part of an arena, at once where the system can do that.
 
-    That takes three quarters of the time of as many first accesses.
+    That takes three quarters of the time of as many first accesses. Python's lock is held meanwhile
+    and threads do not share the work, so what is more than a few milliseconds' comes as it is used.
     """
     start -= start % mmap.PAGESIZE
     with suppress(OSError):  # a Linux before 5.14
-        room.madvise(_POPULATE_WRITE, start, stop - start)
+        room.madvise(_POPULATE_WRITE, start, min(stop - start, _AT_ONCE))
 
 
 class Sizes(NamedTuple):
@@ -296,12 +297,10 @@ class NativeExecutable:
         layout = self._layout
         if given is None:
             given = binding_of([t.shape for t in layout.inputs], shapes) if shapes else {}
-            binding = with_derived(given, layout.derived)
-        else:
-            binding = with_derived(given, layout.derived)
-            if failed := self._contradicted(binding):
-                text = f"{failed} does not hold for sizes that the run's data decide"
-                raise UserError("MC0142", text, hint="give other inputs")
+        binding = with_derived(given, layout.derived)
+        if shapes is None and (failed := self._contradicted(binding)):
+            text = f"{failed} does not hold for sizes that the run's data decide"
+            raise UserError("MC0142", text, hint="give other inputs")
 
         def number(value: Dim) -> int:
             return number_of(value, binding)

@@ -64,8 +64,9 @@ def _simplify(function: Function, strict: bool, around: Ranges) -> Function:
             became = simplify_branch(b, op.rebuilt(operands, branches), constants, kept)
             constants.update((o.result, o) for o in b.ops[start:] if isinstance(o, graph.Constant))
             return [new or old for new, old in zip(became, op.results, strict=True)]
-        if not any(kept) and not isinstance(op, graph.While):
-            return None
+        if not any(kept):
+            # one that keeps types binds no size, and vanishes though its types may be free
+            return op.results if isinstance(op, graph.While) and keeps_types(op) else None
         if isinstance(op, graph.Sized):
             made = b.add(_sized(op.rebuilt(operands), constants, strict, around))
             return made.results
@@ -75,8 +76,6 @@ def _simplify(function: Function, strict: bool, around: Ranges) -> Function:
             operands, kept = op.operands, [False] * added + kept
         if not isinstance(op, graph.Scan):
             return None
-        if not any(kept):
-            return b.add(op).results[added:]
         body = _simplify(Function("body", op.body), strict, _within(op, around)).body
         scan, found = _without_fixed_states(op.rebuilt(operands, (body,)))
         scan, found = _needed(with_constants(scan, constants), found, kept)
