@@ -292,6 +292,12 @@ FAULTS: tuple[Fault, ...] = (
         seen=has_nan,
     ),
     Fault(
+        RUNTIME,
+        ("Sign",),
+        "gives 0 for a NaN of 16 bits",
+        seen=lambda inputs: has_nan(inputs) and inputs[0].dtype.itemsize == 2,
+    ),
+    Fault(
         REFERENCE,
         ("PRelu",),
         "multiplies zeros with slopes, which gives NaN where these are infinite",

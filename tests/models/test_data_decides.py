@@ -178,6 +178,28 @@ def test_a_scan_is_a_running_sum() -> None:
     np.testing.assert_array_equal(last, X.sum(0))
 
 
+def test_a_scan_that_stacks_what_has_no_known_rank_the_last_first() -> None:
+    body = helper.make_graph(
+        [helper.make_node("Mul", ["row", "item"], ["out"])],
+        "body",
+        [info("row", F, [4])],
+        [info("out", F)],
+    )
+    nodes = [
+        helper.make_node("SequenceConstruct", ["x", "row"], ["items"]),
+        helper.make_node("SequenceAt", ["items", "k"], ["item"]),
+        helper.make_node(
+            "Scan", ["x"], ["y"], body=body, num_scan_inputs=1, scan_output_directions=[1]
+        ),
+    ]
+    given = [info("x", F, [3, 4]), info("row", F, [4]), info("k", INT, [])]
+    s = session(nodes, given, [info("y", F)])
+    row = np.array([1, 2, 3, 4], np.float32)
+    for k, item in enumerate((X, row)):
+        (y,) = s.run(None, {"x": X, "row": row, "k": np.array(k)})
+        np.testing.assert_array_equal(y, np.stack([r * item for r in X[::-1]]))
+
+
 def test_sequences_come_and_go() -> None:
     nodes = [
         helper.make_node("SequenceAt", ["items", "k"], ["one"]),

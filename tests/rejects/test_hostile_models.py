@@ -583,3 +583,14 @@ def test_counts_of_grams_that_are_not_in_the_pool() -> None:
         pool_int64s=[1, 2, 3],
     )
     assert "do not rise from 0 to 3" in refusal(model_of(it))
+
+
+def test_paddings_that_are_no_integers() -> None:
+    pads = numpy_helper.from_array(np.array([float("nan"), 1.5]), "pads")
+    it = helper.make_node("Pad", ["x", "pads"], ["y"], "it")
+    for extent in (4, "n"):
+        model = model_of(it, tensors=[pads])
+        model.graph.input[0].CopyFrom(helper.make_tensor_value_info("x", F, [extent]))
+        said = refusal(model)
+        assert "its pads must be integers and is f64[2]" in said
+        assert "at: it" in said

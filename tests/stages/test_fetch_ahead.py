@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from random import Random
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,7 @@ from minicc.ir.types import F32, TensorType
 from minicc.options import Options
 from minicc.passes.structured.write_schedules import named_groups
 from tests.stages.programs import constant
+from tests.stages.schedules import rescheduled
 
 DEPTH, COLUMNS = 24, 4096  # more than any target keeps near
 
@@ -78,3 +80,14 @@ def test_panels_of_an_op_without_tiles_are_fetched_too() -> None:
     options = Options(target="avx2", schedules=f"{quote(name)} = {print_attribute(bare)}\n")
     made = run(lower(_product(7), options), [np.ones((7, DEPTH), np.float32)])
     np.testing.assert_array_equal(made[0], np.full((7, COLUMNS), DEPTH, np.float32))
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_nothing_is_fetched_where_there_are_no_columns(seed: int) -> None:
+    x = Value(TensorType(F32, (5, 1)), "x")
+    b = Builder(("nothing",))
+    y = b.emit(graph.Broadcast, x, shape=(5, 0))
+    module = Module("graph", [Function("main", Region([x], b.ops, [y]))])
+    _, program, _ = rescheduled(module, Options(target="avx2"), None, Random(seed))
+    (result,) = run(program, [np.ones((5, 1), np.float32)])
+    assert result.shape == (5, 0)

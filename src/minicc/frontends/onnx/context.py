@@ -247,7 +247,9 @@ class Context:
         raise error
 
     def integers(self, value: Value, what: str) -> tuple[int, ...]:
-        """The contents of a value as integers; MC0223 where they are not known."""
+        """The contents of a value as integers; MC0223 where not known, MC0127 where no integers."""
+        if value.type.dtype.is_float:
+            raise self.wrong(f"its {what} must be integers and is {value.type}")
         return tuple(int(n) for n in np.ravel(self.known(value, what)))
 
     def partly(self, value: Value) -> list[Dim | None]:

@@ -254,6 +254,11 @@ def _batches(
 
 def _moved(ctx: Context, x: Value, source: int, target: int) -> Value:
     """The tensor with one axis elsewhere (numpy.moveaxis)."""
+    if x.type.dtype is OPAQUE:
+        if source == target:
+            return x
+        text = f"the rank of what it stacks along axis {target} is decided by data"
+        raise ctx.unsupported(text, "stack along axis 0")
     rank = x.type.rank
     (source,), (target,) = (ctx.axes((axis,), rank) for axis in (source, target))
     order = [k for k in range(rank) if k != source]

@@ -9,7 +9,8 @@ import numpy as np
 
 from minicc.errors import UserError
 from minicc.frontends.onnx.context import Context
-from minicc.frontends.onnx.hosted import Types
+from minicc.frontends.onnx.hosted import Types, emit_hosted
+from minicc.frontends.onnx.reader import Node
 from minicc.ir import graph
 from minicc.ir.affine import Dim, sizes, symbols
 from minicc.ir.affine_facts import at_least
@@ -20,6 +21,8 @@ from minicc.ir.types import BOOL, I64, OPAQUE, DType, TensorType
 Each = Callable[[Sequence[Value], Sequence[Value]], tuple[Sequence[Value], Sequence[Value]]]
 
 
+_SLICES = 13  # an opset in which Slice takes steps as an operand
+_BEFORE = -(1 << 62)  # before the first element of any axis
 MOST_ROUNDS = 16  # that are written out
 
 
@@ -242,14 +245,20 @@ def emit_on_host(types: Types) -> Callable[[Context, Loop, Each], tuple[Value, .
         always = ctx.constant(np.array(True))
         made = emit_while(ctx, types, Rounds(count, always, loop.states), each)
         n = len(loop.states)
-        rows = [_turned(ctx, v) if k in loop.turned else v for k, v in enumerate(made[n:])]
+        rows = [_turned(ctx, types, v) if k in loop.turned else v for k, v in enumerate(made[n:])]
         return (*made[:n], *rows)
 
     return emit
 
 
-def _turned(ctx: Context, x: Value) -> Value:
+def _turned(ctx: Context, types: Types, x: Value) -> Value:
     """The rows of a tensor, the last one first."""
+    if x.type.dtype is OPAQUE:
+        last, before, first, step = (ctx.constant(np.array([n])) for n in (-1, _BEFORE, 0, -1))
+        names = ("rows", "starts", "ends", "axes", "steps")
+        node = Node("Slice", "", names, ("turned",), {})
+        parts = (x, last, before, first, step)
+        return emit_hosted(ctx, node, parts, {}, types, (_SLICES, _SLICES))[0]
     count, *rest = x.type.shape
     nothing, steps = (0 for _ in rest), (1 for _ in rest)
     return ctx.emit(

@@ -106,7 +106,12 @@ def _most(found: Attention, target: Target) -> int:
 
 
 def block_of(keys: Dim, most: int) -> int:
-    """How many keys a block has: all blocks alike if that can be, else the first one is shorter."""
+    """How many keys a block has: all blocks alike if that can be, else the first one is shorter.
+
+    It is 0 where so few may be in one that a loop over blocks does not pay.
+    """
+    if most < _LANES:
+        return 0
     if not isinstance(keys, int):
         return most // _LANES * _LANES
     for n in range(most, most // 2, -1):

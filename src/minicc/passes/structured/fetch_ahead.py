@@ -68,7 +68,7 @@ def share_of(
     # a share is a multiple of what a round has, as the rounds of a reduction count in steps
     steps = {r: at[r][1] for r in within if r in names}
     unit = prod(steps.values())
-    shares = min(passes, _SHARES) if isinstance(passes, int) else _FREE_SHARES
+    shares = max(min(passes, _SHARES), 1) if isinstance(passes, int) else _FREE_SHARES
     share = -(-point // (shares * unit)) * unit
     times: Dim = 1
     if not isinstance(passes, int):  # few passes have more shares each, and one has all
