@@ -14,11 +14,13 @@ import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from math import prod
 from typing import NamedTuple
 
 from minicc.errors import UserError
 
 NAMED = 3
+MOST_BYTES = 1 << 62  # that an array may have
 _HINT = (
     "use smaller shapes or batches, or allow more: Options(memory_limit=BYTES) or "
     "MINICC_MEMORY_LIMIT"
@@ -129,6 +131,17 @@ def spelled(count: int) -> str:
         amount /= 1024
         del units[0]
     return f"{amount:.3g} {units[0]}"
+
+
+def counted(extents: Iterable[int], width: int) -> int:
+    """Bytes of a tensor whose elements have `width` bytes, if there are any.
+
+    NumPy multiplies the other extents of one without elements, too, so that these count where they
+    are more than any array may have: more than `MOST_BYTES`.
+    """
+    known = tuple(extents)
+    largest = prod(max(n, 1) for n in known) * width
+    return largest if largest > MOST_BYTES else prod(known) * width
 
 
 def no_memory(what: str) -> UserError:

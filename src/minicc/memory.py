@@ -8,18 +8,15 @@ their place; only then is the program's own memory counted. Errors are those of 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from math import prod
 from typing import Any
 
 from minicc.errors import Problems
 from minicc.ir import graph, program
 from minicc.ir.core import Module, Op, walk_control
 from minicc.ir.types import BufferType, TensorType, is_free
-from minicc.limits import NAMED, Holding, Limits, beyond, spelled, too_large
+from minicc.limits import MOST_BYTES, NAMED, Holding, Limits, beyond, counted, spelled, too_large
 
-# Bytes that can be counted, in the widest type: a tensor that is never in memory is looped over at
-# least, and of one without elements NumPy multiplies the other extents.
-_MOST = 1 << 62
+# Bytes are counted in the widest type, as a tensor that is never in memory is looped over at least.
 _WIDEST = 8
 
 
@@ -40,10 +37,9 @@ def require_graph_fits(module: Module, limit: int, on_host: Iterable[Op] = ()) -
     for value in (*main.args, *makers):
         if not isinstance(value.type, TensorType) or is_free(value.type.shape):
             continue
-        size = value.type.nbytes
-        counted = _WIDEST * prod(max(n, 1) for n in value.type.extents)
-        if (value in held and size > limit) or counted > _MOST:
-            size = size or counted
+        size, most = value.type.nbytes, counted(value.type.extents, _WIDEST)
+        if (value in held and size > limit) or most > MOST_BYTES:
+            size = size or most
             what = f"{held.get(value, 'a value in between')} ({value.type})"
             found.append(Holding(size, what, makers[value].loc if value in makers else ()))
     if found:

@@ -97,3 +97,24 @@ def test_what_only_the_slice_of_a_shorter_axis_fits(node: Any) -> None:
     assert y.tolist() == ([4] if node.op_type == "Split" else [5, 6, 7])
     with pytest.raises(minicc.MiniccError, match=f"MC0128 error: {node.op_type}"):
         session.run(["y"], {"x": np.zeros(5, np.float32), "w": w})
+
+
+def test_axes_that_only_the_slice_of_a_shorter_axis_fits() -> None:
+    """The axes are numbers as soon as the slice is taken to have all its elements."""
+    nodes = [
+        helper.make_node("Slice", ["x", "start", "stop", "axis", "step"], ["part"]),
+        helper.make_node("Shape", ["part"], ["axes"]),
+        helper.make_node("ReduceSum", ["w", "axes"], ["y"], keepdims=0),
+    ]
+    numbers = {"start": 6, "stop": 3, "axis": 0, "step": -1}
+    held = [numpy_helper.from_array(np.array([n]), name) for name, n in numbers.items()]
+    given = [info("x", F, ["n"]), info("w", F, ["m", "k"])]
+    graph = helper.make_graph(nodes, "g", given, [info("y")], held)
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8)
+    session = minicc.InferenceSession(model.SerializeToString(), threads=1)
+    w = np.arange(6, dtype=np.float32).reshape(2, 3)
+    for n in (1, 5):
+        (y,) = session.run(["y"], {"x": np.zeros(n, np.float32), "w": w})
+        np.testing.assert_array_equal(y, w.sum(len(range(n)[6:3:-1])))
+    with pytest.raises(minicc.MiniccError, match=r"axes \[3\] of a tensor of rank 2"):
+        session.run(["y"], {"x": np.zeros(9, np.float32), "w": w})

@@ -594,3 +594,40 @@ def test_paddings_that_are_no_integers() -> None:
         said = refusal(model)
         assert "its pads must be integers and is f64[2]" in said
         assert "at: it" in said
+
+
+def test_ever_so_many_rounds_of_nothing() -> None:
+    """What a round gives is there before the loop; its rows are more than any memory."""
+    body = helper.make_graph(
+        [helper.make_node("Identity", [a], [b]) for a, b in (("on", "go"), ("s", "t"), ("x", "r"))],
+        "body",
+        [
+            helper.make_tensor_value_info("k", TensorProto.INT64, []),
+            helper.make_tensor_value_info("on", TensorProto.BOOL, []),
+            helper.make_tensor_value_info("s", F, [4]),
+        ],
+        [ValueInfoProto(name=name) for name in ("go", "t", "r")],
+    )
+    rounds = numpy_helper.from_array(np.array(1 << 55), "rounds")
+    it = helper.make_node("Loop", ["rounds", "", "x"], ["last", "y"], "it", body=body)
+    assert "MC0135" in refusal(model_of(it, tensors=[rounds]))
+
+
+def test_an_output_of_no_elements_that_sizes_make_too_large_for_numpy() -> None:
+    """Its extents are known when it runs, and NumPy multiplies those that are not 0."""
+    nodes = [
+        helper.make_node("Shape", ["x"], ["n"]),
+        helper.make_node("Mul", ["n", "many"], ["m"]),
+        helper.make_node("Concat", ["m", "m", "none"], ["shape"], axis=0),
+        helper.make_node("ConstantOfShape", ["shape"], ["y"], "it"),
+    ]
+    tensors = [
+        numpy_helper.from_array(np.array([n]), name) for name, n in (("many", 1 << 40), ("none", 0))
+    ]
+    model = model_of(*nodes, tensors=tensors)
+    model.graph.input[0].CopyFrom(helper.make_tensor_value_info("x", F, ["n"]))
+    session = minicc.InferenceSession(model.SerializeToString(), threads=1)
+    with pytest.raises(UserError, match="MC0135"):
+        session.run(None, X)
+    (y,) = session.run(None, {"x": np.zeros(0, np.float32)})
+    assert y.shape == (0, 0, 0)

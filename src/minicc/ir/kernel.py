@@ -308,6 +308,11 @@ class For(Op, name="kernel.for"):
     body: Region
     pure = False
 
+    @property
+    def rounds(self) -> int:
+        """How often it runs."""
+        return -((self.lo - self.hi) // self.step)
+
     def infer(self) -> tuple[TensorType, ...]:
         types = _carried(self)
         if self.hi <= self.lo or self.step < 1:

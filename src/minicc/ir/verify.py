@@ -100,10 +100,10 @@ def _leaving_in(
     for op in region.ops:
         if isinstance(op, kernel.Index):
             known[op.result] = told(op.value, op.indices)
-        elif isinstance(op, kernel.For) and (rounds := len(range(op.lo, op.hi, op.step))):
+        elif isinstance(op, kernel.For):
             name = f"r{len(extents)}"
             known[op.body.args[0]] = affine.symbol(name) * op.step + op.lo
-            yield from _leaving_in(op.body, known, {**extents, name: rounds})
+            yield from _leaving_in(op.body, known, {**extents, name: op.rounds})
         elif isinstance(op, kernel.Load | kernel.Store):
             tile = op.shape if isinstance(op, kernel.Load) else op.value.type.extents
             ranges = {**extents, **{f"t{k}": n for k, n in enumerate(tile)}}

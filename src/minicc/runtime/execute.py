@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from itertools import chain
-from math import prod
 from typing import TYPE_CHECKING, Any, NamedTuple
 from weakref import WeakValueDictionary
 
@@ -35,7 +34,7 @@ from minicc.ir.extents import binding_of, number_of, spell_guard, with_derived
 from minicc.ir.indices import out_of_range
 from minicc.ir.mapped import changes, copy
 from minicc.later import Later
-from minicc.limits import Holding, no_memory, too_large
+from minicc.limits import Holding, counted, no_memory, too_large
 from minicc.runtime.entry import bound, table_of
 from minicc.runtime.image import Library, load
 from minicc.runtime.threads import ALONE, close_idle, give_team, take_team
@@ -330,7 +329,7 @@ class NativeExecutable:
 
     def _require_fits(self, arena: int, outputs: Sequence[tuple[tuple[int, ...], Any]]) -> None:
         found = [
-            Holding(prod(shape) * dtype.itemsize, f"{dtype}{list(shape)}, an output")
+            Holding(counted(shape, dtype.itemsize), f"{dtype}{list(shape)}, an output")
             for shape, dtype in outputs
         ]
         needed = arena + sum(h.bytes for h in found)

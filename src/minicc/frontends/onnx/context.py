@@ -72,6 +72,9 @@ class Context:
         # pairs that must be equal for sizes to be what they were computed as
         self.demands: dict[tuple[Dim, Dim], None] = {}
         self.branches = 0  # of Ifs within one another, in which it stands
+        # sizes of which slices were taken to have all elements: behind a value, behind the node
+        self._long: dict[Value | None, frozenset[str]] = {}
+        self._assumed: frozenset[str] = frozenset()
         self.decided: set[str] = set()  # the symbols of extents that data decide
 
     def stand_at(self, node: Node, operands: Sequence[Value | None], opset: int) -> None:
@@ -79,6 +82,7 @@ class Context:
         look(memory=False)
         self._node = node
         self._operands = tuple(operands)
+        self._assumed = frozenset().union(*(self._long.get(v, ()) for v in operands))
         self.opset = opset
         self.builder.loc = (node.name,)
 
@@ -101,6 +105,10 @@ class Context:
             raise self.refused(f"its result would be {op.result.type}")
         if self.decided and isinstance(op, graph.Slice | graph.Pad):
             self._require_natural(op)
+        if isinstance(op, graph.Slice):
+            pairs = zip(op.x.type.shape, op.result.type.shape, strict=True)
+            free = (n for n, m in pairs if isinstance(m, int) and not isinstance(n, int))
+            self._assumed = self._assumed.union(*map(symbols, free))
         held = (self._dims, self._ratios, self._truths)
         sized = bool(self._dims) and any(v in known for v in op.operands for known in held)
         if sized:
@@ -137,6 +145,11 @@ class Context:
         for n in natural_numbers(op):
             if self.decides(n):
                 raise self.free([n])
+
+    def finish(self, results: Iterable[Value]) -> None:
+        """Leave the node: what was assumed for it is behind its results."""
+        if self._assumed:
+            self._long.update(dict.fromkeys(results, self._assumed))
 
     def decides(self, *dims: Dim) -> bool:
         """Whether the data of a run decide one of these extents."""
@@ -422,26 +435,17 @@ class Context:
 
     def undecided(self, error: UserError) -> UserError | NeedsValueError:
         """A complaint about the node, as one that sizes settle where dimensions of it are free."""
-        dims: list[Dim] = []
-        for v in self._operands:
-            if v is not None:
-                dims += (*v.type.shape, *self._dims.get(v, np.empty(0)).ravel())
-                dims += self._taken_to_be_long(v)
-        names = sorted(set().union(*map(symbols, dims)))
-        settled = error.code not in _OF_SIZES and not (self.branches and error.code == "MC0127")
+        known = [v for v in self._operands if v is not None]
+        dims = [n for v in known for n in (*v.type.shape, *self._dims.get(v, np.empty(0)).ravel())]
+        names = sorted(set().union(self._assumed, *map(symbols, dims)))
+        assumed = (self._assumed or self.branches) and error.code == "MC0127"
+        settled = error.code not in _OF_SIZES and not assumed
         if not names or settled:
             return error
         hint = f"give {' and '.join(names)} a number, if it is not wrong for all: {error.hint}"
         found = NeedsValueError(error.code, error.message, hint=hint, where=error.where)
         found.names = tuple(names)
         return found
-
-    def _taken_to_be_long(self, value: Value) -> Iterator[Dim]:
-        """The free extents behind a value of which a slice was taken to have all its elements."""
-        for v in self._behind(value):
-            if isinstance(maker := self._makers.get(v), graph.Slice):
-                shapes = zip(maker.x.type.shape, v.type.shape, strict=True)
-                yield from (n for n, m in shapes if isinstance(m, int) and not isinstance(n, int))
 
     def unsupported(self, text: str, hint: str) -> UnsupportedError:
         """A use of the operator that minicc does not compile (MC0221)."""

@@ -385,6 +385,7 @@ class Importer:
         for extra in filter(None, node.outputs[len(out) :]):
             hint = "leave that output out; it is only used in training"
             raise self.ctx.unsupported(f"its output {extra} is not computed", hint)
+        self.ctx.finish(out)
         for name, value in zip(node.outputs, out, strict=False):
             if not name:
                 continue

@@ -245,7 +245,7 @@ def is_short(scan: graph.Scan) -> bool:
         return False
     large = (graph.Contract, graph.Conv)
     heavy = any(isinstance(op, large) or op.control for op in scan.body.ops)
-    size = scan.count * _size(scan.body)
+    size = scan.count * max(_size(scan.body), 1)
     few = scan.count <= _FEW_ROUNDS and size <= _MOST_OPS
     return few or (not heavy and size <= _FEW_OPS)
 

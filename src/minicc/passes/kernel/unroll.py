@@ -31,14 +31,9 @@ def unroll_function(function: Function) -> Function:
     return function.with_body(Region(function.args, b.ops, ()))
 
 
-def rounds(op: kernel.For) -> int:
-    """How often a loop runs."""
-    return len(range(op.lo, op.hi, op.step))
-
-
 def is_short(op: kernel.For, most: Unroll) -> bool:
     """Whether a loop is written out: few rounds, no loop within, and not too much code."""
-    if rounds(op) > most.rounds or any(inner.regions for inner in walk(op.body)):
+    if op.rounds > most.rounds or any(inner.regions for inner in walk(op.body)):
         return False
     size = sum(
         prod(r.type.extents)
@@ -46,7 +41,7 @@ def is_short(op: kernel.For, most: Unroll) -> bool:
         for r in inner.results
         if not isinstance(r.type, BufferType)
     )
-    return bool(size * rounds(op) <= most.elements)
+    return bool(size * op.rounds <= most.elements)
 
 
 def _ops(b: Builder, region: Region, forward: dict[Value, Value], most: Unroll) -> None:

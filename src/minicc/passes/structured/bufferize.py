@@ -378,7 +378,7 @@ def elements_of(region: Region) -> Dim:
         tiles = [r.type for r in op.results if isinstance(r.type, TensorType)]
         total = total + sum(prod(t.extents) for t in tiles)
         if isinstance(op, kernel.For):
-            total = total + elements_of(op.body) * len(range(op.lo, op.hi, op.step))
+            total = total + elements_of(op.body) * op.rounds
         elif isinstance(op, kernel.Range):
             total = total + elements_of(op.body) * affine.TYPICAL
     return total
