@@ -70,9 +70,11 @@ def check_inputs(
 def fit_apart(signature: Signature, feed: Mapping[str, Any]) -> bool:
     """Whether the shapes fit where a name of a dimension may stand for several sizes."""
     for name, type in signature:
+        if name not in feed:
+            return False
         if type is None:
             continue
-        shape = getattr(feed.get(name), "shape", None)
+        shape = getattr(feed[name], "shape", None)
         if shape is None or len(shape) != type.rank:
             return False
         if any(isinstance(n, int) and n != m for n, m in zip(type.shape, shape, strict=True)):

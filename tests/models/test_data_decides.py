@@ -200,6 +200,42 @@ def test_a_scan_that_stacks_what_has_no_known_rank_the_last_first() -> None:
         np.testing.assert_array_equal(y, np.stack([r * item for r in X[::-1]]))
 
 
+def test_a_reshape_to_a_count_that_may_be_0() -> None:
+    """As 0 stands for the tensor's own extent, no count is wrong that is as long as that, or 0."""
+    nodes = [
+        helper.make_node("Range", ["first", "stop", "one"], ["numbers"]),
+        helper.make_node("Shape", ["numbers"], ["count"]),
+        helper.make_node("Concat", ["count", "rest"], ["shape"], axis=0),
+        helper.make_node("Reshape", ["x", "shape"], ["y"]),
+    ]
+    held = [
+        numpy_helper.from_array(np.array(1), "one"),
+        numpy_helper.from_array(np.array([2]), "rest"),
+    ]
+    given = [info("x", F, [1, "n"]), info("first", INT, []), info("stop", INT, [])]
+    s = session(nodes, given, [info("y", F)], held)
+    for stop in (1, 0, 1):
+        x = np.ones((1, 2), np.float32)
+        (y,) = s.run(None, {"x": x, "first": np.array(0), "stop": np.array(stop)})
+        np.testing.assert_array_equal(y, x)
+    with pytest.raises(UserError, match="MC0128 error: Reshape"):
+        s.run(None, {"x": x, "first": np.array(0), "stop": np.array(3)})
+
+
+def test_an_input_that_is_missing_is_no_reason_to_compile_again() -> None:
+    texts = helper.make_tensor_value_info("texts", TensorProto.STRING, ["k"])
+    nodes = [
+        helper.make_node("Identity", ["texts"], ["same"]),
+        helper.make_node("Neg", ["x"], ["y"]),
+    ]
+    s = session(
+        nodes, [info("x", F, ["n"]), texts], [info("y", F), info("same", TensorProto.STRING)]
+    )
+    with pytest.raises(UserError, match=r"'texts' .* is missing"):
+        s.run(None, {"x": np.ones(2, np.float32)})
+    assert not s._others
+
+
 def test_sequences_come_and_go() -> None:
     nodes = [
         helper.make_node("SequenceAt", ["items", "k"], ["one"]),

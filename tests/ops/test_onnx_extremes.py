@@ -232,6 +232,85 @@ def test_the_greatest_number_of_a_window(size: int, element: Any) -> None:
     np.testing.assert_array_equal(places, at + 40 * np.arange(6).reshape(2, 3, 1))
 
 
+@pytest.mark.parametrize("free", [False, True])
+@pytest.mark.parametrize("columns", [0, 1])
+@pytest.mark.parametrize(
+    ("size", "stride", "dilation", "pad"),
+    [
+        ((2, 3), 2, 1, 0),
+        ((3, 3), 1, 2, 1),
+        ((4, 5), 1, 1, 2),
+        ((13, 2), 3, 1, 1),
+        ((40, 3), 2, 1, 1),
+        ((9, 37), 1, 1, 0),
+    ],
+)
+def test_the_places_of_maxima(
+    size: tuple[int, int], stride: int, dilation: int, pad: int, columns: int, free: bool
+) -> None:
+    """The first of several in row order, whatever the order of the numbers that say where."""
+    rng = np.random.default_rng(size)
+    x = rng.integers(-2, 3, (2, 3, 45, 41)).astype(np.float32)
+    x[0, 0] = -INF
+    it = node(
+        "MaxPool",
+        "x",
+        "y places",
+        kernel_shape=size,
+        strides=[stride] * 2,
+        dilations=[dilation] * 2,
+        pads=[pad] * 4,
+        storage_order=columns,
+    )
+    shape = ("n", "c", "h", "w") if free else x.shape
+    y, places = session([it], {"x": (x.dtype, shape)}, "y places").run(None, {"x": x})
+    edges = ((0, 0), (0, 0), (pad, pad), (pad, pad))
+    numbers = np.arange(x.size).reshape(2, 3, *((41, 45) if columns else (45, 41)))
+    numbers = np.swapaxes(numbers, 2, 3) if columns else numbers
+
+    def windows(a: Array) -> Array:
+        spans = [(k - 1) * dilation + 1 for k in size]
+        found = np.lib.stride_tricks.sliding_window_view(a, spans, (2, 3))
+        found = found[:, :, ::stride, ::stride, ::dilation, ::dilation]
+        return found.reshape(*found.shape[:4], -1)
+
+    # padding is less than anything
+    ranked = windows(np.pad(np.maximum(x, -9), edges, constant_values=-99))
+    at = ranked.argmax(-1)[..., None]
+    want = np.take_along_axis(windows(np.pad(numbers, edges)), at, -1)[..., 0]
+    np.testing.assert_array_equal(places, want)
+    np.testing.assert_array_equal(y, x.reshape(-1)[_plain(want, columns, x.shape)])
+
+
+def _plain(places: Array, columns: int, shape: Sequence[int]) -> Array:
+    """Places in row order."""
+    if not columns:
+        return places
+    n, c, w, h = np.unravel_index(places, (*shape[:2], shape[3], shape[2]))
+    return np.ravel_multi_index((n, c, h, w), tuple(shape))
+
+
+def test_places_in_windows_of_ever_so_many_elements() -> None:
+    it = node("MaxPool", "x", "y places", kernel_shape=[5000, 3])
+    x = np.zeros((1, 1, 5002, 4), np.float32)
+    x[0, 0, 3001, 1] = 1
+    y, places = session([it], {"x": (x.dtype, x.shape)}, "y places").run(None, {"x": x})
+    assert (y == 1).all()
+    assert (places == 3001 * 4 + 1).all()
+
+
+@pytest.mark.parametrize("free", [False, True])
+def test_an_image_of_one_pixel_becomes_a_scalar(free: bool) -> None:
+    conv = node("Conv", "x w", "c")
+    flat = node("Squeeze", "c axes", "y")
+    shape = ("n", 4, "h", "w") if free else (1, 4, 3, 3)
+    weights = np.ones((1, 4, 3, 3), np.float32)
+    s = session([conv, flat], {"x": (np.float32, shape)}, w=weights, axes=np.arange(4))
+    (y,) = s.run(None, {"x": weights})
+    assert y.shape == ()
+    assert y == 36
+
+
 REGIONS: Array = np.array(
     [[0, 0, 7, 5], [1.2, 0.4, 3.9, 4.6], [2, 2, 2.5, 2.5], [5, 5, 1, 1], [-3, -2, 9, 8]], np.float32
 )

@@ -66,6 +66,11 @@ def reshape(ctx: Context, node: Node, x: Value, shape: Value | None = None) -> V
             # that both shapes hold as many elements becomes a guard
             rest = floordiv(graph.product(own), others)
         wanted[k] = rest
+    if not node.integer("allowzero", 0) and graph.product(tuple(wanted)) != graph.product(own):
+        # where data give 0, an extent of the tensor is copied
+        may_be_0 = [n for n in wanted if ctx.decides(n) and not at_least(n, 1)]
+        if may_be_0:
+            raise ctx.free(may_be_0, "its shape")
     return ctx.reshape(x, wanted)
 
 

@@ -6,7 +6,9 @@ Padding becomes `graph.Pad` in front, of those elements that a window reaches.
 from __future__ import annotations
 
 import itertools
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial, reduce
 from math import prod
 from typing import Any
 
@@ -27,7 +29,9 @@ from minicc.ir.core import Array, Literal, Value
 from minicc.ir.graph.shapes import Shape, differ, product, show
 from minicc.ir.types import I64, static_shape
 
-_MOST_TAPS = 4096  # elements of a window of which the places are compared one after the other
+_TAPS = 9  # of which the maxima are compared one after the other
+
+Places = tuple[Value, Value]  # maxima, and where in the whole tensor they stand
 
 
 @dataclass(frozen=True, slots=True)
@@ -238,27 +242,51 @@ def _places(ctx: Context, x: Value, frame: Frame, columns: bool) -> Value:
     padded_x = padded(ctx, x, frame.low, frame.reached, lowest)
     index = padded(ctx, index, frame.low, frame.reached, Literal(np.int64(-1)))
     counts = window_counts(padded_x, frame)
-    if prod(static_shape(frame.size)) > _MOST_TAPS:
-        text = f"places in windows of more than {_MOST_TAPS} elements"
-        raise ctx.unsupported(text, "leave the second output out")
-    best: Value | None = None
-    at: Value | None = None
-    for tap in itertools.product(*map(range, static_shape(frame.size))):
-        ranges: dict[int, Range] = {}
-        per_axis = zip(tap, frame.dilations, frame.strides, counts, strict=True)
-        for k, (t, d, s, n) in enumerate(per_axis):
-            ranges[k + 2] = (t * d, t * d + (n - 1) * s + 1, s)
-        value, where = cut(ctx, padded_x, ranges), cut(ctx, index, ranges)
-        if best is None or at is None:
-            best, at = value, where
-            continue
-        # an element that is no padding goes before padding, also where both are the lowest
-        more = ctx.emit(graph.Lt, best, value)
-        first = ctx.emit(graph.Lt, at, ctx.scalar(0, at))
-        best = ctx.emit(graph.Max, best, value)
-        at = ctx.emit(graph.Select, ctx.emit(graph.Or, more, first), where, at)
-    assert at is not None
-    return at
+    found, spatial = (padded_x, index), range(len(counts))
+    if prod(static_shape(frame.size)) <= _TAPS:
+        return _firsts(ctx, found, spatial, frame, counts)[1]
+    # the last axis goes first, so that of several maxima the first in row order is left
+    for k in reversed(spatial):
+        found = _firsts(ctx, found, [k], frame, counts)
+    return found[1]
+
+
+def _firsts(
+    ctx: Context, found: Places, along: Sequence[int], frame: Frame, counts: Sequence[Dim]
+) -> Places:
+    """The first maximum of each of so many windows along spatial axes, and where it stands.
+
+    Long windows are made of overlapping shorter ones, as of two maxima the first one counts.
+    """
+    ways: list[list[tuple[int, Range]]] = []
+    for k in along:
+        axis, apart, step = k + 2, frame.dilations[k], frame.strides[k]
+        size, taken = static_shape(frame.size)[k], 1
+        while size > taken * _TAPS:
+            shift, extent = taken * apart, found[0].type.shape[axis]
+            near, far = (0, extent - shift, 1), (shift, extent, 1)
+            found = _first(ctx, _part(ctx, found, [(axis, near)]), _part(ctx, found, [(axis, far)]))
+            taken *= 2
+        starts = [apart * tap for tap in (*range(0, size - taken, taken), size - taken)]
+        last = (counts[k] - 1) * step + 1
+        ways.append([(axis, (start, start + last, step)) for start in starts])
+    return reduce(
+        partial(_first, ctx), (_part(ctx, found, way) for way in itertools.product(*ways))
+    )
+
+
+def _part(ctx: Context, found: Places, ranges: Iterable[tuple[int, Range]]) -> Places:
+    value, at = (cut(ctx, v, dict(ranges)) for v in found)
+    return value, at
+
+
+def _first(ctx: Context, one: Places, other: Places) -> Places:
+    """The greater of two, element for element, the first of equals, and where it stands."""
+    (best, at), (value, where) = one, other
+    # an element that is no padding goes before padding, also where both are the lowest
+    padding = ctx.emit(graph.Lt, at, ctx.scalar(0, at))
+    later = ctx.emit(graph.Or, ctx.emit(graph.Lt, best, value), padding)
+    return ctx.emit(graph.Max, best, value), ctx.emit(graph.Select, later, where, at)
 
 
 def window_counts(x: Value, frame: Frame) -> list[Any]:

@@ -94,7 +94,7 @@ def _channel_axes(op: graph.Reshape | graph.Transpose, axes: int) -> int:
         return int(op.perm[0] == 0 and 1 <= op.perm[1] <= axes)
     if before[: 1 + axes] == after[: 1 + axes] and len(after) > 1 + axes:
         return axes  # spatial axes are parted or joined
-    kept = before[0] == after[:1][0] and before[1 + axes :] == after[len(after) - spatial :]
+    kept = before[:1] == after[:1] and before[1 + axes :] == after[len(after) - spatial :]
     return max(0, len(after) - 1 - spatial) if after and spatial and kept else 0
 
 
