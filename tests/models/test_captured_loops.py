@@ -382,6 +382,87 @@ def test_the_round_that_fails_is_told_of() -> None:
         minicc.jit(narrow)(np.ones(4, np.int8))
 
 
+def reads_only(x: Any, i: Any) -> Any:
+    for _ in range(50):
+        y = x[i]  # noqa: F841
+    return x + 1
+
+
+def reads_in_one_round(x: Any, i: Any) -> Any:
+    for k in range(500):
+        y = x[i - k] * 2
+        z = y + 1  # noqa: F841
+    return x + 1
+
+
+def reads_and_sums(x: Any, i: Any) -> Any:
+    s = np.zeros(500)
+    for k in range(500):
+        x[i]
+        y = x[i]  # noqa: F841
+        s[k] = x[k % 3]
+    return s
+
+
+def reads_on_a_side(x: Any, i: Any) -> Any:
+    s = 0.0
+    for k in range(500):
+        if x[k % 3] > 2:
+            y = x[i]  # noqa: F841
+        s += x[k % 3]
+    return s
+
+
+def writes_to_what_nobody_reads(x: Any, i: Any) -> Any:
+    s = x.copy()
+    for _ in range(50):
+        s[i] = 3
+    return x + 1
+
+
+def reads_in_loops_within(x: Any, i: Any) -> Any:
+    n = x[0] * 0
+    while n < 5:
+        for _ in range(300):
+            y = x[i]  # noqa: F841
+        n = n + 1
+    return n
+
+
+def reads_while(x: Any, i: Any) -> Any:
+    for _ in range(300):
+        n = x[0] * 0
+        while n < 5:
+            y = x[i]  # noqa: F841
+            n = n + 1
+    return n
+
+
+@pytest.mark.parametrize(
+    "f",
+    [
+        reads_only,
+        reads_in_one_round,
+        reads_and_sums,
+        pytest.param(
+            reads_on_a_side,
+            marks=pytest.mark.filterwarnings("ignore::minicc.errors.PerformanceWarning"),
+        ),
+        writes_to_what_nobody_reads,
+        reads_in_loops_within,
+        reads_while,
+    ],
+)
+def test_an_index_out_of_bounds_is_told_of_though_nothing_uses_the_elements(f: Any) -> None:
+    x = np.arange(1.0, 5)
+    g = minicc.jit(f)
+    if f is not reads_in_one_round:
+        same(f(x, np.int64(1)), g(x, np.int64(1)))
+    for bad in (np.int64(500), np.array([1, 500])):
+        with pytest.raises(IndexError, match="index 500 is out of bounds for axis 0 with size 4"):
+            g(x, bad)
+
+
 def test_an_index_that_an_array_does_not_hold_is_not_stored_as_another() -> None:
     def f(x: Any) -> Any:
         for k in range(120, 140):

@@ -210,7 +210,7 @@ class Capture:
         except Unlike as error:
             self._fail(str(error))
             self.turns = isinstance(error, Turned)
-        self._ops = recorder.leave(self._outer)
+        self._ops, self._unsure = recorder.leave(self._outer)
         recorder.loops.pop()
         self._now = now
         if not (new or names) and not self.why:
@@ -377,17 +377,18 @@ class Capture:
             content = box.held()
             if content is not None and content in inner and content not in known:
                 known.add(content)
-                if not symbols_of(content).isdisjoint((self.number, *self._data)):
-                    box.hold(self._gone(), box.version)
-                else:
+                if self._is_alike(content):
                     states.append(self._last(content))
-        self.why = self.why_slow(states)
+                else:
+                    box.hold(self._gone(), box.version)
+        self.why = self.why_slow(states) or self._keep_unsure(states)
         if self.why:
             return False
         self._restore()
         results = emit_loop(self.recorder, self.number, self.count, self._ops, states, self._data)
         if results is None:
             return False
+        self.recorder.may_fail(results[v] for v in self._failing(states))
         boxes = [weakref.ref(w.box) for w in self._written.values()]
         arrays = [n for n, c in self._carried.items() if isinstance(c, CarriedArray)]
         for around in self.recorder.loops[-1:]:
@@ -402,6 +403,34 @@ class Capture:
         if self.choices.is_heavy(live(self._ops, [s.after for s in states])):
             return "a side of a branch is much work, and would be done in each round"
         return ""
+
+    def _keep_unsure(self, states: list[State]) -> str:
+        """Have each round leave what may fail, though nothing is made of it; why it can't."""
+        for v in self._unneeded(states):
+            if self.choices.ways:
+                return "a side of a branch may fail, and nothing is made of it"
+            if not self._is_alike(v):
+                return "what may fail in a round has a shape of its own there"
+            states.append(self._last(v))
+        return ""
+
+    def _unneeded(self, states: Sequence[State]) -> list[Value]:
+        """What may fail in a round and no state is made of."""
+        if not self._unsure:
+            return []
+        afters = [s.after for s in states]
+        left = self._unsure.difference(afters, *[op.operands for op in live(self._ops, afters)])
+        return [v for op in self._ops for v in op.results if v in left]
+
+    def _is_alike(self, content: Value) -> bool:
+        """Whether a value has the same shape in all rounds."""
+        return symbols_of(content).isdisjoint((self.number, *self._data))
+
+    def _failing(self, states: Sequence[State]) -> list[Value]:
+        """What rounds leave that may fail in one."""
+        left = [s.after for s in states] if self._unsure else []
+        made = [(v, live(self._ops, [v])) for v in left]
+        return [v for v, ops in made if any(not self._unsure.isdisjoint(o.results) for o in ops)]
 
     def _gone(self) -> Gone:
         return Gone(WrittenOut(self, "what its last round made is used after it"))

@@ -13,7 +13,7 @@ import linecache
 import os
 import sys
 import weakref
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from types import FrameType
 from typing import Any, NoReturn
 
@@ -155,15 +155,16 @@ class Recorder:
 
     def enter(self) -> Any:
         """Record the body of a loop from now on; what `leave` takes to go on after it."""
-        before = self._builder, self._lifted, self._made
+        before = self._builder, self._lifted, self._made, self._unsure
         self._builder, self._lifted, self._made = Builder(()), dict(self._lifted), {}
+        self._unsure = set()
         return before
 
-    def leave(self, before: Any) -> list[Op]:
-        """The ops that were recorded since `enter`."""
-        ops = self._builder.ops
-        self._builder, self._lifted, self._made = before
-        return ops
+    def leave(self, before: Any) -> tuple[list[Op], set[Value]]:
+        """The ops that were recorded since `enter`, and the values of them that may fail."""
+        found = self._builder.ops, self._unsure
+        self._builder, self._lifted, self._made, self._unsure = before
+        return found
 
     def tell(self, where: str, became: str) -> None:
         """Remember what became of a loop, for people."""
@@ -257,9 +258,12 @@ class Recorder:
     def emit_unsure(self, cls: type[Op], *args: Any, **attrs: Any) -> Value:
         """`emit` for what fails where an index is out of bounds, also if its result is unused."""
         value = self.emit(cls, *args, **attrs)
-        if self._made is None:
-            self._unsure.add(value)
+        self.may_fail([value])
         return value
+
+    def may_fail(self, values: Iterable[Value]) -> None:
+        """Note values whose computation may fail, also if nothing is made of them."""
+        self._unsure.update(values)
 
     def computed(self, wanted: Sequence[Value]) -> list[Value]:
         """What the segment's ops are to give, in the order in which they do.
@@ -275,9 +279,8 @@ class Recorder:
             return []
         needed, alone = set(wanted), []
         for op in reversed(self.ops):
-            if needed.isdisjoint(op.results):
-                alone += (found := [v for v in op.results if v in self._unsure])
-                needed.update(found)
+            alone += (found := [v for v in op.results if v in self._unsure and v not in needed])
+            needed.update(found)
             if not needed.isdisjoint(op.results):
                 needed.update(op.operands)
         return alone

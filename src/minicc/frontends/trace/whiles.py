@@ -135,7 +135,14 @@ class WhileCapture(Capture):
         nothing = State(recorder.scalar(0, I64), self._rounds.arg, self._rounds.after)
         go = self._goes_on(first)
         going = State(go, Value(go.type), self._more)
-        *made_of, rounds, goes = self._emitted(go, [*self.states, nothing, going])
+        states = [*self.states, nothing, going]
+        if not self.choices.ways:
+            unneeded = filter(self._is_alike, self._unneeded(states))
+            states += [self._last(v) for v in unneeded]
+        made_of = self._emitted(go, states)
+        failing = {*self._failing(states)}
+        recorder.may_fail(v for s, v in zip(states, made_of, strict=True) if s.after in failing)
+        made_of, (rounds, goes, *_) = made_of[: len(self.states)], made_of[len(self.states) :]
         for w, value in zip(self._written.values(), made_of, strict=False):
             w.box.hold(value, self._roots[id(w.box)][2] + 1)
         results = self._by_value(made_of)
