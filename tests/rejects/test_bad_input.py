@@ -393,7 +393,7 @@ def test_models(name: str) -> None:
     [
         ("run m.onnx --input x=i8[4]=300", 1, "MC0152 error: --input 'x=i8[4]=300': "),
         ("run m.onnx --thread 3", 2, "No such option '--thread'. Did you mean '--threads'?"),
-        ("verify m.onnx --stage fuze", 2, "no stage is called 'fuze'. Did you mean 'fuse'?"),
+        ("verify m.onnx --stage fuze", 2, "no stage is called 'fuze'; did you mean fuse?"),
         ("verify m.onnx --input x=f64[4]=1", 1, "MC0140 error: the input 'x' is float64"),
         ("rum m.onnx", 2, "No such command 'rum'"),
         ("opt a.mcc --passes simplify", 1, "MC0110 error: "),

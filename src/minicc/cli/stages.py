@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable
 
 import click
 
 from minicc.compiler import stage_names
+from minicc.errors import did_you_mean
 
 Check = Callable[[click.Context, click.Parameter, str | None], str | None]
 
@@ -18,11 +18,8 @@ def stage_or(*words: str) -> Check:
     def check(ctx: click.Context, param: click.Parameter, value: str | None) -> str | None:
         names = [*stage_names(), *words]
         if value is not None and value not in names:
-            near = difflib.get_close_matches(value, names, 3)
-            meant = f" Did you mean {' or '.join(map(repr, near))}?" if near else ""
-            raise click.BadParameter(
-                f"no stage is called {value!r}.{meant} (stages: {', '.join(names)})", ctx, param
-            )
+            hint = f"{did_you_mean(value, names, most=3)} stages: {', '.join(names)}".lstrip()
+            raise click.BadParameter(f"no stage is called {value!r}; {hint}", ctx, param)
         return value
 
     return check
