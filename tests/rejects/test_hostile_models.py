@@ -631,3 +631,15 @@ def test_an_output_of_no_elements_that_sizes_make_too_large_for_numpy() -> None:
         session.run(None, X)
     (y,) = session.run(None, {"x": np.zeros(0, np.float32)})
     assert y.shape == (0, 0, 0)
+
+
+def test_a_sequence_in_place_of_the_ends_of_a_slice() -> None:
+    """What was inserted into is no sequence, which the host finds when it runs."""
+    nodes = [
+        helper.make_node("Shape", ["x"], ["n"]),
+        helper.make_node("SequenceInsert", ["n", "n"], ["starts"]),
+        helper.make_node("Slice", ["x", "starts", "n"], ["y"], "it"),
+    ]
+    said = refusal(model_of(*nodes))
+    assert said.startswith("MC0159 error: Slice of what is no tensor of numbers")
+    assert "at: it" in said

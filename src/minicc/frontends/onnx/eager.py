@@ -145,8 +145,9 @@ def run_node(op: graph.Host, args: Sequence[Any]) -> tuple[Any, ...]:
     given: dict[int, Any] = {**found.texts, **dict(zip(op.places, args, strict=True))}
     arrays = [v for v in given.values() if isinstance(v, np.ndarray | np.generic)]
     numbers = sum(from_numpy(v.dtype) is not None for v in arrays) == len(given)
+    tensors = len(arrays) == len(given) and all(v.dtype.kind in _TENSORS for v in arrays)
     values: Sequence[Any]
-    if node.op in MOVING and not numbers and all(v.dtype.kind in _TENSORS for v in arrays):
+    if node.op in MOVING and not numbers and tensors:
         values = _moved(found, {f"input{k}": np.asarray(v) for k, v in given.items()})
     elif node.op in HOST and (
         gives_texts(node) or node.op in WHERE or not (numbers and node.op in OPERATORS)
