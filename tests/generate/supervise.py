@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import queue
 import resource
@@ -33,6 +34,7 @@ class _Worker:
             stderr=subprocess.DEVNULL,
             preexec_fn=limit,
         )
+        self._before = 0
         self.lines: queue.Queue[dict[str, Any] | None] = queue.Queue()
         threading.Thread(target=self._read, daemon=True).start()
 
@@ -47,13 +49,22 @@ class _Worker:
         self.process.kill()
         return self.process.wait()
 
-    def peak(self) -> int:
-        """The most memory that it has had, in bytes; 0 where the system does not say."""
+    def begin(self) -> None:
+        """Begin to count the memory that a case takes, which is what earlier ones do not hold."""
+        with contextlib.suppress(OSError):
+            Path(f"/proc/{self.process.pid}/clear_refs").write_text("5", encoding="ascii")
+        self._before = self._memory("VmRSS")
+
+    def taken(self) -> int:
+        """The most memory that the case took, in bytes; 0 where the system does not say."""
+        return self._memory("VmHWM") - self._before
+
+    def _memory(self, name: str) -> int:
         try:
             status = Path(f"/proc/{self.process.pid}/status").read_text(encoding="ascii")
         except OSError:
             return 0
-        found = [line.split()[1] for line in status.splitlines() if line.startswith("VmHWM")]
+        found = [line.split()[1] for line in status.splitlines() if line.startswith(name)]
         return int(found[0]) << 10 if found else 0
 
 
@@ -117,10 +128,12 @@ def _turn(kind: str, score: _Score, folder: Path, end: float) -> None:
             current, patience = line["seed"], SECONDS[kind]
             if "found" in line:
                 found = list(line["found"])
-                peak = worker.peak()
-                if kind == "hostile" and peak > BYTES:
-                    found.append(f"{peak >> 20} MiB of memory")
+                taken = worker.taken()
+                if kind == "hostile" and taken > BYTES:
+                    found.append(f"{taken >> 20} MiB of memory")
                 score.done(kind, current, found)
                 current, judged = None, judged + 1
+            else:
+                worker.begin()
     finally:
         worker.end()
