@@ -56,6 +56,7 @@ from minicc.partition import host_ops
 from minicc.runtime.saved import Compilation
 from minicc.specialised import LOGGER, NUMBERS_ALONE, Call, Known, Specialisation
 
+_NO_VALUE = "MC0181"  # an argument is neither an array nor a value
 _OUTSIDE = "MC0158"  # an index that data gave is out of bounds
 _OVERLAP = "MC0248"  # an argument is written to that shares memory with another
 _UNLIKE = "MC0142"  # a program is not for the sizes of its inputs
@@ -126,8 +127,11 @@ class Jitted:
         except Within:
             pass
         except (UserError, UnsupportedError) as error:
-            if error.code not in (_OUTSIDE, _OVERLAP):
+            if error.code not in (_NO_VALUE, _OUTSIDE, _OVERLAP):
                 raise
+            if error.code == _NO_VALUE and error.message not in self._reasons:
+                self._reasons.append(error.message)
+                self._tell_plain(f"{error.message}; {error.hint}", 3)
             self._parameters.overlaps |= error.code == _OVERLAP
         # nothing is written yet; and where NumPy raises, it is with its own words
         return self.__wrapped__(*args, **kwargs)
@@ -258,9 +262,12 @@ class Jitted:
         """Have NumPy run the function for such arguments from now on, and say so."""
         found = Specialisation(Tree(), call.given.bare())
         found.plain = f"{', '.join(error.where)}: {error.message}"
-        text = f"{self._name()} is run by NumPy, not compiled: {found.plain}"
-        warnings.warn(text, PerformanceWarning, stacklevel=5)
+        self._tell_plain(found.plain, 7)
         return found
+
+    def _tell_plain(self, why: str, depth: int) -> None:
+        text = f"{self._name()} is run by NumPy, not compiled: {why}"
+        warnings.warn(text, PerformanceWarning, stacklevel=depth)
 
     def _straight(self, found: Specialisation, call: Call) -> Any:
         assert found.traced is not None

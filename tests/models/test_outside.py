@@ -5,6 +5,7 @@ import contextlib
 import copy
 import dataclasses
 import datetime
+import decimal
 import io
 import itertools
 import logging
@@ -22,7 +23,6 @@ import numpy as np
 import pytest
 
 import minicc
-from minicc.errors import UserError
 
 X = np.arange(1.0, 4.0)
 
@@ -151,11 +151,51 @@ def test_effects_on_objects_happen_at_each_call() -> None:
         assert layer.calls == k + 1
 
 
+@pytest.mark.filterwarnings("ignore:the matrix subclass")
 @pytest.mark.parametrize("captured", [X.reshape(3, 1), np.ma.array([1.0, 2.0], mask=[False, True])])
-def test_matrices_and_masked_arrays_are_refused(captured: Any) -> None:
+def test_captured_matrices_and_masked_arrays_are_left_to_numpy(captured: Any) -> None:
     captured = captured.view(np.matrix) if type(captured) is np.ndarray else captured
-    with pytest.raises(UserError, match="MC0181"):
-        minicc.jit(lambda x: captured * x)(X)
+
+    def f(x: Any) -> Any:
+        return captured * x
+
+    x = X[: captured.size] if np.ma.isMaskedArray(captured) else X
+    g = minicc.jit(f)
+    with pytest.warns(
+        minicc.PerformanceWarning, match=r"`captured` .* is a (matrix|Masked)"
+    ) as told:
+        got = g(x)
+    assert told[0].filename == __file__
+    assert type(got) is type(f(x))
+    assert repr(got) == repr(f(x))
+
+
+@pytest.mark.filterwarnings("ignore:the matrix subclass")
+@pytest.mark.parametrize(
+    ("f", "given", "why"),
+    [
+        (lambda a: a * 2, np.ma.array([1.0, 2.0], mask=[False, True]), "a is a masked array"),
+        (lambda a: a * a, np.eye(2).view(np.matrix), "a is a matrix"),
+        (lambda a: a[0] * 2, collections.deque([X]), "a is a collections.deque"),
+        (lambda a: a["x"] * 2, collections.OrderedDict(x=X), "a is a collections.OrderedDict"),
+        (lambda a: X * len(a), {1, 2}, "a is a builtins.set"),
+        (lambda a: X * float(a), decimal.Decimal("1.5"), "a is a decimal.Decimal"),
+        (lambda a: a(X), np.poly1d([1, 2]), "a is a numpy.poly1d"),
+        (lambda a: a * 2, np.array([1, 2.5], object), "no element type stores NumPy's object"),
+        (lambda a: np.frombuffer(a, np.uint8) + 1, bytearray(b"abc"), "a is a builtins.bytearray"),
+    ],
+)
+def test_arguments_that_are_no_values_are_left_to_numpy(f: Any, given: Any, why: str) -> None:
+    g = minicc.jit(f)
+    with pytest.warns(minicc.PerformanceWarning, match=why) as told:
+        got = g(given)
+    assert told[0].filename == __file__
+    assert type(got) is type(f(given))
+    assert repr(got) == repr(f(given))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", minicc.PerformanceWarning)
+        assert repr(g(given)) == repr(got)  # it is told once
+    assert np.array_equal(minicc.jit(lambda x: x * 2)(X), X * 2)
 
 
 def test_others_see_what_a_call_says_each_time() -> None:

@@ -224,11 +224,11 @@ GIVEN: dict[str, tuple[Callable[[], Any], str]] = {
         "MC0148 error: <lambda>(a): too many positional arguments",
     ),
     "a masked argument": (
-        lambda: minicc.jit(lambda a: a + 1)(np.ma.masked_array(X, X < 0)),
+        lambda: minicc.jit(lambda a: a + 1).lower(np.ma.masked_array(X, X < 0)),
         "MC0181 error: a is a masked array\n  hint: pass x.filled(value)",
     ),
     "a matrix": (
-        lambda: minicc.jit(lambda a: a * a)(np.eye(2).view(np.matrix)),
+        lambda: minicc.jit(lambda a: a * a).lower(np.eye(2).view(np.matrix)),
         "MC0181 error: a is a matrix, whose * is another\n  hint: pass numpy.asarray(x)",
     ),
 }

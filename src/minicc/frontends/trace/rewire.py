@@ -137,7 +137,8 @@ class Rewirer:
             return self.array(x, name)
         if isinstance(x, np.ma.MaskedArray | np.matrix):
             what = f"`{name}` from outside of the function is a {type(x).__name__}"
-            self.recorder.wrong("MC0181", what, "use its data: numpy.asarray(x), x.filled(value)")
+            hint = "use its data: numpy.asarray(x), x.filled(value)"
+            self.recorder.refuse("MC0245", what, hint)
         if isinstance(x, types.FunctionType):
             return self._around(x) if is_library(x.__code__.co_filename) else self.function(x)
         if isinstance(x, types.MethodType):

@@ -226,7 +226,10 @@ def _argument(
     if not isinstance(leaf, (np.ndarray, np.generic)):
         return rewirer.value(leaf, path)
     if from_numpy(leaf.dtype) is None and (recorder.path is None or leaf.dtype.hasobject):
-        raise UserError("MC0181", f"argument {path}: no element type stores NumPy's {leaf.dtype}")
+        text = f"argument {path}: no element type stores NumPy's {leaf.dtype}"
+        if recorder.path is not None:
+            recorder.refuse("MC0245", text)
+        raise UserError("MC0181", text)
     value = Value(type_of(leaf), path)
     if recorder.rounds.sizes:
         shape = recorder.rounds.sizes.shapes[len(recorder.inputs)]
