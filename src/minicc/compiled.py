@@ -262,7 +262,7 @@ class _Building:
 
     def _native(self, function: Function, settled: Settling) -> Native:
         options, seconds = self.options, self.seconds
-        machine, fast = options.machine, options.math == "fast"
+        machine, flushed = options.machine, options.flushed
         store = store_of(options, machine)
         prepare(machine, runtime_code(), store)
         module = self.plan.module if self.plan.whole else Module("graph", [function])
@@ -283,6 +283,6 @@ class _Building:
         self.programs.append(program)
         began = time.perf_counter()
         settled.begin(program)  # if that was not done before
-        native = _BACKEND(program, machine, fast, runtime_code(), store, settled.finish)
+        native = _BACKEND(program, machine, flushed, runtime_code(), store, settled.finish)
         seconds["llvm"] += time.perf_counter() - began
         return native._replace(layout=_as_declared(native.layout, function))

@@ -107,6 +107,8 @@ class Jitted:
     def __init__(self, f: Callable[..., Any], options: Options) -> None:
         self.__wrapped__ = f
         functools.update_wrapper(self, f)
+        if options.keep_denormals is None:
+            options = options.replace(keep_denormals=True)
         self.options = options
         self._parameters = Parameters(f)
         self._known = Known()

@@ -28,6 +28,7 @@ from minicc.limits import Limits
 from minicc.target import MACHINES, Target, usable_cores, usable_memory
 
 Math = Literal["fast", "strict"]
+Flushed = Literal["nothing", "results", "all"]  # which denormal numbers count as 0
 
 MOST_THREADS = 256
 
@@ -35,7 +36,10 @@ MOST_THREADS = 256
 class Options:
     """An immutable set of knobs; what is not given comes from the environment, then a default.
 
-    `math`: "fast" may reassociate and approximate within stated bounds, "strict" may not.
+    `math`: "fast" may reassociate and approximate within stated bounds, and its denormal results
+    are 0; "strict" may not. `keep_denormals`: whether fast mathematics takes denormal operands for
+    what they are, so that they compare as in NumPy, and not for 0, which no processor is slow with;
+    None for what is usual: functions do, models don't.
     `threads`: threads that share one run at most, the caller's among them. `spin`: whether a thread
     with nothing to do spins for a millisecond (0.1 amid a run) before it sleeps; ONNX Runtime's
     `allow_spinning`. `target`: a named target, or
@@ -52,11 +56,12 @@ class Options:
     """
 
     __slots__ = (
-        "cache_bytes", "cache_dir", "fuse", "limits", "math", "memory_limit", "no_fuse",
-        "schedules", "sizes", "skip", "spin", "target", "threads",
+        "cache_bytes", "cache_dir", "fuse", "keep_denormals", "limits", "math", "memory_limit",
+        "no_fuse", "schedules", "sizes", "skip", "spin", "target", "threads",
     )  # fmt: skip
 
     math: Math
+    keep_denormals: bool | None
     threads: int
     spin: bool
     target: str | None
@@ -74,6 +79,7 @@ class Options:
         self,
         *,
         math: str | None = None,
+        keep_denormals: bool | None = None,
         threads: int | None = None,
         spin: bool | None = None,
         target: str | None = None,
@@ -93,6 +99,9 @@ class Options:
             problems.add(_unknown(name, self.__slots__))
         values = {
             "math": _choice(problems, "math", math, ("fast", "strict")) or "fast",
+            "keep_denormals": None
+            if keep_denormals is None
+            else _switch(problems, "keep_denormals", keep_denormals),
             "threads": _count(problems, "threads", threads, MOST_THREADS),
             "spin": _switch(problems, "spin", spin),
             "target": _choice(problems, "target", target, tuple(MACHINES)),
@@ -126,6 +135,13 @@ class Options:
         except RuntimeError as error:
             hint = "name a target to look at its code without running it"
             raise UnsupportedError("MC0201", str(error), hint=hint) from error
+
+    @property
+    def flushed(self) -> Flushed:
+        """Which denormal numbers count as 0."""
+        if self.math == "strict":
+            return "nothing"
+        return "results" if self.keep_denormals else "all"
 
     def replace(self, **changes: Any) -> Options:
         """The same options with some changed; they are checked as in the constructor."""

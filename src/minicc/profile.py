@@ -65,7 +65,7 @@ class Launches:
         self._mode = ctypes.CFUNCTYPE(ctypes.c_uint32, *[ctypes.c_uint32] * 2)(
             self._library["mode"]
         )
-        self._flush = FLUSH if options.math == "fast" else 0
+        self._flush = FLUSH[options.flushed]
         self.outputs = self._kept[count : len(module.main.args)]
         pairs = list(zip(self._steps, _rounds(module.main.body, 1, numbers), strict=True))
         # what never runs has no memory that it may touch

@@ -62,7 +62,7 @@ def test_scalars_that_rounds_hand_on_are_on_the_stack() -> None:
     states = on_stack(module.main, inlined_kernels(module))
     allocated = {op.result for op in module.main.body.ops if isinstance(op, Alloc)}
     assert states == allocated
-    assert emit_main(module, False).count("= alloca") == len(states)
+    assert emit_main(module, "nothing").count("= alloca") == len(states)
     assert minicc.jit(check_sum)(data) == check_sum(data)
 
 

@@ -52,7 +52,7 @@ def test_products_of_few_columns(columns: int) -> None:
     """As many multiply-adds as registers, and not one for each power of two in what is left."""
     a, b = np.ones((64, 32), np.float32), np.ones((32, columns), np.float32)
     lowered = minicc.jit(lambda a, b: a @ b, target="avx2").lower(a, b)
-    texts = emit(lowered.at("program"), TARGETS["avx2"], False)
+    texts = emit(lowered.at("program"), TARGETS["avx2"], "nothing")
     used = {
         int(n) for text in texts.values() for n in re.findall(r"<(\d+) x float> @llvm.fma", text)
     }

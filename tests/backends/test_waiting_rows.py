@@ -28,7 +28,7 @@ def test_a_row_waits_until_it_is_multiplied(rows: int | str, target: str) -> Non
     graph = helper.make_graph([node], "test", [given], [result], [weights])
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
     module = import_model(model.SerializeToString())
-    texts = emit(lower(module, Options(target=target)), TARGETS[target], False)
+    texts = emit(lower(module, Options(target=target)), TARGETS[target], "nothing")
     loops = [
         block
         for text in texts.values()

@@ -348,7 +348,7 @@ def test_layers_name_every_stage_and_what_it_mirrors() -> None:
 def test_unknown_names_suggest_the_nearest() -> None:
     told = misuse("compile", MODEL, "--stop-after", "fusing")
     assert "no stage is called 'fusing'; did you mean fuse? stages: specialise, split" in told
-    assert "Did you mean 'changed'?" in misuse("compile", MODEL, "--print-after", "change")
+    assert "did you mean changed?" in misuse("compile", MODEL, "--print-after", "change")
     assert "'--threads'" in misuse("run", MODEL, "--thread", "2")
     assert "'compile'" in misuse("compil", MODEL)
 

@@ -37,7 +37,7 @@ def invoke(*args: str) -> Result:
 def objects(module: Module, options: Options) -> dict[str, bytes]:
     """The machine code of a graph module."""
     machine = options.machine
-    texts = emit(lower(module, options), machine, True)
+    texts = emit(lower(module, options), machine, "all")
     return {name: optimise(text, machine) for name, text in texts.items()}
 
 

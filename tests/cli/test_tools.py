@@ -127,7 +127,7 @@ def test_opt_refuses_what_does_not_fit(tmp_path: Path) -> None:
     dump = tmp_path / "dump"
     assert invoke("compile", MODEL, "--stop-after", "merge", "--dump", str(dump)).exit_code == 0
     file = str(sorted(dump.glob("*-merge.mcc"))[0])
-    assert "Did you mean 'fuse'" in misuse("opt", file, "--passes", "fuze")
+    assert "did you mean fuse" in misuse("opt", file, "--passes", "fuze")
     told = misuse("opt", file, "--passes", "fuse,simplify")
     assert "simplify takes a module of level graph, and it is of structured there" in told
     assert told.endswith("simplify is wanted before lower-to-structured")

@@ -101,7 +101,7 @@ def test_rows_of_an_image_may_lie_apart(sizes: tuple[int, ...]) -> None:
     for target in ("avx2", "avx512", "x86-64", "zen3"):
         options = Options(target=target, math="strict")
         made = lower(import_model(model.SerializeToString()), options)
-        assert emit(made, options.machine, False)
+        assert emit(made, options.machine, "nothing")
         if options.machine.runs_here():
             session = minicc.InferenceSession(model.SerializeToString(), options=options)
             (y,) = session.run(None, inputs)

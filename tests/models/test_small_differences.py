@@ -233,3 +233,25 @@ def test_an_index_out_of_bounds_is_told_where_nothing_uses_the_elements(f: Any) 
             except IndexError as error:
                 seen.append(str(error))
         assert seen[0] == seen[1]
+
+
+def small(x: Any) -> Any:
+    """What depends on denormal elements alone, and no result that is one."""
+    least = x.argmax(), x.nonzero()[0], np.sort(x).argmin()
+    return x > 0, x != 0, np.where(x == 0, -1, np.sign(x)), np.isclose(x, 0), *least
+
+
+@pytest.mark.parametrize("element", [np.float32, np.float64])
+def test_denormal_elements_are_no_zeros(element: Any) -> None:
+    x = np.array([0, 1, -1, 3, 0], element) * np.finfo(element).smallest_subnormal
+    for a, b in zip(minicc.jit(small)(x), small(x), strict=True):
+        np.testing.assert_array_equal(a, b, strict=True)
+    lost = minicc.jit(lambda x: x > 0, options=minicc.Options(keep_denormals=False))(x)
+    assert not lost.any()
+
+
+def test_denormal_results_are_zeros_in_fast_mathematics() -> None:
+    x = np.array([1e-20, 1], np.float32)
+    halves = [minicc.jit(lambda x: x * x * x[1], math=m)(x) for m in ("fast", "strict")]
+    assert halves[0].tolist() == [0, 1]
+    np.testing.assert_array_equal(halves[1], x * x * x[1])

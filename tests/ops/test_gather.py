@@ -213,7 +213,7 @@ def test_the_next_run_is_as_good_as_the_first(threads: int) -> None:
     program = lower(start, Options(math="strict"))
     machine = Options().machine
     image, layout = compile_program(
-        program, machine, False, runtime_code(), lambda *made: made[2]()
+        program, machine, "nothing", runtime_code(), lambda *made: made[2]()
     )
     executable = NativeExecutable(image, layout, threads)
     wrong = [inputs[0].copy(), *inputs[1:]]

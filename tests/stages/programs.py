@@ -80,7 +80,7 @@ def machine_code(
     program: Module, target: str, inputs: Sequence[Array], threads: int
 ) -> list[Array]:
     """What the machine code of a program gives, denormals kept as the interpreter keeps them."""
-    image, layout = compile_program(program, Target.named(target), False, team(), _kept)
+    image, layout = compile_program(program, Target.named(target), "nothing", team(), _kept)
     executable = NativeExecutable(image, layout, threads)
     if executable.threads > 1:  # also where there are fewer processors
         executable.threads = threads

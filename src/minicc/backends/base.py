@@ -10,7 +10,8 @@ from minicc.ir.arrays import Code
 
 if TYPE_CHECKING:
     from minicc.ir.core import Module
-    from minicc.target import Target
+    from minicc.options import Flushed
+from minicc.target import Target
 
 # (kind, text that determines the content, how to make it) -> content, kept between processes
 Store = Callable[[str, str, Callable[[], bytes]], bytes]
@@ -63,7 +64,7 @@ class Backend(Protocol):
         self,
         module: Module,
         target: Target,
-        flush_denormals: bool,
+        flushed: Flushed,
         runtime: RuntimeCode,
         store: Store,
         settled: Callable[[], None],

@@ -224,12 +224,12 @@ class Show:
     def _objects(self, module: Module, folder: Path) -> None:
         make_folder(folder)
         machine = self._options.machine
-        for name, code in emit(module, machine, self._options.math == "fast").items():
+        for name, code in emit(module, machine, self._options.flushed).items():
             write_beside(folder / f"{name}.o", optimise(code, machine))
 
     def _machine_text(self, module: Module, form: str) -> str:
         make = emit if form == "llvm" else assemble
-        texts = make(module, self._options.machine, self._options.math == "fast")
+        texts = make(module, self._options.machine, self._options.flushed)
         mark = _COMMENT[form]
         head = "".join(f"{mark} {line}\n" for line in record_of(emit_kernel.__module__).lines())
         return head + "\n".join(f"{mark} {name}\n{text}" for name, text in texts.items())

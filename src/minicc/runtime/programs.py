@@ -78,7 +78,14 @@ class Programs:
             target = options.machine
             machine = (target.name, target.cpu, target.features)
             fusion = (options.fuse, options.no_fuse)
-            decisive = (options.sizes, options.limits, options.schedules, options.skip, *fusion)
+            decisive = (
+                options.flushed,
+                options.sizes,
+                options.limits,
+                options.schedules,
+                options.skip,
+                *fusion,
+            )
             asked = repr((outputs, apart, *decisive))
             self._parts = (made_by(), *machine, options.math, digest, asked)
 

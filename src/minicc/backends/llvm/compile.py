@@ -20,13 +20,14 @@ from minicc.backends.llvm.optimize import assembly, optimise, optimise_whole
 from minicc.backends.llvm.program import emit_main, inlined_kernels, layout_of
 from minicc.backends.llvm.templates import FUNCTION, Template, templates_of
 from minicc.ir.core import Function, Module, Op, walk
+from minicc.options import Flushed
 from minicc.target import Target
 
 
-def emit(module: Module, target: Target, flush_denormals: bool) -> dict[str, str]:
+def emit(module: Module, target: Target, flushed: Flushed) -> dict[str, str]:
     """LLVM IR text of `main` and of each kernel, by name."""
     kernels = {f.name: emit_kernel(f, target) for f in _kernels(module)}
-    return {"main": emit_main(module, flush_denormals), **kernels}
+    return {"main": emit_main(module, flushed), **kernels}
 
 
 def _kernels(module: Module) -> list[Function]:
@@ -45,7 +46,7 @@ def kernel_templates(module: Module, target: Target) -> Iterator[Template]:
 def compile_program(
     module: Module,
     target: Target,
-    flush_denormals: bool,
+    flushed: Flushed,
     runtime: RuntimeCode,
     store: Store,
     settled: Callable[[], None] = lambda: None,
@@ -56,7 +57,7 @@ def compile_program(
     """
     inlined = inlined_kernels(module)
     within = [emit_kernel(f, target) for f in _kernels(module) if f.name in inlined]
-    main = Template(emit_main(module, flush_denormals), within=tuple(within))
+    main = Template(emit_main(module, flushed), within=tuple(within))
     templates = chain([main], kernel_templates(module, target))
     objects = objects_of(templates, target, store)
     objects += prepare(target, runtime, store).result()
@@ -130,7 +131,7 @@ def _compiled(template: Template, target: Target, store: Store) -> list[Object]:
     ]
 
 
-def assemble(module: Module, target: Target, flush_denormals: bool) -> dict[str, str]:
+def assemble(module: Module, target: Target, flushed: Flushed) -> dict[str, str]:
     """Assembler text of each kernel and of `main`, by name."""
-    texts = emit(module, target, flush_denormals)
+    texts = emit(module, target, flushed)
     return {name: assembly(text, target) for name, text in texts.items()}

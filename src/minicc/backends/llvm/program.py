@@ -28,6 +28,7 @@ from minicc.ir.core import Function, Module, Op, Region, Value, walk
 from minicc.ir.kernel import scratch_of
 from minicc.ir.scan import largest_rounds
 from minicc.ir.types import BufferType
+from minicc.options import Flushed
 
 _WATCHED = 10_000_000  # points of a loop's rounds after which it asks whether to go on
 _MOST_ROUNDS = 1 << 16  # or rounds, where these are small
@@ -141,7 +142,7 @@ def _work(region: Region) -> Dim:
     return work
 
 
-def emit_main(module: Module, flush_denormals: bool) -> str:
+def emit_main(module: Module, flushed: Flushed) -> str:
     """The LLVM module of `main`, with the kernels and the team's services as external functions."""
     main = module.main
     kernels = {f.name: f for f in module.functions if f is not main}
@@ -165,7 +166,7 @@ def emit_main(module: Module, flush_denormals: bool) -> str:
         lines = [*_load_slot("watch", WATCH), *lines]
     if emitter.stubs:
         lines = [f"  %frame = alloca [{emitter.width} x i64], align 8", *lines, shares.BARRIER]
-    return _module(lines, list(emitter.stubs.values()), emitter.called, module, flush_denormals)
+    return _module(lines, list(emitter.stubs.values()), emitter.called, module, FLUSH[flushed])
 
 
 class _Main:
@@ -403,7 +404,7 @@ def _thread_scratch(arena: Dim, scratch: Dim, sizes: _Sizes) -> list[str]:
 
 
 def _module(
-    lines: list[str], functions: list[str], called: set[str], module: Module, flush: bool
+    lines: list[str], functions: list[str], called: set[str], module: Module, flush: int
 ) -> str:
     declarations = [
         "declare void @minicc_launch(ptr, ptr, ptr, i64, i64)",
@@ -425,7 +426,7 @@ def _module(
             "  %within = alloca i32",
             save_mode("%before"),
             "  %mode = load i32, ptr %before",
-            f"  %flushing = or i32 %mode, {FLUSH}",
+            f"  %flushing = or i32 %mode, {flush}",
             "  store i32 %flushing, ptr %within",
             set_mode("%within"),
         ]

@@ -7,10 +7,14 @@ linker.
 from __future__ import annotations
 
 import struct
+from collections.abc import Mapping
+
+from minicc.options import Flushed
 
 # ---- modes of floating point, which each thread has ---------------------------------------------
 
-FLUSH = 0x8040  # of the mode: denormal results and operands are zero
+# of the mode: which denormal numbers are 0
+FLUSH: Mapping[Flushed, int] = {"nothing": 0, "results": 0x8000, "all": 0x8040}
 DECLARE_MODE = """declare void @llvm.x86.sse.stmxcsr(ptr)
 declare void @llvm.x86.sse.ldmxcsr(ptr)"""
 
