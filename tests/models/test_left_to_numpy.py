@@ -1,5 +1,7 @@
 """Functions that are not traced, or would take too long, are run by NumPy, and say so."""
 
+import collections
+import dataclasses
 from collections.abc import Callable
 from typing import Any
 
@@ -120,3 +122,50 @@ def test_such_a_function_has_no_graph() -> None:
 
     with pytest.raises(minicc.UnsupportedError, match="MC0247"):
         minicc.jit(f).lower(np.ones(2))
+
+
+@dataclasses.dataclass
+class Pair:
+    """What many functions return."""
+
+    first: Any
+    second: Any
+
+
+X = np.arange(3.0)
+
+
+@pytest.mark.parametrize(
+    ("f", "why"),
+    [
+        (lambda x: Pair(x * 2, x + 1), r"returns a .*\.Pair \(result\)"),
+        (lambda x: {"a": collections.deque([x * 2])}, r"returns a collections\.deque \(result\["),
+        (lambda x: collections.OrderedDict(a=x * 2), r"returns a collections\.OrderedDict"),
+        (lambda x: {1, float(x[1])}, r"returns a builtins\.set"),
+        (lambda x: np.ma.masked_less(x, 1), r"np\.ma\.masked_less gives a MaskedArray"),
+        (lambda x: np.ma.masked_less(x, 1).sum(), r"np\.ma\.masked_less gives a MaskedArray"),
+        (lambda x: np.rec.array(x, [("a", float)]), r"gives a recarray"),
+    ],
+)
+def test_results_that_are_no_arrays(f: Callable[..., Any], why: str) -> None:
+    """They were refused, or lost what makes them more than arrays: a mask, names of fields."""
+    g = minicc.jit(f)
+    with pytest.warns(minicc.PerformanceWarning, match=why):
+        got = g(X)
+    for result in (got, g(X)):
+        assert type(result) is type(f(X))
+        assert repr(result) == repr(f(X))
+
+
+def test_a_mask_that_comes_on_a_known_path() -> None:
+    def masked(x: Any, least: Any) -> Any:
+        return np.ma.masked_less(x, least) if least > 0 else x
+
+    def f(x: Any, least: Any) -> Any:
+        return masked(x, least).min() * 2
+
+    g = minicc.jit(f)
+    assert g(X, np.array(0)) == 0
+    with pytest.warns(minicc.PerformanceWarning, match="gives a MaskedArray"):
+        assert g(X, np.array(1)) == 2
+    assert g(X, np.array(0)) == 0

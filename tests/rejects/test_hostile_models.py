@@ -643,3 +643,17 @@ def test_a_sequence_in_place_of_the_ends_of_a_slice() -> None:
     said = refusal(model_of(*nodes))
     assert said.startswith("MC0159 error: Slice of what is no tensor of numbers")
     assert "at: it" in said
+
+
+@pytest.mark.parametrize("count", [-1, 0, 2, 1 << 62])
+def test_a_scan_of_more_inputs_than_it_has(count: int) -> None:
+    body = helper.make_graph(
+        [helper.make_node("Neg", ["row"], ["out"])],
+        "body",
+        [helper.make_tensor_value_info("row", F, [])],
+        [helper.make_tensor_value_info("out", F, [])],
+    )
+    it = helper.make_node("Scan", ["x"], ["y"], "it", body=body, num_scan_inputs=count)
+    said = refusal(model_of(it))
+    assert f"its num_scan_inputs is {count}, and it has 1 input" in said
+    assert "at: it" in said

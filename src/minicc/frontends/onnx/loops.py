@@ -36,6 +36,7 @@ from minicc.ir import graph
 from minicc.ir.affine import Dim, symbol
 from minicc.ir.core import Value
 from minicc.ir.types import I64, OPAQUE
+from minicc.wording import counted
 
 Emit = Callable[[Context, Loop, Each], tuple[Value, ...]]
 _MOST_NODES = 512  # that a loop is written out to
@@ -221,6 +222,9 @@ def _scan(
 ) -> tuple[Value, ...]:
     """A Scan: its inputs are cut along any axis and either way, and so are its outputs stacked."""
     scanned = node.integer("num_scan_inputs", 1)
+    if not 1 <= scanned <= len(operands):
+        inputs = counted(len(operands), "input")
+        raise ctx.wrong(f"its num_scan_inputs is {scanned}, and it has {inputs}")
     n = len(operands) - scanned
     backwards = node.integers("scan_input_directions") or node.integers("directions")
     turned = node.integers("scan_output_directions")

@@ -11,6 +11,7 @@ import types
 from collections.abc import Callable
 from typing import Any
 
+from minicc.errors import UnsupportedError
 from minicc.frontends.trace.layouts import ROWS, spread, without_gaps
 from minicc.frontends.trace.numbers import Number, PythonType
 from minicc.frontends.trace.paths import Host
@@ -55,7 +56,10 @@ def on_host(
 
         return Host(name, function, mapped(slot, args), mapped(slot, kwargs), reason)
 
-    return recorder.path.pause(recorder, make, boxes)
+    try:
+        return recorder.path.pause(recorder, make, boxes)
+    except UnsupportedError as error:
+        recorder.refuse(error.code, error.message, error.hint)
 
 
 def box_kind(box: Tracer) -> str | None:

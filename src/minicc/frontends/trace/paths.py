@@ -161,6 +161,9 @@ class Host(Action):
             if id(leaf) in known:  # the same array once more
                 seen.append(known[id(leaf)].index)
                 return known[id(leaf)]
+            if isinstance(leaf, np.ndarray) and type(leaf) is not np.ndarray:
+                text = f"{self.name} gives a {type(leaf).__name__}"
+                raise UnsupportedError("MC0245", text)
             if isinstance(leaf, (np.ndarray, np.generic)) or type(leaf) is float:
                 array = np.asarray(leaf)
                 if array.base is not None or any(array is a for a in given):
@@ -191,9 +194,14 @@ class Host(Action):
 
 
 def attempt(action: Action, pool: Sequence[Array]) -> Outcome:
-    """What an action gives; an exception is an outcome too, for the user may catch it."""
+    """What an action gives; an exception is an outcome too, for the user may catch it.
+
+    UnsupportedError where it gives what no trace can hold.
+    """
     try:
         return action.perform(pool)
+    except UnsupportedError:
+        raise
     except Exception as error:
         return Outcome(("raised", type(error), str(error)), error, [])
 
@@ -375,7 +383,10 @@ def replay(
         action = node.action
         if isinstance(action, Finish):
             return action.finish(pool, args)
-        outcome = attempt(action, pool)
+        try:
+            outcome = attempt(action, pool)
+        except UnsupportedError:  # the trace says so, and leaves the call to NumPy
+            return Missed(action, None, effects)
         effects += action.is_effect
         edge = node.edges.get(outcome.key)
         if edge is None:

@@ -117,7 +117,7 @@ class _Taking:
         if issubclass(type(leaf), Number):
             require_one_type(leaf)
             return self._slot(leaf, path, leaf.kind)
-        if isinstance(leaf, (np.ndarray, np.generic)):
+        if type(leaf) is np.ndarray or isinstance(leaf, np.generic):
             whole = isinstance(leaf, np.ndarray) and not leaf.ndim
             return self._slot(leaf, path, "array" if whole else None)
         if leaf is None or isinstance(leaf, (bool, int, float, complex, str, bytes)):
@@ -127,11 +127,11 @@ class _Taking:
         if _is_told(leaf):
             return leaf
         kind = type(leaf)
-        raise UserError(
-            "MC0182",
-            f"{self.recorder.name} returns a {kind.__module__}.{kind.__name__} ({path})",
-            hint="return arrays, or tuples, lists and dicts of arrays",
-        )
+        text = f"{self.recorder.name} returns a {kind.__module__}.{kind.__name__} ({path})"
+        hint = "return arrays, or tuples, lists and dicts of arrays"
+        if self.recorder.path is not None:
+            self.recorder.refuse("MC0245", text, hint)
+        raise UserError("MC0182", text, hint=hint)
 
     def _slot(self, leaf: Any, path: str, kind: Any) -> Any:
         content = content_of(self.recorder, leaf)
