@@ -193,8 +193,8 @@ GIVEN: dict[str, tuple[Callable[[], Any], str]] = {
     "an unknown option": (
         lambda: minicc.InferenceSession("m.onnx", thread=3),  # type: ignore[arg-type]
         "MC0137 error: no option is called 'thread'\n"
-        "  hint: did you mean threads? options: cache_bytes, cache_dir, fuse, keep_denormals, limits, "
-        "math, memory_limit, no_fuse, schedules, sizes, skip, spin, target, threads",
+        "  hint: did you mean threads? options: cache_bytes, cache_dir, fuse, keep_denormals, "
+        "limits, math, memory_limit, no_fuse, schedules, sizes, skip, spin, target, threads",
     ),
     "an unknown option of jit": (
         lambda: minicc.jit(lambda x: x, maths="fast"),  # type: ignore[arg-type]

@@ -8,7 +8,8 @@ may not be true.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from minicc.errors import MiniccError, Problems, UnsupportedError, UserError, did_you_mean
@@ -211,7 +212,8 @@ class Importer:
         control = node.op in CONTROL or node.op in SEARCHES
         if not control or self.failed.intersection(node.uses):
             return False
-        made = (SEARCHES.get(node.op) or loop_outputs)(self, node)
+        with self._sound_numbers():
+            made = (SEARCHES.get(node.op) or loop_outputs)(self, node)
         if made is not None:
             self._bind(node, made)
         return made is not None
@@ -350,19 +352,25 @@ class Importer:
         self, node: Node, entry: Operator, operands: list[Value | None]
     ) -> Value | tuple[Value, ...]:
         try:
-            return entry.run(self.ctx, node, *_trimmed(operands, entry))
+            with self._sound_numbers():
+                return entry.run(self.ctx, node, *_trimmed(operands, entry))
         except MiniccError:
             raise
-        except MemoryError:
-            raise self.ctx.too_large() from None
-        except (ArithmeticError, ValueError) as error:
-            # numbers that no sound model has, such as a block of 0 or a padding of 2**40
-            raise self.ctx.refused(str(error)) from error
         except Exception as error:
             check_attributes(node, self.ctx.opset)
             if text := complaint(self.ctx, node, operands, self.types, error):
                 raise self.ctx.refused(text) from error
             raise self.ctx.bug(error) from error
+
+    @contextmanager
+    def _sound_numbers(self) -> Iterator[None]:
+        """Complain of numbers that no sound model has, such as a block of 0 or a pad of 2**40."""
+        try:
+            yield
+        except MemoryError:
+            raise self.ctx.too_large() from None
+        except (ArithmeticError, ValueError) as error:
+            raise self.ctx.refused(str(error)) from error
 
     def _check_parts(self, node: Node, entry: Operator, operands: Sequence[Value | None]) -> None:
         strange = sorted(set(node.attributes) - entry.attributes)
