@@ -69,6 +69,14 @@ def test_spinning(text: str, spin: bool) -> None:
     assert ort.InferenceSession(pair(), options)._session.options.spin is spin
 
 
+@pytest.mark.parametrize(("text", "kept"), [("0", True), ("1", False), ("", None)])
+def test_denormal_numbers(text: str, kept: bool | None) -> None:
+    options = ort.SessionOptions()
+    if text:
+        options.add_session_config_entry("session.set_denormal_as_zero", text)
+    assert ort.InferenceSession(pair(), options)._session.options.keep_denormals is kept
+
+
 def test_arena_limits_memory() -> None:
     ort.create_and_register_allocator(
         ort.OrtMemoryInfo(

@@ -35,6 +35,7 @@ else:
 _NO_OPERATOR, _UNWRITTEN = "MC0220", "MC0144"
 _CONTRIBUTED = ("com.microsoft", "com.microsoft.nchwc")  # domains that ONNX Runtime adds
 _SPIN = "session.intra_op.allow_spinning"
+_DENORMALS = "session.set_denormal_as_zero"
 _FOLDER = "session.model_external_initializers_file_folder_path"
 _ARENA = "session.use_env_allocators"
 
@@ -67,6 +68,8 @@ def options_for(asked: SessionOptions, chosen: Chosen, source: str | bytes) -> O
         given["threads"] = told_threads(threads, MOST_THREADS)
     if _SPIN in asked._entries:
         given["spin"] = asked._entries[_SPIN] != "0"
+    if _DENORMALS in asked._entries:
+        given["keep_denormals"] = asked._entries[_DENORMALS] != "1"
     if asked._entries.get(_ARENA) == "1" and ENVIRONMENT.arena_bytes:
         given["memory_limit"] = ENVIRONMENT.arena_bytes
     if asked._by_name or asked._by_denotation:

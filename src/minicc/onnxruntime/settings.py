@@ -25,6 +25,9 @@ CONFIG_EFFECTS = {
     "session.model_external_initializers_file_folder_path": (
         "the folder of the initialisers' files, for a model that is given as bytes"
     ),
+    "session.set_denormal_as_zero": (
+        "0: denormal operands are no zeros, Options(keep_denormals=True)"
+    ),
     "session.use_env_allocators": "1 makes a registered arena's max_mem the session's memory limit",
 }
 
