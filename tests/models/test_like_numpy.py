@@ -97,6 +97,21 @@ def _lacking(x: Any) -> Any:
     return made
 
 
+def _caught_mask(x: Any) -> Any:
+    try:
+        return x[[True, False]], int("nobody")
+    except Exception as error:
+        return str(error)
+
+
+def _caught_refusal(x: Any, places: Any) -> Any:
+    try:
+        np.maximum.at(x, places, True)
+    except Exception as error:
+        text = str(error)
+    return text, np.take(x[0], 1, axis=-1, mode="clip")
+
+
 def _lists_of_rounds(x: Any) -> Any:
     made = []
     for k in range(7):
@@ -145,6 +160,12 @@ CASES: list[tuple[str, Callable[..., Any], tuple[Any, ...]]] = [
      (R,)),
     ("dates and texts", lambda x: (x == "2020-01-01", x != date(2020, 1, 2)),
      (np.array(["2020-01-01", "NaT"], "M8[D]"),)),
+    ("a shorter mask", lambda x: x[[True, False]], (np.arange(6.0),)),
+    ("a mask that is caught", _caught_mask, (np.arange(6.0),)),
+    ("a mask of another axis", lambda x: x[:, [True] * 5], (R,)),
+    ("a larger mask", lambda x: x[np.ones((3, 9), bool)], (R,)),
+    ("a refusal that is caught", _caught_refusal,
+     (np.array([5 + 5j, 1 - 2j]), np.asfortranarray([[-2, 6], [-4, 4], [8, 11]]))),
     ("a list at each call", _lists_of_rounds, (R[0],)),
     ("view of an array from outside", lambda x: np.shares_memory(np.trim_zeros(R), R), (R,)),
     ("records by a field", lambda x: x.sort(order="b"),

@@ -236,7 +236,8 @@ def record(recorder: Recorder, name: str, args: tuple[Any, ...], kwargs: dict[st
     except UnsupportedError as error:
         if error.code not in _HOSTED or recorder.path is None:
             raise
-        recorder.refused = None
+        if recorder.refused is error:  # and no earlier one, which the function caught
+            recorder.refused = None
         return _hosted(recorder, name, args, kwargs, error.message)
 
 

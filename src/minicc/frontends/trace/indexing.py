@@ -443,6 +443,9 @@ def _advanced(recorder: Recorder, value: Value, parts: list[Any]) -> Value:
         if isinstance(part, Value) and part.type.dtype is BOOL:
             refuse_mask(recorder)
         if isinstance(part, np.ndarray) and not _is_integer(part):
+            axis = len(split)
+            if tuple(value.type.extents[axis : axis + part.ndim]) != part.shape:
+                raise IndexError("a mask has other extents than the axes that it is for")
             split.extend(np.nonzero(part))
         else:
             split.append(part)

@@ -342,8 +342,9 @@ class Recorder:
 
     def refuse(self, code: str, message: str, hint: str = "") -> NoReturn:
         """Raise UnsupportedError at the user's line; the trace fails, also where that is caught."""
-        self.refused = UnsupportedError(code, message, hint=hint, where=self.location())
-        raise self.refused
+        error = UnsupportedError(code, message, hint=hint, where=self.location())
+        self.refused = self.refused or error
+        raise error
 
     def wrong(self, code: str, message: str, hint: str = "") -> NoReturn:
         """Raise UserError at the user's line."""
