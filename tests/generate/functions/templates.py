@@ -35,7 +35,7 @@ np.meshgrid({v}, {v})[{k}]; np.take_along_axis({a}, {I}, {x})
 np.lib.stride_tricks.sliding_window_view({v}, 2); np.empty_like({a}).shape; {a}.item(0)
 {a}.flat[:1]; {a}.tolist(); list({a}); {a}.view(); np.nan_to_num({a}); np.linspace(0, 1, 5) * {z}
 np.einsum("ij->ji", {M}); np.einsum("ii->i", {M}); np.select([{B}], [{z}], {s}); np.atleast_3d({a})
-np.take({a}, {I}, mode="wrap"); np.take({a}, {n}, axis={x}, mode="clip"); np.tile({a}, (2, 1))
+np.take({a}, {I} % 9, mode="wrap"); np.take({a}, {n}, axis={x}, mode="clip"); np.tile({a}, (2, 1))
 {M}[np.ix_([0, -1], [0])]; {a}[np.nonzero({a})]; np.r_[{v}, {s}]; np.c_[{v}, {v}]
 np.concatenate([{a}.ravel(), {v}]); np.concatenate([{a}, {a}])[1:]; np.choose({B} * 1, [{z}, {z}])
 np.rollaxis({a}, -1); {a}[..., ::-1]; np.array(list(zip({v}, {v}))); np.trim_zeros({v})
