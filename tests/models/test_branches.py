@@ -214,3 +214,30 @@ def test_a_compiled_program(tmp_path: Path) -> None:
         np.testing.assert_array_equal(y, (2 if c else 3) * X)
     checked = CliRunner().invoke(commands, ["verify", str(file)])
     assert checked.exit_code == 0, checked.output
+
+
+def test_a_branch_that_does_not_fit_before_a_sequence_is_told_of() -> None:
+    def side(name: str, given: str) -> Any:
+        nodes = [helper.make_node("Identity", [given], [name])]
+        return helper.make_graph(nodes, name, [], [helper.make_tensor_value_info(name, 1, None)])
+
+    nodes = [
+        helper.make_node(
+            "If", ["c"], ["v"], then_branch=side("t", "a"), else_branch=side("e", "b")
+        ),
+        helper.make_node("Add", ["x", "v"], ["q"]),
+        helper.make_node("SplitToSequence", ["q"], ["y"], axis=0),
+    ]
+    shapes = {"x": ["n", "n"], "a": [1, 1], "b": ["n", "m"]}
+    given = [helper.make_tensor_value_info(name, 1, shape) for name, shape in shapes.items()]
+    given.append(helper.make_tensor_value_info("c", B, []))
+    result = helper.make_tensor_sequence_value_info("y", 1, None)
+    whole = helper.make_graph(nodes, "g", given, [result])
+    model = helper.make_model(whole, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    session = minicc.InferenceSession(model.SerializeToString(), threads=1)
+    feed: dict[str, Any] = {name: np.ones((2, 2), np.float32) for name in "xb"}
+    feed |= {"a": np.ones((1, 1), np.float32), "c": np.array(False)}
+    (y,) = session.run(None, feed)
+    assert [v.tolist() for v in y] == [[[2, 2]], [[2, 2]]]
+    with pytest.raises(UserError, match=r"MC0142 .* do not broadcast"):
+        session.run(None, feed | {"b": np.ones((2, 3), np.float32)})

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from minicc.errors import UserError
+from minicc.errors import MiniccError, UserError
 from minicc.ir import affine, graph
 from minicc.ir.bind import bound_op, sizes_in
 from minicc.ir.core import REGISTRY, Array, Function, Literal, Op, Region, Value
@@ -46,6 +46,12 @@ class _Definitions(Interpreter):
         except OutOfRange as error:
             text = out_of_range(error.index, error.extent)
             raise UserError("MC0158", f"{op.opname}: {text}", where=op.loc) from error
+        except MiniccError:
+            raise
+        except (TypeError, ValueError) as error:
+            # the op is not for sizes that data decided, as a guard would say of compiled ones
+            text = f"{op.opname}: {error}"
+            raise UserError("MC0142", text, hint="give other inputs", where=op.loc) from error
         require_array_fits(_bytes(found), self.limit, f"what {' '.join(op.loc)} gives")
         pairs = zip(found, op.results, strict=True)
         return [a if r.type.dtype is OPAQUE else np.asarray(a) for a, r in pairs]

@@ -300,6 +300,8 @@ def emit_if(
         if not made:
             raise wrong[0]
         ((taken, (ops, yields)),) = made.items()
+        if any(v.type.dtype is OPAQUE for v in yields):
+            raise wrong[0]  # a sequence can't be stacked
         for op in ops:
             ctx.use(op.operands)
             ctx.builder.add(op)
