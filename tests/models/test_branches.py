@@ -228,9 +228,8 @@ def test_a_branch_that_does_not_fit_before_a_sequence_is_told_of() -> None:
         helper.make_node("Add", ["x", "v"], ["q"]),
         helper.make_node("SplitToSequence", ["q"], ["y"], axis=0),
     ]
-    shapes = {"x": ["n", "n"], "a": [1, 1], "b": ["n", "m"]}
-    given = [helper.make_tensor_value_info(name, 1, shape) for name, shape in shapes.items()]
-    given.append(helper.make_tensor_value_info("c", B, []))
+    given = [info("x", F, ["n", "n"]), info("a", F, [1, 1]), info("b", F, ["n", "m"])]
+    given.append(info("c", B, []))
     result = helper.make_tensor_sequence_value_info("y", 1, None)
     whole = helper.make_graph(nodes, "g", given, [result])
     model = helper.make_model(whole, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)

@@ -300,13 +300,10 @@ def emit_if(
         if not made:
             raise wrong[0]
         ((taken, (ops, yields)),) = made.items()
-        if any(v.type.dtype is OPAQUE for v in yields):
-            raise wrong[0]  # a sequence can't be stacked
         for op in ops:
             ctx.use(op.operands)
             ctx.builder.add(op)
-        place = f"{name}/{'else' if taken else 'then'}, which does not fit ({wrong[0].message})"
-        return _only(ctx, condition, yields, taken, place)
+        return _only(ctx, condition, yields, taken, name, wrong[0])
     closed = [_closed(ctx, (), *made[taken]) for taken in (True, False)]
     inside = [dict(zip(outer, region.args, strict=True)) for region, outer in closed]
     captured = list(dict.fromkeys(v for _, outer in closed for v in outer))
@@ -352,15 +349,23 @@ def _broadcasting(type: TensorType) -> list[bool]:
 
 
 def _only(
-    ctx: Context, condition: Value, made: Sequence[Value], when: bool, where: str
+    ctx: Context,
+    condition: Value,
+    made: Sequence[Value],
+    when: bool,
+    name: str,
+    wrong: UserError,
 ) -> list[Value]:
-    """What one branch made, where the other one can't be made of these shapes.
+    """What one branch made, where the other one can't be made of these shapes, which is `wrong`.
 
     The values are taken from a stack of one at the branch's number, so a run that would choose the
-    other branch ends with an error that tells of it, which is `where`.
+    other branch ends with an error that tells of it. A sequence can't be stacked.
     """
+    if any(v.type.dtype is OPAQUE for v in made):
+        raise wrong
     other = ctx.emit(graph.Not, condition) if when else condition
-    ctx.builder.loc = (where,)
+    place = f"{name}/{'else' if when else 'then'}, which does not fit ({wrong.message})"
+    ctx.builder.loc = (place,)
     number = ctx.cast(other, I64)
     stacks = [ctx.reshape(v, (1, *v.type.shape)) for v in made]
     return [ctx.emit(graph.Gather, stack, number, axis=0) for stack in stacks]
