@@ -100,7 +100,7 @@ def main() -> int:
     # A tile of 4 x 16 floats would be 8 registers of 8 floats; for each k the loop would read 4
     # elements of one matrix, 2 vectors of the other, and have 8 multiply-adds to do.
     name = next(f.name for f in module.functions if f.name not in ("pack", "main"))
-    loop = inner_loop(assemble(module, OPTIONS.machine, flush_denormals=True)[name])
+    loop = inner_loop(assemble(module, OPTIONS.machine, OPTIONS.flushed)[name])
     print("== assembly: the vector instructions of the loop over k\n")
     for instruction, count in loop.items():
         print(f"{count:3} {instruction}")

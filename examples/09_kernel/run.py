@@ -73,7 +73,7 @@ def by_the_compiler(a: Any, b: Any) -> Any:
 def inner_loop(module: Module) -> Counter[str]:
     """The vector instructions of the loop with the most multiply-adds in a program."""
     found = [Counter[str]()]
-    for text in assemble(module, AVX2.machine, flush_denormals=True).values():
+    for text in assemble(module, AVX2.machine, AVX2.flushed).values():
         blocks = re.split(r"^(\.L\w+):", text, flags=re.MULTILINE)[1:]
         for label, block in zip(blocks[::2], blocks[1::2], strict=True):
             body, jump, _ = re.split(

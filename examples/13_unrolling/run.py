@@ -21,7 +21,6 @@ from minicc.ir.core import Op, Region
 from minicc.ir.interpret import run
 from minicc.ir.kernel import For
 from minicc.ir.printer import print_function
-from minicc.passes.kernel.unroll import rounds
 from minicc.records import record_of
 
 Array = npt.NDArray[np.float32]
@@ -46,7 +45,7 @@ def executed(region: Region, times: int = 1) -> Counter[str]:
     for op in region.ops:
         found[op.opname] += times
         for inner in op.regions:
-            found += executed(inner, times * (rounds(op) if isinstance(op, For) else 1))
+            found += executed(inner, times * (op.rounds if isinstance(op, For) else 1))
     return found
 
 

@@ -21,7 +21,6 @@ from minicc.ir.core import Module, Region
 from minicc.ir.kernel import Dot, For, Load
 from minicc.ir.printer import print_attribute
 from minicc.ir.structured import Group
-from minicc.passes.kernel.unroll import rounds
 from minicc.records import record_of
 
 Array = npt.NDArray[np.float32]
@@ -52,7 +51,7 @@ def elements(region: Region, kind: type[Load | Dot], times: int = 1) -> int:
     for op in region.ops:
         total += times * prod(op.result.type.extents) if isinstance(op, kind) else 0
         for inner in op.regions:
-            total += elements(inner, kind, times * (rounds(op) if isinstance(op, For) else 1))
+            total += elements(inner, kind, times * (op.rounds if isinstance(op, For) else 1))
     return total
 
 

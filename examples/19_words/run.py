@@ -63,7 +63,7 @@ def main() -> int:
         graph_ = lower(chosen, options, stop=stage)
         (form,) = {op.form for op in graph_.main.body.ops if isinstance(op, graph.Contract)}
         module = lower(graph_, options, start=stage)
-        text = assemble(module, options.machine, flush_denormals=True)[kernel_of(module)]
+        text = assemble(module, options.machine, options.flushed)[kernel_of(module)]
         counts = Counter(re.findall(MULTIPLIES, text))
         (name,) = counts or {"pmuludq": 0}
         found[target, form] = name

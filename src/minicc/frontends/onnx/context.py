@@ -261,9 +261,10 @@ class Context:
 
     def integers(self, value: Value, what: str) -> tuple[int, ...]:
         """The contents of a value as integers; MC0223 where not known, MC0127 where no integers."""
-        if value.type.dtype.is_float:
+        numbers = np.ravel(self.known(value, what)).tolist()
+        if any(isinstance(n, float) and not n.is_integer() for n in numbers):
             raise self.wrong(f"its {what} must be integers and is {value.type}")
-        return tuple(int(n) for n in np.ravel(self.known(value, what)))
+        return tuple(map(int, numbers))
 
     def partly(self, value: Value) -> list[Dim | None]:
         """The elements of a vector of known length or a scalar, None where they are not known."""

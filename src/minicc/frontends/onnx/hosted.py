@@ -318,7 +318,7 @@ Extents = list[Dim | None] | None  # of each axis what is known of it; None wher
 def _parts(ctx: Context, given: Given, position: int) -> Extents:
     """What is known of the elements of a vector."""
     value = given.get(position)
-    if value is None or value.type.rank > 1:
+    if value is None or value.type.rank > 1 or value.type.dtype.is_float:
         return None
     n = value.type.shape[0] if value.type.rank else 1
     return ctx.partly(value) if isinstance(n, int) and n <= _MOST_PARTS else None
