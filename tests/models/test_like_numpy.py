@@ -161,6 +161,8 @@ CASES: list[tuple[str, Callable[..., Any], tuple[Any, ...]]] = [
     ("dates and texts", lambda x: (x == "2020-01-01", x != date(2020, 1, 2)),
      (np.array(["2020-01-01", "NaT"], "M8[D]"),)),
     ("a shorter mask", lambda x: x[[True, False]], (np.arange(6.0),)),
+    ("products of truth", lambda x: [np.matmul(x, x, dtype=t) for t in ("u2", "f8", "?")],
+     (Q > 2,)),
     ("a mask that is caught", _caught_mask, (np.arange(6.0),)),
     ("a mask of another axis", lambda x: x[:, [True] * 5], (R,)),
     ("a larger mask", lambda x: x[np.ones((3, 9), bool)], (R,)),

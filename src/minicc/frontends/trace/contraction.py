@@ -59,8 +59,10 @@ def _narrowed(
     return recorder.reshape(v, shape), "".join(c for c, k in zip(term, kept, strict=True) if k)
 
 
-def _result(recorder: Recorder, value: Value, xs: tuple[Any, ...]) -> Value:
-    """Back to bool where all operands were."""
+def _result(recorder: Recorder, value: Value, xs: tuple[Any, ...], dtype: Any = None) -> Value:
+    """Back to bool where all operands were, and no other element type is asked for."""
+    if dtype is not None and recorder.dtype(dtype) is not BOOL:
+        return value
     if all(value_of(recorder, x).type.dtype is BOOL for x in xs):
         return recorder.cast(value, BOOL)
     return value
@@ -83,7 +85,7 @@ def matmul(recorder: Recorder, x1: Any, x2: Any, *, dtype: Any = None) -> Value:
     left = batch[rank - max(m - 2, 0) :] + ("yk" if m > 1 else "k")
     right = batch[rank - max(n - 2, 0) :] + ("kz" if n > 1 else "k")
     out = batch + ("y" if m > 1 else "") + ("z" if n > 1 else "")
-    return _result(recorder, contract(recorder, a, b, left, right, out), (x1, x2))
+    return _result(recorder, contract(recorder, a, b, left, right, out), (x1, x2), dtype)
 
 
 @traces("dot")
