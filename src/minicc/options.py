@@ -38,7 +38,7 @@ class Options:
 
     `math`: "fast" may reassociate and approximate within stated bounds, and its denormal results
     are 0; "strict" may not. `keep_denormals`: whether fast mathematics takes denormal operands for
-    what they are, so that they compare as in NumPy, and not for 0, which no processor is slow with;
+    what they are, so that they compare as in NumPy, or for 0, which no processor is slow with;
     None for what is usual: functions do, models don't.
     `threads`: threads that share one run at most, the caller's among them. `spin`: whether a thread
     with nothing to do spins for a millisecond (0.1 amid a run) before it sleeps; ONNX Runtime's

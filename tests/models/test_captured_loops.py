@@ -382,6 +382,9 @@ def test_the_round_that_fails_is_told_of() -> None:
         minicc.jit(narrow)(np.ones(4, np.int8))
 
 
+# These functions bind names that nothing reads: ruff is right (F841), and it is what is tested.
+
+
 def reads_only(x: Any, i: Any) -> Any:
     for _ in range(50):
         y = x[i]  # noqa: F841

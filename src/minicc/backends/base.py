@@ -11,7 +11,7 @@ from minicc.ir.arrays import Code
 if TYPE_CHECKING:
     from minicc.ir.core import Module
     from minicc.options import Flushed
-from minicc.target import Target
+    from minicc.target import Target
 
 # (kind, text that determines the content, how to make it) -> content, kept between processes
 Store = Callable[[str, str, Callable[[], bytes]], bytes]
