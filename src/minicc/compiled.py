@@ -24,7 +24,7 @@ from minicc.ir.types import OPAQUE, TensorType
 from minicc.limits import watched, watching, without_collection
 from minicc.memory import require_within
 from minicc.options import Options
-from minicc.partition import Control, HostOps, Part, PartitionPlan, plan_parts
+from minicc.partition import Control, HostOps, Part, PartitionPlan, host_ops, plan_parts
 from minicc.passes.graph.specialise import free_symbols
 from minicc.runtime import saved
 from minicc.runtime.cache import cache_at, key
@@ -162,7 +162,8 @@ def facts_of(
     main = module.main
     types = (_tensor(v) if _is_stated(v.type) else None for v in ends(main)[1])
     named = tuple(zip(outputs, types, strict=True))
-    symbols, wants = free_symbols(main), main.attrs.get("wants", ())
+    symbols = free_symbols(main)
+    wants = main.attrs.get("wants", ()) if host_ops(module) else ()
     known = (tuple(inputs), named, symbols, options.math, len(main.body.ops))
     wants = tuple(s for s in wants if s in symbols)
     return Facts(*known, wants=wants, decisive=main.attrs.get("decisive", ()))

@@ -13,11 +13,11 @@ from typing import Any, NamedTuple
 
 from minicc.errors import MiniccError, Problems, UnsupportedError
 from minicc.frontends.onnx.checks import deprecated, forbidden
-from minicc.frontends.onnx.context import NeedsValueError
 from minicc.frontends.onnx.facts import all_nodes, operator_of, opsets_of, raw_model
 from minicc.frontends.onnx.host import HOST as HOST_OPERATORS
 from minicc.frontends.onnx.hosted import emit_hosted
 from minicc.frontends.onnx.importer import Importer, import_graph
+from minicc.frontends.onnx.needs import NeedsValueError
 from minicc.frontends.onnx.nested import CONTROL
 from minicc.frontends.onnx.reader import Model, Node, read_model
 from minicc.frontends.onnx.registry import SEARCHES

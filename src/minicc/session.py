@@ -311,7 +311,7 @@ class InferenceSession:
                     return self._run_of(own)(arrays)
                 limit = self.options.memory_limit
                 # of which more holds than of that for all sizes
-                known = self._imported_for if self._facts.sized else self._reimported
+                known = self._imported_for if self._facts.sized else self._anew
                 module = known(binding) or self.module
                 found = compiled.by_definition(module, arrays, limit, error)
                 return [owned(v) for v in found]
@@ -390,7 +390,7 @@ class InferenceSession:
         new = bool(some) and tuple(some.items()) not in self._compiled
         if tuple(some) in self._without or (new and self._named):
             return None
-        if new and self._reimported(binding) is None:
+        if new and self._anew(binding) is None:
             return None
         try:
             return self._compilation(some)
@@ -450,23 +450,25 @@ class InferenceSession:
         # and one for all sizes takes for equal what may broadcast from some that are 1
         hosted = compiled.is_hosted(self.module)
         some = any(name not in binding for name in self._symbols)
-        module = self._reimported(binding) if binding and (hosted or some) else None
+        module = self._anew(binding) if binding and (hosted or some) else None
         if module is None:
             sizes = {name: n for name, n in binding.items() if not is_content(name)}
             try:
                 return compiled.compile_module(self.module, self.options, sizes, keep)
             except UserError as error:
-                module = self._reimported(binding) if error.code == "MC0142" and binding else None
+                other = error.code != "MC0142" or not binding
+                module = None if other else self._anew(binding, error)
                 if module is None:
                     raise
         return compiled.compile_module(module, self.options, {}, keep)
 
-    def _reimported(self, binding: Mapping[str, int]) -> Module | None:
-        """The graph that is imported for sizes; None where they do not fit the model."""
+    def _anew(self, binding: Mapping[str, int], wrong: UserError | None = None) -> Module | None:
+        """The graph that is imported for sizes; as `import_for` where they do not fit the model."""
         if self._text is not None or self._programs.changed():
             return None
         sizes = self.options.sizes
-        return importer.import_for(self._source, self._outputs, sizes, binding, self._apart)
+        source = self._source, self._outputs
+        return importer.import_for(*source, sizes, binding, self._apart, wrong)
 
     def _imported_for(self, binding: Mapping[str, int]) -> Module:
         """The graph for sizes where one for all is not there; errors as of an import."""

@@ -185,6 +185,47 @@ def test_sizes_that_decide(tmp_path: Path) -> None:
         assert s.report().startswith("opened compiled" if k else "import")
 
 
+def squeezed(shape: Sequence[Any], *nodes: Any) -> bytes:
+    """What torch writes for `x.squeeze(-1)`, and nodes that use it as `q`."""
+    less = branch([helper.make_node("Squeeze", ["x", "last"], ["l"])], "l")
+    same = branch([helper.make_node("Identity", ["x"], ["i"])], "i")
+    made = [
+        helper.make_node("Shape", ["x"], ["shape"]),
+        helper.make_node("Gather", ["shape", "last"], ["n"]),
+        helper.make_node("Equal", ["n", "one"], ["alone"]),
+        either("alone", "q", less, same),
+        *nodes,
+    ]
+    constants = [numpy_helper.from_array(np.array([n]), s) for n, s in ((-1, "last"), (1, "one"))]
+    weights = numpy_helper.from_array(W, "w")
+    return model(made, [info("x", F, shape)], [info("y", F)], *constants, weights)
+
+
+def test_a_size_decides_the_rank_of_what_follows() -> None:
+    """There is a program for sizes of 1, as one branch wants, and one for all others."""
+    total = helper.make_node("ReduceSum", ["q"], ["y"], keepdims=0)
+    s = minicc.InferenceSession(squeezed(["n", "m"], total), threads=1)
+    for n, m in ((3, 1), (3, 4), (1, 1), (1, 5), (0, 1), (2, 0)):
+        x = np.random.default_rng(n).standard_normal((n, m)).astype(np.float32)
+        np.testing.assert_allclose(s.run(None, {"x": x})[0], x.sum(), rtol=1e-5, atol=1e-6)
+    programs = [line for line in s.report().splitlines() if " of 1 kernel" in line]
+    told = ["n=1, m=1", "m=1, any n", "any n, m"]
+    assert sorted(line.partition(":")[0] for line in programs) == sorted(told)
+
+
+def test_what_follows_fits_one_of_the_ranks_that_a_size_decides() -> None:
+    """One program serves the sizes that fit the model, and its guard says which."""
+    product = helper.make_node("Gemm", ["q", "w"], ["y"])
+    s = minicc.InferenceSession(squeezed(["n", 6, "m"], product), threads=1)
+    for n in (1, 4, 2, 7):
+        x = np.random.default_rng(n).standard_normal((n, 6, 1)).astype(np.float32)
+        np.testing.assert_allclose(s.run(None, {"x": x})[0], x[:, :, 0] @ W, rtol=1e-5, atol=1e-6)
+    with pytest.raises(UserError, match="Gemm wants two matrices") as caught:
+        s.run(None, {"x": np.zeros((2, 6, 3), np.float32)})
+    assert caught.value.code == "MC0142"
+    assert s.report().count("target") == 1
+
+
 def test_outputs_that_nobody_wants() -> None:
     def two(*names: str) -> Any:
         nodes = [helper.make_node("Exp", ["x"], ["e"]), helper.make_node("Neg", ["x"], ["n"])]

@@ -310,8 +310,8 @@ MODELS: dict[str, tuple[ModelProto | bytes, dict[str, Any], str]] = {
     "sizes that contradict each other": (
         model([node("Add", "x", "z")], [("x", F, ("n",)), ("z", F, ("m",))]),
         {"x": X, "z": X[:3]},
-        "MC0142 error: the sizes n=4, m=3 do not fit the model: graph.add: shapes [4] and [3] do "
-        "not broadcast\n"
+        "MC0142 error: the sizes n=4, m=3 do not fit the model: Add (opset 17) on f32[4], f32[3]: "
+        "shapes [4] and [3] do not broadcast\n"
         "  at: it\n"
         "  hint: give inputs of other shapes",
     ),

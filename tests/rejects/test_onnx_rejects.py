@@ -11,7 +11,7 @@ from onnx import AttributeProto, ModelProto, NodeProto, TensorProto, helper, num
 
 from minicc.errors import MiniccError, UnsupportedError, UserError
 from minicc.frontends.onnx import import_model
-from minicc.frontends.onnx.context import NeedsValueError
+from minicc.frontends.onnx.needs import NeedsValueError
 
 Array = np.ndarray[Any, Any]
 DIGITS = Path(__file__).parents[2] / "examples" / "01_digits" / "digits.onnx"
@@ -130,6 +130,16 @@ CASES: dict[str, tuple[Any, type[MiniccError], str]] = {
             "MC0123 error: these bytes are not an ONNX model\n"
             "  at: the given bytes\n"
             "  hint: minicc reads what `onnx.save(model, path)` writes"
+        ),
+    ),
+    "ONNX Runtime's own format": (
+        b"\x18\0\0\0ORTM" + bytes(100),
+        UserError,
+        (
+            "MC0123 error: these bytes are not an ONNX model\n"
+            "  at: the given bytes\n"
+            "  hint: they are in ONNX Runtime's own format: give the ONNX model that they were "
+            "made of"
         ),
     ),
     "another protobuf": (

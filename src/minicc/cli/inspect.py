@@ -14,9 +14,9 @@ from minicc.cli.programs import described, modules_of
 from minicc.cli.progress import Progress
 from minicc.cli.tables import show_table, tell
 from minicc.errors import MiniccError
-from minicc.frontends.onnx.context import NeedsValueError
 from minicc.frontends.onnx.facts import facts_of, raw_model
 from minicc.frontends.onnx.importer import import_graph
+from minicc.frontends.onnx.needs import NeedsValueError
 from minicc.frontends.onnx.reader import read_model
 from minicc.ir import graph
 from minicc.ir.core import Module, walk

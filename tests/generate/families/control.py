@@ -85,6 +85,28 @@ def branch(draft: Draft) -> None:
 
 
 @family
+def squeezed(draft: Draft) -> None:
+    """An axis that goes where its extent is 1, as torch exports `squeeze(axis)`: a size decides."""
+    source = draft.source
+    if draft.opset < 13:
+        raise Unfit("axes are an attribute")
+    x = draft.tensor((F32, I64), accept=lambda i: 0 < i.rank < 5)
+    axis = draft.constant(np.array([source.count(0, x.rank - 1) - source.pick((0, x.rank))]))
+    (shape,) = draft.node("Shape", [x])
+    (extent,) = draft.node("Gather", [shape, axis])
+    one = draft.constant(np.array([1]))
+    (alone,) = draft.node(source.pick(("Equal", "LessOrEqual")), [extent, one])
+    type = helper.np_dtype_to_tensor_dtype(x.dtype)
+    bodies = []
+    # the one that does not run may be wrong for the sizes of this case
+    for op, operands in (("Squeeze", [x.name, axis.name]), ("Identity", [x.name])):
+        out = draft.name("b")
+        given = helper.make_tensor_value_info(out, type, None)
+        bodies.append(helper.make_graph([helper.make_node(op, operands, [out])], op, [], [given]))
+    draft.node("If", [alone], then_branch=bodies[0], else_branch=bodies[1])
+
+
+@family
 def loop(draft: Draft) -> None:
     source = draft.source
     if draft.opset < 13:

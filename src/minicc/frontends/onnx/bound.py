@@ -8,7 +8,7 @@ from math import prod
 import numpy as np
 
 from minicc.errors import UserError
-from minicc.frontends.onnx.context import NeedsValueError
+from minicc.frontends.onnx.needs import NeedsValueError
 from minicc.frontends.onnx.reader import Model
 from minicc.ir.affine import substitute
 from minicc.ir.core import Array

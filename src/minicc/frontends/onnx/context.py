@@ -21,6 +21,7 @@ import numpy as np
 
 from minicc.errors import CompilerBug, UnsupportedError, UserError
 from minicc.frontends.onnx.dims import compute_dims, is_size, ratio
+from minicc.frontends.onnx.needs import NeedsValueError, describe
 from minicc.frontends.onnx.ratios import Ratio, compute_ratios
 from minicc.frontends.onnx.reader import Node
 from minicc.ir import graph
@@ -35,24 +36,13 @@ from minicc.limits import look
 # Complaints that other sizes may settle; of those about the node itself only in a branch of an If,
 # which may not be the one that runs.
 _OF_SIZES = ("MC0128", "MC0136")
+_CHECKER = "`onnx.checker.check_model(path, full_check=True)` says more"
 # Ops on constants of at most so many elements are evaluated at import.
 _SMALL = 1 << 16
+# Pairs of extents, each of which must be one number.
+Demands = dict[tuple[Dim, Dim], None]
 # Tables that an operator makes from its attributes have at most so many elements.
 _LARGEST = 1 << 28
-
-
-class NeedsValueError(UnsupportedError):
-    """A node can't be imported before the contents of values are known; `values` are these.
-
-    With sizes that are free, `names`, it is MC0225, else MC0223. The node may run on the host then.
-    """
-
-    values: tuple[Value, ...] = ()
-    names: tuple[str, ...] = ()
-
-
-class HostNodeError(UnsupportedError):
-    """A node that can't be compiled and runs on the host, or decides what runs (MC0227)."""
 
 
 class Context:
@@ -69,8 +59,7 @@ class Context:
         self._makers: dict[Value, Op] = {}
         self._ratios: dict[Value, Array] = {}  # of floats
         self._truths: dict[Value, Array] = {}  # of booleans that sizes decide: 1 or 0
-        # pairs that must be equal for sizes to be what they were computed as
-        self.demands: dict[tuple[Dim, Dim], None] = {}
+        self.demands: Demands = {}
         self.branches = 0  # of Ifs within one another, in which it stands
         # sizes of which slices were taken to have all elements: behind a value, behind the node
         self._long: dict[Value | None, frozenset[str]] = {}
@@ -225,6 +214,21 @@ class Context:
             inner[:] = [op for op in inner if not isinstance(op, graph.Constant | graph.Sizes)]
             self.builder = outer
             self._waiting.update((op.result, op) for op in used)
+
+    def truth(self, value: Value) -> Dim | None:
+        """A boolean that sizes of inputs decide, 1 or 0; None where data do."""
+        found = self._truths.get(value)
+        number = found.item() if found is not None and found.size == 1 else None
+        return None if number is None or self.decides(number) else number
+
+    @contextmanager
+    def demanding(self) -> Iterator[Demands]:
+        """Keep apart what is demanded meanwhile."""
+        outer, self.demands = self.demands, {}
+        try:
+            yield self.demands
+        finally:
+            self.demands = outer
 
     def known_op(self, value: Value) -> graph.Constant | graph.Sizes | None:
         """A new op that gives the contents of a value; None where these are not known."""
@@ -425,19 +429,18 @@ class Context:
 
     def wrong(self, text: str, hint: str = "") -> UserError:
         """A mistake in the node (MC0127)."""
-        hint = hint or "`onnx.checker.check_model(path, full_check=True)` says more"
-        return UserError("MC0127", f"{self._describe()}: {text}", hint=hint, where=self._node.name)
+        message = f"{self._describe()}: {text}"
+        return UserError("MC0127", message, hint=hint or _CHECKER, where=self._node.name)
 
     def refused(self, text: str) -> UserError:
         """Operands that an op's type rule refuses (MC0128)."""
-        hint = "`onnx.checker.check_model(path, full_check=True)` says more"
         message = f"{self._describe(shapes=True)}: {text}"
-        return UserError("MC0128", message, hint=hint, where=self._node.name)
+        return UserError("MC0128", message, hint=_CHECKER, where=self._node.name)
 
     def undecided(self, error: UserError) -> UserError | NeedsValueError:
         """A complaint about the node, as one that sizes settle where dimensions of it are free."""
-        known = [v for v in self._operands if v is not None]
-        dims = [n for v in known for n in (*v.type.shape, *self._dims.get(v, np.empty(0)).ravel())]
+        known = [(v.type.shape, self._dims.get(v)) for v in self._operands if v is not None]
+        dims = [n for shape, held in known for n in (*shape, *(() if held is None else held.flat))]
         names = sorted(set().union(self._assumed, *map(symbols, dims)))
         assumed = (self._assumed or self.branches) and error.code == "MC0127"
         settled = error.code not in _OF_SIZES and not assumed
@@ -488,12 +491,6 @@ class Context:
         types = [v.type if shapes else v.type.dtype for v in self._operands if v is not None]
         shown = list(map(str, types)) if shapes else list(dict.fromkeys(map(str, types)))
         return describe(self._node, self.opset, shown)
-
-
-def describe(node: Node, opset: int, operands: Sequence[str] = ()) -> str:
-    """The operator of a node for an error: its name, opset (0 is not known) and operands."""
-    version = f" (opset {opset})" if opset else ""
-    return f"{node.op}{version}" + (f" on {', '.join(operands)}" if operands else "")
 
 
 def _no_region(region: Region, args: Sequence[Any]) -> tuple[Any, ...]:

@@ -18,9 +18,9 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from minicc.errors import UserError
-from minicc.frontends.onnx.context import NeedsValueError
 from minicc.frontends.onnx.host import HOST, WHERE, fresh_seed, gives_texts, run_host
 from minicc.frontends.onnx.host_text import texts
+from minicc.frontends.onnx.needs import NeedsValueError
 from minicc.frontends.onnx.options import attributes_of
 from minicc.frontends.onnx.reader import Model, Node
 from minicc.frontends.onnx.registry import OPERATORS

@@ -16,8 +16,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from minicc.frontends.onnx.bodies import Body, Importing
-from minicc.frontends.onnx.context import HostNodeError
 from minicc.frontends.onnx.microsoft_common import permuted, standard
+from minicc.frontends.onnx.needs import HostNodeError
 from minicc.frontends.onnx.ops_indexing import emit_all
 from minicc.frontends.onnx.ops_movement import cut
 from minicc.frontends.onnx.reader import Node

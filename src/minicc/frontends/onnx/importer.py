@@ -22,11 +22,12 @@ from minicc.frontends.onnx.bound import (
     known_inputs,
     of_no_rank,
 )
-from minicc.frontends.onnx.context import Context, HostNodeError, NeedsValueError, describe
+from minicc.frontends.onnx.context import Context
 from minicc.frontends.onnx.families import enter
 from minicc.frontends.onnx.host import HOST, WHERE, gives_texts
 from minicc.frontends.onnx.hosted import ANYTHING, Symbols, Types, complaint, emit_hosted
 from minicc.frontends.onnx.loops import loop_outputs
+from minicc.frontends.onnx.needs import HostNodeError, NeedsValueError, describe
 from minicc.frontends.onnx.nested import CONTROL, branch, function_body
 from minicc.frontends.onnx.reader import Model, Node, read_model
 from minicc.frontends.onnx.registry import OPERATORS, SEARCHES, Operator
@@ -34,6 +35,7 @@ from minicc.ir.affine import symbols
 from minicc.ir.core import Array, Function, Module, Region, Value
 from minicc.ir.graph.demands import lasting_demands
 from minicc.ir.types import OPAQUE, TensorType
+from minicc.wording import sizes_of
 
 _STRING = 8  # TensorProto.DataType
 _MOST_AXES = 64  # of an array of NumPy
@@ -97,18 +99,24 @@ def import_for(
     sizes: Sequence[tuple[str, int]],
     binding: Mapping[str, int],
     apart: bool = False,
+    wrong: UserError | None = None,
 ) -> Module | None:
     """The graph for sizes that the graph for all does not fit; None where the model doesn't.
 
-    `sizes` were bound ahead of the other import, too.
+    `sizes` were bound ahead of the other import, too. Where the graph for all is `wrong` for these,
+    MC0142 tells what they do not fit in the model.
     """
     model = read_model(source, outputs, apart=apart)
     if sizes:
         bind_inputs(model, dict(sizes))
     try:
         return import_graph(model, binding)
-    except (UserError, UnsupportedError):
-        return None
+    except (UserError, UnsupportedError) as error:
+        if wrong is None or isinstance(error, UnsupportedError):
+            return None
+        first = error.parts[0]
+        text = f"the sizes {sizes_of(binding)} do not fit the model: {first.message}"
+        raise UserError("MC0142", text, hint=wrong.hint, where=first.where) from error
 
 
 def require_size_error(error: MiniccError) -> None:

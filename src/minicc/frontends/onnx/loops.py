@@ -15,8 +15,9 @@ import numpy as np
 
 from minicc.errors import CompilerBug, MiniccError
 from minicc.frontends.onnx.bodies import Body, Importing
-from minicc.frontends.onnx.context import Context, HostNodeError, NeedsValueError
+from minicc.frontends.onnx.context import Context
 from minicc.frontends.onnx.hosted import Types
+from minicc.frontends.onnx.needs import HostNodeError, NeedsValueError
 from minicc.frontends.onnx.nested import branch
 from minicc.frontends.onnx.reader import Model, Node
 from minicc.frontends.onnx.scans import (

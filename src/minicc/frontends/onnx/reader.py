@@ -264,9 +264,9 @@ def message_of(data: Array, place: str) -> tuple[Any, dict[int, tuple[int, int]]
             message = f"the model ends too early: its {len(view)} bytes lack {lack} at the end"
             hint = "copy, download or export it again"
             raise UserError("MC0122", message, hint=hint, where=place) from None
-        raise _no_model(place) from None
+        raise _no_model(view, place) from None
     if not proto.HasField("graph"):
-        raise _no_model(place)
+        raise _no_model(view, place)
     if not all(isinstance(name, str) for name in _names(proto.graph)):
         message = "the model has names that are not UTF-8"
         raise UserError("MC0123", message, hint="export it again", where=place)
@@ -316,8 +316,10 @@ def _names(graph: Any) -> Iterator[Any]:
         yield from (d.dim_param for d in value.type.tensor_type.shape.dim)
 
 
-def _no_model(place: str) -> MiniccError:
+def _no_model(data: memoryview, place: str) -> MiniccError:
     hint = "minicc reads what `onnx.save(model, path)` writes"
+    if bytes(data[4:8]) == b"ORTM":  # FlatBuffers' identifier of a schema
+        hint = "they are in ONNX Runtime's own format: give the ONNX model that they were made of"
     return UserError("MC0123", "these bytes are not an ONNX model", hint=hint, where=place)
 
 

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import chain
 from typing import NamedTuple
 
 import numpy as np
 
 from minicc.errors import UserError
-from minicc.frontends.onnx.context import Context
+from minicc.frontends.onnx.context import Context, Demands
 from minicc.frontends.onnx.hosted import Types, emit_hosted
+from minicc.frontends.onnx.needs import NeedsValueError
 from minicc.frontends.onnx.reader import Node
-from minicc.ir import graph
+from minicc.ir import affine, graph
 from minicc.ir.affine import Dim, sizes, symbols
 from minicc.ir.affine_facts import at_least
-from minicc.ir.core import Op, Region, Value
+from minicc.ir.core import Op, Region, Value, walk
+from minicc.ir.graph.demands import equal_extents, natural_numbers
 from minicc.ir.rewrite import substituted
 from minicc.ir.types import BOOL, I64, OPAQUE, DType, TensorType
 
@@ -282,29 +285,30 @@ def emit_if(
     """A branch whose regions emit into the context as if they stood outside.
 
     MC0128 where they yield other types, unless `types` says what both of them are. Where one of
-    them is wrong for these shapes, a run can only choose the other one. UnlikeError where tensors
-    that are to be `alike` differ in rank, or broadcast along other axes.
+    them is wrong for these shapes, a run can only choose the other one. So it is where sizes decide
+    and one of them fits no sizes that choose the other, as a Squeeze does: that the sizes choose
+    the usual one becomes a demand, as TorchDynamo guards on what it assumes of sizes. UnlikeError
+    where tensors that are to be `alike` differ in rank, or broadcast along other axes.
     """
     before = set() if types is None else set(types.symbols.made)
-    made: dict[bool, tuple[list[Op], Sequence[Value]]] = {}
-    wrong: list[UserError] = []
-    for taken in (True, False):
-        try:
-            with ctx.apart() as inner:
-                yields = branch(taken)
-                ctx.use(yields)
-            made[taken] = inner.ops, yields
-        except UserError as error:
-            wrong.append(error)
-    if wrong:
-        if not made:
-            raise wrong[0]
-        ((taken, (ops, yields)),) = made.items()
-        for op in ops:
+    holds = ctx.truth(condition)
+    made, wrong = _branches(ctx, branch, decided=holds is not None)
+    if holds is not None and len(made) == 2 and _like(made[True].yields, made[False].yields):
+        usual = bool(_usual(holds))
+        if _refuses_usual_sizes(made[not usual]):
+            del made[not usual]
+    for chosen in made.values():
+        ctx.demands.update(chosen.demands)
+    if len(made) == 1:
+        ((taken, chosen),) = made.items()
+        for op in chosen.ops:
             ctx.use(op.operands)
             ctx.builder.add(op)
-        return _only(ctx, condition, yields, taken, name, wrong[0])
-    closed = [_closed(ctx, (), *made[taken]) for taken in (True, False)]
+        if holds is None:
+            return _only(ctx, condition, chosen.yields, taken, name, wrong[0])
+        ctx.demand(holds, int(taken), f"{name}: sizes choose the branch that does not fit")
+        return chosen.yields
+    closed = [_closed(ctx, (), made[taken].ops, made[taken].yields) for taken in (True, False)]
     inside = [dict(zip(outer, region.args, strict=True)) for region, outer in closed]
     captured = list(dict.fromkeys(v for _, outer in closed for v in outer))
     ctx.use((condition, *captured))
@@ -326,8 +330,58 @@ def emit_if(
     except (TypeError, ValueError) as error:
         raise ctx.refused(str(error)) from error
     if types is not None:
-        types.adopt(op.results, made[True][1], made[False][1])
+        types.adopt(op.results, made[True].yields, made[False].yields)
     return ctx.builder.add(op).results
+
+
+class _Branch(NamedTuple):
+    """What a branch emits and yields, and what it demands of sizes."""
+
+    ops: list[Op]
+    yields: Sequence[Value]
+    demands: Demands
+
+
+def _branches(
+    ctx: Context, branch: Callable[[bool], Sequence[Value]], decided: bool
+) -> tuple[dict[bool, _Branch], list[UserError | NeedsValueError]]:
+    """The branches of an If that can be made, and why others can't; an error where none can.
+
+    Where sizes decide which one runs, one that wants to know sizes is as one that does not fit.
+    """
+    misfits = (UserError, NeedsValueError) if decided else (UserError,)
+    made: dict[bool, _Branch] = {}
+    wrong: list[UserError | NeedsValueError] = []
+    for taken in (True, False):
+        try:
+            with ctx.apart() as inner, ctx.demanding() as demands:
+                yields = branch(taken)
+                ctx.use(yields)
+            made[taken] = _Branch(inner.ops, yields, demands)
+        except misfits as error:
+            wrong.append(error)
+    if not made:
+        raise next((e for e in wrong if isinstance(e, NeedsValueError)), wrong[0])
+    return made, wrong
+
+
+def _like(some: Sequence[Value], others: Sequence[Value]) -> bool:
+    """Whether values have the ranks and element types of others."""
+    pairs = zip(some, others, strict=True)
+    return all((a.type.dtype, a.type.rank) == (b.type.dtype, b.type.rank) for a, b in pairs)
+
+
+def _refuses_usual_sizes(branch: _Branch) -> bool:
+    """Whether a branch demands of sizes what usual ones do not fulfil."""
+    inside = walk(Region((), branch.ops, ()))
+    equal = chain(branch.demands, chain.from_iterable(map(equal_extents, inside)))
+    least = chain.from_iterable(map(natural_numbers, inside))
+    return any(_usual(a) != _usual(b) for a, b in equal) or any(_usual(n) < 0 for n in least)
+
+
+def _usual(value: Dim) -> int:
+    """An expression of sizes where each of them is a usual one."""
+    return int(affine.evaluate(value, dict.fromkeys(symbols(value), affine.TYPICAL)))
 
 
 def _stated(
@@ -354,7 +408,7 @@ def _only(
     made: Sequence[Value],
     when: bool,
     name: str,
-    wrong: UserError,
+    wrong: UserError | NeedsValueError,
 ) -> list[Value]:
     """What one branch made, where the other one can't be made of these shapes, which is `wrong`.
 
