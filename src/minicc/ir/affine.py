@@ -228,9 +228,10 @@ def is_size(name: str) -> bool:
     return name.startswith("$")
 
 
-def sizes(value: Dim) -> set[str]:
+@lru_cache(4096)
+def sizes(value: Dim) -> frozenset[str]:
     """The free dimensions that an expression depends on."""
-    return {name for name in symbols(value) if is_size(name)}
+    return frozenset(name for name in symbols(value) if is_size(name))
 
 
 @lru_cache(4096)

@@ -164,6 +164,7 @@ class _Binder:
         self.replace = replace
         self.sizes = sizes or "of its inputs"
         self.forward: dict[Value, Value] = {}
+        self.replaced: dict[Expr, Dim] = {}
 
     def region(self, region: Region) -> Region:
         """A region with new arguments and ops."""
@@ -201,9 +202,11 @@ class _Binder:
         """An attribute or type with symbols replaced."""
         if type(value) in _PLAIN:
             return value
-        if isinstance(value, (Expr, int)):
-            new = self.replace(value)
-            return value if new == value and type(new) is type(value) else new
+        if isinstance(value, Expr):
+            new = self.replaced.get(value)
+            if new is None:
+                new = self.replaced[value] = self.replace(value)
+            return value if new == value else new
         if isinstance(value, tuple):
             items = [self.attribute(v) for v in value]
             return value if _same(items, value) else tuple(items)

@@ -57,6 +57,7 @@ HOLD, PARTIAL = 0, -1  # in place of a step
 _CHUNK = 1 << 18  # points evaluated at once: what fits a second-level cache
 
 
+@functools.lru_cache(4096)
 def plain_names(m: Map) -> tuple[str, ...] | None:
     """The names of a map that consists of distinct plain dimensions, else None."""
     names: list[str] = []

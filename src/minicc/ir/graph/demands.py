@@ -7,10 +7,10 @@ for those that fulfil these demands, which become its guards.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from itertools import pairwise, zip_longest
+from itertools import chain, pairwise, zip_longest
 from typing import Any
 
-from minicc.ir.affine import Dim, minimum, symbols
+from minicc.ir.affine import Compound, Dim, Expr, minimum, symbol, symbols
 from minicc.ir.affine_facts import natural
 from minicc.ir.core import Function, Op, Value
 from minicc.ir.graph.contract import Contract, Conv, parse_equation
@@ -48,6 +48,28 @@ def lasting_demands(function: Function) -> tuple[tuple[Dim, Dim], ...]:
         if gone:
             found.update((pair, None) for pair in equal_extents(op))
     return tuple(pair for pair in found if all(symbols(n) <= free for n in pair))
+
+
+def largest_sizes(function: Function) -> dict[str, int]:
+    """The largest number that sizes may be by what a graph demands of them, where there is one.
+
+    `$s` of which a table of 512 rows is read has to be `min($s, 512)`.
+    """
+    equal = chain.from_iterable(map(equal_extents, function.body.ops))
+    found: dict[str, int] = {}
+    for a, b in chain(function.attrs.get("demands", ()), equal):
+        for value, other in ((a, b), (b, a)):
+            names, most = symbols(value), _number_of_minimum(other)
+            if most is not None and len(names) == 1 and value == symbol(*names):
+                found[min(names)] = min(most, found.get(min(names), most))
+    return found
+
+
+def _number_of_minimum(value: Dim) -> int | None:
+    """The number of which and something else an extent is the minimum."""
+    atom = value.terms[0][0][0] if isinstance(value, Expr) and value.is_atom() else None
+    numbers = [n for n in atom.args if isinstance(n, int)] if isinstance(atom, Compound) else []
+    return min(numbers, default=None)
 
 
 def _columns(op: Op) -> Iterable[Column]:

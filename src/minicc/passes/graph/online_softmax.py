@@ -9,7 +9,8 @@
     %y = %acc / %l
 
 Few keys and their values stay in the second cache while all rows meet them, and a row's scores in
-the first (see `fuse`): one block has them all, and the product is divided by the sum in the place
+the first (see `fuse`): one block has them all (of free ones where a table of positions, say, has
+no more rows), and the product is divided by the sum in the place
 of the weights, where it has fewer elements. Of more keys, the scores would have to be written to
 memory, all of them: a block has as many keys as stay near. Where the number of keys is free, a
 first block has what is left over of whole ones, so that few keys are done as if there were no
@@ -27,15 +28,16 @@ in the place of a maximum of -inf or of a sum of 0, and weights of 0 in rows tha
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from math import prod
+from math import inf, prod
 from typing import NamedTuple
 
 import numpy as np
 
-from minicc.ir import affine, graph
+from minicc.ir import affine, affine_facts, graph
 from minicc.ir.affine import Dim
 from minicc.ir.build import Builder
 from minicc.ir.core import Function, Literal, Op, Value
+from minicc.ir.graph.demands import largest_sizes
 from minicc.ir.rewrite import Rebuilder, rebuild
 from minicc.ir.types import TensorType
 from minicc.passes.graph.attention import Attention, attentions, typical_shape
@@ -54,13 +56,14 @@ Parts = Mapping[Value, Value]
 def apply_online_softmax(function: Function, numbers: Iterator[int], target: Target) -> Function:
     """Give each attention over many keys a loop over blocks of them; `numbers` name the loops."""
     makers = {r: op for op in function.body.ops for r in op.results}
-    found: dict[Op, tuple[Attention, Band | None, int]] = {}
-    for attention in attentions(function):
+    found: dict[Op, tuple[Attention, Band | None, Dim]] = {}
+    known = list(attentions(function))
+    largest = largest_sizes(function) if known else {}
+    for attention in known:
         band = _band(attention, makers)
-        size = _size(
-            attention, min(_most(attention, target), _LONGEST if band is None else _BANDED)
-        )
-        if size:
+        most = min(_most(attention, target), _LONGEST if band is None else _BANDED)
+        size = _size(attention, most, largest)
+        if size != 0:
             found[attention.weighing] = attention, band, size
 
     def visit(b: Rebuilder, op: Op, operands: tuple[Value, ...]) -> Sequence[Value] | None:
@@ -72,10 +75,11 @@ def apply_online_softmax(function: Function, numbers: Iterator[int], target: Tar
     return rebuild(function, visit) if found else function
 
 
-def _size(found: Attention, most: int) -> int:
+def _size(found: Attention, most: int, largest: Mapping[str, int]) -> Dim:
     """How many keys a block has, at most `most`, all of them in one; 0 for few rows or few keys.
 
-    Of more keys than a value has elements, the product has fewer to divide than the weights are.
+    Free keys are all in one where that is the `largest` number that they may be. Of more keys than
+    a value has elements, the product has fewer to divide than the weights are.
     """
     weights, values, _ = found.terms()
     extents = dict(zip(weights, typical_shape(found.weights), strict=True))
@@ -83,11 +87,19 @@ def _size(found: Attention, most: int) -> int:
     if rows < _MANY_ROWS:
         return 0
     keys = found.keys
-    if not isinstance(keys, int) or keys > most:
+    if _at_most(keys, largest) > most:
         return block_of(keys, most)
     v = typical_shape(found.weighing.operands[found.values])
     wide = prod(n for c, n in zip(values, v, strict=True) if c not in weights)
-    return keys if keys > wide else 0
+    return keys if affine.typical(keys) > wide else 0
+
+
+def _at_most(keys: Dim, largest: Mapping[str, int]) -> float:
+    """The most keys that there may be, where sizes have a largest number."""
+    names = affine.symbols(keys)
+    if not names <= largest.keys():
+        return inf
+    return affine_facts.bounds(keys, {name: largest[name] + 1 for name in names})[1]
 
 
 def _most(found: Attention, target: Target) -> int:
@@ -144,7 +156,7 @@ class _Cut(NamedTuple):
     size: Dim
 
 
-def _emit(b: Rebuilder, found: Attention, index: str, size: int, band: Band | None) -> Value:
+def _emit(b: Rebuilder, found: Attention, index: str, size: Dim, band: Band | None) -> Value:
     """The attention by blocks, as the product with the values gives it."""
     keys = found.keys
     rounds = 0 if keys == size else affine.floordiv(keys, size)
@@ -220,7 +232,7 @@ def _loop(
     b: Builder,
     end: Dim,
     rounds: Dim,
-    size: int,
+    size: Dim,
     states: tuple[Value, ...],
     taken: Parts,
     index: str,
