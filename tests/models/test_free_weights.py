@@ -26,6 +26,16 @@ LINES = [
 IMAGES = [{**size, "w": size["h"] + 3, "l": max(size["k"] - 1, 1)} for size in LINES]
 
 
+@pytest.mark.parametrize("way", ["SAME_UPPER", "SAME_LOWER"])
+def test_a_known_image_under_a_kernel_of_free_extents(way: str) -> None:
+    """Its border is of a minimum that is never above 0: as large as that is small."""
+    x = np.random.default_rng(0).standard_normal((2, 4, 6, 2), np.float32)
+    shapes: Any = {"w": ("o", "c", "k", "l")}
+    nodes = [node("Conv", "x w", auto_pad=way, strides=[3, 3])]
+    sizes = [{"o": 2, "c": 4, "k": k, "l": n} for k in (1, 2, 3, 5) for n in (1, 2, 4)]
+    check(Case(nodes, shapes, sizes, constants={"x": x}))
+
+
 def convolutions() -> Iterator[tuple[str, Case]]:
     """Kernels of free extents, with pads of numbers and with such as the kernel wants."""
     way: dict[str, Any]

@@ -13,7 +13,8 @@ from minicc.passes.program.plan_memory import Life, plan_offsets
 from minicc.passes.program.reserve import Order, Reserve
 
 H, W, N = size("h"), size("w"), size("n")
-# halves rounded up, a quarter of one of them, a count of windows, which may be less than none
+# Halves rounded up, a quarter of one of them, a count of windows, which may be less than none,
+# and what is never more than none.
 KNOWN = (
     ("$h1", floordiv(H + 1, 2)),
     ("$w1", floordiv(W + 1, 2)),
@@ -21,8 +22,10 @@ KNOWN = (
     ("$w2", floordiv(size("w1") + 1, 2)),
     ("$t", floordiv(2 * size("w2") + 3, 4)),
     ("$v", floordiv(H - 3, 2)),
+    ("$u", minimum(H - 9, 0)),
 )
-EXTENTS = [H, W, N, *[size(name[1:]) for name, _ in KNOWN[:-1]], minimum(H, W)]
+EXTENTS = [H, W, N, *[size(name[1:]) for name, _ in KNOWN[:-2]], minimum(H, W)]
+EXTENTS += [H - size("u"), W - size("u") + 1]
 SIZES = (0, 1, 2, 3, 4, 5, 9, 16, 33, 100)
 
 

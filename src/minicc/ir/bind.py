@@ -207,6 +207,9 @@ class _Binder:
             if new is None:
                 new = self.replaced[value] = self.replace(value)
             return value if new == value else new
+        if isinstance(value, int):  # of a type of its own
+            new = self.replace(value)
+            return value if type(new) is type(value) and new == value else new
         if isinstance(value, tuple):
             items = [self.attribute(v) for v in value]
             return value if _same(items, value) else tuple(items)

@@ -19,6 +19,7 @@ from math import ceil
 
 from minicc.ir import affine
 from minicc.ir.affine import Atom, Compound, Dim, Expr, symbol
+from minicc.ir.affine_facts import at_least
 from minicc.ir.extents import with_derived
 
 Derived = Sequence[tuple[str, Dim]]
@@ -44,6 +45,8 @@ class Reserve:
         numbers = [{n: max(0, affine.number(v)) for n, v in found.items()} for found in samples]
         self._typical = numbers[0]
         self._bounds = _bounds(Counter(sizes), known, numbers)
+        # what may be negative, as a quotient is of which only a sum with a number is an extent
+        self._sinking = {name for name, value in known if not at_least(value, 0)}
         self._bytes: dict[Dim, Dim] = {}
         self.order = Order(())
         self._least: dict[Dim, Dim] = {}
@@ -58,7 +61,8 @@ class Reserve:
         total: dict[tuple[str, ...], Fraction] = {}
         for monomial, coefficient in getattr(size, "terms", ()):
             names = [atom for atom in monomial if isinstance(atom, str)]
-            if len(names) < len(monomial):
+            sinks = self._sinking.intersection(names)
+            if len(names) < len(monomial) or (sinks and (coefficient < 0 or len(names) > 1)):
                 return self._exact(size)
             for key, part in _product(names, self._bounds, max(0, coefficient)).items():
                 total[key] = total.get(key, Fraction(0)) + part

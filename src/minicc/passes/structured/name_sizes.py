@@ -152,7 +152,17 @@ class _Names:
         return total
 
     def _name(self, atom: Compound) -> Dim:
-        return self._name_of(Expr((((atom,), 1),), 0))
+        """A name for an atom; of a minimum that may be negative for what it is above 0 and below.
+
+        What follows takes all sizes for natural numbers.
+        """
+        value = Expr((((atom,), 1),), 0)
+        if atom.kind != "min" or affine_facts.at_least(value, 0):
+            return self._name_of(value)
+        if affine_facts.at_least(-value, 0):
+            return -1 * self._name_of(-value)
+        below = affine.minimum(value, 0)
+        return self._name_of(value - below) - self._name_of(-below)
 
     def _name_of(self, value: Dim) -> Dim:
         for name, known in self.derived:
