@@ -657,3 +657,35 @@ def test_a_scan_of_more_inputs_than_it_has(count: int) -> None:
     said = refusal(model_of(it))
     assert f"its num_scan_inputs is {count}, and it has 1 input" in said
     assert "at: it" in said
+
+
+def test_a_matrix_of_rows_that_no_code_holds() -> None:
+    """What copies a row goes over it in steps; all of it at once would be a gigabyte of code."""
+    given = [
+        helper.make_tensor_value_info("x", F, ["n", "m", 1 << 32]),
+        helper.make_tensor_value_info("w", F, ["n", 1, "k"]),
+        helper.make_tensor_value_info("z", F, ["n", 1, 1]),
+    ]
+    nodes = [
+        helper.make_node("Transpose", ["w"], ["t"], perm=[0, 2, 1]),
+        helper.make_node("MatMul", ["x", "t"], ["p"]),
+        helper.make_node("Add", ["p", "z"], ["s"]),
+        helper.make_node("Softmax", ["s"], ["y"], axis=-1),
+    ]
+    graph = helper.make_graph(nodes, "hostile", given, [ValueInfoProto(name="y")])
+    made = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=9)
+    session = minicc.InferenceSession(made.SerializeToString(), threads=1)
+    feed = {name: np.ones((1, 1, 1), np.float32) for name in "xwz"}
+    with pytest.raises(UserError, match="MC0141"):
+        session.run(None, feed)
+
+
+def test_columns_of_a_scalar() -> None:
+    column = helper.make_node("Col2Im", ["x", "sides", "block"], ["y"], "it")
+    sides = helper.make_node("Abs", ["x"], ["sides"])
+    block = helper.make_node("Neg", ["x"], ["block"])
+    made = model_of(sides, block, column, opset=18)
+    made.graph.input[0].type.tensor_type.elem_type = TensorProto.INT64
+    del made.graph.input[0].type.tensor_type.shape.dim[:]
+    said = refusal(made, {"x": np.array(1)})
+    assert "at: it" in said

@@ -292,7 +292,10 @@ def _refined(
     x, rule = given.get(0), _EXTENTS.get(node.op)
     if x is None or x.type.dtype is OPAQUE or rule is None:
         return inferred
-    known = rule(ctx, node, given)
+    try:
+        known = rule(ctx, node, given)
+    except IndexError:
+        return inferred  # an axis that is not there: what is wrong is said when the node runs
     if node.op == "Reshape" and known is not None and not node.integer("allowzero", 0):
         # an extent of 0 would stand for that of the operand
         known = [None if n is None or _may_be_0(n, types.symbols.made) else n for n in known]

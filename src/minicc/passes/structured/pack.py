@@ -22,6 +22,7 @@ from minicc.ir.structured import Constant, Generic, Group, If, Scan, contiguous_
 from minicc.ir.types import TensorType
 
 _LINE = 64  # elements of a free dimension that a copy handles at once
+_MOST = 256  # elements of a known one: each vector is code
 _SQUARE = 16  # rows and columns that are turned in registers
 _LABEL = "pack"  # of the groups that copy what is not constant
 
@@ -154,7 +155,8 @@ def _at_once(copy: Generic) -> dict[str, int]:
     turned, last = contiguous_name(copy.input_maps[0]), names[-1]
     if turned in names[:-1] and min(extents[str(turned)], extents[last]) >= _SQUARE:
         return {str(turned): _SQUARE, last: _SQUARE}
-    return {last: extents[last] or 1 if isinstance(copy.space[last].extent, int) else _LINE}
+    known = isinstance(copy.space[last].extent, int)
+    return {last: min(extents[last] or 1, _MOST) if known else _LINE}
 
 
 def _alone(copy: Generic) -> Group:
