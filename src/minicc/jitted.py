@@ -37,6 +37,7 @@ from minicc.frontends.trace import (
     dense,
     replay,
     require_fast,
+    said_by,
     told,
     trace_values,
     work,
@@ -67,6 +68,19 @@ _REASONS = 256  # of traces that are remembered
 _OFTEN = 32  # traces of a function after which it says so
 _ROUND = 1 << 17  # numbers that take as long as a round on the host does besides
 _SHOWN = 60  # characters of a value in an explanation
+
+
+# how NumPy tells of overflows and their like, for a context; asking for it by name takes a while
+_UMATH = getattr(getattr(np, "_core", None), "umath", None)
+_STATE: Any = getattr(_UMATH, "_extobj_contextvar", None)
+_USUAL = None if _STATE is None else _STATE.get(None)
+
+
+def _raises() -> bool:
+    """Whether NumPy is told to raise or call something where a number overflows or such."""
+    if _STATE is not None and _STATE.get(None) is _USUAL:
+        return False
+    return not {"raise", "call", "log", "print"}.isdisjoint(np.geterr().values())
 
 
 class Lowered:
@@ -124,6 +138,8 @@ class Jitted:
         except UserError:
             self.__wrapped__(*args, **kwargs)  # raises what Python raises
             raise
+        if _raises():
+            return self.__wrapped__(*args, **kwargs)  # at the operation that overflows or such
         try:
             return self._called(Call(*self._parameters.key(values), values), args, kwargs)
         except Within:
@@ -255,7 +271,7 @@ class Jitted:
                 found.compilation = self._compilation(traced.module, sizes)
         except (Exception, GivenUp, Unsized) as error:
             self._known.refuse_sizes(call)
-            self._reasons.append(f"no program for all sizes: {error}")
+            self._reasons.append(f"no program for all sizes{said_by(error)}")
             return None
         self._known.keep_for_all(call, found, self._parameters.paths(call.values))
         return found

@@ -59,7 +59,14 @@ from minicc.frontends.trace.pytree import Within, copied
 from minicc.frontends.trace.recorder import GivenUp
 from minicc.frontends.trace.sizes import Sizes, Unsized, require_fast
 from minicc.frontends.trace.tracer import Tracer
-from minicc.frontends.trace.tracing import Traced, told, trace, trace_call, trace_values
+from minicc.frontends.trace.tracing import (
+    Traced,
+    said_by,
+    told,
+    trace,
+    trace_call,
+    trace_values,
+)
 
 FAMILIES = (
     composed, contraction, creation, indexing, joining, memory, movement, parts, reductions, scans,
@@ -87,6 +94,7 @@ __all__ = [
     "dense",
     "replay",
     "require_fast",
+    "said_by",
     "told",
     "trace",
     "trace_call",

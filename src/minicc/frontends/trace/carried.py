@@ -15,9 +15,10 @@ import numpy as np
 
 from minicc.frontends.trace.dispatch import content_of
 from minicc.frontends.trace.indices import Index
+from minicc.frontends.trace.lens import Content
 from minicc.frontends.trace.numbers import Number, has_term, is_mixed
 from minicc.frontends.trace.recorder import Recorder
-from minicc.frontends.trace.tracer import Content, Tracer
+from minicc.frontends.trace.tracer import Tracer
 from minicc.ir import affine, graph
 from minicc.ir.core import Value
 from minicc.ir.types import BOOL, F64, I64, TensorType

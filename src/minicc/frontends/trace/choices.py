@@ -22,12 +22,13 @@ import numpy as np
 from minicc.frontends.trace.carried import ELEMENTS, float_value, is_float, is_scalar
 from minicc.frontends.trace.dispatch import content_of
 from minicc.frontends.trace.indices import Index
+from minicc.frontends.trace.lens import Content
 from minicc.frontends.trace.numbers import Number, is_mixed
 from minicc.frontends.trace.paths import value_key
 from minicc.frontends.trace.pytree import mapped
 from minicc.frontends.trace.recorder import Recorder, WrittenOut
 from minicc.frontends.trace.tails import join_tails
-from minicc.frontends.trace.tracer import Content, Tracer
+from minicc.frontends.trace.tracer import Tracer
 from minicc.ir import affine, graph
 from minicc.ir.core import Op, Value
 

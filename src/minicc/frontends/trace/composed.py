@@ -14,9 +14,10 @@ from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple
 from minicc.frontends.trace.asked import solid
 from minicc.frontends.trace.dispatch import is_symbolic
 from minicc.frontends.trace.layouts import Shown
+from minicc.frontends.trace.lens import Lens
 from minicc.frontends.trace.recorder import Recorder
 from minicc.frontends.trace.registry import Dispatch, traces
-from minicc.frontends.trace.tracer import Lens, Tracer
+from minicc.frontends.trace.tracer import Tracer
 from minicc.frontends.trace.views import boxed
 
 _TAPS = 64  # elements of a filter that is written out

@@ -15,7 +15,7 @@ import numpy as np
 
 from minicc.frontends.trace.dispatch import content_of, value_of
 from minicc.frontends.trace.extents import Extent, dim_of
-from minicc.frontends.trace.numbers import Number, item
+from minicc.frontends.trace.numbers import Number, as_number, item
 from minicc.frontends.trace.recorder import Recorder
 from minicc.frontends.trace.registry import Dispatch, traces
 from minicc.frontends.trace.tracer import Tracer
@@ -234,6 +234,12 @@ def _triangle(recorder: Recorder, m: Any, k: int, compare: Any) -> Value:
     zero = np.zeros((), value.type.dtype.numpy)
     result: Tracer = recorder.namespace.where(mask, Tracer(recorder, value), zero)
     return result.value()
+
+
+@traces("ndarray.__round__")
+def round_method(recorder: Recorder, a: Tracer) -> Any:
+    """`round(a)` of a scalar: a Python integer; NumPy runs the call where there is none."""
+    return as_number(a if a.dtype.kind in "iu" else recorder.namespace.rint(a), int)
 
 
 @traces("ndarray.item")

@@ -23,12 +23,13 @@ from minicc.frontends.trace.complex_numbers import ALIKE, OF_COMPLEX, is_complex
 from minicc.frontends.trace.extents import extents_among
 from minicc.frontends.trace.host import on_host
 from minicc.frontends.trace.indices import as_extents
+from minicc.frontends.trace.lens import Content
 from minicc.frontends.trace.masks import masked
 from minicc.frontends.trace.numbers import Number, PythonType, has_term, require_one_type
 from minicc.frontends.trace.pytree import mapped
 from minicc.frontends.trace.recorder import Recorder
 from minicc.frontends.trace.registry import FUNCTIONS, VIEWS, WRITES, Dispatch, Implementation
-from minicc.frontends.trace.tracer import Content, Tracer
+from minicc.frontends.trace.tracer import Tracer
 from minicc.ir.core import Array, Value
 from minicc.ir.types import F64, from_numpy
 

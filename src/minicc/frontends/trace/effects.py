@@ -73,8 +73,7 @@ def mathematics(recorder: Recorder, function: Callable[..., Any], *args: Any) ->
         made = _recorded(recorder, function, *[as_number(a, float) for a in args])
         if made is not None:
             return made
-    given = tuple([_scalar(a) for a in args])
-    return on_host(recorder, name, function, given, {}, "it computes with Python numbers")
+    return on_host(recorder, name, function, args, {}, "it computes with Python numbers")
 
 
 # Functions that NumPy has, too, and for which arguments and outcomes Python does not raise.
@@ -101,10 +100,6 @@ def _recorded(recorder: Recorder, function: Callable[..., Any], *args: Any) -> A
     boxes = [a.box if isinstance(a, Number) else np.asarray(a) for a in args]
     made = getattr(recorder.namespace, ufunc.__name__)(*boxes)
     return Number(made if holds is None else checked(made, holds(boxes[0], made)), float)
-
-
-def _scalar(x: Any) -> Any:
-    return x.reshape(()) if is_symbolic(x) and hasattr(x, "reshape") else x
 
 
 class MathModule:

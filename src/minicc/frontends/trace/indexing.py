@@ -16,6 +16,7 @@ import numpy as np
 from minicc.frontends.trace.data_sizes import with_sizes
 from minicc.frontends.trace.dispatch import content_of, value_of
 from minicc.frontends.trace.extents import Extent, cut_of
+from minicc.frontends.trace.lens import Content, Lens
 from minicc.frontends.trace.moving import moves, moving_lens, require_fits, round_key
 from minicc.frontends.trace.places import (
     has_array,
@@ -26,7 +27,7 @@ from minicc.frontends.trace.places import (
 )
 from minicc.frontends.trace.recorder import Recorder
 from minicc.frontends.trace.registry import Dispatch, traces
-from minicc.frontends.trace.tracer import Content, Lens, Tracer
+from minicc.frontends.trace.tracer import Tracer
 from minicc.ir import graph
 from minicc.ir.core import Array, Value
 from minicc.ir.types import BOOL, I64

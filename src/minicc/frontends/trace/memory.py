@@ -21,9 +21,10 @@ from minicc.frontends.trace.asked import solid
 from minicc.frontends.trace.dispatch import content_of, is_symbolic
 from minicc.frontends.trace.host import on_host
 from minicc.frontends.trace.indexing import put_fixed, taken
+from minicc.frontends.trace.lens import Content, Lens
 from minicc.frontends.trace.recorder import Recorder
 from minicc.frontends.trace.registry import VIEWS, Dispatch, traces
-from minicc.frontends.trace.tracer import Content, Lens, Tracer
+from minicc.frontends.trace.tracer import Tracer
 from minicc.ir.core import Array, Value
 from minicc.ir.types import from_numpy
 

@@ -16,8 +16,9 @@ import numpy as np
 
 from minicc.frontends.trace.extents import cut_of
 from minicc.frontends.trace.indices import Index, extent_of
+from minicc.frontends.trace.lens import Content, Lens
 from minicc.frontends.trace.recorder import Recorder, WrittenOut
-from minicc.frontends.trace.tracer import Content, Lens, Tracer
+from minicc.frontends.trace.tracer import Tracer
 from minicc.ir import affine, graph
 from minicc.ir.core import Array, Value
 

@@ -85,24 +85,32 @@ def resolve(path: str) -> Any:
 
 
 def replacement(recorder: Recorder, real: Any, path: str) -> Any:
-    """What stands for an object of NumPy while tracing."""
+    """What stands for an object of NumPy while tracing; for a class always the same."""
+    if isinstance(real, type) and path not in _CLASSES:
+        if real not in recorder.kinds:
+            recorder.kinds[real] = _class_replacement(recorder, real, path)
+        return recorder.kinds[real]
     if impurity(path):
         return Impure(recorder, f"np.{path}", impurity(path))
     if isinstance(real, types.ModuleType):
         return Namespace(recorder, path)
-    if path in ("errstate", "seterr"):
+    if path in ("errstate", "seterr"):  # a class in some versions
         return partial(_error_state, recorder, real, path)
     if real is np.r_ or real is np.c_:
         return Joiner(recorder, real)
+    return TracedFunction(recorder, path) if callable(real) else real
+
+
+def _class_replacement(recorder: Recorder, real: type, path: str) -> Any:
+    if impurity(path):
+        return Impure(recorder, f"np.{path}", impurity(path))
+    if path == "errstate":
+        return partial(_error_state, recorder, real, path)
     if real is np.nditer:
         return partial(_iterated, recorder)
     if real is np.ndarray:
         return ArrayType(recorder)
-    if isinstance(real, type) and issubclass(real, np.generic) and real in _CONCRETE:
-        return ScalarType(recorder, real)
-    if (isinstance(real, type) and path not in _CLASSES) or not callable(real):
-        return real
-    return TracedFunction(recorder, path)
+    return ScalarType(recorder, real) if real in _CONCRETE else real
 
 
 def _iterated(recorder: Recorder, op: Any, *args: Any, **kwargs: Any) -> Any:

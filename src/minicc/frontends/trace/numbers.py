@@ -276,7 +276,9 @@ def _define(symbol: str, ufunc: str, recorded: bool, compares: bool = False) -> 
                 pair = (_box(x, other), _box(other, x))
                 left, right = pair[::-1] if swapped else pair
                 out = Dispatch.call(x.box.recorder, ufunc, (left, right), {})
-                return out if compares else _mixed(Number(out, x.kind, small), x, other)
+                if compares:
+                    return truth(out)
+                return _mixed(Number(out, x.kind, small), x, other)
         mine = x.read(f"the operator of operator.{symbol}")
         known = has_term(other) or type(other) is not Number
         theirs = other if known else other.read("an operator")
@@ -286,6 +288,12 @@ def _define(symbol: str, ufunc: str, recorded: bool, compares: bool = False) -> 
     setattr(Number, f"__{name}__", lambda x, other: apply(x, other, False))
     if not compares:
         setattr(Number, f"__r{name}__", lambda x, other: apply(x, other, True))
+
+
+def truth(box: Tracer) -> Any:
+    """One of Python's truth values, which is looked at where code compares it by identity."""
+    found = Number(box, bool)
+    return found.read("`is`") if box.recorder.identity else found
 
 
 def _stays(symbol: str, x: Number, other: Any, swapped: bool) -> bool:
@@ -396,7 +404,7 @@ def as_number(x: Any, kind: type) -> Any:
         if x.term is not None:
             return x.by_python(kind, x)
         x = x.box if x.kind in (int, float) else x.read(f"{kind.__name__}()")
-    if isinstance(x, Tracer) and x.symbolic and x.size == 1 and x.recorder.path is not None:
+    if isinstance(x, Tracer) and x.symbolic and not x.ndim and x.recorder.path is not None:
         floats = x.dtype.kind == "f"
         if kind is float and (floats or x.dtype.kind in "iu"):
             return Number(_converted(x, np.float64), float)
@@ -429,13 +437,14 @@ def checked(value: Any, holds: Any) -> Any:
 def is_real(x: Any) -> bool:
     """Whether it is a float or an integer, of Python's or a traced scalar."""
     kind = x.kind if isinstance(x, Number) else type(x)
-    traced = isinstance(x, Tracer) and x.size == 1 and x.dtype.kind in "fiu"
+    traced = isinstance(x, Tracer) and not x.ndim and x.dtype.kind in "fiu"
     return traced or (kind in (float, int) and not has_term(x))
 
 
 def item(x: Tracer, index: tuple[Any, ...]) -> Any:
     """`x.item()`: a traced number where the elements are floats or integers."""
     one = x[index] if len(index) > 1 else (x.reshape(-1)[index[0]] if index else x)
+    one = one.reshape(()) if one.size == 1 else one
     kind = {"f": float, "i": int, "u": int}.get(x.dtype.kind)
     if kind is not None and one.size == 1 and one.recorder.path is not None:
         return as_number(one, kind)

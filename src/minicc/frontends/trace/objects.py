@@ -30,6 +30,9 @@ _LIBRARIES = tuple(
     os.path.join(path, "")
     for path in {sysconfig.get_path(k) for k in ("stdlib", "platstdlib", "purelib", "platlib")}
 )
+# what may change unseen, and so is NumPy's alone
+_CHANGING = (bytearray, memoryview, types.MappingProxyType)
+_QUEUES = ("array", "queue", "_queue", "multiprocessing.queues", "asyncio.queues")
 _LEFT_OUT = {"__dict__", "__weakref__", "__slots__", "__module__", "__doc__", "__init_subclass__",
              "__set_name__", "__firstlineno__", "__static_attributes__"}  # fmt: skip
 
@@ -68,12 +71,17 @@ def is_users(cls: type) -> bool:
     return known
 
 
-def _is_users(cls: type) -> bool:
+def _is_of_user(cls: type) -> bool:
+    """Whether a class stands in a module of the user's."""
     name = cls.__module__
     if name.partition(".")[0] in (_OWN, "numpy", "builtins"):
         return False
     file = getattr(sys.modules.get(name), "__file__", None)
-    if name != "__main__" and (file is None or is_library(os.path.abspath(file))):
+    return name == "__main__" or (file is not None and not is_library(os.path.abspath(file)))
+
+
+def _is_users(cls: type) -> bool:
+    if not _is_of_user(cls):
         return False
     plain = type(cls) in (type, abc.ABCMeta) and cls.__basicsize__ <= _plain_size(cls)
     return plain and not issubclass(cls, (BaseException, enum.Enum))
@@ -87,6 +95,13 @@ def _plain_size(cls: type) -> int:
 
 def stand_in(reader: Reader, x: Any, name: str) -> Any:
     """What stands for an object or class of the user's; the thing itself for others."""
+    cls = x if isinstance(x, type) else type(x)
+    if _is_of_user(type(cls)):  # a metaclass may do anything
+        what = f"the class `{cls.__name__}` has a metaclass of its own"
+        reader.recorder.refuse("MC0245", what, "pass what the function needs of it")
+    if cls in _CHANGING or cls.__module__ in _QUEUES:
+        what = f"`{name}` from outside of the function is a {cls.__name__}"
+        reader.recorder.refuse("MC0245", what, "pass its elements as an array")
     if isinstance(x, type):
         return class_of(reader, x) if is_users(x) else x
     if type(x) in BAGS:
@@ -94,6 +109,15 @@ def stand_in(reader: Reader, x: Any, name: str) -> Any:
     if is_users(type(x)):
         return _Outside.of(reader, x, name, (class_of(reader, type(x)),))
     return x
+
+
+def original_class(x: Any) -> type | None:
+    """The user's class of what stands for an object of it, or was made by what stands for it."""
+    cls = type(x)
+    if issubclass(cls, _Outside):
+        return type(object.__getattribute__(x, "_real"))
+    original: type | None = vars(cls).get("_original")
+    return original
 
 
 class _Meta(abc.ABCMeta):
@@ -148,6 +172,18 @@ def _member(reader: Reader, home: Any, name: str, member: Any) -> Any:
     return reader.read("attribute", home, name, member)
 
 
+class _Names:
+    """The names of an object's attributes, of which there may be more later."""
+
+    def __init__(self, held: dict[str, Any]) -> None:
+        self._held = held
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Those there are now."""
+        return tuple(self._held)
+
+
 class _Outside:
     """An object of the user's that the function did not make."""
 
@@ -166,6 +202,7 @@ class _Outside:
         for key, value in (("_reader", reader), ("_real", x), ("_seen", {}), ("_named", name)):
             object.__setattr__(made, key, value)
         reader.classes[(type(x), id(x))] = made  # type: ignore[index]
+        reader.read("attribute", x, "__class__", type(x))
         return made
 
     def __init_subclass__(cls) -> None:
@@ -182,16 +219,26 @@ class _Outside:
             return seen[name]
         held = getattr(real, "__dict__", {})
         if name == "__dict__":
-            return {key: getattr(self, key) for key in held}
+            reader.read("attribute", _Names(held), "names", tuple(held))
+            return types.MappingProxyType({key: getattr(self, key) for key in held})
         member = MISSING if name in held else _found(type(self), name)
         if member is MISSING or isinstance(member, types.MemberDescriptorType):
             member = _found(type(real), name) if name not in held else MISSING
             if callable(member) and hasattr(object, name):
                 return own(name)
-            seen[name] = reader.read("attribute", real, name, getattr(real, name))
+            try:
+                value = getattr(real, name)
+            except AttributeError:
+                reader.read("attribute", real, name, MISSING)  # it may have one later
+                raise
+            seen[name] = reader.read("attribute", real, name, value)
             return seen[name]
         if not name.startswith("__"):
             reader.read("attribute", held, name, MISSING)  # the object has none of its own
+        for base in type(real).__mro__:
+            if name in vars(base) or not is_users(base):
+                break
+            reader.read("attribute", vars(base), name, MISSING)
         return own(name)
 
     def __setattr__(self, name: str, value: Any) -> None:

@@ -12,13 +12,20 @@ from minicc.frontends.trace.recorder import Recorder
 from minicc.frontends.trace.registry import Dispatch
 
 _COMPARED = (str, bytes, dict, set, frozenset, date, timedelta)
+_NEVER = (str, bytes, type(None), dict, set, frozenset)
 _ACCEPTED = (bool, int, float, complex, list, tuple, np.ndarray, np.generic)
 
 
 def _binary(name: str, reflected: bool = False) -> Callable[[Operators, Any], Any]:
     def operate(self: Operators, other: Any) -> Any:
+        if isinstance(other, _NEVER) and not (reflected and isinstance(other, (str, bytes))):
+            solid = np.ones((1,) * len(self.shape), self.dtype)
+            operands = (other, solid[()]) if reflected else (solid[()], other)
+            getattr(np, name)(*operands)  # raises, and says what NumPy says
         if not isinstance(other, (Operators, *_ACCEPTED)):
             return NotImplemented
+        if name == "multiply" and self.scalar and isinstance(other, (list, tuple)):
+            return other * self.read("index", "how often a list is repeated")
         return self._call(name, other, self) if reflected else self._call(name, self, other)
 
     return operate
@@ -78,6 +85,7 @@ class Operators:
     shape: Any
     size: Any
     __setitem__: Any
+    read: Any
 
     def _call(self, name: str, *args: Any, **kwargs: Any) -> Any:
         return Dispatch.call(self.recorder, name, args, kwargs)
@@ -135,8 +143,13 @@ class Operators:
             raise TypeError("array does not have imaginary part to set")
         self.imag[...] = new
 
-    def __round__(self, digits: int = 0) -> Any:
-        return self._call("round", self, digits)
+    def __round__(self, digits: int | None = None) -> Any:
+        if digits is None and self.scalar and self.dtype.kind in "fiu":
+            return self._call("ndarray.__round__", self)  # one of Python's integers
+        if self.scalar and self.dtype.kind == "c":
+            kind = self.dtype.type.__name__
+            raise TypeError(f"type numpy.{kind} doesn't define __round__ method")
+        return self._call("round", self, digits or 0)
 
     def __divmod__(self, other: Any) -> tuple[Any, Any]:
         return self // other, self % other

@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 
 from minicc.frontends.trace.complex_numbers import is_complex
+from minicc.frontends.trace.lens import Lens
 from minicc.frontends.trace.recorder import Recorder
 from minicc.frontends.trace.registry import traces
-from minicc.frontends.trace.tracer import Lens
 from minicc.frontends.trace.views import boxed
 from minicc.ir import graph
 from minicc.ir.core import Value

@@ -7,9 +7,10 @@ from typing import Any
 
 import numpy as np
 
+from minicc.frontends.trace.lens import Lens
 from minicc.frontends.trace.numbers import Number
 from minicc.frontends.trace.recorder import Recorder
-from minicc.frontends.trace.tracer import Lens, Tracer
+from minicc.frontends.trace.tracer import Tracer
 from minicc.ir import graph
 from minicc.ir.core import Array, Value
 from minicc.ir.types import I64

@@ -17,6 +17,7 @@ import numpy as np
 
 from minicc.frontends.trace.effects import MathModule, mathematics
 from minicc.frontends.trace.indices import rows
+from minicc.frontends.trace.kinds import SubclassOf, power
 from minicc.frontends.trace.loop_code import names_in
 from minicc.frontends.trace.namespace import Namespace, TracedFunction
 from minicc.frontends.trace.numbers import Number, PythonType, extreme
@@ -26,7 +27,7 @@ from minicc.frontends.trace.tracer import Tracer
 
 _PLAIN = (bool, int, float, complex, str, bytes, type(None), range, slice, np.dtype, np.generic,
           type(...), Tracer, Number, PythonType, TracedFunction, Namespace, MathModule,
-          KernelFunction)  # fmt: skip
+          KernelFunction, SubclassOf)  # fmt: skip
 # Of Python's own functions those that only look at what they are given.
 _PURE = (
     abs, all, any, bool, complex, dict, divmod, enumerate, float, hash, int, isinstance, issubclass,
@@ -58,7 +59,7 @@ class Reach:
             self._containers.append((name, x, x if isinstance(x, tuple) else x.copy()))
             for v in x.values() if type(x) is dict else x:
                 self.visit(v, name)
-        elif x is rows:
+        elif x is rows or x is power:
             return
         elif isinstance(x, types.FunctionType):
             self._function(x, name)

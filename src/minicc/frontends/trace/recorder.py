@@ -105,13 +105,15 @@ class Recorder:
         self.user_globals: set[int] = set()
         self.captured: dict[str, Array] = {}
         self.namespace: Any = None
+        self.kinds: dict[type, Any] = {}  # what stands for NumPy's classes
+        self.identity = False  # whether code asks if something is True
         self.inputs: list[Value] = []
         self.arguments: list[Any] = []
         self.given: dict[int, Any] = {}  # the boxes of arguments by the arrays' identities
         self.path: Any = None
         self.numbers: Any = None  # those that the call gave, where they may be no constants
         self.raised: Exception | None = None  # what a call on the host raised last
-        self.refused: UnsupportedError | None = None  # for which nothing else was done
+        self.refused: BaseException | None = None  # for which nothing else was done
         self.places: list[str] = []  # lines where arguments are written to
         self.loops: list[Any] = []  # whose bodies are recorded now, the innermost last
         self.rounds = Rounds(self.write_out)
@@ -173,7 +175,7 @@ class Recorder:
     def write_out(self, reason: str) -> NoReturn:
         """Give up the innermost loop that is recorded, or that sizes are symbols."""
         if not self.loops:
-            raise Unsized(f"{self.location()}: {reason}")
+            self._end(Unsized(f"{self.location()}: {reason}"))
         raise WrittenOut(self.loops[-1], reason)
 
     def need(self, size: Dim, needs: str) -> NoReturn:
@@ -181,8 +183,8 @@ class Recorder:
         sizes = self.rounds.sizes
         sizes.fix(size)
         if not sizes:
-            raise Unsized(f"{self.location()}: {needs} needs a size")
-        raise Again
+            self._end(Unsized(f"{self.location()}: {needs} needs a size"))
+        self._end(Again())
 
     def give_up(self, why: str) -> NoReturn:
         """End a trace that is too long to be compiled in good time."""
@@ -342,7 +344,9 @@ class Recorder:
 
     def refuse(self, code: str, message: str, hint: str = "") -> NoReturn:
         """Raise UnsupportedError at the user's line; the trace fails, also where that is caught."""
-        error = UnsupportedError(code, message, hint=hint, where=self.location())
+        self._end(UnsupportedError(code, message, hint=hint, where=self.location()))
+
+    def _end(self, error: BaseException) -> NoReturn:
         self.refused = self.refused or error
         raise error
 

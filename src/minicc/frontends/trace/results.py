@@ -80,11 +80,31 @@ class Picked:
 
 def results(recorder: Recorder, outcome: Any) -> tuple[list[Value], list[str], Any]:
     """The arrays of a result, their names, and the structure with slots in their places."""
+    outcome = _with_plain_keys(outcome)
     taking = _Taking(recorder, outcome)
     structure = mapped(taking.take, outcome, "result")
     if not taking.values and recorder.path is None:
         raise UserError("MC0182", f"{recorder.name} returns no array")
     return taking.values, taking.names, structure
+
+
+def _with_plain_keys(outcome: Any) -> Any:
+    """A result whose dicts have Python's numbers and NumPy's scalars as keys, which were read."""
+    if type(outcome) is dict:
+        return {_plain(k): _with_plain_keys(v) for k, v in outcome.items()}
+    if type(outcome) in (list, tuple):
+        return type(outcome)(map(_with_plain_keys, outcome))
+    return outcome
+
+
+def _plain(key: Any) -> Any:
+    if isinstance(key, Tracer):
+        return key.read("array", "a key of a dict")[()]
+    if issubclass(type(key), Number):
+        return key.read("a key of a dict")
+    if isinstance(key, tuple) and type(key) is tuple:
+        return tuple(map(_plain, key))
+    return key
 
 
 class _Taking:

@@ -15,7 +15,10 @@ import builtins
 import collections
 import copy
 import datetime
+import decimal
 import dis
+import fractions
+import json
 import math
 import os
 import sys
@@ -39,6 +42,7 @@ from minicc.frontends.trace.effects import (
 )
 from minicc.frontends.trace.given import Reference
 from minicc.frontends.trace.indices import rows
+from minicc.frontends.trace.kinds import Solid, SubclassOf, TypeOf, looks, power
 from minicc.frontends.trace.loop_code import codes_within
 from minicc.frontends.trace.loops import REPLACED, Iterable
 from minicc.frontends.trace.namespace import (
@@ -50,14 +54,29 @@ from minicc.frontends.trace.namespace import (
     replacement,
 )
 from minicc.frontends.trace.numbers import FLOAT, INT, Number, extreme
-from minicc.frontends.trace.objects import is_library, stand_in
+from minicc.frontends.trace.objects import MISSING, is_library, stand_in
 from minicc.frontends.trace.pytree import mapped
 from minicc.frontends.trace.recorder import Recorder
 from minicc.frontends.trace.tracer import Tracer
 
 _CONTAINERS = (set, frozenset, collections.deque, dict, list)
-_LOOKED_INTO = (datetime, sys, warnings)  # modules of Python of which some members are replaced
+_LOOKED_INTO = (
+    datetime,
+    decimal,
+    fractions,
+    json,
+    sys,
+    warnings,
+)  # modules of Python of which some members are replaced
 _FILES = frozenset({"open", "input"})
+_LOOKS = frozenset({"globals", "vars", "exec", "eval"})
+
+
+@lru_cache(1 << 12)
+def _looked_up(code: types.CodeType) -> frozenset[str]:
+    """The names that code looks for among globals and builtins."""
+    steps = dis.get_instructions(code)
+    return frozenset(str(s.argval) for s in steps if s.opname in ("LOAD_GLOBAL", "LOAD_NAME"))
 
 
 @lru_cache(1 << 12)
@@ -133,12 +152,17 @@ class Rewirer:
         source = impure(self.recorder, x, name)
         if source is not None:
             return source
+        if looks(x):
+            return Solid(x)
         if type(x) is np.ndarray:
             return self.array(x, name)
         if isinstance(x, np.ma.MaskedArray | np.matrix):
             what = f"`{name}` from outside of the function is a {type(x).__name__}"
             hint = "use its data: numpy.asarray(x), x.filled(value)"
             self.recorder.refuse("MC0245", what, hint)
+        if isinstance(x, types.FunctionType) and hasattr(x, "registry"):
+            what = f"`{name}` chooses by the types of its arguments"
+            self.recorder.refuse("MC0241", what, "choose with isinstance")
         if isinstance(x, types.FunctionType):
             return self._around(x) if is_library(x.__code__.co_filename) else self.function(x)
         if isinstance(x, types.MethodType):
@@ -149,7 +173,7 @@ class Rewirer:
             return partial(self.value(x.func, name), *args, **named)
         if isinstance(x, types.ModuleType):
             file = getattr(x, "__file__", None)
-            known = file is None or is_library(file)
+            known = is_library(file) if file else x.__spec__ is not None
             return x if known and x not in _LOOKED_INTO else ModuleProxy(self, x)
         wrapped = None if isinstance(x, type) else getattr(x, "__wrapped__", None)
         if isinstance(wrapped, types.FunctionType):
@@ -224,8 +248,13 @@ class Rewirer:
         if self.recorder.numbers and any("type" in c.co_names for c in codes_within(f.__code__)):
             # the type of what stands for a number is none of Python's
             self.recorder.numbers.forget(self.recorder.numbers.moving)
-        if self.recorder.numbers and any(map(_compared, codes_within(f.__code__))):
+        compared = set[str]().union(*map(_compared, codes_within(f.__code__)))
+        if self.recorder.numbers and compared:
             self.recorder.numbers.forget_flags()  # what stands for True is not True
+        self.recorder.identity |= bool(compared)
+        if "dtype" in f.__code__.co_names and any(hasattr(np, name) for name in compared):
+            what = "a type of NumPy's is compared by identity"
+            self.recorder.refuse("MC0241", what, "compare with ==")
         namespace = self._namespace(f.__globals__)
         cells = tuple(types.CellType() for _ in f.__closure__ or ())
         copy = types.FunctionType(f.__code__, namespace, f.__name__, None, cells)
@@ -243,6 +272,9 @@ class Rewirer:
         if f.__kwdefaults__:
             copy.__kwdefaults__ = self.read("default", f, "__kwdefaults__", f.__kwdefaults__)
         copy.__qualname__ = f.__qualname__
+        own = {n: v for n, v in vars(f).items() if not n.startswith("__")}
+        vars(copy).update((n, self.read("attribute", f, n, v)) for n, v in own.items())
+        self.container(vars(copy), f.__qualname__)
         return copy
 
     def _replaced(self, original: dict[str, Any]) -> dict[str, Any]:
@@ -253,7 +285,9 @@ class Rewirer:
         functions = (f for f in original.values() if isinstance(f, types.FunctionType))
         own = (f.__code__ for f in functions if f.__globals__ is original)
         compared = {name for code in own for part in codes_within(code) for name in _compared(part)}
-        found: dict[str, Any] = {"float": FLOAT, "int": INT}
+        found: dict[str, Any] = {"float": FLOAT, "int": INT, "pow": power}
+        found["type"] = TypeOf(self.recorder, lambda cls: self.value(cls, cls.__name__))
+        found["issubclass"] = SubclassOf()
         found |= {f.__name__: partial(extreme, self.recorder, f) for f in (max, min)}
         if self.recorder.rounds.sizes:
             found["len"] = rows
@@ -266,6 +300,8 @@ class Rewirer:
             own = vars(builtins) | {"__import__": self._import}
             reason = "files are read and written while tracing alone"
             own |= {name: Impure(self.recorder, f"{name}()", reason) for name in _FILES}
+            reason = "it sees all names that there are"
+            own |= {name: Impure(self.recorder, f"{name}()", reason) for name in _LOOKS}
             own |= self._replaced(original)
             own["print"] = partial(printed, self.recorder)
             made["__builtins__"] = own
@@ -279,6 +315,8 @@ class Rewirer:
                 if name in f.__globals__:
                     value = f.__globals__[name]
                     namespace[name] = self.read("global", f.__globals__, name, value)
+                elif name in _looked_up(code) and not hasattr(builtins, name):
+                    self.read("global", f.__globals__, name, MISSING)  # it may be there later
 
     def _check(self, code: types.CodeType) -> None:
         """UnsupportedError (MC0244) where the code rebinds names from outside of it."""

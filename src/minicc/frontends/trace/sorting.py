@@ -61,7 +61,13 @@ def _trace_sorting(prefix: str, which: int) -> None:
 
     @traces(f"{prefix}partition")
     def partition(recorder: Recorder, a: Any, kth: Any, axis: int | None = -1) -> Value:
-        return _sorted(recorder, a, axis, which)
+        made = _sorted(recorder, a, axis, which)
+        extent = made.type.extents[-1 if axis is None else axis]
+        for k in np.ravel(kth):
+            place = k + extent if k < 0 else k
+            if not 0 <= place < extent:
+                raise ValueError(f"kth(={place}) out of bounds ({extent})")
+        return made
 
 
 _trace_sorting("", 0)

@@ -18,45 +18,20 @@ import sys
 from collections.abc import Callable, Iterator
 from functools import partial
 from types import FrameType
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
 from minicc.frontends.trace.extents import Extent
+from minicc.frontends.trace.lens import Content, Lens
 from minicc.frontends.trace.operators import Operators
 from minicc.frontends.trace.paths import CONVERSIONS, Read
 from minicc.frontends.trace.recorder import Recorder
 from minicc.frontends.trace.registry import FUNCTIONS, METHODS, Dispatch
 from minicc.ir.core import Array, Value
 
-Content = Value | Array
 _UNROLLED = 1024  # rows of an array that are written out
-
-
-class Lens(NamedTuple):
-    """How a view sees its base.
-
-    `move` makes the view of a NumPy array, `emit` of a value of the graph; `put` gives the base's
-    value after the view's was replaced, and is None where the view can't be written to. Equal
-    `key`s see the same. A lens that is `hosted` reads and writes at breaks, so what it showed is
-    kept across them; its `put` takes arrays too. `show` makes the view where `move` copies. What a
-    lens that `moves` sees depends on the round of a loop: it emits of any content, and `move` only
-    tells how the view lies in memory.
-    """
-
-    key: Any
-    move: Callable[[Array], Array]
-    emit: Callable[[Any], Any]
-    put: Callable[[Any, Any], Any] | None
-    hosted: bool = False
-    show: Callable[[Array], Array] | None = None
-    moves: bool = False
-
-    def read(self, content: Content) -> Content:
-        """What the view holds for a base's content."""
-        emits = self.moves or isinstance(content, Value)
-        return self.emit(content) if emits else self.move(content)  # type: ignore[arg-type]
 
 
 class Tracer(Operators):
@@ -268,7 +243,7 @@ class Tracer(Operators):
         if self.recorder.path is None:
             self.recorder.refuse(
                 "MC0240",
-                f"{needs} needs the elements of {self!r} while the function is traced",
+                f"{needs} needs the elements of {self._told()} while the function is traced",
                 "np.where chooses element by element; Python control flow may depend on shapes "
                 "and on arguments that are no arrays",
             )
@@ -390,7 +365,9 @@ class Tracer(Operators):
             if callable(getattr(np.ndarray, name)) and self.recorder.path is not None:
                 return partial(self._call, f"ndarray.{name}", self)
             self.recorder.refuse("MC0241", f"ndarray.{name} is not traced")
-        raise AttributeError(f"a traced array has no attribute {name!r}")
+        if self.scalar and not name.startswith("_") and hasattr(self.dtype.type, name):
+            return getattr(self._solid(), name)
+        raise AttributeError(f"'numpy.ndarray' object has no attribute {name!r}")
 
     def tolist(self) -> Any:
         """The elements as Python numbers, in lists of their own at each call."""
@@ -423,7 +400,7 @@ class Tracer(Operators):
             return loop
         if len(self) > _UNROLLED:
             self.recorder.give_up(
-                f"a Python loop over the {len(self)} rows of {self!r} would be written out"
+                f"a Python loop over the {len(self)} rows of {self._told()} would be written out"
             )
         return (self[row] for row in range(len(self)))
 
@@ -451,9 +428,9 @@ class Tracer(Operators):
         return format(self.read("item", "a text"), spec)
 
     def __str__(self) -> str:
-        if not self.symbolic or self.recorder.path is None:
-            return repr(self)
-        return str(self.read("text", "a text"))
+        if self._is_hidden():
+            return self._told()
+        return str(self.read("text", "a text") if self.symbolic else self._solid())
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
         return np.array(self.constant("a function that is not traced"), dtype)
@@ -477,13 +454,27 @@ class Tracer(Operators):
         return self.recorder.namespace
 
     def __repr__(self) -> str:
+        """NumPy's in the user's code; elsewhere what stands for it."""
+        asks = id(sys._getframe(1).f_globals) in self.recorder.user_globals
+        return repr(self._solid()) if asks and not self._is_hidden() else self._told()
+
+    def _is_hidden(self) -> bool:
+        """Whether the elements can't be read: a trace runs nothing."""
+        return self.symbolic and self.recorder.path is None
+
+    def _told(self) -> str:
         return f"traced {self.dtype}[{','.join(map(str, self.shape))}]"
 
+    def _solid(self) -> Any:
+        """NumPy's array or scalar, for a text."""
+        array = self.constant("a text")
+        return array[()] if self.scalar else array
+
     def __copy__(self) -> Any:
-        return self._call("copy", self)
+        return self if self.scalar else self._call("copy", self)
 
     def __deepcopy__(self, memo: Any) -> Any:
-        return self._call("copy", self)
+        return self if self.scalar else self._call("copy", self)
 
 
 def _own_lists(x: Any) -> Any:

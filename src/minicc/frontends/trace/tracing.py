@@ -22,7 +22,7 @@ from minicc.frontends.trace.pytree import NUMBERS, mapped, rebuild
 from minicc.frontends.trace.recorder import FEW, Again, Recorder, TooLong, WrittenOut, type_of
 from minicc.frontends.trace.results import results
 from minicc.frontends.trace.rewire import Rewirer
-from minicc.frontends.trace.sizes import Sizes
+from minicc.frontends.trace.sizes import Sizes, Unsized
 from minicc.frontends.trace.tracer import Tracer
 from minicc.ir.core import Function, Module, Region, Value
 from minicc.ir.printer import print_module
@@ -140,17 +140,17 @@ def trace_values(
             if not recorder.loops:
                 raise
             key = recorder.loops[-1].key
-            why = f"a round raises {type(error).__name__}{_said_by(error)}"
+            why = f"a round raises {type(error).__name__}{said_by(error)}"
         plain[key] = why
         if path is not None:
             path = path.again(Tree(plain) if given and given.boxes else None)
 
 
-def _said_by(error: Exception) -> str:
+def said_by(error: BaseException) -> str:
     """What an error says, if that needs no traced value."""
     try:
         return f": {error}"
-    except WrittenOut:  # a number of the round is in it
+    except (WrittenOut, Unsized, Again):  # a number of the round or a size is in it
         return ""
 
 

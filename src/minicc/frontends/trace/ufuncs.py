@@ -14,10 +14,11 @@ import numpy as np
 from minicc.frontends.trace.complex_numbers import OF_COMPLEX
 from minicc.frontends.trace.dispatch import content_of, value_of
 from minicc.frontends.trace.formulas import EMIT
+from minicc.frontends.trace.lens import Content
 from minicc.frontends.trace.numbers import Number, has_term, is_mixed, require_one_type
 from minicc.frontends.trace.recorder import Recorder
 from minicc.frontends.trace.registry import FUNCTIONS, traces
-from minicc.frontends.trace.tracer import Content, Tracer
+from minicc.frontends.trace.tracer import Tracer
 from minicc.ir import graph
 from minicc.ir.build import whole_power
 from minicc.ir.core import Value

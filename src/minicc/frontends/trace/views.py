@@ -19,9 +19,10 @@ from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple
 from minicc.frontends.trace.dispatch import content_of, value_of
 from minicc.frontends.trace.extents import Extent, same_number
 from minicc.frontends.trace.indexing import FLAT, index_lens, taken
+from minicc.frontends.trace.lens import Lens
 from minicc.frontends.trace.recorder import Recorder
 from minicc.frontends.trace.registry import traces
-from minicc.frontends.trace.tracer import Lens, Tracer
+from minicc.frontends.trace.tracer import Tracer
 from minicc.ir import graph
 from minicc.ir.core import Array, Value
 

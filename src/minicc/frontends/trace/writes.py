@@ -154,7 +154,8 @@ def sort_in_place(recorder: Recorder, a: Any, axis: int = -1, *args: Any, **kwar
 @writes("ndarray.partition")
 def partition_in_place(recorder: Recorder, a: Any, kth: Any, axis: int = -1) -> None:
     """A sorted array is a partitioned one too."""
-    sort_in_place(recorder, a, axis)
+    box = target(recorder, a)
+    box[...] = recorder.namespace.partition(box, kth, axis)
 
 
 def _at(ufunc: str, combine: str, inverse: str) -> None:

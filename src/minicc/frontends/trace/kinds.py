@@ -1,0 +1,110 @@
+"""What stands for `type` and `issubclass` in traced code, and for Python's functions that look.
+
+A function of the standard library that is written in C, or that looks at types, is given what
+NumPy would give it: numbers and arrays that were read.
+"""
+
+from __future__ import annotations
+
+import datetime
+import decimal
+import fractions
+import json
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from minicc.frontends.trace.extents import Extent
+from minicc.frontends.trace.namespace import replacement
+from minicc.frontends.trace.numbers import Number, PythonType, require_one_type
+from minicc.frontends.trace.objects import original_class
+from minicc.frontends.trace.pytree import mapped
+from minicc.frontends.trace.recorder import Recorder
+from minicc.frontends.trace.tracer import Tracer
+
+_LOOKING = (json.dumps, json.dump)
+_MADE_OF_NUMBERS = (datetime.timedelta, decimal.Decimal, fractions.Fraction)
+
+
+class TypeOf(PythonType):
+    """`type`: of what stands for something it gives the type of that."""
+
+    def __init__(self, recorder: Recorder, stand_in: Callable[[type], Any]) -> None:
+        super().__init__(type)
+        self._recorder = recorder
+        self._stand_in = stand_in  # what stands for a class of the user's
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        if len(args) != 1 or kwargs:
+            return type(*args, **kwargs)
+        (x,) = args
+        if issubclass(type(x), Number):
+            require_one_type(x)
+            return x.kind
+        if issubclass(type(x), Tracer):
+            real = x.dtype.type if x.scalar else np.ndarray
+            return replacement(self._recorder, real, real.__name__)
+        if type(x) is Extent:
+            return int
+        if isinstance(x, PythonType):
+            return self
+        real = original_class(x)
+        return type(x) if real is None else self._stand_in(real)
+
+
+class SubclassOf:
+    """`issubclass`, also of what stands for classes."""
+
+    real = staticmethod(issubclass)
+
+    def __call__(self, cls: Any, of: Any) -> bool:
+        whole = tuple(map(_real, of)) if isinstance(of, tuple) else _real(of)
+        return issubclass(_real(cls), whole)
+
+
+def _real(cls: Any) -> Any:
+    return cls.real if isinstance(cls, PythonType) else cls
+
+
+class Solid:
+    """A function or class that is given numbers and arrays that were read."""
+
+    def __init__(self, real: Any) -> None:
+        self.real = real
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return self.real(*mapped(_solid, args), **mapped(_solid, kwargs))
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.real, name)
+
+    def __instancecheck__(self, x: Any) -> bool:
+        return isinstance(x, self.real)
+
+    def __eq__(self, other: object) -> bool:
+        return other is self.real or (isinstance(other, Solid) and other.real is self.real)
+
+    def __hash__(self) -> int:
+        return hash(self.real)
+
+
+def looks(x: Any) -> bool:
+    """Whether it is a function or a class that is given what was read."""
+    return any(x is known for known in (*_LOOKING, *_MADE_OF_NUMBERS))
+
+
+def _solid(leaf: Any, path: str) -> Any:
+    if isinstance(leaf, Tracer):
+        array = leaf.constant("a function that is not traced")
+        return array[()] if leaf.scalar else array
+    if issubclass(type(leaf), Number):
+        return leaf.read("a function that is not traced")
+    return int(leaf) if type(leaf) is Extent else leaf
+
+
+def power(x: Any, y: Any, mod: Any = None) -> Any:
+    """`pow`, which Python computes of three numbers."""
+    if mod is None:
+        return pow(x, y)
+    return pow(*(_solid(n, "") for n in (x, y, mod)))
