@@ -18,6 +18,7 @@ from typing import Any, Never
 
 import numpy as np
 
+from minicc.agreement import Trial
 from minicc.compiled import compile_graph
 from minicc.compiler import STAGES, lower
 from minicc.errors import MiniccError, PerformanceWarning, UnsupportedError, UserError
@@ -198,6 +199,7 @@ class Jitted:
     def _trace(self, call: Call, missed: Missed | None = None) -> Any:
         """The result of a call that is traced, since nothing known fits it."""
         raised: Exception | None = None
+        trial = Trial.of(self.__wrapped__, self._parameters, call.values) if not missed else None
         with self._lock:
             found = self._known.find(call)
             if found is None or not (found.plain or found.compilation is not None):
@@ -209,21 +211,27 @@ class Jitted:
                         raise
                     raised = error
         if raised is not None:
-            return self._raised(call, raised)
+            return self._by_numpy(call, f"{type(raised).__name__}: {raised}", "fails")
         assert found is not None
         if found.plain:
             return self._parameters.call(self.__wrapped__, call.values)
-        if found.compilation is not None:
-            return self._straight(found, call)
         assert found.traced is not None
-        result, found.traced.result = found.traced.result, None
-        return result
+        if found.compilation is not None:
+            result = self._straight(found, call)
+        else:
+            result, found.traced.result = found.traced.result, None
+        if trial is None or found.traced.acts or trial.agrees(result, call.values):
+            return result
+        trial.restore(call.arrays)
+        return self._by_numpy(call, "", "NumPy gives another result, as errors are caught")
 
-    def _raised(self, call: Call, error: Exception) -> Any:
-        """What NumPy does with a call whose trace raised: it raises, and has written till then."""
+    def _by_numpy(self, call: Call, where: str, why: str) -> Any:
+        """What NumPy gives for a call, as for others like it from now on, if it raises nothing.
+
+        Where the trace raised, NumPy raises, and has written till then.
+        """
         result = self._parameters.call(self.__wrapped__, call.values)
-        where = f"{type(error).__name__}: {error}"
-        found = self._left_to_numpy(call, UnsupportedError("MC0241", "fails", where=where))
+        found = self._left_to_numpy(call, UnsupportedError("MC0241", why, where=where))
         self._known.keep(call, found, self._parameters.paths(call.values))
         return result
 
@@ -279,7 +287,7 @@ class Jitted:
     def _left_to_numpy(self, call: Call, error: UnsupportedError) -> Specialisation:
         """Have NumPy run the function for such arguments from now on, and say so."""
         found = Specialisation(Tree(), call.given.bare())
-        found.plain = f"{', '.join(error.where)}: {error.message}"
+        found.plain = ": ".join(filter(None, [", ".join(error.where), error.message]))
         self._tell_plain(found.plain, 7)
         return found
 

@@ -11,6 +11,8 @@ import itertools
 import json
 import math
 import queue
+import statistics
+import struct
 import types
 import warnings
 from collections.abc import Callable, Sequence
@@ -89,6 +91,15 @@ def rounds_of(x: Any) -> Any:
         return "no"
 
 
+def written_and_viewed(x: Any) -> Any:
+    x[0] += 1
+    try:
+        return memoryview(x).nbytes, x
+    except TypeError:
+        x[1] = 0
+        return "no", x
+
+
 LOOKS: dict[str, Callable[[Any], Any]] = {
     "type is": lambda x: x * (2 if type(x) is np.ndarray else 3),
     "type is a scalar's": lambda x: x * (2 if type(x.max()) is np.float64 else 3),
@@ -128,6 +139,10 @@ LOOKS: dict[str, Callable[[Any], Any]] = {
     "product": lambda x: attempted(lambda: math.prod(x)),
     "ratio": lambda x: attempted(lambda: x[0].as_integer_ratio()),
     "an error within a library": rounds_of,
+    "a library that looks": lambda x: attempted(lambda: statistics.fmean([x[0], x[1]])),
+    "a number of a library": lambda x: attempted(lambda: struct.pack("d", x[0])),
+    "a buffer": lambda x: attempted(lambda: memoryview(x).nbytes),
+    "a buffer after a write": written_and_viewed,
     "a sum with a text": lambda x: attempted(lambda: x + "a"),
     "a product with nothing": lambda x: (
         attempted(lambda: x * None),

@@ -148,6 +148,11 @@ class Path:
             self._later.append((action, pool))
         return Outcome((type(None), value_key(None)), None, [])
 
+    @property
+    def acts(self) -> bool:
+        """Whether the call does what others see, as to print a text."""
+        return bool(self._later or self._done)
+
     def _have_effects(self) -> None:
         for action, pool in self._later:
             action.perform(pool)

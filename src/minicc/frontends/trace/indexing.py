@@ -1,8 +1,7 @@
 """Indexing: reading `u[...]`, and writing `u[...] = v` by building the array that results.
 
 A basic index (numbers, slices, None, an ellipsis) reads a view. Index arrays gather. A mask may be
-assigned through (`u[mask] = number` is a choice), and read here only where it is a constant, for
-the result's shape would depend on data (see `masks`).
+assigned through, and read here only where it is a constant (see `masks`).
 """
 
 from __future__ import annotations

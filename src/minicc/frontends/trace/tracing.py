@@ -67,7 +67,7 @@ class Traced:
     no module of its own but a path (`breaks`), and `result` is what the call gave.
     """
 
-    __slots__ = ("captured", "environment", "loops", "module", "references", "result",
+    __slots__ = ("acts", "captured", "environment", "loops", "module", "references", "result",
                  "structure", "tree", "writes")  # fmt: skip
 
     def __init__(
@@ -78,6 +78,7 @@ class Traced:
         self.references = references
         self.environment = Environment(references)
         self.captured = recorder.captured
+        self.acts = recorder.path is not None and recorder.path.acts  # for others to see
         self.writes = tuple(dict.fromkeys(recorder.places))
         self.loops = tuple(f"loop at {at}: {became}" for at, became in recorder.told.items())
         self.result: Any = None
