@@ -1,5 +1,6 @@
 """Where NumPy surprises: casts out of range, remainders, powers of booleans, exceptions."""
 
+import warnings
 from collections.abc import Callable
 from contextlib import nullcontext
 from typing import Any

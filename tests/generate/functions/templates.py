@@ -85,7 +85,8 @@ np.log1p({F}); np.expm1({F}); np.signbit(np.nan_to_num({F})); np.heaviside({F}, 
 np.modf({F})[0]; np.frexp({F})[1]; np.rint({a}); np.fix({F}); np.percentile({a}, 50)
 np.linalg.norm({a}); np.cbrt({F}); np.arctan({a}); np.minimum.reduce({a}, axis={x})
 np.lexsort([{v}, {v}])
-{a}.astype(bool); {a}.argsort(axis={x}, kind="stable"); np.partition({v}, 1, None)[1]; np.flatnonzero({a})
+{a}.astype(bool); {a}.argsort(axis={x}, kind="stable"); np.partition({v}, 1, None)[1]
+np.flatnonzero({a})
 np.logaddexp({F}, {F}); {c}; {c}; not {c}; isinstance({s}, float); isinstance({a}, np.ndarray)
 {a}.dtype == {d}; {s} in {l}; np.iscomplexobj({a}); np.intersect1d({a}, {a}); np.float32({s})
 np.int8({s}); bool({s}); round({s}, 1); str({a}.dtype); divmod({n}, 3); {a}.cumprod()
