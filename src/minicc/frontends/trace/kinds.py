@@ -6,10 +6,7 @@ NumPy would give it: numbers and arrays that were read.
 
 from __future__ import annotations
 
-import datetime
-import decimal
-import fractions
-import json
+import types
 from collections.abc import Callable
 from typing import Any
 
@@ -23,8 +20,12 @@ from minicc.frontends.trace.pytree import mapped
 from minicc.frontends.trace.recorder import Recorder
 from minicc.frontends.trace.tracer import Tracer
 
-_LOOKING = (json.dumps, json.dump)
-_MADE_OF_NUMBERS = (datetime.timedelta, decimal.Decimal, fractions.Fraction)
+# by module, which need not be imported for this
+_LOOKING = frozenset({
+    ("json", "dumps"), ("json", "dump"), ("datetime", "timedelta"), ("decimal", "Decimal"),
+    ("fractions", "Fraction"),
+})  # fmt: skip
+LOOKING = frozenset(module for module, _ in _LOOKING)
 
 
 class TypeOf(PythonType):
@@ -91,7 +92,8 @@ class Solid:
 
 def looks(x: Any) -> bool:
     """Whether it is a function or a class that is given what was read."""
-    return any(x is known for known in (*_LOOKING, *_MADE_OF_NUMBERS))
+    named = isinstance(x, type | types.FunctionType)
+    return named and (x.__module__, x.__qualname__) in _LOOKING
 
 
 def _solid(leaf: Any, path: str) -> Any:

@@ -15,15 +15,10 @@ import builtins
 import collections
 import copy
 import datetime
-import decimal
 import dis
-import fractions
-import json
 import math
 import os
-import sys
 import types
-import warnings
 from collections.abc import Callable
 from functools import lru_cache, partial
 from itertools import pairwise
@@ -42,7 +37,7 @@ from minicc.frontends.trace.effects import (
 )
 from minicc.frontends.trace.given import Reference
 from minicc.frontends.trace.indices import rows
-from minicc.frontends.trace.kinds import Solid, SubclassOf, TypeOf, looks, power
+from minicc.frontends.trace.kinds import LOOKING, Solid, SubclassOf, TypeOf, looks, power
 from minicc.frontends.trace.loop_code import codes_within
 from minicc.frontends.trace.loops import REPLACED, Iterable
 from minicc.frontends.trace.namespace import (
@@ -60,14 +55,8 @@ from minicc.frontends.trace.recorder import Recorder
 from minicc.frontends.trace.tracer import Tracer
 
 _CONTAINERS = (set, frozenset, collections.deque, dict, list)
-_LOOKED_INTO = (
-    datetime,
-    decimal,
-    fractions,
-    json,
-    sys,
-    warnings,
-)  # modules of Python of which some members are replaced
+# modules of Python of which some members are replaced
+_LOOKED_INTO = LOOKING | {"sys", "warnings"}
 _FILES = frozenset({"open", "input"})
 _LOOKS = frozenset({"globals", "vars", "exec", "eval"})
 
@@ -174,7 +163,7 @@ class Rewirer:
         if isinstance(x, types.ModuleType):
             file = getattr(x, "__file__", None)
             known = is_library(file) if file else x.__spec__ is not None
-            return x if known and x not in _LOOKED_INTO else ModuleProxy(self, x)
+            return x if known and x.__name__ not in _LOOKED_INTO else ModuleProxy(self, x)
         wrapped = None if isinstance(x, type) else getattr(x, "__wrapped__", None)
         if isinstance(wrapped, types.FunctionType):
             return self.value(wrapped, name)
