@@ -21,6 +21,7 @@ from minicc.frontends.trace.objects import is_library
 
 _ERROR = {"f": 1e-9, "c": 1e-9}  # of values in the magnitude of the largest, of 64 bits
 _NARROW = 1e-3  # the same of narrower ones
+_MOST = 1 << 28  # bytes of arguments that are copied
 
 
 @lru_cache(1 << 10)
@@ -64,7 +65,8 @@ class Trial:
     @staticmethod
     def of(f: Callable[..., Any], parameters: Parameters, values: Sequence[Any]) -> Trial | None:
         """That of a call of a function that catches errors; None for others."""
-        if not catches(f):
+        bytes_ = sum(v.nbytes for v in values if isinstance(v, np.ndarray))
+        if bytes_ > _MOST or not catches(f):
             return None
         try:
             return Trial(f, parameters, copy.deepcopy(list(values)))

@@ -220,7 +220,9 @@ def clip(draft: Draft) -> None:
 def prelu(draft: Draft) -> None:
     x = draft.tensor(FLOATS)
     shape = [1 if draft.source.chance(0.4) else n for n in x.shape]
-    draft.node("PRelu", [x, draft.like(x, shape[draft.source.count(0, len(shape)) :])])
+    # an infinite slope makes infinity of either sign of what rounds to 0
+    how: dict[str, Any] = {"special": 0} if x.roundings else {}
+    draft.node("PRelu", [x, draft.like(x, shape[draft.source.count(0, len(shape)) :], **how)])
 
 
 @family
