@@ -131,6 +131,7 @@ LOOKS: dict[str, Callable[[Any], Any]] = {
     "root of one element": lambda x: math.sqrt(x[:1]),
     "partition": lambda x: np.partition(x, 9),
     "partition from the end": lambda x: np.argpartition(x, -9),
+    "order of an iterator": lambda x: [float(v) for v in np.nditer(x[::-1])],  # type: ignore[arg-type]
     "json": lambda x: attempted(lambda: json.dumps(float(x[0]))),
     "json by default": lambda x: json.dumps({"m": float(x.mean()), "n": int(x[0])}, default=str),
     "timedelta": lambda x: attempted(lambda: datetime.timedelta(days=int(x[1]))),

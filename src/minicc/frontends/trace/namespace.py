@@ -118,6 +118,10 @@ def _iterated(recorder: Recorder, op: Any, *args: Any, **kwargs: Any) -> Any:
     if "write" in str((args, kwargs)):
         hint = "write with whole arrays, or by an index"
         recorder.refuse("MC0243", "np.nditer that writes is not traced", hint)
+    boxes = [x for x in (op if isinstance(op, (list, tuple)) else [op]) if isinstance(x, Tracer)]
+    if not all(x.shadow().flags["C_CONTIGUOUS"] for x in boxes):
+        hint = "use np.ndindex, or x.flat"
+        recorder.refuse("MC0241", "np.nditer of what does not lie row by row is not traced", hint)
     return np.nditer(op, *args, **kwargs)
 
 
