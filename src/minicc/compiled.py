@@ -162,8 +162,9 @@ def facts_of(
     main = module.main
     types = (_tensor(v) if _is_stated(v.type) else None for v in ends(main)[1])
     named = tuple(zip(outputs, types, strict=True))
-    symbols = free_symbols(main)
-    wants = main.attrs.get("wants", ()) if host_ops(module) else ()
+    symbols, wants = free_symbols(main), main.attrs.get("wants", ())
+    if wants and not host_ops(module):
+        wants = ()  # what wanted sizes is compiled without
     known = (tuple(inputs), named, symbols, options.math, len(main.body.ops))
     wants = tuple(s for s in wants if s in symbols)
     return Facts(*known, wants=wants, decisive=main.attrs.get("decisive", ()))

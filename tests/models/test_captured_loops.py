@@ -747,3 +747,56 @@ def test_an_error_that_names_a_number_of_the_round() -> None:
                 fast(x)
         else:
             np.testing.assert_array_equal(fast(x), want)
+
+
+def _sum(x: Any) -> Any:
+    n = 0
+    for v in x:
+        n += int(v)
+    return n
+
+
+def _difference(x: Any) -> Any:
+    n = 100
+    for v in x:
+        n -= int(v)
+        if n < 90:
+            n += 50
+    return n
+
+
+def _polynomial(x: Any) -> Any:
+    n = 0
+    for v in x:
+        n += int(v)
+    for v in x:
+        n = n * 2 + int(v)
+    return n
+
+
+def _pairs(x: Any) -> Any:
+    n, c = 0, 0
+    for u, v in zip(x, x, strict=True):
+        k = int(np.floor(v))
+        if k % 2 == 0:
+            n += k + int(u)
+        else:
+            c += 1
+    return n, c
+
+
+def _given(x: Any) -> Any:
+    n = int(x[0])
+    for _ in range(9):
+        n += 3
+    return n, int(x[0])
+
+
+@pytest.mark.parametrize("f", [_sum, _difference, _polynomial, _pairs, _given])
+@pytest.mark.parametrize("dtype", ["f8", "u1", "i4"])
+def test_ints_that_elements_give_are_summed(f: Any, dtype: str) -> None:
+    """A round that is recorded and given up leaves what was before the loop as it was."""
+    x = np.array([1, 10, 100, 50, 4, 3, 5, 2]).astype(dtype)
+    compiled = minicc.jit(f)
+    for given in (x, x, x[::-1].copy(), x[:3]):
+        assert compiled(given) == f(given)

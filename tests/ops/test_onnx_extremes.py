@@ -140,6 +140,17 @@ def test_cubic_samples_within_half_an_element_of_the_border() -> None:
     np.testing.assert_allclose(y.ravel(), [-0.843004, 13.179093], rtol=1e-5)
 
 
+def test_cubic_samples_beyond_the_border() -> None:
+    """As torch and ONNX Runtime have it, the taps are brought back and not the place."""
+    x = np.arange(9, dtype=np.float32).reshape(1, 1, 3, 3) ** 2
+    # at -0.7 in the row 1: the taps at -2, -1, 0 and 1
+    grid = np.array([[[[-0.4 / 3 - 1, 0]]]], np.float32)
+    it = node("GridSample", "x g", mode="bicubic", padding_mode="border", align_corners=0)
+    (y,) = results([it], {"x": x, "g": grid}, 16)
+    last = -0.75 * (1.7**3 - 5 * 1.7**2 + 8 * 1.7 - 4)  # the weight at a distance of 1.7
+    np.testing.assert_allclose(y.item(), 9 * (1 - last) + 16 * last, rtol=1e-5)
+
+
 def test_a_sequence_of_parts_of_nothing() -> None:
     nodes = [node("SplitToSequence", "x k", "s"), node("SequenceLength", "s")]
     (y,) = results(nodes, {"x": np.ones((0, 4), np.float32)}, k=np.int64(3))

@@ -117,7 +117,9 @@ def neighbours(
     per_axis: list[list[Tap]] = []
     for place, n in zip(places, extents, strict=True):
         at = ctx.emit(graph.Round, place) if mode == "nearest" else place
-        per_axis.append(_taps(ctx, _within(ctx, at, n, padding, corners), mode))
+        # of cubic weights only the taps are brought back, as torch and ONNX Runtime have it
+        at = at if mode == "cubic" else _within(ctx, at, n, padding, corners)
+        per_axis.append(_taps(ctx, at, mode))
     indices: list[Value] = []
     weights: list[Value] = []
     inside: list[Value] = []

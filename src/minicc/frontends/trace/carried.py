@@ -258,6 +258,8 @@ def carried(
     error = before.mixed if is_mixed(before) else mixed if is_mixed(now) or is_scalar(now) else None
     if error is not None and is_float(before) and not is_scalar(before):
         return CarriedFloat(recorder, before, error)
+    if kind is Number and before.kind is int and type(now) is Number and now.counts:
+        before = before.counted()
     if kind is float or kind is bool or kind is Number:
         return CarriedNumber(recorder, before, before.kind if kind is Number else kind)
     if kind is int and type(now) is Number and now.kind is int:

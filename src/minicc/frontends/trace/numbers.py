@@ -76,6 +76,11 @@ class Number:
                 self._box = self._recorder.numbers.box(self._recorder, self.term)
         return self._box
 
+    @property
+    def in_round(self) -> bool:
+        """Whether a loop's round is recorded now."""
+        return bool(self._recorder.loops)
+
     def by_python(self, function: Callable[..., Any], *operands: Any) -> Any:
         """What a function of Python gives for the operands, which have terms or are known."""
         terms = [x.term if type(x) is Number else x for x in operands]
@@ -90,14 +95,15 @@ class Number:
     def __class__(self, value: Any) -> None:
         raise TypeError("a traced number stays one")
 
-    def count(self) -> None:
-        """Have an int that data give in a loop's round be one that 64 bits hold after small steps.
+    def counted(self) -> Number:
+        """An int that data give as one that 64 bits hold after small steps.
 
-        Where it is larger, NumPy runs the call.
+        Where it is larger, NumPy runs the call. The number itself stays what it is: a round that is
+        recorded must not change what was made before its loop.
         """
-        if self.kind is int and self.term is None and not self.counts and self._recorder.loops:
-            box = self.box
-            self._box, self.counts = checked(box, abs(box) < 1 << 62), True
+        if self.kind is not int or self.term is not None or self.counts:
+            return self
+        return Number(checked(self.box, abs(self.box) < 1 << 62), int, True)
 
     def fits(self, element: DType) -> bool:
         """Whether it is known that an element type holds it as it is."""
@@ -261,9 +267,8 @@ def _define(symbol: str, ufunc: str, recorded: bool, compares: bool = False) -> 
         if type(other) in _PLAIN or type(other) is Number:
             floats = x.kind is float or (compares and not isinstance(other, float))
             step = type(other) is int and abs(other) < STEP
-            if symbol in ("add", "sub") and (step or type(other) is Number):
-                for number in (n for n in (x, other) if type(n) is Number):
-                    number.count()
+            if symbol in ("add", "sub") and (step or type(other) is Number) and x.in_round:
+                x, other = x.counted(), other.counted() if type(other) is Number else other
             both = type(other) is Number and x.counts and other.counts and symbol != "mul"
             small = x.counts and step and symbol != "mul"
             if ufunc and not recorded and x.kind is int and _stays(symbol, x, other, swapped):
