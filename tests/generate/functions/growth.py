@@ -314,7 +314,7 @@ class _Growth(_Filling):
     def _head(self, depth: int) -> list[Line] | None:
         """Open a block; the lines that close it, None where it has no body of its own."""
         source = self.source
-        kind = source.pick(("for", "for", "for", "for", "if", "if", "while", "with"))
+        kind = source.pick(("for", "for", "for", "for", "if", "if", "while", "with", "count"))
         self.count += 1
         if kind == "for":
             name = "ijk"[depth]
@@ -337,6 +337,12 @@ class _Growth(_Filling):
                 lines = [(depth, f"{counter} = 0"), (depth, "while True:")]
                 stop = f"if {counter} > 5 or ({test}):"
                 lines += [(depth + 1, f"{counter} += 1"), (depth + 1, stop), (depth + 2, "break")]
+            after = []
+        elif kind == "count":
+            counter = f"t{len(self.names)}"
+            steps = [source.pick(templates.COUNTS) for _ in range(source.pick((1, 1, 2)))]
+            lines = [(depth, f"{counter} = 0"), (depth, self._fill("for r in {v}:", False))]
+            lines += [(depth + 1, step.replace("{i}", counter)) for step in steps]
             after = []
         else:
             lines = [(depth, f"def h{self.count}(p, q=1):")]

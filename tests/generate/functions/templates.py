@@ -191,6 +191,12 @@ HEADS = (
     "for {i} in range(7):", "for r in {l}:", "for {i}, r in zip(range(9), {a}):",
     "for {i} in np.arange({n}):", "for {i}, r in enumerate({l}):", "for {i} in [0, 1, -1]:",
 )  # fmt: skip
+# What rounds over elements do to a Python number.
+COUNTS = (
+    "{i} += int(r)", "{i} -= int(r)", "{i} += 1", "{i} = {i} * 2 + int(r)", "{i} += int(r > 0)",
+    "{i} = max({i}, int(r))", "{i} += float(r)", "{i} += int(r) % 3", "{i} = {i} + r.item()",
+    "if int(r) > {i}: {i} += 5", "{i} += bool(r)", "{i} = int(r) - {i}", "{i} ^= int(r)",
+)  # fmt: skip
 INDICES = (
     ":", "1:", "::2", "::-1", "0", "-1", "...", "None", ":, 0", "..., 0", "1:3", ":-1", "..., -1",
     "0, ...", "1", ":, 1:", ":2", "-2:", "1:-1", "{n}", "{n}", "{n}:", ":{n}", "{n} - 1", "-{n}",
