@@ -145,6 +145,7 @@ LOOKS: dict[str, Callable[[Any], Any]] = {
     "a buffer": lambda x: attempted(lambda: memoryview(x).nbytes),
     "a buffer after a write": written_and_viewed,
     "a sum with a text": lambda x: attempted(lambda: x + "a"),
+    "equal to a text": lambda x: (x == "a", x[0] != "a", "a" in x, x[0] in ("a", "b")),
     "a product with nothing": lambda x: (
         attempted(lambda: x * None),
         attempted(lambda: None + x[0]),

@@ -18,7 +18,8 @@ _ACCEPTED = (bool, int, float, complex, list, tuple, np.ndarray, np.generic)
 
 def _binary(name: str, reflected: bool = False) -> Callable[[Operators, Any], Any]:
     def operate(self: Operators, other: Any) -> Any:
-        if isinstance(other, _NEVER) and not (reflected and isinstance(other, (str, bytes))):
+        raises = isinstance(other, _NEVER) and name not in ("equal", "not_equal")
+        if raises and not (reflected and isinstance(other, (str, bytes))):
             solid = np.ones((1,) * len(self.shape), self.dtype)
             operands = (other, solid[()]) if reflected else (solid[()], other)
             getattr(np, name)(*operands)  # raises, and says what NumPy says
