@@ -689,3 +689,14 @@ def test_columns_of_a_scalar() -> None:
     del made.graph.input[0].type.tensor_type.shape.dim[:]
     said = refusal(made, {"x": np.array(1)})
     assert "at: it" in said
+
+
+def test_labels_of_which_a_number_is_to_be_the_values() -> None:
+    attributes: dict[str, Any] = {"keys_int64s": [3, 5, 7], "values_floats": 9.5}
+    it = helper.make_node("LabelEncoder", ["x"], ["y"], "it", domain="ai.onnx.ml", **attributes)
+    made = model_of(it)
+    made.opset_import.append(helper.make_opsetid("ai.onnx.ml", 4))
+    made.graph.input[0].type.tensor_type.elem_type = TensorProto.INT64
+    said = refusal(made, {"x": np.arange(4)})
+    assert "its keys are of the shape (3,), its values of ()" in said
+    assert "at: it" in said

@@ -145,6 +145,8 @@ def label_encoder(ctx: Context, node: Node, x: Value) -> Value:
         return texts_at(ctx, x, texts, node.text("default_string", "_Unused"))
     keys = _side(ctx, node, "keys")
     values = _side(ctx, node, "values")
+    if not keys.ndim or not values.ndim:
+        raise ctx.wrong(f"its keys are of the shape {keys.shape}, its values of {values.shape}")
     if len(keys) != len(values) or keys.dtype == object:
         raise ctx.wrong(f"it has {len(keys)} keys of {keys.dtype} and {len(values)} values")
     missing = default_of(node, values)
