@@ -21,6 +21,7 @@ from minicc.frontends.trace.objects import is_library
 
 _ERROR = {"f": 1e-9, "c": 1e-9}  # of values in the magnitude of the largest, of 64 bits
 _NARROW = 1e-3  # the same of narrower ones
+_PLAIN = (bool, int, str, bytes, type(None))
 _MOST = 1 << 28  # bytes of arguments that are copied
 
 
@@ -99,8 +100,8 @@ def agree(mine: Any, theirs: Any) -> bool:
     if isinstance(mine, dict):
         return list(mine) == list(theirs) and all(agree(v, theirs[k]) for k, v in mine.items())
     if not isinstance(mine, (np.ndarray, np.generic, float, complex)):
-        own: Any = type(mine).__eq__
-        return own is object.__eq__ or bool(mine == theirs)
+        # an object may compare its arrays, which have no truth value
+        return not isinstance(mine, _PLAIN) or mine == theirs
     a, b = np.asarray(mine), np.asarray(theirs)
     if a.dtype != b.dtype or a.shape != b.shape:
         return False

@@ -16,6 +16,7 @@ import struct
 import types
 import warnings
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -51,6 +52,13 @@ def check(f: Callable[..., Any], calls: Sequence[Any]) -> None:
         compiled = minicc.jit(f)
         for args in calls:
             assert outcome(compiled, *args) == outcome(f, *args), args
+
+
+@dataclass
+class Held:
+    """Two of these are compared by their arrays, which have no truth value."""
+
+    w: Any
 
 
 @functools.singledispatch
@@ -168,6 +176,16 @@ def test_overflows_that_are_to_raise() -> None:
     with np.errstate(all="raise"), pytest.raises(FloatingPointError, match="divide by zero"):
         compiled(zero)
     assert compiled(V).tolist() == (1 / V).tolist()
+
+
+def test_objects_of_arrays_where_errors_are_caught() -> None:
+    def f(held: Held, x: Any) -> Any:
+        try:
+            return held.w * x
+        except ValueError:
+            return x
+
+    check(f, [(Held(V), V), (Held(V), V), (Held(V + 1), V)])
 
 
 def test_a_shape_in_an_assertion() -> None:
