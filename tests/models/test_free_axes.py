@@ -207,7 +207,7 @@ def resizes() -> Iterator[tuple[str, Case]]:
         pyramid = pyramid._replace(sizes=[s for s in pyramid.sizes if s["k"] > 2 and s["l"] > 2])
         case = pyramid._replace(nodes=nodes, constants=filters)
         yield f"{mode} {way} in a pyramid", case
-    for factor, way in product((2.0, 1.5, 0.25), ("Floor", "Ceil")):
+    for factor, way in product((2.0, 1.5, 0.25, 1.3, 0.7), ("Floor", "Ceil")):
         nodes = [
             node("Shape", "x", "s", start=2),
             node("Cast", "s", "f", to=TensorProto.FLOAT),
@@ -346,6 +346,22 @@ def rest() -> Iterator[tuple[str, Case]]:
     # frames that must be as many as a kernel has channels, between batches that lie evenly
     nodes = [node("STFT", "x s - l", "f"), node("Conv", "f w", pads=[1, 1, 1, 1])]
     held = {"s": np.array(3), "l": np.array(4), "w": np.ones((8, 4, 3, 3), np.float32)}
+    # rows of an image that a window rounds up, and the model down
+    nodes = [
+        node("MaxPool", "x", "p", kernel_shape=[1, 1], strides=[8, 8]),
+        node("Transpose", "p", "t", perm=[0, 2, 3, 1]),
+        node("Reshape", "t pixels", "r"),
+        node("Shape", "x", "s"),
+        node("Slice", "s zero one", "batch"),
+        node("Slice", "s two four", "sides"),
+        node("Div", "sides eight", "tiles"),
+        node("Concat", "batch tiles left", "wanted", axis=0),
+        node("Reshape", "r wanted"),
+    ]
+    numbers = {"zero": [0], "one": [1], "two": [2], "four": [4], "eight": [8], "left": [-1]}
+    held = {name: np.array(v) for name, v in {**numbers, "pixels": [-1, 1, 3]}.items()}
+    tiled = [{"n": 2, "h": 16, "w": 40}, {"n": 1, "h": 8, "w": 64}, {"n": 3, "h": 128, "w": 24}]
+    yield "Reshape of whole tiles", Case(nodes, {"x": NCHW}, tiled, held)
     yield "STFT, Conv", Case(nodes, {"x": (2, "t", 1)}, [{"t": 13}], held)
 
 

@@ -16,9 +16,11 @@ from minicc.ir.affine import (
     mod,
     substitute,
     symbol,
+    whole,
 )
-from minicc.ir.affine_facts import at_least, at_most, bounds, place
+from minicc.ir.affine_facts import at_least, at_most, bounds, greater, place, smaller
 from minicc.ir.extents import spell_guard
+from minicc.ir.reals import Real
 
 N, M = symbol("n"), symbol("m")
 ATOMS: list[Dim] = [
@@ -36,6 +38,10 @@ ATOMS: list[Dim] = [
     floordiv(N + 2, M),
     floordiv(N - 5, 3 * M),
     mod(N, M),
+    whole(Real("mul", Real("f32", N), 0.7)),
+    whole(Real("div", Real("f64", N), Real("f64", M))),
+    whole(Real("sub", Real("f32", M), Real("mul", Real("f32", N), 1.5))),
+    whole(Real("max", Real("neg", Real("f32", M)), Real("sqrt", Real("f32", N)))),
 ]
 
 
@@ -66,6 +72,21 @@ def test_bounds_of_parts_are_used() -> None:
     assert at_least(3, mod(N, 4))
     assert not at_least(minimum(N, -1), 0)
     assert not at_least(floordiv(N - 5, 2), 0)
+
+
+def test_quotients_by_one_number_are_compared() -> None:
+    halved = floordiv(floordiv(floordiv(N + 1, 2) + 1, 2) + 1, 2)
+    assert str(halved) == "(n + 7) floordiv 8"
+    assert at_least(halved, floordiv(N, 8))
+    assert not at_least(floordiv(N, 8), halved)
+    assert at_least(M + floordiv(N, 8) - floordiv(N - 3, 8), M)
+    assert greater(halved, floordiv(N, 8)) == halved
+    assert smaller(N, 2 * N) == N
+    assert smaller(N, M) == minimum(N, M)
+    for n in range(40):
+        for c, m, k in itertools.product((-7, 0, 5), (2, 3), (2, 5)):
+            nested = floordiv(2 * floordiv(N - 4, m) + c, k) + floordiv(floordiv(N, m) + c, k)
+            assert evaluate(nested, {"n": n}) == (2 * ((n - 4) // m) + c) // k + (n // m + c) // k
 
 
 def test_a_division_by_a_size() -> None:

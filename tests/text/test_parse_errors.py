@@ -116,7 +116,8 @@ CASES = {
     "within attributes of several lines": (
         "%y = test.scale %x {\n    factor = 2,\n    offset = ]}",
         "MC0110 error: ']' stands where '!', '(', '-', '<', '[', 'dense', 'false', 'min', 'none',"
-        " 'true', a number, a schedule, a string, a symbol or a word should\n  at: text:5:14",
+        " 'true', 'trunc', a number, a schedule, a string, a symbol or a word should\n"
+        "  at: text:5:14",
     ),
     "within types": (
         "%y = test.scale %x {factor = 2} : f32[4",

@@ -19,6 +19,7 @@ from minicc.ir.affine import Dim
 from minicc.ir.core import Function, Literal, Module, Op, Region, Value, same_module
 from minicc.ir.parser import parse_module
 from minicc.ir.printer import print_attribute, print_module, print_op, resources
+from minicc.ir.reals import STEPS, UNARY, Real
 from minicc.ir.space import KINDS, Iter, Space
 from minicc.ir.types import DTYPES, F32, INDEX_TYPE, BufferType, TensorType, Type
 
@@ -75,6 +76,21 @@ names = words | st.text(max_size=5).filter(bool) | st.sampled_from(["min", "inf"
 numbers = st.integers(-(2**40), 2**40)
 
 
+def floats_of(dims: st.SearchStrategy[Dim]) -> st.SearchStrategy[Real]:
+    """Floats that sizes decide, of few operations."""
+    constants = st.floats(width=32, allow_nan=False, allow_infinity=False)
+    leaves = st.builds(Real, st.just("f32"), dims)
+    wider = st.builds(Real, st.just("widen"), leaves)
+    kinds = st.sampled_from(sorted(STEPS.keys() - UNARY))
+    return st.one_of(
+        leaves,
+        st.builds(Real, st.sampled_from(sorted(UNARY)), leaves),
+        st.builds(Real, kinds, leaves, constants | leaves),
+        st.builds(Real, kinds, constants, wider),
+        st.builds(Real, st.just("narrow"), st.builds(Real, st.just("sqrt"), wider)),
+    )
+
+
 def expressions() -> st.SearchStrategy[Dim]:
     positive = st.integers(1, 40)
     sizes = st.builds(affine.multiply, names.map(affine.size), positive)
@@ -89,6 +105,7 @@ def expressions() -> st.SearchStrategy[Dim]:
             | st.builds(affine.floordiv, inner, sizes)
             | st.builds(affine.mod, inner, sizes)
             | st.builds(affine.minimum, inner, inner)
+            | st.builds(affine.whole, floats_of(inner))
         ),
         max_leaves=8,
     )

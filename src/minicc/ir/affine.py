@@ -1,8 +1,9 @@
 """Quasi-affine expressions over named symbols: dimensions of shapes, and index maps.
 
 An expression is a sum of integer multiples of *monomials* plus a constant. A monomial is a product
-of atoms; an atom is a symbol (a string), a floor division, a remainder, or a minimum. Integers stay
-plain `int`, so `Dim = int | Expr` and the usual static case costs nothing.
+of atoms; an atom is a symbol (a string), a floor division, a remainder, a minimum, or the whole
+part of a float that sizes decide (`reals`). Integers stay plain `int`, so `Dim = int | Expr` and
+the usual static case costs nothing.
 
 Expressions are immutable, hashable and in a normal form (terms sorted, like terms added, integer
 multiples of a divisor taken out of floor divisions and remainders), so equality is structural.
@@ -15,40 +16,24 @@ kernel, whose names are plain.
 from __future__ import annotations
 
 import operator
-import re
 from collections.abc import Callable, Mapping
 from functools import cache, lru_cache, partial
 from typing import Any, Union
+
+from minicc.ir.names import spell
+from minicc.ir.reals import Real, whole_part
 
 Dim = Union[int, "Expr"]
 Monomial = tuple["Atom", ...]
 Atom = Union[str, "Compound"]
 
-# Words that mean something else where a symbol may stand in text.
-_RESERVED = frozenset({"dense", "false", "floordiv", "inf", "min", "mod", "nan", "none", "true"})
-_PLAIN = re.compile(r"\$?[A-Za-z_][A-Za-z0-9_]*")
 TYPICAL = 128  # what a size is taken for where a choice needs a number
-
-
-@lru_cache(4096)
-def spell(name: str) -> str:
-    """A symbol's name as text: as it is where it is a plain word, else in single quotes."""
-    if _PLAIN.fullmatch(name) and name not in _RESERVED:
-        return name
-    quoted = "".join(c if c.isprintable() and c not in "'\"\\{}" else escape(c) for c in name)
-    return f"'{quoted}'"
-
-
-def escape(character: str) -> str:
-    """A character by its number in hexadecimal, as Python escapes it: four digits or eight."""
-    code = ord(character)
-    return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
 
 
 class Compound:
     """A non-linear atom: `floordiv` or `mod` by what is positive, or `min` of two expressions.
 
-    What divides is a number or an expression over sizes.
+    What divides is a number or an expression over sizes. `Whole` is one, too.
     """
 
     __slots__ = ("_hash", "_spelled", "args", "kind")
@@ -84,6 +69,26 @@ class Compound:
         return f"{left} {self.kind} {right}"
 
 
+class Whole(Compound):
+    """The whole part of a float; `args` are the dimensions that this is computed from."""
+
+    __slots__ = ("real",)
+
+    def __init__(self, real: Real) -> None:
+        super().__init__("trunc", *real.leaves())
+        self.real = real
+        self._hash = hash(("trunc", real))
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Whole) and self.real == other.real
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def _text(self) -> str:
+        return f"trunc({self.real})"
+
+
 def _operand(value: Dim) -> str:
     plain = value >= 0 if isinstance(value, int) else value.is_atom()
     return str(value) if plain else f"({value})"
@@ -109,7 +114,7 @@ class Expr:
         self._symbols: frozenset[str] | None = None
 
     def is_atom(self) -> bool:
-        """Whether this is one symbol or minimum, which needs no parentheses."""
+        """Whether this is one symbol, minimum or whole part, which needs no parentheses."""
         if (
             self.const
             or len(self.terms) != 1
@@ -118,7 +123,7 @@ class Expr:
         ):
             return False
         atom = self.terms[0][0][0]
-        return isinstance(atom, str) or atom.kind == "min"
+        return isinstance(atom, str) or not _binds_weakly(atom)
 
     def symbols(self) -> frozenset[str]:
         """All symbols that occur, also within divisions and minima."""
@@ -194,7 +199,7 @@ class Expr:
 
 
 def _binds_weakly(atom: Atom) -> bool:
-    return isinstance(atom, Compound) and atom.kind != "min"
+    return isinstance(atom, Compound) and atom.kind in ("floordiv", "mod")
 
 
 def build_sum(terms: dict[Monomial, int], const: int) -> Dim:
@@ -332,6 +337,13 @@ def _floor(left: Expr, right: int) -> Dim:
     quotient, rest = _split_multiple(left, right)
     if isinstance(rest, int):
         return add(quotient, rest // right)
+    (atoms, coefficient), *others = rest.terms
+    atom = atoms[0]
+    if coefficient == 1 and not others and len(atoms) == 1 and isinstance(atom, Compound):
+        # a quotient of a quotient is one
+        inner, divisor = atom.args[0], atom.args[-1]
+        if atom.kind == "floordiv" and isinstance(divisor, int):
+            return add(quotient, floordiv(inner + rest.const * divisor, divisor * right))
     return add(quotient, Expr((((Compound("floordiv", rest, right),), 1),), 0))
 
 
@@ -351,11 +363,21 @@ def mod(left: Dim, right: Dim) -> Dim:
     return Expr((((Compound("mod", rest, right),), 1),), 0)
 
 
-def compound(kind: str, left: Dim, right: Dim) -> Dim:
-    """A floor division, remainder or minimum by its kind."""
-    if kind == "min":
+def rebuilt(atom: Compound, visit: Callable[[Dim], Dim]) -> Dim:
+    """The same of other dimensions."""
+    if isinstance(atom, Whole):
+        return whole(atom.real.mapped(visit))
+    left, right = map(visit, atom.args)
+    if atom.kind == "min":
         return minimum(left, right)
-    return floordiv(left, right) if kind == "floordiv" else mod(left, right)
+    return floordiv(left, right) if atom.kind == "floordiv" else mod(left, right)
+
+
+def whole(real: Real) -> Dim:
+    """The whole part of a float."""
+    if all(isinstance(n, int) for n in real.leaves()):
+        return int(whole_part(real.value(number)))
+    return Expr((((Whole(real),), 1),), 0)
 
 
 def minimum(left: Dim, right: Dim) -> Dim:
@@ -399,7 +421,10 @@ def substitute(value: Dim, binding: Mapping[str, Dim]) -> Dim:
     def bound(name: str) -> Dim:
         return binding.get(name, symbol(name))
 
-    replaced: Dim = fold(value, bound, add, multiply, _QUOTIENT, _REMAINDER, minimum)
+    def of_whole(atom: Whole) -> Dim:
+        return rebuilt(atom, partial(substitute, binding=binding))
+
+    replaced: Dim = fold(value, bound, add, multiply, _QUOTIENT, _REMAINDER, minimum, of_whole)
     return replaced
 
 
@@ -428,6 +453,7 @@ def evaluate(value: Dim, binding: Mapping[str, Any]) -> Any:
         _or_zero(operator.floordiv),
         _or_zero(operator.mod),
         lambda a, b: min(a, b) if isinstance(a, int) and isinstance(b, int) else np.minimum(a, b),
+        lambda atom: whole_part(atom.real.value(partial(evaluate, binding=binding))),
     )
 
 
@@ -439,6 +465,7 @@ def fold(
     divide: Callable[[Any, Any], Any],
     remainder: Callable[[Any, Any], Any],
     smaller: Callable[[Any, Any], Any],
+    whole: Callable[[Whole], Any],
 ) -> Any:
     """Rebuild a dimension in another domain: numbers, arrays, other expressions, or emitted code.
 
@@ -448,11 +475,13 @@ def fold(
         return value
 
     def visit(part: Dim) -> Any:
-        return fold(part, leaf, plus, times, divide, remainder, smaller)
+        return fold(part, leaf, plus, times, divide, remainder, smaller, whole)
 
     def of_atom(atom: Atom) -> Any:
         if isinstance(atom, str):
             return leaf(atom)
+        if isinstance(atom, Whole):
+            return whole(atom)
         first, second = atom.args
         if atom.kind == "min":
             return smaller(visit(first), visit(second))

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from minicc.ir import affine
-from minicc.ir.affine import Atom, Dim, Monomial, add, build_sum, symbols
+from minicc.ir.affine import Atom, Dim, Expr, Monomial, add, build_sum, symbols
+from minicc.ir.reals import LEAVES, Part, Real
 
 _MOST_CASES = 4  # minima of an expression of which both operands are tried
 
@@ -59,6 +60,18 @@ def at_least(left: Dim, right: Dim) -> bool:
     return _is_natural(left - right, _MOST_CASES)
 
 
+def greater(left: Dim, right: Dim) -> Dim:
+    """The greater of two, which is one of them where that can be told."""
+    return left + right - smaller(left, right)
+
+
+def smaller(left: Dim, right: Dim) -> Dim:
+    """The smaller of two, which is one of them where that can be told."""
+    if at_least(left, right):
+        return right
+    return left if at_least(right, left) else affine.minimum(left, right)
+
+
 def _is_natural(value: Dim, cases: int) -> bool:
     """Whether a value is surely not negative; minima in it are either of their operands."""
     least = _bound(value, least=True)
@@ -66,6 +79,8 @@ def _is_natural(value: Dim, cases: int) -> bool:
         return True
     if isinstance(value, int) or not cases:
         return False
+    if any(_is_natural(less, cases - 1) for less in _no_more(value)):
+        return True
     # those that count as both operands come first, for nothing is lost by taking them apart
     for monomial, coefficient in sorted(value.terms, key=lambda term: term[1] < 0):
         atom = monomial[0]
@@ -75,6 +90,28 @@ def _is_natural(value: Dim, cases: int) -> bool:
         taken = (_is_natural(rest + coefficient * n, cases - 1) for n in atom.args)
         return all(taken) if coefficient > 0 else any(taken)
     return False
+
+
+def _no_more(value: Expr) -> Iterator[Dim]:
+    """Expressions that are surely no greater: with one quotient for two that are subtracted.
+
+    `x floordiv n - y floordiv n` is at least `(x - y) floordiv n`.
+    """
+    found: list[tuple[Monomial, int, affine.Compound]] = []
+    for monomial, coefficient in value.terms:
+        atom = monomial[0]
+        if len(monomial) == 1 and isinstance(atom, affine.Compound) and atom.kind == "floordiv":
+            found.append((monomial, coefficient, atom))
+    for one, times, left in found:
+        for other, minus, right in found:
+            divisor = left.args[1]
+            if times > 0 and minus == -times and divisor == right.args[1]:
+                rest = value - build_sum({one: times, other: minus}, 0)
+                gap = left.args[0] - right.args[0]
+                if isinstance(divisor, int):
+                    yield rest + times * affine.floordiv(gap, divisor)
+                elif at_least(gap, 0):
+                    yield rest
 
 
 def _bound(value: Dim, least: bool) -> int | None:
@@ -101,6 +138,8 @@ def _bound_of_product(monomial: Monomial, least: bool) -> int | None:
 def _bound_of_atom(atom: Atom, least: bool) -> int | None:
     if isinstance(atom, str):
         return 0 if least else None
+    if isinstance(atom, affine.Whole):
+        return 0 if least and _is_natural_float(atom.real) else None
     first, second = atom.args
     if atom.kind == "mod":
         return 0 if least else _bound(second - 1, least)
@@ -114,13 +153,25 @@ def _bound_of_atom(atom: Atom, least: bool) -> int | None:
     return min(known) if len(known) == 2 or (known and not least) else None
 
 
+def _is_natural_float(part: Part) -> bool:
+    """Whether a float that sizes decide is surely not negative, if it is a number at all."""
+    if not isinstance(part, Real):
+        return part >= 0
+    if part.kind in LEAVES:
+        return at_least(part.args[0], 0)
+    if part.kind == "max":
+        return any(map(_is_natural_float, part.args))
+    signed = part.kind in ("neg", "sub")
+    return part.kind == "abs" or (not signed and all(map(_is_natural_float, part.args)))
+
+
 def natural(value: Dim) -> bool:
     """Whether an expression over sizes is surely not negative, and nor is what it divides."""
     if isinstance(value, int):
         return value >= 0
     atoms = [atom for monomial, _ in value.terms for atom in monomial]
     return at_least(value, 0) and all(
-        atom.kind == "mod" or all(map(natural, atom.args))
+        atom.kind in ("mod", "trunc") or all(map(natural, atom.args))
         for atom in atoms
         if not isinstance(atom, str)
     )
@@ -192,6 +243,7 @@ def _by_quotients(value: Dim) -> Dim:
         affine.floordiv,
         left,
         affine.minimum,
+        lambda atom: build_sum({(atom,): 1}, 0),
     )
     return replaced
 
@@ -207,6 +259,8 @@ def extreme(value: Dim, ranges: Mapping[str, Dim], most: bool = True) -> Dim:
             if atom not in ranges:
                 return affine.symbol(atom)
             return ranges[atom] - 1 if most else 0
+        if atom.kind == "trunc":  # of sizes alone, as those who make it see to
+            return build_sum({(atom,): 1}, 0)
         if atom.kind == "mod":
             inside = symbols(atom.args[0]) & ranges.keys()
             return build_sum({(atom,): 1}, 0) if not inside else atom.args[1] - 1 if most else 0
@@ -254,6 +308,8 @@ def bounds(value: Dim, extents: Mapping[str, int]) -> tuple[int, int]:
     def of_atom(atom: Atom) -> tuple[int, int]:
         if isinstance(atom, str):
             return 0, extents[atom] - 1
+        if isinstance(atom, affine.Whole):
+            return -(1 << 63), (1 << 63) - 1
         (low, high), (least, most) = (bounds(n, extents) for n in atom.args)
         if atom.kind == "min":
             return min(low, least), min(high, most)

@@ -15,12 +15,16 @@ import numpy as np
 from minicc.later import Later
 
 if TYPE_CHECKING:
-    from minicc.ir import affine
+    from minicc.ir import affine, reals
     from minicc.ir.affine import Dim
 else:
     affine = Later("minicc.ir.affine")
+    reals = Later("minicc.ir.reals")
 
-_TOKEN = re.compile(r"\s*(?:(\d+)|'((?:\\.|[^'\\])*)'|(\$?[A-Za-z_]\w*)|([-+*(),]))", re.ASCII)
+_NUMBER = r"\d+(?:\.\d*)?(?:e[-+]?\d+)?"
+_TOKEN = re.compile(
+    rf"\s*(?:({_NUMBER})|'((?:\\.|[^'\\])*)'|(\$?[A-Za-z_]\w*)|([-+*(),]))", re.ASCII
+)
 _ESCAPE = re.compile(r"\\u([0-9a-f]{4})|\\U([0-9a-f]{8})")
 
 
@@ -135,7 +139,7 @@ class _Parser:
         match = _TOKEN.match(self._text, self._at)
         if match is None:
             if self._text[self._at :].strip():
-                raise ValueError(f"{self._text!r} is no dimension")
+                raise self._wrong()
             self.next, self._name = "", None
             return taken
         self._at = match.end()
@@ -146,9 +150,12 @@ class _Parser:
         self.next = number or sign or word or "'"
         return taken
 
+    def _wrong(self) -> ValueError:
+        return ValueError(f"{self._text!r} is no dimension")
+
     def _expect(self, token: str) -> None:
         if self._step() != token:
-            raise ValueError(f"{self._text!r} is no dimension")
+            raise self._wrong()
 
     def sum(self) -> Dim:
         """Products with signs between them."""
@@ -172,7 +179,7 @@ class _Parser:
         return divide(total, self.factor())
 
     def factor(self) -> Dim:
-        """A number, a symbol, a minimum, or a sum in parentheses."""
+        """A number, a symbol, a minimum, a whole part, or a sum in parentheses."""
         name = self._name
         token = self._step()
         if token.isdecimal():
@@ -186,6 +193,29 @@ class _Parser:
                 inner = affine.minimum(inner, self.sum())
             self._expect(")")
             return inner
+        if token == "trunc" and self.next == "(":
+            self._step()
+            real = self.real()
+            self._expect(")")
+            if isinstance(real, float):
+                raise self._wrong()
+            return affine.whole(real)
         if name is None:
-            raise ValueError(f"{self._text!r} is no dimension")
+            raise self._wrong()
         return affine.symbol(name)
+
+    def real(self) -> Any:
+        """A float that sizes decide, or a constant in one."""
+        negative = self.next == "-"
+        token = self._step() + (self._step() if negative else "")
+        if self.next != "(":
+            if not re.fullmatch(f"-?{_NUMBER}", token, re.ASCII):
+                raise self._wrong()
+            return float(token)
+        self._step()
+        parts = [self.sum() if token in reals.LEAVES else self.real()]
+        while self.next == ",":
+            self._step()
+            parts.append(self.real())
+        self._expect(")")
+        return reals.Real(token, *parts)

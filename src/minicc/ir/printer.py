@@ -22,7 +22,7 @@ from typing import Any
 
 import numpy as np
 
-from minicc.ir.affine import Expr, escape, spell
+from minicc.ir.affine import Expr
 from minicc.ir.core import (
     REQUIRED,
     Array,
@@ -35,6 +35,7 @@ from minicc.ir.core import (
     attribute_key,
     walk,
 )
+from minicc.ir.names import escape, spell
 from minicc.ir.schedule import Schedule
 from minicc.ir.space import Space
 from minicc.ir.types import BufferType, DType, TensorType, tensor_of

@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
-from minicc.ir.affine import Dim, spell, typical
+from minicc.ir.affine import Dim, typical
+from minicc.ir.names import spell
 
 PARALLEL, REDUCTION, SEQUENTIAL = "parallel", "reduction", "sequential"
 KINDS = (PARALLEL, REDUCTION, SEQUENTIAL)

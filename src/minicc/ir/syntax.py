@@ -15,6 +15,7 @@ import numpy as np
 from minicc.ir import affine
 from minicc.ir.affine import Dim, Expr
 from minicc.ir.core import Literal
+from minicc.ir.reals import Real
 from minicc.ir.schedule import schedule_of
 from minicc.ir.space import KINDS, Iter, Space
 from minicc.ir.types import BufferType, DType, TensorType, Type, dtype
@@ -228,3 +229,16 @@ class Syntax:
 
     def minimum(self, parts: list[Dim]) -> Any:
         return affine.minimum(*parts)
+
+    def whole(self, parts: list[Real]) -> Any:
+        return affine.whole(*parts)
+
+    def leaf(self, parts: list[Any]) -> Any:
+        return Real(str(parts[0]), parts[1])
+
+    def real(self, parts: list[Any]) -> Any:
+        word, *args = parts
+        try:
+            return Real(str(word), *args)
+        except ValueError as error:
+            raise Refused(str(error), word.start_pos) from None

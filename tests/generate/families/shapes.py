@@ -13,6 +13,7 @@ from tests.generate.sizes import sizes
 from tests.generate.source import ANY, F32, I32, I64
 
 _OF_INTEGERS = ("Add", "Sub", "Mul", "Div", "Min", "Max", "Mod")
+_OF_FLOATS = (*_OF_INTEGERS[:6], "Sqrt")
 
 
 def _one(draft: Draft, op: str, *inputs: Item, **attributes: Any) -> Item:
@@ -31,13 +32,17 @@ def _number(draft: Draft) -> Item:
     at = draft.constant(np.array(source.count(0, x.rank - 1), I64))
     found = _one(draft, "Gather", found, at)
     for _ in range(source.count(0, 3)):
-        op = source.pick(_OF_INTEGERS if dtype != F32 else _OF_INTEGERS[:4])
-        other = source.pick((1, 2, 3, 4)) * (
+        op = source.pick(_OF_INTEGERS if dtype != F32 else _OF_FLOATS)
+        if op == "Sqrt":
+            found = _one(draft, "Sqrt", _one(draft, "Abs", found))
+            continue
+        other = source.pick((1, 2, 3, 4) if dtype != F32 else (1, 2, 3, 0.5, 0.7, 1.3)) * (
             -1 if op in ("Add", "Min") and source.chance(0.3) else 1
         )
         found = _one(draft, op, found, draft.constant(np.array(other, dtype)))
     if dtype == F32:
-        found = _one(draft, source.pick(("Floor", "Ceil")), found)
+        op = source.pick(("Floor", "Ceil", "Round", "") if draft.opset >= 11 else ("Floor", "Ceil"))
+        found = _one(draft, op, found) if op else found
         found = _one(draft, "Cast", found, to=helper.np_dtype_to_tensor_dtype(I64))
     return found
 

@@ -64,6 +64,7 @@ def _computed(e: Emitter, expression: Dim) -> str:
             divide,
             modulo,
             lambda a, b: w.intrinsic("llvm.smin.i64", t, (t, str(a)), (t, str(b))),
+            lambda atom: e.of_sizes(affine.whole(atom.real)),
         )
     )
 
@@ -78,7 +79,7 @@ def _divides_what_may_be_negative(value: Dim) -> bool:
         return False
     atoms = (atom for monomial, _ in value.terms for atom in monomial)
     return any(
-        (atom.kind != "min" and not _is_natural(atom.args[0]))
+        (atom.kind in ("floordiv", "mod") and not _is_natural(atom.args[0]))
         or any(map(_divides_what_may_be_negative, atom.args))
         for atom in atoms
         if not isinstance(atom, str)

@@ -8,8 +8,22 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
+from minicc.backends.llvm.writer import constant
 from minicc.ir import affine
 from minicc.ir.affine import Dim
+from minicc.ir.reals import CONVERSIONS, LEAVES, Part, Real
+
+_SUFFIX = {"float": "f32", "double": "f64"}
+_INSTRUCTIONS = {"add": "fadd", "div": "fdiv", "mul": "fmul", "neg": "fneg", "sub": "fsub"}
+_INTRINSICS = {
+    "abs": "llvm.fabs",
+    "ceil": "llvm.ceil",
+    "floor": "llvm.floor",
+    "max": "llvm.maximum",
+    "min": "llvm.minimum",
+    "round": "llvm.roundeven",
+    "sqrt": "llvm.sqrt",
+}
 
 Inst = Callable[[str], str]  # appends an instruction, and gives the name of its result
 
@@ -45,6 +59,28 @@ def quotient(inst: Inst, a: object, n: object) -> str:
     return inst(f"sdiv exact i64 {whole}, {n}")
 
 
+def _whole_part(inst: Inst, real: Real, size: Callable[[Dim], str]) -> str:
+    """The whole part of a float; `size` gives the value of a dimension."""
+
+    def value(part: Part, element: str) -> str:
+        if not isinstance(part, Real):
+            return constant(element, part)
+        if part.kind in LEAVES:
+            return inst(f"sitofp i64 {size(part.args[0])} to {element}")
+        if part.kind in CONVERSIONS:
+            to, of = ("fpext", "float") if part.wide else ("fptrunc", "double")
+            return inst(f"{to} {of} {value(part.args[0], of)} to {element}")
+        operands = [value(a, element) for a in part.args]
+        if part.kind in _INSTRUCTIONS:
+            return inst(f"{_INSTRUCTIONS[part.kind]} {element} {', '.join(operands)}")
+        typed = ", ".join(f"{element} {a}" for a in operands)
+        return inst(f"call {element} @{_INTRINSICS[part.kind]}.{_SUFFIX[element]}({typed})")
+
+    element = "double" if real.wide else "float"
+    name = f"llvm.fptosi.sat.i64.{_SUFFIX[element]}"
+    return inst(f"call i64 @{name}({element} {value(real, element)})")
+
+
 def evaluated(
     expression: Dim, lines: list[str], known: Mapping[Dim, str], prefix: str = "z"
 ) -> str:
@@ -63,6 +99,9 @@ def evaluated(
         less = inst(f"icmp slt i64 {a}, {b}")
         return inst(f"select i1 {less}, i64 {a}, i64 {b}")
 
+    def size(dim: Dim) -> str:
+        return str(dim) if isinstance(dim, int) else evaluated(dim, lines, known, prefix)
+
     value = affine.fold(
         expression,
         lambda name: known[affine.symbol(name)],
@@ -71,5 +110,6 @@ def evaluated(
         lambda a, n: quotient(inst, a, divisor(inst, n)),
         lambda a, n: remainder(inst, a, divisor(inst, n)),
         smaller,
+        lambda atom: _whole_part(inst, atom.real, size),
     )
     return str(value)

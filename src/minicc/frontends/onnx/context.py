@@ -21,8 +21,8 @@ import numpy as np
 
 from minicc.errors import CompilerBug, UnsupportedError, UserError
 from minicc.frontends.onnx.dims import compute_dims, is_size, ratio
+from minicc.frontends.onnx.floats import compute_floats, is_whole, whole_of
 from minicc.frontends.onnx.needs import NeedsValueError, describe
-from minicc.frontends.onnx.ratios import Ratio, compute_ratios
 from minicc.frontends.onnx.reader import Node
 from minicc.ir import graph
 from minicc.ir.affine import Dim, floordiv, minimum, symbols
@@ -57,7 +57,7 @@ class Context:
         self._waiting: dict[Value, graph.Constant | graph.Sizes] = {}
         self._dims: dict[Value, Array] = {}
         self._makers: dict[Value, Op] = {}
-        self._ratios: dict[Value, Array] = {}  # of floats
+        self._floats: dict[Value, Array] = {}  # that sizes decide
         self._truths: dict[Value, Array] = {}  # of booleans that sizes decide: 1 or 0
         self.demands: Demands = {}
         self.branches = 0  # of Ifs within one another, in which it stands
@@ -98,7 +98,7 @@ class Context:
             pairs = zip(op.x.type.shape, op.result.type.shape, strict=True)
             free = (n for n, m in pairs if isinstance(m, int) and not isinstance(n, int))
             self._assumed = self._assumed.union(*map(symbols, free))
-        held = (self._dims, self._ratios, self._truths)
+        held = (self._dims, self._floats, self._truths)
         sized = bool(self._dims) and any(v in known for v in op.operands for known in held)
         if sized:
             found = self._computed(op)
@@ -107,7 +107,7 @@ class Context:
         if op.operands and self._is_small_constant(op):
             return self.constant(self._evaluate(op))
         if sized:
-            self._note_ratios(op)
+            self._note_floats(op)
         return self._added(op)
 
     def emit_late(self, cls: type[Op], *args: Any, **attrs: Any) -> Value:
@@ -334,13 +334,10 @@ class Context:
 
     def whole(self, value: Value) -> Value | None:
         """A float that is known to be a whole number, maybe of sizes, as an integer."""
-        found = self._ratios.get(value, self._arrays.get(value))
-        if found is None or found.size != 1:
+        found = self._floats.get(value, self._arrays.get(value))
+        if found is None or found.size != 1 or not is_whole(number := found.item()):
             return None
-        number = found.item()
-        if isinstance(number, float):
-            return self.constant(np.array(int(number))) if number.is_integer() else None
-        return self.of_dims(np.array(number.above, object)) if number.below == 1 else None
+        return self.of_dims(np.array(whole_of(number), object))
 
     def static(self, dim: Dim, what: str) -> int:
         """A dimension that must be a number; MC0225 where it is free."""
@@ -392,11 +389,9 @@ class Context:
 
     def _computed(self, op: Op) -> Value | None:
         """What an op on dimensions gives, as dimensions; None where it has to be computed."""
-        ratios = self._ratios.get(op.operands[0])
-        if ratios is not None and isinstance(op, graph.Cast) and is_size(op.dtype):
-            if not all(map(Ratio.is_floored, ratios.ravel())):
-                return None
-            whole = np.asarray(np.frompyfunc(Ratio.floor, 1, 1)(ratios), object)
+        floats = self._floats.get(op.operands[0])
+        if floats is not None and isinstance(op, graph.Cast) and is_size(op.dtype):
+            whole = np.asarray(np.frompyfunc(whole_of, 1, 1)(floats), object)
             return self.of_dims(whole, op.dtype)
         parts = [self._held(v, self._dims, self._truths) for v in op.operands]
         if any(p is None for p in parts):
@@ -414,12 +409,13 @@ class Context:
             return None
         return self.constant(out) if element is BOOL else self.of_dims(out, element)
 
-    def _note_ratios(self, op: Op) -> None:
-        """Keep what a float op gives where it is known as quotients of dimensions."""
-        parts = [self._held(v, self._ratios, self._dims) for v in op.operands]
-        out = None if any(p is None for p in parts) else compute_ratios(op, parts)
+    def _note_floats(self, op: Op) -> None:
+        """Keep what a float op gives where sizes decide it."""
+        found = [self._held(v, self._floats, self._dims) for v in op.operands]
+        parts = [p for p in found if p is not None]
+        out = compute_floats(op, parts) if len(parts) == len(found) else None
         if out is not None:
-            self._ratios[op.result] = out
+            self._floats[op.result] = out
 
     def _held(self, value: Value, *known: Mapping[Value, Array]) -> Array | None:
         """The contents of a value as those hold it, or as a constant."""

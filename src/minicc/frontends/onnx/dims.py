@@ -11,7 +11,7 @@ import numpy as np
 
 from minicc.ir import graph
 from minicc.ir.affine import Compound, Dim, Expr, evaluate, floordiv, maximum, minimum, mod, sizes
-from minicc.ir.affine_facts import at_least, exact_quotient
+from minicc.ir.affine_facts import at_least, exact_quotient, greater, smaller
 from minicc.ir.core import Array, Op
 from minicc.ir.graph import product
 from minicc.ir.types import BOOL, DType
@@ -20,6 +20,7 @@ _NEAR = 8  # a size may be less than that, and seldom is
 _MOST_ATOMS = 64  # of an expression that a value is; more is no size of anything
 # sizes of inputs that are tried: that of the first, and from one to the next
 _TRIED = ((1009, 13), (2048, 101), (517, 211))
+_EVEN = ((1024, 64), (512, 192), (1280, 320))
 
 
 class _UnknownError(Exception):
@@ -79,7 +80,7 @@ def _greater(demands: list[Dim] | None, a: Dim, b: Dim) -> Dim:
     for other, number in ((a, b), (b, a)):
         if isinstance(number, int) and _is_above(demands, number, other):
             return number
-    return maximum(a, b)
+    return greater(a, b)
 
 
 def _smaller(demands: list[Dim] | None, a: Dim, b: Dim) -> Dim:
@@ -87,7 +88,7 @@ def _smaller(demands: list[Dim] | None, a: Dim, b: Dim) -> Dim:
     for other, number in ((a, b), (b, a)):
         if isinstance(number, int) and _is_above(demands, other, number):
             return number
-    return minimum(a, b)
+    return smaller(a, b)
 
 
 def _is_above(demands: list[Dim] | None, high: Dim, low: Dim) -> bool:
@@ -226,18 +227,28 @@ def _objects(array: Array) -> Array:
     return np.array(array.tolist(), object).reshape(array.shape)
 
 
-def likely_factor(one: Any, other: Any, same_place: bool) -> int:
+def factors_of(extent: Dim) -> list[Dim]:
+    """What an extent is the product of, beside a number; nothing of a sum."""
+    if not isinstance(extent, Expr) or len(extent.terms) > 1 or extent.const:
+        return []
+    ((atoms, _),) = extent.terms
+    return [Expr((((atom,), 1),), 0) for atom in atoms]
+
+
+def likely_factor(one: Any, other: Any, same_place: bool, even: bool = False) -> int:
     """By what an extent has to be multiplied to be another for all sizes, as far as can be told.
 
     0 where it is no such factor. Both are computed of sizes of inputs alone, and the factor is the
-    same for some numbers; it is 1 for two symbols that stand for the same axis of two shapes.
+    same for some numbers, which are multiples of 64 if `even`; it is 1 for two symbols that stand
+    for the same axis of two shapes.
     """
     if not isinstance(one, Expr) or not isinstance(other, Expr) or sizes(one + other):
         return 0
     if one.is_atom() and other.is_atom():
         return int(same_place)
     names = sorted(one.symbols() | other.symbols())
-    tried = [{name: base + step * k for k, name in enumerate(names)} for base, step in _TRIED]
+    numbers = _EVEN if even else _TRIED
+    tried = [{name: base + step * k for k, name in enumerate(names)} for base, step in numbers]
     pairs = [(evaluate(one, binding), evaluate(other, binding)) for binding in tried]
     factors = {b // a if a > 0 and b % a == 0 else 0 for a, b in pairs}
     return factors.pop() if len(factors) == 1 else 0

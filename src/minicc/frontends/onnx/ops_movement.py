@@ -10,13 +10,13 @@ from functools import reduce
 from itertools import accumulate, zip_longest
 
 from minicc.frontends.onnx.context import Context
-from minicc.frontends.onnx.dims import likely_factor, ratio, undivided
+from minicc.frontends.onnx.dims import factors_of, likely_factor, ratio, undivided
 from minicc.frontends.onnx.reader import Node
 from minicc.frontends.onnx.registry import operator
 from minicc.frontends.onnx.take import take
 from minicc.ir import graph
 from minicc.ir.affine import Dim, add, ceildiv, floordiv, maximum, minimum, sizes
-from minicc.ir.affine_facts import at_least
+from minicc.ir.affine_facts import at_least, smaller
 from minicc.ir.core import Value
 from minicc.ir.graph.shapes import differ
 
@@ -55,9 +55,9 @@ def reshape(ctx: Context, node: Node, x: Value, shape: Value | None = None) -> V
         raise ctx.refused(f"the shape {wanted} is none")
     for k in free:
         rest = ratio(own, [*wanted[:k], *wanted[k + 1 :]])
-        for constants in (False, True):
+        for constants, even in ((False, False), (False, True), (True, False)):
             if rest is None:
-                alike = _as_own(own, wanted, constants)
+                alike = _as_own(own, wanted, constants, even)
                 rest = ratio(own, [*alike[:k], *alike[k + 1 :]])
         if rest is None:
             others = graph.product((*wanted[:k], *wanted[k + 1 :]))
@@ -74,18 +74,20 @@ def reshape(ctx: Context, node: Node, x: Value, shape: Value | None = None) -> V
     return ctx.reshape(x, wanted)
 
 
-def _as_own(own: Sequence[Dim], wanted: Sequence[Dim], constants: bool) -> list[Dim]:
+def _as_own(own: Sequence[Dim], wanted: Sequence[Dim], constants: bool, even: bool) -> list[Dim]:
     """The extents of a shape, each as a multiple of that of the tensor which it likely is one of.
 
     Exporters give the batch of each input a symbol of its own, and write an extent in other ways
     than windows do. With `constants` an extent may also be the tensor's number in its place, as of
-    sizes that were made constants. That the shape holds as many elements becomes a guard.
+    sizes that were made constants; with `even` it may be one that is rounded in another way, as of
+    images of whole tiles. That the shape holds as many elements becomes a guard.
     """
     found: list[Dim] = []
     wanted = undivided(wanted)
+    parts = [n for extent in own for n in factors_of(extent)] if even else []
     for n, here in zip_longest(wanted, own[: len(wanted)]):
-        others = () if n in own else (here, *own)
-        factors = ((m, likely_factor(m, n, same_place=k == 0)) for k, m in enumerate(others))
+        others = () if n in own else (here, *own, *parts)
+        factors = ((m, likely_factor(m, n, k == 0, even)) for k, m in enumerate(others))
         made = constants and isinstance(here, int) and not isinstance(n, int) and not sizes(n)
         rest = here if made else n
         found.append(next((m * factor for m, factor in factors if factor), rest))
@@ -230,7 +232,7 @@ def _normal_free(extent: Dim, start: Dim, stop: Dim, step: int) -> Range:
         start = start if start >= 0 else extent + start
     if isinstance(stop, int):
         stop = extent + stop if stop < 0 else extent if stop >= _FAR else stop
-    return start, minimum(stop, extent), step
+    return start, smaller(stop, extent), step
 
 
 @operator("Slice", attributes="axes ends starts")

@@ -11,6 +11,7 @@ from functools import reduce
 
 from minicc.ir import affine
 from minicc.ir.affine import Compound, Dim, Expr
+from minicc.ir.affine_facts import greater
 
 Shape = tuple[Dim, ...]
 
@@ -84,7 +85,7 @@ def _broadcast(left: Dim, right: Dim) -> Dim:
         return right
     if left in _minimum_of(right):
         return left
-    return left + right - affine.minimum(left, right)
+    return greater(left, right)
 
 
 def _maximum_of(value: Dim) -> set[Dim]:
@@ -92,9 +93,11 @@ def _maximum_of(value: Dim) -> set[Dim]:
     found = {value}
     for monomial, coefficient in value.terms if isinstance(value, Expr) else ():
         atom = monomial[0]
-        if coefficient == -1 and len(monomial) == 1 and isinstance(atom, Compound):
+        if coefficient != -1 or len(monomial) > 1:
+            continue
+        if isinstance(atom, Compound) and atom.kind == "min":
             left, right = atom.args
-            if atom.kind == "min" and value == left + right - affine.minimum(left, right):
+            if value == left + right - affine.minimum(left, right):
                 found |= _maximum_of(left) | _maximum_of(right)
     return found
 

@@ -342,7 +342,12 @@ class _Batch:
             return emit(graph.Sizes, values=(symbol(name),), shape=(), dtype=I64)
 
         ops = (graph.Add, graph.Mul, graph.FloorDiv, graph.Mod, graph.Min)
-        made: Value = affine.fold(op.values[0], leaf, *[partial(binary, cls) for cls in ops])
+
+        def whole(atom: affine.Whole) -> Value:
+            raise _Unbatched
+
+        steps: list[Any] = [*[partial(binary, cls) for cls in ops], whole]
+        made: Value = affine.fold(op.values[0], leaf, *steps)
         return made if op.dtype is I64 else emit(graph.Cast, made, dtype=op.dtype)
 
     def gather(self, op: graph.Gather) -> Value:

@@ -253,9 +253,9 @@ def _quotients(known: Derived) -> Iterator[tuple[str, Bound]]:
         quotient = _atom(value)
         if not isinstance(quotient, Compound) or quotient.kind != "floordiv":
             continue
-        if value != affine.compound("floordiv", *quotient.args):
-            continue  # a multiple of it
         of, by = quotient.args
+        if value != affine.floordiv(of, by):
+            continue  # a multiple of it
         more = of.const if isinstance(of, Expr) else 0
         other = _atom(of - more)
         times = of.terms[0][1] if isinstance(of, Expr) else 0

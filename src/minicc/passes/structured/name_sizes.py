@@ -133,7 +133,7 @@ class _Names:
             if affine_facts.natural(above):
                 return -1 * self.dim(affine.floordiv(above, divisor))
         if atom not in self.known:
-            rebuilt = affine.compound(atom.kind, *map(self.dim, atom.args))
+            rebuilt = affine.rebuilt(atom, self.dim)
             used = affine.symbols(rebuilt)
             alone = all(map(affine.is_size, used)) and used.isdisjoint(self.rounds)
             # what is left of a sum may be a number, or may have got a name before
@@ -152,12 +152,12 @@ class _Names:
         return total
 
     def _name(self, atom: Compound) -> Dim:
-        """A name for an atom; of a minimum that may be negative for what it is above 0 and below.
+        """A name for an atom; of one that may be negative for what it is above 0 and below.
 
         What follows takes all sizes for natural numbers.
         """
         value = Expr((((atom,), 1),), 0)
-        if atom.kind != "min" or affine_facts.at_least(value, 0):
+        if atom.kind not in ("min", "trunc") or affine_facts.at_least(value, 0):
             return self._name_of(value)
         if affine_facts.at_least(-value, 0):
             return -1 * self._name_of(-value)

@@ -75,7 +75,10 @@ def _divides(e: Dim, name: str) -> bool:
     atoms = (
         a for monomial, _ in getattr(e, "terms", ()) for a in monomial if not isinstance(a, str)
     )
-    return any(a.kind != "min" and is_free(a.args[1]) and name in symbols(a.args[0]) for a in atoms)
+    return any(
+        a.kind in ("floordiv", "mod") and is_free(a.args[1]) and name in symbols(a.args[0])
+        for a in atoms
+    )
 
 
 def vectors_of(contraction: Contraction, target: Target) -> Vectors:

@@ -1,0 +1,175 @@
+"""Sizes that a model computes by way of floats are those that NumPy computes, in one program."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from onnx import TensorProto, helper, numpy_helper
+
+from minicc.errors import UserError
+from minicc.ir.affine import Dim, evaluate, substitute, symbol, whole
+from minicc.ir.extents import dim_of
+from minicc.ir.parser import parse_module
+from minicc.ir.printer import print_module
+from minicc.ir.reals import STEPS, UNARY, Real, whole_part
+from minicc.session import InferenceSession
+
+FLOATS = {np.float32: TensorProto.FLOAT, np.float64: TensorProto.DOUBLE}
+H = symbol("h")
+
+
+def model_of(nodes: list[Any], held: dict[str, Any], rank: int) -> bytes:
+    """From `x` of a free length to rows of 1 whose extents are the vector `i`, and `i` itself."""
+    x = helper.make_tensor_value_info("x", TensorProto.FLOAT, ["h"])
+    y = helper.make_tensor_value_info("y", TensorProto.FLOAT, [None] * rank)
+    i = helper.make_tensor_value_info("i", TensorProto.INT64, [None])
+    one = helper.make_tensor("one", TensorProto.FLOAT, [1], [1.0])
+    ends = [
+        helper.make_node("ConstantOfShape", ["i"], ["filled"], value=one),
+        helper.make_node("ReduceSum", ["x"], ["total"], keepdims=0),
+        helper.make_node("Mul", ["filled", "total"], ["y"]),
+    ]
+    constants = [numpy_helper.from_array(np.asarray(v), k) for k, v in held.items()]
+    graph = helper.make_graph([*nodes, *ends], "test", [x], [y, i], constants)
+    opsets = [helper.make_opsetid("", 18)]
+    model: bytes = helper.make_model(graph, opset_imports=opsets, ir_version=9).SerializeToString()
+    return model
+
+
+@st.composite
+def steps(draw: st.DrawFn) -> tuple[str, float | None]:
+    """An operator of ONNX, and the constant that is its second operand."""
+    op = draw(st.sampled_from(["Mul", "Mul", "Div", "Add", "Sub", "Max", "Min", "Sqrt", "Abs"]))
+    number = draw(st.sampled_from([1.3, 0.7, 2.0, 3.0, 1 / 3, 0.1, 600.0, 32.0, -1.5]))
+    return op, None if op in ("Sqrt", "Abs") else number
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    st.lists(steps(), max_size=4),
+    st.sampled_from([np.float32, np.float64]),
+    st.sampled_from(["", "Floor", "Ceil", "Round"]),
+    st.booleans(),
+)
+def test_an_extent_is_the_whole_part_that_numpy_computes(
+    ops: list[tuple[str, float | None]], element: Any, rounding: str, narrowed: bool
+) -> None:
+    known = {"Mul": "multiply", "Div": "divide", "Sub": "subtract", "Round": "rint"}
+    known |= {"Max": "maximum", "Min": "minimum"}
+    shape = helper.make_node("Shape", ["x"], ["s"])
+    nodes = [shape, helper.make_node("Cast", ["s"], ["f"], to=FLOATS[element])]
+    held: dict[str, Any] = {}
+
+    def add(op: str, number: float | None) -> None:
+        names = [nodes[-1].output[0]]
+        if number is not None:
+            held[f"c{len(nodes)}"] = element(number)
+            names.append(f"c{len(nodes)}")
+        nodes.append(helper.make_node(op, names, [f"v{len(nodes)}"]))
+
+    for op, number in ops:
+        add(op, number)
+    if rounding:
+        add(rounding, None)
+    last = nodes[-1].output[0]
+    if narrowed:
+        other = np.float64 if element is np.float32 else np.float32
+        nodes.append(helper.make_node("Cast", [last], ["other"], to=FLOATS[other]))
+        last = "other"
+    nodes.append(helper.make_node("Cast", [last], ["i"], to=TensorProto.INT64))
+
+    session = InferenceSession(model_of(nodes, held, 1))
+    for n in (0, 1, 2, 3, 7, 10, 33, 49, 100, 641):
+        value = element(n)
+        with np.errstate(all="ignore"):
+            for op, number in ops:
+                function = getattr(np, known.get(op, op.lower()))
+                value = function(value) if number is None else function(value, element(number))
+            if rounding:
+                value = getattr(np, known.get(rounding, rounding.lower()))(value)
+        if narrowed:
+            value = (np.float64 if element is np.float32 else np.float32)(value)
+        x = np.full(n, 2, np.float32)
+        if not value >= 0:
+            if value <= -1:
+                with pytest.raises(UserError):
+                    session.run(None, {"x": x})
+            continue
+        y, i = session.run(None, {"x": x})
+        assert i.tolist() == [int(value)] == [y.size], n
+        assert (y == 2 * n).all()
+    assert len(session._compiled) == 1
+
+
+def test_images_are_scaled_to_fit_as_a_detector_does() -> None:
+    """The least of two scales, of the smaller and of the larger side, in single precision."""
+
+    def node(op: str, inputs: str, output: str, **attributes: Any) -> Any:
+        return helper.make_node(op, inputs.split(), [output], **attributes)
+
+    nodes = [
+        node("Shape", "x", "s"),
+        node("Cast", "s", "f", to=TensorProto.FLOAT),
+        node("Concat", "f other", "sides", axis=0),
+        node("ReduceMin", "sides", "least", keepdims=0),
+        node("ReduceMax", "sides", "most", keepdims=0),
+        node("Div", "small least", "a"),
+        node("Div", "large most", "b"),
+        node("Min", "a b", "scale"),
+        node("Mul", "sides scale", "scaled"),
+        node("Floor", "scaled", "floored"),
+        node("Cast", "floored", "i", to=TensorProto.INT64),
+    ]
+    held = {"other": np.array([48], np.float32), "small": np.float32(80), "large": np.float32(133)}
+    session = InferenceSession(model_of(nodes, held, 2))
+    for n in (1, 20, 47, 48, 49, 79, 80, 81, 100, 133):
+        sides = np.array([n, 48], np.float32)
+        scale = min(np.float32(80) / sides.min(), np.float32(133) / sides.max())
+        y, i = session.run(None, {"x": np.ones(n, np.float32)})
+        assert i.tolist() == np.floor(sides * scale).astype(int).tolist() == [*y.shape], n
+    assert len(session._compiled) == 1
+    assert not session._compiled[()].host
+
+
+def test_a_text_of_such_a_size_is_read_again_by_both_parsers() -> None:
+    inner = Real("mul", Real("f32", 2 * H + 1), 1.2999999523162842)
+    value = whole(Real("floor", Real("min", inner, Real("narrow", Real("f64", H)))))
+    said = "trunc(floor(min(mul(f32(2*h + 1), 1.2999999523162842), narrow(f64(h)))))"
+    assert str(value) == said
+    assert dim_of(said) == value
+    assert dim_of("2*" + said + " + 3") == 2 * value + 3
+    assert dim_of("trunc(sub(f32(h), -1.5e-07))") == whole(Real("sub", Real("f32", H), -1.5e-07))
+    assert dim_of("trunc") == symbol("trunc")
+    head = 'module level = "graph"\n\nfunc @main(%x: f32[h]) -> ("x": f32[h])'
+    module = parse_module(f"{head} {{extents = [{said}]}} {{\n  yield %x\n}}\n")
+    assert module.main.attrs["extents"] == (value,)
+    assert said in print_module(module)
+
+
+@pytest.mark.parametrize("said", ["trunc(f32(h)", "trunc(h)", "trunc(mul(f32(h)))", "trunc(1.5)"])
+def test_what_is_no_float_of_sizes_is_refused(said: str) -> None:
+    with pytest.raises(ValueError, match=r"dimension|no float"):
+        dim_of(said)
+
+
+def test_whole_parts_are_numbers_of_64_bits() -> None:
+    cases = [(np.nan, 0), (np.inf, 2**63 - 1), (-np.inf, -(2**63)), (-1.9, -1), (2.5, 2)]
+    for value, wanted in cases:
+        assert whole_part(np.float32(value)) == wanted
+    assert whole_part(np.array([1.5, np.nan])).tolist() == [1, 0]
+
+
+def test_binding_a_size_gives_the_number() -> None:
+    for kind, n in itertools.product(sorted(STEPS), (1, 5, 12)):
+        args = (Real("f32", H),) if kind in UNARY else (Real("f32", H), 0.3)
+        value = whole(Real("mul", Real(kind, *args), 10.0))
+        assert substitute(value, {"h": n}) == evaluate(value, {"h": n})
+        assert isinstance(substitute(value, {"h": n}), int)
+        other: Dim = substitute(value, {"h": H + 1})
+        assert evaluate(other, {"h": n - 1}) == evaluate(value, {"h": n})
+        assert evaluate(value, {"h": np.array([n, n])}).tolist() == [evaluate(value, {"h": n})] * 2
