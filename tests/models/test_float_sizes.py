@@ -23,8 +23,11 @@ FLOATS = {np.float32: TensorProto.FLOAT, np.float64: TensorProto.DOUBLE}
 H = symbol("h")
 
 
-def model_of(nodes: list[Any], held: dict[str, Any], rank: int) -> bytes:
-    """From `x` of a free length to rows of 1 whose extents are the vector `i`, and `i` itself."""
+def model_of(nodes: list[Any], held: dict[str, Any], rank: int, more: str = "") -> bytes:
+    """From `x` of a free length to rows of its sum whose extents are the vector `i`, and `i`.
+
+    `more` is one of the floats in between that is a result, too.
+    """
     x = helper.make_tensor_value_info("x", TensorProto.FLOAT, ["h"])
     y = helper.make_tensor_value_info("y", TensorProto.FLOAT, [None] * rank)
     i = helper.make_tensor_value_info("i", TensorProto.INT64, [None])
@@ -35,7 +38,8 @@ def model_of(nodes: list[Any], held: dict[str, Any], rank: int) -> bytes:
         helper.make_node("Mul", ["filled", "total"], ["y"]),
     ]
     constants = [numpy_helper.from_array(np.asarray(v), k) for k, v in held.items()]
-    graph = helper.make_graph([*nodes, *ends], "test", [x], [y, i], constants)
+    others = [helper.make_tensor_value_info(name, 0, None) for name in [more] if name]
+    graph = helper.make_graph([*nodes, *ends], "test", [x], [y, i, *others], constants)
     opsets = [helper.make_opsetid("", 18)]
     model: bytes = helper.make_model(graph, opset_imports=opsets, ir_version=9).SerializeToString()
     return model
@@ -134,6 +138,30 @@ def test_images_are_scaled_to_fit_as_a_detector_does() -> None:
         assert i.tolist() == np.floor(sides * scale).astype(int).tolist() == [*y.shape], n
     assert len(session._compiled) == 1
     assert not session._compiled[()].host
+
+
+@pytest.mark.parametrize("step", [0.5, 0.3, 2.0, -0.7])
+@pytest.mark.parametrize("element", FLOATS)
+def test_a_range_of_floats_ends_where_sizes_say(element: Any, step: float) -> None:
+    nodes = [
+        helper.make_node("Shape", ["x"], ["s"]),
+        helper.make_node("Cast", ["s"], ["f"], to=FLOATS[element]),
+        helper.make_node("Mul", ["f", "scale"], ["v"]),
+        helper.make_node("Squeeze", ["v"], ["limit"]),
+        helper.make_node("Range", ["first", "limit", "step"], ["line"]),
+        helper.make_node("Shape", ["line"], ["i"]),
+    ]
+    held = {"scale": element(1.3 * np.sign(step)), "first": element(0.25), "step": element(step)}
+    session = InferenceSession(model_of(nodes, held, 1, "line"))
+    for n in (0, 1, 2, 10, 33):
+        x = np.ones(n, np.float32)
+        line = session.run(["line"], {"x": x})[0]
+        limit = float(element(n) * held["scale"])
+        wanted = np.arange(float(held["first"]), limit, float(held["step"]))
+        assert line.dtype == element
+        assert line.shape == wanted.shape
+        np.testing.assert_allclose(line, wanted, rtol=1e-6, atol=1e-6)
+    assert len(session._compiled) == 1
 
 
 def test_a_text_of_such_a_size_is_read_again_by_both_parsers() -> None:

@@ -466,6 +466,11 @@ def quotients() -> Iterator[tuple[str, Case]]:
         nodes = [*start, node(op, "all d", "q"), node("Squeeze", "q axis", "c")]
         nodes += [node("Range", "first c step")]
         yield f"{op} of sizes", Case(nodes, shapes, sizes, held)
+    few = [node("Squeeze", "all axis", "a"), node("Squeeze", "d axis", "c")]
+    some = [s for s in sizes if s["n"]]
+    yield "Range by a size", Case([*start, *few, node("Range", "first a c")], shapes, some, held)
+    rows = [node("Gather", "s first", "r"), node("Range", "first a r")]
+    yield "Range by its divisor", Case([*start, *few, *rows], shapes, some, held)
     nodes = [*start, node("Div", "all d", "q"), node("Concat", "q d", "to", axis=0)]
     nodes += [node("Reshape", "x to"), node("Reshape", "x rest", "w")]
     nodes[-1:] = [node("Concat", "one less d", "rest", axis=0), nodes[-1]]

@@ -8,13 +8,15 @@ import numpy as np
 
 from minicc.frontends.onnx.bodies import Importing
 from minicc.frontends.onnx.context import Context
+from minicc.frontends.onnx.dims import ratio
 from minicc.frontends.onnx.reader import Node
 from minicc.frontends.onnx.registry import operator, search
 from minicc.frontends.onnx.tensors import array_of
 from minicc.ir import affine, affine_facts, graph
+from minicc.ir.affine import Dim
 from minicc.ir.core import Value
 from minicc.ir.graph.shapes import Shape
-from minicc.ir.types import I64
+from minicc.ir.types import F64, I64
 
 # A longer range is computed when the model runs.
 _MOST = 1 << 16
@@ -90,34 +92,48 @@ def size(ctx: Context, node: Node, x: Value) -> Value:
 
 
 def _free_range(ctx: Context, start: Value, limit: Value, delta: Value) -> Value:
-    """A range of integers between dimensions that may be free."""
+    """A range of integers between dimensions that may be free, as their distance may be."""
     (first,), (last,) = ctx.dims(start, "start"), ctx.dims(limit, "limit")
-    (step,) = ctx.integers(delta, "delta")
-    count = affine.ceildiv(last - first if step > 0 else first - last, abs(step))
+    (step,) = ctx.dims(delta, "delta")
+    if isinstance(step, int):
+        count = affine.ceildiv(last - first if step > 0 else first - last, abs(step))
+    else:
+        if not affine_facts.at_least(step, 0):
+            raise ctx.free([step], "its delta")
+        ctx.demand(affine.minimum(step - 1, 0), 0, "its delta is 0")
+        whole = ratio([last - first], [step])
+        count = affine.floordiv(last - first + step - 1, step) if whole is None else whole
+    return _line(ctx, count, start, delta)
+
+
+def _line(ctx: Context, count: Dim, start: Value, delta: Value) -> Value:
+    """So many numbers from one on, so far apart."""
     count = count if affine_facts.at_least(count, 0) else affine.maximum(count, 0)
     line = ctx.emit(graph.Iota, shape=(count,), axis=0, dtype=start.type.dtype)
-    if step != 1:
-        line = ctx.emit(graph.Mul, line, delta)
-    return line if first == 0 else ctx.emit(graph.Add, line, start)
+    line = line if ctx.array(delta) == 1 else ctx.emit(graph.Mul, line, delta)
+    return line if ctx.array(start) == 0 else ctx.emit(graph.Add, line, start)
 
 
 @operator("Range", attributes="stash_type")
 def range_(ctx: Context, node: Node, start: Value, limit: Value, delta: Value) -> Value:
     """The numbers from `start` on before `limit`, `delta` apart."""
-    step = ctx.known(delta, "delta").item()
-    if step == 0:
+    element = start.type.dtype
+    known = [ctx.array(v) for v in (start, limit, delta)]
+    if known[2] is not None and known[2].item() == 0:
         raise ctx.wrong("its delta is 0")
-    if ctx.array(start) is None or ctx.array(limit) is None:
-        if start.type.dtype.is_integer:
+    if any(a is None for a in known):
+        if element.is_integer:
             return _free_range(ctx, start, limit, delta)
         ends = [v for v in map(ctx.whole, (start, limit, delta)) if v is not None]
         if len(ends) == 3:
-            return ctx.cast(_free_range(ctx, *ends), start.type.dtype)
-    first = ctx.known(start, "start").item()
-    count = max(0, int(np.ceil((ctx.known(limit, "limit").item() - first) / step)))
-    element = start.type.dtype
-    if count <= _MOST:
-        return ctx.constant((first + step * np.arange(count)).astype(element.numpy))
-    line = ctx.emit(graph.Iota, shape=(count,), axis=0, dtype=element)
-    line = ctx.emit(graph.Mul, line, ctx.scalar(step, element))
-    return ctx.emit(graph.Add, line, ctx.scalar(first, element))
+            return ctx.cast(_free_range(ctx, *ends), element)
+        first, last, apart = (ctx.cast(v, F64) for v in (start, limit, delta))
+        times = ctx.emit(graph.Div, ctx.emit(graph.Sub, last, first), apart)
+        whole = ctx.cast(ctx.emit(graph.Ceil, times), I64)
+        (count,) = ctx.dims(whole, "number of elements")
+        return _line(ctx, count, start, delta)
+    first, last, step = (a.item() for a in known if a is not None)
+    number = max(0, int(np.ceil((last - first) / step)))
+    if number <= _MOST:
+        return ctx.constant((first + step * np.arange(number)).astype(element.numpy))
+    return _line(ctx, number, start, delta)
