@@ -11,7 +11,6 @@ A program that is opened from a file needs nothing of the compiler; what may nee
 from __future__ import annotations
 
 import importlib
-from collections.abc import Sequence
 from typing import Any
 
 
@@ -25,9 +24,3 @@ class Later:
         value = getattr(importlib.import_module(self._name), attribute)
         setattr(self, attribute, value)
         return value
-
-
-def load(names: Sequence[str]) -> None:
-    """Import modules that will be needed, while something else is waited for."""
-    for name in names:
-        importlib.import_module(name)

@@ -10,8 +10,9 @@ from minicc.ir.types import DType, TensorType
 from minicc.later import Later
 
 if TYPE_CHECKING:
-    from minicc.frontends.onnx import tensors
+    from minicc.frontends.onnx import messages, tensors
 else:
+    messages = Later("minicc.frontends.onnx.messages")
     tensors = Later("minicc.frontends.onnx.tensors")
 
 _ONNX_NAMES = {
@@ -77,19 +78,21 @@ def _element(proto: Any) -> DType | None:
 
 def _spelled(proto: Any) -> str:
     """A protobuf type as ONNX Runtime spells it."""
-    from onnx import TensorProto
-
     kind = proto.WhichOneof("value")
     if kind == "sequence_type":
         return f"seq({_spelled(proto.sequence_type.elem_type)})"
     if kind == "optional_type":
         return f"optional({_spelled(proto.optional_type.elem_type)})"
     if kind == "map_type":
-        key = TensorProto.DataType.Name(proto.map_type.key_type).lower()
+        key = _spelled_element(proto.map_type.key_type)
         return f"map({key},{_spelled(proto.map_type.value_type)})"
     if kind != "tensor_type":
         return str(kind)
-    return f"tensor({TensorProto.DataType.Name(proto.tensor_type.elem_type).lower()})"
+    return f"tensor({_spelled_element(proto.tensor_type.elem_type)})"
+
+
+def _spelled_element(number: int) -> str:
+    return str(messages.messages().TensorProto.DataType.Name(number)).lower()
 
 
 def node_arg(name: str, type: TensorType) -> NodeArg:

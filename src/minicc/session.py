@@ -18,7 +18,7 @@ from minicc.inputs import check_inputs, fit_apart, free_dimensions
 from minicc.ir.arrays import Array
 from minicc.ir.extents import MOST_CONTENTS, binding_of, contents_of, extents_of, is_content
 from minicc.ir.types import TensorType
-from minicc.later import Later, load
+from minicc.later import Later
 from minicc.limits import watched, without_collection
 from minicc.locks import lock
 from minicc.node_args import NodeArg, declared_of, node_arg
@@ -41,8 +41,6 @@ else:
         Later(f"minicc.frontends.onnx.{name}") for name in ("bound", "importer", "reader")
     )
 
-# what a model is read and compiled with
-_COMPILER = ("minicc.frontends.onnx.importer", "onnx", "minicc.compiled")
 _MOST = 64  # specialisations that are kept
 _ON_DISK = 4  # of a session, those whose programs are kept on disk, weights and all
 _OWN = 4  # sizes that have a program of their own, where that runs less on the host
@@ -96,9 +94,7 @@ class InferenceSession:
             self._saved: Saved | None = self._open_program()
         else:
             source = None if is_text(self._source) else self._source
-            meanwhile = partial(load, _COMPILER)
-            asked = self._outputs, self.options, self._apart
-            self._programs = Programs(source, *asked, meanwhile)
+            self._programs = Programs(source, self._outputs, self.options, self._apart)
             self._saved = self._programs.find()
         if self._saved is None:
             self._facts = self._import()

@@ -366,7 +366,7 @@ def test_digests_of_settled_files_are_known(
     monkeypatch.setattr(programs, "_SETTLED_NS", -1)
     minicc.InferenceSession(model, options=options)
 
-    def hashed(path: str) -> str:
+    def hashed(path: str, threads: int) -> str:
         raise AssertionError(f"{path} was hashed again")
 
     monkeypatch.setattr(programs, "_digest_of_file", hashed)
@@ -382,47 +382,69 @@ def test_a_digest_does_not_depend_on_how_it_is_made(
         data = np.random.default_rng(size).bytes(size)
         path = tmp_path / "data"
         path.write_bytes(data)
-        assert programs._digest_of_file(str(path)) == programs._digest(data)
+        assert programs._digest_of_file(str(path), 2) == programs._digest(data)
 
 
-def test_a_new_file_is_hashed_while_modules_load(
+def test_a_file_of_a_new_size_is_hashed_while_it_is_compiled(
     tmp_path: Path, options: Options, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A file that was seen before is not hashed, and nothing is loaded ahead."""
-    monkeypatch.setattr(programs, "_LEAF", 1024)
-    monkeypatch.setattr(programs, "_SETTLED_NS", -1)
-    model, loaded = tmp_path / "model.onnx", list[int]()
+    """Of a size that was seen there may be a program, which is looked for before."""
+    monkeypatch.setattr(programs, "_LEAF", 64)
+    model, other = tmp_path / "model.onnx", tmp_path / "other.onnx"
     model.write_bytes(dense())
+    other.write_bytes(dense(seed=1))
+    made = programs.Programs(model, None, options)
+    assert made._hashing is not None
+    assert made.find() is None
+    minicc.InferenceSession(model, options=options)
+    assert len(kept(options)) == 1
+    for path, found in ((model, True), (other, False)):
+        made = programs.Programs(path, None, options)
+        assert made._hashing is None
+        assert (made.find() is not None) == found
 
-    def load() -> None:
-        loaded.append(1)
 
-    for _ in range(2):
-        programs.Programs(model, None, options, meanwhile=load)
-    assert len(loaded) == 1
-
-
-def test_what_fails_or_is_interrupted_meanwhile_ends_the_hashing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_what_is_hashed_by_a_thread_is_hashed_again_in_the_child_of_a_fork(
+    tmp_path: Path, options: Options, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(programs, "_LEAF", 64)
+    model = tmp_path / "model.onnx"
+    model.write_bytes(dense())
+    wanted = programs._digest(dense())
+    ready, leaf = threading.Event(), programs._leaf
+
+    def late(handle: int, start: int) -> bytes:
+        if threading.current_thread().name.startswith("minicc-digest"):
+            ready.wait()
+        return leaf(handle, start)
+
+    monkeypatch.setattr(programs, "_leaf", late)
+    made = programs.Programs(model, None, options)
+    assert made._hashing is not None
+    child = os.fork()
+    if not child:
+        ready.set()
+        os._exit(0 if made._hashing.result() == wanted else 1)
+    assert os.waitpid(child, 0)[1] == 0
+    ready.set()
+    assert made._hashing.result() == wanted
+
+
+def test_an_interrupt_ends_the_hashing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(programs, "_LEAF", 16)
     path = tmp_path / "data"
     path.write_bytes(bytes(1 << 16))
     hashed: list[int] = []
-    leaf = programs._leaf
 
-    def counted(handle: int, start: int) -> bytes:
+    def interrupted(handle: int, start: int) -> bytes:
         hashed.append(start)
-        threading.Event().wait(0.1)
-        return leaf(handle, start)
-
-    def interrupted() -> None:
+        threading.Event().wait(0.01)
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(programs, "_leaf", counted)
+    monkeypatch.setattr(programs, "_leaf", interrupted)
     with pytest.raises(KeyboardInterrupt):
-        programs._digest_of_file(str(path), interrupted)
-    assert len(hashed) < 1 << 12
+        programs._digest_of_file(str(path), 2)
+    assert len(hashed) < 1 << 10
     assert not [t for t in threading.enumerate() if t.name.startswith("minicc-digest")]
 
 

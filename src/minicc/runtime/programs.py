@@ -3,7 +3,8 @@
 A program's key is made of the model's bytes, of minicc itself, of the target, of the options that
 decide code, and of the sizes that were bound. A model's bytes are hashed; that 500 MB need not be
 hashed at each start, the digest of a file is kept under its path, size, times and number on its
-disk (`stat`), unless it was written so lately that a second write could bear the same times.
+disk (`stat`), unless it was written so lately that a second write could bear the same times. A file
+of a size that no file had yet has no program: it is hashed while it is compiled.
 """
 
 from __future__ import annotations
@@ -49,8 +50,7 @@ _ASIDE = 1 << 26  # bytes of a program that another thread writes, while the mod
 class Programs:
     """The programs of one model, or of some values within it, in the cache.
 
-    Nothing is found or kept where the model can't be read. While a file is hashed that was not seen
-    before, `meanwhile` is done: most likely there is no program of it.
+    Nothing is found or kept where the model can't be read.
     """
 
     def __init__(
@@ -59,41 +59,49 @@ class Programs:
         outputs: Sequence[str] | None,
         options: Options,
         apart: bool = False,
-        meanwhile: Callable[[], None] | None = None,
     ) -> None:
         self._cache = cache_at(options.cache_dir, options.cache_bytes)
         self._options = options
         given = _given(source)
         self._path = given if isinstance(given, str) else None
         self._state: State = () if self._path is None else state_of(self._path)
-        self._parts: tuple[str, ...] | None = None
+        self._digest: str | None = None
+        self._hashing: _Hashing | None = None
         if options.cache_dir is None or self._cache.path("") is None:
             return
-        digest: str | None = None
         if isinstance(given, bytes):
-            digest = _digest(given)
+            self._digest = _digest(given)
         elif given is not None:
-            digest = self._digest_of(given, meanwhile)
-        if digest is not None:
-            target = options.machine
-            machine = (target.name, target.cpu, target.features)
-            fusion = (options.fuse, options.no_fuse)
-            decisive = (
-                options.flushed,
-                options.sizes,
-                options.limits,
-                options.schedules,
-                options.skip,
-                *fusion,
-            )
-            asked = repr((outputs, apart, *decisive))
-            self._parts = (made_by(), *machine, options.math, digest, asked)
+            self._begin(given)
+        target = options.machine
+        machine = (target.name, target.cpu, target.features)
+        fusion = (options.fuse, options.no_fuse)
+        decisive = (
+            options.flushed,
+            options.sizes,
+            options.limits,
+            options.schedules,
+            options.skip,
+            *fusion,
+        )
+        asked = repr((outputs, apart, *decisive))
+        self._parts = (made_by(), *machine, options.math, asked)
+
+    def _begin(self, path: str) -> None:
+        """Find out the digest of the model's file, or let a thread do so if it surely is new."""
+        size = self._state[0] if self._state else 0
+        if size > _LEAF and self._cache.get(_seen(size)) is None:
+            self._hashing = _Hashing(partial(self._digest_of, path, 1))
+        else:
+            self._digest = self._digest_of(path)
 
     def find(self, sizes: Mapping[str, int] | None = None) -> Saved | None:
         """The program that was kept for these sizes, whole, and within the limit of memory.
 
         With None that for all sizes, or what is known of the model where that is no program.
         """
+        if self._hashing is not None:
+            return None  # what was kept of a new file meanwhile is known to who has it
         name = self._name(sizes)
         path = self._cache.path(name) if name else None
         if path is None:
@@ -141,10 +149,12 @@ class Programs:
             return  # compiled anew at each start; its kernels are found in the cache
 
     def _name(self, sizes: Mapping[str, int] | None) -> str | None:
-        if self._parts is None:
+        if self._hashing is not None:
+            self._digest, self._hashing = self._hashing.result(), None
+        if self._digest is None:
             return None
         bound = repr(sizes and sorted(sizes.items()))
-        return key("program", *self._parts, bound) + SUFFIX
+        return key("program", *self._parts, self._digest, bound) + SUFFIX
 
     def _beside(self, location: str) -> str:
         """A file in the model's folder; "" where a link leads out of it."""
@@ -166,8 +176,11 @@ class Programs:
         found = (self._digest_of(self._beside(name)) == d for name, d in digests.items())
         return not digests or all(found)
 
-    def _digest_of(self, path: str, meanwhile: Callable[[], None] | None = None) -> str | None:
-        """The digest of a file's bytes, from the cache or made; None where it can't be read."""
+    def _digest_of(self, path: str, threads: int = 0) -> str | None:
+        """The digest of a file's bytes, from the cache or made; None where it can't be read.
+
+        By so many threads, or one for each core.
+        """
         state = state_of(path)
         if not state:
             return None
@@ -176,9 +189,10 @@ class Programs:
         if known is not None:
             return known.decode()
         try:
-            digest = _digest_of_file(path, meanwhile)
+            digest = _digest_of_file(path, threads or len(os.sched_getaffinity(0)))
         except OSError:
             return None
+        self._cache.put(_seen(state[0]), b"")
         settled = time.time_ns() - max(state[1:3]) > _SETTLED_NS
         if settled and state_of(path) == state:
             self._cache.put(memo, digest.encode())
@@ -278,7 +292,32 @@ def _size(built: Built | None) -> int:
     return constants + sum(len(s.image.code) for s in segments) + (1 << 14)
 
 
-def _digest_of_file(path: str, meanwhile: Callable[[], None] | None = None) -> str:
+def _seen(size: int) -> str:
+    """The key of the note that a file of so many bytes was hashed."""
+    return key("size", str(size))
+
+
+class _Hashing:
+    """A digest that a thread makes."""
+
+    def __init__(self, make: Callable[[], str | None]) -> None:
+        self._make = make
+        self._found: str | None = None
+        self._thread = threading.Thread(target=self._run, name="minicc-digest", daemon=True)
+        self._thread.start()
+
+    def _run(self) -> None:
+        self._found = self._make()
+
+    def result(self) -> str | None:
+        """The digest, when it is there; None where there is none."""
+        self._thread.join()
+        if self._found is None:
+            self._run()  # the child of a fork has no such thread
+        return self._found
+
+
+def _digest_of_file(path: str, threads: int) -> str:
     with open(path, "rb", buffering=0) as file:
         size = os.fstat(file.fileno()).st_size
         starts = range(0, size, _LEAF)
@@ -288,13 +327,9 @@ def _digest_of_file(path: str, meanwhile: Callable[[], None] | None = None) -> s
         # hashing leaves the interpreter's lock
         from concurrent.futures import ThreadPoolExecutor
 
-        cores = len(os.sched_getaffinity(0)) - (meanwhile is not None)
-        pool = ThreadPoolExecutor(max(1, cores), "minicc-digest")
+        pool = ThreadPoolExecutor(threads, "minicc-digest")
         try:
-            leaves = pool.map(leaf, starts)
-            if meanwhile is not None:
-                meanwhile()
-            return _joined(leaves)
+            return _joined(pool.map(leaf, starts))
         finally:
             pool.shutdown(cancel_futures=True)  # an interrupt must not wait for all of them
 

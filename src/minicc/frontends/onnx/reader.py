@@ -27,6 +27,7 @@ from minicc.frontends.onnx.about import about_of
 from minicc.frontends.onnx.captures import captured, named_by
 from minicc.frontends.onnx.external import Files
 from minicc.frontends.onnx.functions import inlined, inlined_nodes, require_size
+from minicc.frontends.onnx.messages import messages
 from minicc.frontends.onnx.sources import MAPPED, model_bytes
 from minicc.frontends.onnx.tensors import ELEMENTS, array_of, element_type, viewed
 from minicc.frontends.onnx.wire import cut_short, without_weights
@@ -248,9 +249,8 @@ def message_of(data: Array, place: str) -> tuple[Any, dict[int, tuple[int, int]]
     The places are by the initialisers' positions. UserError where the bytes are no model.
     """
     from google.protobuf.message import DecodeError  # type: ignore[import-untyped,unused-ignore]
-    from onnx import ModelProto
 
-    proto = ModelProto()
+    proto = messages().ModelProto()
     view = data.data
     places: dict[int, tuple[int, int]] = {}
     rest: bytes | memoryview = view
