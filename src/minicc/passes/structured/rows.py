@@ -8,7 +8,6 @@ and what the rows are multiplied by is read no more often than it must be.
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Any, NamedTuple
@@ -17,6 +16,7 @@ import numpy as np
 
 from minicc.ir import affine
 from minicc.ir.affine import Dim
+from minicc.ir.core import Array
 
 _SIZES = range(2, 36)  # numbers that sizes are taken for, by which lengths of steps are judged
 _MOST = 1 << 48  # rows, of which no memory holds as many
@@ -76,15 +76,16 @@ def _long_steps(rows: Any, long: int, middle: Any, short: Any, larger: Callable[
     return count - steps(short) + steps(twice)
 
 
-class Choice(NamedTuple):
-    """Lengths of steps, and how many of each length there are for a row, on average.
+class Choices(NamedTuple):
+    """Lengths of steps in order, and how many of each length there are for a row, on average.
 
-    By `counts` they are chosen; `few` is the average over few rows alone.
+    All are arrays of three columns. By `counts` lengths are chosen; `few` is the average over few
+    rows alone.
     """
 
-    steps: Steps
-    counts: tuple[float, float, float]
-    few: tuple[float, float, float]
+    lengths: Array
+    counts: Array
+    few: Array
 
 
 @cache
@@ -96,7 +97,7 @@ def numbers_of(extent: Dim) -> tuple[int, ...]:
 
 
 @cache
-def choices(long: int, three: bool, more: int, numbers: tuple[int, ...]) -> tuple[Choice, ...]:
+def choices(long: int, three: bool, more: int, numbers: tuple[int, ...]) -> Choices:
     """Lengths of middle and short steps beside long ones, of which the shorter two may differ.
 
     The average is over some `numbers` of rows, and as often over many. What there is to do but for
@@ -118,7 +119,4 @@ def choices(long: int, three: bool, more: int, numbers: tuple[int, ...]) -> tupl
     judged = [(count / (rows + more)).mean(axis=1) / 2 for count in counts]
     judged[0] = judged[0] + 1 / (2 * long)
     few = [(count / rows).mean(axis=1) for count in counts]
-    averages = (
-        zip(*(column.tolist() for column in columns), strict=True) for columns in (judged, few)
-    )
-    return tuple(itertools.starmap(Choice, zip(found, *averages, strict=True)))
+    return Choices(np.array(found), np.stack(judged, axis=1), np.stack(few, axis=1))

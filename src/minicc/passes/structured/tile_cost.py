@@ -14,6 +14,8 @@ from functools import cache
 from math import inf, prod
 from typing import NamedTuple
 
+import numpy as np
+
 from minicc.ir.affine import Dim
 from minicc.passes.structured.rows import ADDRESSES, Steps, choices, numbers_of
 from minicc.target import Target
@@ -254,21 +256,16 @@ class Rows(NamedTuple):
 @cache
 def free_cost(step: int, others: int, strip: Strip, numbers: tuple[int, ...]) -> Rows:
     """The best lengths of steps over rows of which there are some `numbers`, and many."""
-    lengths = {
-        n: _tile_cost(n, others, strip)
-        + (_ADDRESS * n if n < step else 0)
-        + _moved(n * others, strip)
-        for n in range(1, step + 1)
-    }
+    of_length = [0.0]
+    for n in range(1, step + 1):
+        apart = _ADDRESS * n if n < step else 0
+        of_length.append(_tile_cost(n, others, strip) + apart + _moved(n * others, strip))
     more = 0 if strip.where == Place.FIRST else _MEMORY
-
-    def cycles(steps: Steps, counts: Sequence[float]) -> float:
-        return sum(n * lengths[k] for n, k in zip(counts, steps, strict=True))
-
-    found = choices(step, strip.where == Place.MEMORY, more, numbers)
-    return min(
-        Rows(cycles(steps, counts), cycles(steps, few), steps) for steps, counts, few in found
-    )
+    lengths, counts, few = choices(step, strip.where == Place.MEMORY, more, numbers)
+    cycles = np.array(of_length)[lengths]
+    cost, of_few = (counts * cycles).sum(axis=1), (few * cycles).sum(axis=1)
+    best = np.lexsort((of_few, cost))[0]
+    return Rows(float(cost[best]), float(of_few[best]), Steps(*lengths[best].tolist()))
 
 
 def _moved(height: int, strip: Strip) -> float:
