@@ -331,3 +331,9 @@ def test_rows_that_no_stack_holds(f: Function, shape: tuple[int, int]) -> None:
     finally:
         threading.stack_size(before)
     np.testing.assert_allclose(results[0], f(x), rtol=2e-3, atol=1e-7)
+
+
+def test_the_covariance_of_one_variable_is_an_array_and_its_correlation_a_number() -> None:
+    line = np.arange(5.0)
+    for f in (lambda x: np.cov(x), lambda x: np.corrcoef(x), lambda x: np.cov(x) + 1):
+        assert type(minicc.jit(f)(line)) is type(f(line))

@@ -263,7 +263,7 @@ def median(recorder: Recorder, a: Any, axis: Any = None, *, keepdims: bool = Fal
     return middle
 
 
-@traces("cov")
+@traces("cov", view=True)  # that of one variable is an array, as squeeze gives it
 def cov(
     recorder: Recorder,
     m: Any,
