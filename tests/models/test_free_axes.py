@@ -518,6 +518,24 @@ def test_rows_that_a_window_rounds_up_and_the_model_down_are_those_of_whole_tile
     check(Case(nodes, {"x": NCHW}, tiled, held))
 
 
+def test_rows_that_turn_out_to_be_empty_are_scattered_by_machine_code() -> None:
+    """The op has free extents where it is decided who runs it, and numbers when it is lowered."""
+    nodes = [
+        node("ConstantOfShape", "none", "f"),
+        node("Concat", "x f", "c", axis=1),
+        node("Add", "x f", "z"),
+        node("ScatterND", "x i u"),
+    ]
+    shapes = {"x": (2, "w"), "i": (4, 1), "u": (4, "w")}
+    held = {"none": np.array([2, 0])}
+    case = Case(nodes, shapes, [{"w": 0}], held, ("y", "z"), elements={"i": np.int64})
+    source = model_of(case).SerializeToString()
+    session = InferenceSession(source)
+    feed = {**feed_of(case, {"w": 0}), "i": np.array([[0], [1], [1], [0]])}
+    assert [a.shape for a in session.run(None, feed)] == [(2, 0), (2, 0)]
+    assert not session._compiled[()].host
+
+
 def test_a_window_larger_than_its_tensor_takes_no_memory_for_what_is_not_there() -> None:
     pool = node("AveragePool", "x", kernel_shape=[1 << 20] * 2, strides=[1 << 20] * 2, ceil_mode=1)
     case = Case([pool], {"x": NCHW}, ())

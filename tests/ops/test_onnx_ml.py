@@ -212,6 +212,7 @@ SIMPLE_CASES = [
     Case("FeatureVectorizer", X, [X[:, :1]], {"inputdimensions": [1]}),
     Case("FeatureVectorizer", X, [np.pad(X, ((0, 0), (0, 1)))], {"inputdimensions": [3]}),
     Case("FeatureVectorizer", of(1, 2), [of([1, 2])], {"inputdimensions": [2]}),
+    Case("FeatureVectorizer", X[:, None], [X], {"inputdimensions": [2]}),
     Case("OneHotEncoder", of(2, 7, 1, dtype=np.int64), [of([0, 1], [0, 0], [1, 0])],
          {"cats_int64s": [1, 2]}),
     Case("OneHotEncoder", texts("b", "q"), [of([0, 1], [0, 0])], {"cats_strings": ["a", "b"]}),

@@ -94,14 +94,20 @@ def imputer(ctx: Context, node: Node, x: Value) -> Value:
 def feature_vectorizer(ctx: Context, node: Node, *xs: Value) -> Value:
     """Columns of several tensors side by side, as floats.
 
-    Of each as many as `inputdimensions` says: fewer than it has, or zeros after those.
+    Of each as many as `inputdimensions` says: fewer than it has, or zeros after those. Of a tensor
+    of more axes than two all but the first are counted as one, as ONNX Runtime does.
     """
     wanted = node.integers("inputdimensions") or (-1,) * len(xs)
     if len(wanted) != len(xs):
         raise ctx.wrong(f"its inputdimensions are {len(wanted)} for {len(xs)} inputs")
-    wide = [rows_of(ctx, ctx.cast(x, F32)) for x in xs]
+    wide = [rows_of(ctx, ctx.cast(_with_columns(ctx, x), F32)) for x in xs]
     parts = [_of_width(ctx, x, n) for x, n in zip(wide, wanted, strict=True)]
     return parts[0] if len(parts) == 1 else ctx.emit(graph.Concat, tuple(parts), axis=1)
+
+
+def _with_columns(ctx: Context, x: Value) -> Value:
+    first, *others = x.type.shape or (1,)
+    return ctx.reshape(x, (first, graph.product(tuple(others)))) if x.type.rank > 2 else x
 
 
 def _of_width(ctx: Context, x: Value, width: int) -> Value:

@@ -28,10 +28,13 @@ _TILE = 32  # elements of a row that are put at once
 def can_scatter(op: graph.ScatterElements | graph.ScatterND) -> bool:
     """Whether an op becomes a kernel: of how many numbers an index is, and that there is a tensor.
 
-    What is combined in narrow floats would be rounded with each update.
+    That is no matter where there are no updates. What is combined in narrow floats would be rounded
+    with each update.
     """
     element = op.x.type.dtype
     vectors = isinstance(op, graph.ScatterND)
+    if 0 in op.updates.type.shape:
+        return True
     if (vectors and is_free(op.indices.type.shape[-1:])) or 0 in op.x.type.shape:
         return False
     whole = element not in (BOOL, *STORED) and not (element.is_float and element.bits < 32)
