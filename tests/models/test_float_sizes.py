@@ -179,7 +179,11 @@ def test_a_text_of_such_a_size_is_read_again_by_both_parsers() -> None:
     assert said in print_module(module)
 
 
-@pytest.mark.parametrize("said", ["trunc(f32(h)", "trunc(h)", "trunc(mul(f32(h)))", "trunc(1.5)"])
+WRONG = ["trunc(f32(h)", "trunc(h)", "trunc(mul(f32(h)))", "trunc(1.5)", "trunc(div(f32(h), -0.0))"]
+WRONG += ["trunc(add(f32(h), f64(h)))", "trunc(sine(f32(h)))"]
+
+
+@pytest.mark.parametrize("said", WRONG)
 def test_what_is_no_float_of_sizes_is_refused(said: str) -> None:
     with pytest.raises(ValueError, match=r"dimension|no float"):
         dim_of(said)

@@ -78,7 +78,7 @@ numbers = st.integers(-(2**40), 2**40)
 
 def floats_of(dims: st.SearchStrategy[Dim]) -> st.SearchStrategy[Real]:
     """Floats that sizes decide, of few operations."""
-    constants = st.floats(width=32, allow_nan=False, allow_infinity=False)
+    constants = st.floats(width=32, allow_nan=False, allow_infinity=False).map(lambda x: x + 0.0)
     leaves = st.builds(Real, st.just("f32"), dims)
     wider = st.builds(Real, st.just("widen"), leaves)
     kinds = st.sampled_from(sorted(STEPS.keys() - UNARY))

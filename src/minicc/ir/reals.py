@@ -4,11 +4,13 @@
 
 Exporters scale images so. Each operation rounds to the precision of its operands, as IEEE 754 and
 NumPy do, so an extent is the one that the model computes, even where a quotient lies next to a
-whole number. Constants have the precision of what stands beside them.
+whole number. Constants have the precision of what stands beside them; they are finite, and 0.0 is
+the only zero, so that equal expressions are the same.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, Union
 
@@ -45,8 +47,8 @@ _MOST = 256  # operations of one expression; more is no size of anything
 class Real:
     """An operation and what it is of: a dimension for `LEAVES`, else floats.
 
-    Raises ValueError where there is no such operation of so many operands, or it has too many
-    parts.
+    Raises ValueError where there is no such operation of so many operands, or of such constants, or
+    it has too many parts.
     """
 
     __slots__ = ("_hash", "args", "count", "kind", "wide")
@@ -55,6 +57,8 @@ class Real:
         self.kind = kind
         self.args = args
         reals = [a for a in args if isinstance(a, Real)]
+        if not all(map(_is_plain, args)):
+            raise ValueError(f"no float of sizes is {kind} of {args}")
         self.count: int = 1 + sum(a.count for a in reals)
         known = {**LEAVES, **CONVERSIONS}
         wanted = 1 if kind in known or kind in UNARY else 2
@@ -107,6 +111,13 @@ class Real:
         if self.kind in CONVERSIONS:
             return np.asarray(parts[0], element)
         return computed(self.kind, *parts)
+
+
+def _is_plain(part: Any) -> bool:
+    """Whether a part is no constant or one of those that there are."""
+    if not isinstance(part, float):
+        return True
+    return math.isfinite(part) and (part != 0 or math.copysign(1, part) > 0)
 
 
 def computed(kind: str, *floats: Any) -> Any:

@@ -178,7 +178,7 @@ def compute_dims(op: Op, args: Sequence[Any], demands: list[Dim] | None) -> Arra
     Booleans that sizes decide are objects, too: dimensions that are 1 or 0.
     It is right where none of what is added to `demands` is negative; for all sizes without a list.
     """
-    objects = [a if a.dtype == object else _objects(a) for a in args]
+    objects = [objects_of(a) for a in args]
     if isinstance(op, MOVES):
         if isinstance(op, graph.Gather):
             objects[1] = args[1]
@@ -223,8 +223,9 @@ def _is_small(value: Any) -> bool:
     return not isinstance(value, int) or -(1 << 63) <= value < 1 << 63
 
 
-def _objects(array: Array) -> Array:
-    return np.array(array.tolist(), object).reshape(array.shape)
+def objects_of(array: Array) -> Array:
+    """The elements as Python's numbers, or the objects that they are."""
+    return array if array.dtype == object else np.array(array.tolist(), object).reshape(array.shape)
 
 
 def factors_of(extent: Dim) -> list[Dim]:

@@ -10,13 +10,12 @@ extent is exact in float32, too, and its whole part is that of the quotient.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from minicc.frontends.onnx.dims import MOVES
+from minicc.frontends.onnx.dims import MOVES, objects_of
 from minicc.ir import graph
 from minicc.ir.affine import Dim, ceildiv, whole
 from minicc.ir.affine_facts import natural
@@ -52,17 +51,17 @@ def compute_floats(op: Op, args: Sequence[Array]) -> Array | None:
     try:
         if isinstance(op, MOVES):
             indices = args[1:] if isinstance(op, graph.Gather) else []
-            moved = [_objects(a) for a in args[: len(args) - len(indices)]]
+            moved = [objects_of(a) for a in args[: len(args) - len(indices)]]
             return np.asarray(op.evaluate(lambda r, a: (), *moved, *indices)[0], object)
         if isinstance(op, graph.Reduce):
-            return _reduced(op, _objects(args[0]))
+            return _reduced(op, objects_of(args[0]))
         if isinstance(op, graph.Cast):
             function: Callable[..., Any] = partial(_cast, op.x.type.dtype is F32, element is F64)
         elif type(op) in _KINDS:
             function = partial(_applied, _KINDS[type(op)], element.numpy.type)
         else:
             return None
-        return np.asarray(np.frompyfunc(function, len(args), 1)(*map(_objects, args)), object)
+        return np.asarray(np.frompyfunc(function, len(args), 1)(*map(objects_of, args)), object)
     except ValueError:
         return None
 
@@ -74,10 +73,6 @@ def _reduced(op: graph.Reduce, out: Array) -> Array | None:
     for axis in sorted(op.axes, reverse=True):
         out = np.asarray(function.reduce(out, axis=axis, keepdims=op.keepdims), object)
     return out
-
-
-def _objects(array: Array) -> Array:
-    return array if array.dtype == object else np.array(array.tolist(), object).reshape(array.shape)
 
 
 def _cast(single: bool, wide: bool, value: Any) -> Part:
@@ -94,14 +89,11 @@ def _cast(single: bool, wide: bool, value: Any) -> Part:
 def _applied(kind: str, element: Callable[[Any], Any], *parts: Part) -> Part:
     """A float, or a number where all are; ValueError of what is none."""
     if any(isinstance(p, Real) for p in parts):
-        if not all(isinstance(p, Real) or np.isfinite(p) for p in parts):
-            raise ValueError("a constant that is not finite")
         return Real(kind, *parts)
     return float(computed(kind, *map(element, parts)))
 
 
-@dataclass(frozen=True, slots=True)
-class _Quotient:
+class _Quotient(NamedTuple):
     """A dimension by a small positive number."""
 
     above: Dim
