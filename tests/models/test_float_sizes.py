@@ -164,6 +164,30 @@ def test_a_range_of_floats_ends_where_sizes_say(element: Any, step: float) -> No
     assert len(session._compiled) == 1
 
 
+@pytest.mark.parametrize("scale", [0.7, 0.3, 1.1, 2.2])
+def test_a_resized_axis_is_as_long_as_in_single_precision(scale: float) -> None:
+    """Of ten elements 0.7 times as many are seven; in double precision it were six."""
+
+    def model(extent: int | str) -> bytes:
+        x = helper.make_tensor_value_info("x", TensorProto.FLOAT, [extent, 2])
+        y = helper.make_tensor_value_info("y", TensorProto.FLOAT, [None, None])
+        node = helper.make_node("Resize", ["x", "", "s"], ["y"])
+        held = [numpy_helper.from_array(np.array([scale, 1], np.float32), "s")]
+        graph = helper.make_graph([node], "test", [x], [y], held)
+        opsets = [helper.make_opsetid("", 18)]
+        made = helper.make_model(graph, opset_imports=opsets, ir_version=9)
+        return bytes(made.SerializeToString())
+
+    free = InferenceSession(model("n"))
+    for n in (1, 9, 10, 20, 30, 50, 90, 101):
+        x = np.arange(2 * n, dtype=np.float32).reshape(n, 2)
+        wanted = int(np.float32(n) * np.float32(scale))
+        got = free.run(None, {"x": x})[0]
+        assert got.shape == (wanted, 2)
+        assert np.array_equal(InferenceSession(model(n)).run(None, {"x": x})[0], got)
+    assert len(free._compiled) == 1
+
+
 def test_a_text_of_such_a_size_is_read_again_by_both_parsers() -> None:
     inner = Real("mul", Real("f32", 2 * H + 1), 1.2999999523162842)
     value = whole(Real("floor", Real("min", inner, Real("narrow", Real("f64", H)))))

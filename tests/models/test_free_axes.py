@@ -220,6 +220,21 @@ def resizes() -> Iterator[tuple[str, Case]]:
         ]
         held = {"two": np.array([factor], np.float32)}
         yield f"{way} of sizes times {factor}", Case(nodes, {"x": NCHW}, IMAGES, held)
+    for mode, op, opset in product(("nearest", "linear"), ("Upsample", "Resize"), (9, 10, 11)):
+        if (op == "Upsample") == (opset == 9):
+            nodes = [
+                node("Shape", "x", "s"),
+                node("Slice", "s", "h", starts=[2], ends=[4]) if opset == 9 else
+                node("Slice", "s two four", "h"),
+                node("Cast", "h", "f", to=TensorProto.FLOAT),
+                node("Div", "wide f", "g"),
+                node("Concat", "ones g", "k", axis=0),
+                node(op, "x k" if opset < 11 else "x - k", mode=mode),
+            ]  # fmt: skip
+            held = {"wide": np.array([30, 17], np.float32), "ones": np.ones(2, np.float32)}
+            held |= {"two": np.array([2]), "four": np.array([4])}
+            case = Case(nodes, {"x": NCHW}, IMAGES, held, opset=opset)
+            yield f"{op} {mode} by scales that give one size, opset {opset}", case
     factors = {"s": np.array([1, 1, 2, 1.5], np.float32)}
     for op, opset, mode in product(("Upsample", "Resize"), (9, 10), ("nearest", "linear")):
         if opset == (9 if op == "Upsample" else 10):

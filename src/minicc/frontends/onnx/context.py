@@ -30,6 +30,7 @@ from minicc.ir.build import Builder
 from minicc.ir.core import Array, Literal, Op, Region, Value
 from minicc.ir.graph.demands import natural_numbers
 from minicc.ir.graph.shapes import differ, show
+from minicc.ir.reals import Part
 from minicc.ir.types import BOOL, I64, DType
 from minicc.limits import look
 
@@ -338,6 +339,11 @@ class Context:
         if found is None or found.size != 1 or not is_whole(number := found.item()):
             return None
         return self.of_dims(np.array(whole_of(number), object))
+
+    def floats(self, value: Value, what: str) -> list[Part]:
+        """The contents of a value as floats, which sizes may decide; MC0223 if not known."""
+        found = self._floats.get(value)
+        return list((self.known(value, what) if found is None else found).ravel().tolist())
 
     def static(self, dim: Dim, what: str) -> int:
         """A dimension that must be a number; MC0225 where it is free."""

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from minicc.frontends.onnx.context import Context
+from minicc.frontends.onnx.floats import whole_of
 from minicc.frontends.onnx.interpolation import Axis, Table, matrix_of, period_of, table_of
 from minicc.frontends.onnx.lazy import Lazy
 from minicc.frontends.onnx.ops_movement import cut
@@ -25,15 +26,12 @@ from minicc.ir import graph
 from minicc.ir.affine import Dim, floordiv, maximum, minimum
 from minicc.ir.affine_facts import exact_quotient
 from minicc.ir.core import Array, Value
+from minicc.ir.reals import Part, Real
 from minicc.ir.types import F32, F64
 
 # Where elements are only repeated at a whole scale: coordinates, and how they are rounded.
 _PLAIN = {("asymmetric", "floor")}
 _PLAIN |= {("half_pixel", f"round_prefer_{side}") for side in ("floor", "ceil")}
-# A free extent times that is still a number of 64 bits.
-_LARGEST_FACTOR = 1 << 32
-# An axis has less elements than that.
-_LARGEST_EXTENT = 1 << 31
 # Interpolations with more slices than that gather their taps.
 _MOST_SLICES = 24
 # Those with more taps are products with a matrix, in which a NaN enters all of its axis.
@@ -90,8 +88,11 @@ def _corners(ctx: Context, roi: Value, count: int) -> list[Any]:
     if known is not None and known.size == 2 * count:
         return [float(n) for n in known.ravel()]
     roi = ctx.taken_as(roi, (2 * count,))
-    parts = [ctx.reshape(cut(ctx, roi, {0: (k, k + 1, 1)}), ()) for k in range(2 * count)]
-    return [Lazy(ctx, ctx.cast(part, F64)) for part in parts]
+    return [_element(ctx, roi, k) for k in range(2 * count)]
+
+
+def _element(ctx: Context, vector: Value, k: int) -> Lazy:
+    return Lazy(ctx, ctx.cast(ctx.reshape(cut(ctx, vector, {0: (k, k + 1, 1)}), ()), F64))
 
 
 def _repeats(ctx: Context, node: Node, scales: Value | None) -> tuple[int, ...] | None:
@@ -126,7 +127,7 @@ def repeated(ctx: Context, x: Value, often: Mapping[int, int]) -> Value:
 def upsample(ctx: Context, node: Node, x: Value, scales: Value | None = None) -> Value:
     """Resize by scales, asymmetric, as Resize did in opset 10; an attribute before opset 9."""
     if scales is not None:
-        factors = [float(n) for n in ctx.known(scales, "scales").ravel()]
+        factors = ctx.floats(scales, "scales")
     elif "scales" in node.attributes:
         factors = [float(n) for n in node.attributes["scales"]]
     else:
@@ -136,10 +137,10 @@ def upsample(ctx: Context, node: Node, x: Value, scales: Value | None = None) ->
     if len(factors) != x.type.rank:
         raise ctx.refused(f"{len(factors)} scales for {x.type.rank} axes")
     plans: dict[int, Axis] = {}
-    for axis, factor in enumerate(factors):
+    numbers = _numbers(ctx, factors, scales)
+    for axis, (n, factor) in enumerate(zip(x.type.shape, factors, strict=True)):
         if factor != 1:
-            n = x.type.shape[axis]
-            sides = (n, _scaled_extent(ctx, n, factor), factor)
+            sides = (n, _scaled_extent(n, factor), numbers[axis])
             plans[axis] = Axis(*sides, mode, "asymmetric", "floor", -0.75, False, False, (0, 1))
     return _resized(ctx, x, plans, 0.0)
 
@@ -149,14 +150,13 @@ def _lengths(
 ) -> tuple[list[Any], list[Dim]]:
     """The scale of each axis, None where it is that of both extents, and the new extent."""
     count = len(extents)
-    known = None if scales is None else ctx.known(scales, "scales")
-    if known is not None and known.size:
-        given = [float(n) for n in known.ravel()]
+    given = [] if scales is None else ctx.floats(scales, "scales")
+    if given:
         if len(given) != count:
             raise ctx.refused(f"{len(given)} scales for {count} axes")
         _check_scales(ctx, given)
-        pairs = zip(extents, given, strict=True)
-        return [*given], [_scaled_extent(ctx, n, f) for n, f in pairs]
+        lengths = [_scaled_extent(n, f) for n, f in zip(extents, given, strict=True)]
+        return _numbers(ctx, given, scales), lengths
     if sizes is None:
         raise ctx.wrong("it has neither scales nor sizes")
     lengths = list(ctx.dims(sizes, "sizes"))
@@ -193,23 +193,27 @@ def _of_one_scale(
     return [scale] * count, [reduce(chosen, each) for each in rounded]
 
 
-def _check_scales(ctx: Context, scales: Sequence[float]) -> None:
+def _numbers(ctx: Context, scales: Sequence[Part], given: Value | None) -> list[Any]:
+    """Scales as they are, but those that sizes decide as values: elements of what was given."""
+    if given is None:
+        return [*scales]
+    return [f if isinstance(f, float) else _element(ctx, given, k) for k, f in enumerate(scales)]
+
+
+def _check_scales(ctx: Context, scales: Sequence[Part]) -> None:
     """MC0128 where one is no positive number."""
     for scale in scales:
-        if not 0 < scale < np.inf:
+        if isinstance(scale, float) and not 0 < scale < np.inf:
             raise ctx.refused(f"the scale {scale:g}, which must be a positive number")
 
 
-def _scaled_extent(ctx: Context, n: Dim, factor: float) -> Dim:
-    """The whole part of an extent times a factor."""
-    if isinstance(n, int):
-        return int(n * factor)
-    if factor * _LARGEST_EXTENT < 1:
-        return 0
-    above, below = factor.as_integer_ratio()
-    if above > _LARGEST_FACTOR:
-        ctx.static(n, "an axis with such a scale")
-    return n * above // below
+def _scaled_extent(n: Dim, factor: Part) -> Dim:
+    """The whole part of an extent times a factor, in single precision.
+
+    So ONNX's shape inference (`defs/tensor/utils.cc`) and ONNX Runtime have it: of ten elements
+    0.7 times as many are seven, though 0.7 in single precision is less than that.
+    """
+    return whole_of(Real("mul", Real("f32", n), factor))
 
 
 def _factor(m: Dim, n: Dim) -> float | None:
