@@ -164,28 +164,48 @@ def test_a_range_of_floats_ends_where_sizes_say(element: Any, step: float) -> No
     assert len(session._compiled) == 1
 
 
+def resized(extent: int | str, scale: float, **attributes: Any) -> bytes:
+    """A matrix of so many rows, of which there are `scale` times as many then."""
+    x = helper.make_tensor_value_info("x", TensorProto.FLOAT, [extent, 2])
+    y = helper.make_tensor_value_info("y", TensorProto.FLOAT, [None, None])
+    node = helper.make_node("Resize", ["x", "", "s"], ["y"], **attributes)
+    held = [numpy_helper.from_array(np.array([scale, 1], np.float32), "s")]
+    graph = helper.make_graph([node], "test", [x], [y], held)
+    opsets = [helper.make_opsetid("", 18)]
+    return bytes(helper.make_model(graph, opset_imports=opsets, ir_version=9).SerializeToString())
+
+
 @pytest.mark.parametrize("scale", [0.7, 0.3, 1.1, 2.2])
 def test_a_resized_axis_is_as_long_as_in_single_precision(scale: float) -> None:
     """Of ten elements 0.7 times as many are seven; in double precision it were six."""
-
-    def model(extent: int | str) -> bytes:
-        x = helper.make_tensor_value_info("x", TensorProto.FLOAT, [extent, 2])
-        y = helper.make_tensor_value_info("y", TensorProto.FLOAT, [None, None])
-        node = helper.make_node("Resize", ["x", "", "s"], ["y"])
-        held = [numpy_helper.from_array(np.array([scale, 1], np.float32), "s")]
-        graph = helper.make_graph([node], "test", [x], [y], held)
-        opsets = [helper.make_opsetid("", 18)]
-        made = helper.make_model(graph, opset_imports=opsets, ir_version=9)
-        return bytes(made.SerializeToString())
-
-    free = InferenceSession(model("n"))
+    free = InferenceSession(resized("n", scale))
     for n in (1, 9, 10, 20, 30, 50, 90, 101):
         x = np.arange(2 * n, dtype=np.float32).reshape(n, 2)
         wanted = int(np.float32(n) * np.float32(scale))
         got = free.run(None, {"x": x})[0]
         assert got.shape == (wanted, 2)
-        assert np.array_equal(InferenceSession(model(n)).run(None, {"x": x})[0], got)
+        known = InferenceSession(resized(n, scale)).run(None, {"x": x})[0]
+        assert np.array_equal(known, got)
     assert len(free._compiled) == 1
+
+
+@pytest.mark.parametrize(
+    ("scale", "coordinates", "wanted"),
+    [
+        (0.4, "asymmetric", [0, 2, 5, 7, 10, 12, 15, 17]),
+        (0.2, "half_pixel", [2, 7, 12, 17]),
+        (0.6, "pytorch_half_pixel", [0, 2, 3, 5, 6, 8, 10, 11, 13, 15, 17, 18]),
+    ],
+)
+def test_the_nearest_element_is_found_in_single_precision(
+    scale: float, coordinates: str, wanted: list[int]
+) -> None:
+    """Two by 0.4 is five, though 0.4 in single precision is more than that."""
+    way = {"coordinate_transformation_mode": coordinates, "nearest_mode": "floor"}
+    x = np.repeat(np.arange(20, dtype=np.float32)[:, None], 2, axis=1)
+    for extent in (20, "n"):
+        found = InferenceSession(resized(extent, scale, **way)).run(None, {"x": x})[0]
+        assert found[:, 0].tolist() == wanted
 
 
 def test_a_text_of_such_a_size_is_read_again_by_both_parsers() -> None:

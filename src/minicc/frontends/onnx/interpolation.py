@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from minicc.ir.core import Array
+from minicc.ir.types import F32, F64, DType
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,9 +150,18 @@ class Table(NamedTuple):
     outside: Array
 
 
+def precision_of(mode: str) -> DType:
+    """The floats in which coordinates are computed: single ones where an element is chosen by them.
+
+    So ONNX Runtime chooses (`providers/cpu/tensor/upsamplebase.h`). Two divided by 0.4 is five then;
+    in double precision it is a little less, since 0.4 as a float of 32 bits is a little more.
+    """
+    return F32 if mode == "nearest" else F64
+
+
 def table_of(axis: Axis) -> Table:
     """The taps of each element of the result; ValueError for an unknown mode."""
-    x = np.arange(axis.length, dtype=np.float64)
+    x = np.arange(axis.length, dtype=precision_of(axis.mode).numpy)
     indices, weights, outside = taps_of(axis, x)
     weights = [np.broadcast_to(w, x.shape) for w in weights]
     whole = np.stack(indices, axis=1).astype(np.int64)

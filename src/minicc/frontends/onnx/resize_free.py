@@ -20,6 +20,7 @@ from minicc.frontends.onnx.interpolation import (
     Axis,
     Table,
     period_of,
+    precision_of,
     reach_of,
     table_of,
     taps_of,
@@ -45,18 +46,18 @@ def resized_free(ctx: Context, x: Value, axis: int, plan: Axis, fill: float) -> 
     table = _repeating(plan)
     if table is not None:
         return _by_phases(ctx, x, axis, plan, table)
-    n, m = (Lazy(ctx, ctx.extent(side, F64)) for side in (plan.extent, plan.length))
+    element = precision_of(plan.mode)
+    n, m = (Lazy(ctx, ctx.extent(side, element)) for side in (plan.extent, plan.length))
     known = isinstance(plan.scale, float)
     bound = replace(plan, extent=n, length=m, scale=m / n if plan.scale is None else plan.scale)
     if plan.antialias and not known and plan.mode != "nearest":
         return _by_many_taps(ctx, x, axis, plan, bound, fill)
-    places = ctx.emit(graph.Iota, shape=(plan.length,), axis=0, dtype=F64)
+    places = ctx.emit(graph.Iota, shape=(plan.length,), axis=0, dtype=element)
     taps = taps_of(bound, Lazy(ctx, places))
     column = (plan.length, *(1,) * (x.type.rank - axis - 1))
     parts: list[Value] = []
     for place, weight in zip(taps.indices, taps.weights, strict=True):
-        inside = np.minimum(np.maximum(place, 0.0), n - 1).cast(I64)
-        part = ctx.emit(graph.Gather, x, inside, axis=axis)
+        part = ctx.emit(graph.Gather, x, _inside(ctx, place, plan.extent), axis=axis)
         if isinstance(weight, Lazy):
             part = ctx.emit(graph.Mul, part, ctx.reshape(weight.cast(x.type.dtype), column))
         parts.append(part)
@@ -87,8 +88,7 @@ def _by_many_taps(ctx: Context, x: Value, axis: int, plan: Axis, bound: Axis, fi
 
     taps = taps_of(bound, rows, (offset,), total_of)
     (place,), (weight,) = taps.indices, taps.weights
-    inside = np.minimum(np.maximum(place, 0.0), bound.extent - 1).cast(I64)
-    found = ctx.emit(graph.Gather, x, inside, axis=axis)
+    found = ctx.emit(graph.Gather, x, _inside(ctx, place, plan.extent), axis=axis)
     before, after = "abcdefgh"[:axis], "abcdefgh"[axis + 1 : x.type.rank]
     equation = f"{before}yz{after},yz->{before}y{after}"
     out = ctx.emit(graph.Contract, found, weight.cast(x.type.dtype), equation=equation)
@@ -96,6 +96,13 @@ def _by_many_taps(ctx: Context, x: Value, axis: int, plan: Axis, bound: Axis, fi
         return out
     here = ctx.reshape(taps.outside.value, (plan.length, *(1,) * len(after)))
     return ctx.emit(graph.Select, here, ctx.scalar(fill, out), out)
+
+
+def _inside(ctx: Context, place: Lazy, extent: Dim) -> Value:
+    """Places as indices, those beyond an axis at its ends."""
+    last = ctx.extent(extent - 1, I64)
+    above = ctx.emit(graph.Max, place.cast(I64), ctx.scalar(0, I64))
+    return ctx.emit(graph.Min, above, last)
 
 
 def _sum(ctx: Context, parts: Sequence[Value]) -> Value:
