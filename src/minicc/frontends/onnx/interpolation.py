@@ -6,7 +6,7 @@ These are numbers where the extents are, and else what `Lazy` makes of the same 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -153,16 +153,19 @@ class Table(NamedTuple):
 def precision_of(mode: str) -> DType:
     """The floats in which coordinates are computed: single ones where an element is chosen by them.
 
-    So ONNX Runtime chooses (`providers/cpu/tensor/upsamplebase.h`). Two divided by 0.4 is five then;
-    in double precision it is a little less, since 0.4 as a float of 32 bits is a little more.
+    So ONNX Runtime chooses (`providers/cpu/tensor/upsamplebase.h`). Two divided by 0.4 is five
+    then; in double precision it is a little less, as 0.4 in 32 bits is a little more.
     """
     return F32 if mode == "nearest" else F64
 
 
 def table_of(axis: Axis) -> Table:
     """The taps of each element of the result; ValueError for an unknown mode."""
-    x = np.arange(axis.length, dtype=precision_of(axis.mode).numpy)
-    indices, weights, outside = taps_of(axis, x)
+    element = precision_of(axis.mode).numpy.type
+    x = np.arange(axis.length, dtype=element)
+    extent, length, scale = map(element, (axis.extent, axis.length, axis.scale))
+    sides = replace(axis, extent=extent, length=length, scale=scale)
+    indices, weights, outside = taps_of(sides, x)
     weights = [np.broadcast_to(w, x.shape) for w in weights]
     whole = np.stack(indices, axis=1).astype(np.int64)
     outside = np.zeros(x.shape, bool) if outside is None else outside

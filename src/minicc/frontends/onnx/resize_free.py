@@ -49,7 +49,13 @@ def resized_free(ctx: Context, x: Value, axis: int, plan: Axis, fill: float) -> 
     element = precision_of(plan.mode)
     n, m = (Lazy(ctx, ctx.extent(side, element)) for side in (plan.extent, plan.length))
     known = isinstance(plan.scale, float)
-    bound = replace(plan, extent=n, length=m, scale=m / n if plan.scale is None else plan.scale)
+
+    def precise(x: Any) -> Any:
+        return Lazy(ctx, x.cast(element)) if isinstance(x, Lazy) else x
+
+    scale = m / n if plan.scale is None else precise(plan.scale)
+    low, high = map(precise, plan.roi)
+    bound = replace(plan, extent=n, length=m, scale=scale, roi=(low, high))
     if plan.antialias and not known and plan.mode != "nearest":
         return _by_many_taps(ctx, x, axis, plan, bound, fill)
     places = ctx.emit(graph.Iota, shape=(plan.length,), axis=0, dtype=element)
