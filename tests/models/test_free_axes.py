@@ -533,6 +533,77 @@ def test_rows_that_a_window_rounds_up_and_the_model_down_are_those_of_whole_tile
     check(Case(nodes, {"x": NCHW}, tiled, held))
 
 
+@pytest.mark.parametrize("mode", ["constant", "edge", "reflect"])
+def test_a_width_that_cuts_for_large_sizes_pads_for_small_ones(mode: str) -> None:
+    nodes = [
+        node("Shape", "x", "s", start=1),
+        node("Sub", "most s", "width"),
+        node("Concat", "none none none width", "p", axis=0),
+        node("Pad", "x p", mode=mode),
+    ]
+    held = {"most": np.array([32]), "none": np.array([0])}
+    sizes = [{"n": 2, "h": h} for h in (20, 31, 32, 33, 64, 100)]
+    check(Case(nodes, {"x": ("n", "h")}, sizes, held))
+
+
+def test_an_image_of_odd_sides_is_reshaped_by_what_is_left() -> None:
+    """The product of two sums is what a third extent is divided by."""
+    nodes = [
+        node("Shape", "x", "s", start=2),
+        node("Mul", "s two", "d"),
+        node("Sub", "d one", "sides"),
+        node("Shape", "x", "front", end=2),
+        node("Concat", "front sides", "to", axis=0),
+        node("Resize", "x - - to", "r", mode="linear"),
+        node("Transpose", "r", "t", perm=[0, 2, 3, 1]),
+        node("ReduceProd", "sides", "all"),
+        node("Concat", "all less", "rows", axis=0),
+        node("Reshape", "t rows"),
+    ]
+    held = {"two": np.array([2]), "one": np.array([1]), "less": np.array([-1])}
+    sizes = [{"h": h, "w": w} for h, w in ((1, 1), (2, 5), (7, 3), (8, 8))]
+    check(Case(nodes, {"x": (1, 4, "h", "w")}, sizes, held))
+
+
+def test_convolutions_after_one_another_are_as_long_as_the_model_says_in_one_division() -> None:
+    kernels, nodes = ((127, 64), (7, 3), (3, 2)), []
+    for k, (size, stride) in enumerate(kernels):
+        names = f"{'x' if not k else f'c{k - 1}'} w{k}"
+        nodes.append(node("Conv", names, f"c{k}", kernel_shape=[size], strides=[stride]))
+    nodes += [
+        node("Shape", "x", "s", start=2),
+        node("Sub", "s first", "room"),
+        node("Div", "room step", "q"),
+        node("Sub", "q one", "length"),
+        node("Transpose", "c2", "t", perm=[0, 2, 1]),
+        node("Concat", "one length less", "to", axis=0),
+        node("Reshape", "t to"),
+    ]
+    held: dict[str, Any] = {"first": np.array([127]), "step": np.array([384])}
+    held |= {"one": np.array([1]), "less": np.array([-1])}
+    for k, (size, _) in enumerate(kernels):
+        held[f"w{k}"] = np.full((4, 4 if k else 1, size), 1 / size, np.float32)
+    check(Case(nodes, {"x": (1, 1, "h")}, [{"h": h} for h in (1100, 1501, 3000)], held))
+
+
+@pytest.mark.parametrize("masked", [False, True])
+def test_attention_to_no_keys_is_nothing(masked: bool) -> None:
+    """The sum of no weights is 0, by which nothing is divided."""
+    nodes = [
+        node("Transpose", "k", "kt", perm=[0, 2, 1]),
+        node("MatMul", "q kt", "scores"),
+        node("Add", "scores m", "seen") if masked else node("Identity", "scores", "seen"),
+        node("Softmax", "seen", "p", axis=-1),
+        node("MatMul", "p v"),
+    ]
+    shapes = {"q": ("n", "t", 8), "k": ("n", "s", 8), "v": ("n", "s", 8)}
+    shapes |= {"m": ("n", 1, "s")} if masked else {}
+    sizes = [
+        {"n": n, "t": t, "s": s} for n, t, s in ((2, 9, 5), (2, 9, 0), (1, 1, 0), (3, 64, 700))
+    ]
+    check(Case(nodes, shapes, sizes))
+
+
 def test_rows_that_turn_out_to_be_empty_are_scattered_by_machine_code() -> None:
     """The op has free extents where it is decided who runs it, and numbers when it is lowered."""
     nodes = [

@@ -18,7 +18,15 @@ from minicc.ir.affine import (
     symbol,
     whole,
 )
-from minicc.ir.affine_facts import at_least, at_most, bounds, greater, place, smaller
+from minicc.ir.affine_facts import (
+    at_least,
+    at_most,
+    bounds,
+    exact_quotient,
+    greater,
+    place,
+    smaller,
+)
 from minicc.ir.extents import spell_guard
 from minicc.ir.reals import Real
 
@@ -87,6 +95,23 @@ def test_quotients_by_one_number_are_compared() -> None:
         for c, m, k in itertools.product((-7, 0, 5), (2, 3), (2, 5)):
             nested = floordiv(2 * floordiv(N - 4, m) + c, k) + floordiv(floordiv(N, m) + c, k)
             assert evaluate(nested, {"n": n}) == (2 * ((n - 4) // m) + c) // k + (n // m + c) // k
+
+
+def test_what_a_sum_times_another_is_divided_by_is_found() -> None:
+    sides, quarter = (2 * N - 1) * (2 * M - 1), floordiv(N, 4)
+    cases: list[tuple[Dim, Dim, Dim | None]] = [
+        (4 * sides, sides, 4),
+        (sides * sides, sides, sides),
+        ((N + 1) * (N - 1), N + 1, N - 1),
+        (3 * (quarter + 1) * (quarter + 2), quarter + 2, 3 * quarter + 3),
+        (2 * N + 6, N + 3, 2),
+        (sides * N + 1, sides, None),
+        (sides * N, N + 2, None),
+        (N, N + 3, None),
+        (3 * N + 3, 2 * N + 2, None),
+    ]
+    for left, right, wanted in cases:
+        assert exact_quotient(left, right) == wanted, (left, right)
 
 
 def test_a_division_by_a_size() -> None:

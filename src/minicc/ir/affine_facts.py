@@ -17,7 +17,7 @@ def is_free(value: Dim) -> bool:
 
 
 def exact_quotient(left: Dim, right: Dim) -> Dim | None:
-    """The quotient by a number or a multiple of one monomial, where that is surely whole."""
+    """The quotient by a number or an expression, where that is surely whole."""
     if isinstance(right, int):
         if right == 0:
             return None
@@ -31,8 +31,10 @@ def exact_quotient(left: Dim, right: Dim) -> Dim | None:
         )
     if isinstance(left, int):
         return 0 if left == 0 else None
-    if len(right.terms) != 1 or right.const or left.const:
-        return 1 if left == right else None
+    if len(right.terms) != 1 or right.const:
+        return _quotient_of_sums(left, right)
+    if left.const:
+        return None
     ((atoms, divisor),) = right.terms
     out: Dim = 0
     for monomial, coefficient in left.terms:
@@ -46,6 +48,42 @@ def exact_quotient(left: Dim, right: Dim) -> Dim | None:
         quotient = coefficient // divisor
         out = add(out, build_sum({tuple(rest): quotient}, 0) if rest else quotient)
     return out
+
+
+def _quotient_of_sums(left: Expr, right: Expr) -> Dim | None:
+    """The quotient of polynomials, term by term from the highest on; None where a rest is left."""
+    order: dict[Atom, int] = {}
+    for monomial, _ in (*left.terms, *right.terms):
+        for atom in monomial:
+            order.setdefault(atom, len(order))
+
+    def leading(value: Expr) -> tuple[Monomial, int]:
+        terms: Sequence[tuple[Monomial, int]] = value.terms or (((), value.const),)
+        return max(terms, key=lambda term: (len(term[0]), _powers(term[0], order)))
+
+    highest, divisor = leading(right)
+    quotient: Dim = 0
+    rest: Dim = left
+    while isinstance(rest, Expr):
+        monomial, coefficient = leading(rest)
+        left_over = list(monomial)
+        for atom in highest:
+            if atom not in left_over:
+                return None
+            left_over.remove(atom)
+        if coefficient % divisor:
+            return None
+        step = build_sum({tuple(left_over): 1}, 0) if left_over else 1
+        step = affine.multiply(step, coefficient // divisor)
+        quotient, rest = add(quotient, step), rest - step * right
+    return quotient if rest == 0 else None
+
+
+def _powers(monomial: Monomial, order: Mapping[Atom, int]) -> tuple[int, ...]:
+    counts = [0] * len(order)
+    for atom in monomial:
+        counts[order[atom]] += 1
+    return tuple(counts)
 
 
 def larger(left: Dim, right: Dim) -> Dim:

@@ -17,6 +17,7 @@ from minicc.ir.graph import product
 from minicc.ir.types import BOOL, DType
 
 _NEAR = 8  # a size may be less than that, and seldom is
+_WINDOW = 1 << 10  # a size from which the elements of a window were subtracted is seldom negative
 _MOST_ATOMS = 64  # of an expression that a value is; more is no size of anything
 # sizes of inputs that are tried: that of the first, and from one to the next
 _TRIED = ((1009, 13), (2048, 101), (517, 211))
@@ -30,7 +31,7 @@ class _UnknownError(Exception):
 def _divide(demands: list[Dim] | None, a: Dim, b: Dim) -> Dim:
     """The quotient, truncated as ONNX's is where the dividend may be negative.
 
-    One that only sizes near 0 make negative, as that of a window's first element, is not.
+    One that only small sizes make negative, as that of a window's first element, is not.
     """
     if not isinstance(b, int) or b <= 0:
         quotient = ratio([a], [b])
@@ -45,7 +46,7 @@ def _divide(demands: list[Dim] | None, a: Dim, b: Dim) -> Dim:
     exact = exact_quotient(a, b)
     if exact is not None:
         return exact
-    if demands is not None and at_least(a, -_NEAR):
+    if demands is not None and at_least(a, -_WINDOW):
         demands.append(a)
         return a // b
     return maximum(a, 0) // b - maximum(-a, 0) // b

@@ -17,13 +17,16 @@ from minicc.frontends.onnx.reader import Node
 from minicc.frontends.onnx.registry import operator
 from minicc.frontends.onnx.take import take
 from minicc.ir import graph
-from minicc.ir.affine import Dim, maximum, minimum
+from minicc.ir.affine import Dim, evaluate, maximum, minimum, symbols
+from minicc.ir.affine_facts import natural
 from minicc.ir.core import Array, Literal, Value
 from minicc.ir.graph.shapes import Shape
 
 # More elements than that are not made of an axis' own.
 _MOST = 1 << 24
 _MODES = ("reflect", "edge", "wrap")
+# Sizes for which it is tried whether a width cuts.
+_SIZES = (1, 7, 30, 64, 100, 224, 513, 1000, 4096)
 
 
 @operator("Pad", attributes="mode pads paddings value")
@@ -40,13 +43,15 @@ def pad(
     mode = node.text("mode", "constant")
     if mode != "constant" and mode not in _MODES:
         raise ctx.wrong(f"attribute mode is {mode!r}")
+    less = [(_less(a), _less(b)) for a, b in zip(low, high, strict=True)]
     cuts = {
-        axis: (_less(a), extent - _less(b), 1)
-        for axis, (a, b, extent) in enumerate(zip(low, high, x.type.shape, strict=True))
-        if _less(a) or _less(b)
+        axis: (first, extent - last, 1)
+        for axis, ((first, last), extent) in enumerate(zip(less, x.type.shape, strict=True))
+        if first or last
     }
     x = cut(ctx, x, cuts)
-    low, high = tuple(n + _less(n) for n in low), tuple(n + _less(n) for n in high)
+    low = tuple(n + first for n, (first, _) in zip(low, less, strict=True))
+    high = tuple(n + last for n, (_, last) in zip(high, less, strict=True))
     if not any((*low, *high)):
         return x
     if mode != "constant":
@@ -77,9 +82,12 @@ def center_crop_pad(ctx: Context, node: Node, x: Value, shape: Value) -> Value:
     return ctx.emit(graph.Pad, x, low=tuple(low), high=tuple(high), value=zero)
 
 
-def _less(width: Dim) -> int:
-    """How much a width cuts off; one that is free is taken not to be negative."""
-    return max(-width, 0) if isinstance(width, int) else 0
+def _less(width: Dim) -> Dim:
+    """How much a width cuts off: nothing where it is free and cuts for none of some sizes."""
+    if isinstance(width, int):
+        return max(-width, 0)
+    numbers = (evaluate(width, dict.fromkeys(symbols(width), n)) for n in _SIZES)
+    return 0 if natural(width) or all(n >= 0 for n in numbers) else -minimum(width, 0)
 
 
 def _widths(

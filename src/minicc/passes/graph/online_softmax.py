@@ -39,7 +39,7 @@ from minicc.ir.build import Builder
 from minicc.ir.core import Function, Literal, Op, Value
 from minicc.ir.graph.demands import largest_sizes
 from minicc.ir.rewrite import Rebuilder, rebuild
-from minicc.ir.types import TensorType
+from minicc.ir.types import I64, TensorType
 from minicc.passes.graph.attention import Attention, attentions, typical_shape
 from minicc.passes.graph.bands import Band, band_of
 from minicc.passes.graph.loops import with_constants
@@ -175,6 +175,8 @@ def _emit(b: Rebuilder, found: Attention, index: str, size: Dim, band: Band | No
     elif rounds != 0:
         states = _loop(b, keys, rounds, size, states, taken, index, after)
     total, total_sum, _ = states
+    if not affine_facts.at_least(keys, 1):
+        total_sum = b.emit(graph.Add, total_sum, _one_of_none(b, keys, total_sum.type))
     one = b.emit(graph.Constant, value=_literal(1.0, total.type))
     *_, guard = found.guards
     if guard is not None:
@@ -188,6 +190,12 @@ def _emit(b: Rebuilder, found: Attention, index: str, size: Dim, band: Band | No
     *_, result = graph.parse_equation(found.weighing.equation)
     order = tuple(out.index(c) for c in result)
     return y if order == tuple(range(len(order))) else b.emit(graph.Transpose, y, perm=order)
+
+
+def _one_of_none(b: Builder, keys: Dim, type: TensorType) -> Value:
+    """1 where there are no keys, else 0: the sum of nothing divided by that is nothing."""
+    count = b.emit(graph.Sizes, values=(1 - affine.minimum(keys, 1),), shape=(), dtype=I64)
+    return b.emit(graph.Cast, count, dtype=type.dtype)
 
 
 def _literal(number: float, type: TensorType) -> Literal:
