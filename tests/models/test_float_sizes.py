@@ -110,6 +110,23 @@ def test_an_extent_is_the_whole_part_that_numpy_computes(
     assert len(session._compiled) == 1
 
 
+def test_an_element_of_a_table_at_a_size_is_read_when_the_model_runs() -> None:
+    x = helper.make_tensor_value_info("x", TensorProto.FLOAT, ["h"])
+    y = helper.make_tensor_value_info("y", TensorProto.FLOAT, None)
+    nodes = [
+        helper.make_node("Shape", ["x"], ["s"]),
+        helper.make_node("Gather", ["table", "s"], ["y"]),
+    ]
+    table = numpy_helper.from_array(np.array([0.5, 1.5, 2.5], np.float32), "table")
+    graph = helper.make_graph(nodes, "test", [x], [y], [table])
+    opsets = [helper.make_opsetid("", 18)]
+    made = helper.make_model(graph, opset_imports=opsets, ir_version=9)
+    session = InferenceSession(made.SerializeToString())
+    assert session.run(None, {"x": np.zeros(2, np.float32)})[0].tolist() == [2.5]
+    with pytest.raises(UserError, match="index 3"):
+        session.run(None, {"x": np.zeros(3, np.float32)})
+
+
 def test_images_are_scaled_to_fit_as_a_detector_does() -> None:
     """The least of two scales, of the smaller and of the larger side, in single precision."""
 

@@ -126,6 +126,32 @@ def test_nan_is_the_greatest() -> None:
         assert evaluated(op, x)[1].tolist() == wanted
 
 
+@settings(max_examples=examples(80), deadline=None)
+@given(
+    dtype=st.sampled_from([np.float32, np.float64, np.float16, np.int64, np.uint8]),
+    rows=st.integers(0, 3),
+    k=st.integers(0, 9),
+    largest=st.booleans(),
+    nans=st.integers(0, 12),
+    seed=st.integers(0, 99),
+)
+def test_few_of_long_rows(
+    dtype: type[Any], rows: int, k: int, largest: bool, nans: int, seed: int
+) -> None:
+    """Not all of them is sorted; of equal elements, and of NaN, the first are taken as ever."""
+    rng = np.random.default_rng(seed)
+    x = rng.integers(0, 40, (rows, 300)).astype(dtype)
+    if x.dtype.kind == "f" and nans > 6:
+        x[:, rng.integers(0, 300, 40 * (nans - 6))] = np.nan
+    op = graph.TopK(Value(tensor_of(x)), axis=1, k=k, largest=largest, loc=LOC)
+    got, indices = evaluated(op, x)
+    for row, found in zip(x, indices, strict=True):
+        key = row.astype(np.float64)
+        key = np.where(np.isnan(key), np.inf, key) * (-1 if largest else 1)
+        assert found.tolist() == sorted(range(300), key=lambda i: (key[i], i))[:k]
+    same(got, np.take_along_axis(x, indices, 1))
+
+
 def test_an_index_out_of_range_names_the_node() -> None:
     x = np.zeros((3, 2), np.float32)
     for index in (3, -4):

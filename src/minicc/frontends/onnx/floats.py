@@ -49,6 +49,8 @@ def compute_floats(op: Op, args: Sequence[Array]) -> Array | None:
     if element not in (F32, F64):
         return None
     try:
+        if isinstance(op, graph.Gather) and args[1].dtype == object:
+            return None  # what is at a size that is not known
         if isinstance(op, MOVES):
             indices = args[1:] if isinstance(op, graph.Gather) else []
             moved = [objects_of(a) for a in args[: len(args) - len(indices)]]

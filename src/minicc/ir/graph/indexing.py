@@ -13,7 +13,7 @@ import numpy as np
 
 from minicc.ir import arith
 from minicc.ir.affine import Dim
-from minicc.ir.core import Op, RunRegion, Value
+from minicc.ir.core import Array, Op, RunRegion, Value
 from minicc.ir.graph.shapes import check_axis, differ
 from minicc.ir.indices import counted
 from minicc.ir.scattering import coordinates, grid_of, scattered
@@ -186,13 +186,41 @@ class TopK(Op, name="graph.top_k"):
 
     def evaluate(self, run: RunRegion, *args: Any) -> tuple[Any, ...]:
         x = np.asarray(args[0])
-        wide = arith.widened(x)
-        if self.largest:
-            # the last of a stable ascending order of the mirror image is the first of the greatest
-            mirrored = np.argsort(np.flip(wide, self.axis), axis=self.axis, kind="stable")
-            order = x.shape[self.axis] - 1 - np.flip(mirrored, self.axis)
-        else:
-            order = np.argsort(wide, axis=self.axis, kind="stable")
         (count,) = static_shape((self.k,))
-        first = np.take(order, range(count), axis=self.axis).astype(np.int64)
+        rows = np.moveaxis(arith.widened(x), self.axis, -1)
+        length = rows.shape[-1]
+        if not count or length < _LONG * count or rows.size > _ROWS * length:
+            first = _first(rows, count, self.largest)
+        else:
+            flat = rows.reshape(-1, length)
+            chosen = [_first_of_few(row, count, self.largest) for row in flat]
+            first = np.array(chosen).reshape(*rows.shape[:-1], count)
+        first = np.moveaxis(first, -1, self.axis).astype(np.int64)
         return np.take_along_axis(x, first, self.axis), first
+
+
+# An axis that is so many times as long as what is chosen of it is not sorted whole, of few rows.
+_LONG, _ROWS = 16, 64
+
+
+def _first(rows: Array, count: int, largest: bool) -> Array:
+    """The places of the first elements of each row in order."""
+    if not largest:
+        order: Array = np.argsort(rows, axis=-1, kind="stable")
+        return order[..., :count]
+    # the last of a stable ascending order of the mirror image is the first of the greatest
+    mirrored = np.argsort(np.flip(rows, -1), axis=-1, kind="stable")
+    order = rows.shape[-1] - 1 - np.flip(mirrored, -1)
+    return order[..., :count]
+
+
+def _first_of_few(row: Array, count: int, largest: bool) -> Array:
+    """The same of a long row: only what is no worse than the last of them is put in order."""
+    at = len(row) - count if largest else count - 1
+    last = np.partition(row, at)[at]
+    if row.dtype.kind == "f" and np.isnan(row if largest else last).any():
+        return _first(row, count, largest)
+    better = np.flatnonzero(row > last if largest else row < last)
+    equal = np.flatnonzero(row == last)[: count - len(better)]
+    chosen: Array = np.sort(np.concatenate([better, equal]))
+    return chosen[_first(row[chosen], count, largest)]
