@@ -596,7 +596,7 @@ def test_attention_to_no_keys_is_nothing(masked: bool) -> None:
         node("Softmax", "seen", "p", axis=-1),
         node("MatMul", "p v"),
     ]
-    shapes = {"q": ("n", "t", 8), "k": ("n", "s", 8), "v": ("n", "s", 8)}
+    shapes: dict[str, Any] = {"q": ("n", "t", 8), "k": ("n", "s", 8), "v": ("n", "s", 8)}
     shapes |= {"m": ("n", 1, "s")} if masked else {}
     sizes = [
         {"n": n, "t": t, "s": s} for n, t, s in ((2, 9, 5), (2, 9, 0), (1, 1, 0), (3, 64, 700))

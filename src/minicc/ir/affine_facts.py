@@ -9,6 +9,7 @@ from minicc.ir.affine import Atom, Dim, Expr, Monomial, add, build_sum, symbols
 from minicc.ir.reals import LEAVES, Part, Real
 
 _MOST_CASES = 4  # minima of an expression of which both operands are tried
+_MOST_QUOTIENTS = 6  # in an expression of which each is tried with each
 
 
 def is_free(value: Dim) -> bool:
@@ -140,6 +141,8 @@ def _no_more(value: Expr) -> Iterator[Dim]:
         atom = monomial[0]
         if len(monomial) == 1 and isinstance(atom, affine.Compound) and atom.kind == "floordiv":
             found.append((monomial, coefficient, atom))
+    if len(found) > _MOST_QUOTIENTS:
+        return
     for one, times, left in found:
         for other, minus, right in found:
             divisor = left.args[1]
