@@ -34,6 +34,7 @@ from minicc.ir.printer import print_module, resources
 from minicc.ir.rewrite import Rebuilder
 from minicc.observe import load_dump
 from minicc.passes.structured.lower_to_structured import LOWER
+from minicc.session import InferenceSession
 
 FOLDER = Path(__file__).parents[2] / "examples" / "01_digits"
 MODEL = str(FOLDER / "digits.onnx")
@@ -206,6 +207,20 @@ def test_dump_and_resume_from_every_stage(tmp_path: Path) -> None:
         args = ("compile", str(file), "--emit", "program", "-o", str(out))
         assert invoke(*args).exit_code == 0
         assert out.read_text().partition("\n\n")[2] == last
+
+
+def test_a_guard_that_bound_sizes_fulfil_is_not_told_of(tmp_path: Path) -> None:
+    path, dump = tmp_path / "model.onnx", tmp_path / "dump"
+    types = [("x", ["n", 1, "h", "w"]), ("k", [1, 1, 3, 3]), ("y", None)]
+    x, k, y = (make_tensor_value_info(name, TensorProto.FLOAT, shape) for name, shape in types)
+    graph = make_graph([make_node("Conv", ["x", "k"], ["y"])], "conv", [x, k], [y])
+    path.write_bytes(make_model(graph, opset_imports=[make_opsetid("", 21)]).SerializeToString())
+    assert invoke("compile", str(path), "--dump", str(dump)).exit_code == 0
+    assert "where h >= 3" in InferenceSession(path).report()
+    (file,) = dump.glob("*-plan-memory.mcc")
+    result = invoke("run", str(file), "--shape", "x=1x1x8x9")
+    assert result.exit_code == 0
+    assert "where" not in result.stdout + result.stderr
 
 
 def test_a_resumed_run_dumps_the_same_files(tmp_path: Path) -> None:

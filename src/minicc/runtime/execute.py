@@ -357,7 +357,8 @@ class NativeExecutable:
         names = {n: affine.symbol(n.removeprefix("$")) for n in layout.sizes}
         sizes = with_derived(names, layout.derived)
         pairs = [[affine.substitute(n, sizes) for n in pair] for pair in layout.guards]
-        told = (spell_guard(a, b) for a, b in pairs if not affine.sizes(a) | affine.sizes(b))
+        of_inputs = (pair for pair in pairs if not any(map(affine.sizes, pair)))
+        told = (spell_guard(a, b) for a, b in of_inputs if a != b)
         return list(dict.fromkeys(told))
 
     def close(self) -> None:
