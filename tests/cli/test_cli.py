@@ -211,7 +211,7 @@ def test_dump_and_resume_from_every_stage(tmp_path: Path) -> None:
 
 def test_a_guard_that_bound_sizes_fulfil_is_not_told_of(tmp_path: Path) -> None:
     path, dump = tmp_path / "model.onnx", tmp_path / "dump"
-    types = [("x", ["n", 1, "h", "w"]), ("k", [1, 1, 3, 3]), ("y", None)]
+    types: list[tuple[str, Any]] = [("x", ["n", 1, "h", "w"]), ("k", [1, 1, 3, 3]), ("y", None)]
     x, k, y = (make_tensor_value_info(name, TensorProto.FLOAT, shape) for name, shape in types)
     graph = make_graph([make_node("Conv", ["x", "k"], ["y"])], "conv", [x, k], [y])
     path.write_bytes(make_model(graph, opset_imports=[make_opsetid("", 21)]).SerializeToString())
