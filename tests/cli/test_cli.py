@@ -8,6 +8,7 @@ import sys
 import tempfile
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
