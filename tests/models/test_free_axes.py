@@ -598,10 +598,31 @@ def test_attention_to_no_keys_is_nothing(masked: bool) -> None:
     ]
     shapes: dict[str, Any] = {"q": ("n", "t", 8), "k": ("n", "s", 8), "v": ("n", "s", 8)}
     shapes |= {"m": ("n", 1, "s")} if masked else {}
-    sizes = [
-        {"n": n, "t": t, "s": s} for n, t, s in ((2, 9, 5), (2, 9, 0), (1, 1, 0), (3, 64, 700))
+    case = Case(nodes, shapes, [{"n": 2, "t": 9, "s": 5}, {"n": 3, "t": 64, "s": 700}])
+    check(case)
+    session = InferenceSession(model_of(case).SerializeToString())
+    for n, t in ((2, 9), (1, 1), (3, 64)):
+        found = session.run(None, feed_of(case, {"n": n, "t": t, "s": 0}))[0]
+        assert np.array_equal(found, np.zeros((n, t, 8)))
+
+
+def test_attention_to_as_many_keys_as_data_say_may_be_nothing() -> None:
+    nodes = [
+        node("NonZero", "chosen", "places"),
+        node("Gather", "k places", "few", axis=1),
+        node("Squeeze", "few axis", "near"),
+        node("Transpose", "near", "kt", perm=[0, 2, 1]),
+        node("MatMul", "q kt", "scores"),
+        node("Softmax", "scores", "p", axis=-1),
+        node("MatMul", "p near"),
     ]
-    check(Case(nodes, shapes, sizes))
+    shapes = {"q": (2, 64, 8), "k": (2, "s", 8), "chosen": ("s",)}
+    case = Case(nodes, shapes, (), {"axis": np.array([1])}, elements={"chosen": np.int64})
+    session = InferenceSession(model_of(case).SerializeToString())
+    feed = {**feed_of(case, {"s": 900}), "chosen": np.ones(900, np.int64)}
+    assert np.isfinite(session.run(None, feed)[0]).all()
+    feed["chosen"] = np.zeros(900, np.int64)
+    assert np.array_equal(session.run(None, feed)[0], np.zeros((2, 64, 8)))
 
 
 def test_rows_that_turn_out_to_be_empty_are_scattered_by_machine_code() -> None:

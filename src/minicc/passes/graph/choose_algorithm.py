@@ -30,7 +30,7 @@ from minicc.ir.graph.winograd import tile_counts
 from minicc.ir.rewrite import Rebuilder, everywhere, rebuild
 from minicc.ir.types import F32, TensorType
 from minicc.passes.graph.dot_words import apply_words
-from minicc.passes.graph.online_softmax import apply_online_softmax
+from minicc.passes.graph.online_softmax import Demands, apply_online_softmax
 from minicc.passes.graph.symmetric import apply_symmetric
 from minicc.target import Target
 
@@ -41,16 +41,24 @@ _LAUNCHES = 2e5  # multiply-adds in the time that two more launches take
 
 def choose_algorithm(module: Module, strict: bool, target: Target) -> Module:
     """Give each op the algorithm of least cost; under `strict` no other sums are rounded."""
-    numbers = count()
+    numbers, demands = count(), Demands(module.main)
 
     def one(function: Function) -> Function:
         function = apply_words(apply_symmetric(function), target)
         if strict:
             return function
         function = _apply(function, plan_algorithms(function, target))
-        return apply_online_softmax(function, numbers, target)
+        return apply_online_softmax(function, numbers, target, demands)
 
     made = [everywhere(f, one) for f in module.functions]
+    if demands.pairs:
+        asked = *module.main.attrs.get("demands", ()), *demands.pairs
+        made = [
+            Function(f.name, f.body, {**f.attrs, "demands": asked}, f.result_names)
+            if f.name == "main"
+            else f
+            for f in made
+        ]
     same = all(new is old for new, old in zip(made, module.functions, strict=True))
     return module if same else Module(module.level, made)
 

@@ -53,8 +53,29 @@ _LANES = 16  # keys of a block, if there is a choice, are a multiple of this
 Parts = Mapping[Value, Value]
 
 
-def apply_online_softmax(function: Function, numbers: Iterator[int], target: Target) -> Function:
-    """Give each attention over many keys a loop over blocks of them; `numbers` name the loops."""
+class Demands:
+    """What becomes a guard of the program: pairs that must be equal, over sizes of its inputs."""
+
+    def __init__(self, function: Function) -> None:
+        shapes = [a.type.shape for a in function.args]
+        self.sizes = frozenset(s for shape in shapes for n in shape for s in affine.sizes(n))
+        self.pairs: dict[tuple[Dim, Dim], None] = {}
+
+    def add(self, natural: Dim) -> bool:
+        """Demand that a number is not negative; whether inputs decide that."""
+        known = affine.symbols(natural) <= self.sizes
+        if known:
+            self.pairs[affine.minimum(natural, 0), 0] = None
+        return known
+
+
+def apply_online_softmax(
+    function: Function, numbers: Iterator[int], target: Target, demands: Demands
+) -> Function:
+    """Give each attention over many keys a loop over blocks of them; `numbers` name the loops.
+
+    `demands` learns that there is a key: of none the weights sum to 0, by which all is divided.
+    """
     makers = {r: op for op in function.body.ops for r in op.results}
     found: dict[Op, tuple[Attention, Band | None, Dim]] = {}
     known = list(attentions(function))
@@ -70,7 +91,8 @@ def apply_online_softmax(function: Function, numbers: Iterator[int], target: Tar
         if op not in found:
             return None
         attention, band, size = found[op]
-        return (_emit(b, attention, f"$block{next(numbers)}", size, band),)
+        surely = affine_facts.at_least(attention.keys, 1) or demands.add(attention.keys - 1)
+        return (_emit(b, attention, f"$block{next(numbers)}", size, band, surely),)
 
     return rebuild(function, visit) if found else function
 
@@ -156,8 +178,13 @@ class _Cut(NamedTuple):
     size: Dim
 
 
-def _emit(b: Rebuilder, found: Attention, index: str, size: Dim, band: Band | None) -> Value:
-    """The attention by blocks, as the product with the values gives it."""
+def _emit(
+    b: Rebuilder, found: Attention, index: str, size: Dim, band: Band | None, surely: bool
+) -> Value:
+    """The attention by blocks, as the product with the values gives it.
+
+    Unless there `surely` are keys, there may be none.
+    """
     keys = found.keys
     rounds = 0 if keys == size else affine.floordiv(keys, size)
     rest = keys if keys == size else affine.mod(keys, size)
@@ -175,7 +202,7 @@ def _emit(b: Rebuilder, found: Attention, index: str, size: Dim, band: Band | No
     elif rounds != 0:
         states = _loop(b, keys, rounds, size, states, taken, index, after)
     total, total_sum, _ = states
-    if not affine_facts.at_least(keys, 1):
+    if not surely:
         total_sum = b.emit(graph.Add, total_sum, _one_of_none(b, keys, total_sum.type))
     one = b.emit(graph.Constant, value=_literal(1.0, total.type))
     *_, guard = found.guards
