@@ -19,6 +19,9 @@ from minicc.ir.indices import counted
 from minicc.ir.scattering import coordinates, grid_of, scattered
 from minicc.ir.types import I64, TensorType, static_shape
 
+# Rows so many times as long as what is chosen of them are not sorted whole, if they are few.
+_LONG, _ROWS = 16, 64
+
 _COMBINED = ("add", "mul", "max", "min")
 
 
@@ -197,10 +200,6 @@ class TopK(Op, name="graph.top_k"):
             first = np.array(chosen).reshape(*rows.shape[:-1], count)
         first = np.moveaxis(first, -1, self.axis).astype(np.int64)
         return np.take_along_axis(x, first, self.axis), first
-
-
-# An axis that is so many times as long as what is chosen of it is not sorted whole, of few rows.
-_LONG, _ROWS = 16, 64
 
 
 def _first(rows: Array, count: int, largest: bool) -> Array:
