@@ -32,23 +32,7 @@ def exact_quotient(left: Dim, right: Dim) -> Dim | None:
         )
     if isinstance(left, int):
         return 0 if left == 0 else None
-    if len(right.terms) != 1 or right.const:
-        return _quotient_of_sums(left, right)
-    if left.const:
-        return None
-    ((atoms, divisor),) = right.terms
-    out: Dim = 0
-    for monomial, coefficient in left.terms:
-        rest = list(monomial)
-        for atom in atoms:
-            if atom not in rest:
-                return None
-            rest.remove(atom)
-        if coefficient % divisor:
-            return None
-        quotient = coefficient // divisor
-        out = add(out, build_sum({tuple(rest): quotient}, 0) if rest else quotient)
-    return out
+    return 1 if left == right else _quotient_of_sums(left, right)
 
 
 def _quotient_of_sums(left: Expr, right: Expr) -> Dim | None:

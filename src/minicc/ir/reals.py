@@ -41,6 +41,7 @@ _WHOLE = frozenset({"ceil", "floor", "round"})
 # What makes a float of a dimension, or one of another precision of a float: whether it is f64.
 LEAVES = {"f32": False, "f64": True}
 CONVERSIONS = {"narrow": False, "widen": True}
+_WIDE = {**LEAVES, **CONVERSIONS}
 _MOST = 256  # operations of one expression; more is no size of anything
 
 
@@ -60,13 +61,12 @@ class Real:
         if not all(map(_is_plain, args)):
             raise ValueError(f"no float of sizes is {kind} of {args}")
         self.count: int = 1 + sum(a.count for a in reals)
-        known = {**LEAVES, **CONVERSIONS}
-        wanted = 1 if kind in known or kind in UNARY else 2
+        wanted = 1 if kind in _WIDE or kind in UNARY else 2
         if len(args) != wanted or not (reals or kind in LEAVES) or self.count > _MOST:
             raise ValueError(f"no float of sizes is {kind} of {len(args)} operands")
-        if kind not in known and (kind not in STEPS or len({a.wide for a in reals}) > 1):
+        if kind not in _WIDE and (kind not in STEPS or len({a.wide for a in reals}) > 1):
             raise ValueError(f"no float of sizes is {kind} of such operands")
-        self.wide: bool = known[kind] if kind in known else reals[0].wide
+        self.wide: bool = _WIDE[kind] if kind in _WIDE else reals[0].wide
         self._hash = hash((kind, args))
 
     def __eq__(self, other: object) -> bool:
