@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from minicc.backends.base import Backend, Native, Store
 from minicc.backends.layout import Layout
-from minicc.backends.llvm.compile import compile_program, prepare
+from minicc.backends.llvm.compile import Compiling
 from minicc.compiler import Stage, given_by, lower
 from minicc.errors import MiniccError, UserError
 from minicc.ir import affine, graph
@@ -45,28 +45,36 @@ from minicc.settling import LAST_CHANGE, Settling, settling
 from minicc.target import Target
 from minicc.version import VERSION
 
-_BACKEND: Backend = compile_program
+_BACKEND: Backend = Compiling
 
 
 def store_of(options: Options, target: Target) -> Store:
-    """Object code from the cache on disk, made and kept where it is not there."""
-    folder = cache_at(options.cache_dir, options.cache_bytes)
-    watch = watching()
+    """Object code in the cache on disk."""
+    return _OnDisk(options, target)
 
-    def store(kind: str, text: str, make: Callable[[], bytes]) -> bytes:
-        import llvmlite
 
-        machine = (target.name, target.cpu, target.features)
-        # LLVM's part is llvmlite's version, which fixes LLVM's
-        name = key("object", VERSION, str(llvmlite.__version__), kind, *machine, text)
-        found = folder.get(name)
+class _OnDisk:
+    def __init__(self, options: Options, target: Target) -> None:
+        self._folder = cache_at(options.cache_dir, options.cache_bytes)
+        self._watch = watching()
+        self._machine = (target.name, target.cpu, target.features)
+
+    def get(self, kind: str, text: str) -> bytes | None:
+        """The code of a text; without it, time goes on making it, which the limits may forbid."""
+        found = self._folder.get(self._key(kind, text))
         if found is None:
-            watch.look()
-            found = make()
-            folder.put(name, found)
+            self._watch.look()
         return found
 
-    return store
+    def put(self, kind: str, text: str, code: bytes) -> None:
+        """Keep code, as far as the disk lets us."""
+        self._folder.put(self._key(kind, text), code)
+
+    def _key(self, kind: str, text: str) -> str:
+        import llvmlite
+
+        # LLVM's part is llvmlite's version, which fixes LLVM's
+        return key("object", VERSION, str(llvmlite.__version__), kind, *self._machine, text)
 
 
 @without_collection()
@@ -266,7 +274,6 @@ class _Building:
         options, seconds = self.options, self.seconds
         machine, flushed = options.machine, options.flushed
         store = store_of(options, machine)
-        prepare(machine, runtime_code(), store)
         module = self.plan.module if self.plan.whole else Module("graph", [function])
 
         def observe(stage: Stage, before: Module, after: Module, taken: float) -> None:
@@ -274,17 +281,24 @@ class _Building:
             if stage.name == LAST_CHANGE:
                 settled.begin(after, options.memory_limit)
 
-        program = lower(
-            module,
-            options,
-            self.plan.binding,
-            start=self.start,
-            observe=observe,
-            given=self.given,
-        )
-        self.programs.append(program)
-        began = time.perf_counter()
-        settled.begin(program)  # if that was not done before
-        native = _BACKEND(program, machine, flushed, runtime_code(), store, settled.finish)
-        seconds["llvm"] += time.perf_counter() - began
+        def begin(kernels: Sequence[Function]) -> None:
+            began = time.perf_counter()
+            compiling.begin(kernels)
+            seconds["llvm"] += time.perf_counter() - began
+
+        with _BACKEND(machine, flushed, runtime_code(), store) as compiling:
+            program = lower(
+                module,
+                options,
+                self.plan.binding,
+                start=self.start,
+                observe=observe,
+                given=self.given,
+                begin=begin,
+            )
+            self.programs.append(program)
+            began = time.perf_counter()
+            settled.begin(program)  # if that was not done before
+            native = compiling.program(program, settled.finish)
+            seconds["llvm"] += time.perf_counter() - began
         return native._replace(layout=_as_declared(native.layout, function))

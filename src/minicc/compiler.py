@@ -8,12 +8,14 @@ that it yields. What real systems a stage mirrors says the record of the module 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import NamedTuple
 
 from minicc.errors import CompilerBug, UserError
 from minicc.ir import graph
-from minicc.ir.core import Module, walk_control
+from minicc.ir.core import Function, Module, Region, walk_control
 from minicc.limits import look
 from minicc.memory import require_graph_fits, require_program_fits, require_within
 from minicc.options import Options
@@ -46,18 +48,21 @@ from minicc.target import Target
 class Setting(NamedTuple):
     """What stages may know besides the module.
 
-    The machine, the mathematics, the sizes of free dimensions, where rules are numbered, and the
-    schedules of groups by their names.
+    The machine, the mathematics, the sizes of free dimensions, the passes over kernels, where rules
+    are numbered, and the schedules of groups by their names.
     """
 
     target: Target
     strict: bool
     binding: Mapping[str, int]
+    kernels: KernelPasses
     applications: Applications | None = None
     given: Given | None = None
 
 
 Run = Callable[[Module, Setting], Module]
+KernelPass = Callable[[Function], Function]
+Begin = Callable[[Sequence[Function]], None]
 
 
 class Stage(NamedTuple):
@@ -74,6 +79,53 @@ class Stage(NamedTuple):
     run: Run
     needed: bool = False
     after: str = ""
+    kernel: KernelPass | None = None
+
+
+class KernelPasses:
+    """The stages that rewrite each kernel for itself, which need not wait for other kernels.
+
+    Kernels that `bufferize` shows go through them at once, and on to `begin`, which may compile
+    them while others are made. In their stages they are found done.
+    """
+
+    def __init__(self, stages: Sequence[Stage] = (), begin: Begin | None = None) -> None:
+        self.stages = [s for s in stages if s.kernel is not None]
+        self.show = None if begin is None else self._shown
+        self.spent: defaultdict[str, float] = defaultdict(float)
+        self._begin = begin
+        self._made: dict[tuple[KernelPass, Region], Region] = {}
+
+    def over(self, module: Module, rewrite: KernelPass) -> Module:
+        """A module after a pass over each kernel."""
+        main = module.main
+        functions = [f if f is main else self._rewritten(f, rewrite) for f in module.functions]
+        return Module(module.level, functions)
+
+    def _shown(self, kernels: Sequence[Function]) -> None:
+        for stage in self.stages:
+            began = time.perf_counter()
+            with _named(stage):
+                assert stage.kernel is not None
+                kernels = [self._rewritten(f, stage.kernel) for f in kernels]
+            self.spent[stage.name] += time.perf_counter() - began
+        began = time.perf_counter()
+        assert self._begin is not None
+        self._begin(kernels)
+        self.spent["begin"] += time.perf_counter() - began
+
+    def _rewritten(self, kernel: Function, rewrite: KernelPass) -> Function:
+        """The kernel after a pass, which it may have been through under another name."""
+        key = rewrite, kernel.body
+        if key not in self._made:
+            self._made[key] = rewrite(kernel).body
+        return kernel.with_body(self._made[key])
+
+    def taken(self, stage: Stage, seconds: float) -> float:
+        """What a stage took, of which other stages may have had a part, or have done a part."""
+        if stage.name == "bufferize":
+            return seconds - sum(self.spent.values())
+        return seconds + self.spent[stage.name]
 
 
 def _stage(
@@ -88,6 +140,15 @@ def _stage(
 ) -> Stage:
     run = run or (lambda m, s: function(m))
     return Stage(name, sentence, level, function.__module__, run, needed, after)
+
+
+def _of_kernels(name: str, sentence: str, rewrite: KernelPass) -> Stage:
+    """A stage that rewrites each kernel for itself."""
+
+    def run(m: Module, s: Setting) -> Module:
+        return s.kernels.over(m, rewrite)
+
+    return Stage(name, sentence, "kernel", rewrite.__module__, run, kernel=rewrite)
 
 
 def _simplify(m: Module, s: Setting) -> Module:
@@ -202,12 +263,13 @@ STAGES: tuple[Stage, ...] = (
         "give tensors memory; groups become kernels and launches",
         "kernel",
         bufferize,
+        lambda m, s: bufferize(m, s.kernels.show),
         needed=True,
         after="fuse",
     ),
     # unrolling first: it makes indices constant, and with them more addresses invariant
-    _stage("unroll", "write short loops out", "kernel", unroll),
-    _stage("hoist", "move what does not change out of loops", "kernel", hoist),
+    _of_kernels("unroll", "write short loops out", unroll),
+    _of_kernels("hoist", "move what does not change out of loops", hoist),
     _stage("plan-memory", "place all buffers in one arena", "program", plan_memory, needed=True),
     # barriers depend on which memory is reused
     _stage(
@@ -248,20 +310,23 @@ def lower(
     observe: Observe | None = None,
     applications: Applications | None = None,
     given: Given | None = None,
+    begin: Begin | None = None,
 ) -> Module:
     """Run the stages after `start` (all without it) up to and with `stop` (to the end without it).
 
     `applications` learns which rules were applied, and may stop them; `given` are the schedules of
     the options, and learns which were used.
-    `observe(stage, before, after, seconds)` is called after each stage. UserError where a
+    `observe(stage, before, after, seconds)` is called after each stage. `begin` is given kernels as
+    they will be after all stages, but for their names, while others are made. UserError where a
     dimension stays free, a stage is unknown, or memory would not do (see `memory`); a bug of a
     stage is reported with the stage's name.
     """
     machine, strict = options.machine, options.math == "strict"
     given = given or given_by(options)
-    setting = Setting(machine, strict, binding or {}, applications, given)
     skipped = skippable(options.skip)
     stages = [s for s in chosen_stages(start, stop) if s.name not in skipped]
+    kernels = KernelPasses(stages, begin)
+    setting = Setting(machine, strict, binding or {}, kernels, applications, given)
     if start is not None and stages:
         require_all_legal(module, machine, stages[0].name)
     for stage in stages:
@@ -270,7 +335,8 @@ def lower(
         began = time.perf_counter()
         module = run_stage(stage, before, setting)
         if observe is not None:
-            observe(stage, before, module, time.perf_counter() - began)
+            taken = kernels.taken(stage, time.perf_counter() - began)
+            observe(stage, before, module, taken)
         if stage.level == "graph":
             _let_go(before)
         if stage.name == "specialise":
@@ -283,8 +349,15 @@ def lower(
 
 def run_stage(stage: Stage, module: Module, setting: Setting) -> Module:
     """What a stage makes of a module; CompilerBug with the stage's name for what it can't take."""
-    try:
+    with _named(stage):
         return stage.run(module, setting)
+
+
+@contextmanager
+def _named(stage: Stage) -> Iterator[None]:
+    """Within it, what fails is a bug of the stage."""
+    try:
+        yield
     except CompilerBug as bug:
         bug.stage = bug.stage or stage.name
         raise

@@ -10,18 +10,17 @@ import ctypes
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
-from itertools import chain
 from math import prod
 from typing import Any, NamedTuple
 
 from minicc.backends.base import Store
 from minicc.backends.layout import clean_status
 from minicc.backends.llvm.checks import checks_of
-from minicc.backends.llvm.compile import kernel_templates, objects_of
+from minicc.backends.llvm.compile import Objects
 from minicc.backends.llvm.emitter import symbol_of
 from minicc.backends.llvm.isa.system import FLUSH, MODE
-from minicc.backends.llvm.link import link
-from minicc.backends.llvm.templates import Template
+from minicc.backends.llvm.link import Object, link
+from minicc.backends.llvm.optimize import optimise
 from minicc.compiled import store_of
 from minicc.compiler import lower
 from minicc.ir import affine, program
@@ -156,9 +155,10 @@ def _steps(
 ) -> tuple[Library, list[tuple[program.Launch, Call]]]:
     """The code, and each launch with what calls it; `kept` holds the memory that must stay."""
     kernels = {f.name: f for f in module.functions if f is not module.main}
-    templates = chain([Template(MODE)], kernel_templates(module, target))
-    objects = objects_of(templates, target, store)
-    library = load(link(objects, ["mode", *map(symbol_of, kernels)]))
+    with Objects(target, store) as objects:
+        mode = objects.code(MODE, partial(optimise, MODE, target, 0))
+        made = [*objects.of([*kernels.values()]), Object(mode.result())]
+    library = load(link(made, ["mode", *map(symbol_of, kernels)]))
 
     def number(value: Dim) -> int:
         return int(affine.evaluate(value, numbers))

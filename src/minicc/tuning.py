@@ -18,7 +18,7 @@ from math import inf
 from statistics import median
 from typing import NamedTuple
 
-from minicc.backends.base import Store
+from minicc.backends.base import MemoryStore, Store
 from minicc.compiler import lower
 from minicc.ir.arrays import Array
 from minicc.ir.core import Module
@@ -158,7 +158,7 @@ class _Search:
     def __init__(self, inputs: Sequence[Input], options: Options) -> None:
         self.target = options.machine
         self.parts = [_Part(one, options) for one in inputs]
-        self.code: dict[tuple[str, str], bytes] = {}
+        self.store = MemoryStore()  # most of a search's code is of no use later
         self.own: dict[str, Schedule] = {}
         self.at: dict[str, tuple[int, Group]] = {}
         self.alike: dict[tuple[int, tuple[str, ...]], list[str]] = {}
@@ -190,13 +190,6 @@ class _Search:
         if len(alike) == 1:
             return sum(found)
         return found[alike.index(name)] if len(found) == len(alike) else inf
-
-    def store(self, kind: str, text: str, make: Callable[[], bytes]) -> bytes:
-        """Object code of this search: most of it is of no use later."""
-        key = kind, text
-        if key not in self.code:
-            self.code[key] = make()
-        return self.code[key]
 
     def programs(self, plans: Mapping[str, Schedule]) -> _Programs:
         """The programs with some schedules in place of the own ones."""

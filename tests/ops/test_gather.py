@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from tests.ops.test_level_types import check, values
 from tests.stages.programs import Array, constant, machine_code, module, same_bits
 
-from minicc.backends.llvm.compile import compile_program
+from minicc.backends.base import MemoryStore
+from minicc.backends.llvm.compile import Compiling
 from minicc.compiled import compile_module
 from minicc.compiler import lower
 from minicc.errors import CompilerBug, UnsupportedError, UserError
@@ -212,9 +213,8 @@ def test_the_next_run_is_as_good_as_the_first(threads: int) -> None:
     (want,) = run(start, inputs)
     program = lower(start, Options(math="strict"))
     machine = Options().machine
-    image, layout = compile_program(
-        program, machine, "nothing", runtime_code(), lambda *made: made[2]()
-    )
+    with Compiling(machine, "nothing", runtime_code(), MemoryStore()) as compiling:
+        image, layout = compiling.program(program)
     executable = NativeExecutable(image, layout, threads)
     wrong = [inputs[0].copy(), *inputs[1:]]
     wrong[0][1, 3] = 97

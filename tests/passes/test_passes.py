@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from minicc.compiler import STAGES, Setting
+from minicc.compiler import STAGES, KernelPasses, Setting
 from minicc.ir import dialects
 from minicc.ir.core import Literal, Module
 from minicc.ir.parser import parse_module
@@ -33,7 +33,7 @@ assert dialects.DIALECTS
 def stage(name: str) -> Callable[[Module], Module]:
     """The pass of a stage as the compiler runs it, for AVX-512."""
     found = next(s for s in STAGES if s.name == name)
-    setting = Setting(Options(target="avx512").machine, False, {})
+    setting = Setting(Options(target="avx512").machine, False, {}, KernelPasses())
     return lambda module: found.run(module, setting)
 
 

@@ -135,19 +135,20 @@ def test_an_interrupt_ends_a_compilation() -> None:
     """What waits to be compiled is not compiled any more."""
     script = """
 import os, signal, sys, threading
-from minicc.backends.llvm import compile as native
-from minicc.backends.llvm.templates import Template
+from minicc.backends.base import MemoryStore
+from minicc.backends.llvm.compile import Objects
 from minicc.target import TARGETS
 made = []
-def store(kind, text, make):
-    made.append(text)
+def make():
+    made.append(1)
     if len(made) == 1:
         os.kill(os.getpid(), signal.SIGINT)
     threading.Event().wait(0.2)
     return b""
 try:
-    templates = (Template(str(k), ()) for k in range(1000))
-    native.objects_of(templates, TARGETS["x86-64"], store)
+    with Objects(TARGETS["x86-64"], MemoryStore()) as objects:
+        for code in [objects.code(str(k), make) for k in range(1000)]:
+            code.result()
 except KeyboardInterrupt:
     print("interrupted", len(made) < 1000)
 """

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 from hypothesis import strategies as st
 
-from minicc.backends.llvm.compile import compile_program
+from minicc.backends.base import MemoryStore
+from minicc.backends.llvm.compile import Compiling
 from minicc.compiler import lower
 from minicc.ir import graph, interpret
 from minicc.ir.arith import identity_of
@@ -66,21 +67,16 @@ def spread(program: Module) -> Module:
     return parallelize(Module(program.level, functions), Target.named("avx512"))
 
 
-_objects: dict[tuple[str, str], bytes] = {}
-
-
-def _kept(kind: str, text: str, make: Callable[[], bytes]) -> bytes:
-    """A store of what was compiled: a program and the same with its launches shared are alike."""
-    if (kind, text) not in _objects:
-        _objects[kind, text] = make()
-    return _objects[kind, text]
+# a program and the same with its launches shared are alike
+_STORE = MemoryStore()
 
 
 def machine_code(
     program: Module, target: str, inputs: Sequence[Array], threads: int
 ) -> list[Array]:
     """What the machine code of a program gives, denormals kept as the interpreter keeps them."""
-    image, layout = compile_program(program, Target.named(target), "nothing", team(), _kept)
+    with Compiling(Target.named(target), "nothing", team(), _STORE) as compiling:
+        image, layout = compiling.program(program)
     executable = NativeExecutable(image, layout, threads)
     if executable.threads > 1:  # also where there are fewer processors
         executable.threads = threads

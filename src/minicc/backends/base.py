@@ -3,18 +3,42 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol, Self
 
 from minicc.backends.layout import Layout
 from minicc.ir.arrays import Code
 
 if TYPE_CHECKING:
-    from minicc.ir.core import Module
+    from minicc.ir.core import Function, Module
     from minicc.options import Flushed
     from minicc.target import Target
 
-# (kind, text that determines the content, how to make it) -> content, kept between processes
-Store = Callable[[str, str, Callable[[], bytes]], bytes]
+
+class Store(Protocol):
+    """What keeps code, under its kind and the text that determines it."""
+
+    def get(self, kind: str, text: str) -> bytes | None:
+        """What was put there; None where nothing was."""
+        ...
+
+    def put(self, kind: str, text: str, code: bytes) -> None:
+        """Keep code."""
+        ...
+
+
+class MemoryStore:
+    """A store that lasts as long as whoever has it."""
+
+    def __init__(self) -> None:
+        self._kept: dict[tuple[str, str], bytes] = {}
+
+    def get(self, kind: str, text: str) -> bytes | None:
+        """See `Store`."""
+        return self._kept.get((kind, text))
+
+    def put(self, kind: str, text: str, code: bytes) -> None:
+        """See `Store`."""
+        self._kept[kind, text] = code
 
 
 # What images may call outside of themselves: functions of the C library that compute nothing but
@@ -53,27 +77,41 @@ class Native(NamedTuple):
     layout: Layout
 
 
+class Compiling(Protocol):
+    """A program for a target that is being compiled; it is closed at the end of a `with` block."""
+
+    def __enter__(self) -> Self: ...
+
+    def __exit__(self, kind: object, *_: object) -> None: ...
+
+    def begin(self, kernels: Sequence[Function]) -> None:
+        """Begin with kernels as the program will have them, under names of its own.
+
+        Those that may differ in numbers alone are given together. What is not given is compiled
+        with the program.
+        """
+        ...
+
+    def program(self, module: Module, settled: Callable[[], None]) -> Native:
+        """Machine code of a program, with that of the runtime.
+
+        `settled` returns when the program's constants are where they stay, and is called before
+        their arrays are asked for.
+        """
+        ...
+
+
 class Backend(Protocol):
-    """A function that compiles programs of the last level for a target.
+    """What compiles programs of the last level for a target.
 
     `runtime.execute` makes an `Executable` of what it gives, in this process or, from a file, in
     another.
     """
 
     def __call__(
-        self,
-        module: Module,
-        target: Target,
-        flushed: Flushed,
-        runtime: RuntimeCode,
-        store: Store,
-        settled: Callable[[], None],
-    ) -> Native:
-        """Machine code of a program, with that of the runtime; `store` keeps objects.
-
-        `settled` returns when the program's constants are where they stay, and is called before
-        their arrays are asked for.
-        """
+        self, target: Target, flushed: Flushed, runtime: RuntimeCode, store: Store
+    ) -> Compiling:
+        """Begin a program, with that of the runtime; `store` keeps objects."""
         ...
 
 

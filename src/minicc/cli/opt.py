@@ -12,6 +12,7 @@ from minicc.cli.progress import Progress
 from minicc.cli.stages import stage_or
 from minicc.compiler import (
     STAGES,
+    KernelPasses,
     Setting,
     Stage,
     chosen_stages,
@@ -55,7 +56,7 @@ def opt_command(
     What -o writes is a text for `minicc compile` and the others, after the last of the passes.
     """
     options = Options(math=math, target=target)
-    setting = Setting(options.machine, options.math == "strict", {})
+    setting = Setting(options.machine, options.math == "strict", {}, KernelPasses())
     start, module = open_text(file)
     ran = [] if start is None else list(chosen_stages(None, start))
     _check_order(ran, module.level, passes)

@@ -24,19 +24,16 @@ Position-independent code in the small model addresses constants relative to the
 LLVM's usual choice for a JIT, the large model, would load 64-bit addresses (`movabs`) in hot
 loops.
 
-Code is generated on several threads at once, each with a context and a target machine of its own.
-llvmlite locks every call against every other; those that are needed for a kernel are therefore
-declared here a second time, without its lock.
+Code is generated on several threads at once, each with a context and a target machine of its own
+(`library`).
 """
 
 from __future__ import annotations
 
-import ctypes
 import re
 from collections.abc import Sequence
-from functools import cache
-from typing import Any
 
+from minicc.backends.llvm.library import Machine, head_of
 from minicc.errors import CompilerBug
 from minicc.target import Target
 
@@ -62,13 +59,18 @@ def optimise_whole(ir_text: str, within: Sequence[str], target: Target) -> bytes
     """
     import llvmlite.binding as llvm
 
-    machine = _Machine(target, 2)
+    llvm.initialize_native_target()
+    llvm.initialize_native_asmprinter()
+    machine = llvm.Target.from_default_triple().create_target_machine(
+        cpu=target.cpu, features=target.features, opt=2, reloc="pic", codemodel="small"
+    )
+    head = head_of(str(machine.target_data), machine.triple)
     try:
-        module = llvm.parse_assembly(machine.head + ir_text)
+        module = llvm.parse_assembly(head + ir_text)
         for text in within:
             open_text = _FREEZE.sub(r"= getelementptr i8, ptr \1, i64 0", text)
             open_text = open_text.replace("noalias nocapture", "nocapture")
-            inner = llvm.parse_assembly(machine.head + open_text)
+            inner = llvm.parse_assembly(head + open_text)
             names = [f.name for f in inner.functions if not f.is_declaration]
             module.link_in(inner)
             for name in names:
@@ -78,7 +80,7 @@ def optimise_whole(ir_text: str, within: Sequence[str], target: Target) -> bytes
         options = llvm.create_pipeline_tuning_options(2)
         options.loop_vectorization = options.slp_vectorization = False
         options.loop_unrolling = options.loop_interleaving = False
-        builder = llvm.create_pass_builder(machine.handle, options)
+        builder = llvm.create_pass_builder(machine, options)
         builder.getModulePassManager().run(module, builder)
     except RuntimeError as error:
         message = f"LLVM rejects the IR: {error}"
@@ -91,27 +93,7 @@ def assembly(ir_text: str, target: Target) -> str:
     return _emit(ir_text, target, 2, as_object=False).decode()
 
 
-def target_machine(target: Target, level: int = 2) -> Any:
-    """A code generator of LLVM's for `target`, to be used by one thread at a time."""
-    import llvmlite.binding as llvm
-
-    llvm.initialize_native_target()
-    llvm.initialize_native_asmprinter()
-    return llvm.Target.from_default_triple().create_target_machine(
-        cpu=target.cpu, features=target.features, opt=level, reloc="pic", codemodel="small"
-    )
-
-
-class _Machine:
-    """A target machine, and the lines that say so at the head of a module for it."""
-
-    def __init__(self, target: Target, level: int) -> None:
-        self.handle = target_machine(target, level)
-        layout, triple = self.handle.target_data, self.handle.triple
-        self.head = f'target datalayout = "{layout}"\ntarget triple = "{triple}"\n'
-
-
-_idle: dict[tuple[Target, int], list[_Machine]] = {}
+_idle: dict[tuple[Target, int], list[Machine]] = {}
 
 
 def _emit(ir_text: str, target: Target, level: int, as_object: bool) -> bytes:
@@ -120,65 +102,11 @@ def _emit(ir_text: str, target: Target, level: int, as_object: bool) -> bytes:
     try:
         machine = idle.pop()
     except IndexError:
-        machine = _Machine(target, level)
+        machine = Machine(target, level)
     try:
-        # Which library functions exist is decided by the module's triple.
-        return _generate(machine.handle, machine.head + ir_text, as_object)
+        return machine.emitted(ir_text, as_object)
     except RuntimeError as error:
         message = f"LLVM rejects the IR: {error}"
         raise CompilerBug("MC0301", message, stage="llvm", ir=ir_text) from error
     finally:
         idle.append(machine)
-
-
-_BRIEF = (
-    *("ContextCreate", "ContextDispose", "VerifyModule", "DisposeModule", "DisposeString"),
-    *("GetBufferSize", "GetBufferStart", "DisposeMemoryBuffer"),
-)
-_LONG = ("ParseAssembly", "TargetMachineEmitToMemory")
-
-
-@cache
-def _functions() -> dict[str, Any]:
-    """Functions of LLVM's as llvmlite's library has them, without llvmlite's lock.
-
-    Python's lock is let go in long ones only: where other threads are busy, it takes milliseconds
-    to come back.
-    """
-    from llvmlite.binding import ffi
-
-    found: dict[str, Any] = {}
-    for names, library in ((_BRIEF, ctypes.PyDLL), (_LONG, ctypes.CDLL)):
-        handle = library(ffi.lib._name)
-        for name in names:
-            declared = getattr(ffi.lib, f"LLVMPY_{name}")
-            found[name] = function = getattr(handle, f"LLVMPY_{name}")
-            function.argtypes, function.restype = declared.argtypes, declared.restype
-    return found
-
-
-def _generate(machine: Any, text: str, as_object: bool) -> bytes:
-    """The code of a module of LLVM IR; RuntimeError says why there is none."""
-    call = _functions()
-    problem = ctypes.c_char_p()
-    # A context of its own: names of types and constants would pile up in the global one.
-    context = call["ContextCreate"]()
-    module = buffer = None
-    try:
-        module = call["ParseAssembly"](context, text.encode(), ctypes.byref(problem))
-        if not problem and not call["VerifyModule"](module, ctypes.byref(problem)):
-            buffer = call["TargetMachineEmitToMemory"](
-                machine, module, int(as_object), ctypes.byref(problem)
-            )
-        if not buffer:
-            raise RuntimeError((problem.value or b"").decode(errors="replace"))
-        size = call["GetBufferSize"](buffer)
-        return ctypes.string_at(call["GetBufferStart"](buffer), size)
-    finally:
-        if problem:
-            call["DisposeString"](problem)
-        if buffer:
-            call["DisposeMemoryBuffer"](buffer)
-        if module:
-            call["DisposeModule"](module)
-        call["ContextDispose"](context)

@@ -19,8 +19,6 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from minicc.backends.llvm.emitter import symbol_of
-
 FUNCTION = "kernel"  # what a template calls the kernel
 
 # bytes of elements between which a distance is counted
@@ -33,39 +31,36 @@ _OPEN = re.compile(
 _ELEMENT = re.compile(rf"({'|'.join(_BYTES)}), ptr ")
 _REMARK = re.compile(r"^  ;.*\n", re.MULTILINE)
 _LIMIT = 1 << 31
+_HEADER = re.compile(r"^define void @[^(]+\(", re.MULTILINE)
 _HEAD = "@{} = external hidden global i8, !absolute_symbol !0\n"
 _RANGE = f"\n!0 = !{{i64 0, i64 {_LIMIT - 1}}}\n"
 
 
 class Template(NamedTuple):
-    """LLVM IR of a kernel, and what it is compiled for: symbols, with the numbers that are open.
-
-    What has no instances is one function; the texts `within` are those of what it calls inline.
-    """
+    """LLVM IR of kernels, and for each, by its place, the numbers that are open in the text."""
 
     text: str
-    instances: tuple[tuple[str, Mapping[str, int]], ...] = ()
-    within: tuple[str, ...] = ()
+    instances: tuple[tuple[int, Mapping[str, int]], ...]
 
 
 class _Kernel(NamedTuple):
     """A text taken apart: what must be equal, and the numbers between."""
 
-    name: str
+    place: int
     rest: tuple[str, ...]
     numbers: tuple[int, ...]
 
 
-def templates_of(texts: Sequence[tuple[str, str]]) -> list[Template]:
-    """Templates for the names and texts of kernels, as few as there are forms among them."""
+def templates_of(texts: Sequence[str]) -> list[Template]:
+    """Templates for the texts of kernels, as few as there are forms among them."""
     forms: dict[object, list[_Kernel]] = {}
-    for name, text in texts:
-        text = text.replace(f"@{symbol_of(name)}(", f"@{FUNCTION}(", 1)
+    for place, text in enumerate(texts):
+        text = _HEADER.sub(f"define void @{FUNCTION}(", text, count=1)
         pieces = _OPEN.split(_REMARK.sub("", text) if len(texts) > 1 else text)
         numbers = tuple(map(int, pieces[2::3]))
         rest = tuple(p for k, p in enumerate(pieces) if k % 3 != 2)
         alone = max(numbers, default=0) * max(_BYTES.values()) >= _LIMIT
-        forms.setdefault((rest, name if alone else ""), []).append(_Kernel(name, rest, numbers))
+        forms.setdefault((rest, place if alone else -1), []).append(_Kernel(place, rest, numbers))
     return [_template(kernels) for kernels in forms.values()]
 
 
@@ -84,7 +79,7 @@ def _template(kernels: Sequence[_Kernel]) -> Template:
     if symbols:
         text = "".join(map(_HEAD.format, symbols.values())) + text + _RANGE
     instances = [
-        (symbol_of(kernel.name), {symbol: values[k] for values, symbol in symbols.items()})
+        (kernel.place, {symbol: values[k] for values, symbol in symbols.items()})
         for k, kernel in enumerate(kernels)
     ]
     return Template(text, tuple(instances))

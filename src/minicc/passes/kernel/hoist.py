@@ -11,16 +11,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from minicc.ir import kernel
-from minicc.ir.core import Function, Module, Op, Region, Value, walk
+from minicc.ir.core import Function, Op, Region, Value, walk
 
 
-def hoist(module: Module) -> Module:
-    """Hoist in every kernel."""
-    main = module.main
-    return Module(module.level, [f if f is main else hoist_function(f) for f in module.functions])
-
-
-def hoist_function(function: Function) -> Function:
+def hoist(function: Function) -> Function:
     """One kernel with its loops' invariant ops moved out, innermost loops first."""
     forward: dict[Value, Value] = {}
     return function.with_body(_region(function.body, forward))

@@ -12,18 +12,12 @@ from math import prod
 
 from minicc.ir import kernel
 from minicc.ir.build import Builder
-from minicc.ir.core import Function, Module, Op, Region, Value, walk
+from minicc.ir.core import Function, Op, Region, Value, walk
 from minicc.ir.schedule import Unroll
 from minicc.ir.types import BufferType
 
 
-def unroll(module: Module) -> Module:
-    """Unroll in every kernel."""
-    main = module.main
-    return Module(module.level, [f if f is main else unroll_function(f) for f in module.functions])
-
-
-def unroll_function(function: Function) -> Function:
+def unroll(function: Function) -> Function:
     """One kernel with its short innermost loops written out."""
     b = Builder(("#0",))
     forward: dict[Value, Value] = {}

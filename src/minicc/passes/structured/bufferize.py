@@ -10,7 +10,7 @@ The border of a padded buffer is filled in each run, since the arena reuses memo
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Sequence
 from math import prod
 from typing import Any
 
@@ -19,7 +19,7 @@ from minicc.ir import affine, arith, kernel, program
 from minicc.ir.affine import Dim
 from minicc.ir.bind import formal, sizes_of
 from minicc.ir.build import Builder
-from minicc.ir.core import Function, Literal, Module, Op, Region, Value, region_key
+from minicc.ir.core import Function, Literal, Module, Op, Region, Value
 from minicc.ir.graph.shapes import Shape, product
 from minicc.ir.rewrite import inline
 from minicc.ir.scan import largest_rounds
@@ -47,7 +47,7 @@ from minicc.passes.structured.buffers import (
     plan_buffers,
     shift_of,
 )
-from minicc.passes.structured.lower_to_kernel import lower_group
+from minicc.passes.structured.group_kernels import GroupKernels, Show
 from minicc.passes.structured.scatter import scatter_kernel
 
 _A_POINT = 4  # what a multiply-add reads, computes and writes
@@ -67,10 +67,17 @@ def work_of(group: Group) -> Dim:
     return total
 
 
-def bufferize(module: Module) -> Module:
-    """Turn a module of tiled groups into kernels and a `main` that launches them on buffers."""
+def bufferize(module: Module, show: Show | None = None) -> Module:
+    """Turn a module of tiled groups into kernels and a `main` that launches them on buffers.
+
+    `show` is given kernels before the rest is made, those that may differ in numbers alone
+    together. They get their names later.
+    """
     main = module.main
-    return _Emitter(main, plan_buffers(main)).run()
+    emitter = _Emitter(main, plan_buffers(main))
+    if show is not None:
+        emitter.kernels.show(main.body, show)
+    return emitter.run()
 
 
 class _Emitter:
@@ -82,13 +89,10 @@ class _Emitter:
         self.sizes.update(function.attrs.get("sizes", ()))
         self.sizes.difference_update(name for name, _ in function.attrs.get("derived", ()))
         self.free = bool(self.sizes or largest_rounds(function.body))
+        self.kernels = GroupKernels(plan, self.free)
         self.b = self.top = Builder(())
         self.rounds: dict[str, Value] = {}
         self.roots: dict[Value, Value] = {}
-        self.kernels: dict[Hashable, Function] = {}
-        self.of_group: dict[Hashable, tuple[Function, dict[str, str]]] = {}
-        self.of_formal: dict[Hashable, Function] = {}
-        self.names: set[str] = set()
 
     def run(self) -> Module:
         args: list[Value] = []
@@ -107,7 +111,7 @@ class _Emitter:
         if self.plan.donated:
             attrs["donated"] = tuple(self.plan.donated)
         main = Function("main", Region(args, self.b.ops, ()), attrs)
-        return Module("kernel", [*self.kernels.values(), main])
+        return Module("kernel", [*self.kernels.named.values(), main])
 
     def region(self, region: Region) -> None:
         """Emit the ops of a region in order."""
@@ -208,18 +212,17 @@ class _Emitter:
         return self.b.emit(program.View, root, rounds, type=type, offset=offset)
 
     def launch(self, group: Group, reads: Sequence[Value], writes: Sequence[Value]) -> None:
-        """Make the group's kernel, or find the equal one, and launch it."""
-        read, written = ({self.plan.places[v].root for v in vs} for vs in (reads, writes))
-        updates = group in self.plan.in_place.updates and not read.isdisjoint(written)
-        buffers = [self.buffer(v) for v in reads], [self.buffer(v) for v in writes]
-        self.launch_on(group, *buffers, updates)
+        """Launch the group's kernel on the buffers of tensors."""
+        kernel, names = self.kernels.of(group)
+        ins, outs = ([self.buffer(v) for v in vs] for vs in (reads, writes))
+        self.launch_kernel(kernel, names, group, ins, outs)
 
     def by_hand(self, op: Kernel) -> None:
         """Launch a kernel by hand, which sees its tensors where they lie."""
         buffers = [self.buffer(v) for v in (*op.operands, *op.results)]
 
         def made(taken: Kernel, types: Sequence[BufferType]) -> Function:
-            return self.named(_on_buffers(taken, types, self.free), taken.label)
+            return self.kernels.as_named(_on_buffers(taken, types, self.free), taken.label)
 
         work = product(op.grid) * elements_of(op.body)
         self.launch_op(op, buffers, made, outputs=len(op.operands), work=work)
@@ -235,17 +238,25 @@ class _Emitter:
         sizes = tuple(affine.symbol(names[n]) for n in function.attrs.get("sizes", ()))
         self.b.emit_all(program.Launch, buffers, kernel=function.name, sizes=sizes, **attrs)
 
-    def launch_on(
-        self, group: Group, ins: list[Value], outs: list[Value], updates: bool = False
+    def launch_on(self, group: Group, ins: list[Value], outs: list[Value]) -> None:
+        """Launch the kernel of a group that is not the module's on given buffers."""
+        kernel, names = self.kernels.lowered(
+            group, [v.type for v in (*ins, *outs)], len(ins), False
+        )
+        self.launch_kernel(kernel, names, group, ins, outs)
+
+    def launch_kernel(
+        self,
+        kernel: Function,
+        names: dict[str, str],
+        group: Group,
+        ins: list[Value],
+        outs: list[Value],
     ) -> None:
-        """The same on given buffers; `updates` says that outputs may lie where inputs do."""
-        types = [v.type for v in (*ins, *outs)]
-        key = updates, _key(group, types)
-        if key not in self.of_group:
-            self.of_group[key] = self.kernel_of(group, types, len(ins), updates)
-        made, names = self.of_group[key]
-        if not made.body.ops:
+        """Launch what was made of a group."""
+        if not kernel.body.ops:
             return  # there is no point to compute, however large the other extents are
+        made = self.kernels.as_named(kernel, group.label or "kernel")
         sources = tuple(op.loc for op in group.body.ops)
         launch = program.Launch(
             (*ins, *outs),
@@ -257,47 +268,6 @@ class _Emitter:
             loc=group.loc,
         )
         self.b.add(launch)
-
-    def kernel_of(
-        self, group: Group, types: list[BufferType], inputs: int, updates: bool
-    ) -> tuple[Function, dict[str, str]]:
-        """The kernel of a group, and what the sizes that it takes are called in the group."""
-        taken, names = group, dict[str, str]()
-        if self.free:
-            renamed, types, names = formal(group, types)
-            assert isinstance(renamed, Group)
-            taken = renamed
-        key = updates, _key(taken, types)
-        if key not in self.of_formal:
-            ins, outs = tuple(types[:inputs]), tuple(types[inputs:])
-            self.of_formal[key] = self.kernel(taken, ins, outs, updates)
-        return self.of_formal[key], names
-
-    def kernel(
-        self,
-        group: Group,
-        ins: tuple[BufferType, ...],
-        outs: tuple[BufferType, ...],
-        updates: bool,
-    ) -> Function:
-        """The group as a kernel; groups may differ in names alone, and share one then."""
-        lowered = lower_group(group, ins, outs, "kernel", free=self.free)
-        if not lowered.body.ops:
-            return lowered
-        if updates:
-            lowered = Function(lowered.name, lowered.body, {**lowered.attrs, "updates": True})
-        return self.named(_anonymous(lowered), group.label or "kernel")
-
-    def named(self, lowered: Function, label: str) -> Function:
-        """The kernel under a name of its own, or the equal one that there is."""
-        key = *lowered.attrs.values(), region_key(lowered.body)
-        if key not in self.kernels:
-            name, k = label, 1
-            while name in self.names or name == "main":
-                name, k = f"{label}_{k}", k + 1
-            self.names.add(name)
-            self.kernels[key] = Function(name, lowered.body, lowered.attrs)
-        return self.kernels[key]
 
     def movement(self, op: Pad | Concat) -> None:
         """Fill the border of a pad, and copy the operands that were not written in place."""
@@ -329,7 +299,7 @@ class _Emitter:
         buffers = [self.buffer(v) for v in (op.indices, op.updates, op.result)]
 
         def made(taken: Scatter, types: Sequence[BufferType]) -> Function:
-            return self.named(scatter_kernel(taken, types), "scatter")
+            return self.kernels.as_named(scatter_kernel(taken, types), "scatter")
 
         work = product(op.updates.type.shape)
         self.launch_op(op, buffers, made, outputs=2, sources=(op.loc,), work=work)
@@ -382,17 +352,6 @@ def elements_of(region: Region) -> Dim:
         elif isinstance(op, kernel.Range):
             total = total + elements_of(op.body) * affine.TYPICAL
     return total
-
-
-def _key(group: Group, types: Sequence[BufferType]) -> Hashable:
-    """Equal for groups that become the same kernel on buffers of these types."""
-    return group.shared, group.cover, group.schedule, tuple(types), region_key(group.body)
-
-
-def _anonymous(function: Function) -> Function:
-    for v in function.args:
-        v.hint = ""
-    return function
 
 
 def border(op: Pad) -> list[tuple[Shape, Shape]]:

@@ -1,0 +1,109 @@
+"""The kernels of groups: each made once for all groups that are equal, and named after one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Sequence
+
+from minicc.ir.bind import formal
+from minicc.ir.core import Function, Region, region_key, walk, walk_control
+from minicc.ir.structured import Generic, Group
+from minicc.ir.types import BufferType
+from minicc.passes.structured.buffers import BufferPlan
+from minicc.passes.structured.lower_to_kernel import lower_group
+
+Show = Callable[[Sequence[Function]], None]
+Made = tuple[Function, dict[str, str]]  # with what its sizes are called where it is launched
+
+
+class GroupKernels:
+    """Kernels for groups whose tensors lie as a plan says, in `named` as they get their names.
+
+    `free` says that extents may be symbols.
+    """
+
+    def __init__(self, plan: BufferPlan, free: bool) -> None:
+        self.named: dict[Hashable, Function] = {}
+        self._plan, self._free = plan, free
+        self._of_group: dict[Hashable, Made] = {}
+        self._of_formal: dict[Hashable, Function] = {}
+        self._of_op: dict[Group, Made] = {}
+        self._of_body: dict[Region, Function] = {}
+        self._names: set[str] = set()
+
+    def show(self, body: Region, show: Show) -> None:
+        """Make the kernels of groups, those of one form one after the other, and show them."""
+        forms: dict[Hashable, list[Group]] = {}
+        for op in walk_control(body):
+            if isinstance(op, Group):
+                forms.setdefault(_form(op), []).append(op)
+        for groups in forms.values():
+            kernels = dict.fromkeys(self.of(group)[0] for group in groups)
+            show([kernel for kernel in kernels if kernel.body.ops])
+
+    def of(self, group: Group) -> Made:
+        """The kernel of a group of the module, as `lowered` gives it."""
+        if group not in self._of_op:
+            read, written = (
+                {self._plan.places[v].root for v in vs} for vs in (group.operands, group.results)
+            )
+            updates = group in self._plan.in_place.updates and not read.isdisjoint(written)
+            types = [
+                BufferType(v.type.dtype, v.type.shape, self._plan.places[v].strides)
+                for v in (*group.operands, *group.results)
+            ]
+            self._of_op[group] = self.lowered(group, types, len(group.operands), updates)
+        return self._of_op[group]
+
+    def lowered(self, group: Group, types: list[BufferType], inputs: int, updates: bool) -> Made:
+        """The kernel of a group, without a name, and what the sizes that it takes are called there.
+
+        Of equal groups it is the same one. `updates` says that outputs may lie where inputs do.
+        """
+        key = updates, _key(group, types)
+        if key not in self._of_group:
+            taken, names = group, dict[str, str]()
+            if self._free:
+                renamed, types, names = formal(group, types)
+                assert isinstance(renamed, Group)
+                taken = renamed
+            same = updates, _key(taken, types)
+            if same not in self._of_formal:
+                ins, outs = tuple(types[:inputs]), tuple(types[inputs:])
+                made = _anonymous(lower_group(taken, ins, outs, "kernel", free=self._free))
+                if updates:
+                    made = Function(made.name, made.body, {**made.attrs, "updates": True})
+                self._of_formal[same] = made
+            self._of_group[key] = self._of_formal[same], names
+        return self._of_group[key]
+
+    def as_named(self, lowered: Function, label: str) -> Function:
+        """The kernel under a name of its own, or the equal one that there is."""
+        found = self._of_body.get(lowered.body)
+        if found is not None:
+            return found
+        key = *lowered.attrs.values(), region_key(lowered.body)
+        if key not in self.named:
+            name, k = label, 1
+            while name in self._names or name == "main":
+                name, k = f"{label}_{k}", k + 1
+            self._names.add(name)
+            self.named[key] = Function(name, lowered.body, lowered.attrs)
+        self._of_body[lowered.body] = self.named[key]
+        return self.named[key]
+
+
+def _form(group: Group) -> Hashable:
+    """Equal for groups whose kernels may differ in numbers alone."""
+    dims = ((i.name for i in op.space.iters) for op in group.body.ops if isinstance(op, Generic))
+    return group.shared, tuple(type(op) for op in walk(group.body)), tuple(map(tuple, dims))
+
+
+def _key(group: Group, types: Sequence[BufferType]) -> Hashable:
+    """Equal for groups that become the same kernel on buffers of these types."""
+    return group.shared, group.cover, group.schedule, tuple(types), region_key(group.body)
+
+
+def _anonymous(function: Function) -> Function:
+    for v in function.args:
+        v.hint = ""
+    return function
