@@ -325,12 +325,12 @@ def attribute_key(value: Any) -> Any:
     1, 1.0 and True differ, 0.0 and -0.0 differ, and so do NaNs with other bits.
     """
     kind = type(value)
-    if kind is int:  # as most are
-        return kind, value
+    if kind is int or kind is str:  # as most are
+        return (kind, value) if kind is int else value
     if not isinstance(value, (tuple, float, int)):
         return value
     if isinstance(value, tuple):
-        return tuple([attribute_key(v) for v in value])
+        return tuple([v if type(v) is str else attribute_key(v) for v in value])
     if isinstance(value, float):
         return float, struct.pack("<d", value)
     return kind, value

@@ -61,12 +61,11 @@ class GroupKernels:
         """
         key = updates, _key(group, types)
         if key not in self._of_group:
-            taken, names = group, dict[str, str]()
+            taken, names, same = group, dict[str, str](), key
             if self._free:
                 renamed, types, names = formal(group, types)
                 assert isinstance(renamed, Group)
-                taken = renamed
-            same = updates, _key(taken, types)
+                taken, same = renamed, (updates, _key(renamed, types))
             if same not in self._of_formal:
                 ins, outs = tuple(types[:inputs]), tuple(types[inputs:])
                 made = _anonymous(lower_group(taken, ins, outs, "kernel", free=self._free))
