@@ -5,7 +5,6 @@ A mini end-to-end tensor compiler, from ONNX models and NumPy functions to SIMD 
 
 from __future__ import annotations
 
-import importlib
 from typing import TYPE_CHECKING, Any
 
 from minicc.errors import CompilerBug, MiniccError, PerformanceWarning, UnsupportedError, UserError
@@ -41,7 +40,9 @@ def __getattr__(name: str) -> Any:
     module = _LATER.get(name)
     if module is None:
         raise AttributeError(f"module 'minicc' has no attribute {name!r}")
-    value = getattr(importlib.import_module(module), name)
+    from minicc.later import imported
+
+    value = getattr(imported(module), name)
     globals()[name] = value
     return value
 

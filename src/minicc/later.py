@@ -11,7 +11,16 @@ A program that is opened from a file needs nothing of the compiler; what may nee
 from __future__ import annotations
 
 import importlib
+from types import ModuleType
 from typing import Any
+
+from minicc.limits import without_collection
+
+
+@without_collection()
+def imported(name: str) -> ModuleType:
+    """A module of ours: what hundreds of modules define is no garbage."""
+    return importlib.import_module(name)
 
 
 class Later:
@@ -21,6 +30,6 @@ class Later:
         self._name = name
 
     def __getattr__(self, attribute: str) -> Any:
-        value = getattr(importlib.import_module(self._name), attribute)
+        value = getattr(imported(self._name), attribute)
         setattr(self, attribute, value)
         return value
