@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from minicc.errors import CompilerBug, MiniccError, PerformanceWarning, UnsupportedError, UserError
+from minicc.later import imported
 from minicc.version import VERSION as __version__
 
 if TYPE_CHECKING:
@@ -40,8 +41,6 @@ def __getattr__(name: str) -> Any:
     module = _LATER.get(name)
     if module is None:
         raise AttributeError(f"module 'minicc' has no attribute {name!r}")
-    from minicc.later import imported
-
     value = getattr(imported(module), name)
     globals()[name] = value
     return value
