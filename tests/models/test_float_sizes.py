@@ -18,6 +18,7 @@ from minicc.ir.parser import parse_module
 from minicc.ir.printer import print_module
 from minicc.ir.reals import STEPS, UNARY, Real, whole_part
 from minicc.session import InferenceSession
+from minicc.target import TARGETS
 
 FLOATS = {np.float32: TensorProto.FLOAT, np.float64: TensorProto.DOUBLE}
 H = symbol("h")
@@ -51,6 +52,27 @@ def steps(draw: st.DrawFn) -> tuple[str, float | None]:
     op = draw(st.sampled_from(["Mul", "Mul", "Div", "Add", "Sub", "Max", "Min", "Sqrt", "Abs"]))
     number = draw(st.sampled_from([1.3, 0.7, 2.0, 3.0, 1 / 3, 0.1, 600.0, 32.0, -1.5]))
     return op, None if op in ("Sqrt", "Abs") else number
+
+
+@pytest.mark.parametrize("target", [n for n, target in TARGETS.items() if target.runs_here()])
+@pytest.mark.parametrize("element", FLOATS)
+@pytest.mark.parametrize("rounding", ["Floor", "Ceil", "Round"])
+def test_each_target_has_what_sizes_are_computed_with(
+    target: str, element: Any, rounding: str
+) -> None:
+    shape = helper.make_node("Shape", ["x"], ["s"])
+    nodes = [shape, helper.make_node("Cast", ["s"], ["f0"], to=FLOATS[element])]
+    chain = ["Mul", "Max", "Min", "Sqrt", "Neg", "Abs", rounding]
+    for k, op in enumerate(chain):
+        names = [f"f{k}"] + ["c"] * (op in ("Mul", "Max", "Min"))
+        nodes.append(helper.make_node(op, names, [f"f{k + 1}"]))
+    nodes.append(helper.make_node("Cast", [f"f{len(chain)}"], ["i"], to=TensorProto.INT64))
+    session = InferenceSession(model_of(nodes, {"c": element(40.3)}, 1), target=target)
+    for h in (1, 3, 50):
+        y, i = session.run(None, {"x": np.ones(h, np.float32)})
+        exact = np.sqrt(element(40.3))
+        rounded = {"Floor": np.floor, "Ceil": np.ceil, "Round": np.rint}[rounding](exact)
+        assert y.shape == (i[0],) == (int(rounded),)
 
 
 @settings(max_examples=40, deadline=None)

@@ -21,7 +21,7 @@ _INTRINSICS = {
     "floor": "llvm.floor",
     "max": "llvm.maximum",
     "min": "llvm.minimum",
-    "round": "llvm.roundeven",
+    "round": "llvm.rint",
     "sqrt": "llvm.sqrt",
 }
 
