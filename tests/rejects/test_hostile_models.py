@@ -585,6 +585,14 @@ def test_counts_of_grams_that_are_not_in_the_pool() -> None:
     assert "do not rise from 0 to 3" in refusal(model_of(it))
 
 
+@pytest.mark.parametrize("skipped", [-1, -(1 << 40)])
+def test_grams_whose_elements_stand_before_one_another(skipped: int) -> None:
+    attributes: dict[str, Any] = {"ngram_counts": [0], "ngram_indexes": [0, 1, 2], "mode": "TF"}
+    attributes |= {"max_gram_length": 1 << 62, "min_gram_length": 1, "pool_int64s": [1, 2, 3]}
+    it = helper.make_node("TfIdfVectorizer", ["x"], ["y"], max_skip_count=skipped, **attributes)
+    assert f"its max_skip_count is {skipped}, which is less than 0" in refusal(model_of(it))
+
+
 def test_paddings_that_are_no_integers() -> None:
     pads = numpy_helper.from_array(np.array([float("nan"), 1.5]), "pads")
     it = helper.make_node("Pad", ["x", "pads"], ["y"], "it")

@@ -192,11 +192,16 @@ def columns_of_grams(node: Node) -> dict[tuple[Any, ...], int]:
 def steps_of_grams(node: Node, length: int = sys.maxsize) -> Iterator[tuple[int, int]]:
     """The sizes of n-grams that are looked for, each with each distance between its elements.
 
-    Only those that fit into a row of a length.
+    Only those that fit into a row of a length, and of which the pool may have some. ValueError
+    where elements would stand before the one before them.
     """
     least, most = node.integer("min_gram_length", 1), node.integer("max_gram_length", 1)
-    farthest = node.integer("max_skip_count", 0) + 1
-    for size in range(max(1, least), min(most, length) + 1):
+    skipped = node.integer("max_skip_count", 0)
+    if skipped < 0:
+        raise ValueError(f"its max_skip_count is {skipped}, which is less than 0")
+    farthest = skipped + 1
+    longest = min(most, length, len(node.integers("ngram_counts") or ()))
+    for size in range(max(1, least), longest + 1):
         steps = min(farthest, (length - 1) // (size - 1)) if size > 1 else 1
         for step in range(1, steps + 1):
             yield size, step
