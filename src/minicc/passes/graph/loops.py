@@ -4,18 +4,16 @@
     -->   %t = transpose %w; graph.scan %h, %t { ^(%h, %t): %n = contract %h, %t; yield %n }
 
 Constants go into the body, where rules and folding see them; what depends on nothing that changes
-in a round goes out, to be computed once; so do states that stay what they are. Products of slices
-with what stays the same are made for all rounds ahead. Results that nobody
-reads vanish, with what only they need. Loops of few rounds, or of few operations in all rounds,
-are written out: their rounds are then fused as any other ops. Branches are made small on the way
-(see `branches`).
+in a round goes out, to be computed once; so do states that stay what they are. Products are made
+for all rounds ahead where that can be (see `products_ahead`). Results that nobody reads vanish,
+with what only they need. Loops of few rounds, or of few operations in all rounds, are written out:
+their rounds are then fused as any other ops. Branches are made small on the way (see `branches`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import partial
-from string import ascii_lowercase
 from typing import TypeVar
 
 import numpy as np
@@ -30,6 +28,7 @@ from minicc.ir.scan import lift
 from minicc.ir.types import static_shape
 from minicc.passes.graph.batch import batch
 from minicc.passes.graph.branches import simplify_branch
+from minicc.passes.graph.products_ahead import row_products_ahead, scanned_products_ahead
 from minicc.passes.graph.whiles import as_scan, keeps_types
 
 # what fails where an index is out of range
@@ -87,13 +86,15 @@ def _simplify(function: Function, strict: bool, around: Ranges) -> Function:
             if isinstance(made, graph.Constant):
                 constants[made.result] = made
         scan = scan.rebuilt([outside.get(v, v) for v in scan.operands])
-        scan = with_constants(_products_ahead(b, scan), constants)
+        scan = with_constants(scanned_products_ahead(b, scan), constants)
         whole = batch(scan, strict, around)
         if whole is not None:
             b.ops.extend(whole[0])
             results = tuple(whole[1])
+        elif is_short(scan):
+            results = _written_out(b, scan)
         else:
-            results = _written_out(b, scan) if is_short(scan) else b.add(scan).results
+            results = b.add(row_products_ahead(b, scan, around) or scan).results
         became = [results[f] if isinstance(f, int) else f for f in found]
         return [new or old for new, old in zip(became, op.results, strict=True)][added:]
 
@@ -194,46 +195,6 @@ def with_constants(scan: Capturing, known: Mapping[Value, graph.Constant]) -> Ca
     body = Region(args, [*inside, *made[0]], made[1])
     operands = (*scan.operands[: scan.first], *[outer for _, outer in captured])
     return scan.rebuilt(operands, (body,))
-
-
-def _products_ahead(b: Builder, scan: graph.Scan) -> graph.Scan:
-    """The loop that scans products of its slices with what it captures, made for all rounds ahead.
-
-    `b` gets these: one product of a matrix in place of a vector's in each round.
-    """
-    args, n = scan.body.args, scan.states
-    shared = dict(zip(args[scan.first :], scan.operands[scan.first :], strict=True))
-    scanned = zip(scan.operands[n : scan.first], scan.backwards, strict=True)
-    slices = dict(zip(args[n : scan.first], scanned, strict=True))
-    kept: list[Op] = []
-    for op in scan.body.ops:
-        ways = {slices[v][1] for v in op.operands if v in slices}
-        known = all(v in slices or v in shared for v in op.operands)
-        if isinstance(op, graph.Contract) and known and len(ways) == 1:
-            b.loc = op.loc
-            whole = [slices[v][0] if v in slices else shared[v] for v in op.operands]
-            equation = _over_rounds(op.equation, [v in slices for v in op.operands])
-            slices[op.result] = b.emit(graph.Contract, *whole, equation=equation), ways.pop()
-        else:
-            kept.append(op)
-    if len(kept) == len(scan.body.ops):
-        return scan
-    used = {v for op in kept for v in op.operands}.union(scan.body.yields)
-    left = {v: found for v, found in slices.items() if v in used}
-    held = {v: outer for v, outer in shared.items() if v in used}
-    return scan.rebuilt(
-        (*scan.operands[:n], *[whole for whole, _ in left.values()], *held.values()),
-        (Region((*args[:n], *left, *held), kept, scan.body.yields),),
-        backwards=tuple(back for _, back in left.values()),
-    )
-
-
-def _over_rounds(equation: str, sliced: Sequence[bool]) -> str:
-    """An equation for all rounds at once: their axis is the first of what is sliced."""
-    *terms, out = graph.parse_equation(equation)
-    t = next(letter for letter in ascii_lowercase if letter not in equation)
-    a, c = (t + term if is_slice else term for term, is_slice in zip(terms, sliced, strict=True))
-    return f"{a},{c}->{t}{out}"
 
 
 def is_short(scan: graph.Scan) -> bool:
