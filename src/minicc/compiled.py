@@ -21,7 +21,7 @@ from minicc.ir.extents import sizes_at
 from minicc.ir.printer import print_module
 from minicc.ir.program import ends, launches
 from minicc.ir.types import OPAQUE, TensorType
-from minicc.limits import watched, watching, without_collection
+from minicc.limits import watched, without_collection
 from minicc.memory import require_within
 from minicc.options import Options
 from minicc.partition import Control, HostOps, Part, PartitionPlan, host_ops, plan_parts
@@ -56,15 +56,11 @@ def store_of(options: Options, target: Target) -> Store:
 class _OnDisk:
     def __init__(self, options: Options, target: Target) -> None:
         self._folder = cache_at(options.cache_dir, options.cache_bytes)
-        self._watch = watching()
         self._machine = (target.name, target.cpu, target.features)
 
     def get(self, kind: str, text: str) -> bytes | None:
-        """The code of a text; without it, time goes on making it, which the limits may forbid."""
-        found = self._folder.get(self._key(kind, text))
-        if found is None:
-            self._watch.look()
-        return found
+        """The code of a text."""
+        return self._folder.get(self._key(kind, text))
 
     def put(self, kind: str, text: str, code: bytes) -> None:
         """Keep code, as far as the disk lets us."""

@@ -70,6 +70,7 @@ class Stage(NamedTuple):
 
     `home` is the module that holds the pass. A stage that is `needed` can't be left out: what is
     after it relies on what it does. `after` is a stage without which it would find nothing to do.
+    `kernel` does to one kernel what the stage does to each.
     """
 
     name: str
@@ -103,6 +104,7 @@ class KernelPasses:
         return Module(module.level, functions)
 
     def _shown(self, kernels: Sequence[Function]) -> None:
+        look()
         for stage in self.stages:
             began = time.perf_counter()
             with _named(stage):

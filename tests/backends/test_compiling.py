@@ -19,12 +19,13 @@ from minicc.backends.llvm.compile import Compiling, Objects
 from minicc.backends.llvm.emit import emit_kernel
 from minicc.compiled import build
 from minicc.compiler import STAGES, Stage, lower
-from minicc.errors import CompilerBug
+from minicc.errors import CompilerBug, UserError
 from minicc.ir import graph
 from minicc.ir.build import Builder
 from minicc.ir.core import Function, Module, Value
 from minicc.ir.printer import print_module
 from minicc.ir.types import F32, TensorType
+from minicc.limits import Limits, watched
 from minicc.options import Options
 from minicc.runtime.threads import runtime_code
 from minicc.target import TARGETS
@@ -125,6 +126,16 @@ def test_what_llvm_rejects_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(CompilerBug, match="LLVM rejects the IR"):
         build(layers(), Options(cache_dir=None), {})
     assert not [t for t in threading.enumerate() if t.name.startswith("minicc-llvm")]
+
+
+def test_what_waits_for_llvm_is_given_up_when_time_is_over() -> None:
+    def never() -> bytes:
+        raise AssertionError("there is no time left")
+
+    with watched(Limits(seconds=0)), Objects(_TARGET, MemoryStore()) as objects:
+        code = objects.code("text", never)
+        with pytest.raises(UserError, match="MC0177"):
+            code.result()
 
 
 def test_turns_are_short_as_long_as_something_is_compiled() -> None:

@@ -23,6 +23,7 @@ from minicc.backends.llvm.optimize import assembly, optimise, optimise_whole
 from minicc.backends.llvm.program import emit_main, inlined_kernels, layout_of
 from minicc.backends.llvm.templates import FUNCTION, templates_of
 from minicc.ir.core import Function, Module, Op, Region, walk
+from minicc.limits import watching
 from minicc.options import Flushed
 from minicc.target import Target
 
@@ -80,7 +81,7 @@ class Objects:
     """
 
     def __init__(self, target: Target, store: Store) -> None:
-        self._target, self._store = target, store
+        self._target, self._store, self._watch = target, store, watching()
         self._pool = ThreadPoolExecutor(len(os.sched_getaffinity(0)), "minicc-llvm")
         self._codes: dict[str, Future[bytes]] = {}
         self._unkept: list[str] = []
@@ -108,12 +109,16 @@ class Objects:
         if text not in self._codes:
             found = self._store.get(_kind(self._target), text)
             if found is None:
-                self._codes[text] = self._pool.submit(make)
+                self._codes[text] = self._pool.submit(self._made, make)
                 self._unkept.append(text)
             else:
                 self._codes[text] = Future()
                 self._codes[text].set_result(found)
         return self._codes[text]
+
+    def _made(self, make: Callable[[], bytes]) -> bytes:
+        self._watch.look()
+        return make()
 
     def keep(self) -> None:
         """Put what was made in the store, after all that has begun."""
@@ -161,11 +166,8 @@ class Compiling(Objects):
         It computes nothing but in small kernels within it: without those it is no faster for being
         optimised, and takes ten times as long in the making.
         """
-        text, target, inlined = (
-            emit_main(module, self._flushed),
-            self._target,
-            inlined_kernels(module),
-        )
+        text, target = emit_main(module, self._flushed), self._target
+        inlined = inlined_kernels(module)
         within = [emit_kernel(f, target) for f in _kernels(module) if f.name in inlined]
         if within:
             make = partial(optimise_whole, text, within, target)
