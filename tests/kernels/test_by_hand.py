@@ -358,3 +358,39 @@ def test_an_accumulator_has_a_type_of_its_own(left: Any, right: Any, sums: Any) 
     for got in (product(a, b), product.check(a, b)):
         assert got.dtype == sums
         np.testing.assert_array_equal(got, want)
+
+
+@minicc.kernel(
+    grid=lambda x: x.shape[0],
+    out=lambda x: [tl.Spec((x.shape[0], 4), F32), tl.Spec((x.shape[0], 2), np.bool_)],
+)
+def words(x: Any, y: Any, z: Any) -> None:
+    """Reductions and functions by NumPy's names, as methods and as functions."""
+    i = tl.program_id(0)
+    tile = x[i, :, :]
+    y[i, 0] = tile.mean()
+    y[i, 1] = np.mean(tile.T, axis=0).max() + np.transpose(tile)[0, 0]
+    y[i, 2] = np.prod(np.clip(np.round(tile), 1, 2))
+    y[i, 3] = np.clip(tile, None, 0.5).prod(axis=1).sum() + np.clip(tile, -0.5, None).min()
+    z[i, 0] = np.any(tile > 1.5)
+    z[i, 1] = (tile > -1.5).all()
+
+
+def test_numpys_words_for_tiles() -> None:
+    x = np.random.default_rng(3).standard_normal((6, 4, 8)).astype(F32)
+    means = x.mean(axis=2).max(axis=1) + x[:, 0, 0]
+    ones = np.clip(np.round(x), 1, 2).prod(axis=(1, 2))
+    clipped = np.clip(x, None, 0.5).prod(axis=2).sum(axis=1) + np.clip(x, -0.5, None).min((1, 2))
+    wanted = np.stack([x.mean(axis=(1, 2)), means, ones, clipped], axis=1)
+    said = np.stack([(x > 1.5).any(axis=(1, 2)), (x > -1.5).all(axis=(1, 2))], axis=1)
+    for run_by in (words, words.check):
+        y, z = run_by(x)
+        np.testing.assert_allclose(y, wanted, 1e-5, 1e-6)
+        assert np.array_equal(z, said)
+    with pytest.raises(minicc.UserError, match=r"np.round to 2 digits"):
+        minicc.kernel(grid=6, out=lambda x: x)(_to_two_digits)(x)
+
+
+def _to_two_digits(x: Any, y: Any) -> None:
+    i = tl.program_id(0)
+    y[i, :, :] = np.round(x[i, :, :], 2)

@@ -17,6 +17,7 @@ from minicc.frontends.trace.tiles.memory import Buffer, Part, loaded, reread, sc
 from minicc.frontends.trace.tiles.numbers import Index, dim_of, number
 from minicc.frontends.trace.tiles.recording import current, line, wrong
 from minicc.frontends.trace.tiles.tile import (
+    FUNCTIONS,
     Tile,
     constant,
     element_of,
@@ -116,6 +117,9 @@ def trans(x: Tile) -> Any:
     turned: dict[str, Dim] = {"t0": affine.symbol("t1"), "t1": affine.symbol("t0")}
     at = tuple(affine.substitute(e, turned) for e in op.at)
     return reread(op, op.indices, at, x.shape[::-1])
+
+
+FUNCTIONS["transpose"] = trans
 
 
 def dot(a: Tile, b: Tile, acc: Tile | None = None) -> Any:

@@ -135,6 +135,29 @@ class Tile:
         """The least along axes, of all elements by default."""
         return reduced(self, "min", axis, keepdims)
 
+    def prod(self, axis: Any = None, keepdims: bool = False) -> Tile:
+        """The product along axes, of all elements by default."""
+        return reduced(self, "mul", axis, keepdims)
+
+    def any(self, axis: Any = None, keepdims: bool = False) -> Tile:
+        """Whether some element along axes is not 0, of all elements by default."""
+        return reduced(self.astype(np.bool_), "or", axis, keepdims)
+
+    def all(self, axis: Any = None, keepdims: bool = False) -> Tile:
+        """Whether no element along axes is 0, of all elements by default."""
+        return reduced(self.astype(np.bool_), "and", axis, keepdims)
+
+    def mean(self, axis: Any = None, keepdims: bool = False) -> Tile:
+        """The mean along axes, of all elements by default; of integers in f32."""
+        total = self.sum(axis, keepdims)
+        return apply("true_divide", total, prod(self.shape) // prod(total.shape))
+
+    @property
+    def T(self) -> Tile:
+        """The tile with its two axes exchanged, as by `tl.trans`."""
+        turned: Tile = FUNCTIONS["transpose"](self)
+        return turned
+
     def __repr__(self) -> str:
         return f"<tile {TensorType(self.element, self.shape)}>"
 
@@ -300,6 +323,19 @@ def where(condition: Any, a: Any, b: Any) -> Tile:
     return emitted(arith.Select, *level(tiles))
 
 
+def clip(x: Tile, low: Any, high: Any) -> Tile:
+    """The elements, none below the first bound or above the second, each of which may be None."""
+    made = x if low is None else apply("maximum", x, low)
+    return made if high is None else apply("minimum", made, high)
+
+
+def rounded(x: Tile, decimals: int = 0) -> Tile:
+    """The whole number next to each element, of two the even one."""
+    if decimals:
+        wrong("MC0195", f"np.round to {decimals} digits", "np.rint(x * 100) / 100 has two")
+    return apply("rint", x) if x.element.is_float else x
+
+
 def concatenate(tiles: Sequence[Tile], axis: int = 0) -> Tile:
     """Tiles one after the other along an axis."""
     return emitted(kernel.Concat, [t.value for t in tiles], axis=axis % tiles[0].ndim)
@@ -311,6 +347,13 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "amax": Tile.max,
     "min": Tile.min,
     "amin": Tile.min,
+    "prod": Tile.prod,
+    "any": Tile.any,
+    "all": Tile.all,
+    "mean": Tile.mean,
+    "clip": clip,
+    "round": rounded,
+    "around": rounded,
     "where": where,
     "reshape": Tile.reshape,
     "broadcast_to": broadcast,
