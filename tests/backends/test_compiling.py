@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import threading
 from collections.abc import Sequence
@@ -146,3 +147,15 @@ def test_turns_are_short_as_long_as_something_is_compiled() -> None:
             raise KeyboardInterrupt
         assert sys.getswitchinterval() == short < usual
     assert sys.getswitchinterval() == usual
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="it forks")
+def test_turns_are_as_usual_in_the_child_of_a_fork() -> None:
+    usual = sys.getswitchinterval()
+    with Objects(_TARGET, MemoryStore()):
+        child = os.fork()
+        if not child:
+            with Objects(_TARGET, MemoryStore()):
+                short = sys.getswitchinterval() < usual
+            os._exit(0 if short and sys.getswitchinterval() == usual else 1)
+        assert os.waitpid(child, 0)[1] == 0

@@ -12,7 +12,6 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
-from threading import Lock
 from typing import Self
 
 from minicc.backends.base import Native, RuntimeCode, Store
@@ -24,6 +23,7 @@ from minicc.backends.llvm.program import emit_main, inlined_kernels, layout_of
 from minicc.backends.llvm.templates import FUNCTION, templates_of
 from minicc.ir.core import Function, Module, Op, Region, walk
 from minicc.limits import watching
+from minicc.locks import lock
 from minicc.options import Flushed
 from minicc.target import Target
 
@@ -48,7 +48,7 @@ class _Turns:
     _SECONDS = 0.0005
 
     def __init__(self) -> None:
-        self._lock = Lock()
+        self._lock = lock()
         self._wanted = 0
         self._usual = 0.0
 
@@ -67,8 +67,15 @@ class _Turns:
             if not self._wanted:
                 sys.setswitchinterval(self._usual)
 
+    def forget(self) -> None:
+        """Make turns as long as they were, since nobody who wants short ones is there."""
+        if self._wanted:
+            self._wanted = 0
+            sys.setswitchinterval(self._usual)
+
 
 _turns = _Turns()
+os.register_at_fork(after_in_child=_turns.forget)
 
 
 class Objects:
