@@ -9,6 +9,8 @@ threads are busy, it takes milliseconds to come back.
 from __future__ import annotations
 
 import ctypes
+import re
+from collections.abc import Sequence
 from ctypes import POINTER, c_bool, c_char_p, c_int, c_size_t, c_void_p
 from functools import cache
 from importlib.util import find_spec
@@ -38,12 +40,29 @@ _BRIEF: dict[str, tuple[Any, ...]] = {
     "GetBufferSize": (c_size_t, c_void_p),
     "GetBufferStart": (c_void_p, c_void_p),
     "DisposeMemoryBuffer": (None, c_void_p),
+    "GetNamedFunction": (c_void_p, c_void_p, c_char_p),
+    "SetLinkage": (None, c_void_p, c_int),
+    "CreatePipelineTuningOptions": (c_void_p,),
+    "PTOSetLoopVectorization": (None, c_void_p, c_bool),
+    "PTOSetSLPVectorization": (None, c_void_p, c_bool),
+    "PTOSetLoopUnrolling": (None, c_void_p, c_bool),
+    "PTOSetLoopInterleaving": (None, c_void_p, c_bool),
+    "DisposePipelineTuningOptions": (None, c_void_p),
+    "CreatePassBuilder": (c_void_p, c_void_p, c_void_p),
+    "DisposePassBuilder": (None, c_void_p),
+    "buildPerModuleDefaultPipeline": (c_void_p, c_void_p, c_int),
+    "DisposeNewModulePassManger": (None, c_void_p),
 }
 _LONG: dict[str, tuple[Any, ...]] = {
     "ParseAssembly": (c_void_p, c_void_p, c_char_p, _TEXT),
+    "LinkModules": (c_int, c_void_p, c_void_p, _TEXT),
+    "RunNewModulePassManager": (None, c_void_p, c_void_p, c_void_p),
     "TargetMachineEmitToMemory": (c_void_p, c_void_p, c_void_p, c_int, _TEXT),
 }
 """Functions with the types of what they give and take."""
+_SECOND = 2  # level of LLVM's passes
+_INTERNAL = 8  # linkage of what no other module sees
+_DEFINED = re.compile(r"^define [^@]*@([\w.]+)\(", re.MULTILINE)
 
 
 @cache
@@ -73,14 +92,6 @@ def _path() -> str:
     raise ImportError("llvmlite's shared library is not where its package is", name="llvmlite")
 
 
-def head_of(layout: str, triple: str) -> str:
-    """The lines that say for which machine a module is.
-
-    Which library functions exist is decided by the triple.
-    """
-    return f'target datalayout = "{layout}"\ntarget triple = "{triple}"\n'
-
-
 class Machine:
     """A code generator of LLVM's for a target, to be used by one thread at a time.
 
@@ -99,35 +110,78 @@ class Machine:
             why = _taken(problem) or f"no code generator for {triple.decode()}"
             raise RuntimeError(why)
         data = call["CreateTargetMachineData"](self._machine)
-        layout = _told(call["CopyStringRepOfTargetData"], data)
+        layout = _told(call["CopyStringRepOfTargetData"], data).decode()
         call["DisposeTargetData"](data)
-        self.head = head_of(layout.decode(), triple.decode())
+        # which library functions exist is decided by the triple
+        self.head = f'target datalayout = "{layout}"\ntarget triple = "{triple.decode()}"\n'
 
-    def emitted(self, ir_text: str, as_object: bool) -> bytes:
-        """The code of a module of LLVM IR, as an object or as text; RuntimeError says why not."""
+    def emitted(self, ir_text: str, as_object: bool, within: Sequence[str] = ()) -> bytes:
+        """The code of a module of LLVM IR, as an object or as text.
+
+        The functions of the modules `within` become part of those that call them, and all goes
+        through the passes of the second level, without vectorisers and unrolling. RuntimeError says
+        what LLVM rejects.
+        """
         call = _functions()
         problem = c_char_p()
         # A context of its own: names of types and constants would pile up in the global one.
         context = call["ContextCreate"]()
         module = buffer = None
         try:
-            text = (self.head + ir_text).encode()
-            module = call["ParseAssembly"](context, text, ctypes.byref(problem))
-            if not problem and not call["VerifyModule"](module, ctypes.byref(problem)):
-                buffer = call["TargetMachineEmitToMemory"](
-                    self._machine, module, int(as_object), ctypes.byref(problem)
-                )
+            module = self._parsed(context, ir_text)
+            for text in within:
+                _link(module, self._parsed(context, text), _DEFINED.findall(text))
+            if within:
+                self._optimise(module)
+            buffer = call["TargetMachineEmitToMemory"](
+                self._machine, module, int(as_object), ctypes.byref(problem)
+            )
             if not buffer:
                 raise RuntimeError(_taken(problem))
             size = call["GetBufferSize"](buffer)
             return ctypes.string_at(call["GetBufferStart"](buffer), size)
         finally:
-            _taken(problem)
             if buffer:
                 call["DisposeMemoryBuffer"](buffer)
             if module:
                 call["DisposeModule"](module)
             call["ContextDispose"](context)
+
+    def _parsed(self, context: int, ir_text: str) -> int:
+        """A module of a context, which was verified."""
+        call = _functions()
+        problem = c_char_p()
+        text = (self.head + ir_text).encode()
+        module: int | None = call["ParseAssembly"](context, text, ctypes.byref(problem))
+        if module and not call["VerifyModule"](module, ctypes.byref(problem)):
+            _taken(problem)
+            return module
+        if module:
+            call["DisposeModule"](module)
+        raise RuntimeError(_taken(problem))
+
+    def _optimise(self, module: int) -> None:
+        """Run LLVM's passes but for those that make vectors and write loops out."""
+        call = _functions()
+        tuning = call["CreatePipelineTuningOptions"]()
+        for what in ("LoopVectorization", "SLPVectorization", "LoopUnrolling", "LoopInterleaving"):
+            call[f"PTOSet{what}"](tuning, False)
+        builder = call["CreatePassBuilder"](self._machine, tuning)
+        passes = call["buildPerModuleDefaultPipeline"](builder, _SECOND)
+        call["RunNewModulePassManager"](passes, module, builder)
+        call["DisposeNewModulePassManger"](passes)
+        call["DisposePassBuilder"](builder)
+        call["DisposePipelineTuningOptions"](tuning)
+
+
+def _link(module: int, other: int, names: Sequence[str]) -> None:
+    """Move a module into another one, which alone calls its functions then."""
+    call = _functions()
+    problem = c_char_p()
+    if call["LinkModules"](module, other, ctypes.byref(problem)):
+        raise RuntimeError(_taken(problem))
+    for name in names:
+        call["SetLinkage"](call["GetNamedFunction"](module, name.encode()), _INTERNAL)
 
 
 def _told(function: Any, *arguments: Any) -> bytes:

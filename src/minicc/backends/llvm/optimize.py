@@ -33,7 +33,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from minicc.backends.llvm.library import Machine, head_of
+from minicc.backends.llvm.library import Machine
 from minicc.errors import CompilerBug
 from minicc.target import Target
 
@@ -57,35 +57,13 @@ def optimise_whole(ir_text: str, within: Sequence[str], target: Target) -> bytes
     inlined may be one another's: a loop's rounds write where others read. So addresses are not
     hidden from LLVM here, as they are in large kernels (`address`).
     """
-    import llvmlite.binding as llvm
-
-    llvm.initialize_native_target()
-    llvm.initialize_native_asmprinter()
-    machine = llvm.Target.from_default_triple().create_target_machine(
-        cpu=target.cpu, features=target.features, opt=2, reloc="pic", codemodel="small"
-    )
-    head = head_of(str(machine.target_data), machine.triple)
-    try:
-        module = llvm.parse_assembly(head + ir_text)
-        for text in within:
-            open_text = _FREEZE.sub(r"= getelementptr i8, ptr \1, i64 0", text)
-            open_text = open_text.replace("noalias nocapture", "nocapture")
-            inner = llvm.parse_assembly(head + open_text)
-            names = [f.name for f in inner.functions if not f.is_declaration]
-            module.link_in(inner)
-            for name in names:
-                function = module.get_function(name)
-                function.linkage = "internal"
-                function.add_function_attribute("alwaysinline")
-        options = llvm.create_pipeline_tuning_options(2)
-        options.loop_vectorization = options.slp_vectorization = False
-        options.loop_unrolling = options.loop_interleaving = False
-        builder = llvm.create_pass_builder(machine, options)
-        builder.getModulePassManager().run(module, builder)
-    except RuntimeError as error:
-        message = f"LLVM rejects the IR: {error}"
-        raise CompilerBug("MC0301", message, stage="llvm", ir=ir_text) from error
-    return optimise(str(module), target)
+    inner = [
+        _FREEZE.sub(r"= getelementptr i8, ptr \1, i64 0", text)
+        .replace("noalias nocapture", "nocapture")
+        .replace(") nounwind {", ") nounwind alwaysinline {")
+        for text in within
+    ]
+    return _emit(ir_text, target, 2, as_object=True, within=inner)
 
 
 def assembly(ir_text: str, target: Target) -> str:
@@ -96,7 +74,9 @@ def assembly(ir_text: str, target: Target) -> str:
 _idle: dict[tuple[Target, int], list[Machine]] = {}
 
 
-def _emit(ir_text: str, target: Target, level: int, as_object: bool) -> bytes:
+def _emit(
+    ir_text: str, target: Target, level: int, as_object: bool, within: Sequence[str] = ()
+) -> bytes:
     """What the code generator makes of the text, which is verified first."""
     idle = _idle.setdefault((target, level), [])
     try:
@@ -104,7 +84,7 @@ def _emit(ir_text: str, target: Target, level: int, as_object: bool) -> bytes:
     except IndexError:
         machine = Machine(target, level)
     try:
-        return machine.emitted(ir_text, as_object)
+        return machine.emitted(ir_text, as_object, within)
     except RuntimeError as error:
         message = f"LLVM rejects the IR: {error}"
         raise CompilerBug("MC0301", message, stage="llvm", ir=ir_text) from error
