@@ -20,6 +20,7 @@ from typing import NamedTuple
 from minicc.errors import UserError
 
 NAMED = 3
+_MOST_BITS = 1000  # of a number of bytes that is told by its digits
 MOST_BYTES = 1 << 62  # that an array may have
 _HINT = (
     "use smaller shapes or batches, or allow more: Options(memory_limit=BYTES) or "
@@ -125,7 +126,9 @@ class Holding(NamedTuple):
 
 
 def spelled(count: int) -> str:
-    """Bytes as people write them: three digits and a unit."""
+    """Bytes as people write them: three digits and a unit; of what no float holds, a power of 2."""
+    if count.bit_length() > _MOST_BITS:
+        return f"2^{count.bit_length() - 1} bytes"
     amount, units = float(count), ["bytes", "KiB", "MiB", "GiB", "TiB", "PiB"]
     while amount >= 1000 and len(units) > 1:
         amount /= 1024

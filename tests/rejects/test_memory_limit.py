@@ -69,6 +69,10 @@ CASES: dict[str, tuple[ModelProto, str]] = {
         model([node("ConstantOfShape", "s")], {"s": np.array([MANY, MANY])}),
         too_large("the output y (f32[1000000,1000000])", "3.64 TiB"),
     ),
+    "more bytes than a float can count": (
+        model([node("ConstantOfShape", "s")], {"s": np.array([2**40] * 60)}),
+        too_large(f"the output y (f32[{','.join([str(2**40)] * 60)}])", "2^2402 bytes"),
+    ),
     "Pad": (
         model([node("Pad", "x", "p")], {"p": np.array([2**62, 2**62])}),
         too_large("the output y (f32[9223372036854775812])", "3.28e+04 PiB"),
