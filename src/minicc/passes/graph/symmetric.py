@@ -17,10 +17,10 @@ from minicc.ir import graph
 from minicc.ir.core import Function, Op, Value
 from minicc.ir.rewrite import Rebuilder, rebuild
 
-_STRIPS = (1, 2, 4)
+_STRIPS = (1, 2, 4, 8)
 _NARROW = 100  # rows below which a strip's product is slower
 _MOVE = 12.0  # multiply-adds in the time that one element is moved twice more
-_LAUNCH = 2e5  # multiply-adds in the time that a strip's launches take
+_LAUNCH = 2e5  # multiply-adds in the time that a launch takes: one a strip, one a pair of them
 
 
 class _Square(NamedTuple):
@@ -69,7 +69,7 @@ def _cost(n: int, depth: int, strips: int) -> float:
     if n < strips * _NARROW:
         return float("inf")
     half = n * n * depth * (strips + 1) / (2 * strips)
-    return half + n * n * _MOVE + strips * _LAUNCH
+    return half + n * n * _MOVE + strips * (strips + 1) / 2 * _LAUNCH
 
 
 def _in_strips(b: Rebuilder, square: _Square) -> Value:
