@@ -593,6 +593,14 @@ def test_grams_whose_elements_stand_before_one_another(skipped: int) -> None:
     assert f"its max_skip_count is {skipped}, which is less than 0" in refusal(model_of(it))
 
 
+@pytest.mark.parametrize("opset", [8, 17])
+@pytest.mark.parametrize("inputs", [[""], ["x"], ["", "x"], ["x", ""]])
+def test_an_insertion_into_a_sequence_without_operands(inputs: list[str], opset: int) -> None:
+    """Also where the opset is one that does not have the operator yet."""
+    it = helper.make_node("SequenceInsert", inputs, ["y", "z"], "it")
+    assert refusal(model_of(it, opset=opset)).startswith("MC01")
+
+
 def test_paddings_that_are_no_integers() -> None:
     pads = numpy_helper.from_array(np.array([float("nan"), 1.5]), "pads")
     it = helper.make_node("Pad", ["x", "pads"], ["y"], "it")

@@ -208,7 +208,7 @@ def _host_op(
             types.protos[r] = proto
     if node.op == "SequenceEmpty":
         types.empty.update(op.results)
-    elif node.op == "SequenceInsert" and given[0] in types.empty:
+    elif node.op == "SequenceInsert" and 1 in given and given.get(0) in types.empty:
         first = type(types.proto(given[0]))()
         first.sequence_type.elem_type.CopyFrom(without_names(types.proto(given[1])))
         types.protos[op.results[0]] = first
