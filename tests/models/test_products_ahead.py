@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import product
 from typing import Any
 
 import numpy as np
 import pytest
+from tests.sweeps import part
 
 import minicc
 from minicc.options import Options
@@ -91,9 +93,10 @@ PROGRAMS = [
 ]
 
 
-@pytest.mark.parametrize("math", ["fast", "strict"])
-@pytest.mark.parametrize("program", PROGRAMS)
-@pytest.mark.parametrize("dtype", [np.float64, np.float32, np.complex128])
+CASES = [*product(PROGRAMS, [np.float64, np.float32, np.complex128], ["fast", "strict"])]
+
+
+@pytest.mark.parametrize(("program", "dtype", "math"), part(CASES, 4))
 def test_at_all_sizes(program: Callable[..., Any], dtype: Any, math: str) -> None:
     jitted = minicc.jit(program, math=math)
     rng = np.random.default_rng(7)
