@@ -40,6 +40,7 @@ _BRIEF: dict[str, tuple[Any, ...]] = {
     "GetBufferSize": (c_size_t, c_void_p),
     "GetBufferStart": (c_void_p, c_void_p),
     "DisposeMemoryBuffer": (None, c_void_p),
+    "PrintModuleToString": (None, c_void_p, _TEXT),
     "GetNamedFunction": (c_void_p, c_void_p, c_char_p),
     "SetLinkage": (None, c_void_p, c_int),
     "CreatePipelineTuningOptions": (c_void_p,),
@@ -115,13 +116,8 @@ class Machine:
         # which library functions exist is decided by the triple
         self.head = f'target datalayout = "{layout}"\ntarget triple = "{triple.decode()}"\n'
 
-    def emitted(self, ir_text: str, as_object: bool, within: Sequence[str] = ()) -> bytes:
-        """The code of a module of LLVM IR, as an object or as text.
-
-        The functions of the modules `within` become part of those that call them, and all goes
-        through the passes of the second level, without vectorisers and unrolling. RuntimeError says
-        what LLVM rejects.
-        """
+    def emitted(self, ir_text: str, as_object: bool) -> bytes:
+        """The code of a module of LLVM IR, as an object or as text; RuntimeError says why not."""
         call = _functions()
         problem = c_char_p()
         # A context of its own: names of types and constants would pile up in the global one.
@@ -129,10 +125,6 @@ class Machine:
         module = buffer = None
         try:
             module = self._parsed(context, ir_text)
-            for text in within:
-                _link(module, self._parsed(context, text), _DEFINED.findall(text))
-            if within:
-                self._optimise(module)
             buffer = call["TargetMachineEmitToMemory"](
                 self._machine, module, int(as_object), ctypes.byref(problem)
             )
@@ -143,6 +135,27 @@ class Machine:
         finally:
             if buffer:
                 call["DisposeMemoryBuffer"](buffer)
+            if module:
+                call["DisposeModule"](module)
+            call["ContextDispose"](context)
+
+    def inlined(self, ir_text: str, within: Sequence[str]) -> str:
+        """A module of LLVM IR that has become one with those that it calls, after LLVM's passes.
+
+        They are those of the second level, without vectorisers and unrolling. RuntimeError says
+        what LLVM rejects. It is given as text again: instruction selection fails an assertion on
+        some modules (LLVM 22, in `SelectionDAGBuilder::setValue`) as the passes leave them.
+        """
+        call = _functions()
+        context = call["ContextCreate"]()
+        module = None
+        try:
+            module = self._parsed(context, ir_text)
+            for text in within:
+                _link(module, self._parsed(context, text), _DEFINED.findall(text))
+            self._optimise(module)
+            return _told(call["PrintModuleToString"], module).decode()
+        finally:
             if module:
                 call["DisposeModule"](module)
             call["ContextDispose"](context)

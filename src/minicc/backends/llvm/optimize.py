@@ -31,7 +31,8 @@ Code is generated on several threads at once, each with a context and a target m
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
 from minicc.backends.llvm.library import Machine
 from minicc.errors import CompilerBug
@@ -63,7 +64,9 @@ def optimise_whole(ir_text: str, within: Sequence[str], target: Target) -> bytes
         .replace(") nounwind {", ") nounwind alwaysinline {")
         for text in within
     ]
-    return _emit(ir_text, target, 2, as_object=True, within=inner)
+    with _machine(ir_text, target, 2) as machine:
+        text = machine.inlined(ir_text, inner)
+    return optimise(text, target)
 
 
 def assembly(ir_text: str, target: Target) -> str:
@@ -74,17 +77,22 @@ def assembly(ir_text: str, target: Target) -> str:
 _idle: dict[tuple[Target, int], list[Machine]] = {}
 
 
-def _emit(
-    ir_text: str, target: Target, level: int, as_object: bool, within: Sequence[str] = ()
-) -> bytes:
+def _emit(ir_text: str, target: Target, level: int, as_object: bool) -> bytes:
     """What the code generator makes of the text, which is verified first."""
+    with _machine(ir_text, target, level) as machine:
+        return machine.emitted(ir_text, as_object)
+
+
+@contextmanager
+def _machine(ir_text: str, target: Target, level: int) -> Iterator[Machine]:
+    """A code generator that no other thread uses; CompilerBug where LLVM rejects the text."""
     idle = _idle.setdefault((target, level), [])
     try:
         machine = idle.pop()
     except IndexError:
         machine = Machine(target, level)
     try:
-        return machine.emitted(ir_text, as_object, within)
+        yield machine
     except RuntimeError as error:
         message = f"LLVM rejects the IR: {error}"
         raise CompilerBug("MC0301", message, stage="llvm", ir=ir_text) from error
