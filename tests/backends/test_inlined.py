@@ -1,10 +1,13 @@
 """Small kernels of loops become part of `main`; what a round stores, the next one may load."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+import pytest
 
 import minicc
+from minicc.backends.llvm.library import Machine
 from minicc.backends.llvm.program import emit_main, inlined_kernels, on_stack
 from minicc.compiler import lower
 from minicc.ir.program import Alloc
@@ -70,3 +73,15 @@ def test_what_others_use_is_in_the_arena() -> None:
     x = np.ones((200, 200), np.float32)
     module = lower(minicc.jit(products).lower(x, x).module, Options())
     assert not on_stack(module.main, inlined_kernels(module))
+
+
+def test_what_llvms_passes_break_is_called_instead(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(machine: Machine, ir_text: str, within: Sequence[str]) -> str:
+        return "define i32 @main() { ret i32 %nowhere }"
+
+    monkeypatch.setattr(Machine, "inlined", broken)
+    x = np.random.default_rng(0).random(50)
+    mine, theirs = x.copy(), x.copy()
+    jitted = minicc.jit(recurrence, options=Options(cache_dir=False))
+    np.testing.assert_array_equal(jitted(x, mine), recurrence(x, theirs))
+    np.testing.assert_array_equal(mine, theirs)

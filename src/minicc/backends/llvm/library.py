@@ -143,8 +143,8 @@ class Machine:
         """A module of LLVM IR that has become one with those that it calls, after LLVM's passes.
 
         They are those of the second level, without vectorisers and unrolling. RuntimeError says
-        what LLVM rejects. It is given as text again: instruction selection fails an assertion on
-        some modules (LLVM 22, in `SelectionDAGBuilder::setValue`) as the passes leave them.
+        what LLVM rejects. It is given as text again, to be verified: LLVM's passes at times leave a
+        use before its definition (LLVM 22), which ends the process in instruction selection.
         """
         call = _functions()
         context = call["ContextCreate"]()
