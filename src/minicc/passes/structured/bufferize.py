@@ -120,7 +120,7 @@ class _Emitter:
             if isinstance(op, Constant):
                 self.roots[op.result] = self.top.emit(program.Constant, value=op.value)
             elif isinstance(op, Group):
-                self.launch(op, op.operands, op.results)
+                self.launch(op)
             elif isinstance(op, Kernel):
                 self.by_hand(op)
             elif isinstance(op, (Pad, Concat)):
@@ -211,10 +211,10 @@ class _Emitter:
         offset = affine.substitute(offset, at)
         return self.b.emit(program.View, root, rounds, type=type, offset=offset)
 
-    def launch(self, group: Group, reads: Sequence[Value], writes: Sequence[Value]) -> None:
-        """Launch the group's kernel on the buffers of tensors."""
+    def launch(self, group: Group) -> None:
+        """Launch the group's kernel on the buffers of its tensors."""
         kernel, names = self.kernels.of(group)
-        ins, outs = ([self.buffer(v) for v in vs] for vs in (reads, writes))
+        ins, outs = ([self.buffer(v) for v in vs] for vs in (group.operands, group.results))
         self.launch_kernel(kernel, names, group, ins, outs)
 
     def by_hand(self, op: Kernel) -> None:
