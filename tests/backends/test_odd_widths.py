@@ -10,6 +10,7 @@ from tests.sweeps import part
 
 import minicc
 from minicc.backends.llvm.compile import emit
+from minicc.backends.llvm.memory import _starts
 from minicc.backends.llvm.tiles import powers_of_two, split_axis
 from minicc.target import TARGETS
 
@@ -35,9 +36,24 @@ def chosen(x: Any) -> Any:
     return np.where(x > 1, x, x.dtype.type(3)), (x > 1) & (x < 3), x.astype(np.float64)
 
 
+def stepped(x: Any) -> Any:
+    parts = [x[:, ::step].copy() for step in (2, 3, 4, 5, -1, -2, -3, -4, -5)]
+    return *parts, x[:, 1::2] + x[:, : x.shape[1] // 2 * 2 : 2]
+
+
+def test_vectors_of_stepped_elements_end_with_the_last_of_these() -> None:
+    """What comes after the last element may be no memory of ours."""
+    for width, step in product(range(4, 17), range(1, 5)):
+        starts = _starts(width, step)
+        read = {start + k for start in starts for k in range(width)}
+        assert read == set(range((width - 1) * step + 1))
+
+
 @pytest.mark.parametrize(
     ("function", "dtype", "target"),
-    part(product([rows, turned, chosen], ["f4", "f8", "f2", "i4", "i8", "u1"], RUNNABLE), 2),
+    part(
+        product([rows, turned, chosen, stepped], ["f4", "f8", "f2", "i4", "i8", "u1"], RUNNABLE), 2
+    ),
 )
 def test_every_width(function: Any, dtype: str, target: str) -> None:
     for n in WIDTHS:

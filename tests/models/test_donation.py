@@ -204,6 +204,20 @@ def test_elements_that_are_replaced_one_by_one_are_so_in_place() -> None:
         assert len(program.main.attrs.get("donated", ())) == count, f.__name__
 
 
+@pytest.mark.parametrize("shape", [(1000, 3), (997, 3), (64, 33), (2, 500, 4), (3000000,)], ids=str)
+def test_short_rows_are_replaced_in_place(shape: tuple[int, ...]) -> None:
+    """Also as one long row, whose last part then must not overlap its neighbour."""
+    x, y = np.random.default_rng(0).random((2, *shape))
+    mine, theirs = x.copy(), x.copy()
+    g = minicc.jit(doubled)
+    g(mine, y)
+    doubled(theirs, y)
+    np.testing.assert_allclose(mine, theirs, rtol=1e-13)
+    if x.size % 8 == 0:
+        made = g.lower(mine, y).module
+        assert len(lower(made, Options(target="avx512")).main.attrs["donated"]) == 1
+
+
 def test_one_of_two_may_not_be_written_to() -> None:
     g = minicc.jit(filled)
     x, y = arguments(0)

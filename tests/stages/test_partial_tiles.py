@@ -15,7 +15,7 @@ from minicc.ir import graph
 from minicc.ir.affine import symbol
 from minicc.ir.arith import identity_of
 from minicc.ir.build import Builder
-from minicc.ir.core import Function, Module, Region, Value
+from minicc.ir.core import Function, Literal, Module, Region, Value
 from minicc.ir.interpret import run
 from minicc.ir.types import DTYPES, TensorType
 from minicc.options import Options
@@ -54,6 +54,18 @@ def _sums(b: Builder, x: Value) -> Sequence[Value]:
     return [total, b.emit(graph.Contract, x, columns, equation="nk,mk->nm")]
 
 
+def _stepped(b: Builder, x: Value) -> Sequence[Value]:
+    """Every second to fifth element of rows, and windows that move on by two."""
+    rows, n = x.type.shape
+    found = [
+        b.emit(graph.Slice, x, starts=(0, 0), stops=(rows, n), steps=(1, step))
+        for step in (2, 3, 4, 5)
+    ]
+    wide = b.emit(graph.Pad, x, low=(0, 1), high=(0, 3), value=Literal(_zero(x)))
+    moved: dict[str, Any] = {"size": (1, 3), "strides": (1, 2), "dilations": (1, 1)}
+    return [*found, b.emit(graph.Window, wide, combine="max", **moved)]
+
+
 def _zero(x: Value) -> Array:
     return np.zeros((), x.type.dtype.numpy)
 
@@ -66,7 +78,8 @@ def _given(dtype: str, shape: tuple[int, ...]) -> Array:
 
 
 @pytest.mark.parametrize(
-    ("body", "dtype", "target"), part(product([_each, _along, _sums], _TYPES, _RUNNABLE), 2)
+    ("body", "dtype", "target"),
+    part(product([_each, _along, _sums, _stepped], _TYPES, _RUNNABLE), 2),
 )
 def test_machine_code(body: Body, dtype: str, target: str) -> None:
     if body is _sums and DTYPES[dtype].kind == "b":

@@ -1,12 +1,15 @@
 """Loads, stores, scratch and indices of kernels as LLVM instructions.
 
 Along a tile's last axis a step of 1 is a vector access. Where another axis has that step, vectors
-along it are turned in registers; any other access is done element by element.
+along it are turned in registers. Of what has a short step, whole vectors are read, and the elements
+in between are dropped. Any other access is done element by element.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import prod
+from typing import TypeGuard
 
 from minicc.backends.llvm.address import address, emit_index
 from minicc.backends.llvm.emitter import Emitter
@@ -26,6 +29,7 @@ from minicc.ir.affine import Dim
 from minicc.ir.types import BufferType, DType, buffer_bytes
 
 SCRATCH = "%scratch"
+_LONGEST_STEP = 4  # of which whole vectors and a permutation for each beat a load for each element
 
 
 def _offsets(shape: tuple[int, ...], steps: list[Dim]) -> list[Dim]:
@@ -55,10 +59,49 @@ def _load_chunk(
     elif step == 0:
         scalar = w.inst(f"load {element}, ptr {_at(e, pointer, element, offset)}, align {size}")
         loaded = splat(w, vec, scalar)
+    elif _has_short_step(step, width):
+        low = offset + (width - 1) * step if step < 0 else offset
+        pieces = [
+            w.inst(f"load {vec}, ptr {_at(e, pointer, element, low + start)}, align {size}")
+            for start in _starts(width, abs(step))
+        ]
+        loaded = _every(w, vec, pieces, step)
     else:
         at = [_at(e, pointer, element, offset + k * step) for k in range(width)]
         loaded = gathered(e.w, vec, [w.inst(f"load {element}, ptr {a}, align {size}") for a in at])
     return _truth(w, vec, loaded) if type.dtype.kind == "b" else loaded
+
+
+def _has_short_step(step: Dim, width: int) -> TypeGuard[int]:
+    """Whether whole vectors are read for elements some steps apart, or in descending order."""
+    return isinstance(step, int) and width >= _CROSSED and 0 < abs(step) <= _LONGEST_STEP
+
+
+def _starts(width: int, step: int) -> list[int]:
+    """Where vectors begin that cover elements `step` apart: the last ends with the last of these.
+
+    There is nothing that one could be sure to be allowed to read after it.
+    """
+    span = (width - 1) * step + 1
+    return [*range(0, span - width, width), span - width]
+
+
+def _every(w: Writer, vec: Vec, pieces: Sequence[str], step: int) -> str:
+    """Every step-th element of vectors that `_starts` are the starts of; last first if negative."""
+    lanes, starts = vec.lanes, _starts(vec.lanes, abs(step))
+    places = [k * abs(step) for k in range(lanes)]
+    of = [next(j for j, start in enumerate(starts) if p < start + lanes) for p in places]
+    found = pieces[0]
+    for j, piece in enumerate(pieces[1:], 1):
+        there = [p if j == 1 else k for k, p in enumerate(places)]
+        picks = [
+            lanes + places[k] - starts[j] if of[k] == j else there[k] if of[k] < j else None
+            for k in range(lanes)
+        ]
+        found = shuffle(w, vec, found, piece, picks)
+    if step > 0:
+        return found
+    return shuffle(w, vec, found, "poison", range(lanes)[::-1])
 
 
 def _count(e: Emitter, op: kernel.Load | kernel.Store | kernel.Mask) -> str:
@@ -104,22 +147,41 @@ def _load_some(
 ) -> str:
     """A vector of which the elements beyond a count are not read."""
     w, element, (start, width) = e.w, memory_element(type.dtype), chunk
-    vec, mask = Vec(width, element), inside(e, count, start, width)
+    vec, size = Vec(width, element), type.dtype.bytes
     if step == 1 and width > 1 and e.target.masks(type.dtype.bits):
-        name = f"llvm.masked.load.{vec.suffix}.p0"
-        w.declares.setdefault(name, f"declare {vec} @{name}(ptr, i32, {vec.mask}, {vec})")
-        at, size = _at(e, pointer, element, offset + start), type.dtype.bytes
-        loaded = w.inst(
-            f"call {vec} @{name}(ptr {at}, i32 {size}, {vec.mask} {mask}, {vec} {_zero(vec)})"
-        )
+        at = _at(e, pointer, element, offset + start)
+        loaded = _masked_load(e, vec, at, size, inside(e, count, start, width))
+    elif _has_short_step(step, width) and step > 0 and e.target.masks(type.dtype.bits):
+        last = w.inst(f"sub nsw i64 {count}, {start + 1}")
+        read = w.inst(f"add nsw i64 {w.inst(f'mul nsw i64 {last}, {step}')}, 1")
+        pieces = [
+            _masked_load(
+                e,
+                vec,
+                _at(e, pointer, element, offset + start * step + at),
+                size,
+                inside(e, read, at, width),
+            )
+            for at in _starts(width, step)
+        ]
+        loaded = _every(w, vec, pieces, step)
     else:
         parts = []
         for k in range(width):
             place = _kept_back(e, count, start + k)
             at = _element(e, pointer, element, offset, place, step)
-            parts.append(w.inst(f"load {element}, ptr {at}, align {type.dtype.bytes}"))
+            parts.append(w.inst(f"load {element}, ptr {at}, align {size}"))
+        mask = inside(e, count, start, width)
         loaded = w.select(vec, mask, gathered(e.w, vec, parts), _zero(vec))
     return _truth(w, vec, loaded) if type.dtype.kind == "b" else loaded
+
+
+def _masked_load(e: Emitter, vec: Vec, at: str, size: int, mask: str) -> str:
+    """A vector of which the elements that a mask lacks are not read, and 0."""
+    name = f"llvm.masked.load.{vec.suffix}.p0"
+    e.w.declares.setdefault(name, f"declare {vec} @{name}(ptr, i32, {vec.mask}, {vec})")
+    given = f"ptr {at}, i32 {size}, {vec.mask} {mask}, {vec} {_zero(vec)}"
+    return e.w.inst(f"call {vec} @{name}({given})")
 
 
 def _truth(w: Writer, vec: Vec, bytes_: str) -> str:

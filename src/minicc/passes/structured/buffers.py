@@ -121,9 +121,12 @@ class _Planner:
                 viewed.update(outer.operands)
         for v, target in zip(region.yields, targets, strict=True):
             dense = target.strides == dense_strides(v.type.shape)
+            while dense and isinstance(maker := makers.get(v), Reshape):
+                v = maker.x
             free = v not in places and (dense or v not in viewed)
             if free and self.writes_anywhere(makers.get(v), v):
-                places[v] = target
+                strides = dense_strides(v.type.shape) if dense else target.strides
+                places[v] = target._replace(strides=strides)
         for op in reversed(region.ops):
             if isinstance(op, Constant):
                 places[op.result] = Place(op.result, 0, dense_strides(op.result.type.shape))

@@ -6,7 +6,8 @@ A tile of a few rows of registers ends where a row of the image does: of 7 pixel
 computed for 7, of 49 by 6 it is 54 for 49. The tensors keep their shapes. Where their rows lie one
 after the other, the address of a point is a multiple of its number; where they don't (a border
 around the image, a step of two pixels), each row of a tile has an address of its own. The extents
-may be free: what divides is a size then, and the gain is that of images of few rows.
+may be free: what divides is a size then, and the gain is that of images of few rows. Groups without
+contractions, whose tensors can be viewed so, are for `flatten`.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from minicc.ir.rewrite import Rebuilder, everywhere, rebuild
 from minicc.ir.space import PARALLEL, Iter, Space
 from minicc.ir.structured import Generic, Group, Map, names_of
 from minicc.passes.structured.contraction import contractions_in
+from minicc.passes.structured.flatten import flatten
 from minicc.passes.structured.products import cheapest_tile, cycles_of_a_point, product_of
 from minicc.passes.structured.schedule import constants_of
 from minicc.target import Target
@@ -54,6 +56,7 @@ class Pair:
 
 def collapse(module: Module, target: Target) -> Module:
     """Collapse pairs of rows in every group where that is legal and profitable."""
+    module = flatten(module, target)
     constants = constants_of(module)
     groups = [op for f in module.functions for op in walk_control(f.body) if isinstance(op, Group)]
     made = {g: _collapsed(g, target, constants) for g in groups}

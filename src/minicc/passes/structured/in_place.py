@@ -92,13 +92,18 @@ def replaces(region: Region, v: Value, start: Value, found: InPlace) -> bool:
     """
     uses = _Uses(region, {}, found)
     maker = uses.makers.get(v)
-    if not isinstance(maker, Group) or start not in maker.operands:
+    while isinstance(maker, Reshape):
+        v, maker = maker.x, uses.makers.get(maker.x)
+    if not isinstance(maker, Group):
+        return False
+    read = [x for x in maker.operands if uses.root.get(x, x) is start]
+    if len(read) != 1 or read[0].type != v.type:
         return False
     if max(uses.uses[start]) != uses.made[v]:
         return False
     rank = v.type.rank
     whole = InsertSlice(
-        start, v, starts=(0,) * rank, steps=(1,) * rank, axes=tuple(range(rank)), loc=maker.loc
+        read[0], v, starts=(0,) * rank, steps=(1,) * rank, axes=tuple(range(rank)), loc=maker.loc
     )
     if uses.reads_apart(maker, whole):
         found.updates.add(maker)

@@ -24,6 +24,7 @@ from minicc.target import Target
 
 _LINE = 512  # bits of a line of a cache
 _CHUNK = 2048  # elements of a long row that one instance handles
+_MOST_SOUGHT = 256  # numbers of parts of a row that are compared
 _MOST_VECTORS = 16  # of a tile of an op that is no contraction
 _MOST_COMPUTED = 1024  # vectors that all ops of such a body have together, as each is code
 _STREAMS = 4  # rows that are summed at once, each read as it lies
@@ -59,7 +60,7 @@ def rows_of(group: Group, target: Target) -> Draft:
             chunk = 2 * lanes  # threads have nothing but this dimension to share
         elif len(ops) == 1 and not main.space.of_kind(REDUCTION):
             chunk = _CHUNK
-        tiles[vector] = min(extents[vector], chunk)
+        tiles[vector] = _part(extents[vector], chunk, lanes)
         steps[vector] = vectors * lanes
         many = vectors > 1 and not into
         width = -(-min(tiles[vector], 4 * lanes) // lanes) if many else 4
@@ -88,6 +89,20 @@ def rows_of(group: Group, target: Target) -> Draft:
         if "add" in op.combine
     }
     return Draft(grid, tiles, cuts, steps)
+
+
+def _part(extent: int, most: int, lanes: int) -> int:
+    """A part of a row, of whole vectors: of those that are least in excess, the largest.
+
+    The last part overlaps its neighbour where they are more than the row. It is read again there,
+    and so can't be changed in place.
+    """
+    if extent <= most:
+        return extent
+    fewest = -(-extent // most)
+    numbers = range(fewest, fewest + min(fewest, _MOST_SOUGHT) + 1)
+    sizes = (-(-extent // (n * lanes)) * lanes for n in numbers)
+    return min(sizes, key=lambda size: (-(-extent // size) * size, -size))
 
 
 def _along_rows(op: Generic, vector: str | None, group: Group, lanes: int) -> str | None:
