@@ -10,7 +10,7 @@ from tests.sweeps import part
 
 import minicc
 from minicc.backends.llvm.compile import emit
-from minicc.backends.llvm.memory import _starts
+from minicc.backends.llvm.stepped import starts
 from minicc.backends.llvm.tiles import powers_of_two, split_axis
 from minicc.target import TARGETS
 
@@ -41,11 +41,15 @@ def stepped(x: Any) -> Any:
     return *parts, x[:, 1::2] + x[:, : x.shape[1] // 2 * 2 : 2]
 
 
+def woven(x: Any) -> Any:
+    more = [x, x + x, x * x, x - x.dtype.type(1), x | x if x.dtype.kind in "iu" else abs(x)]
+    return *(np.stack(more[:n], -1) for n in (2, 3, 4, 5)), np.stack([x > 1, x > 2], -1)
+
+
 def test_vectors_of_stepped_elements_end_with_the_last_of_these() -> None:
     """What comes after the last element may be no memory of ours."""
     for width, step in product(range(4, 17), range(1, 5)):
-        starts = _starts(width, step)
-        read = {start + k for start in starts for k in range(width)}
+        read = {start + k for start in starts(width, step) for k in range(width)}
         assert read == set(range((width - 1) * step + 1))
 
 
@@ -61,6 +65,17 @@ def test_every_width(function: Any, dtype: str, target: str) -> None:
         for got, want in zip(minicc.jit(function, target=target)(x), function(x), strict=True):
             assert got.dtype == want.dtype
             np.testing.assert_allclose(got, want, rtol=2e-3 if dtype == "f2" else 1e-6)
+
+
+@pytest.mark.parametrize("columns", [2, 3, 4])
+def test_columns_are_written_side_by_side(columns: int) -> None:
+    """As whole vectors, none of whose elements is taken out."""
+    x = np.ones((64, 160), np.float32)
+    lowered = minicc.jit(lambda x: np.stack([x + k for k in range(columns)], -1)).lower(x)
+    text = "".join(emit(lowered.at("program"), TARGETS["avx512"], "nothing").values())
+    assert "store <16 x float>" in text
+    assert "extractelement" not in text
+    assert "store float" not in text
 
 
 @pytest.mark.parametrize("columns", [3, 5, 7, 11, 13, 14, 21])

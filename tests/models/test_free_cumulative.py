@@ -11,8 +11,28 @@ from onnx import helper, numpy_helper
 from tests.models.test_data_sizes import NODE, F, info
 
 import minicc
+from minicc.target import TARGETS
 
 CASES = list(itertools.product(("CumSum", "CumProd"), range(3), (0, 1), (0, 1)))
+
+
+@pytest.mark.parametrize("target", [n for n, target in TARGETS.items() if target.runs_here()])
+@pytest.mark.parametrize(
+    ("dtype", "axis"), [*itertools.product(["f4", "f8", "f2", "i4", "u1"], range(3))]
+)
+def test_rows_of_any_length(dtype: str, axis: int, target: str) -> None:
+    """As NumPy has it, also where a NaN comes: what is before it does not change."""
+    most, least = np.maximum.accumulate, np.minimum.accumulate
+    f: dict[str, Any] = {"add": np.cumsum, "most": most, "least": least}
+    jits = {
+        name: minicc.jit(lambda x, g=g: g(x, axis=axis), target=target) for name, g in f.items()
+    }
+    for shape in ((3, 40, 5), (2, 3, 100), (70, 3, 17), (1, 7, 1), (0, 2, 3), (5, 1, 1)):
+        x = np.random.default_rng(1).integers(0, 3, shape).astype(dtype)
+        if x.size > 20 and x.dtype.kind == "f":
+            x.reshape(-1)[x.size // 2] = np.nan
+        for name, g in f.items():
+            np.testing.assert_array_equal(jits[name](x), g(x, axis=axis), err_msg=f"{name} {shape}")
 
 
 def so_far(x: Any, op: str, axis: int, exclusive: int, reverse: int) -> Any:

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from numpy import exp as exponential
 
+import minicc
 from minicc.frontends.trace import Parameters, Traced, trace, trace_call
 from minicc.ir.core import Module
 from minicc.ir.interpret import Interpreter
@@ -316,3 +317,23 @@ def test_results_may_be_inputs_and_constants() -> None:
     assert got[2].tolist() == [0, 1, 2]
     assert got[3] == 3
     assert np.array_equal(got[0], x)
+
+
+@pytest.mark.parametrize("g", [np.mean, np.cumsum, np.sort, np.exp, np.linalg.norm, np.add.reduce])
+def test_functions_of_numpy_as_arguments(g: Any) -> None:
+    def used(x: Any, g: Any, after: Any = np.transpose) -> Any:
+        return after(g(x) * 2)
+
+    x = np.random.default_rng(0).random((4, 5))
+    run = minicc.jit(used)
+    np.testing.assert_allclose(run(x, g), used(x, g), rtol=1e-13)
+    assert "1 kernel" in str(run.explain(x, g)) or "kernels" in str(run.explain(x, g))
+
+
+@pytest.mark.parametrize("dtype", ["f8", "f4", "f2"])
+def test_signs_of_zeros_and_of_what_is_no_number(dtype: str) -> None:
+    x = np.array([0.0, -0.0, 1, -1, np.nan, -np.nan, np.inf, -np.inf] * 9, dtype)
+    for f in (np.signbit, lambda x: np.copysign(x[::-1], x), lambda x: np.copysign(3, x)):
+        got, want = minicc.jit(f)(x), f(x)
+        np.testing.assert_array_equal(got, want)
+        np.testing.assert_array_equal(np.signbit(got), np.signbit(want))

@@ -121,6 +121,12 @@ REFUSED: dict[str, Callable[[], Op]] = {
     "graph.reduce over axes [1, 1] of f32[2,3]": lambda: graph.Reduce(
         t(2, 3), axes=(1, 1), combine="add", loc=LOC
     ),
+    "graph.accumulate along axis 2 of f32[2,3]": lambda: graph.Accumulate(
+        t(2, 3), axis=2, combine="add", loc=LOC
+    ),
+    "a window of 4 at dilation 1 does not fit into 3": lambda: graph.Frames(
+        t(2, 3), axis=1, size=4, loc=LOC
+    ),
     "graph.window wants a size, stride and dilation an axis of f32[4,4]": lambda: window(
         t(4, 4), (2,), (1, 1), (1, 1)
     ),

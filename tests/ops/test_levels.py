@@ -5,6 +5,7 @@ What only moves data, compares, or is one correctly rounded operation must agree
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -198,6 +199,10 @@ def _movement() -> list[Case]:
             _emit(graph.Broadcast, shape=(2, 5, 7)),
         ),
         Case("graph.slice", graph.Slice, (x,), _emit(graph.Slice, **attrs)),
+        *(
+            Case(f"graph.frames-{axis}", graph.Frames, (x,), _emit(graph.Frames, axis=axis, size=2))
+            for axis in range(x.rank)
+        ),
         Case("graph.insert_slice", graph.InsertSlice, (x, _t("f32", 2, 3, 9)), insert),
         Case("graph.concat", graph.Concat, (x, _t("f32", 3, 2, 18)), concat),
         Case(
@@ -242,6 +247,14 @@ def _reductions() -> list[Case]:
         types = (_t(dtype, 7, 40),)
         build = _emit(graph.Reduce, axes=(1,), combine=combine)
         cases.append(Case(f"graph.reduce-{combine}-{dtype}", graph.Reduce, types, build))
+    for combine, dtype, axis in itertools.product(
+        ("add", "max", "min", "mul"), ("f32", "f16", "i64"), (0, 1, 2)
+    ):
+        types = (_t(dtype, 5, 41, 19),)
+        build = _emit(graph.Accumulate, axis=axis, combine=combine)
+        exact = dtype == "i64"  # which zero is the greater, nobody says
+        name = f"graph.accumulate-{combine}-{dtype}-{axis}"
+        cases.append(Case(name, graph.Accumulate, types, build, exact, 50))
     empty = _emit(graph.Reduce, axes=(0,), combine="add")
     cases.append(Case("graph.reduce-empty", graph.Reduce, (_t("f32", 0, 5),), empty))
     attrs = {"size": (1, 3, 2, 1), "strides": (1, 2, 1, 1), "dilations": (1, 1, 2, 1)}

@@ -66,6 +66,15 @@ def _stepped(b: Builder, x: Value) -> Sequence[Value]:
     return [*found, b.emit(graph.Window, wide, combine="max", **moved)]
 
 
+def _woven(b: Builder, x: Value) -> Sequence[Value]:
+    """Columns of two to four tensors side by side."""
+    shape = (*x.type.shape, 1)
+    columns = [b.emit(graph.Reshape, v, shape=shape) for v in (x, b.emit(graph.Max, x, x), x)]
+    other = b.emit(graph.Select, b.emit(graph.Eq, x, x), constant(b, _zero(x)), x)
+    columns.append(b.emit(graph.Reshape, other, shape=shape))
+    return [b.emit(graph.Concat, tuple(columns[-n:]), axis=2) for n in (2, 3, 4)]
+
+
 def _zero(x: Value) -> Array:
     return np.zeros((), x.type.dtype.numpy)
 
@@ -79,7 +88,7 @@ def _given(dtype: str, shape: tuple[int, ...]) -> Array:
 
 @pytest.mark.parametrize(
     ("body", "dtype", "target"),
-    part(product([_each, _along, _sums, _stepped], _TYPES, _RUNNABLE), 2),
+    part(product([_each, _along, _sums, _stepped, _woven], _TYPES, _RUNNABLE), 2),
 )
 def test_machine_code(body: Body, dtype: str, target: str) -> None:
     if body is _sums and DTYPES[dtype].kind == "b":

@@ -471,6 +471,13 @@ def reduce_array(combine: str, x: Array, axes: tuple[int, ...], keepdims: bool =
         return np.asarray(out, x.dtype)
 
 
+def accumulated(combine: str, x: Array, axis: int) -> Array:
+    """All elements up to each along an axis combined; f16 and bf16 in f32, rounded once."""
+    with np.errstate(all="ignore"):
+        wide = widened(x)
+        return np.asarray(UFUNCS[combine].accumulate(wide, axis, dtype=wide.dtype), x.dtype)
+
+
 def identity_of_numpy(combine: str, like: Array) -> Any:
     """The neutral element as a NumPy scalar of an array's dtype."""
     element = from_numpy(like.dtype)

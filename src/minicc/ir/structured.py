@@ -32,12 +32,13 @@ import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
 from minicc.ir import affine, affine_facts
-from minicc.ir.affine import Dim, Expr
-from minicc.ir.arith import COMBINERS, identity_of, reduce_array
+from minicc.ir.affine import Dim
+from minicc.ir.arith import COMBINERS, accumulated, identity_of, reduce_array
 from minicc.ir.arrays import empty
 from minicc.ir.branch import Branching
 from minicc.ir.by_hand import ByHand
 from minicc.ir.core import Array, Op, Region, RunRegion, Value
+from minicc.ir.index_maps import Map, names_of
 from minicc.ir.indices import counted
 from minicc.ir.mapped import copy
 from minicc.ir.scan import Scanning
@@ -52,48 +53,17 @@ from minicc.ir.structured_whole import Reshape as Reshape
 from minicc.ir.structured_whole import Scatter as Scatter
 from minicc.ir.types import I64, TensorType, is_index
 
-Map = tuple[Dim, ...]
 HOLD, PARTIAL = 0, -1  # in place of a step
 _CHUNK = 1 << 18  # points evaluated at once: what fits a second-level cache
-
-
-@functools.lru_cache(4096)
-def plain_names(m: Map) -> tuple[str, ...] | None:
-    """The names of a map that consists of distinct plain dimensions, else None."""
-    names: list[str] = []
-    for e in m:
-        if (
-            not isinstance(e, Expr)
-            or e.const
-            or not e.is_atom()
-            or not isinstance(e.terms[0][0][0], str)
-            or affine.is_size(e.terms[0][0][0])
-        ):
-            return None
-        names.append(e.terms[0][0][0])
-    return tuple(names) if len(set(names)) == len(names) else None
-
-
-def contiguous_name(m: Map) -> str | None:
-    """The dimension along which neighbours lie side by side in memory.
-
-    Coefficient 1 in the last axis.
-    """
-    if not m or not isinstance(m[-1], affine.Expr):
-        return None
-    for monomial, coefficient in m[-1].terms:
-        name = monomial[0]
-        plain = coefficient == 1 and len(monomial) == 1 and isinstance(name, str)
-        if plain and not affine.is_size(str(name)):
-            return str(name)
-    return None
 
 
 class Generic(Op, name="structured.generic"):
     """Run `body` at each point of `space`; see the dialect's text.
 
     `maps` holds an expression an axis for each operand and then for each yield, over the space's
-    names; `combine` a combiner or None a yield; `shapes` the results' shapes. `into` says which
+    names; `combine` a combiner or None a yield; `shapes` the results' shapes. A combiner goes over
+    the dimensions that the map of its yield lacks; where that has a sequential dimension, there is
+    at each of its points what is combined up to there. `into` says which
     result each yield is for, and is empty where each has its own. `coordinates` are expressions
     whose values (i64) the body takes after the elements. `indices` are names with an operand and
     an extent each: the name stands for the operand's element, counted from the end where negative
@@ -149,6 +119,13 @@ class Generic(Op, name="structured.generic"):
         seen = set().union(*[affine.symbols(e) for e in self.yield_maps[k]])
         return tuple(n for n in self.space.names if n not in seen)
 
+    @property
+    def running(self) -> str:
+        """The sequential dimension along which yields are combined up to each point; else ""."""
+        combined = any(c is not None for c in self.combine)
+        ordered = self.space.of_kind(SEQUENTIAL) if combined else ()
+        return ordered[0].name if ordered else ""
+
     def infer(self) -> tuple[TensorType, ...]:
         elements = [TensorType(v.type.dtype) for v in self.operands] + [TensorType(I64)] * len(
             self.coordinates
@@ -178,9 +155,12 @@ class Generic(Op, name="structured.generic"):
                 raise ValueError(
                     f"the map {m} does not fit rank {rank} or uses the unknown {sorted(unknown)}"
                 )
+        running = affine.symbol(self.running) if self.running else None
         for k, combine in enumerate(self.combine):
             if combine is not None and combine not in COMBINERS:
                 raise ValueError(f"no combiner is called {combine}")
+            if running is not None and (combine is None or self.yield_maps[k].count(running) != 1):
+                raise ValueError(f"yield {k} is not combined along an axis {self.running}")
             if combine is not None and self.targets.count(self.targets[k]) > 1:
                 raise ValueError(f"yield {k} has a combiner and does not fill a result alone")
             seen = set().union(*[affine.symbols(e) for e in self.yield_maps[k]])
@@ -277,6 +257,13 @@ class Generic(Op, name="structured.generic"):
             fixed = {n: range(k, k + 1) for n, k in zip(ordered, point, strict=True)}
             for chunk in _chunks(self.space, always, _CHUNK):
                 self._chunk(run, {**fixed, **chunk}, others, args, outs)
+        for k, combine in enumerate(self.combine):
+            if combine is not None and self.running:
+                out, axis = (
+                    outs[self.targets[k]],
+                    self.yield_maps[k].index(affine.symbol(self.running)),
+                )
+                out[...] = accumulated(combine, out, axis)
         return tuple(outs)
 
     def _only_moves(self) -> bool:
@@ -392,11 +379,6 @@ class Generic(Op, name="structured.generic"):
 def _product(extents: Iterable[Dim]) -> Dim:
     one: Dim = 1
     return functools.reduce(affine.multiply, extents, one)
-
-
-def names_of(m: Map) -> set[str]:
-    """The names that a map uses."""
-    return set().union(*[affine.symbols(e) for e in m])
 
 
 def _write(out: Array, where: tuple[Array, ...], value: Array) -> None:

@@ -108,4 +108,16 @@ def _regrouped(
     return b.emit(graph.Reshape, moved, shape=tuple(lengths))
 
 
-WINDOWS: dict[type[Op], Rule] = {graph.Window: _window, graph.Conv: _conv}
+def _accumulate(b: Builder, op: graph.Accumulate, came: Value, k: int) -> Value:
+    """What came for an element and for all after it, where these were sums."""
+    if op.combine != "add":
+        raise NoDerivativeError(op)
+    backwards = turned(b, came, (op.axis,))
+    return turned(b, b.emit(graph.Accumulate, backwards, axis=op.axis, combine="add"), (op.axis,))
+
+
+WINDOWS: dict[type[Op], Rule] = {
+    graph.Accumulate: _accumulate,
+    graph.Window: _window,
+    graph.Conv: _conv,
+}

@@ -13,6 +13,9 @@ from minicc.ir import arith
 from minicc.ir.core import Op
 from minicc.ir.types import F32, F64, I32, DType
 
+_MANY_TIMES = {"float": 2.0**23, "double": 2.0**52}  # from which quotients are not exact
+# integers that doubles divide: below which, and the bits and the number that end with such a one
+_SHORT = 1 << 51, 0x4338 << 48, 1.5 * 2**52
 # (writer, vector type of the operands, operand type, operands) -> result
 Emit = Callable[[Writer, Vec, DType, list[str]], str]
 
@@ -68,6 +71,50 @@ def _max_number(w: Writer, t: Vec, d: DType, x: list[str]) -> str:
     return w.select(t, w.compare("uno", t, a, a), b, best)
 
 
+def _quotient(w: Writer, t: Vec, d: DType, a: str, b: str, constant: bool) -> str:
+    """The quotient of integers, rounded towards zero.
+
+    Processors divide no vectors of integers. Those of floats are as good where the integers have
+    two bits less than a float holds: a quotient that is no whole number is further from the next
+    one than rounding takes it.
+    """
+    sign = "s" if d.kind == "i" else "u"
+    if constant or t.lanes == 1:
+        return w.binary(f"{sign}div", t, a, b)
+    if d.bits == 64:
+        return _long_quotient(w, t, sign, a, b)
+    f = Vec(t.lanes, "double" if d.bits == 32 else "float")
+    wide = [w.convert(f"{sign}itofp", t, x, f) for x in (a, b)]
+    return w.convert(f"fpto{sign}i", f, w.binary("fdiv", f, *wide), t)
+
+
+def _long_quotient(w: Writer, t: Vec, sign: str, a: str, b: str) -> str:
+    """The same of integers of 64 bits: by floats where all are short, else one by one.
+
+    An integer is a float's last bits where so much is added that nothing else is left of these.
+    """
+    f, (most, shift, magic) = Vec(t.lanes, "double"), _SHORT
+    floats: list[str] = []
+    far = ""
+    for x in (a, b):
+        least = most if sign == "s" else 0
+        from_least = w.binary("add", t, x, w.splat(t, least))
+        long = w.compare("uge", t, from_least, w.splat(t, most + least))
+        far = w.binary("or", t.mask, far, long) if far else long
+        bits = w.bitcast(t, w.binary("add", t, x, w.splat(t, shift)), f)
+        floats.append(w.binary("fsub", f, bits, w.splat(f, magic)))
+    whole = w.intrinsic(f"llvm.trunc.{f.suffix}", f, (f, w.binary("fdiv", f, *floats)))
+    bits = w.bitcast(f, w.binary("fadd", f, whole, w.splat(f, magic)), t)
+    near = w.binary("sub", t, bits, w.splat(t, shift))
+    apart, after, before = w.fresh("apart"), w.fresh("divided"), w.block
+    w.line(f"br i1 {w.any(t, far)}, label %{apart}, label %{after}")
+    w.label(apart)
+    slow = w.binary(f"{sign}div", t, a, b)
+    w.line(f"br label %{after}")
+    w.label(after)
+    return w.phi(t, near, before, slow, apart)
+
+
 def _integer_division(
     w: Writer, t: Vec, d: DType, x: list[str], floor: bool
 ) -> tuple[str, str, str]:
@@ -87,9 +134,8 @@ def _integer_division(
         )
         unsafe = w.binary("or", t.mask, zero, overflow)
     safe = w.select(t, unsafe, w.splat(t, 1), b)
-    sign = "s" if d.kind == "i" else "u"
-    quotient = w.binary(f"{sign}div", t, a, safe)
-    rest = w.binary(f"{sign}rem", t, a, safe)
+    quotient = _quotient(w, t, d, a, safe, _is_constant(b))
+    rest = w.binary("sub", t, a, w.binary("mul", t, quotient, safe))
     if floor and d.kind == "i":
         nonzero = w.compare("ne", t, rest, w.splat(t, 0))
         opposite = w.compare("slt", t, w.binary("xor", t, rest, safe), w.splat(t, 0))
@@ -110,10 +156,38 @@ def _zero_signed_as(w: Writer, t: Vec, x: str) -> str:
     return w.intrinsic(f"llvm.copysign.{t.suffix}", t, (t, w.splat(t, 0.0)), (t, x))
 
 
+def _division_rest(w: Writer, t: Vec, a: str, b: str) -> str:
+    """The exact remainder of a division that is rounded towards zero; its sign is the dividend's.
+
+    A quotient of fewer bits than a float has is the whole number below, or one more where the
+    division was rounded up: what is left of the dividend is exact, and below zero then. Others, and
+    those of infinities, are for the C library, element by element.
+    """
+    if not w.has_fma:
+        return w.binary("frem", t, a, b)
+    size, by = (w.intrinsic(f"llvm.fabs.{t.suffix}", t, (t, x)) for x in (a, b))
+    quotient = w.binary("fdiv", t, size, by)
+    whole = w.intrinsic(f"llvm.trunc.{t.suffix}", t, (t, quotient))
+    left = w.fma(t, w.inst(f"fneg {t} {whole}"), by, size)
+    below = w.compare("olt", t, left, w.splat(t, 0.0))
+    left = w.select(t, below, w.binary("fadd", t, left, by), left)
+    # nothing times an infinity is no number
+    left = w.select(t, w.compare("olt", t, size, by), size, left)
+    near = w.intrinsic(f"llvm.copysign.{t.suffix}", t, (t, left), (t, a))
+    many = w.compare("uge", t, quotient, w.splat(t, _MANY_TIMES[t.element]))
+    apart, after, before = w.fresh("apart"), w.fresh("divided"), w.block
+    w.line(f"br i1 {w.any(t, many)}, label %{apart}, label %{after}")
+    w.label(apart)
+    far = w.binary("frem", t, a, b)
+    w.line(f"br label %{after}")
+    w.label(after)
+    return w.phi(t, near, before, far, apart)
+
+
 def _float_rest(w: Writer, t: Vec, x: list[str]) -> tuple[str, str]:
     """(remainder with the dividend's sign, whether that is another sign than the divisor's)."""
     zero = w.splat(t, 0.0)
-    rest = w.binary("frem", t, x[0], x[1])
+    rest = _division_rest(w, t, *x)
     opposite = w.binary(
         "xor", t.mask, w.compare("olt", t, rest, zero), w.compare("olt", t, x[1], zero)
     )

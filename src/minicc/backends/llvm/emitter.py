@@ -7,6 +7,7 @@ from typing import Any
 
 from minicc.backends.llvm.isa.table import writer_for
 from minicc.backends.llvm.sizes import evaluated
+from minicc.backends.llvm.stepped import interleaved
 from minicc.backends.llvm.tiles import Tile
 from minicc.backends.llvm.writer import Vec
 from minicc.errors import CompilerBug
@@ -50,6 +51,7 @@ class Emitter:
         self.pointers: dict[object, str] = {}
         self.loop: Loop | None = None
         self.lazy: set[Op] = set()
+        self.woven: dict[Op, list[kernel.Store]] = {}
         self.checks = 0  # how many were emitted
         self.scratch: Dim = 0  # bytes of scratch that is not on the stack
         self.sizes: dict[Dim, str] = {}
@@ -89,6 +91,7 @@ class Emitter:
     def region(self, region: Region) -> None:
         """Emit the ops of a region in order."""
         self.lazy |= deferrable(region)
+        self.woven |= interleaved(region)
         for op in region.ops:
             emit = self.table.get(type(op))
             if emit is None:

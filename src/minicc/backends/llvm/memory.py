@@ -9,12 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import prod
-from typing import TypeGuard
 
 from minicc.backends.llvm.address import address, emit_index
 from minicc.backends.llvm.emitter import Emitter
 from minicc.backends.llvm.instructions import shuffle
+from minicc.backends.llvm.stepped import every, is_short, starts, woven
 from minicc.backends.llvm.tiles import (
+    Tile,
     gathered,
     memory_element,
     powers_of_two,
@@ -29,7 +30,6 @@ from minicc.ir.affine import Dim
 from minicc.ir.types import BufferType, DType, buffer_bytes
 
 SCRATCH = "%scratch"
-_LONGEST_STEP = 4  # of which whole vectors and a permutation for each beat a load for each element
 
 
 def _offsets(shape: tuple[int, ...], steps: list[Dim]) -> list[Dim]:
@@ -59,49 +59,17 @@ def _load_chunk(
     elif step == 0:
         scalar = w.inst(f"load {element}, ptr {_at(e, pointer, element, offset)}, align {size}")
         loaded = splat(w, vec, scalar)
-    elif _has_short_step(step, width):
+    elif is_short(step, width):
         low = offset + (width - 1) * step if step < 0 else offset
         pieces = [
             w.inst(f"load {vec}, ptr {_at(e, pointer, element, low + start)}, align {size}")
-            for start in _starts(width, abs(step))
+            for start in starts(width, abs(step))
         ]
-        loaded = _every(w, vec, pieces, step)
+        loaded = every(w, vec, pieces, step)
     else:
         at = [_at(e, pointer, element, offset + k * step) for k in range(width)]
         loaded = gathered(e.w, vec, [w.inst(f"load {element}, ptr {a}, align {size}") for a in at])
     return _truth(w, vec, loaded) if type.dtype.kind == "b" else loaded
-
-
-def _has_short_step(step: Dim, width: int) -> TypeGuard[int]:
-    """Whether whole vectors are read for elements some steps apart, or in descending order."""
-    return isinstance(step, int) and width >= _CROSSED and 0 < abs(step) <= _LONGEST_STEP
-
-
-def _starts(width: int, step: int) -> list[int]:
-    """Where vectors begin that cover elements `step` apart: the last ends with the last of these.
-
-    There is nothing that one could be sure to be allowed to read after it.
-    """
-    span = (width - 1) * step + 1
-    return [*range(0, span - width, width), span - width]
-
-
-def _every(w: Writer, vec: Vec, pieces: Sequence[str], step: int) -> str:
-    """Every step-th element of vectors that `_starts` are the starts of; last first if negative."""
-    lanes, starts = vec.lanes, _starts(vec.lanes, abs(step))
-    places = [k * abs(step) for k in range(lanes)]
-    of = [next(j for j, start in enumerate(starts) if p < start + lanes) for p in places]
-    found = pieces[0]
-    for j, piece in enumerate(pieces[1:], 1):
-        there = [p if j == 1 else k for k, p in enumerate(places)]
-        picks = [
-            lanes + places[k] - starts[j] if of[k] == j else there[k] if of[k] < j else None
-            for k in range(lanes)
-        ]
-        found = shuffle(w, vec, found, piece, picks)
-    if step > 0:
-        return found
-    return shuffle(w, vec, found, "poison", range(lanes)[::-1])
 
 
 def _count(e: Emitter, op: kernel.Load | kernel.Store | kernel.Mask) -> str:
@@ -151,7 +119,7 @@ def _load_some(
     if step == 1 and width > 1 and e.target.masks(type.dtype.bits):
         at = _at(e, pointer, element, offset + start)
         loaded = _masked_load(e, vec, at, size, inside(e, count, start, width))
-    elif _has_short_step(step, width) and step > 0 and e.target.masks(type.dtype.bits):
+    elif is_short(step, width) and step > 0 and e.target.masks(type.dtype.bits):
         last = w.inst(f"sub nsw i64 {count}, {start + 1}")
         read = w.inst(f"add nsw i64 {w.inst(f'mul nsw i64 {last}, {step}')}, 1")
         pieces = [
@@ -162,9 +130,9 @@ def _load_some(
                 size,
                 inside(e, read, at, width),
             )
-            for at in _starts(width, step)
+            for at in starts(width, step)
         ]
-        loaded = _every(w, vec, pieces, step)
+        loaded = every(w, vec, pieces, step)
     else:
         parts = []
         for k in range(width):
@@ -327,33 +295,67 @@ def load(e: Emitter, op: kernel.Load) -> None:
 
 
 def store(e: Emitter, op: kernel.Store) -> None:
-    """Write a tile."""
+    """Write a tile; one of several that fill what lies between them waits for the last of them."""
+    run = e.woven.get(op)
+    if run is not None:
+        _store_woven(e, run)
+        return
     w, tile = e.w, e.tile(op.value)
-    dtype = tile.dtype
-    element = memory_element(dtype)
+    element = memory_element(tile.dtype)
     pointer, steps = address(e, op.buffer, op.at, op.indices, op.value.type.rank)
     steps, count = steps or [1], _count(e, op)
     for leading, offset in enumerate(_offsets(tile.shape, steps)):
         chunks = [*enumerate(tile.chunks)]
         # what lies beyond a count is written where what is below it follows
         for chunk, (start, width) in reversed(chunks) if count else chunks:
-            value = tile.get(w, leading, chunk, width)
-            vec = Vec(width, element)
-            if dtype.kind == "b":
-                value = w.inst(f"zext {vec.mask} {value} to {vec}")
+            value, vec = _in_memory(e, tile, leading, chunk), Vec(width, element)
             if count:
                 piece = start, width
-                _store_some(e, pointer, dtype, offset, piece, steps[-1], count, value)
+                _store_some(e, pointer, tile.dtype, offset, piece, steps[-1], count, value)
                 continue
             where = offset + start * steps[-1]
             if steps[-1] == 1 or width == 1:
-                target = _at(e, pointer, element, where)
-                w.line(f"store {vec} {value}, ptr {target}, align {dtype.bytes}")
+                _store_whole(e, pointer, tile.dtype, where, vec, value)
                 continue
             for k in range(width):
                 scalar = w.inst(f"extractelement {vec} {value}, i32 {k}")
-                target = _at(e, pointer, element, where + k * steps[-1])
-                w.line(f"store {element} {scalar}, ptr {target}, align {dtype.bytes}")
+                _store_whole(e, pointer, tile.dtype, where + k * steps[-1], Vec(1, element), scalar)
+
+
+def _in_memory(e: Emitter, tile: Tile, leading: int, chunk: int) -> str:
+    """A vector of a tile as memory has it, where a boolean is a byte."""
+    _, width = tile.chunks[chunk]
+    value = tile.get(e.w, leading, chunk, width)
+    if tile.dtype.kind != "b":
+        return value
+    vec = Vec(width, memory_element(tile.dtype))
+    return e.w.inst(f"zext {vec.mask} {value} to {vec}")
+
+
+def _store_whole(e: Emitter, pointer: str, dtype: DType, offset: Dim, vec: Vec, value: str) -> None:
+    target = _at(e, pointer, memory_element(dtype), offset)
+    e.w.line(f"store {vec} {value}, ptr {target}, align {dtype.bytes}")
+
+
+def _store_woven(e: Emitter, run: Sequence[kernel.Store]) -> None:
+    """Write tiles of which each has every so manieth element of a row, the first one's first."""
+    if not run:
+        return
+    op, tiles, number = run[0], [e.tile(s.value) for s in run], len(run)
+    dtype, element = tiles[0].dtype, memory_element(tiles[0].dtype)
+    pointer, steps = address(e, op.buffer, op.at, op.indices, op.value.type.rank)
+    count = _count(e, op)
+    whole = e.w.inst(f"mul nsw i64 {count}, {number}") if count else ""
+    for leading, offset in enumerate(_offsets(tiles[0].shape, steps)):
+        for chunk, (start, width) in enumerate(tiles[0].chunks):
+            vec = Vec(width, element)
+            values = [_in_memory(e, tile, leading, chunk) for tile in tiles]
+            for k, value in enumerate(woven(e.w, vec, values)):
+                at = start * number + k * width
+                if count:
+                    _store_some(e, pointer, dtype, offset, (at, width), 1, whole, value)
+                else:
+                    _store_whole(e, pointer, dtype, offset + at, vec, value)
 
 
 def prefetch(e: Emitter, op: kernel.Prefetch) -> None:

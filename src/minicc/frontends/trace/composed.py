@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import math
-import operator
 from collections.abc import Sequence
-from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -19,6 +17,7 @@ from minicc.frontends.trace.recorder import Recorder
 from minicc.frontends.trace.registry import Dispatch, traces
 from minicc.frontends.trace.tracer import Tracer
 from minicc.frontends.trace.views import boxed
+from minicc.ir import graph
 
 _TAPS = 64  # elements of a filter that is written out
 
@@ -293,18 +292,30 @@ def convolve(recorder: Recorder, a: Any, v: Any, mode: str = "full") -> Any:
     if len(w) > len(x):
         x, w = w, x
     n, m = len(x), len(w)
-    if m > _TAPS:
-        recorder.refuse("MC0241", "np.convolve with a long filter is not traced")
-    # zeros around the products, for an infinity times a zero would be NaN
-    parts = [np_.pad(w[k] * x, (k, m - 1 - k)) for k in range(m)]
-    full = reduce(operator.add, parts)
-    if mode == "full":
-        return full
-    if mode == "same":
-        return full[(m - 1) // 2 : (m - 1) // 2 + n]
-    if mode == "valid":
-        return full[m - 1 : n]
-    raise ValueError(f"mode must be one of 'valid', 'same', or 'full' (got {mode!r})")
+    if mode not in ("valid", "same", "full"):
+        raise ValueError(f"mode must be one of 'valid', 'same', or 'full' (got {mode!r})")
+    x, w = (u.astype(np.result_type(x.dtype, w.dtype)) for u in (x, w[::-1]))
+    inner = _frames(recorder, x, 0, m) @ w
+    if mode == "valid" or m == 1:
+        return inner
+    # at the ends fewer meet; what meets nothing is left out, as an infinity times a zero is NaN
+    places = np.add.outer(np.arange(m - 1), np.arange(m))
+    ends = ((x[: m - 1], (m - 1, 0), places >= m - 1), (x[n - m + 1 :], (0, m - 1), places < m - 1))
+    first, last = (
+        _total(np_, np_.where(there, _frames(recorder, np_.pad(part, around), 0, m) * w, 0))
+        for part, around, there in ends
+    )
+    whole = np_.concatenate([first.astype(x.dtype), inner, last.astype(x.dtype)])
+    start = (m - 1) // 2
+    return whole[start : start + n] if mode == "same" else whole
+
+
+def _total(np_: Any, rows: Any) -> Any:
+    return np_.any(rows, axis=1) if rows.dtype == bool else np_.sum(rows, axis=1)
+
+
+def _frames(recorder: Recorder, box: Tracer, axis: int, size: int) -> Tracer:
+    return Tracer(recorder, recorder.emit(graph.Frames, box.value(), axis, size))
 
 
 @traces("correlate")
@@ -383,7 +394,6 @@ _WRITEABLE = {"writeable": True}
 
 
 def _windows(recorder: Recorder, box: Tracer, window_shape: Any, axis: Any) -> Any:
-    np_ = recorder.namespace
     sizes = (window_shape,) if isinstance(window_shape, (int, np.integer)) else tuple(window_shape)
     axes = (
         range(box.ndim)
@@ -395,13 +405,7 @@ def _windows(recorder: Recorder, box: Tracer, window_shape: Any, axis: Any) -> A
     for k, size in zip(axes, sizes, strict=True):
         if size > box.shape[k]:
             raise ValueError("window shape cannot be larger than input array shape")
-        front = (slice(None),) * k
-        count = box.shape[k] - size + 1
-        if size <= count:
-            box = np_.stack([box[(*front, slice(i, i + count))] for i in range(size)], axis=-1)
-        else:
-            rows = [np_.moveaxis(box[(*front, slice(i, i + size))], k, -1) for i in range(count)]
-            box = np_.stack(rows, axis=k)
+        box = _frames(recorder, box, int(k), int(size))
     return box
 
 

@@ -16,7 +16,7 @@ import numpy as np
 from minicc.frontends.trace.recorder import Recorder
 from minicc.ir import graph
 from minicc.ir.core import Op, Value
-from minicc.ir.types import BOOL, F32, DType
+from minicc.ir.types import BOOL, DTYPES, F32, DType
 
 Emit = Callable[..., Value]
 EMIT: dict[str, Emit] = {}
@@ -293,20 +293,16 @@ def _cbrt(x: Formula) -> Formula:
     return (x < 0).choose(-root.abs(), root)
 
 
-def _negative(x: Formula) -> Formula:
-    """Where the sign is set, that of zero included; NaN counts as positive."""
-    one = Formula(x.r, x.r.scalar(1, x.dtype))
-    return (x < 0).op(graph.Or, x.eq(0).op(graph.And, one / x < 0))
-
-
 @_formula("signbit")
 def _signbit(x: Formula) -> Formula:
-    return _negative(x)
+    """Where the sign is set, also that of a zero or of what is no number."""
+    whole = DTYPES[f"i{x.dtype.bits}"] if x.dtype.is_float else x.dtype
+    return Formula(x.r, x.r.emit(graph.BitCast, x.v, whole)) < 0
 
 
 @_formula("copysign")
 def _copysign(a: Formula, b: Formula) -> Formula:
-    return _negative(b).choose(-a.abs(), a.abs())
+    return _signbit(b).choose(-a.abs(), a.abs())
 
 
 @_formula("heaviside")
@@ -328,7 +324,7 @@ def _fmod(a: Formula, b: Formula) -> Formula:
         return a.op(graph.Mod, b)
     if a.dtype.is_float:
         size = a.abs().op(graph.Mod, b.abs())
-        return _negative(a).choose(-size, size)
+        return _signbit(a).choose(-size, size)
     floored = a.op(graph.Mod, b)
     apart = (a < 0).op(graph.Xor, b < 0).op(graph.And, floored.eq(0).op(graph.Not))
     return apart.choose(floored - b, floored)

@@ -27,6 +27,7 @@ from minicc.ir.core import attribute_key
 _BY_VALUE = 1024  # bytes up to which a captured array is compared by its content
 _DEPTH = 6  # of containers and objects in each other
 _FIXED = (type(None), bool, int, float, complex, str, bytes, types.FunctionType, type)
+_ANY = inspect.signature(lambda *args, **options: None)
 _PLAIN = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
 
 
@@ -36,7 +37,9 @@ class Parameters:
     def __init__(self, f: Callable[..., Any]) -> None:
         self.function = f
         try:
-            self.signature = inspect.signature(f)
+            # what a function of NumPy does not get may have no value that could be passed
+            own = isinstance(f, np.ufunc | type(np.mean))
+            self.signature = _ANY if own else inspect.signature(f)
         except (TypeError, ValueError):
             name = getattr(f, "__name__", repr(f))
             text = f"the parameters of {name} are not known"

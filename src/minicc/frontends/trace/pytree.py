@@ -24,7 +24,14 @@ Key = tuple[Any, ...]
 NUMBERS = (float, int, complex, bool)
 _STATIC = (type(None), bool, int, float, complex, str, bytes, type(Ellipsis), np.dtype, type, slice)
 VALUES = (date, time, timedelta, Enum, range, np.dtype)  # that never change
-_CALLABLE = (types.FunctionType, types.BuiltinFunctionType, types.MethodType, np.ufunc, partial)
+_CALLABLE = (
+    types.FunctionType,
+    types.BuiltinFunctionType,
+    types.MethodType,
+    np.ufunc,
+    type(np.mean),  # all functions of NumPy that arrays may override
+    partial,
+)
 
 
 class Within(Exception):

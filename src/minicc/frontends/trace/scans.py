@@ -1,8 +1,4 @@
-"""Sums, products and extremes of all elements so far along an axis.
-
-Blocks of 32 elements are combined by windows, then the blocks' totals in the same way; an element
-enters only the results after it.
-"""
+"""Sums, products and extremes of all elements so far along an axis, and differences."""
 
 from __future__ import annotations
 
@@ -12,65 +8,21 @@ import numpy as np
 from numpy.lib.array_utils import normalize_axis_index
 
 from minicc.frontends.trace.dispatch import value_of
-from minicc.frontends.trace.movement import cut_axis, flat
+from minicc.frontends.trace.movement import flat
 from minicc.frontends.trace.recorder import Recorder
 from minicc.frontends.trace.reductions import widened
 from minicc.frontends.trace.registry import FUNCTIONS, traces
 from minicc.frontends.trace.tracer import Tracer
 from minicc.ir import graph
-from minicc.ir.arith import identity_of
-from minicc.ir.core import Op, Value
-from minicc.ir.types import BF16, BOOL, F16, F32, U8
-
-_BLOCK = 32
-_OPS: dict[str, type[Op]] = {
-    "add": graph.Add, "mul": graph.Mul, "max": graph.Max, "min": graph.Min,
-}  # fmt: skip
-
-
-def scan(recorder: Recorder, x: Value, axis: int, combine: str) -> Value:
-    """The combination of all elements up to each along an axis."""
-    shape = x.type.extents
-    n = shape[axis]
-    if n <= _BLOCK:
-        return _window(recorder, x, axis, n, combine)
-    blocks = -(-n // _BLOCK)
-    full = _padded(recorder, x, axis, 0, blocks * _BLOCK - n, combine)
-    apart = recorder.reshape(full, (*shape[:axis], blocks, _BLOCK, *shape[axis + 1 :]))
-    within = _window(recorder, apart, axis + 1, _BLOCK, combine)
-    totals = cut_axis(recorder, within, axis + 1, (_BLOCK - 1, _BLOCK, 1))
-    before = cut_axis(recorder, totals, axis, (0, blocks - 1, 1))
-    before = _padded(recorder, before, axis, 1, 0, combine)
-    whole = recorder.emit(_OPS[combine], scan(recorder, before, axis, combine), within)
-    line = recorder.reshape(whole, (*shape[:axis], blocks * _BLOCK, *shape[axis + 1 :]))
-    return cut_axis(recorder, line, axis, (0, n, 1))
-
-
-def _padded(recorder: Recorder, x: Value, axis: int, low: int, high: int, combine: str) -> Value:
-    if not low and not high:
-        return x
-    lows, highs = (tuple(n if k == axis else 0 for k in range(x.type.rank)) for n in (low, high))
-    return recorder.emit(graph.Pad, x, lows, highs, identity_of(combine, x.type.dtype))
-
-
-def _window(recorder: Recorder, x: Value, axis: int, n: int, combine: str) -> Value:
-    if n < 2:
-        return x
-    ones = (1,) * x.type.rank
-    size = tuple(n if k == axis else 1 for k in range(x.type.rank))
-    wide = _padded(recorder, x, axis, n - 1, 0, combine)
-    return recorder.emit(graph.Window, wide, combine=combine, size=size, strides=ones,
-                         dilations=ones)  # fmt: skip
+from minicc.ir.core import Value
+from minicc.ir.types import BOOL, U8
 
 
 def _scanned(recorder: Recorder, value: Value, axis: int | None, combine: str) -> Value:
     if axis is None:
         value, axis = flat(recorder, value), 0
     k = normalize_axis_index(axis, value.type.rank)
-    element = value.type.dtype
-    narrow = element in (F16, BF16)
-    wide = recorder.cast(value, F32) if narrow else value
-    return recorder.cast(scan(recorder, wide, k, combine), element)
+    return recorder.emit(graph.Accumulate, value, k, combine)
 
 
 def _cumulative(name: str, combine: str) -> None:

@@ -102,6 +102,7 @@ from minicc.ir.graph.movement import (
     Broadcast as Broadcast,
     Concat as Concat,
     Constant as Constant,
+    Frames as Frames,
     Gather as Gather,
     InsertSlice as InsertSlice,
     Iota as Iota,
@@ -112,6 +113,7 @@ from minicc.ir.graph.movement import (
     Transpose as Transpose,
 )
 from minicc.ir.graph.reduce import (
+    Accumulate as Accumulate,
     Reduce as Reduce,
     Window as Window,
 )

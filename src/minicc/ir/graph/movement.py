@@ -12,7 +12,15 @@ from minicc.ir import affine
 from minicc.ir.affine import Dim
 from minicc.ir.arrays import inserted
 from minicc.ir.core import Literal, Op, RunRegion, Value
-from minicc.ir.graph.shapes import Shape, agree, check_axis, differ, product, show
+from minicc.ir.graph.shapes import (
+    Shape,
+    agree,
+    check_axis,
+    differ,
+    product,
+    show,
+    window_extent,
+)
 from minicc.ir.indices import counted
 from minicc.ir.types import DType, TensorType, static_shape
 
@@ -117,6 +125,28 @@ class Broadcast(Op, name="graph.broadcast"):
 
     def evaluate(self, run: RunRegion, *args: Any) -> tuple[Any, ...]:
         return (np.broadcast_to(args[0], static_shape(self.shape)),)
+
+
+class Frames(Op, name="graph.frames"):
+    """All runs of `size` neighbours along an axis, of which each is a row of a new last axis.
+
+    One begins at each element that has so many from there on (numpy.sliding_window_view).
+    """
+
+    x: Value
+    axis: int
+    size: Dim
+
+    def infer(self) -> tuple[TensorType, ...]:
+        t: TensorType = self.x.type
+        check_axis(self.opname, self.axis, t.rank)
+        count = window_extent(t.shape[self.axis], self.size, 1, 1)
+        shape = (*t.shape[: self.axis], count, *t.shape[self.axis + 1 :], self.size)
+        return (TensorType(t.dtype, shape),)
+
+    def evaluate(self, run: RunRegion, *args: Any) -> tuple[Any, ...]:
+        (size,) = static_shape((self.size,))
+        return (np.lib.stride_tricks.sliding_window_view(args[0], size, self.axis),)
 
 
 class Slice(Op, name="graph.slice"):

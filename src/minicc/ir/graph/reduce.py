@@ -1,4 +1,4 @@
-"""Reductions: over whole axes, and over windows that slide along axes.
+"""Reductions: over whole axes, over windows that slide along axes, and of all elements so far.
 
 Combiners are those of `arith.COMBINERS`. A reduction over nothing yields the combiner's neutral
 element. f16 and bf16 are combined in f32 and rounded once. No order of combining is promised.
@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from minicc.ir.affine import Dim
-from minicc.ir.arith import COMBINERS, identity_of, reduce_array, widened
+from minicc.ir.arith import COMBINERS, accumulated, identity_of, reduce_array, widened
 from minicc.ir.core import Op, RunRegion, Value
 from minicc.ir.graph.shapes import window_extent
 from minicc.ir.types import DType, TensorType, static_shape
@@ -51,6 +51,28 @@ class Reduce(Op, name="graph.reduce"):
     def evaluate(self, run: RunRegion, *args: Any) -> tuple[Any, ...]:
         x = np.asarray(args[0])
         return (reduce_array(self.combine, x, self.axes, self.keepdims) if self.axes else x,)
+
+
+class Accumulate(Op, name="graph.accumulate"):
+    """Combine all elements up to each along an axis, itself among them.
+
+    An element has part in the results from its own place on alone: a NaN reaches no one before it.
+    """
+
+    x: Value
+    axis: int
+    combine: str
+
+    def infer(self) -> tuple[TensorType, ...]:
+        t: TensorType = self.x.type
+        check_combiner(self.opname, self.combine, t.dtype)
+        if not 0 <= self.axis < t.rank:
+            raise ValueError(f"{self.opname} along axis {self.axis} of {t}")
+        return (t,)
+
+    def evaluate(self, run: RunRegion, *args: Any) -> tuple[Any, ...]:
+        x = np.asarray(args[0])
+        return (accumulated(self.combine, x, self.axis),)
 
 
 class Window(Op, name="graph.window"):

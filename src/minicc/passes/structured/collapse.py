@@ -18,9 +18,10 @@ from minicc.ir import affine
 from minicc.ir.affine import Dim
 from minicc.ir.affine_facts import is_free
 from minicc.ir.core import Function, Module, Op, Region, Value, walk_control
+from minicc.ir.index_maps import Map, names_of
 from minicc.ir.rewrite import Rebuilder, everywhere, rebuild
 from minicc.ir.space import PARALLEL, Iter, Space
-from minicc.ir.structured import Generic, Group, Map, names_of
+from minicc.ir.structured import Generic, Group
 from minicc.passes.structured.contraction import contractions_in
 from minicc.passes.structured.flatten import flatten
 from minicc.passes.structured.products import cheapest_tile, cycles_of_a_point, product_of

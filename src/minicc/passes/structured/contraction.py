@@ -13,8 +13,9 @@ from typing import NamedTuple
 from minicc.ir import arith
 from minicc.ir.affine import Expr
 from minicc.ir.core import Op, Value
+from minicc.ir.index_maps import contiguous_name, names_of, plain_names
 from minicc.ir.space import PARALLEL, REDUCTION
-from minicc.ir.structured import Generic, contiguous_name, names_of, plain_names
+from minicc.ir.structured import Generic
 from minicc.ir.words import WordProduct
 
 PRODUCTS = (arith.Mul, WordProduct)
@@ -68,7 +69,7 @@ class Contraction(NamedTuple):
 
 def contraction_of(op: Op) -> Contraction | None:
     """The parts of a sum of products of two operands or more; None for other ops."""
-    if not isinstance(op, Generic) or op.combine != ("add",) or len(op.operands) < 2:
+    if not isinstance(op, Generic) or op.combine != ("add",) or len(op.operands) < 2 or op.running:
         return None
     depth = {i.name for i in op.space.of_kind(REDUCTION)}
     (total,) = op.body.yields
@@ -96,7 +97,9 @@ class Dot(NamedTuple):
 
 
 def dots_of(op: Generic) -> dict[Value, Dot]:
-    """The products of a body that are only summed, by the values that are."""
+    """The products of a body that are only summed, and once, by the values that are."""
+    if op.running:
+        return {}
     summed = {y for y, combine in zip(op.body.yields, op.combine, strict=True) if combine == "add"}
     kept = {y for y, combine in zip(op.body.yields, op.combine, strict=True) if combine != "add"}
     made = {o.result: o for o in op.body.ops}

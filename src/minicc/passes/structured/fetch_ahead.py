@@ -15,7 +15,7 @@ from minicc.ir import affine
 from minicc.ir.affine import Dim, symbol
 from minicc.ir.build import Builder
 from minicc.ir.core import Value
-from minicc.ir.structured import Map, names_of
+from minicc.ir.index_maps import Map, names_of
 from minicc.passes.structured.group_state import Indices, Position
 
 _SHARES = 8  # of a panel at most: memory brings in one in less time than a pass takes

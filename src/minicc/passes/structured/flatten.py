@@ -17,9 +17,10 @@ from typing import NamedTuple
 from minicc.ir import affine
 from minicc.ir.affine import Dim
 from minicc.ir.core import Function, Module, Op, Region, Value
+from minicc.ir.index_maps import Map, names_of, plain_names
 from minicc.ir.rewrite import Rebuilder, rebuild
 from minicc.ir.space import SEQUENTIAL, Iter, Space
-from minicc.ir.structured import Generic, Group, Map, Reshape, names_of, plain_names
+from minicc.ir.structured import Generic, Group, Reshape
 from minicc.ir.types import TensorType
 from minicc.passes.structured.contraction import contractions_in
 from minicc.passes.structured.draft import lanes_of
@@ -109,7 +110,7 @@ def _pairs(group: Group, target: Target) -> Iterator[Pair]:
             if names is None or not all(n in op.space for n in names):
                 continue
             outer, inner = (op.space[n] for n in names)
-            if isinstance(inner.extent, int) and 1 < inner.extent < long:
+            if isinstance(inner.extent, int) and 1 <= inner.extent < long:
                 pair = _pair(ops, group, outer, inner)
                 if pair is not None:
                     yield pair
@@ -130,14 +131,19 @@ def _pair(ops: Sequence[Generic], group: Group, outer: Iter, inner: Iter) -> Pai
         own = [i for i in (outer, inner) if i.name in op.space]
         if whole.name in op.space or len(own) == 1 or any(op.space[i.name] != i for i in own):
             return None
-        if op.into or not names.isdisjoint(names_of(op.coordinates)):
+        if not names.isdisjoint(names_of(op.coordinates)):
             return None
-        for v, m in zip((*op.operands, *op.results), op.maps, strict=True):
+        for v, m in zip(_mapped(op), op.maps, strict=True):
             at = _axis(v, m, outer, inner)
             rest = m if at is None else (*m[:at], *m[at + 2 :])
             if not names.isdisjoint(names_of(rest)) or axes.setdefault(v, at) != at:
                 return None
     return Pair(outer, inner, whole, {v: at for v, at in axes.items() if at is not None})
+
+
+def _mapped(op: Generic) -> tuple[Value, ...]:
+    """The tensors that an op has maps of, in the order of these."""
+    return (*op.operands, *[op.results[k] for k in op.targets])
 
 
 def _axis(v: Value, m: Map, outer: Iter, inner: Iter) -> int | None:
@@ -166,12 +172,13 @@ def _applied(group: Group, pair: Pair) -> Group:
     ops: list[Op] = []
     for op in group.body.ops:
         assert isinstance(op, Generic)
-        values = (*op.operands, *op.results)
         shapes = zip(op.results, op.shapes, strict=True)
         fresh = op.rebuilt(
             [forward[v] for v in op.operands],
             space=pair.space(op.space),
-            maps=tuple([pair.joined(v, m, point) for v, m in zip(values, op.maps, strict=True)]),
+            maps=tuple(
+                [pair.joined(v, m, point) for v, m in zip(_mapped(op), op.maps, strict=True)]
+            ),
             shapes=tuple([pair.joined(v, s, pair.whole.extent) for v, s in shapes]),
         )
         forward.update(zip(op.results, fresh.results, strict=True))

@@ -15,9 +15,10 @@ from collections.abc import Mapping, Sequence
 
 from minicc.ir import affine
 from minicc.ir.core import Function, Module, Op, Region, Value
+from minicc.ir.index_maps import Map, names_of, plain_names
 from minicc.ir.rewrite import everywhere, live, merge_locations
 from minicc.ir.space import PARALLEL
-from minicc.ir.structured import Generic, Group, Map, names_of, plain_names
+from minicc.ir.structured import Generic, Group
 from minicc.passes.structured.fusion_plan import (
     Decision,
     Draft,

@@ -12,8 +12,9 @@ from typing import NamedTuple
 from minicc.errors import UserError
 from minicc.ir import arith
 from minicc.ir.core import Loc, Value
+from minicc.ir.index_maps import plain_names
 from minicc.ir.space import PARALLEL
-from minicc.ir.structured import Generic, plain_names
+from minicc.ir.structured import Generic
 from minicc.passes.structured.contraction import contraction_of
 
 LOOPS = 8  # instructions that an op takes besides its body

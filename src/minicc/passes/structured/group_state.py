@@ -9,7 +9,8 @@ from minicc.ir import affine, kernel
 from minicc.ir.affine import Dim, symbol
 from minicc.ir.build import Builder
 from minicc.ir.core import Op, Region, Value
-from minicc.ir.structured import Generic, Group, Map
+from minicc.ir.index_maps import Map
+from minicc.ir.structured import Generic, Group
 from minicc.passes.structured.rows import partial_step
 
 # where a dimension stands: index of the first point, and how many points

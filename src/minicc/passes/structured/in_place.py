@@ -16,6 +16,7 @@ from typing import NamedTuple
 from minicc.ir import affine, affine_facts
 from minicc.ir.affine import Dim
 from minicc.ir.core import Op, Region, Value
+from minicc.ir.index_maps import Map
 from minicc.ir.structured import (
     PARTIAL,
     Concat,
@@ -23,7 +24,6 @@ from minicc.ir.structured import (
     Group,
     If,
     InsertSlice,
-    Map,
     Pad,
     Reshape,
     Scan,

@@ -10,8 +10,9 @@ from math import prod
 
 from minicc.ir import affine
 from minicc.ir.core import Value
+from minicc.ir.index_maps import Map, plain_names
 from minicc.ir.space import PARALLEL, Space
-from minicc.ir.structured import Generic, Map, plain_names
+from minicc.ir.structured import Generic
 from minicc.passes.structured.contraction import Contraction, contraction_of
 from minicc.passes.structured.fusion_plan import Draft, Member, Verdict, length_of
 from minicc.target import Target

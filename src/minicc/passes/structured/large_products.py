@@ -11,9 +11,10 @@ from math import gcd, prod
 
 from minicc.ir.affine_facts import bends
 from minicc.ir.core import Value
+from minicc.ir.index_maps import contiguous_name
 from minicc.ir.schedule import Around, Promotion
 from minicc.ir.space import REDUCTION
-from minicc.ir.structured import Generic, Group, contiguous_name
+from minicc.ir.structured import Generic, Group
 from minicc.passes.structured.contraction import contractions_in
 from minicc.passes.structured.draft import Draft, cut_sums
 from minicc.passes.structured.legal import MOST_TOTALS

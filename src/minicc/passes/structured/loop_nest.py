@@ -14,8 +14,9 @@ from minicc.ir import affine, arith, kernel
 from minicc.ir.affine import Dim, symbol
 from minicc.ir.arith import COMBINERS, identity_of
 from minicc.ir.core import Region, Value
+from minicc.ir.index_maps import Map, names_of, vector_name
 from minicc.ir.space import REDUCTION
-from minicc.ir.structured import Generic, Map, contiguous_name, names_of
+from minicc.ir.structured import Generic
 from minicc.ir.types import INDEX_TYPE, BufferType
 from minicc.passes.structured.contraction import contraction_of, dots_of
 from minicc.passes.structured.fetch_ahead import Share, share_of
@@ -42,8 +43,8 @@ class Nest(TileAccess):
         self.blocks = dict(op.blocks)
         shared = {*lowering.group.shared, *lowering.shared}
         own = [i for i in op.space.iters if i.name not in shared]
-        self.own_parallel = [i.name for i in own if i.kind != REDUCTION]
-        self.reductions = [i.name for i in own if i.kind == REDUCTION]
+        self.reductions = [i.name for i in own if i.kind == REDUCTION or i.name == op.running]
+        self.own_parallel = [i.name for i in own if i.name not in self.reductions]
         self.extents = {i.name: i.extent for i in op.space.iters}
         if lowering.alone and self.reductions and contraction_of(op):
             # a row alone has too few sums to hide the latency of a multiply-add; they part a block
@@ -63,7 +64,7 @@ class Nest(TileAccess):
 
         So tiles in registers never need to be transposed from one op to the next.
         """
-        contiguous = [contiguous_name(m) for m in (*self.op.yield_maps, *self.op.input_maps)]
+        contiguous = [vector_name(m) for m in (*self.op.yield_maps, *self.op.input_maps)]
         last = next((n for n in contiguous if n in self.tiles), None)
         # sums along rows that are read as they lie
         long = [n for n in contiguous if n in self.tiles and n in self.reductions]
@@ -85,7 +86,7 @@ class Nest(TileAccess):
         """
         result = self.op.results[k]
         m, *others = self.op.maps_of(k)
-        if others:
+        if others or self.op.running:
             return False
         names = set().union(*[affine.symbols(e) for e in m])
         own = {n: self.extents[n] for n in self.own_parallel if n in names}
@@ -204,7 +205,8 @@ class Nest(TileAccess):
     def reduce_and_finish(self) -> None:
         """All of the op at one place of its parallel dimensions, results stored or kept."""
         for k, v in zip(self._combining(), self._reduced(), strict=True):
-            self.finish(k, v)
+            if not self.op.running:  # else each round has stored its own
+                self.finish(k, v)
 
     def _reduced(self) -> list[Value]:
         """The totals of all reductions at one place of the op's parallel dimensions."""
@@ -394,6 +396,8 @@ class Nest(TileAccess):
                 after = b.emit(kernel.Dot, lhs, rhs, before, form=dots[y].form)
             else:
                 after = self._combine(k, before, tiles[y])
+            if op.running:
+                self.finish(k, after)
             out.append(self._where_there(after, before))
         return out
 

@@ -19,8 +19,8 @@ from minicc.ir import arith, graph, structured
 from minicc.ir.affine import Dim, symbol
 from minicc.ir.build import Builder
 from minicc.ir.core import Literal, Op, Region, Value
+from minicc.ir.index_maps import Map, names_of
 from minicc.ir.space import Iter, Space
-from minicc.ir.structured import Map, names_of
 from minicc.ir.types import TensorType, static_shape
 
 Shape = tuple[Dim, ...]

@@ -23,16 +23,24 @@ from minicc.ir.core import Function, Literal, Module, Op, Region, Value, walk
 from minicc.ir.graph.demands import equal_extents, natural_numbers
 from minicc.ir.rewrite import Rebuilder, rebuild
 from minicc.ir.scan import lift
-from minicc.ir.space import PARALLEL, REDUCTION, Iter, Space
-from minicc.ir.types import BOOL, F32, I64, OPAQUE, TensorType, is_free, is_index
+from minicc.ir.space import PARALLEL, REDUCTION, SEQUENTIAL, Iter, Space
+from minicc.ir.types import BOOL, OPAQUE, TensorType, is_free, is_index
 from minicc.ir.words import WordProduct
+from minicc.passes.structured.generics import (
+    Body,
+    broadcast_map,
+    dims,
+    generic,
+    identity,
+    summed,
+)
 from minicc.passes.structured.lower_gather import GATHERS
 from minicc.passes.structured.lower_winograd import winograd_input, winograd_output
 from minicc.passes.structured.name_sizes import name_sizes
 from minicc.passes.structured.scatter import can_scatter, lower_scatter
 
-Body = Callable[[Builder, Sequence[Value]], Value]
 Lower = Callable[[Rebuilder, Any, tuple[Value, ...]], Value]
+_MOST_COLUMNS = 4  # that are permuted in registers
 
 
 def lower_to_structured(module: Module) -> Module:
@@ -141,82 +149,6 @@ def _placed_anywhere(op: Op) -> tuple[Value, ...]:
     return op.results[: op.states] if isinstance(op, structured.Scan) else op.results
 
 
-def generic(
-    b: Builder,
-    inputs: Sequence[Value],
-    space: Space,
-    maps: Sequence[Sequence[Dim]],
-    shape: Sequence[Dim],
-    body: Body,
-    combine: str | None = None,
-    coordinates: tuple[Dim, ...] = (),
-) -> Value:
-    """A generic with one result.
-
-    `body` gets a builder and the scalars and returns what is yielded.
-    """
-    scalars = [Value(TensorType(v.type.dtype)) for v in inputs]
-    scalars += [Value(TensorType(I64)) for _ in coordinates]
-    region = b.region(scalars, lambda inner: (body(inner, scalars),))
-    return b.emit(
-        structured.Generic,
-        tuple(inputs),
-        space=space,
-        maps=tuple(tuple(m) for m in maps),
-        shapes=(tuple(shape),),
-        combine=(combine,),
-        coordinates=coordinates,
-        body=region,
-    )
-
-
-def summed(
-    b: Builder,
-    inputs: Sequence[Value],
-    space: Space,
-    maps: Sequence[Sequence[Dim]],
-    shape: Sequence[Dim],
-    body: Body,
-    combine: str,
-) -> Value:
-    """A reduction; f16 and bf16 are computed with and accumulated in f32, and rounded once."""
-    dtype = inputs[0].type.dtype
-    if not dtype.is_float or dtype.bits != 16:
-        return generic(b, inputs, space, maps, shape, body, combine)
-
-    def wide(inner: Builder, elements: Sequence[Value]) -> Value:
-        return body(inner, [inner.emit(arith.Cast, v, dtype=F32) for v in elements])
-
-    total = generic(b, inputs, space, maps, shape, wide, combine)
-
-    def narrow(inner: Builder, elements: Sequence[Value]) -> Value:
-        return inner.emit(arith.Cast, elements[0], dtype=dtype)
-
-    rank = len(shape)
-    return generic(b, [total], dims(shape), [identity(rank), identity(rank)], shape, narrow)
-
-
-def dims(shape: Sequence[Dim], reduced: Sequence[int] = ()) -> Space:
-    """One dimension an axis, called d0, d1, ...; those of `reduced` are reductions."""
-    return Space(
-        Iter(f"d{k}", n, REDUCTION if k in reduced else PARALLEL) for k, n in enumerate(shape)
-    )
-
-
-def identity(rank: int) -> list[Dim]:
-    """The map d0, d1, ..."""
-    return [symbol(f"d{k}") for k in range(rank)]
-
-
-def broadcast_map(shape: Sequence[Dim], result: Sequence[Dim]) -> list[Dim]:
-    """How an operand is read under NumPy's broadcasting to `result`: extents of 1 are read at 0."""
-    offset = len(result) - len(shape)
-    return [
-        0 if n == 1 and result[offset + k] != 1 else symbol(f"d{offset + k}")
-        for k, n in enumerate(shape)
-    ]
-
-
 def _elementwise(
     b: Rebuilder, op: Any, operands: tuple[Value, ...], scalars: Mapping[Value, Literal]
 ) -> Value:
@@ -292,6 +224,12 @@ def _reshape(
     return _move(b, slices[x].operands[0], shape, read)
 
 
+def _frames(b: Rebuilder, op: Any, operands: tuple[Value, ...]) -> Value:
+    read = identity(operands[0].type.rank)
+    read[op.axis] = read[op.axis] + symbol(f"d{len(read)}")
+    return _move(b, operands[0], op.result.type.shape, read)
+
+
 def _pad(b: Rebuilder, op: Any, operands: tuple[Value, ...]) -> Value:
     if not any(op.low) and not any(op.high):
         return operands[0]
@@ -299,7 +237,35 @@ def _pad(b: Rebuilder, op: Any, operands: tuple[Value, ...]) -> Value:
 
 
 def _concat(b: Rebuilder, op: Any, operands: tuple[Value, ...]) -> Value:
-    return b.emit(structured.Concat, operands, axis=op.axis)
+    """Tensors within a larger one; columns that become neighbours are written side by side."""
+    shape, axis = op.result.type.shape, len(op.result.type.shape) - 1
+    columns = op.axis == axis and all(v.type.shape[-1] == 1 for v in operands)
+    if not columns or len(operands) > _MOST_COLUMNS or graph.product(shape[:-1]) == 1:
+        return b.emit(structured.Concat, operands, axis=op.axis)
+    makers = {r: made for made in b.ops for r in made.results}
+    sources = [_without_last(makers.get(v), v) for v in operands]
+    scalars = [Value(TensorType(v.type.dtype)) for v in operands]
+    rows = identity(axis)
+    return b.emit(
+        structured.Generic,
+        tuple(sources),
+        space=dims(shape[:-1]),
+        maps=(
+            *(tuple(rows) if v.type.rank == axis else (*rows, 0) for v in sources),
+            *((*rows, k) for k in range(len(operands))),
+        ),
+        shapes=(shape,),
+        combine=(None,) * len(operands),
+        into=(0,) * len(operands),
+        body=b.region(scalars, lambda inner: scalars),
+    )
+
+
+def _without_last(maker: Op | None, v: Value) -> Value:
+    """What a view gave a last axis of one element; else the value itself."""
+    if isinstance(maker, structured.Reshape) and maker.x.type.shape == v.type.shape[:-1]:
+        return maker.x
+    return v
 
 
 def _insert_slice(b: Rebuilder, op: Any, operands: tuple[Value, ...]) -> Value:
@@ -339,6 +305,12 @@ def _sizes(b: Rebuilder, op: Any, operands: tuple[Value, ...]) -> Value:
     parts = [generic(b, [], one, [identity(1)], (1,), body, coordinates=(n,)) for n in op.values]
     line = parts[0] if len(parts) == 1 else b.emit(structured.Concat, tuple(parts), axis=0)
     return b.emit(structured.Reshape, line, shape=op.shape)
+
+
+def _accumulate(b: Rebuilder, op: Any, operands: tuple[Value, ...]) -> Value:
+    shape, combine = op.result.type.shape, op.combine
+    maps = [identity(len(shape))] * 2
+    return summed(b, operands, dims(shape, (op.axis,), SEQUENTIAL), maps, shape, _first, combine)
 
 
 def _reduce(b: Rebuilder, op: Any, operands: tuple[Value, ...]) -> Value:
@@ -451,6 +423,7 @@ LOWER: dict[type[Op], Lower] = {
     graph.Broadcast: _broadcast,
     graph.Pad: _pad,
     graph.Concat: _concat,
+    graph.Frames: _frames,
     graph.InsertSlice: _insert_slice,
     graph.ScatterElements: lower_scatter,
     graph.ScatterND: lower_scatter,
@@ -458,6 +431,7 @@ LOWER: dict[type[Op], Lower] = {
     graph.Sizes: _sizes,
     graph.Reduce: _reduce,
     graph.Window: _window,
+    graph.Accumulate: _accumulate,
     graph.Contract: _contract,
     graph.Conv: _conv,
     **GATHERS,

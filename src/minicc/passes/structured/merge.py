@@ -22,13 +22,15 @@ from minicc.ir import affine, arith
 from minicc.ir.affine import Dim
 from minicc.ir.build import Builder
 from minicc.ir.core import Function, Module, Op, Region, Value
+from minicc.ir.index_maps import Map, plain_names
 from minicc.ir.rewrite import Rebuilder, everywhere, inline, live, merge_locations, used_by
 from minicc.ir.space import REDUCTION, Iter, Space
-from minicc.ir.structured import Generic, Map, plain_names
+from minicc.ir.structured import Generic
 from minicc.ir.types import TensorType
 
 _LONGEST = 128  # instructions of a body, about: each merge copies it
 _AGAIN = 64  # of them that are computed in place of one result and its reads
+_REPEATED = 4  # times that elements are read, from which they are not written apart first
 _PLACES = 4  # around a point at which that is read
 _NEAR = 1 << 17  # bytes that the nearer caches hold beside all else
 
@@ -121,8 +123,12 @@ def profitable(producer: Generic, consumer: Generic, value: Value, uses: int) ->
     if not producer.body.ops:
         # windows and contractions read an element often: they want it where it is contiguous
         elementwise = all(c is None for c in consumer.combine)
-        return elementwise or (
-            all(plain_names(m) is not None for m in reads) and len(consumer.operands) > 1
+        source = producer.operands[0].type.shape if producer.operands else ()
+        repeats = _points(producer.space) >= _REPEATED * prod(map(affine.typical, source))
+        return (
+            elementwise
+            or repeats
+            or (all(plain_names(m) is not None for m in reads) and len(consumer.operands) > 1)
         )
     if uses != 1 or len(set(reads)) != 1:
         return False
@@ -408,7 +414,7 @@ def _siblings(first: Generic, second: Generic) -> bool:
 
     Each at its own point of an equal space; and what both combine runs over the same dimensions.
     """
-    if any(op.coordinates or op.indices or op.into for op in (first, second)):
+    if any(op.coordinates or op.indices or op.into or op.running for op in (first, second)):
         return False
     if len(first.space.iters) != len(second.space.iters):
         return False

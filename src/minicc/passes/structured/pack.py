@@ -14,11 +14,12 @@ from collections.abc import Mapping, Sequence
 
 from minicc.ir import affine
 from minicc.ir.core import Literal, Module, Op, Region, Value, computed
+from minicc.ir.index_maps import contiguous_name
 from minicc.ir.rewrite import live
 from minicc.ir.scan import lift
 from minicc.ir.schedule import Packing
 from minicc.ir.space import PARALLEL, Iter, Space
-from minicc.ir.structured import Constant, Generic, Group, If, Scan, contiguous_name
+from minicc.ir.structured import Constant, Generic, Group, If, Scan
 from minicc.ir.types import TensorType
 
 _LINE = 64  # elements of a free dimension that a copy handles at once

@@ -10,9 +10,10 @@ from minicc.ir import affine_facts
 from minicc.ir.affine import Dim, symbols
 from minicc.ir.affine_facts import is_free
 from minicc.ir.core import Value
+from minicc.ir.index_maps import contiguous_name
 from minicc.ir.schedule import Unroll
 from minicc.ir.space import REDUCTION
-from minicc.ir.structured import Generic, Group, contiguous_name
+from minicc.ir.structured import Generic, Group
 from minicc.ir.types import dense_strides
 from minicc.passes.structured.contraction import Contraction
 from minicc.passes.structured.draft import lanes_of, mentions

@@ -16,19 +16,10 @@ from math import prod
 
 from minicc.ir import affine_facts
 from minicc.ir.core import Module, Value, walk_control
+from minicc.ir.index_maps import contiguous_name, names_of, plain_names, vector_name
 from minicc.ir.schedule import Cover, Schedule, Sums
 from minicc.ir.space import PARALLEL, REDUCTION
-from minicc.ir.structured import (
-    HOLD,
-    PARTIAL,
-    Constant,
-    Generic,
-    Group,
-    Scan,
-    contiguous_name,
-    names_of,
-    plain_names,
-)
+from minicc.ir.structured import HOLD, PARTIAL, Constant, Generic, Group, Scan
 from minicc.ir.types import dense_strides
 from minicc.passes.structured.contraction import Contraction, contraction_of, contractions_in
 from minicc.passes.structured.draft import (
@@ -114,7 +105,7 @@ def _choose_cover(
         if plain_names((e,)) is None
         for n in names_of((e,))
     }
-    vectors = {contiguous_name(m) for op in ops for m in op.yield_maps}
+    vectors = {vector_name(m) for op in ops for m in op.yield_maps}
     free = [n for n in draft.grid if not isinstance(ops[0].space[n].extent, int)]
     covered = [n for n in free if draft.tiles.get(n, 1) > 1 and n not in crooked]
     lanes = min(lanes_of(op, target) for op in ops)

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from math import prod
 
+from minicc.ir.index_maps import contiguous_name, vector_name
 from minicc.ir.space import REDUCTION, SEQUENTIAL
-from minicc.ir.structured import Generic, Group, contiguous_name
+from minicc.ir.structured import Generic, Group
 from minicc.passes.structured.contraction import contraction_of
 from minicc.passes.structured.draft import (
     PLAIN_BLOCK,
@@ -56,9 +57,9 @@ def rows_of(group: Group, target: Target) -> Draft:
         tiles = {str(vector): min(extents[str(vector)], _STREAMS), along: 3 * lanes}
     elif vector is not None and vector in group.shared:
         chunk = vectors * lanes
-        if main.space.of_kind(SEQUENTIAL):
+        if into and main.space.of_kind(SEQUENTIAL):
             chunk = 2 * lanes  # threads have nothing but this dimension to share
-        elif len(ops) == 1 and not main.space.of_kind(REDUCTION):
+        elif len(ops) == 1 and not main.space.of_kind(REDUCTION) and not main.running:
             chunk = _CHUNK
         tiles[vector] = _part(extents[vector], chunk, lanes)
         steps[vector] = vectors * lanes
@@ -86,7 +87,7 @@ def rows_of(group: Group, target: Target) -> Draft:
     cuts = {
         op: cut_sums(op, {**tiles, **steps}, *lengths[contraction_of(op) is not None])
         for op in ops
-        if "add" in op.combine
+        if "add" in op.combine and not op.running
     }
     return Draft(grid, tiles, cuts, steps)
 
@@ -133,9 +134,9 @@ def _crossed(op: Generic, vector: str, group: Group) -> str | None:
 
 
 def _vector_dimension(op: Generic) -> str | None:
-    """The contiguous dimension of the results, or of the operands where results have none."""
+    """The dimension of vectors of the results, or of the operands where results have none."""
     for m in (*op.yield_maps, *op.input_maps):
-        name = contiguous_name(m)
+        name = vector_name(m)
         if name is not None and name in op.space and op.space.typical[name] > 1:
             return name
     return None
@@ -145,7 +146,7 @@ def inner_tiles(op: Generic, group: Group, lanes: int) -> dict[str, int]:
     """For an op with dimensions of its own: four vectors along the contiguous one of them."""
     for m in (*op.yield_maps, *op.input_maps):
         name = contiguous_name(m)
-        if name is None or name in group.shared or name not in op.space:
+        if name is None or name in group.shared or name not in op.space or name == op.running:
             continue
         if op.space.typical[name] > 1:
             return {name: min(op.space.typical[name], 4 * lanes)}

@@ -18,10 +18,11 @@ from typing import Any
 from minicc.ir import affine
 from minicc.ir.affine import Dim
 from minicc.ir.core import Function, Module, Op, Region, Value
+from minicc.ir.index_maps import Map, plain_names
 from minicc.ir.rewrite import everywhere, live
 from minicc.ir.schedule import Schedule
 from minicc.ir.space import PARALLEL, Iter, Space
-from minicc.ir.structured import Generic, Group, Map, plain_names
+from minicc.ir.structured import Generic, Group
 from minicc.passes.structured.contraction import contraction_of
 
 

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterator, Sequence
 from minicc.ir import affine, affine_facts, kernel
 from minicc.ir.affine import Dim, symbol
 from minicc.ir.core import Value
-from minicc.ir.structured import Map
+from minicc.ir.index_maps import Map
 from minicc.passes.structured.fetch_ahead import Share
 from minicc.passes.structured.group_state import GroupState, Indices, Memory, Position, Register
 

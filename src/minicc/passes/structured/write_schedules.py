@@ -20,9 +20,10 @@ from math import prod
 from minicc.errors import UserError, did_you_mean
 from minicc.ir import affine
 from minicc.ir.core import Module, Op, Region, Value, walk_control
+from minicc.ir.index_maps import contiguous_name
 from minicc.ir.parser import parse_schedules
 from minicc.ir.schedule import Packing, Schedule
-from minicc.ir.structured import Constant, Generic, Group, Scan, contiguous_name
+from minicc.ir.structured import Constant, Generic, Group, Scan
 from minicc.passes.structured.contraction import Contraction, contraction_of
 from minicc.passes.structured.fusion_plan import Wishes
 from minicc.passes.structured.large_products import STREAMED
