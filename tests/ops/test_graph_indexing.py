@@ -11,6 +11,7 @@ from tests.sweeps import examples
 
 from minicc.ir import graph
 from minicc.ir.core import Op, Value
+from minicc.ir.orders import stable_order
 from minicc.ir.types import BF16, DTYPES, F16, F32, I64, U8, DType, tensor_of
 
 Array = np.ndarray[Any, Any]
@@ -130,7 +131,7 @@ def test_nan_is_the_greatest() -> None:
 @given(
     dtype=st.sampled_from([np.float32, np.float64, np.float16, np.int64, np.uint8]),
     rows=st.integers(0, 3),
-    k=st.integers(0, 9),
+    k=st.sampled_from([0, 1, 9, 300, 2600]),
     largest=st.booleans(),
     nans=st.integers(0, 12),
     seed=st.integers(0, 99),
@@ -140,16 +141,32 @@ def test_few_of_long_rows(
 ) -> None:
     """Not all of them is sorted; of equal elements, and of NaN, the first are taken as ever."""
     rng = np.random.default_rng(seed)
-    x = rng.integers(0, 40, (rows, 300)).astype(dtype)
+    x = rng.integers(0, 200, (rows, 2600)).astype(dtype)
     if x.dtype.kind == "f" and nans > 6:
-        x[:, rng.integers(0, 300, 40 * (nans - 6))] = np.nan
+        x[:, rng.integers(0, 2600, 340 * (nans - 6))] = np.nan
     op = graph.TopK(Value(tensor_of(x)), axis=1, k=k, largest=largest, loc=LOC)
     got, indices = evaluated(op, x)
     for row, found in zip(x, indices, strict=True):
         key = row.astype(np.float64)
         key = np.where(np.isnan(key), np.inf, key) * (-1 if largest else 1)
-        assert found.tolist() == sorted(range(300), key=lambda i: (key[i], i))[:k]
+        assert found.tolist() == np.argsort(key, kind="stable")[:k].tolist()
     same(got, np.take_along_axis(x, indices, 1))
+
+
+@pytest.mark.parametrize("dtype", ["f4", "f8", "i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8"])
+@pytest.mark.parametrize("span", [3, 100, 30000, 1 << 62])
+def test_the_order_of_long_rows(dtype: str, span: int) -> None:
+    """Digit by digit it is that of a stable sort, of NaN and zeros with signs, too."""
+    rng = np.random.default_rng(span % 97)
+    low, high = (-span, span) if dtype[0] == "f" else (np.iinfo(dtype).min, np.iinfo(dtype).max)
+    x = rng.integers(max(low, -span), min(high, span), (2, 3000)).astype(dtype)
+    if dtype[0] == "f":
+        for special in (np.nan, -np.nan, np.inf, -np.inf, 0.0, -0.0):
+            x[:, rng.integers(0, 3000, 50)] = special
+    assert np.array_equal(stable_order(x), np.argsort(x, axis=1, kind="stable"))
+    mirrored = np.argsort(x[:, ::-1], axis=1, kind="stable")[:, ::-1]
+    assert np.array_equal(stable_order(x, descending=True), 2999 - mirrored)
+    assert stable_order(x[:0]).shape == (0, 3000)
 
 
 def test_an_index_out_of_range_names_the_node() -> None:

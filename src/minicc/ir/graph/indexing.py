@@ -16,11 +16,13 @@ from minicc.ir.affine import Dim
 from minicc.ir.core import Array, Op, RunRegion, Value
 from minicc.ir.graph.shapes import check_axis, differ
 from minicc.ir.indices import counted
+from minicc.ir.orders import stable_order
 from minicc.ir.scattering import coordinates, grid_of, scattered
 from minicc.ir.types import I64, TensorType, static_shape
 
-# Rows so many times as long as what is chosen of them are not sorted whole, if they are few.
-_LONG, _ROWS = 16, 64
+# Rows of so many elements, so many times what is chosen of them, are not sorted whole. What may be
+# among the chosen is found by the best of so many groups an element that is chosen.
+_LONG, _FEW, _GROUPS = 2048, 8, 2
 
 _COMBINED = ("add", "mul", "max", "min")
 
@@ -190,36 +192,33 @@ class TopK(Op, name="graph.top_k"):
     def evaluate(self, run: RunRegion, *args: Any) -> tuple[Any, ...]:
         x = np.asarray(args[0])
         (count,) = static_shape((self.k,))
-        rows = np.moveaxis(arith.widened(x), self.axis, -1)
+        rows = arith.widened(x).swapaxes(self.axis, -1)
         length = rows.shape[-1]
-        if not count or length < _LONG * count or rows.size > _ROWS * length:
-            first = _first(rows, count, self.largest)
+        if not count or length < _LONG or length < _FEW * count:
+            first = stable_order(rows, self.largest)[..., :count]
         else:
             flat = rows.reshape(-1, length)
             chosen = [_first_of_few(row, count, self.largest) for row in flat]
-            first = np.array(chosen).reshape(*rows.shape[:-1], count)
-        first = np.moveaxis(first, -1, self.axis).astype(np.int64)
+            first = np.array(chosen, np.int64).reshape(*rows.shape[:-1], count)
+        first = first.swapaxes(-1, self.axis).astype(np.int64)
         return np.take_along_axis(x, first, self.axis), first
 
 
-def _first(rows: Array, count: int, largest: bool) -> Array:
-    """The places of the first elements of each row in order."""
-    if not largest:
-        order: Array = np.argsort(rows, axis=-1, kind="stable")
-        return order[..., :count]
-    # the last of a stable ascending order of the mirror image is the first of the greatest
-    mirrored = np.argsort(np.flip(rows, -1), axis=-1, kind="stable")
-    order = rows.shape[-1] - 1 - np.flip(mirrored, -1)
-    return order[..., :count]
-
-
 def _first_of_few(row: Array, count: int, largest: bool) -> Array:
-    """The same of a long row: only what is no worse than the last of them is put in order."""
-    at = len(row) - count if largest else count - 1
-    last = np.partition(row, at)[at]
-    if row.dtype.kind == "f" and np.isnan(row if largest else last).any():
-        return _first(row, count, largest)
-    better = np.flatnonzero(row > last if largest else row < last)
-    equal = np.flatnonzero(row == last)[: count - len(better)]
-    chosen: Array = np.sort(np.concatenate([better, equal]))
-    return chosen[_first(row[chosen], count, largest)]
+    """The places of the first elements of a long row: only what may be among them is put in order.
+
+    Of so many groups as are chosen the worst best one is no better than the last that is chosen.
+    """
+    width = len(row) // (_GROUPS * count)
+    groups = row[: len(row) // width * width].reshape(width, -1)
+    best = np.maximum.reduce(groups) if largest else np.fmin.reduce(groups)
+    # selection, as by partition, takes far longer than sorting where many are equal
+    least = np.sort(best)[len(best) - count if largest else count - 1]
+    if least != least:
+        return stable_order(row, largest)[:count]
+    # NaN is greater than all, and no comparison holds of it
+    better = np.flatnonzero(~(row <= least) if largest else row < least)
+    if len(better) < count:
+        equal = np.flatnonzero(row == least)[: count - len(better)]
+        better = np.sort(np.concatenate([better, equal]))
+    return better[stable_order(row[better], largest)[:count]]
