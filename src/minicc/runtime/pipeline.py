@@ -7,6 +7,7 @@ those after it, as values do.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from sys import getrefcount
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -75,9 +76,12 @@ class Pipeline:
         """The outputs for C-contiguous inputs of the expected types; they are the caller's own."""
         others = {id(a) for a in (*inputs, *self._constants.values())}
         outputs: list[Any] = []
-        for value, array in zip(self._results, self.values(inputs, {}), strict=True):
-            if value not in self._made or id(array) in others:
-                array = owned(array)  # what an op gives may be a view
+        found = self.values(inputs, {})[::-1]
+        for value in self._results:
+            array, holders = _taken(found)
+            fresh = holders == _ALONE and _is_whole(array) if value not in self._made else True
+            if not fresh or id(array) in others:
+                array = owned(array)
             outputs.append(array)
             others.add(id(array))
         return outputs
@@ -95,6 +99,22 @@ class Pipeline:
             for value in dead:
                 del known[value]
         return [known[value] for value in self._results]
+
+
+def _taken(values: list[Any]) -> tuple[Any, int]:
+    """The last of some values, taken from them, and how many references there are to it."""
+    value = values.pop()
+    return value, getrefcount(value)
+
+
+_ALONE = _taken([np.empty(1)])[1]  # references to what nobody else holds
+
+
+def _is_whole(value: Any) -> bool:
+    """Whether a value is an array of memory of its own, without gaps: no view, and no sequence."""
+    if not isinstance(value, np.ndarray):
+        return False
+    return bool(value.flags.owndata and value.flags.c_contiguous and value.flags.writeable)
 
 
 def owned(value: Any) -> Any:
