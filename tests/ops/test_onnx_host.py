@@ -43,6 +43,46 @@ def test_boxes_that_overlap_too_much() -> None:
     assert chosen[:, 2].tolist() == [1, 3]
 
 
+def _chosen_one_by_one(boxes: Array, scores: Array, most: int, limit: float, least: float) -> Any:
+    """What NonMaxSuppression chooses, by its definition."""
+    areas = (boxes[..., 2] - boxes[..., 0]) * (boxes[..., 3] - boxes[..., 1])
+    for image, kind in np.ndindex(scores.shape[:2]):
+        mine: list[int] = []
+        score, b, area = scores[image, kind], boxes[image], areas[image]
+        for k in np.argsort(-score, kind="stable").tolist():
+            low, high = np.maximum(b[k, :2], b[mine, :2]), np.minimum(b[k, 2:], b[mine, 2:])
+            common = np.maximum(high - low, 0).prod(axis=-1)
+            clash = common / (area[k] + area[mine] - common) > limit
+            if len(mine) < most and score[k] > least and not clash.any():
+                mine.append(k)
+                yield image, kind, k
+
+
+@pytest.mark.parametrize("size", [9.0, 60.0, 2000.0])
+@pytest.mark.parametrize(("classes", "count"), [(1, 700), (40, 30), (3, 150)])
+@pytest.mark.parametrize("most", [3, 120, 999])
+def test_boxes_of_many_classes(size: float, classes: int, count: int, most: int) -> None:
+    """Blocks of boxes hold several classes, and a class several blocks; some scores are equal."""
+    rng = np.random.default_rng(count + most)
+    corners = rng.uniform(0, size, (2, count, 2))
+    boxes = np.concatenate([corners, corners + rng.uniform(1, 40, corners.shape)], -1)
+    boxes = boxes.astype(np.float32)
+    scores = rng.random((2, classes, count)).astype(np.float32).round(2)
+    limits = np.array([[0.5], [0.25]], np.float32)
+    chosen = run("NonMaxSuppression", boxes, scores, np.array([most]), *limits)
+    wanted = _chosen_one_by_one(boxes, scores, most, 0.5, 0.25)
+    assert chosen.tolist() == [list(row) for row in wanted]
+
+
+@pytest.mark.parametrize("dtype", ["f4", "i8", "u1", "?"])
+def test_places_that_are_not_0(dtype: str) -> None:
+    x = np.random.default_rng(0).integers(0, 2, (3, 4, 1, 5)).astype(dtype)
+    found = run("NonZero", x)
+    assert found.dtype == np.int64
+    assert found.tolist() == [k.tolist() for k in np.nonzero(x)]
+    assert run("NonZero", np.array([["a", ""], ["", "b"]], object)).tolist() == [[0, 1], [0, 1]]
+
+
 def test_unique_in_the_order_of_first_places() -> None:
     x = np.array([3, 1, 3, 2, 1])
     found, first, inverse, counts = run("Unique", x, outputs=4, sorted=0)
