@@ -180,6 +180,11 @@ def transforms() -> Iterator[tuple[str, Case]]:
         held = {"n": np.array(6), "a": np.array(-2)}
         nodes = node("DFT", "x n a", **way)
         yield f"DFT of 6 {way}", free(nodes, *parts, constants=held)
+        # in stages, between axes that are free
+        held = {"n": np.array(60), "a": np.array(1)}
+        many = [{"n": n, "t": t, "m": m} for n, t, m in ((1, 60, 1), (2, 31, 5), (1, 77, 17))]
+        case = Case([node("DFT", "x n a", **way)], {"x": ("n", "t", "m", 2)}, many, held)
+        yield f"DFT of 60 {way}", case
     lengths = [{"x": (n, m)} for n, m in ((1, 1), (2, 2), (3, 9), (1, 64))]
     for op, periodic in product(("HannWindow", "HammingWindow", "BlackmanWindow"), (0, 1)):
         framed = [
@@ -192,6 +197,9 @@ def transforms() -> Iterator[tuple[str, Case]]:
     signals = [{"x": (n, m, k)} for n, m, k in ((1, 4, 1), (2, 20, 2), (3, 31, 1))]
     held = {"s": np.array(3), "l": np.array(4)}
     yield "STFT", free(node("STFT", "x s - l"), *signals, constants=held)
+    many = [{"n": n, "t": t} for n, t in ((1, 60), (2, 79), (3, 80), (1, 999))]
+    held = {"s": np.array(20), "l": np.array(60)}
+    yield "STFT of 60", Case([node("STFT", "x s - l")], {"x": ("n", "t", 1)}, many, held)
 
 
 def comparisons() -> Iterator[tuple[str, Case]]:

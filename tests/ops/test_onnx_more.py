@@ -11,10 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from onnx import TensorProto, helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
-from tests.sweeps import examples
+from tests.sweeps import examples, part
 
 from minicc.errors import MiniccError
 from minicc.frontends.onnx import import_model
+from minicc.frontends.onnx.fourier import radices_of
 from minicc.ir.interpret import run
 from minicc.ir.verify import verify
 
@@ -268,6 +269,68 @@ def test_what_a_half_transform_came_from() -> None:
         options: dict[str, Any] = {"inverse": 1, "onesided": 1, "opset": 20}
         (got,), _ = results("DFT", half, np.array(length), np.array(1), **options)
         np.testing.assert_allclose(got[..., 0], x, atol=1e-5)
+
+
+@pytest.mark.parametrize("length", part([32, 60, 64, 100, 105, 128, 343, 502, 1000, 1024, 2310], 3))
+@pytest.mark.parametrize("axis", [1, 2])
+def test_transforms_of_composite_lengths(length: int, axis: int) -> None:
+    shape = (2, length, 3) if axis == 1 else (2, 3, length)
+    for element, error in ((np.float32, 3e-7), (np.float64, 1e-15)):
+        x = random(*shape, 2).astype(element)
+        z: Any = x.astype(np.float64).view(np.complex128)[..., 0]
+        half = np.fft.rfft(z.real, axis=axis)
+        cases: list[tuple[Array, Array, dict[str, int]]] = [
+            (x, np.fft.fft(z, axis=axis), {}),
+            (x, np.fft.ifft(z, axis=axis), {"inverse": 1}),
+            (x[..., :1], np.fft.fft(z.real, axis=axis), {}),
+            (x[..., :1], half, {"onesided": 1}),
+        ]
+        if length % 2 == 0:
+            cases.append((_parts(half).astype(element), z.real, {"onesided": 1, "inverse": 1}))
+        for signal, wanted, way in cases:
+            (got,), _ = results("DFT", signal, None, np.array(axis), opset=20, **way)
+            exact = wanted[..., None] if wanted.dtype.kind == "f" else _parts(wanted)
+            assert (got.dtype, got.shape) == (element, exact.shape)
+            assert np.sqrt(np.mean((got - exact) ** 2)) < error * np.sqrt(np.mean(exact**2))
+
+
+def _parts(z: Array) -> Array:
+    return np.stack([z.real, z.imag], -1)
+
+
+def test_a_long_transform_needs_no_table_of_its_square() -> None:
+    (got,), _ = results("DFT", random(1, 1 << 15, 1), opset=17, axis=1)
+    assert got.shape == (1, 1 << 15, 2)
+
+
+def test_a_transform_in_half_precision_is_rounded_once() -> None:
+    x = random(2, 512, 1).astype(np.float16)
+    exact = _parts(np.fft.fft(x[..., 0].astype(float)))
+    (got,), _ = results("DFT", x, opset=17, axis=1)
+    np.testing.assert_allclose(got, exact, rtol=2.0**-10, atol=1e-4)
+
+
+def test_radices_of_lengths() -> None:
+    assert radices_of(1024) == (16, 8, 8)
+    assert radices_of(400) == (16, 5, 5)
+    assert radices_of(502) == (251, 2)
+    for dense in (1, 2, 16, 24, 251):
+        assert radices_of(dense) == (dense,)
+
+
+def test_frames_of_a_short_time_transform() -> None:
+    signal, window = random(2, 1000), random(400)
+    for hop in (160, 100, 80, 161, 400):
+        starts = range(0, 1000 - 400 + 1, hop)
+        frames = np.stack([signal[:, k : k + 400] for k in starts], axis=1)
+        for w in (None, window):
+            exact = np.fft.rfft(frames if w is None else frames * w)
+            given = (signal[..., None], np.array(hop), w, np.array(400))
+            (got,), _ = results("STFT", *given, opset=17)
+            assert got.shape == (*exact.shape, 2)
+            np.testing.assert_allclose(got, _parts(exact), atol=2e-4)
+    with pytest.raises(MiniccError, match="a frame of 400 does not fit into 399"):
+        results("STFT", signal[:, :399, None], np.array(160), None, np.array(400), opset=17)
 
 
 def test_gathering_at_known_indices() -> None:

@@ -1,36 +1,29 @@
-"""Fourier transforms as products with a matrix of sines and cosines, and windows.
+"""Fourier transforms, and windows.
 
-The matrices are made in f64 at import, or by the graph where the axis is free.
+Those of lengths with small factors are fast (see `fourier`); others are products with a matrix of
+sines and cosines, which are made in f64 at import, or by the graph where the axis is free.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
 
 from minicc.frontends.onnx.context import Context
+from minicc.frontends.onnx.fourier import radices_of, rotations, transformed
 from minicc.frontends.onnx.ops_movement import cut
 from minicc.frontends.onnx.reader import Node
 from minicc.frontends.onnx.registry import Importer, operator, register
 from minicc.frontends.onnx.tensors import element_type
 from minicc.ir import graph
-from minicc.ir.affine import Dim, maximum, minimum
-from minicc.ir.core import Array, Literal, Op, Value
+from minicc.ir.affine import Dim, floordiv, maximum, minimum
+from minicc.ir.core import Literal, Op, Value
 from minicc.ir.types import F64, I64
 
-
-def _rotations(
-    rows: int, columns: int, inverse: bool, length: int | None = None
-) -> tuple[Array, Array]:
-    """The real and imaginary parts of exp(-2 pi i r c / length), conjugate if inverse.
-
-    A length that is not given is the number of columns.
-    """
-    length = columns if length is None else length
-    turns = np.outer(np.arange(rows), np.arange(columns)) % max(length, 1)
-    angle = turns * (2 * np.pi / max(length, 1))
-    return np.cos(angle), np.sin(angle) if inverse else -np.sin(angle)
+# Frames that are cut in more pieces than that are a convolution.
+_MOST_PIECES = 16
 
 
 @operator("DFT", attributes="axis inverse onesided")
@@ -53,16 +46,30 @@ def dft(
         (wanted,) = ctx.dims(length, "dft_length")
     elif inverse and half:
         wanted = 2 * (own - 1)
+    if isinstance(wanted, int) and _is_fast(x, wanted):
+        return _fast(ctx, x, along, wanted, inverse, half)
     moved = _last_but_one(ctx, x, along)
     if inverse and half:
-        # the upper half is the lower one's mirror image, conjugate
         out = _real_from_half(ctx, moved, wanted)
     else:
         rows = wanted // 2 + 1 if half else wanted
-        out = _transformed(ctx, _fitting(ctx, moved, wanted), rows, wanted, inverse)
+        out = _dense(ctx, _fitting(ctx, moved, rank - 2, wanted), rows, wanted, inverse)
     back = list(range(rank))
     back[along], back[rank - 2] = rank - 2, along
     return out if along == rank - 2 else ctx.emit(graph.Transpose, out, perm=tuple(back))
+
+
+def _is_fast(x: Value, length: int) -> bool:
+    """Whether transforms of this length are less work in stages than as a product."""
+    return isinstance(x.type.shape[-1], int) and length > 1 and len(radices_of(length)) > 1
+
+
+def _fast(ctx: Context, x: Value, axis: int, length: int, inverse: bool, half: bool) -> Value:
+    if inverse and half:
+        whole = _whole_from_half(ctx, x, axis, length)
+        return transformed(ctx, whole, axis, length, inverse, real=True)
+    rows = length // 2 + 1 if half else length
+    return transformed(ctx, _fitting(ctx, x, axis, length), axis, rows, inverse)
 
 
 def _last_but_one(ctx: Context, x: Value, axis: int) -> Value:
@@ -71,16 +78,16 @@ def _last_but_one(ctx: Context, x: Value, axis: int) -> Value:
     return x if axis == x.type.rank - 2 else ctx.emit(graph.Transpose, x, perm=tuple(perm))
 
 
-def _fitting(ctx: Context, x: Value, length: Dim) -> Value:
-    """`x` with so many elements of its last axis but one: the first of them, then zeros."""
-    own, rest = x.type.shape[-2], (0,) * (x.type.rank - 2)
+def _fitting(ctx: Context, x: Value, axis: int, length: Dim) -> Value:
+    """`x` with so many elements along an axis: the first of them, then zeros."""
+    own, low = x.type.shape[axis], (0,) * x.type.rank
     kept = own if own == length else minimum(own, length)
-    x = cut(ctx, x, {x.type.rank - 2: (0, kept, 1)})
+    x = cut(ctx, x, {axis: (0, kept, 1)})
     if kept == length:
         return x
     zero = Literal(np.zeros((), x.type.dtype.numpy))
-    high = (*rest, length - kept, 0)
-    return ctx.emit(graph.Pad, x, low=(0,) * x.type.rank, high=high, value=zero)
+    high = (*low[:axis], length - kept, *low[axis + 1 :])
+    return ctx.emit(graph.Pad, x, low=low, high=high, value=zero)
 
 
 def _product(ctx: Context, x: Value, weights: Value) -> Value:
@@ -93,10 +100,10 @@ def _product(ctx: Context, x: Value, weights: Value) -> Value:
     return ctx.emit(graph.Contract, x, matrix, equation=equation)
 
 
-def _transformed(ctx: Context, x: Value, rows: Dim, length: Dim, inverse: bool) -> Value:
+def _dense(ctx: Context, x: Value, rows: Dim, length: Dim, inverse: bool) -> Value:
     if isinstance(length, int) and isinstance(rows, int):
         ctx.room(length, rows, 2, 2)
-        real, imaginary = (part.T for part in _rotations(rows, length, inverse))
+        real, imaginary = (part.T for part in rotations(rows, length, length, inverse))
         weights = np.stack([real, imaginary, -imaginary, real], -1).reshape(length, rows, 2, 2)
         weights = weights.transpose(0, 2, 1, 3) / (length if inverse else 1)
         return _product(ctx, x, ctx.constant(weights.astype(x.type.dtype.numpy)))
@@ -109,17 +116,30 @@ def _transformed(ctx: Context, x: Value, rows: Dim, length: Dim, inverse: bool) 
     return ctx.emit(graph.Div, out, ctx.extent(length, out)) if inverse else out
 
 
+def _half(ctx: Context, x: Value, axis: int, length: Dim) -> Value:
+    """The lower half of the transform of a real signal, fitted to the signal's length."""
+    text = "the half of a transform has two parts, real and imaginary"
+    ctx.demand(x.type.shape[-1], 2, text)
+    return _fitting(ctx, x, axis, length // 2 + 1)
+
+
+def _whole_from_half(ctx: Context, x: Value, axis: int, length: int) -> Value:
+    """A transform of which `x` is the lower half: the upper one is its mirror image, conjugate."""
+    half = _half(ctx, x, axis, length)
+    upper = cut(ctx, half, {axis: ((length - 1) // 2, 0, -1)})
+    conjugate = ctx.constant(np.array([1, -1], x.type.dtype.numpy))
+    return ctx.emit(graph.Concat, (half, ctx.emit(graph.Mul, upper, conjugate)), axis=axis)
+
+
 def _real_from_half(ctx: Context, x: Value, length: Dim) -> Value:
     """The real signal of a given length of which `x` is the lower half of the transform."""
     rows = length // 2 + 1
-    half = _fitting(ctx, x, rows)
-    text = "the half of a transform has two parts, real and imaginary"
-    ctx.demand(x.type.shape[-1], 2, text)
+    half = _half(ctx, x, x.type.rank - 2, length)
     if isinstance(length, int) and isinstance(rows, int):
         ctx.room(length, rows, 2)
         number = np.arange(rows)[:, None]
         twice = np.where((number == 0) | (2 * number == length), 1, 2) / max(length, 1)
-        real, imaginary = (part.T * twice for part in _rotations(length, rows, True, length))
+        real, imaginary = (part.T * twice for part in rotations(length, rows, length, True))
         weights = np.stack([real, -imaginary], axis=1)[..., None]
         return _product(ctx, half, ctx.constant(weights.astype(x.type.dtype.numpy)))
     cosines, sines = _free_rotations(ctx, rows, length, length, x)
@@ -163,7 +183,11 @@ def stft(
     window: Value | None = None,
     length: Value | None = None,
 ) -> Value:
-    """Transforms of overlapping frames: a convolution with the windowed rows of the transform."""
+    """Transforms of overlapping frames.
+
+    They are cut out and transformed where that is fast and frames begin at few pieces; else they
+    are a convolution with the windowed rows of the transform.
+    """
     (hop,) = ctx.integers(step, "frame_step")
     if length is not None:
         (size,) = ctx.integers(length, "frame_length")
@@ -176,8 +200,11 @@ def stft(
     shape = signal.type.shape
     if signal.type.rank == 2:
         signal = ctx.reshape(signal, (*shape, 1))
+    fast = _is_fast(signal, size) and size <= _MOST_PIECES * math.gcd(size, hop)
+    if fast and hop > 0 and not ctx.decides(shape[1]):
+        return transformed(ctx, _framed(ctx, signal, window, size, hop), 2, rows)
     ctx.room(2, rows, 2, size)
-    real, imaginary = _rotations(rows, size, False)
+    real, imaginary = rotations(rows, size, size, False)
     kernel = np.stack([np.stack([real, imaginary]), np.stack([-imaginary, real])], axis=2)
     flat = kernel.reshape(2 * rows, 2, size).astype(signal.type.dtype.numpy)
     # of a real signal there is only the first part
@@ -189,6 +216,24 @@ def stft(
     batch, _, frames = out.type.shape
     apart = ctx.reshape(out, (batch, 2, rows, frames))
     return ctx.emit(graph.Transpose, apart, perm=(0, 3, 2, 1))
+
+
+def _framed(ctx: Context, signal: Value, window: Value | None, size: int, hop: int) -> Value:
+    """[batch, frames, size, parts] of a signal [batch, length, parts], times a window.
+
+    Frames are cut in pieces, each of which is one step of pieces away from that of the next frame.
+    """
+    batch, length, parts = signal.type.shape
+    text = f"a frame of {size} does not fit into {length}"
+    ctx.demand(minimum(length - size, 0), 0, text)
+    count = floordiv(length - size, hop) + 1
+    piece = math.gcd(size, hop)
+    each, step = size // piece, hop // piece
+    used = cut(ctx, signal, {1: (0, (count - 1) * hop + size, 1)})
+    pieces = ctx.reshape(used, (batch, (count - 1) * step + each, piece, parts))
+    columns = [cut(ctx, pieces, {1: (k, k + (count - 1) * step + 1, step)}) for k in range(each)]
+    frames = ctx.emit(graph.Concat, tuple(columns), axis=2)
+    return frames if window is None else ctx.emit(graph.Mul, frames, ctx.reshape(window, (size, 1)))
 
 
 def _window(terms: Sequence[float]) -> Importer:
