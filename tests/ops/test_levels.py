@@ -200,8 +200,13 @@ def _movement() -> list[Case]:
         ),
         Case("graph.slice", graph.Slice, (x,), _emit(graph.Slice, **attrs)),
         *(
-            Case(f"graph.frames-{axis}", graph.Frames, (x,), _emit(graph.Frames, axis=axis, size=2))
-            for axis in range(x.rank)
+            Case(
+                f"graph.frames-{axis}-{step}",
+                graph.Frames,
+                (x,),
+                _emit(graph.Frames, axis=axis, size=2, step=step),
+            )
+            for axis, step in itertools.product(range(x.rank), (1, 3))
         ),
         Case("graph.insert_slice", graph.InsertSlice, (x, _t("f32", 2, 3, 9)), insert),
         Case("graph.concat", graph.Concat, (x, _t("f32", 3, 2, 18)), concat),

@@ -6,7 +6,6 @@ sines and cosines, which are made in f64 at import, or by the graph where the ax
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -18,12 +17,9 @@ from minicc.frontends.onnx.reader import Node
 from minicc.frontends.onnx.registry import Importer, operator, register
 from minicc.frontends.onnx.tensors import element_type
 from minicc.ir import graph
-from minicc.ir.affine import Dim, floordiv, maximum, minimum
+from minicc.ir.affine import Dim, maximum, minimum
 from minicc.ir.core import Literal, Op, Value
 from minicc.ir.types import F64, I64
-
-# Frames that are cut in more pieces than that are a convolution.
-_MOST_PIECES = 16
 
 
 @operator("DFT", attributes="axis inverse onesided")
@@ -185,8 +181,8 @@ def stft(
 ) -> Value:
     """Transforms of overlapping frames.
 
-    They are cut out and transformed where that is fast and frames begin at few pieces; else they
-    are a convolution with the windowed rows of the transform.
+    Where these are fast they are what they are called; else a convolution with the windowed rows
+    of the transform.
     """
     (hop,) = ctx.integers(step, "frame_step")
     if length is not None:
@@ -200,8 +196,7 @@ def stft(
     shape = signal.type.shape
     if signal.type.rank == 2:
         signal = ctx.reshape(signal, (*shape, 1))
-    fast = _is_fast(signal, size) and size <= _MOST_PIECES * math.gcd(size, hop)
-    if fast and hop > 0 and not ctx.decides(shape[1]):
+    if _is_fast(signal, size) and hop > 0 and not ctx.decides(shape[1]):
         return transformed(ctx, _framed(ctx, signal, window, size, hop), 2, rows)
     ctx.room(2, rows, 2, size)
     real, imaginary = rotations(rows, size, size, False)
@@ -219,21 +214,13 @@ def stft(
 
 
 def _framed(ctx: Context, signal: Value, window: Value | None, size: int, hop: int) -> Value:
-    """[batch, frames, size, parts] of a signal [batch, length, parts], times a window.
-
-    Frames are cut in pieces, each of which is one step of pieces away from that of the next frame.
-    """
-    batch, length, parts = signal.type.shape
-    text = f"a frame of {size} does not fit into {length}"
-    ctx.demand(minimum(length - size, 0), 0, text)
-    count = floordiv(length - size, hop) + 1
-    piece = math.gcd(size, hop)
-    each, step = size // piece, hop // piece
-    used = cut(ctx, signal, {1: (0, (count - 1) * hop + size, 1)})
-    pieces = ctx.reshape(used, (batch, (count - 1) * step + each, piece, parts))
-    columns = [cut(ctx, pieces, {1: (k, k + (count - 1) * step + 1, step)}) for k in range(each)]
-    frames = ctx.emit(graph.Concat, tuple(columns), axis=2)
-    return frames if window is None else ctx.emit(graph.Mul, frames, ctx.reshape(window, (size, 1)))
+    """[batch, frames, size, parts] of a signal [batch, length, parts], times a window."""
+    length = signal.type.shape[1]
+    ctx.demand(minimum(length - size, 0), 0, f"a frame of {size} does not fit into {length}")
+    frames = ctx.emit(graph.Frames, signal, axis=1, size=size, step=hop)
+    if window is not None:
+        frames = ctx.emit(graph.Mul, frames, window)
+    return ctx.emit(graph.Transpose, frames, perm=(0, 1, 3, 2))
 
 
 def _window(terms: Sequence[float]) -> Importer:

@@ -130,23 +130,26 @@ class Broadcast(Op, name="graph.broadcast"):
 class Frames(Op, name="graph.frames"):
     """All runs of `size` neighbours along an axis, of which each is a row of a new last axis.
 
-    One begins at each element that has so many from there on (numpy.sliding_window_view).
+    One begins at every step-th element that has so many from there on: where `step` is 1 it is
+    numpy.sliding_window_view, else tf.signal.frame.
     """
 
     x: Value
     axis: int
     size: Dim
+    step: int = 1
 
     def infer(self) -> tuple[TensorType, ...]:
         t: TensorType = self.x.type
         check_axis(self.opname, self.axis, t.rank)
-        count = window_extent(t.shape[self.axis], self.size, 1, 1)
+        count = window_extent(t.shape[self.axis], self.size, self.step, 1)
         shape = (*t.shape[: self.axis], count, *t.shape[self.axis + 1 :], self.size)
         return (TensorType(t.dtype, shape),)
 
     def evaluate(self, run: RunRegion, *args: Any) -> tuple[Any, ...]:
         (size,) = static_shape((self.size,))
-        return (np.lib.stride_tricks.sliding_window_view(args[0], size, self.axis),)
+        every = np.lib.stride_tricks.sliding_window_view(args[0], size, self.axis)
+        return (every[(slice(None),) * self.axis + (slice(None, None, self.step),)],)
 
 
 class Slice(Op, name="graph.slice"):

@@ -226,7 +226,7 @@ def _reshape(
 
 def _frames(b: Rebuilder, op: Any, operands: tuple[Value, ...]) -> Value:
     read = identity(operands[0].type.rank)
-    read[op.axis] = read[op.axis] + symbol(f"d{len(read)}")
+    read[op.axis] = op.step * read[op.axis] + symbol(f"d{len(read)}")
     return _move(b, operands[0], op.result.type.shape, read)
 
 
