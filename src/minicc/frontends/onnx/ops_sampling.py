@@ -151,7 +151,8 @@ def sampled(
     """[N, C, P] elements of [N, C, spatial...] at coordinates [N, P] along each spatial axis."""
     found, weights = neighbours(ctx, x, places, mode, padding, corners)
     if weights is not None:
-        return ctx.emit(graph.Contract, found, weights, equation="ntpc,ntp->ncp")
+        found = ctx.emit(graph.Contract, found, weights, equation="ntpc,ntp->npc")
+        return ctx.emit(graph.Transpose, found, perm=(0, 2, 1))
     one = ctx.reshape(found, (found.type.shape[0], *found.type.shape[2:]))
     return ctx.emit(graph.Transpose, one, perm=(0, 2, 1))
 

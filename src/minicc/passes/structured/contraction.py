@@ -68,8 +68,13 @@ class Contraction(NamedTuple):
 
 
 def contraction_of(op: Op) -> Contraction | None:
-    """The parts of a sum of products of two operands or more; None for other ops."""
-    if not isinstance(op, Generic) or op.combine != ("add",) or len(op.operands) < 2 or op.running:
+    """The parts of a sum of products of two operands or more; None for other ops.
+
+    What is read where data say serves a result once: its products have no matrices.
+    """
+    if not isinstance(op, Generic) or op.combine != ("add",) or len(op.operands) < 2:
+        return None
+    if op.indices or op.running:
         return None
     depth = {i.name for i in op.space.of_kind(REDUCTION)}
     (total,) = op.body.yields

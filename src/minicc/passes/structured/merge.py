@@ -10,7 +10,8 @@ stencil). Applying substitutes the producer's dimensions by what the consumer re
 Where a producer's result is not indexed by plain dimensions (grouped channels, a block of results
 at a point), an elementwise consumer goes the other way: its dimensions are substituted by where
 each yield goes. Its body then stands after the producer's, or, where the producer reduces, in an
-op of its own over the producer's dimensions, which `fuse` can put beside it.
+op of its own over the producer's dimensions, which `fuse` can put beside it. Gathers have rules
+of their own (`merge_gather`).
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from minicc.ir.rewrite import Rebuilder, everywhere, inline, live, merge_locatio
 from minicc.ir.space import REDUCTION, Iter, Space
 from minicc.ir.structured import Generic
 from minicc.ir.types import TensorType
+from minicc.passes.structured.merge_gather import blends_rows, turns_rows, visits_indices
 
 _LONGEST = 128  # instructions of a body, about: each merge copies it
 _AGAIN = 64  # of them that are computed in place of one result and its reads
@@ -99,16 +101,16 @@ def _absorb(
 def legal(producer: Generic, consumer: Generic, value: Value) -> bool:
     """Whether the producer's one parallel result is indexed by its plain dimensions.
 
-    A gather stays apart, since a consumer may skip some of its points and their checks; so does
-    what makes indices, which are elements of an operand.
+    What makes indices stays apart, which are elements of an operand; so does a gather of which a
+    consumer may skip indices and their checks.
     """
     indices = [consumer.operands[k] for _, k, _ in consumer.indices]
     return (
         producer.combine == (None,)
         and not (producer.coordinates and producer.space.names)
-        and not producer.indices
         and value not in indices
         and plain_names(producer.yield_maps[0]) is not None
+        and (not producer.indices or visits_indices(producer, consumer, _reads(consumer, value)))
     )
 
 
@@ -120,7 +122,10 @@ def profitable(producer: Generic, consumer: Generic, value: Value, uses: int) ->
     if not producer.operands and not producer.space.names:
         return True  # a number
     reads = _reads(consumer, value)
-    if not producer.body.ops:
+    if not producer.body.ops and not producer.indices:
+        if consumer.indices and _points(consumer.space) >= _points(producer.space):
+            # rows that are read where data say are moved once, so that they lie in memory as read
+            return not any(turns_rows(producer, consumer, m) for m in reads)
         # windows and contractions read an element often: they want it where it is contiguous
         elementwise = all(c is None for c in consumer.combine)
         source = producer.operands[0].type.shape if producer.operands else ()
@@ -131,6 +136,8 @@ def profitable(producer: Generic, consumer: Generic, value: Value, uses: int) ->
             or (all(plain_names(m) is not None for m in reads) and len(consumer.operands) > 1)
         )
     if uses != 1 or len(set(reads)) != 1:
+        return False
+    if producer.indices and not blends_rows(producer, consumer, reads[0]):
         return False
     if arith.length(producer.body.ops) + arith.length(consumer.body.ops) > _LONGEST:
         return False
@@ -280,12 +287,17 @@ def apply(producer: Generic, consumer: Generic, value: Value, alone: bool = True
                 ]
                 (inlined[m],) = inline(body, producer.body, [*made, *numbers])
         args.append(inlined[m])
+    # a gather's indices are read at one place
+    at = dict(zip(names, next(iter(inlined)), strict=True))
     own = consumer.body.args[len(consumer.operands) :]
     yields = inline(body, consumer.body, [*args, *own])
     region = Region([*reads.scalars, *own, *numbers], live(body.ops, yields), yields)
     indices = tuple(
         (name, reads.position(consumer.operands[k], consumer.maps[k]), extent)
         for name, k, extent in consumer.indices
+    ) + tuple(
+        (name, reads.position(producer.operands[k], _substituted(producer.maps[k], at)), extent)
+        for name, k, extent in producer.indices
     )
     attrs = {
         **consumer.attrs,
