@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -112,6 +113,53 @@ def grown() -> bytes:
     return model(nodes, inputs, [info("y"), info("sums")], held)
 
 
+def cells(mode: str) -> Callable[[], bytes]:
+    """Regions with as many samples as they have pixels."""
+
+    def make() -> bytes:
+        way: dict[str, Any] = {"mode": mode, "spatial_scale": 0.5}
+        way |= {"output_height": 2, "output_width": 3}
+        nodes = [NODE("RoiAlign", ["x", "b", "i"], ["y"], **way)]
+        inputs = [info("x", F, ["n", 3, "h", "w"]), info("b", F, ["r", 4]), info("i", INT, ["r"])]
+        return model(nodes, inputs, [info("y")])
+
+    return make
+
+
+def want_cells(mode: str, x: Array, b: Array, i: Array) -> list[Array]:
+    y = np.zeros((len(b), 3, 2, 3), np.float32)
+    for place in np.ndindex(len(b), 2, 3):
+        (r, *cell), lines = place, []
+        for k, (at, parts) in enumerate(zip(cell, (2, 3), strict=True)):
+            first, last = b[r, [1 - k, 3 - k]] * 0.5 - 0.5
+            size = (last - first) / parts
+            count = int(np.ceil(size))
+            lines.append([first + (at + (m + 0.5) / count) * size for m in range(count)])
+        found = [_taps(x[i[r]], v, u) for v in lines[0] for u in lines[1]]
+        if found and mode == "avg":
+            y[r, :, cell[0], cell[1]] = np.sum(found, axis=(0, 1)) / len(found)
+        elif found:
+            y[r, :, cell[0], cell[1]] = np.max(found, axis=(0, 1))
+    return [y]
+
+
+def _taps(x: Array, *places: float) -> list[Array]:
+    """The pixels around a place, each times its weight."""
+    extents = x.shape[1:]
+    if any(not -1 <= at <= n for at, n in zip(places, extents, strict=True)):
+        return [np.zeros(len(x), np.float32)] * 4
+    ends = [min(max(at, 0), n - 1) for at, n in zip(places, extents, strict=True)]
+    low = [int(at) for at in ends]
+    high = [min(at + 1, n - 1) for at, n in zip(low, extents, strict=True)]
+    (v, u), (dv, du) = low, (ends[0] - low[0], ends[1] - low[1])
+    return [
+        x[:, v, u] * (1 - dv) * (1 - du),
+        x[:, v, high[1]] * (1 - dv) * du,
+        x[:, high[0], u] * dv * (1 - du),
+        x[:, high[0], high[1]] * dv * du,
+    ]
+
+
 def want_grown(x: Array, most: Array) -> list[Array]:
     h, sums = x, []
     for _ in range(int(most)):
@@ -145,11 +193,22 @@ def feed_grown(n: int) -> dict[str, Array]:
     return {"x": rng.random((n + 1, 8)).astype(np.float32), "most": np.array(n % 5)}
 
 
+def feed_cells(n: int) -> dict[str, Array]:
+    """Some regions of no size, some that leave the image, one that is large."""
+    rng = np.random.default_rng(n)
+    b = rng.uniform(-4, 24, (n, 4)).astype(np.float32)
+    b[1:, 2:] = b[1:, :2] + rng.uniform(-1, 9, b[1:, 2:].shape)
+    x = rng.standard_normal((2, 3, 3 + n % 11, 12))
+    return {"x": x.astype(np.float32), "b": b, "i": rng.integers(-2, 2, n)}
+
+
 Case = tuple[Callable[[], bytes], Callable[..., list[Array]], Callable[[int], dict[str, Array]]]
 CASES: dict[str, Case] = {
     "chosen": (chosen_rows, want_chosen, feed_rows),
     "best": (best_rows, want_best, lambda n: feed_rows(n + 1)),
     "grown": (grown, want_grown, feed_grown),
+    "cells": (cells("avg"), partial(want_cells, "avg"), feed_cells),
+    "greatest cells": (cells("max"), partial(want_cells, "max"), feed_cells),
 }
 
 

@@ -70,7 +70,7 @@ def roi_align(draft: Draft) -> None:
         [x, draft.fresh(boxes, 0.2), draft.fresh(which, 0.3)],
         output_height=source.pick((1, 2)),
         output_width=source.pick((1, 3)),
-        sampling_ratio=source.pick((1, 2)),
+        sampling_ratio=source.pick((0, 1, 2)),
         spatial_scale=source.pick((None, 0.5)),
     )
 

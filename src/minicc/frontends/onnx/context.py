@@ -24,6 +24,7 @@ from minicc.frontends.onnx.dims import compute_dims, is_size, ratio
 from minicc.frontends.onnx.floats import compute_floats, is_whole, whole_of
 from minicc.frontends.onnx.needs import NeedsValueError, describe
 from minicc.frontends.onnx.reader import Node
+from minicc.frontends.onnx.symbols import Symbols
 from minicc.ir import graph
 from minicc.ir.affine import Dim, floordiv, minimum, symbols
 from minicc.ir.build import Builder
@@ -42,8 +43,7 @@ _CHECKER = "`onnx.checker.check_model(path, full_check=True)` says more"
 _SMALL = 1 << 16
 # Pairs of extents, each of which must be one number.
 Demands = dict[tuple[Dim, Dim], None]
-# Tables that an operator makes from its attributes have at most so many elements.
-_LARGEST = 1 << 28
+_LARGEST = 1 << 28  # elements of a table that an operator makes from its attributes
 
 
 class Context:
@@ -66,6 +66,7 @@ class Context:
         self._long: dict[Value | None, frozenset[str]] = {}
         self._assumed: frozenset[str] = frozenset()
         self.decided: set[str] = set()  # the symbols of extents that data decide
+        self.symbols: Symbols | None = None  # for these, where the host may find them
 
     def stand_at(self, node: Node, operands: Sequence[Value | None], opset: int) -> None:
         """Go to a node: what is emitted and complained of from now on is about it."""

@@ -6,10 +6,11 @@ no known rank, is opaque; what it is for ONNX is kept aside, for the inference o
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import reduce
 from typing import Any
+
+import numpy as np
 
 from minicc.frontends.onnx import eager
 from minicc.frontends.onnx.context import Context
@@ -19,39 +20,20 @@ from minicc.frontends.onnx.nested import node_proto, without_names
 from minicc.frontends.onnx.ops_sequence import Items, items_of, read_from
 from minicc.frontends.onnx.options import options_of
 from minicc.frontends.onnx.reader import Node
+from minicc.frontends.onnx.symbols import Symbols
 from minicc.frontends.onnx.tensors import ELEMENTS, element_number, element_type
 from minicc.ir import graph
-from minicc.ir.affine import Dim, multiply, size, spell_size, symbols
+from minicc.ir.affine import Dim, multiply, symbols
 from minicc.ir.affine_facts import at_least
 from minicc.ir.core import Value
 from minicc.ir.graph.host import DEFINITIONS
-from minicc.ir.types import OPAQUE, TensorType
+from minicc.ir.types import I64, OPAQUE, TensorType
 
 assert DEFINITIONS["onnx"] is eager.run_node
 _MOST_PARTS = 1 << 16  # elements of a vector of which each is looked at
 ANYTHING = TensorType(OPAQUE)
 _KNOWN = 1 << 10  # elements of a constant that inference is shown
 Operands = Sequence[Value | None]
-
-
-class Symbols:
-    """Names for extents that data decide, which are entered into `made`; each is given once."""
-
-    def __init__(self, taken: set[str], made: set[str]) -> None:
-        self.made = made
-        self._taken = taken
-
-    def fresh(self, value: str, axis: int) -> Dim:
-        """A symbol for an extent of a value."""
-        base = re.sub(r"\W", "_", f"{value}_{axis}", flags=re.ASCII)
-        base = base if base[:1].isalpha() else f"n{base}"
-        name, tries = base, 0
-        while name in self._taken:
-            tries += 1
-            name = f"{base}_{tries}"
-        self._taken.add(name)
-        self.made.add(spell_size(name))
-        return size(name)
 
 
 def _common(one: Any, other: Any) -> Any:
@@ -213,6 +195,32 @@ def _host_op(
         first.sequence_type.elem_type.CopyFrom(without_names(types.proto(given[1])))
         types.protos[op.results[0]] = first
     return op
+
+
+def numbers_below(ctx: Context, end: Value, name: str) -> Value:
+    """0, 1, ... below a whole number of rank 0, which may be data: a vector of as many elements.
+
+    Its extent is a symbol then, named for `name`, that a Range on the host binds. MC0223 where the
+    host may run nothing.
+    """
+    known = ctx.array(end)
+    if known is not None:
+        ctx.room(known)
+        return ctx.constant(np.arange(int(known)))
+    if ctx.symbols is None:
+        ctx.known(end, f"{name} is computed when the model runs, which")
+    assert ctx.symbols is not None
+    operands = (ctx.scalar(0, I64), end, ctx.scalar(1, I64))
+    ctx.use(operands)
+    op = graph.Host(
+        operands,
+        operator="onnx.Range",
+        places=(0, 1, 2),
+        types=(TensorType(I64, (ctx.symbols.fresh(name, 0),)),),
+        versions=(11, 11),
+        loc=ctx.builder.loc,
+    )
+    return ctx.builder.add(op).results[0]
 
 
 def complaint(

@@ -25,12 +25,13 @@ from minicc.frontends.onnx.bound import (
 from minicc.frontends.onnx.context import Context
 from minicc.frontends.onnx.families import enter
 from minicc.frontends.onnx.host import HOST, WHERE, gives_texts
-from minicc.frontends.onnx.hosted import ANYTHING, Symbols, Types, complaint, emit_hosted
+from minicc.frontends.onnx.hosted import ANYTHING, Types, complaint, emit_hosted
 from minicc.frontends.onnx.loops import loop_outputs
 from minicc.frontends.onnx.needs import HostNodeError, NeedsValueError, describe
 from minicc.frontends.onnx.nested import CONTROL, branch, function_body
 from minicc.frontends.onnx.reader import Model, Node, read_model
 from minicc.frontends.onnx.registry import OPERATORS, SEARCHES, Operator
+from minicc.frontends.onnx.symbols import Symbols
 from minicc.ir.affine import symbols
 from minicc.ir.core import Array, Function, Module, Region, Value
 from minicc.ir.graph.demands import lasting_demands
@@ -158,7 +159,9 @@ class Importer:
         self.wants: set[str] = set()
         self.decisive: set[str] = set()
         extents = [n for v in self.args for n in v.type.shape]
-        self.types = Types(Symbols(set().union(*map(symbols, extents)), self.ctx.decided))
+        fresh = Symbols(set().union(*map(symbols, extents)), self.ctx.decided)
+        self.types = Types(fresh)
+        self.ctx.symbols = fresh if hosting else None
         self.types.protos = {v: model.declared[v.hint] for v in self.args if v.type is ANYTHING}
         for name, array in (known or {}).items():
             self.values[name] = self.ctx.constant(array)

@@ -1,38 +1,181 @@
-"""Regions of an image brought to one size, and convolutions that carry their state."""
+"""Regions of an image brought to one size, and convolutions that carry their state.
+
+A cell of a region is a sum over pixels, or a maximum over neighbours of its samples, each with a
+weight: one gather of rows of channels, whose sums are made where the rows are read.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from minicc.frontends.onnx.context import Context
+from minicc.frontends.onnx.hosted import numbers_below
+from minicc.frontends.onnx.lazy import Lazy
 from minicc.frontends.onnx.ops_activation import swish
 from minicc.frontends.onnx.ops_movement import cut
-from minicc.frontends.onnx.ops_sampling import neighbours
 from minicc.frontends.onnx.reader import Node
 from minicc.frontends.onnx.registry import operator
 from minicc.ir import graph
-from minicc.ir.affine import Dim
-from minicc.ir.core import Array, Value
+from minicc.ir.affine import Dim, minimum
+from minicc.ir.core import Op, Value
+from minicc.ir.types import BF16, F16, F32, I64
 
 _ATTRIBUTES = "coordinate_transformation_mode mode output_height output_width sampling_ratio "
 _ATTRIBUTES += "spatial_scale"
 _MOST_SAMPLES = 1 << 20  # of a cell along an axis
 
 
-class _Samples(NamedTuple):
-    """The samples along an axis, for each region or (in one row) for all.
+class _Neighbours(NamedTuple):
+    """What the cells of all regions are made of along an axis.
 
-    Where they lie in a region whose side is 1, whether there is one, and how many a cell has; each
-    cell has room for `room` of them.
+    The places of pixels, what they weigh, and (None where all do) which of them count, each
+    [R, cells, K]; and for each region, [R, 1, 1], whether it has any (None where all have).
     """
 
-    places: Array
-    there: Array
-    counts: Array
-    room: int
+    places: Value
+    weights: Value
+    there: Value | None = None
+    some: Value | None = None
+
+
+def _array(ctx: Context, value: Value) -> Any:
+    """A value on which NumPy's functions work."""
+    return Lazy(ctx, value)
+
+
+class _Samples:
+    """The samples of all regions along an axis, of which each cell of each region has some.
+
+    How many those of a region have is `count`, and `number` 0, 1, ... below the most.
+    """
+
+    def __init__(self, ctx: Context, node: Node, regions: Value, k: int, extent: Dim) -> None:
+        self.ctx, self.extent, self.element = ctx, extent, regions.type.dtype
+        self.cells = node.integer(("output_height", "output_width")[k], 1)
+        self.ratio = node.integer("sampling_ratio", 0)
+        if self.ratio < 0 or self.cells < 1:
+            text = f"attribute sampling_ratio is {self.ratio}, and it has {self.cells} cells"
+            raise ctx.wrong(text)
+        half = "half_pixel" if ctx.opset >= 16 else "output_half_pixel"
+        moved = node.text("coordinate_transformation_mode", half) == "half_pixel"
+        scale = node.number("spatial_scale", 1.0)
+        first, last = (self._corner(regions, at, scale, moved) for at in (1 - k, 3 - k))
+        length = last - first
+        self.first = first
+        self.length: Any = length if moved else np.maximum(length, 1)
+        self.count, self.number = self._numbers()
+        self.place = self._at(self.number)
+
+    def _corner(self, regions: Value, at: int, scale: float, moved: bool) -> Any:
+        """A coordinate of all regions, [R, 1, 1]."""
+        column = cut(self.ctx, regions, {1: (at, at + 1, 1)})
+        corner = _array(self.ctx, self.ctx.reshape(column, (regions.type.shape[0], 1, 1)))
+        return corner * scale - 0.5 if moved else corner * scale
+
+    def _scalar(self, number: float) -> Any:
+        return _array(self.ctx, self.ctx.scalar(number, self.element))
+
+    def _numbers(self) -> tuple[Any, Any]:
+        """As many as the node says, or as a cell has pixels, of which data decide then."""
+        ctx = self.ctx
+        if self.ratio:
+            ctx.room(self.cells, self.ratio)
+            number = np.arange(self.ratio).astype(self.element.numpy)
+            return self._scalar(self.ratio), _array(ctx, ctx.constant(number))
+        wanted = np.ceil(self.length / self.cells)
+        # of what is no number there are none
+        most = np.minimum(wanted, _MOST_SAMPLES)
+        count = np.where(np.less(0, wanted), most, self._scalar(0))
+        whole = ctx.emit(graph.Reduce, count.cast(I64), axes=(0, 1, 2), combine="max")
+        end = ctx.emit(graph.Max, whole, ctx.scalar(0, I64))
+        return count, _array(ctx, ctx.cast(numbers_below(ctx, end, "samples"), self.element))
+
+    def _at(self, number: Any) -> Any:
+        """Where samples of these numbers are in each cell, [R, cells, numbers]."""
+        steps = np.arange(self.cells).astype(self.element.numpy)
+        cell = _array(self.ctx, self.ctx.constant(steps.reshape(-1, 1)))
+        within = (number + 0.5) / np.maximum(self.count, 1)
+        return self.first + self.length * ((cell + within) / self.cells)
+
+    def _clipped(self, place: Any) -> Any:
+        high = _array(self.ctx, self.ctx.extent(self.extent - 1, self.element))
+        return np.minimum(np.maximum(place, 0), high)
+
+    def _there(self) -> Any:
+        """Which samples there are, [R, 1, numbers], where regions have unlike numbers of them."""
+        return None if self.ratio else np.less(self.number, self.count)
+
+    def _seen(self) -> Any:
+        """Which samples there are that the image is around, or nearly."""
+        edge = _array(self.ctx, self.ctx.extent(self.extent, self.element))
+        seen: Any = np.less_equal(-1, self.place) & np.less_equal(self.place, edge)
+        there = self._there()
+        return seen if there is None else seen & there
+
+    def _index(self, place: Any) -> Value:
+        """Places as indices; also what is no number must not lead out of the tensor."""
+        ctx = self.ctx
+        whole = ctx.emit(graph.Max, place.cast(I64), ctx.scalar(0, I64))
+        return ctx.emit(graph.Min, whole, ctx.extent(self.extent - 1, I64))
+
+    def _some(self) -> Value | None:
+        some: Any = None if self.ratio else np.less(0, self.count)
+        return None if some is None else some.value
+
+    def taps(self, average: bool) -> _Neighbours:
+        """The two neighbours of each sample, all of them apart."""
+        ctx = self.ctx
+        at = self._clipped(self.place)
+        left = np.floor(at)
+        share, seen = at - left, self._seen()
+        part = 1 / np.maximum(self.count, 1) if average else self._scalar(1)
+        weights = [np.where(seen, w, self._scalar(0)) * part for w in (1 - share, share)]
+        weight = ctx.emit(graph.Concat, tuple([w.value for w in weights]), axis=2)
+        indices = [self._index(p) for p in (left, left + 1)]
+        places = ctx.emit(graph.Concat, tuple(indices), axis=2)
+        there = self._there()
+        if there is None:
+            return _Neighbours(places, weight)
+        wide = ctx.emit(graph.Broadcast, there.value, shape=indices[0].type.shape)
+        twice = ctx.emit(graph.Concat, (wide, wide), axis=2)
+        return _Neighbours(places, weight, twice, self._some())
+
+    def pixels(self) -> _Neighbours:
+        """The neighbours of all samples of a cell, which are side by side, each once.
+
+        Samples are at most a pixel apart, so a cell has at most one pixel more than it has samples.
+        """
+        ctx = self.ctx
+        numbers = self.number.value.type.shape[0]
+        room = minimum(numbers + 1, self.extent)
+        pixel = ctx.emit(graph.Iota, shape=(room, 1), axis=0, dtype=self.element)
+        low, last = (
+            np.floor(self._clipped(self._at(n))) for n in (self._scalar(0), self.count - 1)
+        )
+        count, cells, _ = low.value.type.shape
+        column = _array(ctx, ctx.reshape(low.value, (count, cells, 1, 1))) + _array(ctx, pixel)
+        rows = [
+            _array(ctx, ctx.reshape(v.value, (count, cells, 1, numbers)))
+            for v in (self._clipped(self.place), self._seen())
+        ]
+        near = np.maximum(1 - np.absolute(rows[0] - column), 0)
+        part = np.where(rows[1], near, self._scalar(0))
+        total = ctx.emit(graph.Reduce, part.value, axes=(3,), combine="add")
+        weights = _array(ctx, total) * (1 / np.maximum(self.count, 1))
+        places = _array(ctx, ctx.reshape(column.value, (count, cells, room)))
+        # what is beyond the last one of a cell weighs nothing, and should not be there
+        return _Neighbours(
+            self._index(np.minimum(places, last + 1)), weights.value, None, self._some()
+        )
+
+
+def _paired(ctx: Context, cls: type[Op], column: Value, row: Value) -> Value:
+    """What an op makes of both axes of the image, [R, cells, cells, K, L]."""
+    (count, cells, room), (_, others, more) = column.type.shape, row.type.shape
+    high = ctx.reshape(column, (count, cells, 1, room, 1))
+    return ctx.emit(cls, high, ctx.reshape(row, (count, 1, others, 1, more)))
 
 
 @operator("RoiAlign", attributes=_ATTRIBUTES)
@@ -40,103 +183,45 @@ def roi_align(ctx: Context, node: Node, x: Value, regions: Value, images: Value)
     """The mean (or maximum) of samples in each cell of a grid over each region."""
     if x.type.rank != 4 or regions.type.rank != 2:
         raise ctx.refused("RoiAlign wants [N, C, H, W] and [regions, 4]")
-    half = "half_pixel" if ctx.opset >= 16 else "output_half_pixel"
-    moved = node.text("coordinate_transformation_mode", half) == "half_pixel"
-    count, channels = regions.type.shape[0], x.type.shape[1]
-    cells = (node.integer("output_height", 1), node.integer("output_width", 1))
-    scale = ctx.scalar(node.number("spatial_scale", 1.0), regions)
-    scaled = ctx.emit(graph.Mul, regions, scale)
-    if moved:
-        scaled = ctx.emit(graph.Sub, scaled, ctx.scalar(0.5, scaled))
-    samples = [_samples(ctx, node, scaled, 1 - k, n, moved) for k, n in enumerate(cells)]
-    rows, columns = (n * s.room for n, s in zip(cells, samples, strict=True))
-    places: list[Value] = []
-    seen: list[Value] = []
-    for k, shape in enumerate(((rows, 1), (1, columns))):
-        line = _line(ctx, scaled, 1 - k, samples[k], moved, x.type.shape[2 + k])
-        for out, v in zip((places, seen), line, strict=True):
-            apart = ctx.reshape(v, (count, *shape))
-            wide = ctx.emit(graph.Broadcast, apart, shape=(count, rows, columns))
-            out.append(ctx.reshape(wide, (count, rows * columns)))
-    chosen = ctx.emit(graph.Gather, x, images, axis=0)
-    found, weights = neighbours(ctx, chosen, places, "linear", "border", True)
-    assert weights is not None
-    kept = ctx.emit(graph.And, *seen)
-    kept = ctx.reshape(kept, (count, 1, rows * columns))
-    weights = ctx.emit(graph.Select, kept, weights, ctx.scalar(0, weights))
-    most = node.text("mode", "avg") == "max"
-    if most:
-        factors = ctx.reshape(weights, (*weights.type.shape, 1))
-        each = ctx.emit(graph.Mul, found, factors)
-        best = ctx.emit(graph.Reduce, each, axes=(1,), combine="max")
-        points = ctx.emit(graph.Transpose, best, perm=(0, 2, 1))
+    batch, channels, height, width = x.type.shape
+    count = regions.type.shape[0]
+    exact = F32 if regions.type.dtype in (F16, BF16) else regions.type.dtype
+    corners = ctx.cast(ctx.taken_as(regions, (count, 4)), exact)
+    samples = [_Samples(ctx, node, corners, k, n) for k, n in enumerate((height, width))]
+    average = node.text("mode", "avg") != "max"
+    adaptive = average and not samples[0].ratio
+    high, wide = (s.pixels() if adaptive else s.taps(average) for s in samples)
+    # the only index that may be out of range is an image's, which is checked by looking it up
+    numbers = ctx.emit(graph.Iota, shape=(batch,), axis=0, dtype=I64)
+    image = ctx.emit(graph.Gather, numbers, ctx.taken_as(images, (count,)), axis=0)
+    first = _array(ctx, ctx.reshape(image, (count, 1, 1))) * _array(ctx, ctx.extent(height, I64))
+    line = (first + _array(ctx, high.places)) * _array(ctx, ctx.extent(width, I64))
+    index = _paired(ctx, graph.Add, line.value, wide.places)
+    weights = ctx.cast(_paired(ctx, graph.Mul, high.weights, wide.weights), x.type.dtype)
+    turned = ctx.emit(graph.Transpose, x, perm=(0, 2, 3, 1))
+    rows = ctx.reshape(turned, (graph.product((batch, height, width)), channels))
+    found = ctx.emit(graph.Gather, rows, index, axis=0)
+    if average:
+        out = ctx.emit(graph.Contract, found, weights, equation="nijklc,nijkl->nijc")
     else:
-        points = ctx.emit(graph.Contract, found, weights, equation="ntpc,ntp->ncp")
-    sides = [n for k in (0, 1) for n in (cells[k], samples[k].room)]
-    return _pooled(ctx, ctx.reshape(points, (count, channels, *sides)), samples, most)
+        out = _greatest(ctx, found, weights, high, wide)
+    if high.some is not None and wide.some is not None:
+        some = ctx.emit(graph.And, high.some, wide.some)
+        some = ctx.reshape(some, (count, 1, 1, 1))
+        out = ctx.emit(graph.Select, some, out, ctx.scalar(0, out))
+    return ctx.emit(graph.Transpose, out, perm=(0, 3, 1, 2))
 
 
-def _pooled(ctx: Context, x: Value, samples: Sequence[_Samples], most: bool) -> Value:
-    """The mean or maximum of each cell's samples, of [regions, C, cells, room, cells, room]."""
-    over: dict[str, Any] = {"axes": (3, 5)}
-    number = np.multiply(*[s.counts for s in samples]).reshape(-1, 1, 1, 1)
-    if not most:
-        total = ctx.emit(graph.Reduce, x, combine="add", **over)
-        share = 1 / np.maximum(number, 1)
-        return ctx.emit(graph.Mul, total, ctx.constant(share.astype(x.type.dtype.numpy)))
-    if not all(s.there.all() for s in samples):
-        high, wide = (
-            s.there.reshape(len(s.counts), 1, s.there.shape[1] // s.room, s.room) for s in samples
-        )
-        there = high[..., None, None] & wide[:, :, None, None]
-        x = ctx.emit(graph.Select, ctx.constant(there), x, ctx.scalar(-np.inf, x))
-    best = ctx.emit(graph.Reduce, x, combine="max", **over)
-    if number.all():
-        return best
-    return ctx.emit(graph.Select, ctx.constant(number > 0), best, ctx.scalar(0, best))
-
-
-def _samples(
-    ctx: Context, node: Node, regions: Value, axis: int, cells: int, moved: bool
-) -> _Samples:
-    """The samples along an axis: as many as the node says, or as a region's cell has pixels."""
-    ratio = node.integer("sampling_ratio", 0)
-    if ratio < 0 or cells < 1:
-        raise ctx.wrong(f"attribute sampling_ratio is {ratio}, and it has {cells} cells")
-    if ratio:
-        counts = np.array([ratio])
-    else:
-        known = ctx.known(regions, "regions, which say how many samples they have,")
-        length = known[:, axis + 2] - known[:, axis]
-        length = length if moved else np.maximum(length, 1)
-        wanted = np.nan_to_num(np.ceil(length / cells), posinf=_MOST_SAMPLES)
-        counts = np.clip(wanted, 0, _MOST_SAMPLES).astype(np.int64)
-    room = int(counts.max(initial=1))
-    ctx.room(len(counts), cells, room)
-    number = np.arange(room)
-    within = (number + 0.5) / np.maximum(counts, 1)[:, None]
-    places = (np.arange(cells)[:, None] + within[:, None]) / cells
-    there = np.broadcast_to(number < counts[:, None, None], places.shape)
-    rows = (len(counts), cells * room)
-    return _Samples(places.reshape(rows), there.reshape(rows), counts, room)
-
-
-def _line(
-    ctx: Context, regions: Value, axis: int, samples: _Samples, moved: bool, extent: Dim
-) -> tuple[Value, Value]:
-    """The samples' coordinates [regions, samples] along an axis, and whether they count."""
-    first, last = (cut(ctx, regions, {1: (k, k + 1, 1)}) for k in (axis, axis + 2))
-    length = ctx.emit(graph.Sub, last, first)
-    if not moved:
-        length = ctx.emit(graph.Max, length, ctx.scalar(1, length))
-    steps = ctx.constant(samples.places.astype(regions.type.dtype.numpy))
-    place = ctx.emit(graph.Add, first, ctx.emit(graph.Mul, length, steps))
-    low = ctx.emit(graph.Le, ctx.scalar(-1, place), place)
-    high = ctx.emit(graph.Le, place, ctx.extent(extent, place))
-    inside = ctx.emit(graph.And, low, high)
-    if not samples.there.all():
-        inside = ctx.emit(graph.And, inside, ctx.constant(samples.there))
-    return place, inside
+def _greatest(
+    ctx: Context, found: Value, weights: Value, high: _Neighbours, wide: _Neighbours
+) -> Value:
+    """The greatest of neighbours times their weights, of those that count."""
+    each = ctx.emit(graph.Mul, found, ctx.reshape(weights, (*weights.type.shape, 1)))
+    if high.there is not None and wide.there is not None:
+        there = _paired(ctx, graph.And, high.there, wide.there)
+        there = ctx.reshape(there, (*there.type.shape, 1))
+        each = ctx.emit(graph.Select, there, each, ctx.scalar(-np.inf, each))
+    return ctx.emit(graph.Reduce, each, axes=(3, 4), combine="max")
 
 
 @operator("CausalConvWithState", attributes="activation")
