@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Sequence
 from functools import reduce
 from math import prod
@@ -26,11 +25,16 @@ from minicc.ir.types import BF16, F16, F32, F64, I64, static_shape
 _ALPHA = -0.75  # of cubic interpolation
 
 
-class Tap(NamedTuple):
-    """A neighbour along one axis: its coordinate, a whole number as a float, and its weight."""
+class Taps(NamedTuple):
+    """The neighbours of points along an axis, all of them whole numbers, as floats, or indices.
 
-    place: Value
-    weight: Value | None
+    Where the first is, [N, P], and how far each is from it; and (None for one) their weights,
+    [N, P] each.
+    """
+
+    first: Value
+    steps: Sequence[int]
+    weights: Sequence[Value] | None
 
 
 def _op(ctx: Context, cls: type[Op], a: Value, b: Value | float) -> Value:
@@ -45,25 +49,20 @@ def _polynomial(ctx: Context, x: Value, factors: Sequence[float]) -> Value:
     return out
 
 
-def _taps(ctx: Context, x: Value, mode: str) -> list[Tap]:
+def _taps(ctx: Context, x: Value, mode: str) -> Taps:
     """The neighbours of coordinates along an axis."""
     if mode == "nearest":
-        return [Tap(x, None)]
+        return Taps(x, (0,), None)
     left = ctx.emit(graph.Floor, x)
     share = ctx.emit(graph.Sub, x, left)
     rest = ctx.emit(graph.Sub, ctx.scalar(1, x), share)
     if mode == "linear":
-        return [Tap(left, rest), Tap(_op(ctx, graph.Add, left, 1), share)]
+        return Taps(left, (0, 1), (rest, share))
     near = (_ALPHA + 2, -(_ALPHA + 3), 0, 1)
     # of the distance less 1
     far = (_ALPHA, -2 * _ALPHA, _ALPHA, 0)
-    weights = [
-        _polynomial(ctx, share, far),
-        _polynomial(ctx, share, near),
-        _polynomial(ctx, rest, near),
-        _polynomial(ctx, rest, far),
-    ]
-    return [Tap(_op(ctx, graph.Add, left, k - 1), w) for k, w in enumerate(weights)]
+    ways = ((share, far), (share, near), (rest, near), (rest, far))
+    return Taps(left, (-1, 0, 1, 2), [_polynomial(ctx, at, way) for at, way in ways])
 
 
 def _reflected(ctx: Context, x: Value, low: float, width: Dim) -> Value:
@@ -101,87 +100,77 @@ def _within(ctx: Context, x: Value, extent: Dim, padding: str, corners: bool) ->
     return ctx.emit(graph.Select, outside, back, x)
 
 
-class Neighbours(NamedTuple):
-    """What is around places: elements [N, T, P, C], and their weights [N, T, P] if they differ."""
-
-    found: Value
-    weights: Value | None
-
-
-def neighbours(
-    ctx: Context, x: Value, places: Sequence[Value], mode: str, padding: str, corners: bool
-) -> Neighbours:
-    """The neighbours in [N, C, spatial...] of coordinates [N, P] along each spatial axis."""
-    batch, channels = x.type.shape[:2]
-    extents: Shape = x.type.shape[2:]
-    per_axis: list[list[Tap]] = []
-    for place, n in zip(places, extents, strict=True):
-        at = ctx.emit(graph.Round, place) if mode == "nearest" else place
-        # of cubic weights only the taps are brought back, as torch and ONNX Runtime have it
-        at = at if mode == "cubic" else _within(ctx, at, n, padding, corners)
-        per_axis.append(_taps(ctx, at, mode))
-    indices: list[Value] = []
-    weights: list[Value] = []
-    inside: list[Value] = []
-    points = (batch, 1, places[0].type.shape[1])
-    for taps in itertools.product(*per_axis):
-        index, kept = _index(ctx, taps, extents, padding, corners)
-        indices.append(ctx.reshape(index, points))
-        if kept is not None:
-            inside.append(ctx.reshape(kept, points))
-        factors = [t.weight for t in taps if t.weight is not None]
-        if factors:
-            together = reduce(lambda a, b: ctx.emit(graph.Mul, a, b), factors)
-            weights.append(ctx.reshape(together, points))
-    flat = ctx.reshape(x, (batch, channels, graph.product(extents)))
-    rows = ctx.emit(graph.Transpose, flat, perm=(0, 2, 1))
-    index = _stacked(ctx, indices)
-    vectors = ctx.reshape(index, (*index.type.shape, 1))
-    found = ctx.emit(graph.GatherND, rows, vectors, batch=1)
-    if inside:
-        mask = _stacked(ctx, inside)
-        mask = ctx.reshape(mask, (*mask.type.shape, 1))
-        found = ctx.emit(graph.Select, mask, found, ctx.scalar(0, found))
-    return Neighbours(found, _stacked(ctx, weights) if weights else None)
-
-
 def sampled(
     ctx: Context, x: Value, places: Sequence[Value], mode: str, padding: str, corners: bool
 ) -> Value:
-    """[N, C, P] elements of [N, C, spatial...] at coordinates [N, P] along each spatial axis."""
-    found, weights = neighbours(ctx, x, places, mode, padding, corners)
-    if weights is not None:
-        found = ctx.emit(graph.Contract, found, weights, equation="ntpc,ntp->npc")
-        return ctx.emit(graph.Transpose, found, perm=(0, 2, 1))
-    one = ctx.reshape(found, (found.type.shape[0], *found.type.shape[2:]))
-    return ctx.emit(graph.Transpose, one, perm=(0, 2, 1))
+    """[N, P, C] elements of [N, C, spatial...] at coordinates [N, P] along each spatial axis."""
+    batch, channels = x.type.shape[:2]
+    extents: Shape = x.type.shape[2:]
+    indices: list[Value] = []
+    inside: list[Value] = []
+    weights: list[Value] = []
+    for k, (place, n) in enumerate(zip(places, extents, strict=True)):
+        at = ctx.emit(graph.Round, place) if mode == "nearest" else place
+        # of cubic weights only the taps are brought back, as torch and ONNX Runtime have it
+        at = at if mode == "cubic" else _within(ctx, at, n, padding, corners)
+        taps = _taps(ctx, at, mode)
+        index, kept = _index(ctx, taps, n, padding, corners)
+        step = ctx.extent(graph.product(extents[k + 1 :]), index)
+        indices.append(ctx.emit(graph.Mul, index, step))
+        inside += [] if kept is None else [kept]
+        weights += [] if taps.weights is None else [_stacked(ctx, taps.weights)]
+    flat = ctx.reshape(x, (batch, channels, graph.product(extents)))
+    rows = ctx.emit(graph.Transpose, flat, perm=(0, 2, 1))
+    index = _crossed(ctx, graph.Add, indices)
+    vectors = ctx.reshape(index, (*index.type.shape, 1))
+    found = ctx.emit(graph.GatherND, rows, vectors, batch=1)
+    if inside:
+        mask = _crossed(ctx, graph.And, inside)
+        mask = ctx.reshape(mask, (*mask.type.shape, 1))
+        found = ctx.emit(graph.Select, mask, found, ctx.scalar(0, found))
+    if weights:
+        factors = _crossed(ctx, graph.Mul, weights)
+        return ctx.emit(graph.Contract, found, factors, equation="ntpc,ntp->npc")
+    return ctx.reshape(found, (batch, found.type.shape[2], channels))
 
 
 def _stacked(ctx: Context, parts: Sequence[Value]) -> Value:
-    return parts[0] if len(parts) == 1 else ctx.emit(graph.Concat, tuple(parts), axis=1)
+    """Values [N, P] of each tap, [N, T, P]."""
+    rows = [ctx.reshape(v, (v.type.shape[0], 1, v.type.shape[1])) for v in parts]
+    return ctx.emit(graph.Concat, tuple(rows), axis=1)
+
+
+def _crossed(ctx: Context, cls: type[Op], parts: Sequence[Value]) -> Value:
+    """What an op makes of the taps [N, T, P] of all axes: each with each, [N, T * T ..., P]."""
+    rank = len(parts)
+    apart: list[Value] = []
+    for k, part in enumerate(parts):
+        batch, taps, points = part.type.shape
+        shape = (batch, *(1,) * k, taps, *(1,) * (rank - k - 1), points)
+        apart.append(ctx.reshape(part, shape))
+    whole = reduce(lambda a, b: ctx.emit(cls, a, b), apart)
+    batch, *taps, points = whole.type.shape
+    return ctx.reshape(whole, (batch, graph.product(tuple(taps)), points))
 
 
 def _index(
-    ctx: Context, taps: Sequence[Tap], extents: Shape, padding: str, corners: bool
+    ctx: Context, taps: Taps, extent: Dim, padding: str, corners: bool
 ) -> tuple[Value, Value | None]:
-    """Where a neighbour stands among all elements; with zeros around, whether it is one."""
+    """Where the neighbours along an axis stand, [N, T, P]; with zeros around, which are there."""
+    steps = np.array(taps.steps).astype(taps.first.type.dtype.numpy)
+    column = ctx.constant(steps.reshape(-1, 1))
+    batch, points = taps.first.type.shape
+    place = ctx.emit(graph.Add, ctx.reshape(taps.first, (batch, 1, points)), column)
+    place = _within(ctx, place, extent, padding, corners)
     kept: Value | None = None
-    index: Value | None = None
-    for k, (tap, n) in enumerate(zip(taps, extents, strict=True)):
-        place = _within(ctx, tap.place, n, padding, corners)
-        if padding == "zeros":
-            above = ctx.emit(graph.Le, ctx.scalar(0, place), place)
-            here = ctx.emit(graph.And, above, ctx.emit(graph.Le, place, ctx.extent(n - 1, place)))
-            kept = here if kept is None else ctx.emit(graph.And, kept, here)
-            place = ctx.emit(graph.Select, here, place, ctx.scalar(0, place))
-        # also what is no number must not lead out of the tensor
-        whole = ctx.cast(place, I64)
-        last = ctx.extent(n - 1, whole)
-        whole = ctx.emit(graph.Min, _op(ctx, graph.Max, whole, 0), last)
-        part = ctx.emit(graph.Mul, whole, ctx.extent(graph.product(extents[k + 1 :]), whole))
-        index = part if index is None else ctx.emit(graph.Add, index, part)
-    assert index is not None
-    return index, kept
+    if padding == "zeros":
+        above = ctx.emit(graph.Le, ctx.scalar(0, place), place)
+        below = ctx.emit(graph.Le, place, ctx.extent(extent - 1, place))
+        kept = ctx.emit(graph.And, above, below)
+        place = ctx.emit(graph.Select, kept, place, ctx.scalar(0, place))
+    # also what is no number must not lead out of the tensor
+    whole = _op(ctx, graph.Max, ctx.cast(place, I64), 0)
+    return ctx.emit(graph.Min, whole, ctx.extent(extent - 1, whole)), kept
 
 
 @operator("GridSample", attributes="align_corners mode padding_mode")
@@ -218,7 +207,8 @@ def grid_sample(ctx: Context, node: Node, x: Value, grid: Value) -> Value:
         else:
             far = _op(ctx, graph.Sub, ctx.emit(graph.Mul, from_low, width), 1)
             places.append(_op(ctx, graph.Mul, far, 0.5))
-    out = sampled(ctx, ctx.cast(wide, exact), places, mode, padding, corners)
+    found = sampled(ctx, ctx.cast(wide, exact), places, mode, padding, corners)
+    out = ctx.emit(graph.Transpose, found, perm=(0, 2, 1))
     return ctx.reshape(ctx.cast(out, element), (*x.type.shape[:2], *shape[1:-1]))
 
 
@@ -319,10 +309,13 @@ def deform_conv(
     image = ctx.reshape(x, (batch * moved, share, *x.type.shape[2:]))
     found = sampled(ctx, image, places, "linear", "zeros", True)
     if mask is not None:
-        shown = ctx.reshape(mask, (batch * moved, 1, taps * points))
+        shown = ctx.reshape(mask, (batch * moved, taps * points, 1))
         found = ctx.emit(graph.Mul, found, shown)
-    found = ctx.reshape(found, (batch, groups, width, taps, points))
+    found = ctx.reshape(found, (batch, moved, taps, points, share))
+    found = ctx.emit(graph.Transpose, found, perm=(0, 2, 3, 1, 4))
+    found = ctx.reshape(found, (batch, taps, points, groups, width))
     weights = ctx.reshape(w, (groups, filters, width, taps))
-    out = ctx.emit(graph.Contract, found, weights, equation="ngctp,goct->ngop")
+    out = ctx.emit(graph.Contract, found, weights, equation="ntpgc,goct->npgo")
+    out = ctx.emit(graph.Transpose, out, perm=(0, 2, 3, 1))
     out = ctx.reshape(out, (batch, outputs, *counts))
     return out if b is None else ctx.emit(graph.Add, out, per_channel(ctx, b, out))
