@@ -524,3 +524,18 @@ def test_a_reshape_to_an_extent_that_data_make_0_copies_the_operands() -> None:
         feed = {"x": np.ones(3, np.float32), "which": np.array(which), "rest": np.array(rest)}
         (y,) = session.run(None, feed | {"t": t})
         np.testing.assert_array_equal(y, t.reshape(shape))
+
+
+@pytest.mark.parametrize("mode", ["avg", "max"])
+def test_what_is_infinite_stays_in_the_cells_that_have_it(mode: str) -> None:
+    """Cells of small regions have room for the pixels of large ones, and must not read more."""
+    x = np.ones((1, 3, 12, 12), np.float32)
+    x[0, :, 5, 4] = np.inf
+    corners = np.array([[0.3, 0.2], [4.7, 6.1], [8.4, 9.3], [11.2, 8.6]], np.float32)
+    sides = np.array([[19.7, 21.3], [3.1, 4.3], [2.1, 5.7], [6.3, 4.1]], np.float32)
+    b = np.concatenate([corners, corners + sides], axis=1)
+    feed = {"x": x, "b": b, "i": np.zeros(4, np.int64)}
+    (y,) = minicc.InferenceSession(cells(mode)(), threads=1).run(None, feed)
+    (want,) = want_cells(mode, **feed)
+    assert np.isinf(want).any()
+    np.testing.assert_allclose(y, want, rtol=1e-5)

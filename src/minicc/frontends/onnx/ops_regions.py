@@ -155,7 +155,10 @@ class _Samples:
             np.floor(self._clipped(self._at(n))) for n in (self._scalar(0), self.count - 1)
         )
         count, cells, _ = low.value.type.shape
-        column = _array(ctx, ctx.reshape(low.value, (count, cells, 1, 1))) + _array(ctx, pixel)
+        # what is beyond the last pixel of a cell is that again, which weighs so much less each time
+        end = last + 1
+        first, stop = (_array(ctx, ctx.reshape(v.value, (count, cells, 1, 1))) for v in (low, end))
+        column = np.minimum(first + _array(ctx, pixel), stop)
         rows = [
             _array(ctx, ctx.reshape(v.value, (count, cells, 1, numbers)))
             for v in (self._clipped(self.place), self._seen())
@@ -163,12 +166,11 @@ class _Samples:
         near = np.maximum(1 - np.absolute(rows[0] - column), 0)
         part = np.where(rows[1], near, self._scalar(0))
         total = ctx.emit(graph.Reduce, part.value, axes=(3,), combine="add")
-        weights = _array(ctx, total) * (1 / np.maximum(self.count, 1))
         places = _array(ctx, ctx.reshape(column.value, (count, cells, room)))
-        # what is beyond the last one of a cell weighs nothing, and should not be there
-        return _Neighbours(
-            self._index(np.minimum(places, last + 1)), weights.value, None, self._some()
-        )
+        whole = _array(ctx, ctx.extent(room, self.element))
+        times = np.where(np.less(places, end), self._scalar(1), whole - (end - low))
+        weights = _array(ctx, total) / (np.maximum(self.count, 1) * times)
+        return _Neighbours(self._index(places), weights.value, None, self._some())
 
 
 def _paired(ctx: Context, cls: type[Op], column: Value, row: Value) -> Value:
