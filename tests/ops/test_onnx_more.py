@@ -3,6 +3,7 @@
 A model is one node; inputs after the first `free` are initialisers.
 """
 
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,8 @@ from tests.sweeps import examples, part
 from minicc.errors import MiniccError
 from minicc.frontends.onnx import import_model
 from minicc.frontends.onnx.fourier import radices_of
+from minicc.ir import graph
+from minicc.ir.core import Op
 from minicc.ir.interpret import run
 from minicc.ir.verify import verify
 
@@ -108,6 +111,41 @@ def test_einsum(data: st.DataObject) -> None:
     (got,), _ = results("Einsum", *arrays, free=count, equation=equation)
     assert got.shape == wanted.shape
     np.testing.assert_allclose(got, wanted, rtol=1e-4, atol=1e-4)
+
+
+def _imported(
+    op: str, *inputs: Array, opset: int = 22, free: int = 1, **attributes: Any
+) -> list[Op]:
+    model = model_of(op, [*inputs], opset, free, 1, **attributes)
+    return [*import_model(model.SerializeToString()).main.body.ops]
+
+
+@pytest.mark.parametrize("op", ["Trilu", "EyeLike", "ReverseSequence"])
+def test_rows_and_columns_are_counted_apart(op: str) -> None:
+    """No matrix of numbers is made: it would take longer to write than what it decides."""
+    more = [np.array([3, 7, 2])] if op == "ReverseSequence" else []
+    x = random(9, 3) if more else random(9, 8)
+    counted = [v for v in _imported(op, x, *more, free=2) if isinstance(v, graph.Iota)]
+    assert counted
+    assert all(prod(v.result.type.extents) <= 9 for v in counted)
+
+
+def test_a_diagonal_is_cut_out_in_one_step() -> None:
+    ops = _imported("Einsum", random(5, 7, 7), equation="bii->bi")
+    assert not [op for op in ops if isinstance(op, graph.Pad)]
+
+
+@pytest.mark.parametrize("size", [(2, 2), (3, 2), (5, 3)])
+@pytest.mark.parametrize("pads", [(0, 0, 0, 0), (1, 0, 2, 1)])
+def test_columns_of_blocks_side_by_side(size: tuple[int, int], pads: tuple[int, ...]) -> None:
+    """What no block reaches is 0."""
+    sides = np.array([12 - pads[0] - pads[2], 8 - pads[1] - pads[3]])
+    count = 12 // size[0] * (8 // size[1])
+    x = random(2, 3 * size[0] * size[1], count)
+    given: dict[str, Any] = {"strides": [*size], "pads": [*pads]}
+    agree("Col2Im", x, sides, np.array(size), **given)
+    ops = _imported("Col2Im", x, sides, np.array(size), **given)
+    assert not [op for op in ops if isinstance(op, graph.Add)]
 
 
 @DRAWN

@@ -99,7 +99,9 @@ def _diagonals(ctx: Context, term: str, x: Value) -> tuple[str, Value]:
         ctx.demand(m, n, f"the letter {letter} stands for the extents {n} and {m}")
         outer = x.type.shape[:-2]
         flat = ctx.reshape(x, (*outer, n * n))
-        if n != 0:
+        if isinstance(n, int) and n:
+            flat = cut(ctx, flat, {len(outer): (0, n * n, n + 1)})
+        elif n != 0:
             # in rows that are longer by 1 it is the first column
             none, zero = (0,) * len(outer), Literal(np.zeros((), x.type.dtype.numpy))
             longer = ctx.emit(graph.Pad, flat, low=(*none, 0), high=(*none, n), value=zero)

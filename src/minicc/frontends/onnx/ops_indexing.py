@@ -89,13 +89,15 @@ def reverse_sequence(ctx: Context, node: Node, x: Value, lengths: Value) -> Valu
         n = int(known.flat[0])
         return take(ctx, x, np.r_[np.arange(n)[::-1], np.arange(n, shape[time])], time)
     # what other axes have is the same for all of their elements
-    step = ctx.emit(graph.Iota, shape=shape, axis=time, dtype=I64)
+    column = [n if a == time else 1 for a, n in enumerate(shape)]
+    step = ctx.emit(graph.Iota, shape=tuple(column), axis=time, dtype=I64)
     last = ctx.reshape(
         ctx.cast(lengths, I64), [n if a == batch else 1 for a, n in enumerate(shape)]
     )
     back = ctx.emit(graph.Sub, ctx.emit(graph.Sub, last, ctx.scalar(1, I64)), step)
     index = ctx.emit(graph.Select, ctx.emit(graph.Lt, step, last), back, step)
-    return ctx.emit(graph.GatherElements, x, index, axis=time)
+    whole = ctx.emit(graph.Broadcast, index, shape=shape)
+    return ctx.emit(graph.GatherElements, x, whole, axis=time)
 
 
 @operator("TensorScatter", attributes="axis mode")

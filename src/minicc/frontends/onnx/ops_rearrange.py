@@ -84,9 +84,10 @@ def one_hot(ctx: Context, node: Node, indices: Value, depth: Value, values: Valu
 
 
 def _row_and_column(ctx: Context, x: Value) -> tuple[Value, Value]:
-    shape: tuple[Dim, ...] = x.type.shape[-2:]
-    rows = ctx.emit(graph.Iota, shape=shape, axis=0, dtype=I64)
-    return rows, ctx.emit(graph.Iota, shape=shape, axis=1, dtype=I64)
+    """The numbers of the rows as a column, and those of the columns as a row."""
+    rows, columns = x.type.shape[-2:]
+    row = ctx.emit(graph.Iota, shape=(rows, 1), axis=0, dtype=I64)
+    return row, ctx.emit(graph.Iota, shape=(1, columns), axis=1, dtype=I64)
 
 
 @operator("Trilu", attributes="upper")

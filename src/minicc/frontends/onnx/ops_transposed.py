@@ -210,6 +210,7 @@ def col2im(ctx: Context, node: Node, x: Value, image: Value, block: Value) -> Va
     """Columns back to an image: what stands at one pixel is added up.
 
     The images of all taps are as large as the strides make them, and what is beyond is cut off.
+    Where blocks do not overlap, they are laid out anew.
     """
     sides, size = ctx.dims(image, "image_shape"), ctx.integers(block, "block_shape")
     rank = len(sides)
@@ -219,11 +220,21 @@ def col2im(ctx: Context, node: Node, x: Value, image: Value, block: Value) -> Va
     if not len(size) == len(strides) == len(dilations) == len(pads) / 2 == rank or min(pads) < 0:
         raise ctx.wrong(f"pads {list(pads)} and a block of {list(size)} for {rank} axes")
     spans = [(k - 1) * d for k, d in zip(size, dilations, strict=True)]
-    full = (n + a + b for n, a, b in zip(sides, pads[:rank], pads[rank:], strict=True))
+    full = [n + a + b for n, a, b in zip(sides, pads[:rank], pads[rank:], strict=True)]
     counts = [(n - span - 1) // s + 1 for n, span, s in zip(full, spans, strides, strict=True)]
     channels = x.type.shape[1] // prod(size)
     batch = x.type.shape[0]
     apart = ctx.reshape(x, (batch, channels, *size, *counts))
+    inner = {k + 2: (a, a + n, 1) for k, (a, n) in enumerate(zip(pads[:rank], sides, strict=True))}
+    if tuple(strides) == tuple(size) and max(dilations) == 1:
+        # blocks side by side: no pixel is in two of them
+        axes = [axis for k in range(rank) for axis in (2 + rank + k, 2 + k)]
+        beside = ctx.emit(graph.Transpose, apart, perm=(0, 1, *axes))
+        whole = [n * s for n, s in zip(counts, strides, strict=True)]
+        left = [n - m for n, m in zip(full, whole, strict=True)]
+        after = [n if isinstance(n, int) else span for n, span in zip(left, spans, strict=True)]
+        laid = ctx.reshape(beside, (batch, channels, *whole))
+        return cut(ctx, fitted(ctx, laid, (0,) * rank, after), inner)
     images: list[Value] = []
     for tap in itertools.product(*map(range, size)):
         ranges: dict[int, Range] = {k + 2: (t, t + 1, 1) for k, t in enumerate(tap)}
@@ -232,11 +243,7 @@ def col2im(ctx: Context, node: Node, x: Value, image: Value, block: Value) -> Va
         after = [span - a for span, a in zip(spans, before, strict=True)]
         images.append(fitted(ctx, spread(ctx, one, strides), before, after))
     total = reduce(lambda a, b: ctx.emit(graph.Add, a, b), images)
-    return cut(
-        ctx,
-        total,
-        {k + 2: (a, a + n, 1) for k, (a, n) in enumerate(zip(pads[:rank], sides, strict=True))},
-    )
+    return cut(ctx, total, inner)
 
 
 @operator("MaxUnpool", attributes="kernel_shape pads strides")

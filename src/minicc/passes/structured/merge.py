@@ -101,10 +101,10 @@ def _absorb(
 def legal(producer: Generic, consumer: Generic, value: Value) -> bool:
     """Whether the producer's one parallel result is indexed by its plain dimensions.
 
-    What makes indices stays apart, which are elements of an operand; so does a gather of which a
-    consumer may skip indices and their checks.
+    What makes indices stays apart, which are elements of an operand, unless it only moves them; so
+    does a gather of which a consumer may skip indices and their checks.
     """
-    indices = [consumer.operands[k] for _, k, _ in consumer.indices]
+    indices = [consumer.operands[k] for _, k, _ in consumer.indices if not _moves(producer)]
     return (
         producer.combine == (None,)
         and not (producer.coordinates and producer.space.names)
@@ -112,6 +112,11 @@ def legal(producer: Generic, consumer: Generic, value: Value) -> bool:
         and plain_names(producer.yield_maps[0]) is not None
         and (not producer.indices or visits_indices(producer, consumer, _reads(consumer, value)))
     )
+
+
+def _moves(producer: Generic) -> bool:
+    """Whether a producer gives elements of its one operand as they are."""
+    return len(producer.operands) == 1 and producer.body.yields == producer.body.args
 
 
 def profitable(producer: Generic, consumer: Generic, value: Value, uses: int) -> bool:
@@ -292,17 +297,20 @@ def apply(producer: Generic, consumer: Generic, value: Value, alone: bool = True
     own = consumer.body.args[len(consumer.operands) :]
     yields = inline(body, consumer.body, [*args, *own])
     region = Region([*reads.scalars, *own, *numbers], live(body.ops, yields), yields)
-    indices = tuple(
-        (name, reads.position(consumer.operands[k], consumer.maps[k]), extent)
-        for name, k, extent in consumer.indices
-    ) + tuple(
-        (name, reads.position(producer.operands[k], _substituted(producer.maps[k], at)), extent)
-        for name, k, extent in producer.indices
-    )
+    indices: list[tuple[str, int, Dim]] = []
+    for name, k, extent in consumer.indices:
+        v, m = consumer.operands[k], consumer.maps[k]
+        if v is value:
+            there = dict(zip(names, m, strict=True))
+            v, m = producer.operands[0], _substituted(producer.maps[0], there)
+        indices.append((name, reads.position(v, m), extent))
+    for name, k, extent in producer.indices:
+        place = _substituted(producer.maps[k], at)
+        indices.append((name, reads.position(producer.operands[k], place), extent))
     attrs = {
         **consumer.attrs,
         "maps": (*reads.maps, *consumer.yield_maps),
-        "indices": indices,
+        "indices": tuple(indices),
         "coordinates": (*consumer.coordinates, *producer.coordinates),
     }
     loc = merge_locations(producer.loc, consumer.loc)
