@@ -99,9 +99,7 @@ def plan_buffers(function: Function) -> BufferPlan:
             plan.donated.append((given, out))
             plan.places[a] = Place(plan.outputs[out], 0, dense_strides(a.type.shape))
     targets = [Place(root, 0, root.type.strides) for root in plan.outputs.values()]
-    planner = _Planner(plan, largest_rounds(function.body))
-    planner.reshaped(function.body)
-    planner.region(function.body, targets)
+    _Planner(plan, largest_rounds(function.body)).region(function.body, targets)
     return plan
 
 
@@ -112,19 +110,6 @@ class _Planner:
         self.plan = plan
         self.ranges = ranges
         self.numbers = count()
-
-    def reshaped(self, body: Region) -> None:
-        """Let what is reshaped to an output be written there, where no input lies at first."""
-        makers = {r: op for op in body.ops for r in op.results}
-        donated = {out for _, out in self.plan.donated}
-        for k, v in enumerate(body.yields):
-            maker = makers.get(v)
-            while isinstance(maker, Reshape):
-                v = maker.x
-                maker = makers.get(v)
-            free = v not in self.plan.places and v not in body.yields and k not in donated
-            if free and self.writes_anywhere(maker, v):
-                self.plan.places[v] = Place(self.plan.outputs[k], 0, dense_strides(v.type.shape))
 
     def region(self, region: Region, targets: Sequence[Place]) -> None:
         """Place the values of a region whose arguments have places; its yields go to `targets`."""
