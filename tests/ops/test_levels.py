@@ -295,7 +295,17 @@ def _contractions() -> list[Case]:
     ]
 
 
-CASES = [*_elementwise(), *_casts(), *_movement(), *_reductions(), *_contractions()]
+def _suppress(b: Builder, boxes: Value) -> Value:
+    kinds = np.repeat([0, 1, 2], [20, 1, 9])
+    numbers = (kinds, np.array(0.2, np.float32), np.array(5))
+    given = [b.emit(graph.Constant, value=Literal(n)) for n in numbers]
+    return b.emit(graph.Suppress, boxes, *given)
+
+
+CASES = [
+    *(*_elementwise(), *_casts(), *_movement(), *_reductions(), *_contractions()),
+    Case("graph.suppress", graph.Suppress, (_t("f32", 4, 30),), _suppress),
+]
 POINTWISE = (
     *(graph.Exp, graph.Exp2, graph.Exp2Nonpositive, graph.Log, graph.Tanh, graph.Erf, graph.Pow),
     *CIRCULAR,

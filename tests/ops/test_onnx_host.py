@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import onnx.parser
 import pytest
-from onnx import helper
+from onnx import TensorProto, helper
 
 from minicc.errors import UserError
 from minicc.frontends.onnx import families
@@ -72,6 +72,64 @@ def test_boxes_of_many_classes(size: float, classes: int, count: int, most: int)
     chosen = run("NonMaxSuppression", boxes, scores, np.array([most]), *limits)
     wanted = _chosen_one_by_one(boxes, scores, most, 0.5, 0.25)
     assert chosen.tolist() == [list(row) for row in wanted]
+
+
+def _suppressing(names: str, **attributes: Any) -> InferenceSession:
+    """A model of one NonMaxSuppression whose sizes are free."""
+    shapes: dict[str, list[str | int]] = {
+        "boxes": ["images", "count", 4],
+        "scores": ["images", "classes", "count"],
+    }
+    element = {"most": TensorProto.INT64}
+    given = [
+        helper.make_tensor_value_info(n, element.get(n, TensorProto.FLOAT), shapes.get(n, [1]))
+        for n in names.split()
+    ]
+    made = helper.make_node("NonMaxSuppression", names.split(), ["y"], **attributes)
+    result = helper.make_tensor_value_info("y", TensorProto.INT64, None)
+    graph = helper.make_graph([made], "boxes", given, [result])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)])
+    return InferenceSession(model.SerializeToString(), threads=2)
+
+
+@pytest.mark.parametrize("centred", [0, 1])
+@pytest.mark.parametrize("names", ["boxes scores", "boxes scores most limit least"])
+def test_compiled_suppression_is_that_of_the_definition(centred: int, names: str) -> None:
+    """One program for all sizes compares boxes, of which the host says their order."""
+    session = _suppressing(names, center_point_box=centred)
+    rng = np.random.default_rng(7)
+    for images, classes, count in [(1, 1, 400), (2, 5, 60), (2, 3, 1), (1, 2, 0), (0, 1, 5)]:
+        for limit in (0.0, 0.4, 1.0, -1.0):
+            boxes = rng.uniform(0, 30, (images, count, 4)).astype(np.float32)
+            boxes[rng.random(boxes.shape) < 0.01] = rng.choice([np.nan, np.inf, -np.inf])
+            scores = rng.random((images, classes, count)).astype(np.float32).round(2)
+            scores[rng.random(scores.shape) < 0.03] = np.nan
+            most = np.array([int(rng.integers(0, 40))])
+            numbers = np.array([[limit], [0.2]], np.float32)
+            given = dict(zip(names.split(), [boxes, scores, most, *numbers], strict=False))
+            with np.errstate(all="ignore"):
+                wanted = run("NonMaxSuppression", *given.values(), center_point_box=centred)
+            (got,) = session.run(None, given)
+            assert got.dtype == np.int64
+            assert np.array_equal(got, wanted)
+    assert len(session._compiled[()].host) == 2  # and between them machine code
+
+
+def test_suppression_of_other_types_runs_on_the_host_whole() -> None:
+    """As of boxes that come from a sequence, whose type nobody knows."""
+    boxes = np.array([[[0, 0, 2, 2], [0, 0, 2, 1.9], [5, 5, 6, 6]]], np.float32)
+    scores = np.array([[[0.5, 0.9, 0.8]]], np.float32)
+    text = """<ir_version: 8, opset_import: ["": 20]>
+    boxes (seq(float[]) row, float[1,1,3] s, int64 at, int64[1] most, float[1] limit)
+        => (int64[n,3] y) {
+        one = SequenceAt (row, at)
+        y = NonMaxSuppression (one, s, most, limit)
+    }"""
+    session = InferenceSession(onnx.parser.parse_model(text).SerializeToString())
+    given: Any = {"row": [boxes, boxes], "s": scores, "at": np.array(1), "most": np.array([2])}
+    (got,) = session.run(None, {**given, "limit": np.array([0.5], np.float32)})
+    assert got.tolist() == [[0, 0, 1], [0, 0, 2]]
+    assert len(session._compiled[()].host) == 2  # the one before takes the boxes
 
 
 @pytest.mark.parametrize("dtype", ["f4", "i8", "u1", "?"])

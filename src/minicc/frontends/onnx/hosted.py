@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from minicc.frontends.onnx import eager
+from minicc.frontends.onnx.boxes import emit_suppression
 from minicc.frontends.onnx.context import Context
 from minicc.frontends.onnx.host import draws_anew
 from minicc.frontends.onnx.host_types import FIRST_OUTPUTS
@@ -144,6 +145,10 @@ def emit_hosted(
     read = read_from(ctx, node, operands, types.items)
     if read is not None:
         return (read,)
+    if node.op == "NonMaxSuppression" and not texts:
+        chosen = emit_suppression(ctx, node, operands, types.symbols.fresh, versions)
+        if chosen is not None:
+            return chosen
     items = items_of(ctx, node, operands, types.items) if not texts else None
     ctx.use(v for v in operands if v is not None)
     made = ctx.builder.add(_host_op(ctx, node, operands, texts, types, versions)).results

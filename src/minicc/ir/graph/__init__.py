@@ -121,6 +121,7 @@ from minicc.ir.graph.shapes import (
     broadcast_shapes as broadcast_shapes,
     product as product,
 )
+from minicc.ir.graph.suppress import Suppress as Suppress
 from minicc.ir.graph.winograd import (
     WinogradInput as WinogradInput,
     WinogradOutput as WinogradOutput,

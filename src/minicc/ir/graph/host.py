@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from minicc.errors import UserError
-from minicc.ir.affine import symbols
+from minicc.ir.affine import Dim, symbols
 from minicc.ir.core import Loc, Op, RunRegion, Value
 from minicc.ir.extents import is_symbol, number_of
 from minicc.ir.types import OPAQUE, TensorType, is_free
@@ -90,10 +90,14 @@ def bind_values(
             continue
         found = np.asarray(value)
         fits = found.ndim == type.rank and found.dtype == type.dtype.numpy
-        pairs = list(zip(type.shape, found.shape, strict=True)) if fits else []
-        for extent, n in pairs:
-            if is_symbol(extent):
-                sizes.setdefault(next(iter(symbols(extent))), n)
-        if not fits or any(number_of(a, sizes) != n for a, n in pairs):
+        others: list[tuple[Dim, int]] = []
+        for extent, n in zip(type.shape, found.shape, strict=True) if fits else ():
+            if isinstance(extent, int):
+                fits = fits and extent == n
+            elif is_symbol(extent):
+                fits = fits and sizes.setdefault(next(iter(symbols(extent))), n) == n
+            else:
+                others.append((extent, n))
+        if not fits or any(number_of(a, sizes) != n for a, n in others):
             text = f"a value has the type {found.dtype}{list(found.shape)} where {type} is wanted"
             raise UserError("MC0142", text, where=where)

@@ -10,7 +10,8 @@ the greatest of those after the last. Other such ops stay, and run on the host.
 What is combined up to each element of a last axis is so by windows, in vectors along it, where a
 loop would go from element to element.
 
-What is scattered to narrow floats and combined there is so in f32, and rounded once.
+What is scattered to narrow floats and combined there is so in f32, and rounded once. Boxes are
+suppressed by a kernel.
 """
 
 from __future__ import annotations
@@ -37,6 +38,7 @@ from minicc.ir.types import (
     is_free,
     static_shape,
 )
+from minicc.passes.graph.suppress_kernel import suppress_kernel
 
 _LONGEST = 512  # elements that each result looks at
 _MOST = 1 << 22  # comparisons in all
@@ -72,7 +74,7 @@ def expands(op: Op) -> bool:
         return op.combine != "none" and narrow
     if isinstance(op, graph.Accumulate):
         return _goes_by_windows(op)
-    if isinstance(op, graph.TopK) and _takes_few(op):
+    if isinstance(op, graph.Suppress) or (isinstance(op, graph.TopK) and _takes_few(op)):
         return True
     if not isinstance(op, graph.TopK) or is_free(op.x.type.shape) or op.x.type.dtype is OPAQUE:
         return False
@@ -264,6 +266,7 @@ def _window(b: Builder, x: Value, axis: int, n: int, combine: str) -> Value:
 _EXPAND: dict[type[Op], Callable[[Builder, Any], Sequence[Value]]] = {
     graph.Accumulate: _accumulate,
     graph.TopK: _top_k,
+    graph.Suppress: suppress_kernel,
     graph.ScatterElements: _scatter,
     graph.ScatterND: _scatter,
 }
