@@ -153,6 +153,20 @@ def test_unique_in_the_order_of_first_places() -> None:
     assert found.tolist() == [[2, 1], [0, 5]]
 
 
+@pytest.mark.parametrize("dtype", ["f2", "f4", "f8", "i1", "i4", "i8", "u2"])
+@pytest.mark.parametrize("count", [0, 1, 30, 5000])
+def test_unique_numbers(dtype: str, count: int) -> None:
+    """As NumPy has them: NaN is one element, and of zeros with signs the first is given."""
+    x = np.random.default_rng(count).integers(0, 50, count).astype(dtype)
+    if dtype[0] == "f":
+        x[::7], x[::11], x[3::13] = np.nan, -0.0, 0.0
+    got = run("Unique", x, outputs=4)
+    found = np.unique(x, return_index=True, return_inverse=True, return_counts=True)
+    for one, other in zip(got, found, strict=True):
+        assert one.tobytes() == other.astype(one.dtype).tobytes()
+    assert all(one.dtype == np.int64 for one in got[1:])
+
+
 def test_nothing_to_choose_from() -> None:
     assert run("NonZero", np.zeros((0, 3))).shape == (2, 0)
     assert run("NonZero", np.array(5.0)).tolist() == [[0]]

@@ -47,15 +47,35 @@ def unique(node: Node, x: Array) -> tuple[Array, ...]:
     flat = x.reshape(-1) if axis is None else x
     along = 0 if axis is None else int(axis)
     key = flat.astype(np.float32) if flat.dtype.kind == "V" else flat
-    _, first, inverse, counts = np.unique(
-        key, return_index=True, return_inverse=True, return_counts=True, axis=along
-    )
+    if key.ndim == 1 and key.dtype.kind in "fiu":
+        first, inverse, counts = _groups(key)
+    else:
+        _, first, inverse, counts = np.unique(
+            key, return_index=True, return_inverse=True, return_counts=True, axis=along
+        )
     order = np.arange(len(first)) if node.integer("sorted", 1) else np.argsort(first)
     place = np.empty_like(order)
     place[order] = np.arange(len(order))
     found = np.take(flat, first[order], axis=along)
     parts = (first[order], place[inverse.reshape(-1)], counts[order])
     return found, *(p.astype(np.int64) for p in parts)
+
+
+def _groups(x: Array) -> tuple[Array, Array, Array]:
+    """Of the different elements in their order the first places, and counts; which each one is.
+
+    All NaN are one element.
+    """
+    order = stable_order(x)
+    ordered = x[order]
+    new = np.ones(len(x), bool)
+    new[1:] = ordered[1:] != ordered[:-1]
+    if x.dtype.kind == "f":
+        new[1:] &= ~np.isnan(ordered[:-1])  # which stands last
+    starts = np.flatnonzero(new)
+    inverse = np.empty_like(order)
+    inverse[order] = np.cumsum(new) - 1
+    return order[starts], inverse, np.diff(starts, append=len(x))
 
 
 @host_operator("NonMaxSuppression")
