@@ -15,11 +15,13 @@ from collections.abc import Callable, Mapping, Sequence
 from math import prod
 from typing import Any
 
+import numpy as np
+
 from minicc.errors import UnsupportedError
 from minicc.ir import arith, graph, structured
 from minicc.ir.affine import Dim, substitute, symbol
 from minicc.ir.build import Builder
-from minicc.ir.core import Function, Literal, Module, Op, Region, Value, walk
+from minicc.ir.core import Array, Function, Literal, Module, Op, Region, Value, walk
 from minicc.ir.graph.demands import equal_extents, natural_numbers
 from minicc.ir.rewrite import Rebuilder, rebuild
 from minicc.ir.scan import lift
@@ -34,6 +36,7 @@ from minicc.passes.structured.generics import (
     identity,
     summed,
 )
+from minicc.passes.structured.lines import on_line
 from minicc.passes.structured.lower_gather import GATHERS
 from minicc.passes.structured.lower_winograd import winograd_input, winograd_output
 from minicc.passes.structured.name_sizes import name_sizes
@@ -82,6 +85,7 @@ def _lower(region: Region) -> Region:
     }
 
     slices: dict[Value, Any] = {}
+    known = {op.result: op.value.array for op in region.ops if isinstance(op, graph.Constant)}
 
     def visit(b: Rebuilder, op: Op, operands: tuple[Value, ...]) -> Sequence[Value]:
         if not has_lowering(op):
@@ -105,6 +109,8 @@ def _lower(region: Region) -> Region:
             return b.add(structured.If.make(operands, {}, branches, op.loc)).results
         if isinstance(op, graph.Reshape):
             return (_reshape(b, op, operands, slices),)
+        if isinstance(op, graph.Gather) and (read := _read_on_line(op, known)) is not None:
+            return (_move(b, operands[0], op.result.type.shape, read),)
         made = LOWER[type(op)](b, op, operands)
         if isinstance(op, graph.Slice):
             slices[made] = b.ops[-1]
@@ -234,6 +240,19 @@ def _pad(b: Rebuilder, op: Any, operands: tuple[Value, ...]) -> Value:
     if not any(op.low) and not any(op.high):
         return operands[0]
     return b.emit(structured.Pad, operands[0], low=op.low, high=op.high, value=op.value)
+
+
+def _read_on_line(op: graph.Gather, known: Mapping[Value, Array]) -> list[Dim] | None:
+    """Where a gather reads, if its places are known, all there are, and lie on a line."""
+    places, extent = known.get(op.indices), op.x.type.shape[op.axis]
+    if places is None or not isinstance(extent, int) or not places.size:
+        return None
+    places = np.where(places < 0, places + extent, places)
+    if places.min() < 0 or places.max() >= extent:
+        return None
+    own, after = identity(op.result.type.rank), op.axis + places.ndim
+    line = on_line(places, own[op.axis : after])
+    return None if line is None else [*own[: op.axis], line, *own[after:]]
 
 
 def _concat(b: Rebuilder, op: Any, operands: tuple[Value, ...]) -> Value:

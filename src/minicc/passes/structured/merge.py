@@ -21,9 +21,10 @@ from math import prod
 
 from minicc.ir import affine, arith
 from minicc.ir.affine import Dim
+from minicc.ir.affine_facts import bends
 from minicc.ir.build import Builder
 from minicc.ir.core import Function, Module, Op, Region, Value
-from minicc.ir.index_maps import Map, plain_names
+from minicc.ir.index_maps import Map, names_of, plain_names
 from minicc.ir.rewrite import Rebuilder, everywhere, inline, live, merge_locations, used_by
 from minicc.ir.space import REDUCTION, Iter, Space
 from minicc.ir.structured import Generic
@@ -170,6 +171,7 @@ def _is_around(value: Value, readers: Readers) -> bool:
         (max(map(len, maps)) > 1 or _meet(ops, readers))
         and sum(map(len, maps)) <= _PLACES
         and all(isinstance(shift, int) for shift in shifts)
+        and not any(bends(m, n) for ms in maps for m in ms for n in names_of(m))
         and points * value.type.dtype.bytes > _NEAR
         and all(2 * _points(op.space) > points for op in ops)
     )
