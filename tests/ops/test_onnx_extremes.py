@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from onnx import ValueInfoProto, helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
+from tests.sweeps import part
 
 import minicc
 
@@ -362,6 +363,35 @@ def test_resizing_does_not_spread_what_is_no_number() -> None:
     (y,) = s.run(None, {"x": x})
     assert np.isnan(y).any(axis=1).tolist() == [False, True, False]
     assert np.isnan(y[1]).tolist() == [False] * 4 + [True] * 5 + [False]
+
+
+def test_many_taps_spread_what_is_no_number_among_neighbours_alone() -> None:
+    x = np.ones((40, 400), np.float32)
+    x[20, 200] = NAN
+    it = node("Resize", "x  scales", mode="linear", antialias=1)
+    scales = np.array([0.25, 0.25], np.float32)
+    s = session([it], {"x": (x.dtype, x.shape)}, opset=19, scales=scales)
+    (y,) = s.run(None, {"x": x})
+    rows, columns = np.nonzero(np.isnan(y))
+    assert (rows.min(), rows.max()) == (4, 5)
+    assert 32 <= columns.min() < 50 <= columns.max() < 64
+    assert np.all(y[~np.isnan(y)] == 1)
+
+
+@pytest.mark.parametrize("sizes", part([(40, 333), (90, 61), (37, 100), (13, 17), (160, 26)], 2))
+@pytest.mark.parametrize("antialias", [0, 1])
+@pytest.mark.parametrize("mode", ["nearest", "linear", "cubic"])
+def test_resizing_of_known_sizes(mode: str, antialias: int, sizes: tuple[int, int]) -> None:
+    if mode == "nearest" and antialias:
+        return
+    x = np.random.default_rng(0).standard_normal((1, 2, 53, 83)).astype(np.float32)
+    whole = np.array([1, 2, *sizes])
+    for place in part(("half_pixel", "align_corners", "asymmetric"), 2):
+        way: dict[str, Any] = {"mode": mode, "antialias": antialias}
+        it = node("Resize", "x   sizes", coordinate_transformation_mode=place, **way)
+        (y,) = session([it], {"x": (x.dtype, x.shape)}, opset=19, sizes=whole).run(None, {"x": x})
+        wanted = reference([it], {"x": x}, 19, sizes=whole)
+        np.testing.assert_allclose(y, wanted, rtol=1e-4, atol=1e-4)
 
 
 @pytest.mark.parametrize("mode", ["nearest", "linear", "cubic"])

@@ -172,14 +172,6 @@ def table_of(axis: Axis) -> Table:
     return Table(whole, np.stack(weights, axis=1), outside)
 
 
-def matrix_of(taps: Table, extent: int) -> Array:
-    """The matrix that makes the result of the axis, which is repeated at its edges."""
-    matrix = np.zeros((len(taps.indices), extent))
-    rows = np.arange(len(taps.indices))[:, None] + np.zeros_like(taps.indices)
-    np.add.at(matrix, (rows, np.clip(taps.indices, 0, extent - 1)), taps.weights)
-    return matrix
-
-
 def period_of(taps: Table) -> tuple[int, int]:
     """After how many elements of the result taps repeat, and by how much they have moved.
 

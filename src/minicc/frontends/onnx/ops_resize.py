@@ -1,8 +1,8 @@
 """Resize and Upsample: an axis after the other, with weights that are known at import.
 
-Nearest neighbours are taken by slices and repetition; an interpolation whose taps repeat is a sum
-of few slices of the axis with its edges repeated, one slice a tap and phase. Others gather each
-of few taps, and those of many (`antialias`) are a product with a matrix.
+Nearest neighbours are taken by slices and repetition, or gathered; an interpolation of few taps is
+a sum with an element gathered for each. One of many (`antialias`) is a product with a band of a
+matrix: neighbouring results share the elements that they are made of.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import numpy as np
 
 from minicc.frontends.onnx.context import Context
 from minicc.frontends.onnx.floats import whole_of
-from minicc.frontends.onnx.interpolation import Axis, Table, matrix_of, period_of, table_of
+from minicc.frontends.onnx.interpolation import Axis, Table, table_of
 from minicc.frontends.onnx.lazy import Lazy
 from minicc.frontends.onnx.ops_movement import cut
 from minicc.frontends.onnx.reader import Node
@@ -32,10 +32,10 @@ from minicc.ir.types import F32, F64
 # Where elements are only repeated at a whole scale: coordinates, and how they are rounded.
 _PLAIN = {("asymmetric", "floor")}
 _PLAIN |= {("half_pixel", f"round_prefer_{side}") for side in ("floor", "ceil")}
-# Interpolations with more slices than that gather their taps.
-_MOST_SLICES = 24
-# Those with more taps are products with a matrix, in which a NaN enters all of its axis.
+# Those with more taps are products with a band, in which a NaN enters all results of its block.
 _MOST_GATHERED = 4
+# How many results of the last axis are computed of the same elements: those of a vector.
+_BLOCK = 16
 _ATTRIBUTES = "antialias axes coordinate_transformation_mode cubic_coeff_a exclude_outside "
 _ATTRIBUTES += "extrapolation_value keep_aspect_ratio_policy mode nearest_mode"
 
@@ -236,7 +236,7 @@ def _resized(ctx: Context, x: Value, plans: dict[int, Axis], fill: float) -> Val
         raise ctx.wrong(f"attribute mode is {modes.pop()!r}")
     exact = modes == {"nearest"}
     wide = x if exact or element.name in ("f32", "f64") else ctx.cast(x, F32)
-    for axis, plan in sorted(plans.items(), key=_turn):
+    for axis, plan in sorted(plans.items(), key=lambda item: _turn(item, x.type.rank)):
         cropped = isinstance(plan.roi[0], Lazy)
         if _is_none(plan):
             continue
@@ -276,11 +276,17 @@ def _is_none(plan: Axis) -> bool:
     return known and plan.scale == 1 and plan.extent == plan.length and plan.roi == (0, 1)
 
 
-def _turn(item: tuple[int, Axis]) -> tuple[float, int]:
-    """Axes that shrink go first, and of free ones the last, whose elements are gathered singly."""
+def _turn(item: tuple[int, Axis], rank: int) -> tuple[float, int]:
+    """Axes that shrink go first, and those that grow last, but the last axis between them.
+
+    A result of that is more work, as vectors do not run along it. Of free axes the last goes
+    first, whose elements are gathered singly.
+    """
     axis, plan = item
     known = isinstance(plan.extent, int) and isinstance(plan.length, int)
     scale = plan.scale if isinstance(plan.scale, float) else 0.0
+    if known and axis == rank - 1:
+        return 1.0, axis
     return scale or 1.0, axis if known else -axis
 
 
@@ -298,15 +304,9 @@ def _along(ctx: Context, x: Value, axis: int, extent: int, taps: Table) -> Value
     inside = np.clip(taps.indices, 0, extent - 1)
     if taps.indices.shape[1] == 1:
         return take(ctx, x, inside[:, 0], axis)
-    period, step = period_of(taps)
-    if step > 0 and period * taps.indices.shape[1] <= _MOST_SLICES:
-        return _by_phases(ctx, x, axis, extent, taps, period)
     if taps.indices.shape[1] <= _MOST_GATHERED:
         return _by_taps(ctx, x, axis, inside, taps)
-    matrix = ctx.constant(matrix_of(taps, extent).astype(x.type.dtype.numpy))
-    letters = "abcdefgh"[: x.type.rank]
-    out = letters.replace(letters[axis], "z")
-    return ctx.emit(graph.Contract, x, matrix, equation=f"{letters},z{letters[axis]}->{out}")
+    return _by_bands(ctx, x, axis, extent, taps)
 
 
 def _by_taps(ctx: Context, x: Value, axis: int, inside: Array, taps: Table) -> Value:
@@ -316,29 +316,40 @@ def _by_taps(ctx: Context, x: Value, axis: int, inside: Array, taps: Table) -> V
     for place, weight in zip(inside.T, taps.weights.T, strict=True):
         if weight.any():
             factor = ctx.constant(weight.reshape(-1, *after).astype(x.type.dtype.numpy))
-            parts.append(ctx.emit(graph.Mul, take(ctx, x, place, axis), factor))
+            parts.append(ctx.emit(graph.Mul, _gathered(ctx, x, place, axis), factor))
     if not parts:  # of an extent that floats can't count
         return ctx.emit(graph.Mul, take(ctx, x, inside[:, 0], axis), ctx.scalar(0.0, x))
     return reduce(lambda a, b: ctx.emit(graph.Add, a, b), parts)
 
 
-def _by_phases(ctx: Context, x: Value, axis: int, extent: int, taps: Table, period: int) -> Value:
-    """A sum of slices for each phase; then the phases, one beside the other."""
-    low = int(taps.indices.min())
-    edges = np.clip(np.arange(min(low, 0), max(int(taps.indices.max()) + 1, extent)), 0, extent - 1)
-    padded = take(ctx, x, edges, axis)
-    offset = max(-low, 0)
-    phases: list[Value] = []
-    for first in range(period):
-        parts: list[Value] = []
-        for tap, weight in enumerate(taps.weights[first]):
-            if weight:
-                place = taps.indices[first::period, tap] + offset
-                parts.append(ctx.scaled(take(ctx, padded, place, axis), weight))
-        phases.append(reduce(lambda a, b: ctx.emit(graph.Add, a, b), parts))
-    if period == 1:
-        return phases[0]
-    shape: Array = np.array(phases[0].type.shape, object)
-    apart = (*shape[: axis + 1], 1, *shape[axis + 1 :])
-    joined = ctx.emit(graph.Concat, tuple(ctx.reshape(p, apart) for p in phases), axis=axis + 1)
-    return ctx.reshape(joined, (*shape[:axis], shape[axis] * period, *shape[axis + 1 :]))
+def _gathered(ctx: Context, x: Value, places: Array, axis: int) -> Value:
+    """The elements at some places: a slice or a gather, which are read where they are used."""
+    if len(np.unique(np.diff(places))) <= 1:
+        return take(ctx, x, places, axis)
+    return ctx.emit(graph.Gather, x, ctx.constant(places), axis=axis)
+
+
+def _by_bands(ctx: Context, x: Value, axis: int, extent: int, taps: Table) -> Value:
+    """A product for each block of results with the elements that are taps of any of them."""
+    length = len(taps.indices)
+    block = _BLOCK if axis == x.type.rank - 1 else 1
+    firsts = np.arange(0, length, block)
+    low = np.minimum.reduceat(taps.indices.min(axis=1), firsts)
+    size = int((np.maximum.reduceat(taps.indices.max(axis=1), firsts) - low).max()) + 1
+    if size >= extent:
+        block, low, size = length, low[:1], extent
+    starts = np.clip(low, 0, extent - size)
+    number, row = np.divmod(np.arange(length)[:, None], block)
+    band = np.zeros((len(starts), block, size))
+    inside = np.clip(taps.indices, 0, extent - 1) - starts[number]
+    np.add.at(band, (number, row, inside), taps.weights)
+    weights = ctx.constant(band.astype(x.type.dtype.numpy))
+    places = starts[:, None] + np.arange(size)
+    letters = "abcdefgh"[: x.type.rank]
+    before, after = letters[:axis], letters[axis + 1 :]
+    shared = ctx.emit(graph.Gather, x, ctx.constant(places), axis=axis)
+    equation = f"{before}zt{after},zrt->{before}zr{after}"
+    out = ctx.emit(graph.Contract, shared, weights, equation=equation)
+    shape = x.type.shape
+    whole = ctx.reshape(out, (*shape[:axis], len(starts) * block, *shape[axis + 1 :]))
+    return cut(ctx, whole, {axis: (0, length, 1)})
