@@ -1,6 +1,6 @@
 """Known places as an index map: those that lie on a line, rounded down.
 
-    0, 0, 1, 1, 2, 3, 3, 4, ...   -->   (5*d0 + 1) floordiv 8
+    0, 0, 1, 1, 2, 3, 3, 4, ...   -->   5*d0 floordiv 8
 
 So the rows of an image lie that another size of it is made of. What is read there needs no index
 from memory and no check, and is read in place by what merges it. Where an axis is repeated at its
@@ -19,7 +19,8 @@ from minicc.ir.core import Array
 
 _LONGEST = 1 << 16  # places, of which products fit i64 by far
 _FINEST = 24  # bits of a slope behind the point
-_ROUNDS = 64  # in which the slope is found
+_SLOPES = 17  # that are tried at once
+_ROUNDS = 7  # in which the best one is found
 
 
 def on_line(places: Array, dims: Sequence[Dim]) -> Dim | None:
@@ -73,16 +74,13 @@ def _fitted(places: Array, least: Array, most: Array) -> tuple[int, int, int] | 
 
     It is on or above the places at the numbers `least`, and less than 1 above those at `most`.
     """
-
-    def room(slope: float) -> float:
-        """How far such a line may be moved; it is most for the best slope (a concave function)."""
-        above = (places[most] + 1 - slope * most).min()
-        return float(above - (places[least] - slope * least).max())
-
     low, high = 0.0, float(np.diff(places).max())
     for _ in range(_ROUNDS):
-        a, b = low + (high - low) / 3, high - (high - low) / 3
-        low, high = (a, high) if room(a) < room(b) else (low, b)
+        # how far a line may be moved is a concave function of its slope
+        slopes = np.linspace(low, high, _SLOPES)[:, None]
+        above = (places[most] + 1 - slopes * most).min(axis=1)
+        best = int(np.argmax(above - (places[least] - slopes * least).max(axis=1)))
+        low, high = float(slopes[max(best - 1, 0), 0]), float(slopes[min(best + 1, _SLOPES - 1), 0])
     for bits in range(_FINEST):
         divisor = 1 << bits
         slope = round((low + high) / 2 * divisor)
