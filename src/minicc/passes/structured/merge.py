@@ -21,21 +21,19 @@ from math import prod
 
 from minicc.ir import affine, arith
 from minicc.ir.affine import Dim
-from minicc.ir.affine_facts import bends
 from minicc.ir.build import Builder
 from minicc.ir.core import Function, Module, Op, Region, Value
-from minicc.ir.index_maps import Map, names_of, plain_names
+from minicc.ir.index_maps import Map, plain_names
 from minicc.ir.rewrite import Rebuilder, everywhere, inline, live, merge_locations, used_by
 from minicc.ir.space import REDUCTION, Iter, Space
 from minicc.ir.structured import Generic
 from minicc.ir.types import TensorType
+from minicc.passes.structured.merge_around import is_around, points_of, reads_of
 from minicc.passes.structured.merge_gather import blends_rows, turns_rows, visits_indices
 
 _LONGEST = 128  # instructions of a body, about: each merge copies it
 _AGAIN = 64  # of them that are computed in place of one result and its reads
 _REPEATED = 4  # times that elements are read, from which they are not written apart first
-_PLACES = 4  # around a point at which that is read
-_NEAR = 1 << 17  # bytes that the nearer caches hold beside all else
 
 
 def merge(module: Module) -> Module:
@@ -52,7 +50,7 @@ def _merge_function(function: Function) -> Function:
             readers.setdefault(v, []).append(op)
     for v in function.body.yields:
         readers.pop(v, None)
-    around = {v for v in readers if _is_around(v, readers)}
+    around = {v for v in readers if is_around(v, readers)}
     made: dict[Value, Generic] = {}
     forward: dict[Value, Value] = {}
     out: list[Op] = []
@@ -111,7 +109,7 @@ def legal(producer: Generic, consumer: Generic, value: Value) -> bool:
         and not (producer.coordinates and producer.space.names)
         and value not in indices
         and plain_names(producer.yield_maps[0]) is not None
-        and (not producer.indices or visits_indices(producer, consumer, _reads(consumer, value)))
+        and (not producer.indices or visits_indices(producer, consumer, reads_of(consumer, value)))
     )
 
 
@@ -127,15 +125,15 @@ def profitable(producer: Generic, consumer: Generic, value: Value, uses: int) ->
     """
     if not producer.operands and not producer.space.names:
         return True  # a number
-    reads = _reads(consumer, value)
+    reads = reads_of(consumer, value)
     if not producer.body.ops and not producer.indices:
-        if consumer.indices and _points(consumer.space) >= _points(producer.space):
+        if consumer.indices and points_of(consumer.space) >= points_of(producer.space):
             # rows that are read where data say are moved once, so that they lie in memory as read
             return not any(turns_rows(producer, consumer, m) for m in reads)
         # windows and contractions read an element often: they want it where it is contiguous
         elementwise = all(c is None for c in consumer.combine)
         source = producer.operands[0].type.shape if producer.operands else ()
-        repeats = _points(producer.space) >= _REPEATED * prod(map(affine.typical, source))
+        repeats = points_of(producer.space) >= _REPEATED * prod(map(affine.typical, source))
         return (
             elementwise
             or repeats
@@ -147,53 +145,7 @@ def profitable(producer: Generic, consumer: Generic, value: Value, uses: int) ->
         return False
     if arith.length(producer.body.ops) + arith.length(consumer.body.ops) > _LONGEST:
         return False
-    return _points(producer.space) >= _points(consumer.space)
-
-
-Readers = Mapping[Value, Sequence[Op]]  # of what no function yields
-
-
-def _is_around(value: Value, readers: Readers) -> bool:
-    """Whether elementwise ops alone read a large tensor, some times around each point.
-
-    So that what they make of it comes together again in one op.
-    """
-    ops = [op for op in readers[value] if isinstance(op, Generic) and _is_elementwise(op)]
-    if len(ops) < len(readers[value]):
-        return False
-    maps = [list(dict.fromkeys(_reads(op, value))) for op in ops]
-    pairs = ((m, n) for m, *more in maps for n in more)
-    shifts = (
-        affine.add(a, affine.multiply(b, -1)) for m, n in pairs for a, b in zip(m, n, strict=True)
-    )
-    points = prod(map(affine.typical, value.type.shape))
-    return (
-        (max(map(len, maps)) > 1 or _meet(ops, readers))
-        and sum(map(len, maps)) <= _PLACES
-        and all(isinstance(shift, int) for shift in shifts)
-        and not any(bends(m, n) for ms in maps for m in ms for n in names_of(m))
-        and points * value.type.dtype.bytes > _NEAR
-        and all(2 * _points(op.space) > points for op in ops)
-    )
-
-
-def _is_elementwise(op: Generic) -> bool:
-    return op.combine == (None,) and not op.indices and not op.into
-
-
-def _meet(ops: Sequence[Op], readers: Readers) -> bool:
-    """Whether results of some of these become operands of one op, through elementwise ops."""
-    found: set[Op] = set()
-    for start in ops:
-        op: Op | None = start
-        while op is not None:
-            if op in found:
-                return True
-            found.add(op)
-            following = readers.get(op.results[0], ())
-            only = following[0] if len(following) == 1 else None
-            op = only if isinstance(only, Generic) and _is_elementwise(only) else None
-    return False
+    return points_of(producer.space) >= points_of(consumer.space)
 
 
 def _is_short(
@@ -203,18 +155,10 @@ def _is_short(
 
     One that ends a reduction is computed with that, at no cost.
     """
-    again = arith.length(producer.body.ops) * len({*_reads(consumer, value)})
+    again = arith.length(producer.body.ops) * len({*reads_of(consumer, value)})
     whole = again + arith.length(consumer.body.ops)
     ends = any(made[v].combine != (None,) for v in producer.operands if v in made)
     return bool(producer.body.ops) and not ends and again <= _AGAIN and whole <= _LONGEST
-
-
-def _reads(op: Generic, value: Value) -> list[Map]:
-    return [m for v, m in zip(op.operands, op.input_maps, strict=True) if v is value]
-
-
-def _points(space: Space) -> int:
-    return prod(space.typical.values())
 
 
 class _Reads:
@@ -269,7 +213,7 @@ def apply(producer: Generic, consumer: Generic, value: Value, alone: bool = True
     names = plain_names(producer.yield_maps[0])
     assert names is not None
     reads = _Reads()
-    several = len({*_reads(consumer, value)}) > 1
+    several = len({*reads_of(consumer, value)}) > 1
     body = Rebuilder()  # neighbours share what is alike
     body.loc = consumer.loc
     args: list[Value] = []

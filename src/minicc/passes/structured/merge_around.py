@@ -1,0 +1,71 @@
+"""Tensors that elementwise ops read some times around each point, as stencils do."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from math import prod
+
+from minicc.ir import affine
+from minicc.ir.affine_facts import bends
+from minicc.ir.core import Op, Value
+from minicc.ir.index_maps import Map, names_of
+from minicc.ir.space import Space
+from minicc.ir.structured import Generic
+
+_PLACES = 4  # around a point at which such a tensor is read
+_NEAR = 1 << 17  # bytes that the nearer caches hold beside all else
+
+Readers = Mapping[Value, Sequence[Op]]  # of what no function yields
+
+
+def is_around(value: Value, readers: Readers) -> bool:
+    """Whether elementwise ops alone read a large tensor, some times around each point.
+
+    So that what they make of it comes together again in one op.
+    """
+    ops = [op for op in readers[value] if isinstance(op, Generic) and _is_elementwise(op)]
+    if len(ops) < len(readers[value]):
+        return False
+    maps = [list(dict.fromkeys(reads_of(op, value))) for op in ops]
+    pairs = ((m, n) for m, *more in maps for n in more)
+    shifts = (
+        affine.add(a, affine.multiply(b, -1)) for m, n in pairs for a, b in zip(m, n, strict=True)
+    )
+    points = prod(map(affine.typical, value.type.shape))
+    return (
+        (max(map(len, maps)) > 1 or _meet(ops, readers))
+        and sum(map(len, maps)) <= _PLACES
+        and all(isinstance(shift, int) for shift in shifts)
+        and not any(bends(m, n) for ms in maps for m in ms for n in names_of(m))
+        and points * value.type.dtype.bytes > _NEAR
+        and all(2 * points_of(op.space) > points for op in ops)
+    )
+
+
+def _is_elementwise(op: Generic) -> bool:
+    return op.combine == (None,) and not op.indices and not op.into
+
+
+def _meet(ops: Sequence[Op], readers: Readers) -> bool:
+    """Whether results of some of these become operands of one op, through elementwise ops."""
+    found: set[Op] = set()
+    for start in ops:
+        op: Op | None = start
+        while op is not None:
+            if op in found:
+                return True
+            found.add(op)
+            following = readers.get(op.results[0], ())
+            only = following[0] if len(following) == 1 else None
+            op = only if isinstance(only, Generic) and _is_elementwise(only) else None
+    return False
+
+
+def reads_of(op: Generic, value: Value) -> list[Map]:
+    """The maps by which an op reads a value."""
+    return [m for v, m in zip(op.operands, op.input_maps, strict=True) if v is value]
+
+
+def points_of(space: Space) -> int:
+    """How many points a space has, about."""
+    return prod(space.typical.values())
