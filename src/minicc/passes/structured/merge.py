@@ -23,7 +23,7 @@ from minicc.ir import affine, arith
 from minicc.ir.affine import Dim
 from minicc.ir.build import Builder
 from minicc.ir.core import Function, Module, Op, Region, Value
-from minicc.ir.index_maps import Map, plain_names
+from minicc.ir.index_maps import Map, names_of, plain_names
 from minicc.ir.rewrite import Rebuilder, everywhere, inline, live, merge_locations, used_by
 from minicc.ir.space import REDUCTION, Iter, Space
 from minicc.ir.structured import Generic
@@ -118,6 +118,15 @@ def _moves(producer: Generic) -> bool:
     return len(producer.operands) == 1 and producer.body.yields == producer.body.args
 
 
+def _overlaps(producer: Generic) -> bool:
+    """Whether windows of a tensor are moved that have most elements in common."""
+    windows = [m for m in producer.input_maps if any(len(names_of((e,))) > 1 for e in m)]
+    source = producer.operands[0].type.shape if windows else ()
+    return bool(windows) and points_of(producer.space) >= _REPEATED * prod(
+        map(affine.typical, source)
+    )
+
+
 def profitable(producer: Generic, consumer: Generic, value: Value, uses: int) -> bool:
     """Whether merging computes nothing more often.
 
@@ -132,11 +141,9 @@ def profitable(producer: Generic, consumer: Generic, value: Value, uses: int) ->
             return not any(turns_rows(producer, consumer, m) for m in reads)
         # windows and contractions read an element often: they want it where it is contiguous
         elementwise = all(c is None for c in consumer.combine)
-        source = producer.operands[0].type.shape if producer.operands else ()
-        repeats = points_of(producer.space) >= _REPEATED * prod(map(affine.typical, source))
         return (
             elementwise
-            or repeats
+            or _overlaps(producer)
             or (all(plain_names(m) is not None for m in reads) and len(consumer.operands) > 1)
         )
     if uses != 1 or len(set(reads)) != 1:
