@@ -121,6 +121,9 @@ REFUSED: dict[str, Callable[[], Op]] = {
     "graph.reduce over axes [1, 1] of f32[2,3]": lambda: graph.Reduce(
         t(2, 3), axes=(1, 1), combine="add", loc=LOC
     ),
+    "graph.sort at [1, 3] of axis 1 of f32[2,3]": lambda: graph.Sort(
+        t(2, 3), axis=1, at=(1, 3), loc=LOC
+    ),
     "graph.accumulate along axis 2 of f32[2,3]": lambda: graph.Accumulate(
         t(2, 3), axis=2, combine="add", loc=LOC
     ),

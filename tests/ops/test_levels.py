@@ -310,7 +310,12 @@ POINTWISE = (
     *(graph.Exp, graph.Exp2, graph.Exp2Nonpositive, graph.Log, graph.Tanh, graph.Erf, graph.Pow),
     *CIRCULAR,
 )
-NOT_LOWERED: tuple[type[Op], ...] = (graph.ScatterElements, graph.ScatterND, graph.TopK)
+NOT_LOWERED: tuple[type[Op], ...] = (
+    graph.ScatterElements,
+    graph.ScatterND,
+    graph.Sort,
+    graph.TopK,
+)
 
 ELSEWHERE = (  # test_winograd, test_gather, test_scan, test_sized and others, as they are called
     graph.Complex,

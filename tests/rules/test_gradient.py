@@ -56,6 +56,8 @@ CASES = [
     Case(E.Broadcast, ((3, 1),), {"shape": (2, 3, 4)}),
     Case(E.Reshape, ((3, 4),), {"shape": (2, 6)}),
     Case(E.Transpose, ((2, 3, 4),), {"perm": (1, 2, 0)}),
+    Case(E.Accumulate, ((3, 4),), {"axis": 0, "combine": "add"}),
+    Case(E.Sort, ((3, 4),), {"axis": 1}),
     Case(E.Slice, ((7, 5),), {"starts": (1, 0), "stops": (6, 5), "steps": (2, 1)}),
     Case(E.Slice, ((7, 5),), {"starts": (6, 3), "stops": (-1, 0), "steps": (-3, -2)}),
     Case(E.Slice, ((4,),), {"starts": (2,), "stops": (2,), "steps": (1,)}),

@@ -40,6 +40,11 @@ def _reshape(b: Builder, x: Value, *shape: int) -> Value:
     return b.emit(graph.Reshape, x, shape=shape)
 
 
+def _slice(b: Builder, x: Value, *ends: tuple[int, ...]) -> Value:
+    starts, stops, steps = ends
+    return b.emit(graph.Slice, x, starts=starts, stops=stops, steps=steps)
+
+
 def _pad(b: Builder, x: Value) -> Value:
     none = (0, 0, 0, 0)
     return b.emit(graph.Pad, x, low=none, high=none, value=Literal(np.float32(0)))
@@ -74,6 +79,12 @@ PROGRAMS: dict[str, Callable[[Builder, Value], Value]] = {
     "transpose-of-transpose": lambda b, x: _transpose(b, _transpose(b, x, 0, 2, 3, 1), 3, 0, 1, 2),
     "pad-by-nothing": _pad,
     "concat-of-one": lambda b, x: b.emit(graph.Concat, (x,), axis=1),
+    "slice-of-concat": lambda b, x: _slice(
+        b, b.emit(graph.Concat, (x, x, x), axis=2), (0, 0, 5, 0), (1, 3, 8, 5), (1, 1, 2, 1)
+    ),
+    "slice-of-reshape": lambda b, x: _slice(
+        b, _reshape(b, x, 1, 12, 5), (0, 6, 1), (1, 7, 5), (1, 1, 2)
+    ),
     "multiply-by-one": lambda b, x: b.emit(graph.Mul, x, constant(b, np.float32(1))),
     "scale-into-weights": lambda b, x: b.emit(
         graph.Mul, _conv(b, x), constant(b, _channels(0.5, -3.0))

@@ -155,8 +155,12 @@ def _gather(b: Builder, op: graph.Gather, came: Value, k: int) -> Value | None:
 
 
 def _gather_elements(b: Builder, op: Any, came: Value, k: int) -> Value | None:
-    """The same for elements along an axis, and for the greatest of it."""
-    indices = op.results[1] if isinstance(op, graph.TopK) else op.indices
+    """The same for elements along an axis, for the greatest of it, and for all in order."""
+    if isinstance(op, graph.Sort):
+        order = {"axis": op.axis, "k": op.x.type.shape[op.axis], "largest": False}
+        _, indices = b.emit_all(graph.TopK, op.x, **order)
+    else:
+        indices = op.results[1] if isinstance(op, graph.TopK) else op.indices
     nothing = zeros(b, came, op.x.type.shape)
     return b.emit(graph.ScatterElements, nothing, indices, came, axis=op.axis, combine="add")
 
@@ -197,6 +201,7 @@ TENSORS: dict[type[Op], Rule] = {
     graph.Contract: _contract,
     graph.Gather: _gather,
     graph.GatherElements: _gather_elements,
+    graph.Sort: _gather_elements,
     graph.TopK: _gather_elements,
     graph.GatherND: _gather_nd,
     graph.ScatterElements: _scatter,

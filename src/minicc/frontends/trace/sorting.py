@@ -5,6 +5,7 @@ Equal elements stay in their order, whatever `kind` says, and NaN is the greates
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -20,13 +21,13 @@ from minicc.ir import graph
 from minicc.ir.core import Value
 from minicc.ir.types import F64, I64
 
+_RANKED = 512  # elements that are sorted where only some have to be in their places
 _SEARCHED = 1 << 20  # comparisons that a search may make; beyond, NumPy's bisection is faster
 
 
-def ascending(recorder: Recorder, value: Value, axis: int) -> tuple[Value, ...]:
-    """The elements in ascending order along an axis, and where they stood."""
-    extent = value.type.extents[axis]
-    return recorder.emit_all(graph.TopK, value, axis, extent, False)
+def ascending(recorder: Recorder, value: Value, axis: int, at: Sequence[int] = ()) -> Value:
+    """The elements in ascending order along an axis, or, if such are given, at some places."""
+    return recorder.emit(graph.Sort, value, axis, tuple(dict.fromkeys(at)))
 
 
 def _sorted(recorder: Recorder, a: Any, axis: int | None, which: int, order: Any = None) -> Value:
@@ -38,13 +39,15 @@ def _sorted(recorder: Recorder, a: Any, axis: int | None, which: int, order: Any
     if not value.type.rank:
         raise ValueError("a scalar has no axis to sort along")
     k = normalize_axis_index(axis, value.type.rank)
-    return ascending(recorder, value, k)[which]
+    if not which:
+        return ascending(recorder, value, k)
+    return recorder.emit_all(graph.TopK, value, k, value.type.extents[k], False)[1]
 
 
 def _trace_sorting(prefix: str, which: int) -> None:
     """Have sorted elements, or their places with the prefix "arg", be traced.
 
-    A sorted array is partitioned at every place.
+    A sorted array is partitioned at every place; a long one is for NumPy, which does not sort all.
     """
 
     @traces(f"{prefix}sort")
@@ -63,6 +66,8 @@ def _trace_sorting(prefix: str, which: int) -> None:
     def partition(recorder: Recorder, a: Any, kth: Any, axis: int | None = -1) -> Value:
         made = _sorted(recorder, a, axis, which)
         extent = made.type.extents[-1 if axis is None else axis]
+        if extent > _RANKED:
+            recorder.refuse("MC0241", f"np.{prefix}partition of a long axis is not traced")
         for k in np.ravel(kth):
             place = k + extent if k < 0 else k
             if not 0 <= place < extent:

@@ -209,8 +209,10 @@ def _quantiles(recorder: Recorder, name: str, a: Any, q: Any, axis: Any, keepdim
     kept = [k for k in range(box.ndim) if k not in axes]
     line = box.transpose([*kept, *axes]).reshape((*[box.shape[k] for k in kept], -1))
     n = line.shape[-1]
-    line = Tracer(recorder, ascending(recorder, line.value(), line.ndim - 1)[0])
-    parts = [_between(line, s * (n - 1)) for s in share.reshape(-1)]
+    places = [s * (n - 1) for s in share.reshape(-1)]
+    at = [k for p in places for k in _around(p, n)]
+    line = Tracer(recorder, ascending(recorder, line.value(), line.ndim - 1, [*at, n - 1]))
+    parts = [_between(line, p) for p in places]
     parts = [p.astype(dtype) for p in parts]
     bad = np_.isnan(line[..., -1])
     parts = [np_.where(bad, np.asarray(np.nan, dtype), p) for p in parts]
@@ -221,9 +223,14 @@ def _quantiles(recorder: Recorder, name: str, a: Any, q: Any, axis: Any, keepdim
     return stacked.reshape((*share.shape, *stacked.shape[1:]))
 
 
-def _between(line: Any, place: Any) -> Any:
+def _around(place: Any, n: int) -> tuple[int, int]:
+    """The places of the elements that one between them is made of."""
     below = int(np.floor(place))
-    above = min(below + 1, line.shape[-1] - 1)
+    return below, min(below + 1, n - 1)
+
+
+def _between(line: Any, place: Any) -> Any:
+    below, above = _around(place, line.shape[-1])
     part = place - np.floor(place)
     a, b = line[..., below], line[..., above]
     return b - (b - a) * (1 - part) if part >= 0.5 else a + (b - a) * part
@@ -254,7 +261,8 @@ def median(recorder: Recorder, a: Any, axis: Any = None, *, keepdims: bool = Fal
     kept = [k for k in range(box.ndim) if k not in axes]
     line = box.transpose([*kept, *axes]).reshape((*[box.shape[k] for k in kept], -1))
     n = line.shape[-1]
-    line = Tracer(recorder, ascending(recorder, line.value(), line.ndim - 1)[0])
+    at = ((n - 1) // 2, n // 2, n - 1)
+    line = Tracer(recorder, ascending(recorder, line.value(), line.ndim - 1, at))
     middle = np_.mean(line[..., (n - 1) // 2 : n // 2 + 1], axis=-1)
     if box.dtype.kind == "f":
         middle = np_.where(np_.isnan(line[..., -1]), np.asarray(np.nan, box.dtype), middle)

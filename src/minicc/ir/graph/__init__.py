@@ -96,6 +96,7 @@ from minicc.ir.graph.indexing import (
     GatherND as GatherND,
     ScatterElements as ScatterElements,
     ScatterND as ScatterND,
+    Sort as Sort,
     TopK as TopK,
 )
 from minicc.ir.graph.movement import (

@@ -169,6 +169,32 @@ class ScatterND(_Scatter, name="graph.scatter_nd"):
         return (scattered(self, None, *map(np.asarray, args)),)
 
 
+class Sort(Op, name="graph.sort"):
+    """The elements along `axis` in ascending order; NaN counts as the greatest.
+
+    Where places are given `at` which elements are read, only these have to be as they are in that
+    order, with none after them that is less, and none before that is greater (numpy.partition).
+    """
+
+    x: Value
+    axis: int
+    at: tuple[int, ...] = ()
+
+    def infer(self) -> tuple[TensorType, ...]:
+        t: TensorType = self.x.type
+        check_axis(self.opname, self.axis, t.rank)
+        extent = t.shape[self.axis]
+        if any(k < 0 or (isinstance(extent, int) and k >= extent) for k in self.at):
+            raise ValueError(f"{self.opname} at {list(self.at)} of axis {self.axis} of {t}")
+        return (t,)
+
+    def evaluate(self, run: RunRegion, *args: Any) -> tuple[Any, ...]:
+        x = np.asarray(args[0])
+        wide = arith.widened(x)
+        made = np.partition(wide, self.at, self.axis) if self.at else np.sort(wide, self.axis)
+        return (made.astype(x.dtype),)
+
+
 class TopK(Op, name="graph.top_k"):
     """The `k` greatest elements along `axis` (smallest without `largest`), and their indices.
 

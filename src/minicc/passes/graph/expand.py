@@ -38,6 +38,7 @@ from minicc.ir.types import (
     is_free,
     static_shape,
 )
+from minicc.passes.graph.sort_network import MOST, sorted_by_network
 from minicc.passes.graph.suppress_kernel import suppress_kernel
 
 _LONGEST = 512  # elements that each result looks at
@@ -74,6 +75,8 @@ def expands(op: Op) -> bool:
         return op.combine != "none" and narrow
     if isinstance(op, graph.Accumulate):
         return _goes_by_windows(op)
+    if isinstance(op, graph.Sort):
+        return _is_short(op) or expands(_ranked(op))
     if isinstance(op, graph.Suppress) or (isinstance(op, graph.TopK) and _takes_few(op)):
         return True
     if not isinstance(op, graph.TopK) or is_free(op.x.type.shape) or op.x.type.dtype is OPAQUE:
@@ -81,6 +84,22 @@ def expands(op: Op) -> bool:
     if any(is_free(v.type.shape) for v in op.results) or op.x.type.dtype in STORED:
         return False
     return _is_few(op.x.type.extents[op.axis], op.x.type)
+
+
+def _is_short(op: graph.Sort) -> bool:
+    length, element = op.x.type.shape[op.axis], op.x.type.dtype
+    return isinstance(length, int) and 0 < length <= MOST and element is not OPAQUE
+
+
+def _ranked(op: graph.Sort) -> graph.TopK:
+    """All elements, the least first."""
+    return graph.TopK(op.x, axis=op.axis, k=op.x.type.shape[op.axis], largest=False, loc=op.loc)
+
+
+def _sort(b: Builder, op: graph.Sort) -> Sequence[Value]:
+    if _is_short(op):
+        return (sorted_by_network(b, op.x, op.axis),)
+    return _top_k(b, _ranked(op))[:1]
 
 
 def _goes_by_windows(op: graph.Accumulate) -> bool:
@@ -265,6 +284,7 @@ def _window(b: Builder, x: Value, axis: int, n: int, combine: str) -> Value:
 
 _EXPAND: dict[type[Op], Callable[[Builder, Any], Sequence[Value]]] = {
     graph.Accumulate: _accumulate,
+    graph.Sort: _sort,
     graph.TopK: _top_k,
     graph.Suppress: suppress_kernel,
     graph.ScatterElements: _scatter,

@@ -20,7 +20,7 @@ import numpy as np
 from minicc.ir import core, graph
 from minicc.ir.build import Builder, whole_power
 from minicc.ir.core import Array, Op, Value
-from minicc.ir.types import BF16, F16, F32, F64, is_free
+from minicc.ir.types import BF16, F16, F32, F64, is_free, static_shape
 from minicc.passes.graph.fold_constants import evaluated
 
 _MOST_SQUARED = 8  # exponent of a power that is products: their roundings add up
@@ -100,6 +100,60 @@ def _match_empty_pad(op: graph.Pad, producer: Producer) -> Any:
 
 def _match_single_concat(op: graph.Concat, producer: Producer) -> Any:
     return op.xs[0] if len(op.xs) == 1 else None
+
+
+def _match_part(op: graph.Slice, producer: Producer) -> Any:
+    """The tensor of a concat that a slice lies in, and where it begins there and ends."""
+    concat = producer(op.x)
+    if not isinstance(concat, graph.Concat):
+        return None
+    start, stop = op.starts[concat.axis], op.stops[concat.axis]
+    if not isinstance(start, int) or not isinstance(stop, int):
+        return None
+    if op.steps[concat.axis] < 0 or start >= stop:
+        return None
+    first = 0
+    for part in concat.xs:
+        extent = part.type.shape[concat.axis]
+        if not isinstance(extent, int):
+            return None
+        if first <= start and stop <= first + extent:
+            return part, concat.axis, (start - first, stop - first)
+        first += extent
+    return None
+
+
+def _build_part(b: Builder, op: graph.Slice, found: Any) -> Value:
+    part, axis, (start, stop) = found
+    starts, stops = list(op.starts), list(op.stops)
+    starts[axis], stops[axis] = start, stop
+    return b.emit(graph.Slice, part, starts=tuple(starts), stops=tuple(stops), steps=op.steps)
+
+
+def _match_single(op: graph.Slice, producer: Producer) -> Any:
+    """The tensor in which an axis was several, and which element of these a slice takes of it."""
+    inner = producer(op.x)
+    if not isinstance(inner, graph.Reshape):
+        return None
+    before, after = inner.x.type.shape, op.x.type.shape
+    more = len(before) - len(after)
+    for axis, n in enumerate(after) if more > 0 else ():
+        merged, start, stop = before[axis : axis + more + 1], op.starts[axis], op.stops[axis]
+        others = before[:axis] + before[axis + more + 1 :] == after[:axis] + after[axis + 1 :]
+        if not others or not isinstance(start, int) or is_free(merged) or prod(merged) != n:
+            continue
+        if stop == start + 1 and op.steps[axis] == 1:
+            return inner.x, axis, [int(k) for k in np.unravel_index(start, static_shape(merged))]
+    return None
+
+
+def _build_single(b: Builder, op: graph.Slice, found: Any) -> Value:
+    x, axis, places = found
+    ends = [k + 1 for k in places]
+    columns = ((op.starts, places), (op.stops, ends), (op.steps, [1] * len(places)))
+    starts, stops, steps = ((*c[:axis], *new, *c[axis + 1 :]) for c, new in columns)
+    element = b.emit(graph.Slice, x, starts=starts, stops=stops, steps=steps)
+    return b.emit(graph.Reshape, element, shape=op.result.type.shape)
 
 
 def _match_mul_one(op: graph.Mul, producer: Producer) -> Any:
@@ -310,6 +364,8 @@ RULES: tuple[Rule, ...] = (
     Rule("transpose-of-transpose", graph.Transpose, "exact", _match_chain, _build_transposes),
     Rule("pad-by-nothing", graph.Pad, "exact", _match_empty_pad, _keep),
     Rule("concat-of-one", graph.Concat, "exact", _match_single_concat, _keep),
+    Rule("slice-of-concat", graph.Slice, "exact", _match_part, _build_part),
+    Rule("slice-of-reshape", graph.Slice, "exact", _match_single, _build_single),
     Rule("multiply-by-one", graph.Mul, "exact", _match_mul_one, _keep),
     Rule(
         "scale-into-weights",
