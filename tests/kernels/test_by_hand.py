@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ from onnx import TensorProto, helper
 import minicc
 import minicc.tile as tl
 from minicc.compiler import STAGES, lower
+from minicc.frontends.onnx.registry import OPERATORS
 from minicc.ir.core import Module
 from minicc.ir.interpret import run
 from minicc.ir.parser import parse_module
@@ -181,6 +183,15 @@ def test_it_may_stand_in_a_loop_that_is_captured() -> None:
         want = soft_max(want) + want
     np.testing.assert_allclose(f(x), want, rtol=1e-4)
     assert "graph.scan" in print_module(f.lower(x).module)
+
+
+@pytest.fixture(autouse=True)
+def _operators() -> Iterator[None]:
+    """What a test registers is no operator for others, which list all of them."""
+    before = dict(OPERATORS)
+    yield
+    OPERATORS.clear()
+    OPERATORS.update(before)
 
 
 @pytest.mark.parametrize("shape", [[6, 50], ["m", 50], ["m", "n"]])

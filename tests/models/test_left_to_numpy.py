@@ -47,7 +47,7 @@ def test_rounds_that_would_run_on_the_host() -> None:
             x = np.sort(x) * 0.5
         return x
 
-    why = "a loop would be run round by round: in its body: graph.top_k"
+    why = "a loop would be run round by round: in its body: graph.sort"
     left(f, why, np.arange(600.0))
 
 
