@@ -42,16 +42,6 @@ def contiguous_name(m: Map) -> str | None:
     return None
 
 
-def vector_name(m: Map) -> str | None:
-    """The dimension along which neighbours lie nearest: side by side, or as columns do.
-
-    Columns of another tensor's rows are named by a constant last axis.
-    """
-    while m and isinstance(m[-1], int):
-        m = m[:-1]
-    return contiguous_name(m)
-
-
 def names_of(m: Map) -> set[str]:
     """The names that a map uses."""
     return set().union(*[affine.symbols(e) for e in m])

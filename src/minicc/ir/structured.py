@@ -38,7 +38,7 @@ from minicc.ir.arrays import empty
 from minicc.ir.branch import Branching
 from minicc.ir.by_hand import ByHand
 from minicc.ir.core import Array, Op, Region, RunRegion, Value
-from minicc.ir.index_maps import Map, names_of
+from minicc.ir.index_maps import Map, contiguous_name, names_of
 from minicc.ir.indices import counted
 from minicc.ir.mapped import copy
 from minicc.ir.scan import Scanning
@@ -100,6 +100,15 @@ class Generic(Op, name="structured.generic"):
         """The maps of what is yielded."""
         maps: tuple[Map, ...] = self.maps
         return maps[len(self.operands) :]
+
+    @property
+    def yield_vectors(self) -> tuple[str | None, ...]:
+        """The dimension along which what each yield gives lies side by side, if there is one.
+
+        Several yields that fill a result are its columns: there it is the last of their rows.
+        """
+        rows = [m[:-1] if self.into and isinstance(m[-1], int) else m for m in self.yield_maps]
+        return tuple(map(contiguous_name, rows))
 
     @property
     def targets(self) -> tuple[int, ...]:

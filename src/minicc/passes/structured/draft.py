@@ -7,7 +7,7 @@ from math import isqrt
 from typing import NamedTuple
 
 from minicc.ir.affine import Expr
-from minicc.ir.index_maps import Map, names_of, vector_name
+from minicc.ir.index_maps import Map, names_of
 from minicc.ir.schedule import Around, Promotion
 from minicc.ir.space import REDUCTION
 from minicc.ir.structured import Generic
@@ -85,7 +85,7 @@ def _block_rounds(rounds: int, wanted: int) -> int:
 
 def lanes_of(op: Generic, target: Target) -> int:
     """Elements of a vector of the widest type that an op handles in vectors."""
-    vector = vector_name(op.yield_maps[0])
+    vector = op.yield_vectors[0]
     read = [v for v, m in zip(op.operands, op.input_maps, strict=True) if vector in names_of(m)]
     bits = max([v.type.dtype.bits for v in (*op.results, *read)], default=32)
     return max(1, target.vector_bits // max(8, bits))

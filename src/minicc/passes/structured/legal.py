@@ -12,7 +12,7 @@ from math import prod
 from minicc.errors import UserError
 from minicc.ir import affine
 from minicc.ir.affine_facts import bends
-from minicc.ir.index_maps import names_of, plain_names, vector_name
+from minicc.ir.index_maps import names_of, plain_names
 from minicc.ir.schedule import Cover, Schedule, Sums
 from minicc.ir.space import PARALLEL, REDUCTION, SEQUENTIAL, Iter
 from minicc.ir.structured import HOLD, PARTIAL, Generic, Group
@@ -142,7 +142,7 @@ class _Check:
         elif points < numbers[0]:
             yield f"an instance has {points} points of {name}, and its first step {numbers[0]}"
         elif last == "partial":
-            vectors = {vector_name(m) for op in self.ops for m in op.yield_maps}
+            vectors = {name for op in self.ops for name in op.yield_vectors}
             types = [v.type.dtype for op in self.ops for v in (*op.operands, *op.results)]
             if len(numbers) != 1 or name not in vectors:
                 yield f"a step over {name} is not partial, as its points don't lie side by side"

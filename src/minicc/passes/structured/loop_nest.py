@@ -14,7 +14,7 @@ from minicc.ir import affine, arith, kernel
 from minicc.ir.affine import Dim, symbol
 from minicc.ir.arith import COMBINERS, identity_of
 from minicc.ir.core import Region, Value
-from minicc.ir.index_maps import Map, names_of, vector_name
+from minicc.ir.index_maps import Map, contiguous_name, names_of
 from minicc.ir.space import REDUCTION
 from minicc.ir.structured import Generic
 from minicc.ir.types import INDEX_TYPE, BufferType
@@ -64,7 +64,7 @@ class Nest(TileAccess):
 
         So tiles in registers never need to be transposed from one op to the next.
         """
-        contiguous = [vector_name(m) for m in (*self.op.yield_maps, *self.op.input_maps)]
+        contiguous = [*self.op.yield_vectors, *map(contiguous_name, self.op.input_maps)]
         last = next((n for n in contiguous if n in self.tiles), None)
         # sums along rows that are read as they lie
         long = [n for n in contiguous if n in self.tiles and n in self.reductions]

@@ -13,7 +13,6 @@ from itertools import permutations
 
 from minicc.ir.affine import typical
 from minicc.ir.core import Value
-from minicc.ir.index_maps import vector_name
 from minicc.ir.schedule import Cover, Pairs, Schedule, Unroll
 from minicc.ir.space import PARALLEL
 from minicc.ir.structured import Generic, Group
@@ -83,7 +82,7 @@ def _all(
         left = tuple((n, k) for n, k in own.tiles if n not in extents)
         known = [(n, k) for n, k in tile.items() if n not in covered and k > 1]
         yield own._replace(tiles=(*left, *known), steps=())
-    vectors = {vector_name(m) for op in ops for m in op.yield_maps}
+    vectors = {name for op in ops for name in op.yield_vectors}
     lanes = max((lanes_of(op, target) for op in ops), default=1)
     for name, extent in extents.items():
         if name in covered:

@@ -16,7 +16,7 @@ from math import prod
 
 from minicc.ir import affine_facts
 from minicc.ir.core import Module, Value, walk_control
-from minicc.ir.index_maps import contiguous_name, names_of, plain_names, vector_name
+from minicc.ir.index_maps import contiguous_name, names_of, plain_names
 from minicc.ir.schedule import Cover, Schedule, Sums
 from minicc.ir.space import PARALLEL, REDUCTION
 from minicc.ir.structured import HOLD, PARTIAL, Constant, Generic, Group, Scan
@@ -105,7 +105,7 @@ def _choose_cover(
         if plain_names((e,)) is None
         for n in names_of((e,))
     }
-    vectors = {vector_name(m) for op in ops for m in op.yield_maps}
+    vectors = {name for op in ops for name in op.yield_vectors}
     free = [n for n in draft.grid if not isinstance(ops[0].space[n].extent, int)]
     covered = [n for n in free if draft.tiles.get(n, 1) > 1 and n not in crooked]
     lanes = min(lanes_of(op, target) for op in ops)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from math import prod
 
-from minicc.ir.index_maps import contiguous_name, vector_name
+from minicc.ir.index_maps import contiguous_name
 from minicc.ir.space import REDUCTION, SEQUENTIAL
 from minicc.ir.structured import Generic, Group
 from minicc.passes.structured.contraction import contraction_of
@@ -135,8 +135,7 @@ def _crossed(op: Generic, vector: str, group: Group) -> str | None:
 
 def _vector_dimension(op: Generic) -> str | None:
     """The dimension of vectors of the results, or of the operands where results have none."""
-    for m in (*op.yield_maps, *op.input_maps):
-        name = vector_name(m)
+    for name in (*op.yield_vectors, *map(contiguous_name, op.input_maps)):
         if name is not None and name in op.space and op.space.typical[name] > 1:
             return name
     return None
