@@ -15,9 +15,9 @@ from typing import Any
 
 from minicc.backends.llvm.emitter import Emitter, Loop
 from minicc.backends.llvm.sizes import divisor, quotient, remainder
+from minicc.backends.llvm.stepped import steps_and_start
 from minicc.backends.llvm.tiles import memory_element
 from minicc.backends.llvm.writer import Vec
-from minicc.errors import CompilerBug
 from minicc.ir import affine, affine_facts
 from minicc.ir.affine import Dim, Expr, Monomial
 from minicc.ir.core import Value
@@ -104,7 +104,7 @@ def address(
     It is in the buffer unless `inbounds` is false.
     """
     type: BufferType = buffer.type
-    steps, base = _parts(at, type.strides, rank)
+    steps, base = steps_and_start(at, type.strides, rank)
     base = _named(e, base, indices)
     pointer, element = str(e.env[buffer]), memory_element(type.dtype)
     if isinstance(base, Expr):
@@ -114,18 +114,6 @@ def address(
         flag = " inbounds" if inbounds else ""
         pointer = e.w.inst(f"getelementptr{flag} {element}, ptr {pointer}, i64 {base}")
     return pointer, list(steps)
-
-
-@lru_cache(1024)
-def _parts(at: tuple[Dim, ...], strides: tuple[Dim, ...], rank: int) -> tuple[tuple[Dim, ...], Dim]:
-    """The step in elements along each axis of a tile, and where its first element lies."""
-    total = affine_facts.place(at, strides)
-    axes = tuple(f"t{k}" for k in range(rank))
-    split = affine_facts.linear(total, axes)
-    if split is None:
-        raise CompilerBug("MC0303", f"the address {total} is not linear in the tile's coordinates")
-    steps, base = split
-    return tuple([steps.get(axis, 0) for axis in axes]), base
 
 
 def _pointer(e: Emitter, pointer: str, element: str, offset: Expr) -> str:

@@ -8,17 +8,32 @@ place, each to those that the other leaves, are written as vectors of neighbours
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
+from functools import lru_cache, partial
 from typing import TypeGuard
 
 from minicc.backends.llvm.instructions import shuffle
 from minicc.backends.llvm.writer import Vec, Writer
+from minicc.errors import CompilerBug
 from minicc.ir import affine, affine_facts, kernel
 from minicc.ir.affine import Dim
 from minicc.ir.core import Op, Region
 
 _LONGEST = 4  # a step, up to which permutations of whole vectors beat a load for each element
 _FEWEST = 4  # elements of a vector
+
+
+@lru_cache(1024)
+def steps_and_start(
+    at: tuple[Dim, ...], strides: tuple[Dim, ...], rank: int
+) -> tuple[tuple[Dim, ...], Dim]:
+    """The step in elements along each axis of a tile, and where its first element lies."""
+    total = affine_facts.place(at, strides)
+    axes = tuple(f"t{k}" for k in range(rank))
+    split = affine_facts.linear(total, axes)
+    if split is None:
+        raise CompilerBug("MC0303", f"the address {total} is not linear in the tile's coordinates")
+    steps, base = split
+    return tuple([steps.get(axis, 0) for axis in axes]), base
 
 
 def is_short(step: Dim, width: int) -> TypeGuard[int]:
@@ -83,16 +98,16 @@ def _step(op: kernel.Store) -> int | None:
     extents = op.value.type.extents
     if not extents or op.buffer.type.dtype.kind == "b":
         return None
-    name = f"t{len(extents) - 1}"
-    split = affine_facts.linear(affine_facts.place(op.at, op.buffer.type.strides), (name,))
-    step = None if split is None else split[0].get(name, 0)
-    return step if step is not None and is_short(step, extents[-1]) and step > 1 else None
+    steps, _ = steps_and_start(op.at, op.buffer.type.strides, len(extents))
+    step = steps[-1]
+    return step if is_short(step, extents[-1]) and step > 1 else None
 
 
 def _apart(first: kernel.Store, second: kernel.Store) -> int:
     """By how many elements one store's place is after another's; a large number if none fits."""
-    places = [affine_facts.place(s.at, s.buffer.type.strides) for s in (first, second)]
-    apart = affine.add(places[1], affine.multiply(places[0], -1))
+    rank = first.value.type.rank
+    (_, a), (_, b) = (steps_and_start(s.at, s.buffer.type.strides, rank) for s in (first, second))
+    apart = affine.add(b, affine.multiply(a, -1))
     return apart if isinstance(apart, int) else 1 << 30
 
 

@@ -70,11 +70,16 @@ def _flattened(function: Function, target: Target) -> Function:
         elif not isinstance(op, Group):
             apart.update(v for v in op.operands if v not in given)
 
+    flats: dict[Op, Group] = {
+        op: flat
+        for op in function.body.ops
+        if isinstance(op, Group) and apart.isdisjoint((*op.operands, *op.results))
+        if (flat := _flat(op, target)) is not op
+    }
+
     def visit(out: Rebuilder, op: Op, operands: tuple[Value, ...]) -> Sequence[Value] | None:
-        if not isinstance(op, Group) or not apart.isdisjoint((*op.operands, *op.results)):
-            return None
-        flat = _flat(op, target)
-        if flat is op:
+        flat = flats.get(op)
+        if flat is None:
             return None
         pairs = zip(operands, flat.operands, strict=True)
         views = [_viewed(out, v, wanted.type.shape) for v, wanted in pairs]
@@ -82,7 +87,7 @@ def _flattened(function: Function, target: Target) -> Function:
         pairs = zip(results, op.results, strict=True)
         return [_viewed(out, v, old.type.shape) for v, old in pairs]
 
-    return rebuild(function, visit)
+    return rebuild(function, visit) if flats else function
 
 
 def _viewed(out: Rebuilder, v: Value, shape: tuple[Dim, ...]) -> Value:

@@ -21,7 +21,7 @@ from minicc.errors import UnsupportedError
 from minicc.ir import arith, graph, structured
 from minicc.ir.affine import Dim, substitute, symbol
 from minicc.ir.build import Builder
-from minicc.ir.core import Array, Function, Literal, Module, Op, Region, Value, walk
+from minicc.ir.core import Function, Literal, Module, Op, Region, Value, walk
 from minicc.ir.graph.demands import equal_extents, natural_numbers
 from minicc.ir.rewrite import Rebuilder, rebuild
 from minicc.ir.scan import lift
@@ -85,7 +85,7 @@ def _lower(region: Region) -> Region:
     }
 
     slices: dict[Value, Any] = {}
-    known = {op.result: op.value.array for op in region.ops if isinstance(op, graph.Constant)}
+    known = {op.result: op.value for op in region.ops if isinstance(op, graph.Constant)}
 
     def visit(b: Rebuilder, op: Op, operands: tuple[Value, ...]) -> Sequence[Value]:
         if not has_lowering(op):
@@ -242,11 +242,12 @@ def _pad(b: Rebuilder, op: Any, operands: tuple[Value, ...]) -> Value:
     return b.emit(structured.Pad, operands[0], low=op.low, high=op.high, value=op.value)
 
 
-def _read_on_line(op: graph.Gather, known: Mapping[Value, Array]) -> list[Dim] | None:
+def _read_on_line(op: graph.Gather, known: Mapping[Value, Literal]) -> list[Dim] | None:
     """Where a gather reads, if its places are known, all there are, and lie on a line."""
-    places, extent = known.get(op.indices), op.x.type.shape[op.axis]
-    if places is None or not isinstance(extent, int) or not places.size:
+    literal, extent = known.get(op.indices), op.x.type.shape[op.axis]
+    if literal is None or not isinstance(extent, int) or 0 in op.indices.type.shape:
         return None
+    places = literal.array
     places = np.where(places < 0, places + extent, places)
     if places.min() < 0 or places.max() >= extent:
         return None
