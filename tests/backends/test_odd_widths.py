@@ -67,6 +67,14 @@ def test_every_width(function: Any, dtype: str, target: str) -> None:
             np.testing.assert_allclose(got, want, rtol=2e-3 if dtype == "f2" else 1e-6)
 
 
+@pytest.mark.parametrize("rows", [*range(1, 20), 33])
+def test_columns_of_any_length(rows: int) -> None:
+    x = np.arange(float(rows))
+    for columns in (2, 3, 4):
+        got = minicc.jit(lambda x, n=columns: np.stack([x + k for k in range(n)], -1))(x)
+        np.testing.assert_array_equal(got, x[:, None] + np.arange(columns))
+
+
 @pytest.mark.parametrize("columns", [2, 3, 4])
 def test_columns_are_written_side_by_side(columns: int) -> None:
     """As whole vectors, none of whose elements is taken out."""

@@ -129,5 +129,7 @@ def _joins(run: Sequence[kernel.Store], op: kernel.Store) -> bool:
 def woven(w: Writer, vec: Vec, sources: Sequence[str]) -> list[str]:
     """The elements of vectors in turn, one of each, as as many vectors."""
     count, lanes = len(sources), vec.lanes
+    if lanes == 1:
+        return list(sources)
     rounds = [divmod(k, count)[::-1] for k in range(count * lanes)]
     return [picked(w, vec, sources, rounds[k * lanes : (k + 1) * lanes]) for k in range(count)]

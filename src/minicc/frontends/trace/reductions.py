@@ -19,7 +19,7 @@ from minicc.frontends.trace.registry import FUNCTIONS, traces
 from minicc.frontends.trace.tracer import Tracer
 from minicc.ir import graph
 from minicc.ir.core import Value
-from minicc.ir.types import BOOL, F32, F64, I64, DType
+from minicc.ir.types import BOOL, F32, F64, I32, I64, DType
 
 Axis = int | tuple[int, ...] | None
 
@@ -205,10 +205,12 @@ def _trace_position(combine: str) -> None:
         hit = recorder.emit(graph.Eq, value, recorder.reduce(value, (k,), combine, True))
         if value.type.dtype.is_float:
             hit = recorder.emit(graph.Or, hit, recorder.emit(graph.Ne, value, value))
-        index = recorder.emit(graph.Iota, extents, k, I64)
-        none = recorder.scalar(extents[k], I64)
+        # a vector has twice as many places of 32 bits
+        place = I32 if extents[k] < 1 << 31 else I64
+        index = recorder.emit(graph.Iota, extents, k, place)
+        none = recorder.scalar(extents[k], place)
         found = recorder.emit(graph.Select, hit, index, none)
-        least = recorder.reduce(found, (k,), "min", keepdims)
+        least = recorder.cast(recorder.reduce(found, (k,), "min", keepdims), I64)
         return recorder.reshape(least, (1,) * rank) if keepdims and axis is None else least
 
 
