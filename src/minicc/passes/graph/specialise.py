@@ -43,10 +43,17 @@ def _bind(function: Function, binding: Mapping[str, int]) -> Function:
     sizes: dict[str, Dim] = {name: affine.size(name) for name in free}
     for name, n in binding.items():
         sizes |= {name: n, affine.spell_size(name): n}
-    bound = bind(function, sizes)
-    changed = {"sizes": bound.attrs.get("sizes", ()), "demands": _unmet(bound, binding)}
-    attrs = {k: v for k, v in {**bound.attrs, **changed}.items() if v or k not in changed}
-    return _settled(Function(bound.name, bound.body, attrs, bound.result_names))
+    bound = _with_demands(bind(function, sizes), binding)
+    settled = _settled(bound)
+    # a size that one demand makes a number may be another one's
+    return settled if settled is bound else _with_demands(settled, binding)
+
+
+def _with_demands(function: Function, binding: Mapping[str, int]) -> Function:
+    """The function with what sizes still to come may fail alone."""
+    changed = {"sizes": function.attrs.get("sizes", ()), "demands": _unmet(function, binding)}
+    attrs = {k: v for k, v in {**function.attrs, **changed}.items() if v or k not in changed}
+    return Function(function.name, function.body, attrs, function.result_names)
 
 
 def _unmet(function: Function, binding: Mapping[str, int]) -> tuple[tuple[Dim, Dim], ...]:
