@@ -686,17 +686,18 @@ def test_places_in_texts_are_found_and_a_missing_input_is_told() -> None:
 
 def test_a_size_that_a_later_node_makes_a_number() -> None:
     """What an earlier one took for granted of it, as Squeeze that it is not 1, is asked again."""
+    weights = np.ones((1, 4, 1), np.float32)
     case = Case(
-        [node("Squeeze", "x"), node("MatMul", "q w", "z")],
-        {"x": ("n", "n"), "q": ("m", "n")},
+        [node("Squeeze", "x"), node("LSTM", "q w r", "h", hidden_size=1)],
+        {"x": ("n", "n"), "q": ("n", "m", "n")},
         (),
-        {"w": np.full((1, 3), 2, np.float32)},
-        ("y", "z"),
+        {"w": weights, "r": weights},
+        ("y", "h"),
     )
     session = InferenceSession(model_of(case).SerializeToString(), threads=1)
     for m in (2, 5):
-        x, q = np.full((1, 1), 7, np.float32), np.ones((m, 1), np.float32)
-        y, z = session.run(None, {"x": x, "q": q})
+        x, q = np.full((1, 1), 7, np.float32), np.ones((1, m, 1), np.float32)
+        y, h = session.run(None, {"x": x, "q": q})
         np.testing.assert_array_equal(y, np.float32(7))
         assert y.shape == ()
-        np.testing.assert_array_equal(z, np.full((m, 3), 2))
+        assert h.shape == (1, 1, m, 1)
