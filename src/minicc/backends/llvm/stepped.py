@@ -96,7 +96,7 @@ def interleaved(region: Region) -> dict[Op, list[kernel.Store]]:
 def _step(op: kernel.Store) -> int | None:
     """The short step of a store along its tile's last axis, beyond 1."""
     extents = op.value.type.extents
-    if not extents or op.buffer.type.dtype.kind == "b":
+    if not extents:
         return None
     steps, _ = steps_and_start(op.at, op.buffer.type.strides, len(extents))
     step = steps[-1]
