@@ -18,7 +18,7 @@ from minicc.ir.index_maps import contiguous_name
 from minicc.ir.rewrite import live
 from minicc.ir.scan import lift
 from minicc.ir.schedule import Packing
-from minicc.ir.space import PARALLEL, Iter, Space
+from minicc.ir.space import PARALLEL, REDUCTION, Iter, Space
 from minicc.ir.structured import Constant, Generic, Group, If, Scan
 from minicc.ir.types import TensorType
 
@@ -124,6 +124,10 @@ def _order(op: Generic, operand: int) -> list[str]:
     used = set().union(*[affine.symbols(e) for e in op.input_maps[operand]])
     tiles = dict(op.tile)
     last = contiguous_name(op.yield_maps[0])
+    # where what is summed is read in vectors, these are along the sums
+    reduced = {i.name for i in op.space.of_kind(REDUCTION)}
+    along = {contiguous_name(m) for m in op.input_maps} & reduced & tiles.keys()
+    last = next((n for n in along if tiles[str(n)] > tiles.get(str(last), 1)), last)
     blocks = [n for n, size in op.around if size == 1]
     order = sorted(
         (n for n in op.space.names if n in used and n not in tiles),

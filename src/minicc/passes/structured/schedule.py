@@ -45,6 +45,8 @@ from minicc.passes.structured.tile_cost import (
 from minicc.target import Target
 
 _ROWS = 48  # of a free dimension that an instance has, about
+_LONG = 4  # vectors of a row, from which it is
+_COLUMNS, _TALL = 4, 8  # columns and rows that are summed at once where columns are few
 _TALLEST = 12  # rows of a block that ops other than contractions handle at once
 
 
@@ -177,6 +179,8 @@ def _contraction(
     op = contraction.op
     extents = op.space.typical
     batch = [n for n in group.shared if n != vector and n not in rows]
+    if _is_narrow(product):
+        return _narrow(product, batch, target)
     large = draft_of_large(group, product, target, constants)
     if large is not None:
         return large
@@ -196,6 +200,37 @@ def _contraction(
         strip = strip_of(tiles[vector], extents[vector], depth, layout.along(n), target)
         chosen.lengths[n] = free_cost(tiles[n], others, strip, numbers_of(extent)).steps
     return chosen
+
+
+def _is_narrow(product: Product) -> bool:
+    """Whether columns fill no half of a vector, and rows are long and lie as they are summed."""
+    contraction, vector, _, depth, layout, _, _ = product
+    op = contraction.op
+    if (
+        len(contraction.depth) != 1
+        or not contraction.reads_matrices
+        or depth < _LONG * layout.lanes
+    ):
+        return False
+    (reduction,), columns = contraction.depth, op.space[vector].extent
+    lies = contiguous_name(op.input_maps[contraction.lhs]) == reduction
+    few = isinstance(columns, int) and 2 * columns <= layout.lanes
+    plain = all(v.type.dtype.is_float and v.type.dtype.bits >= 32 for v in op.operands)
+    return lies and few and plain
+
+
+def _narrow(product: Product, batch: Sequence[str], target: Target) -> Draft:
+    """Few columns: vectors go along the sums, of some rows by all or most columns at once."""
+    contraction, vector, rows, _, layout, _, _ = product
+    op, (reduction,) = contraction.op, contraction.depth
+    columns = op.space.extent_of(vector)
+    at_once = -(-columns // -(-columns // _COLUMNS))
+    tiles = {vector: at_once, reduction: layout.lanes}
+    if rows:
+        height = min(_TALL, target.registers // 2 // at_once)
+        tiles[rows[-1]] = max(1, min(height, op.space.typical[rows[-1]]))
+    cuts = {op: cut_sums(op, tiles, LONGEST_CHAIN, BLOCK)}
+    return Draft((*batch, *rows, vector), tiles, cuts)
 
 
 def _side_by_side(group: Group, product: Product, target: Target) -> Mapping[str, int]:
