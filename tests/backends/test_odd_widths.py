@@ -89,7 +89,7 @@ def test_columns_are_written_side_by_side(columns: int) -> None:
 @pytest.mark.parametrize("columns", [3, 5, 7, 11, 13, 14, 21])
 def test_products_of_few_columns(columns: int) -> None:
     """As many multiply-adds as registers, and not one for each power of two in what is left."""
-    a, b = np.ones((64, 32), np.float32), np.ones((32, columns), np.float32)
+    a, b = np.ones((64, 16), np.float32), np.ones((16, columns), np.float32)
     lowered = minicc.jit(lambda a, b: a @ b, target="avx2").lower(a, b)
     texts = emit(lowered.at("program"), TARGETS["avx2"], "nothing")
     used = {

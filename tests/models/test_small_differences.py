@@ -258,6 +258,12 @@ def test_denormal_elements_are_no_zeros(element: Any) -> None:
     assert not lost.any()
 
 
+@pytest.mark.parametrize("n", [0, 3])
+def test_what_is_made_of_constants_can_be_written_to(n: int) -> None:
+    for f in (lambda: np.tile(np.ones(n), 2), lambda: np.ones(n).reshape(1, n), lambda: np.ones(n)):
+        assert minicc.jit(f)().flags.writeable
+
+
 def test_denormal_results_are_zeros_in_fast_mathematics() -> None:
     x = np.array([1e-20, 1], np.float32)
     halves = [minicc.jit(lambda x: x * x * x[1], math=m)(x) for m in ("fast", "strict")]

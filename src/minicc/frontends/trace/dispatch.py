@@ -390,7 +390,8 @@ def is_foreign(x: Any) -> bool:
 
 def _wrapped(recorder: Recorder, result: Any, owners: list[Array]) -> Any:
     if isinstance(result, np.ndarray):
-        shared = any(_shares(result, a) for a in owners)
+        # an empty view shares no memory, and is read-only as what it is a view of is here
+        shared = not result.size or any(_shares(result, a) for a in owners)
         box = Tracer(recorder, result.copy() if shared else result)
         if not result.flags.c_contiguous:
             box.lies(result.strides)
