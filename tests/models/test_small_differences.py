@@ -258,6 +258,39 @@ def test_denormal_elements_are_no_zeros(element: Any) -> None:
     assert not lost.any()
 
 
+def masked(shape: Any) -> Any:
+    def f(u: Any, m: Any) -> None:
+        np.putmask(u, m.reshape(shape), np.arange(5))
+
+    return f
+
+
+@pytest.mark.parametrize("shape", [(2, 3), (3, 2), (6,), (1, 6)])
+def test_masks_of_any_shape_and_of_one_size(shape: Any) -> None:
+    mask = np.array([1, 0, 2, 0, 0, 3])
+    a, b = np.zeros((2, 3)), np.zeros((2, 3))
+    minicc.jit(masked(shape))(a, mask)
+    masked(shape)(b, mask)
+    np.testing.assert_array_equal(a, b)
+    for run in (masked(shape), minicc.jit(masked(shape))):
+        with pytest.raises(ValueError, match="putmask: mask and data must be the same size"):
+            run(np.zeros(5), mask)
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+@pytest.mark.parametrize("element", ["u8", "i8", "u4", "f4"])
+def test_numbers_are_arrays_where_they_are_added_at_places(element: str) -> None:
+    """Of u64 and i64 NumPy makes floats."""
+
+    def f(y: Any) -> None:
+        np.add.at(y, ([0, 0], [0, -1]), 1)
+
+    a, b = (np.array([[2**63 + 5 if element == "u8" else 7, 0], [0, 8]], element) for _ in "ab")
+    f(a)
+    minicc.jit(f)(b)
+    np.testing.assert_array_equal(a, b)
+
+
 @pytest.mark.parametrize("n", [0, 3])
 def test_what_is_made_of_constants_can_be_written_to(n: int) -> None:
     for f in (lambda: np.tile(np.ones(n), 2), lambda: np.ones(n).reshape(1, n), lambda: np.ones(n)):

@@ -24,6 +24,7 @@ from minicc.frontends.trace.numbers import Number
 from minicc.frontends.trace.recorder import Recorder
 from minicc.frontends.trace.registry import FUNCTIONS, WRITES, writes
 from minicc.frontends.trace.tracer import Tracer
+from minicc.frontends.trace.views import boxed
 from minicc.ir import graph
 from minicc.ir.core import Value
 from minicc.ir.types import I64
@@ -115,9 +116,11 @@ def put(recorder: Recorder, a: Any, ind: Any, v: Any, mode: str = "raise") -> No
 @writes("putmask")
 def putmask(recorder: Recorder, a: Any, mask: Any, values: Any) -> None:
     """Elements replaced where a mask holds, by the values at the same places in turn."""
-    box = target(recorder, a)
+    box, shown = target(recorder, a), boxed(recorder, mask)
+    if shown.size != box.size:
+        raise ValueError("putmask: mask and data must be the same size")
     new = _in_turn(recorder, box, values, box.shape)
-    copyto(recorder, box, new, "unsafe", mask)
+    copyto(recorder, box, new, "unsafe", shown.astype(bool).reshape(box.shape))
 
 
 @writes("place")
@@ -164,7 +167,10 @@ def _at(ufunc: str, combine: str, inverse: str) -> None:
         real = getattr(np, ufunc)
         # NumPy computes in a wider type and casts after each element
         kinds = [x.kind(0) if isinstance(x, Number) else getattr(x, "dtype", x) for x in b]
-        wide = np.result_type(box.dtype, *kinds) != box.dtype
+        # in which Python's numbers are arrays of their own types: i64 and u64 make f64
+        arrays = [k if isinstance(k, np.dtype) else np.asarray(k).dtype for k in kinds]
+        inexact = box.dtype == np.uint64 and np.result_type(box.dtype, *arrays).kind == "f"
+        wide = inexact or np.result_type(box.dtype, *kinds) != box.dtype
         if not combine or wide or box.dtype.kind == "c" or not is_symbolic((box, indices, *b)):
             _by_numpy(recorder, f"np.{ufunc}.at", real.at, box, indices, *b)
             return
