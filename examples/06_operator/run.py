@@ -24,7 +24,8 @@ from minicc.ir.interpret import run
 from minicc.ir.printer import print_module
 from minicc.ir.types import F32, TensorType
 from minicc.ir.verify import verify
-from minicc.passes.structured.lower_to_structured import LOWER, dims, generic, identity
+from minicc.passes.structured.generics import dims, generic, identity
+from minicc.passes.structured.lower_to_structured import LOWER
 
 
 class Smoothstep(Op, name="graph.smoothstep"):
