@@ -29,7 +29,7 @@ from minicc.target import Target
 _LONG = 4  # vectors of a row that need no others beside them
 
 
-class Pair(NamedTuple):
+class Neighbours(NamedTuple):
     """Two neighbouring dimensions of a group, the dimension that they become, and their axes.
 
     `axes` says of each tensor which axis is the outer dimension's; the inner one's is the next. It
@@ -106,7 +106,7 @@ def _flat(group: Group, target: Target) -> Group:
         group = _applied(group, pair)
 
 
-def _pairs(group: Group, target: Target) -> Iterator[Pair]:
+def _pairs(group: Group, target: Target) -> Iterator[Neighbours]:
     """Pairs of dimensions of last axes that may become one, and of which the inner one is short."""
     ops = [op for op in group.body.ops if isinstance(op, Generic)]
     for op in ops:
@@ -121,7 +121,7 @@ def _pairs(group: Group, target: Target) -> Iterator[Pair]:
                     yield pair
 
 
-def _pair(ops: Sequence[Generic], group: Group, outer: Iter, inner: Iter) -> Pair | None:
+def _pair(ops: Sequence[Generic], group: Group, outer: Iter, inner: Iter) -> Neighbours | None:
     """A pair of dimensions of a group as one; None where something needs them apart."""
     if outer.kind != inner.kind or inner.kind == SEQUENTIAL or outer.extent == 1:
         return None
@@ -143,7 +143,7 @@ def _pair(ops: Sequence[Generic], group: Group, outer: Iter, inner: Iter) -> Pai
             rest = m if at is None else (*m[:at], *m[at + 2 :])
             if not names.isdisjoint(names_of(rest)) or axes.setdefault(v, at) != at:
                 return None
-    return Pair(outer, inner, whole, {v: at for v, at in axes.items() if at is not None})
+    return Neighbours(outer, inner, whole, {v: at for v, at in axes.items() if at is not None})
 
 
 def _mapped(op: Generic) -> tuple[Value, ...]:
@@ -160,7 +160,7 @@ def _axis(v: Value, m: Map, outer: Iter, inner: Iter) -> int | None:
     return next(found, None)
 
 
-def _applied(group: Group, pair: Pair) -> Group:
+def _applied(group: Group, pair: Neighbours) -> Group:
     """The group over the one dimension in the place of both, with operands in flat shapes."""
     forward: dict[Value, Value] = {}
 
