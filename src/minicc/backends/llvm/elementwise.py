@@ -106,10 +106,15 @@ def _long_quotient(w: Writer, t: Vec, sign: str, a: str, b: str) -> str:
     whole = w.intrinsic(f"llvm.trunc.{f.suffix}", f, (f, w.binary("fdiv", f, *floats)))
     bits = w.bitcast(f, w.binary("fadd", f, whole, w.splat(f, magic)), t)
     near = w.binary("sub", t, bits, w.splat(t, shift))
+    return _divided(w, t, near, far, f"{sign}div", a, b)
+
+
+def _divided(w: Writer, t: Vec, near: str, far: str, opcode: str, a: str, b: str) -> str:
+    """The quick result, or the instruction's for the whole vector where any lane is far."""
     apart, after, before = w.fresh("apart"), w.fresh("divided"), w.block
     w.line(f"br i1 {w.any(t, far)}, label %{apart}, label %{after}")
     w.label(apart)
-    slow = w.binary(f"{sign}div", t, a, b)
+    slow = w.binary(opcode, t, a, b)
     w.line(f"br label %{after}")
     w.label(after)
     return w.phi(t, near, before, slow, apart)
@@ -175,13 +180,7 @@ def _division_rest(w: Writer, t: Vec, a: str, b: str) -> str:
     left = w.select(t, w.compare("olt", t, size, by), size, left)
     near = w.intrinsic(f"llvm.copysign.{t.suffix}", t, (t, left), (t, a))
     many = w.compare("uge", t, quotient, w.splat(t, _MANY_TIMES[t.element]))
-    apart, after, before = w.fresh("apart"), w.fresh("divided"), w.block
-    w.line(f"br i1 {w.any(t, many)}, label %{apart}, label %{after}")
-    w.label(apart)
-    far = w.binary("frem", t, a, b)
-    w.line(f"br label %{after}")
-    w.label(after)
-    return w.phi(t, near, before, far, apart)
+    return _divided(w, t, near, many, "frem", a, b)
 
 
 def _float_rest(w: Writer, t: Vec, x: list[str]) -> tuple[str, str]:

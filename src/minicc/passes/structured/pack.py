@@ -126,7 +126,7 @@ def _order(op: Generic, operand: int) -> list[str]:
     last = contiguous_name(op.yield_maps[0])
     # where what is summed is read in vectors, these are along the sums
     reduced = {i.name for i in op.space.of_kind(REDUCTION)}
-    along = {contiguous_name(m) for m in op.input_maps} & reduced & tiles.keys()
+    along = [n for n in map(contiguous_name, op.input_maps) if n in reduced and n in tiles]
     last = next((n for n in along if tiles[str(n)] > tiles.get(str(last), 1)), last)
     blocks = [n for n, size in op.around if size == 1]
     order = sorted(

@@ -34,7 +34,7 @@ from minicc.passes.structured.draft import (
 from minicc.passes.structured.large_products import draft_of_large
 from minicc.passes.structured.products import Product, cheapest_tile, product_of, vectors_of
 from minicc.passes.structured.rows import numbers_of
-from minicc.passes.structured.schedule_rows import inner_tiles, rows_of
+from minicc.passes.structured.schedule_rows import LONG_ROW, inner_tiles, rows_of
 from minicc.passes.structured.tile_cost import (
     BLOCK,
     LONGEST_CHAIN,
@@ -45,7 +45,6 @@ from minicc.passes.structured.tile_cost import (
 from minicc.target import Target
 
 _ROWS = 48  # of a free dimension that an instance has, about
-_LONG = 4  # vectors of a row, from which it is
 _COLUMNS, _TALL = 4, 8  # columns and rows that are summed at once where columns are few
 _TALLEST = 12  # rows of a block that ops other than contractions handle at once
 
@@ -209,7 +208,7 @@ def _is_narrow(product: Product) -> bool:
     if (
         len(contraction.depth) != 1
         or not contraction.reads_matrices
-        or depth < _LONG * layout.lanes
+        or depth < LONG_ROW * layout.lanes
     ):
         return False
     (reduction,), columns = contraction.depth, op.space[vector].extent

@@ -29,7 +29,7 @@ _MOST_SOUGHT = 256  # numbers of parts of a row that are compared
 _MOST_VECTORS = 16  # of a tile of an op that is no contraction
 _MOST_COMPUTED = 1024  # vectors that all ops of such a body have together, as each is code
 _STREAMS = 4  # rows that are summed at once, each read as it lies
-_LONG_ROW = 4  # vectors of a row, from which it is
+LONG_ROW = 4  # vectors of a row from which it counts as long
 
 
 def rows_of(group: Group, target: Target) -> Draft:
@@ -117,7 +117,7 @@ def _along_rows(op: Generic, vector: str | None, group: Group, lanes: int) -> st
     for m in op.input_maps:
         name = contiguous_name(m)
         if name in {i.name for i in op.space.of_kind(REDUCTION)} and mentions(m, vector):
-            return name if op.space.typical[str(name)] >= _LONG_ROW * lanes else None
+            return name if op.space.typical[str(name)] >= LONG_ROW * lanes else None
     return None
 
 
