@@ -22,7 +22,7 @@ from minicc.backends.llvm.tiles import (
     splat,
     split_axis,
 )
-from minicc.backends.llvm.transpose import transpose
+from minicc.backends.llvm.transpose import turned
 from minicc.backends.llvm.writer import Vec, Writer
 from minicc.errors import CompilerBug
 from minicc.ir import affine_facts, kernel
@@ -175,10 +175,8 @@ def _store_some(
     w, element, (start, width) = e.w, memory_element(dtype), chunk
     vec = Vec(width, element)
     if step == 1 and width > 1 and e.target.masks(dtype.bits):
-        name, mask = f"llvm.masked.store.{vec.suffix}.p0", inside(e, count, start, width)
-        w.declares.setdefault(name, f"declare void @{name}({vec}, ptr, i32, {vec.mask})")
-        at = _at(e, pointer, element, offset + start)
-        w.line(f"call void @{name}({vec} {value}, ptr {at}, i32 {dtype.bytes}, {vec.mask} {mask})")
+        at, mask = _at(e, pointer, element, offset + start), inside(e, count, start, width)
+        _masked_store(e, vec, value, at, dtype.bytes, mask)
         return
     for k in reversed(range(width)):
         at = _element(e, pointer, element, offset, _kept_back(e, count, start + k), step)
@@ -231,22 +229,15 @@ def _load_crossed(
                 ]
                 element = memory_element(type.dtype)
                 vec = Vec(width, element)
-                columns = _columns(e, rows, depth, vec)
+                padded, columns = turned(e.w, rows, Vec(depth, element))
+                if padded != vec:
+                    columns = [_first(e, padded, c, vec.lanes) for c in columns]
                 if count:
                     mask = inside(e, count, start, width)
                     columns = [e.w.select(vec, mask, c, _zero(vec)) for c in columns]
                 for k, column in enumerate(columns):
                     parts[(leading + (first + k) * inner) * per + chunk] = column
     return parts
-
-
-def _columns(e: Emitter, rows: list[str], depth: int, vec: Vec) -> list[str]:
-    """The columns of a block whose rows have a power of two of elements, as vectors."""
-    whole = Vec(1 << (vec.lanes - 1).bit_length() if depth > 1 else vec.lanes, vec.element)
-    columns = transpose(e.w, rows + ["poison"] * (whole.lanes - vec.lanes), depth, vec.element)
-    if whole == vec:
-        return columns
-    return [shuffle(e.w, whole, c, "poison", range(vec.lanes)) for c in columns]
 
 
 def _load_row(
@@ -304,6 +295,10 @@ def store(e: Emitter, op: kernel.Store) -> None:
     element = memory_element(tile.dtype)
     pointer, steps = address(e, op.buffer, op.at, op.indices, op.value.type.rank)
     steps, count = steps or [1], _count(e, op)
+    axis = crossing_axis(tile.shape, steps)
+    if axis is not None:
+        _store_crossed(e, pointer, tile, steps, axis, count)
+        return
     for leading, offset in enumerate(_offsets(tile.shape, steps)):
         chunks = [*enumerate(tile.chunks)]
         # what lies beyond a count is written where what is below it follows
@@ -320,6 +315,55 @@ def store(e: Emitter, op: kernel.Store) -> None:
             for k in range(width):
                 scalar = w.inst(f"extractelement {vec} {value}, i32 {k}")
                 _store_whole(e, pointer, tile.dtype, where + k * steps[-1], Vec(1, element), scalar)
+
+
+def _store_crossed(
+    e: Emitter, pointer: str, tile: Tile, steps: list[Dim], axis: int, count: str
+) -> None:
+    """Write vectors along `axis`, to which those along the last axis are turned in registers."""
+    element, size = memory_element(tile.dtype), tile.dtype.bytes
+    others = list(steps)
+    others[axis] = 0
+    inner = prod(tile.shape[axis + 1 : -1])
+    for leading, offset in enumerate(_offsets(tile.shape, others)):
+        if leading // inner % tile.shape[axis]:
+            continue  # its block is written from the first index along the axis
+        for chunk, (start, width) in reversed([*enumerate(tile.chunks)]):
+            for first, depth in split_axis(tile.shape[axis], e.lanes):
+                rows = [
+                    _in_memory(e, tile, leading + (first + k) * inner, chunk) for k in range(depth)
+                ]
+                vec, columns = turned(e.w, rows, Vec(width, element))
+                # what lies beyond a count is written where what is below it follows
+                for k in reversed(range(width)):
+                    if count:
+                        place = _kept_back(e, count, start + k)
+                        at = _element(e, pointer, element, offset + first, place, steps[-1])
+                    else:
+                        at = _at(e, pointer, element, offset + first + (start + k) * steps[-1])
+                    _store_first(e, vec, columns[k], depth, at, size)
+
+
+def _store_first(e: Emitter, vec: Vec, value: str, count: int, at: str, size: int) -> None:
+    """Write so many elements of a vector, the first ones."""
+    if count < vec.lanes and e.target.masks(vec.bits):
+        bits = ", ".join(f"i1 {int(k < count)}" for k in range(vec.lanes))
+        _masked_store(e, vec, value, at, size, f"<{bits}>")
+        return
+    value = _first(e, vec, value, count)
+    e.w.line(f"store {Vec(count, vec.element)} {value}, ptr {at}, align {size}")
+
+
+def _first(e: Emitter, vec: Vec, value: str, count: int) -> str:
+    """So many elements of a vector, the first ones."""
+    return value if count == vec.lanes else shuffle(e.w, vec, value, "poison", range(count))
+
+
+def _masked_store(e: Emitter, vec: Vec, value: str, at: str, size: int, mask: str) -> None:
+    """Write the elements of a vector that a mask has."""
+    name = f"llvm.masked.store.{vec.suffix}.p0"
+    e.w.declares.setdefault(name, f"declare void @{name}({vec}, ptr, i32, {vec.mask})")
+    e.w.line(f"call void @{name}({vec} {value}, ptr {at}, i32 {size}, {vec.mask} {mask})")
 
 
 def _in_memory(e: Emitter, tile: Tile, leading: int, chunk: int) -> str:

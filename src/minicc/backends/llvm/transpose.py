@@ -16,6 +16,7 @@ from collections.abc import Sequence
 from functools import cache
 from typing import NamedTuple
 
+from minicc.backends.llvm.instructions import shuffle
 from minicc.backends.llvm.tiles import gathered
 from minicc.backends.llvm.writer import Vec, Writer
 
@@ -60,6 +61,18 @@ def transpose(w: Writer, rows: Sequence[str], columns: int, element: str) -> lis
         else _join(w, [found[k] for k in vectors], m, element)
         for vectors, lanes in plan.columns
     ]
+
+
+def turned(w: Writer, rows: Sequence[str], row: Vec) -> tuple[Vec, list[str]]:
+    """The columns of a matrix of any size as vectors, and their type, which may have more lanes."""
+    lanes, width = len(rows), 1 << (row.lanes - 1).bit_length()
+    if width > 1:
+        lanes = 1 << (lanes - 1).bit_length()
+    if width > row.lanes:
+        more = [*range(row.lanes), *[None] * (width - row.lanes)]
+        rows = [shuffle(w, row, r, "poison", more) for r in rows]
+    columns = transpose(w, [*rows, *["poison"] * (lanes - len(rows))], width, row.element)
+    return Vec(lanes, row.element), columns[: row.lanes]
 
 
 @cache
