@@ -48,7 +48,7 @@ def _judged(draft: Draft, op: Generic, aligned: Mapping[str, str], target: Targe
     if products:
         return _after_product(products, op, kept, lost, target)
     passed = max(
-        prod(e for n, e in m.op.space.typical.items() if m.names[n] not in kept) * _bytes(m.op)
+        prod(e for n, e in m.op.space.typical.items() if m.names[n] not in kept) * _at_once(m.op)
         for m in draft.members
     )
     held = passed if lost else _held(draft, op, kept)
@@ -59,6 +59,9 @@ def _judged(draft: Draft, op: Generic, aligned: Mapping[str, str], target: Targe
         return _no("its outer dimensions would run within inner ones, for what is a table to it")
     if not lost:
         return _yes(f"they share {_list(draft.shared)}")
+    if across := _across(draft, op, aligned):
+        mine, theirs = across
+        return _no(f"its vectors are along {mine}, and those of what it reads along {theirs}")
     what = f"{passed} bytes are passed on along {_list(lost)}"
     if passed <= _scratch(target):
         return _yes(f"{what}, and {_scratch(target)} stay in the nearer caches")
@@ -103,6 +106,11 @@ def _bytes(op: Generic) -> int:
     return int(op.results[0].type.dtype.bytes)
 
 
+def _at_once(op: Generic) -> int:
+    """The bytes that an op writes to its first result at each of its points."""
+    return len(op.maps_of(0)) * _bytes(op)
+
+
 def _held(draft: Draft, op: Generic, kept: set[str]) -> int:
     """The most bytes of one result that an instance keeps for an op of a later round than its own.
 
@@ -131,7 +139,7 @@ def _row(m: Member, kept: set[str]) -> int:
     """The bytes of a member's result that one instance makes."""
     sizes = m.op.space.typical
     own = [i.name for i in m.op.space.iters if i.kind == PARALLEL]
-    return prod(sizes[n] for n in own if m.names[n] not in kept) * _bytes(m.op)
+    return prod(sizes[n] for n in own if m.names[n] not in kept) * _at_once(m.op)
 
 
 def _scratch(target: Target) -> int:
@@ -142,6 +150,21 @@ def _scratch(target: Target) -> int:
 def _near(target: Target) -> int:
     """Bytes that every block of rows reads again: what stays in the second cache."""
     return target.resident // 2
+
+
+def _across(draft: Draft, op: Generic, aligned: Mapping[str, str]) -> tuple[str, str] | None:
+    """The dimension of an op's vectors and that of a member's, where only the latter is shared.
+
+    An instance would have one element of each of the member's vectors.
+    """
+    mine = op.yield_vectors[0]
+    if mine is None or mine in aligned or op.space[mine].extent == 1:
+        return None
+    for m in draft.members:
+        theirs = m.op.yield_vectors[0]
+        if theirs and m.op.space[theirs].extent != 1 and m.names[theirs] in aligned.values():
+            return mine, m.names[theirs]
+    return None
 
 
 def _inside_out(draft: Draft, op: Generic, aligned: Mapping[str, str]) -> bool:
