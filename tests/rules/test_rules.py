@@ -45,14 +45,13 @@ def _slice(b: Builder, x: Value, *ends: tuple[int, ...]) -> Value:
     return b.emit(graph.Slice, x, starts=starts, stops=stops, steps=steps)
 
 
-def _pad(b: Builder, x: Value) -> Value:
-    none = (0, 0, 0, 0)
-    return b.emit(graph.Pad, x, low=none, high=none, value=Literal(np.float32(0)))
+def _pad(b: Builder, x: Value, low: tuple[int, ...] = (0, 0, 0, 0)) -> Value:
+    return b.emit(graph.Pad, x, low=low, high=(0, 0, 0, 0), value=Literal(np.float32(0)))
 
 
-def _conv(b: Builder, x: Value) -> Value:
+def _conv(b: Builder, x: Value, dilations: tuple[int, ...] = (1, 1)) -> Value:
     weights = np.random.default_rng(0).standard_normal((2, 3, 2, 2)).astype(x.type.dtype.numpy)
-    return b.emit(graph.Conv, x, constant(b, weights), strides=(1, 1), dilations=(1, 1))
+    return b.emit(graph.Conv, x, constant(b, weights), strides=(1, 1), dilations=dilations)
 
 
 def _powers(b: Builder, x: Value) -> Value:
@@ -103,6 +102,7 @@ PROGRAMS: dict[str, Callable[[Builder, Value], Value]] = {
     "division-by-sum-of-powers": lambda b, x: _normalised(b, _powers(b, x)),
     "whole-power": lambda b, x: b.emit(graph.Pow, x, constant(b, np.float32(7))),
     "convolution-of-narrow": lambda b, x: _conv(b, b.emit(graph.Cast, x, dtype=F16)),
+    "convolution-of-padding": lambda b, x: _conv(b, _pad(b, x, (0, 0, 4, 0)), (4, 1)),
     "product-of-narrow": lambda b, x: b.emit(
         graph.Contract,
         b.emit(graph.Cast, x, dtype=BF16),
@@ -197,3 +197,48 @@ def test_applications_are_numbered_and_can_be_stopped() -> None:
     none = Applications(most=0)
     assert same_module(simplify(program, log=none), program)
     assert none.made == []
+
+
+@settings(max_examples=60)
+@given(
+    st.tuples(*[st.integers(1, 5)] * 2),
+    st.tuples(*[st.integers(1, 4)] * 2),
+    st.tuples(*[st.integers(0, 7)] * 4),
+    st.tuples(*[st.integers(1, 3)] * 2),
+    st.tuples(*[st.integers(1, 6)] * 2),
+    st.booleans(),
+)
+def test_taps_that_read_padding_alone_are_left_out(
+    image: tuple[int, ...],
+    taps: tuple[int, ...],
+    padding: tuple[int, ...],
+    strides: tuple[int, ...],
+    dilations: tuple[int, ...],
+    last: bool,
+) -> None:
+    low, high = padding[:2], padding[2:]
+    whole = zip(image, low, high, dilations, taps, strict=True)
+    if any(n + a + b < d * (k - 1) + 1 for n, a, b, d, k in whole):
+        return
+    rng = np.random.default_rng(0)
+    weights = rng.integers(-3, 4, (2, 3, *taps)).astype(np.float32)
+
+    def axes(spatial: tuple[int, ...], channels: int) -> tuple[int, ...]:
+        return (1, *spatial, channels) if last else (1, channels, *spatial)
+
+    def around(numbers: tuple[int, ...]) -> tuple[int, ...]:
+        return (0, *axes(numbers, 0)[1:])
+
+    def body(b: Builder, x: Value) -> Sequence[Value]:
+        zero = Literal(np.float32(0))
+        padded = b.emit(graph.Pad, x, low=around(low), high=around(high), value=zero)
+        layout = "channels_last" if last else "channels_first"
+        w = constant(b, weights)
+        return [b.emit(graph.Conv, padded, w, strides=strides, dilations=dilations, layout=layout)]
+
+    log = Applications()
+    before = module(body, TensorType(F32, axes(image, 3)))
+    after = simplify(before, log=log)
+    x = rng.integers(-3, 4, axes(image, 3)).astype(np.float32)
+    (want,), (got,) = run(before, [x]), run(after, [x])
+    assert np.array_equal(got, want)

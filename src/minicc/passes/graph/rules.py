@@ -22,6 +22,7 @@ from minicc.ir.build import Builder, whole_power
 from minicc.ir.core import Array, Op, Value
 from minicc.ir.types import BF16, F16, F32, F64, is_free, static_shape
 from minicc.passes.graph.fold_constants import evaluated
+from minicc.passes.graph.outer_taps import build_outer_taps, match_outer_taps
 
 _MOST_SQUARED = 8  # exponent of a power that is products: their roundings add up
 _OFTEN = 4  # times that a weight is multiplied, from which on it is worth being held in f32
@@ -329,6 +330,10 @@ def _build_softmax_division(b: Builder, op: graph.Div, total: Value) -> Value:
     return b.emit(graph.Mul, op.a, b.emit(graph.Div, one, total))
 
 
+def _match_outer_taps(op: graph.Conv, producer: Producer) -> Any:
+    return match_outer_taps(op, producer(op.x), constant_of(op.w, producer))
+
+
 def _match_narrow_product(op: graph.Conv | graph.Contract, producer: Producer) -> Any:
     held = [v for v in op.operands if isinstance(producer(v), graph.Constant)]
     if op.result.type.dtype not in (F16, BF16) or len(held) != 1:
@@ -363,6 +368,7 @@ RULES: tuple[Rule, ...] = (
     Rule("transpose-by-nothing", graph.Transpose, "exact", _match_identity_transpose, _keep),
     Rule("transpose-of-transpose", graph.Transpose, "exact", _match_chain, _build_transposes),
     Rule("pad-by-nothing", graph.Pad, "exact", _match_empty_pad, _keep),
+    Rule("convolution-of-padding", graph.Conv, "exact", _match_outer_taps, build_outer_taps),
     Rule("concat-of-one", graph.Concat, "exact", _match_single_concat, _keep),
     Rule("slice-of-concat", graph.Slice, "exact", _match_part, _build_part),
     Rule("slice-of-reshape", graph.Slice, "exact", _match_single, _build_single),
