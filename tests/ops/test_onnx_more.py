@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from onnx import TensorProto, helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
@@ -157,7 +157,7 @@ def test_conv_transpose(data: st.DataObject) -> None:
     def each(low: int, high: int) -> list[int]:
         return [data.draw(st.integers(low, high)) for _ in range(rank)]
 
-    kernel, strides, dilations = each(1, 3), each(1, 3), each(1, 2)
+    kernel, strides, dilations = each(1, 5), each(1, 3), each(1, 2)
     attributes: dict[str, Any] = {"strides": strides, "group": groups}
     if data.draw(st.booleans()):
         attributes["dilations"] = dilations
@@ -167,9 +167,14 @@ def test_conv_transpose(data: st.DataObject) -> None:
         attributes["output_padding"] = [data.draw(st.integers(0, s - 1)) for s in strides]
     reach = [(k - 1) * d for k, d in zip(kernel, dilations, strict=True)]
     attributes["pads"] = [data.draw(st.integers(0, min(r, 2))) for r in [*reach, *reach]]
-    x = random(2, 4, *[data.draw(st.integers(3, 5)) for _ in range(rank)])
-    w = random(4, 3, *kernel, seed=1)
-    b = random(3 * groups, seed=2) if data.draw(st.booleans()) else None
+    sides = [1] * rank if data.draw(st.booleans()) else each(3, 5)
+    width = data.draw(st.sampled_from([3, 16]))  # so many may have a convolution for each phase
+    before, after = attributes["pads"][:rank], attributes["pads"][rank:]
+    whole = zip(sides, strides, reach, before, after, strict=True)
+    assume(all((n - 1) * s + r + 1 > a + b for n, s, r, a, b in whole))
+    x = random(2, 4, *sides)
+    w = random(4, width, *kernel, seed=1)
+    b = random(width * groups, seed=2) if data.draw(st.booleans()) else None
     got, _ = results("ConvTranspose", x, w, b, **attributes)
     np.testing.assert_allclose(got[0], transposed(x, w, b, attributes), rtol=1e-4, atol=1e-4)
 

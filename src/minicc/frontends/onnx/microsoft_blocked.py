@@ -11,6 +11,7 @@ from __future__ import annotations
 import numpy as np
 
 from minicc.frontends.onnx.context import Context
+from minicc.frontends.onnx.fitting import fitted
 from minicc.frontends.onnx.microsoft_common import (
     DOMAIN,
     add,
@@ -23,7 +24,6 @@ from minicc.frontends.onnx.microsoft_common import (
 )
 from minicc.frontends.onnx.microsoft_linear import fused
 from minicc.frontends.onnx.ops_movement import cut
-from minicc.frontends.onnx.ops_transposed import fitted
 from minicc.frontends.onnx.ops_window import conv
 from minicc.frontends.onnx.reader import Node
 from minicc.frontends.onnx.registry import operator

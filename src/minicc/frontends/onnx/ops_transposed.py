@@ -1,8 +1,7 @@
 """The transposes of windows: ConvTranspose, Col2Im and MaxUnpool.
 
-A transposed convolution with strides is a convolution with a channel for each phase of the strides,
-whose result is laid out anew, phases side by side. With stride 1 or dilations the turned kernel
-runs over the elements, with zeros between them.
+A transposed convolution with strides is made phase by phase of these, see `phases`. With stride 1
+or dilations the turned kernel runs over the elements, with zeros between them.
 """
 
 from __future__ import annotations
@@ -15,58 +14,19 @@ from math import prod
 import numpy as np
 
 from minicc.frontends.onnx.context import Context
+from minicc.frontends.onnx.fitting import clamped, fitted
 from minicc.frontends.onnx.ops_movement import Range, cut
 from minicc.frontends.onnx.ops_normalize import per_channel
 from minicc.frontends.onnx.ops_window import kernel_shape, with_kernel
+from minicc.frontends.onnx.phases import by_phases
 from minicc.frontends.onnx.reader import Node
 from minicc.frontends.onnx.registry import operator
 from minicc.ir import graph
-from minicc.ir.affine import Dim, ceildiv, maximum, substitute, symbol, symbols
-from minicc.ir.affine_facts import at_least
+from minicc.ir.affine import Dim
 from minicc.ir.core import Literal, Value
 from minicc.ir.graph.shapes import Shape
 
 _ATTRIBUTES = "auto_pad dilations group kernel_shape output_padding output_shape pads strides"
-
-
-def _is_natural(value: Dim, taps: Sequence[Dim]) -> bool:
-    """Whether a number is surely not negative, of kernels that have so many taps, at least 1."""
-    more = {name: n + 1 for n in taps for name in symbols(n) if n == symbol(name)}
-    return at_least(substitute(value, more), 0)
-
-
-def _clamped(value: Dim, taps: Sequence[Dim]) -> Dim:
-    """A number, or 0 where it is negative."""
-    if _is_natural(value, taps):
-        return value
-    return 0 if _is_natural(-value, taps) else maximum(value, 0)
-
-
-def fitted(
-    ctx: Context,
-    x: Value,
-    low: Sequence[Dim],
-    high: Sequence[Dim],
-    first: int = 2,
-    taps: Sequence[Dim] = (),
-) -> Value:
-    """`x` with zeros around its axes from `first` on, or with so much less where it is negative.
-
-    `taps` are extents that are at least 1, by which signs can be told.
-    """
-    shape = x.type.shape
-    before, after = ([_clamped(n, taps) for n in side] for side in (low, high))
-    ranges: dict[int, Range] = {}
-    for k, (a, b) in enumerate(zip(low, high, strict=True)):
-        if before[k] != a or after[k] != b:
-            end = shape[first + k] - (after[k] - b)
-            ranges[first + k] = (before[k] - a, end, 1)
-    x = cut(ctx, x, ranges)
-    if not any((*before, *after)):
-        return x
-    zero = Literal(np.zeros((), x.type.dtype.numpy))
-    outer = (0,) * first
-    return ctx.emit(graph.Pad, x, low=(*outer, *before), high=(*outer, *after), value=zero)
 
 
 def spread(ctx: Context, x: Value, strides: Sequence[int], first: int = 2) -> Value:
@@ -116,7 +76,7 @@ def _frame(
         full = strides[k] * (spatial[k] - 1) + (size[k] - 1) * dilations[k] + 1 + extra[k]
         total = full - sides[k]
         # what is wanted beyond the whole result stands after it
-        gone = _clamped(total, size)
+        gone = clamped(total, size)
         low[k] = gone // 2 if auto == "SAME_UPPER" else gone - gone // 2
         high[k] = total - low[k] - extra[k]
     return strides, dilations, low, high
@@ -131,12 +91,10 @@ def conv_transpose(ctx: Context, node: Node, x: Value, w: Value, b: Value | None
     size: Shape = w.type.shape[2:]
     strides, dilations, low, high = _frame(ctx, node, x, size)
     groups = node.integer("group", 1)
-    if max(strides) > 1 and all(d == 1 for d in dilations):
-        out = _by_phases(ctx, x, w, groups, strides)
-        # the last phases of the last element lie after the end
-        spare = [-k % s for k, s in zip(size, strides, strict=True)]
-        after = [-b - n for b, n in zip(high, spare, strict=True)]
-        out = fitted(ctx, out, [-n for n in low], after, taps=size)
+    if groups == 1 and all(n == 1 for n in (*x.type.shape[2:], *dilations)):
+        out = fitted(ctx, _of_one(ctx, x, w), [-n for n in low], [-n for n in high], taps=size)
+    elif max(strides) > 1 and all(d == 1 for d in dilations):
+        out = by_phases(ctx, x, w, groups, strides, (low, high))
     else:
         reach = [(k - 1) * d for k, d in zip(size, dilations, strict=True)]
         axes = zip(x.type.shape[2:], strides, reach, low, high, strict=True)
@@ -158,40 +116,13 @@ def conv_transpose(ctx: Context, node: Node, x: Value, w: Value, b: Value | None
     return out if b is None else ctx.emit(graph.Add, out, per_channel(ctx, b, out))
 
 
-def _by_phases(ctx: Context, x: Value, w: Value, groups: int, strides: tuple[int, ...]) -> Value:
-    """One convolution for all phases of the strides, then the phases side by side."""
-    channels, width, *kernel = w.type.shape
-    share = ctx.quotient(channels, groups, "channels")
-    rank = len(kernel)
-    steps = [ceildiv(k, s) for k, s in zip(kernel, strides, strict=True)]
-    lack = [m * s - k for m, s, k in zip(steps, strides, kernel, strict=True)]
-    whole = fitted(ctx, w, [0] * rank, lack)
-    pairs = [n for pair in zip(steps, strides, strict=True) for n in pair]
-    apart = ctx.reshape(whole, (groups, share, width, *pairs))
-    step_axes = tuple(3 + 2 * k for k in range(rank))
-    phase_axes = tuple(4 + 2 * k for k in range(rank))
-    turned = cut(
-        ctx, apart, {a: (m - 1, -1, -1) for a, m in zip(step_axes, steps, strict=True) if m != 1}
-    )
-    perm = (0, 2, *phase_axes, 1, *step_axes)
-    moved = ctx.emit(graph.Transpose, turned, perm=perm)
-    phases = prod(strides)
-    weights = ctx.reshape(moved, (groups * width * phases, share, *steps))
-    around = [m - 1 for m in steps]
-    out = ctx.emit(
-        graph.Conv,
-        fitted(ctx, x, around, around, taps=kernel),
-        weights,
-        strides=(1,) * rank,
-        dilations=(1,) * rank,
-        groups=groups,
-    )
-    batch, _, *spatial = out.type.shape
-    split = ctx.reshape(out, (batch, groups * width, *strides, *spatial))
-    mixed = [2 + k + rank * side for k in range(rank) for side in (1, 0)]
-    laid = ctx.emit(graph.Transpose, split, perm=(0, 1, *mixed))
-    wide = [n * s for n, s in zip(spatial, strides, strict=True)]
-    return ctx.reshape(laid, (batch, groups * width, *wide))
+def _of_one(ctx: Context, x: Value, w: Value) -> Value:
+    """The whole result for images of one element, whose kernels do not overlap: a product."""
+    (batch, channels, *_), (_, *rest) = x.type.shape, w.type.shape
+    rows = ctx.reshape(x, (batch, channels))
+    columns = ctx.reshape(w, (channels, graph.product(tuple(rest))))
+    made = ctx.emit(graph.Contract, rows, columns, equation="nc,co->no")
+    return ctx.reshape(made, (batch, *rest))
 
 
 def _turned(ctx: Context, w: Value, groups: int) -> Value:
