@@ -78,3 +78,16 @@ def test_windows_of_neighbours_share_places() -> None:
     assert Window("w", 128, 64, 3).places(4) == 9
     assert Window("w", 256, 64, 3).places(4) == 12
     assert Window("w", 64, 64, 1).places(4) == 4
+
+
+def test_rows_do_not_crowd_a_set_of_the_first_cache() -> None:
+    """Of 512 channels, 28 pixels lie in two sets of eight lines: each line is read anew."""
+    target = TARGETS["avx512"]
+    extents, layout = (("h", 14), ("w", 14), ("o", 16)), floats(target)
+    for channels, height in ((512, 14), (500, 28)):
+        strides = (("h", 14 * channels * 4), ("w", channels * 4))
+        apart = Apart(strides=strides)
+        _, tile = cheapest(("h", "w"), "o", extents, 144, layout, target, (), apart=apart)
+        assert tile.get("h", 1) * tile["w"] == height
+        assert apart.crowded(tile, target) == 0
+    assert Apart(strides=(("w", 2048),)).crowded({"w": 17}, target) == 9

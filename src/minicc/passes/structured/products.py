@@ -64,7 +64,11 @@ def product_of(
     at, strides = op.input_maps[lhs], dense_strides(op.operands[lhs].type.shape)
     bent = frozenset(n for n in rows if not affine_facts.even(at, strides, n))
     divided = frozenset(n for n in rows if any(_divides(e, n) for m in op.maps for e in m))
-    apart = Apart(bent, prod(reductions[:-1]), divided)
+    size = op.operands[lhs].type.dtype.bytes
+    split = affine_facts.linear(affine_facts.place(at, strides), rows)
+    steps = [(n, split[0].get(n, 0)) for n in rows] if split else []
+    known = tuple((n, step * size) for n, step in steps if isinstance(step, int))
+    apart = Apart(bent, prod(reductions[:-1]), divided, known)
     layout = vectors_of(contraction, target)
     if layout.both and rows:
         layout = layout._replace(window=_window(contraction, rows[-1]))

@@ -8,6 +8,7 @@ read the wide operand again and again, from wherever it is.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from enum import Enum
 from functools import cache
@@ -33,6 +34,8 @@ _JOIN = 0.5  # cycles for a vector of a total that is added to in memory
 _SPILL = 1.5  # cycles for a register that is written to memory and read again
 _TALL = 3.0  # cycles for each row above some of a tile whose accumulators are moved about
 _LATENCY = 4.0  # cycles of a multiply-add
+_LINE, _SETS = 64, 64  # bytes of a line, and sets of a first cache, which fill a page
+_EVICTED = 1.0  # cycles for a line that comes from the second cache again and again
 _WAIT = 0.25  # of what it waits for, where it needs an element in all lanes
 _LOAD = 0.55  # cycles for a load where nothing else is waited for
 
@@ -49,19 +52,33 @@ class Place(Enum):
 
 
 class Apart(NamedTuple):
-    """Rows that have addresses of their own, which a tile computes some `times`.
+    """Where rows lie: some `names` have addresses of their own, which a tile computes some `times`.
 
     Those of `divided` rows, two dimensions counted as one, are found by a division by a size.
+    Others are known `strides` apart, in bytes.
     """
 
     names: frozenset[str] = frozenset()
     times: int = 1
     divided: frozenset[str] = frozenset()
+    strides: tuple[tuple[str, int], ...] = ()
 
     def cycles(self, name: str) -> float:
         """Cycles for the addresses of one of so many rows of a dimension, beside its sums."""
         quotient = _QUOTIENT if name in self.divided else 0.0
         return quotient + (_ADDRESS * self.times if name in self.names else 0.0)
+
+    def crowded(self, tiles: Mapping[str, int], target: Target) -> int:
+        """How many lines a tile reads of which the first cache can't hold as many in their set.
+
+        Each is gone when the tile reads its next element, as where channels fill pages.
+        """
+        places = [0]
+        for name, stride in self.strides:
+            places = [at + stride * k for at in places for k in range(tiles.get(name, 1))]
+        sets = Counter(line % _SETS for line in {at // _LINE for at in places})
+        ways = max(1, target.l1 // (_SETS * _LINE))
+        return sum(lines for lines in sets.values() if lines > ways)
 
 
 EVEN = Apart()
@@ -215,6 +232,7 @@ def cost_of(
         strip = _strip(tiles[vector], depth, layout, target, Place.FIRST)
     panel = vectors * depth * layout.size
     again = 0.0 if free or count == 1 else vectors * _again(panel, layout, target)
+    again = max(again, _EVICTED * apart.crowded(tiles, target))
     last = tiles.get(rows[-1], 1) if rows else 1
     along = strip._replace(layout=layout.along(rows[-1] if rows else ""))
     tile = _tile_cost(last, height // last, along, again)
@@ -285,7 +303,7 @@ def _tile_cost(rows: int, others: int, strip: Strip, again: float = 0.0) -> floa
     """Cycles of a register tile, which has so many rows of each of so many others.
 
     Multiply-adds issued, loads, its start, and each block of its sums that joins totals for which
-    no registers are left. A row of the wide operand takes at least `again` to come.
+    no registers are left. What is multiplied takes at least `again` to come.
     """
     vectors, _, depth, layout, registers, where = strip
     height = rows * others
