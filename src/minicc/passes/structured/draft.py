@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from math import isqrt
+from math import isqrt, prod
 from typing import NamedTuple
 
 from minicc.ir.affine import Expr
-from minicc.ir.index_maps import Map, names_of
+from minicc.ir.index_maps import Map, contiguous_name, names_of
 from minicc.ir.schedule import Around, Promotion
 from minicc.ir.space import REDUCTION
 from minicc.ir.structured import Generic
@@ -89,6 +89,22 @@ def lanes_of(op: Generic, target: Target) -> int:
     read = [v for v, m in zip(op.operands, op.input_maps, strict=True) if vector in names_of(m)]
     bits = max([v.type.dtype.bits for v in (*op.results, *read)], default=32)
     return max(1, target.vector_bits // max(8, bits))
+
+
+def own_vectors(op: Generic, beside: Generic, lanes: int) -> str | None:
+    """The dimension along which an op reads and writes vectors, if it is as much work as another.
+
+    Where it is little beside the other, its elements may as well be made one by one.
+    """
+    name = op.yield_vectors[0]
+    if (
+        name is None
+        or op.space[name].extent == 1
+        or name not in map(contiguous_name, op.input_maps)
+    ):
+        return None
+    mine, theirs = (prod(o.space.typical.values()) * len(o.maps_of(0)) for o in (op, beside))
+    return name if mine * lanes > theirs else None
 
 
 def mentions(m: Map, name: str) -> bool:

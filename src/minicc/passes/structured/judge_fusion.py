@@ -14,6 +14,7 @@ from minicc.ir.index_maps import Map, plain_names
 from minicc.ir.space import PARALLEL, Space
 from minicc.ir.structured import Generic
 from minicc.passes.structured.contraction import Contraction, contraction_of
+from minicc.passes.structured.draft import lanes_of, own_vectors
 from minicc.passes.structured.fusion_plan import Draft, Member, Verdict, length_of
 from minicc.target import Target
 
@@ -38,7 +39,7 @@ def judge(draft: Draft, op: Generic, aligned: Mapping[str, str], target: Target)
 def _judged(draft: Draft, op: Generic, aligned: Mapping[str, str], target: Target) -> Verdict:
     """The same whatever the length of the code."""
     kept = set(aligned.values())
-    lost = [n for n, e in draft.shared.items() if n not in kept and e != 1]
+    lost = _lost(draft, kept)
     products = [m for m in draft.members if m.contraction]
     contraction = contraction_of(op)
     if contraction:
@@ -47,22 +48,30 @@ def _judged(draft: Draft, op: Generic, aligned: Mapping[str, str], target: Targe
         return _continues_rows(draft, contraction, aligned, target)
     if products:
         return _after_product(products, op, kept, lost, target)
+    return _after_rows(draft, op, aligned, target)
+
+
+def _after_rows(draft: Draft, op: Generic, aligned: Mapping[str, str], target: Target) -> Verdict:
+    """Whether an op joins a group without products."""
+    kept = set(aligned.values())
+    lost = _lost(draft, kept)
+    turned = _turned(draft, op, aligned, target)
     passed = max(
-        prod(e for n, e in m.op.space.typical.items() if m.names[n] not in kept) * _at_once(m.op)
+        prod(e for n, e in m.op.space.typical.items() if m.names[n] not in kept)
+        * _at_once(m.op)
+        * turned.get(m, 1)
         for m in draft.members
     )
-    held = passed if lost else _held(draft, op, kept)
+    held = passed if lost or turned else _held(draft, op, kept)
     # one instance is one thread's
     if held > (_MOST_PASSED if draft.shared else _scratch(target)):
         return _firm(f"an instance would hold {held} bytes of what is passed on")
     if _inside_out(draft, op, aligned):
         return _no("its outer dimensions would run within inner ones, for what is a table to it")
-    if not lost:
+    if not lost and not turned:
         return _yes(f"they share {_list(draft.shared)}")
-    if across := _across(draft, op, aligned):
-        mine, theirs = across
-        return _no(f"its vectors are along {mine}, and those of what it reads along {theirs}")
-    what = f"{passed} bytes are passed on along {_list(lost)}"
+    along = lost or [n for m in turned for n in m.names.values() if n not in kept]
+    what = f"{passed} bytes are passed on along {_list(along)}"
     if passed <= _scratch(target):
         return _yes(f"{what}, and {_scratch(target)} stay in the nearer caches")
     return _no(f"{what}, and {_scratch(target)} stay in the nearer caches", "a smaller extent")
@@ -83,6 +92,11 @@ def _after_product(
     if mine <= theirs:
         return _yes(f"it has {mine} points beside the product's {theirs}")
     return _no(f"it has {mine} points, and the product {theirs}: it would hold the product up")
+
+
+def _lost(draft: Draft, kept: set[str]) -> list[str]:
+    """The shared dimensions of a draft that an op does not keep."""
+    return [n for n, e in draft.shared.items() if n not in kept and e != 1]
 
 
 def _yes(reason: str) -> Verdict:
@@ -152,19 +166,22 @@ def _near(target: Target) -> int:
     return target.resident // 2
 
 
-def _across(draft: Draft, op: Generic, aligned: Mapping[str, str]) -> tuple[str, str] | None:
-    """The dimension of an op's vectors and that of a member's, where only the latter is shared.
+def _turned(
+    draft: Draft, op: Generic, aligned: Mapping[str, str], target: Target
+) -> dict[Member, int]:
+    """The members whose vectors are along a shared dimension along which an op has none.
 
-    An instance would have one element of each of the member's vectors.
+    With the elements of such a vector: an instance makes so many rows at once for the op.
     """
     mine = op.yield_vectors[0]
-    if mine is None or mine in aligned or op.space[mine].extent == 1:
-        return None
-    for m in draft.members:
-        theirs = m.op.yield_vectors[0]
-        if theirs and m.op.space[theirs].extent != 1 and m.names[theirs] in aligned.values():
-            return mine, m.names[theirs]
-    return None
+    if mine is None or op.space[mine].extent == 1 or mine in aligned:
+        return {}
+    found = ((m, own_vectors(m.op, op, lanes_of(m.op, target))) for m in draft.members)
+    return {
+        m: min(m.op.space.typical[name], lanes_of(m.op, target))
+        for m, name in found
+        if name is not None and m.names[name] in aligned.values()
+    }
 
 
 def _inside_out(draft: Draft, op: Generic, aligned: Mapping[str, str]) -> bool:

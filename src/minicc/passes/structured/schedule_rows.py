@@ -19,6 +19,7 @@ from minicc.passes.structured.draft import (
     cut_sums,
     lanes_of,
     mentions,
+    own_vectors,
 )
 from minicc.passes.structured.tile_cost import BLOCK, LONGEST_CHAIN
 from minicc.target import Target
@@ -77,6 +78,8 @@ def rows_of(group: Group, target: Target) -> Draft:
             and all(mentions(m, below[-1]) for o in ops for m in o.yield_maps)
         ):
             tiles[below[-1]] = min(extents[below[-1]], min(8, most) // width)
+    if vector not in group.shared:
+        tiles = {**_turned(ops, main, group, lanes), **tiles}
     for op in ops:
         # where the shared dimensions fill vectors, few points of one of the op's own fit beside
         at_once = prod(min(steps.get(n, t), t) for n, t in tiles.items() if n in op.space)
@@ -90,6 +93,15 @@ def rows_of(group: Group, target: Target) -> Draft:
         if "add" in op.combine and not op.running
     }
     return Draft(grid, tiles, cuts, steps)
+
+
+def _turned(ops: list[Generic], main: Generic, group: Group, lanes: int) -> dict[str, int]:
+    """A vector along each shared dimension along which ops have vectors, and the main one has none.
+
+    The main op turns what the others make in vectors.
+    """
+    own = ((op, own_vectors(op, main, lanes)) for op in ops)
+    return {n: min(op.space.typical[n], lanes) for op, n in own if n in group.shared}
 
 
 def _part(extent: int, most: int, lanes: int) -> int:
