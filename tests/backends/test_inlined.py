@@ -8,10 +8,12 @@ import pytest
 
 import minicc
 from minicc.backends.llvm.library import Machine
+from minicc.backends.llvm.optimize import optimise_whole
 from minicc.backends.llvm.program import emit_main, inlined_kernels, on_stack
 from minicc.compiler import lower
 from minicc.ir.program import Alloc
 from minicc.options import Options
+from minicc.target import TARGETS
 
 
 def recurrence(x: Any, y: Any) -> Any:
@@ -85,3 +87,45 @@ def test_what_llvms_passes_break_is_called_instead(monkeypatch: pytest.MonkeyPat
     jitted = minicc.jit(recurrence, options=Options(cache_dir=False))
     np.testing.assert_array_equal(jitted(x, mine), recurrence(x, theirs))
     np.testing.assert_array_equal(mine, theirs)
+
+
+SIX = """
+define void @kernel(ptr noalias nocapture %a, ptr noalias nocapture %b) nounwind {
+entry:
+  %v1 = load <6 x i8>, ptr %a, align 1
+  %v2 = icmp ne <6 x i8> %v1, zeroinitializer
+  %v3 = zext <6 x i1> %v2 to <6 x i32>
+  %v4 = shufflevector <6 x i32> %v3, <6 x i32> %v3, <4 x i32> <i32 0, i32 1, i32 2, i32 3>
+  %v5 = shufflevector <6 x i32> %v3, <6 x i32> %v3, <2 x i32> <i32 4, i32 5>
+  %v6 = shufflevector <4 x i32> %v4, <4 x i32> %v4, <2 x i32> <i32 0, i32 1>
+  %v7 = shufflevector <4 x i32> %v4, <4 x i32> %v4, <2 x i32> <i32 2, i32 3>
+  %v8 = add <2 x i32> %v6, %v7
+  %v9 = extractelement <2 x i32> %v8, i32 0
+  %v10 = extractelement <2 x i32> %v8, i32 1
+  %v11 = add i32 %v9, %v10
+  %v12 = extractelement <2 x i32> %v5, i32 0
+  %v13 = extractelement <2 x i32> %v5, i32 1
+  %v14 = add i32 %v12, %v13
+  %v15 = add i32 %v11, %v14
+  %v16 = icmp ne i32 %v15, 0
+  %v17 = zext i1 %v16 to i8
+  store i8 %v17, ptr %b, align 1
+  ret void
+}
+"""
+CALLS = """
+declare void @kernel(ptr, ptr)
+
+define void @main(ptr %table) nounwind {
+  %b = getelementptr i8, ptr %table, i64 8
+  %from = load ptr, ptr %table
+  %to = load ptr, ptr %b
+  call void @kernel(ptr %from, ptr %to)
+  ret void
+}
+"""
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_whole_vectors_of_six_elements_end_no_process(target: str) -> None:
+    assert b"kernel" in optimise_whole(CALLS, [SIX], TARGETS[target])

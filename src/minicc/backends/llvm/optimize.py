@@ -47,6 +47,7 @@ def optimise(ir_text: str, target: Target, level: int = 2) -> bytes:
     return _emit(ir_text, target, level, as_object=True)
 
 
+_WHOLE_VECTORS = re.compile(r"%foldExtExt[\w.]* = [\w ]*<(\d+) x ")
 _FREEZE = re.compile(r"= freeze ptr (%[\w.]+)")
 
 
@@ -66,12 +67,24 @@ def optimise_whole(ir_text: str, within: Sequence[str], target: Target) -> bytes
     ]
     with _machine(ir_text, target, 2) as machine:
         text = machine.inlined(ir_text, inner)
+    # The functions are objects of their own, too, and can be called where LLVM fails.
+    if not _is_selectable(text):
+        return optimise(ir_text, target, 0)
     try:
         return optimise(text, target)
     except CompilerBug:
         # What went in was verified, so the passes broke it: LLVM 22 at times moves the use of a
-        # vector before its load. The functions are objects of their own, too, and can be called.
+        # vector before its load.
         return optimise(ir_text, target, 0)
+
+
+def _is_selectable(ir_text: str) -> bool:
+    """Whether instruction selection takes what LLVM's passes made.
+
+    They add whole vectors in place of two elements; sums of sums of six elements or so, which no
+    register holds as they are, then end the process (LLVM 22).
+    """
+    return all(int(n).bit_count() == 1 for n in _WHOLE_VECTORS.findall(ir_text))
 
 
 def assembly(ir_text: str, target: Target) -> str:

@@ -25,6 +25,7 @@ from minicc.passes.graph.fold_constants import evaluated
 from minicc.passes.graph.outer_taps import build_outer_taps, match_outer_taps
 
 _MOST_SQUARED = 8  # exponent of a power that is products: their roundings add up
+_FAR_MEAN = 16.0  # deviations that the mean of what is normalised may be away from 0
 _OFTEN = 4  # times that a weight is multiplied, from which on it is worth being held in f32
 Class = Literal["exact", "reassociates", "approximates"]
 Producer = Callable[[Value], "Op | None"]
@@ -227,6 +228,22 @@ def _build_product(b: Builder, op: Any, found: Any) -> Value:
     return b.emit(graph.Mul, x, _emit_folded(b, graph.Mul, c, d))
 
 
+def _match_distributed(op: graph.Mul, producer: Producer) -> Any:
+    """A scaled shift, of a convolution or so small that little is lost where it cancels.
+
+    What a sum loses is in proportion to the scaled shift, not to the result. Of normalisation that
+    is the mean over the deviation. A convolution has rounded its own sums before, and its weights
+    take the scale.
+    """
+    found = _match_chained(graph.Mul, graph.Add)(op, producer)
+    if found is None or isinstance(producer(found[0]), graph.Conv):
+        return found
+    _, shift, scale = found
+    with np.errstate(all="ignore"):
+        largest = np.abs(shift.array).max(initial=0) * np.abs(scale.array).max(initial=0)
+    return found if largest <= _FAR_MEAN else None
+
+
 def _build_distributed(b: Builder, op: Any, found: Any) -> Value:
     x, shift, scale = found
     scaled = b.emit(graph.Mul, x, b.emit(graph.Constant, value=scale))
@@ -393,7 +410,7 @@ RULES: tuple[Rule, ...] = (
         "mul-of-add",
         graph.Mul,
         "reassociates",
-        _match_chained(graph.Mul, graph.Add),
+        _match_distributed,
         _build_distributed,
         alone=True,
     ),
