@@ -211,7 +211,7 @@ class Jitted:
                         raise
                     raised = error
         if raised is not None:
-            return self._by_numpy(call, f"{type(raised).__name__}: {raised}", "fails")
+            return self._by_numpy(call, _spelt(raised), "fails")
         assert found is not None
         if found.plain:
             return self._parameters.call(self.__wrapped__, call.values)
@@ -438,6 +438,12 @@ def _told(op: Op) -> tuple[str, tuple[str, ...]]:
 def _is_own(error: Exception) -> bool:
     """Whether it is an error of minicc's, not one that NumPy or the function raises."""
     return isinstance(error, Warning) or (isinstance(error, MiniccError) and error.code != RAISED)
+
+
+def _spelt(error: Exception) -> str:
+    """An exception of a trace that has ended, without numbers: those would begin it again."""
+    words = ", ".join(a for a in error.args if type(a) is str)
+    return f"{type(error).__name__}: {words}" if words else type(error).__name__
 
 
 class _Code:

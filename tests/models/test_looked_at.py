@@ -369,3 +369,21 @@ def test_what_a_function_leaves_outside(name: str) -> None:
             found.append([(outcome(run, x), left()) for x in (V, V, V + 1)])
     clear()
     assert found[0] == found[1]
+
+
+def refusing(x: Any, limit: float, n: int) -> Any:
+    if n > limit:
+        raise KeyError(n)
+    return x * n
+
+
+def test_exceptions_hold_numbers_of_the_call() -> None:
+    """Their text, which tells why a function is left to NumPy, must not begin the trace again."""
+    jitted, x = minicc.jit(refusing, threads=1), np.ones((3, 3))
+    for limit, n in ((5.0, 3), (5.0, 4), (0.1, 4), (2.0, 2.5), (2, np.int64(3))):
+        if n <= limit:
+            np.testing.assert_array_equal(jitted(x, limit, n), refusing(x, limit, n))
+            continue
+        with pytest.raises(KeyError) as got:
+            jitted(x, limit, n)
+        assert got.value.args == (n,)
