@@ -371,7 +371,7 @@ def test_what_a_function_leaves_outside(name: str) -> None:
     assert found[0] == found[1]
 
 
-def refusing(x: Any, limit: float, n: int) -> Any:
+def refusing(x: Any, limit: float, n: Any) -> Any:
     if n > limit:
         raise KeyError(n)
     return x * n
