@@ -28,6 +28,13 @@ class Sums(NamedTuple):
     cut: tuple[str, ...]
 
 
+class Skip(NamedTuple):
+    """A reduction of an op of which rounds are left out whose terms are all zero."""
+
+    op: int
+    name: str
+
+
 class Around(NamedTuple):
     """A loop over blocks of a reduction that stands around all other loops of an op."""
 
@@ -89,6 +96,7 @@ class Schedule(NamedTuple):
     widths: Pairs = ()
     cover: tuple[Cover, ...] = ()
     sums: tuple[Sums, ...] = ()
+    skips: tuple[Skip, ...] = ()
     around: tuple[Around, ...] = ()
     packs: tuple[Packing, ...] = ()
     promotes: tuple[Promotion, ...] = ()
@@ -164,6 +172,7 @@ _READ: dict[str, Callable[[Any], Any]] = {
     "widths": _pairs,
     "cover": _each(lambda n, k, steps: Cover(_names([n])[0], _number(k), _integers(steps))),
     "sums": _each(lambda op, blocks, cut: Sums(_number(op), _pairs(blocks), _names(cut))),
+    "skips": _each(lambda op, name: Skip(_number(op), _names([name])[0])),
     "around": _each(lambda op, name, n: Around(_number(op), _names([name])[0], _number(n))),
     "packs": _each(lambda *numbers: Packing(*map(_number, numbers))),
     "promotes": _each(lambda *numbers: Promotion(*map(_number, numbers))),

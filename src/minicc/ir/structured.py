@@ -67,11 +67,13 @@ class Generic(Op, name="structured.generic"):
     result each yield is for, and is empty where each has its own. `coordinates` are expressions
     whose values (i64) the body takes after the elements. `indices` are names with an operand and
     an extent each: the name stands for the operand's element, counted from the end where negative
-    and checked, and maps of other operands may use it. The rest is the schedule's: `tile` says
-    how many points of a dimension one step handles; sums restart in each of `blocks` of a
-    reduction and in each round of `cut`; a loop over blocks of the reductions `around` stands
-    around the loops over dimensions of the op's own, with totals in scratch; `ahead` says how many
-    elements ahead in memory an operand is fetched, by all passes over it together.
+    and checked, and maps of other operands may use it. `nonzero` says where terms are not zero: an
+    expression over the dimensions with two bounds, from the first on and below the second. The rest
+    is the schedule's: `tile` says how many points of a dimension one step handles; sums restart in
+    each of `blocks` of a reduction and in each round of `cut`; rounds of a reduction that `skips`
+    names are left out where all their terms are zero; a loop over blocks of the reductions `around`
+    stands around the loops over dimensions of the op's own, with totals in scratch; `ahead` says
+    how many elements ahead in memory an operand is fetched, by all passes over it together.
     """
 
     inputs: tuple[Value, ...]
@@ -82,10 +84,12 @@ class Generic(Op, name="structured.generic"):
     into: tuple[int, ...] = ()
     coordinates: tuple[Dim, ...] = ()
     indices: tuple[tuple[str, int, Dim], ...] = ()
+    nonzero: tuple[tuple[Dim, Dim, Dim], ...] = ()
     ahead: tuple[tuple[int, int], ...] = ()
     tile: tuple[tuple[str, int], ...] = ()
     blocks: tuple[tuple[str, int], ...] = ()
     cut: tuple[str, ...] = ()
+    skips: tuple[str, ...] = ()
     around: tuple[tuple[str, int], ...] = ()
     body: Region
 
@@ -155,6 +159,9 @@ class Generic(Op, name="structured.generic"):
 
     def verify(self) -> None:
         self._verify_indices()
+        names = {n for e, _, _ in self.nonzero for n in affine.symbols(e) if not affine.is_size(n)}
+        if names - {*self.space.names}:
+            raise ValueError(f"terms are zero where unknown names say: {sorted(names)}")
         ranks = [v.type.rank for v in self.operands] + [len(self.shapes[t]) for t in self.targets]
         for k, (m, rank) in enumerate(zip(self.maps, ranks, strict=True)):
             unknown = {n for n in names_of(m) - set(self.space.names) if not affine.is_size(n)}

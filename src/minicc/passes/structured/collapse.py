@@ -164,6 +164,7 @@ def apply(group: Group, pair: Pair) -> Group:
             space=pair.space(op.space),
             maps=tuple(maps),
             shapes=tuple(shapes),
+            nonzero=tuple([(pair.split(e), *ends) for e, *ends in op.nonzero]),
         )
         forward.update(zip(op.results, fresh.results, strict=True))
         ops.append(fresh)

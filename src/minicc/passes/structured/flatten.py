@@ -185,6 +185,7 @@ def _applied(group: Group, pair: Neighbours) -> Group:
                 [pair.joined(v, m, point) for v, m in zip(_mapped(op), op.maps, strict=True)]
             ),
             shapes=tuple([pair.joined(v, s, pair.whole.extent) for v, s in shapes]),
+            nonzero=(),
         )
         forward.update(zip(op.results, fresh.results, strict=True))
         ops.append(fresh)

@@ -180,6 +180,7 @@ def renamed(op: Generic, operands: Sequence[Value], names: Mapping[str, str]) ->
         space=op.space.renamed(names),
         maps=tuple([tuple(map(renaming, m)) for m in op.maps]),
         coordinates=tuple(map(renaming, op.coordinates)),
+        nonzero=tuple([(renaming(e), *ends) for e, *ends in op.nonzero]),
     )
 
 

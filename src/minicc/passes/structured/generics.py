@@ -23,6 +23,7 @@ def generic(
     body: Body,
     combine: str | None = None,
     coordinates: tuple[Dim, ...] = (),
+    nonzero: tuple[tuple[Dim, Dim, Dim], ...] = (),
 ) -> Value:
     """A generic with one result.
 
@@ -39,6 +40,7 @@ def generic(
         shapes=(tuple(shape),),
         combine=(combine,),
         coordinates=coordinates,
+        nonzero=nonzero,
         body=region,
     )
 
@@ -51,16 +53,17 @@ def summed(
     shape: Sequence[Dim],
     body: Body,
     combine: str,
+    nonzero: tuple[tuple[Dim, Dim, Dim], ...] = (),
 ) -> Value:
     """A reduction; f16 and bf16 are computed with and accumulated in f32, and rounded once."""
     dtype = inputs[0].type.dtype
     if not dtype.is_float or dtype.bits != 16:
-        return generic(b, inputs, space, maps, shape, body, combine)
+        return generic(b, inputs, space, maps, shape, body, combine, nonzero=nonzero)
 
     def wide(inner: Builder, elements: Sequence[Value]) -> Value:
         return body(inner, [inner.emit(arith.Cast, v, dtype=F32) for v in elements])
 
-    total = generic(b, inputs, space, maps, shape, wide, combine)
+    total = generic(b, inputs, space, maps, shape, wide, combine, nonzero=nonzero)
 
     def narrow(inner: Builder, elements: Sequence[Value]) -> Value:
         return inner.emit(arith.Cast, elements[0], dtype=dtype)

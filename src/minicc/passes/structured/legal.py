@@ -17,6 +17,7 @@ from minicc.ir.schedule import Cover, Schedule, Sums
 from minicc.ir.space import PARALLEL, REDUCTION, SEQUENTIAL, Iter
 from minicc.ir.structured import HOLD, PARTIAL, Generic, Group
 from minicc.passes.structured.contraction import contraction_of
+from minicc.passes.structured.skips import can_skip
 from minicc.target import Target
 
 _MOST_AT_ONCE = 1 << 13  # elements of an op's tile, as code is written out for its vectors
@@ -61,7 +62,7 @@ class _Check:
             yield f"its grid is of {_list(grid)}, and the group shares {_list(shared)}"
             return
         found = [*self.sizes(), *self.steps(), *self.widths(), *self.covers(), *self.sums()]
-        found += [*self.around(), *self.packs(), *self.promotes()]
+        found += [*self.skips(), *self.around(), *self.packs(), *self.promotes()]
         yield from found or [*self.amounts()]
 
     def sizes(self) -> Iterator[str]:
@@ -178,6 +179,20 @@ class _Check:
             tile = min(self.tiles.get(name, 1), affine.typical(space[name].extent) or 1)
             if name in reductions and (size < 1 or size % tile):
                 yield f"a block of {size} points of {name} is no multiple of the tile of {tile}"
+
+    def skips(self) -> Iterator[str]:
+        """What is wrong with rounds that are left out."""
+        parted = {(s.op, n) for s in self.schedule.sums for n, _ in s.blocks}
+        parted |= {(a.op, a.name) for a in self.schedule.around}
+        for position, name in self.schedule.skips:
+            if not 0 <= position < len(self.ops):
+                yield f"there is no op {position}"
+            elif not can_skip(self.ops[position], name):
+                yield f"nothing says where the terms of op {position} along {name} are zero"
+            elif self.tiles.get(name, 1) > 1:
+                yield f"several points of {name} are handled at once, and none can be left out"
+            elif (position, name) in parted:
+                yield f"the sums of op {position} along {name} are in blocks, of which all are run"
 
     def around(self) -> Iterator[str]:
         """What is wrong with loops around all others of an op."""

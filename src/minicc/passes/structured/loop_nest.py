@@ -22,12 +22,14 @@ from minicc.passes.structured.contraction import contraction_of, dots_of
 from minicc.passes.structured.fetch_ahead import Share, share_of
 from minicc.passes.structured.group_state import (
     GroupState,
+    Indices,
     Memory,
     Position,
     Register,
     Segment,
     segments,
 )
+from minicc.passes.structured.skips import zeros_along
 from minicc.passes.structured.tile_access import TileAccess
 
 _SUMS = 4  # of a vector, where one row is multiplied alone
@@ -267,6 +269,8 @@ class Nest(TileAccess):
         base = self.base.get(self.reductions[depth])
         if base is not None:
             return self._rounds(depth, carried, s, base)
+        if self.reductions[depth] in self.op.skips:
+            return self._rounds_inside(depth, carried, s)
         block = self.blocks.get(self.reductions[depth], 0)
         length = s.hi - s.lo
         short = isinstance(length, int) and length <= block
@@ -312,6 +316,39 @@ class Nest(TileAccess):
         blocks = s._replace(step=block)
         joined = self._combined(totals, inner)
         return list(b.leave(outer, (first, *totals), carried, blocks, joined))
+
+    def _rounds_inside(self, depth: int, carried: list[Value], s: Segment) -> list[Value]:
+        """The rounds of a reduction of which some term of the tile may not be zero."""
+        name, b = self.reductions[depth], self.low
+        indices = Indices(b.b)
+        start, stop = s.lo, s.hi
+        for step, others, lo, hi in zeros_along(self.op, name):
+            ends = [self._end(others, indices, last) for last in (False, True)]
+            start = affine.maximum(start, affine.ceildiv(lo - ends[1], step))
+            stop = affine.minimum(stop, affine.ceildiv(hi - ends[0], step))
+        index = Value(INDEX_TYPE, name)
+        args = [Value(v.type, "acc") for v in carried]
+        first, end = indices.value(start), indices.value(stop)
+        fresh = self._identities() if name in self.op.cut else []
+        outer = b.enter()
+        self.at[name] = (index, s.step)
+        inner = self.loop(depth + 1, fresh or args)
+        if fresh:
+            inner = self._combined(args, inner)
+        body = Region((index, *args), b.b.ops, inner)
+        b.b = outer
+        return list(outer.emit_all(kernel.Range, first, end, tuple(carried), step=1, body=body))
+
+    def _end(self, e: Dim, indices: Indices, last: bool) -> Dim:
+        """What grows with all dimensions, at the first point of a tile or at the last."""
+        binding: dict[str, Dim] = {}
+        for n in affine.symbols(e) & self.at.keys():
+            at, count = self.at[n]
+            if isinstance(at, Value):
+                indices.known[f"at.{n}"] = at
+                at = symbol(f"at.{n}")
+            binding[n] = at + (count - 1) if last else at
+        return affine.substitute(e, binding)
 
     def _rounds(
         self, depth: int, carried: list[Value], s: Segment, base: Value | None = None

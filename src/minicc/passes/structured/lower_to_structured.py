@@ -67,7 +67,8 @@ def has_lowering(op: Op) -> bool:
     """
     if op.control:
         return all(has_lowering(inner) for region in op.regions for inner in region.ops)
-    known = isinstance(op, (graph.Elementwise, graph.Reshape, graph.Kernel)) or type(op) in LOWER
+    others = graph.Elementwise, graph.Reshape, graph.Kernel, graph.Conv
+    known = isinstance(op, others) or type(op) in LOWER
     if isinstance(op, graph.BitCast):
         known = op.dtype is not BOOL
     if type(op) in GATHERS:
@@ -86,6 +87,9 @@ def _lower(region: Region) -> Region:
 
     slices: dict[Value, Any] = {}
     known = {op.result: op.value for op in region.ops if isinstance(op, graph.Constant)}
+    # zeros times infinities and NaN are no zeros
+    finite = {v for v, value in known.items() if np.isfinite(value.array).all()}
+    pads = {op.result: op for op in region.ops if isinstance(op, graph.Pad)}
 
     def visit(b: Rebuilder, op: Op, operands: tuple[Value, ...]) -> Sequence[Value]:
         if not has_lowering(op):
@@ -111,6 +115,8 @@ def _lower(region: Region) -> Region:
             return (_reshape(b, op, operands, slices),)
         if isinstance(op, graph.Gather) and (read := _read_on_line(op, known)) is not None:
             return (_move(b, operands[0], op.result.type.shape, read),)
+        if isinstance(op, graph.Conv):
+            return (_conv(b, op, operands, pads.get(op.x) if op.w in finite else None),)
         made = LOWER[type(op)](b, op, operands)
         if isinstance(op, graph.Slice):
             slices[made] = b.ops[-1]
@@ -392,10 +398,12 @@ def _spatial(rank: int) -> list[str]:
     return [*"dhw"[3 - rank :]] if rank <= 3 else [f"s{k}" for k in range(rank)]
 
 
-def _conv(b: Rebuilder, op: Any, operands: tuple[Value, ...]) -> Value:
+def _conv(
+    b: Rebuilder, op: Any, operands: tuple[Value, ...], pad: graph.Pad | None = None
+) -> Value:
     """n, spatial, channels | kernel, k: grouped channels are c = g * width + o.
 
-    A depthwise one has no k.
+    A depthwise one has no k. Terms are zero where `pad` has zeros.
     """
     x, w = operands
     last = op.layout == "channels_last"
@@ -433,7 +441,15 @@ def _conv(b: Rebuilder, op: Any, operands: tuple[Value, ...]) -> Value:
     read_x = [n, *at, read_c] if last else [n, read_c, *at]
     out: list[Dim] = [symbol(name) for name in spatial]
     maps: list[list[Dim]] = [read_x, [c, k, *tap_at], [n, *out, c] if last else [n, c, *out]]
-    return summed(b, [x, w], Space(iters), maps, shape, _product(op), "add")
+    nonzero: list[tuple[Dim, Dim, Dim]] = []
+    if pad is not None and not pad.value.array.any():
+        first = 1 if last else 2
+        for axis, (e, tap) in enumerate(zip(at, tap_at, strict=True), first):
+            low, high = pad.low[axis], pad.high[axis]
+            if tap != 0 and (low != 0 or high != 0):
+                nonzero.append((e, low, low + pad.x.type.shape[axis]))
+    space = Space(iters)
+    return summed(b, [x, w], space, maps, shape, _product(op), "add", tuple(nonzero))
 
 
 LOWER: dict[type[Op], Lower] = {
@@ -453,7 +469,6 @@ LOWER: dict[type[Op], Lower] = {
     graph.Window: _window,
     graph.Accumulate: _accumulate,
     graph.Contract: _contract,
-    graph.Conv: _conv,
     **GATHERS,
     graph.WinogradInput: winograd_input,
     graph.WinogradOutput: winograd_output,

@@ -35,6 +35,7 @@ from minicc.passes.structured.large_products import draft_of_large
 from minicc.passes.structured.products import Product, cheapest_tile, product_of, vectors_of
 from minicc.passes.structured.rows import numbers_of
 from minicc.passes.structured.schedule_rows import LONG_ROW, inner_tiles, rows_of
+from minicc.passes.structured.skips import skips_of
 from minicc.passes.structured.tile_cost import (
     BLOCK,
     LONGEST_CHAIN,
@@ -74,6 +75,8 @@ def choose_schedule(
         draft.steps.pop(name, None)
     cover = tuple(_choose_cover(draft, ops, group, target))
     sums = ((k, draft.cuts.get(op, NO_CUTS)) for k, op in enumerate(ops))
+    parted = {(k, n) for k, op in enumerate(ops) for n, _ in draft.cuts.get(op, NO_CUTS).blocks}
+    parted |= {(k, name) for k, name, _ in draft.around}
     # contractions have tiles of their widths
     cut = {n for n in draft.widths if all(contraction_of(op) for op in ops if n in op.space)}
     return Schedule(
@@ -83,6 +86,7 @@ def choose_schedule(
         tuple([(n, size) for n, size in draft.widths.items() if size > 1]),
         cover,
         tuple([Sums(k, *cuts) for k, cuts in sums if cuts != NO_CUTS]),
+        tuple([s for s in skips_of(ops, draft.tiles) if s not in parted]),
         draft.around,
         promotes=draft.promotes,
     )

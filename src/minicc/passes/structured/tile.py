@@ -145,6 +145,8 @@ class _Tiling:
             shapes=shapes,
             tile=self._tile(space, cut, blocks),
             coordinates=tuple(map(bound, op.coordinates)),
+            nonzero=tuple([(bound(e), *ends) for e, *ends in op.nonzero]),
+            skips=tuple([s.name for s in self.schedule.skips if s.op == position]),
             **_cuts(position, self.schedule, blocks),
         )
 

@@ -1,0 +1,106 @@
+"""Rounds of a sum that multiply nothing but zeros, as where a convolution reads its padding.
+
+Of 3 x 3 on images of 7 x 7, a row of taps has nothing to do in two of 21 rows of the result, and
+of a kernel that is dilated by half of the image in half of them. Which these are depends on where
+the tile is: a loop over taps begins and ends there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from math import prod
+from typing import NamedTuple
+
+import numpy as np
+
+from minicc.ir import affine, affine_facts
+from minicc.ir.affine import Dim
+from minicc.ir.schedule import Skip
+from minicc.ir.space import PARALLEL, REDUCTION
+from minicc.ir.structured import Generic
+from minicc.passes.structured.contraction import contraction_of
+
+_LEAST = 0.03  # of the rounds, from which on it is worthwhile to ask for each tile
+_SHORTEST = 16  # terms of a round that are not written out
+
+
+def skips_of(ops: Sequence[Generic], tiles: Mapping[str, int]) -> Iterator[Skip]:
+    """The reductions of which rounds are left out, where tiles have so many points."""
+    for position, op in enumerate(ops):
+        reductions = [i.name for i in op.space.of_kind(REDUCTION)] if op.nonzero else []
+        for k, name in enumerate(reductions):
+            terms = prod(op.space.typical[n] for n in reductions[k + 1 :])
+            if terms >= _SHORTEST and can_skip(op, name) and _saved(op, name, tiles) >= _LEAST:
+                yield Skip(position, name)
+
+
+def can_skip(op: Generic, name: str) -> bool:
+    """Whether it is known where the terms of a product's rounds are all zero."""
+    return contraction_of(op) is not None and bool(zeros_along(op, name))
+
+
+class Zeros(NamedTuple):
+    """Where terms are not zero: `step` times a round and what `others` give is from `lo` to `hi`.
+
+    What others give does not fall where one of them grows.
+    """
+
+    step: int
+    others: Dim
+    lo: Dim
+    hi: Dim
+
+
+def zeros_along(op: Generic, name: str) -> list[Zeros]:
+    """Where terms are zero whatever the other reductions' rounds are, of those along a name."""
+    inner = {i.name for i in op.space.iters if i.kind != PARALLEL and i.name != name}
+    found: list[Zeros] = []
+    for e, lo, hi in op.nonzero:
+        split = affine_facts.linear(e, (name,))
+        if split is None or not inner.isdisjoint(affine.symbols(e)):
+            continue
+        step, others = split[0].get(name, 0), split[1]
+        if isinstance(step, int) and step > 0 and _rises(others):
+            found.append(Zeros(step, others, lo, hi))
+    return found
+
+
+def _rises(e: Dim) -> bool:
+    """Whether an expression surely does not fall where a dimension grows."""
+    if isinstance(e, int):
+        return True
+    for monomial, factor in e.terms:
+        parts = [part for part in monomial if not (isinstance(part, str) and affine.is_size(part))]
+        if parts and (factor < 0 or len(parts) > 1 or not _part_rises(parts[0])):
+            return False
+    return True
+
+
+def _part_rises(part: affine.Atom) -> bool:
+    if isinstance(part, str):
+        return True
+    if isinstance(part, affine.Whole):
+        return False
+    a, b = part.args
+    if part.kind == "min":
+        return _rises(a) and _rises(b)
+    return part.kind == "floordiv" and _rises(a) and all(map(affine.is_size, affine.symbols(b)))
+
+
+def _saved(op: Generic, name: str, tiles: Mapping[str, int]) -> float:
+    """The part of the rounds of a reduction that is left out, about; 0 where it is not known."""
+    extents = op.space.typical
+    for step, others, lo, hi in zeros_along(op, name):
+        names = [n for n in op.space.names if n in affine.symbols(others)]
+        if len(names) != 1:
+            continue
+        sizes = {n: affine.TYPICAL for n in affine.symbols(others) if n != names[0]}
+        size, extent = min(tiles.get(names[0], 1), extents[names[0]]), extents[names[0]]
+        starts = np.minimum(np.arange(0, extent, size), extent - size)[:, None]
+        first, last = (
+            affine.evaluate(others, {**sizes, names[0]: at}) for at in (starts, starts + size - 1)
+        )
+        at = np.arange(extents[name]) * step
+        low, high = affine.typical(lo), affine.typical(hi)
+        return float(np.mean((at + last < low) | (at + first >= high)))
+    return 0.0
