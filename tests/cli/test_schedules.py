@@ -192,6 +192,12 @@ GRID, ROWS = 'grid = ["m", "n"]', 'grid = ["r", "c"]'
             "a block of 6 points of k is no multiple of the tile of 4",
         ),
         (0, f'{GRID}, around = [[0, "k", 4]]', "op 0 has no tile, and a loop around it"),
+        (0, f'{GRID}, skips = [[1, "k"]]', "there is no op 1"),
+        (
+            0,
+            f'{GRID}, skips = [[0, "k"]]',
+            "nothing says where the terms of op 0 along k are zero",
+        ),
         (0, f"{GRID}, packs = [[0, 2, 0]]", "there is no operand 2 of op 0"),
         (0, f"{GRID}, packs = [[0, 1, 0], [0, 1, 8]]", "an operand is packed twice"),
         (0, f"{GRID}, tiles = <m=20, n=8>, promotes = [[0, 1]]", ""),

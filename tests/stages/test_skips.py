@@ -1,0 +1,129 @@
+"""Rounds over padding that are left out: the same bits as with all of them, wherever tiles lie."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import product
+
+import numpy as np
+import pytest
+
+from minicc.compiled import compile_module
+from minicc.compiler import lower
+from minicc.ir import graph
+from minicc.ir.affine import Dim, symbol
+from minicc.ir.build import Builder
+from minicc.ir.core import Literal, Module, Value, walk
+from minicc.ir.interpret import run
+from minicc.ir.schedule import Skip
+from minicc.ir.structured import Group
+from minicc.ir.types import F32, TensorType
+from minicc.options import Options
+from minicc.passes.structured import schedule
+from minicc.target import TARGETS
+from tests.stages.programs import constant, every_stage, machine_code, module, same_bits
+from tests.sweeps import part
+
+RUNNABLE = [name for name, target in TARGETS.items() if target.runs_here()]
+ZERO = Literal(np.float32(0))
+# the image's rows and columns, taps, stride, dilation, padding before and after
+CASES = [
+    ((7, 7), 3, 1, 1, (1, 1)),
+    ((5, 14), 3, 1, 1, (1, 1)),
+    ((6, 9), 3, 2, 1, (1, 0)),
+    ((9, 8), 3, 1, 4, (4, 4)),
+    ((4, 5), 5, 1, 1, (2, 2)),
+    ((3, 4), 5, 2, 2, (6, 3)),
+    ((1, 2), 3, 1, 1, (1, 1)),
+    ((8, 8), 2, 1, 3, (0, 3)),
+]
+
+
+def convolution(
+    image: tuple[Dim, Dim],
+    taps: int,
+    stride: int,
+    dilation: int,
+    edges: tuple[int, int],
+    **more: int,
+) -> Module:
+    """A convolution of 16 channels to 20, whose image has zeros around it."""
+
+    def body(b: Builder, x: Value) -> Sequence[Value]:
+        rng, groups = np.random.default_rng(taps), more.get("groups", 1)
+        w = rng.standard_normal((20, 16 // groups, taps, taps)).astype(np.float32)
+        low, high = ((0, *[edge] * 2, 0) for edge in edges)
+        padded = b.emit(graph.Pad, x, low=low, high=high, value=ZERO)
+        pairs = {"strides": (stride,) * 2, "dilations": (dilation,) * 2}
+        layout = "channels_last"
+        return [b.emit(graph.Conv, padded, constant(b, w), **pairs, groups=groups, layout=layout)]
+
+    return module(body, TensorType(F32, (2, *image, 16)))
+
+
+def skips(made: Module) -> Iterator[Skip]:
+    """What the schedules of a module leave out."""
+    for op in walk(made.main.body):
+        if isinstance(op, Group) and op.schedule is not None:
+            yield from op.schedule.skips
+
+
+@pytest.mark.parametrize(
+    ("case", "target"), part(product(CASES, RUNNABLE), 2), ids=lambda p: str(p).replace(" ", "")
+)
+def test_the_bits_are_those_of_all_rounds(
+    case: tuple[tuple[int, int], int, int, int, tuple[int, int]],
+    target: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    made, options = convolution(*case), Options(target=target, math="strict")
+    x = np.random.default_rng(0).standard_normal((2, *case[0], 16)).astype(np.float32)
+    (want,) = run(made, [x])
+    *stages, (_, program) = every_stage(made, [x], options)
+    for stage, (got,) in stages:
+        np.testing.assert_allclose(got, want, rtol=1e-4, atol=1e-4, err_msg=stage)
+    (mine,) = machine_code(program, target, [x], 2)
+    np.testing.assert_allclose(mine, want, rtol=1e-4, atol=1e-4)
+    monkeypatch.setattr(schedule, "skips_of", lambda *_: [])
+    (whole,) = machine_code(lower(made, options), target, [x], 2)
+    assert same_bits(mine, whole)
+
+
+def test_rounds_are_left_out_where_that_is_worth_while() -> None:
+    options = Options(target="avx512", math="strict")
+    found = [set(skips(lower(convolution(*c), options, stop="schedule"))) for c in CASES[:4]]
+    assert found[0] == found[3] == {Skip(0, "kh")}
+    many = convolution((64, 64), 3, 1, 1, (1, 1))
+    assert not [*skips(lower(many, options, stop="schedule"))]
+
+
+@pytest.mark.parametrize("groups", [1, 2])
+@pytest.mark.parametrize("dilation", [1, 8])
+def test_of_free_sizes_one_program_leaves_out_what_each_has(dilation: int, groups: int) -> None:
+    free = convolution((symbol("$h"), symbol("$w")), 3, 1, dilation, (dilation,) * 2, groups=groups)
+    options = Options(threads=2, math="strict")
+    assert len([*skips(lower(free, options, stop="schedule"))]) == int(dilation > 1)
+    made = compile_module(free, options, {})
+    for image in ((1, 1), (2, 9), (7, 7), (16, 3), (23, 30)):
+        x = np.random.default_rng(0).standard_normal((2, *image, 16)).astype(np.float32)
+        (got,) = made.executable.run([x])
+        (want,) = run(free, [x])
+        np.testing.assert_allclose(got, want, rtol=1e-4, atol=1e-4, err_msg=str(image))
+
+
+def test_weights_that_are_no_numbers_meet_all_zeros() -> None:
+    def body(b: Builder, x: Value) -> Sequence[Value]:
+        w = np.full((20, 16, 3, 3), np.inf, np.float32)
+        edges = (0, 1, 1, 0)
+        padded = b.emit(graph.Pad, x, low=edges, high=edges, value=ZERO)
+        one, layout = (1, 1), "channels_last"
+        return [
+            b.emit(graph.Conv, padded, constant(b, w), strides=one, dilations=one, layout=layout)
+        ]
+
+    made = module(body, TensorType(F32, (1, 3, 3, 16)))
+    (got,) = compile_module(made, Options(), {}).executable.run(
+        [np.ones((1, 3, 3, 16), np.float32)]
+    )
+    assert np.isnan(got[0, 0]).all()
+    assert (got[0, 1, 1] == np.inf).all()
