@@ -270,8 +270,8 @@ def mistake(file: Path, right: str, wrong: str) -> tuple[str, str]:
             "  at: SPOT\n  hint: did you mean arith.mul?\n",
         ),
         (
-            'combine = ["add"]',
-            'combine = ["add"',
+            'combine = ["add"]}',
+            'combine = ["add"}',
             "} {\n",
             "MC0110 error: '}' stands where ',' or ']' should\n  at: SPOT\n",
         ),

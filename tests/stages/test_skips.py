@@ -102,7 +102,7 @@ def test_rounds_are_left_out_where_that_is_worth_while() -> None:
 def test_of_free_sizes_one_program_leaves_out_what_each_has(dilation: int, groups: int) -> None:
     free = convolution((symbol("$h"), symbol("$w")), 3, 1, dilation, (dilation,) * 2, groups=groups)
     options = Options(threads=2, math="strict")
-    assert len([*skips(lower(free, options, stop="schedule"))]) == int(dilation > 1)
+    assert bool([*skips(lower(free, options, stop="schedule"))]) == (dilation > 1)
     made = compile_module(free, options, {})
     for image in ((1, 1), (2, 9), (7, 7), (16, 3), (23, 30)):
         x = np.random.default_rng(0).standard_normal((2, *image, 16)).astype(np.float32)

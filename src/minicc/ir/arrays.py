@@ -107,6 +107,15 @@ def inserted(whole: Any, new: Array, starts: Sequence[int], steps: Sequence[int]
     return found
 
 
+def is_finite(array: Array) -> bool:
+    """Whether an array has no infinities and no NaN, for which none as large is made."""
+    if array.dtype.kind not in "fcV" or not array.size:
+        return True
+    with np.errstate(invalid="ignore"):
+        ends = np.array([array.min(), array.max()])
+    return bool(np.isfinite(ends.astype(np.float32) if ends.dtype.kind == "V" else ends).all())
+
+
 def is_aligned(array: Array) -> bool:
     """Whether an array starts at an aligned address and lies there without gaps."""
     return array.flags.c_contiguous and not array.ctypes.data % ALIGNMENT

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from minicc.ir import graph
+from minicc.ir.arrays import is_finite
 from minicc.ir.build import Builder
 from minicc.ir.core import Literal, Op, Value
 
@@ -30,7 +31,7 @@ def match_outer_taps(op: graph.Conv, pad: Op | None, weights: Literal | None) ->
 
     The weights must be known, for infinities and NaN times zero are no zeros.
     """
-    if not isinstance(pad, graph.Pad) or weights is None or not np.isfinite(weights.array).all():
+    if not isinstance(pad, graph.Pad) or weights is None:
         return None
     numbers = (*pad.low, *pad.high, *pad.x.type.shape[1:], *op.result.type.shape[1:])
     if pad.value.array.any() or not all(isinstance(n, int) for n in numbers):
@@ -50,7 +51,7 @@ def match_outer_taps(op: graph.Conv, pad: Op | None, weights: Literal | None) ->
         last = (stop - 1) * dilation + (out - 1) * stride + 1
         kept.append(Kept((start, stop), (start * dilation, last)))
     whole = all(k.taps == (0, n) for k, n in zip(kept, weights.array.shape[2:], strict=True))
-    return None if whole else (pad, weights, tuple(kept))
+    return None if whole or not is_finite(weights.array) else (pad, weights, tuple(kept))
 
 
 def build_outer_taps(b: Builder, op: graph.Conv, found: Any) -> Value:

@@ -20,6 +20,7 @@ import numpy as np
 from minicc.errors import UnsupportedError
 from minicc.ir import arith, graph, structured
 from minicc.ir.affine import Dim, substitute, symbol
+from minicc.ir.arrays import is_finite
 from minicc.ir.build import Builder
 from minicc.ir.core import Function, Literal, Module, Op, Region, Value, walk
 from minicc.ir.graph.demands import equal_extents, natural_numbers
@@ -87,8 +88,6 @@ def _lower(region: Region) -> Region:
 
     slices: dict[Value, Any] = {}
     known = {op.result: op.value for op in region.ops if isinstance(op, graph.Constant)}
-    # zeros times infinities and NaN are no zeros
-    finite = {v for v, value in known.items() if np.isfinite(value.array).all()}
     pads = {op.result: op for op in region.ops if isinstance(op, graph.Pad)}
 
     def visit(b: Rebuilder, op: Op, operands: tuple[Value, ...]) -> Sequence[Value]:
@@ -116,7 +115,7 @@ def _lower(region: Region) -> Region:
         if isinstance(op, graph.Gather) and (read := _read_on_line(op, known)) is not None:
             return (_move(b, operands[0], op.result.type.shape, read),)
         if isinstance(op, graph.Conv):
-            return (_conv(b, op, operands, pads.get(op.x) if op.w in finite else None),)
+            return (_conv(b, op, operands, pads.get(op.x), known.get(op.w)),)
         made = LOWER[type(op)](b, op, operands)
         if isinstance(op, graph.Slice):
             slices[made] = b.ops[-1]
@@ -399,11 +398,15 @@ def _spatial(rank: int) -> list[str]:
 
 
 def _conv(
-    b: Rebuilder, op: Any, operands: tuple[Value, ...], pad: graph.Pad | None = None
+    b: Rebuilder,
+    op: Any,
+    operands: tuple[Value, ...],
+    pad: graph.Pad | None,
+    weights: Literal | None,
 ) -> Value:
     """n, spatial, channels | kernel, k: grouped channels are c = g * width + o.
 
-    A depthwise one has no k. Terms are zero where `pad` has zeros.
+    A depthwise one has no k. Terms are zero where `pad` has zeros and the `weights` are numbers.
     """
     x, w = operands
     last = op.layout == "channels_last"
@@ -442,12 +445,14 @@ def _conv(
     out: list[Dim] = [symbol(name) for name in spatial]
     maps: list[list[Dim]] = [read_x, [c, k, *tap_at], [n, *out, c] if last else [n, c, *out]]
     nonzero: list[tuple[Dim, Dim, Dim]] = []
-    if pad is not None and not pad.value.array.any():
+    if pad is not None and not pad.value.array.any() and weights is not None:
         first = 1 if last else 2
         for axis, (e, tap) in enumerate(zip(at, tap_at, strict=True), first):
             low, high = pad.low[axis], pad.high[axis]
             if tap != 0 and (low != 0 or high != 0):
                 nonzero.append((e, low, low + pad.x.type.shape[axis]))
+        if nonzero and not is_finite(weights.array):
+            nonzero = []
     space = Space(iters)
     return summed(b, [x, w], space, maps, shape, _product(op), "add", tuple(nonzero))
 
