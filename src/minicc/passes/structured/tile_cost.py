@@ -73,12 +73,20 @@ class Apart(NamedTuple):
 
         Each is gone when the tile reads its next element, as where channels fill pages.
         """
-        places = [0]
-        for name, stride in self.strides:
-            places = [at + stride * k for at in places for k in range(tiles.get(name, 1))]
-        sets = Counter(line % _SETS for line in {at // _LINE for at in places})
-        ways = max(1, target.l1 // (_SETS * _LINE))
-        return sum(lines for lines in sets.values() if lines > ways)
+        rows = tuple([(stride, tiles.get(name, 1)) for name, stride in self.strides])
+        return _crowded(rows, max(1, target.l1 // (_SETS * _LINE)))
+
+
+@cache
+def _crowded(rows: tuple[tuple[int, int], ...], ways: int) -> int:
+    """Lines in sets with more of them than ways, of rows with a stride and a number each."""
+    if prod(count for _, count in rows) <= ways:
+        return 0
+    places = [0]
+    for stride, count in rows:
+        places = [at + stride * k for at in places for k in range(count)]
+    sets = Counter(line % _SETS for line in {at // _LINE for at in places})
+    return sum(lines for lines in sets.values() if lines > ways)
 
 
 EVEN = Apart()
