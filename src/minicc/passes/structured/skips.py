@@ -21,7 +21,7 @@ from minicc.ir.structured import Generic
 from minicc.passes.structured.contraction import contraction_of
 
 _LEAST = 0.03  # of the rounds, from which on it is worthwhile to ask for each tile
-_SHORTEST = 16  # terms of a round that are not written out
+_SHORTEST = 128  # terms of a round, beside which it is little to know where rounds begin
 
 
 def skips_of(ops: Sequence[Generic], tiles: Mapping[str, int]) -> Iterator[Skip]:
@@ -30,7 +30,10 @@ def skips_of(ops: Sequence[Generic], tiles: Mapping[str, int]) -> Iterator[Skip]
         reductions = [i.name for i in op.space.of_kind(REDUCTION)] if op.nonzero else []
         for k, name in enumerate(reductions):
             terms = prod(op.space.typical[n] for n in reductions[k + 1 :])
-            if terms >= _SHORTEST and can_skip(op, name) and _saved(op, name, tiles) >= _LEAST:
+            if terms < _SHORTEST or not can_skip(op, name):
+                continue
+            # of the outermost loop the ends cost nothing, and a free extent may be small
+            if (k == 0 and _is_free(op, name)) or _saved(op, name, tiles) >= _LEAST:
                 yield Skip(position, name)
 
 
@@ -85,6 +88,11 @@ def _part_rises(part: affine.Atom) -> bool:
     if part.kind == "min":
         return _rises(a) and _rises(b)
     return part.kind == "floordiv" and _rises(a) and all(map(affine.is_size, affine.symbols(b)))
+
+
+def _is_free(op: Generic, name: str) -> bool:
+    """Whether it depends on sizes where terms are zero."""
+    return any(not isinstance(zeros.hi, int) for zeros in zeros_along(op, name))
 
 
 def _saved(op: Generic, name: str, tiles: Mapping[str, int]) -> float:
