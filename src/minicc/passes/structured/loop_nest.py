@@ -29,7 +29,7 @@ from minicc.passes.structured.group_state import (
     Segment,
     segments,
 )
-from minicc.passes.structured.skips import zeros_along
+from minicc.passes.structured.skips import nonzero_along
 from minicc.passes.structured.tile_access import TileAccess
 
 _SUMS = 4  # of a vector, where one row is multiplied alone
@@ -322,7 +322,7 @@ class Nest(TileAccess):
         name, b = self.reductions[depth], self.low
         indices = Indices(b.b)
         start, stop = s.lo, s.hi
-        for step, others, lo, hi in zeros_along(self.op, name):
+        for step, others, lo, hi in nonzero_along(self.op, name):
             ends = [self._end(others, indices, last) for last in (False, True)]
             start = affine.maximum(start, affine.ceildiv(lo - ends[1], step))
             stop = affine.minimum(stop, affine.ceildiv(hi - ends[0], step))

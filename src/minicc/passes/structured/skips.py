@@ -39,10 +39,10 @@ def skips_of(ops: Sequence[Generic], tiles: Mapping[str, int]) -> Iterator[Skip]
 
 def can_skip(op: Generic, name: str) -> bool:
     """Whether it is known where the terms of a product's rounds are all zero."""
-    return contraction_of(op) is not None and bool(zeros_along(op, name))
+    return contraction_of(op) is not None and bool(nonzero_along(op, name))
 
 
-class Zeros(NamedTuple):
+class Nonzero(NamedTuple):
     """Where terms are not zero: `step` times a round and what `others` give is from `lo` to `hi`.
 
     What others give does not fall where one of them grows.
@@ -54,17 +54,17 @@ class Zeros(NamedTuple):
     hi: Dim
 
 
-def zeros_along(op: Generic, name: str) -> list[Zeros]:
-    """Where terms are zero whatever the other reductions' rounds are, of those along a name."""
+def nonzero_along(op: Generic, name: str) -> list[Nonzero]:
+    """Where terms may be not zero, as far as it depends on one reduction and no other."""
     inner = {i.name for i in op.space.iters if i.kind != PARALLEL and i.name != name}
-    found: list[Zeros] = []
+    found: list[Nonzero] = []
     for e, lo, hi in op.nonzero:
         split = affine_facts.linear(e, (name,))
         if split is None or not inner.isdisjoint(affine.symbols(e)):
             continue
         step, others = split[0].get(name, 0), split[1]
         if isinstance(step, int) and step > 0 and _rises(others):
-            found.append(Zeros(step, others, lo, hi))
+            found.append(Nonzero(step, others, lo, hi))
     return found
 
 
@@ -92,13 +92,13 @@ def _part_rises(part: affine.Atom) -> bool:
 
 def _is_free(op: Generic, name: str) -> bool:
     """Whether it depends on sizes where terms are zero."""
-    return any(not isinstance(zeros.hi, int) for zeros in zeros_along(op, name))
+    return any(not isinstance(where.hi, int) for where in nonzero_along(op, name))
 
 
 def _saved(op: Generic, name: str, tiles: Mapping[str, int]) -> float:
     """The part of the rounds of a reduction that is left out, about; 0 where it is not known."""
     extents = op.space.typical
-    for step, others, lo, hi in zeros_along(op, name):
+    for step, others, lo, hi in nonzero_along(op, name):
         names = [n for n in op.space.names if n in affine.symbols(others)]
         if len(names) != 1:
             continue
