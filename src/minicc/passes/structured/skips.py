@@ -30,7 +30,7 @@ def skips_of(ops: Sequence[Generic], tiles: Mapping[str, int]) -> Iterator[Skip]
         reductions = [i.name for i in op.space.of_kind(REDUCTION)] if op.nonzero else []
         for k, name in enumerate(reductions):
             terms = prod(op.space.typical[n] for n in reductions[k + 1 :])
-            if terms < _SHORTEST or not can_skip(op, name):
+            if terms < _SHORTEST or tiles.get(name, 1) > 1 or not can_skip(op, name):
                 continue
             # of the outermost loop the ends cost nothing, and a free extent may be small
             if (k == 0 and _is_free(op, name)) or _saved(op, name, tiles) >= _LEAST:
