@@ -438,3 +438,15 @@ def test_defaults_are_numbers_of_32_bits(op: str) -> None:
     x = np.random.default_rng(0).uniform(-4, 4, 50)
     (y,) = results([node(op, "x")], {"x": x}, opset=18)
     np.testing.assert_allclose(y, reference([node(op, "x")], {"x": x}, 18), rtol=1e-13, atol=1e-15)
+
+
+@pytest.mark.parametrize("dtype", ["f4", "f8", "f2"])
+@pytest.mark.parametrize("op", ["Max", "Min"])
+@pytest.mark.parametrize("held", [[NAN], [NAN, 1.0, -INF, INF, 0.5]])
+def test_a_constant_that_is_nan_is_the_extremum(held: list[float], op: str, dtype: str) -> None:
+    x = np.array([0.5, NAN, 3.0, -2.0, INF], dtype)
+    c = np.array(held, dtype)
+    want = (np.maximum if op == "Max" else np.minimum)(x, c)
+    for names in ("x c", "c x"):
+        (got,) = results([node(op, names)], {"x": x}, c=c)
+        np.testing.assert_array_equal(got, want)

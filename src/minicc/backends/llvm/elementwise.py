@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 
 from minicc.backends.llvm import circular, hyperbolic, math
@@ -36,6 +37,9 @@ def _compare(float_predicate: str, signed: str, unsigned: str) -> Emit:
     return emit
 
 
+_NAN = re.compile(r"0x[7F]FF(?!0{13})")  # in a constant: no infinity, whose other digits are 0
+
+
 def _is_constant(operand: str) -> bool:
     return not operand.startswith("%")
 
@@ -43,7 +47,7 @@ def _is_constant(operand: str) -> bool:
 def extremum(greater: bool) -> Emit:
     """Max or min that hands on NaN from either side.
 
-    One instruction where one side is a constant.
+    One instruction where one side is a constant, unless that is NaN.
     """
 
     def emit(w: Writer, t: Vec, d: DType, x: list[str]) -> str:
@@ -56,7 +60,7 @@ def extremum(greater: bool) -> Emit:
             a, b = b, a
         # a comparison with NaN fails, so the constant is chosen only against a number
         predicate = "olt" if greater else "ogt"
-        if _is_constant(b):
+        if _is_constant(b) and not _NAN.search(b):
             return w.select(t, w.compare(predicate, t, a, b), b, a)
         best = w.select(t, w.compare(predicate, t, a, b), b, a)
         return w.select(t, w.compare("uno", t, b, b), b, best)
