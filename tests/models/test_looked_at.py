@@ -387,3 +387,12 @@ def test_exceptions_hold_numbers_of_the_call() -> None:
         with pytest.raises(KeyError) as got:
             jitted(x, limit, n)
         assert got.value.args == (n,)
+
+
+@pytest.mark.parametrize("dtype", [np.uint16, np.int64, bool, np.float32, complex])
+def test_products_cast_no_more_than_numpy_does(dtype: Any) -> None:
+    def product(x: Any, y: Any) -> Any:
+        return np.matmul(x, y, dtype=dtype)
+
+    x = np.ones((3, 3))
+    assert outcome(minicc.jit(product, threads=1), x, x) == outcome(product, x, x)

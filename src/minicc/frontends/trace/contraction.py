@@ -68,9 +68,16 @@ def _result(recorder: Recorder, value: Value, xs: tuple[Any, ...], dtype: Any = 
     return value
 
 
+def _element(recorder: Recorder, x: Any) -> Any:
+    """The element type of an operand, as NumPy has it."""
+    return value_of(recorder, x).type.dtype.numpy
+
+
 @traces("matmul", "linalg.matmul")
 def matmul(recorder: Recorder, x1: Any, x2: Any, *, dtype: Any = None) -> Value:
     """The matrix product over the last two axes; the others broadcast."""
+    if dtype is not None:  # NumPy says what it casts
+        np.matmul(*[np.zeros((1, 1), _element(recorder, x)) for x in (x1, x2)], dtype=dtype)
     a, b = _pair(recorder, x1, x2, dtype=dtype)
     m, n = a.type.rank, b.type.rank
     if not m or not n:
