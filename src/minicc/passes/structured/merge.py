@@ -106,11 +106,24 @@ def legal(producer: Generic, consumer: Generic, value: Value) -> bool:
     indices = [consumer.operands[k] for _, k, _ in consumer.indices if not _moves(producer)]
     return (
         producer.combine == (None,)
-        and not (producer.coordinates and producer.space.names)
+        and (not producer.coordinates or _takes_places(producer, consumer))
         and value not in indices
         and plain_names(producer.yield_maps[0]) is not None
         and (not producer.indices or visits_indices(producer, consumer, reads_of(consumer, value)))
     )
+
+
+def _takes_places(producer: Generic, consumer: Generic) -> bool:
+    """Whether an op computes places that it reads: one number, or those among which one is found.
+
+    That takes less time than to write and to read them, where vectors of what is compared have no
+    more elements than those of places.
+    """
+    if not producer.space.names:
+        return True
+    found = set(consumer.combine) <= {"max", "min"}
+    wide = all(v.type.dtype.bits >= 32 for v in consumer.operands)
+    return found and wide and not producer.operands and len(producer.coordinates) == 1
 
 
 def _moves(producer: Generic) -> bool:
