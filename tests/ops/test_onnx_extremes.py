@@ -450,3 +450,28 @@ def test_a_constant_that_is_nan_is_the_extremum(held: list[float], op: str, dtyp
     for names in ("x c", "c x"):
         (got,) = results([node(op, names)], {"x": x}, c=c)
         np.testing.assert_array_equal(got, want)
+
+
+LONGEST = 2**63 - 1
+
+
+@pytest.mark.parametrize("step", [LONGEST, -LONGEST, -LONGEST - 1, 1 << 40])
+@pytest.mark.parametrize("start", [0, 3, -2, LONGEST])
+def test_a_step_beyond_an_axis_takes_one_element(start: int, step: int) -> None:
+    x = np.arange(10, dtype=np.float32).reshape(5, 2)
+    stop = LONGEST if step > 0 else -LONGEST - 1
+    held = {"s": [start], "e": [stop], "a": [0], "t": [step]}
+    (got,) = results([node("Slice", "x s e a t")], {"x": x}, **held)
+    np.testing.assert_array_equal(got, x[slice(start, None, step)])
+
+
+@pytest.mark.parametrize("start", [-LONGEST - 1, -LONGEST, -2, 0, LONGEST])
+def test_a_slice_from_far_before_the_first_to_a_size(start: int) -> None:
+    nodes = [
+        node("Shape", "w", "n"),
+        node("Slice", "x s n a"),
+    ]
+    x, w = np.arange(10, dtype=np.float32).reshape(5, 2), np.zeros(4, np.float32)
+    feed = {"x": x, "w": w}
+    (got,) = results(nodes, feed, s=[start], a=[0])
+    np.testing.assert_array_equal(got, x[start:4])

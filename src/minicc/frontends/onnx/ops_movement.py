@@ -228,11 +228,15 @@ def _within(count: int, extent: Dim) -> Dim:
 
 def _normal_free(extent: Dim, start: Dim, stop: Dim, step: int) -> Range:
     """The same where the start or the stop is not a number; the step is forward."""
-    if isinstance(start, int):
-        start = start if start >= 0 else extent + start
-    if isinstance(stop, int):
-        stop = extent + stop if stop < 0 else extent if stop >= _FAR else stop
-    return start, smaller(stop, extent), step
+
+    def counted(end: Dim) -> Dim:
+        if not isinstance(end, int):
+            return end
+        if abs(end) >= _FAR:
+            return extent if end > 0 else 0
+        return end if end >= 0 else extent + end
+
+    return counted(start), smaller(counted(stop), extent), step
 
 
 @operator("Slice", attributes="axes ends starts")
@@ -258,7 +262,8 @@ def slice_(
     if low is None or high is None:
         raise ctx.wrong("its starts or ends are missing")
     named = tuple(range(len(low))) if named is None else named
-    by = by or (1,) * len(low)
+    # one element is all that a longer step than any axis gives
+    by = tuple([max(-_FAR, min(k, _FAR)) for k in by or (1,) * len(low)])
     if not len(low) == len(high) == len(named) == len(by) or 0 in by:
         raise ctx.wrong(f"starts {list(low)}, ends {list(high)}, axes {list(named)}, {list(by)}")
     ctx.axes(named, x.type.rank)
