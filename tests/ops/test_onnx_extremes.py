@@ -460,7 +460,7 @@ LONGEST = 2**63 - 1
 def test_a_step_beyond_an_axis_takes_one_element(start: int, step: int) -> None:
     x = np.arange(10, dtype=np.float32).reshape(5, 2)
     stop = LONGEST if step > 0 else -LONGEST - 1
-    held = {"s": [start], "e": [stop], "a": [0], "t": [step]}
+    held: dict[str, Any] = {"s": [start], "e": [stop], "a": [0], "t": [step]}
     (got,) = results([node("Slice", "x s e a t")], {"x": x}, **held)
     np.testing.assert_array_equal(got, x[slice(start, None, step)])
 
