@@ -46,6 +46,9 @@ def model_of(nodes: list[Any], held: dict[str, Any], rank: int, more: str = "") 
     return model
 
 
+_MOST = 1 << 22  # elements that a test makes
+
+
 @st.composite
 def steps(draw: st.DrawFn) -> tuple[str, float | None]:
     """An operator of ONNX, and the constant that is its second operand."""
@@ -125,6 +128,8 @@ def test_an_extent_is_the_whole_part_that_numpy_computes(
             if value <= -1:
                 with pytest.raises(UserError):
                     session.run(None, {"x": x})
+            continue
+        if value > _MOST:
             continue
         y, i = session.run(None, {"x": x})
         assert i.tolist() == [int(value)] == [y.size], n
