@@ -137,14 +137,18 @@ class GroupState:
         inits: Sequence[Value],
         s: Segment,
         yields: Sequence[Value],
+        ends: tuple[Value, Value] | None = None,
     ) -> tuple[Value, ...]:
-        """End the body of a loop, and build on after what its builder had before it."""
+        """End the body of a loop, and build on after what its builder had before it.
+
+        `ends` are where it begins and ends, if they are computed.
+        """
         body = Region(args, self.b.ops, yields)
         self.b = outer
         lo, hi, step, _ = s
-        if isinstance(lo, int) and isinstance(hi, int):
+        if ends is None and isinstance(lo, int) and isinstance(hi, int):
             return outer.emit_all(kernel.For, tuple(inits), lo=lo, hi=hi, step=step, body=body)
-        start, stop = (outer.emit(kernel.Index, (), value=end) for end in (lo, hi))
+        start, stop = ends or [outer.emit(kernel.Index, (), value=end) for end in (lo, hi)]
         return outer.emit_all(kernel.Range, start, stop, tuple(inits), step=step, body=body)
 
 

@@ -270,7 +270,7 @@ class Nest(TileAccess):
         if base is not None:
             return self._rounds(depth, carried, s, base)
         if self.reductions[depth] in self.op.skips:
-            return self._rounds_inside(depth, carried, s)
+            return self._rounds(depth, carried, s, ends=self._ends(self.reductions[depth], s))
         block = self.blocks.get(self.reductions[depth], 0)
         length = s.hi - s.lo
         short = isinstance(length, int) and length <= block
@@ -317,27 +317,15 @@ class Nest(TileAccess):
         joined = self._combined(totals, inner)
         return list(b.leave(outer, (first, *totals), carried, blocks, joined))
 
-    def _rounds_inside(self, depth: int, carried: list[Value], s: Segment) -> list[Value]:
-        """The rounds of a reduction of which some term of the tile may not be zero."""
-        name, b = self.reductions[depth], self.low
-        indices = Indices(b.b)
+    def _ends(self, name: str, s: Segment) -> tuple[Value, Value]:
+        """Where the rounds of a reduction begin and end of which some term may not be zero."""
+        indices = Indices(self.low.b)
         start, stop = s.lo, s.hi
         for step, others, lo, hi in nonzero_along(self.op, name):
             ends = [self._end(others, indices, last) for last in (False, True)]
             start = affine.maximum(start, affine.ceildiv(lo - ends[1], step))
             stop = affine.minimum(stop, affine.ceildiv(hi - ends[0], step))
-        index = Value(INDEX_TYPE, name)
-        args = [Value(v.type, "acc") for v in carried]
-        first, end = indices.value(start), indices.value(stop)
-        fresh = self._identities() if name in self.op.cut else []
-        outer = b.enter()
-        self.at[name] = (index, s.step)
-        inner = self.loop(depth + 1, fresh or args)
-        if fresh:
-            inner = self._combined(args, inner)
-        body = Region((index, *args), b.b.ops, inner)
-        b.b = outer
-        return list(outer.emit_all(kernel.Range, first, end, tuple(carried), step=1, body=body))
+        return indices.value(start), indices.value(stop)
 
     def _end(self, e: Dim, indices: Indices, last: bool) -> Dim:
         """What grows with all dimensions, at the first point of a tile or at the last."""
@@ -351,9 +339,17 @@ class Nest(TileAccess):
         return affine.substitute(e, binding)
 
     def _rounds(
-        self, depth: int, carried: list[Value], s: Segment, base: Value | None = None
+        self,
+        depth: int,
+        carried: list[Value],
+        s: Segment,
+        base: Value | None = None,
+        ends: tuple[Value, Value] | None = None,
     ) -> list[Value]:
-        """One loop over a reduction, or its only round; indices count from `base`."""
+        """One loop over a reduction, or its only round; indices count from `base`.
+
+        `ends` are where it begins and ends, if that is computed.
+        """
         name = self.reductions[depth]
         if s.hi - s.lo == s.step:
             start: Value | Dim = s.lo
@@ -374,7 +370,7 @@ class Nest(TileAccess):
             inner = self.loop(depth + 1, fresh or args)
         if fresh:
             inner = self._combined(args, inner)
-        return list(self.low.leave(outer, (index, *args), carried, s, inner))
+        return list(self.low.leave(outer, (index, *args), carried, s, inner, ends))
 
     def _combining(self) -> list[int]:
         return [k for k, c in enumerate(self.op.combine) if c is not None]
