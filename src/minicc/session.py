@@ -356,6 +356,11 @@ class InferenceSession:
                     binding |= extents_of(name, inputs[name].shape)
         return binding
 
+    def is_bound(self, inputs: Mapping[str, Any]) -> bool:
+        """Whether inputs have a program for sizes of their own, and not one for any."""
+        found = self._program(inputs)
+        return any(known is found for sizes, known in self._compiled.items() if sizes)
+
     def _program(self, inputs: Mapping[str, Any]) -> Compilation:
         """One program for all sizes, or else one for those that are 1 and any others.
 

@@ -17,9 +17,12 @@ import onnx.parser
 import pytest
 from tests.cli.test_cli import MODEL, invoke
 
-from minicc.cli import progress
+from minicc.cli import bench, progress
 from minicc.cli.progress import Progress
 from minicc.ir import interpret
+from minicc.ir.affine import symbol
+from minicc.ir.core import Module
+from minicc.profile import LaunchTime, profile
 from minicc.wording import counted
 
 HEAD = '<ir_version: 9, opset_import: ["": 17]>'
@@ -50,6 +53,23 @@ def test_launches_of_a_model_in_several_parts(several: str) -> None:
     assert sorted(row["part"] for row in told["launches"]) == [1, 3]
     assert sum(row["share"] for row in told["launches"]) == pytest.approx(1)
     assert "Softmax#2" in invoke(*args).stdout
+
+
+def test_launches_are_those_of_the_program_that_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = write(tmp_path, "g (float[n,8] x) => (float[n,8] y) { y = Softmax (x) }")
+    given = ("--input", "x=f32[3,8]=1", "--seconds", "0.01", "--profile", "1", "--json")
+    seen: list[object] = []
+
+    def noted(module: Module, *rest: Any, **more: Any) -> list[LaunchTime]:
+        seen.append(module.main.args[0].type.shape)
+        return profile(module, *rest, **more)
+
+    monkeypatch.setattr(bench, "profile", noted)
+    for bound in ([], ["--shape", "x=3x8"]):
+        assert len(json.loads(invoke("bench", path, *given, *bound).stdout)["launches"]) == 1
+    assert seen == [(symbol("n"), 8), (3, 8)]
 
 
 def test_launches_verify_and_tune_with_an_input_of_rank_0(tmp_path: Path) -> None:

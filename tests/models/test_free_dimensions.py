@@ -354,8 +354,8 @@ def test_larger_sizes_take_more_of_the_same_memory() -> None:
         (got,) = session.run(None, {"x": given})
         np.testing.assert_allclose(got, np.full_like(given, 1 / given.size), rtol=1e-5)
         (context,) = compilation.executable._free  # type: ignore[attr-defined]
-        assert 4 * given.size <= context.sizes.arena <= context.arena.nbytes
-        seen.add(context.arena.ctypes.data)
+        assert 4 * given.size <= context.sizes.arena <= context.arena.bytes.nbytes
+        seen.add(context.arena.bytes.ctypes.data)
     assert len(seen) == 1
 
 

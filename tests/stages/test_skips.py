@@ -11,7 +11,7 @@ import pytest
 from minicc.compiled import compile_module
 from minicc.compiler import lower
 from minicc.ir import graph
-from minicc.ir.affine import Dim, symbol
+from minicc.ir.affine import Dim, evaluate, floordiv, minimum, mod, symbol
 from minicc.ir.build import Builder
 from minicc.ir.core import Literal, Module, Value, walk
 from minicc.ir.interpret import run
@@ -20,6 +20,7 @@ from minicc.ir.structured import Group
 from minicc.ir.types import F32, TensorType
 from minicc.options import Options
 from minicc.passes.structured import schedule
+from minicc.passes.structured.skips import ends
 from minicc.target import TARGETS
 from tests.stages.programs import constant, every_stage, machine_code, module, same_bits
 from tests.sweeps import part
@@ -47,18 +48,19 @@ def convolution(
     edges: tuple[int, int],
     **more: int,
 ) -> Module:
-    """A convolution of 48 channels to 20, whose image has zeros around it."""
+    """A convolution of 48 channels, or others, to 20, whose image has zeros around it."""
+    groups, channels = more.get("groups", 1), more.get("channels", 48)
 
     def body(b: Builder, x: Value) -> Sequence[Value]:
-        rng, groups = np.random.default_rng(taps), more.get("groups", 1)
-        w = rng.standard_normal((20, 48 // groups, taps, taps)).astype(np.float32)
+        rng = np.random.default_rng(taps)
+        w = rng.standard_normal((20, channels // groups, taps, taps)).astype(np.float32)
         low, high = ((0, *[edge] * 2, 0) for edge in edges)
         padded = b.emit(graph.Pad, x, low=low, high=high, value=ZERO)
         pairs = {"strides": (stride,) * 2, "dilations": (dilation,) * 2}
         layout = "channels_last"
         return [b.emit(graph.Conv, padded, constant(b, w), **pairs, groups=groups, layout=layout)]
 
-    return module(body, TensorType(F32, (2, *image, 48)))
+    return module(body, TensorType(F32, (2, *image, channels)))
 
 
 def skips(made: Module) -> Iterator[Skip]:
@@ -109,6 +111,38 @@ def test_of_free_sizes_one_program_leaves_out_what_each_has(dilation: int, group
         (got,) = made.executable.run([x])
         (want,) = run(free, [x])
         np.testing.assert_allclose(got, want, rtol=1e-4, atol=1e-4, err_msg=str(image))
+
+
+def test_columns_of_pixels_that_are_counted_through_all_rows() -> None:
+    free = convolution((symbol("$h"), symbol("$w")), 3, 1, 8, (8, 8), channels=160)
+    options = Options(threads=2, math="strict", target="avx2")
+    assert [*skips(lower(free, options, stop="schedule"))] == [Skip(0, "kh"), Skip(0, "kw")]
+    made = compile_module(free, options, {})
+    for image in ((1, 1), (2, 9), (7, 7), (16, 3), (9, 30), (8, 17)):
+        x = np.random.default_rng(0).standard_normal((2, *image, 160)).astype(np.float32)
+        (got,) = made.executable.run([x])
+        (want,) = run(free, [x])
+        np.testing.assert_allclose(got, want, rtol=1e-4, atol=1e-4, err_msg=str(image))
+
+
+@pytest.mark.parametrize("width", [1, 3, 5, 12])
+@pytest.mark.parametrize("points", [1, 2, 4, 9])
+def test_what_a_tile_reads_ends_where_it_is_said(width: int, points: int) -> None:
+    x, n = symbol("x"), symbol("$n")
+    for e in (
+        mod(x, n),
+        3 * mod(x + 2, n) + 4 * floordiv(x, n) - 5,
+        2 * minimum(x, mod(2 * x, n) + 3) + n * floordiv(x, 4),
+    ):
+        least, most = ends(e, {"x": x}, {"x": x + (points - 1)})
+        for first in range(20):
+            sizes = {"x": first, "$n": width}
+            found = [evaluate(e, {**sizes, "x": first + k}) for k in range(points)]
+            assert evaluate(least, sizes) <= min(found)
+            assert max(found) <= evaluate(most, sizes)
+            if e == mod(x, n):
+                ends_of_all = evaluate(least, sizes), evaluate(most, sizes)
+                assert ends_of_all == (min(found), max(found))
 
 
 def test_weights_that_are_no_numbers_meet_all_zeros() -> None:

@@ -104,7 +104,7 @@ def bench_command(
     told = _told(options, ready, measured(engines, seconds), error)
     if launches is not None:
         with Progress("measuring launches"):
-            told["launches"] = _launches(model, options, feed, launches)
+            told["launches"] = _launches(model, session, feed, launches)
     tell(told, as_json, _show)
 
 
@@ -195,9 +195,9 @@ def _onnxruntime(model: str, feed: dict[str, Array], threads: int) -> Run:
 
 
 def _launches(
-    model: str, options: Options, feed: dict[str, Array], count: int
+    model: str, session: InferenceSession, feed: dict[str, Array], count: int
 ) -> list[dict[str, Any]]:
-    """The longest launches of all parts of a model that are compiled.
+    """The longest launches of all parts of a model that are compiled, for the sizes of its session.
 
     Of a model in several parts each is measured on the values that reach it, by the ops' own
     definitions, and each round of a loop is taken for as long as its first.
@@ -205,9 +205,11 @@ def _launches(
     if is_program(model):
         text = "the launches of a compiled program are not measured one by one"
         raise UserError("MC0164", text, hint="name the model that it was compiled from")
-    shapes = {name: a.shape for name, a in feed.items()}
-    units, signature, elements = open_source(model, shapes, options)
-    checked = check_inputs(signature, feed, options.memory_limit, elements)
+    options = session.options
+    checked = check_inputs(session.signature, feed, options.memory_limit, session.facts.elements())
+    bound = bool(options.sizes) or session.is_bound(checked)
+    shapes = {name: a.shape for name, a in feed.items()} if bound else {}
+    units = open_source(model, shapes, options.replace(sizes={})).units
     values = list(checked.values())
     found: list[tuple[int, LaunchTime]] = []
 

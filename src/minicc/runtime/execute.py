@@ -6,11 +6,10 @@ Arenas and tables of addresses, a set for each caller that is inside; thread tea
 from __future__ import annotations
 
 import ctypes
-import mmap
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from functools import partial
 from itertools import chain
+from time import perf_counter
 from typing import TYPE_CHECKING, Any, NamedTuple
 from weakref import WeakValueDictionary
 
@@ -35,6 +34,7 @@ from minicc.ir.indices import out_of_range
 from minicc.ir.mapped import changes, copy
 from minicc.later import Later
 from minicc.limits import Holding, counted, no_memory, too_large
+from minicc.runtime.arena import Arena
 from minicc.runtime.entry import bound, table_of
 from minicc.runtime.image import Library, load
 from minicc.runtime.threads import ALONE, close_idle, give_team, take_team
@@ -56,9 +56,6 @@ _WATCH = ctypes.CFUNCTYPE(ctypes.c_int)
 # model have weights in common.
 _constants: WeakValueDictionary[tuple[object, ...], Array] = WeakValueDictionary()
 _SAMPLE = 4096
-_POPULATE_WRITE = 23  # of madvise, which Python does not name
-_AT_ONCE = 1 << 24  # bytes of pages that are taken before a run
-_ROOM = 1 << 28  # bytes of addresses that an arena has for larger sizes at most
 _MOST_SIZES = 4096  # shapes of inputs that are remembered
 
 
@@ -110,12 +107,10 @@ class _Context:
     whether to go on.
     """
 
-    __slots__ = ("arena", "call", "raised", "room", "sizes", "status", "table", "taken", "watch")
+    __slots__ = ("arena", "call", "raised", "sizes", "status", "table", "watch")
 
     def __init__(self, library: Library, constants: Sequence[int], layout: Layout) -> None:
-        self.arena = aligned(0)
-        self.room: mmap.mmap | None = None  # where the arena lies, if sizes may be others
-        self.taken = 0  # bytes of it whose pages were asked for
+        self.arena = Arena()
         self.sizes: Sizes | None = None
         arrays = FIRST + len(layout.sizes)
         after = arrays + len(layout.inputs) + len(layout.outputs)
@@ -134,43 +129,12 @@ class _Context:
 
     def fit(self, sizes: Sizes) -> None:
         """Make room for a run with these sizes, and say them in the table."""
-        if self.arena.nbytes < sizes.arena:
-            room = self.room = _roomy(sizes.arena) if sizes.numbers else None
-            self.arena = aligned(sizes.arena) if room is None else np.frombuffer(room, np.uint8)
-            self.table[ARENA] = self.arena.ctypes.data
-            self.taken = 0
-        if self.room is not None and self.taken < sizes.arena:
-            _take(self.room, self.taken, sizes.arena)
-            self.taken = sizes.arena
+        self.arena.fit(sizes.arena, grows=bool(sizes.numbers))
+        self.table[ARENA] = self.arena.bytes.ctypes.data
         self.table[FIRST : FIRST + len(sizes.numbers)] = sizes.numbers
         if sizes.threads == 1:
             self.table[TEAM] = ALONE
         self.sizes = sizes
-
-
-def _roomy(size: int) -> mmap.mmap | None:
-    """Memory of at least a size, with addresses beyond it for larger sizes; None without so many.
-
-    Those take no memory until they are written, and what was written is not taken anew for a size
-    that needs more: the system's first access to a page costs more than a kernel's many. So NumPy's
-    memory, for which it wants pages of 2 MB, is not taken: in a virtual machine each of these may
-    first have to be found by its host, which took 4.4 ms where so many small ones took 0.8.
-    """
-    try:
-        return mmap.mmap(-1, size + min(3 * size, _ROOM), mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
-    except (OSError, OverflowError):
-        return None
-
-
-def _take(room: mmap.mmap, start: int, stop: int) -> None:
-    """Have the first pages of a part of an arena, at once where the system can do that.
-
-    That takes three quarters of the time of as many first accesses. Python's lock is held meanwhile
-    and threads do not share the work, so what is more than a few milliseconds' comes as it is used.
-    """
-    start -= start % mmap.PAGESIZE
-    with suppress(OSError):  # a Linux before 5.14
-        room.madvise(_POPULATE_WRITE, start, min(stop - start, _AT_ONCE))
 
 
 class Sizes(NamedTuple):
@@ -269,6 +233,7 @@ class NativeExecutable:
                     np.copyto(outputs[out], inputs[k])
         except MemoryError:
             raise no_memory("the outputs and the values in between") from None
+        began = perf_counter() if context.arena.settles else 0.0
         if sizes.threads == 1:
             context.call(*inputs, *outputs)
         else:
@@ -278,6 +243,8 @@ class NativeExecutable:
                 context.call(*inputs, *outputs)
             finally:
                 give_team(team)
+        if began:
+            context.arena.settle(perf_counter() - began)
         failure = None
         if self._may_fail:
             failure = _failure(context, self._layout, sizes.numbers)

@@ -29,7 +29,7 @@ from minicc.passes.structured.group_state import (
     Segment,
     segments,
 )
-from minicc.passes.structured.skips import nonzero_along
+from minicc.passes.structured.skips import ends, nonzero_along
 from minicc.passes.structured.tile_access import TileAccess
 
 _SUMS = 4  # of a vector, where one row is multiplied alone
@@ -320,23 +320,19 @@ class Nest(TileAccess):
     def _ends(self, name: str, s: Segment) -> tuple[Value, Value]:
         """Where the rounds of a reduction begin and end of which some term may not be zero."""
         indices = Indices(self.low.b)
-        start, stop = s.lo, s.hi
-        for step, others, lo, hi in nonzero_along(self.op, name):
-            ends = [self._end(others, indices, last) for last in (False, True)]
-            start = affine.maximum(start, affine.ceildiv(lo - ends[1], step))
-            stop = affine.minimum(stop, affine.ceildiv(hi - ends[0], step))
-        return indices.value(start), indices.value(stop)
-
-    def _end(self, e: Dim, indices: Indices, last: bool) -> Dim:
-        """What grows with all dimensions, at the first point of a tile or at the last."""
-        binding: dict[str, Dim] = {}
-        for n in affine.symbols(e) & self.at.keys():
-            at, count = self.at[n]
+        first: dict[str, Dim] = {}
+        last: dict[str, Dim] = {}
+        for n, (at, count) in self.at.items():
             if isinstance(at, Value):
                 indices.known[f"at.{n}"] = at
                 at = symbol(f"at.{n}")
-            binding[n] = at + (count - 1) if last else at
-        return affine.substitute(e, binding)
+            first[n], last[n] = at, at + (count - 1)
+        start, stop = s.lo, s.hi
+        for step, others, lo, hi in nonzero_along(self.op, name):
+            least, most = ends(others, first, last)
+            start = affine.maximum(start, affine.ceildiv(lo - most, step))
+            stop = affine.minimum(stop, affine.ceildiv(hi - least, step))
+        return indices.value(start), indices.value(stop)
 
     def _rounds(
         self,

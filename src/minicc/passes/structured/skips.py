@@ -45,7 +45,7 @@ def can_skip(op: Generic, name: str) -> bool:
 class Nonzero(NamedTuple):
     """Where terms are not zero: `step` times a round and what `others` give is from `lo` to `hi`.
 
-    What others give does not fall where one of them grows.
+    What others give in a tile is between its `ends`.
     """
 
     step: int
@@ -63,31 +63,68 @@ def nonzero_along(op: Generic, name: str) -> list[Nonzero]:
         if split is None or not inner.isdisjoint(affine.symbols(e)):
             continue
         step, others = split[0].get(name, 0), split[1]
-        if isinstance(step, int) and step > 0 and _rises(others):
+        if isinstance(step, int) and step > 0 and _has_ends(others):
             found.append(Nonzero(step, others, lo, hi))
     return found
 
 
-def _rises(e: Dim) -> bool:
-    """Whether an expression surely does not fall where a dimension grows."""
+def ends(e: Dim, first: Mapping[str, Dim], last: Mapping[str, Dim]) -> tuple[Dim, Dim]:
+    """The least and the most that others give where dimensions are from a tile's first to its last.
+
+    Of a remainder, which starts again within a tile, that is as well known: where it does, the one
+    at the last point is less than there are points before it.
+    """
+
+    def of_atom(atom: affine.Atom) -> tuple[Dim, Dim]:
+        if isinstance(atom, str):
+            kept = affine.symbol(atom)
+            return first.get(atom, kept), last.get(atom, kept)
+        (least, most), (low, high) = (ends(arg, first, last) for arg in atom.args)
+        if atom.kind == "min":
+            return affine.minimum(least, low), affine.minimum(most, high)
+        if atom.kind == "floordiv":
+            return affine.floordiv(least, low), affine.floordiv(most, low)
+        span = most - least
+        if span == 0:
+            return affine.mod(least, low), affine.mod(least, low)
+        return (
+            affine.maximum(affine.mod(most, low) - span, 0),
+            affine.minimum(affine.mod(least, low) + span, low - 1),
+        )
+
+    if isinstance(e, int):
+        return e, e
+    least: Dim = e.const
+    most: Dim = e.const
+    for monomial, factor in e.terms:
+        low: Dim = factor
+        high: Dim = factor
+        for a, b in map(of_atom, monomial):
+            low, high = low * a, high * b
+        least, most = least + low, most + high
+    return least, most
+
+
+def _has_ends(e: Dim) -> bool:
+    """Whether `ends` are those of an expression: nothing that a tile moves is taken away."""
     if isinstance(e, int):
         return True
     for monomial, factor in e.terms:
         parts = [part for part in monomial if not (isinstance(part, str) and affine.is_size(part))]
-        if parts and (factor < 0 or len(parts) > 1 or not _part_rises(parts[0])):
+        if parts and (factor < 0 or len(parts) > 1 or not _part_has_ends(parts[0])):
             return False
     return True
 
 
-def _part_rises(part: affine.Atom) -> bool:
+def _part_has_ends(part: affine.Atom) -> bool:
     if isinstance(part, str):
         return True
     if isinstance(part, affine.Whole):
         return False
     a, b = part.args
     if part.kind == "min":
-        return _rises(a) and _rises(b)
-    return part.kind == "floordiv" and _rises(a) and all(map(affine.is_size, affine.symbols(b)))
+        return _has_ends(a) and _has_ends(b)
+    return _has_ends(a) and all(map(affine.is_size, affine.symbols(b)))
 
 
 def _is_free(op: Generic, name: str) -> bool:
@@ -105,10 +142,12 @@ def _saved(op: Generic, name: str, tiles: Mapping[str, int]) -> float:
         sizes = {n: affine.TYPICAL for n in affine.symbols(others) if n != names[0]}
         size, extent = min(tiles.get(names[0], 1), extents[names[0]]), extents[names[0]]
         starts = np.minimum(np.arange(0, extent, size), extent - size)[:, None]
-        first, last = (
-            affine.evaluate(others, {**sizes, names[0]: at}) for at in (starts, starts + size - 1)
+        at = affine.symbol(names[0])
+        least, most = (
+            affine.evaluate(end, {**sizes, names[0]: starts})
+            for end in ends(others, {names[0]: at}, {names[0]: at + (size - 1)})
         )
-        at = np.arange(extents[name]) * step
+        rounds = np.arange(extents[name]) * step
         low, high = affine.typical(lo), affine.typical(hi)
-        return float(np.mean((at + last < low) | (at + first >= high)))
+        return float(np.mean((rounds + most < low) | (rounds + least >= high)))
     return 0.0
