@@ -6,7 +6,8 @@ A tile of a few rows of registers ends where a row of the image does: of 7 pixel
 computed for 7, of 49 by 6 it is 54 for 49. The tensors keep their shapes. Where their rows lie one
 after the other, the address of a point is a multiple of its number; where they don't (a border
 around the image, a step of two pixels), each row of a tile has an address of its own. The extents
-may be free: what divides is a size then, and the gain is that of images of few rows. Groups without
+may be free: what divides is a size then, and the gain is that of images of few rows; of rows that
+all lie one after the other, as sequences of a batch do, nothing is lost by that. Groups without
 contractions, whose tensors can be viewed so, are for `flatten`.
 """
 
@@ -35,7 +36,7 @@ class Pair:
     """Two dimensions of a group, and the one that they become."""
 
     def __init__(self, outer: Iter, inner: Iter) -> None:
-        columns = inner.extent
+        columns = self.columns = inner.extent
         self.plain = affine.symbol(outer.name), affine.symbol(inner.name)
         self.whole = Iter(f"{outer.name}{inner.name}", outer.extent * columns, PARALLEL)
         self.point = affine.symbol(self.whole.name)
@@ -79,14 +80,33 @@ def _collapsed(group: Group, target: Target, constants: frozenset[Value]) -> Gro
     while found is not None:
         cost, rows = found
         pair = legal(group, rows)
-        if pair is None or _is_batch(group, pair.outer):
+        if pair is None:
+            return group
+        even = is_free(pair.columns) and _is_even(group, pair)
+        if not even and _is_batch(group, pair.outer):
             return group
         candidate = apply(group, pair)
         found = _best(candidate, target, constants)
-        if found is None or found[0] > _GAIN * cost:
+        if not even and (found is None or found[0] > _GAIN * cost):
             return group
         group = candidate
     return group
+
+
+def _is_even(group: Group, pair: Pair) -> bool:
+    """Whether rows lie at equal distances, through all of the outer dimension, in each tensor.
+
+    So it costs nothing to count them as one, and there may be few of the inner ones: sequences of
+    a batch of one.
+    """
+    for op in (o for o in group.body.ops if isinstance(o, Generic)):
+        for v, m in zip((*op.operands, *op.results), op.maps, strict=True):
+            at = pair.axis(m)
+            if at is None and {pair.outer, pair.inner}.isdisjoint(names_of(m)):
+                continue
+            if at is None or v.type.shape[at + 1] != pair.columns or not _stays(m, pair):
+                return False
+    return True
 
 
 def _best(

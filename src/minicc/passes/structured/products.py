@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from math import prod
 from typing import NamedTuple
 
-from minicc.ir import affine_facts
+from minicc.ir import affine, affine_facts
 from minicc.ir.affine import Dim, symbols
 from minicc.ir.affine_facts import is_free
 from minicc.ir.core import Value
@@ -59,8 +59,8 @@ def product_of(
         return None
     rows = tuple(n for n in group.shared if n in contraction.rows and extents[n] > 1)
     reductions = [extents[n] for n in contraction.depth]
-    free = tuple((n, e) for n in rows if not isinstance(e := op.space[n].extent, int))
     lhs = contraction.lhs
+    free = tuple((n, _few(contraction, n)) for n in rows if is_free(op.space[n].extent))
     at, strides = op.input_maps[lhs], dense_strides(op.operands[lhs].type.shape)
     bent = frozenset(n for n in rows if not affine_facts.even(at, strides, n))
     divided = frozenset(n for n in rows if any(_divides(e, n) for m in op.maps for e in m))
@@ -73,6 +73,18 @@ def product_of(
     if layout.both and rows:
         layout = layout._replace(window=_window(contraction, rows[-1]))
     return Product(contraction, vector, rows, prod(reductions), layout, free, apart)
+
+
+def _few(contraction: Contraction, name: str) -> Dim:
+    """The extent of rows, or that of one sequence where they go through a batch, which may be one.
+
+    So few rows are any number, and not some number of sequences as long as there are of them.
+    """
+    op, lhs = contraction.op, contraction.lhs
+    extent, place, shape = op.space[name].extent, op.input_maps[lhs], op.operands[lhs].type.shape
+    if len(shape) < 2 or not is_free(shape[1]):
+        return extent
+    return shape[1] if place[0] == affine.floordiv(affine.symbol(name), shape[1]) else extent
 
 
 def _divides(e: Dim, name: str) -> bool:
