@@ -13,8 +13,12 @@ import pytest
 from onnx import ModelProto, NodeProto, TensorProto, helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
 
+from minicc.compiler import lower
 from minicc.errors import MiniccError
+from minicc.ir.core import walk
+from minicc.ir.structured import Group
 from minicc.options import Options
+from minicc.passes.structured.contraction import contractions_in
 from minicc.session import InferenceSession
 
 Array = np.ndarray[Any, Any]
@@ -201,6 +205,28 @@ for start, end, step in [
     )
 
 
+WEIGHTS = np.random.default_rng(5).standard_normal((2, 24, 24)).astype(np.float32)
+OF_IMAGES: Mapping[str, Case] = {
+    "all elements of an image into Gemm": (
+        [node("Flatten", "x", "f"), node("Gemm", "f w")],
+        {"x": [3, 2, "n", "m"]},
+        {"w": WEIGHTS[0, :, :6]},
+        [(3, 4), (12, 1), (1, 12)],
+    ),
+    "rows of an image into a GRU": (
+        [
+            node("Transpose", "x", "t", perm=[3, 0, 1, 2]),
+            node("Reshape", "t k", "f"),
+            node("GRU", "f w r", "- y", hidden_size=8),
+        ],
+        {"x": [2, 6, "n", "m"]},
+        {"k": i64(0, 0, -1), "w": WEIGHTS[:1], "r": WEIGHTS[1:, :, :8]},
+        [(4, 3), (4, 1), (4, 7)],
+    ),
+}
+CASES |= OF_IMAGES
+
+
 def model_of(case: Case) -> ModelProto:
     nodes, shapes, constants, _ = case
     given = [helper.make_tensor_value_info(k, TensorProto.FLOAT, v) for k, v in shapes.items()]
@@ -226,6 +252,23 @@ def test_many_sizes(name: str) -> None:
         (got,) = session.run(None, feed)
         assert (got.shape, got.dtype) == (want.shape, want.dtype), sizes
         np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-6, err_msg=str(sizes))
+
+
+@pytest.mark.parametrize("name", OF_IMAGES)
+def test_weights_say_how_many_elements_of_an_image_there_are(name: str) -> None:
+    session = InferenceSession(model_of(OF_IMAGES[name]).SerializeToString())
+    groups = [
+        op
+        for op in walk(lower(session.module, session.options, stop="schedule").main.body)
+        if isinstance(op, Group) and contractions_in(op.body.ops)
+    ]
+    assert groups
+    for group in groups:
+        for contraction in contractions_in(group.body.ops):
+            assert all(isinstance(contraction.op.space[n].extent, int) for n in contraction.depth)
+    shape = [n if isinstance(n, int) else 5 for n in OF_IMAGES[name][1]["x"]]
+    with pytest.raises(MiniccError, match="MC0142"):
+        session.run(None, {"x": np.ones(shape, np.float32)})
 
 
 @pytest.mark.parametrize("start", [-5, -2])

@@ -227,6 +227,10 @@ def layer(
         return None if v is None else ctx.taken_as(v, shape)
 
     def weights(v: Value, elements: Dim) -> Value:
+        own = v.type.shape[1 if transposed else 2]
+        if isinstance(own, int):  # weights that are known are packed once
+            ctx.demand(elements, own, f"{v.type} where it wants {elements} elements")
+            elements = own
         sides = (gates * hidden, elements)
         return ctx.taken_as(v, (count, *(reversed(sides) if transposed else sides)))
 

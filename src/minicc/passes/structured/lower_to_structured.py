@@ -371,7 +371,10 @@ def _contract(b: Rebuilder, op: Any, operands: tuple[Value, ...]) -> Value:
     extent: dict[str, Dim] = {}
     for letters, value in zip((left, right), operands, strict=True):
         for letter, n in zip(letters, value.type.shape, strict=True):
-            extent[letter] = n if extent.get(letter, 1) == 1 else extent[letter]
+            known = extent.get(letter, 1)
+            # of what must be equal a number says most: weights of that many are packed once
+            if known == 1 or (is_free((known,)) and isinstance(n, int) and n != 1):
+                extent[letter] = n
 
     def read(letters: str, shape: Sequence[Dim]) -> list[Dim]:
         return [

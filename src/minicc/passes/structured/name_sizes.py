@@ -75,13 +75,12 @@ class _Names:
         if isinstance(gap, int):
             return
         for monomial, coefficient in reversed(gap.terms):
-            name = monomial[0]
-            alone = len(monomial) == 1 and isinstance(name, str) and abs(coefficient) == 1
-            if not alone or name not in dict(self.derived):
+            name = str(monomial[0])
+            if len(monomial) > 1 or name not in dict(self.derived):
                 continue
-            rest = gap - symbol(str(name)) * coefficient
-            if name not in affine.symbols(rest):
-                self._solve(str(name), rest * -coefficient)
+            value = affine_facts.exact_quotient(symbol(name) * coefficient - gap, coefficient)
+            if value is not None and name not in affine.symbols(value):
+                self._solve(name, value)
                 return
 
     def guard(self, left: Dim, right: Dim) -> None:
