@@ -13,7 +13,7 @@ from minicc.ir.interpret import run
 from minicc.ir.schedule import Around, Schedule
 from minicc.ir.space import REDUCTION
 from minicc.ir.structured import Generic, Group
-from minicc.passes.structured.large_products import STREAMED
+from minicc.passes.structured.draft import STREAMED
 
 f32, f64 = np.float32, np.float64
 
@@ -92,6 +92,35 @@ def test_small_matrices_and_many_rows_are_not(x: tuple[int, ...], w: tuple[int, 
     left, right = arrays_of(x, w, f32)
     tiled = lower(minicc.jit(product).lower(left, right).module, minicc.Options(), stop="tile")
     assert not any(size == STREAMED for op in generics(tiled) for _, size in op.around)
+
+
+# with how many rows are read at once, one after the other where some of them lie on a page
+COLUMNS: dict[str, tuple[Callable[..., Any], tuple[tuple[int, ...], ...], Any, int]] = {
+    "sums": (lambda x: x.sum(0), ((1000, 300),), f64, 1),
+    "means of long rows": (lambda x: x.mean(0), ((70, 6001),), f32, STREAMED),
+    "largest of short rows": (lambda x: x.max(0), ((20000, 30),), f32, STREAMED),
+    "products": (lambda x, y: (x * y).sum(0) * 2 + 1, ((1000, 300), (1000, 300)), f64, 1),
+    "several": (lambda x: x.max(0) - x.min(0), ((900, 513),), f64, 1),
+    "of a batch": (lambda x: x.sum(1), ((2, 900, 513),), f64, 1),
+    "integers that wrap": (lambda x: x.sum(0, dtype=np.int32), ((900, 513),), np.int32, 1),
+}
+
+
+@pytest.mark.parametrize(
+    ("function", "shapes", "element", "at_once"), COLUMNS.values(), ids=COLUMNS
+)
+def test_all_rows_of_a_large_matrix_to_one(
+    function: Callable[..., Any], shapes: tuple[tuple[int, ...], ...], element: type, at_once: int
+) -> None:
+    rng = np.random.default_rng(0)
+    arrays: list[Any] = [(rng.standard_normal(s) * 1e5).astype(element) for s in shapes]
+    options = minicc.Options(target="zen4")
+    tiled = lower(minicc.jit(function).lower(*arrays).module, options, stop="tile")
+    assert [size for op in generics(tiled) for _, size in op.around] == [at_once]
+    want = function(*arrays)
+    results = [minicc.jit(function, threads=n)(*arrays) for n in (1, 2)]
+    np.testing.assert_array_equal(results[0], results[1])
+    np.testing.assert_allclose(results[0], want, rtol=1e-4, atol=1e-4 * np.abs(want).max())
 
 
 ROWS: dict[str, tuple[Callable[..., Any], tuple[tuple[int, ...], ...], type]] = {

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any, Literal
 
+import numpy as np
 import pytest
 from click.testing import CliRunner, Result
 from hypothesis import HealthCheck, Phase, given, settings
 
+import minicc
 from minicc.cli import commands
 from minicc.compiler import lower
 from minicc.ir.core import Module
@@ -122,3 +126,52 @@ def test_whatever_is_fused_means_the_same(made: tuple[Module, list[Array]]) -> N
     start = lower(module, options, stop="merge")
     program = lower(start, options, start="merge", given=Given(wishes=All()))
     close(machine_code(program, HERE, inputs, 1), want, "all that can be fused is")
+
+
+def cosine(a: Any, b: Any) -> Any:
+    return (a * b).sum(1) / np.sqrt((a * a).sum(1) * (b * b).sum(1))
+
+
+def correlation(a: Any, b: Any) -> Any:
+    x, y = a - a.mean(1, keepdims=True), b - b.mean(1, keepdims=True)
+    return (x * y).sum(1) / np.sqrt((x * x).sum(1) * (y * y).sum(1))
+
+
+def crossed(a: Any, b: Any) -> Any:
+    """Sums along either axis of one tensor, each at the other's points."""
+    return np.exp(a).sum(0) * np.exp(a).max(1) + (b * b).sum(0)
+
+
+def both_ends(a: Any, b: Any) -> Any:
+    return (a - a.min()) / (a.max() - a.min()) + b
+
+
+def seen_twice(a: Any, b: Any) -> Any:
+    """One of the two is read before, by what the other is made of."""
+    top = a.max(1)
+    return np.exp(b - top[:, None]).sum(1) + top
+
+
+def sampled(a: Any, b: Any) -> Any:
+    rows = (np.abs(b[:, :2]) * 8).astype(np.int64)
+    return a[rows[:, 0]] * 2 + a[rows[:, 1]] * b
+
+
+@pytest.mark.parametrize(
+    ("function", "count"),
+    [(cosine, 1), (correlation, 1), (both_ends, 1), (seen_twice, 2), (sampled, 1), (crossed, 2)],
+    ids=lambda x: getattr(x, "__name__", None),
+)
+@pytest.mark.parametrize("element", [np.float32, np.float64])
+def test_what_one_op_reads_of_several_is_made_together(
+    function: Callable[..., Any], count: int, element: type
+) -> None:
+    rng = np.random.default_rng(0)
+    a: Array = rng.standard_normal((40, 40)).astype(element)
+    b: Array = rng.standard_normal((40, 40)).astype(element)
+    module, _ = fused(minicc.jit(function).lower(a, b).module, Wishes())
+    assert len(groups(module)) == count
+    modes: tuple[Literal["fast", "strict"], ...] = ("fast", "strict")
+    for math in modes:
+        got = minicc.jit(function, math=math)(a, b)
+        np.testing.assert_allclose(got, function(a, b), rtol=1e-4, atol=1e-5)

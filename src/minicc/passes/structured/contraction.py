@@ -70,7 +70,8 @@ class Contraction(NamedTuple):
 def contraction_of(op: Op) -> Contraction | None:
     """The parts of a sum of products of two operands or more; None for other ops.
 
-    What is read where data say serves a result once: its products have no matrices.
+    Where each element serves one result, as what is read where data say and the rows of `sum(a *
+    b)` do, products have no matrices.
     """
     if not isinstance(op, Generic) or op.combine != ("add",) or len(op.operands) < 2:
         return None
@@ -82,6 +83,9 @@ def contraction_of(op: Op) -> Contraction | None:
         return None
     columns = contiguous_name(op.yield_maps[0])
     count = len(op.operands)
+    parallel = {i.name for i in op.space.of_kind(PARALLEL)}
+    if all(parallel <= _names(op, k) for k in range(count)):
+        return None
     wide = [k for k in range(count) if columns is not None and columns in _names(op, k)]
     # a factor that is the same for all terms is none of the product's two matrices
     rhs = max(wide, key=lambda k: (len(depth & _names(op, k)), k), default=None)

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from math import isqrt, prod
 from typing import NamedTuple
 
 from minicc.ir.affine import Expr
+from minicc.ir.core import Value
 from minicc.ir.index_maps import Map, contiguous_name, names_of
 from minicc.ir.schedule import Around, Promotion
 from minicc.ir.space import REDUCTION
-from minicc.ir.structured import Generic
+from minicc.ir.structured import Generic, Group
 from minicc.passes.structured.rows import Steps
 from minicc.target import Target
 
@@ -27,6 +28,11 @@ class Cuts(NamedTuple):
 
 
 NO_CUTS = Cuts()
+
+STREAMED = 8  # rows of a large matrix that are read at once: what processors fetch ahead
+# bytes of rows that are read one after the other: as streams within few pages they come late
+_SHORT, _LONG = 1 << 10, 3 << 12
+_PART = 1 << 14  # bits of a part of a row that is worth an instance of its own
 
 
 class Draft:
@@ -110,3 +116,37 @@ def own_vectors(op: Generic, beside: Generic, lanes: int) -> str | None:
 def mentions(m: Map, name: str) -> bool:
     """Whether a map depends on a dimension."""
     return any(isinstance(e, Expr) and name in e.symbols() for e in m)
+
+
+def is_long(op: Generic, vector: str, reduction: str, value: Value, target: Target) -> bool:
+    """Whether a matrix, whose rows are summed, is one that the second cache does not hold."""
+    extents = op.space.extents
+    size = extents[vector] * extents[reduction] * value.type.dtype.bits // 8
+    return extents[reduction] >= 4 * STREAMED and size > target.l2 // 2
+
+
+def streamed(
+    group: Group, op: Generic, vector: str, rows: Sequence[str], lanes: int, target: Target
+) -> Draft:
+    """A few rows times a large matrix, of which a few rows are read at once, from end to end.
+
+    Vectors of results alone would touch a page of memory for each row of the matrix, and read
+    little of it. So the totals of a long part of a row wait in half of the first cache.
+    """
+    extents = op.space.extents
+    height = prod(extents[n] for n in rows)
+    bits = extents[vector] * sum(v.type.dtype.bits for v in op.results)
+    parts = max(1, round(bits * height / (4 * target.near)), min(2, bits // _PART))
+    tiles = {vector: min(extents[vector], -(-extents[vector] // (parts * lanes)) * lanes)}
+    at_once = 4 if height * len(op.results) <= 2 else 2
+    steps = {vector: min(tiles[vector], at_once * lanes)}
+    for n in rows:
+        tiles[n] = extents[n]
+        steps[n] = min(extents[n], 8 // at_once)
+    batch = [n for n in group.shared if n != vector and n not in rows]
+    draft = Draft((*batch, vector, *rows), tiles, {}, steps)
+    (reduction,) = op.space.of_kind(REDUCTION)
+    row = extents[vector] * max(v.type.dtype.bytes for v in op.operands)
+    at_once = 1 if height == 1 and _SHORT <= row <= _LONG else STREAMED
+    draft.around = (Around(group.body.ops.index(op), reduction.name, at_once),)
+    return draft

@@ -11,7 +11,7 @@ Every generic ends up in a group, alone if need be.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from minicc.ir import affine
 from minicc.ir.core import Function, Module, Op, Region, Value
@@ -28,7 +28,7 @@ from minicc.passes.structured.fusion_plan import (
     Verdict,
     Wishes,
 )
-from minicc.passes.structured.judge_fusion import judge
+from minicc.passes.structured.judge_fusion import judge, judge_beside
 from minicc.passes.structured.merge import merge_siblings, without_unread
 from minicc.target import Target
 
@@ -47,7 +47,8 @@ def fuse(module: Module, target: Target, wishes: Wishes) -> Module:
 def plan_fusion(function: Function, target: Target, wishes: Wishes) -> FusionPlan:
     """Walk in order.
 
-    Let each generic join the latest draft that it reads from, if legal and profitable.
+    Let each generic join the latest draft that it reads from, if legal and profitable, and then the
+    others that it reads from join that one.
     """
     drafts: list[Draft] = []
     decisions: list[Decision] = []
@@ -61,14 +62,18 @@ def plan_fusion(function: Function, target: Target, wishes: Wishes) -> FusionPla
             for draft in sorted(sources, key=lambda d: -d.position):
                 makers = _makers(draft, op)
                 if joined is not None:
-                    aligned = None
-                    verdict = Verdict(False, "it has joined a later group it reads from", firm=True)
+                    aligned, verdict = _judged_beside(joined, draft, op, target)
                 else:
                     aligned, verdict = _judged(draft, op, at, target)
                 verdict = wishes.heard(verdict, makers, op)
                 if verdict.fused and aligned is not None:
-                    draft.append(op, _distinct(op, aligned, draft), position)
-                    joined = draft
+                    if joined is None:
+                        draft.append(op, _distinct(op.space.names, aligned, draft), position)
+                        joined = draft
+                    else:
+                        joined.absorb(draft, _distinct(draft.names(), aligned, joined))
+                        drafts.remove(draft)
+                        owner.update(dict.fromkeys(draft.defines, joined))
                 decisions.append(Decision(tuple(m.loc for m in makers), op.loc, verdict))
             if joined is None:
                 joined = Draft(op, position)
@@ -101,6 +106,24 @@ def _judged(
         reason = "it reads where data say, or at two points of a dimension at once"
         return None, Verdict(False, reason, firm=True)
     return aligned, judge(draft, op, aligned, target)
+
+
+def _judged_beside(
+    joined: Draft, draft: Draft, op: Generic, target: Target
+) -> tuple[dict[str, str] | None, Verdict]:
+    """Which dimensions of a draft are which shared ones of what `op` has joined, and whether it is.
+
+    Both make what `op` reads, each at the same points, and nothing else had read any of it.
+    """
+    if joined.read_outside or draft.read_outside:
+        reason = "it has joined a later group it reads from, and others read one of the two"
+        return None, Verdict(False, reason, firm=True)
+    aligned, mine = align(draft, op), joined.members[-1].names
+    if aligned is None:
+        reason = "it reads where data say, or at two points of a dimension at once"
+        return None, Verdict(False, reason, firm=True)
+    same = {theirs: mine[n] for n, theirs in aligned.items() if mine[n] in joined.shared}
+    return same, judge_beside(joined, draft, op, aligned, same, target)
 
 
 def align(draft: Draft, op: Generic) -> dict[str, str] | None:
@@ -153,14 +176,11 @@ def _same_point(
     return kept if fits and all(op.space[n].kind == PARALLEL for n in shared) else None
 
 
-def _distinct(op: Generic, aligned: Mapping[str, str], draft: Draft) -> dict[str, str]:
-    """Names for all dimensions of `op`.
-
-    The aligned ones as in the draft, the others unlike any there.
-    """
-    taken = {n for m in draft.members for n in m.names.values()}
+def _distinct(names: Iterable[str], aligned: Mapping[str, str], draft: Draft) -> dict[str, str]:
+    """Names of dimensions that join a draft: the aligned ones as there, others unlike any there."""
+    taken = {*draft.names()}
     out = dict(aligned)
-    for name in op.space.names:
+    for name in names:
         if name not in out:
             fresh, k = name, 1
             while fresh in taken:
@@ -220,7 +240,7 @@ def _emit_group(plan: Planned, forward: dict[Value, Value], exported: set[Value]
         inner.update(zip(m.op.results, fresh.results, strict=True))
         ops.append(fresh)
     results = [v for v in made if v in exported]
-    ops, known = merge_siblings(ops)
+    ops, known = merge_siblings(ops, plan.shared)
     yields = [known.get(inner[v], inner[v]) for v in results]
     body = without_unread(Region(args, ops, yields))
     loc = merge_locations(*[m.op.loc for m in plan.members])

@@ -71,6 +71,17 @@ class Draft:
         if not self.read_outside:
             self.position = position
 
+    def names(self) -> list[str]:
+        """What all dimensions of the members are called."""
+        return list(dict.fromkeys(n for m in self.members for n in m.names.values()))
+
+    def absorb(self, other: Draft, names: Mapping[str, str]) -> None:
+        """Take the members of another draft, whose dimensions are called `names` here, as first."""
+        members = [Member(m.op, {n: names[t] for n, t in m.names.items()}) for m in other.members]
+        self.members = members + self.members
+        self.length += other.length
+        self.defines |= {v: m for m in members for v in m.op.results}
+
     def planned(self) -> Planned:
         """The group as it is decided."""
         return Planned(self.position, tuple(self.members), tuple(self.shared))

@@ -36,6 +36,32 @@ def judge(draft: Draft, op: Generic, aligned: Mapping[str, str], target: Target)
     return verdict
 
 
+def judge_beside(
+    joined: Draft,
+    draft: Draft,
+    op: Generic,
+    aligned: Mapping[str, str],
+    same: Mapping[str, str],
+    target: Target,
+) -> Verdict:
+    """Whether a draft joins another one that an op, which reads both, has joined.
+
+    `aligned` says which dimension of the op is which shared one of the draft, and `same` which of
+    these is which of the other draft. All that either shares they have to share.
+    """
+    if any(m.contraction for m in (*joined.members, *draft.members)):
+        return _firm("it has joined a later group it reads from, and one of the two has products")
+    theirs = {n for n, e in draft.shared.items() if e != 1}
+    shared = {n for n, e in joined.shared.items() if e != 1}
+    if {same.get(n) for n in theirs} != shared:
+        return _firm("it has joined a later group it reads from, which shares other dimensions")
+    verdict = judge(draft, op, aligned, target)
+    length = joined.length + draft.length
+    if verdict.fused and length > _LONGEST:
+        return _no(f"together they have {length} instructions, and {_LONGEST} are the most")
+    return verdict
+
+
 def _judged(draft: Draft, op: Generic, aligned: Mapping[str, str], target: Target) -> Verdict:
     """The same whatever the length of the code."""
     kept = set(aligned.values())

@@ -13,16 +13,14 @@ from minicc.ir.affine_facts import bends
 from minicc.ir.core import Value
 from minicc.ir.index_maps import contiguous_name
 from minicc.ir.schedule import Around, Promotion
-from minicc.ir.space import REDUCTION
 from minicc.ir.structured import Generic, Group
 from minicc.passes.structured.contraction import contractions_in
-from minicc.passes.structured.draft import Draft, cut_sums
+from minicc.passes.structured.draft import Draft, cut_sums, is_long, streamed
 from minicc.passes.structured.legal import MOST_TOTALS
 from minicc.passes.structured.products import PACK_READS, Product, cheapest_tile
 from minicc.passes.structured.tile_cost import BLOCK, LONGEST_CHAIN, cost_of, register_tiles
 from minicc.target import Target
 
-STREAMED = 8  # rows of a large matrix that are read at once: what processors fetch ahead
 _FEW_ROWS = 16  # that are multiplied by such a matrix
 _DEEP = 256  # terms of a block of sums, whose panel stays in the first cache
 _COLUMNS = 288  # of the totals of a row that wait for the next block
@@ -36,7 +34,6 @@ _INSTANCES = 16  # of such a product, that threads share
 _MOST_COPIED = 1 << 19  # elements of such a copy
 _LINE = 64  # bytes
 _LINES = 4  # of a row of it that are copied together: each row is on another page
-_PART = 1 << 14  # bits of a part of a row that is worth an instance of its own
 
 
 def draft_of_large(
@@ -51,7 +48,8 @@ def draft_of_large(
     if any(bends(m, n) for op in ops for m in op.maps for n in product.rows):
         return None
     if _is_streamed(group, product, target, constants):
-        return _streamed(group, product, target)
+        op, lanes = product.contraction.op, product.layout.lanes
+        return streamed(group, op, product.vector, product.rows, lanes, target)
     _, tiles = cheapest_tile(product, target)
     if _has_blocks(group, product):
         if _comes_late(product, tiles, target):
@@ -78,36 +76,8 @@ def _is_streamed(
     as_it_lies = contiguous_name(op.input_maps[k]) == product.vector
     if not op.space.static or not as_it_lies or outer in constants or len(product.rows) > 1:
         return False
-    extents = op.space.extents
-    size = extents[product.vector] * product.depth * v.type.dtype.bits // 8
-    few = prod(extents[n] for n in product.rows) <= _FEW_ROWS
-    return few and product.depth >= 4 * STREAMED and size > target.l2 // 2
-
-
-def _streamed(group: Group, product: Product, target: Target) -> Draft:
-    """A few rows times a large matrix, of which a few rows are read at once, from end to end.
-
-    Vectors of results alone would touch a page of memory for each row of the matrix, and read
-    little of it. So the totals of a long part of a row wait in half of the first cache.
-    """
-    contraction, vector, rows, _, layout, _, _ = product
-    op, lanes = contraction.op, layout.lanes
-    extents = op.space.extents
-    height = prod(extents[n] for n in rows)
-    bits = op.results[0].type.dtype.bits
-    width = extents[vector]
-    parts = max(1, round(width * bits * height / (4 * target.near)), min(2, width * bits // _PART))
-    tiles = {vector: min(width, -(-width // (parts * lanes)) * lanes)}
-    at_once = 4 if height <= 2 else 2
-    steps = {vector: min(tiles[vector], at_once * lanes)}
-    for n in rows:
-        tiles[n] = extents[n]
-        steps[n] = min(extents[n], 8 // at_once)
-    batch = [n for n in group.shared if n != vector and n not in rows]
-    draft = Draft((*batch, vector, *rows), tiles, {}, steps)
-    (reduction,) = op.space.of_kind(REDUCTION)
-    draft.around = (Around(group.body.ops.index(op), reduction.name, STREAMED),)
-    return draft
+    few = prod(op.space.extents[n] for n in product.rows) <= _FEW_ROWS
+    return few and is_long(op, product.vector, product.contraction.depth[0], v, target)
 
 
 def _has_blocks(group: Group, product: Product) -> bool:

@@ -16,7 +16,7 @@ of their own (`merge_gather`).
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from math import prod
 
 from minicc.ir import affine, arith
@@ -334,11 +334,13 @@ def append(producer: Generic, consumer: Generic, value: Value) -> Generic:
     return Generic.make(reads.inputs, attrs, (region,), loc)
 
 
-def merge_siblings(ops: Sequence[Op]) -> tuple[list[Op], dict[Value, Value]]:
+def merge_siblings(
+    ops: Sequence[Op], shared: Collection[str]
+) -> tuple[list[Op], dict[Value, Value]]:
     """Within a group, let an op that reads its predecessor point by point share its loops.
 
-    exp over (r, c) and its sum over c become one op with two results. Returns the ops and what
-    values became.
+    exp over (r, c) and its sum over c become one op with two results, and so do two sums of what
+    both read. `shared` are the group's dimensions. Returns the ops and what values became.
     """
     out: list[Op] = []
     forward: dict[Value, Value] = {}
@@ -348,9 +350,9 @@ def merge_siblings(ops: Sequence[Op]) -> tuple[list[Op], dict[Value, Value]]:
         if (
             isinstance(previous, Generic)
             and isinstance(current, Generic)
-            and _siblings(previous, current)
+            and _siblings(previous, current, shared)
         ):
-            both = _join_bodies(previous, current)
+            both = _join_bodies(previous, current, shared)
             count = len(previous.results)
             replaced = dict(zip(previous.results, both.results[:count], strict=True))
             forward = {old: replaced.get(new, new) for old, new in forward.items()} | replaced
@@ -395,7 +397,7 @@ def _with_results(op: Generic, kept: Sequence[int]) -> Generic:
     return Generic.make(op.operands, attrs, (body,), op.loc)
 
 
-def _siblings(first: Generic, second: Generic) -> bool:
+def _siblings(first: Generic, second: Generic, shared: Collection[str]) -> bool:
     """Whether `second` reads only parallel results of `first`.
 
     Each at its own point of an equal space; and what both combine runs over the same dimensions.
@@ -404,7 +406,7 @@ def _siblings(first: Generic, second: Generic) -> bool:
         return False
     if len(first.space.iters) != len(second.space.iters):
         return False
-    names = _correspondence(first, second)
+    names = _correspondence(first, second, shared)
     if (
         names is None
         or set(names) != set(second.space.names)
@@ -420,13 +422,16 @@ def _siblings(first: Generic, second: Generic) -> bool:
     return all(second.space[a].extent == first.space[b].extent for a, b in names.items())
 
 
-def _correspondence(first: Generic, second: Generic) -> dict[str, str] | None:
-    """Dimensions of `second` to those of `first`, from its reads.
+def _correspondence(
+    first: Generic, second: Generic, shared: Collection[str]
+) -> dict[str, str] | None:
+    """Dimensions of `second` to those of `first`, from its reads, or else from what both read.
 
-    None where they don't fit together.
+    The `shared` ones are the same in both. None where they don't fit together.
     """
     names: dict[str, str] = {}
-    for v, m in zip(second.operands, second.input_maps, strict=True):
+    pairs = list(zip(second.operands, second.input_maps, strict=True))
+    for v, m in pairs:
         if v not in first.results:
             continue
         k = first.results.index(v)
@@ -436,11 +441,18 @@ def _correspondence(first: Generic, second: Generic) -> dict[str, str] | None:
         for a, b in zip(mine, theirs, strict=True):
             if names.setdefault(a, b) != b:
                 return None
+    if not names:
+        names = {n: n for n in shared if n in first.space and n in second.space}
+        for v, m in pairs:
+            if first.operands.count(v) == 1:
+                theirs = plain_names(first.input_maps[first.operands.index(v)])
+                for a, b in zip(plain_names(m) or (), theirs or (), strict=False):
+                    names.setdefault(a, b)
     return names or None
 
 
-def _join_bodies(first: Generic, second: Generic) -> Generic:
-    names = _correspondence(first, second)
+def _join_bodies(first: Generic, second: Generic, shared: Collection[str]) -> Generic:
+    names = _correspondence(first, second, shared)
     assert names is not None
     binding = {a: affine.symbol(b) for a, b in names.items()}
     moved = [tuple(affine.substitute(e, binding) for e in m) for m in second.maps]

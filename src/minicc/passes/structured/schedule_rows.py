@@ -17,9 +17,11 @@ from minicc.passes.structured.draft import (
     PLAIN_CHAIN,
     Draft,
     cut_sums,
+    is_long,
     lanes_of,
     mentions,
     own_vectors,
+    streamed,
 )
 from minicc.passes.structured.tile_cost import BLOCK, LONGEST_CHAIN
 from minicc.target import Target
@@ -42,6 +44,16 @@ def rows_of(group: Group, target: Target) -> Draft:
     main = max(ops, key=lambda o: prod(o.space.typical.values()))
     lanes = lanes_of(main, target)
     vector = _vector_dimension(main)
+    if vector is not None and _is_streamed(ops, main, vector, group, target):
+        return streamed(group, main, vector, (), lanes, target)
+    return _in_vectors(ops, main, vector, group, target)
+
+
+def _in_vectors(
+    ops: list[Generic], main: Generic, vector: str | None, group: Group, target: Target
+) -> Draft:
+    """Vectors of the main op, a few rows at once, and what others have beside them."""
+    lanes = lanes_of(main, target)
     extents = main.space.typical
     tiles: dict[str, int] = {}
     steps: dict[str, int] = {}
@@ -93,6 +105,22 @@ def rows_of(group: Group, target: Target) -> Draft:
         if "add" in op.combine and not op.running
     }
     return Draft(grid, tiles, cuts, steps)
+
+
+def _is_streamed(
+    ops: list[Generic], main: Generic, vector: str, group: Group, target: Target
+) -> bool:
+    """Whether the rows of a large matrix are combined, all of them to one, and nothing else is."""
+    reductions = [i.name for op in ops for i in op.space.of_kind(REDUCTION)]
+    plain = None not in main.combine and not (main.indices or main.into or main.running)
+    if len(reductions) != 1 or not plain or vector not in group.shared or not main.space.static:
+        return False
+    return any(
+        contiguous_name(m) == vector
+        and mentions(m, reductions[0])
+        and is_long(main, vector, reductions[0], v, target)
+        for v, m in zip(main.operands, main.input_maps, strict=True)
+    )
 
 
 def _turned(ops: list[Generic], main: Generic, group: Group, lanes: int) -> dict[str, int]:

@@ -25,8 +25,8 @@ from minicc.ir.parser import parse_schedules
 from minicc.ir.schedule import Packing, Schedule
 from minicc.ir.structured import Constant, Generic, Group, Scan
 from minicc.passes.structured.contraction import Contraction, contraction_of
+from minicc.passes.structured.draft import STREAMED
 from minicc.passes.structured.fusion_plan import Wishes
-from minicc.passes.structured.large_products import STREAMED
 from minicc.passes.structured.legal import require_legal
 from minicc.passes.structured.products import PACK_READS
 from minicc.passes.structured.schedule import choose_schedule, constants_of
