@@ -175,3 +175,10 @@ def test_what_one_op_reads_of_several_is_made_together(
     for math in modes:
         got = minicc.jit(function, math=math)(a, b)
         np.testing.assert_allclose(got, function(a, b), rtol=1e-4, atol=1e-5)
+
+
+def test_a_number_and_a_row_of_one_element() -> None:
+    x, u = np.array([-1.0]), np.array([5], np.int8)
+    near = minicc.jit(lambda x, u: np.isclose(x.mean(), u))
+    assert not near(x, u)
+    assert near(x, np.array([-1], np.int8))

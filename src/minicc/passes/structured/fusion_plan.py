@@ -76,7 +76,12 @@ class Draft:
         return list(dict.fromkeys(n for m in self.members for n in m.names.values()))
 
     def absorb(self, other: Draft, names: Mapping[str, str]) -> None:
-        """Take the members of another draft, whose dimensions are called `names` here, as first."""
+        """Take the members of another draft, whose dimensions are called `names` here, as first.
+
+        What it does not share is no longer shared.
+        """
+        kept = {names[n] for n in other.shared}
+        self.shared = {n: extent for n, extent in self.shared.items() if n in kept}
         members = [Member(m.op, {n: names[t] for n, t in m.names.items()}) for m in other.members]
         self.members = members + self.members
         self.length += other.length
