@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from math import prod
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from minicc.backends.base import Store
@@ -35,6 +36,7 @@ from minicc.runtime.image import Library, load
 from minicc.target import Target
 
 Call = Callable[[], Any]
+NO_SIZES: Mapping[str, int] = MappingProxyType({})
 
 
 class LaunchTime(NamedTuple):
@@ -53,11 +55,17 @@ class Launches:
     """The launches of a program, called one by one with their whole grids on the same memory."""
 
     def __init__(
-        self, module: Module, options: Options, inputs: Sequence[Array], store: Store
+        self,
+        module: Module,
+        options: Options,
+        inputs: Sequence[Array],
+        store: Store,
+        sizes: Mapping[str, int] = NO_SIZES,
     ) -> None:
         count = len(inputs)
         shapes = [a.type.shape for a in module.main.args[:count]]
-        given = binding_of(shapes, [x.shape for x in inputs])
+        named = {affine.spell_size(name): n for name, n in sizes.items()}
+        given = {**named, **binding_of(shapes, [x.shape for x in inputs])}
         numbers = with_derived(given, module.main.attrs.get("derived", ())) | _first(module)
         self._kept: list[Array] = list(inputs)
         self._library, self._steps = _steps(module, options.machine, store, self._kept, numbers)
@@ -94,10 +102,14 @@ def profile(
     inputs: Sequence[Array],
     rounds: int = 20,
     start: str | None = None,
+    sizes: Mapping[str, int] = NO_SIZES,
 ) -> list[LaunchTime]:
-    """The launches of a module after a stage, in order, each with its best time of some rounds."""
+    """The launches of a module after a stage, in order, each with its best time of some rounds.
+
+    It is compiled for what `binding` says; `sizes` are others that its inputs do not tell.
+    """
     lowered = lower(module, options, binding, start=start)
-    launches = Launches(lowered, options, inputs, store_of(options, options.machine))
+    launches = Launches(lowered, options, inputs, store_of(options, options.machine), sizes)
     best = map(min, zip(*(launches.times() for _ in range(rounds)), strict=True))
     found = [
         LaunchTime(op.kernel, op.loc, work, seconds)

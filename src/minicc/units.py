@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -33,7 +34,8 @@ class Unit(NamedTuple):
     `number` counts the units of a model, from 1; `within` is the op whose region it is a part of;
     `binding` are sizes still to be bound; `takes` and `gives` are values with their types, for
     people. `part` is what of the plan it is, where it is of one. `start` is the last stage that
-    the module has been through, where it is a text of any level.
+    the module has been through, where it is a text of any level. `sizes` are those of a run in
+    which it was met, by name.
     """
 
     number: int
@@ -45,6 +47,7 @@ class Unit(NamedTuple):
     within: str = ""
     part: Part | None = None
     start: str | None = None
+    sizes: Mapping[str, int] = MappingProxyType({})
 
     def head(self) -> list[str]:
         """Which unit it is, what it takes and gives, and why it runs where it does."""
@@ -187,7 +190,7 @@ class _Run:
         made = run_by_definition(bound.main, given, sizes)
         unit = self.new.pop(id(part), None)
         if unit is not None:
-            self.met(unit._replace(module=bound, binding={}), given, made)
+            self.met(unit._replace(module=bound, binding={}, sizes=sizes), given, made)
         return made
 
     def control(self, part: Part, given: list[Any], sizes: dict[str, int]) -> Sequence[Any]:

@@ -47,8 +47,9 @@ def several(tmp_path: Path) -> str:
     )
 
 
-def test_launches_of_a_model_in_several_parts(several: str) -> None:
-    args = ("bench", several, "--shape", "x=3x8", "--seconds", "0.01", "--profile", "9")
+@pytest.mark.parametrize("sizes", [("--shape", "x=3x8"), ("--input", "x=f32[3,8]=1")])
+def test_launches_of_a_model_in_several_parts(several: str, sizes: tuple[str, str]) -> None:
+    args = ("bench", several, *sizes, "--seconds", "0.01", "--profile", "9")
     told = json.loads(invoke(*args, "--json").stdout)
     assert sorted(row["part"] for row in told["launches"]) == [1, 3]
     assert sum(row["share"] for row in told["launches"]) == pytest.approx(1)

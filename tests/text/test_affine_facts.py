@@ -9,13 +9,16 @@ import pytest
 
 from minicc.ir.affine import (
     Dim,
+    ceildiv,
     evaluate,
     floordiv,
     maximum,
     minimum,
     mod,
+    size,
     substitute,
     symbol,
+    typical,
     whole,
 )
 from minicc.ir.affine_facts import (
@@ -159,3 +162,16 @@ def test_an_extent_in_no_round_is_not_negative() -> None:
 )
 def test_guards_are_told_as_people_write_them(left: Dim, right: Dim, said: str) -> None:
     assert spell_guard(left, right) == said
+
+
+def test_a_difference_of_sizes_is_typically_not_nothing() -> None:
+    a, b = size("a"), size("b")
+    assert [typical(n) for n in (a, a - 2, a - b, a - b + 1, a + b - 200)] == [
+        128,
+        126,
+        128,
+        128,
+        56,
+    ]
+    assert typical(floordiv(a, 200)) == 1
+    assert typical(ceildiv(a, 2)) == 64

@@ -215,7 +215,10 @@ def _launches(
 
     def met(unit: Unit, inputs: list[Array], outputs: list[Array]) -> None:
         if not unit.host:
-            times = profile(unit.module, options, unit.binding, inputs, start=unit.start)
+            module = unit.module if bound else units.known[unit.number - 1].module
+            times = profile(
+                module, options, unit.binding, inputs, start=unit.start, sizes=unit.sizes
+            )
             found.extend((unit.number, launch) for launch in times)
 
     if units.several:
