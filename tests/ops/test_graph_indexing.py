@@ -169,6 +169,21 @@ def test_the_order_of_long_rows(dtype: str, span: int) -> None:
     assert stable_order(x[:0]).shape == (0, 3000)
 
 
+@pytest.mark.parametrize("dtype", ["f4", "f8", "i8", "u8"])
+def test_order_of_elements_that_differ_in_their_last_bits(dtype: str) -> None:
+    rng = np.random.default_rng(0)
+    x = rng.permuted(np.arange(400).reshape(4, 100), axis=1).astype(dtype)
+    if dtype[0] == "f":
+        x = 1 + x * np.finfo(dtype).eps
+    x[1] += 1 if dtype[0] == "f" else 1 << 40
+    x[2, ::7], x[3, 5] = x[2, 0], (np.inf if dtype[0] == "f" else np.iinfo(dtype).max)
+    want = np.argsort(x, axis=-1, kind="stable")
+    assert np.array_equal(stable_order(x), want)
+    assert np.array_equal(stable_order(x.reshape(2, 2, 100)), want.reshape(2, 2, 100))
+    mirrored = np.argsort(x[:, ::-1], axis=1, kind="stable")[:, ::-1]
+    assert np.array_equal(stable_order(x, descending=True), 99 - mirrored)
+
+
 def test_an_index_out_of_range_names_the_node() -> None:
     x = np.zeros((3, 2), np.float32)
     for index in (3, -4):

@@ -6,24 +6,23 @@ import numpy as np
 
 from minicc.ir.arrays import Array
 
-_SHORT = 256  # elements a byte of which NumPy's own stable sort is as quick
+_SHORT = 256  # elements, of which NumPy's own stable sort is as quick
 
 
 def stable_order(rows: Array, descending: bool = False) -> Array:
     """The places along the last axis, first those of the least elements, or of the greatest.
 
     Of equal ones that with the lower place is first. NaN counts as the greatest, and f16 and bf16
-    must be widened before. Long rows are sorted by 16 bits at a time, the lowest first, for which
-    NumPy's stable sort is a radix sort.
+    must be widened before. Numbers that hold an element and, below it, its place are sorted, which
+    NumPy does in vectors, where it has no stable sort of that kind.
     """
-    length = rows.shape[-1]
-    if length >= _SHORT * rows.dtype.itemsize and rows.dtype.kind in "fiu":
-        return _by_digits(~_keys(rows) if descending else _keys(rows))
+    if rows.size >= _SHORT and rows.dtype.kind in "fiu":
+        return _by_keys(~_keys(rows) if descending else _keys(rows))
     if not descending:
         return np.argsort(rows, axis=-1, kind="stable")
     # the last of a stable ascending order of the mirror image is the first of the greatest
     mirrored = np.argsort(np.flip(rows, -1), axis=-1, kind="stable")
-    order: Array = length - 1 - np.flip(mirrored, -1)
+    order: Array = rows.shape[-1] - 1 - np.flip(mirrored, -1)
     return order
 
 
@@ -43,18 +42,29 @@ def _keys(x: Array) -> Array:
     return keys
 
 
-def _by_digits(keys: Array) -> Array:
-    """The stable ascending order of numbers without sign, along the last axis."""
+def _by_keys(keys: Array) -> Array:
+    """The stable ascending order of numbers without sign, along the last axis.
+
+    Where they have no room for a place, the lowest bits give way to it. Where elements differ in
+    these alone and are not in order then, the row is sorted anew.
+    """
     if keys.dtype.itemsize <= 2:
         return np.argsort(keys, axis=-1, kind="stable")
-    digits = keys.view("<u2").reshape(*keys.shape, keys.dtype.itemsize // 2)
-    order: Array | None = None
-    for k in range(digits.shape[-1]):
-        digit = digits[..., k]
-        if order is None:
-            order = np.argsort(digit, axis=-1, kind="stable")
-        elif (digit != digit[..., :1]).any():
-            step = np.argsort(np.take_along_axis(digit, order, -1), axis=-1, kind="stable")
-            order = np.take_along_axis(order, step, -1)
-    assert order is not None
+    length = keys.shape[-1]
+    bits = max(1, (length - 1).bit_length())
+    least = keys.min()
+    exact = int(keys.max() - least) >> (64 - bits) == 0
+    mask = np.uint64((1 << bits) - 1)
+    wide = (keys - least).astype(np.uint64) << np.uint64(bits) if exact else keys & ~mask
+    wide |= np.arange(length, dtype=np.uint64)
+    wide.sort(axis=-1)
+    wide &= mask
+    order: Array = wide.astype(np.int64)
+    if not exact:
+        rows = keys.reshape(-1, length)
+        first = np.arange(0, rows.size, length).reshape(-1, 1)
+        placed = rows.reshape(-1)[order.reshape(rows.shape) + first]
+        wrong = (placed[:, 1:] < placed[:, :-1]).any(axis=1)
+        if wrong.any():
+            order.reshape(rows.shape)[wrong] = np.argsort(rows[wrong], axis=1, kind="stable")
     return order
