@@ -156,7 +156,7 @@ def test_few_of_long_rows(
 @pytest.mark.parametrize("dtype", ["f4", "f8", "i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8"])
 @pytest.mark.parametrize("span", [3, 100, 30000, 1 << 62])
 def test_the_order_of_long_rows(dtype: str, span: int) -> None:
-    """Digit by digit it is that of a stable sort, of NaN and zeros with signs, too."""
+    """It is that of a stable sort, of NaN and zeros with signs, too."""
     rng = np.random.default_rng(span % 97)
     low, high = (-span, span) if dtype[0] == "f" else (np.iinfo(dtype).min, np.iinfo(dtype).max)
     x = rng.integers(max(low, -span), min(high, span), (2, 3000)).astype(dtype)
