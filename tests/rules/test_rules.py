@@ -242,3 +242,14 @@ def test_taps_that_read_padding_alone_are_left_out(
     x = rng.integers(-3, 4, axes(image, 3)).astype(np.float32)
     (want,), (got,) = run(before, [x]), run(after, [x])
     assert np.array_equal(got, want)
+
+
+def test_taps_are_left_out_of_a_convolution_whatever_its_padding() -> None:
+    def body(b: Builder, x: Value) -> Sequence[Value]:
+        low, zero = (0, 0, 1 << 32, 0), Literal(np.float32(0))
+        padded = b.emit(graph.Pad, x, low=low, high=low, value=zero)
+        w = constant(b, np.ones((1, 1, 3, 3), np.float32))
+        return [b.emit(graph.Conv, padded, w, strides=(1, 1), dilations=(1, 1))]
+
+    module_of_pixels = module(body, TensorType(F32, (1, 1, 4, 4)))
+    assert same_module(simplify(module_of_pixels), module_of_pixels)

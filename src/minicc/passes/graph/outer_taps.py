@@ -43,8 +43,10 @@ def match_outer_taps(op: graph.Conv, pad: Op | None, weights: Literal | None) ->
     ):
         axis = first + k
         low, image, out = pad.low[axis], pad.x.type.shape[axis], op.result.type.shape[axis]
-        reads = np.arange(taps)[:, None] * dilation + np.arange(out) * stride - low
-        (used,) = ((reads >= 0) & (reads < image)).any(1).nonzero()
+        # of each tap the first and the last place of the result where it may read the image
+        at = np.arange(taps) * dilation - low
+        earliest, latest = np.maximum(0, -(at // stride)), (image - 1 - at) // stride
+        (used,) = (earliest <= np.minimum(latest, out - 1)).nonzero()
         if not used.size:
             return None
         start, stop = int(used[0]), int(used[-1]) + 1

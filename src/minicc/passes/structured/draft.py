@@ -147,6 +147,6 @@ def streamed(
     draft = Draft((*batch, vector, *rows), tiles, {}, steps)
     (reduction,) = op.space.of_kind(REDUCTION)
     row = extents[vector] * max(v.type.dtype.bytes for v in op.operands)
-    at_once = 1 if height == 1 and _SHORT <= row <= _LONG else STREAMED
-    draft.around = (Around(group.body.ops.index(op), reduction.name, at_once),)
+    count = 1 if height == 1 and _SHORT <= row <= _LONG else STREAMED
+    draft.around = (Around(group.body.ops.index(op), reduction.name, count),)
     return draft
