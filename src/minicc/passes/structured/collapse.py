@@ -22,7 +22,7 @@ from minicc.ir.core import Function, Module, Op, Region, Value, walk_control
 from minicc.ir.index_maps import Map, names_of
 from minicc.ir.rewrite import Rebuilder, everywhere, rebuild
 from minicc.ir.space import PARALLEL, Iter, Space
-from minicc.ir.structured import Generic, Group
+from minicc.ir.structured import Generic, Group, Pad
 from minicc.passes.structured.contraction import contractions_in
 from minicc.passes.structured.flatten import flatten
 from minicc.passes.structured.products import cheapest_tile, cycles_of_a_point, product_of
@@ -60,8 +60,11 @@ def collapse(module: Module, target: Target) -> Module:
     """Collapse pairs of rows in every group where that is legal and profitable."""
     module = flatten(module, target)
     constants = constants_of(module)
-    groups = [op for f in module.functions for op in walk_control(f.body) if isinstance(op, Group)]
-    made = {g: _collapsed(g, target, constants) for g in groups}
+    ops = [op for f in module.functions for op in walk_control(f.body)]
+    # what is written as the inside of an image with a border
+    bordered = frozenset(v for op in ops if isinstance(op, Pad) for v in op.operands)
+    groups = [op for op in ops if isinstance(op, Group)]
+    made = {g: _collapsed(g, target, constants, bordered) for g in groups}
 
     def visit(out: Rebuilder, op: Op, operands: tuple[Value, ...]) -> Sequence[Value] | None:
         if not isinstance(op, Group) or made[op] is op:
@@ -74,15 +77,18 @@ def collapse(module: Module, target: Target) -> Module:
     return Module(module.level, [everywhere(f, one) for f in module.functions])
 
 
-def _collapsed(group: Group, target: Target, constants: frozenset[Value]) -> Group:
+def _collapsed(
+    group: Group, target: Target, constants: frozenset[Value], bordered: frozenset[Value]
+) -> Group:
     """The group with pairs of rows collapsed, from the innermost on, as long as that pays."""
+    apart = not bordered.isdisjoint((*group.operands, *group.results))
     found = _best(group, target, constants)
     while found is not None:
         cost, rows = found
         pair = legal(group, rows)
         if pair is None:
             return group
-        even = is_free(pair.columns) and _is_even(group, pair)
+        even = is_free(pair.columns) and not apart and _is_even(group, pair)
         if not even and _is_batch(group, pair.outer):
             return group
         candidate = apply(group, pair)
