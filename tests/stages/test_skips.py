@@ -20,7 +20,7 @@ from minicc.ir.structured import Group
 from minicc.ir.types import F32, TensorType
 from minicc.options import Options
 from minicc.passes.structured import schedule
-from minicc.passes.structured.skips import ends
+from minicc.passes.structured.skips import ends_of
 from minicc.target import TARGETS
 from tests.stages.programs import constant, every_stage, machine_code, module, same_bits
 from tests.sweeps import part
@@ -134,7 +134,7 @@ def test_what_a_tile_reads_ends_where_it_is_said(width: int, points: int) -> Non
         3 * mod(x + 2, n) + 4 * floordiv(x, n) - 5,
         2 * minimum(x, mod(2 * x, n) + 3) + n * floordiv(x, 4),
     ):
-        least, most = ends(e, {"x": x}, {"x": x + (points - 1)})
+        least, most = ends_of(e, {"x": x}, {"x": x + (points - 1)})
         for first in range(20):
             sizes = {"x": first, "$n": width}
             found = [evaluate(e, {**sizes, "x": first + k}) for k in range(points)]

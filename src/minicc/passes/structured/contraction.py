@@ -70,8 +70,8 @@ class Contraction(NamedTuple):
 def contraction_of(op: Op) -> Contraction | None:
     """The parts of a sum of products of two operands or more; None for other ops.
 
-    Where each element serves one result, as what is read where data say and the rows of `sum(a *
-    b)` do, products have no matrices.
+    Where each element serves one result, products have no matrices: so it is of what is read where
+    data say, and of the sum of `a * b` along rows.
     """
     if not isinstance(op, Generic) or op.combine != ("add",) or len(op.operands) < 2:
         return None

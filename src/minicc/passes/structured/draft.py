@@ -128,8 +128,9 @@ def is_long(op: Generic, vector: str, reduction: str, value: Value, target: Targ
 def streamed(
     group: Group, op: Generic, vector: str, rows: Sequence[str], lanes: int, target: Target
 ) -> Draft:
-    """A few rows times a large matrix, of which a few rows are read at once, from end to end.
+    """A large matrix, of which a few rows are read at once, from end to end.
 
+    It is multiplied by a few `rows`, or where there are none all of its own are combined to one.
     Vectors of results alone would touch a page of memory for each row of the matrix, and read
     little of it. So the totals of a long part of a row wait in half of the first cache.
     """

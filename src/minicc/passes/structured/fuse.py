@@ -32,6 +32,10 @@ from minicc.passes.structured.judge_fusion import judge, judge_beside
 from minicc.passes.structured.merge import merge_siblings, without_unread
 from minicc.target import Target
 
+_ASTRAY = Verdict(
+    False, "it reads where data say, or at two points of a dimension at once", firm=True
+)
+
 
 def fuse(module: Module, target: Target, wishes: Wishes) -> Module:
     """Put every generic into a group; `wishes` are of a person, and learn the plans."""
@@ -103,15 +107,14 @@ def _judged(
         return None, Verdict(False, reason, firm=True)
     aligned = align(draft, op)
     if aligned is None:
-        reason = "it reads where data say, or at two points of a dimension at once"
-        return None, Verdict(False, reason, firm=True)
+        return None, _ASTRAY
     return aligned, judge(draft, op, aligned, target)
 
 
 def _judged_beside(
     joined: Draft, draft: Draft, op: Generic, target: Target
 ) -> tuple[dict[str, str] | None, Verdict]:
-    """Which dimensions of a draft are which shared ones of what `op` has joined, and whether it is.
+    """Which dimensions of a draft are which of what `op` has joined, and whether it joins that.
 
     Both make what `op` reads, each at the same points, and nothing else had read any of it.
     """
@@ -120,8 +123,7 @@ def _judged_beside(
         return None, Verdict(False, reason, firm=True)
     aligned, mine = align(draft, op), joined.members[-1].names
     if aligned is None:
-        reason = "it reads where data say, or at two points of a dimension at once"
-        return None, Verdict(False, reason, firm=True)
+        return None, _ASTRAY
     same = {theirs: mine[n] for n, theirs in aligned.items() if mine[n] in joined.shared}
     return same, judge_beside(joined, draft, op, aligned, same, target)
 

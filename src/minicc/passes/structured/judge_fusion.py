@@ -30,10 +30,7 @@ def judge(draft: Draft, op: Generic, aligned: Mapping[str, str], target: Target)
     `aligned` says which dimension of the op is which shared one of the draft.
     """
     verdict = _judged(draft, op, aligned, target)
-    length = draft.length + length_of(op)
-    if verdict.fused and length > _LONGEST:
-        return _no(f"together they have {length} instructions, and {_LONGEST} are the most")
-    return verdict
+    return _if_short(verdict, draft.length + length_of(op))
 
 
 def judge_beside(
@@ -56,7 +53,11 @@ def judge_beside(
     if {same.get(n) for n in theirs} != shared:
         return _firm("it has joined a later group it reads from, which shares other dimensions")
     verdict = judge(draft, op, aligned, target)
-    length = joined.length + draft.length
+    return _if_short(verdict, joined.length + draft.length)
+
+
+def _if_short(verdict: Verdict, length: int) -> Verdict:
+    """The verdict on ops that have so many instructions together."""
     if verdict.fused and length > _LONGEST:
         return _no(f"together they have {length} instructions, and {_LONGEST} are the most")
     return verdict

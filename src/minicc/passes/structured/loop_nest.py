@@ -29,7 +29,7 @@ from minicc.passes.structured.group_state import (
     Segment,
     segments,
 )
-from minicc.passes.structured.skips import ends, nonzero_along
+from minicc.passes.structured.skips import ends_of, nonzero_along
 from minicc.passes.structured.tile_access import TileAccess
 
 _SUMS = 4  # of a vector, where one row is multiplied alone
@@ -329,7 +329,7 @@ class Nest(TileAccess):
             first[n], last[n] = at, at + (count - 1)
         start, stop = s.lo, s.hi
         for step, others, lo, hi in nonzero_along(self.op, name):
-            least, most = ends(others, first, last)
+            least, most = ends_of(others, first, last)
             start = affine.maximum(start, affine.ceildiv(lo - most, step))
             stop = affine.minimum(stop, affine.ceildiv(hi - least, step))
         return indices.value(start), indices.value(stop)

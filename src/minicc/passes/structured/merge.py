@@ -350,9 +350,9 @@ def merge_siblings(
         if (
             isinstance(previous, Generic)
             and isinstance(current, Generic)
-            and _siblings(previous, current, shared)
+            and (names := _siblings(previous, current, shared)) is not None
         ):
-            both = _join_bodies(previous, current, shared)
+            both = _join_bodies(previous, current, names)
             count = len(previous.results)
             replaced = dict(zip(previous.results, both.results[:count], strict=True))
             forward = {old: replaced.get(new, new) for old, new in forward.items()} | replaced
@@ -397,29 +397,31 @@ def _with_results(op: Generic, kept: Sequence[int]) -> Generic:
     return Generic.make(op.operands, attrs, (body,), op.loc)
 
 
-def _siblings(first: Generic, second: Generic, shared: Collection[str]) -> bool:
-    """Whether `second` reads only parallel results of `first`.
+def _siblings(first: Generic, second: Generic, shared: Collection[str]) -> dict[str, str] | None:
+    """Dimensions of `second` to those of `first`, if they may share their loops.
 
-    Each at its own point of an equal space; and what both combine runs over the same dimensions.
+    The spaces are equal, `second` reads of `first` what is there at its own point, and what both
+    combine runs over the same dimensions.
     """
     if any(op.coordinates or op.indices or op.into or op.running for op in (first, second)):
-        return False
+        return None
     if len(first.space.iters) != len(second.space.iters):
-        return False
+        return None
     names = _correspondence(first, second, shared)
     if (
         names is None
         or set(names) != set(second.space.names)
         or set(names.values()) != set(first.space.names)
     ):
-        return False
+        return None
     reduced = [{*first.reduced(k)} for k, c in enumerate(first.combine) if c is not None]
     for k, c in enumerate(second.combine):
         if c is not None:
             reduced.append({names[n] for n in second.reduced(k)})
     if any(dimensions != reduced[0] for dimensions in reduced):
-        return False
-    return all(second.space[a].extent == first.space[b].extent for a, b in names.items())
+        return None
+    equal = all(second.space[a].extent == first.space[b].extent for a, b in names.items())
+    return names if equal else None
 
 
 def _correspondence(
@@ -451,9 +453,7 @@ def _correspondence(
     return names or None
 
 
-def _join_bodies(first: Generic, second: Generic, shared: Collection[str]) -> Generic:
-    names = _correspondence(first, second, shared)
-    assert names is not None
+def _join_bodies(first: Generic, second: Generic, names: Mapping[str, str]) -> Generic:
     binding = {a: affine.symbol(b) for a, b in names.items()}
     moved = [tuple(affine.substitute(e, binding) for e in m) for m in second.maps]
     body = Builder(second.loc)

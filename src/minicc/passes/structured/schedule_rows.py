@@ -42,10 +42,9 @@ def rows_of(group: Group, target: Target) -> Draft:
     """
     ops = [op for op in group.body.ops if isinstance(op, Generic)]
     main = max(ops, key=lambda o: prod(o.space.typical.values()))
-    lanes = lanes_of(main, target)
     vector = _vector_dimension(main)
     if vector is not None and _is_streamed(ops, main, vector, group, target):
-        return streamed(group, main, vector, (), lanes, target)
+        return streamed(group, main, vector, (), lanes_of(main, target), target)
     return _in_vectors(ops, main, vector, group, target)
 
 

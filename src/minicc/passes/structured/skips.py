@@ -45,7 +45,7 @@ def can_skip(op: Generic, name: str) -> bool:
 class Nonzero(NamedTuple):
     """Where terms are not zero: `step` times a round and what `others` give is from `lo` to `hi`.
 
-    What others give in a tile is between its `ends`.
+    What others give in a tile is between what `ends_of` gives.
     """
 
     step: int
@@ -68,7 +68,7 @@ def nonzero_along(op: Generic, name: str) -> list[Nonzero]:
     return found
 
 
-def ends(e: Dim, first: Mapping[str, Dim], last: Mapping[str, Dim]) -> tuple[Dim, Dim]:
+def ends_of(e: Dim, first: Mapping[str, Dim], last: Mapping[str, Dim]) -> tuple[Dim, Dim]:
     """The least and the most that others give where dimensions are from a tile's first to its last.
 
     Of a remainder, which starts again within a tile, that is as well known: where it does, the one
@@ -79,7 +79,7 @@ def ends(e: Dim, first: Mapping[str, Dim], last: Mapping[str, Dim]) -> tuple[Dim
         if isinstance(atom, str):
             kept = affine.symbol(atom)
             return first.get(atom, kept), last.get(atom, kept)
-        (least, most), (low, high) = (ends(arg, first, last) for arg in atom.args)
+        (least, most), (low, high) = (ends_of(arg, first, last) for arg in atom.args)
         if atom.kind == "min":
             return affine.minimum(least, low), affine.minimum(most, high)
         if atom.kind == "floordiv":
@@ -106,7 +106,7 @@ def ends(e: Dim, first: Mapping[str, Dim], last: Mapping[str, Dim]) -> tuple[Dim
 
 
 def _has_ends(e: Dim) -> bool:
-    """Whether `ends` are those of an expression: nothing that a tile moves is taken away."""
+    """Whether `ends_of` gives those of an expression: nothing that a tile moves is taken away."""
     if isinstance(e, int):
         return True
     for monomial, factor in e.terms:
@@ -145,7 +145,7 @@ def _saved(op: Generic, name: str, tiles: Mapping[str, int]) -> float:
         at = affine.symbol(names[0])
         least, most = (
             affine.evaluate(end, {**sizes, names[0]: starts})
-            for end in ends(others, {names[0]: at}, {names[0]: at + (size - 1)})
+            for end in ends_of(others, {names[0]: at}, {names[0]: at + (size - 1)})
         )
         rounds = np.arange(extents[name]) * step
         low, high = affine.typical(lo), affine.typical(hi)
