@@ -2,8 +2,9 @@
 
 from minicc.compiled import compile_module
 from minicc.inputs import check_inputs
-from minicc.jitted import Jitted, Lowered, jit
+from minicc.jitted import Jitted, jit
 from minicc.kernels import Kernel, kernel
+from minicc.lowered import Lowered
 from minicc.node_args import NodeArg
 from minicc.runtime.saved import Compilation
 from minicc.session import InferenceSession

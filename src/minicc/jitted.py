@@ -20,7 +20,6 @@ import numpy as np
 
 from minicc.agreement import Trial
 from minicc.compiled import compile_graph
-from minicc.compiler import STAGES, lower
 from minicc.errors import MiniccError, PerformanceWarning, UnsupportedError, UserError
 from minicc.frontends.trace import (
     Diverged,
@@ -46,17 +45,25 @@ from minicc.frontends.trace import (
 from minicc.frontends.trace.asked import RAISED
 from minicc.frontends.trace.explain import Explanation, graph_of, parts_of
 from minicc.frontends.trace.explain import Specialisation as Explained
+from minicc.frontends.trace.pytree import Key
 from minicc.ir.arrays import NOWHERE, Array
 from minicc.ir.bind import bind_sizes
-from minicc.ir.core import Function, Module, Op, Region
+from minicc.ir.core import Module, Op
 from minicc.ir.interpret import Interpreter
-from minicc.ir.printer import print_module
 from minicc.limits import no_memory
 from minicc.locks import lock
+from minicc.lowered import Lowered
 from minicc.options import Options, options_of
 from minicc.partition import host_ops
 from minicc.runtime.saved import Compilation
-from minicc.specialised import LOGGER, NUMBERS_ALONE, Call, Known, Specialisation
+from minicc.specialised import (
+    LOGGER,
+    NUMBERS_ALONE,
+    Call,
+    InlineCache,
+    Known,
+    Specialisation,
+)
 
 _NO_VALUE = "MC0181"  # an argument is neither an array nor a value
 _OUTSIDE = "MC0158"  # an index that data gave is out of bounds
@@ -84,35 +91,6 @@ def _raises() -> bool:
     return not {"raise", "call", "log", "print"}.isdisjoint(np.geterr().values())
 
 
-class Lowered:
-    """A traced function before machine code; every level can be read.
-
-    A function with breaks has several `segments`; `module` is the first.
-    """
-
-    def __init__(self, modules: Sequence[Module], options: Options) -> None:
-        self.modules = tuple(modules) or (Module("graph", [Function("main", Region((), (), ()))]),)
-        self.module = self.modules[0]
-        self._options = options
-
-    @property
-    def segments(self) -> tuple[Lowered, ...]:
-        """Each segment on its own, in the order in which they ran."""
-        return tuple(Lowered([m], self._options) for m in self.modules)
-
-    def at(self, level: str) -> Module:
-        """The module after the last stage of a level; UserError names the levels."""
-        stages = [s.name for s in STAGES if s.level == level]
-        if not stages:
-            levels = ", ".join(dict.fromkeys(s.level for s in STAGES))
-            raise UserError("MC0184", f"no level is called {level!r}", hint=f"levels: {levels}")
-        return lower(self.module, self._options, stop=stages[-1])
-
-    def as_text(self, level: str = "graph") -> str:
-        """The printed module after the last stage of a level."""
-        return print_module(self.at(level))
-
-
 class Jitted:
     """What `jit` returns.
 
@@ -131,6 +109,8 @@ class Jitted:
         self._reasons: deque[str] = deque(maxlen=_REASONS)
         self._traces = 0
         self._codes: dict[str, _Code] = {}
+        self._inline: InlineCache | None = None
+        self._last: Key = ()  # of the last call that was looked up
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """The function's result; arrays share memory with the arguments as NumPy's results do."""
@@ -142,7 +122,7 @@ class Jitted:
         if _raises():
             return self.__wrapped__(*args, **kwargs)  # at the operation that overflows or such
         try:
-            return self._called(Call(*self._parameters.key(values), values), args, kwargs)
+            return self._called(values, args, kwargs)
         except Within:
             pass
         except (UserError, UnsupportedError) as error:
@@ -151,34 +131,39 @@ class Jitted:
             if error.code == _NO_VALUE and error.message not in self._reasons:
                 self._reasons.append(error.message)
                 self._tell_plain(f"{error.message}; {error.hint}", 3)
-            self._parameters.overlaps |= error.code == _OVERLAP
+            if error.code == _OVERLAP:
+                self._parameters.overlaps, self._inline = True, None
         # nothing is written yet; and where NumPy raises, it is with its own words
         return self.__wrapped__(*args, **kwargs)
 
-    def _called(self, call: Call, args: Any, kwargs: Any) -> Any:
+    def _called(self, values: Sequence[Any], args: Any, kwargs: Any) -> Any:
         """The result of compiled code, traced first where none fits."""
+        inline = self._inline
+        served = inline.serve(values) if inline is not None else None
+        if inline is not None and served is not None:
+            result = _replayed(inline.found, *served)
+            if type(result) is not Missed:
+                return result
+            call = Call(*self._parameters.key(values), values)
+            _, call.inputs = served
+            return self._trace(call, result)
+        call = Call(*self._parameters.key(values), values)
         found = self._known.find(call)
-        if found is None:
-            return self._trace(call)
-        if found.plain:
+        if found is not None and found.plain:
             return self.__wrapped__(*args, **kwargs)
+        if found is None or not found.runs:
+            return self._trace(call)
+        if call.key == self._last and not self._parameters.overlaps:
+            self._inline = InlineCache.of(found, call)
+        self._last = call.key
         try:
-            return self._replayed(found, call)
+            result = _replayed(found, call.arrays, call.inputs)
         except UserError as error:
             if not found.sizes or error.code != _UNLIKE:
                 raise
-        self._known.drop_sizes(call)  # a guard that only the program knows
-        return self._trace(call)
-
-    def _replayed(self, found: Specialisation, call: Call) -> Any:
-        """The result of compiled code that is known, traced on where it leaves known paths."""
-        if found.compilation is not None:
-            return self._straight(found, call)
-        tree = found.tree
-        result = replay(tree.root, call.arrays, tree.after, call.inputs) if tree.root else None
-        if tree.root is None or type(result) is Missed:
-            return self._trace(call, result)
-        return result
+            self._known.drop_sizes(call)  # a guard that only the program knows
+            return self._trace(call)
+        return self._trace(call, result) if type(result) is Missed else result
 
     def __get__(self, owner: Any, kind: type | None = None) -> Any:
         """A method of an object, as of any function."""
@@ -217,7 +202,7 @@ class Jitted:
             return self._parameters.call(self.__wrapped__, call.values)
         assert found.traced is not None
         if found.compilation is not None:
-            result = self._straight(found, call)
+            result = _replayed(found, call.arrays, call.inputs)
         else:
             result, found.traced.result = found.traced.result, None
         if trial is None or found.traced.acts or trial.agrees(result, call.values):
@@ -294,16 +279,6 @@ class Jitted:
     def _tell_plain(self, why: str, depth: int) -> None:
         text = f"{self._name()} is run by NumPy, not compiled: {why}"
         warnings.warn(text, PerformanceWarning, stacklevel=depth)
-
-    def _straight(self, found: Specialisation, call: Call) -> Any:
-        assert found.traced is not None
-        assert found.compilation is not None
-        arrays = call.arrays
-        try:
-            inputs = [*map(dense, arrays), *call.inputs]
-        except MemoryError:
-            raise no_memory("dense copies of the arguments") from None
-        return found.traced.rebuild(found.compilation.executable.run(inputs), arrays)
 
     def _walk(self, call: Call, found: Specialisation | None, done: int) -> Specialisation:
         """Trace while running; once more where a state that looked known was another."""
@@ -429,6 +404,22 @@ class Jitted:
         if found.compilation is not None and found.traced is not None:
             return (graph_of("graph 1", found.traced.module, found.compilation),)
         return tuple(parts_of(found.tree.root)) if found.tree.root is not None else ()
+
+
+def _replayed(found: Specialisation, arrays: list[Array], inputs: list[Array]) -> Any:
+    """The result of compiled code; `Missed` where a call leaves the paths that are known.
+
+    `inputs` are those of the program that are no arguments.
+    """
+    if found.compilation is None:
+        assert found.tree.root is not None
+        return replay(found.tree.root, arrays, found.tree.after, inputs)
+    assert found.traced is not None
+    try:
+        given = [*map(dense, arrays), *inputs]
+    except MemoryError:
+        raise no_memory("dense copies of the arguments") from None
+    return found.traced.rebuild(found.compilation.executable.run(given), arrays)
 
 
 def _told(op: Op) -> tuple[str, tuple[str, ...]]:

@@ -11,9 +11,11 @@ import logging
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from minicc.frontends.trace import Environment, Given, Sizes, Traced, Tree
 from minicc.frontends.trace.given import Reference
-from minicc.frontends.trace.paths import value_key
+from minicc.frontends.trace.paths import DENSE, value_key
 from minicc.frontends.trace.pytree import NUMBERS, Key
 from minicc.frontends.trace.sizes import generalised, loose, shapes_in, with_shapes
 from minicc.runtime.saved import Compilation
@@ -90,6 +92,11 @@ class Specialisation:
         self.sizes = NUMBERS_ALONE
         self.used = 0
 
+    @property
+    def runs(self) -> bool:
+        """Whether there is code that may be run for a call."""
+        return self.compilation is not None or self.tree.root is not None
+
     def add(self, traced: Traced, given: Given) -> None:
         """Take over what a trace found out."""
         self.traced = traced
@@ -98,6 +105,65 @@ class Specialisation:
         self.writes = tuple(dict.fromkeys((*self.writes, *traced.writes)))
         self.loops = tuple(dict.fromkeys((*self.loops, *traced.loops)))
         self.environment = Environment(self.references)
+
+
+class InlineCache:
+    """The program of a call, found at a glance for others whose arguments are of the same types.
+
+    As the inline caches that interpreters have at each call site (Deutsch and Schiffman, "Efficient
+    Implementation of the Smalltalk-80 System", 1984). It is for plain arguments: arrays that lie
+    without gaps, numbers and None; what it does not serve is looked up by its key.
+    """
+
+    __slots__ = ("_fixed", "_told", "_wanted", "found")
+
+    def __init__(self, found: Specialisation, call: Call) -> None:
+        moving = found.given.moving
+        self.found = found
+        self._wanted = [
+            (np.ndarray, v.dtype, v.shape) if type(v) is np.ndarray else (type(v), None, ())
+            for v in call.values
+        ]
+        self._fixed = tuple([k for k in range(len(call.numbers)) if k not in moving])
+        self._told = call.told(self._fixed)
+
+    @staticmethod
+    def of(found: Specialisation, call: Call) -> InlineCache | None:
+        """One for a call, if its arguments are plain and it gives no sizes as numbers."""
+        apart = len(set(map(id, call.arrays))) == len(call.arrays)
+        plain = apart and all(map(_is_plain, call.values))
+        return InlineCache(found, call) if plain and not found.sizes.given else None
+
+    def serve(self, values: Sequence[Any]) -> tuple[list[Any], list[Any]] | None:
+        """The arrays of a call, and what the program takes besides; None where it is another."""
+        arrays: list[Any] = []
+        numbers: list[Any] = []
+        # plain loops, for this is asked at each call
+        for value, (kind, dtype, shape) in zip(values, self._wanted, strict=True):
+            if type(value) is not kind:
+                return None
+            if dtype is not None:
+                dense = value.flags.num & DENSE == DENSE
+                if not dense or value.dtype is not dtype or value.shape != shape:
+                    return None
+                arrays.append(value)
+            elif value is not None:
+                numbers.append(value)
+        if len(arrays) > 1 and len(set(map(id, arrays))) < len(arrays):
+            return None
+        if self._fixed and tuple([value_key(numbers[k]) for k in self._fixed]) != self._told:
+            return None
+        inputs = self.found.given.of(numbers)
+        if inputs is None or not self.found.environment.holds():
+            return None
+        self.found.used = next(_TICKS)
+        return arrays, inputs
+
+
+def _is_plain(value: Any) -> bool:
+    if type(value) is np.ndarray:
+        return bool(value.flags.num & DENSE == DENSE)
+    return value is None or type(value) in NUMBERS
 
 
 class _Family:

@@ -5,7 +5,9 @@ And what runs such code on arrays, whoever made it.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from math import prod
 from sys import getrefcount
 from types import MappingProxyType
@@ -13,11 +15,14 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from minicc.locks import lock
+
 Array = np.ndarray[Any, Any]
 NOWHERE: Mapping[int, Array] = MappingProxyType({})  # arrays for outputs, of which none is given
 ALIGNMENT = 128  # bytes: two cache lines, which are fetched together
 _LARGE = 1 << 14
 _VAST = 1 << 20  # bytes that the system gives and takes back page by page
+_ALIKE = 8  # results of one size whose memory is kept
 
 
 class Code(Protocol):
@@ -39,64 +44,83 @@ class Code(Protocol):
 
 
 class Kept:
-    """Large memory of results that nobody holds any more, for those of later runs.
+    """Memory of results that nobody holds any more, for those of later runs.
 
-    What the system gives it clears first, a page at a time, which takes longer than many a
-    function. No more than `most` bytes are kept, the last that were used.
+    What the system gives, it clears first, a page at a time, and what was used last is in a cache.
+    No more than `most` bytes are kept, the last that were made.
     """
 
     def __init__(self, most: int) -> None:
         self._most = most
-        self._known: list[Array] = []  # whether somebody holds them or not, the last used first
+        # by their sizes, whether somebody holds them or not; each with where it is aligned
+        self._known: dict[int, list[tuple[Array, int]]] = {}
+        self._made: deque[int] = deque()  # their sizes, the oldest first
+        self._lock = lock()
 
-    def take(self, size: int) -> Array:
-        """Uninitialised bytes, that many or somewhat more."""
-        for raw in self._known:
-            # The list, the name and the argument are what refers to one that nobody holds. Of two
+    def take(self, size: int) -> tuple[Array, int]:
+        """Uninitialised bytes, and where so many of them begin at an aligned address."""
+        size = _rounded(size)
+        for raw, start in self._known.get(size, ()):
+            # The pair, the name and the argument are what refers to one that nobody holds. Of two
             # threads that look at one, each sees that the other has a name for it.
-            if size <= raw.size <= size + size // 8 and getrefcount(raw) == 3:
-                found = raw
-                break
-        else:
-            found = np.empty(size, np.uint8)
-        known, left = list[Array](), self._most
-        for raw in (found, *[r for r in self._known if r is not found]):
-            if raw.size <= left:
-                known.append(raw)
-                left -= raw.size
-        self._known = known
-        return found
+            if getrefcount(raw) == 3:
+                return raw, start
+        raw = np.empty(size + ALIGNMENT, np.uint8)
+        start = _start(raw)
+        with self._lock:
+            self._keep(size, raw, start)
+        return raw, start
+
+    def _keep(self, size: int, raw: Array, start: int) -> None:
+        self._known[size] = [*self._known.get(size, ()), (raw, start)]
+        self._made.append(size)
+        if len(self._known[size]) > _ALIKE:
+            self._made.remove(size)
+            self._drop_oldest(size)
+        while sum(self._made) > self._most:
+            self._drop_oldest(self._made.popleft())
+
+    def _drop_oldest(self, size: int) -> None:
+        self._known[size] = self._known[size][1:]
 
 
-_kept = Kept(1 << 26)
+def _rounded(size: int) -> int:
+    """Somewhat more, so that sizes that are close are one."""
+    step = 1 << max(0, size.bit_length() - 4)
+    return -(-size // step) * step
+
+
+_results = Kept(1 << 22)
+_vast_results = Kept(1 << 26)
 
 
 def aligned(size: int) -> Array:
     """Uninitialised bytes at an aligned address."""
-    return _from_aligned(np.empty(size + ALIGNMENT, np.uint8), size)
-
-
-def _from_aligned(raw: Array, size: int) -> Array:
-    start = -raw.ctypes.data % ALIGNMENT
+    raw = np.empty(size + ALIGNMENT, np.uint8)
+    start = _start(raw)
     return raw[start : start + size]
 
 
-def memory_for(
-    shape: tuple[int, ...], dtype: np.dtype[Any]
-) -> Callable[[tuple[int, ...], np.dtype[Any]], Array]:
+def _start(raw: Array) -> int:
+    return -int(raw.ctypes.data) % ALIGNMENT
+
+
+def memory_for(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Callable[[], Array]:
     """What makes an uninitialised array of that size: a large one is aligned."""
-    return np.empty if prod(shape) * dtype.itemsize < _LARGE else _aligned_array
+    size = prod(shape) * dtype.itemsize
+    if size < _LARGE:
+        return partial(np.empty, shape, dtype)
+    return partial(_aligned_array, size, shape, dtype)
 
 
 def empty(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
     """An uninitialised array; a large one is aligned."""
-    return memory_for(shape, dtype)(shape, dtype)
+    return memory_for(shape, dtype)()
 
 
-def _aligned_array(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
-    size = prod(shape) * dtype.itemsize
-    whole = aligned(size) if size < _VAST else _from_aligned(_kept.take(size + ALIGNMENT), size)
-    return whole.view(dtype).reshape(shape)
+def _aligned_array(size: int, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
+    kept = _results if size < _VAST else _vast_results
+    return np.ndarray(shape, dtype, *kept.take(size))
 
 
 def inserted(whole: Any, new: Array, starts: Sequence[int], steps: Sequence[int]) -> Array:

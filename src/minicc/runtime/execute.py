@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import partial
 from itertools import chain
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -276,7 +275,7 @@ class NativeExecutable:
         arena = number(layout.arena) + threads * number(layout.scratch)
         self._require_fits(arena, outputs)
         numbers = tuple(given[name] for name in layout.sizes)
-        takes = tuple(partial(memory_for(s, dtype), s, dtype) for s, dtype in outputs)
+        takes = tuple(memory_for(s, dtype) for s, dtype in outputs)
         made = Sizes(numbers, takes, max(1, arena), threads)
         if len(self._sizes) >= _MOST_SIZES:
             self._sizes.clear()

@@ -23,6 +23,7 @@ from minicc.frontends.trace.pytree import Slot, mapped, rebuild
 from minicc.ir.arrays import Code
 from minicc.ir.core import Array, Module, attribute_key
 
+DENSE = 0x101  # among the flags of an array that is C-contiguous and aligned
 EDGES = 64  # outcomes of one break that are remembered
 _NUMBERS = (bool, int, float, complex)
 
@@ -354,7 +355,7 @@ def _is_own(array: Array, args: Sequence[Array]) -> bool:
 
 def dense(a: Array) -> Array:
     """C-contiguous, aligned and native; NumPy copies where an array is not."""
-    if a.flags.c_contiguous and a.flags.aligned and a.dtype.isnative:
+    if a.flags.num & DENSE == DENSE and a.dtype.isnative:
         return a
     return np.require(a, a.dtype.newbyteorder("="), ["C", "A"])
 

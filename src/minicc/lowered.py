@@ -1,0 +1,40 @@
+"""Every level of a traced function, to be read."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from minicc.compiler import STAGES, lower
+from minicc.errors import UserError
+from minicc.ir.core import Function, Module, Region
+from minicc.ir.printer import print_module
+from minicc.options import Options
+
+
+class Lowered:
+    """A traced function before machine code; every level can be read.
+
+    A function with breaks has several `segments`; `module` is the first.
+    """
+
+    def __init__(self, modules: Sequence[Module], options: Options) -> None:
+        self.modules = tuple(modules) or (Module("graph", [Function("main", Region((), (), ()))]),)
+        self.module = self.modules[0]
+        self._options = options
+
+    @property
+    def segments(self) -> tuple[Lowered, ...]:
+        """Each segment on its own, in the order in which they ran."""
+        return tuple(Lowered([m], self._options) for m in self.modules)
+
+    def at(self, level: str) -> Module:
+        """The module after the last stage of a level; UserError names the levels."""
+        stages = [s.name for s in STAGES if s.level == level]
+        if not stages:
+            levels = ", ".join(dict.fromkeys(s.level for s in STAGES))
+            raise UserError("MC0184", f"no level is called {level!r}", hint=f"levels: {levels}")
+        return lower(self.module, self._options, stop=stages[-1])
+
+    def as_text(self, level: str = "graph") -> str:
+        """The printed module after the last stage of a level."""
+        return print_module(self.at(level))
