@@ -68,6 +68,8 @@ class Coefficients(NamedTuple):
     log2_first: tuple[float, float] = (0.0, 0.0)
     log2_third: tuple[float, float] = (0.0, 0.0)
     log2_tail: tuple[float, ...] = ()
+    log2_short: tuple[float, ...] = ()
+    exp2_short: tuple[float, ...] = ()
 
 '''
 
@@ -299,7 +301,28 @@ def problems() -> list[Problem]:
             lambda form: (mpf(0), mpf("0.0401")),
             {"DOUBLE": 9},
         ),
+        Problem(
+            "log2_short",
+            "log2((1 + s) / (1 - s)) / s in z = s**2, relative to it; for powers of float32",
+            log2_series,
+            lambda z: 1 / log2_series(z),
+            lambda form: (mpf(0), mpf("0.0401")),
+            {"DOUBLE": 4},
+        ),
+        Problem(
+            "exp2_short",
+            "2**r on +-1/2, absolute error over 2**r; for powers of float32",
+            lambda r: mpf(2) ** r,
+            lambda r: mpf(2) ** -r,
+            lambda form: (mpf(-1) / 2, mpf(1) / 2),
+            {"DOUBLE": 6},
+        ),
     ]
+
+
+def log2_series(z: Real) -> Real:
+    """The whole series of log2((1 + s) / (1 - s)) / s."""
+    return 2 / mpmath.log(2) * (1 + z / 3) + z**2 * log2_tail(z)
 
 
 def log2_tail(z: Real) -> Real:

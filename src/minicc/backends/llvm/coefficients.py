@@ -34,6 +34,8 @@ class Coefficients(NamedTuple):
     log2_first: tuple[float, float] = (0.0, 0.0)
     log2_third: tuple[float, float] = (0.0, 0.0)
     log2_tail: tuple[float, ...] = ()
+    log2_short: tuple[float, ...] = ()
+    exp2_short: tuple[float, ...] = ()
 
 
 FLOAT = Coefficients(
@@ -348,6 +350,26 @@ DOUBLE = Coefficients(
         0.15197211391918092,
         0.13511908503484946,
         0.15128417301108155,
+    ),
+    # log2((1 + s) / (1 - s)) / s in z = s**2, relative to it; for powers of float32
+    # degree 4, error 2**-35.5
+    log2_short=(
+        2.8853900818364346,
+        0.9617966212965896,
+        0.5770924180129686,
+        0.4112027027378413,
+        0.3484467419546091,
+    ),
+    # 2**r on +-1/2, absolute error over 2**r; for powers of float32
+    # degree 6, error 2**-29.0
+    exp2_short=(
+        1.0000000005542486,
+        0.6931472057369151,
+        0.2402264689044667,
+        0.05550328776795353,
+        0.009618488964610985,
+        0.0013399931391837228,
+        0.0001534581179912584,
     ),
 )
 
