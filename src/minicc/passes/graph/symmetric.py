@@ -1,26 +1,27 @@
 """Compute half of a matrix times its own transpose, which is symmetric.
 
     %y = contract %x, %x "ik,jk->ij"
-    -->   strips of rows, each times the rows up to its last; what is right of them is their mirror
+    -->   [ upper  mirror ]    upper and lower: halves of the rows times their own transpose,
+          [ block  lower  ]    in halves again; block: lower rows times upper ones
 
 The elements are the same sums of the same products. Profitable by a count of multiply-adds: the
-half that is saved against moving the result's elements twice more, and against more launches.
+half that is saved against moving the result's elements once more, and against more launches.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from itertools import pairwise
 from typing import NamedTuple
 
 from minicc.ir import graph
 from minicc.ir.core import Function, Op, Value
 from minicc.ir.rewrite import Rebuilder, rebuild
 
-_STRIPS = (1, 2, 4, 8)
-_NARROW = 100  # rows below which a strip's product is slower
-_MOVE = 12.0  # multiply-adds in the time that one element is moved twice more
-_LAUNCH = 2e5  # multiply-adds in the time that a launch takes: one a strip, one a pair of them
+_MOST_HALVINGS = 5
+_NARROW = 48  # rows below which a block has too few tiles for threads to share
+_WHOLE = 16  # rows, of which the upper half has whole multiples: vectors of each type
+_MOVE = 6.0  # multiply-adds in the time that one element is moved
+_LAUNCH = 3e4  # multiply-adds in the time that a launch takes
 
 
 class _Square(NamedTuple):
@@ -28,17 +29,17 @@ class _Square(NamedTuple):
 
     x: Value
     rows: int
-    strips: int
+    halvings: int
 
 
 def apply_symmetric(function: Function) -> Function:
-    """Each product that pays, in strips."""
+    """Each product that pays, in blocks."""
     turned = {op.result: op for op in function.body.ops if isinstance(op, graph.Transpose)}
     plan = {op: found for op in function.body.ops if (found := _planned(op, turned))}
 
     def visit(b: Rebuilder, op: Op, operands: tuple[Value, ...]) -> Sequence[Value] | None:
         square = plan.get(op)
-        return None if square is None else (_in_strips(b, square._replace(x=b.new(square.x))),)
+        return None if square is None else (_in_blocks(b, square._replace(x=b.new(square.x))),)
 
     return rebuild(function, visit) if plan else function
 
@@ -58,40 +59,39 @@ def _planned(op: Op, turned: Mapping[Value, Op]) -> _Square | None:
     n, depth = x.type.shape[rows], x.type.shape[1 - rows]
     if left[rows] == right[rows] or not isinstance(n, int) or not isinstance(depth, int):
         return None
-    strips = min(_STRIPS, key=lambda s: _cost(n, depth, s))
-    return _Square(x, rows, strips) if strips > 1 else None
+    halvings = min(range(_MOST_HALVINGS + 1), key=lambda times: _cost(n, depth, times))
+    return _Square(x, rows, halvings) if halvings else None
 
 
-def _cost(n: int, depth: int, strips: int) -> float:
+def _cost(n: int, depth: int, halvings: int) -> float:
     """Multiply-adds, or what takes as long."""
-    if strips == 1:
-        return float(n) * n * depth
-    if n < strips * _NARROW:
+    squares = 1 << halvings
+    if squares > 1 and n < squares * _NARROW:
         return float("inf")
-    half = n * n * depth * (strips + 1) / (2 * strips)
-    return half + n * n * _MOVE + strips * (strips + 1) / 2 * _LAUNCH
+    own = 1 / squares  # of all, what squares on the diagonal have
+    moved, launches = (1 - own) / 2, 3 * squares - 2
+    return n * n * (depth * (1 + own) / 2 + moved * _MOVE) + launches * _LAUNCH
 
 
-def _in_strips(b: Rebuilder, square: _Square) -> Value:
-    x, rows, strips = square
-    n = x.type.shape[rows]
-    ends = [n * k // strips for k in range(strips + 1)]
+def _in_blocks(b: Rebuilder, square: _Square) -> Value:
+    x, rows, halvings = square
     equation = "ik,jk->ij" if rows == 0 else "ki,kj->ij"
 
-    def cut(value: Value, axis: int, start: int, stop: int) -> Value:
-        if stop - start == value.type.shape[axis]:
-            return value
-        starts = tuple(start if k == axis else 0 for k in (0, 1))
-        stops = tuple(stop if k == axis else m for k, m in enumerate(value.type.shape))
-        return b.emit(graph.Slice, value, starts, stops, (1, 1))
+    def cut(start: int, stop: int) -> Value:
+        if stop - start == x.type.shape[rows]:
+            return x
+        starts = tuple(start if k == rows else 0 for k in (0, 1))
+        stops = tuple(stop if k == rows else n for k, n in enumerate(x.type.shape))
+        return b.emit(graph.Slice, x, starts, stops, (1, 1))
 
-    products = [
-        b.emit(graph.Contract, cut(x, rows, start, stop), cut(x, rows, 0, stop), equation)
-        for start, stop in pairwise(ends)
-    ]
-    bands: list[Value] = []
-    for k, product in enumerate(products):
-        below = [cut(p, 1, ends[k], ends[k + 1]) for p in products[k + 1 :]]
-        mirrored = [b.emit(graph.Transpose, part, (1, 0)) for part in below]
-        bands.append(b.emit(graph.Concat, [product, *mirrored], 1) if mirrored else product)
-    return b.emit(graph.Concat, bands, 0)
+    def block(start: int, stop: int, halvings: int) -> Value:
+        if not halvings:
+            return b.emit(graph.Contract, cut(start, stop), cut(start, stop), equation)
+        middle = start - (start - stop) // (2 * _WHOLE) * _WHOLE
+        upper, lower = (block(*ends, halvings - 1) for ends in ((start, middle), (middle, stop)))
+        left = b.emit(graph.Contract, cut(middle, stop), cut(start, middle), equation)
+        mirror = b.emit(graph.Transpose, left, (1, 0))
+        pairs = [(upper, mirror), (left, lower)]
+        return b.emit(graph.Concat, [b.emit(graph.Concat, [*pair], 1) for pair in pairs], 0)
+
+    return block(0, x.type.shape[rows], halvings)
