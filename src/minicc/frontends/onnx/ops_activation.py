@@ -15,7 +15,8 @@ from minicc.frontends.onnx.registry import operator
 from minicc.frontends.onnx.widen import widened
 from minicc.ir import graph
 from minicc.ir.core import Value
-from minicc.ir.types import F64, I32, I64
+from minicc.ir.types import F64
+from minicc.library.extremes import place_of_extreme
 
 
 def sigmoid_of(ctx: Context, x: Value) -> Value:
@@ -239,26 +240,6 @@ def hardmax(ctx: Context, node: Node, x: Value) -> Value:
         first = len(shape) - len(axes)
         x = ctx.reshape(x, (*shape[:first], graph.product(shape[first:])))
         axes = (first,)
-    best = first_extreme(ctx, x, axes[0], "max")
+    best = place_of_extreme(ctx.emit, x, axes[0], "max")
     index = ctx.emit(graph.Iota, shape=x.type.shape, axis=axes[0], dtype=best.type.dtype)
     return ctx.reshape(ctx.cast(ctx.emit(graph.Eq, index, best), x.type.dtype), shape)
-
-
-def first_extreme(ctx: Context, x: Value, axis: int, combine: str, last: bool = False) -> Value:
-    """The first (or last) index of the maximum or minimum along an axis, which stays, as i64.
-
-    As in NumPy, a NaN is both the greatest and the smallest of a row that has one.
-    """
-    from_end, n = "max" if last else "min", x.type.shape[axis]
-    # a vector has twice as many places of 32 bits
-    place = I32 if isinstance(n, int) and n < 1 << 31 else I64
-    best = ctx.emit(graph.Reduce, x, axes=(axis,), combine=combine, keepdims=True)
-    index = ctx.emit(graph.Iota, shape=x.type.shape, axis=axis, dtype=place)
-    never = ctx.extent(-1 if last else n, index)
-    found = ctx.emit(graph.Eq, x, best)
-    if x.type.dtype.is_float:
-        # a NaN makes `best` one, which is equal to nothing
-        found = ctx.emit(graph.Or, found, ctx.emit(graph.Ne, x, x))
-    here = ctx.emit(graph.Select, found, index, never)
-    found = ctx.emit(graph.Reduce, here, axes=(axis,), combine=from_end, keepdims=True)
-    return ctx.cast(found, I64)

@@ -23,13 +23,14 @@ from minicc.frontends.onnx.ml_common import (
     transform_of,
     transformed,
 )
-from minicc.frontends.onnx.ops_activation import first_extreme, sigmoid_of
+from minicc.frontends.onnx.ops_activation import sigmoid_of
 from minicc.frontends.onnx.reader import Node
 from minicc.frontends.onnx.registry import operator
 from minicc.frontends.onnx.scans import Loop, emit_scan
 from minicc.ir import graph
 from minicc.ir.core import Array, Op, Value
 from minicc.ir.types import BOOL, F32, I64
+from minicc.library.extremes import place_of_extreme
 
 _DOMAIN = "ai.onnx.ml"
 _KERNELS = ("LINEAR", "POLY", "RBF", "SIGMOID")
@@ -55,7 +56,7 @@ def _in_rows(ctx: Context, given: Array, count: int, what: str) -> Array:
 
 def _top(ctx: Context, scores: Value) -> Value:
     """The first column with the greatest number of each row, [N]."""
-    best = first_extreme(ctx, scores, 1, "max")
+    best = place_of_extreme(ctx.emit, scores, 1, "max")
     return ctx.reshape(best, best.type.shape[:1])
 
 

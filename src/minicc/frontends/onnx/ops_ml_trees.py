@@ -27,13 +27,13 @@ from minicc.frontends.onnx.ml_common import (
     transform_of,
     transformed,
 )
-from minicc.frontends.onnx.ops_activation import first_extreme
 from minicc.frontends.onnx.reader import Node
 from minicc.frontends.onnx.registry import operator
 from minicc.frontends.onnx.scans import Loop, emit_scan
 from minicc.ir import graph
 from minicc.ir.core import Array, Op, Value
 from minicc.ir.types import F32, F64, I32, I64
+from minicc.library.extremes import place_of_extreme
 
 _DOMAIN = "ai.onnx.ml"
 _WRITTEN_OUT = 4  # steps; more are a loop, which is as fast and is compiled sooner
@@ -232,7 +232,7 @@ def tree_ensemble_classifier(ctx: Context, node: Node, x: Value) -> tuple[Value,
     # a class without any vote is never chosen
     least = ctx.scalar(-np.inf, scores)
     seen = scores if given is None else ctx.emit(graph.Select, given, scores, least)
-    chosen = first_extreme(ctx, seen, 1, "max")
+    chosen = place_of_extreme(ctx.emit, seen, 1, "max")
     scores = transformed(ctx, scores, transform)
     return labelled(ctx, ctx.reshape(chosen, chosen.type.shape[:1]), labels), ctx.cast(scores, F32)
 

@@ -12,7 +12,6 @@ from collections.abc import Sequence
 import numpy as np
 
 from minicc.frontends.onnx.context import Context
-from minicc.frontends.onnx.ops_activation import first_extreme
 from minicc.frontends.onnx.reader import Node
 from minicc.frontends.onnx.registry import Importer, operator, register
 from minicc.frontends.onnx.tensors import element_number, element_type
@@ -20,6 +19,7 @@ from minicc.ir import graph
 from minicc.ir.affine import Dim
 from minicc.ir.core import Array, Value
 from minicc.ir.types import BOOL, F64
+from minicc.library.extremes import place_of_extreme
 
 
 def _state(ctx: Context, node: Node) -> np.random.RandomState:
@@ -130,7 +130,7 @@ def multinomial(ctx: Context, node: Node, x: Value) -> Value:
     shape = (rows, node.integer("sample_size", 1), classes)
     noise = ctx.constant(_state(ctx, node).gumbel(size=_extents(ctx, shape)))
     scores = ctx.emit(graph.Add, ctx.cast(ctx.reshape(x, (rows, 1, classes)), F64), noise)
-    return ctx.cast(ctx.reshape(first_extreme(ctx, scores, 2, "max", False), shape[:2]), to)
+    return ctx.cast(ctx.reshape(place_of_extreme(ctx.emit, scores, 2, "max", False), shape[:2]), to)
 
 
 for _name, _normal, _attributes in (

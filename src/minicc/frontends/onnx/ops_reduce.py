@@ -7,13 +7,13 @@ from collections.abc import Callable
 import numpy as np
 
 from minicc.frontends.onnx.context import Context
-from minicc.frontends.onnx.ops_activation import first_extreme
 from minicc.frontends.onnx.reader import Node
 from minicc.frontends.onnx.registry import Importer, operator, register
 from minicc.frontends.onnx.widen import fractional, widened
 from minicc.ir import graph
 from minicc.ir.core import Op, Value
 from minicc.ir.graph.shapes import product
+from minicc.library.extremes import place_of_extreme
 
 Step = Callable[[Context, Value], Value]
 
@@ -117,7 +117,9 @@ def reduce_log_sum_exp(ctx: Context, node: Node, x: Value, axes: Value | None = 
 def _arg(combine: str) -> Importer:
     def run(ctx: Context, node: Node, x: Value) -> Value:
         axis = ctx.axis("axis", 0, x.type.rank)
-        out = first_extreme(ctx, x, axis, combine, bool(node.integer("select_last_index", 0)))
+        out = place_of_extreme(
+            ctx.emit, x, axis, combine, bool(node.integer("select_last_index", 0))
+        )
         if node.integer("keepdims", 1):
             return out
         return ctx.reshape(out, [n for a, n in enumerate(x.type.shape) if a != axis])

@@ -440,9 +440,14 @@ class Recorder:
         """Combined along axes; the value itself where there are none."""
         if not axes:
             return value
-        if combine in ("max", "min") and any(not sure(value.type.shape[k]) for k in axes):
-            self.write_out("the greatest or least of what may be nothing in some round")
+        if combine in ("max", "min"):
+            self.require_some(value, axes)
         return self.emit(graph.Reduce, value, axes, combine, keepdims)
+
+    def require_some(self, value: Value, axes: Sequence[int]) -> None:
+        """Write a loop out in which there may be nothing to take the greatest or least of."""
+        if any(not sure(value.type.shape[k]) for k in axes):
+            self.write_out("the greatest or least of what may be nothing in some round")
 
 
 def _repeats(array: Array) -> bool:

@@ -19,7 +19,8 @@ from minicc.frontends.trace.registry import FUNCTIONS, traces
 from minicc.frontends.trace.tracer import Tracer
 from minicc.ir import graph
 from minicc.ir.core import Value
-from minicc.ir.types import BOOL, F32, F64, I32, I64, DType
+from minicc.ir.types import BOOL, F32, F64, I64, DType
+from minicc.library.extremes import place_of_extreme
 
 Axis = int | tuple[int, ...] | None
 
@@ -202,16 +203,12 @@ def _trace_position(combine: str) -> None:
         extents = value.type.extents
         if extents[k] == 0:
             raise ValueError("attempt to get the position of an extreme of an empty sequence")
-        hit = recorder.emit(graph.Eq, value, recorder.reduce(value, (k,), combine, True))
-        if value.type.dtype.is_float:
-            hit = recorder.emit(graph.Or, hit, recorder.emit(graph.Ne, value, value))
-        # a vector has twice as many places of 32 bits
-        place = I32 if extents[k] < 1 << 31 else I64
-        index = recorder.emit(graph.Iota, extents, k, place)
-        none = recorder.scalar(extents[k], place)
-        found = recorder.emit(graph.Select, hit, index, none)
-        least = recorder.cast(recorder.reduce(found, (k,), "min", keepdims), I64)
-        return recorder.reshape(least, (1,) * rank) if keepdims and axis is None else least
+        recorder.require_some(value, (k,))
+        place = place_of_extreme(recorder.emit, value, k, combine)
+        if axis is None:
+            return recorder.reshape(place, (1,) * rank if keepdims else ())
+        left = tuple([n for a, n in enumerate(extents) if a != k])
+        return place if keepdims else recorder.reshape(place, left)
 
 
 _trace_position("max")
