@@ -30,6 +30,7 @@ from minicc.frontends.trace.tracer import Tracer
 from minicc.ir import graph
 from minicc.ir.core import Array, Value
 from minicc.ir.types import BOOL, I64
+from minicc.library.taking import by_slices
 
 Key = tuple[Any, ...]
 FLAT = ("flat",)  # the key of a view that stands for NumPy's flat iterator
@@ -391,33 +392,10 @@ _RUNS = 32  # pieces of which elements at known places may be joined
 
 def taken(recorder: Recorder, value: Value, places: Array, axis: int) -> Value:
     """The elements at known places, not negative, along an axis: slices where they form few."""
-    runs = _runs([int(p) for p in places]) if len(places) else []
-    if not runs or len(runs) > _RUNS:
-        return recorder.emit(graph.Gather, value, recorder.lift(places), axis)
-    extents = value.type.extents
-    parts: list[Value] = []
-    for first, step, count in runs:
-        pieces = [(0, m, 1) for m in extents]
-        last = first + step * (count - 1)
-        pieces[axis] = (first, last + (1 if step >= 0 else -1), step or 1)
-        part = cut(recorder, value, pieces)
-        if not step:
-            part = recorder.broadcast(part, (*extents[:axis], count, *extents[axis + 1 :]))
-        parts.append(part)
-    return parts[0] if len(parts) == 1 else recorder.emit(graph.Concat, parts, axis)
-
-
-def _runs(places: list[int]) -> list[tuple[int, int, int]]:
-    """Places as progressions: first, step, count."""
-    runs: list[tuple[int, int, int]] = []
-    for p in places:
-        if runs:
-            first, step, count = runs[-1]
-            if count == 1 or p == first + step * count:
-                runs[-1] = (first, p - first if count == 1 else step, count + 1)
-                continue
-        runs.append((p, 1, 1))
-    return runs
+    found = by_slices(recorder.emit, value, places, axis, _RUNS)
+    return (
+        recorder.emit(graph.Gather, value, recorder.lift(places), axis) if found is None else found
+    )
 
 
 def refuse_mask(recorder: Recorder) -> NoReturn:
