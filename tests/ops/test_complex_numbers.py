@@ -208,3 +208,17 @@ def test_a_complex_number_has_no_place_among_real_ones() -> None:
     for f in (put, add):
         with pytest.raises(TypeError):
             minicc.jit(f)(np.ones(3))
+
+
+def test_parts_of_what_is_known_while_traced_are_written_to() -> None:
+    def written() -> Any:
+        z = np.linspace(0, 1, 3) * (1 + 2j)
+        turned = z.conj()
+        turned.real = 2
+        part = z.imag
+        part[1:] = 7
+        z.T.real[0] = 5
+        return z, turned, part
+
+    for got, wanted in zip(minicc.jit(written)(), written(), strict=True):
+        np.testing.assert_array_equal(got, wanted)

@@ -216,8 +216,12 @@ class Tracer(Operators):
             base.assign(lens.put(base.value(), new))
         else:
             changed = old.copy(order="C")
-            places = lens.move(np.arange(changed.size).reshape(changed.shape))
-            changed.reshape(-1)[places] = content
+            shown = lens.move(changed)
+            if np.may_share_memory(shown, changed) and shown.flags.writeable:
+                shown[...] = content  # which may be a part of each number
+            else:
+                places = lens.move(np.arange(changed.size).reshape(changed.shape))
+                changed.reshape(-1)[places] = content
             base.assign(changed)
 
     @property
