@@ -306,23 +306,19 @@ def _whole_rows(group: Group, found: Sequence[Contraction], target: Target) -> D
     first = contractions[0]
     layout = vectors_of(found[0], target)
     candidates = [n for n in group.shared if n not in found[0].varies(found[0].rhs)]
-    # among those that are free the innermost: the one before it is a batch, and often 1
-    row = max(
-        candidates,
-        key=lambda n: (
-            first.space.typical[n],
-            0 if isinstance(first.space[n].extent, int) else candidates.index(n),
-        ),
-    )
+    # of those that are free the innermost: the one before it is a batch, and often 1
+    free = [n for n in candidates if not isinstance(first.space[n].extent, int)]
+    known = [n for n in candidates if n not in free]
+    row = max((*free[-1:], *known), key=lambda n: first.space.typical[n])
 
     def best(op: Generic, height: int) -> tuple[float, Mapping[str, int]]:
         vector, extents = contiguous_name(op.yield_maps[0]), op.space.typical
         assert vector is not None
         depth = prod(extents[i.name] for i in op.space.of_kind(REDUCTION))
         extent = op.space[row].extent
-        free = () if isinstance(extent, int) else ((row, extent),)
-        known = tuple(extents.items())
-        return cheapest((row,), vector, known, depth, layout, target, free, height)
+        sizes = () if isinstance(extent, int) else ((row, extent),)
+        typical = tuple(extents.items())
+        return cheapest((row,), vector, typical, depth, layout, target, sizes, height)
 
     heights = range(1, 1 + min(first.space.typical[row], _TALLEST))
     _, height = min((sum(best(op, h)[0] for op in contractions), h) for h in heights)
