@@ -19,6 +19,7 @@ from minicc.ir.structured import Group
 from minicc.ir.types import F32, TensorType
 from minicc.options import Options
 from minicc.passes.structured import collapse
+from minicc.passes.structured.contraction import Contraction
 from minicc.target import TARGETS
 from tests.stages.programs import (
     Array,
@@ -120,7 +121,7 @@ def test_free_sizes_are_counted_as_one(
     made = free_layers(kernel, stride, edge, channels)
     options = [Options(target=target, math="strict", threads=k) for k in (1, 2)]
     monkeypatch.setattr(collapse, "_GAIN", 1e9)
-    monkeypatch.setattr(collapse, "_is_batch", lambda group, name: False)
+    monkeypatch.setattr(Contraction, "is_batch", lambda contraction, name: False)
     assert "nhw" in shared(made, target)
     one, two = (compile_module(made, o, {}).executable for o in options)
     rng = np.random.default_rng(1)

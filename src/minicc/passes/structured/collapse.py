@@ -89,7 +89,7 @@ def _collapsed(
         if pair is None:
             return group
         even = is_free(pair.columns) and not apart and _is_even(group, pair)
-        if not even and _is_batch(group, pair.outer):
+        if not even and contractions_in(group.body.ops)[0].is_batch(pair.outer):
             return group
         candidate = apply(group, pair)
         found = _best(candidate, target, constants)
@@ -129,13 +129,6 @@ def _best(
     cost, tiles = cheapest_tile(product, target)
     few = cycles_of_a_point(product, tiles, target)
     return cost if few is None else few, product.rows
-
-
-def _is_batch(group: Group, name: str) -> bool:
-    """Whether a dimension of free extent is the first axis of a product: a batch, and often 1."""
-    contraction = contractions_in(group.body.ops)[0]
-    first = contraction.op.input_maps[contraction.lhs][0]
-    return first == affine.symbol(name) and is_free(contraction.op.space[name].extent)
 
 
 def legal(group: Group, rows: Sequence[str]) -> Pair | None:

@@ -10,8 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from minicc.ir import arith
+from minicc.ir import affine, arith
 from minicc.ir.affine import Expr
+from minicc.ir.affine_facts import is_free
 from minicc.ir.core import Op, Value
 from minicc.ir.index_maps import contiguous_name, names_of, plain_names
 from minicc.ir.space import PARALLEL, REDUCTION
@@ -65,6 +66,11 @@ class Contraction(NamedTuple):
         """The bytes of an element that is read in vectors."""
         operand = self.lhs if self.rhs is None else self.rhs
         return int(self.op.operands[operand].type.dtype.bytes)
+
+    def is_batch(self, name: str) -> bool:
+        """Whether a dimension of free extent is the first axis: a batch, and often 1."""
+        first = self.op.input_maps[self.lhs][0]
+        return first == affine.symbol(name) and is_free(self.op.space[name].extent)
 
 
 def contraction_of(op: Op) -> Contraction | None:

@@ -47,6 +47,7 @@ from minicc.target import Target
 
 _ROWS = 48  # of a free dimension that an instance has, about
 _COLUMNS, _TALL = 4, 8  # columns and rows that are summed at once where columns are few
+_LEAST_ROWS = 8  # that are better taken together than those of a batch
 _TALLEST = 12  # rows of a block that ops other than contractions handle at once
 
 
@@ -296,6 +297,18 @@ def _within_rows(contraction: Contraction, batch: Sequence[str], target: Target)
     return tuple(beside)
 
 
+def _longest_row(contraction: Contraction, names: Sequence[str]) -> str:
+    """The dimension of rows of which tiles have several.
+
+    Of those that are free it is the innermost; a batch is only where others are short.
+    """
+    space = contraction.op.space
+    free = [n for n in names if not isinstance(space[n].extent, int)]
+    rows = [*free[-1:], *[n for n in names if n not in free]]
+    long = [n for n in rows if space.typical[n] >= _LEAST_ROWS and not contraction.is_batch(n)]
+    return max(long or rows, key=lambda n: space.typical[n])
+
+
 def _whole_rows(group: Group, found: Sequence[Contraction], target: Target) -> Draft:
     """Contractions that share rows alone, with what stands between them.
 
@@ -305,11 +318,9 @@ def _whole_rows(group: Group, found: Sequence[Contraction], target: Target) -> D
     contractions = [contraction.op for contraction in found]
     first = contractions[0]
     layout = vectors_of(found[0], target)
-    candidates = [n for n in group.shared if n not in found[0].varies(found[0].rhs)]
-    # of those that are free the innermost: the one before it is a batch, and often 1
-    free = [n for n in candidates if not isinstance(first.space[n].extent, int)]
-    known = [n for n in candidates if n not in free]
-    row = max((*free[-1:], *known), key=lambda n: first.space.typical[n])
+    row = _longest_row(
+        found[0], [n for n in group.shared if n not in found[0].varies(found[0].rhs)]
+    )
 
     def best(op: Generic, height: int) -> tuple[float, Mapping[str, int]]:
         vector, extents = contiguous_name(op.yield_maps[0]), op.space.typical
