@@ -243,12 +243,13 @@ def sizes(value: Dim) -> frozenset[str]:
 def typical(value: Dim) -> int:
     """A number for an extent where a choice needs one: each size is taken for `TYPICAL`.
 
-    So is a difference of sizes that would be none then: they are not as typical together as alone.
+    So is a difference that would be none then: its sizes are not as typical together as alone.
     """
     if isinstance(value, int):
         return value
     number: int = evaluate(value, dict.fromkeys(value.symbols(), TYPICAL))
-    if number < 2 and any(coefficient < 0 for _, coefficient in value.terms):
+    taken = value.const < 0 or any(coefficient < 0 for _, coefficient in value.terms)
+    if number < 2 and taken:
         return TYPICAL
     return max(1, number)
 
