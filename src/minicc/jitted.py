@@ -140,30 +140,41 @@ class Jitted:
         """The result of compiled code, traced first where none fits."""
         inline = self._inline
         served = inline.serve(values) if inline is not None else None
+        call: Call | None = None
         if inline is not None and served is not None:
-            result = _replayed(inline.found, *served)
-            if type(result) is not Missed:
-                return result
+            found, (arrays, inputs) = inline.found, served
+        else:
             call = Call(*self._parameters.key(values), values)
-            _, call.inputs = served
-            return self._trace(call, result)
-        call = Call(*self._parameters.key(values), values)
-        found = self._known.find(call)
-        if found is not None and found.plain:
-            return self.__wrapped__(*args, **kwargs)
-        if found is None or not found.runs:
-            return self._trace(call)
-        if call.key == self._last and not self._parameters.overlaps:
-            self._inline = InlineCache.of(found, call)
-        self._last = call.key
+            known = self._known.find(call)
+            if known is not None and known.plain:
+                return self.__wrapped__(*args, **kwargs)
+            if known is None or not known.runs:
+                return self._trace(call)
+            found, arrays, inputs = known, call.arrays, call.inputs
+        missed: Missed | None = None
         try:
-            result = _replayed(found, call.arrays, call.inputs)
+            result = _replayed(found, arrays, inputs)
+            if type(result) is not Missed:
+                if call is not None:
+                    self._expect(call, found)
+                return result
+            missed = result
         except UserError as error:
             if not found.sizes or error.code != _UNLIKE:
                 raise
+        self._inline = None
+        if call is None:
+            call = Call(*self._parameters.key(values), values)
+            call.inputs = inputs
+        if missed is None:
             self._known.drop_sizes(call)  # a guard that only the program knows
-            return self._trace(call)
-        return self._trace(call, result) if type(result) is Missed else result
+        return self._trace(call, missed)
+
+    def _expect(self, call: Call, found: Specialisation) -> None:
+        """Be ready for calls that are like this one, if it is like the one before."""
+        if call.key == self._last and not self._parameters.overlaps:
+            self._inline = InlineCache.of(found, call)
+        self._last = call.key
 
     def __get__(self, owner: Any, kind: type | None = None) -> Any:
         """A method of an object, as of any function."""
