@@ -12,7 +12,7 @@ import sys
 import types
 import warnings
 from collections import Counter, deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, Never
 
@@ -46,13 +46,12 @@ from minicc.frontends.trace.asked import RAISED
 from minicc.frontends.trace.explain import Explanation, graph_of, parts_of
 from minicc.frontends.trace.explain import Specialisation as Explained
 from minicc.frontends.trace.pytree import Key
-from minicc.ir.arrays import NOWHERE, Array
+from minicc.ir.arrays import Array
 from minicc.ir.bind import bind_sizes
 from minicc.ir.core import Module, Op
-from minicc.ir.interpret import Interpreter
 from minicc.limits import no_memory
 from minicc.locks import lock
-from minicc.lowered import Lowered
+from minicc.lowered import Interpreted, Lowered
 from minicc.options import Options, options_of
 from minicc.partition import host_ops
 from minicc.runtime.saved import Compilation
@@ -374,7 +373,7 @@ class Jitted:
 
         def interpreted(module: Module, text: str) -> Any:
             modules.append(module)
-            return _Interpreted(module)
+            return Interpreted(module)
 
         path = Path(Tree(), arrays, interpreted)
         try:
@@ -460,22 +459,6 @@ class _Code:
         self.kernels = compilation.kernels
         self.launches = compilation.launches
         self.host = compilation.host
-
-
-class _Interpreted:
-    """A segment that the interpreter runs."""
-
-    donated: Sequence[tuple[int, int]] = ()
-    sure = False
-
-    def __init__(self, module: Module) -> None:
-        self._module = module
-
-    def run(self, inputs: Sequence[Any], *, into: Mapping[int, Array] = NOWHERE) -> list[Any]:
-        """The outputs."""
-        interpreter = Interpreter(self._module)
-        body = self._module.main.body
-        return [np.asarray(a) for a in interpreter.region(body, inputs, {})]
 
 
 def jit(

@@ -1,12 +1,17 @@
-"""Every level of a traced function, to be read."""
+"""A traced function before machine code: every level to be read, and the graph to be run."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
 
 from minicc.compiler import STAGES, lower
 from minicc.errors import UserError
+from minicc.ir.arrays import NOWHERE, Array
 from minicc.ir.core import Function, Module, Region
+from minicc.ir.interpret import Interpreter
 from minicc.ir.printer import print_module
 from minicc.options import Options
 
@@ -38,3 +43,19 @@ class Lowered:
     def as_text(self, level: str = "graph") -> str:
         """The printed module after the last stage of a level."""
         return print_module(self.at(level))
+
+
+class Interpreted:
+    """A segment that the interpreter runs."""
+
+    donated: Sequence[tuple[int, int]] = ()
+    sure = False
+
+    def __init__(self, module: Module) -> None:
+        self._module = module
+
+    def run(self, inputs: Sequence[Any], *, into: Mapping[int, Array] = NOWHERE) -> list[Any]:
+        """The outputs."""
+        interpreter = Interpreter(self._module)
+        body = self._module.main.body
+        return [np.asarray(a) for a in interpreter.region(body, inputs, {})]

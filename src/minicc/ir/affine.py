@@ -249,9 +249,7 @@ def typical(value: Dim) -> int:
         return value
     number: int = evaluate(value, dict.fromkeys(value.symbols(), TYPICAL))
     taken = value.const < 0 or any(coefficient < 0 for _, coefficient in value.terms)
-    if number < 2 and taken:
-        return TYPICAL
-    return max(1, number)
+    return TYPICAL if taken and number < 2 else max(1, number)
 
 
 def number(value: Dim) -> int:
