@@ -7,9 +7,6 @@ That is a product of two extents in place of their sum, in vectors and without l
 code, so it pays for short axes alone. The few best of many are found one after the other: each is
 the greatest of those after the last. Other such ops stay, and run on the host.
 
-What is combined up to each element of a last axis is so by windows, in vectors along it, where a
-loop would go from element to element.
-
 What is scattered to narrow floats and combined there is so in f32, and rounded once. Boxes are
 suppressed by a kernel.
 """
@@ -22,8 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from minicc.ir import affine, graph
-from minicc.ir.arith import identity_of
+from minicc.ir import graph
 from minicc.ir.build import Builder
 from minicc.ir.core import Function, Literal, Module, Op, Value
 from minicc.ir.rewrite import Rebuilder, everywhere, rebuild
@@ -43,14 +39,6 @@ from minicc.passes.graph.suppress_kernel import suppress_kernel
 
 _LONGEST = 512  # elements that each result looks at
 _MOST = 1 << 22  # comparisons in all
-_COMBINED: dict[str, type[Op]] = {
-    "add": graph.Add,
-    "mul": graph.Mul,
-    "max": graph.Max,
-    "min": graph.Min,
-}
-_BLOCK = 32  # elements that a window combines
-_BESIDE = 8  # elements at each place of an axis that are worth vectors of their own
 _FEW = 16  # that are found one after the other
 _PLACES = 1 << 31  # of an axis, which numbers of an element and its place have room for
 
@@ -73,8 +61,6 @@ def expands(op: Op) -> bool:
         element = op.x.type.dtype
         narrow = element.is_float and element.bits < 32 and element not in STORED
         return op.combine != "none" and narrow
-    if isinstance(op, graph.Accumulate):
-        return _goes_by_windows(op)
     if isinstance(op, graph.Sort):
         return _is_short(op) or expands(_ranked(op))
     if isinstance(op, graph.Suppress) or (isinstance(op, graph.TopK) and _takes_few(op)):
@@ -100,17 +86,6 @@ def _sort(b: Builder, op: graph.Sort) -> Sequence[Value]:
     if _is_short(op):
         return (sorted_by_network(b, op.x, op.axis),)
     return _top_k(b, _ranked(op))[:1]
-
-
-def _goes_by_windows(op: graph.Accumulate) -> bool:
-    """Whether too few elements stand side by side at each place of the axis, whose extent is known.
-
-    Others are combined from place to place, in vectors of such neighbours.
-    """
-    shape = op.x.type.shape
-    beside = graph.product(shape[op.axis + 1 :])
-    known = isinstance(shape[op.axis], int) and isinstance(beside, int)
-    return known and affine.number(beside) < _BESIDE
 
 
 def _takes_few(op: graph.TopK) -> bool:
@@ -229,61 +204,7 @@ def _scatter(b: Builder, op: graph.ScatterElements | graph.ScatterND) -> Sequenc
     return (b.emit(graph.Cast, made, dtype=op.x.type.dtype),)
 
 
-def _accumulate(b: Builder, op: graph.Accumulate) -> Sequence[Value]:
-    x, element = op.x, op.x.type.dtype
-    narrow = element.is_float and element.bits < 32
-    wide = b.emit(graph.Cast, x, dtype=F32) if narrow else x
-    out = _so_far(b, wide, op.axis, op.combine)
-    return (b.emit(graph.Cast, out, dtype=element) if narrow else out,)
-
-
-def _so_far(b: Builder, x: Value, axis: int, combine: str) -> Value:
-    """Blocks of elements are combined by windows, and then the blocks' totals in the same way.
-
-    That is about as many steps for an element as a block has, for each factor of so many in the
-    length, and all of them are independent.
-    """
-    shape, n = x.type.shape, affine.number(x.type.shape[axis])
-    if n <= _BLOCK:
-        return _window(b, x, axis, n, combine)
-    blocks = -(-n // _BLOCK)
-    filled = _padded(b, x, axis, (0, blocks * _BLOCK - n), combine)
-    apart = b.emit(graph.Reshape, filled, shape=(*shape[:axis], blocks, _BLOCK, *shape[axis + 1 :]))
-    within = _window(b, apart, axis + 1, _BLOCK, combine)
-    totals = _cut(b, within, axis + 1, _BLOCK - 1, _BLOCK)
-    before = _padded(b, _cut(b, totals, axis, 0, blocks - 1), axis, (1, 0), combine)
-    whole = b.emit(_COMBINED[combine], _so_far(b, before, axis, combine), within)
-    line = (*shape[:axis], blocks * _BLOCK, *shape[axis + 1 :])
-    return _cut(b, b.emit(graph.Reshape, whole, shape=line), axis, 0, n)
-
-
-def _cut(b: Builder, x: Value, axis: int, start: int, stop: int) -> Value:
-    shape = x.type.shape
-    if (start, stop) == (0, shape[axis]):
-        return x
-    starts = tuple(start if k == axis else 0 for k in range(len(shape)))
-    stops = tuple(stop if k == axis else n for k, n in enumerate(shape))
-    return b.emit(graph.Slice, x, starts=starts, stops=stops, steps=(1,) * len(shape))
-
-
-def _padded(b: Builder, x: Value, axis: int, around: tuple[int, int], combine: str) -> Value:
-    if not any(around):
-        return x
-    low, high = (tuple(n if k == axis else 0 for k in range(x.type.rank)) for n in around)
-    return b.emit(graph.Pad, x, low=low, high=high, value=identity_of(combine, x.type.dtype))
-
-
-def _window(b: Builder, x: Value, axis: int, n: int, combine: str) -> Value:
-    if n < 2:
-        return x
-    ones = (1,) * x.type.rank
-    size = tuple(n if k == axis else 1 for k in range(x.type.rank))
-    wide = _padded(b, x, axis, (n - 1, 0), combine)
-    return b.emit(graph.Window, wide, combine=combine, size=size, strides=ones, dilations=ones)
-
-
 _EXPAND: dict[type[Op], Callable[[Builder, Any], Sequence[Value]]] = {
-    graph.Accumulate: _accumulate,
     graph.Sort: _sort,
     graph.TopK: _top_k,
     graph.Suppress: suppress_kernel,
