@@ -200,6 +200,18 @@ def tanh_clamp(form: Format) -> float:
     return float(mpmath.ceil((form.precision + 4) * mpmath.log(2) / 2 * 16) / 16)
 
 
+def exp2(name: str, use: str, degree: dict[str, int]) -> Problem:
+    """A polynomial for the power of two of what a whole number leaves."""
+    return Problem(
+        name,
+        f"2**r on +-1/2, absolute error over 2**r{use}",
+        lambda r: mpf(2) ** r,
+        lambda r: mpf(2) ** -r,
+        lambda form: (mpf(-1) / 2, mpf(1) / 2),
+        degree,
+    )
+
+
 def problems() -> list[Problem]:
     """All the polynomials."""
     half = mpmath.log(2) / 2 * mpf("1.01")  # rounding to n isn't quite to the nearest
@@ -213,14 +225,7 @@ def problems() -> list[Problem]:
             lambda form: (-half, half),
             {"FLOAT": 4, "DOUBLE": 10},
         ),
-        Problem(
-            "exp2",
-            "2**r on +-1/2, absolute error over 2**r",
-            lambda r: mpf(2) ** r,
-            lambda r: mpf(2) ** -r,
-            lambda form: (mpf(-1) / 2, mpf(1) / 2),
-            {"FLOAT": 6, "DOUBLE": 11},
-        ),
+        exp2("exp2", "", {"FLOAT": 6, "DOUBLE": 11}),
         Problem(
             "log",
             "(log(1 + f) - f + f**2 / 2) / f**3, error relative to log(1 + f)",
@@ -309,14 +314,7 @@ def problems() -> list[Problem]:
             lambda form: (mpf(0), mpf("0.0401")),
             {"DOUBLE": 4},
         ),
-        Problem(
-            "exp2_short",
-            "2**r on +-1/2, absolute error over 2**r; for powers of float32",
-            lambda r: mpf(2) ** r,
-            lambda r: mpf(2) ** -r,
-            lambda form: (mpf(-1) / 2, mpf(1) / 2),
-            {"DOUBLE": 6},
-        ),
+        exp2("exp2_short", "; for powers of float32", {"DOUBLE": 6}),
     ]
 
 
