@@ -35,9 +35,13 @@ def test_what_nobody_holds_is_taken_again() -> None:
 
 def test_other_sizes_and_no_more_than_may_be_kept() -> None:
     kept = Kept(2 * _SIZE)
-    small = _taken(kept, _SIZE // 4).ctypes.data
+    first = _taken(kept, _SIZE // 4)
+    small = first.ctypes.data
     large = _taken(kept, 4 * _SIZE)
     assert large.size == 4 * _SIZE
+    assert large.base is not None
+    assert large.base.size < 4 * _SIZE + 2 * ALIGNMENT
+    del first
     assert _taken(kept, _SIZE // 2).ctypes.data != small
     assert _taken(kept, _SIZE // 4 - 100).ctypes.data == small
     held = [_taken(kept, _SIZE) for _ in range(4)]

@@ -59,16 +59,18 @@ class Kept:
 
     def take(self, size: int) -> tuple[Array, int]:
         """Uninitialised bytes, and where so many of them begin at an aligned address."""
-        size = _rounded(size)
-        for raw, start in self._known.get(size, ()):
-            # The pair, the name and the argument are what refers to one that nobody holds. Of two
-            # threads that look at one, each sees that the other has a name for it.
-            if getrefcount(raw) == 3:
-                return raw, start
+        if size <= self._most:
+            size = _rounded(size)
+            for raw, start in self._known.get(size, ()):
+                # The pair, the name and the argument are what refers to one that nobody holds. Of
+                # two threads that look at one, each sees that the other has a name for it.
+                if getrefcount(raw) == 3:
+                    return raw, start
         raw = np.empty(size + ALIGNMENT, np.uint8)
         start = _start(raw)
-        with self._lock:
-            self._keep(size, raw, start)
+        if size <= self._most:
+            with self._lock:
+                self._keep(size, raw, start)
         return raw, start
 
     def _keep(self, size: int, raw: Array, start: int) -> None:
