@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 import logging
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -54,6 +54,10 @@ class Call:
         if self.loose is None:
             self.loose = loose(self.key)
         return self.loose
+
+    def fixed(self, moving: Collection[Any]) -> tuple[int, ...]:
+        """Which of its numbers are constants of a program in which some move."""
+        return tuple([k for k in range(len(self.numbers)) if k not in moving])
 
     def told(self, places: Sequence[int]) -> Key:
         """The key of some of the numbers."""
@@ -118,13 +122,12 @@ class InlineCache:
     __slots__ = ("_fixed", "_told", "_wanted", "found")
 
     def __init__(self, found: Specialisation, call: Call) -> None:
-        moving = found.given.moving
         self.found = found
         self._wanted = [
             (np.ndarray, v.dtype, v.shape) if type(v) is np.ndarray else (type(v), None, ())
             for v in call.values
         ]
-        self._fixed = tuple([k for k in range(len(call.numbers)) if k not in moving])
+        self._fixed = call.fixed(found.given.moving)
         self._told = call.told(self._fixed)
 
     @staticmethod
@@ -219,7 +222,7 @@ class Known:
             if len(self._served) == PROGRAMS:
                 del self._served[next(iter(self._served))]
             moves = found.given.moving - found.sizes.given.keys()
-            fixed = tuple([k for k in range(len(call.numbers)) if k not in moves])
+            fixed = call.fixed(moves)
             self._served[call.key] = found, fixed, call.told(fixed)
         return found
 
@@ -316,7 +319,7 @@ class Known:
         family.moving -= needed
         for place in needed & self._moving.keys():
             self._settled[place] = self._moving.pop(place)
-        fixed = tuple([k for k in range(len(call.numbers)) if k not in moving])
+        fixed = call.fixed(moving)
         family.layers = {fixed: family.layers.get(fixed, {}), **family.layers}
         table, key = family.layers[fixed], call.told(fixed)
         others = [s for s in table.get(key, ()) if s is not found and s.environment.holds()]

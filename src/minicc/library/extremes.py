@@ -30,14 +30,15 @@ def place_of_extreme(
         return emit(graph.Cast, _place_of(emit, x, axis, best, last), I64)
     # what comes from far is read once: the extreme of each block, and then one block again
     *rows, length = x.type.extents
-    blocks = emit(graph.Reshape, x, shape=(prod(rows), length // n, n))
+    count, parts = prod(rows), length // n
+    blocks = emit(graph.Reshape, x, shape=(count, parts, n))
     tops = emit(graph.Reduce, blocks, axes=(2,), combine=combine, keepdims=False)
     best = emit(graph.Reduce, tops, axes=(1,), combine=combine, keepdims=True)
     block = _place_of(emit, tops, 1, best, last)
-    row = emit(graph.Iota, shape=(prod(rows), 1), axis=0, dtype=block.type.dtype)
-    first = emit(graph.Mul, row, _number(emit, length // n, row.type.dtype))
-    chosen = emit(graph.Reshape, emit(graph.Add, first, block), shape=(prod(rows),))
-    blocks = emit(graph.Reshape, blocks, shape=(prod(rows) * length // n, n))
+    row = emit(graph.Iota, shape=(count, 1), axis=0, dtype=block.type.dtype)
+    first = emit(graph.Mul, row, _number(emit, parts, row.type.dtype))
+    chosen = emit(graph.Reshape, emit(graph.Add, first, block), shape=(count,))
+    blocks = emit(graph.Reshape, blocks, shape=(count * parts, n))
     within = _place_of(emit, emit(graph.Gather, blocks, chosen, axis=0), 1, best, last)
     start = emit(graph.Mul, block, _number(emit, n, block.type.dtype))
     place = emit(graph.Cast, emit(graph.Add, start, within), I64)
