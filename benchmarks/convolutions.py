@@ -20,12 +20,12 @@ from benchmarks.proofs.measure import Floats, aligned, best_in_turns, placed
 
 from minicc.backends.llvm.link import Object, link
 from minicc.backends.llvm.optimize import optimise
-from minicc.compiled import compile_module
+from minicc.compile.compiled import compile_module
+from minicc.compile.machine import measured
 from minicc.ir import graph
 from minicc.ir.build import Builder
 from minicc.ir.core import Function, Literal, Module, Region, Value
 from minicc.ir.types import F32, TensorType
-from minicc.machine import measured
 from minicc.options import Options
 from minicc.runtime.image import load
 from minicc.target import Target

@@ -20,8 +20,8 @@ from benchmarks.proofs.measure import error, interpret
 
 from minicc.backends.llvm.emit import emit_kernel
 from minicc.ir.core import Function, Module
-from minicc.ir.parser import parse_module
-from minicc.ir.printer import print_module
+from minicc.ir.text.parser import parse_module
+from minicc.ir.text.printer import print_module
 from minicc.ir.verify import verify
 from minicc.target import Target
 

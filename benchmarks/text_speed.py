@@ -8,8 +8,8 @@ from __future__ import annotations
 import time
 
 from minicc.ir.core import Function, Module, Op, Region, Value, same_module
-from minicc.ir.parser import parse_module
-from minicc.ir.printer import print_module
+from minicc.ir.text.parser import parse_module
+from minicc.ir.text.printer import print_module
 from minicc.ir.types import F32, TensorType, Type
 
 OPS = 100_000

@@ -68,7 +68,7 @@ def main() -> int:
     print(f"\nreport:\n{re.sub(r'[0-9]+ ms', '... ms', session.report())}")
     print("\nwhat the importer and the session are in other systems:\n")
     print(record_of("minicc.frontends.onnx").head())
-    print(record_of("minicc.session").head(), end="")
+    print(record_of("minicc.api.session").head(), end="")
     return 0 if np.array_equal(total, positive.sum(axis=1)) else 1
 
 

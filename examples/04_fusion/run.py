@@ -14,11 +14,11 @@ import numpy.typing as npt
 
 import minicc
 from minicc.cli import commands
-from minicc.compiler import lower
+from minicc.compile.compiler import lower
 from minicc.ir import structured
 from minicc.ir.core import Module, walk
 from minicc.ir.interpret import run
-from minicc.ir.printer import print_module
+from minicc.ir.text.printer import print_module
 
 Array = npt.NDArray[np.float32]
 # strict mathematics: no rule writes the powers otherwise than the function does

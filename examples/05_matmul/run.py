@@ -16,10 +16,10 @@ import numpy.typing as npt
 
 import minicc
 from minicc.backends.llvm.compile import assemble
-from minicc.compiler import lower, stage_named
+from minicc.compile.compiler import lower, stage_named
 from minicc.ir.core import Module
-from minicc.ir.printer import print_attribute, print_function, print_module
 from minicc.ir.structured import Group
+from minicc.ir.text.printer import print_attribute, print_function, print_module
 from minicc.records import record_of
 
 Array = npt.NDArray[np.float32]

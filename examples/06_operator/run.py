@@ -13,15 +13,15 @@ import numpy as np
 from onnx import TensorProto, helper
 
 import minicc
-from minicc.compiler import lower
+from minicc.compile.compiler import lower
 from minicc.frontends.onnx.context import Context
-from minicc.frontends.onnx.reader import Node
+from minicc.frontends.onnx.model.reader import Node
 from minicc.frontends.onnx.registry import operator
 from minicc.ir import arith
 from minicc.ir.build import Builder
 from minicc.ir.core import Literal, Op, RunRegion, Value
 from minicc.ir.interpret import run
-from minicc.ir.printer import print_module
+from minicc.ir.text.printer import print_module
 from minicc.ir.types import F32, TensorType
 from minicc.ir.verify import verify
 from minicc.passes.structured.generics import dims, generic, identity

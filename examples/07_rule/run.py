@@ -16,7 +16,7 @@ from minicc.ir import graph
 from minicc.ir.build import Builder
 from minicc.ir.core import Module, Value
 from minicc.ir.interpret import run
-from minicc.ir.printer import print_module
+from minicc.ir.text.printer import print_module
 from minicc.passes.graph.applications import Applications
 from minicc.passes.graph.rules import RULES, Producer, Rule
 from minicc.passes.graph.simplify import simplify

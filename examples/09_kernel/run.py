@@ -16,7 +16,7 @@ import numpy as np
 import minicc
 import minicc.tile as tl
 from minicc.backends.llvm.compile import assemble
-from minicc.compiler import lower
+from minicc.compile.compiler import lower
 from minicc.ir.core import Module
 
 AVX2 = minicc.Options(target="avx2")

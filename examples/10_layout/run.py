@@ -16,7 +16,7 @@ import numpy.typing as npt
 from onnx import TensorProto, helper, numpy_helper
 
 import minicc
-from minicc.compiler import lower
+from minicc.compile.compiler import lower
 from minicc.ir import graph, program
 from minicc.ir.core import Module
 from minicc.ir.structured import Group

@@ -15,10 +15,10 @@ import numpy as np
 from onnx import TensorProto, helper, numpy_helper
 
 import minicc
-from minicc.compiler import lower
+from minicc.compile.compiler import lower
 from minicc.ir import graph
 from minicc.ir.core import Module
-from minicc.ir.printer import print_module
+from minicc.ir.text.printer import print_module
 from minicc.records import record_of
 
 

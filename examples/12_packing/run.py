@@ -15,12 +15,12 @@ import numpy as np
 import numpy.typing as npt
 
 import minicc
-from minicc.compiler import lower
+from minicc.compile.compiler import lower
 from minicc.ir import program
 from minicc.ir.core import Module, walk
 from minicc.ir.kernel import Load
-from minicc.ir.printer import print_function
 from minicc.ir.program import launches
+from minicc.ir.text.printer import print_function
 from minicc.records import record_of
 
 Array = npt.NDArray[np.float32]

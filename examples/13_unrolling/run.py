@@ -16,11 +16,11 @@ import numpy as np
 import numpy.typing as npt
 
 import minicc
-from minicc.compiler import lower
+from minicc.compile.compiler import lower
 from minicc.ir.core import Op, Region
 from minicc.ir.interpret import run
 from minicc.ir.kernel import For
-from minicc.ir.printer import print_function
+from minicc.ir.text.printer import print_function
 from minicc.records import record_of
 
 Array = npt.NDArray[np.float32]

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 import minicc
-from minicc.compiler import lower
+from minicc.compile.compiler import lower
 from minicc.ir.core import Module, Value
 from minicc.ir.program import Alloc, Launch
 from minicc.records import record_of

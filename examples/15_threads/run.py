@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 import minicc
-from minicc.compiler import lower
+from minicc.compile.compiler import lower
 from minicc.ir.program import Barrier, Launch
 from minicc.records import record_of
 

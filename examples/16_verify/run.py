@@ -12,12 +12,12 @@ import numpy as np
 import numpy.typing as npt
 
 import minicc
-from minicc.compiler import STAGES, lower
+from minicc.compile.compiler import STAGES, lower
 from minicc.ir import graph
 from minicc.ir.core import Module
 from minicc.ir.interpret import run
-from minicc.ir.parser import parse_module
-from minicc.ir.printer import print_module
+from minicc.ir.text.parser import parse_module
+from minicc.ir.text.printer import print_module
 from minicc.ir.verify import verify
 from minicc.passes.graph.applications import Applications
 from minicc.passes.graph.rules import RULES, Producer, Rule

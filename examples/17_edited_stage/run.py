@@ -17,10 +17,10 @@ import numpy as np
 import numpy.typing as npt
 
 import minicc
-from minicc.compiler import lower, stage_named
+from minicc.compile.compiler import lower, stage_named
+from minicc.compile.observe import headed, write_text
 from minicc.ir.core import Module, walk
 from minicc.ir.kernel import For
-from minicc.observe import headed, write_text
 
 Array = npt.NDArray[np.float32]
 

@@ -16,11 +16,11 @@ import numpy as np
 import numpy.typing as npt
 
 import minicc
-from minicc.compiler import lower
+from minicc.compile.compiler import lower
 from minicc.ir.core import Module, Region
 from minicc.ir.kernel import Dot, For, Load
-from minicc.ir.printer import print_attribute
 from minicc.ir.structured import Group
+from minicc.ir.text.printer import print_attribute
 from minicc.records import record_of
 
 Array = npt.NDArray[np.float32]

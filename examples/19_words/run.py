@@ -19,10 +19,10 @@ import numpy.typing as npt
 import minicc
 from minicc.backends.llvm.compile import assemble
 from minicc.backends.llvm.isa.table import INSTRUCTIONS
-from minicc.compiler import lower
+from minicc.compile.compiler import lower
 from minicc.ir import graph
 from minicc.ir.core import Module
-from minicc.ir.printer import print_function
+from minicc.ir.text.printer import print_function
 from minicc.records import record_of
 
 MULTIPLIES = r"\tv?(pmulld|pmaddwd|vpdpwssd|pdpwssd|pdpbusd)"

@@ -12,7 +12,9 @@ from minicc.later import imported
 from minicc.version import VERSION as __version__
 
 if TYPE_CHECKING:
-    from minicc.api import InferenceSession, jit, kernel
+    from minicc.api.jitted import jit
+    from minicc.api.kernels import kernel
+    from minicc.api.session import InferenceSession
     from minicc.options import Options
 
 __all__ = [
@@ -30,9 +32,9 @@ __all__ = [
 # Each front end is loaded with the compiler when it is first asked for: `import minicc` is quick,
 # and a session loads nothing of tracing.
 _LATER = {
-    "InferenceSession": "minicc.session",
-    "jit": "minicc.jitted",
-    "kernel": "minicc.kernels",
+    "InferenceSession": "minicc.api.session",
+    "jit": "minicc.api.jitted",
+    "kernel": "minicc.api.kernels",
     "Options": "minicc.options",
 }
 

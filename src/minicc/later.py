@@ -5,7 +5,7 @@ A program that is opened from a file needs nothing of the compiler; what may nee
     if TYPE_CHECKING:
         from minicc import compiled
     else:
-        compiled = Later("minicc.compiled")
+        compiled = Later("minicc.compile.compiled")
 """
 
 from __future__ import annotations

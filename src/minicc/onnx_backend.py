@@ -13,7 +13,7 @@ import numpy as np
 from onnx import ModelProto, NodeProto, TensorProto, helper
 from onnx.backend.base import Backend, BackendRep, namedtupledict
 
-from minicc.session import InferenceSession
+from minicc.api.session import InferenceSession
 
 _NEWEST_IR = 10
 

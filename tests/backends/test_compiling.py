@@ -18,13 +18,13 @@ from minicc.backends.base import MemoryStore
 from minicc.backends.llvm import compile as native
 from minicc.backends.llvm.compile import Compiling, Objects
 from minicc.backends.llvm.emit import emit_kernel
-from minicc.compiled import build
-from minicc.compiler import STAGES, Stage, lower
+from minicc.compile.compiled import build
+from minicc.compile.compiler import STAGES, Stage, lower
 from minicc.errors import CompilerBug, UserError
 from minicc.ir import graph
 from minicc.ir.build import Builder
 from minicc.ir.core import Function, Module, Value
-from minicc.ir.printer import print_module
+from minicc.ir.text.printer import print_module
 from minicc.ir.types import F32, TensorType
 from minicc.limits import Limits, watched
 from minicc.options import Options
@@ -75,9 +75,9 @@ def test_each_stage_is_told_its_own_time(monkeypatch: pytest.MonkeyPatch) -> Non
     def clock() -> float:
         return now[0]
 
-    monkeypatch.setattr("minicc.compiler.time.perf_counter", clock)
+    monkeypatch.setattr("minicc.compile.compiler.time.perf_counter", clock)
     stages = [s._replace(kernel=unrolled) if s.name == "unroll" else s for s in STAGES]
-    monkeypatch.setattr("minicc.compiler.STAGES", tuple(stages))
+    monkeypatch.setattr("minicc.compile.compiler.STAGES", tuple(stages))
     program = lower(layers(), Options(), observe=observe, begin=slow)
     took = {name: seconds for name, seconds in told.items() if seconds}
     assert took == {"unroll": len(program.functions) - 1}

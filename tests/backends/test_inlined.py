@@ -10,7 +10,7 @@ import minicc
 from minicc.backends.llvm.library import Machine
 from minicc.backends.llvm.optimize import optimise_whole
 from minicc.backends.llvm.program import emit_main, inlined_kernels, on_stack
-from minicc.compiler import lower
+from minicc.compile.compiler import lower
 from minicc.ir.program import Alloc
 from minicc.options import Options
 from minicc.target import TARGETS

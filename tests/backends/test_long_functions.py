@@ -9,7 +9,7 @@ import pytest
 from tests.stages.programs import constant, machine_code, module
 
 from minicc.backends.llvm.compile import emit
-from minicc.compiler import lower
+from minicc.compile.compiler import lower
 from minicc.ir import graph
 from minicc.ir.build import Builder
 from minicc.ir.core import Module, Op, Value

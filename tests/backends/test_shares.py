@@ -9,7 +9,7 @@ import pytest
 from tests.stages.programs import machine_code
 
 from minicc.errors import CompilerBug
-from minicc.ir.parser import parse_module
+from minicc.ir.text.parser import parse_module
 from minicc.ir.verify import verify
 
 PROGRAM = """module level = "program"

@@ -15,7 +15,7 @@ from minicc.backends.llvm.emitter import symbol_of
 from minicc.backends.llvm.link import Object, link
 from minicc.backends.llvm.optimize import optimise
 from minicc.backends.llvm.templates import FUNCTION, Template, templates_of
-from minicc.compiler import lower
+from minicc.compile.compiler import lower
 from minicc.errors import CompilerBug
 from minicc.ir import graph
 from minicc.ir.build import Builder

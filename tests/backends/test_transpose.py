@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 from tests.stages.programs import machine_code, module
 
-from minicc.compiler import lower
+from minicc.compile.compiler import lower
 from minicc.ir import graph
 from minicc.ir.build import Builder
 from minicc.ir.core import Value
-from minicc.ir.parser import parse_module
+from minicc.ir.text.parser import parse_module
 from minicc.ir.types import DTYPES, TensorType
 from minicc.ir.verify import verify
 from minicc.options import Options

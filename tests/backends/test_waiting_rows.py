@@ -7,7 +7,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from minicc.backends.llvm.compile import emit
-from minicc.compiler import lower
+from minicc.compile.compiler import lower
 from minicc.frontends.onnx.importer import import_model
 from minicc.options import Options
 from minicc.target import TARGETS

@@ -23,19 +23,19 @@ from onnx.helper import (
 )
 
 import minicc
-from minicc import compiler
+from minicc.api.session import InferenceSession
 from minicc.cli import commands
 from minicc.cli.layers import rows
 from minicc.cli.run import describe
-from minicc.compiler import STAGES, Setting, stage_names
+from minicc.compile import compiler
+from minicc.compile.compiler import STAGES, Setting, stage_names
+from minicc.compile.observe import load_dump
 from minicc.ir import graph, interpret
 from minicc.ir.core import Module, Region, Value
 from minicc.ir.levels import LEVELS
-from minicc.ir.printer import print_module, resources
 from minicc.ir.rewrite import Rebuilder
-from minicc.observe import load_dump
+from minicc.ir.text.printer import print_module, resources
 from minicc.passes.structured.lower_to_structured import LOWER
-from minicc.session import InferenceSession
 
 FOLDER = Path(__file__).parents[2] / "examples" / "01_digits"
 MODEL = str(FOLDER / "digits.onnx")

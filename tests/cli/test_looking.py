@@ -11,7 +11,7 @@ import pytest
 from tests.cli.test_cli import MODEL, failure, invoke
 from tests.models.test_texts import attention, branching, recurrent
 
-from minicc.compiler import STAGES
+from minicc.compile.compiler import STAGES
 from minicc.ir.levels import LEVELS
 
 

@@ -16,16 +16,16 @@ from minicc.backends.llvm.compile import emit
 from minicc.backends.llvm.optimize import optimise
 from minicc.cli import commands
 from minicc.cli.schedules import text_of_schedules
-from minicc.compiler import lower
+from minicc.compile.compiler import lower
+from minicc.compile.observe import load_dump
+from minicc.compile.units import Unit
 from minicc.errors import UserError
 from minicc.ir import interpret
 from minicc.ir.core import Module
-from minicc.ir.parser import parse_module, parse_schedules
 from minicc.ir.structured import Group
-from minicc.observe import load_dump
+from minicc.ir.text.parser import parse_module, parse_schedules
 from minicc.options import Options
 from minicc.passes.structured.legal import legal
-from minicc.units import Unit
 
 MODEL = str(Path(__file__).parents[2] / "examples" / "01_digits" / "digits.onnx")
 

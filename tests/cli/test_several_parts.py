@@ -11,13 +11,13 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 from tests.cli.test_cli import invoke, misuse
 
-from minicc.compiler import STAGES
+from minicc.compile.compiler import STAGES
+from minicc.compile.observe import load_dump
 from minicc.ir import graph
 from minicc.ir.core import Value
-from minicc.ir.parser import parse_module
-from minicc.ir.printer import print_module
 from minicc.ir.rewrite import Rebuilder
-from minicc.observe import load_dump
+from minicc.ir.text.parser import parse_module
+from minicc.ir.text.printer import print_module
 from minicc.passes.structured.lower_to_structured import LOWER
 
 F, INT, B = TensorProto.FLOAT, TensorProto.INT64, TensorProto.BOOL

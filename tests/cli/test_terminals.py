@@ -19,10 +19,10 @@ from tests.cli.test_cli import MODEL, invoke
 
 from minicc.cli import bench, progress
 from minicc.cli.progress import Progress
+from minicc.compile.profile import LaunchTime, profile
 from minicc.ir import interpret
 from minicc.ir.affine import symbol
 from minicc.ir.core import Module
-from minicc.profile import LaunchTime, profile
 from minicc.wording import counted
 
 HEAD = '<ir_version: 9, opset_import: ["": 17]>'

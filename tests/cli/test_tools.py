@@ -12,9 +12,9 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper, parser
 from tests.cli.test_cli import FOLDER, MODEL, failure, invoke, misuse
 
-from minicc.compiler import STAGES, input_level
-from minicc.profile import profile
-from minicc.session import InferenceSession
+from minicc.api.session import InferenceSession
+from minicc.compile.compiler import STAGES, input_level
+from minicc.compile.profile import profile
 
 
 @pytest.fixture

@@ -12,10 +12,10 @@ import pytest
 from click.testing import CliRunner, Result
 
 import minicc
-from minicc import tuning
 from minicc.cli import commands
 from minicc.cli import tune as command
 from minicc.cli.tune import _parts
+from minicc.compile import tuning
 from minicc.options import Options
 
 MODEL = str(Path(__file__).parents[2] / "examples" / "01_digits" / "digits.onnx")

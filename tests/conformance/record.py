@@ -13,7 +13,7 @@ from onnx import TensorProto, defs
 from minicc import InferenceSession
 from minicc.frontends.onnx import catalogue
 from minicc.frontends.onnx.catalogue import Verified
-from minicc.frontends.onnx.facts import all_nodes, operator_of
+from minicc.frontends.onnx.model.facts import all_nodes, operator_of
 
 SAME = onnx.__version__ == catalogue.recorded_version()  # else the tests are others
 # the operator in the name of a node that has none of its own

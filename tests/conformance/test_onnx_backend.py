@@ -22,11 +22,12 @@ from tests.ops.test_onnx_ops import CASES, ELSEWHERE
 from tests.sweeps import WHOLE, part
 
 from minicc import onnx_backend
-from minicc.frontends.onnx import catalogue, host_choice, host_text
+from minicc.frontends.onnx import catalogue
 from minicc.frontends.onnx.catalogue import Verified
 from minicc.frontends.onnx.families import enter_all
-from minicc.frontends.onnx.host import HOST, run_host
-from minicc.frontends.onnx.reader import read_node
+from minicc.frontends.onnx.host import choice, text
+from minicc.frontends.onnx.host.registry import HOST, run_host
+from minicc.frontends.onnx.model.reader import read_node
 from minicc.frontends.onnx.registry import OPERATORS
 
 SHARDS = 24
@@ -88,7 +89,7 @@ def test_the_interpreter_on_nodes() -> None:
 ON_HOST = {
     name
     for name, run in HOST.items()
-    if run.__module__ in (host_choice.__name__, host_text.__name__) and not name.startswith("Cast")
+    if run.__module__ in (choice.__name__, text.__name__) and not name.startswith("Cast")
 }
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from minicc.session import InferenceSession
+from minicc.api.session import InferenceSession
 
 Array = np.ndarray[Any, Any]
 BATCHES = (100, 1, 3)

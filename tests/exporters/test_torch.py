@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from minicc.session import InferenceSession
+from minicc.api.session import InferenceSession
 from tests.exporters.exported import agree, check
 
 torch: Any = pytest.importorskip("torch")

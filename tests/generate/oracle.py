@@ -18,18 +18,18 @@ import numpy as np
 from onnx import NodeProto
 
 import minicc
-from minicc.compiler import lower
+from minicc.api.inputs import check_inputs
+from minicc.api.node_args import elements_of
+from minicc.compile.compiler import lower
+from minicc.compile.units import Unit, run_units, units_of
 from minicc.errors import CompilerBug, MiniccError
 from minicc.frontends.onnx.importer import import_graph
-from minicc.frontends.onnx.reader import read_model
-from minicc.inputs import check_inputs
+from minicc.frontends.onnx.model.reader import read_model
 from minicc.ir import interpret
-from minicc.ir.printer import print_attribute
+from minicc.ir.text.printer import print_attribute
 from minicc.ir.verify import verify
-from minicc.node_args import elements_of
 from minicc.options import Options
 from minicc.target import TARGETS
-from minicc.units import Unit, run_units, units_of
 from tests.generate.draft import Case, Item, every_node, largest
 from tests.generate.faults import CRASH, RUNTIME, excuse
 from tests.generate.source import Array, is_float

@@ -12,12 +12,12 @@ from onnx import TensorProto, helper
 
 import minicc
 import minicc.tile as tl
-from minicc.compiler import STAGES, lower
+from minicc.compile.compiler import STAGES, lower
 from minicc.frontends.onnx.registry import OPERATORS
 from minicc.ir.core import Module
 from minicc.ir.interpret import run
-from minicc.ir.parser import parse_module
-from minicc.ir.printer import print_module
+from minicc.ir.text.parser import parse_module
+from minicc.ir.text.printer import print_module
 from minicc.ir.verify import verify
 
 F32 = np.float32

@@ -11,8 +11,8 @@ import pytest
 from onnx import NodeProto, helper
 from tests.models.test_free_axes import Case, check, feed_of, model_of, node
 
+from minicc.api.session import InferenceSession
 from minicc.errors import MiniccError
-from minicc.session import InferenceSession
 
 Shapes = Mapping[str, Sequence[int]]
 

@@ -9,11 +9,11 @@ from onnx import TensorProto, helper
 from tests.models.test_online_softmax import allowed, attention, qkv, softmax
 
 import minicc
-from minicc.compiler import lower
+from minicc.compile.compiler import lower
 from minicc.ir import graph
 from minicc.ir.affine import multiply, size
 from minicc.ir.core import Module
-from minicc.ir.parser import parse_module
+from minicc.ir.text.parser import parse_module
 from minicc.options import Options
 from minicc.passes.graph.attention import attentions
 from minicc.passes.graph.bands import Band, band_of

@@ -8,11 +8,11 @@ import pytest
 from tests.models.test_streamed_products import arrays_of, check, f32, f64, generics, product
 
 import minicc
-from minicc.compiler import lower
+from minicc.compile.compiler import lower
 from minicc.ir.interpret import run
-from minicc.ir.printer import print_attribute, quote
 from minicc.ir.schedule import Around, Packing, Schedule
 from minicc.ir.structured import Generic
+from minicc.ir.text.printer import print_attribute, quote
 from minicc.passes.structured.write_schedules import named_groups
 from minicc.target import TARGETS, Target
 

@@ -13,7 +13,7 @@ import pytest
 from tests.sweeps import part
 
 import minicc
-from minicc.compiler import lower
+from minicc.compile.compiler import lower
 from minicc.ir import graph, program
 from minicc.ir.core import walk
 from minicc.ir.program import launches

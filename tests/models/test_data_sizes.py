@@ -18,8 +18,8 @@ from minicc.cli.programs import write_program
 from minicc.errors import UserError
 from minicc.frontends.onnx.importer import import_model
 from minicc.ir import interpret
-from minicc.ir.parser import parse_module
-from minicc.ir.printer import print_module, resources
+from minicc.ir.text.parser import parse_module
+from minicc.ir.text.printer import print_module, resources
 from minicc.ir.verify import verify
 from minicc.options import Options
 

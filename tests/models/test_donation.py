@@ -11,7 +11,7 @@ import pytest
 from tests.stages.programs import every_stage, machine_code, spread
 
 import minicc
-from minicc.compiler import lower
+from minicc.compile.compiler import lower
 from minicc.ir.core import Module
 from minicc.options import Options
 

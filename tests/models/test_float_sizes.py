@@ -11,13 +11,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from onnx import TensorProto, helper, numpy_helper
 
+from minicc.api.session import InferenceSession
 from minicc.errors import UserError
 from minicc.ir.affine import Dim, evaluate, substitute, symbol, whole
-from minicc.ir.extents import dim_of
-from minicc.ir.parser import parse_module
-from minicc.ir.printer import print_module
 from minicc.ir.reals import STEPS, UNARY, Real, whole_part
-from minicc.session import InferenceSession
+from minicc.ir.text.extents import dim_of
+from minicc.ir.text.parser import parse_module
+from minicc.ir.text.printer import print_module
 from minicc.target import TARGETS
 
 FLOATS = {np.float32: TensorProto.FLOAT, np.float64: TensorProto.DOUBLE}

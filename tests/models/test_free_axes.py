@@ -15,12 +15,12 @@ import pytest
 from onnx import ModelProto, NodeProto, TensorProto, helper, numpy_helper
 from tests.sweeps import part
 
+from minicc.api.session import InferenceSession
 from minicc.errors import MiniccError
 from minicc.frontends.onnx.importer import import_graph
-from minicc.frontends.onnx.reader import read_model
+from minicc.frontends.onnx.model.reader import read_model
 from minicc.ir import graph, interpret
 from minicc.ir.core import walk
-from minicc.session import InferenceSession
 
 Array = np.ndarray[Any, Any]
 

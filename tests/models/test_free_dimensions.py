@@ -13,13 +13,13 @@ import pytest
 from onnx import ModelProto, NodeProto, TensorProto, helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
 
-from minicc.compiler import lower
+from minicc.api.session import InferenceSession
+from minicc.compile.compiler import lower
 from minicc.errors import MiniccError
 from minicc.ir.core import walk
 from minicc.ir.structured import Group
 from minicc.options import Options
 from minicc.passes.structured.contraction import contractions_in
-from minicc.session import InferenceSession
 
 Array = np.ndarray[Any, Any]
 Shapes = Mapping[str, Sequence[int | str]]

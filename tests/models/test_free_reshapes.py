@@ -10,11 +10,11 @@ import onnx.parser
 import pytest
 from onnx.reference import ReferenceEvaluator
 
+from minicc.api.session import InferenceSession
 from minicc.errors import UserError
 from minicc.frontends.onnx.importer import import_model
 from minicc.ir import graph
 from minicc.ir.core import walk
-from minicc.session import InferenceSession
 
 Sizes = Sequence[Mapping[str, Sequence[int]]]
 

@@ -11,13 +11,13 @@ import pytest
 from tests.models.test_free_axes import Case, check, model_of, node
 from tests.sweeps import part
 
-from minicc.compiler import lower
+from minicc.api.session import InferenceSession
+from minicc.compile.compiler import lower
 from minicc.errors import UserError
 from minicc.frontends.onnx.importer import import_model
-from minicc.frontends.onnx.microsoft_blocked import block_size
+from minicc.frontends.onnx.microsoft.blocked import block_size
 from minicc.ir.core import walk
 from minicc.options import Options
-from minicc.session import InferenceSession
 
 LINES = [
     {"n": n, "c": c, "h": h, "o": o, "k": k}

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import minicc
-from minicc.ir.parser import parse_module
+from minicc.ir.text.parser import parse_module
 
 Array = np.ndarray[Any, Any]
 

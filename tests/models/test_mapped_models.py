@@ -21,10 +21,10 @@ from onnx import ModelProto, TensorProto, helper, numpy_helper
 import minicc
 from minicc.errors import UnsupportedError, UserError
 from minicc.frontends.onnx import import_model
-from minicc.frontends.onnx.wire import without_weights
+from minicc.frontends.onnx.model.wire import without_weights
 from minicc.ir import graph
 from minicc.ir.mapped import changes, copy, let_go, map_model, own
-from minicc.ir.printer import print_module
+from minicc.ir.text.printer import print_module
 
 Array = np.ndarray[Any, Any]
 LEAST = 1 << 16
@@ -123,7 +123,7 @@ def test_the_same_from_a_file_from_bytes_and_by_protobuf(
     assert not any(map(changes, large_constants(DATA)))
     assert print_module(import_model(DATA)) == text
     for module in ("reader", "sources"):
-        monkeypatch.setattr(f"minicc.frontends.onnx.{module}.MAPPED", 1 << 40)
+        monkeypatch.setattr(f"minicc.frontends.onnx.model.{module}.MAPPED", 1 << 40)
     assert not any(map(changes, large_constants(path)))
     assert print_module(import_model(path)) == text
     assert np.array_equal(run(minicc.InferenceSession(path, threads=1)), y)

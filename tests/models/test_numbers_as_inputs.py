@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 import minicc
-from minicc.specialised import PROGRAMS
+from minicc.api.specialised import PROGRAMS
 
 Array = np.ndarray[Any, Any]
 Case = tuple[Callable[..., Any], Array, list[Any], int]

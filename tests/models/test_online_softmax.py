@@ -9,7 +9,7 @@ from onnx import TensorProto, helper
 from tests.sweeps import part
 
 import minicc
-from minicc.compiler import lower
+from minicc.compile.compiler import lower
 from minicc.ir import graph
 from minicc.options import Options
 

@@ -12,16 +12,16 @@ import pytest
 from onnx import ModelProto, NodeProto, TensorProto, helper, numpy_helper, save
 from onnx.reference import ReferenceEvaluator
 
+from minicc.api.session import InferenceSession
 from minicc.frontends.onnx import import_model
 from minicc.ir import graph
 from minicc.ir.affine import symbol
 from minicc.ir.core import Module
 from minicc.ir.interpret import run
-from minicc.ir.printer import print_module
+from minicc.ir.text.printer import print_module
 from minicc.ir.types import F32, TensorType
 from minicc.ir.verify import verify
 from minicc.passes.graph.specialise import specialise
-from minicc.session import InferenceSession
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "01_digits"
 Array = np.ndarray[Any, Any]

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 from tests.stages.programs import constant, module
 
-from minicc.compiled import compile_module
+from minicc.compile.compiled import compile_module
+from minicc.compile.partition import HostOps, Native, host_ops, partition
 from minicc.errors import UserError
 from minicc.ir import graph
 from minicc.ir.build import Builder
@@ -16,7 +17,6 @@ from minicc.ir.core import Module, Value
 from minicc.ir.interpret import run
 from minicc.ir.types import F32, I64, TensorType
 from minicc.options import Options
-from minicc.partition import HostOps, Native, host_ops, partition
 
 
 @pytest.fixture(autouse=True)

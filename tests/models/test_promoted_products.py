@@ -10,7 +10,7 @@ from tests.models.test_streamed_products import arrays_of, check, f32, f64, gene
 
 import minicc
 from minicc.backends.llvm.compile import emit
-from minicc.compiler import lower
+from minicc.compile.compiler import lower
 from minicc.frontends.onnx.importer import import_model
 from minicc.ir.structured import Group
 from minicc.options import Options

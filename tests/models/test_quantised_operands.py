@@ -11,7 +11,7 @@ from onnx import ModelProto, TensorProto, helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
 
 import minicc
-from minicc.compiler import lower
+from minicc.compile.compiler import lower
 from minicc.frontends.onnx import import_model
 from minicc.ir import graph
 from minicc.ir.types import I32

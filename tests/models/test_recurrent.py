@@ -11,7 +11,7 @@ from onnx import TensorProto, helper, numpy_helper
 from tests.sweeps import part
 
 import minicc
-from minicc.compiler import lower
+from minicc.compile.compiler import lower
 from minicc.frontends.onnx.importer import import_model
 from minicc.ir.program import launches
 from minicc.options import Options

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-import minicc.jitted
-from minicc.compiled import compile_graph
+import minicc.api.jitted
+from minicc.compile.compiled import compile_graph
 
 SIZES = (10, 20, 33, 64, 5, 7, 8, 9, 15, 16, 17, 31, 32, 129)
 SMALL = (2, 0, 1, 3)
@@ -27,7 +27,7 @@ def compiled(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
         made.append(module)
         return compile_graph(module, *rest)
 
-    monkeypatch.setattr(minicc.jitted, "compile_graph", noted)
+    monkeypatch.setattr(minicc.api.jitted, "compile_graph", noted)
     return made
 
 

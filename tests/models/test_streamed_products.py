@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import minicc
-from minicc.compiler import lower
+from minicc.compile.compiler import lower
 from minicc.ir.core import Module, Region
 from minicc.ir.interpret import run
 from minicc.ir.schedule import Around, Schedule

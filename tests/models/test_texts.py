@@ -12,11 +12,11 @@ from onnx import ModelProto, TensorProto, helper, numpy_helper
 from tests.cli.test_cli import failure, invoke
 from tests.sweeps import part
 
-from minicc.compiler import STAGES, stage_names
+from minicc.api.session import InferenceSession
+from minicc.compile.compiler import STAGES, stage_names
 from minicc.errors import UserError
 from minicc.ir.arrays import Array
 from minicc.options import Options
-from minicc.session import InferenceSession
 
 TILE = stage_names().index("tile")
 Feed = dict[str, Array]

@@ -9,7 +9,8 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 from tests.stages.programs import constant, module
 
-from minicc.compiled import compile_module
+from minicc.compile.compiled import compile_module
+from minicc.compile.units import Unit, run_units, units_of
 from minicc.errors import UserError
 from minicc.frontends.onnx.importer import import_model
 from minicc.ir import graph
@@ -18,7 +19,6 @@ from minicc.ir.build import Builder
 from minicc.ir.core import Array, Module, Value
 from minicc.ir.types import F32, TensorType
 from minicc.options import Options
-from minicc.units import Unit, run_units, units_of
 
 
 @pytest.fixture(autouse=True)

@@ -208,6 +208,6 @@ def test_a_limit_that_is_known_is_no_condition() -> None:
     text = _GROWS.format(n="6", limit="k = Constant<value: tensor = int64 {9}>()", most="k")
     module = opened(text).module
     assert loops(module, lambda op: isinstance(op, graph.While)) == 1
-    made = minicc.compiler.lower(module, Options(), stop="simplify-loops")
+    made = minicc.compile.compiler.lower(module, Options(), stop="simplify-loops")
     (scan,) = [op for op in made.main.body.ops if isinstance(op, graph.Scan)]
     assert (scan.condition, scan.count) == (True, 9)

@@ -17,9 +17,9 @@ import pytest
 from onnx import helper, numpy_helper
 from tests.sweeps import part
 
+from minicc.api.session import InferenceSession
 from minicc.frontends.onnx import import_model
 from minicc.ir import graph
-from minicc.session import InferenceSession
 
 Array = np.ndarray[Any, Any]
 F4 = np.float32

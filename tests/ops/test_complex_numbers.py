@@ -11,12 +11,12 @@ import numpy as np
 import pytest
 
 import minicc
-from minicc.compiled import compile_module
+from minicc.compile.compiled import compile_module
 from minicc.ir import graph
 from minicc.ir.core import Function, Literal, Module, Op, Region, Value
 from minicc.ir.interpret import Interpreter
-from minicc.ir.parser import parse_module
-from minicc.ir.printer import print_module
+from minicc.ir.text.parser import parse_module
+from minicc.ir.text.printer import print_module
 from minicc.ir.types import BOOL, C64, C128, F32, F64, TensorType
 from minicc.options import Options
 

@@ -15,17 +15,17 @@ from tests.stages.programs import Array, constant, machine_code, module, same_bi
 
 from minicc.backends.base import MemoryStore
 from minicc.backends.llvm.compile import Compiling
-from minicc.compiled import compile_module
-from minicc.compiler import lower
+from minicc.compile.compiled import compile_module
+from minicc.compile.compiler import lower
 from minicc.errors import CompilerBug, UnsupportedError, UserError
 from minicc.ir import graph, kernel
 from minicc.ir.build import Builder
 from minicc.ir.core import Module, Value, same_module
 from minicc.ir.indices import OutOfRange
 from minicc.ir.interpret import run
-from minicc.ir.parser import parse_module
-from minicc.ir.printer import print_module, resources
 from minicc.ir.structured import Group
+from minicc.ir.text.parser import parse_module
+from minicc.ir.text.printer import print_module, resources
 from minicc.ir.types import DTYPES, STORED, DType, TensorType
 from minicc.ir.verify import verify
 from minicc.options import Options

@@ -22,9 +22,9 @@ from minicc.ir.affine import symbol
 from minicc.ir.build import Builder
 from minicc.ir.core import Module, Region, Value, same_module, walk
 from minicc.ir.interpret import run
-from minicc.ir.parser import parse_module
-from minicc.ir.printer import print_module, resources
 from minicc.ir.program import If
+from minicc.ir.text.parser import parse_module
+from minicc.ir.text.printer import print_module, resources
 from minicc.ir.types import BOOL, F32, TensorType
 from minicc.ir.verify import verify
 from minicc.options import Options

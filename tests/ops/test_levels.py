@@ -19,7 +19,7 @@ from minicc.ir import graph
 from minicc.ir.build import Builder
 from minicc.ir.core import REGISTRY, Literal, Op, Value
 from minicc.ir.interpret import run
-from minicc.ir.parser import parse_module
+from minicc.ir.text.parser import parse_module
 from minicc.ir.types import DTYPES, F32, I64, TensorType
 from minicc.options import Options
 from minicc.target import TARGETS

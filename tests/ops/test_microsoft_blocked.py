@@ -12,10 +12,10 @@ from onnx import helper, numpy_helper
 from tests.ops.microsoft import F4, Array, Case, check, in_forms, random
 from tests.ops.test_microsoft_fused import convolved
 
+from minicc.api.session import InferenceSession
 from minicc.errors import UnsupportedError
 from minicc.frontends.onnx import import_model
-from minicc.frontends.onnx.microsoft_blocked import block_size
-from minicc.session import InferenceSession
+from minicc.frontends.onnx.microsoft.blocked import block_size
 
 BLOCK = block_size()
 FREE = {2: "batch", 7: "side"}

@@ -22,9 +22,9 @@ from tests.ops.generation import (
 )
 from tests.sweeps import part
 
+from minicc.api.session import InferenceSession
 from minicc.errors import MiniccError, UserError
 from minicc.options import Options
-from minicc.session import InferenceSession
 
 F4, LOWEST = np.float32, np.finfo(np.float32).min
 SEEDS = range(4)

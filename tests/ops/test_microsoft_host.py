@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from onnx import TensorProto, helper
 
+from minicc.api.session import InferenceSession
 from minicc.errors import UserError
-from minicc.session import InferenceSession
 
 Array = np.ndarray[Any, Any]
 

@@ -15,8 +15,8 @@ from tests.sweeps import examples
 
 from minicc import InferenceSession
 from minicc.errors import UserError
-from minicc.frontends.onnx.host import run_host
-from minicc.frontends.onnx.reader import read_node
+from minicc.frontends.onnx.host.registry import run_host
+from minicc.frontends.onnx.model.reader import read_node
 
 Array = np.ndarray[Any, Any]
 Feeds = Mapping[str, Array]
@@ -141,7 +141,7 @@ def test_what_stands_in_both_tables_is_entered_in_both(op: str) -> None:
     """The first model of a process that has it finds its kernels too."""
     text = f"""if True:
         from minicc.frontends.onnx.families import enter
-        from minicc.frontends.onnx.host import HOST
+        from minicc.frontends.onnx.host.registry import HOST
         from minicc.frontends.onnx.registry import OPERATORS
         enter({op!r})
         assert {op!r} in HOST and {op!r} in OPERATORS"""

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from onnx import TensorProto, helper
 
+from minicc.api.session import InferenceSession
 from minicc.errors import UserError
-from minicc.session import InferenceSession
 
 X = np.arange(24, dtype=np.float32).reshape(1, 2, 3, 4) / 8
 CASES: dict[str, tuple[dict[str, Any], Any]] = {

@@ -7,12 +7,12 @@ import onnx.parser
 import pytest
 from onnx import TensorProto, helper
 
+from minicc.api.session import InferenceSession
 from minicc.errors import UserError
 from minicc.frontends.onnx import families
-from minicc.frontends.onnx.host import run_host
-from minicc.frontends.onnx.reader import Node
-from minicc.frontends.onnx.reader import read_node as node_of
-from minicc.session import InferenceSession
+from minicc.frontends.onnx.host.registry import run_host
+from minicc.frontends.onnx.model.reader import Node
+from minicc.frontends.onnx.model.reader import read_node as node_of
 
 Array = np.ndarray[Any, Any]
 families.enter_all()

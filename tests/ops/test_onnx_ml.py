@@ -12,13 +12,13 @@ import numpy as np
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
+from minicc.api.session import InferenceSession
 from minicc.errors import UserError
 from minicc.frontends.onnx import import_model
 from minicc.frontends.onnx.families import enter_all
-from minicc.frontends.onnx.host import HOST
+from minicc.frontends.onnx.host.registry import HOST
 from minicc.frontends.onnx.registry import OPERATORS
 from minicc.ir import graph
-from minicc.session import InferenceSession
 
 Array = np.ndarray[Any, Any]
 F4 = np.float32

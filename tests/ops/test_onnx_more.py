@@ -16,7 +16,7 @@ from tests.sweeps import examples, part
 
 from minicc.errors import MiniccError
 from minicc.frontends.onnx import import_model
-from minicc.frontends.onnx.fourier import radices_of
+from minicc.frontends.onnx.ops.fourier import radices_of
 from minicc.ir import graph
 from minicc.ir.core import Op
 from minicc.ir.interpret import run

@@ -13,7 +13,7 @@ from PIL import Image
 
 from minicc import InferenceSession
 from minicc.errors import UnsupportedError, UserError
-from minicc.frontends.onnx.host import set_seed
+from minicc.frontends.onnx.host.registry import set_seed
 
 Array = np.ndarray[Any, Any]
 

@@ -16,7 +16,7 @@ from minicc.ir import graph
 from minicc.ir.build import Builder
 from minicc.ir.core import Module, Region, Value
 from minicc.ir.interpret import run
-from minicc.ir.parser import parse_module
+from minicc.ir.text.parser import parse_module
 from minicc.ir.types import F32, TensorType
 from minicc.ir.verify import verify
 from minicc.options import Options

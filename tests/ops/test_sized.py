@@ -14,9 +14,9 @@ from minicc.ir.affine import Dim, symbol
 from minicc.ir.build import Builder
 from minicc.ir.core import Module, Region, Value, same_module, walk
 from minicc.ir.interpret import run
-from minicc.ir.parser import parse_module
-from minicc.ir.printer import print_module, resources
 from minicc.ir.program import Sized
+from minicc.ir.text.parser import parse_module
+from minicc.ir.text.printer import print_module, resources
 from minicc.ir.types import F32, I64, TensorType
 from minicc.ir.verify import verify
 from minicc.options import Options

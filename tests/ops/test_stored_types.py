@@ -12,12 +12,12 @@ from onnx.reference import ReferenceEvaluator
 from tests.sweeps import part
 
 from minicc import InferenceSession
-from minicc.compiled import build
+from minicc.compile.compiled import build
 from minicc.ir import graph
 from minicc.ir.core import Function, Literal, Module, Region, Value, same_module
 from minicc.ir.interpret import run
-from minicc.ir.parser import parse_module
-from minicc.ir.printer import print_module, resources
+from minicc.ir.text.parser import parse_module
+from minicc.ir.text.printer import print_module, resources
 from minicc.ir.types import (
     BF16,
     BOOL,

@@ -13,7 +13,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 import minicc
 from minicc.backends.llvm.emit import emit_kernel
-from minicc.compiler import lower
+from minicc.compile.compiler import lower
 from minicc.ir import graph
 from minicc.ir.build import Builder
 from minicc.ir.core import Function, Literal, Module, Region, Value, walk

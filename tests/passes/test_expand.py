@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from minicc.compiler import lower
+from minicc.compile.compiler import lower
 from minicc.ir import graph, interpret
 from minicc.ir.affine import symbol
 from minicc.ir.build import Builder

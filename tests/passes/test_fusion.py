@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 
 import minicc
 from minicc.cli import commands
-from minicc.compiler import lower
+from minicc.compile.compiler import lower
 from minicc.ir.core import Module
 from minicc.ir.interpret import run
 from minicc.ir.structured import Group

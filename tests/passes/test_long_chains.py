@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from minicc.compiler import lower
+from minicc.compile.compiler import lower
 from minicc.ir import arith, graph
 from minicc.ir.build import Builder
 from minicc.ir.core import Module, Op, Value, walk

@@ -13,11 +13,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from minicc.compiler import STAGES, KernelPasses, Setting
+from minicc.compile.compiler import STAGES, KernelPasses, Setting
 from minicc.ir import dialects
 from minicc.ir.core import Literal, Module
-from minicc.ir.parser import parse_module
-from minicc.ir.printer import print_module
+from minicc.ir.text.parser import parse_module
+from minicc.ir.text.printer import print_module
 from minicc.ir.verify import verify
 from minicc.options import Options
 

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from minicc.ir.affine import Dim, evaluate, floordiv, maximum, minimum, multiply, number, size
 from minicc.ir.core import Value
-from minicc.ir.extents import with_derived
+from minicc.ir.text.extents import with_derived
 from minicc.ir.types import F32, BufferType, buffer_bytes
 from minicc.passes.program.plan_memory import Life, plan_offsets
 from minicc.passes.program.reserve import Order, Reserve

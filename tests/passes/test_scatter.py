@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import minicc
-from minicc.compiler import lower
+from minicc.compile.compiler import lower
 from minicc.errors import UserError
 from minicc.ir import graph, interpret, program
 from minicc.ir.core import Module, walk

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from minicc.compiler import lower
+from minicc.compile.compiler import lower
 from minicc.ir import graph, program
 from minicc.ir.arith import identity_of
 from minicc.ir.build import Builder

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import minicc
-from minicc.compiler import lower
+from minicc.compile.compiler import lower
 from minicc.ir import graph
 from minicc.options import Options
 

@@ -7,7 +7,7 @@ from math import prod
 
 import pytest
 
-from minicc.compiler import lower
+from minicc.compile.compiler import lower
 from minicc.ir import graph
 from minicc.ir.affine import Dim, symbol
 from minicc.ir.build import Builder

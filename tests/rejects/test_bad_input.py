@@ -18,12 +18,12 @@ from tests.sweeps import part
 
 import minicc
 from minicc.cli import commands
-from minicc.compiler import Stage, lower
+from minicc.compile.compiler import Stage, lower
+from minicc.compile.observe import load_dump, write_arrays
 from minicc.errors import CompilerBug, MiniccError, UserError
 from minicc.frontends.onnx import import_model
 from minicc.ir.core import Module
-from minicc.ir.printer import print_module, resources
-from minicc.observe import load_dump, write_arrays
+from minicc.ir.text.printer import print_module, resources
 from minicc.options import Options
 
 F, INT = TensorProto.FLOAT, TensorProto.INT64

@@ -15,8 +15,8 @@ import pytest
 import minicc
 from minicc.errors import UserError
 from minicc.ir import affine
-from minicc.ir.extents import dim_of, spelled
 from minicc.ir.mapped import DataFile
+from minicc.ir.text.extents import dim_of, spelled
 from minicc.runtime import container
 from minicc.runtime.container import _HEAD, _HEADER, MAGIC, Header, Place, places_of, read, write
 

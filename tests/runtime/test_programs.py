@@ -19,9 +19,9 @@ from onnx import TensorProto, helper, numpy_helper
 
 import minicc
 import minicc.tile as tl
-from minicc import compiled
 from minicc.cli.programs import write_program
-from minicc.compiled import compile_module
+from minicc.compile import compiled
+from minicc.compile.compiled import compile_module
 from minicc.errors import UserError
 from minicc.options import Options
 from minicc.runtime import container, programs
@@ -31,7 +31,7 @@ from minicc.runtime.programs import open_program
 Array = np.ndarray[Any, Any]
 FORBIDDEN = (
     *("onnx", "google.protobuf", "lark", "llvmlite", "ml_dtypes", "rich", "numpy.ma"),
-    *("minicc.compiler", "minicc.compiled", "minicc.ir.core", "minicc.ir.graph"),
+    *("minicc.compile.compiler", "minicc.compile.compiled", "minicc.ir.core", "minicc.ir.graph"),
     *("minicc.passes", "minicc.frontends", "minicc.parts", "minicc.backends.llvm"),
 )
 X = np.random.default_rng(1).standard_normal((3, 24)).astype(np.float32)
@@ -135,7 +135,7 @@ def forbid(monkeypatch: pytest.MonkeyPatch) -> None:
     def compiled(*_: Any, **__: Any) -> None:
         raise AssertionError("it was compiled again")
 
-    session = sys.modules["minicc.session"]
+    session = sys.modules["minicc.api.session"]
     monkeypatch.setattr(session, "compiled", compiled)
     monkeypatch.setattr(session, "reader", compiled)
 
@@ -271,7 +271,7 @@ def test_a_warm_run_of_the_command_imports_nothing_of_the_compiler(tmp_path: Pat
     for _ in range(2):
         done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
     loaded = done.stdout.splitlines()[-1].split()
-    assert "minicc.session" in loaded
+    assert "minicc.api.session" in loaded
     known = [f for f in FORBIDDEN if f != "rich"]  # which draws the table of outputs
     names = [m for m in loaded if any(m == f or m.startswith(f + ".") for f in known)]
     assert names == ["minicc.backends.llvm"] * ("minicc.backends.llvm" in loaded)
@@ -494,9 +494,9 @@ def test_a_model_that_changes_while_it_is_compiled_is_not_kept(
         model.write_bytes(dense(seed=3))
         return compile_module(*args, **named)
 
-    monkeypatch.setattr("minicc.compiled.compile_module", compile_late)
-    session = sys.modules["minicc.session"]
-    monkeypatch.setattr(session, "compiled", sys.modules["minicc.compiled"])
+    monkeypatch.setattr("minicc.compile.compiled.compile_module", compile_late)
+    session = sys.modules["minicc.api.session"]
+    monkeypatch.setattr(session, "compiled", sys.modules["minicc.compile.compiled"])
     minicc.InferenceSession(model, options=options)
     assert kept(options) == []
 

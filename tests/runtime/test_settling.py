@@ -10,9 +10,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from minicc import settling
 from minicc.backends.llvm import compile as native
-from minicc.compiled import build
+from minicc.compile import settling
+from minicc.compile.compiled import build
+from minicc.compile.settling import Settling
 from minicc.frontends.trace.tracing import trace
 from minicc.ir import program
 from minicc.ir.core import Function, Literal, Module, Region
@@ -20,7 +21,6 @@ from minicc.ir.types import F32, TensorType
 from minicc.limits import without_collection
 from minicc.options import Options
 from minicc.runtime.saved import Segment
-from minicc.settling import Settling
 
 W = np.random.default_rng(3).standard_normal((96, 192)).astype(np.float32)
 V = np.random.default_rng(4).standard_normal((192, 64)).astype(np.float32)

@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from minicc import machine, target
+from minicc import target
 from minicc.cli import commands
+from minicc.compile import machine
 from minicc.options import Options
 from minicc.passes.structured.tile_cost import Place, Vectors, place_of
 from minicc.target import MACHINES, TARGETS, Target

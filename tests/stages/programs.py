@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from minicc.backends.base import MemoryStore
 from minicc.backends.llvm.compile import Compiling
-from minicc.compiler import lower
+from minicc.compile.compiler import lower
 from minicc.ir import graph, interpret
 from minicc.ir.arith import identity_of
 from minicc.ir.build import Builder

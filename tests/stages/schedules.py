@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from random import Random
 
-from minicc.compiler import lower
+from minicc.compile.compiler import lower
 from minicc.ir.affine import typical
 from minicc.ir.core import Module
-from minicc.ir.printer import print_attribute, quote
 from minicc.ir.schedule import Around, Cover, Packing, Promotion, Schedule, Sums, Unroll
 from minicc.ir.space import REDUCTION
 from minicc.ir.structured import HOLD, PARTIAL, Generic, Group
+from minicc.ir.text.printer import print_attribute, quote
 from minicc.options import Options
 from minicc.passes.structured.legal import legal
 from minicc.passes.structured.write_schedules import Given, named_groups, write_schedules

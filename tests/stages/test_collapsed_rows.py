@@ -8,8 +8,8 @@ from itertools import product
 import numpy as np
 import pytest
 
-from minicc.compiled import compile_module
-from minicc.compiler import lower
+from minicc.compile.compiled import compile_module
+from minicc.compile.compiler import lower
 from minicc.ir import graph
 from minicc.ir.affine import symbol
 from minicc.ir.build import Builder

@@ -9,14 +9,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from minicc.compiler import lower
+from minicc.compile.compiler import lower
 from minicc.ir import affine, graph, kernel
 from minicc.ir.affine import Dim, symbol
 from minicc.ir.build import Builder
 from minicc.ir.core import Function, Module, Region, Value
 from minicc.ir.interpret import run
-from minicc.ir.printer import print_attribute, quote
 from minicc.ir.schedule import Packing, Schedule
+from minicc.ir.text.printer import print_attribute, quote
 from minicc.ir.types import F32, TensorType
 from minicc.options import Options
 from minicc.passes.structured.write_schedules import named_groups

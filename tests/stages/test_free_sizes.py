@@ -11,15 +11,15 @@ from itertools import product
 import numpy as np
 import pytest
 
-from minicc.compiled import compile_module
+from minicc.compile.compiled import compile_module
 from minicc.ir import graph
 from minicc.ir.affine import Dim, symbol
 from minicc.ir.arith import identity_of
 from minicc.ir.build import Builder
 from minicc.ir.core import Function, Module, Region, Value
 from minicc.ir.interpret import run
-from minicc.ir.parser import parse_module
-from minicc.ir.printer import print_module, resources
+from minicc.ir.text.parser import parse_module
+from minicc.ir.text.printer import print_module, resources
 from minicc.ir.types import F32, I64, TensorType
 from minicc.options import Options
 from minicc.target import TARGETS

@@ -7,12 +7,12 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
-from minicc.compiler import lower
+from minicc.compile.compiler import lower
 from minicc.errors import CompilerBug, UserError
 from minicc.ir.core import Module, same_module
 from minicc.ir.interpret import run
-from minicc.ir.parser import parse_module
-from minicc.ir.printer import print_module
+from minicc.ir.text.parser import parse_module
+from minicc.ir.text.printer import print_module
 from minicc.ir.verify import verify
 from minicc.options import Options
 from tests.stages.programs import Array, every_stage, machine_code, same_bits

@@ -18,8 +18,8 @@ from benchmarks.proofs.rowwise import Attention, attention, softmax
 from benchmarks.proofs.winograd import derive
 
 from minicc.ir.core import Function, Module, same_module
-from minicc.ir.parser import parse_module
-from minicc.ir.printer import print_module
+from minicc.ir.text.parser import parse_module
+from minicc.ir.text.printer import print_module
 from minicc.ir.verify import verify
 from minicc.target import TARGETS, Target
 

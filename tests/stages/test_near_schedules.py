@@ -6,7 +6,7 @@ from random import Random
 
 import pytest
 
-from minicc.compiler import lower
+from minicc.compile.compiler import lower
 from minicc.ir.core import Module
 from minicc.ir.schedule import Sums
 from minicc.options import Options

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from minicc.compiled import compile_module
+from minicc.compile.compiled import compile_module
 from minicc.ir import graph
 from minicc.ir.affine import symbol
 from minicc.ir.arith import identity_of

@@ -8,8 +8,8 @@ from hypothesis import HealthCheck, given, settings
 
 from minicc.ir.core import Module, same_module
 from minicc.ir.interpret import run
-from minicc.ir.parser import parse_module
-from minicc.ir.printer import print_module, resources
+from minicc.ir.text.parser import parse_module
+from minicc.ir.text.printer import print_module, resources
 from minicc.options import Options
 from minicc.target import TARGETS
 from tests.stages.programs import Array, every_stage, machine_code, programs, same_bits, spread

@@ -7,7 +7,7 @@ from random import Random
 import numpy as np
 import pytest
 
-from minicc.compiled import compile_module
+from minicc.compile.compiled import compile_module
 from minicc.errors import UserError
 from minicc.ir import graph
 from minicc.ir.affine import Dim, evaluate, symbol

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from tests.cli.test_cli import MODEL, invoke, misuse
 
-from minicc.compiler import STAGES
+from minicc.compile.compiler import STAGES
 from minicc.ir.levels import LEVELS
 from minicc.records import HERE, Record, record_of, records
 

@@ -30,8 +30,8 @@ from minicc.ir.affine_facts import (
     place,
     smaller,
 )
-from minicc.ir.extents import spell_guard
 from minicc.ir.reals import Real
+from minicc.ir.text.extents import spell_guard
 
 N, M = symbol("n"), symbol("m")
 ATOMS: list[Dim] = [

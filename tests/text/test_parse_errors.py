@@ -7,7 +7,7 @@ import pytest
 
 from minicc.errors import UserError
 from minicc.ir.core import Literal, Op, Region, Value
-from minicc.ir.parser import parse_module
+from minicc.ir.text.parser import parse_module
 from minicc.ir.types import INDEX_TYPE, Type
 
 

@@ -17,10 +17,10 @@ from tests.sweeps import examples
 from minicc.ir import affine
 from minicc.ir.affine import Dim
 from minicc.ir.core import Function, Literal, Module, Op, Region, Value, same_module
-from minicc.ir.parser import parse_module
-from minicc.ir.printer import print_attribute, print_module, print_op, resources
 from minicc.ir.reals import STEPS, UNARY, Real
 from minicc.ir.space import KINDS, Iter, Space
+from minicc.ir.text.parser import parse_module
+from minicc.ir.text.printer import print_attribute, print_module, print_op, resources
 from minicc.ir.types import DTYPES, F32, INDEX_TYPE, BufferType, TensorType, Type
 
 SEVERAL = settings(

@@ -9,7 +9,7 @@ from minicc.errors import CompilerBug
 from minicc.ir import levels
 from minicc.ir.core import Function, Module, Op, Region, Value
 from minicc.ir.levels import LEVELS, Level
-from minicc.ir.parser import parse_module
+from minicc.ir.text.parser import parse_module
 from minicc.ir.types import F32, BufferType, TensorType, Type
 from minicc.ir.verify import verify
 

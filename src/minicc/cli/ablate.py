@@ -10,16 +10,16 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
+from minicc.api.session import InferenceSession
 from minicc.cli.measuring import difference, measured
 from minicc.cli.progress import Progress
 from minicc.cli.sources import open_source
 from minicc.cli.tables import show_table
-from minicc.compiler import chosen_stages, lower
+from minicc.compile.compiler import chosen_stages, lower
+from minicc.compile.memory import constant_bytes
+from minicc.compile.profile import traffic
 from minicc.ir.arrays import Array
-from minicc.memory import constant_bytes
 from minicc.options import Options
-from minicc.profile import traffic
-from minicc.session import InferenceSession
 
 _COLUMNS = ("without", "min ms", "ratio", "launches", "MB moved", "MB kept", "difference")
 

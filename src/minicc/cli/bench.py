@@ -16,6 +16,8 @@ from typing import Any
 import click
 import numpy as np
 
+from minicc.api.inputs import check_inputs
+from minicc.api.session import InferenceSession
 from minicc.cli import functions
 from minicc.cli.ablate import ablated, show_ablated
 from minicc.cli.choices import INPUT, JSON, SHAPE, THREADS, code_options
@@ -24,14 +26,12 @@ from minicc.cli.measuring import Run, difference, measured
 from minicc.cli.progress import Progress
 from minicc.cli.sources import open_source
 from minicc.cli.tables import show_table, tell
+from minicc.compile.profile import LaunchTime, profile
+from minicc.compile.units import Unit, run_units
 from minicc.errors import UserError
-from minicc.inputs import check_inputs
 from minicc.ir.arrays import Array
 from minicc.options import Options
-from minicc.profile import LaunchTime, profile
 from minicc.runtime.programs import is_program
-from minicc.session import InferenceSession
-from minicc.units import Unit, run_units
 from minicc.wording import counted
 
 _PEERS = ("onnxruntime", *functions.ENGINES)

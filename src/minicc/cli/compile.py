@@ -20,14 +20,14 @@ from minicc.cli.schedules import text_of_schedules
 from minicc.cli.show import DOT, MACHINE, Asked, Show, Span
 from minicc.cli.sources import open_source
 from minicc.cli.stages import stage_or
-from minicc.compiler import STAGES, stage_names
+from minicc.compile.compiler import STAGES, stage_names
+from minicc.compile.observe import write_beside
+from minicc.compile.units import Unit, Units
 from minicc.errors import MiniccError
 from minicc.frontends.onnx.importer import require_size_error
 from minicc.ir.levels import LEVELS
-from minicc.observe import write_beside
 from minicc.options import Options
 from minicc.runtime.programs import is_program, is_text
-from minicc.units import Unit, Units
 
 
 @click.command("compile")

@@ -15,12 +15,12 @@ from typing import Any
 
 import click
 
+from minicc.api.texts import open_text
 from minicc.cli.choices import JSON
 from minicc.cli.tables import show_table, tell
 from minicc.ir import structured
 from minicc.ir.core import Module, walk
-from minicc.ir.printer import print_function, print_module, print_op
-from minicc.texts import open_text
+from minicc.ir.text.printer import print_function, print_module, print_op
 
 _NUMBER = re.compile(r"%\d+")
 _AROUND = 2  # lines that are shown around a difference

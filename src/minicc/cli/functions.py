@@ -16,15 +16,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from minicc.api.inputs import check_names
+from minicc.api.jitted import Jitted, jit
+from minicc.api.kernels import Kernel
 from minicc.cli.inputs import RANDOM, parse_inputs
+from minicc.compile.units import Units, units_of
 from minicc.errors import MiniccError, Problems, UserError
-from minicc.inputs import check_names
 from minicc.ir.arrays import Array
 from minicc.ir.core import Module
-from minicc.jitted import Jitted, jit
-from minicc.kernels import Kernel
 from minicc.options import Options
-from minicc.units import Units, units_of
 
 ENGINES = ("numpy", "numba", "jax")
 """What runs a function beside minicc."""

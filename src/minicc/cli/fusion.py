@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from minicc.compiler import given_by, lower
+from minicc.compile.compiler import given_by, lower
+from minicc.compile.units import Unit
 from minicc.errors import UserError
 from minicc.ir.core import Loc
 from minicc.options import Options
 from minicc.passes.structured.fusion_plan import Decision, FusionPlan
-from minicc.units import Unit
 from minicc.wording import counted
 
 

@@ -10,17 +10,17 @@ from typing import TYPE_CHECKING, Any
 import click
 import numpy as np
 
+from minicc.api.inputs import Signature, check_names
+from minicc.api.session import InferenceSession
 from minicc.cli.progress import Progress
 from minicc.errors import Problems, UserError
-from minicc.inputs import Signature, check_names
 from minicc.ir.arrays import Array
-from minicc.ir.extents import extents_of
+from minicc.ir.text.extents import extents_of
 from minicc.ir.types import DTYPES, INDEX, STORED
 from minicc.later import Later
 from minicc.limits import require_array_fits
 from minicc.options import Options
 from minicc.runtime.programs import is_program
-from minicc.session import InferenceSession
 
 if TYPE_CHECKING:
     from minicc.ir import affine

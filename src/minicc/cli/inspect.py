@@ -14,13 +14,13 @@ from minicc.cli.programs import described, modules_of
 from minicc.cli.progress import Progress
 from minicc.cli.tables import show_table, tell
 from minicc.errors import MiniccError
-from minicc.frontends.onnx.facts import facts_of, raw_model
 from minicc.frontends.onnx.importer import import_graph
+from minicc.frontends.onnx.model.facts import facts_of, raw_model
+from minicc.frontends.onnx.model.reader import read_model
 from minicc.frontends.onnx.needs import NeedsValueError
-from minicc.frontends.onnx.reader import read_model
 from minicc.ir import graph
 from minicc.ir.core import Module, walk
-from minicc.ir.printer import print_module
+from minicc.ir.text.printer import print_module
 from minicc.ir.types import OPAQUE, TensorType
 from minicc.passes.graph.specialise import free_symbols
 from minicc.runtime.programs import is_program, open_program

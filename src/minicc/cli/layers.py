@@ -14,7 +14,7 @@ from rich.markup import escape
 from rich.padding import Padding
 
 from minicc.cli.choices import JSON
-from minicc.compiler import STAGES
+from minicc.compile.compiler import STAGES
 from minicc.records import HERE, Record, records
 
 _BELOW = ("backends.", "passes.structured.", "passes.graph.", "passes.kernel.", "passes.program.")

@@ -10,7 +10,16 @@ import click
 from minicc.cli.choices import JSON
 from minicc.cli.progress import Progress
 from minicc.cli.tables import show_table
-from minicc.lint import DEPRECATED, FORBIDDEN, HOST, SIZES, UNSUPPORTED, Finding, Report, lint
+from minicc.compile.lint import (
+    DEPRECATED,
+    FORBIDDEN,
+    HOST,
+    SIZES,
+    UNSUPPORTED,
+    Finding,
+    Report,
+    lint,
+)
 from minicc.wording import counted
 
 _TITLES = {

@@ -10,7 +10,7 @@ import click
 from minicc.cli.choices import JSON
 from minicc.cli.tables import show_table
 from minicc.frontends.onnx.catalogue import Row, Summary, operators, summary
-from minicc.frontends.onnx.reader import NEWEST_OPSET
+from minicc.frontends.onnx.model.reader import NEWEST_OPSET
 
 _COLUMNS = ("operator", "version", "runs", "tests", "element types")
 _PAGE = """# Operators

@@ -7,10 +7,11 @@ from pathlib import Path
 
 import click
 
+from minicc.api.texts import open_text
 from minicc.cli.choices import JSON, MATH, TARGET
 from minicc.cli.progress import Progress
 from minicc.cli.stages import stage_or
-from minicc.compiler import (
+from minicc.compile.compiler import (
     STAGES,
     KernelPasses,
     Setting,
@@ -20,13 +21,12 @@ from minicc.compiler import (
     run_stage,
     stage_named,
 )
+from minicc.compile.observe import headed, write_text
 from minicc.errors import CompilerBug, UnsupportedError, UserError
 from minicc.ir.core import Module
 from minicc.ir.verify import verify
-from minicc.observe import headed, write_text
 from minicc.options import Options
 from minicc.passes.structured.write_schedules import require_all_legal
-from minicc.texts import open_text
 
 
 def _passes(ctx: click.Context, param: click.Parameter, value: str) -> list[Stage]:

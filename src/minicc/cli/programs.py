@@ -8,22 +8,22 @@ from typing import Any
 
 import numpy as np
 
+from minicc.api.program_files import write_model
 from minicc.cli.inputs import bind_shapes, random_input
-from minicc.compiler import STAGES
+from minicc.compile.compiler import STAGES
+from minicc.compile.units import Unit, Units
 from minicc.errors import UserError
-from minicc.frontends.onnx.reader import read_model
+from minicc.frontends.onnx.model.reader import read_model
 from minicc.ir import interpret
 from minicc.ir.bind import bind_sizes
 from minicc.ir.core import Array, Literal, Module
-from minicc.ir.parser import parse_module
+from minicc.ir.text.parser import parse_module
 from minicc.ir.types import TensorType
 from minicc.ir.verify import verify
 from minicc.options import Options
-from minicc.program_files import write_model
 from minicc.runtime.execute import NativeExecutable
 from minicc.runtime.programs import open_program
 from minicc.runtime.saved import Saved
-from minicc.units import Unit, Units
 
 _LIMIT = 1 << 62
 _SIZES = (40, 64, 7, 1)  # that free dimensions are given, the first that a program is for

@@ -8,12 +8,12 @@ from typing import Any
 import click
 
 from minicc.cli.tables import show_table
-from minicc.compiler import lower
+from minicc.compile.compiler import lower
+from minicc.compile.memory import constant_bytes
+from minicc.compile.units import Unit, Units
 from minicc.ir import graph, program
 from minicc.ir.core import Module
-from minicc.memory import constant_bytes
 from minicc.options import Options
-from minicc.units import Unit, Units
 from minicc.wording import counted
 
 _COLUMNS = ("part", "nodes", "kernels", "launches", "arena", "constants")

@@ -24,12 +24,12 @@ from minicc.options import Options
 from minicc.wording import counted
 
 if TYPE_CHECKING:
-    from minicc import observe
     from minicc.cli import functions, tables
+    from minicc.compile import observe
 else:
     functions = Later("minicc.cli.functions")
     tables = Later("minicc.cli.tables")
-    observe = Later("minicc.observe")
+    observe = Later("minicc.compile.observe")
 
 
 @click.command("run")

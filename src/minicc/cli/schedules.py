@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from minicc.compiler import lower
+from minicc.compile.compiler import lower
+from minicc.compile.units import Unit
 from minicc.errors import UserError
-from minicc.ir.parser import parse_schedules
-from minicc.ir.printer import print_attribute, quote
 from minicc.ir.structured import Generic, Group
+from minicc.ir.text.parser import parse_schedules
+from minicc.ir.text.printer import print_attribute, quote
 from minicc.options import Options
 from minicc.passes.structured.write_schedules import named_groups
-from minicc.units import Unit
 
 
 def read_schedules(path: str) -> str:

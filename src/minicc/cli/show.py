@@ -14,15 +14,15 @@ from minicc.backends.llvm.optimize import optimise
 from minicc.cli.dot import dot_of, svg_of
 from minicc.cli.progress import Progress
 from minicc.cli.tables import show_table
-from minicc.compiler import STAGES, given_by, lower, stage_names
+from minicc.compile.compiler import STAGES, given_by, lower, stage_names
+from minicc.compile.observe import Observer, headed, make_folder, write_beside, write_text
+from minicc.compile.units import Unit
 from minicc.ir.core import Module
-from minicc.ir.printer import print_module
-from minicc.observe import Observer, headed, make_folder, write_beside, write_text
+from minicc.ir.text.printer import print_module
 from minicc.options import Options
 from minicc.passes.graph.applications import Applications
 from minicc.records import record_of
 from minicc.runtime.programs import SUFFIX
-from minicc.units import Unit
 
 MACHINE = ("llvm", "asm", "obj")
 DOT = "dot"

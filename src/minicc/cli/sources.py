@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
+from minicc.api.inputs import Signature, signature_of
+from minicc.api.node_args import elements_of
+from minicc.api.texts import open_text
 from minicc.cli.inputs import bind_shapes
+from minicc.compile.units import Units, units_of
 from minicc.frontends.onnx.importer import import_graph
-from minicc.frontends.onnx.reader import read_model
-from minicc.inputs import Signature, signature_of
+from minicc.frontends.onnx.model.reader import read_model
 from minicc.ir.types import DType
-from minicc.node_args import elements_of
 from minicc.options import Options
 from minicc.runtime.programs import is_text
-from minicc.texts import open_text
-from minicc.units import Units, units_of
 
 
 class Source(NamedTuple):

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import click
 
-from minicc.compiler import stage_names
+from minicc.compile.compiler import stage_names
 from minicc.errors import did_you_mean
 
 Check = Callable[[click.Context, click.Parameter, str | None], str | None]

@@ -9,7 +9,7 @@ import click
 from minicc.cli.choices import JSON, THREADS
 from minicc.cli.progress import Progress
 from minicc.cli.tables import show_table, tell
-from minicc.machine import Rates, measured
+from minicc.compile.machine import Rates, measured
 from minicc.options import Options
 from minicc.target import MACHINES, Target, host_model, last_cache, usable_cores
 

@@ -12,21 +12,21 @@ from typing import Any
 import click
 import numpy as np
 
+from minicc.api.inputs import check_inputs
+from minicc.api.session import InferenceSession
 from minicc.cli.choices import INPUT, JSON, MATH, SHAPE, TARGET, THREADS
 from minicc.cli.inputs import opened, parse_shapes
 from minicc.cli.measuring import measured
 from minicc.cli.progress import Progress
 from minicc.cli.sources import open_source
 from minicc.cli.tables import show_table, tell
-from minicc.compiler import chosen_stages
-from minicc.inputs import check_inputs
+from minicc.compile.compiler import chosen_stages
+from minicc.compile.observe import write_beside
+from minicc.compile.tuning import Found, Input, tune
+from minicc.compile.units import Unit, run_units
 from minicc.ir.arrays import Array
-from minicc.observe import write_beside
 from minicc.options import Options
 from minicc.runtime.programs import is_program
-from minicc.session import InferenceSession
-from minicc.tuning import Found, Input, tune
-from minicc.units import Unit, run_units
 from minicc.wording import counted
 
 _BAR = 24

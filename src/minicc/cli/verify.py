@@ -18,6 +18,7 @@ from typing import Any
 import click
 import numpy as np
 
+from minicc.api.inputs import check_inputs
 from minicc.cli.choices import JSON, MATH, SHAPE, SKIP, TARGET
 from minicc.cli.functions import called, one_graph
 from minicc.cli.inputs import complete_inputs, is_function, parse_inputs, parse_shapes
@@ -27,16 +28,15 @@ from minicc.cli.progress import Progress
 from minicc.cli.sources import open_source
 from minicc.cli.stages import stages_of
 from minicc.cli.tables import show_table
-from minicc.compiled import compile_module
-from minicc.compiler import Stage, lower
-from minicc.inputs import check_inputs
+from minicc.compile.compiled import compile_module
+from minicc.compile.compiler import Stage, lower
+from minicc.compile.units import Unit, Units, run_units, units_of
 from minicc.ir import interpret
 from minicc.ir.core import Array, Module, Value
 from minicc.ir.program import ends
 from minicc.ir.verify import verify
 from minicc.options import Options
 from minicc.runtime.programs import is_program
-from minicc.units import Unit, Units, run_units, units_of
 from minicc.wording import counted
 
 # what reassociating sums and approximating functions may change, of the largest output

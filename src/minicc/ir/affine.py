@@ -20,8 +20,8 @@ from collections.abc import Callable, Mapping
 from functools import cache, lru_cache, partial
 from typing import Any, Union
 
-from minicc.ir.names import spell
 from minicc.ir.reals import Real, whole_part
+from minicc.ir.text.names import spell
 
 Dim = Union[int, "Expr"]
 Monomial = tuple["Atom", ...]

@@ -14,9 +14,9 @@ from minicc.errors import UserError
 from minicc.ir import affine
 from minicc.ir.affine import Dim, Expr
 from minicc.ir.core import Function, Module, Op, Region, Value
-from minicc.ir.extents import with_derived
 from minicc.ir.schedule import Schedule
 from minicc.ir.space import Iter, Space
+from minicc.ir.text.extents import with_derived
 from minicc.ir.types import BufferType, TensorType
 
 Binding = Mapping[str, Dim]

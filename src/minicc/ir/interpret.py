@@ -20,8 +20,8 @@ from minicc.ir.addresses import Memory, undefined
 from minicc.ir.bind import bind, bind_sizes, bound_op, sizes_in
 from minicc.ir.by_hand import ByHand
 from minicc.ir.core import Array, Function, Module, Op, Region, Value, walk
-from minicc.ir.extents import sizes_at
 from minicc.ir.indices import OutOfRange
+from minicc.ir.text.extents import sizes_at
 from minicc.ir.types import OPAQUE, BufferType
 
 _MOST_BOUND = 4096  # ops bound to sizes that are kept

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from minicc.ir.affine import Dim, typical
-from minicc.ir.names import spell
+from minicc.ir.text.names import spell
 
 PARALLEL, REDUCTION, SEQUENTIAL = "parallel", "reduction", "sequential"
 KINDS = (PARALLEL, REDUCTION, SEQUENTIAL)

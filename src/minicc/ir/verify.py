@@ -19,8 +19,8 @@ from minicc.ir.bind import bound, own_sizes
 from minicc.ir.by_hand import ByHand
 from minicc.ir.core import Function, Module, Op, Region, Value, walk, walk_control
 from minicc.ir.levels import leftovers
-from minicc.ir.printer import print_function
 from minicc.ir.scan import largest_rounds
+from minicc.ir.text.printer import print_function
 from minicc.ir.types import BufferType
 
 # What a type rule or a verifier may raise on an op that a pass built wrongly.

@@ -19,10 +19,13 @@ from minicc.onnxruntime.settings import SessionOptions
 from minicc.runtime.programs import SUFFIX
 
 if TYPE_CHECKING:
-    from minicc import program_files
-    from minicc.frontends.onnx import reader
+    from minicc.api import program_files
+    from minicc.frontends.onnx.model import reader
 else:
-    program_files, reader = Later("minicc.program_files"), Later("minicc.frontends.onnx.reader")
+    program_files, reader = (
+        Later("minicc.api.program_files"),
+        Later("minicc.frontends.onnx.model.reader"),
+    )
 
 
 class ModelCompiler:

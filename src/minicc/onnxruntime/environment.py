@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from minicc.frontends.onnx import host
+from minicc.frontends.onnx.host import registry
 from minicc.onnxruntime.devices import OrtArenaCfg, OrtMemoryInfo
 from minicc.onnxruntime.errors import Fail, status
 from minicc.onnxruntime.log import LOGGER, tell_once, whole
@@ -52,7 +52,7 @@ def has_collective_ops() -> bool:
 
 def set_seed(seed: int) -> None:
     """Begin the random numbers anew of nodes that have no seed of their own."""
-    host.set_seed(whole(seed, "the seed"))
+    registry.set_seed(whole(seed, "the seed"))
 
 
 def set_global_thread_pool_sizes(

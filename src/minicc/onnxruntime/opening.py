@@ -27,10 +27,13 @@ from minicc.runtime.programs import is_program
 from minicc.runtime.saved import Facts
 
 if TYPE_CHECKING:
-    from minicc import program_files
-    from minicc.frontends.onnx import reader
+    from minicc.api import program_files
+    from minicc.frontends.onnx.model import reader
 else:
-    program_files, reader = Later("minicc.program_files"), Later("minicc.frontends.onnx.reader")
+    program_files, reader = (
+        Later("minicc.api.program_files"),
+        Later("minicc.frontends.onnx.model.reader"),
+    )
 
 _NO_OPERATOR, _UNWRITTEN = "MC0220", "MC0144"
 _CONTRIBUTED = ("com.microsoft", "com.microsoft.nchwc")  # domains that ONNX Runtime adds

@@ -9,9 +9,9 @@ import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from minicc import session
+from minicc.api import session
+from minicc.api.inputs import check_inputs
 from minicc.errors import MiniccError, UnsupportedError, UserError
-from minicc.inputs import check_inputs
 from minicc.later import Later
 from minicc.onnxruntime import feeds
 from minicc.onnxruntime.binding import IOBinding, values_of
@@ -41,10 +41,10 @@ from minicc.onnxruntime.values import OrtValue, OrtValueVector
 from minicc.runtime.programs import is_program
 
 if TYPE_CHECKING:
-    from minicc import profile
+    from minicc.compile import profile
     from minicc.onnxruntime import trace
 else:
-    profile, trace = Later("minicc.profile"), Later("minicc.onnxruntime.trace")
+    profile, trace = Later("minicc.compile.profile"), Later("minicc.onnxruntime.trace")
 
 _PROFILED_ROUNDS = 3
 _RUN = "model_run"

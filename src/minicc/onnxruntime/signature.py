@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from itertools import zip_longest
 from typing import Any, NamedTuple
 
-from minicc import node_args
+from minicc.api import node_args
 from minicc.ir.types import TensorType
 from minicc.runtime.saved import Facts
 

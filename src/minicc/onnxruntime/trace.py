@@ -18,7 +18,7 @@ from minicc.onnxruntime.errors import InvalidArgument, status
 from minicc.onnxruntime.providers import MINICC
 
 if TYPE_CHECKING:
-    from minicc.profile import LaunchTime
+    from minicc.compile.profile import LaunchTime
 
 
 class Trace:

@@ -28,9 +28,9 @@ from minicc.backends.layout import (
 )
 from minicc.errors import UserError
 from minicc.ir.arrays import NOWHERE, Array, aligned, is_aligned, memory_for
-from minicc.ir.extents import binding_of, number_of, spell_guard, with_derived
 from minicc.ir.indices import out_of_range
 from minicc.ir.mapped import changes, copy
+from minicc.ir.text.extents import binding_of, number_of, spell_guard, with_derived
 from minicc.later import Later
 from minicc.limits import Holding, counted, no_memory, too_large
 from minicc.runtime.arena import Arena

@@ -11,18 +11,18 @@ from minicc.errors import MiniccError, UserError
 from minicc.ir import affine, graph
 from minicc.ir.bind import bound_op, sizes_in
 from minicc.ir.core import REGISTRY, Array, Function, Literal, Op, Region, Value
-from minicc.ir.extents import dim_of, spelled
 from minicc.ir.graph.host import DEFINITIONS
 from minicc.ir.indices import OutOfRange, out_of_range
 from minicc.ir.interpret import Interpreter
+from minicc.ir.text.extents import dim_of, spelled
 from minicc.ir.types import OPAQUE, DType, TensorType, dtype, tensor_of
 from minicc.later import Later
 from minicc.limits import Limits, beyond, no_memory, require_array_fits
 
 if TYPE_CHECKING:
-    from minicc.frontends.onnx import eager
+    from minicc.frontends.onnx.host import eager
 else:
-    eager = Later("minicc.frontends.onnx.eager")
+    eager = Later("minicc.frontends.onnx.host.eager")
 
 assert graph.Constant.opname in REGISTRY  # reading below needs the ops of graph
 

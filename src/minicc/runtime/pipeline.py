@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from minicc.ir.arrays import NOWHERE, Array
-from minicc.ir.extents import binding_of, number_of, sizes_at
+from minicc.ir.text.extents import binding_of, number_of, sizes_at
 from minicc.ir.types import TensorType
 
 Sizes = dict[str, int]

@@ -16,7 +16,7 @@ from minicc.backends.base import Executable, Image
 from minicc.backends.layout import Check, Layout
 from minicc.errors import UserError
 from minicc.ir.arrays import Array
-from minicc.ir.extents import dim_of, is_content, spelled
+from minicc.ir.text.extents import dim_of, is_content, spelled
 from minicc.ir.types import DType, TensorType, dtype, is_free, tensor_of
 from minicc.later import Later
 from minicc.limits import require_array_fits

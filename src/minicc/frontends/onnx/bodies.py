@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from minicc.frontends.onnx.context import Context
-from minicc.frontends.onnx.hosted import Types
+from minicc.frontends.onnx.host.nodes import Types
+from minicc.frontends.onnx.model.reader import Model, Node, read_subgraph
 from minicc.frontends.onnx.nested import rename
-from minicc.frontends.onnx.reader import Model, Node, read_subgraph
-from minicc.frontends.onnx.scans import TooManyError
+from minicc.frontends.onnx.ops.scans import TooManyError
 from minicc.ir.core import Value
 
 

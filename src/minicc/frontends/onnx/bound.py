@@ -8,11 +8,11 @@ from math import prod
 import numpy as np
 
 from minicc.errors import UserError
+from minicc.frontends.onnx.model.reader import Model
 from minicc.frontends.onnx.needs import NeedsValueError
-from minicc.frontends.onnx.reader import Model
 from minicc.ir.affine import substitute
 from minicc.ir.core import Array
-from minicc.ir.extents import MOST_CONTENTS, numbers_of
+from minicc.ir.text.extents import MOST_CONTENTS, numbers_of
 from minicc.ir.types import TensorType, is_free
 
 

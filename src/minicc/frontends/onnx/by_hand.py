@@ -13,8 +13,8 @@ from typing import Any, Protocol
 
 from minicc.errors import UserError
 from minicc.frontends.onnx.context import Context
-from minicc.frontends.onnx.ops_indexing import emit_all
-from minicc.frontends.onnx.reader import Node
+from minicc.frontends.onnx.model.reader import Node
+from minicc.frontends.onnx.ops.indexing import emit_all
 from minicc.frontends.onnx.registry import OPERATORS, Operator
 from minicc.ir import affine, graph
 from minicc.ir.core import Value

@@ -17,10 +17,10 @@ from importlib.resources import files
 from typing import Any, NamedTuple
 
 from minicc.frontends.onnx.families import enter_all
-from minicc.frontends.onnx.host import HOST
+from minicc.frontends.onnx.host.registry import HOST
+from minicc.frontends.onnx.model.tensors import ELEMENTS
 from minicc.frontends.onnx.nested import CONTROL, TWINS
 from minicc.frontends.onnx.registry import OPERATORS, SEARCHES
-from minicc.frontends.onnx.tensors import ELEMENTS
 
 enter_all()
 RECORD = "verified.tsv"

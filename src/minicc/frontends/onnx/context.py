@@ -22,8 +22,8 @@ import numpy as np
 from minicc.errors import CompilerBug, UnsupportedError, UserError
 from minicc.frontends.onnx.dims import compute_dims, is_size, ratio
 from minicc.frontends.onnx.floats import compute_floats, is_whole, whole_of
+from minicc.frontends.onnx.model.reader import Node
 from minicc.frontends.onnx.needs import NeedsValueError, describe
-from minicc.frontends.onnx.reader import Node
 from minicc.frontends.onnx.symbols import Symbols
 from minicc.ir import graph
 from minicc.ir.affine import Dim, floordiv, minimum, symbols

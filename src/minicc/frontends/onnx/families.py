@@ -9,43 +9,41 @@ from __future__ import annotations
 
 import importlib
 
-from minicc.frontends.onnx import (
-    host_choice,
-    host_sequence,
-    host_text,
-    ops_activation,
-    ops_cast,
-    ops_constant,
-    ops_elementwise,
-    ops_linear,
-    ops_movement,
-    ops_normalize,
-    ops_reduce,
-    ops_window,
-)
-from minicc.frontends.onnx.host import HOST, WHERE
+from minicc.frontends.onnx.host import choice, sequence, text
+from minicc.frontends.onnx.host.registry import HOST, WHERE
 from minicc.frontends.onnx.nested import CONTROL, TWINS
+from minicc.frontends.onnx.ops import (
+    activation,
+    cast,
+    constant,
+    elementwise,
+    linear,
+    movement,
+    normalize,
+    reduce,
+    window,
+)
 from minicc.frontends.onnx.registry import OPERATORS, SEARCHES
 
 # By domain, the most frequent first. What both tables hold is entered by families joined with "+".
 _LATER: dict[str, tuple[str, ...]] = {
     "": (
-        *("ops_pad", "ops_indexing", "ops_random", "ops_rearrange", "ops_resize"),
-        *("ops_quantize", "ops_transposed", "ops_recurrent", "ops_cumulative", "ops_einsum"),
-        *("ops_attention", "ops_sampling", "ops_regions", "ops_sequence", "ops_text", "ops_bits"),
-        *("ops_signal", "ops_loss", "ops_experimental", "host_regions", "host_image"),
-        "microsoft_normalize",
+        *("ops.pad", "ops.indexing", "ops.random", "ops.rearrange", "ops.resize"),
+        *("ops.quantize", "ops.transposed", "ops.recurrent", "ops.cumulative", "ops.einsum"),
+        *("ops.attention", "ops.sampling", "ops.regions", "ops.sequence", "ops.text", "ops.bits"),
+        *("ops.signal", "ops.loss", "ops.experimental", "host.regions", "host.image"),
+        "microsoft.normalize",
     ),
-    "ai.onnx.ml": ("ops_ml+host_ml", "ops_ml_trees", "ops_ml_linear"),
-    "ai.onnx.preview.training": ("ops_training", "ops_gradient"),
+    "ai.onnx.ml": ("ml.arithmetic+host.ml", "ml.trees", "ml.linear"),
+    "ai.onnx.preview.training": ("ops.training", "ops.gradient"),
     "com.microsoft": (
-        *("microsoft_normalize", "microsoft_attention", "microsoft_activation"),
-        *("microsoft_linear", "microsoft_quantize", "microsoft_qlinear", "microsoft_bits"),
-        *("microsoft_grouped", "microsoft_recurrent", "microsoft_experts", "microsoft_states"),
-        *("microsoft_decoding", "microsoft_more", "host_tokens", "host_microsoft"),
-        *("microsoft_generation", "microsoft_ngrams"),
+        *("microsoft.normalize", "microsoft.attention", "microsoft.activation"),
+        *("microsoft.linear", "microsoft.quantize", "microsoft.qlinear", "microsoft.bits"),
+        *("microsoft.grouped", "microsoft.recurrent", "microsoft.experts", "microsoft.states"),
+        *("microsoft.decoding", "microsoft.more", "host.tokens", "host.microsoft"),
+        *("microsoft.search", "microsoft.ngrams"),
     ),
-    "com.microsoft.nchwc": ("microsoft_blocked",),
+    "com.microsoft.nchwc": ("microsoft.blocked",),
 }
 
 

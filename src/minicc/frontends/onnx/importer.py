@@ -13,7 +13,6 @@ from contextlib import contextmanager
 from typing import Any
 
 from minicc.errors import MiniccError, Problems, UnsupportedError, UserError, did_you_mean
-from minicc.frontends.onnx.attributes import check_attributes, missing_input
 from minicc.frontends.onnx.bound import (
     bind_inputs,
     bound_types,
@@ -24,12 +23,13 @@ from minicc.frontends.onnx.bound import (
 )
 from minicc.frontends.onnx.context import Context
 from minicc.frontends.onnx.families import enter
-from minicc.frontends.onnx.host import HOST, WHERE, gives_texts
-from minicc.frontends.onnx.hosted import ANYTHING, Types, complaint, emit_hosted
-from minicc.frontends.onnx.loops import loop_outputs
+from minicc.frontends.onnx.host.nodes import ANYTHING, Types, complaint, emit_hosted
+from minicc.frontends.onnx.host.registry import HOST, WHERE, gives_texts
+from minicc.frontends.onnx.model.attributes import check_attributes, missing_input
+from minicc.frontends.onnx.model.reader import Model, Node, read_model
 from minicc.frontends.onnx.needs import HostNodeError, NeedsValueError, describe
 from minicc.frontends.onnx.nested import CONTROL, branch, function_body
-from minicc.frontends.onnx.reader import Model, Node, read_model
+from minicc.frontends.onnx.ops.loops import loop_outputs
 from minicc.frontends.onnx.registry import OPERATORS, SEARCHES, Operator
 from minicc.frontends.onnx.symbols import Symbols
 from minicc.ir.affine import symbols

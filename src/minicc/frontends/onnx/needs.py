@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from minicc.errors import UnsupportedError
-from minicc.frontends.onnx.reader import Node
+from minicc.frontends.onnx.model.reader import Node
 from minicc.ir.core import Value
 
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from minicc.frontends.onnx.reader import Model, Node, read_node, read_subgraph
+from minicc.frontends.onnx.model.reader import Model, Node, read_node, read_subgraph
 
 # operators whose sub-graphs run as often as data say
 CONTROL = ("If", "Loop", "Scan")

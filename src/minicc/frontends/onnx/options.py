@@ -7,7 +7,7 @@ from math import prod
 from typing import Any
 
 from minicc.errors import UserError
-from minicc.frontends.onnx.tensors import array_of
+from minicc.frontends.onnx.model.tensors import array_of
 from minicc.ir.core import Literal
 
 _STRING = 8  # TensorProto.DataType

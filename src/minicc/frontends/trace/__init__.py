@@ -1,8 +1,8 @@
 """The traced NumPy front end: a Python function on arrays becomes a graph module.
 
 The function runs once, on tracers, with its NumPy replaced (`rewire`); each NumPy call records ops
-(`dispatch`, and the families `ufuncs`, `creation`, `reductions`, `movement`, `views`, `joining`,
-`indexing`, `contraction`). Calls that have no traced argument are NumPy's own.
+(`dispatch`, and the families in `functions`, with `indexing`, `memory` and `views`). Calls that
+have no traced argument are NumPy's own.
 
 Python's own control flow is followed as it runs, but a `for` whose rounds all do the same is a loop
 of the graph (`loops`); others unroll. Where control flow depends on the elements of an array, the
@@ -33,13 +33,13 @@ tracers among its arguments (`Within`) comes from within another trace: call `f`
 An object with `__wrapped__` is traced through, so a jitted function should have it.
 """
 
-from minicc.frontends.trace import (
+from minicc.frontends.trace import indexing, memory, views
+from minicc.frontends.trace.breaks import Diverged, Path, SizedPath, Tree
+from minicc.frontends.trace.functions import (
     composed,
     contraction,
     creation,
-    indexing,
     joining,
-    memory,
     movement,
     parts,
     reductions,
@@ -47,13 +47,11 @@ from minicc.frontends.trace import (
     sorting,
     statistics,
     ufuncs,
-    views,
     writes,
 )
-from minicc.frontends.trace.breaks import Diverged, Path, SizedPath, Tree
-from minicc.frontends.trace.choices import work
 from minicc.frontends.trace.given import Given
 from minicc.frontends.trace.guards import Environment, Parameters
+from minicc.frontends.trace.loops.choices import work
 from minicc.frontends.trace.paths import Missed, Node, dense, replay
 from minicc.frontends.trace.pytree import Within, copied
 from minicc.frontends.trace.recorder import GivenUp

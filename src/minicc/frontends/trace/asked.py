@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 
 from minicc.errors import UserError
-from minicc.frontends.trace.extents import Extent
 from minicc.frontends.trace.layouts import laid, order_of
+from minicc.frontends.trace.loops.extents import Extent
 from minicc.frontends.trace.numbers import Number, has_term
 from minicc.frontends.trace.pytree import mapped
 from minicc.frontends.trace.tracer import Tracer

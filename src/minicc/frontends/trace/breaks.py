@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from minicc.frontends.trace.loop_body import in_all_sizes
+from minicc.frontends.trace.loops.body import in_all_sizes
 from minicc.frontends.trace.numbers import Number
 from minicc.frontends.trace.paths import (
     Action,
@@ -28,7 +28,7 @@ from minicc.frontends.trace.states import State
 from minicc.frontends.trace.tracer import Tracer
 from minicc.ir.arrays import Code
 from minicc.ir.core import Array, Function, Module, Op, Region, Value
-from minicc.ir.printer import print_module
+from minicc.ir.text.printer import print_module
 
 _MOST = 500  # new nodes of one traced call
 

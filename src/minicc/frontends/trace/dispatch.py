@@ -19,12 +19,12 @@ import numpy as np
 
 from minicc.errors import UnsupportedError, UserError
 from minicc.frontends.trace.asked import MISTAKES, RAISED, lay_out, raised
-from minicc.frontends.trace.complex_numbers import ALIKE, OF_COMPLEX, is_complex
-from minicc.frontends.trace.extents import extents_among
+from minicc.frontends.trace.functions.complex_numbers import ALIKE, OF_COMPLEX, is_complex
+from minicc.frontends.trace.functions.masks import masked
 from minicc.frontends.trace.host import on_host
-from minicc.frontends.trace.indices import as_extents
 from minicc.frontends.trace.lens import Content
-from minicc.frontends.trace.masks import masked
+from minicc.frontends.trace.loops.extents import extents_among
+from minicc.frontends.trace.loops.indices import as_extents
 from minicc.frontends.trace.numbers import Number, PythonType, has_term, require_one_type
 from minicc.frontends.trace.pytree import mapped
 from minicc.frontends.trace.recorder import Recorder

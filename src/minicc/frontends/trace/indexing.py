@@ -12,12 +12,12 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from minicc.frontends.trace.data_sizes import with_sizes
 from minicc.frontends.trace.dispatch import content_of, value_of
-from minicc.frontends.trace.extents import Extent, cut_of
 from minicc.frontends.trace.lens import Content, Lens
-from minicc.frontends.trace.moving import moves, moving_lens, require_fits, round_key
-from minicc.frontends.trace.places import (
+from minicc.frontends.trace.loops.data_sizes import with_sizes
+from minicc.frontends.trace.loops.extents import Extent, cut_of
+from minicc.frontends.trace.loops.moving import moves, moving_lens, require_fits, round_key
+from minicc.frontends.trace.loops.places import (
     has_array,
     index_vectors,
     place_lens,

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from minicc.frontends.trace.extents import Extent
+from minicc.frontends.trace.loops.extents import Extent
 from minicc.frontends.trace.namespace import replacement
 from minicc.frontends.trace.numbers import Number, PythonType, require_one_type
 from minicc.frontends.trace.objects import original_class

@@ -20,7 +20,7 @@ from typing import Any, NoReturn
 import numpy as np
 
 from minicc.errors import UnsupportedError, UserError
-from minicc.frontends.trace.extents import Extent, Rounds, sure
+from minicc.frontends.trace.loops.extents import Extent, Rounds, sure
 from minicc.frontends.trace.sizes import Unsized
 from minicc.ir import graph
 from minicc.ir.affine import Dim
@@ -33,6 +33,12 @@ _LONGEST = 5_000  # ops of a trace
 _LONG = 1_000  # ops of a trace up to which loops of few rounds are written out
 FEW = 3  # rounds up to which a loop is not captured, where that does not make the trace too long
 SEGMENT = 10  # ops that a segment weighs
+OWN = __name__.rpartition(".")[0]  # the package that traces
+
+
+def is_own(frame: FrameType) -> bool:
+    """Whether a frame runs code of the tracer, and not the user's or a library's."""
+    return str(frame.f_globals.get("__name__")).startswith(OWN)
 
 
 _FOREIGN: dict[np.dtype[Any], DType] = {}  # element types that only the host knows

@@ -15,12 +15,12 @@ import numpy as np
 
 from minicc.errors import UserError
 from minicc.frontends.trace.dispatch import content_of, is_foreign
-from minicc.frontends.trace.gone import Gone
 from minicc.frontends.trace.host import box_kind
 from minicc.frontends.trace.layouts import Shown, has_gaps, order_of, spread
+from minicc.frontends.trace.loops.gone import Gone
+from minicc.frontends.trace.loops.places import Place
 from minicc.frontends.trace.numbers import Number, PythonType, has_term, require_one_type
 from minicc.frontends.trace.paths import value_key
-from minicc.frontends.trace.places import Place
 from minicc.frontends.trace.pytree import VALUES, Slot, mapped, rebuild
 from minicc.frontends.trace.recorder import Recorder
 from minicc.frontends.trace.tracer import Tracer

@@ -36,10 +36,10 @@ from minicc.frontends.trace.effects import (
     scientific,
 )
 from minicc.frontends.trace.given import Reference
-from minicc.frontends.trace.indices import rows
 from minicc.frontends.trace.kinds import LOOKING, Solid, SubclassOf, TypeOf, looks, power
-from minicc.frontends.trace.loop_code import codes_within
-from minicc.frontends.trace.loops import REPLACED, Iterable
+from minicc.frontends.trace.loops.code import codes_within
+from minicc.frontends.trace.loops.fors import REPLACED, Iterable
+from minicc.frontends.trace.loops.indices import rows
 from minicc.frontends.trace.namespace import (
     Clock,
     Impure,

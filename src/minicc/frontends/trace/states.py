@@ -18,14 +18,13 @@ from typing import Any
 
 import numpy as np
 
+from minicc.frontends.trace.loops.places import Place
 from minicc.frontends.trace.numbers import Number, has_term
 from minicc.frontends.trace.paths import value_key
-from minicc.frontends.trace.places import Place
-from minicc.frontends.trace.recorder import Recorder
+from minicc.frontends.trace.recorder import OWN, Recorder, is_own
 from minicc.frontends.trace.tracer import Tracer
 from minicc.ir.core import Value
 
-_OWN = __name__.rpartition(".")[0]
 _PLAIN = (bool, int, float, complex, str, bytes, type(None), range, slice, np.dtype, type(...))
 _FIXED = (type, types.ModuleType, types.BuiltinFunctionType, np.ufunc)
 
@@ -91,11 +90,11 @@ def _only_frame(recorder: Recorder) -> types.FrameType | None:
     if frame is None or not _is_open(frame.f_code, frame.f_lasti):
         return None
     outer = frame.f_back
-    if outer is None or not str(outer.f_globals.get("__name__")).startswith(_OWN):
+    if outer is None or not is_own(outer):
         return None
     inner: types.FrameType | None = sys._getframe(1)
     while inner is not None and inner is not frame:
-        if not str(inner.f_globals.get("__name__")).startswith(_OWN):
+        if not is_own(inner):
             return None
         inner = inner.f_back
     while outer is not None:
@@ -181,7 +180,7 @@ class _Teller:
             return "fixed", x
         if kind.__dict__.get("stands_in"):
             return "outside", id(x)
-        if kind.__module__.startswith(_OWN):
+        if kind.__module__.startswith(OWN):
             return "own", kind, repr(x)
         raise _Hidden
 

@@ -23,8 +23,8 @@ from typing import Any
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
-from minicc.frontends.trace.extents import Extent
 from minicc.frontends.trace.lens import Content, Lens
+from minicc.frontends.trace.loops.extents import Extent
 from minicc.frontends.trace.operators import Operators
 from minicc.frontends.trace.paths import CONVERSIONS, Read
 from minicc.frontends.trace.recorder import Recorder

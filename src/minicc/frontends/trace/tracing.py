@@ -14,8 +14,8 @@ from minicc.errors import UserError
 from minicc.frontends.trace.breaks import Path, SizedPath, Tree
 from minicc.frontends.trace.given import Given, Reference
 from minicc.frontends.trace.guards import Environment, Parameters
-from minicc.frontends.trace.indices import Index
-from minicc.frontends.trace.loop_body import in_all_sizes
+from minicc.frontends.trace.loops.body import in_all_sizes
+from minicc.frontends.trace.loops.indices import Index
 from minicc.frontends.trace.numbers import Number
 from minicc.frontends.trace.paths import value_key
 from minicc.frontends.trace.pytree import NUMBERS, mapped, rebuild
@@ -25,7 +25,7 @@ from minicc.frontends.trace.rewire import Rewirer
 from minicc.frontends.trace.sizes import Sizes, Unsized
 from minicc.frontends.trace.tracer import Tracer
 from minicc.ir.core import Function, Module, Region, Value
-from minicc.ir.printer import print_module
+from minicc.ir.text.printer import print_module
 from minicc.ir.types import TensorType, from_numpy
 
 

@@ -17,9 +17,9 @@ import numpy as np
 from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple
 
 from minicc.frontends.trace.dispatch import content_of, value_of
-from minicc.frontends.trace.extents import Extent, same_number
 from minicc.frontends.trace.indexing import FLAT, index_lens, taken
 from minicc.frontends.trace.lens import Lens
+from minicc.frontends.trace.loops.extents import Extent, same_number
 from minicc.frontends.trace.recorder import Recorder
 from minicc.frontends.trace.registry import traces
 from minicc.frontends.trace.tracer import Tracer

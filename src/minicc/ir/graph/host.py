@@ -17,7 +17,7 @@ import numpy as np
 from minicc.errors import UserError
 from minicc.ir.affine import Dim, symbols
 from minicc.ir.core import Loc, Op, RunRegion, Value
-from minicc.ir.extents import is_symbol, number_of
+from minicc.ir.text.extents import is_symbol, number_of
 from minicc.ir.types import OPAQUE, TensorType, is_free
 
 Definition = Callable[["Host", Sequence[Any]], Sequence[Any]]

@@ -20,7 +20,7 @@ from math import ceil
 from minicc.ir import affine
 from minicc.ir.affine import Atom, Compound, Dim, Expr, symbol
 from minicc.ir.affine_facts import at_least
-from minicc.ir.extents import with_derived
+from minicc.ir.text.extents import with_derived
 
 Derived = Sequence[tuple[str, Dim]]
 # a size is at most a multiple of another one and a number: the name of that, the factor, the number

@@ -21,9 +21,9 @@ from minicc.errors import UserError, did_you_mean
 from minicc.ir import affine
 from minicc.ir.core import Module, Op, Region, Value, walk_control
 from minicc.ir.index_maps import contiguous_name
-from minicc.ir.parser import parse_schedules
 from minicc.ir.schedule import Packing, Schedule
 from minicc.ir.structured import Constant, Generic, Group, Scan
+from minicc.ir.text.parser import parse_schedules
 from minicc.passes.structured.contraction import Contraction, contraction_of
 from minicc.passes.structured.draft import STREAMED
 from minicc.passes.structured.fusion_plan import Wishes

@@ -1,0 +1,476 @@
+"""`jit`: machine code for functions written with plain NumPy.
+
+The function is traced once for each set of shapes, element types and static arguments, compiled,
+and called from then on; what it read from outside is guarded. `f.lower(*args)` stops before
+machine code, to be read.
+"""
+
+from __future__ import annotations
+
+import functools
+import sys
+import types
+import warnings
+from collections import Counter, deque
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any, Never
+
+import numpy as np
+
+from minicc.api.agreement import Trial
+from minicc.api.lowered import Interpreted, Lowered
+from minicc.api.specialised import LOGGER, NUMBERS_ALONE, Call, InlineCache, Known, Specialisation
+from minicc.compile.compiled import compile_graph
+from minicc.compile.partition import host_ops
+from minicc.errors import MiniccError, PerformanceWarning, UnsupportedError, UserError
+from minicc.frontends.trace import (
+    Diverged,
+    Given,
+    GivenUp,
+    Missed,
+    Parameters,
+    Path,
+    SizedPath,
+    Sizes,
+    Tree,
+    Unsized,
+    Within,
+    copied,
+    dense,
+    replay,
+    require_fast,
+    said_by,
+    told,
+    trace_values,
+    work,
+)
+from minicc.frontends.trace.asked import RAISED
+from minicc.frontends.trace.explain import Explanation, graph_of, parts_of
+from minicc.frontends.trace.explain import Specialisation as Explained
+from minicc.frontends.trace.pytree import Key
+from minicc.ir.arrays import Array
+from minicc.ir.bind import bind_sizes
+from minicc.ir.core import Module, Op
+from minicc.limits import no_memory
+from minicc.locks import lock
+from minicc.options import Options, options_of
+from minicc.runtime.saved import Compilation
+
+_NO_VALUE = "MC0181"  # an argument is neither an array nor a value
+_OUTSIDE = "MC0158"  # an index that data gave is out of bounds
+_OVERLAP = "MC0248"  # an argument is written to that shares memory with another
+_UNLIKE = "MC0142"  # a program is not for the sizes of its inputs
+_CODES = 512  # segments whose code is shared among equal ones
+# what is not traced, but NumPy does
+_PLAIN = ("MC0241", "MC0242", "MC0243", "MC0244", "MC0245", "MC0246", "MC0247")
+_REASONS = 256  # of traces that are remembered
+_OFTEN = 32  # traces of a function after which it says so
+_ROUND = 1 << 17  # numbers that take as long as a round on the host does besides
+_SHOWN = 60  # characters of a value in an explanation
+
+
+# how NumPy tells of overflows and their like, for a context; asking for it by name takes a while
+_UMATH = getattr(getattr(np, "_core", None), "umath", None)
+_STATE: Any = getattr(_UMATH, "_extobj_contextvar", None)
+_USUAL = None if _STATE is None else _STATE.get(None)
+
+
+def _raises() -> bool:
+    """Whether NumPy is told to raise or call something where a number overflows or such."""
+    if _STATE is not None and _STATE.get(None) is _USUAL:
+        return False
+    return not {"raise", "call", "log", "print"}.isdisjoint(np.geterr().values())
+
+
+class Jitted:
+    """What `jit` returns.
+
+    Called like the function, compiled for each kind of arguments it meets.
+    """
+
+    def __init__(self, f: Callable[..., Any], options: Options) -> None:
+        self.__wrapped__ = f
+        functools.update_wrapper(self, f)
+        if options.keep_denormals is None:
+            options = options.replace(keep_denormals=True)
+        self.options = options
+        self._parameters = Parameters(f)
+        self._known = Known()
+        self._lock = lock()
+        self._reasons: deque[str] = deque(maxlen=_REASONS)
+        self._traces = 0
+        self._codes: dict[str, _Code] = {}
+        self._inline: InlineCache | None = None
+        self._last: Key = ()  # of the last call that was looked up
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """The function's result; arrays share memory with the arguments as NumPy's results do."""
+        try:
+            values = self._parameters.bind(args, kwargs)
+        except UserError:
+            self.__wrapped__(*args, **kwargs)  # raises what Python raises
+            raise
+        if _raises():
+            return self.__wrapped__(*args, **kwargs)  # at the operation that overflows or such
+        try:
+            return self._called(values, args, kwargs)
+        except Within:
+            pass
+        except (UserError, UnsupportedError) as error:
+            if error.code not in (_NO_VALUE, _OUTSIDE, _OVERLAP):
+                raise
+            if error.code == _NO_VALUE and error.message not in self._reasons:
+                self._reasons.append(error.message)
+                self._tell_plain(f"{error.message}; {error.hint}", 3)
+            if error.code == _OVERLAP:
+                self._parameters.overlaps, self._inline = True, None
+        # nothing is written yet; and where NumPy raises, it is with its own words
+        return self.__wrapped__(*args, **kwargs)
+
+    def _called(self, values: Sequence[Any], args: Any, kwargs: Any) -> Any:
+        """The result of compiled code, traced first where none fits."""
+        inline = self._inline
+        served = inline.serve(values) if inline is not None else None
+        call: Call | None = None
+        if inline is not None and served is not None:
+            found, (arrays, inputs) = inline.found, served
+        else:
+            call = Call(*self._parameters.key(values), values)
+            known = self._known.find(call)
+            if known is not None and known.plain:
+                return self.__wrapped__(*args, **kwargs)
+            if known is None or not known.runs:
+                return self._trace(call)
+            found, arrays, inputs = known, call.arrays, call.inputs
+        missed: Missed | None = None
+        try:
+            result = _replayed(found, arrays, inputs)
+            if type(result) is not Missed:
+                if call is not None:
+                    self._expect(call, found)
+                return result
+            missed = result
+        except UserError as error:
+            if not found.sizes or error.code != _UNLIKE:
+                raise
+        self._inline = None
+        if call is None:
+            call = Call(*self._parameters.key(values), values)
+            call.inputs = inputs
+        if missed is None:
+            self._known.drop_sizes(call)  # a guard that only the program knows
+        return self._trace(call, missed)
+
+    def _expect(self, call: Call, found: Specialisation) -> None:
+        """Be ready for calls that are like this one, if it is like the one before."""
+        if call.key == self._last and not self._parameters.overlaps:
+            self._inline = InlineCache.of(found, call)
+        self._last = call.key
+
+    def __get__(self, owner: Any, kind: type | None = None) -> Any:
+        """A method of an object, as of any function."""
+        return self if owner is None else types.MethodType(self, owner)
+
+    def __reduce__(self) -> Any:
+        """By name where the module holds it, as functions are; else as the function and options.
+
+        What is compiled stays behind.
+        """
+        found: Any = sys.modules.get(self.__wrapped__.__module__)
+        for part in self.__wrapped__.__qualname__.split("."):
+            found = getattr(found, part, None)
+        if found is self:
+            return self.__wrapped__.__qualname__
+        return Jitted, (self.__wrapped__, self.options)
+
+    def _trace(self, call: Call, missed: Missed | None = None) -> Any:
+        """The result of a call that is traced, since nothing known fits it."""
+        raised: Exception | None = None
+        trial = Trial.of(self.__wrapped__, self._parameters, call.values) if not missed else None
+        with self._lock:
+            found = self._known.find(call)
+            if found is None or not (found.plain or found.compilation is not None):
+                self._tell(self._why(call, missed if found is not None else None))
+                try:
+                    found = self._traced(call, found, missed)
+                except Exception as error:
+                    if _is_own(error) or (missed is not None and missed.effects):
+                        raise
+                    raised = error
+        if raised is not None:
+            return self._by_numpy(call, _spelt(raised), "fails")
+        assert found is not None
+        if found.plain:
+            return self._parameters.call(self.__wrapped__, call.values)
+        assert found.traced is not None
+        if found.compilation is not None:
+            result = _replayed(found, call.arrays, call.inputs)
+        else:
+            result, found.traced.result = found.traced.result, None
+        if trial is None or found.traced.acts or trial.agrees(result, call.values):
+            return result
+        trial.restore(call.arrays)
+        return self._by_numpy(call, "", "NumPy gives another result, as errors are caught")
+
+    def _by_numpy(self, call: Call, where: str, why: str) -> Any:
+        """What NumPy gives for a call, as for others like it from now on, if it raises nothing.
+
+        Where the trace raised, NumPy raises, and has written till then.
+        """
+        result = self._parameters.call(self.__wrapped__, call.values)
+        found = self._left_to_numpy(call, UnsupportedError("MC0241", why, where=where))
+        self._known.keep(call, found, self._parameters.paths(call.values))
+        return result
+
+    def _traced(
+        self, call: Call, found: Specialisation | None, missed: Missed | None
+    ) -> Specialisation:
+        """What is known after the trace of a call."""
+        effects = missed.effects if missed is not None else 0
+        if found is None and (sized := self._for_all_sizes(call)) is not None:
+            return sized
+        try:
+            found = self._walk(call, found, effects)
+        except (GivenUp, UnsupportedError) as error:
+            given_up = error.error if isinstance(error, GivenUp) else error
+            known = given_up.code == _OVERLAP and self._parameters.overlaps
+            if not (known or given_up.code in _PLAIN) or effects:
+                raise given_up from None  # NumPy would have the effects again
+            found = self._left_to_numpy(call, given_up)
+        self._known.keep(call, found, self._parameters.paths(call.values))
+        return found
+
+    def _for_all_sizes(self, call: Call) -> Specialisation | None:
+        """A program with symbols for sizes that changed since other calls, where there can be one.
+
+        Why there can't is remembered; the call has a program for its own sizes then.
+        """
+        sizes = self._known.sizes(call)
+        if not sizes:
+            return None
+        f, moving = self.__wrapped__, self._known.moving_with_sizes(call) | sizes.given.keys()
+        try:
+            given = Given(moving, call.numbers)
+            first = told(f, self._parameters, call.values, given, sizes)
+            again = Given(moving, call.numbers)
+            if told(f, self._parameters, call.values, again, sizes.other()) != first:
+                raise Unsized("a size is taken for a number")
+            call.given = given = Given(moving, call.numbers)
+            path = SizedPath(call.arrays, partial(self._compile, sizes=sizes))
+            traced = trace_values(f, self._parameters, call.values, path, given, sizes)
+            found = Specialisation(traced.tree or Tree(), given)
+            found.add(traced, given)
+            found.sizes = sizes
+            call.inputs = given.of(call.numbers) or []
+            if traced.module is not None:
+                found.compilation = self._compilation(traced.module, sizes)
+        except (Exception, GivenUp, Unsized) as error:
+            self._known.refuse_sizes(call)
+            self._reasons.append(f"no program for all sizes{said_by(error)}")
+            return None
+        self._known.keep_for_all(call, found, self._parameters.paths(call.values))
+        return found
+
+    def _left_to_numpy(self, call: Call, error: UnsupportedError) -> Specialisation:
+        """Have NumPy run the function for such arguments from now on, and say so."""
+        found = Specialisation(Tree(), call.given.bare())
+        found.plain = ": ".join(filter(None, [", ".join(error.where), error.message]))
+        self._tell_plain(found.plain, 7)
+        return found
+
+    def _tell_plain(self, why: str, depth: int) -> None:
+        text = f"{self._name()} is run by NumPy, not compiled: {why}"
+        warnings.warn(text, PerformanceWarning, stacklevel=depth)
+
+    def _walk(self, call: Call, found: Specialisation | None, done: int) -> Specialisation:
+        """Trace while running; once more where a state that looked known was another."""
+        if found is None:
+            found = Specialisation(Tree(), Given(self._known.moving(call), call.numbers))
+        tree, given = found.tree, found.given.copy(call.numbers)
+        call.given = given
+        path = Path(tree, call.arrays, self._compile, done)
+        try:
+            traced = trace_values(self.__wrapped__, self._parameters, call.values, path, given)
+        except Diverged:
+            tree = Tree(tree.plain)
+            tree.folds = False
+            path = path.again(tree)
+            traced = trace_values(self.__wrapped__, self._parameters, call.values, path, given)
+        if traced.tree is not found.tree:  # what is known of the other does not hold for this
+            found = Specialisation(traced.tree or tree, given)
+        found.add(traced, given)
+        call.inputs = given.of(call.numbers) or []
+        if traced.module is not None:
+            found.compilation = self._compilation(traced.module)
+        return found
+
+    def _tell(self, why: str) -> None:
+        """Remember why the function is traced, and say so where that is often."""
+        self._reasons.append(why)
+        self._traces += 1
+        if self._traces == _OFTEN:
+            LOGGER.warning(
+                "%s was traced %d times, the last time since %s; %s.explain() tells of each",
+                self._name(), _OFTEN, why, self._name(),
+            )  # fmt: skip
+
+    def _compile(self, module: Module, text: str, sizes: Sizes = NUMBERS_ALONE) -> Any:
+        """The code of a segment; equal segments share it."""
+        found = self._codes.get(text)
+        if found is None:
+            found = self._codes[text] = _Code(self._compilation(module, sizes))
+            if len(self._codes) > _CODES:
+                del self._codes[next(iter(self._codes))]
+        return found
+
+    def _compilation(self, module: Module, sizes: Sizes = NUMBERS_ALONE) -> Compilation:
+        """The code of a graph; GivenUp where rounds of little work would run on the host."""
+        hosted = host_ops(module)
+        if sizes:
+            require_fast(module)
+            anyway = Counter(_told(op) for op, _ in host_ops(bind_sizes(module, sizes.numbers)))
+            for op, why in hosted:
+                anyway[_told(op)] -= 1
+                if anyway[_told(op)] < 0:
+                    raise Unsized(f"{' '.join(op.loc)}: {why}")
+        for op, why in hosted:
+            a_round = sum(work(inner) for region in op.regions for inner in region.ops)
+            if op.control and a_round < _ROUND:
+                text = f"a loop would be run round by round: {why}"
+                raise GivenUp(UnsupportedError("MC0247", text, where=op.loc))
+        return compile_graph(module, self.options)
+
+    def _why(self, call: Call, missed: Missed | None) -> str:
+        if missed is not None:
+            seen = str(missed.seen)
+            shown = seen if len(seen) <= _SHOWN else f"{seen[:_SHOWN]}..."
+            return f"{missed.action.where}: {missed.action.describe()}, {shown} is new"
+        last = self._known.last
+        if last is None:
+            return "first call"
+        if last.key != call.key:
+            return self._parameters.explain(last.key, call.key)
+        named = zip(last.names, map(repr, last.numbers), map(repr, call.numbers), strict=True)
+        others = [f"argument {n}: {a} before, {b} now" for n, a, b in named if a != b]
+        return self._known.changed(call) or "; ".join(others) or "other guards"
+
+    def lower(self, *args: Any, **kwargs: Any) -> Lowered:
+        """The function traced for these arguments, not compiled.
+
+        A function with breaks is run by the interpreter; each segment is one of `segments`.
+        """
+        values = self._parameters.bind(copied(args), copied(kwargs))
+        _, arrays, _ = self._parameters.key(values)
+        modules: list[Module] = []
+
+        def interpreted(module: Module, text: str) -> Any:
+            modules.append(module)
+            return Interpreted(module)
+
+        path = Path(Tree(), arrays, interpreted)
+        try:
+            traced = trace_values(self.__wrapped__, self._parameters, values, path)
+        except GivenUp as given_up:
+            raise given_up.error from None
+        return Lowered([traced.module] if traced.module is not None else modules, self.options)
+
+    def explain(self, *args: Any, **kwargs: Any) -> Explanation:
+        """Graphs, breaks with their lines, guards, and why each trace was made.
+
+        With arguments for these, which are compiled if they are not yet (a function with breaks
+        runs, on copies of the arrays); else for all that is known.
+        """
+        known = self._known.all()
+        if args or kwargs:
+            values = self._parameters.bind(args, kwargs)
+            call = Call(*self._parameters.key(values), values)
+            found = self._known.find(call)
+            if found is None or not (found.plain or found.compilation):
+                self(*copied(args), **copied(kwargs))
+            known = [s for s in (self._known.find(call),) if s is not None]
+        parts = [Explained(self._guards(s), self._parts(s), s.writes, s.loops, s.plain)
+                 for s in known]  # fmt: skip
+        return Explanation(self._name(), parts, self._reasons, self._traces)
+
+    def _name(self) -> str:
+        return str(getattr(self.__wrapped__, "__name__", "the function"))
+
+    def _guards(self, found: Specialisation) -> tuple[str, ...]:
+        named = zip(found.seen.names, found.seen.numbers, strict=True)
+        moving = found.given.moving
+        fixed = [f"argument {n} is {x!r}" for k, (n, x) in enumerate(named) if k not in moving]
+        guards = [*fixed, *found.given.guards, *found.sizes.describe()]
+        return (*self._parameters.describe(found.seen.key), *guards, *found.environment.describe())
+
+    def _parts(self, found: Specialisation) -> tuple[Any, ...]:
+        if found.compilation is not None and found.traced is not None:
+            return (graph_of("graph 1", found.traced.module, found.compilation),)
+        return tuple(parts_of(found.tree.root)) if found.tree.root is not None else ()
+
+
+def _replayed(found: Specialisation, arrays: list[Array], inputs: list[Array]) -> Any:
+    """The result of compiled code; `Missed` where a call leaves the paths that are known.
+
+    `inputs` are those of the program that are no arguments.
+    """
+    if found.compilation is None:
+        assert found.tree.root is not None
+        return replay(found.tree.root, arrays, found.tree.after, inputs)
+    assert found.traced is not None
+    try:
+        given = [*map(dense, arrays), *inputs]
+    except MemoryError:
+        raise no_memory("dense copies of the arguments") from None
+    return found.traced.rebuild(found.compilation.executable.run(given), arrays)
+
+
+def _told(op: Op) -> tuple[str, tuple[str, ...]]:
+    return op.opname, op.loc
+
+
+def _is_own(error: Exception) -> bool:
+    """Whether it is an error of minicc's, not one that NumPy or the function raises."""
+    return isinstance(error, Warning) or (isinstance(error, MiniccError) and error.code != RAISED)
+
+
+def _spelt(error: Exception) -> str:
+    """An exception of a trace that has ended, without numbers: those would begin it again."""
+    words = ", ".join(a for a in error.args if type(a) is str)
+    return f"{type(error).__name__}: {words}" if words else type(error).__name__
+
+
+class _Code:
+    """A segment's code, and what is known of its compilation."""
+
+    __slots__ = ("donated", "host", "kernels", "launches", "run", "sure")
+
+    def __init__(self, compilation: Compilation) -> None:
+        self.run = compilation.executable.run
+        self.donated = compilation.executable.donated
+        self.sure = compilation.executable.sure
+        self.kernels = compilation.kernels
+        self.launches = compilation.launches
+        self.host = compilation.host
+
+
+def jit(
+    f: Callable[..., Any] | None = None,
+    *,
+    threads: int | None = None,
+    math: str | None = None,
+    target: str | None = None,
+    options: Options | None = None,
+    **unknown: Never,
+) -> Any:
+    """Compile a function of NumPy arrays when it is called.
+
+    Also usable as a decorator with options.
+    """
+    chosen = options_of(options, threads=threads, math=math, target=target, **unknown)
+    if f is not None and not callable(f):
+        text = f"jit takes a function, not a {type(f).__name__}"
+        raise UserError("MC0149", text, hint="jit(f), or @jit above a function")
+    if f is None:
+        return lambda function: Jitted(function, chosen)
+    return Jitted(f, chosen)

@@ -1,0 +1,104 @@
+"""`kernel`: kernels by hand, written in Python over tiles.
+
+The function is traced once for each set of shapes, element types and constants, and compiled as a
+program of one launch. Within a traced function it becomes an op of the graph, and so it may be what
+an operator of a user's domain means.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from minicc.compile.compiled import compile_graph
+from minicc.frontends.trace.tiles.function import KernelFunction
+from minicc.frontends.trace.tiles.traced import called
+from minicc.frontends.trace.tiles.tracing import Spec
+from minicc.ir import graph
+from minicc.ir.check_kernel import check_kernel
+from minicc.ir.core import Function, Module, Region, Value
+from minicc.ir.text.printer import print_function
+from minicc.later import Later
+from minicc.locks import lock
+from minicc.options import Options, options_of
+from minicc.runtime.saved import Compilation
+
+if TYPE_CHECKING:
+    from minicc.frontends.onnx import by_hand
+else:
+    by_hand = Later("minicc.frontends.onnx.by_hand")
+
+
+class Kernel(KernelFunction):
+    """What `kernel` returns: a function of arrays that is compiled for each kind that it meets."""
+
+    def __init__(self, f: Callable[..., Any], grid: Any, out: Any, options: Options) -> None:
+        super().__init__(f, grid, out)
+        self.options = options
+        self._compiled: dict[Any, Compilation] = {}
+        self._lock = lock()
+
+    def __call__(self, *arrays: Any, **constants: Any) -> Any:
+        """The outputs for these inputs: one array, or a tuple of several."""
+        if any(getattr(type(a), "is_traced", False) for a in arrays):
+            return called(self, arrays, constants)
+        given = [np.require(a, requirements=["C", "A"]) for a in arrays]
+        key = *((a.dtype, a.shape) for a in given), *sorted(constants.items())
+        found = self._compiled.get(key) or self._compile(key, given, constants)
+        outputs = found.executable.run(given)
+        return outputs[0] if len(outputs) == 1 else tuple(outputs)
+
+    def _compile(self, key: Any, given: Sequence[Any], constants: Mapping[str, Any]) -> Compilation:
+        module = self.module(*given, **constants)
+        with self._lock:
+            found = self._compiled[key] = compile_graph(module, self.options)
+        return found
+
+    def check(self, *arrays: Any, **constants: Any) -> Any:
+        """The outputs as the interpreter has them, which looks at what instances do to memory.
+
+        UserError at the line that reads or writes outside of a buffer (MC0199), writes what another
+        instance writes differently (MC0188), or reads of an output what nobody wrote (MC0189).
+        """
+        given = [np.asarray(a) for a in arrays]
+        (op,) = self.module(*given, **constants).main.body.ops
+        assert isinstance(op, graph.Kernel)
+        outputs = check_kernel(op, given)
+        return outputs[0] if len(outputs) == 1 else tuple(outputs)
+
+    def text(self, *arrays: Any, **constants: Any) -> str:
+        """The kernel that a call for such arrays runs, as text."""
+        return print_function(self.lowered(*arrays, **constants))
+
+    def lowered(self, *arrays: Any, **constants: Any) -> Function:
+        """The same as a function of the kernel level."""
+        (op,) = self.module(*arrays, **constants).main.body.ops
+        assert isinstance(op, graph.Kernel)
+        return op.kernel
+
+    def module(self, *arrays: Any, **constants: Any) -> Module:
+        """The graph of a call for such arrays, or for anything with a shape and a dtype."""
+        types = [Spec(a.shape, a.dtype).type for a in arrays]
+        parts = self.parts(types, constants)
+        names = [a.hint for a in parts["body"].args[len(parts["grid"]) :]]
+        args = [Value(t, n) for t, n in zip(types, names, strict=False)]
+        op = graph.Kernel(args, **parts, loc=(self.place,))
+        results = names[len(types) :]
+        return Module("graph", [Function("main", Region(args, [op], op.results), None, results)])
+
+    def register(self, operator: str) -> None:
+        """Have it be what an operator of ONNX means, as `com.example.RowSoftmax`.
+
+        The attributes of a node are the constants.
+        """
+        by_hand.enter_kernel(operator, self)
+
+
+def kernel(
+    *, grid: Any, out: Any, options: Options | None = None, **more: Any
+) -> Callable[[Callable[..., Any]], Kernel]:
+    """Decorate a function over tiles that each instance of a grid runs; see docs/kernels.md."""
+    chosen = options_of(options, **more)
+    return lambda f: Kernel(f, grid, out, chosen)

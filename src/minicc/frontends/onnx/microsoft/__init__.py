@@ -1,0 +1,1 @@
+"""The operators of ONNX Runtime's own domain, `com.microsoft`."""

@@ -1,0 +1,1 @@
+"""A model's file: read with care, checked, and told about; nothing here makes ops of the graph."""

@@ -1,0 +1,289 @@
+"""Loop, Scan and If nodes as loops and branches of the graph, where shapes don't change.
+
+The body's nodes are imported once, under names of their own. That fails where a round must know its
+number or where shapes change; then few rounds are written out one after the other. Where data
+decide how many rounds there are, neither can be, and nothing is left behind. An If whose condition
+is computed is a branch where both of its graphs give the same types.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+
+import numpy as np
+
+from minicc.errors import CompilerBug, MiniccError
+from minicc.frontends.onnx.bodies import Body, Importing
+from minicc.frontends.onnx.context import Context
+from minicc.frontends.onnx.host.nodes import Types
+from minicc.frontends.onnx.model.reader import Model, Node
+from minicc.frontends.onnx.needs import HostNodeError, NeedsValueError
+from minicc.frontends.onnx.nested import branch
+from minicc.frontends.onnx.ops.scans import (
+    MOST_ROUNDS,
+    Each,
+    Loop,
+    Rounds,
+    TooManyError,
+    UnlikeError,
+    emit_if,
+    emit_on_host,
+    emit_rounds,
+    emit_scan,
+    emit_while,
+)
+from minicc.ir import graph
+from minicc.ir.affine import Dim, symbol
+from minicc.ir.core import Value
+from minicc.ir.types import I64, OPAQUE
+from minicc.wording import counted
+
+Emit = Callable[[Context, Loop, Each], tuple[Value, ...]]
+_MOST_NODES = 512  # that a loop is written out to
+
+
+def loop_outputs(importer: Importing, node: Node) -> tuple[Value, ...] | None:
+    """The outputs of a Loop, Scan or If in the graph; None where it can't be there."""
+    hosting, importer.hosting = importer.hosting, False
+    try:
+        made = _compiled(importer, node)
+    finally:
+        importer.hosting = hosting
+    if made is not None or not hosting:
+        return made
+    known = dict(importer.values)
+    try:
+        if node.op == "If":
+            return _branches(importer, node, importer.types)
+        if node.op == "Loop":
+            return _while(importer, node)
+        return _outputs(importer, node, emit_on_host(importer.types), None)
+    except (KeyError, IndexError, ValueError, AttributeError) as error:
+        raise importer.ctx.wrong(f"its graph does not fit it ({error})") from error
+    finally:
+        _forget(importer, known)
+
+
+def _compiled(importer: Importing, node: Node) -> tuple[Value, ...] | None:
+    """The outputs of a node as a loop or branch of which all becomes machine code, or None."""
+    known = dict(importer.values)
+    operands = [importer.value(name, node.name) for name in node.inputs if name]
+    if any(v.type.dtype is OPAQUE for v in operands):
+        return None
+    if node.op == "If":
+        try:
+            return _branches(importer, node)
+        except CompilerBug:
+            raise
+        except (MiniccError, KeyError, IndexError, ValueError, AttributeError):
+            return None  # what is wrong with a branch is said when it is chosen
+        finally:
+            _forget(importer, known)
+    try:
+        return _outputs(importer, node, emit_scan, None)
+    except CompilerBug:
+        raise
+    except (MiniccError, KeyError, IndexError, ValueError, AttributeError):
+        _forget(importer, known)  # what is wrong is said by the way that is tried next
+    try:
+        return _outputs(importer, node, emit_rounds, _MOST_NODES)
+    except (NeedsValueError, HostNodeError, TooManyError):
+        _forget(importer, known)
+        return None
+    except (KeyError, IndexError, ValueError, AttributeError) as error:
+        raise importer.ctx.wrong(f"its graph does not fit it ({error})") from error
+
+
+def _while(importer: Importing, node: Node) -> tuple[Value, ...]:
+    """The outputs of a Loop whose rounds data decide, or that has ops on the host."""
+    ctx = importer.ctx
+    most, condition, *carried = (
+        importer.value(name, node.name) if name else None
+        for name in (*node.inputs, "", "")[: max(2, len(node.inputs))]
+    )
+    states = [v for v in carried if v is not None]
+    ctx.stand_at(node, [most, condition, *states], importer.model.opsets[""])
+    if len(states) < len(carried):
+        raise ctx.wrong("a state has no first value")
+    body = Body(importer, node, None)
+    limit = ctx.constant(np.array(np.iinfo(np.int64).max)) if most is None else most
+    holds = ctx.constant(np.array(True)) if condition is None else condition
+
+    def each(
+        number: Value, goes_on: Value, states: Sequence[Value]
+    ) -> tuple[Value, Sequence[Value], Sequence[Value]]:
+        goes_on, *made = body.emit([number, goes_on, *states])
+        return goes_on, made[: len(states)], made[len(states) :]
+
+    made = emit_while(ctx, importer.types, Rounds(limit, holds, states), each)
+    pairs = zip(made, states, strict=False)
+    grows = len(made) > len(states) or any(new.type != old.type for new, old in pairs)
+    if grows and _goes_on(body.graph, body.inputs[1]):
+        # how many rounds there are decides the extents of what it gives
+        importer.note_decisive([v for v in (most, condition) if v is not None])
+    return made
+
+
+def _forget(importer: Importing, known: Mapping[str, Value]) -> None:
+    importer.values.clear()
+    importer.values.update(known)
+
+
+def _outputs(
+    importer: Importing, node: Node, emit: Emit, most: int | None
+) -> tuple[Value, ...] | None:
+    ctx, model = importer.ctx, importer.model
+    operands = [importer.value(name, node.name) if name else None for name in node.inputs]
+    ctx.stand_at(node, operands, model.opsets[""])
+    body = Body(importer, node, most)
+    if node.op == "Loop":
+        return _loop(ctx, body, operands, emit)
+    batched = model.opsets[""] < 9
+    given = [v for v in operands[batched:] if v is not None]
+    if any(v.type.dtype is OPAQUE for v in given):
+        text = "the rank of what it takes"
+        if not importer.wants:
+            raise ctx.unsupported(f"{text} is decided by data", "write it as a Loop")
+        raise ctx.free(list(map(symbol, importer.wants)), text)
+    return (_batches if batched else _scan)(ctx, node, body, given, emit)
+
+
+def _branches(
+    importer: Importing, node: Node, types: Types | None = None
+) -> tuple[Value, ...] | None:
+    """The outputs of an If whose condition is computed; None where it is known.
+
+    Without `types`, which say what values of two types have in common, all is to be compiled.
+    Where a value has another rank in each branch, what follows the If is imported in both.
+    """
+    ctx, model, known = importer.ctx, importer.model, dict(importer.values)
+    condition = importer.value(node.inputs[0], node.name)
+    ctx.stand_at(node, [condition], model.opsets[""])
+    if ctx.array(condition) is not None:
+        return None
+
+    tail = None
+    if types is not None:
+        tail, importer.tail = importer.tail, None
+
+    def emit(taken: bool, whole: bool = False) -> list[Value]:
+        ctx.branches += 1
+        try:
+            for inner in branch(node, taken, model):
+                importer.node(inner)
+            if whole:
+                return importer.rest(tail or ())
+            return [importer.value(name, node.name) for name in filter(None, node.outputs)]
+        finally:
+            ctx.branches -= 1
+            _forget(importer, known)
+            ctx.stand_at(node, [condition], model.opsets[""])
+
+    chosen = ctx.reshape(condition, ())
+    try:
+        made = emit_if(ctx, chosen, emit, node.name, types, alike=tail is not None)
+    except UnlikeError:
+        importer.wants |= ctx.sizes_behind(condition) or set()
+        importer.ended = list(emit_if(ctx, chosen, partial(emit, whole=True), node.name, types))
+        return tuple(condition for _ in node.outputs)
+    if types is not None and any(v.type.dtype is OPAQUE for v in made):
+        importer.wants |= ctx.sizes_behind(condition) or set()
+    results = iter(made)
+    return tuple(next(results) if name else condition for name in node.outputs)
+
+
+def _loop(
+    ctx: Context, body: Body, operands: Sequence[Value | None], emit: Emit
+) -> tuple[Value, ...] | None:
+    """A Loop whose number of rounds is known, and whose condition holds all the time."""
+    most, condition, *carried = operands
+    holds = ctx.array(condition)
+    states = [v for v in carried if v is not None]
+    endless = most is None or (condition is not None and (holds is None or not holds.all()))
+    if endless or len(states) < len(carried) or not _goes_on(body.graph, body.inputs[1]):
+        return None
+    assert most is not None
+    (count,) = ctx.dims(most, "number of rounds")
+    count = max(0, count) if isinstance(count, int) else count
+    if isinstance(count, int) and count <= MOST_ROUNDS:
+        numbers = ctx.constant(np.arange(count))
+    else:
+        numbers = ctx.emit(graph.Iota, shape=(count,), axis=0, dtype=I64)
+
+    def each(states: Sequence[Value], slices: Sequence[Value]) -> tuple[list[Value], list[Value]]:
+        made = body.emit([*slices, ctx.constant(np.array(True)), *states])[1:]
+        return made[: len(states)], made[len(states) :]
+
+    return emit(ctx, Loop(count, states, [numbers]), each)
+
+
+def _scan(
+    ctx: Context, node: Node, body: Body, operands: Sequence[Value], emit: Emit
+) -> tuple[Value, ...]:
+    """A Scan: its inputs are cut along any axis and either way, and so are its outputs stacked."""
+    scanned = node.integer("num_scan_inputs", 1)
+    if not 1 <= scanned <= len(operands):
+        inputs = counted(len(operands), "input")
+        raise ctx.wrong(f"its num_scan_inputs is {scanned}, and it has {inputs}")
+    n = len(operands) - scanned
+    backwards = node.integers("scan_input_directions") or node.integers("directions")
+    turned = node.integers("scan_output_directions")
+    axes = node.integers("scan_input_axes") or (0,) * scanned
+    given = [_moved(ctx, v, axis, 0) for v, axis in zip(operands[n:], axes, strict=True)]
+    count: Dim = given[0].type.shape[0]
+
+    def each(states: Sequence[Value], slices: Sequence[Value]) -> tuple[list[Value], list[Value]]:
+        made = body.emit([*states, *slices])
+        return made[:n], made[n:]
+
+    flags = (
+        frozenset(k for k, back in enumerate(ways or ()) if back) for ways in (backwards, turned)
+    )
+    made = emit(ctx, Loop(count, operands[:n], given, *flags), each)
+    placed = node.integers("scan_output_axes") or (0,) * len(made[n:])
+    stacked = [_moved(ctx, v, 0, axis) for v, axis in zip(made[n:], placed, strict=True)]
+    return (*made[:n], *stacked)
+
+
+def _batches(
+    ctx: Context, node: Node, body: Body, operands: Sequence[Value], emit: Emit
+) -> tuple[Value, ...]:
+    """Opset 8's Scan: the first axis of everything is a batch, each entry a scan of its own."""
+
+    def each(states: Sequence[Value], slices: Sequence[Value]) -> tuple[list[Value], list[Value]]:
+        return [], list(_scan(ctx, node, body, slices, emit))
+
+    return emit(ctx, Loop(operands[0].type.shape[0], [], operands), each)
+
+
+def _moved(ctx: Context, x: Value, source: int, target: int) -> Value:
+    """The tensor with one axis elsewhere (numpy.moveaxis)."""
+    if x.type.dtype is OPAQUE:
+        if source == target:
+            return x
+        text = f"the rank of what it stacks along axis {target} is decided by data"
+        raise ctx.unsupported(text, "stack along axis 0")
+    rank = x.type.rank
+    (source,), (target,) = (ctx.axes((axis,), rank) for axis in (source, target))
+    order = [k for k in range(rank) if k != source]
+    order.insert(target, source)
+    return x if order == sorted(order) else ctx.emit(graph.Transpose, x, perm=tuple(order))
+
+
+def _goes_on(body: Model, condition: str) -> bool:
+    """Whether the condition that a body gives is always the one that it took, or true."""
+    makers = {name: node for node in body.nodes for name in node.outputs}
+    name = body.outputs[0]
+    while name in makers and makers[name].op == "Identity":
+        name = makers[name].inputs[0]
+    if name == condition:
+        return True
+    if name in body.initialisers:
+        return bool(body.array(name, name).all())
+    made = makers.get(name)
+    if made is None or made.op != "Constant" or "value" not in made.attributes:
+        return False
+    from onnx.numpy_helper import to_array
+
+    return bool(to_array(made.attributes["value"]).all())

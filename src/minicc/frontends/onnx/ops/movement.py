@@ -1,0 +1,309 @@
+"""Operators that only say where elements are: reshaping, transposing, joining, cutting, taking.
+
+A shape may hold free dimensions, also one computed from them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import reduce
+from itertools import accumulate, zip_longest
+
+from minicc.frontends.onnx.context import Context
+from minicc.frontends.onnx.dims import factors_of, likely_factor, ratio, undivided
+from minicc.frontends.onnx.model.reader import Node
+from minicc.frontends.onnx.ops.take import take
+from minicc.frontends.onnx.registry import operator
+from minicc.ir import graph
+from minicc.ir.affine import Dim, add, ceildiv, floordiv, maximum, minimum, sizes
+from minicc.ir.affine_facts import at_least, smaller
+from minicc.ir.core import Value
+from minicc.ir.graph.shapes import differ
+
+# From here on an end of a slice means "to the end"; a start, stop and step.
+_FAR = (1 << 31) - 1
+# Sizes below that are imported for themselves where a slice begins outside.
+_NEAR = 8
+Range = tuple[Dim, Dim, int]
+
+
+@operator("Identity")
+def identity(ctx: Context, node: Node, x: Value) -> Value:
+    """The same tensor."""
+    return x
+
+
+@operator("Reshape", attributes="allowzero shape")
+def reshape(ctx: Context, node: Node, x: Value, shape: Value | None = None) -> Value:
+    """Another shape: 0 keeps an extent, -1 takes what is left; an attribute before opset 5."""
+    wanted: list[Dim]
+    if shape is None:
+        given = node.integers("shape")
+        if given is None:
+            raise ctx.wrong("its shape is missing")
+        wanted = list(given)
+    else:
+        wanted = list(ctx.dims(shape, "shape"))
+    own = x.type.shape
+    for k, n in enumerate(wanted):
+        if n == 0 and not node.integer("allowzero", 0):
+            if k >= len(own):
+                raise ctx.refused(f"the shape {wanted} copies an axis that is not there")
+            wanted[k] = own[k]
+    free = [k for k, n in enumerate(wanted) if n == -1]
+    if len(free) > 1 or any(isinstance(n, int) and n < -1 for n in wanted):
+        raise ctx.refused(f"the shape {wanted} is none")
+    for k in free:
+        rest = ratio(own, [*wanted[:k], *wanted[k + 1 :]])
+        for constants, even in ((False, False), (False, True), (True, False)):
+            if rest is None:
+                alike = _as_own(own, wanted, constants, even)
+                rest = ratio(own, [*alike[:k], *alike[k + 1 :]])
+        if rest is None:
+            others = graph.product((*wanted[:k], *wanted[k + 1 :]))
+            if isinstance(others, int) or not at_least(others, 0):
+                raise ctx.refused(f"the shape {wanted} has no whole number for -1")
+            # that both shapes hold as many elements becomes a guard
+            rest = floordiv(graph.product(own), others)
+        wanted[k] = rest
+    if not node.integer("allowzero", 0) and graph.product(tuple(wanted)) != graph.product(own):
+        # where data give 0, an extent of the tensor is copied
+        may_be_0 = [n for n in wanted if ctx.decides(n) and not at_least(n, 1)]
+        if may_be_0:
+            raise ctx.free(may_be_0, "its shape")
+    return ctx.reshape(x, wanted)
+
+
+def _as_own(own: Sequence[Dim], wanted: Sequence[Dim], constants: bool, even: bool) -> list[Dim]:
+    """The extents of a shape, each as a multiple of that of the tensor which it likely is one of.
+
+    Exporters give the batch of each input a symbol of its own, and write an extent in other ways
+    than windows do. With `constants` an extent may also be the tensor's number in its place, as of
+    sizes that were made constants; with `even` it may be one that is rounded in another way, as of
+    images of whole tiles. That the shape holds as many elements becomes a guard.
+    """
+    found: list[Dim] = []
+    wanted = undivided(wanted)
+    parts = [n for extent in own for n in factors_of(extent)] if even else []
+    for n, here in zip_longest(wanted, own[: len(wanted)]):
+        others = () if n in own else (here, *own, *parts)
+        factors = ((m, likely_factor(m, n, k == 0, even)) for k, m in enumerate(others))
+        made = constants and isinstance(here, int) and not isinstance(n, int) and not sizes(n)
+        rest = here if made else n
+        found.append(next((m * factor for m, factor in factors if factor), rest))
+    return found
+
+
+@operator("Flatten", attributes="axis")
+def flatten(ctx: Context, node: Node, x: Value) -> Value:
+    """A matrix: the axes before `axis`, and the rest."""
+    axis, rank = node.integer("axis", 1), x.type.rank
+    at = rank if axis == rank else ctx.axes((axis,), rank)[0]
+    return ctx.reshape(x, (graph.product(x.type.shape[:at]), graph.product(x.type.shape[at:])))
+
+
+@operator("Transpose", attributes="perm")
+def transpose(ctx: Context, node: Node, x: Value) -> Value:
+    """The axes in another order; reversed where none is given."""
+    perm = node.integers("perm") or tuple(reversed(range(x.type.rank)))
+    return x if perm == tuple(range(x.type.rank)) else ctx.emit(graph.Transpose, x, perm=perm)
+
+
+def _axes(ctx: Context, node: Node, axes: Value | None) -> tuple[int, ...] | None:
+    """The axes: an attribute before opset 13, then an input."""
+    return node.integers("axes") if axes is None else ctx.integers(axes, "axes")
+
+
+@operator("Squeeze", attributes="axes")
+def squeeze(ctx: Context, node: Node, x: Value, axes: Value | None = None) -> Value:
+    """Without some axes of extent 1; without all of those where none are named."""
+    shape, named = x.type.shape, _axes(ctx, node, axes)
+    if named is None:
+        gone = [k for k, n in enumerate(shape) if n == 1]
+        for n in shape:
+            if not isinstance(n, int):  # sizes of 1, which a free one seldom is, are imported apart
+                ctx.demand(minimum(n - 2, 0), 0, f"the axis {n}")
+    else:
+        gone = list(ctx.axes(named, x.type.rank))
+        if any(isinstance(shape[k], int) and shape[k] != 1 for k in gone):
+            raise ctx.refused(f"not all of the axes {list(named)} have extent 1")
+    return ctx.reshape(x, [n for k, n in enumerate(shape) if k not in gone])
+
+
+@operator("Unsqueeze", attributes="axes")
+def unsqueeze(ctx: Context, node: Node, x: Value, axes: Value | None = None) -> Value:
+    """With new axes of extent 1, counted in the result."""
+    named = _axes(ctx, node, axes)
+    if named is None:
+        raise ctx.wrong("its axes are missing")
+    shape = list(x.type.shape)
+    for axis in ctx.axes(named, x.type.rank + len(named)):
+        shape.insert(axis, 1)
+    return ctx.reshape(x, shape)
+
+
+@operator("Expand")
+def expand(ctx: Context, node: Node, x: Value, shape: Value) -> Value:
+    """Broadcast, both ways."""
+    wanted = ctx.dims(shape, "shape")
+    try:
+        out = graph.broadcast_shapes(x.type.shape, wanted)
+    except TypeError as error:
+        raise ctx.refused(str(error)) from error
+    return x if out == x.type.shape else ctx.emit(graph.Broadcast, x, shape=out)
+
+
+@operator("Concat", attributes="axis")
+def concat(ctx: Context, node: Node, *xs: Value) -> Value:
+    """One after the other along an axis."""
+    axis = ctx.axis("axis", 1, xs[0].type.rank)
+    return xs[0] if len(xs) == 1 else ctx.emit(graph.Concat, xs, axis=axis)
+
+
+def cut(ctx: Context, x: Value, ranges: Mapping[int, Range]) -> Value:
+    """Some axes from `start` before `stop`, as `graph.slice` counts; itself where that is all."""
+    shape: tuple[Dim, ...] = x.type.shape
+    full = [ranges.get(axis, (0, n, 1)) for axis, n in enumerate(shape)]
+    if all(part == (0, n, 1) for part, n in zip(full, shape, strict=True)):
+        return x
+    starts, stops, steps = (tuple(column) for column in zip(*full, strict=True))
+    return ctx.emit(graph.Slice, x, starts=starts, stops=stops, steps=steps)
+
+
+def _normal(extent: Dim, start: Dim, stop: Dim, step: int) -> Range:
+    """A slice as `graph.slice` counts it.
+
+    A start or stop that is free is an extent, or what is computed of some: it is not negative.
+    Of a free axis an end is clamped like any other, and so is a start far from the first element
+    or the last. One that is `near` is taken to lie within, and so is a slice of one element: the
+    few sizes that are less than that do not fit the graph, and are imported for themselves.
+    """
+    if not isinstance(start, int) or not isinstance(stop, int):
+        return _normal_free(extent, start, stop, step)
+    if isinstance(extent, int):
+        if step < 0 < extent:
+            start = max(start, -extent)  # backwards from before the first is from the first
+        taken = range(*slice(start, stop, step).indices(extent))
+        return (taken.start, taken.stop, step) if taken else (0, 0, 1)
+    last = extent if step > 0 else extent - 1
+    first: Dim = last if start >= _FAR else start if start <= _NEAR else minimum(start, last)
+    if start < 0:
+        surely = step > 0 or start == -1
+        count = _within(-start, extent) if surely else minimum(-start, extent)
+        first = 0 if start <= -_FAR else extent - count
+    if stop <= -_FAR:
+        return first, (0 if step > 0 else -1), step
+    if stop < 0:
+        return first, extent - _within(-stop, extent), step
+    if stop >= _FAR or step < 0:
+        return first, (last if stop >= _FAR else stop), step
+    return first, (stop if first + 1 == stop else _within(stop, extent)), step
+
+
+def _exact(extent: Dim, start: Dim, stop: Dim, step: int) -> Range:
+    """The same where data decide sizes, which are as they are: all ends are clamped.
+
+    An end that is free is taken not to be negative, of which the graph sees to itself.
+    """
+    last = extent if step > 0 else extent - 1
+
+    def clamped(end: Dim, least: int) -> Dim:
+        if not isinstance(end, int):
+            return minimum(end, last)
+        if end <= -_FAR or end >= _FAR:
+            return least if end < 0 else last
+        return minimum(end, last) if end >= 0 else maximum(extent + end, least)
+
+    if step > 0:
+        first = clamped(start, 0)
+        return first, maximum(clamped(stop, 0), first), step
+    first = minimum(clamped(start, 0), last)
+    return first, minimum(clamped(stop, -1), first), step
+
+
+def _within(count: int, extent: Dim) -> Dim:
+    """How many elements those are of an axis, where it surely has as many if they are few."""
+    return count if count <= _NEAR else minimum(count, extent)
+
+
+def _normal_free(extent: Dim, start: Dim, stop: Dim, step: int) -> Range:
+    """The same where the start or the stop is not a number; the step is forward."""
+
+    def counted(end: Dim) -> Dim:
+        if not isinstance(end, int):
+            return end
+        if abs(end) >= _FAR:
+            return extent if end > 0 else 0
+        return end if end >= 0 else extent + end
+
+    return counted(start), smaller(counted(stop), extent), step
+
+
+@operator("Slice", attributes="axes ends starts")
+def slice_(
+    ctx: Context,
+    node: Node,
+    x: Value,
+    starts: Value | None = None,
+    ends: Value | None = None,
+    axes: Value | None = None,
+    steps: Value | None = None,
+) -> Value:
+    """Parts of axes: attributes before opset 10, then inputs."""
+    if starts is None or ends is None:
+        first, last, named = (node.integers(name) for name in ("starts", "ends", "axes"))
+        low: tuple[Dim, ...] | None = first
+        high: tuple[Dim, ...] | None = last
+        by: tuple[int, ...] | None = None
+    else:
+        low, high = ctx.dims(starts, "starts"), ctx.dims(ends, "ends")
+        named = None if axes is None else ctx.integers(axes, "axes")
+        by = None if steps is None else ctx.integers(steps, "steps")
+    if low is None or high is None:
+        raise ctx.wrong("its starts or ends are missing")
+    named = tuple(range(len(low))) if named is None else named
+    # one element is all that a longer step than any axis gives
+    by = tuple([max(-_FAR, min(k, _FAR)) for k in by or (1,) * len(low)])
+    if not len(low) == len(high) == len(named) == len(by) or 0 in by:
+        raise ctx.wrong(f"starts {list(low)}, ends {list(high)}, axes {list(named)}, {list(by)}")
+    ctx.axes(named, x.type.rank)
+    axes_ = [a % x.type.rank for a in named]
+    parts = list(zip(axes_, low, high, by, strict=True))
+    for _, i, j, k in parts:
+        if k < 0 and not (isinstance(i, int) and isinstance(j, int)):
+            ctx.static(j if isinstance(i, int) else i, "a slice that goes backwards")
+    given = [(a, (x.type.shape[a], i, j, k)) for a, i, j, k in parts]
+    return cut(ctx, x, {a: (_exact if ctx.decides(*d[:3]) else _normal)(*d) for a, d in given})
+
+
+@operator("Split", attributes="axis num_outputs split")
+def split(ctx: Context, node: Node, x: Value, sizes: Value | None = None) -> tuple[Value, ...]:
+    """Parts of an axis, of given sizes or as many as there are outputs."""
+    axis = ctx.axis("axis", 0, x.type.rank)
+    total: Dim = x.type.shape[axis]
+    given: Sequence[Dim] | None
+    given = node.integers("split") if sizes is None else ctx.dims(sizes, "sizes")
+    if given is None:
+        count = node.integer("num_outputs", len(node.outputs))
+        if count != len(node.outputs):
+            raise ctx.wrong(f"num_outputs is {count} for {len(node.outputs)} outputs")
+        width = ceildiv(total, count)
+        given = [minimum(width, total - k * width) for k in range(count)]
+        if not isinstance(total, int):
+            # no part but the last is shorter
+            given = [width] * (count - 1) + [total - width * (count - 1)]
+    below = any(isinstance(n, int) and n < 0 for n in given)
+    if below or not given or differ(reduce(add, given), total):
+        raise ctx.refused(f"parts of {list(given)} of axis {axis}")
+    ends = list(accumulate(given, add))
+    return tuple(cut(ctx, x, {axis: (end - n, end, 1)}) for n, end in zip(given, ends, strict=True))
+
+
+@operator("Gather", attributes="axis")
+def gather(ctx: Context, node: Node, x: Value, indices: Value) -> Value:
+    """What stands at indices of an axis; negative ones count from its end."""
+    axis = ctx.axis("axis", 0, x.type.rank)
+    known = ctx.array(indices)
+    if known is not None and ctx.array(x) is None and isinstance(x.type.shape[axis], int):
+        return take(ctx, x, known, axis)
+    return ctx.emit(graph.Gather, x, indices, axis=axis)

@@ -1,0 +1,144 @@
+"""Sequences of tensors that are known at import, and optionals that are tensors: neither is there.
+
+What is read of such a sequence is a tensor of the graph, and the sequence itself, which the host
+would hold, vanishes unless something else uses it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from itertools import accumulate, pairwise
+
+import numpy as np
+
+from minicc.frontends.onnx.context import Context
+from minicc.frontends.onnx.model.reader import Node
+from minicc.frontends.onnx.ops.movement import cut
+from minicc.frontends.onnx.registry import operator
+from minicc.ir import graph
+from minicc.ir.core import Value
+from minicc.ir.types import OPAQUE
+
+Items = tuple[Value, ...]
+Operands = Sequence[Value | None]
+_MOST_ITEMS = 256  # that a tensor is split into at import
+
+
+@operator("OptionalHasElement")
+def has_element(ctx: Context, node: Node, x: Value | None = None) -> Value:
+    """Whether there is something, as there is of a tensor."""
+    return ctx.constant(np.array(x is not None))
+
+
+@operator("OptionalGetElement")
+def get_element(ctx: Context, node: Node, x: Value) -> Value:
+    """What there is: of a tensor itself."""
+    return x
+
+
+def items_of(
+    ctx: Context, node: Node, operands: Operands, known: Mapping[Value, Items]
+) -> Items | None:
+    """The tensors of the sequence that a node makes, where these are known at import."""
+    if node.op == "SequenceEmpty":
+        return ()
+    if node.op == "SequenceConstruct":
+        return tuple(v for v in operands if v is not None)
+    first, *rest = operands or (None,)
+    if node.op == "SplitToSequence":
+        return None if first is None else _split(ctx, node, first, rest[0] if rest else None)
+    items = known.get(first) if first is not None else None
+    if items is None or node.op not in ("Identity", "SequenceInsert", "SequenceErase"):
+        return None
+    if node.op == "Identity":
+        return items
+    inserts = node.op == "SequenceInsert"
+    last = len(items) if inserts else len(items) - 1
+    k = _place(ctx, rest[inserts] if len(rest) > inserts else None, len(items), last)
+    if k is None:
+        return None
+    if not inserts:
+        return (*items[:k], *items[k + 1 :])
+    return None if rest[0] is None else (*items[:k], rest[0], *items[k:])
+
+
+def read_from(
+    ctx: Context, node: Node, operands: Operands, known: Mapping[Value, Items]
+) -> Value | None:
+    """What a node reads of a sequence whose tensors are known; None where the host must say it."""
+    read = _READ.get(node.op)
+    items = known.get(operands[0]) if read and operands and operands[0] is not None else None
+    return None if read is None or items is None else read(ctx, node, items, operands)
+
+
+def _place(ctx: Context, position: Value | None, count: int, last: int) -> int | None:
+    """A position counted from the front, or the last; None where it is not known, or outside."""
+    if position is None:
+        return last if last >= 0 else None
+    if position.type.dtype is not OPAQUE and not position.type.dtype.is_integer:
+        raise ctx.wrong(f"its position is {position.type.dtype}, not an integer")
+    found = ctx.array(position)
+    if found is None or found.size != 1:
+        return None
+    k = int(found.reshape(()))
+    k += count if k < 0 else 0
+    return k if 0 <= k <= last else None
+
+
+def _split(ctx: Context, node: Node, x: Value, parts: Value | None) -> Items | None:
+    """Pieces of a tensor along an axis: of these extents, of one, or single slices."""
+    axis = node.integer("axis", 0)
+    axis += x.type.rank if axis < 0 else 0
+    n = x.type.shape[axis] if x.type.dtype is not OPAQUE and 0 <= axis < x.type.rank else None
+    sizes = None if parts is None else ctx.array(parts)
+    known = sizes is not None and sizes.ndim < 2 and sizes.dtype.kind in "iu"
+    if not isinstance(n, int) or (parts is not None and not known):
+        return None
+    step = 1 if sizes is None else int(sizes.reshape(-1)[0]) if sizes.size == 1 else 0
+    if sizes is not None and sizes.ndim:
+        ends = list(accumulate(map(int, sizes)))
+        if ends[-1:] != [n] or sizes.min() < 0:
+            return None
+    elif step < 1 or n > step * _MOST_ITEMS:
+        return None
+    else:
+        ends = [min(end, n) for end in range(step, n + step, step)]
+    if len(ends) > _MOST_ITEMS:
+        return None
+    pieces = [cut(ctx, x, {axis: (a, b, 1)}) for a, b in pairwise([0, *ends])]
+    if parts is not None or node.integer("keepdims", 1):
+        return tuple(pieces)
+    shape = (*x.type.shape[:axis], *x.type.shape[axis + 1 :])
+    return tuple(ctx.reshape(piece, shape) for piece in pieces)
+
+
+def _at(ctx: Context, node: Node, items: Items, operands: Operands) -> Value | None:
+    """The tensor at a position."""
+    position = operands[1] if len(operands) > 1 else None
+    k = None if position is None else _place(ctx, position, len(items), len(items) - 1)
+    return None if k is None else items[k]
+
+
+def _length(ctx: Context, node: Node, items: Items, operands: Operands) -> Value:
+    """How many tensors there are."""
+    return ctx.constant(np.array(len(items), np.int64))
+
+
+def _joined(ctx: Context, node: Node, items: Items, operands: Operands) -> Value | None:
+    """The tensors one after the other along an axis, or along a new one."""
+    new = node.integer("new_axis", 0)
+    if not items or any(v.type.dtype is OPAQUE for v in items):
+        return None
+    axis = ctx.axes((node.integer("axis", 0),), items[0].type.rank + bool(new))[0]
+    if new:
+        shapes = [v.type.shape for v in items]
+        pairs = zip(items, shapes, strict=True)
+        items = tuple(ctx.reshape(v, (*s[:axis], 1, *s[axis:])) for v, s in pairs)
+    return ctx.emit(graph.Concat, items, axis=axis)
+
+
+_READ: dict[str, Callable[[Context, Node, Items, Operands], Value | None]] = {
+    "SequenceAt": _at,
+    "SequenceLength": _length,
+    "ConcatFromSequence": _joined,
+}

@@ -1,0 +1,1 @@
+"""NumPy's functions, a module a family: which ops of the graph each is."""

@@ -1,0 +1,248 @@
+"""Arrays made from nothing, from others' shapes, and conversions.
+
+`zeros`, `arange`, `eye` and their like have no traced arguments, so NumPy itself makes them as
+constants; here is what takes a traced array. `empty_like` gives zeros, so that a compiled function
+has one outcome.
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+from typing import Any
+
+import numpy as np
+
+from minicc.frontends.trace.dispatch import content_of, value_of
+from minicc.frontends.trace.loops.extents import Extent, dim_of
+from minicc.frontends.trace.numbers import Number, as_number, item
+from minicc.frontends.trace.recorder import Recorder
+from minicc.frontends.trace.registry import Dispatch, traces
+from minicc.frontends.trace.tracer import Tracer
+from minicc.ir import graph
+from minicc.ir.core import Value
+from minicc.ir.types import I64, is_free
+
+
+def _cast(recorder: Recorder, value: Value, dtype: Any) -> Value:
+    return value if dtype is None else recorder.cast(value, recorder.dtype(np.dtype(dtype)))
+
+
+def _like(recorder: Recorder, a: Any, fill: Any, dtype: Any, shape: Any) -> Tracer:
+    """One number repeated, in an array that lies as another does."""
+    known = value_of(recorder, a).type
+    if recorder.rounds.sizes and is_free(tuple(map(dim_of, known.shape))):
+        element = recorder.dtype(np.dtype(dtype or known.dtype.numpy))
+        extents = known.extents if shape is None else shape
+        return Tracer(recorder, full(recorder, extents, np.asarray(fill, element.numpy)))
+    like = a.shadow() if isinstance(a, Tracer) else np.empty(known.extents, known.dtype.numpy)
+    model = np.empty_like(like, dtype, shape=shape)
+    model[...] = fill
+    new = Tracer(recorder, model)
+    new.lies(model.strides)
+    return new
+
+
+@traces("zeros_like", "empty_like")
+def zeros_like(recorder: Recorder, a: Any, dtype: Any = None, *, shape: Any = None) -> Tracer:
+    """Zeros of another array's shape and element type."""
+    return _like(recorder, a, 0, dtype, shape)
+
+
+@traces("ones_like")
+def ones_like(recorder: Recorder, a: Any, dtype: Any = None, *, shape: Any = None) -> Tracer:
+    """Ones of another array's shape and element type."""
+    return _like(recorder, a, 1, dtype, shape)
+
+
+@traces("full_like")
+def full_like(
+    recorder: Recorder, a: Any, fill_value: Any, dtype: Any = None, *, shape: Any = None
+) -> Any:
+    """One number repeated to another array's shape."""
+    like = _like(recorder, a, 0, dtype, shape)
+    new = Tracer(recorder, full(recorder, like.shape, fill_value, like.dtype))
+    new.lies(like.shadow().strides)
+    return new
+
+
+@traces("full")
+def full(recorder: Recorder, shape: Any, fill_value: Any, dtype: Any = None) -> Value:
+    """One number, or an array that broadcasts, repeated to a shape."""
+    extents = (shape,) if isinstance(shape, (int, np.integer)) else tuple(shape)
+    return recorder.broadcast(_cast(recorder, value_of(recorder, fill_value), dtype), extents)
+
+
+def _extents(recorder: Recorder, *numbers: Any) -> tuple[int, ...]:
+    """Numbers of elements; what only data say is left to NumPy."""
+    if any(issubclass(type(n), (Number, Tracer)) for n in numbers):
+        recorder.refuse("MC0241", "data say how many elements there are")
+    return tuple([n if isinstance(n, int) else operator.index(n) for n in numbers])
+
+
+def _shape(recorder: Recorder, shape: Any) -> tuple[int, ...]:
+    return _extents(recorder, *(shape if isinstance(shape, (tuple, list)) else (shape,)))
+
+
+def _filled(number: int) -> Any:
+    def made(recorder: Recorder, shape: Any, dtype: Any = float, order: str = "C") -> Value:
+        element = recorder.dtype(np.dtype(dtype))
+        return recorder.broadcast(recorder.scalar(number, element), _shape(recorder, shape))
+
+    return made
+
+
+# of sizes that are symbols; NumPy itself makes those of numbers
+traces("zeros", "empty")(_filled(0))
+traces("ones")(_filled(1))
+
+
+@traces("arange")
+def arange(
+    recorder: Recorder, start: Any, stop: Any = None, step: Any = 1, dtype: Any = None
+) -> Value:
+    """Integers at even distances, up to a size that is a symbol."""
+    first, last = (0, start) if stop is None else (start, stop)
+    numbers = (first, last, step)
+    if not all(type(n) is int or isinstance(n, Extent) for n in numbers) or step < 1:
+        recorder.refuse("MC0241", "np.arange of a size, but with floats, is not traced")
+    shape = ((last - first + step - 1) // step,)
+    value = recorder.emit(graph.Iota, shape, 0, I64)
+    for op, number in ((graph.Mul, step), (graph.Add, first)):
+        value = recorder.emit(op, value, recorder.scalar(number, I64))
+    return _cast(recorder, value, dtype)
+
+
+@traces("eye", "identity")
+def eye(recorder: Recorder, N: Any, M: Any = None, k: int = 0, dtype: Any = float) -> Value:
+    """Ones on a diagonal."""
+    shape = _extents(recorder, N, N if M is None else M)
+    rows, columns = (recorder.emit(graph.Iota, shape, axis, I64) for axis in (0, 1))
+    moved = recorder.emit(graph.Add, rows, recorder.scalar(k, I64))
+    return _cast(recorder, recorder.emit(graph.Eq, moved, columns), dtype)
+
+
+@traces("array", view=True)
+def array(
+    recorder: Recorder,
+    a: Any,
+    dtype: Any = None,
+    *,
+    copy: Any = True,
+    order: Any = "K",
+    ndmin: int = 0,
+) -> Any:
+    """A new array of what an array or nested lists of arrays hold, or the array itself."""
+    if isinstance(a, Tracer) and not copy:
+        named = {"dtype": dtype, "copy": copy, "order": order, "ndmin": ndmin}
+        seen = Dispatch.view(recorder, "array", np.array, (a,), named)
+        if seen is not None:
+            return seen
+    value = _cast(recorder, value_of(recorder, a), dtype)
+    if isinstance(a, Tracer) and a.ndim > 1 and ndmin <= a.ndim:
+        return _lying(recorder, value, a, order)
+    return recorder.reshape(value, (1,) * (ndmin - value.type.rank) + tuple(value.type.extents))
+
+
+def _lying(recorder: Recorder, content: Any, like: Tracer, order: Any) -> Tracer:
+    """A new array that lies as a copy of another does."""
+    new = Tracer(recorder, content)
+    new.lies(np.empty_like(like.shadow(), new.dtype, order=order).strides)
+    return new
+
+
+@traces("copy", view=True)
+def copy_of(recorder: Recorder, a: Any, order: Any = "K") -> Any:
+    """A new array of what another holds, which lies as it does."""
+    content = content_of(recorder, a)
+    if isinstance(a, Tracer) and a.ndim > 1:
+        return _lying(recorder, content, a, order)
+    return Tracer(recorder, content)
+
+
+@traces("ndarray.copy", view=True)
+def copy_method(recorder: Recorder, a: Tracer, order: Any = "C") -> Any:
+    """The same, by default row by row."""
+    return a if a.scalar else copy_of(recorder, a, order)
+
+
+@traces("asarray", "asanyarray", view=True)
+def asarray(recorder: Recorder, a: Any, dtype: Any = None, *, order: Any = None) -> Any:
+    """The array itself where it has the wanted element type, and lies as is wanted."""
+    if not isinstance(a, Tracer) or not (dtype is None or np.dtype(dtype) == a.dtype):
+        return array(recorder, a, dtype, order=order or "K")
+    if a.scalar:
+        return Tracer(recorder, a.content)
+    flags = a.shadow().flags
+    fits = {"C": flags.c_contiguous, "F": flags.f_contiguous}
+    return a if fits.get(order, True) else copy_of(recorder, a, order)
+
+
+@traces("ascontiguousarray", view=True)
+def ascontiguousarray(recorder: Recorder, a: Any, dtype: Any = None) -> Any:
+    """The array itself where it lies row by row, with an axis at least."""
+    dense = Dispatch.call(recorder, "asarray", (a, dtype), {"order": "C"})
+    return Dispatch.call(recorder, "atleast_1d", (dense,), {})
+
+
+@traces("ndarray.astype")
+def astype(recorder: Recorder, a: Tracer, dtype: Any, copy: bool = True) -> Any:
+    """A new array with other elements."""
+    if copy:
+        return _cast(recorder, value_of(recorder, a), dtype)
+    return asarray(recorder, a, dtype)
+
+
+@traces("shape")
+def shape_of(recorder: Recorder, a: Any) -> tuple[int, ...]:
+    """The extents."""
+    return tuple(value_of(recorder, a).type.extents)
+
+
+@traces("ndim")
+def ndim(recorder: Recorder, a: Any) -> int:
+    """The number of axes."""
+    return len(value_of(recorder, a).type.shape)
+
+
+@traces("size")
+def size(recorder: Recorder, a: Any, axis: int | None = None) -> int:
+    """The number of elements, along one axis or in all."""
+    extents = value_of(recorder, a).type.extents
+    return math.prod(extents) if axis is None else extents[axis]
+
+
+@traces("tril")
+def tril(recorder: Recorder, m: Any, k: int = 0) -> Value:
+    """Zeros above the k-th diagonal."""
+    return _triangle(recorder, m, k, operator.ge)
+
+
+@traces("triu")
+def triu(recorder: Recorder, m: Any, k: int = 0) -> Value:
+    """Zeros below the k-th diagonal."""
+    return _triangle(recorder, m, k, operator.le)
+
+
+def _triangle(recorder: Recorder, m: Any, k: int, compare: Any) -> Value:
+    value = value_of(recorder, m)
+    if value.type.rank < 2:
+        recorder.refuse("MC0241", "a triangle of a vector is not traced")
+    rows, columns = value.type.extents[-2:]
+    count = recorder.namespace.arange
+    mask = compare(count(rows).reshape(-1, 1) + k, count(columns))
+    zero = np.zeros((), value.type.dtype.numpy)
+    result: Tracer = recorder.namespace.where(mask, Tracer(recorder, value), zero)
+    return result.value()
+
+
+@traces("ndarray.__round__")
+def round_method(recorder: Recorder, a: Tracer) -> Any:
+    """`round(a)` of a scalar: a Python integer; NumPy runs the call where there is none."""
+    return as_number(a if a.dtype.kind in "iu" else recorder.namespace.rint(a), int)
+
+
+@traces("ndarray.item")
+def item_method(recorder: Recorder, a: Tracer, *index: Any) -> Any:
+    """`a.item()`: a Python number, a traced one where it is not looked at."""
+    return item(a, index)

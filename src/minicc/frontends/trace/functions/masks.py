@@ -1,0 +1,298 @@
+"""`x[mask]` where nothing needs to know how many elements that are.
+
+Elements that a mask takes are an array of an extent that data decide. What is computed of each
+alone, what is put back where the same mask holds, and what is reduced needs no such array: it is
+computed of all elements, and the mask says which are meant. So `x[mask]` is a `Masked`, the array
+and the mask apart, until it is asked for something else: then NumPy takes the elements on the host.
+
+The places of a mask (`np.nonzero(mask)`, `np.where(mask)`) are positions under that mask.
+"""
+
+from __future__ import annotations
+
+import operator
+from typing import Any
+
+import numpy as np
+
+from minicc.frontends.trace.functions.formulas import EMIT
+from minicc.frontends.trace.host import on_host
+from minicc.frontends.trace.numbers import Number
+from minicc.frontends.trace.pytree import mapped
+from minicc.frontends.trace.recorder import Recorder
+from minicc.frontends.trace.registry import Dispatch
+from minicc.frontends.trace.tracer import Tracer
+from minicc.ir.core import Array, Value
+
+_WHY = "an array is indexed by a mask that is not known while tracing"
+_TOTALS = ("sum", "prod", "mean", "var", "std", "any", "all", "max", "min", "count_nonzero")
+_EACH = ("ndarray.astype", "ndarray.copy", "copy", "clip", "round", "around", "where")
+_PASSED = {"axis", "dtype", "ddof"}  # arguments that mean the same of all elements
+
+
+class Masked(Tracer):
+    """The elements of `array` where `mask` holds, not taken yet while it is `pending`.
+
+    Those that are the positions along an axis have its number as `place`.
+    """
+
+    __slots__ = ("array", "columns", "line", "mask", "pending", "place")
+
+    def __init__(
+        self,
+        array: Tracer,
+        mask: Tracer,
+        place: int | None = None,
+        columns: list[Tracer] | None = None,
+    ) -> None:
+        super().__init__(array.recorder, array.content)
+        self.array = Tracer(array.recorder, array.content)
+        self.mask = mask
+        self.place = place
+        self.columns = columns
+        self.pending = True
+        self.line = self.recorder.location(), self.recorder.source()
+        del self._content  # so that it is missed where somebody asks
+
+    def __getattr__(self, name: str) -> Any:
+        if name != "_content":
+            return super().__getattr__(name)
+        self.recorder.line = self.line
+        try:
+            taken = self._taken()
+            self._content = taken.content
+        finally:
+            self.recorder.line = None
+        self.pending = False
+        shown = taken.looks_at()
+        if shown is not None:
+            self._base, self._lens = shown
+            self._seen = shown[0].version
+        return self._content
+
+    def shadow(self) -> Array:
+        """An array without memory that lies as the elements do, which are taken for it."""
+        self.content  # noqa: B018
+        return super().shadow()
+
+    def _taken(self) -> Tracer:
+        recorder = self.recorder
+        if recorder.path is None:
+            hint = "np.where(mask, array, other) keeps the shape"
+            recorder.refuse("MC0246", f"{_WHY}, so that the result's shape depends on data", hint)
+        if not (self.array.symbolic or self.mask.symbolic):
+            return Tracer(recorder, self.array.constant("")[self.mask.constant("")])
+        if self.columns is not None:
+            if not self.columns:
+                table = on_host(recorder, "nonzero", _table, (self.mask,), {}, _WHY)
+                self.columns.append(table)
+            column: Tracer = self.columns[0][:, self.place]
+            return column
+        args = (self.array, self.mask)
+        found: Tracer = on_host(recorder, "__getitem__", operator.getitem, args, {}, _WHY)
+        return found
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """NumPy's element type."""
+        return self.array.dtype
+
+    @property
+    def ndim(self) -> int:
+        """The number of axes: one for all that the mask has."""
+        return 1 + self.array.ndim - self.mask.ndim
+
+    def spread(self) -> Any:
+        """The mask with axes of extent 1 for those of the array that it does not have."""
+        mask: Any = self.mask
+        return mask[(..., *(None,) * (self.ndim - 1))] if self.ndim > 1 else mask
+
+    def is_under(self, mask: Any) -> bool:
+        """Whether its elements are those where another mask holds."""
+        left, right = self.mask.content, mask.content
+        if isinstance(left, Value) and isinstance(right, Value):
+            return self.recorder.alike(left, right)
+        return left is right
+
+
+def masked(recorder: Recorder, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """What a call gives without taking elements; NotImplemented where it is none of such."""
+    if name == "__getitem__" and type(args[0]) is Tracer:
+        return _read(recorder, *_apart(args[0], args[1]))
+    if name == "__setitem__" and type(args[0]) is Tracer:
+        return _write(args[1], *_apart(args[0], args[1]), args[2])
+    if name in ("nonzero", "flatnonzero") or (name == "where" and len(args) == 1):
+        return _places(recorder, name, *args)
+    held: list[Masked] = []
+    mapped(lambda x, at: held.append(x) if _is_pending(x) else None, (args, kwargs))
+    if not held:
+        return NotImplemented
+    done: Any = NotImplemented
+    if name in _TOTALS and len(args) < 3 and kwargs.keys() <= _PASSED:
+        done = _total(recorder, name, held[0], *args, **kwargs)
+    elif _is_of_each(name, args) and all(held[0].is_under(m.mask) for m in held):
+        done = _of_each(recorder, name, held, args, kwargs)
+    elif name == "__getitem__" and args[0] is held[0]:
+        done = _inner(held[0], args[1])
+    if done is NotImplemented:
+        for m in held:
+            m.content  # noqa: B018  # taken before anything else is asked
+    return done
+
+
+def _table(mask: Array) -> Array:
+    """The positions where a mask holds, a row each: of NumPy's arrays of them these are columns."""
+    return np.stack(np.nonzero(mask), axis=-1)
+
+
+def _is_pending(x: Any) -> bool:
+    return isinstance(x, Masked) and x.pending
+
+
+def _mask_of(x: Any) -> Tracer | None:
+    """The mask that an index is, or whose places it has along the first axis."""
+    if _is_pending(x) and x.place == 0 and x.mask.ndim == 1:
+        return x.mask  # type: ignore[no-any-return]
+    known = isinstance(x, Tracer) and not _is_pending(x)
+    return x if known and x.dtype == bool and x.ndim and x.symbolic else None
+
+
+def _apart(box: Tracer, index: Any) -> tuple[Tracer, Tracer | None]:
+    """What an index with one mask takes, as a mask of a view: `x[mask, 1:]`, `x[k, mask]`."""
+    parts = index if isinstance(index, tuple) else (index,)
+    first: Any = parts[0] if parts else None
+    if _is_pending(first) and len(parts) == first.mask.ndim and all(
+        _is_pending(p) and p.place == k and p.is_under(first.mask) for k, p in enumerate(parts)
+    ):  # fmt: skip
+        return box, first.mask
+    masks: list[tuple[int, Any]] = [
+        (k, m) for k, m in enumerate(map(_mask_of, parts)) if m is not None
+    ]
+    if len(masks) != 1:
+        return box, None
+    at, mask = masks[0]
+    front, rest = parts[:at], parts[at + 1 :]
+    if not all(map(_is_number, front)) or not all(_is_number(p) or type(p) is slice for p in rest):
+        return box, None
+    if front and any(type(p) is slice for p in rest):
+        return box, None  # the axis of the elements would stand elsewhere
+    view: Any = box[front] if front else box
+    if rest:
+        view = view[(*(slice(None),) * mask.ndim, *rest)]
+    fits = isinstance(view, Tracer) and view.shape[: mask.ndim] == mask.shape
+    return (view, mask) if fits else (box, None)
+
+
+def _is_number(x: Any) -> bool:
+    return isinstance(x, (int, np.integer)) and not isinstance(x, bool)
+
+
+def _read(recorder: Recorder, box: Tracer, mask: Tracer | None) -> Any:
+    if mask is None or (mask.ndim < box.ndim and not box.shadow().flags.c_contiguous):
+        return NotImplemented
+    return Masked(box, Tracer(recorder, mask.content))
+
+
+def _write(index: Any, box: Any, mask: Tracer | None, new: Any) -> Any:
+    """Elements put back where the mask holds that they were taken by, or one value there."""
+    if mask is None:
+        return NotImplemented
+    if not _is_pending(new):
+        if mask is index or (not isinstance(new, Number) and np.ndim(new)):
+            return NotImplemented
+        return Dispatch.call(box.recorder, "__setitem__", (box, mask, new), {})
+    if not new.is_under(mask) or new.ndim != 1 + box.ndim - mask.ndim:
+        return NotImplemented
+    kept = new.array.astype(box.dtype)
+    box[...] = Dispatch.call(box.recorder, "where", (new.spread(), kept, box), {})
+    return None
+
+
+def _places(recorder: Recorder, name: str, mask: Any) -> Any:
+    """The positions along each axis where elements are not zero."""
+    if type(mask) is not Tracer or not mask.symbolic or not mask.ndim:
+        return NotImplemented
+    if name == "flatnonzero":
+        mask = mask.reshape(-1)
+    holds = Tracer(recorder, (mask if mask.dtype == bool else mask != 0).content)
+    steps = np.indices(mask.shape, sparse=True)
+    lines = [Tracer(recorder, np.broadcast_to(s, mask.shape)) for s in steps]
+    columns: list[Tracer] = []  # of the array of all positions, once any of them is taken
+    found = tuple([Masked(line, holds, k, columns) for k, line in enumerate(lines)])
+    return found[0] if name == "flatnonzero" else found
+
+
+def _is_of_each(name: str, args: tuple[Any, ...]) -> bool:
+    """Whether a function computes each element of its own alone, and can't raise."""
+    if name in _EACH:
+        return len(args) > 1 or name != "where"
+    ufunc = getattr(np, name, None)
+    if name not in EMIT or not isinstance(ufunc, np.ufunc) or ufunc.nout != 1:
+        return False
+    return name != "power" or args[0].dtype.kind in "fc"
+
+
+def _of_each(
+    recorder: Recorder,
+    name: str,
+    held: list[Masked],
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+) -> Any:
+    kwargs = dict(kwargs)
+    out = kwargs.pop("out", None)
+    rank = held[0].ndim
+    if any(isinstance(x, (Tracer, np.ndarray)) for x in kwargs.values()):
+        return NotImplemented
+    for x in args:
+        if isinstance(x, (list, tuple)):
+            return NotImplemented
+        n = getattr(x, "ndim", 0) if not isinstance(x, Number) else 0
+        if n != rank if _is_pending(x) else n >= rank:
+            return NotImplemented
+    whole = [x.array if _is_pending(x) else x for x in args]
+    result = Dispatch.call(recorder, name, tuple(whole), kwargs)
+    if out is None:
+        return Masked(result, held[0].mask)
+    target = out[0] if isinstance(out, tuple) else out
+    if not _is_pending(target) or not np.can_cast(result.dtype, target.dtype, "same_kind"):
+        return NotImplemented
+    # which are no positions any more
+    target.array, target.place, target.columns = result.astype(target.dtype), None, None
+    return target
+
+
+def _total(
+    recorder: Recorder, name: str, held: Masked, a: Any, axis: Any = None, **rest: Any
+) -> Any:
+    """A reduction of all elements, or along their axis, under the mask."""
+    if a is not held or axis not in (None, 0):
+        return NotImplemented
+    lead = tuple(range(held.mask.ndim))
+    array: Any = held.array
+    mask = held.spread()
+    if name == "count_nonzero":
+        name, array, rest = "sum", array.astype(bool), {}
+    how: dict[str, Any] = {"axis": axis if axis is None else lead, "where": mask, **rest}
+    if name not in ("max", "min"):
+        return Dispatch.call(recorder, name, (array,), how)
+    if array.dtype.kind not in "iuf":
+        return NotImplemented
+    limits: Any = np.finfo if array.dtype.kind == "f" else np.iinfo
+    least, most = limits(array.dtype).min, limits(array.dtype).max
+    if array.dtype.kind == "f":
+        least, most = -np.inf, np.inf
+    start = array.dtype.type(least if name == "max" else most)
+    total = Dispatch.call(recorder, name, (array,), {**how, "initial": start})
+    # of nothing NumPy raises: so does an index out of bounds
+    nothing = Dispatch.call(recorder, "where", (mask.any(), np.int64(0), np.int64(1)), {})
+    return total[None][nothing]
+
+
+def _inner(held: Masked, index: Any) -> Any:
+    """`x[mask][inner]` is what both masks take."""
+    if not _is_pending(index) or index.dtype != bool or index.ndim != 1:
+        return NotImplemented
+    if not held.is_under(index.mask):
+        return NotImplemented
+    return Masked(held.array, held.mask & index.array)

@@ -1,0 +1,1 @@
+"""Python's loops as loops of the graph: how they are found, recorded, and closed."""

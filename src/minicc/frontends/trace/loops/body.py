@@ -1,0 +1,174 @@
+"""The loop of the graph that comes of a recorded body."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from minicc.frontends.trace.loops.extents import (
+    DataSize,
+    Extent,
+    Rounds,
+    dim_of,
+    in_all_rounds,
+    same_number,
+)
+from minicc.frontends.trace.loops.indices import Index
+from minicc.frontends.trace.recorder import Recorder
+from minicc.frontends.trace.sizes import Unsized
+from minicc.ir import affine, graph
+from minicc.ir.affine import Dim, Expr
+from minicc.ir.core import Op, Region, Value
+from minicc.ir.graph.demands import equal_extents, natural_numbers
+from minicc.ir.rewrite import live, substituted
+
+
+class State(NamedTuple):
+    """A state of the scan: what it begins with, what stands for it in the body, what follows."""
+
+    before: Value
+    arg: Value
+    after: Value
+
+
+def emit_loop(
+    recorder: Recorder,
+    number: str,
+    count: Any,
+    ops: Sequence[Op],
+    states: Sequence[State],
+    data: Mapping[str, DataSize],
+) -> dict[Value, Value] | None:
+    """The last states by what a round leaves of them; None where all that goes in is known.
+
+    `data` is what data give in its rounds.
+    """
+    yields = [s.after for s in states]
+    captured, body = recorded([s.arg for s in states], ops, yields, data)
+    if recorder.are_known([*captured, *[s.before for s in states]]):
+        return None
+    rounds = count.place() if type(count) is Index else count
+    if not (recorder.loops or recorder.rounds.sizes):
+        body = in_all_rounds(body)  # that of a loop within goes with what is around it
+    made = recorder.emit_all(
+        graph.Scan,
+        [*[s.before for s in states], *captured],
+        count=rounds,
+        states=len(states),
+        backwards=(),
+        turned=(),
+        index=number,
+        body=body,
+    )
+    return dict(zip(yields, made, strict=True))
+
+
+def recorded(
+    args: Sequence[Value], ops: Sequence[Op], yields: Sequence[Value], data: Mapping[str, DataSize]
+) -> tuple[list[Value], Region]:
+    """The values that a recorded body uses from outside of it, and the body that takes them, too.
+
+    What depends on a size that data give is in an op that binds it.
+    """
+    inside = live(ops, [*yields, *[size.number for size in data.values()]])
+    left = list(yields)
+    for name in reversed([*data]):
+        inside, left = _sized(inside, left, name, data[name])
+    return closed(args, live(inside, left), left)
+
+
+def _sized(
+    ops: Sequence[Op], yields: Sequence[Value], name: str, size: DataSize
+) -> tuple[list[Op], list[Value]]:
+    """The ops with those in one op that depend on a size that data give, and what they yield."""
+    using = {op for op in ops if name in _symbols_in(op)}
+    if not using:
+        return list(ops), list(yields)
+    after: dict[Op, None] = {}  # those ops, and all that follow from them
+    made: set[Value] = set()
+    for op in ops:
+        if op in using or not made.isdisjoint(op.operands):
+            after[op] = None
+            made.update(op.results)
+    inside: list[Op] = []
+    needed: set[Value] = set()
+    for op in reversed(after):
+        if op in using or not needed.isdisjoint(op.results):
+            inside.append(op)
+            needed.update(op.operands)
+    inside.reverse()
+    within = set(inside)
+    rest = [op for op in ops if op not in within]
+    used = {v for op in rest for v in op.operands}.union(yields)
+    left = [v for op in inside for v in op.results if v in used]
+    captured, body = closed([], inside, left)
+    loc = inside[0].loc
+    sized = graph.Sized(size.number, captured, count=size.sample, index=name, body=body, loc=loc)
+    ready = [op for op in rest if op not in after]
+    forward = dict(zip(left, sized.results, strict=True))
+    return substituted([*ready, sized, *[op for op in rest if op in after]], yields, forward)
+
+
+def _symbols_in(op: Op) -> set[str]:
+    """The rounds, and what data give, on which attributes and types of a recorded op depend."""
+    found: set[str] = set()
+    waiting: list[Any] = [op.attrs.values(), *[v.type.shape for v in (*op.operands, *op.results)]]
+    for region in op.regions:
+        waiting += [a.type.shape for a in region.args]
+        found |= {s for inner in region.ops for s in _symbols_in(inner)}
+    while waiting:
+        for value in waiting.pop():
+            if isinstance(value, Extent | Expr):
+                found |= affine.symbols(dim_of(value) if isinstance(value, Extent) else value)
+            elif isinstance(value, tuple):
+                waiting.append(value)
+    return found
+
+
+def closed(
+    args: Sequence[Value], ops: Sequence[Op], yields: Sequence[Value]
+) -> tuple[list[Value], Region]:
+    """The values that a body uses from outside of it, and the body that takes them, too."""
+    own = {*args, *[v for op in ops for v in op.results]}
+    used = dict.fromkeys([*[v for op in ops for v in op.operands], *yields])
+    captured = [v for v in used if v not in own]
+    inside = {v: Value(v.type, v.hint) for v in captured}
+    ops, yields = substituted(ops, yields, inside)
+    return captured, Region([*args, *inside.values()], ops, yields)
+
+
+def in_all_sizes(recorder: Recorder, body: Region) -> Region:
+    """What was traced, for all sizes; Unsized where that is not sure to be what NumPy does.
+
+    An extent that is computed must not become 0 or 1, as what broadcasts may depend on that.
+    """
+    rounds = recorder.rounds
+    for op in body.ops:
+        extents = [n for v in op.results for n in v.type.shape if isinstance(n, Extent)]
+        if not all(n > 1 for n in extents):
+            raise Unsized(f"{' '.join(op.loc)}: an extent may be 0 or 1")
+    made = in_all_rounds(body)
+    for op in made.ops:
+        if not all(same_number(*map(rounds.extent, pair)) for pair in equal_extents(op)):
+            raise Unsized(f"{' '.join(op.loc)}: extents may differ")
+        if not all(rounds.sizes.natural(n) for n in natural_numbers(op)):
+            raise Unsized(f"{' '.join(op.loc)}: a number may be negative")
+    return made
+
+
+def undecided(body: Region, rounds: Rounds) -> str:
+    """What may not hold in some round of a body; empty where nothing is open."""
+    for op in body.ops:
+        for left, right in equal_extents(op):
+            if left != right:
+                return f"extents {left} and {right} differ in some round"
+        for n in natural_numbers(op):
+            if rounds.bounds(n)[0] < 0:
+                return f"{n} is negative in some round"
+    return ""
+
+
+def symbols_of(value: Value) -> frozenset[str]:
+    """The rounds on which a recorded value's extents depend."""
+    extents: list[Dim] = [dim_of(n) for n in value.type.shape if isinstance(n, Extent)]
+    return frozenset().union(*map(affine.symbols, extents))

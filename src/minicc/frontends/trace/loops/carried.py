@@ -1,0 +1,269 @@
+"""What a captured loop hands from a round to the next: names, and arrays written to in place.
+
+Each kind of value has a class that gives what stands for it at the beginning of a round, and says
+whether what a round leaves is of the same kind: arrays and scalars of one element type and shape,
+traced Python numbers, and Python ints that grow by the same number in each round.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable
+from typing import Any, Protocol
+
+import numpy as np
+
+from minicc.frontends.trace.dispatch import content_of
+from minicc.frontends.trace.lens import Content
+from minicc.frontends.trace.loops.indices import Index
+from minicc.frontends.trace.numbers import Number, has_term, is_mixed
+from minicc.frontends.trace.recorder import Recorder
+from minicc.frontends.trace.tracer import Tracer
+from minicc.ir import affine, graph
+from minicc.ir.core import Value
+from minicc.ir.types import BOOL, F64, I64, TensorType
+
+
+class Unlike(Exception):
+    """A round leaves something else than it takes."""
+
+
+class Turned(Unlike):
+    """A round leaves an array to another name than it took it from; two rounds may not."""
+
+
+class Carried(Protocol):
+    """A name's value that goes from round to round; `before` is None where no value has to."""
+
+    before: Value | None
+    arg: Value
+
+    def begin(self, recorder: Recorder, number: str) -> Any:
+        """What the name is bound to at the beginning of a round."""
+        ...
+
+    def boxed(self, recorder: Recorder, value: Value) -> Any:
+        """What the name is bound to where it has a value."""
+        ...
+
+    def made(self, recorder: Recorder, now: Any) -> Value | None:
+        """The value that a round leaves; Unlike where it is of another kind."""
+        ...
+
+
+class CarriedArray:
+    """A name of an array or of one of NumPy's scalars.
+
+    `box` is the array that it is bound to at the beginning of a round, if anything still holds it.
+    """
+
+    def __init__(self, recorder: Recorder, before: Any) -> None:
+        content = content_of(recorder, before)
+        value = content if isinstance(content, Value) else recorder.lift(content)
+        self.before: Value | None = value
+        self.arg = Value(value.type)
+        self.scalar = is_scalar(before)
+        self.strides = _strides(before)
+        self.box: Callable[[], Tracer | None] = lambda: None
+        self._start: Tracer | None = None
+
+    def begin(self, recorder: Recorder, number: str) -> Any:
+        """An array of its own, for it must not be written to."""
+        self.arg = Value(self.arg.type, self.arg.hint)
+        self._start = self.boxed(recorder, self.arg)
+        self.box = weakref.ref(self._start)
+        return self._start
+
+    def boxed(self, recorder: Recorder, value: Value) -> Tracer:
+        """An array or scalar."""
+        box = Tracer(recorder, value, scalar=self.scalar)
+        if self.strides:
+            box.lies(self.strides)
+        return box
+
+    def made(self, recorder: Recorder, now: Any) -> Value | None:
+        """An array of the same shape and element type."""
+        # held until now, for a round may write to it and then let go of it
+        start, self._start = self._start, None
+        if start is not None and start.written:
+            raise Turned("is bound to an array that each round writes to")
+        if not isinstance(now, (Tracer, np.generic)):
+            raise Unlike(f"was {self.arg.type}, and is a {type(now).__name__} after a round")
+        if is_scalar(now) != self.scalar:
+            raise Unlike("was an array without axes or a scalar, and is the other after a round")
+        value = same_type(recorder, content_of(recorder, now), self.arg)
+        if _strides(now) != self.strides:
+            raise Unlike("lies otherwise in memory after a round")
+        return value
+
+
+def _strides(x: Any) -> tuple[int, ...]:
+    """How an array lies in memory, where that is not row by row."""
+    if not isinstance(x, Tracer) or x.ndim < 2 or any(type(n) is not int for n in x.shape):
+        return ()
+    shadow = x.shadow()
+    return () if shadow.flags.c_contiguous else shadow.strides
+
+
+def is_scalar(x: Any) -> bool:
+    """Whether a value is one of NumPy's scalars, or stands for one."""
+    return x.scalar if isinstance(x, Tracer) else isinstance(x, np.generic)
+
+
+def same_type(recorder: Recorder, content: Content, arg: Value) -> Value:
+    """The content as a value; Unlike where its type is not that of the body's argument."""
+    value = content if isinstance(content, Value) else recorder.lift(content)
+    if value.type != arg.type:
+        raise Unlike(f"was {arg.type}, and is {value.type} after a round")
+    return value
+
+
+ELEMENTS = {float: F64, int: I64, bool: BOOL}
+
+
+class CarriedNumber:
+    """A name of a Python float, of an int that an array's element gave, or of a bool."""
+
+    def __init__(self, recorder: Recorder, before: Any, kind: type) -> None:
+        element = ELEMENTS[kind]
+        if kind is int and type(before) is int and not -(1 << 62) < before < 1 << 62:
+            raise Unlike("is an int that 64 bits may not hold")
+        self.kind = kind
+        self.element = element
+        number = isinstance(before, Number)
+        self.counts = kind is int and (type(before) is int or before.counts)
+        self.before: Value | None = (
+            before.box.value() if number else recorder.scalar(before, element)
+        )
+        self.arg = Value(TensorType(element))
+
+    def begin(self, recorder: Recorder, number: str) -> Any:
+        """A traced number."""
+        self.arg = Value(self.arg.type, self.arg.hint)
+        return self.boxed(recorder, self.arg)
+
+    def boxed(self, recorder: Recorder, value: Value) -> Number:
+        """A traced number."""
+        return Number(Tracer(recorder, value), self.kind, self.counts)
+
+    def made(self, recorder: Recorder, now: Any) -> Value | None:
+        """A number of the same kind."""
+        if type(now) is Number and now.kind is self.kind:
+            if self.counts and not now.counts:
+                raise Unlike("is an int that 64 bits may not hold")
+            return now.box.value()
+        if type(now) is self.kind:
+            return recorder.scalar(now, self.element)
+        raise Unlike(f"was a {self.kind.__name__}, and is a {type(now).__name__} after a round")
+
+
+class CarriedFloat:
+    """A name of a float that is Python's before the first round, and may be NumPy's after it."""
+
+    def __init__(self, recorder: Recorder, before: Any, error: BaseException) -> None:
+        self.error = error
+        self.before: Value | None = float_value(recorder, before)
+        self.arg = Value(TensorType(F64))
+        self.after: Value | None = None
+
+    def begin(self, recorder: Recorder, number: str) -> Any:
+        """A traced float."""
+        self.arg = Value(self.arg.type, self.arg.hint)
+        return self.boxed(recorder, self.arg)
+
+    def boxed(self, recorder: Recorder, value: Value) -> Number:
+        """A float that may be NumPy's."""
+        return Number.mix(Tracer(recorder, value), self.error)
+
+    def made(self, recorder: Recorder, now: Any) -> Value:
+        """A float of either."""
+        if not is_float(now):
+            raise Unlike(f"was a float, and is a {type(now).__name__} after a round")
+        self.after = float_value(recorder, now)
+        return self.after
+
+
+def is_float(x: Any) -> bool:
+    """Whether a value is a float of 64 bits, Python's or NumPy's, traced or not."""
+    if type(x) is Number:
+        return x.kind is float and x.term is None
+    return type(x) is float or (is_scalar(x) and x.dtype == np.float64)
+
+
+def float_value(recorder: Recorder, x: Any) -> Value:
+    """A float of 64 bits as a value of rank 0."""
+    content = content_of(recorder, x)
+    return recorder.lift(content) if isinstance(content, np.ndarray) else content
+
+
+class CarriedCount:
+    """A name of a Python int that is another by the same number in each round."""
+
+    before: Value | None = None
+
+    def __init__(self, first: Any, now: Any, number: str) -> None:
+        """`now` is what the first recording left, when it began with `first`."""
+        self.arg = Value(TensorType(I64))  # of no use
+        self.first = first
+        step = now.factor(number) if type(now) is Index else 0
+        if step is None:
+            raise Unlike(_NO_COUNT)
+        self.step: Any = step
+        after_one = now.at(number, 0) if self.step else now
+        self.step = self.step or after_one - first
+        if type(self.step) is not int or not _equal(after_one - self.step, first):
+            raise Unlike(_NO_COUNT)
+        self.next: Any = None
+
+    def begin(self, recorder: Recorder, number: str) -> Any:
+        """The number in a round."""
+        here = self.first + Index(recorder, affine.symbol(number)) * self.step
+        self.next = here + self.step
+        return here
+
+    def boxed(self, recorder: Recorder, value: Value) -> Number:
+        """The number after so many rounds."""
+        steps = recorder.emit(graph.Mul, value, recorder.scalar(self.step, I64))
+        first = self.first
+        first = first.value() if type(first) is Index else recorder.scalar(first, I64)
+        return Number(Tracer(recorder, recorder.emit(graph.Add, first, steps)), int, True)
+
+    def made(self, recorder: Recorder, now: Any) -> None:
+        """Nothing, where it has grown by what it has to."""
+        if type(now) not in (int, Index) or not _equal(now, self.next):
+            raise Unlike(_NO_COUNT)
+
+
+_NO_COUNT = "is an int that does not grow by the same number in each round"
+
+
+def _equal(left: Any, right: Any) -> bool:
+    """Whether two ints are the same in all rounds."""
+    gap = left - right
+    return type(gap) is not Index and gap == 0
+
+
+def carried(
+    recorder: Recorder, before: Any, now: Any, number: str, mixed: BaseException | None
+) -> Carried:
+    """How a name's value goes from round to round; Unlike where it can't.
+
+    `mixed` is the error of one that is Python's float or NumPy's, as data say; None where a first
+    round that is written out would tell.
+    """
+    before, now = (x.read("a count") if has_term(x) and x.kind is int else x for x in (before, now))
+    kind = type(before)
+    if isinstance(before, (Tracer, np.generic)):
+        return CarriedArray(recorder, before)
+    error = before.mixed if is_mixed(before) else mixed if is_mixed(now) or is_scalar(now) else None
+    if error is not None and is_float(before) and not is_scalar(before):
+        return CarriedFloat(recorder, before, error)
+    if kind is Number and before.kind is int and type(now) is Number and now.counts:
+        before = before.counted()
+    if kind is float or kind is bool or kind is Number:
+        return CarriedNumber(recorder, before, before.kind if kind is Number else kind)
+    if kind is int and type(now) is Number and now.kind is int:
+        return CarriedNumber(recorder, before, int)
+    if kind in (int, Index) and type(now) in (int, Index):
+        return CarriedCount(before, now, number)
+    raise Unlike(f"was a {kind.__name__}, and is a {type(now).__name__} after a round")

@@ -1,0 +1,208 @@
+"""`for` loops of traced functions that become loops of the graph.
+
+`range`, `enumerate`, `zip`, `reversed` and traced arrays, where a `for` statement asks them for an
+iterator, give one that drives the loop. A loop of few rounds, or one whose code can't be captured
+(`code`), runs as Python has it. Any other runs its body a few times to be recorded, in the
+user's own frame, with an `Index` for the number of the round, and fresh values for what a round
+hands to the next (*carried*): arrays that are written to in place, and names that are bound anew
+and read before. The first recording tells what is carried; when one carries no more, the ops that
+it recorded are the body of a `graph.scan`, and the names and arrays get its results.
+
+What would not be NumPy's in every round is never captured: something carried whose type a round
+changes (then the first round is written out, and the rest tried once more), a carried name whose
+array is written to in place, since it may be another name's too (`a, b = b, a` leaves two rounds as
+one, in which each name gets its array back), and an effect on Python's own objects (`reach`). Where
+the body itself needs a value while it is recorded, or fails, the trace begins once more, and that
+loop is written out (`WrittenOut`).
+
+It takes a frame, and gives items to it; it must never know which function's trace it is part of, or
+what becomes of the graph.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from types import FrameType
+from typing import Any, NamedTuple
+
+from minicc.frontends.trace.loops.capture import Capture, Site
+from minicc.frontends.trace.loops.code import loop_at
+from minicc.frontends.trace.loops.data_sizes import data_range
+from minicc.frontends.trace.loops.indices import Index, rows
+from minicc.frontends.trace.loops.reach import Reach
+from minicc.frontends.trace.loops.whiles import Turn, told
+from minicc.frontends.trace.numbers import PythonType
+from minicc.frontends.trace.recorder import Recorder
+from minicc.frontends.trace.registry import Dispatch
+from minicc.frontends.trace.tracer import Tracer
+
+_LONG = 1000  # operations of all rounds up to which a loop is written out
+_PEELED = 2  # first rounds that are written out where types change
+
+
+class Source(NamedTuple):
+    """What a loop runs over: how many items, and each by its number; both may be an `Index`."""
+
+    length: Any
+    item: Callable[[Any], Any]
+
+
+def source_of(x: Any) -> Source | None:
+    """What a value gives a loop; None where only Python can tell."""
+    if isinstance(x, range) and type(x) is range:
+        return Source(len(x), lambda n: n * x.step + x.start)
+    if isinstance(x, Tracer) and x.ndim:
+        return Source(rows(x), lambda n: x[n])
+    return None
+
+
+class Iterable(PythonType):
+    """What stands for `range`, `enumerate`, `zip` or `reversed`: in a `for` it drives the loop."""
+
+    def __init__(self, recorder: Recorder, real: Any) -> None:
+        self.real = real
+        self._recorder = recorder
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        source = _source(self._recorder, self.real, args, kwargs)
+        # the frame that called
+        loop = _loop(self._recorder, sys._getframe(1), source, called=True)
+        return self.real(*args, **kwargs) if loop is None else loop
+
+
+def _source(
+    recorder: Recorder, real: Any, args: Sequence[Any], kwargs: dict[str, Any]
+) -> Source | None:
+    """What a call of `range`, `enumerate`, `zip` or `reversed` gives a loop."""
+    if real is range:
+        by_data = data_range(recorder, tuple(args))
+        if by_data is not None:
+            return Source(*by_data)
+        return _range(*args) if Index in map(type, args) else source_of(range(*args))
+    start = 0
+    if real is enumerate and len(args) + len(kwargs) == 2:
+        start = kwargs.get("start", args[-1])
+        args, kwargs = args[:1], {}
+    found = [source_of(a) for a in args]
+    parts = [p for p in found if p is not None]
+    lengths = [p.length for p in parts]
+    strict = kwargs.get("strict") and any(n != lengths[0] for n in lengths)
+    if not parts or len(parts) < len(found) or type(start) is not int:
+        return None
+    first = parts[0]
+    if real is zip and not strict:
+        return Source(min(lengths), lambda n: tuple([p.item(n) for p in parts]))
+    if len(parts) > 1 or kwargs:
+        return None
+    if real is reversed:
+        return Source(first.length, lambda n: first.item(n * -1 + (first.length - 1)))
+    return Source(first.length, lambda n: (n + start, first.item(n)))
+
+
+def _range(*args: Any) -> Source | None:
+    """What a range gives a loop whose ends depend on the round of one around it."""
+    start, stop, step = (0, *args, 1) if len(args) == 1 else (*args, 1)[:3]
+    length = stop - start if step == 1 else start - stop if step == -1 else None
+    if type(length) is int:
+        return Source(max(length, 0), lambda n: n * step + start)
+    if type(length) is not Index or length.bounds()[0] < 0:
+        return None
+    return Source(length, lambda n: n * step + start)
+
+
+REPLACED = {f.__name__: f for f in (range, enumerate, zip, reversed)}
+
+
+def _loop(
+    recorder: Recorder, frame: FrameType, source: Source | None, called: bool
+) -> Iterator[Any] | None:
+    """The items for the `for` statement that stands at a frame's instruction, if it is one."""
+    own = id(frame.f_globals) in recorder.user_globals
+    if source is None or not own:
+        return None
+    most = source.length.bounds()[1] if type(source.length) is Index else source.length
+    code = loop_at(frame.f_code, frame.f_lasti, called)
+    if most <= recorder.few:
+        recorder.short |= code is not None and most > 1
+        return None
+    return None if code is None else _rounds(recorder, Site(frame, code), source)
+
+
+def _rows(recorder: Recorder, frame: FrameType, array: Tracer) -> Iterator[Any] | None:
+    """The rows of an array that a `for` statement asks for an iterator."""
+    return _loop(recorder, frame, source_of(array), called=False)
+
+
+Dispatch.loop = _rows
+Dispatch.test = told
+
+
+def _rounds(recorder: Recorder, site: Site, source: Source) -> Iterator[Any]:
+    """The items of a loop: some for recording its body, or all of them."""
+    why, first, stride = site.code.refused or recorder.plain.get(site.key, ""), 0, 1
+    begins, ends = (int((end, site.key) in recorder.plain) for end in ("first", "last"))
+    if not why:
+        reach = Reach(recorder)
+        scope = site.frame.f_globals
+        reach.names(site.code.carried, site.names())
+        reach.names(site.code.outside, scope, scope["__builtins__"])
+        why = reach.why
+    if not why and type(source.length) is Index and source.length.bounds()[0] < begins + ends:
+        why = "it may have no first or last round"
+    if begins and not why:
+        yield source.item(first)
+        first += 1
+    while not why:
+        rounds = source.length - (first + ends)
+        if type(rounds) is not Index or not rounds.turns:
+            if rounds % stride:
+                yield source.item(first)
+                first += 1
+                continue
+            rounds //= stride
+            if rounds < 2:
+                why = "few rounds are left"
+                break
+        capture = Capture(recorder, site, first, rounds, stride, reach)
+        while True:
+            number: Any = capture.begin()
+            for n in range(stride):
+                yield source.item(number + n)
+            if capture.ends():
+                break
+        if not capture.why and capture.finish():
+            recorder.tell(str(site), _captured(source.length, first, stride, ends))
+            if ends:
+                yield source.item(source.length - 1)
+            return
+        capture.abandon()
+        if type(rounds) is Index and rounds.turns:
+            recorder.write_out(f"its loop at {site}: {capture.why}")
+        if capture.turns and stride == 1:
+            stride = 2
+        elif capture.peels and first < _PEELED and rounds > recorder.few:
+            yield source.item(first)
+            first += 1
+        else:
+            why = capture.why or "all of it is known while tracing"
+    if type(source.length) is Index:
+        recorder.write_out(f"its loop at {site}: {why}")
+    recorder.tell(str(site), f"{source.length} rounds, written out: {why}")
+    begun, rounds = recorder.work, source.length - first
+    turn = recorder.turns[id(site.frame), site.code.head] = Turn(str(site), source.length, first)
+    while turn.left:
+        n = turn.at - first
+        long = (recorder.work - begun) * rounds // max(n, 1)
+        if n > 1 and long > _LONG and turn.here is None:
+            what = f"the {source.length} rounds of the loop at {site} would be written out"
+            recorder.give_up(f"{what}, about {long} operations: {why}")
+        yield source.item(turn.next())
+
+
+def _captured(rounds: Any, first: int, stride: int, ends: int) -> str:
+    many = "as many rounds as one around it says" if type(rounds) is Index else f"{rounds} rounds"
+    text = f"{many}, a loop of the graph"
+    text += f", the first {first} written out" if first else ""
+    text += ", the last written out" if ends else ""
+    return text + (", two rounds at a time" if stride > 1 else "")

@@ -1,0 +1,109 @@
+"""What the body of a loop can reach of Python's objects, and whether a round changed any of it.
+
+A captured body runs in Python once and stands for all rounds. So whatever it may change besides
+arrays and local names must be seen: lists and dicts are compared with what they were, functions of
+the user's are followed into the names that they look up, and an object that is none of these (a
+file, an instance of a class of the user's) is a reason not to capture the loop.
+"""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Iterable
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from minicc.frontends.trace.effects import MathModule, mathematics
+from minicc.frontends.trace.kinds import SubclassOf, power
+from minicc.frontends.trace.loops.code import names_in
+from minicc.frontends.trace.loops.indices import rows
+from minicc.frontends.trace.namespace import Namespace, TracedFunction
+from minicc.frontends.trace.numbers import Number, PythonType, extreme
+from minicc.frontends.trace.recorder import Recorder
+from minicc.frontends.trace.tiles.function import KernelFunction
+from minicc.frontends.trace.tracer import Tracer
+
+_PLAIN = (bool, int, float, complex, str, bytes, type(None), range, slice, np.dtype, np.generic,
+          type(...), Tracer, Number, PythonType, TracedFunction, Namespace, MathModule,
+          KernelFunction, SubclassOf)  # fmt: skip
+# Of Python's own functions those that only look at what they are given.
+_PURE = (
+    abs, all, any, bool, complex, dict, divmod, enumerate, float, hash, int, isinstance, issubclass,
+    len, list, max, min, pow, range, reversed, round, slice, sorted, str, sum, tuple, type, zip,
+)  # fmt: skip
+
+
+class Reach:
+    """The objects that some names lead to; `why` says what among them may change unseen."""
+
+    def __init__(self, recorder: Recorder) -> None:
+        self.recorder = recorder
+        self.why = ""
+        self._seen: dict[int, Any] = {}
+        self._containers: list[tuple[str, Any, Any]] = []
+
+    def names(self, names: Iterable[str], *scopes: Any) -> None:
+        """Follow names that are looked up in scopes, the first that has one."""
+        for name in sorted(names):
+            found = next((scope[name] for scope in scopes if name in scope), None)
+            self.visit(found, name)
+
+    def visit(self, x: Any, name: str) -> None:
+        """Follow a value."""
+        if self.why or isinstance(x, _PLAIN) or id(x) in self._seen:
+            return
+        self._seen[id(x)] = x
+        if isinstance(x, tuple) or type(x) in (list, dict):
+            self._containers.append((name, x, x if isinstance(x, tuple) else x.copy()))
+            for v in x.values() if type(x) is dict else x:
+                self.visit(v, name)
+        elif x is rows or x is power:
+            return
+        elif isinstance(x, types.FunctionType):
+            self._function(x, name)
+        elif type(x) is partial and x.func in (mathematics, extreme):
+            return
+        elif isinstance(x, types.MethodType):
+            self.visit(x.__self__, name)
+            self.visit(x.__func__, name)
+        elif not _is_pure(x):
+            self.why = f"`{name}` is a {type(x).__name__}, which the body may change"
+
+    def _function(self, f: types.FunctionType, name: str) -> None:
+        if id(f.__globals__) not in self.recorder.user_globals:
+            self.why = f"`{name}` is a function of a library"
+            return
+        found = names_in(f.__code__)
+        if found.refused:
+            self.why = f"`{name}`, which it calls, {found.refused}"
+        cells: dict[str, Any] = {}
+        for free, cell in zip(f.__code__.co_freevars, f.__closure__ or (), strict=True):
+            try:
+                cells[free] = cell.cell_contents
+            except ValueError:
+                continue
+        self.names(found.reads | set(cells), cells, f.__globals__, f.__globals__["__builtins__"])
+        for default in (*(f.__defaults__ or ()), *(f.__kwdefaults__ or {}).values()):
+            self.visit(default, name)
+
+    def changed(self) -> str:
+        """Which list or dict is not what it was; empty where all are."""
+        return next((name for name, x, was in self._containers if not _same(x, was)), "")
+
+
+def _is_pure(x: Any) -> bool:
+    """Whether it is a function of Python's that only looks, or an exception's class."""
+    if isinstance(x, type) and issubclass(x, BaseException):
+        return True
+    return isinstance(x, (type, types.BuiltinFunctionType)) and x in _PURE
+
+
+def _same(x: Any, was: Any) -> bool:
+    if len(x) != len(was):
+        return False
+    if type(x) is dict:
+        pairs: Iterable[tuple[Any, Any]] = zip(x.items(), was.items(), strict=True)
+        return all(a[0] is b[0] and a[1] is b[1] for a, b in pairs)
+    return all(a is b for a, b in zip(x, was, strict=True))

@@ -1,0 +1,1 @@
+"""The text of the IR: printed, and read back bit for bit."""
