@@ -143,6 +143,10 @@ class Jitted:
             if known is None or not known.runs:
                 return self._trace(call)
             found, arrays, inputs = known, call.arrays, call.inputs
+        if found.hosted:
+            if call is not None:
+                self._expect(call, found)
+            return self.__wrapped__(*args, **kwargs)
         missed: Missed | None = None
         try:
             result = _replayed(found, arrays, inputs)

@@ -76,11 +76,12 @@ class Seen(NamedTuple):
 class Specialisation:
     """What is known for one kind of call: one graph, or a tree of paths with breaks.
 
-    `plain` says why NumPy itself runs the function, where it does.
+    `plain` says why NumPy itself runs the function, where it does. Where a function is `hosted`,
+    nothing of it is compiled: running it as it is does the same, without the way around.
     """
 
-    __slots__ = ("compilation", "environment", "given", "loops", "plain", "references", "seen",
-                 "sizes", "traced", "tree", "used", "writes")  # fmt: skip
+    __slots__ = ("compilation", "environment", "given", "hosted", "loops", "plain", "references",
+                 "seen", "sizes", "traced", "tree", "used", "writes")  # fmt: skip
 
     def __init__(self, tree: Tree, given: Given) -> None:
         self.tree = tree
@@ -93,6 +94,7 @@ class Specialisation:
         self.loops: tuple[str, ...] = ()
         self.writes: tuple[str, ...] = ()
         self.plain = ""
+        self.hosted = False
         self.sizes = NUMBERS_ALONE
         self.used = 0
 
@@ -109,6 +111,7 @@ class Specialisation:
         self.writes = tuple(dict.fromkeys((*self.writes, *traced.writes)))
         self.loops = tuple(dict.fromkeys((*self.loops, *traced.loops)))
         self.environment = Environment(self.references)
+        self.hosted = traced.module is None and self.tree.is_hosted()
 
 
 class InlineCache:

@@ -17,6 +17,7 @@ from minicc.frontends.trace.paths import (
     Action,
     Edge,
     Finish,
+    Host,
     Node,
     Outcome,
     attempt,
@@ -54,6 +55,15 @@ class Tree:
         self.after: dict[Any, Node] = {}
         self.folds = True
         self.plain: dict[Any, str] = {} if plain is None else plain
+
+    def is_hosted(self) -> bool:
+        """Whether NumPy computes all that is known of it, and Python reads nothing of that."""
+        found = [] if self.root is None else [self.root]
+        for node in found:
+            if node.code is not None or not isinstance(node.action, (Host, Finish)):
+                return False
+            found += [e.node for e in node.edges.values() if e.node not in found]
+        return bool(found)
 
 
 class Path:
