@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache
 
 from minicc.ir import affine
 from minicc.ir.affine import Atom, Dim, Expr, Monomial, add, build_sum, symbols
@@ -202,7 +203,8 @@ def natural(value: Dim) -> bool:
     )
 
 
-def linear(value: Dim, names: tuple[str, ...]) -> tuple[dict[str, Dim], Dim] | None:
+@lru_cache(1 << 14)
+def linear(value: Dim, names: tuple[str, ...]) -> tuple[Mapping[str, Dim], Dim] | None:
     """Split `value` into coefficients of `names` and a rest, which are both free of them.
 
     None where it is not linear in them (a name under a division, a minimum, or in a product with
@@ -212,18 +214,25 @@ def linear(value: Dim, names: tuple[str, ...]) -> tuple[dict[str, Dim], Dim] | N
         return {}, value
     coefficients: dict[str, Dim] = {}
     rest: dict[Monomial, int] = {}
-    wanted = set(names)
     for monomial, coefficient in value.terms:
-        found = [atom for atom in monomial if isinstance(atom, str) and atom in wanted]
-        others = [atom for atom in monomial if not (isinstance(atom, str) and atom in wanted)]
-        free = not symbols(build_sum({tuple(others): 1}, 0)) & wanted if others else True
-        if len(found) > 1 or not free:
-            return None
-        if not found:
+        found: str | None = None
+        others: list[Atom] = []
+        for atom in monomial:
+            if not isinstance(atom, str):
+                if any(not symbols(arg).isdisjoint(names) for arg in atom.args):
+                    return None
+                others.append(atom)
+            elif atom not in names:
+                others.append(atom)
+            elif found is not None:
+                return None
+            else:
+                found = atom
+        if found is None:
             rest[monomial] = coefficient
-            continue
-        part = build_sum({tuple(others): coefficient}, 0) if others else coefficient
-        coefficients[str(found[0])] = add(coefficients.get(str(found[0]), 0), part)
+        else:
+            part = build_sum({tuple(others): coefficient}, 0) if others else coefficient
+            coefficients[found] = add(coefficients.get(found, 0), part)
     return coefficients, build_sum(rest, value.const)
 
 

@@ -42,6 +42,7 @@ def contiguous_name(m: Map) -> str | None:
     return None
 
 
-def names_of(m: Map) -> set[str]:
+@functools.lru_cache(4096)
+def names_of(m: Map) -> frozenset[str]:
     """The names that a map uses."""
-    return set().union(*[affine.symbols(e) for e in m])
+    return frozenset[str]().union(*[affine.symbols(e) for e in m])

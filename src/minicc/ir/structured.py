@@ -129,7 +129,7 @@ class Generic(Op, name="structured.generic"):
         """The names of the dimensions that a yield is reduced over; none without a combiner."""
         if self.combine[k] is None:
             return ()
-        seen = set().union(*[affine.symbols(e) for e in self.yield_maps[k]])
+        seen = names_of(self.yield_maps[k])
         return tuple(n for n in self.space.names if n not in seen)
 
     @property
@@ -179,7 +179,7 @@ class Generic(Op, name="structured.generic"):
                 raise ValueError(f"yield {k} is not combined along an axis {self.running}")
             if combine is not None and self.targets.count(self.targets[k]) > 1:
                 raise ValueError(f"yield {k} has a combiner and does not fill a result alone")
-            seen = set().union(*[affine.symbols(e) for e in self.yield_maps[k]])
+            seen = names_of(self.yield_maps[k])
             for i in self.space.iters:
                 if i.name not in seen and combine is None and i.extent != 1:
                     raise ValueError(

@@ -44,7 +44,7 @@ _NONE: Files = {}
 # Bytes that are read and hashed as one. With fewer, threads would often ask for Python's lock.
 _LEAF = 1 << 24
 _SETTLED_NS = 2_000_000_000  # after which a write has other times than one before it
-_ASIDE = 1 << 26  # bytes of a program that another thread writes, while the model runs already
+_ASIDE = 1 << 22  # bytes of a program that another thread writes, while the model runs already
 
 
 class Programs:

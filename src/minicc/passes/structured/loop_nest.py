@@ -90,7 +90,7 @@ class Nest(TileAccess):
         m, *others = self.op.maps_of(k)
         if others or self.op.running:
             return False
-        names = set().union(*[affine.symbols(e) for e in m])
+        names = names_of(m)
         own = {n: self.extents[n] for n in self.own_parallel if n in names}
         whole = all(self.tiles.get(n, 1) == extent for n, extent in own.items())
         alone = all(n in names or self.extents[n] == 1 for n in self.own_parallel)
@@ -175,12 +175,12 @@ class Nest(TileAccess):
         def add() -> None:
             found = self._reduced()
             for k, memory, v in zip(combined, totals, found, strict=True):
-                before = self.load_at(memory, point, set(names))
+                before = self.load_at(memory, point, frozenset(names))
                 self.store(memory, point, self._combine(k, before, v))
 
         def end() -> None:
             for k, memory in zip(combined, totals, strict=True):
-                self.finish(k, self.load_at(memory, point, set(names)))
+                self.finish(k, self.load_at(memory, point, frozenset(names)))
 
         self.parallel(0, begin)
         whole = self.extents[reduction]
@@ -244,7 +244,7 @@ class Nest(TileAccess):
 
     def axes_of(self, k: int) -> tuple[str, ...]:
         """The tile axes that the accumulator of a yield has: all that its operands vary along."""
-        names = set().union(*[affine.symbols(e) for m in self.op.maps for e in m])
+        names = set().union(*map(names_of, self.op.maps))
         return tuple(n for n in self.axes if n in names)
 
     def _combine(self, k: int, a: Value, b: Value) -> Value:
@@ -452,7 +452,7 @@ class Nest(TileAccess):
         """Keep what yield `k` gave in its register, and store it if it has memory."""
         target, m = self.op.targets[k], self.op.yield_maps[k]
         v = self.op.results[target]
-        names = set().union(*[affine.symbols(e) for e in m]) if m else set()
+        names = names_of(m)
         shape = self.shape_of(tuple(names))
         if tile.type.shape != shape:
             tile = self.low.b.emit(kernel.Broadcast, tile, shape=shape)

@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 
 from minicc.ir import affine
 from minicc.ir.core import Literal, Module, Op, Region, Value, computed
-from minicc.ir.index_maps import contiguous_name
+from minicc.ir.index_maps import contiguous_name, names_of
 from minicc.ir.rewrite import live
 from minicc.ir.scan import lift
 from minicc.ir.schedule import Packing
@@ -121,7 +121,7 @@ def _order(op: Generic, operand: int) -> list[str]:
 
     Blocks that a loop goes around, grid, reductions, and within a tile the contiguous one last.
     """
-    used = set().union(*[affine.symbols(e) for e in op.input_maps[operand]])
+    used = names_of(op.input_maps[operand])
     tiles = dict(op.tile)
     last = contiguous_name(op.yield_maps[0])
     # where what is summed is read in vectors, these are along the sums

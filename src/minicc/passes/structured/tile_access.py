@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterator, Sequence
 from minicc.ir import affine, affine_facts, kernel
 from minicc.ir.affine import Dim, symbol
 from minicc.ir.core import Value
-from minicc.ir.index_maps import Map
+from minicc.ir.index_maps import Map, names_of
 from minicc.passes.structured.fetch_ahead import Share
 from minicc.passes.structured.group_state import GroupState, Indices, Memory, Position, Register
 
@@ -53,7 +53,7 @@ class TileAccess:
         """
         indices: list[Value] = []
         binding: dict[str, Dim] = {}
-        used = set().union(*[affine.symbols(m[a]) for a in axes]) if axes else set()
+        used = names_of(tuple([m[a] for a in axes]))
         for name, (index, points) in self.at.items():
             if name not in used:
                 continue
@@ -73,10 +73,12 @@ class TileAccess:
         register = self.low.registers.get(v)
         if register is not None:
             return self.realign(register)
-        names = set().union(*[affine.symbols(e) for e in m]) if m else set()
+        names = names_of(m)
         return self.read_apart(self.low.memory[v], m, names, frozenset())
 
-    def read_apart(self, memory: Memory, m: Map, names: set[str], apart: frozenset[str]) -> Value:
+    def read_apart(
+        self, memory: Memory, m: Map, names: frozenset[str], apart: frozenset[str]
+    ) -> Value:
         """The tile that lies there; of the dimensions `apart` it is at one point already."""
         rows = self.rows_apart(m, names - apart, memory)
         if rows is None:
@@ -88,7 +90,7 @@ class TileAccess:
 
     def write_apart(self, memory: Memory, m: Map, tile: Value, apart: frozenset[str]) -> None:
         """Write a tile there; of the dimensions `apart` it is at one point already."""
-        names = set().union(*[affine.symbols(e) for e in m]) if m else set()
+        names = names_of(m)
         rows = self.rows_apart(m, names - apart, memory)
         if rows is None:
             self.store(memory, m, tile)
@@ -106,7 +108,7 @@ class TileAccess:
             yield k
         self.at[name] = together
 
-    def load_at(self, memory: Memory, m: Map, names: set[str]) -> Value:
+    def load_at(self, memory: Memory, m: Map, names: frozenset[str]) -> Value:
         """The tile that lies there, along the dimensions `names`."""
         at, indices = self.expressions(m, memory.axes, memory.local)
         within, shape = self.within(names, indices), self.shape_of(tuple(names))
@@ -115,7 +117,7 @@ class TileAccess:
         )
 
     def rows_apart(
-        self, m: Map, names: set[str], memory: Memory
+        self, m: Map, names: frozenset[str], memory: Memory
     ) -> tuple[str, Sequence[Value | Dim]] | None:
         """The dimension whose points of a tile have addresses of their own, and where they are.
 
@@ -170,6 +172,6 @@ class TileAccess:
     def store(self, memory: Memory, m: Map, tile: Value) -> None:
         """Write a tile there."""
         at, indices = self.expressions(m, memory.axes, memory.local)
-        names = set().union(*[affine.symbols(e) for e in m]) if m else set()
+        names = names_of(m)
         within = self.within(names, indices)
         self.low.b.emit_all(kernel.Store, memory.buffer, tile, tuple(indices), at=at, within=within)
