@@ -16,7 +16,7 @@ import argparse
 import math
 import pathlib
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -46,9 +46,13 @@ from typing import NamedTuple
 class Coefficients(NamedTuple):
     """The constants of one format; what each is for stands in tools/derive_polynomials.py."""
 
-    log2e: float
+    log2e: tuple[float, float]
+    log10e: tuple[float, float]
     ln2_high: float
     ln2_low: float
+    log10_2: tuple[float, float]
+    eighth_turn: tuple[float, float]
+    quarter_turn: tuple[float, float, float, float]
     exp_largest: float
     exp_smallest: float
     exp: tuple[float, ...]
@@ -331,20 +335,23 @@ def log2_tail(z: Real) -> Real:
     return 2 / mpmath.log(2) * (mpmath.atanh(s) / s - 1 - z / 3) / z**2
 
 
-def pair(name: str, x: Real) -> str:
-    """A constant of twice the precision: the nearest number, and what is left."""
-    return f"    {name}=({float(x)!r}, {float(x - mpf(float(x)))!r}),"
+def pair(name: str, x: Real, form: Format, bits: int = 0) -> str:
+    """A constant as the nearest number, or one cut to so many bits, and what is left."""
+    high = form.truncate(x, bits) if bits else form.round(x)
+    return f"    {name}=({high!r}, {form.round(x - mpf(high))!r}),"
 
 
 def constants(form: Format) -> list[str]:
     """The constants that are not polynomials.
 
     ln2_high has so few bits that n * ln2_high is exact for every exponent n; it is cut towards
-    zero, so that ln2_low is positive. exp_largest and exp_smallest are the outermost arguments
-    whose exponential is finite and normal.
+    zero, so that ln2_low is positive. The same is true of log10_2, and of eighth_turn for n up to
+    8. exp_largest and exp_smallest are the outermost arguments whose exponential is finite and
+    normal.
     """
-    ln2 = mpmath.log(2)
-    high = form.truncate(ln2, form.precision - (9 if form is FLOAT else 12))
+    ln2, ln10 = mpmath.log(2), mpmath.log(10)
+    short = form.precision - (9 if form is FLOAT else 12)
+    high = form.truncate(ln2, short)
     largest = form.round((form.emax + 1) * ln2)
     if mpmath.exp(largest) >= mpf(2) ** (form.emax + 1) * (1 - mpf(2) ** -(form.precision + 1)):
         largest = form.step(largest, 0.0)
@@ -353,40 +360,49 @@ def constants(form: Format) -> list[str]:
         smallest = form.step(smallest, 0.0)
     pairs = [("ln2", ln2), ("log2_first", 2 / ln2), ("log2_third", 2 / (3 * ln2))]
     return [
-        f"    log2e={form.round(1 / ln2)!r},",
+        pair("log2e", 1 / ln2, form),
+        pair("log10e", 1 / ln10, form),
         f"    ln2_high={high!r},",
         f"    ln2_low={form.round(ln2 - mpf(high))!r},",
+        pair("log10_2", ln2 / ln10, form, short),
+        pair("eighth_turn", mpmath.pi / 4, form, form.precision - 3),
+        quarter_turn(form),
         f"    exp_largest={largest!r},",
         f"    exp_smallest={smallest!r},",
         f"    erf_clamp={erf_clamp(form)!r},",
         f"    tanh_clamp={tanh_clamp(form)!r},",
-        *[pair(name, x) for name, x in pairs if form is DOUBLE],
+        *[pair(name, x, form) for name, x in pairs if form is DOUBLE],
     ]
 
 
-def parts(x: Real, bits: int, count: int) -> tuple[list[float], Real]:
-    """A positive number as so many numbers of so many bits each, and what is left."""
+def parts(x: Real, sizes: Sequence[int]) -> tuple[list[float], Real]:
+    """A positive number as numbers of so many bits each, and what is left."""
     found: list[float] = []
     place = math.floor(mpmath.log(x, 2)) + 1
-    for k in range(1, count + 1):
-        unit = mpf(2) ** (place - k * bits)
+    for bits in sizes:
+        place -= bits
+        unit = mpf(2) ** place
         found.append(float(mpmath.floor(x / unit) * unit))
         x -= mpf(found[-1])
     return found, x
 
 
+def quarter_turn(form: Format) -> str:
+    """A quarter of a turn in three parts and what is left.
+
+    They are so short that their products with small numbers are exact; the first of float32 is
+    for targets that have FMA.
+    """
+    found, rest = parts(mpmath.pi / 2, (24, 14, 14) if form is FLOAT else (33, 33, 33))
+    return f"    quarter_turn={(*found, form.round(rest))!r},"
+
+
 def of_pi() -> str:
-    """Pi in parts, whose products with short numbers are exact."""
-    half, rest = parts(mpmath.pi / 2, 33, 3)
-    quarter, quarter_rest = parts(mpmath.pi / 4, 50, 1)
+    """Pi and its inverse in parts, whose products with short numbers are exact."""
     with mpmath.workprec(2000):
-        turns, _ = parts(2**TURN_SCALE / (2 * mp.pi), 26, TURN_PARTS)
+        turns, _ = parts(2**TURN_SCALE / (2 * mp.pi), [26] * TURN_PARTS)
     return "\n".join(
         [
-            "# a quarter of a turn in three parts of 33 bits and what is left",
-            tuple_of("QUARTER_TURN", [*half, float(rest)]),
-            "# an eighth of a turn in a part of 50 bits and what is left",
-            tuple_of("EIGHTH_TURN", [*quarter, float(quarter_rest)]),
             "# a whole turn, the nearest number and what is left",
             tuple_of("TURN", [float(2 * mp.pi), float(2 * mp.pi - float(2 * mp.pi))]),
             f"# the inverse of a turn times 2**{TURN_SCALE}, in parts of 26 bits",

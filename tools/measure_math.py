@@ -22,11 +22,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from minicc.backends.llvm import circular, hyperbolic
+from minicc.backends.llvm import circular, hyperbolic, logarithms
 from minicc.backends.llvm import math as vector_math
 from minicc.backends.llvm.isa.table import writer_for
 from minicc.backends.llvm.link import Object, link
 from minicc.backends.llvm.optimize import assembly, optimise
+from minicc.backends.llvm.power import cbrt
 from minicc.backends.llvm.writer import Vec, Writer
 from minicc.runtime.image import load
 from minicc.target import TARGETS, Target
@@ -38,8 +39,12 @@ CHUNK = 1 << 21
 FUNCTIONS: dict[str, Callable[[Writer, Vec, str], str]] = {
     "exp": vector_math.exp,
     "exp2": vector_math.exp2,
+    "expm1": vector_math.expm1,
     "exp2_nonpositive": vector_math.exp2_nonpositive,
     "log": vector_math.log,
+    "log2": logarithms.log2,
+    "log10": logarithms.log10,
+    "cbrt": cbrt,
     "tanh": vector_math.tanh,
     "erf": vector_math.erf,
     "sigmoid": vector_math.sigmoid,

@@ -203,7 +203,11 @@ UNARY_FLOAT: dict[type[graph.Elementwise], tuple[Any, bool]] = {
     graph.Round: (np.rint, True),
     graph.Exp: (np.exp, False),
     graph.Exp2: (np.exp2, False),
+    graph.Expm1: (np.expm1, False),
     graph.Log: (np.log, False),
+    graph.Log2: (np.log2, False),
+    graph.Log10: (np.log10, False),
+    graph.Cbrt: (np.cbrt, False),
     graph.Tanh: (np.tanh, False),
     graph.Erf: (np.vectorize(math.erf, otypes=["f8"]), False),
 }

@@ -121,7 +121,11 @@ def _elementwise() -> list[Case]:
     near: tuple[tuple[type[Op], int], ...] = (
         (graph.Exp, 2),
         (graph.Exp2, 2),
+        (graph.Expm1, 3),
         (graph.Log, 2),
+        (graph.Log2, 2),
+        (graph.Log10, 2),
+        (graph.Cbrt, 2),
         (graph.Tanh, 3),
         (graph.Erf, 3),
     )
@@ -307,7 +311,8 @@ CASES = [
     Case("graph.suppress", graph.Suppress, (_t("f32", 4, 30),), _suppress),
 ]
 POINTWISE = (
-    *(graph.Exp, graph.Exp2, graph.Exp2Nonpositive, graph.Log, graph.Tanh, graph.Erf, graph.Pow),
+    *(graph.Exp, graph.Exp2, graph.Exp2Nonpositive, graph.Expm1, graph.Tanh, graph.Erf, graph.Pow),
+    *(graph.Log, graph.Log2, graph.Log10, graph.Cbrt),
     *CIRCULAR,
 )
 NOT_LOWERED: tuple[type[Op], ...] = (

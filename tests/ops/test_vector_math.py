@@ -27,7 +27,11 @@ BOUNDS = {
     "exp": 1.0,
     "exp2": 1.26,
     "exp2_nonpositive": 1.26,
+    "expm1": 1.95,
     "log": 1.02,
+    "log2": 1.4,
+    "log10": 0.9,
+    "cbrt": 1.0,
     "tanh": 1.4,
     "erf": 1.33,
     "sigmoid": 2.5,
@@ -36,7 +40,7 @@ BOUNDS = {
     "tan": 1.0,
     "asin": 0.65,
     "acos": 0.65,
-    "atan": 1.75,
+    "atan": 1.85,
     "sinh": 1.7,
     "cosh": 1.5,
     "asinh": 1.4,
@@ -70,6 +74,10 @@ SPECIAL: dict[str, dict[float, float]] = {
         -3: 0.125,
     },
     "log": {1: 0, 0: -INF, INF: INF, -INF: NAN, -1: NAN, -TINY: NAN, TINY: -149 * math.log(2)},
+    "expm1": {0: 0, INF: INF, -INF: -1, 1e4: INF, -1e4: -1, TINY: TINY, -TINY: -TINY},
+    "log2": {1: 0, 0: -INF, INF: INF, -INF: NAN, -1: NAN, 8: 3, 2.0**-100: -100, TINY: -149},
+    "log10": {1: 0, 0: -INF, INF: INF, -INF: NAN, -1: NAN, 1000: 3, 1e10: 10, 10: 1},
+    "cbrt": {0: 0, INF: INF, -INF: -INF, 27: 3, -64: -4, 2.0**-147: 2.0**-49, 1e3: 10},
     "tanh": {0: 0, INF: 1, -INF: -1, 40: 1, -3e38: -1, TINY: TINY, -TINY: -TINY},
     "erf": {0: 0, INF: 1, -INF: -1, 7: 1, -3e38: -1, TINY: TINY, -TINY: -TINY},
     "sigmoid": {0: 0.5, INF: 1, -INF: 0, 3e38: 1, -3e38: 0},
@@ -89,7 +97,11 @@ NEGATIVE_ZERO = {
     "exp": 1.0,
     "exp2": 1.0,
     "exp2_nonpositive": 1.0,
+    "expm1": -0.0,
     "log": -INF,
+    "log2": -INF,
+    "log10": -INF,
+    "cbrt": -0.0,
     "tanh": -0.0,
     "erf": -0.0,
     "sigmoid": 0.5,
@@ -154,12 +166,31 @@ def test_a_nan_stays_one_whatever_its_payload(name: str, target: str) -> None:
 
 
 @pytest.mark.parametrize("target", RUNNABLE)
-@pytest.mark.parametrize("name", ["tanh", "erf", "sin", "tan", "atan", "asinh"])
+@pytest.mark.parametrize("name", ["tanh", "erf", "sin", "tan", "atan", "asinh", "cbrt"])
 def test_odd_functions_are_odd_to_the_bit(name: str, target: str) -> None:
     x = arguments("float")
     x = x[~np.isnan(x)]
     f = loop(name, TARGETS[target], "float")
     np.testing.assert_array_equal(f(-x).view(np.uint32), (-f(x)).view(np.uint32))
+
+
+@pytest.mark.parametrize("target", RUNNABLE)
+@pytest.mark.parametrize("element", ["float", "double"])
+def test_whole_logarithms_and_roots_are_exact(element: str, target: str) -> None:
+    """Digits are counted by `floor(log10(x))`, and indices found by `int(log2(n))`."""
+    floats: Any = np.float32 if element == "float" else np.float64
+    least, most = (-126, 127) if element == "float" else (-1022, 1023)
+    twos = np.arange(least, most + 1)
+    tens = np.arange(-37 if element == "float" else -307, 39 if element == "float" else 309)
+    x = np.array([float(f"1e{k}") for k in tens], floats)
+    sides = np.arange(-200, 201)
+    for name, given, wanted in (
+        ("log2", np.ldexp(np.ones(len(twos), floats), twos), twos),
+        ("log10", x, tens),
+        ("cbrt", (sides**3).astype(floats), sides),
+    ):
+        got = loop(name, TARGETS[target], element)(given)
+        np.testing.assert_array_equal(got, wanted.astype(floats))
 
 
 @pytest.mark.parametrize("target", RUNNABLE)

@@ -10,9 +10,10 @@ import numpy as np
 import pytest
 
 from minicc.compile.compiler import lower
-from minicc.ir import arith, graph
+from minicc.ir import graph
 from minicc.ir.build import Builder
 from minicc.ir.core import Module, Op, Value, walk
+from minicc.ir.lengths import length
 from minicc.ir.program import launches
 from minicc.ir.structured import Generic
 from minicc.ir.types import F32, TensorType
@@ -50,7 +51,7 @@ def test_bodies_and_kernels_have_a_bound(op: type[Op], exact: Callable[[Any], An
     merged = lower(made, Options(), stop="merge")
     for generic in walk(merged.main.body):
         if isinstance(generic, Generic):
-            assert arith.length(generic.body.ops) <= 128
+            assert length(generic.body.ops) <= 128
     program = lower(made, Options())
     # equal parts of the chain are one kernel, beside that of the rest
     assert len(program.functions) - 1 <= 2

@@ -45,10 +45,10 @@ def binary(*classes: type[Op], within: tuple[float, float] = (-2.0, 2.0)) -> lis
 
 E = graph
 CASES = [
-    *unary(E.Neg, E.Abs, E.Exp, E.Exp2, E.Tanh, E.Erf, E.Floor, E.Ceil, E.Round),
+    *unary(E.Neg, E.Abs, E.Exp, E.Exp2, E.Expm1, E.Tanh, E.Erf, E.Floor, E.Ceil, E.Round),
     *unary(E.Sin, E.Cos, E.Tan, E.Atan, E.Sinh, E.Cosh, E.Asinh, within=(-1.4, 1.4)),
     *unary(E.Asin, E.Acos, E.Atanh, within=SMALL),
-    *unary(E.Log, E.Sqrt, E.Acosh, within=ABOVE_ONE),
+    *unary(E.Log, E.Log2, E.Log10, E.Cbrt, E.Sqrt, E.Acosh, within=ABOVE_ONE),
     *unary(E.Exp2Nonpositive, within=(-3.0, -0.1)),
     *binary(E.Add, E.Sub, E.Mul, E.Max, E.Min, E.Atan2),
     *binary(E.Div, E.Pow, E.Mod, E.FloorDiv, within=(0.3, 2.2)),

@@ -11,7 +11,7 @@ where the target has the instruction, else twice.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any, ClassVar
 
 import numpy as np
@@ -240,12 +240,28 @@ class Exp2(Unary, name="arith.exp2", kinds="f", compute=_wide(np.exp2)):
     """2 to the power x."""
 
 
+class Expm1(Unary, name="arith.expm1", kinds="f", compute=_wide(np.expm1)):
+    """e to the power x, less 1, which is exact to the last places near 0."""
+
+
 class Exp2Nonpositive(Unary, name="arith.exp2_nonpositive", kinds="f", compute=_wide(np.exp2)):
     """2 to the power x, which is at most 0 or NaN: so no result is too large."""
 
 
 class Log(Unary, name="arith.log", kinds="f", compute=_wide(np.log)):
     """The natural logarithm: -inf at 0, NaN below."""
+
+
+class Log2(Unary, name="arith.log2", kinds="f", compute=_wide(np.log2)):
+    """The logarithm to the base 2; that of a power of 2 is exact."""
+
+
+class Log10(Unary, name="arith.log10", kinds="f", compute=_wide(np.log10)):
+    """The logarithm to the base 10; that of a power of 10 is exact."""
+
+
+class Cbrt(Unary, name="arith.cbrt", kinds="f", compute=_wide(np.cbrt)):
+    """The cube root, also of negative numbers."""
 
 
 class Sqrt(Unary, name="arith.sqrt", kinds="f", compute=_wide(np.sqrt)):
@@ -398,24 +414,6 @@ class Constant(Op, name="arith.constant"):
         return (
             np.broadcast_to(self.value.array, (1, *self.shape)) if self.shape else self.value.array,
         )
-
-
-_CIRCULAR = (Sin, Cos, Tan, Asin, Acos, Atan, Atan2)
-_HYPERBOLIC = (Sinh, Cosh, Tanh, Asinh, Acosh, Atanh)
-_LONG = (Exp, Exp2, Exp2Nonpositive, Log, Erf, Pow, *_CIRCULAR, *_HYPERBOLIC)
-_DIVISIONS = (Div, FloorDiv, Mod)
-_INSTRUCTIONS = 16  # of a long op, about
-
-
-def is_long(op: type[Op], dtype: DType) -> bool:
-    """Whether an op on numbers of a type becomes tens of instructions."""
-    return issubclass(op, _DIVISIONS if dtype.kind in "iu" else _LONG)
-
-
-def length(ops: Sequence[Op]) -> int:
-    """About how many instructions ops are for a vector."""
-    long = [op for op in ops if op.operands and is_long(type(op), op.operands[0].type.dtype)]
-    return len(ops) + len(long) * (_INSTRUCTIONS - 1)
 
 
 # What combines partial results of a reduction: the op, and the value that changes nothing.

@@ -12,9 +12,13 @@ from typing import NamedTuple
 class Coefficients(NamedTuple):
     """The constants of one format; what each is for stands in tools/derive_polynomials.py."""
 
-    log2e: float
+    log2e: tuple[float, float]
+    log10e: tuple[float, float]
     ln2_high: float
     ln2_low: float
+    log10_2: tuple[float, float]
+    eighth_turn: tuple[float, float]
+    quarter_turn: tuple[float, float, float, float]
     exp_largest: float
     exp_smallest: float
     exp: tuple[float, ...]
@@ -39,9 +43,18 @@ class Coefficients(NamedTuple):
 
 
 FLOAT = Coefficients(
-    log2e=1.4426950216293335,
+    log2e=(1.4426950216293335, 1.925963033500011e-08),
+    log10e=(0.4342944920063019, -1.0103049952192578e-08),
     ln2_high=0.693145751953125,
     ln2_low=1.428606765330187e-06,
+    log10_2=(0.301025390625, 4.605039066518657e-06),
+    eighth_turn=(0.785398006439209, 1.5695823663008923e-07),
+    quarter_turn=(
+        1.570796251296997,
+        7.549533620476723e-08,
+        2.5632829192545614e-12,
+        6.123234262925839e-17,
+    ),
     exp_largest=88.72283172607422,
     exp_smallest=-87.33654022216797,
     erf_clamp=4.0625,
@@ -153,9 +166,18 @@ FLOAT = Coefficients(
 )
 
 DOUBLE = Coefficients(
-    log2e=1.4426950408889634,
+    log2e=(1.4426950408889634, 2.0355273740931033e-17),
+    log10e=(0.4342944819032518, 1.098319650216765e-17),
     ln2_high=0.693147180559663,
     ln2_low=2.8235290563031577e-13,
+    log10_2=(0.30102999566383914, 1.42050232272661e-13),
+    eighth_turn=(0.7853981633974483, 3.061616997868383e-17),
+    quarter_turn=(
+        1.5707963267341256,
+        6.077100506303966e-11,
+        2.0222662487111665e-21,
+        8.4784276603689e-32,
+    ),
     exp_largest=709.782712893384,
     exp_smallest=-708.3964185322641,
     erf_clamp=6.0,
@@ -373,18 +395,6 @@ DOUBLE = Coefficients(
     ),
 )
 
-# a quarter of a turn in three parts of 33 bits and what is left
-QUARTER_TURN = (
-    1.5707963267341256,
-    6.077100506303966e-11,
-    2.0222662487111665e-21,
-    8.4784276603689e-32,
-)
-# an eighth of a turn in a part of 50 bits and what is left
-EIGHTH_TURN = (
-    0.7853981633974483,
-    3.061616997868383e-17,
-)
 # a whole turn, the nearest number and what is left
 TURN = (
     6.283185307179586,

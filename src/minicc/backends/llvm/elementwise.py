@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
-from minicc.backends.llvm import circular, hyperbolic, math
+from minicc.backends.llvm import circular, hyperbolic, logarithms, math
 from minicc.backends.llvm.narrow import extend, held_as, is_narrow, shrink, truncate, widen
-from minicc.backends.llvm.power import power
+from minicc.backends.llvm.power import cbrt, power
 from minicc.backends.llvm.tiles import ELEMENT
 from minicc.backends.llvm.writer import Vec, Writer
 from minicc.ir import arith
@@ -298,7 +298,11 @@ TABLE: dict[type[Op], Emit] = {
     arith.Exp: _function(math.exp),
     arith.Exp2: _function(math.exp2),
     arith.Exp2Nonpositive: _function(math.exp2_nonpositive),
+    arith.Expm1: _function(math.expm1),
     arith.Log: _function(math.log),
+    arith.Log2: _function(logarithms.log2),
+    arith.Log10: _function(logarithms.log10),
+    arith.Cbrt: _function(cbrt),
     arith.Tanh: _function(math.tanh),
     arith.Erf: _function(math.erf),
     arith.Sin: _function(circular.sin),

@@ -31,6 +31,7 @@ from minicc.backends.llvm.writer import Vec, constant
 from minicc.ir import affine, arith, kernel
 from minicc.ir.affine import Dim
 from minicc.ir.core import Function, Op, Region, Value, walk
+from minicc.ir.lengths import is_long
 from minicc.ir.types import BOOL, INDEX, DType, TensorType
 from minicc.ir.words import WordProduct
 from minicc.target import Target
@@ -139,7 +140,7 @@ def _elementwise(e: Emitter, op: arith.Elementwise) -> None:
         return [t.get(w, m[leading], chunk, width) for t, m in zip(tiles, maps, strict=True)]
 
     widths = [width for _, width in chunks] * len(maps[0])
-    if arith.is_long(type(op), dtype) and len(widths) >= _MANY:
+    if is_long(type(op), dtype) and len(widths) >= _MANY:
         parts = _looped(e, type(op), dtype, widths, vectors)
     else:
         parts = [

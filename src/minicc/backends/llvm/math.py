@@ -16,6 +16,7 @@ results, measured by tools/measure_math.py on the general targets, of which thos
 same figures. Figures are rounded up.
 """
 
+import math
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
@@ -110,7 +111,7 @@ def reduce(w: Writer, t: Vec, x: str, scale: float) -> Reduced:
     ln 2 has two parts, the first so short that its product with n is exact (Cody and Waite).
     """
     form, c = format_of(t), format_of(t).c
-    shifted = w.fma(t, x, w.splat(t, scale * c.log2e), w.splat(t, form.magic))
+    shifted = w.fma(t, x, w.splat(t, scale * c.log2e[0]), w.splat(t, form.magic))
     n = w.binary("fsub", t, shifted, w.splat(t, form.magic))
     r = w.fma(t, n, w.splat(t, -c.ln2_high / scale), x)
     r = w.fma(t, n, w.splat(t, -c.ln2_low / scale), r)
@@ -178,6 +179,27 @@ def _within_range(w: Writer, t: Vec, x: str, y: str, smallest: float, largest: f
         w.binary("fadd", t, x, infinity) if smallest < largest else w.binary("fsub", t, infinity, x)
     )
     return w.select(t, huge, infinite, y)
+
+
+def expm1(w: Writer, t: Vec, x: str) -> str:
+    """e**x - 1 without what a difference of nearly equal numbers would lose.
+
+    That is (2**n - 1) + 2**n p with p = e**r - 1, in halves, since 2**n may be too large.
+
+    Worst error on a sample: 1.40 ULP of float32, 1.89 of float64.
+    """
+    form, c = format_of(t), format_of(t).c
+    # below, all is -1
+    kept = upper(w, t, lower(w, t, x, c.exp_largest), -(form.mantissa + 3) * math.log(2))
+    parts = reduce(w, t, kept, 1.0)
+    p = w.fma(t, w.binary("fmul", t, parts.r, parts.r), horner(w, t, c.exp, parts.r), parts.r)
+    half = w.splat(t, 0.5)
+    power = add_exponent(w, t, half, parts.shifted)
+    y = w.fma(t, power, p, w.binary("fsub", t, power, half))
+    whole = w.compare("oeq", t, parts.n, w.splat(t, 0.0))
+    y = w.select(t, whole, p, w.binary("fadd", t, y, y))
+    huge = w.compare("ogt", t, x, w.splat(t, c.exp_largest))
+    return with_sign(w, t, w.select(t, huge, w.splat(t, INFINITY), y), x)
 
 
 def exp2(w: Writer, t: Vec, x: str) -> str:

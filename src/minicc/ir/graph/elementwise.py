@@ -151,12 +151,28 @@ class Exp2(Unary, name="graph.exp2", scalar=arith.Exp2):
     """2 to the power x."""
 
 
+class Expm1(Unary, name="graph.expm1", scalar=arith.Expm1):
+    """e to the power x, less 1, which is exact to the last places near 0."""
+
+
 class Exp2Nonpositive(Unary, name="graph.exp2_nonpositive", scalar=arith.Exp2Nonpositive):
     """2 to the power x, which is at most 0 or NaN."""
 
 
 class Log(Unary, name="graph.log", scalar=arith.Log):
     """The natural logarithm: -inf at 0, NaN below."""
+
+
+class Log2(Unary, name="graph.log2", scalar=arith.Log2):
+    """The logarithm to the base 2; that of a power of 2 is exact."""
+
+
+class Log10(Unary, name="graph.log10", scalar=arith.Log10):
+    """The logarithm to the base 10; that of a power of 10 is exact."""
+
+
+class Cbrt(Unary, name="graph.cbrt", scalar=arith.Cbrt):
+    """The cube root, also of negative numbers."""
 
 
 class Sqrt(Unary, name="graph.sqrt", scalar=arith.Sqrt):

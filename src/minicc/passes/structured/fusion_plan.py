@@ -10,9 +10,9 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from minicc.errors import UserError
-from minicc.ir import arith
 from minicc.ir.core import Loc, Value
 from minicc.ir.index_maps import plain_names
+from minicc.ir.lengths import length
 from minicc.ir.space import PARALLEL
 from minicc.ir.structured import Generic
 from minicc.passes.structured.contraction import contraction_of
@@ -94,7 +94,7 @@ class Draft:
 
 def length_of(op: Generic) -> int:
     """The instructions that an op takes in a group, about."""
-    return LOOPS + arith.length(op.body.ops)
+    return LOOPS + length(op.body.ops)
 
 
 class Planned(NamedTuple):

@@ -19,11 +19,12 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from math import prod
 
-from minicc.ir import affine, arith
+from minicc.ir import affine
 from minicc.ir.affine import Dim
 from minicc.ir.build import Builder
 from minicc.ir.core import Function, Module, Op, Region, Value
 from minicc.ir.index_maps import Map, names_of, plain_names
+from minicc.ir.lengths import length
 from minicc.ir.rewrite import Rebuilder, everywhere, inline, live, merge_locations, used_by
 from minicc.ir.space import REDUCTION, Iter, Space
 from minicc.ir.structured import Generic
@@ -163,7 +164,7 @@ def profitable(producer: Generic, consumer: Generic, value: Value, uses: int) ->
         return False
     if producer.indices and not blends_rows(producer, consumer, reads[0]):
         return False
-    if arith.length(producer.body.ops) + arith.length(consumer.body.ops) > _LONGEST:
+    if length(producer.body.ops) + length(consumer.body.ops) > _LONGEST:
         return False
     return points_of(producer.space) >= points_of(consumer.space)
 
@@ -175,8 +176,8 @@ def _is_short(
 
     One that ends a reduction is computed with that, at no cost.
     """
-    again = arith.length(producer.body.ops) * len({*reads_of(consumer, value)})
-    whole = again + arith.length(consumer.body.ops)
+    again = length(producer.body.ops) * len({*reads_of(consumer, value)})
+    whole = again + length(consumer.body.ops)
     ends = any(made[v].combine != (None,) for v in producer.operands if v in made)
     return bool(producer.body.ops) and not ends and again <= _AGAIN and whole <= _LONGEST
 

@@ -100,6 +100,7 @@ for _name, _cls in {
     "floor_divide": graph.FloorDiv, "remainder": graph.Mod, "mod": graph.Mod,
     "power": graph.Pow, "maximum": graph.Max, "minimum": graph.Min, "negative": graph.Neg,
     "exp": graph.Exp, "exp2": graph.Exp2, "log": graph.Log, "sqrt": graph.Sqrt, "tanh": graph.Tanh,
+    "log2": graph.Log2, "log10": graph.Log10, "expm1": graph.Expm1, "cbrt": graph.Cbrt,
     "rint": graph.Round, "equal": graph.Eq, "not_equal": graph.Ne, "less": graph.Lt,
     "less_equal": graph.Le, "bitwise_and": graph.And, "bitwise_or": graph.Or,
     "bitwise_xor": graph.Xor, "left_shift": graph.Shl, "right_shift": graph.Shr,
@@ -221,24 +222,6 @@ def _but_nan(a: Formula, b: Formula, cls: type[Op]) -> Formula:
     return a.is_nan().choose(b, b.is_nan().choose(a, a.op(cls, b)))
 
 
-@_formula("log2")
-def _log2(x: Formula) -> Formula:
-    return x.log() / math.log(2)
-
-
-@_formula("log10")
-def _log10(x: Formula) -> Formula:
-    return x.log() / math.log(10)
-
-
-@_formula("expm1")
-def _expm1(x: Formula) -> Formula:
-    u = x.exp()
-    kahan = (u - 1) * (x / u.log())
-    small = u.eq(1).choose(x, (u - 1).eq(-1).choose(-1, kahan))
-    return u.eq(np.inf).choose(u, small)
-
-
 @_formula("log1p")
 def _log1p(x: Formula) -> Formula:
     u = x + 1
@@ -281,16 +264,6 @@ def _erf(x: Formula) -> Formula:
 def _expit(x: Formula) -> Formula:
     one = Formula(x.r, x.r.scalar(1, x.dtype))
     return one / ((-x).exp() + 1)
-
-
-@_formula("cbrt")
-def _cbrt(x: Formula) -> Formula:
-    size = x.abs()
-    y = (size.log() / 3).exp()
-    # the step of Newton's method takes away the error of the logarithm
-    y = y - (y * y * y - size) / (y * y * 3)
-    root = size.eq(0).choose(x, size.eq(np.inf).choose(size, y))
-    return (x < 0).choose(-root.abs(), root)
 
 
 @_formula("signbit")

@@ -29,7 +29,8 @@ _UFUNCS: dict[str, type[Op]] = {
     "bitwise_xor": arith.Xor, "left_shift": arith.Shl, "right_shift": arith.Shr,
     "logical_and": arith.And, "logical_or": arith.Or, "logical_not": arith.Not,
     "negative": arith.Neg, "absolute": arith.Abs, "exp": arith.Exp, "exp2": arith.Exp2,
-    "log": arith.Log, "sqrt": arith.Sqrt, "tanh": arith.Tanh, "floor": arith.Floor,
+    "log": arith.Log, "log2": arith.Log2, "log10": arith.Log10, "expm1": arith.Expm1,
+    "cbrt": arith.Cbrt, "sqrt": arith.Sqrt, "tanh": arith.Tanh, "floor": arith.Floor,
     "ceil": arith.Ceil, "rint": arith.Round, "invert": arith.Not,
     "sin": arith.Sin, "cos": arith.Cos, "tan": arith.Tan, "arcsin": arith.Asin,
     "arccos": arith.Acos, "arctan": arith.Atan, "arctan2": arith.Atan2, "sinh": arith.Sinh,
@@ -38,9 +39,9 @@ _UFUNCS: dict[str, type[Op]] = {
 _TURNED = {"less": "greater", "less_equal": "greater_equal", "greater": "less",
            "greater_equal": "less_equal", "add": "add", "multiply": "multiply"}  # fmt: skip
 _SWAPPED = ("greater", "greater_equal")
-_FLOATS = ("true_divide", "divide", "exp", "exp2", "log", "sqrt", "tanh", "floor", "ceil", "rint",
-           "sin", "cos", "tan", "arcsin", "arccos", "arctan", "arctan2", "sinh", "cosh",
-           "arcsinh", "arccosh", "arctanh")  # fmt: skip
+_FLOATS = ("true_divide", "divide", "exp", "exp2", "expm1", "log", "log2", "log10", "cbrt", "sqrt",
+           "tanh", "floor", "ceil", "rint", "sin", "cos", "tan", "arcsin", "arccos", "arctan",
+           "arctan2", "sinh", "cosh", "arcsinh", "arccosh", "arctanh")  # fmt: skip
 
 
 class Tile:
