@@ -44,6 +44,7 @@ FUNCTIONS: tuple[Callable[..., Any], ...] = (
     lambda x: np.linspace(x[..., 0], 3, 4, axis=-1),
     lambda x: np.expm1((x + 0j).copy("F")), lambda x: np.fft.fft2(x.copy(), (3, 4)),
     lambda x: np.packbits(x.copy() > 0, axis=1), lambda x: np.left_shift(x.astype(int).copy(), 1),
+    lambda x: np.cos(np.sqrt(4.0, out=x.copy("K"))).T,
     lambda x: (x * 2)[:, 1], lambda x: (x * 2)[:, ::-1], lambda x: (x + 1)[..., ::2].T,
     lambda x: np.broadcast_to(x * 2, (2, *x.shape)),
     lambda x: (np.shares_memory(x[1:], x[:1]), np.may_share_memory(x[:, 1:], x[:, :1])),

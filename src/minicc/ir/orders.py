@@ -59,7 +59,7 @@ def _by_keys(keys: Array) -> Array:
     wide |= np.arange(length, dtype=np.uint64)
     wide.sort(axis=-1)
     wide &= mask
-    order: Array = wide.astype(np.int64)
+    order: Array = wide.view(np.int64)
     if not exact:
         rows = keys.reshape(-1, length)
         first = np.arange(0, rows.size, length).reshape(-1, 1)

@@ -22,6 +22,7 @@ from minicc.frontends.trace.asked import MISTAKES, RAISED, lay_out, raised
 from minicc.frontends.trace.functions.complex_numbers import ALIKE, OF_COMPLEX, is_complex
 from minicc.frontends.trace.functions.masks import masked
 from minicc.frontends.trace.host import on_host
+from minicc.frontends.trace.layouts import laid
 from minicc.frontends.trace.lens import Content
 from minicc.frontends.trace.loops.extents import extents_among
 from minicc.frontends.trace.loops.indices import as_extents
@@ -473,7 +474,9 @@ def _into(recorder: Recorder, out: Any, result: Any, name: str = "") -> Any:
     elif is_symbolic(result):
         out.assign(recorder.cast(result.value(), recorder.dtype(out.dtype)))
     else:
-        out.assign(np.asarray(_plain(result, [])).astype(out.dtype))
+        known = laid(out.shape, out.dtype, out.shadow().strides)
+        known[...] = _plain(result, [])
+        out.assign(known)
     return out
 
 

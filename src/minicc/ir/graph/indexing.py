@@ -192,7 +192,7 @@ class Sort(Op, name="graph.sort"):
         x = np.asarray(args[0])
         wide = arith.widened(x)
         made = np.partition(wide, self.at, self.axis) if self.at else np.sort(wide, self.axis)
-        return (made.astype(x.dtype),)
+        return (made.astype(x.dtype, copy=False),)
 
 
 class TopK(Op, name="graph.top_k"):
@@ -226,7 +226,7 @@ class TopK(Op, name="graph.top_k"):
             flat = rows.reshape(-1, length)
             chosen = [_first_of_few(row, count, self.largest) for row in flat]
             first = np.array(chosen, np.int64).reshape(*rows.shape[:-1], count)
-        first = first.swapaxes(-1, self.axis).astype(np.int64)
+        first = first.swapaxes(-1, self.axis).astype(np.int64, copy=False)
         return np.take_along_axis(x, first, self.axis), first
 
 

@@ -1,11 +1,13 @@
 """Sorting, searching, and counting by bins.
 
-Equal elements stay in their order, whatever `kind` says, and NaN is the greatest.
+Equal elements stay in their order, whatever `kind` says, and NaN is the greatest. The places of
+many elements are NumPy's own, so that equal ones are in its order.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -21,7 +23,8 @@ from minicc.ir import graph
 from minicc.ir.core import Value
 from minicc.ir.types import F64, I64
 
-_RANKED = 512  # elements that are sorted where only some have to be in their places
+_RANKED = 512  # elements that are sorted where only some, or their places, are wanted
+_COMPARED = 1 << 22  # of all rows, each with each of its row, where their places are wanted
 _SEARCHED = 1 << 20  # comparisons that a search may make; beyond, NumPy's bisection is faster
 
 
@@ -41,6 +44,9 @@ def _sorted(recorder: Recorder, a: Any, axis: int | None, which: int, order: Any
     k = normalize_axis_index(axis, value.type.rank)
     if not which:
         return ascending(recorder, value, k)
+    length = value.type.extents[k]
+    if length > _RANKED or length * prod(value.type.extents) > _COMPARED:
+        recorder.refuse("MC0241", "the places of many sorted elements are not traced")
     return recorder.emit_all(graph.TopK, value, k, value.type.extents[k], False)[1]
 
 

@@ -216,12 +216,13 @@ def _quantiles(recorder: Recorder, name: str, a: Any, q: Any, axis: Any, keepdim
     line = box.transpose([*kept, *axes]).reshape((*[box.shape[k] for k in kept], -1))
     n = line.shape[-1]
     places = [s * (n - 1) for s in share.reshape(-1)]
-    at = [k for p in places for k in _around(p, n)]
-    line = Tracer(recorder, ascending(recorder, line.value(), line.ndim - 1, [*at, n - 1]))
-    parts = [_between(line, p) for p in places]
-    parts = [p.astype(dtype) for p in parts]
-    bad = np_.isnan(line[..., -1])
-    parts = [np_.where(bad, np.asarray(np.nan, dtype), p) for p in parts]
+    greatest = [n - 1] if kind.kind == "f" else []  # which is NaN where there is one
+    at = [*[k for p in places for k in _around(p, n)], *greatest]
+    line = Tracer(recorder, ascending(recorder, line.value(), line.ndim - 1, at))
+    parts = [_between(line, p).astype(dtype) for p in places]
+    if greatest:
+        bad = np_.isnan(line[..., -1])
+        parts = [np_.where(bad, np.asarray(np.nan, dtype), p) for p in parts]
     if keepdims:
         shape = tuple(1 if k in axes else m for k, m in enumerate(box.shape))
         parts = [p.reshape(shape) for p in parts]
@@ -267,10 +268,11 @@ def median(recorder: Recorder, a: Any, axis: Any = None, *, keepdims: bool = Fal
     kept = [k for k in range(box.ndim) if k not in axes]
     line = box.transpose([*kept, *axes]).reshape((*[box.shape[k] for k in kept], -1))
     n = line.shape[-1]
-    at = ((n - 1) // 2, n // 2, n - 1)
+    greatest = [n - 1] if box.dtype.kind == "f" else []  # which is NaN where there is one
+    at = ((n - 1) // 2, n // 2, *greatest)
     line = Tracer(recorder, ascending(recorder, line.value(), line.ndim - 1, at))
     middle = np_.mean(line[..., (n - 1) // 2 : n // 2 + 1], axis=-1)
-    if box.dtype.kind == "f":
+    if greatest:
         middle = np_.where(np_.isnan(line[..., -1]), np.asarray(np.nan, box.dtype), middle)
     if keepdims:
         middle = middle.reshape(tuple(1 if k in axes else m for k, m in enumerate(box.shape)))
