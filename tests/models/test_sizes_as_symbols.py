@@ -305,7 +305,7 @@ def test_the_op_that_a_free_size_sends_to_the_host_is_told() -> None:
     w = np.arange(3000.0)
 
     def f(x: Any) -> Any:
-        order = np.argsort(w * x[0])
+        order = np.sort(w * x[0])
         y = x * 2
         y[:2] = order[:2]
         return np.sort(y)
@@ -314,6 +314,6 @@ def test_the_op_that_a_free_size_sends_to_the_host_is_told() -> None:
     compiled = minicc.jit(f, threads=1)
     for n in (300, 400):
         compiled(np.ones(n))
-    assert "on the host: graph.top_k" in str(compiled.explain())
+    assert "on the host: graph.sort" in str(compiled.explain())
     told = f"all sizes: test_sizes_as_symbols.py:{line}: graph.sort has no lowering"
     assert told in str(compiled.explain())
