@@ -113,6 +113,19 @@ def test_of_free_sizes_one_program_leaves_out_what_each_has(dilation: int, group
         np.testing.assert_allclose(got, want, rtol=1e-4, atol=1e-4, err_msg=str(image))
 
 
+@pytest.mark.parametrize("target", RUNNABLE)
+def test_the_last_tile_of_rows_leaves_out_what_it_has_where_it_is_shifted_to(target: str) -> None:
+    free = convolution((symbol("$h"), symbol("$w")), 3, 1, 1, (1, 1), channels=128)
+    options = Options(threads=1, math="strict", target=target)
+    assert [*skips(lower(free, options, stop="schedule"))] == [Skip(0, "kh")]
+    made = compile_module(free, options, {})
+    for image in product(range(1, 10), range(1, 6)):
+        x = np.random.default_rng(0).integers(-3, 4, (2, *image, 128)).astype(np.float32)
+        (got,) = made.executable.run([x])
+        (want,) = run(free, [x])
+        np.testing.assert_allclose(got, want, rtol=1e-4, atol=1e-3, err_msg=str(image))
+
+
 def test_columns_of_pixels_that_are_counted_through_all_rows() -> None:
     free = convolution((symbol("$h"), symbol("$w")), 3, 1, 8, (8, 8), channels=160)
     options = Options(threads=2, math="strict", target="avx2")

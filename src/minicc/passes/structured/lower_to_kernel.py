@@ -136,6 +136,7 @@ class _Lowering(GroupState):
             at = within.value(shifted)
         elif piece.last == HELD:
             first = within.named(affine.maximum(within.named(shifted), 0))
+            at = within.value(first)
             points = [affine.minimum(first + k, symbol("end") - 1) for k in range(step)]
             self.held[name] = list(map(within.value, points))
         elif piece.last == CUT:
