@@ -23,6 +23,7 @@ from tests.stages.programs import (
 from tests.sweeps import part
 
 from minicc.ir import graph
+from minicc.ir.affine import Dim, floordiv, symbol
 from minicc.ir.arith import identity_of
 from minicc.ir.build import Builder
 from minicc.ir.core import Module, Value
@@ -151,3 +152,30 @@ def test_an_image_below_a_tile_has_no_form() -> None:
     target = Target.named("avx2")
     assert choose_algorithm.cost(conv, 4, target) == inf
     assert choose_algorithm.cost(conv, 2, target) < inf
+
+
+def planned(image: tuple[Dim, Dim, Dim], channels: int) -> list[int]:
+    """The tiles of a convolution whose result is of such images; none where it is direct."""
+    batch, height, width = image
+
+    def body(b: Builder, x: Value) -> Sequence[Value]:
+        w = np.ones((channels, channels, 3, 3), np.float32)
+        pairs = {"strides": (1, 1), "dilations": (1, 1)}
+        return [b.emit(graph.Conv, x, constant(b, w), **pairs, layout="channels_last")]
+
+    main = module(body, TensorType(F32, (batch, height + 2, width + 2, channels))).main
+    return [*choose_algorithm.plan_algorithms(main, Target.named("avx2")).values()]
+
+
+@pytest.mark.parametrize(("side", "channels"), [(7, 512), (14, 512), (56, 64)])
+def test_a_free_batch_is_taken_for_one_image(side: int, channels: int) -> None:
+    assert planned((symbol("$b"), side, side), channels) == planned((1, side, side), channels)
+
+
+def test_images_of_free_sizes_have_the_form_that_is_never_far_from_the_best() -> None:
+    """Few channels have the largest tiles; weights of many are not read four times over."""
+    near, far = (
+        tuple(floordiv(symbol(name), stride) for name in ("$h", "$w")) for stride in (4, 32)
+    )
+    assert planned((1, near[0], near[1]), 64) == [4]
+    assert planned((1, far[0], far[1]), 512) in ([], [2])

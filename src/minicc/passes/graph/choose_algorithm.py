@@ -10,7 +10,9 @@ with the tiles of an image in one axis of the product.
 Legal where the kernel is 3x3 with stride, dilation and groups of 1 on channels-last float32, and
 the weights are constant. Profitable by a cost in multiply-adds: fewer products against the work of
 the transforms and against weights that grow by 36/9 (tiles of 4x4) or 16/9 (2x2) and are read once
-for all tiles. Winograd rounds more than the direct form, so strict mathematics never takes it.
+for all tiles. Which is less depends on how large images are: where that is free, one form serves
+all sizes, and its cost is the geometric mean of those at some. Winograd rounds more than the direct
+form, so strict mathematics never takes it.
 
 Attention over many keys in blocks of these, see `online_softmax`; a matrix times its own transpose
 by half of it, see `symmetric`; products of small integers several at a time, see `dot_words`.
@@ -20,15 +22,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import count
-from math import inf
+from math import inf, prod
 
 from minicc.ir import graph
-from minicc.ir.affine import typical
+from minicc.ir.affine import Dim, evaluate, number, symbols
 from minicc.ir.core import Function, Module, Op, Value
 from minicc.ir.graph.minimal_filters import POINTS, TAPS, derive, share
 from minicc.ir.graph.winograd import tile_counts
 from minicc.ir.rewrite import Rebuilder, everywhere, rebuild
-from minicc.ir.types import F32, TensorType
+from minicc.ir.types import F32, TensorType, is_free
 from minicc.passes.graph.dot_words import apply_words
 from minicc.passes.graph.online_softmax import Demands, apply_online_softmax
 from minicc.passes.graph.symmetric import apply_symmetric
@@ -36,6 +38,7 @@ from minicc.target import Target
 
 _RATE = 0.85  # of the direct form's rate that the short products of Winograd reach
 _MOVE = 6.0  # multiply-adds that it costs to read and write one number of a tile
+_SIDES = (128, 256, 512)  # what free sizes are taken for, one after the other
 _LAUNCHES = 2e5  # multiply-adds in the time that two more launches take
 
 
@@ -89,17 +92,33 @@ def legal(op: graph.Conv) -> bool:
 
 def cost(op: graph.Conv, outputs: int, target: Target) -> float:
     """Multiply-adds, or what takes as long, of a convolution in tiles of `outputs`; 0 is direct."""
-    result: TensorType = op.result.type
+    shape = op.result.type.shape
+    if not is_free(shape):
+        image = tuple(map(number, shape[:3]))
+        return inf if min(image[1:]) < outputs else _cost_at(op, outputs, image, target)
+    taken = [_taken(shape[:3], side) for side in _SIDES]
+    costs = [_cost_at(op, outputs, image, target) for image in taken]
+    mean: float = prod(costs) ** (1 / len(costs))
+    return mean
+
+
+def _taken(image: Sequence[Dim], side: int) -> tuple[int, ...]:
+    """The extents of a batch of images for free sizes of that length; a free batch is of one."""
+    binding = dict.fromkeys(set().union(*map(symbols, image)), side)
+    if not isinstance(image[0], int) and image[0].is_atom():
+        binding |= dict.fromkeys(symbols(image[0]), 1)
+    return tuple(max(1, int(evaluate(n, binding))) for n in image)
+
+
+def _cost_at(op: graph.Conv, outputs: int, image: tuple[int, ...], target: Target) -> float:
+    """The cost for a batch of images of some extents."""
     weights: TensorType = op.w.type
-    batch, height, width, out = map(typical, result.shape)
-    channels = weights.extents[1]
+    batch, height, width = image
+    out, channels = weights.extents[:2]
     if not outputs:
         taps = TAPS * TAPS
         return max(batch * height * width * taps, taps * target.stream) * out * channels
-    if min(height, width) < outputs:
-        return inf
-    down, across = tile_counts(height, width, outputs)
-    tiles = batch * typical(down) * typical(across)
+    tiles = batch * prod(map(number, tile_counts(height, width, outputs)))
     n = outputs + TAPS - 1
     matrices = derive(outputs)
     read = (n * n + n * n) * _MOVE + 2 * n * share(matrices.input).ops
