@@ -119,3 +119,28 @@ def test_axes_that_only_the_slice_of_a_shorter_axis_fits() -> None:
         np.testing.assert_array_equal(y, w.sum(len(range(n)[6:3:-1])))
     with pytest.raises(minicc.MiniccError, match=r"axes \[3\] of a tensor of rank 2"):
         session.run(["y"], {"x": np.zeros(9, np.float32), "w": w})
+
+
+@pytest.mark.parametrize("op", ["start", "stop"])
+def test_an_end_that_is_a_size_with_a_minus_counts_from_the_end(op: str) -> None:
+    """As `x[:, -n:]` and `x[:, :-n]` of exporters, for whatever sizes by one program."""
+    start, stop = ("back", "far") if op == "start" else ("zero", "back")
+    nodes = [
+        helper.make_node("Shape", ["w"], ["size"]),
+        helper.make_node("Neg", ["size"], ["back"]),
+        helper.make_node("Slice", ["x", start, stop], ["y"]),
+        helper.make_node("Slice", ["w", start, stop], ["z"]),
+    ]
+    held = [numpy_helper.from_array(np.array([n]), k) for k, n in {"zero": 0, "far": FAR}.items()]
+    given = [info("x", F, ["n"]), info("w", F, ["m"])]
+    graph = helper.make_graph(nodes, "g", given, [info("y"), info("z")], held)
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8)
+    session = minicc.InferenceSession(model.SerializeToString(), threads=1)
+    for n, m in ((5, 3), (3, 3), (9, 1), (4, 4), (30, 7), (2, 5), (0, 0), (4, 0)):
+        if (n, m) == (2, 5):  # until here one program serves all
+            assert len(session._compiled) == 1
+        x, w = np.arange(n, dtype=np.float32), np.arange(m, dtype=np.float32)
+        y, z = session.run(None, {"x": x, "w": w})
+        cut = slice(-m, None) if op == "start" else slice(0, -m)
+        np.testing.assert_array_equal(y, x[cut])
+        np.testing.assert_array_equal(z, w[cut])

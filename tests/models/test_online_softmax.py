@@ -1,6 +1,6 @@
 """Attention over many keys is done block by block of the keys, and gives what NumPy gives."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -151,13 +151,18 @@ def test_what_is_left_as_it_is(
     assert not loops_of(function, arrays, **options)
 
 
-def model(rows: int | str, keys: int | str, width: int = 64) -> bytes:
-    """Attention with a bias for each key, as exporters write it."""
+def model(
+    rows: int | str, keys: int | str, width: int = 64, others: Mapping[str, str] | None = None
+) -> bytes:
+    """Attention with a bias for each key, as exporters write it.
+
+    Others than the keys may have another name for how many there are.
+    """
     shapes = {
         "q": (1, 2, rows, width),
         "k": (1, 2, keys, width),
-        "v": (1, 2, keys, width),
-        "m": (1, 1, 1, keys),
+        "v": (1, 2, (others or {}).get("v", keys), width),
+        "m": (1, 1, 1, (others or {}).get("m", keys)),
     }
     nodes = [
         helper.make_node("Transpose", ["k"], ["t"], perm=[0, 1, 3, 2]),
@@ -198,6 +203,15 @@ def test_free_lengths(rows: int | str) -> None:
     for keys in (1, 7, 511, 512, 513, 1024, 1100, 1541):
         check(session, {"keys": keys, "rows": 33}.get(str(rows), 40), keys)
     assert session.report().count("target") == 1
+
+
+@pytest.mark.parametrize("others", [{"v": "values"}, {"m": "seen"}, {"v": "values", "m": "seen"}])
+def test_keys_and_values_whose_numbers_have_names_of_their_own(others: dict[str, str]) -> None:
+    """As exporters name the lengths of each tensor of a cache; one program serves all."""
+    session = minicc.InferenceSession(model("rows", "keys", others=others), threads=1)
+    for keys in (40, 7, 512, 513, 1100):
+        check(session, 33, keys)
+    assert len(session._compiled) == 1
 
 
 def attention(rows: int | str, keys: int | str, **attributes: Any) -> bytes:

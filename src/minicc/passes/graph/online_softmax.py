@@ -189,7 +189,7 @@ def _emit(
     rounds = 0 if keys == size else affine.floordiv(keys, size)
     rest = keys if keys == size else affine.mod(keys, size)
     *_, out = found.terms()
-    taken = {v: b.new(v) for v in _taken(found)}
+    taken = {v: b.new(v) for v in _taken(found)} | _named_alike(b, found)
     states = _begin(b, found) if rest == 0 else _block(b, found, [_keys(found, 0, rest)], (), taken)
 
     def after(b: Builder, start: Dim, states: tuple[Value, ...], taken: Parts) -> Sequence[Value]:
@@ -256,6 +256,18 @@ def _taken(found: Attention) -> list[Value]:
     outer = [v for op in ops for v in op.operands if v not in made]
     inner = [v for v, _ in found.factors]
     return list(dict.fromkeys([*inner, *outer, found.weighing.operands[found.values]]))
+
+
+def _named_alike(b: Rebuilder, found: Attention) -> dict[Value, Value]:
+    """The values with as many rows as there are keys, which a model may have under two names."""
+    values = found.weighing.operands[found.values]
+    weights, term, _ = found.terms()
+    shape = tuple(
+        found.keys if c == weights[-1] else n for c, n in zip(term, values.type.shape, strict=True)
+    )
+    if shape == values.type.shape:
+        return {}
+    return {values: b.emit(graph.Reshape, b.new(values), shape=shape)}
 
 
 def _keys(found: Attention, start: Dim, size: Dim) -> _Cut:

@@ -173,7 +173,8 @@ def cut(ctx: Context, x: Value, ranges: Mapping[int, Range]) -> Value:
 def _normal(extent: Dim, start: Dim, stop: Dim, step: int) -> Range:
     """A slice as `graph.slice` counts it.
 
-    A start or stop that is free is an extent, or what is computed of some: it is not negative.
+    A start or stop that is free is an extent, or what is computed of some: it is not negative, or
+    it surely counts from the end.
     Of a free axis an end is clamped like any other, and so is a start far from the first element
     or the last. One that is `near` is taken to lie within, and so is a slice of one element: the
     few sizes that are less than that do not fit the graph, and are imported for themselves.
@@ -226,12 +227,17 @@ def _within(count: int, extent: Dim) -> Dim:
     return count if count <= _NEAR else minimum(count, extent)
 
 
+def _is_backwards(end: Dim) -> bool:
+    """Whether the free end of a slice is surely not positive, as `-n` of a size."""
+    return not isinstance(end, int) and at_least(0, end)
+
+
 def _normal_free(extent: Dim, start: Dim, stop: Dim, step: int) -> Range:
     """The same where the start or the stop is not a number; the step is forward."""
 
     def counted(end: Dim) -> Dim:
         if not isinstance(end, int):
-            return end
+            return extent + end if _is_backwards(end) else end
         if abs(end) >= _FAR:
             return extent if end > 0 else 0
         return end if end >= 0 else extent + end
@@ -272,6 +278,10 @@ def slice_(
     for _, i, j, k in parts:
         if k < 0 and not (isinstance(i, int) and isinstance(j, int)):
             ctx.static(j if isinstance(i, int) else i, "a slice that goes backwards")
+    for a, i, j, _ in parts:
+        for end in filter(_is_backwards, (i, j)):
+            if x.type.shape[a] + end != 0:  # where it is 0 it counts from the first element
+                ctx.demand(minimum(-end - 1, 0), 0, f"an end of the slice of axis {a}")
     given = [(a, (x.type.shape[a], i, j, k)) for a, i, j, k in parts]
     return cut(ctx, x, {a: (_exact if ctx.decides(*d[:3]) else _normal)(*d) for a, d in given})
 
