@@ -161,7 +161,7 @@ def asks_for_another_axis(x: Any, y: Any) -> None:
 
 
 def calls_what_tiles_have_not(x: Any, y: Any) -> None:
-    y[tl.program_id(0), :] = np.cbrt(x[tl.program_id(0), :])
+    y[tl.program_id(0), :] = np.spacing(x[tl.program_id(0), :])
 
 
 def masks_by_elements(x: Any, y: Any) -> None:
@@ -258,7 +258,7 @@ TRACED: dict[Callable[..., None], str] = {
     ),
     asks_for_another_axis: ("MC0194 error: a grid of 1 axes has no axis 1\n  at: FILE:1"),
     calls_what_tiles_have_not: (
-        "MC0195 error: np.cbrt is not among the functions of tiles\n"
+        "MC0195 error: np.spacing is not among the functions of tiles\n"
         "  at: FILE:1\n"
         "  hint: docs/kernels.md says which are, and what computes others"
     ),
