@@ -71,7 +71,7 @@ def skips(made: Module) -> Iterator[Skip]:
 
 
 @pytest.mark.parametrize(
-    ("case", "target"), part(product(CASES, RUNNABLE), 2), ids=lambda p: str(p).replace(" ", "")
+    ("case", "target"), part(product(CASES, RUNNABLE), 4), ids=lambda p: str(p).replace(" ", "")
 )
 def test_the_bits_are_those_of_all_rounds(
     case: tuple[tuple[int, int], int, int, int, tuple[int, int]],
