@@ -3,7 +3,7 @@
 A program that is opened from a file needs nothing of the compiler; what may need it names it here.
 
     if TYPE_CHECKING:
-        from minicc import compiled
+        from minicc.compile import compiled
     else:
         compiled = Later("minicc.compile.compiled")
 """

@@ -58,12 +58,16 @@ class Tree:
 
     def is_hosted(self) -> bool:
         """Whether NumPy computes all that is known of it, and Python reads nothing of that."""
-        found = [] if self.root is None else [self.root]
-        for node in found:
+        left = [] if self.root is None else [self.root]
+        known = set(left)
+        while left:
+            node = left.pop()
             if node.code is not None or not isinstance(node.action, (Host, Finish)):
                 return False
-            found += [e.node for e in node.edges.values() if e.node not in found]
-        return bool(found)
+            new = {e.node for e in node.edges.values()} - known
+            known |= new
+            left += new
+        return bool(known)
 
 
 class Path:
