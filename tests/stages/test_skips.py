@@ -16,11 +16,12 @@ from minicc.ir.build import Builder
 from minicc.ir.core import Literal, Module, Value, walk
 from minicc.ir.interpret import run
 from minicc.ir.schedule import Skip
-from minicc.ir.structured import Group
+from minicc.ir.structured import Group, Pad
 from minicc.ir.types import F32, TensorType
 from minicc.options import Options
 from minicc.passes.structured import schedule
-from minicc.passes.structured.skips import ends_of
+from minicc.passes.structured.padding import border, readers_of
+from minicc.passes.structured.skips import ends_of, span_of
 from minicc.target import TARGETS
 from tests.stages.programs import constant, every_stage, machine_code, module, same_bits
 from tests.sweeps import part
@@ -37,6 +38,7 @@ CASES = [
     ((3, 4), 5, 2, 2, (6, 3)),
     ((1, 2), 3, 1, 1, (1, 1)),
     ((8, 8), 2, 1, 3, (0, 3)),
+    ((3, 4), 3, 1, 9, (9, 9)),
 ]
 
 
@@ -156,6 +158,27 @@ def test_what_a_tile_reads_ends_where_it_is_said(width: int, points: int) -> Non
             if e == mod(x, n):
                 ends_of_all = evaluate(least, sizes), evaluate(most, sizes)
                 assert ends_of_all == (min(found), max(found))
+            span = span_of(e, {"x": points - 1})
+            assert evaluate(most - least, sizes) <= evaluate(span, sizes)
+
+
+def test_of_padding_as_much_is_filled_as_tiles_reach() -> None:
+    """Tiles of 8 pixels are in 1 to 8 rows and may be in all columns; others read all of it."""
+    made = convolution((symbol("$h"), symbol("$w")), 3, 1, 9, (9, 9), channels=160)
+    main = lower(made, Options(target="avx512", math="strict"), stop="tile").main
+    (pad,) = (op for op in main.body.ops if isinstance(op, Pad))
+    for (h, w), (rows, columns) in {(3, 1): (7, 0), (3, 4): (2, 3), (20, 30): (1, 9)}.items():
+        sizes = {"$h": h, "$w": w}
+        boxes = border(pad, readers_of(main)[pad.result])
+        found = [[tuple(evaluate(n, sizes) for n in part) for part in box] for box in boxes]
+        whole, sides = (2, rows, w + 2 * columns, 160), (2, h, columns, 160)
+        assert found == [
+            [(0, 9 - rows, 9 - columns, 0), whole],
+            [(0, h + 9, 9 - columns, 0), whole],
+            [(0, 9, 9 - columns, 0), sides],
+            [(0, 9, w + 9, 0), sides],
+        ]
+    assert next(extents for _, extents in border(pad, None)) == (2, 9, symbol("$w") + 18, 160)
 
 
 def test_weights_that_are_no_numbers_meet_all_zeros() -> None:

@@ -5,7 +5,8 @@ Every tensor gets memory, and every group becomes a kernel and a launch.
 A plan first (`buffers`): where each tensor lies. Then `bufferize` emits `main` and the kernels;
 equal kernels are made once. Loops and branches become ops around their launches.
 
-The border of a padded buffer is filled in each run, since the arena reuses memory.
+The border of a padded buffer is filled in each run, as far as it is read (`padding`), since the
+arena reuses memory.
 """
 
 from __future__ import annotations
@@ -48,6 +49,7 @@ from minicc.passes.structured.buffers import (
     shift_of,
 )
 from minicc.passes.structured.group_kernels import GroupKernels, Show
+from minicc.passes.structured.padding import border, readers_of
 from minicc.passes.structured.scatter import scatter_kernel
 
 _A_POINT = 4  # what a multiply-add reads, computes and writes
@@ -93,6 +95,7 @@ class _Emitter:
         self.b = self.top = Builder(())
         self.rounds: dict[str, Value] = {}
         self.roots: dict[Value, Value] = {}
+        self.readers = readers_of(function)
 
     def run(self) -> Module:
         args: list[Value] = []
@@ -305,10 +308,10 @@ class _Emitter:
         self.launch_op(op, buffers, made, outputs=2, sources=(op.loc,), work=work)
 
     def fill(self, op: Pad) -> None:
-        """One kernel that writes the pad's value into all strips of its border."""
+        """One kernel that writes the pad's value into what is read of its border."""
         whole = self.plan.places[op.result]
         strips: list[Value] = []
-        for start, extents in border(op):
+        for start, extents in border(op, self.readers.get(op.result)):
             shift = shift_of(start, whole.strides)
             strips.append(
                 self.buffer(op.result, BufferType(op.x.type.dtype, extents, whole.strides), shift)
@@ -352,22 +355,6 @@ def elements_of(region: Region) -> Dim:
         elif isinstance(op, kernel.Range):
             total = total + elements_of(op.body) * affine.TYPICAL
     return total
-
-
-def border(op: Pad) -> list[tuple[Shape, Shape]]:
-    """The boxes (start, extents) around a pad's inside.
-
-    Axes before the padded one inside, those after it whole.
-    """
-    whole, inside = op.result.type.shape, op.x.type.shape
-    boxes: list[tuple[Shape, Shape]] = []
-    for axis, (low, high) in enumerate(zip(op.low, op.high, strict=True)):
-        for first, count in ((0, low), (whole[axis] - high, high)):
-            extents = (*inside[:axis], count, *whole[axis + 1 :])
-            if 0 not in extents:
-                start = (*op.low[:axis], first, *[0] * (len(whole) - axis - 1))
-                boxes.append((start, extents))
-    return boxes
 
 
 def _tile_last(extents: Shape) -> tuple[tuple[str, int], ...]:

@@ -8,6 +8,7 @@ the tile is: a loop over taps begins and ends there.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from functools import reduce
 from math import prod
 from typing import NamedTuple
 
@@ -103,6 +104,45 @@ def ends_of(e: Dim, first: Mapping[str, Dim], last: Mapping[str, Dim]) -> tuple[
             low, high = low * a, high * b
         least, most = least + low, most + high
     return least, most
+
+
+def reach_of(op: Generic, e: Dim) -> tuple[Dim, Dim, Dim] | None:
+    """The least and the end of `e` where terms are not zero, and how far beyond them tiles reach.
+
+    A tile whose rounds are left out has, in each that it computes, one point at least between the
+    two. None where rounds are computed wherever it is.
+    """
+    spans = {n: size - 1 for n, size in op.tile}
+    for name in op.skips:
+        if op.space.extent_of(name) != 1:  # the only round is no loop, and never left out
+            for where in nonzero_along(op, name):
+                if e == where.others + affine.symbol(name) * where.step:
+                    return where.lo, where.hi, span_of(where.others, spans)
+    return None
+
+
+def span_of(e: Dim, spans: Mapping[str, int]) -> Dim:
+    """How far apart the two that `ends_of` gives are at most, where dimensions move by `spans`."""
+
+    def of_atom(atom: affine.Atom) -> Dim:
+        if isinstance(atom, str):
+            return spans.get(atom, 0)
+        moved, size = span_of(atom.args[0], spans), atom.args[1]
+        if atom.kind == "min":
+            return affine_facts.larger(moved, span_of(size, spans))
+        if moved == 0:
+            return 0
+        return affine.floordiv(moved + size - 1, size) if atom.kind == "floordiv" else size - 1
+
+    total: Dim = 0
+    for monomial, factor in () if isinstance(e, int) else e.terms:
+        parts = [part for part in monomial if not (isinstance(part, str) and affine.is_size(part))]
+        if parts:
+            others = [
+                affine.symbol(p) for p in monomial if isinstance(p, str) and affine.is_size(p)
+            ]
+            total = total + reduce(affine.multiply, others, of_atom(parts[0]) * factor)
+    return total
 
 
 def _has_ends(e: Dim) -> bool:
