@@ -121,6 +121,22 @@ CASES: dict[str, Case] = {
         {"b": np.ones((2, 3), np.float32)},
         SIZES,
     ),
+    "places of tokens, once for each of a batch": (
+        [
+            node("Shape", "x", "s", start=1),
+            node("Add", "s five", "place"),
+            node("Unsqueeze", "place zero", "row"),
+            node("Shape", "x", "batch", end=1),
+            node("Concat", "batch one", "times", axis=0),
+            node("Tile", "row times", "tiled"),
+            node("Expand", "row times", "spread"),
+            node("Sub", "tiled spread", "none"),
+            node("Add", "none tiled"),
+        ],
+        {"x": ["n", "m"]},
+        {"five": i64(5), "zero": i64(0), "one": i64(1)},
+        [(1, 1), (2, 7), (0, 3), (3, 16)],
+    ),
     "heads after the batch": (
         [
             node("Shape", "z", "s"),

@@ -179,6 +179,8 @@ def compute_dims(op: Op, args: Sequence[Any], demands: list[Dim] | None) -> Arra
     Booleans that sizes decide are objects, too: dimensions that are 1 or 0.
     It is right where none of what is added to `demands` is negative; for all sizes without a list.
     """
+    if not all(isinstance(n, int) for n in op.result.type.shape):  # how many there are is not known
+        return None
     objects = [objects_of(a) for a in args]
     if isinstance(op, MOVES):
         if isinstance(op, graph.Gather):

@@ -29,6 +29,7 @@ class Cuts(NamedTuple):
 
 NO_CUTS = Cuts()
 
+ROWS = 48  # of a free dimension that an instance has, about
 STREAMED = 8  # rows of a large matrix that are read at once: what processors fetch ahead
 # bytes of rows that are read one after the other: as streams within few pages they come late
 _SHORT, _LONG = 1 << 10, 3 << 12
@@ -36,7 +37,11 @@ _PART = 1 << 14  # bits of a part of a row that is worth an instance of its own
 
 
 class Draft:
-    """The decisions for one group while they are made; `lengths` are those of steps over rows."""
+    """The decisions for one group while they are made.
+
+    `lengths` are those of steps over rows, and an instance has about so many `points` of a free
+    dimension.
+    """
 
     def __init__(
         self,
@@ -47,6 +52,7 @@ class Draft:
         widths: Mapping[str, int] | None = None,
     ) -> None:
         self.lengths: dict[str, Steps] = {}
+        self.points = ROWS
         self.grid = grid
         self.tiles = dict(tiles)
         self.cuts = cuts

@@ -432,7 +432,10 @@ class Nest(TileAccess):
 
     def share(self, m: Map, distance: int) -> Share:
         """What to fetch here of what lies a `distance` after what is read at `m`."""
-        around = [*self.low.group.shared, *self.own_parallel]
+        shared = self.low.group.shared
+        # loops over what is covered are within the instance, wherever that is in the grid
+        grid = sorted(shared, key=self.low.steps.__contains__)
+        around = [*grid, *self.own_parallel]
         if self.op.around:  # a part of a panel is read again and again, not all of it
             around = []
         return share_of(self.low.b, m, distance, self.at, around, self.reductions, self.extents)

@@ -15,6 +15,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from math import prod
 
 from minicc.ir import affine_facts
+from minicc.ir.affine_facts import is_free
 from minicc.ir.core import Module, Value, walk_control
 from minicc.ir.index_maps import contiguous_name, names_of, plain_names
 from minicc.ir.schedule import Cover, Schedule, Sums
@@ -26,6 +27,7 @@ from minicc.passes.structured.draft import (
     NO_CUTS,
     PLAIN_BLOCK,
     PLAIN_CHAIN,
+    ROWS,
     Cuts,
     Draft,
     cut_sums,
@@ -45,7 +47,9 @@ from minicc.passes.structured.tile_cost import (
 )
 from minicc.target import Target
 
-_ROWS = 48  # of a free dimension that an instance has, about
+_MOST_ROWS = 192  # of a free dimension that an instance has
+_PANELS = 4  # of columns, from which on rows are read so often that their order counts
+_KEPT = 0.75  # of a second cache, which all columns may fill while rows pass by
 _COLUMNS, _TALL = 4, 8  # columns and rows that are summed at once where columns are few
 _LEAST_ROWS = 8  # that are better taken together than those of a batch
 _TALLEST = 12  # rows of a block that ops other than contractions handle at once
@@ -138,7 +142,7 @@ def _choose_cover(
                 steps = (*dict.fromkeys(lengths), *alone, HOLD)
             else:
                 steps = (step, tail_step(step), 1)
-        points = size if name in vectors else step * max(1, round(_ROWS / step))
+        points = size if name in vectors else step * max(1, round(draft.points / step))
         distinct = tuple(dict.fromkeys(steps)) if steps[0] != steps[1] else steps
         yield Cover(name, points, distinct)
 
@@ -191,14 +195,10 @@ def _contraction(
     _, tiles = cheapest_tile(product, target)
     tiles = {**tiles, **_side_by_side(group, product, target)}
     cuts = {op: cut_sums(op, tiles, LONGEST_CHAIN, BLOCK)}
-    columns = [vector] if vector in group.shared else []
-    within = _within_rows(contraction, batch, target)
-    outer = [n for n in batch if n not in within]
-    if within or _is_read_once(contraction, rows, target):
-        grid = (*outer, *rows, *within, *columns)
-    else:
-        grid = (*batch, *columns, *rows)
+    grid = _grid_of(group, product, batch, tiles, target)
     chosen = Draft(grid, tiles, cuts)
+    if vector in group.shared and grid[-1:] == (vector,):
+        chosen.points = _rows_of_instance(product, target)
     for n, extent in ((n, e) for n, e in free if n in tiles):
         others = prod(tiles[m] for m in rows if m != n and m in tiles)
         strip = strip_of(tiles[vector], extents[vector], depth, layout.along(n), target)
@@ -258,22 +258,54 @@ def _side_by_side(group: Group, product: Product, target: Target) -> Mapping[str
     return {name: matrices, vector: wide * layout.lanes} if wide and matrices > 1 else {}
 
 
-def _is_read_once(contraction: Contraction, rows: Sequence[str], target: Target) -> bool:
-    """Whether all columns of some rows are computed, and then those of others.
+def _grid_of(
+    group: Group,
+    product: Product,
+    batch: Sequence[str],
+    tiles: Mapping[str, int],
+    target: Target,
+) -> tuple[str, ...]:
+    """The order of the shared dimensions of a product: what passes over what.
 
-    Rows that do not stay in the second cache are read once so. What they are multiplied by stays.
-    Rows of a free number may well stay.
+    Rows pass over a panel of columns, which stays in the first cache. Where the second one does not
+    hold the rows but all columns, these pass over some rows instead, which are read once so: over
+    those of a tile if the columns are near, else over a line of an image, or, of a free number, as
+    many as stay.
     """
+    contraction, rows = product.contraction, product.rows
+    columns = [product.vector] if product.vector in group.shared else []
+    within = _within_rows(contraction, batch, target)
+    if within:
+        return (*[n for n in batch if n not in within], *rows, *within, *columns)
     op, lhs, rhs = contraction.op, contraction.lhs, contraction.rhs
-    if rhs is None or not rows or not op.space.static:
-        return False
-    extents = op.space.typical
+    extents, panels = op.space.typical, (*batch, *columns, *rows)
+    if rhs is None or not rows or any(is_free(op.space[n].extent) for n in contraction.varies(rhs)):
+        return panels
     kept = prod(extents[n] for n in contraction.varies(rhs)) * contraction.vectors
-    read = prod(
-        extents[n] for n in (*rows, *contraction.depth[-1:]) if n in contraction.varies(lhs)
-    )
-    room = min(target.resident, target.l2 // 4)
-    return kept <= room and read * op.operands[lhs].type.dtype.bytes > target.l2 // 2
+    names = {*rows, *contraction.depth[-1:]}.intersection(contraction.varies(lhs))
+    read = prod(extents[n] for n in names) * op.operands[lhs].type.dtype.bytes
+    free = not op.space.static
+    if not free and read > target.l2 // 2 and kept <= min(target.resident, target.l2 // 4):
+        return (*batch, *rows, *columns)
+    few = extents[product.vector] < _PANELS * tiles[product.vector]
+    if few or kept > _KEPT * target.l2:
+        return panels
+    if free:
+        return (*batch, *rows, *columns)
+    written = prod(extents[n] for n in (*rows, product.vector)) * op.results[0].type.dtype.bytes
+    long = len(rows) > 1 and extents[rows[-1]] >= ROWS // 2
+    by_line = long and read + written > target.l2 // 2
+    return (*batch, *rows[:-1], *columns, rows[-1]) if by_line else panels
+
+
+def _rows_of_instance(product: Product, target: Target) -> int:
+    """How many rows of a free number stay in the second cache while all columns pass over them.
+
+    No more than leave some instances of a small image, and as many as it takes for what they are
+    multiplied by to come from far during the first ones.
+    """
+    row = product.depth * product.contraction.vectors
+    return min(max(target.l2 // 4 // row, ROWS), _MOST_ROWS)
 
 
 def _within_rows(contraction: Contraction, batch: Sequence[str], target: Target) -> tuple[str, ...]:
