@@ -137,6 +137,46 @@ CASES: dict[str, Case] = {
         {"five": i64(5), "zero": i64(0), "one": i64(1)},
         [(1, 1), (2, 7), (0, 3), (3, 16)],
     ),
+    "a square of as many patches": (
+        [
+            node("Shape", "x", "s", start=1, end=2),
+            node("Cast", "s", "f", to=TensorProto.FLOAT),
+            node("Pow", "f half", "root"),
+            node("Cast", "root", "side", to=TensorProto.INT64),
+            node("Shape", "x", "b", end=1),
+            node("Concat", "b side side", "t", axis=0),
+            node("Reshape", "x t"),
+        ],
+        {"x": ["n", "m"]},
+        {"half": np.float32(0.5)},
+        [(1, 1), (2, 4), (0, 9), (3, 49), (1, 576)],
+    ),
+    "heads of as many places": (
+        [
+            node("Shape", "x", "b", end=1),
+            node("Shape", "x", "s", start=1),
+            node("Sub", "s two", "d"),
+            node("Div", "d far", "q"),
+            node("Sub", "q one", "v"),
+            node("Squeeze", "v", "count"),
+            node("Range", "zero count unit", "places"),
+            node("Concat", "b four one", "times", axis=0),
+            node("Expand", "places times", "all"),
+            node("Concat", "b least v", "t", axis=0),
+            node("Reshape", "all t"),
+        ],
+        {"x": ["n", "m"]},
+        {
+            "zero": i64(0)[0],
+            "unit": i64(1)[0],
+            "one": i64(1),
+            "two": i64(2),
+            "far": i64(384),
+            "four": i64(4),
+            "least": i64(-1),
+        },
+        [(1, 800), (2, 1160), (3, 2000)],
+    ),
     "heads after the batch": (
         [
             node("Shape", "z", "s"),
@@ -256,6 +296,7 @@ def model_of(case: Case) -> ModelProto:
 def test_many_sizes(name: str) -> None:
     model, (_, shapes, _, many) = model_of(CASES[name]), CASES[name]
     session, reference = InferenceSession(model.SerializeToString()), ReferenceEvaluator(model)
+    assert not session.facts.wants
     for numbers in many:
         sizes = dict(zip("nm", numbers, strict=False))
         feed = {

@@ -21,7 +21,7 @@ from minicc.ir.affine import Dim, ceildiv, whole
 from minicc.ir.affine_facts import natural
 from minicc.ir.core import Array, Op
 from minicc.ir.reals import CONVERSIONS, LEAVES, Part, Real, computed, whole_part
-from minicc.ir.types import F32, F64
+from minicc.ir.types import F32, F64, static_shape
 
 # Factors and divisors of quotients have at most that size: ten bits, beside which fourteen are an
 # extent's.
@@ -55,6 +55,8 @@ def compute_floats(op: Op, args: Sequence[Array]) -> Array | None:
             indices = args[1:] if isinstance(op, graph.Gather) else []
             moved = [objects_of(a) for a in args[: len(args) - len(indices)]]
             return np.asarray(op.evaluate(lambda r, a: (), *moved, *indices)[0], object)
+        if isinstance(op, graph.Pow):
+            return _root(op, args)
         if isinstance(op, graph.Reduce):
             return _reduced(op, objects_of(args[0]))
         if isinstance(op, graph.Cast):
@@ -66,6 +68,17 @@ def compute_floats(op: Op, args: Sequence[Array]) -> Array | None:
         return np.asarray(np.frompyfunc(function, len(args), 1)(*map(objects_of, args)), object)
     except ValueError:
         return None
+
+
+def _root(op: graph.Pow, args: Sequence[Array]) -> Array | None:
+    """What is to the power of a half, the only one of which a size is known to be made."""
+    base, power = args
+    if power.dtype == object or set(power.ravel().tolist()) != {0.5}:
+        return None
+    root = np.frompyfunc(partial(_applied, "sqrt", op.result.type.dtype.numpy.type), 1, 1)
+    return np.broadcast_to(
+        np.asarray(root(objects_of(base)), object), static_shape(op.result.type.shape)
+    )
 
 
 def _reduced(op: graph.Reduce, out: Array) -> Array | None:

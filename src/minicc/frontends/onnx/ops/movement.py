@@ -16,7 +16,7 @@ from minicc.frontends.onnx.ops.take import take
 from minicc.frontends.onnx.registry import operator
 from minicc.ir import graph
 from minicc.ir.affine import Dim, add, ceildiv, floordiv, maximum, minimum, sizes
-from minicc.ir.affine_facts import at_least, smaller
+from minicc.ir.affine_facts import at_least, greater, smaller
 from minicc.ir.core import Value
 from minicc.ir.graph.shapes import differ
 
@@ -89,7 +89,9 @@ def _as_own(own: Sequence[Dim], wanted: Sequence[Dim], constants: bool, even: bo
         others = () if n in own else (here, *own, *parts)
         factors = ((m, likely_factor(m, n, k == 0, even)) for k, m in enumerate(others))
         made = constants and isinstance(here, int) and not isinstance(n, int) and not sizes(n)
-        rest = here if made else n
+        # what a slice leaves is never less than nothing
+        left = greater(n, 0)
+        rest = here if made else left if left in own else n
         found.append(next((m * factor for m, factor in factors if factor), rest))
     return found
 
