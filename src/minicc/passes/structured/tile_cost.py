@@ -18,6 +18,7 @@ from typing import NamedTuple
 import numpy as np
 
 from minicc.ir.affine import Dim
+from minicc.ir.arrays import Array
 from minicc.passes.structured.rows import ADDRESSES, Steps, choices, numbers_of
 from minicc.target import Target
 
@@ -106,8 +107,13 @@ class Window(NamedTuple):
 
     def places(self, rows: int) -> int:
         """The different places that all terms of so many rows read."""
-        terms = range(0, self.term * self.terms, self.term)
-        return len({self.row * n + at for n in range(rows) for at in terms})
+        return _places(rows, self.row, self.term, self.terms)
+
+
+@cache
+def _places(rows: int, row: int, term: int, terms: int) -> int:
+    within = range(0, term * terms, term)
+    return len({row * n + at for n in range(rows) for at in within})
 
 
 class Vectors(NamedTuple):
@@ -173,9 +179,7 @@ def register_tiles(
     """Tiles whose accumulators fit the registers, with what they are multiplied by."""
     widths = sorted({max(1, min(extents[vector], v * lanes)) for v in range(1, 9)})
     for width in widths:
-        vectors = -(-width // lanes)
-        # of the wide operand one row is held; for a single row it comes from memory as it is used
-        most = max((registers - 1 - vectors) // vectors, int(vectors < registers - 1))
+        most = _most_rows(-(-width // lanes), registers)
         if most < 1:
             continue
         if not rows:
@@ -187,6 +191,14 @@ def register_tiles(
         if len(rows) > 1 and extents[last] <= most // 2:
             for outer in range(2, min(extents[rows[-2]], most // extents[last]) + 1):
                 yield {rows[-2]: outer, last: extents[last], vector: width}
+
+
+def _most_rows(vectors: int, registers: int) -> int:
+    """The rows of the tallest tile of so many vectors.
+
+    Of the wide operand one row is held; for a single row it comes from memory as it is used.
+    """
+    return max((registers - 1 - vectors) // vectors, int(vectors < registers - 1))
 
 
 @cache
@@ -241,19 +253,20 @@ def cost_of(
     panel = vectors * depth * layout.size
     again = 0.0 if free or count == 1 else vectors * _again(panel, layout, target)
     again = max(again, _EVICTED * apart.crowded(tiles, target))
-    last = tiles.get(rows[-1], 1) if rows else 1
-    along = strip._replace(layout=layout.along(rows[-1] if rows else ""))
-    tile = _tile_cost(last, height // last, along, again)
-    known = [n for n in rows if n not in unknown and tiles.get(n, 1) > 1]
-    tile += height * max(map(apart.cycles, known), default=0.0)
-    for n in rows:
-        step = tiles.get(n, 1)
-        if n in unknown and step > 1:
-            along = strip._replace(layout=layout.along(n))
-            each = free_cost(step, height // step, along, numbers_of(unknown[n])).cost
-            tile = extents[n] * (each + height // step * apart.cycles(n))
-        if step > 1 and n in apart.names and height > ADDRESSES:
-            tile = inf
+    stepped = [n for n in rows if n in unknown and tiles.get(n, 1) > 1]
+    tile = 0.0
+    for n in stepped:
+        along, others = strip._replace(layout=layout.along(n)), height // tiles[n]
+        each = free_cost(tiles[n], others, along, numbers_of(unknown[n])).cost
+        tile = extents[n] * (each + others * apart.cycles(n))
+    if not stepped:
+        last = tiles.get(rows[-1], 1) if rows else 1
+        along = strip._replace(layout=layout.along(rows[-1] if rows else ""))
+        tile = _tile_cost(last, height // last, along, again)
+        moving = [n for n in rows if tiles.get(n, 1) > 1]
+        tile += height * max(map(apart.cycles, moving), default=0.0)
+    if height > ADDRESSES and any(n in apart.names and tiles.get(n, 1) > 1 for n in rows):
+        tile = inf
     return -(-extents[vector] // tiles[vector]) * count * tile
 
 
@@ -282,16 +295,25 @@ class Rows(NamedTuple):
 @cache
 def free_cost(step: int, others: int, strip: Strip, numbers: tuple[int, ...]) -> Rows:
     """The best lengths of steps over rows of which there are some `numbers`, and many."""
-    of_length = [0.0]
-    for n in range(1, step + 1):
-        apart = _ADDRESS * n if n < step else 0
-        of_length.append(_tile_cost(n, others, strip) + apart + _moved(n * others, strip))
+    most = max(step, _most_rows(strip.vectors, strip.registers) // others)
+    costs, moved = _of_lengths(most, others, strip)
+    apart = np.arange(step + 1) * _ADDRESS
+    apart[step] = 0
+    of_length = costs[: step + 1] + apart + moved[: step + 1]
     more = 0 if strip.where == Place.FIRST else _MEMORY
     lengths, counts, few = choices(step, strip.where == Place.MEMORY, more, numbers)
-    cycles = np.array(of_length)[lengths]
+    cycles = of_length[lengths]
     cost, of_few = (counts * cycles).sum(axis=1), (few * cycles).sum(axis=1)
     best = np.lexsort((of_few, cost))[0]
     return Rows(float(cost[best]), float(of_few[best]), Steps(*lengths[best].tolist()))
+
+
+@cache
+def _of_lengths(most: int, others: int, strip: Strip) -> tuple[Array, Array]:
+    """The cycles of tiles of no row to `most`, and those in which accumulators are moved."""
+    costs = [_tile_cost(n, others, strip) for n in range(1, most + 1)]
+    moved = [_moved(n * others, strip) for n in range(1, most + 1)]
+    return np.array([0.0, *costs]), np.array([0.0, *moved])
 
 
 def _moved(height: int, strip: Strip) -> float:
