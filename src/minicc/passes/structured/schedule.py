@@ -304,7 +304,7 @@ def _rows_of_instance(product: Product, target: Target) -> int:
     No more than leave some instances of a small image, and as many as it takes for what they are
     multiplied by to come from far during the first ones.
     """
-    row = product.depth * product.contraction.vectors
+    row = max(1, product.depth) * product.contraction.vectors
     return min(max(target.l2 // 4 // row, ROWS), _MOST_ROWS)
 
 
