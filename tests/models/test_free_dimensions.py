@@ -151,11 +151,11 @@ CASES: dict[str, Case] = {
         {"half": np.float32(0.5)},
         [(1, 1), (2, 4), (0, 9), (3, 49), (1, 576)],
     ),
-    "a product over no terms of many columns": (
-        [node("MatMul", "x w")],
-        {"x": ["n", "m", 0]},
-        {"w": np.zeros((0, 256), np.float32)},
-        [(1, 1), (3, 50), (0, 2)],
+    "a product over no terms": (
+        [node("MatMul", "x w", "a"), node("MatMul", "z w", "b"), node("Add", "a b")],
+        {"x": [0], "z": ["n", 0], "w": [0, 2]},
+        {},
+        [(1,), (0,), (50,)],
     ),
     "heads of as many places": (
         [

@@ -197,7 +197,7 @@ def _contraction(
     cuts = {op: cut_sums(op, tiles, LONGEST_CHAIN, BLOCK)}
     grid = _grid_of(group, product, batch, tiles, target)
     chosen = Draft(grid, tiles, cuts)
-    if vector in group.shared and grid[-1:] == (vector,):
+    if free and grid[-1:] == (vector,):
         chosen.points = _rows_of_instance(product, target)
     for n, extent in ((n, e) for n, e in free if n in tiles):
         others = prod(tiles[m] for m in rows if m != n and m in tiles)
