@@ -20,6 +20,7 @@ from minicc.frontends.onnx.host.nodes import Types
 from minicc.frontends.onnx.model.reader import Model, Node
 from minicc.frontends.onnx.needs import HostNodeError, NeedsValueError
 from minicc.frontends.onnx.nested import branch
+from minicc.frontends.onnx.ops.counted import count_rounds
 from minicc.frontends.onnx.ops.scans import (
     MOST_ROUNDS,
     Each,
@@ -138,7 +139,8 @@ def _outputs(
     ctx.stand_at(node, operands, model.opsets[""])
     body = Body(importer, node, most)
     if node.op == "Loop":
-        return _loop(ctx, body, operands, emit)
+        made = _loop(ctx, body, operands, emit)
+        return _counted(importer, node, body, operands, emit) if made is None else made
     batched = model.opsets[""] < 9
     given = [v for v in operands[batched:] if v is not None]
     if any(v.type.dtype is OPAQUE for v in given):
@@ -206,16 +208,51 @@ def _loop(
     assert most is not None
     (count,) = ctx.dims(most, "number of rounds")
     count = max(0, count) if isinstance(count, int) else count
-    if isinstance(count, int) and count <= MOST_ROUNDS:
-        numbers = ctx.constant(np.arange(count))
-    else:
-        numbers = ctx.emit(graph.Iota, shape=(count,), axis=0, dtype=I64)
 
     def each(states: Sequence[Value], slices: Sequence[Value]) -> tuple[list[Value], list[Value]]:
         made = body.emit([*slices, ctx.constant(np.array(True)), *states])[1:]
         return made[: len(states)], made[len(states) :]
 
-    return emit(ctx, Loop(count, states, [numbers]), each)
+    return emit(ctx, Loop(count, states, [_numbers(ctx, count)]), each)
+
+
+def _counted(
+    importer: Importing, node: Node, body: Body, operands: Sequence[Value | None], emit: Emit
+) -> tuple[Value, ...] | None:
+    """A Loop whose condition counts its rounds; states that it counts or keeps are no states."""
+    states = [v for v in operands[2:] if v is not None]
+    if len(states) < len(operands) - 2:
+        return None
+    found = count_rounds(importer, node, body.graph, operands)
+    if found is None:
+        return None
+    ctx, (rounds, lines, kept) = importer.ctx, found
+    passed = [k for k in range(len(states)) if k not in kept and k not in lines]
+
+    def at(k: int, number: Value) -> Value:
+        steps = ctx.emit(graph.Mul, number, ctx.scalar(lines[k].step, I64))
+        moved = ctx.emit(graph.Add, steps, ctx.of_dims(np.array(lines[k].first, object)))
+        return ctx.reshape(ctx.cast(moved, states[k].type.dtype), states[k].type.shape)
+
+    def each(given: Sequence[Value], slices: Sequence[Value]) -> tuple[list[Value], list[Value]]:
+        now = dict(zip(passed, given, strict=True)) | {k: at(k, slices[0]) for k in lines}
+        all_states = [now.get(k, v) for k, v in enumerate(states)]
+        made = body.emit([*slices, ctx.constant(np.array(True)), *all_states])[1:]
+        return [made[k] for k in passed], made[len(states) :]
+
+    made = emit(ctx, Loop(rounds, [states[k] for k in passed], [_numbers(ctx, rounds)]), each)
+    after = dict(zip(passed, made, strict=False))
+    for k, line in lines.items():
+        last = np.array(line.first + line.step * rounds, object)
+        after[k] = ctx.of_dims(last.reshape(states[k].type.shape), states[k].type.dtype)
+    return (*[after.get(k, v) for k, v in enumerate(states)], *made[len(passed) :])
+
+
+def _numbers(ctx: Context, count: Dim) -> Value:
+    """The numbers of rounds."""
+    if isinstance(count, int) and count <= MOST_ROUNDS:
+        return ctx.constant(np.arange(count))
+    return ctx.emit(graph.Iota, shape=(count,), axis=0, dtype=I64)
 
 
 def _scan(

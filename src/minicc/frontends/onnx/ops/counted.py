@@ -1,0 +1,205 @@
+"""How many rounds a Loop has whose condition counts them, as exporters of while loops write it.
+
+    Loop(most, 0 < n, state, n):                       n rounds, of which each
+        next = i + 1                                   knows its number i
+        yield Cast(next, float) < Cast(n, float), ...
+
+TensorFlow's loops are such: what is compared moves by one in each round, or never. What is known of
+names is a line, a size and how far it moves. So are states that are counted, which are computed
+from the number of the round; states that stay as they were need not pass through the rounds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import reduce
+from typing import NamedTuple
+
+import numpy as np
+
+from minicc.frontends.onnx.bodies import Importing
+from minicc.frontends.onnx.context import Context
+from minicc.frontends.onnx.model.reader import Model, Node
+from minicc.frontends.onnx.needs import NeedsValueError
+from minicc.ir.affine import Dim, minimum
+from minicc.ir.affine_facts import at_least, greater, smaller
+from minicc.ir.core import Value
+from minicc.ir.types import F32, F64, I32, I64
+
+_EXACT = 1 << 24  # whole numbers up to which each is a float32
+_NUMBERS = {1: F32, 6: I32, 7: I64, 11: F64}  # ONNX's types of what counts, by their numbers
+
+
+class Line(NamedTuple):
+    """A number that is a size in the first round and moves by so many in each."""
+
+    first: Dim
+    step: int
+
+
+class Counted(NamedTuple):
+    """How many rounds there are, and which states are lines: at their places."""
+
+    rounds: Dim
+    lines: Mapping[int, Line]
+    kept: frozenset[int]
+
+
+class _Names:
+    """What is known of names: those of a body, and those around it where `body` is None."""
+
+    def __init__(self, importing: Importing, body: Model | None) -> None:
+        self.ctx: Context = importing.ctx
+        self.importing = importing
+        self.body = body
+        nodes = body.nodes if body else ()
+        self.makers = {o: n for n in nodes for o in n.outputs if o}
+        self.own = {name for name, _ in body.inputs} if body else set()
+        self.lines: dict[str, Line] = {}  # of inputs
+        self.floats: set[Dim] = set()  # what is compared as float32
+
+    def maker(self, name: str) -> Node | None:
+        """The node that makes a value, here or around."""
+        if name in self.own:
+            return None
+        return self.makers.get(name) or self.importing.makers.get(name)
+
+    def source(self, name: str) -> str:
+        """What a name is another one of."""
+        while (made := self.maker(name)) is not None and made.op == "Identity":
+            name = made.inputs[0]
+        return name
+
+    def line(self, name: str) -> Line | None:
+        """What a name is in each round, if that is known."""
+        if name in self.own:
+            return self.lines.get(name)
+        if self.body is not None and name in self.body.initialisers:
+            return _line_of(np.asarray(self.body.array(name, name)))
+        made = self.makers.get(name)
+        if made is None:
+            return self._around(name)
+        if made.op == "Cast" and made.attributes.get("to") not in _NUMBERS:
+            return None
+        if made.op in ("Cast", "Identity", "Squeeze"):
+            found = self.line(made.inputs[0])
+            if found is not None and made.attributes.get("to") == 1:
+                self.floats.add(found.first)
+            return found
+        if made.op in ("Add", "Sub"):
+            left, right = map(self.line, made.inputs)
+            if left is None or right is None:
+                return None
+            if made.op == "Sub":
+                return Line(left.first - right.first, left.step - right.step)
+            return Line(left.first + right.first, left.step + right.step)
+        return None
+
+    def _around(self, name: str) -> Line | None:
+        known = name in self.importing.values or name in self.importing.model.initialisers
+        value = self.importing.value(name, name) if name and known else None
+        if value is None or value.type.shape not in ((), (1,)):
+            return None
+        if value.type.dtype in (F32, F64):
+            whole = self.ctx.whole(value)
+            if whole is None:
+                return None
+            if value.type.dtype is F32:
+                self.floats.update(self.ctx.dims(whole, "number"))
+            value = whole
+        if value.type.dtype not in (I32, I64):
+            return None
+        try:
+            (number,) = self.ctx.dims(value, "number")
+        except NeedsValueError:
+            return None
+        return Line(number, 0)
+
+    def left(self, name: str) -> list[Line] | None:
+        """By how much each comparison of a condition holds, of which there are several in an And.
+
+        It holds where all of them are positive. None where it is another condition.
+        """
+        made = self.maker(name)
+        if made is None:
+            return None
+        if made.op in ("And", "Identity"):
+            parts = list(map(self.left, made.inputs))
+            return None if None in parts else [line for part in parts if part for line in part]
+        if made.op not in _ABOVE:
+            return None
+        low, high = map(self.line, made.inputs[:: _ABOVE[made.op].order])
+        if low is None or high is None:
+            return None
+        return [Line(high.first - low.first + _ABOVE[made.op].equal, high.step - low.step)]
+
+
+class _Compared(NamedTuple):
+    order: int  # of the operands, from the lower on
+    equal: int  # 1 where they may be the same
+
+
+_ABOVE = {
+    "Less": _Compared(1, 0),
+    "LessOrEqual": _Compared(1, 1),
+    "Greater": _Compared(-1, 0),
+    "GreaterOrEqual": _Compared(-1, 1),
+}
+
+
+def _line_of(array: np.ndarray) -> Line | None:
+    number = array.item() if array.size == 1 and array.dtype.kind in "iuf" else None
+    whole = number is not None and float(number).is_integer()
+    return Line(int(number), 0) if number is not None and whole else None
+
+
+def count_rounds(
+    importing: Importing, node: Node, body: Model, operands: Sequence[Value | None]
+) -> Counted | None:
+    """The rounds of a Loop whose condition counts them; None where it doesn't."""
+    ctx, most = importing.ctx, operands[0]
+    around, within = _Names(importing, None), _Names(importing, body)
+    names = [name for name, _ in body.inputs]
+    within.lines[names[0]] = Line(0, 1)
+    outputs = [within.source(name) for name in body.outputs[1:]]
+    kept = frozenset(k for k, name in enumerate(names[2:]) if outputs[k] == name)
+    for k, (name, given) in enumerate(zip(names[2:], node.inputs[2:], strict=True)):
+        first, made = around.line(given), within.maker(outputs[k])
+        if first is None:
+            continue
+        if k in kept:
+            within.lines[name] = first
+        elif made is not None and made.op == "Add" and name in made.inputs:
+            other = within.line(made.inputs[made.inputs[0] == name])
+            if other is not None and other.step == 0 and isinstance(other.first, int):
+                within.lines[name] = Line(first.first, other.first)
+    left = within.left(body.outputs[0])
+    if not left or any(line.step != -1 for line in left):
+        return None
+    rounds, held = reduce(smaller, [line.first + 1 for line in left]), ctx.array(operands[1])
+    if operands[1] is None or (held is not None and bool(held.all())):
+        rounds = greater(rounds, 1)
+    else:
+        # a round more than what the first one leaves, and none where there is no first one
+        begins = around.left(node.inputs[1])
+        if begins is None or _doubtful(begins) != _doubtful([Line(n + 1, m) for n, m in left]):
+            return None
+    for number in within.floats | around.floats:
+        if isinstance(number, int) and number > _EXACT:
+            return None
+        if not isinstance(number, int):
+            ctx.demand(minimum(_EXACT - number, 0), 0, f"it counts to more than {_EXACT}")
+    if most is not None:
+        (limit,) = ctx.dims(most, "number of rounds")
+        rounds = smaller(rounds, limit)
+    lines = {
+        k: within.lines[name]
+        for k, name in enumerate(names[2:])
+        if name in within.lines and k not in kept
+    }
+    return Counted(greater(rounds, 0), lines, kept)
+
+
+def _doubtful(left: Sequence[Line]) -> set[Dim]:
+    """What has to be positive for a condition to hold, and may not be."""
+    return {line.first for line in left if not at_least(line.first, 1)}
