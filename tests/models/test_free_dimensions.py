@@ -157,6 +157,20 @@ CASES: dict[str, Case] = {
         {},
         [(1,), (0,), (50,)],
     ),
+    "padding by sizes that were padded": (
+        [
+            node("Shape", "x", "s"),
+            node("Mod", "s two", "odd"),
+            node("Unsqueeze", "odd least", "column"),
+            node("Pad", "column left", "pairs"),
+            node("Transpose", "pairs", "rows"),
+            node("Reshape", "rows least", "pads"),
+            node("Pad", "x pads"),
+        ],
+        {"x": ["n", "m"]},
+        {"two": i64(2), "least": i64(-1), "left": i64(0, 1, 0, 0)},
+        [(1, 1), (2, 3), (3, 4), (0, 2)],
+    ),
     "heads of as many places": (
         [
             node("Shape", "x", "b", end=1),

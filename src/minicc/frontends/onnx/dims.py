@@ -140,7 +140,15 @@ def _select(condition: Dim, a: Dim, b: Dim) -> Dim:
     return b + condition * (a - b)
 
 
-MOVES = (graph.Reshape, graph.Transpose, graph.Broadcast, graph.Slice, graph.Concat, graph.Gather)
+MOVES = (
+    graph.Reshape,
+    graph.Transpose,
+    graph.Broadcast,
+    graph.Slice,
+    graph.Concat,
+    graph.Gather,
+    graph.Pad,
+)
 _ELEMENTWISE: dict[type[Op], Callable[..., Any]] = {
     graph.Add: operator.add,
     graph.Sub: operator.sub,

@@ -266,7 +266,7 @@ class Pad(Op, name="graph.pad"):
     def evaluate(self, run: RunRegion, *args: Any) -> tuple[Any, ...]:
         x = np.asarray(args[0])
         low = static_shape(self.low)
-        out = np.full(self.result.type.extents, self.value.array)
+        out = np.full(self.result.type.extents, self.value.array, x.dtype)
         out[tuple([slice(a, a + n) for a, n in zip(low, x.shape, strict=True)])] = x
         return (out,)
 
