@@ -57,6 +57,7 @@ def counting(compare: str, cast: int | None, element: int, start: int, limited: 
     kind = np.int32 if element == I32 else np.int64
     body = helper.make_graph(
         [
+            helper.make_node("Constant", [], ["many"], value_int=1000),
             node("Gather", "x at", "row"),
             node("MatMul", "row weights", "product"),
             node("Add", "product h", "sum"),
@@ -106,7 +107,6 @@ def counting(compare: str, cast: int | None, element: int, start: int, limited: 
     constants = {
         "zero": np.int64(0),
         "one": kind(1),
-        "many": np.int64(1000),
         "start": kind(start),
         "spare": kind(compare.endswith("Equal")),
         "limit": np.int64(4),
@@ -180,7 +180,7 @@ def test_other_conditions_are_asked_in_each_round(op: str, place: int, name: str
     body = next(a.g for a in loop.attribute if a.name == "body")
     made = [n for n in body.node if n.op_type == op][-1]
     if op == "Less":
-        body.node.insert(1, node("ReduceMax", "row", "greatest", keepdims=0))
+        body.node.insert(2, node("ReduceMax", "row", "greatest", keepdims=0))
         made.input[1] = "bound"
     made.input[place] = name
     for number, constant in ((np.int64(2), "two"), (np.float32(1), "bound")):
@@ -190,3 +190,39 @@ def test_other_conditions_are_asked_in_each_round(op: str, place: int, name: str
     step, greatest = 1 + (op == "Add"), float(op == "Less")
     want = rounds("Less", 0, False, x, h, step, greatest)
     assert compared(model, {"x": x, "h0": h}, want) != []
+
+
+def test_few_rounds_whose_states_grow_are_written_out() -> None:
+    """As TorchScript writes `i = 0; while i < 3: x = cat((x, x)); i += 1`, without a limit."""
+    body = helper.make_graph(
+        [
+            helper.make_node("Constant", [], ["one"], value_int=1),
+            node("Add", "i one", "next"),
+            node("Concat", "t t", "longer", axis=1),
+            helper.make_node("Constant", [], ["three"], value_int=3),
+            node("Less", "next three", "goes_on"),
+        ],
+        "body",
+        [
+            helper.make_tensor_value_info("number", I64, []),
+            helper.make_tensor_value_info("holds", TensorProto.BOOL, []),
+            helper.make_tensor_value_info("t", FLOAT, None),
+            helper.make_tensor_value_info("i", I64, []),
+        ],
+        [
+            helper.make_tensor_value_info("goes_on", TensorProto.BOOL, []),
+            helper.make_tensor_value_info("longer", FLOAT, None),
+            helper.make_tensor_value_info("next", I64, []),
+        ],
+    )
+    constants = {"most": np.int64(2**63 - 1), "yes": np.bool_(True), "zero": np.int64(0)}
+    graph = helper.make_graph(
+        [helper.make_node("Loop", ["most", "yes", "x", "zero"], ["y", "end"], body=body)],
+        "growing",
+        [helper.make_tensor_value_info("x", FLOAT, ["n", "m"])],
+        [helper.make_tensor_value_info(n, k, None) for n, k in (("y", FLOAT), ("end", I64))],
+        [numpy_helper.from_array(np.asarray(v), k) for k, v in constants.items()],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    x = np.arange(6, dtype=np.float32).reshape(2, 3)
+    assert compared(model, {"x": x}, [np.tile(x, (1, 8)), np.int64(3)]) == []

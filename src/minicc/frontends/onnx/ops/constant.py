@@ -14,7 +14,7 @@ from minicc.frontends.onnx.model.tensors import array_of
 from minicc.frontends.onnx.registry import operator, search
 from minicc.ir import affine, affine_facts, graph
 from minicc.ir.affine import Dim
-from minicc.ir.core import Value
+from minicc.ir.core import Array, Value
 from minicc.ir.graph.shapes import Shape
 from minicc.ir.types import F64, I64
 
@@ -28,18 +28,25 @@ _NUMBERS: dict[str, Any] = {
 }
 
 
-@operator("Constant", attributes="sparse_value value value_float value_floats value_int value_ints")
-def constant(ctx: Context, node: Node) -> Value:
-    """The tensor, the number or the list of numbers that an attribute holds."""
-    if "value" in node.attributes:
-        return ctx.constant(array_of(node.attributes["value"], node.name))
+def contents_of(node: Node) -> Array | None:
+    """What a Constant holds, the tensor, the number or the list of numbers of an attribute."""
+    for name in ("value", "sparse_value"):
+        if name in node.attributes:
+            return array_of(node.attributes[name], node.name)
     for name, element in _NUMBERS.items():
         value = node.attributes.get(name)
         if isinstance(value, (int, float, tuple)):
-            return ctx.constant(np.array(value, element))
-    if "sparse_value" in node.attributes:
-        return ctx.constant(array_of(node.attributes["sparse_value"], node.name))
-    raise ctx.wrong("its value is missing")
+            return np.array(value, element)
+    return None
+
+
+@operator("Constant", attributes="sparse_value value value_float value_floats value_int value_ints")
+def constant(ctx: Context, node: Node) -> Value:
+    """The tensor, the number or the list of numbers that an attribute holds."""
+    found = contents_of(node)
+    if found is None:
+        raise ctx.wrong("its value is missing")
+    return ctx.constant(found)
 
 
 @operator("ConstantOfShape", attributes="value")

@@ -15,17 +15,17 @@ from collections.abc import Mapping, Sequence
 from functools import reduce
 from typing import NamedTuple
 
-import numpy as np
-
 from minicc.frontends.onnx.bodies import Importing
 from minicc.frontends.onnx.context import Context
 from minicc.frontends.onnx.model.reader import Model, Node
 from minicc.frontends.onnx.needs import NeedsValueError
+from minicc.frontends.onnx.ops.constant import contents_of
 from minicc.ir.affine import Dim, minimum
 from minicc.ir.affine_facts import at_least, greater, smaller
-from minicc.ir.core import Value
+from minicc.ir.core import Array, Value
 from minicc.ir.types import F32, F64, I32, I64
 
+_ENDLESS = 1 << 62  # rounds, of which no size is as many
 _EXACT = 1 << 24  # whole numbers up to which each is a float32
 _NUMBERS = {1: F32, 6: I32, 7: I64, 11: F64}  # ONNX's types of what counts, by their numbers
 
@@ -75,10 +75,12 @@ class _Names:
         if name in self.own:
             return self.lines.get(name)
         if self.body is not None and name in self.body.initialisers:
-            return _line_of(np.asarray(self.body.array(name, name)))
+            return _line_of(self.body.array(name, name))
         made = self.makers.get(name)
         if made is None:
             return self._around(name)
+        if made.op == "Constant":
+            return _line_of(contents_of(made))
         if made.op == "Cast" and made.attributes.get("to") not in _NUMBERS:
             return None
         if made.op in ("Cast", "Identity", "Squeeze"):
@@ -147,10 +149,11 @@ _ABOVE = {
 }
 
 
-def _line_of(array: np.ndarray) -> Line | None:
-    number = array.item() if array.size == 1 and array.dtype.kind in "iuf" else None
-    whole = number is not None and float(number).is_integer()
-    return Line(int(number), 0) if number is not None and whole else None
+def _line_of(array: Array | None) -> Line | None:
+    if array is None or array.size != 1 or array.dtype.kind not in "iuf":
+        return None
+    number = array.item()
+    return Line(int(number), 0) if float(number).is_integer() else None
 
 
 def count_rounds(
@@ -191,7 +194,8 @@ def count_rounds(
             ctx.demand(minimum(_EXACT - number, 0), 0, f"it counts to more than {_EXACT}")
     if most is not None:
         (limit,) = ctx.dims(most, "number of rounds")
-        rounds = smaller(rounds, limit)
+        if not isinstance(limit, int) or limit < _ENDLESS:
+            rounds = smaller(rounds, limit)
     lines = {
         k: within.lines[name]
         for k, name in enumerate(names[2:])

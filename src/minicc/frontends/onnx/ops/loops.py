@@ -20,6 +20,7 @@ from minicc.frontends.onnx.host.nodes import Types
 from minicc.frontends.onnx.model.reader import Model, Node
 from minicc.frontends.onnx.needs import HostNodeError, NeedsValueError
 from minicc.frontends.onnx.nested import branch
+from minicc.frontends.onnx.ops.constant import contents_of
 from minicc.frontends.onnx.ops.counted import count_rounds
 from minicc.frontends.onnx.ops.scans import (
     MOST_ROUNDS,
@@ -319,8 +320,5 @@ def _goes_on(body: Model, condition: str) -> bool:
     if name in body.initialisers:
         return bool(body.array(name, name).all())
     made = makers.get(name)
-    if made is None or made.op != "Constant" or "value" not in made.attributes:
-        return False
-    from onnx.numpy_helper import to_array
-
-    return bool(to_array(made.attributes["value"]).all())
+    found = contents_of(made) if made is not None and made.op == "Constant" else None
+    return found is not None and bool(found.all())
