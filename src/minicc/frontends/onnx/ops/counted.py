@@ -167,11 +167,13 @@ def count_rounds(
     outputs = [within.source(name) for name in body.outputs[1:]]
     kept = frozenset(k for k, name in enumerate(names[2:]) if outputs[k] == name)
     for k, (name, given) in enumerate(zip(names[2:], node.inputs[2:], strict=True)):
-        first, made = around.line(given), within.maker(outputs[k])
-        if first is None:
+        first, made, state = around.line(given), within.maker(outputs[k]), operands[k + 2]
+        if first is None or state is None:
             continue
         if k in kept:
             within.lines[name] = first
+        elif state.type.dtype.is_float:
+            continue  # which counts to what it can hold
         elif made is not None and made.op == "Add" and name in made.inputs:
             other = within.line(made.inputs[made.inputs[0] == name])
             if other is not None and other.step == 0 and isinstance(other.first, int):
