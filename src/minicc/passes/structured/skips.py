@@ -114,7 +114,7 @@ def reach_of(op: Generic, e: Dim) -> tuple[Dim, Dim, Dim] | None:
     """
     spans = {n: size - 1 for n, size in op.tile}
     for name in op.skips:
-        if op.space.extent_of(name) != 1:  # the only round is no loop, and never left out
+        if op.space[name].extent != 1:  # the only round is no loop, and never left out
             for where in nonzero_along(op, name):
                 if e == where.others + affine.symbol(name) * where.step:
                     return where.lo, where.hi, span_of(where.others, spans)
@@ -136,13 +136,16 @@ def span_of(e: Dim, spans: Mapping[str, int]) -> Dim:
 
     total: Dim = 0
     for monomial, factor in () if isinstance(e, int) else e.terms:
-        parts = [part for part in monomial if not (isinstance(part, str) and affine.is_size(part))]
+        parts = _but_sizes(monomial)
         if parts:
-            others = [
-                affine.symbol(p) for p in monomial if isinstance(p, str) and affine.is_size(p)
-            ]
-            total = total + reduce(affine.multiply, others, of_atom(parts[0]) * factor)
+            sizes = [affine.symbol(p) for p in monomial if isinstance(p, str) and p not in parts]
+            total = total + reduce(affine.multiply, sizes, of_atom(parts[0]) * factor)
     return total
+
+
+def _but_sizes(monomial: affine.Monomial) -> list[affine.Atom]:
+    """The factors of a product that are no sizes, which a tile may move."""
+    return [part for part in monomial if not (isinstance(part, str) and affine.is_size(part))]
 
 
 def _has_ends(e: Dim) -> bool:
@@ -150,7 +153,7 @@ def _has_ends(e: Dim) -> bool:
     if isinstance(e, int):
         return True
     for monomial, factor in e.terms:
-        parts = [part for part in monomial if not (isinstance(part, str) and affine.is_size(part))]
+        parts = _but_sizes(monomial)
         if parts and (factor < 0 or len(parts) > 1 or not _part_has_ends(parts[0])):
             return False
     return True

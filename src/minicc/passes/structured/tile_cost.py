@@ -250,9 +250,6 @@ def cost_of(
         strip = strip_of(tiles[vector], extents[vector], depth, layout, target)
     else:
         strip = _strip(tiles[vector], depth, layout, target, Place.FIRST)
-    panel = vectors * depth * layout.size
-    again = 0.0 if free or count == 1 else vectors * _again(panel, layout, target)
-    again = max(again, _EVICTED * apart.crowded(tiles, target))
     stepped = [n for n in rows if n in unknown and tiles.get(n, 1) > 1]
     tile = 0.0
     for n in stepped:
@@ -260,6 +257,9 @@ def cost_of(
         each = free_cost(tiles[n], others, along, numbers_of(unknown[n])).cost
         tile = extents[n] * (each + others * apart.cycles(n))
     if not stepped:
+        panel = vectors * depth * layout.size
+        again = 0.0 if free or count == 1 else vectors * _again(panel, layout, target)
+        again = max(again, _EVICTED * apart.crowded(tiles, target))
         last = tiles.get(rows[-1], 1) if rows else 1
         along = strip._replace(layout=layout.along(rows[-1] if rows else ""))
         tile = _tile_cost(last, height // last, along, again)

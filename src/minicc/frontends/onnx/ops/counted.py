@@ -27,7 +27,9 @@ from minicc.ir.types import F32, F64, I32, I64
 
 _ENDLESS = 1 << 62  # rounds, of which no size is as many
 _EXACT = 1 << 24  # whole numbers up to which each is a float32
-_NUMBERS = {1: F32, 6: I32, 7: I64, 11: F64}  # ONNX's types of what counts, by their numbers
+# ONNX's numbers of the types that counters have: float32, int32, int64 and float64
+_SINGLE = 1
+_COUNTING = frozenset({_SINGLE, 6, 7, 11})
 
 
 class Line(NamedTuple):
@@ -81,11 +83,11 @@ class _Names:
             return self._around(name)
         if made.op == "Constant":
             return _line_of(contents_of(made))
-        if made.op == "Cast" and made.attributes.get("to") not in _NUMBERS:
+        if made.op == "Cast" and made.attributes.get("to") not in _COUNTING:
             return None
         if made.op in ("Cast", "Identity", "Squeeze"):
             found = self.line(made.inputs[0])
-            if found is not None and made.attributes.get("to") == 1:
+            if found is not None and made.attributes.get("to") == _SINGLE:
                 self.floats.add(found.first)
             return found
         if made.op in ("Add", "Sub"):
@@ -164,20 +166,7 @@ def count_rounds(
     around, within = _Names(importing, None), _Names(importing, body)
     names = [name for name, _ in body.inputs]
     within.lines[names[0]] = Line(0, 1)
-    outputs = [within.source(name) for name in body.outputs[1:]]
-    kept = frozenset(k for k, name in enumerate(names[2:]) if outputs[k] == name)
-    for k, (name, given) in enumerate(zip(names[2:], node.inputs[2:], strict=True)):
-        first, made, state = around.line(given), within.maker(outputs[k]), operands[k + 2]
-        if first is None or state is None:
-            continue
-        if k in kept:
-            within.lines[name] = first
-        elif state.type.dtype.is_float:
-            continue  # which counts to what it can hold
-        elif made is not None and made.op == "Add" and name in made.inputs:
-            other = within.line(made.inputs[made.inputs[0] == name])
-            if other is not None and other.step == 0 and isinstance(other.first, int):
-                within.lines[name] = Line(first.first, other.first)
+    kept = _note_states(within, around, node, body, operands[2:])
     left = within.left(body.outputs[0])
     if not left or any(line.step != -1 for line in left):
         return None
@@ -204,6 +193,28 @@ def count_rounds(
         if name in within.lines and k not in kept
     }
     return Counted(greater(rounds, 0), lines, kept)
+
+
+def _note_states(
+    within: _Names, around: _Names, node: Node, body: Model, states: Sequence[Value | None]
+) -> frozenset[int]:
+    """Note the lines among a body's states; which states stay as they are, by their places."""
+    names = [name for name, _ in body.inputs[2:]]
+    outputs = [within.source(name) for name in body.outputs[1:]]
+    kept = frozenset(k for k, name in enumerate(names) if outputs[k] == name)
+    for k, (name, given) in enumerate(zip(names, node.inputs[2:], strict=True)):
+        first, made, state = around.line(given), within.maker(outputs[k]), states[k]
+        if first is None or state is None:
+            continue
+        if k in kept:
+            within.lines[name] = first
+        elif state.type.dtype.is_float:
+            continue  # which counts to what it can hold
+        elif made is not None and made.op == "Add" and name in made.inputs:
+            other = within.line(made.inputs[made.inputs[0] == name])
+            if other is not None and other.step == 0 and isinstance(other.first, int):
+                within.lines[name] = Line(first.first, other.first)
+    return kept
 
 
 def _doubtful(left: Sequence[Line]) -> set[Dim]:
