@@ -81,7 +81,12 @@ def larger(left: Dim, right: Dim) -> Dim:
 
 def at_least(left: Dim, right: Dim) -> bool:
     """Whether the first is surely no smaller than the second; sizes are never negative."""
-    return _is_natural(left - right, _MOST_CASES)
+    return _is_natural(left - right, _MOST_CASES, {})
+
+
+def at_least_within(left: Dim, right: Dim, counts: Mapping[str, Dim]) -> bool:
+    """Whether the first is surely no smaller in all rounds of loops, the outer one's first."""
+    return _is_natural(left - right, _MOST_CASES, counts)
 
 
 def greater(left: Dim, right: Dim) -> Dim:
@@ -96,14 +101,17 @@ def smaller(left: Dim, right: Dim) -> Dim:
     return left if at_least(right, left) else affine.minimum(left, right)
 
 
-def _is_natural(value: Dim, cases: int) -> bool:
+def _is_natural(value: Dim, cases: int, counts: Mapping[str, Dim]) -> bool:
     """Whether a value is surely not negative; minima in it are either of their operands."""
     least = _bound(value, least=True)
     if least is not None and least >= 0:
         return True
+    ends = least_within(value, counts)
+    if ends != value and _is_natural(ends, cases, {}):
+        return True
     if isinstance(value, int) or not cases:
         return False
-    if any(_is_natural(less, cases - 1) for less in _no_more(value)):
+    if any(_is_natural(less, cases - 1, counts) for less in _no_more(value)):
         return True
     # those that count as both operands come first, for nothing is lost by taking them apart
     for monomial, coefficient in sorted(value.terms, key=lambda term: term[1] < 0):
@@ -111,15 +119,16 @@ def _is_natural(value: Dim, cases: int) -> bool:
         if len(monomial) > 1 or isinstance(atom, str) or atom.kind != "min":
             continue
         rest = value - build_sum({monomial: coefficient}, 0)
-        taken = (_is_natural(rest + coefficient * n, cases - 1) for n in atom.args)
+        taken = (_is_natural(rest + coefficient * n, cases - 1, counts) for n in atom.args)
         return all(taken) if coefficient > 0 else any(taken)
     return False
 
 
 def _no_more(value: Expr) -> Iterator[Dim]:
-    """Expressions that are surely no greater: with one quotient for two that are subtracted.
+    """Expressions that are surely no greater: with fewer quotients.
 
-    `x floordiv n - y floordiv n` is at least `(x - y) floordiv n`.
+    `-n * (x floordiv n)` is at least `-x`, and `x floordiv n - y floordiv n` at least
+    `(x - y) floordiv n`.
     """
     found: list[tuple[Monomial, int, affine.Compound]] = []
     for monomial, coefficient in value.terms:
@@ -128,6 +137,11 @@ def _no_more(value: Expr) -> Iterator[Dim]:
             found.append((monomial, coefficient, atom))
     if len(found) > _MOST_QUOTIENTS:
         return
+    for monomial, coefficient, quotient in found:
+        above, divisor = quotient.args
+        if isinstance(divisor, int) and coefficient < 0 and coefficient % divisor == 0:
+            parts, rest = coefficient // divisor, value - build_sum({monomial: coefficient}, 0)
+            yield rest + parts * above
     for one, times, left in found:
         for other, minus, right in found:
             divisor = left.args[1]
@@ -322,6 +336,32 @@ def extreme_within(value: Dim, counts: Mapping[str, Dim], most: bool = True) -> 
     for name in reversed([*counts]):
         value = extreme(value, {name: counts[name]}, most)
     return value
+
+
+def least_within(value: Dim, counts: Mapping[str, Dim]) -> Dim:
+    """What an expression is at least in the rounds of loops, if there are any.
+
+    That of `max(n, 0)` rounds has `n` of them then.
+    """
+    if isinstance(value, int) or counts.keys().isdisjoint(symbols(value)):
+        return value
+    some = {name: _where_some(count) for name, count in counts.items()}
+    return extreme_within(value, some, most=False)
+
+
+def _where_some(count: Dim) -> Dim:
+    """An extent where it is not 0, as far as that makes it simpler."""
+    if isinstance(count, Expr):
+        for monomial, coefficient in count.terms:
+            atom = monomial[0]
+            if len(monomial) > 1 or isinstance(atom, str) or atom.kind != "min":
+                continue
+            rest = count - build_sum({monomial: coefficient}, 0)
+            either = [add(rest, affine.multiply(n, coefficient)) for n in atom.args]
+            some = [n for n in either if not at_least(0, n)]
+            if len(some) == 1:
+                return some[0]
+    return count
 
 
 def at_most(extent: Dim, ranges: Mapping[str, Dim]) -> Dim:

@@ -21,7 +21,6 @@ class Importing(Protocol):
     values: dict[str, Value]
     makers: dict[str, Node]
     types: Types
-    hosting: bool
     tail: Sequence[Node] | None
     ended: list[Value] | None
     wants: set[str]

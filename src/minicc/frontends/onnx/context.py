@@ -29,7 +29,6 @@ from minicc.ir import graph
 from minicc.ir.affine import Dim, floordiv, minimum, symbols
 from minicc.ir.build import Builder
 from minicc.ir.core import Array, Literal, Op, Region, Value
-from minicc.ir.graph.demands import natural_numbers
 from minicc.ir.graph.shapes import differ, show
 from minicc.ir.reals import Part
 from minicc.ir.types import BOOL, I64, DType
@@ -65,8 +64,8 @@ class Context:
         # sizes of which slices were taken to have all elements: behind a value, behind the node
         self._long: dict[Value | None, frozenset[str]] = {}
         self._assumed: frozenset[str] = frozenset()
-        self.decided: set[str] = set()  # the symbols of extents that data decide
-        self.symbols: Symbols | None = None  # for these, where the host may find them
+        self.symbols = Symbols()  # of extents that data decide, and of rounds
+        self.hosting = False  # whether nodes may run on the host
 
     def stand_at(self, node: Node, operands: Sequence[Value | None], opset: int) -> None:
         """Go to a node: what is emitted and complained of from now on is about it."""
@@ -94,8 +93,9 @@ class Context:
         op = self._made(cls, *args, **attrs)
         if any(isinstance(n, int) and n < 0 for n in op.result.type.shape):
             raise self.refused(f"its result would be {op.result.type}")
-        if self.decided and isinstance(op, graph.Slice | graph.Pad):
-            self._require_natural(op)
+        unsure = self.symbols.unsure(op) if self.symbols.made else ()
+        if unsure:  # the host runs the node; for other sizes it is guarded
+            raise self.free(unsure)
         if isinstance(op, graph.Slice):
             pairs = zip(op.x.type.shape, op.result.type.shape, strict=True)
             free = (n for n, m in pairs if isinstance(m, int) and not isinstance(n, int))
@@ -128,15 +128,6 @@ class Context:
         self._makers[op.result] = op
         return op.result
 
-    def _require_natural(self, op: Op) -> None:
-        """See to it that an op is right for all sizes that data decide; for others it is guarded.
-
-        MC0225 where it is not: the host runs the node then.
-        """
-        for n in natural_numbers(op):
-            if self.decides(n):
-                raise self.free([n])
-
     def finish(self, results: Iterable[Value]) -> None:
         """Leave the node: what was assumed for it is behind its results."""
         if self._assumed:
@@ -144,7 +135,7 @@ class Context:
 
     def decides(self, *dims: Dim) -> bool:
         """Whether the data of a run decide one of these extents."""
-        return not self.decided.isdisjoint(set().union(*map(symbols, dims)))
+        return not self.symbols.made.isdisjoint(set().union(*map(symbols, dims)))
 
     def use(self, values: Iterable[Value]) -> None:
         """See to it that constants and sizes are in the graph."""
@@ -285,6 +276,10 @@ class Context:
         (count,) = value.type.shape or (1,)
         return [None] * (count if isinstance(count, int) else 0)
 
+    def maker(self, value: Value) -> Op | None:
+        """The op that makes a value; None for an input, and for what is known."""
+        return self._makers.get(value)
+
     def _behind(self, value: Value) -> Iterator[Value]:
         """A value and those that it is computed from, up to such as are known."""
         seen, waiting = {value}, [value]
@@ -420,7 +415,10 @@ class Context:
         """Keep what a float op gives where sizes decide it."""
         found = [self._held(v, self._floats, self._dims) for v in op.operands]
         parts = [p for p in found if p is not None]
-        out = compute_floats(op, parts) if len(parts) == len(found) else None
+        dims = (n for v in op.operands if v in self._dims for n in self._dims[v].flat)
+        if len(parts) < len(found) or any(map(self.symbols.turns, dims)):
+            return
+        out = compute_floats(op, parts)
         if out is not None:
             self._floats[op.result] = out
 

@@ -23,7 +23,7 @@ from minicc.frontends.onnx.bound import (
 )
 from minicc.frontends.onnx.context import Context
 from minicc.frontends.onnx.families import enter
-from minicc.frontends.onnx.host.nodes import ANYTHING, Types, complaint, emit_hosted
+from minicc.frontends.onnx.host.nodes import ANYTHING, Types, complaint, emit_hosted, known_sequence
 from minicc.frontends.onnx.host.registry import HOST, WHERE, gives_texts
 from minicc.frontends.onnx.model.attributes import check_attributes, missing_input
 from minicc.frontends.onnx.model.reader import Model, Node, read_model
@@ -31,7 +31,6 @@ from minicc.frontends.onnx.needs import HostNodeError, NeedsValueError, describe
 from minicc.frontends.onnx.nested import CONTROL, branch, function_body
 from minicc.frontends.onnx.ops.loops import loop_outputs
 from minicc.frontends.onnx.registry import OPERATORS, SEARCHES, Operator
-from minicc.frontends.onnx.symbols import Symbols
 from minicc.ir.affine import symbols
 from minicc.ir.core import Array, Function, Module, Region, Value
 from minicc.ir.graph.demands import lasting_demands
@@ -150,7 +149,6 @@ class Importer:
         self.values: dict[str, Value] = {v.hint: v for v in self.args}
         self.makers: dict[str, Node] = {}  # the nodes by what they make, in order
         self.failed: set[str] = set()
-        self.hosting = hosting
         # what follows an If, where it may be imported in both branches; what it gave then
         self.tail: Sequence[Node] | None = None
         self.ended: list[Value] | None = None
@@ -159,9 +157,9 @@ class Importer:
         self.wants: set[str] = set()
         self.decisive: set[str] = set()
         extents = [n for v in self.args for n in v.type.shape]
-        fresh = Symbols(set().union(*map(symbols, extents)), self.ctx.decided)
-        self.types = Types(fresh)
-        self.ctx.symbols = fresh if hosting else None
+        self.ctx.symbols.taken.update(*map(symbols, extents))
+        self.ctx.hosting = hosting
+        self.types = Types(self.ctx.symbols)
         self.types.protos = {v: model.declared[v.hint] for v in self.args if v.type is ANYTHING}
         for name, array in (known or {}).items():
             self.values[name] = self.ctx.constant(array)
@@ -173,7 +171,7 @@ class Importer:
         Errors are raised at once, unless they are to be gathered.
         """
         for k, node in enumerate(nodes):
-            unlike = node.op == "If" and self.hosting and self._tails < _MOST_TAILS
+            unlike = node.op == "If" and self.ctx.hosting and self._tails < _MOST_TAILS
             self.tail = nodes[k + 1 :] if unlike else None
             self._tails += unlike
             try:
@@ -275,10 +273,10 @@ class Importer:
         operands: list[Value | None] = []
         ready = not self.failed.intersection(node.uses)
         if ready and (self.on_host(node) or node.op in CONTROL):
-            if not self.hosting:
-                text = f"{describe(node, opset)}: it runs on the host"
-                raise HostNodeError("MC0227", text, where=node.name)
-            self._host(node)
+            if self.ctx.hosting:
+                self._host(node)
+            else:
+                self._bind(node, self._listed(node, opset))
             return
         if ready:
             self.ctx.stand_at(node, (), opset)
@@ -304,12 +302,22 @@ class Importer:
         else:
             self._bind(node, out if isinstance(out, tuple) else (out,))
 
+    def _listed(self, node: Node, opset: int) -> tuple[Value, ...]:
+        """What a node reads or makes of known sequences; MC0227 for one that the host must run."""
+        operands = [self.value(name, node.name) if name else None for name in node.inputs]
+        self.ctx.stand_at(node, operands, opset)
+        made = None if gives_texts(node) else known_sequence(self.ctx, node, operands, self.types)
+        if made is None:
+            text = f"{describe(node, opset)}: it runs on the host"
+            raise HostNodeError("MC0227", text, where=node.name)
+        return made
+
     def _may_host(self, node: Node, error: NeedsValueError) -> bool:
         """Whether the host may run a node that wants to know more than there is.
 
         It may where data decide that; where sizes of the inputs do, if the work is little.
         """
-        if not self.hosting:
+        if not self.ctx.hosting:
             return False
         names = set(error.names)
         for value in error.values:
@@ -321,7 +329,7 @@ class Importer:
                 self.note_decisive(error.values, near)
                 return True
             names |= behind
-        if not names or not self.ctx.decided.isdisjoint(names):
+        if not names or not self.ctx.symbols.made.isdisjoint(names):
             return True
         self.wants |= names
         return node.op in _LIGHT

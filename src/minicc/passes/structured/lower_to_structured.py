@@ -11,7 +11,7 @@ concat) stays an op of its own. Sizes that are computed get names (`name_sizes`)
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from math import prod
 from typing import Any
 
@@ -20,12 +20,13 @@ import numpy as np
 from minicc.errors import UnsupportedError
 from minicc.ir import arith, graph, structured
 from minicc.ir.affine import Dim, substitute, symbol
+from minicc.ir.affine_facts import at_least_within, least_within
 from minicc.ir.arrays import is_finite
 from minicc.ir.build import Builder
 from minicc.ir.core import Function, Literal, Module, Op, Region, Value, walk
 from minicc.ir.graph.demands import equal_extents, natural_numbers
 from minicc.ir.rewrite import Rebuilder, rebuild
-from minicc.ir.scan import lift
+from minicc.ir.scan import ENDLESS, lift
 from minicc.ir.space import PARALLEL, REDUCTION, SEQUENTIAL, Iter, Space
 from minicc.ir.types import BOOL, OPAQUE, TensorType, is_free, is_index
 from minicc.ir.words import WordProduct
@@ -57,8 +58,19 @@ def _lower_function(function: Function) -> Function:
     if "sizes" not in function.attrs and not any(is_free(a.type.shape) for a in function.args):
         return lowered
     equal = [pair for op in walk(function.body) for pair in equal_extents(op)]
-    least = [n for op in walk(function.body) for n in natural_numbers(op)]
+    least = list(_least(function.body, {}))
     return name_sizes(lowered, [*equal, *function.attrs.get("demands", ())], least)
+
+
+def _least(region: Region, counts: Mapping[str, Dim]) -> Iterator[Dim]:
+    """What the numbers that must not be negative are at least in all rounds of loops around."""
+    for op in region.ops:
+        wanted = (n for n in natural_numbers(op) if not at_least_within(n, 0, counts))
+        yield from (least_within(n, counts) for n in wanted)
+        index = op.attrs.get("index")
+        count = op.attrs.get("count", ENDLESS)
+        for inner in op.regions:
+            yield from _least(inner, {**counts, index: count} if index else counts)
 
 
 def has_lowering(op: Op) -> bool:

@@ -20,7 +20,14 @@ from minicc.frontends.onnx.model.reader import Node
 from minicc.frontends.onnx.model.tensors import ELEMENTS, element_number, element_type
 from minicc.frontends.onnx.nested import node_proto, without_names
 from minicc.frontends.onnx.ops.boxes import emit_suppression
-from minicc.frontends.onnx.ops.sequence import Items, items_of, read_from
+from minicc.frontends.onnx.ops.sequence import (
+    Grown,
+    Items,
+    Rows,
+    items_of,
+    read_from,
+    without_parts_of_1,
+)
 from minicc.frontends.onnx.options import options_of
 from minicc.frontends.onnx.symbols import Symbols
 from minicc.ir import graph
@@ -33,6 +40,7 @@ from minicc.ir.types import I64, OPAQUE, TensorType
 assert DEFINITIONS["onnx"] is eager.run_node
 _MOST_PARTS = 1 << 16  # elements of a vector of which each is looked at
 ANYTHING = TensorType(OPAQUE)
+_SEQUENCES = 13  # an opset that has them
 _KNOWN = 1 << 10  # elements of a constant that inference is shown
 Operands = Sequence[Value | None]
 
@@ -59,6 +67,14 @@ class Types:
         self.protos: dict[Value, Any] = {}
         self.empty: set[Value] = set()  # sequences of nothing, of which any items are the first
         self.items: dict[Value, Items] = {}  # of sequences that are known
+        self.unmade: set[Value] = set()  # those of them that no op makes
+
+    def listed(self, items: Items | None = None) -> Value:
+        """A sequence of these tensors that no op makes; without them one that a round takes."""
+        value = Value(ANYTHING)
+        self.items[value] = Grown(value) if items is None else items
+        self.unmade.add(value)
+        return value
 
     def adopt(self, values: Sequence[Value], *others: Sequence[Value]) -> None:
         """Take opaque values for what others are to ONNX, each for one of its column."""
@@ -130,6 +146,34 @@ class Types:
         return TensorType(one.dtype, tuple(shape))
 
 
+def known_sequence(
+    ctx: Context, node: Node, operands: Operands, types: Types
+) -> tuple[Value, ...] | None:
+    """What a node gives that reads or makes a sequence of known tensors; None for others."""
+    node, operands = without_parts_of_1(ctx, node, operands)
+    read = read_from(ctx, node, operands, types.items)
+    if read is not None:
+        return (read,)
+    items = items_of(ctx, node, operands, types.items)
+    return None if items is None else (types.listed(items),)
+
+
+def held(ctx: Context, types: Types, value: Value) -> Value:
+    """A value, which an op makes now if it is a known sequence that none makes."""
+    if value not in types.unmade:
+        return value
+    items = types.items[value]
+    operands = (items.stack,) if isinstance(items, Rows) else items
+    assert isinstance(operands, tuple)
+    names = tuple(f"tensor{k}" for k in range(len(operands)))
+    op = "SplitToSequence" if isinstance(items, Rows) else "SequenceConstruct"
+    attributes = {"axis": 0, "keepdims": 0} if isinstance(items, Rows) else {}
+    node = Node(op if operands else "SequenceEmpty", "", names, ("sequence",), attributes)
+    (made,) = emit_hosted(ctx, node, operands, {}, types, (_SEQUENCES, _SEQUENCES))
+    types.items[made] = items
+    return made
+
+
 def emit_hosted(
     ctx: Context,
     node: Node,
@@ -142,6 +186,7 @@ def emit_hosted(
 
     Of a sequence that is known it may be a value of the graph.
     """
+    node, operands = without_parts_of_1(ctx, node, operands)
     read = read_from(ctx, node, operands, types.items)
     if read is not None:
         return (read,)
@@ -212,9 +257,8 @@ def numbers_below(ctx: Context, end: Value, name: str) -> Value:
     if known is not None:
         ctx.room(known)
         return ctx.constant(np.arange(int(known)))
-    if ctx.symbols is None:
+    if not ctx.hosting:
         ctx.known(end, f"{name} is computed when the model runs, which")
-    assert ctx.symbols is not None
     operands = (ctx.scalar(0, I64), end, ctx.scalar(1, I64))
     ctx.use(operands)
     op = graph.Host(

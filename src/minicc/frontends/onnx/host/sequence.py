@@ -70,7 +70,7 @@ def split(node: Node, x: Array, parts: Array | None = None) -> Sequence:
     """Pieces of a tensor along an axis: of these extents, of one, or single slices."""
     axis = node.integer("axis", 0)
     extent = x.shape[axis]
-    if parts is None:
+    if parts is None or (not parts.ndim and parts == 1):
         pieces = np.split(x, extent, axis)
         return pieces if node.integer("keepdims", 1) else [np.squeeze(p, axis) for p in pieces]
     if parts.ndim:

@@ -54,7 +54,7 @@ class Search:
         self.inputs.update(zip(self.inputs, given, strict=False))
         self.given = given
         self.stand()
-        if not importer.hosting:
+        if not self.ctx.hosting:
             raise HostNodeError("MC0227", f"{node.op}: it runs on the host", where=node.name)
         self.pad, self.end = (node.integer(f"{n}_token_id", -1) for n in ("pad", "eos"))
         kind = node.integer("model_type", 0)

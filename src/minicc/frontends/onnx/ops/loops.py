@@ -8,7 +8,7 @@ is computed is a branch where both of its graphs give the same types.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 
 import numpy as np
@@ -16,15 +16,17 @@ import numpy as np
 from minicc.errors import CompilerBug, MiniccError
 from minicc.frontends.onnx.bodies import Body, Importing
 from minicc.frontends.onnx.context import Context
-from minicc.frontends.onnx.host.nodes import Types
-from minicc.frontends.onnx.model.reader import Model, Node
+from minicc.frontends.onnx.host.nodes import Types, held
+from minicc.frontends.onnx.model.reader import Node
 from minicc.frontends.onnx.needs import HostNodeError, NeedsValueError
 from minicc.frontends.onnx.nested import branch
 from minicc.frontends.onnx.ops.constant import contents_of
 from minicc.frontends.onnx.ops.counted import count_rounds
+from minicc.frontends.onnx.ops.growing import with_growth
+from minicc.frontends.onnx.ops.lists import with_lists
+from minicc.frontends.onnx.ops.movement import moved
 from minicc.frontends.onnx.ops.scans import (
-    MOST_ROUNDS,
-    Each,
+    Emit,
     Loop,
     Rounds,
     TooManyError,
@@ -37,23 +39,25 @@ from minicc.frontends.onnx.ops.scans import (
 )
 from minicc.ir import graph
 from minicc.ir.affine import Dim, symbol
-from minicc.ir.core import Value
+from minicc.ir.core import Array, Value
 from minicc.ir.types import I64, OPAQUE
 from minicc.wording import counted
 
-Emit = Callable[[Context, Loop, Each], tuple[Value, ...]]
 _MOST_NODES = 512  # that a loop is written out to
 
 
 def loop_outputs(importer: Importing, node: Node) -> tuple[Value, ...] | None:
     """The outputs of a Loop, Scan or If in the graph; None where it can't be there."""
-    hosting, importer.hosting = importer.hosting, False
+    ctx = importer.ctx
+    hosting, ctx.hosting = ctx.hosting, False
     try:
         made = _compiled(importer, node)
     finally:
-        importer.hosting = hosting
-    if made is not None or not hosting:
-        return made
+        ctx.hosting = hosting
+    if made is None and not hosting:
+        return None
+    if made is not None:
+        return tuple(held(ctx, importer.types, v) for v in made) if hosting else made
     known = dict(importer.values)
     try:
         if node.op == "If":
@@ -62,7 +66,7 @@ def loop_outputs(importer: Importing, node: Node) -> tuple[Value, ...] | None:
             return _while(importer, node)
         return _outputs(importer, node, emit_on_host(importer.types), None)
     except (KeyError, IndexError, ValueError, AttributeError) as error:
-        raise importer.ctx.wrong(f"its graph does not fit it ({error})") from error
+        raise ctx.wrong(f"its graph does not fit it ({error})") from error
     finally:
         _forget(importer, known)
 
@@ -71,7 +75,8 @@ def _compiled(importer: Importing, node: Node) -> tuple[Value, ...] | None:
     """The outputs of a node as a loop or branch of which all becomes machine code, or None."""
     known = dict(importer.values)
     operands = [importer.value(name, node.name) for name in node.inputs if name]
-    if any(v.type.dtype is OPAQUE for v in operands):
+    opaque = [v for v in operands if v.type.dtype is OPAQUE]
+    if opaque and (node.op != "Loop" or any(v not in importer.types.items for v in opaque)):
         return None
     if node.op == "If":
         try:
@@ -83,7 +88,7 @@ def _compiled(importer: Importing, node: Node) -> tuple[Value, ...] | None:
         finally:
             _forget(importer, known)
     try:
-        return _outputs(importer, node, emit_scan, None)
+        return _outputs(importer, node, with_lists(importer.types, with_growth(emit_scan)), None)
     except CompilerBug:
         raise
     except (MiniccError, KeyError, IndexError, ValueError, AttributeError):
@@ -121,7 +126,7 @@ def _while(importer: Importing, node: Node) -> tuple[Value, ...]:
     made = emit_while(ctx, importer.types, Rounds(limit, holds, states), each)
     pairs = zip(made, states, strict=False)
     grows = len(made) > len(states) or any(new.type != old.type for new, old in pairs)
-    if grows and _goes_on(body.graph, body.inputs[1]):
+    if grows and _goes_on(importer, body):
         # how many rounds there are decides the extents of what it gives
         importer.note_decisive([v for v in (most, condition) if v is not None])
     return made
@@ -140,7 +145,7 @@ def _outputs(
     ctx.stand_at(node, operands, model.opsets[""])
     body = Body(importer, node, most)
     if node.op == "Loop":
-        made = _loop(ctx, body, operands, emit)
+        made = _loop(importer, body, operands, emit)
         return _counted(importer, node, body, operands, emit) if made is None else made
     batched = model.opsets[""] < 9
     given = [v for v in operands[batched:] if v is not None]
@@ -197,14 +202,14 @@ def _branches(
 
 
 def _loop(
-    ctx: Context, body: Body, operands: Sequence[Value | None], emit: Emit
+    importer: Importing, body: Body, operands: Sequence[Value | None], emit: Emit
 ) -> tuple[Value, ...] | None:
     """A Loop whose number of rounds is known, and whose condition holds all the time."""
-    most, condition, *carried = operands
+    ctx, (most, condition, *carried) = importer.ctx, operands
     holds = ctx.array(condition)
     states = [v for v in carried if v is not None]
     endless = most is None or (condition is not None and (holds is None or not holds.all()))
-    if endless or len(states) < len(carried) or not _goes_on(body.graph, body.inputs[1]):
+    if endless or len(states) < len(carried) or not _goes_on(importer, body):
         return None
     assert most is not None
     (count,) = ctx.dims(most, "number of rounds")
@@ -214,7 +219,7 @@ def _loop(
         made = body.emit([*slices, ctx.constant(np.array(True)), *states])[1:]
         return made[: len(states)], made[len(states) :]
 
-    return emit(ctx, Loop(count, states, [_numbers(ctx, count)]), each)
+    return emit(ctx, Loop(count, states, [], numbered=True), each)
 
 
 def _counted(
@@ -241,19 +246,12 @@ def _counted(
         made = body.emit([*slices, ctx.constant(np.array(True)), *all_states])[1:]
         return [made[k] for k in passed], made[len(states) :]
 
-    made = emit(ctx, Loop(rounds, [states[k] for k in passed], [_numbers(ctx, rounds)]), each)
+    made = emit(ctx, Loop(rounds, [states[k] for k in passed], [], numbered=True), each)
     after = dict(zip(passed, made, strict=False))
     for k, line in lines.items():
         last = np.array(line.first + line.step * rounds, object)
         after[k] = ctx.of_dims(last.reshape(states[k].type.shape), states[k].type.dtype)
     return (*[after.get(k, v) for k, v in enumerate(states)], *made[len(passed) :])
-
-
-def _numbers(ctx: Context, count: Dim) -> Value:
-    """The numbers of rounds."""
-    if isinstance(count, int) and count <= MOST_ROUNDS:
-        return ctx.constant(np.arange(count))
-    return ctx.emit(graph.Iota, shape=(count,), axis=0, dtype=I64)
 
 
 def _scan(
@@ -275,10 +273,10 @@ def _scan(
         made = body.emit([*states, *slices])
         return made[:n], made[n:]
 
-    flags = (
+    first, last = (
         frozenset(k for k, back in enumerate(ways or ()) if back) for ways in (backwards, turned)
     )
-    made = emit(ctx, Loop(count, operands[:n], given, *flags), each)
+    made = emit(ctx, Loop(count, operands[:n], given, first, last), each)
     placed = node.integers("scan_output_axes") or (0,) * len(made[n:])
     stacked = [_moved(ctx, v, 0, axis) for v, axis in zip(made[n:], placed, strict=True)]
     return (*made[:n], *stacked)
@@ -302,23 +300,23 @@ def _moved(ctx: Context, x: Value, source: int, target: int) -> Value:
             return x
         text = f"the rank of what it stacks along axis {target} is decided by data"
         raise ctx.unsupported(text, "stack along axis 0")
-    rank = x.type.rank
-    (source,), (target,) = (ctx.axes((axis,), rank) for axis in (source, target))
-    order = [k for k in range(rank) if k != source]
-    order.insert(target, source)
-    return x if order == sorted(order) else ctx.emit(graph.Transpose, x, perm=tuple(order))
+    return moved(ctx, x, source, target)
 
 
-def _goes_on(body: Model, condition: str) -> bool:
+def _goes_on(importer: Importing, body: Body) -> bool:
     """Whether the condition that a body gives is always the one that it took, or true."""
-    makers = {name: node for node in body.nodes for name in node.outputs}
-    name = body.outputs[0]
+    inner = body.graph
+    makers = {name: node for node in inner.nodes for name in node.outputs}
+    name = inner.outputs[0]
     while name in makers and makers[name].op == "Identity":
         name = makers[name].inputs[0]
-    if name == condition:
+    if name == body.inputs[1]:
         return True
-    if name in body.initialisers:
-        return bool(body.array(name, name).all())
     made = makers.get(name)
-    found = contents_of(made) if made is not None and made.op == "Constant" else None
+    if name in inner.initialisers:
+        found: Array | None = inner.array(name, name)
+    elif made is None:
+        found = importer.ctx.array(importer.value(name, name))
+    else:
+        found = contents_of(made) if made.op == "Constant" else None
     return found is not None and bool(found.all())

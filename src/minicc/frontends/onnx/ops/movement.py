@@ -6,7 +6,7 @@ A shape may hold free dimensions, also one computed from them.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import reduce
+from functools import partial, reduce
 from itertools import accumulate, zip_longest
 
 from minicc.frontends.onnx.context import Context
@@ -15,7 +15,7 @@ from minicc.frontends.onnx.model.reader import Node
 from minicc.frontends.onnx.ops.take import take
 from minicc.frontends.onnx.registry import operator
 from minicc.ir import graph
-from minicc.ir.affine import Dim, add, ceildiv, floordiv, maximum, minimum, sizes
+from minicc.ir.affine import Dim, add, ceildiv, floordiv, minimum, sizes
 from minicc.ir.affine_facts import at_least, greater, smaller
 from minicc.ir.core import Value
 from minicc.ir.graph.shapes import differ
@@ -111,6 +111,15 @@ def transpose(ctx: Context, node: Node, x: Value) -> Value:
     return x if perm == tuple(range(x.type.rank)) else ctx.emit(graph.Transpose, x, perm=perm)
 
 
+def moved(ctx: Context, x: Value, source: int, target: int) -> Value:
+    """The tensor with one axis elsewhere (numpy.moveaxis)."""
+    rank = x.type.rank
+    (source,), (target,) = (ctx.axes((axis,), rank) for axis in (source, target))
+    order = [k for k in range(rank) if k != source]
+    order.insert(target, source)
+    return x if order == sorted(order) else ctx.emit(graph.Transpose, x, perm=tuple(order))
+
+
 def _axes(ctx: Context, node: Node, axes: Value | None) -> tuple[int, ...] | None:
     """The axes: an attribute before opset 13, then an input."""
     return node.integers("axes") if axes is None else ctx.integers(axes, "axes")
@@ -203,25 +212,40 @@ def _normal(extent: Dim, start: Dim, stop: Dim, step: int) -> Range:
     return first, (stop if first + 1 == stop else _within(stop, extent)), step
 
 
-def _exact(extent: Dim, start: Dim, stop: Dim, step: int) -> Range:
-    """The same where data decide sizes, which are as they are: all ends are clamped.
+def _exact(ctx: Context, extent: Dim, start: Dim, stop: Dim, step: int) -> Range:
+    """The same where data or rounds decide sizes, which are as they are: all ends are clamped.
 
-    An end that is free is taken not to be negative, of which the graph sees to itself.
+    Of an end that is free it must be known whether it is negative.
     """
     last = extent if step > 0 else extent - 1
+    known = ctx.symbols
 
     def clamped(end: Dim, least: int) -> Dim:
-        if not isinstance(end, int):
-            return minimum(end, last)
-        if end <= -_FAR or end >= _FAR:
+        if isinstance(end, int) and abs(end) >= _FAR:
             return least if end < 0 else last
-        return minimum(end, last) if end >= 0 else maximum(extent + end, least)
+        if known.at_least(-1, end):
+            return known.greater(extent + end, least)
+        if not known.at_least(end, 0):
+            ctx.demand(minimum(end, 0), 0, f"an end of a slice, {end}")
+        return known.smaller(end, last)
 
     if step > 0:
         first = clamped(start, 0)
-        return first, maximum(clamped(stop, 0), first), step
-    first = minimum(clamped(start, 0), last)
-    return first, minimum(clamped(stop, -1), first), step
+        return first, known.greater(clamped(stop, 0), first), step
+    first = known.smaller(clamped(start, 0), last)
+    return first, known.smaller(clamped(stop, -1), first), step
+
+
+def _place_in_rounds(ctx: Context, index: Value, extent: Dim) -> Dim | None:
+    """Where an index is from the front, if the round tells that and it is always within."""
+    known = ctx.symbols
+    if not known.rounds or index.type.shape not in ((), (1,)):
+        return None
+    (place,) = ctx.partly(index)
+    if place is None or not known.turns(place):
+        return None
+    place = place + extent if known.at_least(-1, place) else place
+    return place if known.at_least(place, 0) and known.at_least(extent, place + 1) else None
 
 
 def _within(count: int, extent: Dim) -> Dim:
@@ -285,7 +309,8 @@ def slice_(
             if x.type.shape[a] + end != 0:  # where it is 0 it counts from the first element
                 ctx.demand(minimum(-end - 1, 0), 0, f"an end of the slice of axis {a}")
     given = [(a, (x.type.shape[a], i, j, k)) for a, i, j, k in parts]
-    return cut(ctx, x, {a: (_exact if ctx.decides(*d[:3]) else _normal)(*d) for a, d in given})
+    exact = partial(_exact, ctx)
+    return cut(ctx, x, {a: (exact if ctx.decides(*d[:3]) else _normal)(*d) for a, d in given})
 
 
 @operator("Split", attributes="axis num_outputs split")
@@ -314,8 +339,18 @@ def split(ctx: Context, node: Node, x: Value, sizes: Value | None = None) -> tup
 @operator("Gather", attributes="axis")
 def gather(ctx: Context, node: Node, x: Value, indices: Value) -> Value:
     """What stands at indices of an axis; negative ones count from its end."""
-    axis = ctx.axis("axis", 0, x.type.rank)
+    return pick(ctx, x, indices, ctx.axis("axis", 0, x.type.rank))
+
+
+def pick(ctx: Context, x: Value, indices: Value, axis: int) -> Value:
+    """What stands at indices of an axis, which may count from its end."""
     known = ctx.array(indices)
     if known is not None and ctx.array(x) is None and isinstance(x.type.shape[axis], int):
         return take(ctx, x, known, axis)
+    place = _place_in_rounds(ctx, indices, x.type.shape[axis])
+    if place is not None:
+        row = cut(ctx, x, {axis: (place, place + 1, 1)})
+        return ctx.reshape(
+            row, (*x.type.shape[:axis], *indices.type.shape, *x.type.shape[axis + 1 :])
+        )
     return ctx.emit(graph.Gather, x, indices, axis=axis)

@@ -41,7 +41,8 @@ class Loop(NamedTuple):
     """A loop to be: how many rounds, what each state begins with, and what is cut into slices.
 
     `backwards` are the scanned tensors whose last slice comes first, `turned` the stacked results
-    whose first round makes the last row.
+    whose first round makes the last row. The slices of a `numbered` loop begin with the round's
+    number, of which the context knows what it is.
     """
 
     rounds: Dim
@@ -49,6 +50,10 @@ class Loop(NamedTuple):
     scanned: Sequence[Value]
     backwards: frozenset[int] = frozenset()
     turned: frozenset[int] = frozenset()
+    numbered: bool = False
+
+
+Emit = Callable[[Context, Loop, Each], tuple[Value, ...]]
 
 
 def emit_scan(ctx: Context, loop: Loop, body: Each) -> tuple[Value, ...]:
@@ -59,8 +64,9 @@ def emit_scan(ctx: Context, loop: Loop, body: Each) -> tuple[Value, ...]:
     """
     states = [Value(v.type, v.hint) for v in loop.states]
     slices = [Value(TensorType(v.type.dtype, v.type.shape[1:])) for v in loop.scanned]
-    with ctx.apart() as inner:
-        made, rows = body(states, slices)
+    with ctx.apart() as inner, ctx.symbols.in_rounds(loop.rounds) as number:
+        numbers = [ctx.of_dims(np.array(number, object))] if loop.numbered else []
+        made, rows = body(states, [*numbers, *slices])
         yields = [*made, *rows]
         ctx.use(yields)
     for old, new in zip(states, made, strict=True):
@@ -76,6 +82,7 @@ def emit_scan(ctx: Context, loop: Loop, body: Each) -> tuple[Value, ...]:
             states=len(states),
             backwards=tuple(k in loop.backwards for k in range(len(slices))),
             turned=tuple(k in loop.turned for k in range(len(rows))),
+            index=min(symbols(number)) if loop.numbered else "",
             body=region,
             loc=ctx.builder.loc,
         )
@@ -108,7 +115,8 @@ def emit_rounds(ctx: Context, loop: Loop, body: Each) -> tuple[Value, ...]:
                 _row(ctx, x, loop.rounds - 1 - t if k in loop.backwards else t)
                 for k, x in enumerate(loop.scanned)
             ]
-            states, rows = body(states, slices)
+            numbers = [ctx.constant(np.array(t))] if loop.numbered else []
+            states, rows = body(states, [*numbers, *slices])
             made.append([ctx.reshape(v, (1, *v.type.shape)) for v in rows])
         columns = zip(*made, strict=True)
         stacked = [
@@ -243,7 +251,7 @@ def emit_on_host(types: Types) -> Callable[[Context, Loop, Each], tuple[Value, .
                 ctx.emit(graph.Gather, x, back if k in loop.backwards else number, axis=0)
                 for k, x in enumerate(loop.scanned)
             ]
-            return holds, *body(states, slices)
+            return holds, *body(states, [number, *slices] if loop.numbered else slices)
 
         always = ctx.constant(np.array(True))
         made = emit_while(ctx, types, Rounds(count, always, loop.states), each)
@@ -322,7 +330,7 @@ def emit_if(
     stated: tuple[TensorType, ...] = ()
     if types is not None:
         stated = _stated(types, pairs, types.symbols.made - before, alike)
-    elif any(a.type != b.type for a, b in pairs):
+    elif any(a.type != b.type or a.type.dtype is OPAQUE for a, b in pairs):
         raise ctx.refused("its branches give values of different types")
     parts = {"then": then, "other": other, "types": stated}
     try:

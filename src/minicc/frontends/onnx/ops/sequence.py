@@ -1,25 +1,44 @@
 """Sequences of tensors that are known at import, and optionals that are tensors: neither is there.
 
 What is read of such a sequence is a tensor of the graph, and the sequence itself, which the host
-would hold, vanishes unless something else uses it.
+would hold, vanishes unless something else uses it. Known are the tensors, one by one, or a stack of
+which they are the rows (see `lists`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from itertools import accumulate, pairwise
 
 import numpy as np
 
 from minicc.frontends.onnx.context import Context
 from minicc.frontends.onnx.model.reader import Node
-from minicc.frontends.onnx.ops.movement import cut
+from minicc.frontends.onnx.ops.movement import cut, moved, pick
 from minicc.frontends.onnx.registry import operator
 from minicc.ir import graph
+from minicc.ir.affine import multiply
 from minicc.ir.core import Value
 from minicc.ir.types import OPAQUE
 
-Items = tuple[Value, ...]
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """As many tensors as a stack of them has rows."""
+
+    stack: Value
+
+
+@dataclass(frozen=True, slots=True)
+class Grown:
+    """A sequence that a round takes, and the tensors that it has appended to it."""
+
+    base: Value
+    appended: tuple[Value, ...] = ()
+
+
+Items = tuple[Value, ...] | Rows | Grown
 Operands = Sequence[Value | None]
 _MOST_ITEMS = 256  # that a tensor is split into at import
 
@@ -52,6 +71,9 @@ def items_of(
         return None
     if node.op == "Identity":
         return items
+    if not isinstance(items, tuple):
+        appends = node.op == "SequenceInsert" and len(rest) == 1
+        return _appended(ctx, items, rest[0]) if appends else None
     inserts = node.op == "SequenceInsert"
     last = len(items) if inserts else len(items) - 1
     k = _place(ctx, rest[inserts] if len(rest) > inserts else None, len(items), last)
@@ -71,6 +93,28 @@ def read_from(
     return None if read is None or items is None else read(ctx, node, items, operands)
 
 
+def _appended(ctx: Context, items: Rows | Grown, x: Value | None) -> Items | None:
+    """A sequence with a tensor more at its end."""
+    if x is None or x.type.dtype is OPAQUE:
+        return None
+    if isinstance(items, Grown):
+        return Grown(items.base, (*items.appended, x))
+    return stacked(ctx, (items, x))
+
+
+def stacked(ctx: Context, parts: Sequence[Rows | Value]) -> Rows | None:
+    """The tensors of all parts as rows; None where they are not all of one type."""
+    stacks = [
+        p.stack if isinstance(p, Rows) else ctx.reshape(p, (1, *p.type.shape))
+        for p in parts
+        if isinstance(p, Rows) or p.type.dtype is not OPAQUE
+    ]
+    kinds = {(s.type.dtype, s.type.shape[1:]) for s in stacks}
+    if len(stacks) < len(parts) or len(kinds) != 1:
+        return None
+    return Rows(stacks[0] if len(stacks) == 1 else ctx.emit(graph.Concat, tuple(stacks), axis=0))
+
+
 def _place(ctx: Context, position: Value | None, count: int, last: int) -> int | None:
     """A position counted from the front, or the last; None where it is not known, or outside."""
     if position is None:
@@ -85,6 +129,19 @@ def _place(ctx: Context, position: Value | None, count: int, last: int) -> int |
     return k if 0 <= k <= last else None
 
 
+def without_parts_of_1(ctx: Context, node: Node, operands: Operands) -> tuple[Node, Operands]:
+    """A SplitToSequence into parts of 1 as one that names no parts, and others as they are.
+
+    ONNX says that `keepdims` counts where no parts are named; for ONNX Runtime, and for PyTorch,
+    which writes `unbind` so, it counts with parts of 1, too.
+    """
+    if node.op == "SplitToSequence" and len(operands) > 1:
+        parts = ctx.array(operands[1])
+        if parts is not None and not parts.ndim and parts == 1:
+            return replace(node, inputs=node.inputs[:1]), operands[:1]
+    return node, operands
+
+
 def _split(ctx: Context, node: Node, x: Value, parts: Value | None) -> Items | None:
     """Pieces of a tensor along an axis: of these extents, of one, or single slices."""
     axis = node.integer("axis", 0)
@@ -92,6 +149,10 @@ def _split(ctx: Context, node: Node, x: Value, parts: Value | None) -> Items | N
     n = x.type.shape[axis] if x.type.dtype is not OPAQUE and 0 <= axis < x.type.rank else None
     sizes = None if parts is None else ctx.array(parts)
     known = sizes is not None and sizes.ndim < 2 and sizes.dtype.kind in "iu"
+    if parts is None and n is not None and (not isinstance(n, int) or n > _MOST_ITEMS):
+        kept = (*x.type.shape[:axis], 1, *x.type.shape[axis + 1 :])
+        stack = moved(ctx, x, axis, 0)
+        return Rows(ctx.reshape(stack, (n, *kept)) if node.integer("keepdims", 1) else stack)
     if not isinstance(n, int) or (parts is not None and not known):
         return None
     step = 1 if sizes is None else int(sizes.reshape(-1)[0]) if sizes.size == 1 else 0
@@ -115,18 +176,37 @@ def _split(ctx: Context, node: Node, x: Value, parts: Value | None) -> Items | N
 def _at(ctx: Context, node: Node, items: Items, operands: Operands) -> Value | None:
     """The tensor at a position."""
     position = operands[1] if len(operands) > 1 else None
-    k = None if position is None else _place(ctx, position, len(items), len(items) - 1)
-    return None if k is None else items[k]
+    if position is None or isinstance(items, Grown):
+        return None
+    if isinstance(items, tuple):
+        k = _place(ctx, position, len(items), len(items) - 1)
+        if k is not None:
+            return items[k]
+    rows = items if isinstance(items, Rows) else stacked(ctx, items) if items else None
+    scalar = position.type.dtype.is_integer and position.type.shape in ((), (1,))
+    return pick(ctx, rows.stack, ctx.reshape(position, ()), 0) if rows and scalar else None
 
 
-def _length(ctx: Context, node: Node, items: Items, operands: Operands) -> Value:
+def _length(ctx: Context, node: Node, items: Items, operands: Operands) -> Value | None:
     """How many tensors there are."""
-    return ctx.constant(np.array(len(items), np.int64))
+    if isinstance(items, Grown):
+        return None
+    count = items.stack.type.shape[0] if isinstance(items, Rows) else len(items)
+    return ctx.of_dims(np.array(count, object))
 
 
 def _joined(ctx: Context, node: Node, items: Items, operands: Operands) -> Value | None:
     """The tensors one after the other along an axis, or along a new one."""
     new = node.integer("new_axis", 0)
+    if isinstance(items, Grown):
+        return None
+    if isinstance(items, Rows):
+        count, *shape = items.stack.type.shape
+        axis = ctx.axes((node.integer("axis", 0),), len(shape) + bool(new))[0]
+        whole = moved(ctx, items.stack, 0, axis)
+        if new:
+            return whole
+        return ctx.reshape(whole, (*shape[:axis], multiply(count, shape[axis]), *shape[axis + 1 :]))
     if not items or any(v.type.dtype is OPAQUE for v in items):
         return None
     axis = ctx.axes((node.integer("axis", 0),), items[0].type.rank + bool(new))[0]
