@@ -23,6 +23,7 @@ from minicc.ir.affine import (
 )
 from minicc.ir.affine_facts import (
     at_least,
+    at_least_within,
     at_most,
     bounds,
     exact_quotient,
@@ -75,6 +76,46 @@ def test_what_is_at_least_another_always_is() -> None:
                 sizes = {"n": n, "m": m}
                 assert evaluate(a, sizes) >= evaluate(b, sizes), f"{a} and {b}"
     assert told > 20
+
+
+def rounds(count: int) -> list[int]:
+    """The first, the last and some other of so many rounds."""
+    return [k for k in {0, 1, count // 2, count - 1} if 0 <= k < count]
+
+
+def test_what_is_at_least_another_in_all_rounds_is_so_in_each() -> None:
+    rng = np.random.default_rng(1)
+    outer, inner = symbol("i"), symbol("j")
+    told = 0
+    for _ in range(1000):
+        counts: dict[str, Dim] = {"i": maximum(drawn(rng), 0)}
+        counts["j"] = maximum(drawn(rng) + int(rng.integers(0, 2)) * outer, 0)
+        a = drawn(rng) + counts["i"] + int(rng.integers(-2, 3)) * outer
+        b = drawn(rng) + int(rng.integers(-2, 3)) * inner
+        if not at_least_within(a, b, counts):
+            continue
+        told += 1
+        for n, m in itertools.product((0, 1, 2, 5, 8), (0, 1, 4)):
+            for i in rounds(evaluate(counts["i"], {"n": n, "m": m})):
+                for j in rounds(evaluate(counts["j"], {"n": n, "m": m, "i": i})):
+                    sizes = {"n": n, "m": m, "i": i, "j": j}
+                    assert evaluate(a, sizes) >= evaluate(b, sizes), f"{a} and {b} in {counts}"
+    assert told > 50
+
+
+@pytest.mark.parametrize(
+    ("left", "right", "count"),
+    [
+        (N, 6 * symbol("i") + 6, floordiv(N, 6)),
+        (N, 4 * symbol("i") + 8, maximum(floordiv(N - 8, 4) + 1, 0)),
+        (minimum(symbol("i") + 3, N), symbol("i") + 1, N),
+        (M * N, M * symbol("i") + M, N),
+    ],
+    ids=str,
+)
+def test_parts_lie_within_in_all_rounds(left: Dim, right: Dim, count: Dim) -> None:
+    assert at_least_within(left, right, {"i": count})
+    assert not at_least_within(left, right + 1, {"i": count})
 
 
 def test_bounds_of_parts_are_used() -> None:
