@@ -109,6 +109,14 @@ def test_many_rounds_of_a_known_number() -> None:
     np.testing.assert_array_equal(got[1][:, 0, 0], np.arange(2, 32))
 
 
+def test_a_state_that_doubles_is_right() -> None:
+    session = opened("o = ReduceSum<keepdims = 0>(y, axis)\nnew = Concat<axis = 1>(y, y)")
+    for size in (0, 1, 3, 6):
+        x, y = np.zeros((2, size, 3), np.float32), np.ones((2, size % 3, 3), np.float32)
+        got, _ = session.run(None, {"x": x, "y0": y})
+        np.testing.assert_array_equal(got, np.ones((2, size % 3 << size, 3)))
+
+
 def test_a_state_that_grows_in_another_way_is_right() -> None:
     body = ROW + "part = Unsqueeze(row, axis)\nless = Neg(y)\nnew = Concat<axis = 1>(less, part)\n"
     session = opened(body + SUM, first="2")

@@ -116,6 +116,8 @@ def _filling(ctx: Context, body: Each, growth: dict[int, _Growth]) -> Each:
             if first is not views[k]:
                 raise ctx.refused("a state grows in another way than by concatenation")
             new = added[0] if len(added) == 1 else ctx.emit(graph.Concat, tuple(added), axis=g.axis)
+            if new.type.shape[g.axis] != g.by:
+                raise ctx.refused("a state grows by another number of elements in each round")
             starts = tuple(g.after(number) if a == g.axis else 0 for a in range(new.type.rank))
             steps = (1,) * new.type.rank
             filled[k] = ctx.emit(graph.InsertSlice, states[k], new, starts=starts, steps=steps)

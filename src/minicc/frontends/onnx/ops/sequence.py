@@ -182,6 +182,8 @@ def _at(ctx: Context, node: Node, items: Items, operands: Operands) -> Value | N
         k = _place(ctx, position, len(items), len(items) - 1)
         if k is not None:
             return items[k]
+        if ctx.array(position) is not None:
+            return None  # there is none, which the host tells
     rows = items if isinstance(items, Rows) else stacked(ctx, items) if items else None
     scalar = position.type.dtype.is_integer and position.type.shape in ((), (1,))
     return pick(ctx, rows.stack, ctx.reshape(position, ()), 0) if rows and scalar else None
